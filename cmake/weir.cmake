@@ -1,0 +1,35 @@
+# One library per folder. A folder sees include/weir and exactly the folders it names: each has a
+# directory of its own under build/arrows that holds one link, so `#include "table/x.h"` compiles
+# only where the arrow points down.
+function(weir_layer name)
+  cmake_parse_arguments(L "" "" "SOURCES;USES;LINK" ${ARGN})
+  set(arrow ${CMAKE_BINARY_DIR}/arrows/${name})
+  file(MAKE_DIRECTORY ${arrow})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${arrow}/${name} SYMBOLIC)
+  if(L_SOURCES)
+    add_library(weir_${name} OBJECT ${L_SOURCES})
+    set(scope PUBLIC)
+  else()
+    add_library(weir_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(weir_${name} ${scope} ${arrow} ${PROJECT_SOURCE_DIR}/include)
+  foreach(dep ${L_USES})
+    target_link_libraries(weir_${name} ${scope} weir_${dep})
+  endforeach()
+  target_link_libraries(weir_${name} ${scope} ${L_LINK})
+endfunction()
+
+# A cmocka suite test/<path>/test_<x>.c. LABELS: `quick` runs in `make check`, `threads` also under
+# ThreadSanitizer, `slow` only without sanitizers.
+function(weir_test name)
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka Threads::Threads)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test)
+  add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+endfunction()

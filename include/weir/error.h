@@ -1,0 +1,51 @@
+/* Error codes of libweir. A refusal is an answer, not an error: see struct weir_decision. */
+#ifndef WEIR_ERROR_H
+#define WEIR_ERROR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WEIR_API __attribute__((visibility("default")))
+#else
+#define WEIR_API
+#endif
+
+/* X(name, number, sentence). Every call that can fail returns 0 or one of these, negative. */
+#define WEIR_ERRORS(X)                                                                             \
+	X(WEIR_EINVAL, -1, "an argument is missing or out of range")                               \
+	X(WEIR_ELIMIT, -2, "the limit is not usable; weir_limit_check says why")                   \
+	X(WEIR_ETIME, -3, "now_ns is outside 0 … 2^63-1")                                          \
+	X(WEIR_ENAME, -4,                                                                          \
+	  "a table name is 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with .")                \
+	X(WEIR_ESYS, -5, "the operating system refused")                                           \
+	X(WEIR_ENOSPACE, -6, "no room for the table")                                              \
+	X(WEIR_ENOENT, -7, "there is no such table")                                               \
+	X(WEIR_EACCESS, -8, "the table file has another owner or too wide a mode")                 \
+	X(WEIR_EFORMAT, -9, "the file is not a weir table, or it is damaged")                      \
+	X(WEIR_ELAYOUT, -10, "the table was written by another layout of weir")                    \
+	X(WEIR_EMANY, -11, "too many limits in one request")                                       \
+	X(WEIR_EMEMORY, -12, "out of memory")                                                      \
+	X(WEIR_EMOVED, -13, "the table was replaced by a resized one; open it again")
+
+enum weir_error_code {
+	WEIR_OK = 0,
+#define WEIR_ERROR_ENUM(name, number, sentence) name = (number),
+	WEIR_ERRORS(WEIR_ERROR_ENUM)
+#undef WEIR_ERROR_ENUM
+};
+
+/* What went wrong, in a sentence that names the subject and, where there is one, the remedy. */
+struct weir_error {
+	int code;
+	char text[252];
+};
+
+/* The sentence of a code; never NULL. */
+WEIR_API const char *weir_strerror(int code);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -18,7 +18,7 @@ PYTHON  = /usr/bin/python3
 TEST    = $(PYTHON) tools/test --build $(BUILD) --jobs $(JOBS)
 
 .NOTPARALLEL: # ninja and ctest have the cores; two benchmarks at once measure each other
-.PHONY: all run test check bench fuzz lint install clean help
+.PHONY: all run test check bench fuzz lint format install clean help
 
 all: ## build into build/
 	@tools/setup build
@@ -43,6 +43,10 @@ fuzz: ## fuzz for as long as you like; [TARGET=name] [TIME=seconds, 60]
 lint: ## clang-format, clang-tidy, cppcheck, layers
 	@tools/setup build test lint
 	@$(PYTHON) tools/lint --build $(BUILD) --jobs $(JOBS)
+
+format: ## lay out every source as lint wants it
+	@tools/setup lint
+	@git ls-files -z -co --exclude-standard -- '*.c' '*.h' | xargs -0 clang-format -i
 
 bench: $(BENCHES:%=bench-%) ## every benchmark; bench-NAME for one
 

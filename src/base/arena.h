@@ -1,0 +1,27 @@
+/* Memory with one owner: many allocations, one free, a maximum set at birth. */
+#ifndef WR_BASE_ARENA_H
+#define WR_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct wr_arena_block;
+
+struct wr_arena {
+	struct wr_arena_block *blocks; /* newest first */
+	char *at;                      /* free part of the newest block */
+	char *end;
+	size_t held; /* bytes asked from malloc */
+	size_t max;
+};
+
+void wr_arena_init(struct wr_arena *arena, size_t max);
+
+/* Zeroed memory aligned for any object; NULL when malloc or the maximum says no. */
+void *wr_arena_alloc(struct wr_arena *arena, size_t size);
+
+/* A copy with a zero behind it. */
+char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len);
+
+void wr_arena_free(struct wr_arena *arena);
+
+#endif

@@ -1,0 +1,41 @@
+/* HTTP request → descriptors, by the `requests:` of a domain.
+ *
+ * Two spellings of one request give the same entries: header names in any case; %-encodings;
+ * dot segments, doubled and trailing slashes; host in any case, with or without port and trailing
+ * dot; IPv4 and IPv4-mapped IPv6. Where servers disagree about what a path means (is %2F a slash?
+ * does ;x=1 belong to the segment?) an entry of `requests:` matches if any reading does.
+ *
+ * A source that is there twice with different values is as good as missing (next source,
+ * `default:`, `missing: deny`), because nobody can tell which value the API will believe; only
+ * where nothing else is left is the first value used.
+ *
+ * Values are not cut: an entry points into the view where nothing had to be decoded, into `memory`
+ * otherwise. wr_key_feed takes any length. */
+#ifndef WR_RULES_HTTP_H
+#define WR_RULES_HTTP_H
+
+#include "rules/rules.h"
+
+/* Enough for any target and query of up to 4 KiB whose values are used twice. */
+#define WR_HTTP_MEMORY 16384
+
+struct wr_descriptor {
+	const struct weir_entry *entries;
+	uint32_t count;
+	uint32_t request; /* which entry of `requests:` made it */
+};
+
+struct wr_http {
+	bool allowed; /* `allow: true`: nothing in this domain limits this request */
+	bool denied;  /* `missing: deny`: refuse; `denied_by` says which entry of `requests:` */
+	uint32_t denied_by;
+	uint32_t count;
+	struct wr_descriptor descriptors[WR_DESCRIPTORS_MAX];
+};
+
+/* Entries and decoded values are placed in memory[0 … size), which must outlive their use.
+ * Returns 0, or WEIR_EROOM: refuse such a request, for it cannot be counted. */
+int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
+		 size_t size, struct wr_http *http);
+
+#endif

@@ -1,0 +1,25 @@
+/* Whose counter it is: the bytes that name a key.
+ *
+ *   "weir1" len domain { len key · tag · len value [· len source] }*
+ *
+ * Lengths are 32 bits, little endian, so no two lists of entries give the same bytes. The tag says
+ * what stands for the value: the request's own, the pattern of a rule with share_threshold, or the
+ * canonical spelling of an address matched by a list. The limits on a key are told apart by
+ * weir_limit.identity in a table and by wr_limit.id elsewhere. */
+#ifndef WR_RULES_KEY_H
+#define WR_RULES_KEY_H
+
+#include "rules/rules.h"
+
+typedef void (*wr_feed_fn)(void *context, const void *bytes, size_t len);
+
+/* `node` is the rule that matched all `count` entries, or NULL for an override. */
+void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
+		 const struct weir_entry *entries, size_t count, wr_feed_fn feed, void *context);
+
+/* Writes the same bytes. Returns how many there are; more than `cap`: buf holds only the first
+ * `cap` of them, feed a hash instead. */
+size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
+		    const struct weir_entry *entries, size_t count, void *buf, size_t cap);
+
+#endif

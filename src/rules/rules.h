@@ -1,0 +1,210 @@
+/* Compiled rules: one generation, one arena, read-only once loaded.
+ *
+ * How a decision uses them (all of it without allocation; `rules` outlives the decision):
+ *
+ *   const struct wr_node *domain = wr_rules_domain(rules, name);         match.h
+ *   wr_http_read(domain, &view, memory, size, &http);                     http.h: → descriptors
+ *   for each descriptor:
+ *           wr_rules_match(rules, domain, entries, n, &match);           match.h: → rule, limits
+ *           or wr_override_limit(requests_per_unit, unit, &limit, …)     match.h: limit sent along
+ *   drop every limit that another one replaces                           match.h: wr_replaced
+ *   for each limit left, that is not unlimited:
+ *           wr_key_write(domain, match.node, entries, n, buf, cap)       key.h: whose counter
+ *           struct weir_limit limit = l->limit;
+ *           if (l->calendar) wr_calendar_window(l->zone, l->calendar, now_ns,
+ * &limit.window_start_ns, …) take limit from key limit.identity tells apart several limits on one
+ * key
+ */
+#ifndef WR_RULES_RULES_H
+#define WR_RULES_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/algo.h>
+#include <weir/rules.h>
+
+#include "base/arena.h"
+
+#define WR_DEPTH_MAX 32       /* entries of a descriptor in a rule file */
+#define WR_LIMITS_MAX 8       /* limits of one descriptor */
+#define WR_CANDIDATES_MAX 4   /* candidates of one limit */
+#define WR_PARTS_MAX 16       /* entries of a descriptor made from a request */
+#define WR_SOURCES_MAX 8      /* alternatives in a `from` */
+#define WR_DESCRIPTORS_MAX 32 /* descriptors made from one request */
+
+/* Units as RLS numbers them (RateLimitResponse.RateLimit.Unit). X(enum, number, text, seconds) */
+#define WR_UNITS(X)                                                                                \
+	X(WR_SECOND, 1, "second", 1)                                                               \
+	X(WR_MINUTE, 2, "minute", 60)                                                              \
+	X(WR_HOUR, 3, "hour", 3600)                                                                \
+	X(WR_DAY, 4, "day", 86400)                                                                 \
+	X(WR_MONTH, 5, "month", 2592000)                                                           \
+	X(WR_YEAR, 6, "year", 31536000)                                                            \
+	X(WR_WEEK, 7, "week", 604800)
+
+/* X(enum, number, text in rule files); number 0 is the default. */
+#define WR_CALENDARS(X)                                                                            \
+	X(WR_CALENDAR_DAY, 1, "day")                                                               \
+	X(WR_CALENDAR_WEEK, 2, "week")                                                             \
+	X(WR_CALENDAR_MONTH, 3, "month")                                                           \
+	X(WR_CALENDAR_YEAR, 4, "year")
+#define WR_MODES(X)                                                                                \
+	X(WR_HARD, 0, "hard")                                                                      \
+	X(WR_SOFT, 1, "soft")
+#define WR_ON_LIMITS(X)                                                                            \
+	X(WR_REJECT, 0, "reject")                                                                  \
+	X(WR_DEFER, 1, "defer")
+#define WR_CONSISTENCIES(X)                                                                        \
+	X(WR_STRICT, 0, "strict")                                                                  \
+	X(WR_LEASE, 1, "lease")                                                                    \
+	X(WR_EVENTUAL, 2, "eventual")                                                              \
+	X(WR_LOCAL, 3, "local")
+#define WR_STORE_FAILURES(X)                                                                       \
+	X(WR_FAIL_LOCAL, 0, "local")                                                               \
+	X(WR_FAIL_ALLOW, 1, "allow")                                                               \
+	X(WR_FAIL_DENY, 2, "deny")
+#define WR_MISSINGS(X)                                                                             \
+	X(WR_MISSING_SKIP, 0, "skip")                                                              \
+	X(WR_MISSING_DENY, 1, "deny")
+
+#define WR_ENUM3(name, number, text) name = (number),
+#define WR_ENUM4(name, number, text, extra) name = (number),
+enum wr_unit { WR_UNITS(WR_ENUM4) };
+enum wr_calendar { WR_CALENDARS(WR_ENUM3) };
+enum wr_mode { WR_MODES(WR_ENUM3) };
+enum wr_on_limit { WR_ON_LIMITS(WR_ENUM3) };
+enum wr_consistency { WR_CONSISTENCIES(WR_ENUM3) };
+enum wr_store_failure { WR_STORE_FAILURES(WR_ENUM3) };
+enum wr_missing { WR_MISSINGS(WR_ENUM3) };
+#undef WR_ENUM3
+#undef WR_ENUM4
+
+struct wr_node;
+struct wr_zone;
+struct wr_ranges;
+struct wr_requests;
+
+/* What a refusal looks like when the rule says so itself. */
+struct wr_response {
+	uint32_t status; /* 0: not given */
+	struct weir_str content_type;
+	struct weir_str body;
+};
+
+/* A limit of a rule. */
+struct wr_limit {
+	struct weir_limit limit; /* checked; a calendar's window is filled in per decision */
+	const struct wr_node *node;
+	struct weir_str name;
+	struct weir_str id;   /* "fixed_window/60s": algorithm, period or calendar and zone, and the
+				 name if need be. With the key this names the counter; it
+				 holds no size, so a raised limit goes on counting. */
+	struct weir_str stat; /* "api/route=signup/ip/1d": path and period, for statistics */
+	const struct weir_str *replaces;
+	const struct wr_limit *candidates; /* counted, never enforced, never shared */
+	const struct wr_zone *zone;
+	const struct wr_response *response; /* or NULL */
+	uint32_t replace_count;
+	uint32_t candidate_count;
+	uint32_t enforce_ppm;     /* share of keys it is enforced for, of a million */
+	uint8_t unit;             /* enum wr_unit as RLS shows it; 0: none of them */
+	uint8_t calendar;         /* enum wr_calendar; 0: limit.period_ns */
+	uint8_t unlimited;        /* never counted, never refused; `limit` is empty */
+	uint8_t mode;             /* enum wr_mode */
+	uint8_t on_limit;         /* enum wr_on_limit */
+	uint8_t consistency;      /* enum wr_consistency */
+	uint8_t on_store_failure; /* enum wr_store_failure */
+	uint8_t candidate;        /* this is one */
+};
+
+enum wr_node_kind {
+	WR_NODE_DOMAIN,
+	WR_NODE_EXACT, /* key and value */
+	WR_NODE_ANY,   /* key with any value */
+	WR_NODE_GLOB,  /* `*` in key or value */
+	WR_NODE_CIDR,  /* an address within a list */
+};
+
+enum wr_node_flags {
+	WR_SHADOW = 1,
+	WR_QUOTA = 2,
+	WR_DETAILED_METRIC = 4,
+	WR_VALUE_TO_METRIC = 8,
+	WR_SHARE = 16, /* share_threshold: one counter for all that match here */
+	WR_KEY_GLOB = 32,
+	WR_HAS_WILD = 64, /* some child is a GLOB or CIDR */
+	WR_CLAIMED = 128, /* loading: some file gave this node a meaning of its own */
+};
+
+/* A descriptor of a rule file, or a domain (depth 0). The first 64 bytes are what a walk reads. */
+struct wr_node {
+	struct weir_str key;   /* a domain's name */
+	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the list, sorted; ANY: "" */
+	const struct wr_node *parent;
+	const struct wr_limit *limits;
+	uint32_t id; /* from 1, the domains first */
+	uint16_t flags;
+	uint8_t kind;
+	uint8_t depth;
+	uint16_t limit_count;
+	uint16_t reserved;
+	uint32_t child_count; /* 0 and no limits: a whitelist marker */
+
+	uint32_t order;          /* among its siblings, in file order */
+	uint32_t key_glob_count; /* children whose key is a pattern */
+	const struct wr_node **key_globs;
+	const struct wr_ranges *ranges; /* CIDR */
+	struct weir_str metadata;       /* JSON object or "" */
+	struct weir_str path;           /* "api/route=signup/ip" */
+	const char *file;
+	uint32_t line;
+	uint32_t column;
+	struct wr_node *first_child; /* in file order */
+	struct wr_node *last_child;
+	struct wr_node *next;
+	const struct wr_requests *requests; /* a domain's, or NULL */
+};
+
+_Static_assert(offsetof(struct wr_node, order) == 64, "a walk reads one cache line a node");
+
+/* The wildcards under one parent with one literal key, in file order. */
+struct wr_wild {
+	const struct wr_node *parent;
+	struct weir_str key;
+	const struct wr_node **nodes;
+	uint32_t count;
+};
+
+struct wr_slot {
+	uint64_t hash;
+	const void *item;
+};
+
+/* Open addressing, a power of two slots, at most half full. */
+struct wr_index {
+	struct wr_slot *slots;
+	uint64_t mask;
+};
+
+struct weir_rules {
+	struct wr_arena arena; /* owns everything below */
+	uint8_t secret[192];   /* keys the hash below, new for every load */
+	struct wr_index nodes;
+	struct wr_index wilds;
+	struct wr_node *first_domain;
+	struct wr_node *last_domain;
+	const char *path;
+	uint64_t fingerprint;
+	uint64_t hash;
+	uint64_t generation;
+	uint64_t loaded_ns;
+	uint32_t node_count; /* domains included */
+	uint32_t domain_count;
+	uint32_t limit_count;
+	uint32_t request_count;
+	uint32_t file_count;
+};
+
+#endif

@@ -1,0 +1,169 @@
+/* The public steps: arguments are checked here and nowhere below; then one algorithm decides, in
+ * soft mode a second time under the ceiling. */
+#include <string.h>
+
+#include "algo/log.h"
+#include "algo/soft.h"
+#include "algo/step.h"
+
+static const struct {
+	int number;
+	const char *text;
+} names[] = {
+#define NAME(name, number, text) {number, text},
+	WEIR_ALGORITHMS(NAME)
+#undef NAME
+};
+
+static int check(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns)
+{
+	if (l->size != sizeof *l || l->checked == 0)
+		return WEIR_ELIMIT;
+	if (wr_soft_mode(l) && !soft)
+		return WEIR_EINVAL;
+	return now_ns > INT64_MAX ? WEIR_ETIME : 0;
+}
+
+/* Whether a request that did not fit the limit gets a second chance under the ceiling. A look does
+ * not count as an excess, but sees what a request would. */
+static bool overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
+		      uint64_t now_ns)
+{
+	bool may = wr_soft_phase(l, soft, now_ns) != WR_SOFT_SPENT;
+
+	if (cost > 0)
+		wr_soft_note(l, soft, now_ns);
+	return may;
+}
+
+/* As good as new means armed as well. */
+static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
+		       struct weir_decision *d)
+{
+	uint64_t armed_ns = wr_soft_reset_after(l, soft, now_ns);
+
+	if (armed_ns > d->reset_after_ns)
+		d->reset_after_ns = armed_ns;
+}
+
+static void soft_step(const struct weir_limit *l, struct weir_state *s, struct weir_state *soft,
+		      int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	struct weir_state before = *s;
+	uint64_t n = wr_amount(cost);
+
+	wr_step(l, l->capacity, s, cost, now_ns, d);
+	if (d->admitted)
+		return;
+
+	struct weir_decision above;
+	bool may = overshoot(l, soft, cost, now_ns);
+
+	if (may)
+		wr_step(l, l->ceiling, &before, cost, now_ns, &above);
+	if (may && above.admitted) {
+		*s = before;
+		*d = above;
+		d->soft = 1;
+		return;
+	}
+	d->retry_after_ns = wr_soft_retry_after(l, soft, now_ns, d->retry_after_ns,
+						wr_wait(l, l->ceiling, s, n, now_ns));
+}
+
+int weir_step(const struct weir_limit *limit, struct weir_state *state, struct weir_state *soft,
+	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	if (!limit || !state || !decision)
+		return WEIR_EINVAL;
+
+	int rc = check(limit, soft, now_ns);
+
+	if (rc == 0 && limit->algorithm == WEIR_SLIDING_LOG)
+		rc = WEIR_ELIMIT;
+	if (rc)
+		return rc;
+	if (wr_soft_mode(limit)) {
+		soft_step(limit, state, soft, cost, now_ns, decision);
+		soft_reset(limit, soft, now_ns, decision);
+	} else {
+		wr_step(limit, limit->capacity, state, cost, now_ns, decision);
+	}
+	return 0;
+}
+
+static void log_step(const struct weir_limit *l, uint32_t ceiling, struct weir_log *log,
+		     int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	struct wr_log_plan p;
+
+	wr_log_plan(l, ceiling, log, cost, now_ns, d, &p);
+	wr_log_commit(log, &p);
+}
+
+static void soft_log_step(const struct weir_limit *l, struct weir_log *log, struct weir_state *soft,
+			  int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	struct wr_log_plan within;
+
+	wr_log_plan(l, l->capacity, log, cost, now_ns, d, &within);
+	if (d->admitted) {
+		wr_log_commit(log, &within);
+		return;
+	}
+
+	struct weir_decision above;
+	struct wr_log_plan beyond;
+
+	wr_log_plan(l, l->ceiling, log, cost, now_ns, &above, &beyond);
+	if (overshoot(l, soft, cost, now_ns) && above.admitted) {
+		wr_log_commit(log, &beyond);
+		*d = above;
+		d->soft = 1;
+		return;
+	}
+	wr_log_commit(log, &within);
+	d->retry_after_ns =
+		wr_soft_retry_after(l, soft, now_ns, d->retry_after_ns,
+				    wr_log_wait(l, l->ceiling, log, wr_amount(cost), now_ns));
+}
+
+int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct weir_state *soft,
+		  int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	if (!limit || !log || !decision)
+		return WEIR_EINVAL;
+
+	int rc = check(limit, soft, now_ns);
+
+	if (rc == 0 && limit->algorithm != WEIR_SLIDING_LOG)
+		rc = WEIR_ELIMIT;
+	if (rc)
+		return rc;
+	if (log->capacity < limit->ceiling || (log->capacity && !log->stamps) ||
+	    !wr_log_view_ok(log))
+		return WEIR_EINVAL;
+	if (wr_soft_mode(limit)) {
+		soft_log_step(limit, log, soft, cost, now_ns, decision);
+		soft_reset(limit, soft, now_ns, decision);
+	} else {
+		log_step(limit, limit->capacity, log, cost, now_ns, decision);
+	}
+	return 0;
+}
+
+const char *weir_algorithm_name(int algorithm)
+{
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (names[i].number == algorithm)
+			return names[i].text;
+	return NULL;
+}
+
+int weir_algorithm_by_name(const char *name, size_t len)
+{
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strlen(names[i].text) == len && memcmp(names[i].text, name, len) == 0)
+			return names[i].number;
+	return 0;
+}

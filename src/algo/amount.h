@@ -1,0 +1,44 @@
+/* Amounts: what every algorithm does with a cost, and the one division they share.
+ *
+ * Example: cost 3 asks for 3, cost 0 (a look) asks whether 1 would fit, cost -2 speaks of 2.
+ * A limit of 10 with 12 taken has 0 left, not -2.
+ */
+#ifndef WR_ALGO_AMOUNT_H
+#define WR_ALGO_AMOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/algo.h>
+
+/* Units the request speaks of. Negating in unsigned arithmetic keeps INT64_MIN defined. */
+static inline uint64_t wr_amount(int64_t cost)
+{
+	return cost > 0 ? (uint64_t)cost : cost < 0 ? 0 - (uint64_t)cost : 1;
+}
+
+static inline uint32_t wr_left(uint32_t capacity, uint64_t used)
+{
+	return used < capacity ? capacity - (uint32_t)used : 0;
+}
+
+static inline uint32_t wr_add_saturated(uint32_t count, uint64_t n)
+{
+	return n < UINT32_MAX - count ? count + (uint32_t)n : UINT32_MAX;
+}
+
+/* a / b where the quotient fits 64 bits. Nearly always a fits too, and then one machine division
+ * does instead of a call of the 128-bit routine. */
+static inline uint64_t wr_div(unsigned __int128 a, uint64_t b)
+{
+	if (__builtin_expect(a >> 64 == 0, 1))
+		return (uint64_t)a / b;
+	return (uint64_t)(a / b);
+}
+
+static inline uint64_t wr_div_up(unsigned __int128 a, uint64_t b)
+{
+	return wr_div(a + b - 1, b);
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* The bucket under token.h and leaky.h: exact for every rate, because nothing is ever divided
+ * before it is compared.
+ *
+ * State: s0 bits 0..62  since: the bucket was full at this time, ns
+ *        s0 bit 63      bit 32 of taken
+ *        s1             low 32 bits of taken: what was taken since then
+ *
+ * The backlog, what is missing to a full bucket, is kept in units of 1/period of a token:
+ *   backlog = taken · period - (now - since) · limit
+ * A token is then exactly `period`, and each ns gives back exactly `limit`.
+ *
+ * Example: 3 per second, 2 taken at t = 0. After 0.5 s the backlog is 2·10^9 - 5·10^8·3 = 5·10^8,
+ * half a token. It is gone after 5·10^8 / 3 ns, asked for in whole ns: 166,666,667.
+ *
+ * The limit is not part of the state. When limit or burst change, what was taken since `since`
+ * counts against the new ones: at most a period's worth, see wr_bucket_take().
+ */
+#ifndef WR_ALGO_BUCKET_H
+#define WR_ALGO_BUCKET_H
+
+#include "algo/amount.h"
+
+#define WR_BUCKET_TOP (1ull << 63)
+
+struct wr_bucket {
+	unsigned __int128 backlog; /* 0 … ceiling · period */
+	uint64_t since_ns;
+	uint64_t taken;
+	bool changed; /* differs from the stored state and has to be stored */
+};
+
+/* No longer what was stored, but what follows from it now: `taken` missing at this moment. */
+static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t now_ns)
+{
+	b->since_ns = now_ns;
+	b->taken = taken;
+	b->changed = true;
+}
+
+/* The bucket at now_ns. limit must not be 0.
+ * State from the future (the clock stepped back) is brought here with what was taken, so the
+ * bucket refuses for one filling at most; the same when it lacks more than it can hold, which a
+ * smaller step back or a lowered limit can bring about. */
+static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
+					      const struct weir_state *s, uint64_t now_ns)
+{
+	struct wr_bucket b = {.since_ns = s->s0 & ~WR_BUCKET_TOP,
+			      .taken = s->s0 >> 63 << 32 | s->s1};
+
+	if (__builtin_expect(b.since_ns > now_ns, 0))
+		wr_bucket_carry(&b, b.taken < l->ceiling ? b.taken : l->ceiling, now_ns);
+
+	unsigned __int128 due = (unsigned __int128)b.taken * l->period_ns;
+	unsigned __int128 drained = (unsigned __int128)(now_ns - b.since_ns) * l->limit;
+	unsigned __int128 most = (unsigned __int128)l->ceiling * l->period_ns;
+
+	if (due <= drained) {
+		b.since_ns = now_ns;
+		b.taken = 0;
+		return b;
+	}
+	b.backlog = due - drained;
+	if (__builtin_expect(b.backlog > most, 0)) {
+		wr_bucket_carry(&b, l->ceiling, now_ns);
+		b.backlog = most;
+	}
+	return b;
+}
+
+static inline void wr_bucket_store(const struct wr_bucket *b, struct weir_state *s)
+{
+	s->s0 = b->since_ns | b->taken >> 32 << 63;
+	s->s1 = (uint32_t)b->taken;
+}
+
+static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_limit *l,
+				  uint32_t ceiling, uint64_t n)
+{
+	return b->backlog + (unsigned __int128)n * l->period_ns <=
+	       (unsigned __int128)ceiling * l->period_ns;
+}
+
+/* Takes n that fit. Whole periods that passed and the tokens they brought cancel out, which keeps
+ * taken below ceiling + limit, hence below 2^33, for ever. */
+static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
+				  uint64_t now_ns)
+{
+	uint64_t elapsed = now_ns - b->since_ns;
+
+	b->taken += n;
+	b->backlog += (unsigned __int128)n * l->period_ns;
+	b->changed = true;
+	if (b->taken >= l->limit && elapsed >= l->period_ns) {
+		uint64_t tokens = b->taken / l->limit;
+		uint64_t periods = elapsed / l->period_ns;
+		uint64_t both = tokens < periods ? tokens : periods;
+
+		b->since_ns += both * l->period_ns;
+		b->taken -= both * l->limit;
+	}
+}
+
+static inline void wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
+				  uint64_t now_ns)
+{
+	unsigned __int128 given = (unsigned __int128)n * l->period_ns;
+
+	if (b->backlog == 0)
+		return;
+	if (b->backlog <= given) {
+		wr_bucket_carry(b, 0, now_ns);
+		b->backlog = 0;
+		return;
+	}
+	b->taken -= n; /* more than n: taken · period >= backlog > n · period */
+	b->backlog -= given;
+	b->changed = true;
+}
+
+/* Least wait until n fit under the ceiling, 0 if they do. */
+static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct weir_limit *l,
+				      uint32_t ceiling, uint64_t n)
+{
+	if (n > ceiling)
+		return WEIR_NEVER;
+
+	unsigned __int128 room = (unsigned __int128)(ceiling - n) * l->period_ns;
+
+	return b->backlog > room ? wr_div_up(b->backlog - room, l->limit) : 0;
+}
+
+/* Until the bucket is full: also the time from now to the end of its backlog. */
+static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
+{
+	return wr_div_up(b->backlog, l->limit);
+}
+
+static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const struct weir_limit *l)
+{
+	return wr_left(l->capacity, wr_div_up(b->backlog, l->period_ns));
+}
+
+/* A limit of 0 refuses everything and leaves the state to the limit that comes after it. */
+static inline bool wr_bucket_shut(int64_t cost, struct weir_decision *d)
+{
+	*d = (struct weir_decision){.admitted = cost < 0,
+				    .retry_after_ns = cost < 0 ? 0 : WEIR_NEVER};
+	return false;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* Sliding window counter: two counts, and the assumption that the previous window's requests came
+ * evenly. What of them still lies within one period back from now is estimated by its share.
+ *
+ * State: s0 high 32 bits  taken in the window before
+ *        s0 low 32 bits   taken in the window
+ *        s1               low 32 bits of the window's number, now / period
+ * Zeroed is a key nobody has used.
+ *
+ * Example: 7 per minute, 5 in the minute before, 3 in this one, 18 s (30 %) into it: the estimate
+ * is 3 + 5 · 0.7 = 6.5, of which whole requests count: 6 + 1 <= 7, admitted. The next finds 7.5 and
+ * is refused until 5 · share < 3 (4 of 7 are the window's own), after 24 s: in 6 s and 1 ns.
+ *
+ * The window's number is known modulo 2^32. A state left alone for 2^31 windows or more may pass
+ * for one from the future and be counted once more, for two periods at most.
+ *
+ * Promise: the estimate in whole requests never exceeds the limit at an admission.
+ */
+#ifndef WR_ALGO_COUNTER_H
+#define WR_ALGO_COUNTER_H
+
+#include "algo/amount.h"
+
+struct wr_counter {
+	uint64_t index;   /* number of the window that holds now */
+	uint64_t left_ns; /* of this window, 1 … period */
+	uint32_t previous;
+	uint32_t current;
+	bool changed;
+};
+
+/* The two windows as of now_ns. Counts from a later window (the clock stepped back) are carried
+ * into this one as they are. */
+static inline struct wr_counter wr_counter_load(const struct weir_limit *l,
+						const struct weir_state *s, uint64_t now_ns)
+{
+	struct wr_counter c = {.index = now_ns / l->period_ns};
+	int32_t ahead = (int32_t)(s->s1 - (uint32_t)c.index);
+
+	c.left_ns = l->period_ns - (now_ns - c.index * l->period_ns);
+	if (ahead >= 0) {
+		c.previous = (uint32_t)(s->s0 >> 32);
+		c.current = (uint32_t)s->s0;
+		c.changed = ahead > 0 && s->s0 != 0;
+	} else if (ahead == -1) {
+		c.previous = (uint32_t)s->s0;
+	}
+	return c;
+}
+
+static inline void wr_counter_store(const struct wr_counter *c, struct weir_state *s)
+{
+	s->s0 = (uint64_t)c->previous << 32 | c->current;
+	s->s1 = (uint32_t)c->index;
+}
+
+/* The estimate in whole requests. */
+static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t period_ns)
+{
+	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
+}
+
+/* How much of a window may be left at most when `count` requests of the window before it weigh
+ * less than m: the largest x <= period with count · x < m · period. m > 0. */
+static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
+{
+	if (count < m)
+		return period_ns;
+	return wr_div((unsigned __int128)m * period_ns - 1, count);
+}
+
+/* Least wait until the estimate is `room` or less. It only ever falls: through this window, then,
+ * the current count taking the place of the previous one, through the next. */
+static inline uint64_t wr_counter_until(const struct wr_counter *c, uint64_t room,
+					uint64_t period_ns)
+{
+	if (c->current > room)
+		return c->left_ns + period_ns - wr_counter_reach(c->current, room + 1, period_ns);
+
+	uint64_t reach_ns = wr_counter_reach(c->previous, room - c->current + 1, period_ns);
+
+	return c->left_ns > reach_ns ? c->left_ns - reach_ns : 0;
+}
+
+static inline void wr_counter_count(struct wr_counter *c, uint64_t n)
+{
+	c->current = wr_add_saturated(c->current, n);
+	c->changed = true;
+}
+
+/* Gives back from this window first: that is where the request most likely was counted. */
+static inline void wr_counter_give(struct wr_counter *c, uint64_t n)
+{
+	uint32_t here = n < c->current ? (uint32_t)n : c->current;
+	uint32_t before = n - here < c->previous ? (uint32_t)(n - here) : c->previous;
+
+	c->current -= here;
+	c->previous -= before;
+	c->changed |= here || before;
+}
+
+/* As wr_token_step(). */
+static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
+				   struct weir_state *s, int64_t cost, uint64_t now_ns,
+				   struct weir_decision *d)
+{
+	struct wr_counter c = wr_counter_load(l, s, now_ns);
+	uint64_t n = wr_amount(cost);
+	uint64_t estimate = wr_counter_estimate(&c, l->period_ns);
+	bool admitted = cost < 0 || estimate + n <= ceiling;
+	uint64_t retry_ns = 0;
+
+	if (cost < 0) {
+		wr_counter_give(&c, n);
+		estimate = wr_counter_estimate(&c, l->period_ns);
+	} else if (cost > 0 && (admitted || l->flags & WEIR_COUNT_REJECTED)) {
+		wr_counter_count(&c, n);
+		estimate += n;
+	}
+	if (c.changed)
+		wr_counter_store(&c, s);
+	if (!admitted)
+		retry_ns =
+			n <= ceiling ? wr_counter_until(&c, ceiling - n, l->period_ns) : WEIR_NEVER;
+
+	*d = (struct weir_decision){
+		.admitted = admitted,
+		.limit = l->capacity,
+		.remaining = wr_left(l->capacity, estimate),
+		.retry_after_ns = retry_ns,
+		.reset_after_ns = wr_counter_until(&c, 0, l->period_ns),
+	};
+	return c.changed;
+}
+
+/* As wr_token_wait(). */
+static inline uint64_t wr_counter_wait(const struct weir_limit *l, uint32_t ceiling,
+				       const struct weir_state *s, uint64_t n, uint64_t now_ns)
+{
+	struct wr_counter c = wr_counter_load(l, s, now_ns);
+
+	return n <= ceiling ? wr_counter_until(&c, ceiling - n, l->period_ns) : WEIR_NEVER;
+}
+
+/* As wr_fixed_charge(). */
+static inline bool wr_counter_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				     uint64_t now_ns)
+{
+	struct wr_counter c = wr_counter_load(l, s, now_ns);
+
+	wr_counter_count(&c, n);
+	wr_counter_store(&c, s);
+	return true;
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* Fixed window: at most `limit` per window, counted from 0 in each.
+ *
+ * State: s0  start of the window the count belongs to, ns
+ *        s1  what was taken in it
+ * Zeroed is an empty window at the epoch, which is over or has nothing in it.
+ *
+ * Windows are whole multiples of period_ns since the epoch, or [window_start_ns, window_end_ns)
+ * where the limit has them; the caller then passes the window that holds now_ns. Should it not, the
+ * given one is used all the same, and a wait is 1 ns at least: whoever asks again brings the next.
+ *
+ * Example: 5 per minute. Five at 2:00:30 … 2:00:59 fill the window that began at 2:00:00; a sixth
+ * at 2:00:59 is told to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too: ten within one minute is
+ * what this algorithm allows at a boundary. log.h and counter.h do not.
+ *
+ * Promise: at most `limit` per window.
+ */
+#ifndef WR_ALGO_FIXED_H
+#define WR_ALGO_FIXED_H
+
+#include "algo/amount.h"
+
+struct wr_fixed {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t count;
+	bool changed;
+};
+
+/* The window that holds now_ns. A count from a later one (the clock stepped back) is carried into
+ * it: refusal until its end at most, and no second helping. */
+static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const struct weir_state *s,
+					    uint64_t now_ns)
+{
+	struct wr_fixed w = {.start_ns = l->window_start_ns, .end_ns = l->window_end_ns};
+
+	if (w.end_ns == 0) {
+		w.start_ns = now_ns - now_ns % l->period_ns;
+		w.end_ns = w.start_ns + l->period_ns;
+	}
+	w.count = s->s0 < w.start_ns ? 0 : s->s1;
+	w.changed = s->s0 > w.start_ns;
+	return w;
+}
+
+static inline void wr_fixed_store(const struct wr_fixed *w, struct weir_state *s)
+{
+	s->s0 = w->start_ns;
+	s->s1 = w->count;
+}
+
+static inline void wr_fixed_count(struct wr_fixed *w, uint64_t n)
+{
+	w->count = wr_add_saturated(w->count, n);
+	w->changed = true;
+}
+
+static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
+{
+	if (w->count == 0)
+		return;
+	w->count = n < w->count ? w->count - (uint32_t)n : 0;
+	w->changed = true;
+}
+
+static inline uint64_t wr_fixed_rest(const struct wr_fixed *w, uint64_t now_ns)
+{
+	return w->end_ns > now_ns ? w->end_ns - now_ns : 1;
+}
+
+/* As wr_token_step(). */
+static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
+				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	struct wr_fixed w = wr_fixed_load(l, s, now_ns);
+	uint64_t n = wr_amount(cost);
+	bool admitted = cost < 0 || w.count + n <= ceiling;
+
+	if (cost < 0)
+		wr_fixed_give(&w, n);
+	else if (cost > 0 && (admitted || l->flags & WEIR_COUNT_REJECTED))
+		wr_fixed_count(&w, n);
+	if (w.changed)
+		wr_fixed_store(&w, s);
+
+	uint64_t rest_ns = wr_fixed_rest(&w, now_ns);
+
+	*d = (struct weir_decision){
+		.admitted = admitted,
+		.limit = l->capacity,
+		.remaining = wr_left(l->capacity, w.count),
+		.retry_after_ns = admitted       ? 0
+				  : n <= ceiling ? rest_ns
+						 : WEIR_NEVER,
+		.reset_after_ns = w.count ? rest_ns : 0,
+	};
+	return w.changed;
+}
+
+/* As wr_token_wait(). */
+static inline uint64_t wr_fixed_wait(const struct weir_limit *l, uint32_t ceiling,
+				     const struct weir_state *s, uint64_t n, uint64_t now_ns)
+{
+	struct wr_fixed w = wr_fixed_load(l, s, now_ns);
+
+	if (n > ceiling)
+		return WEIR_NEVER;
+	return w.count + n <= ceiling ? 0 : wr_fixed_rest(&w, now_ns);
+}
+
+/* Counts n whatever the limit says: a request that another limit refused. */
+static inline bool wr_fixed_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				   uint64_t now_ns)
+{
+	struct wr_fixed w = wr_fixed_load(l, s, now_ns);
+
+	wr_fixed_count(&w, n);
+	wr_fixed_store(&w, s);
+	return true;
+}
+
+#endif

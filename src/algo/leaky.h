@@ -1,0 +1,70 @@
+/* Leaky bucket: a queue, first in first out, that lets `limit` requests per period go, evenly. The
+ * answer is how long to wait before going on, or a refusal when queue_size already wait (or the
+ * wait would be longer than max_wait).
+ *
+ * State: as in bucket.h; the backlog is what has not left yet, the request that leaves right now
+ * included, so capacity is queue_size + 1. Zeroed is an empty queue.
+ *
+ * Example: queue 4, 1 per 250 ms, ten requests at t = 0. The first finds a backlog of 0 and leaves
+ * at once; the next four find 1, 2, 3, 4 and leave at 0.25, 0.5, 0.75 and 1.0 s; the sixth finds 5,
+ * 5 + 1 > 5, and is refused, to come back in 250 ms.
+ *
+ * Promise: departures are never closer than period / limit (rounded to whole ns: a delay is
+ * rounded up, and what follows is reckoned from the exact time, so nothing drifts).
+ */
+#ifndef WR_ALGO_LEAKY_H
+#define WR_ALGO_LEAKY_H
+
+#include "algo/bucket.h"
+
+/* How much of the backlog lies beyond max_wait, in units of the backlog; 0 if none. */
+static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
+						const struct weir_limit *l)
+{
+	unsigned __int128 most = (unsigned __int128)l->max_wait_ns * l->limit;
+
+	return l->max_wait_ns && b->backlog > most ? b->backlog - most : 0;
+}
+
+/* Least wait until n may join the queue. Both conditions must hold, so the longer wait counts. */
+static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct weir_limit *l,
+				      uint32_t ceiling, uint64_t n)
+{
+	uint64_t room = wr_bucket_wait(b, l, ceiling, n);
+	uint64_t bound = wr_div_up(wr_leaky_beyond(b, l), l->limit);
+
+	return room > bound ? room : bound;
+}
+
+/* As wr_token_step(). cost n > 1 leaves as one and keeps the place of n behind it. */
+static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
+				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	if (__builtin_expect(l->limit == 0, 0))
+		return wr_bucket_shut(cost, d);
+
+	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
+	uint64_t n = wr_amount(cost);
+	uint64_t delay_ns = wr_bucket_reset_after(&b, l);
+	bool admitted =
+		cost < 0 || (wr_bucket_fits(&b, l, ceiling, n) && wr_leaky_beyond(&b, l) == 0);
+
+	if (cost < 0)
+		wr_bucket_give(&b, l, n, now_ns);
+	else if (admitted && cost > 0)
+		wr_bucket_take(&b, l, n, now_ns);
+	if (b.changed)
+		wr_bucket_store(&b, s);
+
+	*d = (struct weir_decision){
+		.admitted = admitted,
+		.limit = l->capacity,
+		.remaining = wr_leaky_beyond(&b, l) ? 0 : wr_bucket_remaining(&b, l),
+		.retry_after_ns = admitted ? 0 : wr_leaky_retry(&b, l, ceiling, n),
+		.reset_after_ns = wr_bucket_reset_after(&b, l),
+		.delay_ns = admitted && cost >= 0 ? delay_ns : 0,
+	};
+	return b.changed;
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* What a usable limit is, and the few numbers the steps want worked out beforehand. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "algo/amount.h"
+
+#define FLAGS_KNOWN WEIR_COUNT_REJECTED
+
+static int refuse(struct weir_error *error, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int refuse(struct weir_error *error, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (!error)
+		return code;
+	error->code = code;
+	va_start(args, format);
+	vsnprintf(error->text, sizeof error->text, format, args);
+	va_end(args);
+	return code;
+}
+
+static bool is_bucket(const struct weir_limit *l)
+{
+	return l->algorithm == WEIR_TOKEN_BUCKET || l->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+static int check_window(const struct weir_limit *l, struct weir_error *error)
+{
+	if (l->algorithm != WEIR_FIXED_WINDOW)
+		return refuse(error, WEIR_ELIMIT,
+			      "window_start_ns and window_end_ns are for fixed_window, not for %s",
+			      weir_algorithm_name((int)l->algorithm));
+	if (l->window_start_ns >= l->window_end_ns)
+		return refuse(error, WEIR_ELIMIT,
+			      "the window ends at %llu ns and does not begin before that",
+			      (unsigned long long)l->window_end_ns);
+	if (l->window_end_ns > INT64_MAX)
+		return refuse(error, WEIR_ELIMIT, "window_end_ns is beyond 2^63-1");
+	if (l->window_end_ns - l->window_start_ns > WEIR_SPAN_MAX_NS)
+		return refuse(error, WEIR_ELIMIT, "the window is longer than 100 years");
+	return 0;
+}
+
+static int check_period(const struct weir_limit *l, struct weir_error *error)
+{
+	bool given = l->window_start_ns || l->window_end_ns;
+
+	if (l->period_ns == 0 && !given)
+		return refuse(error, WEIR_ELIMIT, "period_ns is 0");
+	if (l->period_ns > WEIR_SPAN_MAX_NS)
+		return refuse(error, WEIR_ELIMIT, "period_ns is longer than 100 years");
+	return given ? check_window(l, error) : 0;
+}
+
+/* Settings that belong to another algorithm. */
+static int check_strangers(const struct weir_limit *l, struct weir_error *error)
+{
+	const char *name = weir_algorithm_name((int)l->algorithm);
+
+	if (l->flags & ~(uint32_t)FLAGS_KNOWN)
+		return refuse(error, WEIR_ELIMIT, "unknown flags 0x%x", l->flags);
+	if (l->reserved)
+		return refuse(error, WEIR_ELIMIT, "the reserved field is not 0");
+	if (l->flags & WEIR_COUNT_REJECTED && is_bucket(l))
+		return refuse(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",
+			      name);
+	if (l->burst && l->algorithm != WEIR_TOKEN_BUCKET)
+		return refuse(error, WEIR_ELIMIT, "burst is for token_bucket, not for %s", name);
+	if (l->algorithm == WEIR_LEAKY_BUCKET)
+		return 0;
+	if (l->queue_size)
+		return refuse(error, WEIR_ELIMIT, "queue_size is for leaky_bucket, not for %s",
+			      name);
+	if (l->max_wait_ns)
+		return refuse(error, WEIR_ELIMIT, "max_wait_ns is for leaky_bucket, not for %s",
+			      name);
+	return 0;
+}
+
+static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir_error *error)
+{
+	if (l->soft_ceiling == 0)
+		return l->soft_for_ns == 0 ? 0
+					   : refuse(error, WEIR_ELIMIT,
+						    "soft_for_ns is set and soft_ceiling is not");
+	if (l->algorithm == WEIR_LEAKY_BUCKET)
+		return refuse(error, WEIR_ELIMIT,
+			      "leaky_bucket has no soft mode: its outflow is fixed");
+	if (l->soft_ceiling < capacity)
+		return refuse(error, WEIR_ELIMIT, "soft_ceiling %u is below the capacity %u",
+			      l->soft_ceiling, capacity);
+	if (l->soft_for_ns == 0)
+		return refuse(error, WEIR_ELIMIT, "soft_ceiling is set and soft_for_ns is not");
+	if (l->soft_for_ns > WEIR_SPAN_MAX_NS)
+		return refuse(error, WEIR_ELIMIT, "soft_for_ns is longer than 100 years");
+	return 0;
+}
+
+/* What the state of the algorithm can hold, at its fullest. */
+static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_error *error)
+{
+	if (l->algorithm == WEIR_SLIDING_LOG && ceiling > WEIR_LOG_MAX)
+		return refuse(error, WEIR_ELIMIT,
+			      "sliding_window_log keeps %u requests at most, not %u", WEIR_LOG_MAX,
+			      ceiling);
+	if (is_bucket(l) && (unsigned __int128)ceiling * l->period_ns >
+				    (unsigned __int128)l->limit * WEIR_SPAN_MAX_NS)
+		return refuse(error, WEIR_ELIMIT,
+			      "a bucket of %u takes more than 100 years to fill at %u per period",
+			      ceiling, l->limit);
+	return 0;
+}
+
+/* A limit of 0 can hold nothing, whatever its burst or queue. */
+static uint32_t capacity_of(const struct weir_limit *l)
+{
+	if (l->limit == 0)
+		return 0;
+	if (l->algorithm == WEIR_LEAKY_BUCKET)
+		return l->queue_size + 1;
+	return l->burst ? l->burst : l->limit;
+}
+
+/* The finisher of MurmurHash3. It is a bijection: identities that differ never meet under one
+ * algorithm and period. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
+	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;
+	return x ^ x >> 33;
+}
+
+/* Names the counter. It stands in tables on disk, so it must never change. A calendar's windows
+ * differ in length and are one counter all the same. */
+static uint64_t name_of(const struct weir_limit *l)
+{
+	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;
+	uint64_t name = mix(mix(mix(l->algorithm) ^ period_ns) ^ l->identity);
+
+	return name ? name : 1;
+}
+
+int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
+{
+	int rc;
+
+	if (!limit)
+		return refuse(error, WEIR_EINVAL, "there is no limit to check");
+	if (limit->size != sizeof *limit)
+		return refuse(error, WEIR_EINVAL, "the limit's size is %u, not %zu: another weir?",
+			      limit->size, sizeof *limit);
+	limit->checked = 0;
+	if (!weir_algorithm_name((int)limit->algorithm))
+		return refuse(error, WEIR_ELIMIT, "unknown algorithm %u", limit->algorithm);
+	if (limit->queue_size == UINT32_MAX)
+		return refuse(error, WEIR_ELIMIT, "queue_size is above %u", UINT32_MAX - 1);
+	if ((rc = check_period(limit, error)) || (rc = check_strangers(limit, error)))
+		return rc;
+
+	uint32_t capacity = capacity_of(limit);
+	uint32_t ceiling = limit->soft_ceiling && limit->limit ? limit->soft_ceiling : capacity;
+
+	if ((rc = check_soft(limit, capacity, error)) || (rc = check_size(limit, ceiling, error)))
+		return rc;
+	limit->capacity = capacity;
+	limit->ceiling = ceiling;
+	limit->checked = name_of(limit);
+	return 0;
+}

@@ -1,0 +1,259 @@
+/* Sliding window log: the time of every request, in a ring. Exact, at 8 bytes per request.
+ *
+ * State: struct weir_log. Entries are in order of time; `head` is the slot of the newest. The last
+ * `pending` of them all carry newest_ns and do not stand in the ring yet: a burst in one instant
+ * is only a count, and whoever comes later writes them out before adding a newer stamp. In a
+ * shared table that turns an append into one compare-and-swap of the few words beside the ring.
+ *
+ * Example: 2 per minute, requests at 1:00:01 and 1:00:30 (admitted), 1:00:50: two live, refused,
+ * and the oldest leaves at 1:01:01, so wait 11 s. At 1:01:40 both are more than a minute old:
+ * admitted, and the log holds 1:01:40 alone. With WEIR_COUNT_REJECTED 1:00:50 is logged as well
+ * (and pushes out 1:00:01, as only the last 2 can matter), so the wait is until 1:01:30; at
+ * 1:01:40 the log holds 1:00:50 and 1:01:40.
+ *
+ * An entry exactly one period old is out. Every function here only reads: struct weir_log serves
+ * as a view, the change is a plan, and the caller commits it (wr_log_commit(), or the store with
+ * its compare-and-swap).
+ *
+ * Promise: at most `limit` in any window of one period.
+ */
+#ifndef WR_ALGO_LOG_H
+#define WR_ALGO_LOG_H
+
+#include "algo/amount.h"
+
+/* What to write. First flush_ns into the `flush` slots that end at the view's head, then the
+ * words. */
+struct wr_log_plan {
+	uint64_t newest_ns;
+	uint32_t head;
+	uint32_t count; /* also the ring size to ask for when needs_grow is set */
+	uint32_t pending;
+	uint32_t flush;
+	uint64_t flush_ns;
+	bool changed;    /* there is something to write */
+	bool rebase;     /* stamps after now became now; they are among the pending */
+	bool needs_grow; /* the ring is too small: nothing else in the plan may be used */
+};
+
+/* Whether the fields fit each other. In shared memory they may be anything. */
+static inline bool wr_log_view_ok(const struct weir_log *v)
+{
+	return v->count <= v->capacity && v->pending <= v->count &&
+	       (v->head < v->capacity || (v->capacity == 0 && v->head == 0));
+}
+
+/* Slot `back` places before head, and after it. back, ahead <= capacity. */
+static inline uint32_t wr_log_slot_back(const struct weir_log *v, uint32_t back)
+{
+	return v->head >= back ? v->head - back : v->head + (v->capacity - back);
+}
+
+static inline uint32_t wr_log_slot_ahead(const struct weir_log *v, uint32_t ahead)
+{
+	return ahead < v->capacity - v->head ? v->head + ahead : ahead - (v->capacity - v->head);
+}
+
+/* Stamp of the i-th oldest entry, from 0. None is later than newest_ns, whatever the slot says. */
+static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
+{
+	if (i >= v->count - v->pending)
+		return v->newest_ns;
+
+	uint64_t stamp = __atomic_load_n(&v->stamps[wr_log_slot_back(v, v->count - 1 - i)],
+					 __ATOMIC_RELAXED);
+
+	return stamp < v->newest_ns ? stamp : v->newest_ns;
+}
+
+/* How many entries are younger than period_ns at now_ns; none may be later than now. The newest and
+ * the oldest are looked at first: for a key that was idle or under its limit they suffice. */
+static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
+{
+	if (v->count == 0 || now_ns < period_ns)
+		return v->count;
+
+	uint64_t out_ns = now_ns - period_ns; /* of this age or older: out */
+	uint32_t low = 1;                     /* all before it are out */
+	uint32_t high = v->count;             /* it and all after are live */
+
+	if (v->newest_ns <= out_ns)
+		return 0;
+	if (wr_log_stamp(v, 0) > out_ns)
+		return v->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (wr_log_stamp(v, middle) > out_ns)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return v->count - low;
+}
+
+/* The view as of now. When the clock stepped back, entries later than now become now: they join
+ * the pending ones, so not a slot has to be written for it. */
+static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
+{
+	uint32_t low = 0;
+
+	if (v->count == 0 || v->newest_ns <= now_ns)
+		return false;
+	for (uint32_t high = v->count; low < high;) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (wr_log_stamp(v, middle) < now_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	v->newest_ns = now_ns;
+	v->pending = v->count - low;
+	return true;
+}
+
+/* Least wait until n fit under `ceiling`, when `added` entries of now follow the `live` ones: as
+ * many of the oldest must leave as there are too many. */
+static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
+				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
+				    uint64_t now_ns)
+{
+	if (n > ceiling)
+		return WEIR_NEVER;
+	if (live + added + n <= ceiling)
+		return 0;
+
+	uint64_t leave = live + added + n - ceiling;
+
+	if (leave > live)
+		return period_ns;
+	return wr_log_stamp(v, v->count - live + (uint32_t)leave - 1) + period_ns - now_ns;
+}
+
+/* Appends n entries of now to the `live` ones; of more than l->ceiling the oldest go, as they can
+ * no longer make a difference. Returns how many were added. */
+static inline uint32_t wr_log_append(const struct weir_limit *l, const struct weir_log *v,
+				     uint32_t live, uint64_t n, uint64_t now_ns,
+				     struct wr_log_plan *p)
+{
+	uint32_t added = n < l->ceiling ? (uint32_t)n : l->ceiling;
+	bool same = live && v->newest_ns == now_ns;
+
+	if (added == 0)
+		return 0;
+	p->changed = true;
+	p->count = live + added < l->ceiling ? live + added : l->ceiling;
+	p->needs_grow = p->count > v->capacity;
+	if (p->needs_grow)
+		return added;
+	p->newest_ns = now_ns;
+	p->head = wr_log_slot_ahead(v, added);
+	p->pending = same ? v->pending + added : added;
+	if (p->pending > p->count)
+		p->pending = p->count;
+	p->flush = same || live == 0 ? 0 : v->pending;
+	p->flush_ns = v->newest_ns;
+	return added;
+}
+
+/* Takes away the newest n of the `live` ones. Returns how many there were. */
+static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint64_t n,
+				   struct wr_log_plan *p)
+{
+	uint32_t given = n < live ? (uint32_t)n : live;
+
+	if (given == 0)
+		return 0;
+	p->changed = true;
+	p->count = live - given;
+	p->head = wr_log_slot_back(v, given);
+	p->pending = v->pending > given ? v->pending - given : 0;
+	if (p->count)
+		p->newest_ns = wr_log_stamp(v, v->count - 1 - given);
+	return given;
+}
+
+static inline struct wr_log_plan wr_log_plan_none(const struct weir_log *v, bool rebase)
+{
+	return (struct wr_log_plan){.newest_ns = v->newest_ns,
+				    .head = v->head,
+				    .count = v->count,
+				    .pending = v->pending,
+				    .changed = rebase,
+				    .rebase = rebase};
+}
+
+/* One decision under `ceiling` over a view that is ok: fills *d and *p, writes nothing else. */
+static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
+			       const struct weir_log *view, int64_t cost, uint64_t now_ns,
+			       struct weir_decision *d, struct wr_log_plan *p)
+{
+	struct weir_log v = *view;
+	bool rebase = wr_log_carry(&v, now_ns);
+	uint32_t live = wr_log_live(&v, l->period_ns, now_ns);
+	uint64_t n = wr_amount(cost);
+	bool admitted = cost < 0 || live + n <= ceiling;
+	uint32_t added = 0;
+	uint32_t given = 0;
+
+	*p = wr_log_plan_none(&v, rebase);
+	if (cost < 0)
+		given = wr_log_give(&v, live, n, p);
+	else if (cost > 0 && (admitted || l->flags & WEIR_COUNT_REJECTED))
+		added = wr_log_append(l, &v, live, n, now_ns, p);
+
+	uint64_t used = (uint64_t)live + added - given;
+	uint64_t newest_ns = added ? now_ns : p->newest_ns;
+
+	*d = (struct weir_decision){
+		.admitted = admitted,
+		.limit = l->capacity,
+		.remaining = wr_left(l->capacity, used),
+		.reset_after_ns = used ? newest_ns + l->period_ns - now_ns : 0,
+	};
+	if (!admitted)
+		d->retry_after_ns = wr_log_until(&v, live, added, ceiling, n, l->period_ns, now_ns);
+}
+
+/* Appends n whatever the limit says: a request that another limit refused. */
+static inline void wr_log_plan_charge(const struct weir_limit *l, const struct weir_log *view,
+				      uint64_t n, uint64_t now_ns, struct wr_log_plan *p)
+{
+	struct weir_log v = *view;
+	bool rebase = wr_log_carry(&v, now_ns);
+	uint32_t live = wr_log_live(&v, l->period_ns, now_ns);
+
+	*p = wr_log_plan_none(&v, rebase);
+	wr_log_append(l, &v, live, n, now_ns, p);
+}
+
+/* Least wait until n pass under `ceiling` if nobody else asks; 0: they would now. */
+static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
+				   const struct weir_log *view, uint64_t n, uint64_t now_ns)
+{
+	struct weir_log v = *view;
+
+	wr_log_carry(&v, now_ns);
+	return wr_log_until(&v, wr_log_live(&v, l->period_ns, now_ns), 0, ceiling, n, l->period_ns,
+			    now_ns);
+}
+
+/* Writes the pending stamps of the view into their slots. Writing them twice does no harm. */
+static inline void wr_log_flush(const struct weir_log *v, const struct wr_log_plan *p)
+{
+	for (uint32_t i = 0; i < p->flush; i++)
+		__atomic_store_n(&v->stamps[wr_log_slot_back(v, i)], p->flush_ns, __ATOMIC_RELAXED);
+}
+
+/* Carries out a plan on a log that nobody else touches. */
+static inline void wr_log_commit(struct weir_log *log, const struct wr_log_plan *p)
+{
+	wr_log_flush(log, p);
+	log->newest_ns = p->newest_ns;
+	log->head = p->head;
+	log->count = p->count;
+	log->pending = p->pending;
+}
+
+#endif

@@ -1,0 +1,142 @@
+/* Soft mode: above its limit a key may go on, up to a ceiling and for a while.
+ *
+ * State: a second struct weir_state beside the algorithm's.
+ *        s0  the last excess, ns; s0 = s1 = 0: armed, there was none
+ *        s1  time from the first excess to the last, in quanta (wr_soft_quantum(): 1 ns for a
+ *            grace below 4.29 s, 7 ns for 30 s), saturating; a saturated one is past any grace
+ * An excess is a request that does not fit the limit, admitted or not. The first one starts the
+ * grace of soft_for_ns, in which the ceiling holds; after it the limit does, until a full period
+ * goes by without excess. The last excess is rounded up to a quantum from the first and not the
+ * other way round, lest the start of the grace creeps with every excess.
+ *
+ * Example: 100 per minute, 20 % for 30 s. The 101st at 2:00:20 is the first excess. Up to 120 pass
+ * until 2:00:50, then what fits in 100. If the last refused one comes at 2:03:10, the key is armed
+ * again at 2:04:10.
+ */
+#ifndef WR_ALGO_SOFT_H
+#define WR_ALGO_SOFT_H
+
+#include "algo/amount.h"
+
+enum wr_soft_phase {
+	WR_SOFT_ARMED, /* the next excess starts a grace */
+	WR_SOFT_GRACE, /* the ceiling holds */
+	WR_SOFT_SPENT, /* the limit holds */
+};
+
+static inline bool wr_soft_mode(const struct weir_limit *l)
+{
+	return l->ceiling > l->capacity;
+}
+
+/* How long without excess arms again. */
+static inline uint64_t wr_soft_period_ns(const struct weir_limit *l)
+{
+	return l->period_ns ? l->period_ns : l->window_end_ns - l->window_start_ns;
+}
+
+/* Least quantum by which UINT32_MAX of them are longer than the grace. */
+static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
+{
+	return l->soft_for_ns / UINT32_MAX + 1;
+}
+
+/* The last excess as of now: one from further ahead than rounding and clocks that differ a little
+ * explain (the clock stepped back) happened now. */
+static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
+				       uint64_t now_ns)
+{
+	bool ahead = soft->s0 > now_ns + wr_soft_period_ns(l) + wr_soft_quantum(l);
+
+	return ahead ? now_ns : soft->s0;
+}
+
+/* From the first excess to now. */
+static inline uint64_t wr_soft_age_ns(const struct weir_limit *l, const struct weir_state *soft,
+				      uint64_t now_ns)
+{
+	uint64_t last_ns = wr_soft_last_ns(l, soft, now_ns);
+	uint64_t span_ns = soft->s1 * wr_soft_quantum(l);
+
+	if (last_ns <= now_ns)
+		return now_ns - last_ns + span_ns;
+	return span_ns > last_ns - now_ns ? span_ns - (last_ns - now_ns) : 0;
+}
+
+static inline bool wr_soft_armed(const struct weir_limit *l, const struct weir_state *soft,
+				 uint64_t now_ns)
+{
+	if (soft->s0 == 0 && soft->s1 == 0)
+		return true;
+	return now_ns >= wr_soft_last_ns(l, soft, now_ns) + wr_soft_period_ns(l);
+}
+
+static inline enum wr_soft_phase wr_soft_phase(const struct weir_limit *l,
+					       const struct weir_state *soft, uint64_t now_ns)
+{
+	if (wr_soft_armed(l, soft, now_ns))
+		return WR_SOFT_ARMED;
+	if (wr_soft_age_ns(l, soft, now_ns) < l->soft_for_ns)
+		return WR_SOFT_GRACE;
+	return WR_SOFT_SPENT;
+}
+
+/* Notes an excess. Returns whether *soft changed. */
+static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *soft,
+				uint64_t now_ns)
+{
+	uint64_t last_ns = wr_soft_last_ns(l, soft, now_ns);
+	uint64_t quantum_ns = wr_soft_quantum(l);
+	bool carried = last_ns != soft->s0;
+
+	if (wr_soft_armed(l, soft, now_ns)) {
+		soft->s0 = now_ns ? now_ns : 1; /* 0 would say armed */
+		soft->s1 = 0;
+		return true;
+	}
+	soft->s0 = last_ns;
+	if (now_ns <= last_ns)
+		return carried;
+
+	uint64_t quanta = (now_ns - last_ns + quantum_ns - 1) / quantum_ns;
+
+	if (quanta < UINT32_MAX - soft->s1) {
+		soft->s0 = last_ns + quanta * quantum_ns;
+		soft->s1 += (uint32_t)quanta;
+	} else {
+		soft->s0 = now_ns;
+		soft->s1 = UINT32_MAX;
+	}
+	return true;
+}
+
+/* Until the overshoot is armed. */
+static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
+					   const struct weir_state *soft, uint64_t now_ns)
+{
+	if (wr_soft_armed(l, soft, now_ns))
+		return 0;
+	return wr_soft_last_ns(l, soft, now_ns) + wr_soft_period_ns(l) - now_ns;
+}
+
+/* Least wait of a refused request, from its waits under the capacity and under the ceiling. *soft
+ * is as it stands after the refusal. The ceiling's wait holds if the grace lasts until then, or
+ * else once the overshoot is armed again. */
+static inline uint64_t wr_soft_retry_after(const struct weir_limit *l,
+					   const struct weir_state *soft, uint64_t now_ns,
+					   uint64_t capacity_wait_ns, uint64_t ceiling_wait_ns)
+{
+	if (ceiling_wait_ns == WEIR_NEVER)
+		return WEIR_NEVER;
+
+	uint64_t wait_ns = ceiling_wait_ns;
+
+	if (wr_soft_phase(l, soft, now_ns + wait_ns) == WR_SOFT_SPENT) {
+		uint64_t armed_ns = wr_soft_reset_after(l, soft, now_ns);
+
+		wait_ns = armed_ns > wait_ns ? armed_ns : wait_ns;
+	}
+	return capacity_wait_ns < wait_ns ? capacity_wait_ns : wait_ns;
+}
+
+#endif

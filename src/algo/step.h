@@ -1,0 +1,57 @@
+/* One switch over the algorithms whose state is a struct weir_state, for algo.c and the store. */
+#ifndef WR_ALGO_STEP_H
+#define WR_ALGO_STEP_H
+
+#include "algo/counter.h"
+#include "algo/fixed.h"
+#include "algo/leaky.h"
+#include "algo/token.h"
+
+/* One decision under `ceiling`: l->capacity, or in the overshoot of soft mode l->ceiling. Fills *d,
+ * changes *s and returns whether it did. The limit is checked and no log. */
+static inline bool wr_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
+			   int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	switch (l->algorithm) {
+	case WEIR_TOKEN_BUCKET:
+		return wr_token_step(l, ceiling, s, cost, now_ns, d);
+	case WEIR_LEAKY_BUCKET:
+		return wr_leaky_step(l, ceiling, s, cost, now_ns, d);
+	case WEIR_FIXED_WINDOW:
+		return wr_fixed_step(l, ceiling, s, cost, now_ns, d);
+	case WEIR_SLIDING_COUNTER:
+		return wr_counter_step(l, ceiling, s, cost, now_ns, d);
+	}
+	return wr_bucket_shut(cost, d);
+}
+
+/* Least wait until n pass under `ceiling`, for limits that can be soft. */
+static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
+			       const struct weir_state *s, uint64_t n, uint64_t now_ns)
+{
+	switch (l->algorithm) {
+	case WEIR_TOKEN_BUCKET:
+		return wr_token_wait(l, ceiling, s, n, now_ns);
+	case WEIR_FIXED_WINDOW:
+		return wr_fixed_wait(l, ceiling, s, n, now_ns);
+	case WEIR_SLIDING_COUNTER:
+		return wr_counter_wait(l, ceiling, s, n, now_ns);
+	}
+	return WEIR_NEVER;
+}
+
+/* Charges n for a request that another limit refused, under WEIR_COUNT_REJECTED. Returns whether
+ * *s changed. */
+static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+			     uint64_t now_ns)
+{
+	switch (l->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		return wr_fixed_charge(l, s, n, now_ns);
+	case WEIR_SLIDING_COUNTER:
+		return wr_counter_charge(l, s, n, now_ns);
+	}
+	return false;
+}
+
+#endif

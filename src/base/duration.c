@@ -1,0 +1,67 @@
+#include "base/duration.h"
+
+#include <stdio.h>
+
+#include "base/str.h"
+
+/* Largest first: that is the order within a duration, and in which wr_duration_text tries them. */
+static const struct unit {
+	struct weir_str name;
+	uint64_t ns;
+} units[] = {
+	{WR_STR("w"), 604800000000000}, {WR_STR("d"), 86400000000000},
+	{WR_STR("h"), 3600000000000},   {WR_STR("m"), 60000000000},
+	{WR_STR("s"), 1000000000},      {WR_STR("ms"), 1000000},
+	{WR_STR("us"), 1000},           {WR_STR("ns"), 1},
+};
+#define UNITS (sizeof units / sizeof *units)
+
+/* Reads "12ms" off the front; *at is the first unit still allowed. */
+static int parse_part(struct weir_str *text, size_t *at, uint64_t *ns)
+{
+	uint64_t number = 0;
+	size_t digits = 0;
+	size_t letters = 0;
+
+	while (digits < text->len && text->ptr[digits] >= '0' && text->ptr[digits] <= '9') {
+		if (number > INT64_MAX / 10 - 1)
+			return -1;
+		number = number * 10 + (uint64_t)(text->ptr[digits++] - '0');
+	}
+	*text = wr_str_from(*text, digits);
+	while (letters < text->len && (text->ptr[letters] < '0' || text->ptr[letters] > '9'))
+		letters++;
+	for (; digits && *at < UNITS; ++*at)
+		if (wr_str_equal(units[*at].name, wr_str_first(*text, letters))) {
+			if (number > (INT64_MAX - *ns) / units[*at].ns)
+				return -1;
+			*ns += number * units[(*at)++].ns;
+			*text = wr_str_from(*text, letters);
+			return 0;
+		}
+	return -1;
+}
+
+int wr_duration_parse(struct weir_str text, uint64_t *ns)
+{
+	size_t at = 0;
+
+	*ns = 0;
+	do {
+		if (parse_part(&text, &at, ns) != 0)
+			return -1;
+	} while (text.len);
+	return 0;
+}
+
+size_t wr_duration_text(uint64_t ns, char text[WR_DURATION_TEXT])
+{
+	size_t at = 0;
+
+	if (ns == 0)
+		return (size_t)snprintf(text, WR_DURATION_TEXT, "0s");
+	while (ns % units[at].ns)
+		at++;
+	return (size_t)snprintf(text, WR_DURATION_TEXT, "%llu%s",
+				(unsigned long long)(ns / units[at].ns), units[at].name.ptr);
+}

@@ -1,0 +1,81 @@
+/* Two words changed as one: a 16-byte compare-and-swap and the load that goes with it.
+ *
+ * Written as an instruction, because GCC turns its 16-byte __atomic builtins into calls to
+ * libatomic, which may take a lock that other processes do not see. */
+#ifndef WR_BASE_PAIR_H
+#define WR_BASE_PAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#if !defined(__x86_64__)
+#error "base/pair.h knows x86-64 alone so far"
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define WR_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WR_TSAN 1
+#endif
+#endif
+
+/* ThreadSanitizer does not look into assembly: tell it what the instruction does. */
+#ifdef WR_TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define WR_NO_TSAN __attribute__((no_sanitize("thread"), noinline))
+#else
+#define WR_NO_TSAN
+#endif
+
+struct wr_pair {
+	_Alignas(16) uint64_t lo;
+	uint64_t hi;
+};
+
+_Static_assert(sizeof(struct wr_pair) == 16, "one cmpxchg16b");
+
+static inline bool wr_pair_equal(struct wr_pair a, struct wr_pair b)
+{
+	return a.lo == b.lo && a.hi == b.hi;
+}
+
+/* Full barrier either way. On failure *expected becomes what was found. */
+static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, struct wr_pair desired)
+{
+	bool done;
+
+#ifdef WR_TSAN
+	__tsan_release(at);
+#endif
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(done), "+m"(*at), "+a"(expected->lo), "+d"(expected->hi)
+			 : "b"(desired.lo), "c"(desired.hi)
+			 : "memory");
+#ifdef WR_TSAN
+	__tsan_acquire(at);
+#endif
+	return done;
+}
+
+/* Both words as one writer left them. The low word is read again: it names the moment (a time, a
+ * tag, a pointer with its generation), so an unchanged one means nobody wrote in between. Whoever
+ * acts on the pair does so by wr_pair_cas, which checks all 128 bits. */
+static inline struct wr_pair wr_pair_load(const struct wr_pair *at)
+{
+	struct wr_pair seen;
+	uint64_t again = __atomic_load_n(&at->lo, __ATOMIC_ACQUIRE);
+
+	do {
+		seen.lo = again;
+		seen.hi = __atomic_load_n(&at->hi, __ATOMIC_ACQUIRE);
+		again = __atomic_load_n(&at->lo, __ATOMIC_ACQUIRE);
+	} while (again != seen.lo);
+#ifdef WR_TSAN
+	__tsan_acquire((void *)at);
+#endif
+	return seen;
+}
+
+#endif

@@ -1,0 +1,262 @@
+/* Sliding window logs in the table. The key's cell names a block of the slab; the block's word is
+ * what a decision swaps, as other algorithms swap the cell's hot pair.
+ *
+ * A ring that is too small is replaced by a larger one: the new block is taken, the old word is
+ * sealed so that nobody appends to it any more, the entries are copied, and the cell's pointer is
+ * swapped. Whoever meets a sealed word does the same work; the pointer decides whose block stays.
+ */
+#include "store/store.h"
+
+#include "algo/log.h"
+#include "algo/soft.h"
+#include "table/slab.h"
+
+#define GROWTH 4u     /* a ring grows to four times its size, or to what the limit needs */
+#define HARM_STEP 16u /* the cell's harm is written when it moved by this much */
+#define FULL_RETRY_NS 1000000000u /* when there may be room in the slab again; a guess */
+
+/* A key's log as it was read. */
+struct reading {
+	struct wr_spot spot;     /* cell NULL: the key has none */
+	struct wr_log_block log; /* block NULL: the cell names none */
+	struct wr_pair word;
+	struct weir_log view;
+	bool sealed;
+};
+
+static struct weir_log view_of(const struct wr_log_block *log, struct wr_log_word word)
+{
+	struct weir_log view = {word.newest_ns, word.head,     word.count,
+				word.pending,   log->capacity, log->block->stamps};
+
+	return view;
+}
+
+/* The cell named a block that is not there, or whose word is nonsense: only damage does that. The
+ * key starts anew, and it is counted. */
+static void forget_log(struct weir_table *table, struct reading *reading)
+{
+	struct wr_pair none = wr_hot_with(reading->spot.hot, 0, 0, 0);
+	uint64_t name = reading->spot.hot.lo;
+
+	if (wr_pair_cas(&reading->spot.cell->hot, &reading->spot.hot, none)) {
+		wr_tally(&table->tallies->log_lost);
+		wr_slab_release(table, name);
+	}
+}
+
+/* Reads the block that the spot names. False: it was forgotten, read the cell again. */
+static bool read_block(struct weir_table *table, struct reading *reading)
+{
+	struct wr_log_word word;
+	uint64_t name = reading->spot.hot.lo;
+
+	reading->log.block = NULL;
+	reading->view = (struct weir_log){0};
+	reading->sealed = false;
+	if (name == 0)
+		return true;
+	if (wr_slab_find(table, name, &reading->log)) {
+		reading->word = wr_pair_load(&reading->log.block->word);
+		word = wr_log_word_of(reading->word);
+		reading->view = view_of(&reading->log, word);
+		reading->sealed = word.sealed;
+		if (word.generation == (name & 0x7fff) && wr_log_view_ok(&reading->view))
+			return true;
+	}
+	forget_log(table, reading);
+	return false;
+}
+
+/* Finds the key, or not: then the reading is that of an empty log. */
+static void read_key(struct weir_table *table, struct wr_key key, struct reading *reading)
+{
+	do {
+		if (!wr_table_find(table, key, &reading->spot) &&
+		    !wr_table_search(table, key, &reading->spot)) {
+			*reading = (struct reading){0};
+			return;
+		}
+	} while (!read_block(table, reading));
+}
+
+/* Copies the live entries into a block that nobody else knows yet. */
+static bool fill(const struct wr_log_block *into, const struct weir_log *view, uint64_t period_ns,
+		 uint64_t now_ns)
+{
+	struct wr_pair empty = wr_pair_load(&into->block->word);
+	struct wr_log_word word = wr_log_word_of(empty);
+	struct weir_log v = *view;
+	uint32_t live;
+
+	wr_log_carry(&v, now_ns);
+	live = wr_log_live(&v, period_ns, now_ns);
+	if (live > into->capacity)
+		return false;
+	for (uint32_t i = 0; i < live; i++)
+		if (!wr_block_put(into->block, empty, i, wr_log_stamp(&v, v.count - live + i)))
+			return false;
+	word.newest_ns = v.newest_ns;
+	word.head = live ? live - 1 : 0;
+	word.count = live;
+	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
+}
+
+static bool seal(struct reading *reading)
+{
+	struct wr_log_word word = wr_log_word_of(reading->word);
+	struct wr_pair seen = reading->word;
+
+	if (!reading->log.block || reading->sealed)
+		return true;
+	word.sealed = true;
+	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
+}
+
+/* Gives the key a ring for `stamps` entries. False: the slab has no room. True does not say that
+ * it was this call's ring that stayed: read again. */
+static bool grow(struct weir_table *table, struct wr_attempt *attempt, struct reading *reading,
+		 uint32_t stamps)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t roomy = (uint64_t)stamps * GROWTH < limit->ceiling ? (uint64_t)stamps * GROWTH
+								    : limit->ceiling;
+	uint32_t now_s = wr_seconds(attempt->now_ns);
+	struct wr_pair hot = reading->spot.hot;
+	struct wr_log_block bigger;
+
+	/* A first request is no reason to expect many. */
+	if (!reading->log.block)
+		roomy = stamps;
+	if (!wr_slab_take(table, reading->spot.cell, (uint32_t)roomy, now_s, &bigger) &&
+	    !wr_slab_take(table, reading->spot.cell, stamps, now_s, &bigger))
+		return false;
+	if (seal(reading) && fill(&bigger, &reading->view, limit->period_ns, attempt->now_ns) &&
+	    wr_pair_cas(&reading->spot.cell->hot, &hot,
+			wr_hot_with(hot, bigger.name, 0, wr_hot_harm(hot)))) {
+		wr_slab_release(table, reading->spot.hot.lo);
+		return true;
+	}
+	wr_slab_release(table, bigger.name);
+	return true;
+}
+
+/* Refused for want of room: never open, always counted. */
+static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
+{
+	struct weir_decision *decision = attempt->decision;
+	uint64_t period_ns = attempt->limit->period_ns;
+
+	wr_tally(&table->tallies->log_full);
+	decision->admitted = 0;
+	decision->full = 1;
+	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
+}
+
+/* Writes the plan: first the pending stamps into their slots, which any helper may do twice, then
+ * the word. False: someone was faster. */
+static bool commit(struct reading *reading, const struct wr_log_plan *plan)
+{
+	struct wr_log_word word = wr_log_word_of(reading->word);
+	struct wr_pair seen = reading->word;
+
+	for (uint32_t i = 0; i < plan->flush; i++)
+		if (!wr_block_put(reading->log.block, reading->word,
+				  wr_log_slot_back(&reading->view, i), plan->flush_ns))
+			return false;
+	word.newest_ns = plan->newest_ns;
+	word.head = plan->head;
+	word.count = plan->count;
+	word.pending = plan->pending;
+	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
+}
+
+/* The cell's harm follows roughly; a miss does no damage. */
+static void note_harm(struct reading *reading, const struct weir_decision *decision)
+{
+	unsigned harm = decision->admitted ? wr_harm_of(decision) : WR_HARM_REFUSED;
+	unsigned known = wr_hot_harm(reading->spot.hot);
+	struct wr_pair hot = reading->spot.hot;
+
+	if (harm > known ? harm - known >= HARM_STEP : known - harm >= HARM_STEP)
+		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
+}
+
+/* The step on what was read: decision and plan. False: nothing is to be written. */
+static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
+		      struct wr_log_plan *plan)
+{
+	const struct weir_limit *limit = attempt->limit;
+	const struct weir_log *view = &reading->view;
+	struct weir_decision *decision = attempt->decision;
+
+	if (attempt->purpose == WR_CHARGE) {
+		struct wr_log_plan look;
+
+		wr_log_plan(limit, attempt->ceiling, view, 0, attempt->now_ns, decision, &look);
+		decision->reset_after_ns = limit->period_ns;
+		wr_log_plan_charge(limit, view, (uint64_t)attempt->cost, attempt->now_ns, plan);
+		return plan->changed;
+	}
+	/* Only the newest entries can be taken back: below others' it would shift theirs. */
+	if (attempt->purpose == WR_RETURN &&
+	    (view->newest_ns != attempt->now_ns || view->pending < (uint64_t)-attempt->cost))
+		return false;
+	wr_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision, plan);
+	if (wr_soft_mode(limit) && !decision->admitted)
+		attempt->ceiling_wait_ns = wr_log_wait(limit, limit->ceiling, view,
+						       wr_amount(attempt->cost), attempt->now_ns);
+	return plan->changed && !wr_writes_nothing(attempt);
+}
+
+/* Whether what was read was one moment's state: slots may have been written over meanwhile. */
+static bool still_so(const struct reading *reading)
+{
+	return !reading->log.block ||
+	       wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word);
+}
+
+static bool settle_unchanged(struct wr_attempt *attempt, struct reading *reading)
+{
+	if (!still_so(reading))
+		return false;
+	if (!attempt->decision->admitted && wr_leaves_mark(attempt) && reading->spot.cell)
+		wr_mark_refused(&reading->spot);
+	return true;
+}
+
+/* One round. True when the attempt is decided and, where it had to be, written. */
+static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
+			 struct reading *reading)
+{
+	struct wr_log_plan plan;
+
+	if (!plan_step(attempt, reading, &plan))
+		return settle_unchanged(attempt, reading);
+	if (!reading->spot.cell) {
+		wr_table_claim(table, attempt->key, WR_KIND_LOG, wr_seconds(attempt->now_ns),
+			       &reading->spot);
+		return false;
+	}
+	if (plan.needs_grow || reading->sealed) {
+		if (grow(table, attempt, reading, plan.count ? plan.count : 1))
+			return false;
+		refuse_full(table, attempt);
+		return true;
+	}
+	wr_cell_raise_fresh(reading->spot.cell,
+			    wr_seconds_up(attempt->now_ns + attempt->decision->reset_after_ns));
+	if (!commit(reading, &plan))
+		return false;
+	note_harm(reading, attempt->decision);
+	return true;
+}
+
+void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
+{
+	struct reading reading;
+
+	do
+		read_key(table, attempt->key, &reading);
+	while (!attempt_once(table, attempt, &reading));
+}

@@ -1,0 +1,253 @@
+/* One limit on one key. */
+#include "store/store.h"
+
+#include "algo/soft.h"
+#include "algo/step.h"
+
+#define KEY_MAX 65536u
+
+static struct weir_state state_of(const struct wr_attempt *attempt, const struct wr_spot *spot)
+{
+	struct weir_state state = {spot->hot.lo, wr_hot_s1(spot->hot)};
+
+	/* A counter keeps 32 bits of its window's number, which come round again. */
+	if (attempt->limit->algorithm == WEIR_SLIDING_COUNTER &&
+	    wr_cell_fresh_s(spot->cell) <= wr_seconds(attempt->now_ns))
+		state = (struct weir_state){0};
+	return state;
+}
+
+/* Whether a give-back still meets the window its take was counted in. A bucket's always does. */
+static bool may_return(const struct wr_attempt *attempt, struct weir_state state)
+{
+	const struct weir_limit *limit = attempt->limit;
+
+	if (limit->algorithm == WEIR_FIXED_WINDOW)
+		return state.s0 == wr_fixed_load(limit, &state, attempt->now_ns).start_ns;
+	if (limit->algorithm == WEIR_SLIDING_COUNTER)
+		return state.s1 == (uint32_t)(attempt->now_ns / limit->period_ns);
+	return true;
+}
+
+/* The step on a copy of the state. Returns whether it is to be written. */
+static inline bool step(struct wr_attempt *attempt, struct weir_state *state)
+{
+	const struct weir_limit *limit = attempt->limit;
+	struct weir_decision *decision = attempt->decision;
+	bool changed;
+
+	if (attempt->purpose == WR_CHARGE) {
+		changed = wr_charge(limit, state, (uint64_t)attempt->cost, attempt->now_ns);
+		wr_step(limit, attempt->ceiling, &(struct weir_state){state->s0, state->s1}, 0,
+			attempt->now_ns, decision);
+		return changed;
+	}
+	if (attempt->purpose == WR_RETURN && !may_return(attempt, *state))
+		return false;
+	changed = wr_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns, decision);
+	if (__builtin_expect(wr_soft_mode(limit) && !decision->admitted, 0))
+		attempt->ceiling_wait_ns = wr_wait(limit, limit->ceiling, state,
+						   wr_amount(attempt->cost), attempt->now_ns);
+	return changed && !wr_writes_nothing(attempt);
+}
+
+/* Steps on a cell until the swap meets the state it was worked out from. False: the cell has
+ * gone to another key. */
+static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
+{
+	struct wr_pair before = spot->hot;
+
+	do {
+		struct weir_state state = state_of(attempt, spot);
+		struct weir_decision *decision = attempt->decision;
+		unsigned harm;
+
+		if (!step(attempt, &state)) {
+			if (!decision->admitted && wr_leaves_mark(attempt))
+				wr_mark_refused(spot);
+			return true;
+		}
+		harm = decision->admitted ? wr_harm_of(decision) : WR_HARM_REFUSED;
+		wr_cell_raise_fresh(spot->cell,
+				    wr_seconds_up(attempt->now_ns + decision->reset_after_ns));
+		if (wr_pair_cas(&spot->cell->hot, &spot->hot,
+				wr_hot_with(spot->hot, state.s0, state.s1, harm)))
+			return true;
+	} while (wr_spot_still(spot, before));
+	return false;
+}
+
+/* Decides for a key without a cell, as for a new one. True when that is all there is to it. */
+static bool step_on_nothing(struct wr_attempt *attempt)
+{
+	struct weir_state state = {0};
+
+	return !step(attempt, &state);
+}
+
+/* The key's cell when hints do not lead to one. False when it has none and needs none. */
+static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
+			  struct wr_spot *spot)
+{
+	bool surely_new_cell = attempt->purpose == WR_TAKE && attempt->cost > 0 &&
+			       attempt->cost <= attempt->ceiling;
+
+	if (!surely_new_cell) {
+		if (wr_table_search(table, attempt->key, spot))
+			return true;
+		if (step_on_nothing(attempt))
+			return false;
+	}
+	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
+		       spot);
+	return true;
+}
+
+void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
+{
+	struct wr_spot spot;
+
+	do {
+		if (__builtin_expect(!wr_table_find(table, attempt->key, &spot), 0) &&
+		    !find_or_claim(table, attempt, &spot))
+			return;
+	} while (!step_on(attempt, &spot));
+}
+
+static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
+{
+	if (attempt->limit->algorithm == WEIR_SLIDING_LOG)
+		wr_log_attempt(table, attempt);
+	else
+		wr_cell_attempt(table, attempt);
+}
+
+/* The overshoot of a soft key has a cell of its own, so that keys within their limit pay nothing
+ * for it. */
+static struct wr_key soft_key(struct wr_key key)
+{
+	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579, key.hint};
+
+	return soft;
+}
+
+/* By hints alone: at worst a key seems armed that is not, in what it is told. */
+static struct weir_state soft_state(struct weir_table *table, struct wr_key key)
+{
+	struct wr_spot spot;
+
+	if (!wr_table_find(table, key, &spot))
+		return (struct weir_state){0};
+	return (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
+}
+
+/* Notes an excess. The state before it and after it. */
+static void note_excess(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+			uint64_t now_ns, struct weir_state *before, struct weir_state *after)
+{
+	struct wr_spot spot;
+
+	do {
+		wr_table_claim(table, key, WR_KIND_SOFT, wr_seconds(now_ns), &spot);
+		*before = (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
+		*after = *before;
+		if (!wr_soft_note(limit, after, now_ns))
+			return;
+		wr_cell_raise_fresh(
+			spot.cell,
+			wr_seconds_up(now_ns + wr_soft_reset_after(limit, after, now_ns)));
+		/* As harmful as a refused key: forgetting it would arm the overshoot again. */
+	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot,
+			      wr_hot_with(spot.hot, after->s0, after->s1, WR_HARM_REFUSED)));
+}
+
+static void soft_reset(const struct wr_attempt *attempt, const struct weir_state *soft)
+{
+	uint64_t armed_ns = wr_soft_reset_after(attempt->limit, soft, attempt->now_ns);
+
+	if (armed_ns > attempt->decision->reset_after_ns)
+		attempt->decision->reset_after_ns = armed_ns;
+}
+
+/* The limit first; what does not fit it is an excess and may fit the ceiling. */
+static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
+{
+	const struct weir_limit *limit = attempt->limit;
+	struct weir_decision *decision = attempt->decision;
+	enum wr_purpose purpose = attempt->purpose;
+	struct wr_key key = soft_key(attempt->key);
+	struct weir_state before, after;
+	uint64_t capacity_wait_ns;
+	bool above;
+
+	attempt->purpose = purpose == WR_TAKE ? WR_TRY : WR_LOOK;
+	attempt_any(table, attempt);
+	if (decision->admitted) {
+		before = soft_state(table, key);
+		soft_reset(attempt, &before);
+		return;
+	}
+	capacity_wait_ns = decision->retry_after_ns;
+	attempt->purpose = purpose;
+	if (wr_leaves_mark(attempt)) {
+		note_excess(table, limit, key, attempt->now_ns, &before, &after);
+	} else {
+		before = soft_state(table, key);
+		after = before;
+	}
+	above = wr_soft_phase(limit, &before, attempt->now_ns) != WR_SOFT_SPENT;
+	attempt->ceiling = above ? limit->ceiling : limit->capacity;
+	attempt_any(table, attempt);
+	decision->soft = decision->admitted && above;
+	if (!decision->admitted && !decision->full)
+		decision->retry_after_ns =
+			wr_soft_retry_after(limit, &after, attempt->now_ns,
+					    above ? capacity_wait_ns : decision->retry_after_ns,
+					    attempt->ceiling_wait_ns);
+	soft_reset(attempt, &after);
+}
+
+static inline void decide(struct weir_table *table, const struct weir_limit *limit,
+			  struct wr_key key, int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
+			  struct weir_decision *decision)
+{
+	struct wr_attempt attempt = {.limit = limit,
+				     .key = key,
+				     .cost = cost,
+				     .now_ns = now_ns,
+				     .ceiling = limit->capacity,
+				     .purpose = purpose,
+				     .decision = decision};
+
+	if (__builtin_expect(wr_soft_mode(limit) && cost >= 0 && purpose != WR_CHARGE, 0))
+		soft_attempt(table, &attempt);
+	else
+		attempt_any(table, &attempt);
+}
+
+void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		 int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	decide(table, limit, key, cost, now_ns, WR_TAKE, decision);
+}
+
+void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
+		   struct weir_decision *decision)
+{
+	decide(table, limit, key, cost, now_ns, purpose, decision);
+}
+
+int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,
+	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	if (!table || !limit || !decision || (!key && len) || len > KEY_MAX)
+		return WEIR_EINVAL;
+	if (limit->size != sizeof *limit || !limit->checked)
+		return WEIR_ELIMIT;
+	if (now_ns > INT64_MAX)
+		return WEIR_ETIME;
+	decide(table, limit, wr_hash_key(table->secret, key, len, limit->checked), cost, now_ns,
+	       WR_TAKE, decision);
+	return 0;
+}

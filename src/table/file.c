@@ -1,0 +1,317 @@
+#include "table/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define MEMORY_MIN (256ull << 10)
+#define MEMORY_MAX (1ull << 40)
+#define MEMORY_DEFAULT (64ull << 20)
+
+/* Room for what other layers keep in the table: a share of its memory, one page at least. */
+static const struct {
+	enum wr_section section;
+	unsigned share;
+} reserved[] = {
+	{WR_SECTION_LANES, 16},  {WR_SECTION_HISTORY, 8},     {WR_SECTION_TOP, 32},
+	{WR_SECTION_LEASES, 64}, {WR_SECTION_OFFENDERS, 256}, {WR_SECTION_OVERRIDES, 256},
+};
+
+static uint64_t pages(uint64_t bytes)
+{
+	return (bytes + WR_PAGE - 1) / WR_PAGE * WR_PAGE;
+}
+
+static uint64_t checksum(const struct wr_header *header)
+{
+	return XXH3_64bits(header, offsetof(struct wr_header, checksum));
+}
+
+static void place_section(struct wr_header *header, enum wr_section section, uint64_t bytes)
+{
+	header->sections[section] = (struct wr_extent){header->file_bytes, bytes};
+	header->file_bytes += pages(bytes);
+}
+
+/* The largest power of two that leaves sixteen spans, within bounds. */
+static uint64_t span_size(uint64_t log_bytes)
+{
+	uint64_t span = WR_SPAN_MAX;
+
+	while (span > WR_SPAN_MIN && span * 16 > log_bytes)
+		span /= 2;
+	return span;
+}
+
+static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
+		   struct weir_error *error)
+{
+	uint64_t memory = plan->memory_bytes ? plan->memory_bytes : MEMORY_DEFAULT;
+	uint64_t log = plan->log_bytes ? plan->log_bytes : memory / 16;
+	uint64_t spans;
+
+	if (memory < MEMORY_MIN || memory > MEMORY_MAX)
+		return wr_error(error, WEIR_EINVAL,
+				"memory_bytes must be 256 KiB to 1 TiB, not %llu",
+				(unsigned long long)memory);
+	if (log > memory / 4 * 3)
+		return wr_error(error, WEIR_EINVAL,
+				"log_bytes must be at most three quarters of memory_bytes (%llu)",
+				(unsigned long long)memory);
+	memcpy(header->magic, WR_MAGIC, sizeof header->magic);
+	header->layout = WR_LAYOUT;
+	header->header_bytes = sizeof *header;
+	header->created_ns = plan->now_ns;
+	header->memory_bytes = memory;
+	header->span_bytes = span_size(log);
+	spans = log / header->span_bytes;
+	header->file_bytes = 2 * WR_PAGE;
+	place_section(header, WR_SECTION_KEYS,
+		      (memory - log) / sizeof(struct wr_row) * sizeof(struct wr_row));
+	place_section(header, WR_SECTION_SPANS, spans * sizeof(uint32_t));
+	place_section(header, WR_SECTION_SLAB, spans * header->span_bytes);
+	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+		place_section(header, reserved[i].section, pages(memory / reserved[i].share));
+	return 0;
+}
+
+static int fill_secrets(const struct wr_file_plan *plan, struct wr_header *header,
+			struct weir_error *error)
+{
+	if (getrandom(header->table_id, sizeof header->table_id, 0) !=
+		    (ssize_t)sizeof header->table_id ||
+	    getrandom(header->secret, sizeof header->secret, 0) != (ssize_t)sizeof header->secret)
+		return wr_error_errno(error, WEIR_ESYS, "no random numbers for the table's secret");
+	if (plan->secret)
+		memcpy(header->secret, plan->secret, sizeof header->secret);
+	header->checksum = checksum(header);
+	return 0;
+}
+
+static bool extent_ok(const struct wr_header *header, enum wr_section section)
+{
+	struct wr_extent extent = header->sections[section];
+
+	return extent.offset % WR_PAGE == 0 && extent.offset >= 2ull * WR_PAGE &&
+	       extent.offset <= header->file_bytes &&
+	       extent.bytes <= header->file_bytes - extent.offset;
+}
+
+/* Everything later code takes from the header for granted. */
+static int check_header(const struct wr_header *header, const char *path, uint64_t file_bytes,
+			struct weir_error *error)
+{
+	uint64_t span = header->span_bytes;
+	uint64_t keys = header->sections[WR_SECTION_KEYS].bytes;
+	uint64_t slab = header->sections[WR_SECTION_SLAB].bytes;
+
+	if (memcmp(header->magic, WR_MAGIC, sizeof header->magic) != 0)
+		return wr_error(error, WEIR_EFORMAT, "%s is not a weir table", path);
+	if (header->layout != WR_LAYOUT || header->header_bytes != sizeof *header)
+		return wr_error(error, WEIR_ELAYOUT, "%s has layout %u, this weir writes %d", path,
+				header->layout, WR_LAYOUT);
+	if (header->checksum != checksum(header))
+		return wr_error(error, WEIR_EFORMAT, "%s: the header is damaged", path);
+	if (header->file_bytes != file_bytes)
+		return wr_error(error, WEIR_EFORMAT, "%s is %llu bytes long instead of %llu", path,
+				(unsigned long long)file_bytes,
+				(unsigned long long)header->file_bytes);
+	for (int i = 0; i < WR_SECTIONS; i++)
+		if (header->sections[i].bytes != 0 && !extent_ok(header, i))
+			return wr_error(error, WEIR_EFORMAT, "%s: section %d lies outside the file",
+					path, i);
+	if (keys == 0 || keys % sizeof(struct wr_row) != 0 ||
+	    keys / sizeof(struct wr_row) > INT32_MAX / WR_CELLS || span < WR_SPAN_MIN ||
+	    span > WR_SPAN_MAX || (span & (span - 1)) != 0 || slab % span != 0 ||
+	    slab / span * sizeof(uint32_t) > header->sections[WR_SECTION_SPANS].bytes)
+		return wr_error(error, WEIR_EFORMAT, "%s: impossible section sizes", path);
+	return 0;
+}
+
+/* Points the handle's fields into the mapping. */
+static void attach(struct weir_table *table)
+{
+	const struct wr_extent *at = table->header.sections;
+
+	table->rows = (struct wr_row *)(table->base + at[WR_SECTION_KEYS].offset);
+	table->row_count = at[WR_SECTION_KEYS].bytes / sizeof(struct wr_row);
+	table->secret = table->header.secret;
+	table->tallies = (struct wr_tallies *)(table->base + WR_PAGE);
+	table->spans = (uint32_t *)(table->base + at[WR_SECTION_SPANS].offset);
+	table->slab = table->base + at[WR_SECTION_SLAB].offset;
+	table->span_bytes = (uint32_t)table->header.span_bytes;
+	table->span_count = (uint32_t)(at[WR_SECTION_SLAB].bytes / table->header.span_bytes);
+}
+
+/* A handle on an open, checked file. */
+static int map(int fd, const char *path, const struct wr_header *header, int flags,
+	       struct weir_table **out, struct weir_error *error)
+{
+	struct weir_table *table = calloc(1, sizeof *table);
+
+	if (!table)
+		return wr_error(error, WEIR_EMEMORY, "no memory for a table handle");
+	table->header = *header;
+	table->bytes = header->file_bytes;
+	snprintf(table->path, sizeof table->path, "%s", path);
+	table->base = mmap(NULL, table->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (table->base == MAP_FAILED) {
+		free(table);
+		return wr_error_errno(error, WEIR_ESYS, "cannot map %s", path);
+	}
+	/* Fewer misses of the address cache where the system grants it; no harm where not. */
+	madvise(table->base, table->bytes, MADV_HUGEPAGE);
+	attach(table);
+	*out = table;
+	return 0;
+}
+
+void weir_close(struct weir_table *table)
+{
+	if (!table)
+		return;
+	munmap(table->base, table->bytes);
+	free(table);
+}
+
+int wr_file_open(const char *path, bool private, struct weir_table **table,
+		 struct weir_error *error)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct wr_header header;
+	struct stat st;
+	ssize_t got;
+	int rc;
+
+	if (fd < 0)
+		return errno == ENOENT ? wr_error(error, WEIR_ENOENT, "there is no %s", path)
+		       : errno == ELOOP
+			       ? wr_error(error, WEIR_EACCESS, "%s is a symbolic link", path)
+			       : wr_error_errno(error, WEIR_ESYS, "cannot open %s", path);
+	if (fstat(fd, &st) < 0) {
+		close(fd);
+		return wr_error_errno(error, WEIR_ESYS, "cannot stat %s", path);
+	}
+	rc = wr_place_check(path, &st, error);
+	if (rc == 0) {
+		got = pread(fd, &header, sizeof header, 0);
+		rc = got == (ssize_t)sizeof header
+			     ? check_header(&header, path, (uint64_t)st.st_size, error)
+			     : wr_error(error, WEIR_EFORMAT, "%s is too short for a weir table",
+					path);
+	}
+	if (rc == 0)
+		rc = map(fd, path, &header, private ? MAP_PRIVATE : MAP_SHARED, table, error);
+	close(fd);
+	return rc;
+}
+
+/* A file without a name if the file system can do that: nothing is left if this process dies. */
+static int open_nameless(const struct wr_place *place, struct wr_fresh_file *fresh)
+{
+	fresh->temporary[0] = 0;
+	fresh->fd = open(place->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fresh->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
+		return fresh->fd;
+	snprintf(fresh->temporary, sizeof fresh->temporary, "%s/.weir-XXXXXX", place->dir);
+	fresh->fd = mkostemp(fresh->temporary, O_CLOEXEC);
+	if (fresh->fd < 0)
+		fresh->temporary[0] = 0;
+	return fresh->fd;
+}
+
+/* Reserves every page: writing to a hole of a full tmpfs would be a SIGBUS. */
+static int reserve(int fd, const char *dir, const struct wr_header *header,
+		   struct weir_error *error)
+{
+	int failed = posix_fallocate(fd, 0, (off_t)header->file_bytes);
+
+	if (failed) {
+		errno = failed;
+		return wr_error_errno(error, WEIR_ENOSPACE, "no room for %llu bytes in %s",
+				      (unsigned long long)header->file_bytes, dir);
+	}
+	if (pwrite(fd, header, sizeof *header, 0) != (ssize_t)sizeof *header)
+		return wr_error_errno(error, WEIR_ESYS, "cannot write a table in %s", dir);
+	return 0;
+}
+
+int wr_file_make(const struct wr_place *place, const struct wr_file_plan *plan,
+		 struct wr_fresh_file *fresh, struct weir_error *error)
+{
+	struct wr_header header = {0};
+	int rc = lay_out(plan, &header, error);
+
+	fresh->table = NULL;
+	if (rc == 0)
+		rc = fill_secrets(plan, &header, error);
+	if (rc < 0)
+		return rc;
+	if (open_nameless(place, fresh) < 0)
+		return wr_error_errno(error, WEIR_ESYS, "cannot make a file in %s", place->dir);
+	if (fchown(fresh->fd, place->owner, place->group) < 0 || fchmod(fresh->fd, place->mode) < 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "cannot set the owner of a file in %s",
+				    place->dir);
+	if (rc == 0)
+		rc = reserve(fresh->fd, place->dir, &header, error);
+	if (rc == 0)
+		rc = map(fresh->fd, place->path, &header, MAP_SHARED, &fresh->table, error);
+	if (rc < 0)
+		wr_file_abandon(fresh);
+	return rc;
+}
+
+static int link_as(const struct wr_fresh_file *fresh, const char *path)
+{
+	char self[64];
+
+	if (fresh->temporary[0])
+		return link(fresh->temporary, path);
+	snprintf(self, sizeof self, "/proc/self/fd/%d", fresh->fd);
+	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* Keeps the mapping, drops the rest. */
+static void settle(struct wr_fresh_file *fresh)
+{
+	if (fresh->temporary[0])
+		unlink(fresh->temporary);
+	close(fresh->fd);
+	fresh->fd = -1;
+}
+
+int wr_file_publish(struct wr_fresh_file *fresh, const char *path, struct weir_error *error)
+{
+	if (link_as(fresh, path) < 0)
+		return wr_error_errno(error, errno == EEXIST ? WEIR_EINVAL : WEIR_ESYS,
+				      "cannot name the table %s", path);
+	settle(fresh);
+	return 0;
+}
+
+int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_error *error)
+{
+	char next[600];
+
+	snprintf(next, sizeof next, "%s.%ld", path, (long)getpid());
+	unlink(next);
+	if (link_as(fresh, next) < 0 || rename(next, path) < 0)
+		return wr_error_errno(error, WEIR_ESYS, "cannot put the new table at %s", path);
+	settle(fresh);
+	return 0;
+}
+
+void wr_file_abandon(struct wr_fresh_file *fresh)
+{
+	weir_close(fresh->table);
+	fresh->table = NULL;
+	if (fresh->fd >= 0)
+		settle(fresh);
+}

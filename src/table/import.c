@@ -1,0 +1,256 @@
+/* Carrying keys from one table file to another: checkpoint, restore, resize. A key's tag names its
+ * rows in a table of any size, so a cell is all there is to carry. */
+#include "table/file.h"
+#include "table/slab.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define READ_TRIES 8 /* for a log that is being written all the time */
+
+/* The stamps of a log, oldest first, as they were at one moment. Returns their number. */
+static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
+{
+	for (int i = 0; i < READ_TRIES; i++) {
+		struct wr_pair pair = wr_pair_load(&log->block->word);
+		struct wr_log_word word = wr_log_word_of(pair);
+		uint32_t slot = word.head;
+
+		if (word.head >= log->capacity || word.count > log->capacity ||
+		    word.pending > word.count)
+			return 0;
+		for (uint32_t k = word.count; k-- > 0;) {
+			stamps[k] = k >= word.count - word.pending
+					    ? word.newest_ns
+					    : __atomic_load_n(&log->block->stamps[slot],
+							      __ATOMIC_ACQUIRE);
+			slot = slot ? slot - 1 : log->capacity - 1;
+		}
+		if (wr_pair_equal(pair, wr_pair_load(&log->block->word)))
+			return word.count;
+	}
+	return 0;
+}
+
+/* Copies a log into a block of the new table. Its name there, or 0. */
+static uint64_t import_log(struct weir_table *to, const struct weir_table *from,
+			   const struct wr_cell *cell, uint64_t name, uint32_t now_s)
+{
+	uint64_t *stamps;
+	struct wr_log_block old, taken;
+	struct wr_log_word word = {0};
+	uint32_t count;
+
+	if (!wr_slab_find(from, name, &old))
+		return 0;
+	stamps = malloc(old.capacity * sizeof *stamps);
+	count = stamps ? read_log(&old, stamps) : 0;
+	if (count == 0 || !wr_slab_take(to, cell, count, now_s, &taken)) {
+		free(stamps);
+		return 0;
+	}
+	memcpy(taken.block->stamps, stamps, count * sizeof *stamps);
+	word = wr_log_word_of(taken.block->word);
+	word.newest_ns = stamps[count - 1];
+	word.head = count - 1;
+	word.count = count;
+	taken.block->word = wr_log_word_pair(word);
+	free(stamps);
+	return taken.name;
+}
+
+static void import_cell(struct weir_table *to, const struct weir_table *from,
+			const struct wr_cell *cell, uint32_t now_s)
+{
+	struct wr_pair id = wr_pair_load(&cell->id);
+	struct wr_pair hot = wr_pair_load(&cell->hot);
+	struct wr_key key = {id.lo, (uint16_t)(id.hi >> 48)};
+	struct wr_spot spot;
+
+	if (wr_hot_state(hot) != WR_LIVE || wr_hot_version(hot) != wr_id_version(id) ||
+	    wr_id_fresh_s(id) <= now_s)
+		return;
+	wr_table_claim(to, key, wr_hot_kind(hot), now_s, &spot);
+	wr_cell_raise_fresh(spot.cell, wr_id_fresh_s(id));
+	if (wr_hot_kind(hot) == WR_KIND_LOG) {
+		hot.lo = import_log(to, from, spot.cell, hot.lo, now_s);
+		if (hot.lo == 0)
+			wr_tally(&to->tallies->log_evicted);
+	}
+	/* A block for this log may have cost this very cell its place: then it is not written. */
+	wr_pair_cas(&spot.cell->hot, &spot.hot,
+		    wr_hot_with(spot.hot, hot.lo, wr_hot_s1(hot), wr_hot_harm(hot)));
+}
+
+void wr_table_import(struct weir_table *to, const struct weir_table *from, uint32_t now_s)
+{
+	for (uint64_t r = 0; r < from->row_count; r++)
+		for (unsigned i = 0; i < WR_CELLS; i++)
+			import_cell(to, from, &from->rows[r].cell[i], now_s);
+}
+
+/* A new file at `place` with what `from` holds. */
+static int copy_table(const struct weir_table *from, const struct wr_place *place,
+		      const struct wr_file_plan *plan, struct wr_fresh_file *fresh,
+		      struct weir_error *error)
+{
+	int rc = wr_file_make(place, plan, fresh, error);
+
+	if (rc == 0)
+		wr_table_import(fresh->table, from, wr_seconds(plan->now_ns));
+	return rc;
+}
+
+/* Folder of a path, "." when it has none. */
+static int place_of_path(const char *path, struct wr_place *place, struct weir_error *error)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) : 0;
+
+	if (strlen(path) >= sizeof place->path || len >= sizeof place->dir)
+		return wr_error(error, WEIR_EINVAL, "the path is too long: %.80s…", path);
+	memcpy(place->dir, slash ? path : ".", slash ? len : 1);
+	place->dir[slash ? len : 1] = 0;
+	if (slash && len == 0)
+		memcpy(place->dir, "/", 2);
+	strcpy(place->path, path);
+	place->owner = geteuid();
+	place->group = getegid();
+	place->mode = 0600;
+	return 0;
+}
+
+int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
+		    struct weir_error *error)
+{
+	struct wr_file_plan plan;
+	struct wr_fresh_file fresh;
+	struct wr_place place;
+	int rc;
+
+	if (!table || !path || !*path)
+		return wr_error(error, WEIR_EINVAL, "a checkpoint needs a table and a path");
+	plan = (struct wr_file_plan){.memory_bytes = table->header.memory_bytes,
+				     .log_bytes = table->header.sections[WR_SECTION_SLAB].bytes,
+				     .now_ns = now_ns,
+				     .secret = table->secret};
+	rc = place_of_path(path, &place, error);
+	if (rc == 0)
+		rc = copy_table(table, &place, &plan, &fresh, error);
+	if (rc < 0)
+		return rc;
+	if (fsync(fresh.fd) < 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "cannot write %s to the disk", path);
+	if (rc == 0)
+		rc = wr_file_replace(&fresh, path, error);
+	wr_file_abandon(&fresh);
+	return rc;
+}
+
+/* Makes the table a new one is to be: empty, or from a checkpoint. */
+static int make_table(const struct weir_opts *opts, const struct wr_place *place,
+		      struct wr_fresh_file *fresh, struct weir_error *error)
+{
+	struct wr_file_plan plan = {.memory_bytes = opts->memory_bytes,
+				    .log_bytes = opts->log_bytes,
+				    .now_ns = opts->now_ns};
+	struct weir_table *saved;
+	int rc;
+
+	if (!opts->restore_from)
+		return wr_file_make(place, &plan, fresh, error);
+	rc = wr_file_open(opts->restore_from, true, &saved, error);
+	if (rc == WEIR_ENOENT)
+		return wr_file_make(place, &plan, fresh, error);
+	if (rc < 0)
+		return rc;
+	plan.secret = saved->secret;
+	rc = copy_table(saved, place, &plan, fresh, error);
+	weir_close(saved);
+	return rc;
+}
+
+static int check_opts(const struct weir_opts *opts, struct weir_error *error)
+{
+	if (!opts || opts->size != sizeof *opts)
+		return wr_error(error, WEIR_EINVAL, "opts->size must be %zu", sizeof *opts);
+	if (opts->flags & ~(uint32_t)WEIR_OPEN_EXISTING)
+		return wr_error(error, WEIR_EINVAL, "opts->flags has unknown bits: %#x",
+				opts->flags);
+	return 0;
+}
+
+int weir_open(const struct weir_opts *opts, struct weir_table **table, struct weir_error *error)
+{
+	struct wr_fresh_file fresh;
+	struct wr_place place;
+	bool existing;
+	int rc = check_opts(opts, error);
+
+	if (rc < 0 || !table)
+		return rc < 0 ? rc : wr_error(error, WEIR_EINVAL, "where to put the table?");
+	existing = opts->flags & WEIR_OPEN_EXISTING;
+	rc = wr_place_find(opts->dir, opts->name, !existing, &place, error);
+	if (rc == 0)
+		rc = wr_file_open(place.path, false, table, error);
+	if (rc != WEIR_ENOENT || existing)
+		return rc;
+	rc = make_table(opts, &place, &fresh, error);
+	if (rc < 0)
+		return rc;
+	if (wr_file_publish(&fresh, place.path, error) == 0) {
+		*table = fresh.table;
+		return 0;
+	}
+	rc = errno == EEXIST ? wr_file_open(place.path, false, table, error) : WEIR_ESYS;
+	wr_file_abandon(&fresh);
+	return rc;
+}
+
+int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error)
+{
+	struct wr_fresh_file fresh;
+	struct wr_file_plan plan;
+	struct weir_table *old;
+	struct wr_place place;
+	int rc = check_opts(opts, error);
+
+	if (rc == 0)
+		rc = wr_place_find(opts->dir, opts->name, false, &place, error);
+	if (rc == 0)
+		rc = wr_file_open(place.path, false, &old, error);
+	if (rc < 0)
+		return rc;
+	plan = (struct wr_file_plan){opts->memory_bytes, opts->log_bytes, now_ns, old->secret};
+	rc = copy_table(old, &place, &plan, &fresh, error);
+	if (rc == 0)
+		rc = wr_file_replace(&fresh, place.path, error);
+	if (rc == 0)
+		__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_RELEASE);
+	if (rc == 0)
+		weir_close(fresh.table);
+	weir_close(old);
+	return rc;
+}
+
+int weir_moved(const struct weir_table *table)
+{
+	return __atomic_load_n(&table->tallies->superseded, __ATOMIC_ACQUIRE) ? WEIR_EMOVED : 0;
+}
+
+int weir_remove(const char *name, const char *dir, struct weir_error *error)
+{
+	struct wr_place place;
+	int rc = wr_place_find(dir, name, false, &place, error);
+
+	if (rc < 0)
+		return rc;
+	if (unlink(place.path) < 0)
+		return wr_error_errno(error, errno == ENOENT ? WEIR_ENOENT : WEIR_ESYS,
+				      "cannot remove %s", place.path);
+	return 0;
+}

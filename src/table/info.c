@@ -1,0 +1,52 @@
+#include "table/slab.h"
+#include "table/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void count_keys(const struct weir_table *table, uint32_t now_s, struct weir_info *info)
+{
+	for (uint64_t r = 0; r < table->row_count; r++) {
+		for (unsigned i = 0; i < WR_CELLS; i++) {
+			const struct wr_cell *cell = &table->rows[r].cell[i];
+			struct wr_pair hot = wr_pair_load(&cell->hot);
+
+			if (wr_hot_state(hot) != WR_LIVE || wr_cell_fresh_s(cell) <= now_s)
+				continue;
+			info->keys++;
+			info->keys_refused += wr_hot_harm(hot) == WR_HARM_REFUSED;
+		}
+	}
+}
+
+int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info)
+{
+	const struct wr_header *header;
+	const struct wr_tallies *tallies;
+
+	if (!table || !info || info->size != sizeof *info)
+		return WEIR_EINVAL;
+	header = &table->header;
+	tallies = table->tallies;
+	*info = (struct weir_info){.size = sizeof *info,
+				   .layout = header->layout,
+				   .file_bytes = header->file_bytes,
+				   .memory_bytes = header->memory_bytes,
+				   .cells = table->row_count * WR_CELLS,
+				   .log_bytes = (uint64_t)table->span_count * table->span_bytes,
+				   .log_bytes_used = wr_slab_used(table),
+				   .created_ns = header->created_ns,
+				   .table_id = {header->table_id[0], header->table_id[1]},
+				   .superseded = weir_moved(table) != 0};
+#define COPY(field, text) info->field = __atomic_load_n(&tallies->field, __ATOMIC_RELAXED);
+	WR_TALLIES(COPY)
+#undef COPY
+	memcpy(info->path, table->path, sizeof info->path);
+	count_keys(table, wr_seconds(now_ns), info);
+	return 0;
+}
+
+const char *weir_version(void)
+{
+	return WEIR_VERSION;
+}

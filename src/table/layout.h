@@ -1,0 +1,207 @@
+/* The bytes of a table file. Layout 1.
+ *
+ *   page 0   struct wr_header    written once, before the file gets its name; checksummed
+ *   page 1   struct wr_tallies   counters and cursors all processes write
+ *   …        sections, each on a page of its own, found through header.sections
+ *
+ * Everything is an offset or an index: the file may be mapped anywhere. Another size or layout is
+ * another file; nothing is ever re-initialised in place. Except for page 0, whatever is read from
+ * the file may be nonsense (another process, a bug, a disk) and is checked before it is used as
+ * an index.
+ *
+ * WR_SECTION_KEYS is an array of rows. A key has two candidate rows and lives in one cell
+ * of either:
+ *
+ *   row, 512 bytes
+ *   +---------------------+--------+--------+-----+---------+
+ *   | 15 × u16 hint · u16 | cell 0 | cell 1 | ... | cell 14 |
+ *   +---------------------+--------+--------+-----+---------+
+ *    0                    32       64       96    480     512
+ *
+ *   cell, 32 bytes: two pairs, each changed by one compare-and-swap
+ *   +--------+----------------------+  id    tag · fresh_at 32 · version 16 · hint 16
+ *   |  tag   | fresh version hint   |
+ *   +--------+----------------------+  hot   s0 · s1 32 · version 16 · harm 8 · kind 3 · state 2
+ *   |  s0    | s1 version harm …    |            · override 1 · spare 2
+ *   +--------+----------------------+
+ *
+ *   state EMPTY      nobody's. A file of zeros is a table of empty cells.
+ *   state TENTATIVE  claimed for the key whose tag stands in s0 and whose hint stands in s1
+ *   state LIVE       belongs to id's key if and only if both versions are the same
+ *
+ * Hints only speed up finding: a wrong one costs time, never a second cell (claim.c).
+ */
+#ifndef WR_TABLE_LAYOUT_H
+#define WR_TABLE_LAYOUT_H
+
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/pair.h"
+
+#define WR_LAYOUT 1
+#define WR_MAGIC "weirtabl"
+#define WR_PAGE 4096u
+
+enum wr_section {
+	WR_SECTION_KEYS,      /* struct wr_row[] */
+	WR_SECTION_SPANS,     /* uint32_t[]: size class of each span of the slab */
+	WR_SECTION_SLAB,      /* struct wr_block in spans: the stamps of sliding window logs */
+	WR_SECTION_LANES,     /* reserved: rule statistics in single-writer lanes */
+	WR_SECTION_HISTORY,   /* reserved: per second and per minute */
+	WR_SECTION_TOP,       /* reserved: hottest and most refused keys */
+	WR_SECTION_LEASES,    /* reserved: units borrowed from a central store */
+	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
+	WR_SECTION_OVERRIDES, /* reserved: names and reasons of bans and grants */
+	WR_SECTIONS = 16,
+};
+
+struct wr_extent {
+	uint64_t offset;
+	uint64_t bytes;
+};
+
+struct wr_header {
+	char magic[8];
+	uint32_t layout;
+	uint32_t header_bytes;
+	uint64_t file_bytes;
+	uint64_t created_ns;
+	uint64_t memory_bytes; /* what was asked for: keys and slab together */
+	uint64_t table_id[2];  /* random; names the holder of leases */
+	struct wr_extent sections[WR_SECTIONS];
+	uint8_t secret[WR_SECRET_BYTES];
+	uint64_t span_bytes;
+	uint64_t checksum; /* of everything above */
+};
+
+_Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
+
+/* X(field, what it counts): how a table lost state or refused for want of room. */
+#define WR_TALLIES(X)                                                                              \
+	X(expired, "cells of keys that were as good as new, taken for another key")                \
+	X(evicted, "live keys forgotten, none of them refused: the table is too small")            \
+	X(evicted_refused, "refused keys forgotten, because all candidates were")                  \
+	X(stolen, "claims of dead participants taken over")                                        \
+	X(log_evicted, "live logs forgotten to make room in the slab")                             \
+	X(log_full, "requests refused because the slab had no room for their log")                 \
+	X(log_lost, "logs found missing: their key starts anew")
+
+struct wr_tallies {
+	uint64_t superseded; /* 1 when a resized table took the name over */
+	uint32_t generation; /* last one given to a block of the slab */
+	uint32_t cursor[16]; /* per size class: where to look for a block next */
+	uint32_t pad[13];
+#define WR_TALLY_FIELD(field, text) uint64_t field;
+	WR_TALLIES(WR_TALLY_FIELD)
+#undef WR_TALLY_FIELD
+};
+
+_Static_assert(sizeof(struct wr_tallies) <= WR_PAGE, "the tallies are one page");
+
+struct wr_cell {
+	struct wr_pair id;
+	struct wr_pair hot;
+};
+
+#define WR_CELLS 15
+
+struct wr_row {
+	_Alignas(64) uint16_t hint[16];
+	struct wr_cell cell[WR_CELLS];
+};
+
+_Static_assert(sizeof(struct wr_cell) == 32, "32 bytes for every algorithm");
+_Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
+
+/* A block of the slab: the ring of one key's log. `word` is what a decision swaps:
+ *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
+ * `tenure` says whose it is: generation 32, taken 1, cell index 31. */
+struct wr_block {
+	struct wr_pair word;
+	uint64_t tenure;
+	uint32_t taken_s; /* when: a block without an owner is garbage only after a while */
+	uint32_t spare;
+	uint64_t stamps[];
+};
+
+_Static_assert(sizeof(struct wr_block) == 32, "header of a block");
+
+#define WR_BLOCK_MIN 64u          /* bytes of a block of class 0: 4 stamps */
+#define WR_SLAB_CLASSES 14u       /* the last has 65532 stamps in 512 KiB */
+#define WR_SPAN_MAX (512u * 1024) /* a span holds blocks of one class */
+#define WR_SPAN_MIN 4096u
+
+/* What a cell holds. 1 to 5 are the algorithms' own numbers (enum weir_algorithm). */
+enum wr_cell_kind {
+	WR_KIND_LOG = 5,      /* s0 = block of the slab 32 · its generation 32 */
+	WR_KIND_SOFT = 6,     /* overshoot of a key in soft mode */
+	WR_KIND_OVERRIDE = 7, /* reserved: ban or grant */
+};
+
+enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
+
+#define WR_HARM_REFUSED 255u
+
+/* Fields of hot.hi and id.hi. */
+static inline uint32_t wr_hot_s1(struct wr_pair hot)
+{
+	return (uint32_t)hot.hi;
+}
+
+static inline uint16_t wr_hot_version(struct wr_pair hot)
+{
+	return (uint16_t)(hot.hi >> 32);
+}
+
+static inline unsigned wr_hot_harm(struct wr_pair hot)
+{
+	return (unsigned)(hot.hi >> 48) & 0xff;
+}
+
+static inline unsigned wr_hot_kind(struct wr_pair hot)
+{
+	return (unsigned)(hot.hi >> 56) & 7;
+}
+
+static inline unsigned wr_hot_state(struct wr_pair hot)
+{
+	return (unsigned)(hot.hi >> 59) & 3;
+}
+
+static inline struct wr_pair wr_hot(uint64_t s0, uint32_t s1, uint16_t version, unsigned kind,
+				    unsigned state)
+{
+	struct wr_pair hot = {s0, s1 | (uint64_t)version << 32 | (uint64_t)kind << 56 |
+					  (uint64_t)state << 59};
+
+	return hot;
+}
+
+/* The same cell with another state of its key and another harm; version, kind and flags stay. */
+static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32_t s1,
+					 unsigned harm)
+{
+	struct wr_pair next = {s0, (hot.hi & 0xff00ffff00000000u) | s1 | (uint64_t)harm << 48};
+
+	return next;
+}
+
+static inline uint32_t wr_id_fresh_s(struct wr_pair id)
+{
+	return (uint32_t)id.hi;
+}
+
+static inline uint16_t wr_id_version(struct wr_pair id)
+{
+	return (uint16_t)(id.hi >> 32);
+}
+
+static inline struct wr_pair wr_id(struct wr_key key, uint32_t fresh_s, uint16_t version)
+{
+	struct wr_pair id = {key.tag, fresh_s | (uint64_t)version << 32 | (uint64_t)key.hint << 48};
+
+	return id;
+}
+
+#endif

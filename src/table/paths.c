@@ -1,0 +1,131 @@
+#include "table/table.h"
+#include "table/paths.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define SYSTEM_DIR "/run/weir"
+#define SHM_DIR "/dev/shm"
+#define SYSTEM_USER "weir"
+
+static bool name_ok(const char *name)
+{
+	size_t len = strnlen(name, 65);
+
+	return len >= 1 && len <= 64 && name[0] != '.' &&
+	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+		       len;
+}
+
+/* User and group `weir`, if the system has them. */
+static bool system_user(uid_t *uid, gid_t *gid)
+{
+	char text[4096];
+	struct passwd entry, *found = NULL;
+
+	if (getpwnam_r(SYSTEM_USER, &entry, text, sizeof text, &found) != 0 || !found)
+		return false;
+	*uid = found->pw_uid;
+	*gid = found->pw_gid;
+	return true;
+}
+
+static int set_path(struct wr_place *place, const char *dir, const char *prefix, const char *name,
+		    struct weir_error *error)
+{
+	int a = snprintf(place->dir, sizeof place->dir, "%s", dir);
+	int b = snprintf(place->path, sizeof place->path, "%s/%s%s.v%d", dir, prefix, name,
+			 WR_LAYOUT);
+
+	place->owner = geteuid();
+	place->group = getegid();
+	place->mode = 0600;
+	if (a < 0 || (size_t)a >= sizeof place->dir || b < 0 || (size_t)b >= sizeof place->path)
+		return wr_error(error, WEIR_EINVAL, "the folder's path is longer than %zu bytes",
+				sizeof place->dir - 1);
+	return 0;
+}
+
+/* /run/weir: only root makes it, and files in it are the service's when there is that user. */
+static bool try_system(const char *name, bool make, struct wr_place *place,
+		       struct weir_error *error)
+{
+	uid_t uid;
+	gid_t gid;
+	bool user = system_user(&uid, &gid);
+
+	if (set_path(place, SYSTEM_DIR, "", name, error) < 0)
+		return false;
+	if (geteuid() != 0)
+		return access(place->path, R_OK | W_OK) == 0 ||
+		       access(SYSTEM_DIR, W_OK | X_OK) == 0;
+	if (user) {
+		place->owner = uid;
+		place->group = gid;
+		place->mode = 0660;
+	}
+	if (make && mkdir(SYSTEM_DIR, 0750) == 0 && user && chown(SYSTEM_DIR, 0, gid) < 0)
+		return false;
+	return access(SYSTEM_DIR, W_OK | X_OK) == 0;
+}
+
+static bool try_session(const char *name, bool make, struct wr_place *place,
+			struct weir_error *error)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	char dir[sizeof place->dir];
+	int len;
+
+	if (!runtime || runtime[0] != '/')
+		return false;
+	len = snprintf(dir, sizeof dir, "%s/weir", runtime);
+	if (len < 0 || (size_t)len >= sizeof dir || set_path(place, dir, "", name, error) < 0)
+		return false;
+	if (make)
+		mkdir(dir, 0700);
+	return access(dir, W_OK | X_OK) == 0;
+}
+
+int wr_place_find(const char *dir, const char *name, bool make, struct wr_place *place,
+		  struct weir_error *error)
+{
+	char prefix[32];
+
+	if (!name)
+		name = "default";
+	if (!name_ok(name))
+		return wr_error(error, WEIR_ENAME, "\"%.64s\": %s", name,
+				weir_strerror(WEIR_ENAME));
+	if (dir)
+		return set_path(place, dir, "", name, error);
+	if (try_system(name, make, place, error) || try_session(name, make, place, error))
+		return 0;
+	snprintf(prefix, sizeof prefix, "weir-%u-", (unsigned)geteuid());
+	return set_path(place, SHM_DIR, prefix, name, error);
+}
+
+int wr_place_check(const char *path, const struct stat *st, struct weir_error *error)
+{
+	uid_t uid = 0;
+	gid_t gid;
+	bool user = system_user(&uid, &gid);
+
+	if (!S_ISREG(st->st_mode))
+		return wr_error(error, WEIR_EACCESS, "%s is not a regular file", path);
+	if (st->st_uid != geteuid() && st->st_uid != 0 && !(user && st->st_uid == uid))
+		return wr_error(error, WEIR_EACCESS,
+				"%s belongs to user %u, who is neither this one nor root nor weir",
+				path, (unsigned)st->st_uid);
+	if (st->st_mode & 07)
+		return wr_error(error, WEIR_EACCESS,
+				"%s has mode %04o: others must not reach it, try chmod o= on it",
+				path, (unsigned)st->st_mode & 07777);
+	return 0;
+}

@@ -1,0 +1,75 @@
+/* Blocks for the stamps of sliding window logs, from a bounded part of the table.
+ *
+ * The slab is cut into spans, a span into blocks of one size class: 64 << class bytes, of which 32
+ * are the header. A block is *taken* by swapping its tenure word, with a generation nobody had
+ * before, and belongs to the cell that points to it with that generation. A taken block that no
+ * cell points to is one in preparation, or garbage left by a participant that died: after a minute
+ * it is garbage. So nothing leaks for good and no list of free blocks can be broken. */
+#ifndef WR_TABLE_SLAB_H
+#define WR_TABLE_SLAB_H
+
+#include "table/table.h"
+
+/* A block and how it is named in a cell: block number 32 · generation 32. 0 names none. */
+struct wr_log_block {
+	struct wr_block *block;
+	uint64_t name;
+	uint32_t capacity; /* stamps */
+};
+
+/* Takes a block for at least `stamps` stamps of the cell's key. Its word is empty, with its
+ * generation. Prefers free blocks, then those of keys as good as new, then those of the least
+ * harmful keys, which it evicts; never a refused key's. False: no room. */
+bool wr_slab_take(struct weir_table *table, const struct wr_cell *cell, uint32_t stamps,
+		  uint32_t now_s, struct wr_log_block *taken);
+
+/* Gives a block back if it still is of that generation. */
+void wr_slab_release(struct weir_table *table, uint64_t name);
+
+/* The block of a name. False when the name is nonsense or the block has gone to someone else. */
+bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_block *found);
+
+/* Largest number of stamps a block of this table holds. */
+uint32_t wr_slab_max_stamps(const struct weir_table *table);
+
+/* Bytes in taken blocks. Reads the whole slab's headers. */
+uint64_t wr_slab_used(const struct weir_table *table);
+
+/* The word of a block. */
+struct wr_log_word {
+	uint64_t newest_ns;
+	uint32_t head, count, pending;
+	bool sealed;
+	uint16_t generation;
+};
+
+static inline struct wr_log_word wr_log_word_of(struct wr_pair pair)
+{
+	struct wr_log_word word = {
+		.newest_ns = pair.lo,
+		.head = (uint32_t)pair.hi & 0xffff,
+		.count = (uint32_t)(pair.hi >> 16) & 0xffff,
+		.pending = (uint32_t)(pair.hi >> 32) & 0xffff,
+		.sealed = pair.hi >> 48 & 1,
+		.generation = (uint16_t)(pair.hi >> 49),
+	};
+
+	return word;
+}
+
+static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
+{
+	struct wr_pair pair = {word.newest_ns, word.head | (uint64_t)word.count << 16 |
+						       (uint64_t)word.pending << 32 |
+						       (uint64_t)word.sealed << 48 |
+						       (uint64_t)word.generation << 49};
+
+	return pair;
+}
+
+/* Puts a stamp into a slot on behalf of whoever owns the block while its word is `word`. Safe for
+ * helpers of any age: a slot changes only from the value it had while the word was still that.
+ * False when the word has changed. */
+bool wr_block_put(struct wr_block *block, struct wr_pair word, uint32_t slot, uint64_t stamp_ns);
+
+#endif

@@ -1,0 +1,49 @@
+/* Dull models of the five algorithms, written from their descriptions and not from the code: a
+ * level with an explicit overflow, a schedule of departures, a count for each window, a list of all
+ * stamps. They only know whether n would fit at a given time; remaining, retry_after, reset_after
+ * and delay are found by trying.
+ */
+#ifndef TEST_ALGO_ORACLE_H
+#define TEST_ALGO_ORACLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/algo.h>
+
+#define ORACLE_WINDOWS 512
+#define ORACLE_STAMPS 8192
+
+struct oracle {
+	const struct weir_limit *l;
+	uint64_t last_ns; /* buckets: of the last change */
+	__int128 level;   /* token bucket at last_ns, in 1/period of a token */
+	__int128 free_at; /* leaky bucket: when the next may leave at the earliest, in 1/limit ns */
+	int windows;
+	struct {
+		uint64_t number;
+		uint64_t count;
+	} window[ORACLE_WINDOWS];
+	int stamps;
+	uint64_t stamp[ORACLE_STAMPS];
+};
+
+void oracle_init(struct oracle *o, const struct weir_limit *l);
+
+/* Whether n (at least 1) would be admitted under the ceiling. */
+bool oracle_fits(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t now_ns);
+/* Whether nothing of the past matters any more. */
+bool oracle_fresh(const struct oracle *o, uint64_t now_ns);
+/* Records n as taken, or given back. */
+void oracle_take(struct oracle *o, uint64_t n, uint64_t now_ns);
+void oracle_give(struct oracle *o, uint64_t n, uint64_t now_ns);
+/* Windows and log: records from after now_ns are carried into the present. */
+void oracle_carry(struct oracle *o, uint64_t now_ns);
+
+/* Found by trying. */
+uint32_t oracle_remaining(const struct oracle *o, uint64_t now_ns);
+uint64_t oracle_retry_after(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t now_ns);
+uint64_t oracle_reset_after(const struct oracle *o, uint64_t now_ns);
+uint64_t oracle_delay(const struct oracle *o, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,165 @@
+/* Each algorithm against its model, a million steps of random limits, costs and times. */
+#include "algo/algo_test.h"
+#include "algo/oracle.h"
+
+#define RUNS 5000
+#define STEPS 200
+
+struct run {
+	struct weir_limit limit;
+	struct weir_state state;
+	struct weir_log log;
+	struct oracle oracle;
+	uint64_t stamps[ORACLE_STAMPS];
+	uint64_t now_ns;
+	char where[160];
+};
+
+static struct weir_decision ask(struct run *run, int64_t cost)
+{
+	if (run->limit.algorithm == WEIR_SLIDING_LOG)
+		return log_step(&run->limit, &run->log, cost, run->now_ns);
+	return step(&run->limit, &run->state, cost, run->now_ns);
+}
+
+static void same(const struct run *run, const char *what, uint64_t got, uint64_t expected)
+{
+	if (got != expected)
+		fail_msg("%s is %llu, the oracle says %llu; %s", what, (unsigned long long)got,
+			 (unsigned long long)expected, run->where);
+}
+
+static uint64_t amount(int64_t cost)
+{
+	return cost < 0 ? 0 - (uint64_t)cost : cost ? (uint64_t)cost : 1;
+}
+
+static void compare(struct run *run, int64_t cost)
+{
+	struct oracle *o = &run->oracle;
+	uint64_t n = amount(cost);
+	bool fits = cost < 0 || oracle_fits(o, o->l->capacity, n, run->now_ns);
+	uint64_t delay_ns = fits && cost >= 0 ? oracle_delay(o, run->now_ns) : 0;
+	struct weir_decision d = ask(run, cost);
+
+	if (cost < 0)
+		oracle_give(o, n, run->now_ns);
+	else if (cost > 0 && (fits || o->l->flags & WEIR_COUNT_REJECTED))
+		oracle_take(o, n, run->now_ns);
+
+	same(run, "admitted", d.admitted, fits);
+	same(run, "limit", d.limit, o->l->capacity);
+	same(run, "remaining", d.remaining, oracle_remaining(o, run->now_ns));
+	same(run, "reset_after", d.reset_after_ns, oracle_reset_after(o, run->now_ns));
+	same(run, "delay", d.delay_ns, delay_ns);
+	same(run, "retry_after", d.retry_after_ns,
+	     fits ? 0 : oracle_retry_after(o, o->l->capacity, n, run->now_ns));
+}
+
+/* A bucket after the clock stepped back: how much of the refill it undoes is its own affair, but it
+ * may not have gained, and is full again after one filling. Then the model takes over its level
+ * from the meaning of the state's words. */
+static void compare_bucket_back(struct run *run, int64_t cost)
+{
+	struct oracle *o = &run->oracle;
+	const struct weir_limit *l = o->l;
+	uint64_t last_ns = o->last_ns;
+	uint64_t had = oracle_remaining(o, last_ns);
+	bool fitted = oracle_fits(o, l->capacity, amount(cost), last_ns);
+	struct weir_decision d = ask(run, cost);
+
+	if (d.admitted && cost >= 0 && !fitted)
+		fail_msg("a step back admits what did not fit before; %s", run->where);
+	if (cost >= 0 && d.remaining > had)
+		fail_msg("a step back brings %u where %u were left; %s", d.remaining, (unsigned)had,
+			 run->where);
+	if ((unsigned __int128)d.reset_after_ns * l->limit >=
+	    (unsigned __int128)l->capacity * l->period_ns + l->limit)
+		fail_msg("refuses longer than one filling; %s", run->where);
+
+	uint64_t taken = run->state.s0 >> 63 << 32 | run->state.s1;
+	uint64_t elapsed_ns = run->now_ns - (run->state.s0 & INT64_MAX);
+	__int128 missing = (__int128)taken * l->period_ns - (__int128)elapsed_ns * l->limit;
+
+	missing = missing > 0 ? missing : 0;
+	o->last_ns = run->now_ns;
+	o->level = (__int128)l->capacity * l->period_ns - missing;
+	o->free_at = (__int128)run->now_ns * l->limit + missing;
+}
+
+static bool bucket_back(const struct run *run)
+{
+	uint32_t a = run->limit.algorithm;
+
+	return (a == WEIR_TOKEN_BUCKET || a == WEIR_LEAKY_BUCKET) && run->limit.limit &&
+	       run->now_ns < run->oracle.last_ns;
+}
+
+static void forget(struct run *run)
+{
+	run->state = (struct weir_state){0};
+	oracle_init(&run->oracle, &run->limit);
+}
+
+/* The counter knows a window's number modulo 2^32: tables forget such old keys, so does this. */
+static bool too_old(const struct run *run, uint64_t before_ns)
+{
+	uint64_t a = before_ns / run->limit.period_ns, b = run->now_ns / run->limit.period_ns;
+
+	return run->limit.algorithm == WEIR_SLIDING_COUNTER && (a > b ? a - b : b - a) >> 30;
+}
+
+static void one_run(struct run *run, struct rnd *r, uint32_t algorithm)
+{
+	uint64_t seed = r->x;
+
+	run->limit = rnd_limit(r, algorithm, 60);
+	run->now_ns = rnd_start(r);
+	run->log = (struct weir_log){.capacity = run->limit.limit + (uint32_t)rnd_below(r, 4),
+				     .stamps = run->stamps};
+	forget(run);
+
+	int back_percent = rnd_below(r, 2) ? 0 : 5;
+
+	for (int i = 0; i < STEPS; i++) {
+		uint64_t before_ns = run->now_ns;
+		int64_t cost = rnd_cost(r, &run->limit);
+
+		run->now_ns = rnd_next(r, &run->limit, run->now_ns, back_percent);
+		snprintf(run->where, sizeof run->where,
+			 "run WEIR_SEED=%llu step %d cost %lld now %llu limit %u burst %u per %llu",
+			 (unsigned long long)seed, i, (long long)cost,
+			 (unsigned long long)run->now_ns, run->limit.limit, run->limit.capacity,
+			 (unsigned long long)run->limit.period_ns);
+		if (too_old(run, before_ns))
+			forget(run);
+		oracle_carry(&run->oracle, run->now_ns);
+		if (bucket_back(run))
+			compare_bucket_back(run, cost);
+		else
+			compare(run, cost);
+	}
+}
+
+static void against_oracle(void **state)
+{
+	static struct run run;
+	struct rnd r = {rnd_seed()};
+
+	for (int i = 0; i < RUNS; i++)
+		one_run(&run, &r, (uint32_t)(uintptr_t)*state);
+}
+
+#define AGAINST(number, text)                                                                      \
+	{                                                                                          \
+		text, against_oracle, NULL, NULL, (void *)(uintptr_t)number                        \
+	}
+
+int main(void)
+{
+#define SUITE(name, number, text) AGAINST(number, text),
+	const struct CMUnitTest tests[] = {WEIR_ALGORITHMS(SUITE)};
+#undef SUITE
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -16,6 +16,14 @@ void wr_arena_init(struct wr_arena *arena, size_t max)
 	*arena = (struct wr_arena){.max = max};
 }
 
+/* A multiple of the alignment, so that a block ends aligned. */
+static size_t least_size(size_t size)
+{
+	const size_t align = alignof(max_align_t);
+
+	return (size + sizeof(struct wr_arena_block) + align - 1) / align * align;
+}
+
 /* Large blocks as the arena grows: few mallocs for big rule sets, little waste for small ones. */
 static size_t block_size(const struct wr_arena *arena, size_t size)
 {
@@ -23,8 +31,8 @@ static size_t block_size(const struct wr_arena *arena, size_t size)
 		       : arena->held < 64 * BLOCK_BYTES ? BLOCK_BYTES
 							: 16 * BLOCK_BYTES;
 
-	return size + sizeof(struct wr_arena_block) > usual ? size + sizeof(struct wr_arena_block)
-							    : usual;
+	size = least_size(size);
+	return size > usual ? size : usual;
 }
 
 static int grow(struct wr_arena *arena, size_t size)
@@ -33,7 +41,7 @@ static int grow(struct wr_arena *arena, size_t size)
 	struct wr_arena_block *block;
 
 	if (total > arena->max - arena->held)
-		total = size + sizeof *block; /* the last bytes below the maximum */
+		total = least_size(size); /* the last bytes below the maximum */
 	if (total > arena->max - arena->held)
 		return -1;
 	block = malloc(total);
@@ -47,27 +55,41 @@ static int grow(struct wr_arena *arena, size_t size)
 	return 0;
 }
 
-void *wr_arena_alloc(struct wr_arena *arena, size_t size)
+/* Neither aligned nor zeroed. */
+static char *take(struct wr_arena *arena, size_t size)
 {
-	const size_t align = alignof(max_align_t);
-	void *memory;
+	char *memory;
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	size = (size + align - 1) / align * align;
 	if (size > (size_t)(arena->end - arena->at) && grow(arena, size) != 0)
 		return NULL;
 	memory = arena->at;
 	arena->at += size;
-	return memset(memory, 0, size);
+	return memory;
+}
+
+void *wr_arena_alloc(struct wr_arena *arena, size_t size)
+{
+	const size_t align = alignof(max_align_t);
+	size_t odd = (uintptr_t)arena->at % align;
+	char *memory;
+
+	if (odd)
+		arena->at += align - odd; /* blocks end aligned: never beyond the end */
+	memory = take(arena, size ? size : 1);
+	return memory ? memset(memory, 0, size) : NULL;
 }
 
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len)
 {
-	char *copy = wr_arena_alloc(arena, len + 1);
+	char *copy = take(arena, len + 1);
 
-	if (copy && len)
+	if (!copy)
+		return NULL;
+	if (len)
 		memcpy(copy, bytes, len);
+	copy[len] = '\0';
 	return copy;
 }
 

@@ -1,10 +1,10 @@
 /* Whose counter it is: the bytes that name a key.
  *
- *   "weir1" len domain { len key · tag · len value [· len source] }*
+ *   len domain { len key · tag · len value [· len source] }*
  *
  * Lengths are 32 bits, little endian, so no two lists of entries give the same bytes. The tag says
- * what stands for the value: the request's own, the pattern of a rule with share_threshold, or the
- * canonical spelling of an address matched by a list. The limits on a key are told apart by
+ * what stands for the value: 'v' the request's own (an address matched by a list in its canonical
+ * spelling), 'p' the pattern of a rule with share_threshold; a capital: a source follows. The limits on a key are told apart by
  * weir_limit.identity in a table and by wr_limit.id elsewhere. */
 #ifndef WR_RULES_KEY_H
 #define WR_RULES_KEY_H

@@ -1,19 +1,19 @@
 /* Compiled rules: one generation, one arena, read-only once loaded.
  *
- * How a decision uses them (all of it without allocation; `rules` outlives the decision):
+ * How a decision uses them (without allocation; `rules` outlives it):
  *
- *   const struct wr_node *domain = wr_rules_domain(rules, name);         match.h
- *   wr_http_read(domain, &view, memory, size, &http);                     http.h: → descriptors
+ *   domain = wr_rules_domain(rules, name);                        match.h
+ *   wr_http_read(domain, &view, memory, size, &http);             http.h: → descriptors
  *   for each descriptor:
- *           wr_rules_match(rules, domain, entries, n, &match);           match.h: → rule, limits
- *           or wr_override_limit(requests_per_unit, unit, &limit, …)     match.h: limit sent along
- *   drop every limit that another one replaces                           match.h: wr_replaced
- *   for each limit left, that is not unlimited:
- *           wr_key_write(domain, match.node, entries, n, buf, cap)       key.h: whose counter
- *           struct weir_limit limit = l->limit;
- *           if (l->calendar) wr_calendar_window(l->zone, l->calendar, now_ns,
- * &limit.window_start_ns, …) take limit from key limit.identity tells apart several limits on one
- * key
+ *           wr_rules_match(rules, domain, entries, n, &match);    match.h: → rule, limits
+ *           or wr_override_limit(number, unit, &limit, error);    match.h: a limit sent along
+ *   leave out each limit l with wr_replaced(matches, n, l->name)  match.h
+ *   for each limit left that is not unlimited:
+ *           wr_key_write(domain, match.node, entries, n, …);      key.h: whose counter
+ *           limit = l->limit;
+ *           if (l->calendar)
+ *                   wr_calendar_window(l->zone, l->calendar, …);  calendar.h: → limit.window_…
+ *           take `limit` from the key; limit.identity keeps several limits on one key apart
  */
 #ifndef WR_RULES_RULES_H
 #define WR_RULES_RULES_H
@@ -144,7 +144,7 @@ struct wr_node {
 	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the list, sorted; ANY: "" */
 	const struct wr_node *parent;
 	const struct wr_limit *limits;
-	uint32_t id; /* from 1, the domains first */
+	uint32_t id; /* from 1 */
 	uint16_t flags;
 	uint8_t kind;
 	uint8_t depth;
@@ -157,10 +157,11 @@ struct wr_node {
 	const struct wr_node **key_globs;
 	const struct wr_ranges *ranges; /* CIDR */
 	struct weir_str metadata;       /* JSON object or "" */
-	struct weir_str path;           /* "api/route=signup/ip" */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
+	uint32_t file_index;         /* loading: the file that spoke of it last */
+	uint32_t made;               /* loading: how many `requests:` entries lead here */
 	struct wr_node *first_child; /* in file order */
 	struct wr_node *last_child;
 	struct wr_node *next;

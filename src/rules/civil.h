@@ -1,0 +1,49 @@
+/* Days since 1970-01-01 and dates of the Gregorian calendar. */
+#ifndef WR_RULES_CIVIL_H
+#define WR_RULES_CIVIL_H
+
+#include <stdint.h>
+
+struct wr_date {
+	int64_t year;
+	int month; /* 1–12 */
+	int day;   /* 1–31 */
+};
+
+/* Years begin in March here, so that the leap day is the last of its year; an era is the 400 years
+ * after which the calendar repeats, 146097 days. */
+static inline int64_t wr_days_from_date(int64_t year, int month, int day)
+{
+	int64_t y = month <= 2 ? year - 1 : year;
+	int64_t era = (y >= 0 ? y : y - 399) / 400;
+	int64_t year_of_era = y - era * 400;
+	int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+	return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 +
+	       day_of_year - 719468;
+}
+
+static inline struct wr_date wr_date_from_days(int64_t days)
+{
+	int64_t z = days + 719468;
+	int64_t era = (z >= 0 ? z : z - 146096) / 146097;
+	int64_t day_of_era = z - era * 146097;
+	int64_t year_of_era =
+		(day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+	int64_t day_of_year =
+		day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+	int64_t month = (5 * day_of_year + 2) / 153;
+	struct wr_date date = {.day = (int)(day_of_year - (153 * month + 2) / 5 + 1),
+			       .month = (int)(month < 10 ? month + 3 : month - 9)};
+
+	date.year = year_of_era + era * 400 + (date.month <= 2);
+	return date;
+}
+
+/* Rounds down, also below zero. */
+static inline int64_t wr_floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+#endif

@@ -1,0 +1,36 @@
+#include "rules/glob.h"
+
+bool wr_glob_match(struct weir_str pattern, struct weir_str text)
+{
+	size_t star = wr_str_find(pattern, '*');
+
+	if (star == pattern.len)
+		return wr_str_equal(pattern, text);
+	if (!wr_str_begins(text, wr_str_first(pattern, star)))
+		return false;
+	text = wr_str_from(text, star);
+	for (;;) {
+		struct weir_str piece;
+		const char *at;
+
+		pattern = wr_str_from(pattern, star + 1);
+		star = wr_str_find(pattern, '*');
+		piece = wr_str_first(pattern, star);
+		if (star == pattern.len)
+			return wr_str_ends(text, piece);
+		if (piece.len > text.len)
+			return false;
+		if (piece.len == 0)
+			continue;
+		at = memmem(text.ptr, text.len, piece.ptr, piece.len);
+		if (!at)
+			return false;
+		text = wr_str_from(text, (size_t)(at - text.ptr) + piece.len);
+	}
+}
+
+bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
+{
+	/* No literal piece of `wide` holds a star, so those of `narrow` can only fall to stars. */
+	return wr_glob_match(wide, narrow);
+}

@@ -1,0 +1,78 @@
+/* Where a node is found: hashing by (parent, key, value), each a string of its own.
+ *
+ * The hash has a secret nobody outside knows, so a client cannot choose values that collide. */
+#ifndef WR_RULES_INDEX_H
+#define WR_RULES_INDEX_H
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "rules/rules.h"
+
+_Static_assert(sizeof((struct weir_rules *)NULL)->secret == WR_SECRET_BYTES, "one secret");
+
+static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text)
+{
+	return XXH3_64bits_withSecret(text.ptr, text.len, secret, WR_SECRET_BYTES);
+}
+
+/* Both halves are keyed already; folding their product mixes in the parent. */
+static inline uint64_t wr_index_mix(uint32_t parent, uint64_t key, uint64_t value)
+{
+	unsigned __int128 product = (unsigned __int128)(key ^ parent * 0x9e3779b97f4a7c15u) *
+				    (value ^ 0xd6e8feb86659fd93u);
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Stands for the value of a key-only node; no text hashes to it but by accident, and then the
+ * kinds differ. */
+#define WR_INDEX_ANY 0x2545f4914f6cdd1du
+
+static inline const struct wr_node *wr_index_find(const struct wr_index *index, uint64_t hash,
+						  const struct wr_node *parent, int kind,
+						  struct weir_str key, struct weir_str value)
+{
+	for (uint64_t at = hash & index->mask; index->slots[at].item; at = (at + 1) & index->mask) {
+		const struct wr_node *node = index->slots[at].item;
+
+		if (index->slots[at].hash == hash && node->parent == parent && node->kind == kind &&
+		    wr_str_equal(node->key, key) && wr_str_equal(node->value, value))
+			return node;
+	}
+	return NULL;
+}
+
+static inline const struct wr_wild *wr_index_find_wild(const struct wr_index *index, uint64_t hash,
+						       const struct wr_node *parent,
+						       struct weir_str key)
+{
+	for (uint64_t at = hash & index->mask; index->slots[at].item; at = (at + 1) & index->mask) {
+		const struct wr_wild *wild = index->slots[at].item;
+
+		if (index->slots[at].hash == hash && wild->parent == parent &&
+		    wr_str_equal(wild->key, key))
+			return wild;
+	}
+	return NULL;
+}
+
+/* There is room: the builder sees to that. */
+static inline void wr_index_put(struct wr_index *index, uint64_t hash, const void *item)
+{
+	uint64_t at = hash & index->mask;
+
+	while (index->slots[at].item)
+		at = (at + 1) & index->mask;
+	index->slots[at] = (struct wr_slot){hash, item};
+}
+
+static inline uint64_t wr_index_hash_node(const uint8_t *secret, const struct wr_node *node)
+{
+	uint64_t value =
+		node->kind == WR_NODE_ANY ? WR_INDEX_ANY : wr_index_text(secret, node->value);
+
+	return wr_index_mix(node->parent ? node->parent->id : 0, wr_index_text(secret, node->key),
+			    value);
+}
+
+#endif

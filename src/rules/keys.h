@@ -1,0 +1,106 @@
+/* Every key of a rule file: its name, the maps it may stand in, and whether the reference knows
+ * it. The reader, the guesses for misspelled keys, the JSON Schema and the documentation are
+ * checked against this table. */
+#ifndef WR_RULES_KEYS_H
+#define WR_RULES_KEYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/rules.h>
+
+/* Kinds of map. X(enum, bit, what it is called) */
+#define WR_PLACES(X)                                                                               \
+	X(WR_IN_ROOT, 1, "a rule file")                                                            \
+	X(WR_IN_DESCRIPTOR, 2, "a descriptor")                                                     \
+	X(WR_IN_LIMIT, 4, "rate_limit")                                                            \
+	X(WR_IN_REPLACES, 8, "replaces")                                                           \
+	X(WR_IN_CANDIDATE, 16, "candidates")                                                       \
+	X(WR_IN_SOFT, 32, "soft")                                                                  \
+	X(WR_IN_RESPONSE, 64, "response")                                                          \
+	X(WR_IN_REQUEST, 128, "requests")                                                          \
+	X(WR_IN_WHEN, 256, "when")                                                                 \
+	X(WR_IN_PART, 512, "an entry of descriptor")
+
+enum wr_place {
+#define WR_PLACE_ENUM(name, bit, text) name = (bit),
+	WR_PLACES(WR_PLACE_ENUM)
+#undef WR_PLACE_ENUM
+};
+
+#define WR_IN_ANY_LIMIT (WR_IN_LIMIT | WR_IN_CANDIDATE)
+
+/* X(enum, name, places, the reference knows it) */
+#define WR_KEYS(X)                                                                                 \
+	X(DOMAIN, "domain", WR_IN_ROOT, true)                                                      \
+	X(DESCRIPTORS, "descriptors", WR_IN_ROOT | WR_IN_DESCRIPTOR, true)                         \
+	X(REQUESTS, "requests", WR_IN_ROOT, false)                                                 \
+	X(KEY, "key", WR_IN_DESCRIPTOR | WR_IN_PART, true)                                         \
+	X(VALUE, "value", WR_IN_DESCRIPTOR | WR_IN_PART, true)                                     \
+	X(CIDR, "cidr", WR_IN_DESCRIPTOR, false)                                                   \
+	X(RATE_LIMIT, "rate_limit", WR_IN_DESCRIPTOR, true)                                        \
+	X(RATE_LIMITS, "rate_limits", WR_IN_DESCRIPTOR, false)                                     \
+	X(SHADOW_MODE, "shadow_mode", WR_IN_DESCRIPTOR, true)                                      \
+	X(QUOTA_MODE, "quota_mode", WR_IN_DESCRIPTOR, true)                                        \
+	X(DETAILED_METRIC, "detailed_metric", WR_IN_DESCRIPTOR, true)                              \
+	X(VALUE_TO_METRIC, "value_to_metric", WR_IN_DESCRIPTOR, true)                              \
+	X(SHARE_THRESHOLD, "share_threshold", WR_IN_DESCRIPTOR, true)                              \
+	X(METADATA, "metadata", WR_IN_DESCRIPTOR, true)                                            \
+	X(UNIT, "unit", WR_IN_ANY_LIMIT, true)                                                     \
+	X(REQUESTS_PER_UNIT, "requests_per_unit", WR_IN_ANY_LIMIT, true)                           \
+	X(UNLIMITED, "unlimited", WR_IN_LIMIT, true)                                               \
+	X(NAME, "name", WR_IN_ANY_LIMIT | WR_IN_REPLACES, true)                                    \
+	X(REPLACES, "replaces", WR_IN_LIMIT, true)                                                 \
+	X(ALGORITHM, "algorithm", WR_IN_ANY_LIMIT, false)                                          \
+	X(PERIOD, "period", WR_IN_ANY_LIMIT, false)                                                \
+	X(CALENDAR, "calendar", WR_IN_ANY_LIMIT, false)                                            \
+	X(TIMEZONE, "timezone", WR_IN_ANY_LIMIT, false)                                            \
+	X(BURST, "burst", WR_IN_ANY_LIMIT, false)                                                  \
+	X(QUEUE_SIZE, "queue_size", WR_IN_ANY_LIMIT, false)                                        \
+	X(MAX_WAIT, "max_wait", WR_IN_ANY_LIMIT, false)                                            \
+	X(MODE, "mode", WR_IN_ANY_LIMIT, false)                                                    \
+	X(SOFT, "soft", WR_IN_ANY_LIMIT, false)                                                    \
+	X(COUNT_REJECTED, "count_rejected", WR_IN_ANY_LIMIT, false)                                \
+	X(ON_LIMIT, "on_limit", WR_IN_LIMIT, false)                                                \
+	X(CONSISTENCY, "consistency", WR_IN_LIMIT, false)                                          \
+	X(ON_STORE_FAILURE, "on_store_failure", WR_IN_LIMIT, false)                                \
+	X(RESPONSE, "response", WR_IN_LIMIT, false)                                                \
+	X(ENFORCE, "enforce", WR_IN_LIMIT, false)                                                  \
+	X(CANDIDATES, "candidates", WR_IN_LIMIT, false)                                            \
+	X(OVERSHOOT, "overshoot", WR_IN_SOFT, false)                                               \
+	X(FOR, "for", WR_IN_SOFT, false)                                                           \
+	X(STATUS, "status", WR_IN_RESPONSE, false)                                                 \
+	X(CONTENT_TYPE, "content_type", WR_IN_RESPONSE, false)                                     \
+	X(BODY, "body", WR_IN_RESPONSE, false)                                                     \
+	X(WHEN, "when", WR_IN_REQUEST, false)                                                      \
+	X(ALLOW, "allow", WR_IN_REQUEST, false)                                                    \
+	X(DESCRIPTOR, "descriptor", WR_IN_REQUEST, false)                                          \
+	X(METHOD, "method", WR_IN_WHEN, false)                                                     \
+	X(PATH, "path", WR_IN_WHEN, false)                                                         \
+	X(HOST, "host", WR_IN_WHEN, false)                                                         \
+	X(REMOTE_ADDRESS, "remote_address", WR_IN_WHEN, false)                                     \
+	X(FROM, "from", WR_IN_PART, false)                                                         \
+	X(DEFAULT, "default", WR_IN_PART, false)                                                   \
+	X(MISSING, "missing", WR_IN_PART, false)                                                   \
+	X(V4_PREFIX, "v4_prefix", WR_IN_PART, false)                                               \
+	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)
+
+enum wr_key_id {
+#define WR_KEY_ENUM(id, name, places, lyft) WR_KEY_##id,
+	WR_KEYS(WR_KEY_ENUM)
+#undef WR_KEY_ENUM
+		WR_KEY_COUNT
+};
+
+struct wr_key_info {
+	struct weir_str name;
+	uint32_t places;
+	bool lyft;
+};
+
+extern const struct wr_key_info wr_keys[WR_KEY_COUNT];
+
+/* What a place is called in messages. */
+const char *wr_place_name(uint32_t place);
+
+#endif

@@ -1,0 +1,238 @@
+#include "rules/match.h"
+
+#include "rules/address.h"
+#include "rules/glob.h"
+#include "rules/index.h"
+
+#include "base/error.h"
+
+/* One level of a walk: where it stands and what it looks for. */
+struct level {
+	const struct weir_rules *rules;
+	const struct wr_node *parent;
+	const struct weir_entry *entry;
+	size_t index;
+	uint64_t key_hash;
+	const struct wr_tracer *tracer; /* or NULL */
+};
+
+static inline void trace(const struct level *level, enum wr_step_kind kind,
+			 const struct wr_node *node, bool matched)
+{
+	struct wr_step step = {kind, matched, level->index, node};
+
+	if (level->tracer)
+		level->tracer->step(level->tracer->context, &step);
+}
+
+const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct weir_str name)
+{
+	uint64_t key_hash = wr_index_text(rules->secret, name);
+	uint64_t hash = wr_index_mix(0, key_hash, wr_index_text(rules->secret, WR_STR("")));
+
+	return wr_index_find(&rules->nodes, hash, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
+}
+
+static inline const struct wr_node *find_exact(const struct level *level)
+{
+	uint64_t value_hash = wr_index_text(level->rules->secret, level->entry->value);
+	uint64_t hash = wr_index_mix(level->parent->id, level->key_hash, value_hash);
+
+	return wr_index_find(&level->rules->nodes, hash, level->parent, WR_NODE_EXACT,
+			     level->entry->key, level->entry->value);
+}
+
+static inline const struct wr_node *find_any(const struct level *level)
+{
+	uint64_t hash = wr_index_mix(level->parent->id, level->key_hash, WR_INDEX_ANY);
+
+	return wr_index_find(&level->rules->nodes, hash, level->parent, WR_NODE_ANY,
+			     level->entry->key, WR_STR(""));
+}
+
+static bool wild_matches(const struct wr_node *node, const struct weir_entry *entry)
+{
+	struct wr_address address;
+
+	if (node->flags & WR_KEY_GLOB && !wr_glob_match(node->key, entry->key))
+		return false;
+	if (node->kind == WR_NODE_CIDR)
+		return wr_address_parse(entry->value, &address) == 0 &&
+		       wr_ranges_hold(node->ranges, &address);
+	if (node->flags & WR_KEY_GLOB && node->value.len == 0)
+		return true;
+	return wr_glob_match(node->value, entry->value);
+}
+
+/* The wildcards that may match at a level, in file order: those with this key, and those whose key
+ * is a pattern itself. */
+struct wild_cursor {
+	const struct wr_node *const *keyed;
+	const struct wr_node *const *globs;
+	size_t keyed_left;
+	size_t globs_left;
+};
+
+static struct wild_cursor wild_start(const struct level *level)
+{
+	uint64_t hash = wr_index_mix(level->parent->id, level->key_hash, WR_INDEX_ANY);
+	const struct wr_wild *wild =
+		wr_index_find_wild(&level->rules->wilds, hash, level->parent, level->entry->key);
+	struct wild_cursor cursor = {.globs = level->parent->key_globs,
+				     .globs_left = level->parent->key_glob_count};
+
+	if (wild) {
+		cursor.keyed = wild->nodes;
+		cursor.keyed_left = wild->count;
+	}
+	return cursor;
+}
+
+static const struct wr_node *wild_next(struct wild_cursor *cursor)
+{
+	if (cursor->keyed_left &&
+	    (!cursor->globs_left || cursor->keyed[0]->order < cursor->globs[0]->order)) {
+		cursor->keyed_left--;
+		return *cursor->keyed++;
+	}
+	if (!cursor->globs_left)
+		return NULL;
+	cursor->globs_left--;
+	return *cursor->globs++;
+}
+
+/* First wildcard from the cursor on that matches. */
+static const struct wr_node *find_wild(const struct level *level, struct wild_cursor *cursor)
+{
+	const struct wr_node *node;
+
+	while ((node = wild_next(cursor))) {
+		bool matched = wild_matches(node, level->entry);
+
+		trace(level, WR_STEP_WILD, node, matched);
+		if (matched)
+			return node;
+	}
+	return NULL;
+}
+
+/* Tells what comes after the one that was taken and would have matched too. */
+static void trace_passed(const struct level *level, struct wild_cursor cursor, bool with_any)
+{
+	const struct wr_node *node;
+
+	while ((node = wild_next(&cursor)))
+		if (wild_matches(node, level->entry))
+			trace(level, WR_STEP_PASSED, node, true);
+	node = with_any ? find_any(level) : NULL;
+	if (node)
+		trace(level, WR_STEP_PASSED, node, true);
+}
+
+static inline const struct wr_node *descend(const struct level *level)
+{
+	bool has_wild = level->parent->flags & WR_HAS_WILD;
+	struct wild_cursor cursor = {0};
+	const struct wr_node *node = find_exact(level);
+
+	trace(level, WR_STEP_EXACT, node, node);
+	if (has_wild && (!node || level->tracer))
+		cursor = wild_start(level);
+	if (!node && has_wild)
+		node = find_wild(level, &cursor);
+	if (node) {
+		if (level->tracer)
+			trace_passed(level, cursor, true);
+		return node;
+	}
+	node = find_any(level);
+	trace(level, WR_STEP_ANY, node, node);
+	return node;
+}
+
+static inline const struct wr_node *walk(const struct weir_rules *rules, const struct wr_node *node,
+					 const struct weir_entry *entries, size_t count,
+					 const struct wr_tracer *tracer)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct level level = {.rules = rules,
+				      .parent = node,
+				      .entry = &entries[i],
+				      .index = i,
+				      .tracer = tracer};
+
+		if (node->child_count == 0) {
+			trace(&level, WR_STEP_LEVEL_EMPTY, node, false);
+			return NULL;
+		}
+		level.key_hash = wr_index_text(rules->secret, entries[i].key);
+		node = descend(&level);
+		if (!node)
+			return NULL;
+	}
+	return count ? node : NULL;
+}
+
+static enum wr_outcome conclude(const struct wr_node *node, struct wr_match *match)
+{
+	*match = (struct wr_match){.outcome = WR_NO_RULE, .node = node};
+	if (!node)
+		return WR_NO_RULE;
+	match->limits = node->limits;
+	match->limit_count = node->limit_count;
+	if (node->limit_count)
+		match->outcome = node->limits[0].unlimited ? WR_UNLIMITED : WR_LIMITED;
+	else
+		match->outcome = node->child_count ? WR_PASS_NODE : WR_WHITELISTED;
+	return match->outcome;
+}
+
+enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_node *domain,
+			       const struct weir_entry *entries, size_t count,
+			       struct wr_match *match)
+{
+	return conclude(walk(rules, domain, entries, count, NULL), match);
+}
+
+enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr_node *domain,
+				 const struct weir_entry *entries, size_t count,
+				 struct wr_match *match, const struct wr_tracer *tracer)
+{
+	return conclude(walk(rules, domain, entries, count, tracer), match);
+}
+
+int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
+		      struct weir_error *error)
+{
+	static const uint64_t seconds[] = {
+#define UNIT_SECONDS(name, number, text, s) [number] = (s),
+		WR_UNITS(UNIT_SECONDS)
+#undef UNIT_SECONDS
+	};
+
+	if (unit <= 0 || unit >= (int)(sizeof seconds / sizeof *seconds))
+		return wr_error(error, WEIR_ELIMIT,
+				"unit %d of a limit override is none of second 1 … week 7", unit);
+	*limit = (struct weir_limit){.size = sizeof *limit,
+				     .algorithm = WEIR_FIXED_WINDOW,
+				     .limit = requests_per_unit,
+				     .period_ns = seconds[unit] * 1000000000};
+	return weir_limit_check(limit, error);
+}
+
+static bool replaces(const struct wr_match *match, struct weir_str name)
+{
+	for (size_t i = 0; i < match->limit_count; i++)
+		for (size_t j = 0; j < match->limits[i].replace_count; j++)
+			if (wr_str_equal(match->limits[i].replaces[j], name))
+				return true;
+	return false;
+}
+
+bool wr_replaced(const struct wr_match *matches, size_t count, struct weir_str name)
+{
+	for (size_t i = 0; name.len && i < count; i++)
+		if (replaces(&matches[i], name))
+			return true;
+	return false;
+}

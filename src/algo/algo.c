@@ -84,6 +84,7 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 	if (rc)
 		return rc;
 	if (wr_soft_mode(limit)) {
+		wr_soft_carry(limit, soft, now_ns);
 		soft_step(limit, state, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {
@@ -144,6 +145,7 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 	    !wr_log_view_ok(log))
 		return WEIR_EINVAL;
 	if (wr_soft_mode(limit)) {
+		wr_soft_carry(limit, soft, now_ns);
 		soft_log_step(limit, log, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {

@@ -81,27 +81,37 @@ static inline enum wr_soft_phase wr_soft_phase(const struct weir_limit *l,
 	return WR_SOFT_SPENT;
 }
 
+/* Brings a last excess from too far ahead to now, so that the waits told from here on stay true.
+ * Returns whether *soft changed. */
+static inline bool wr_soft_carry(const struct weir_limit *l, struct weir_state *soft,
+				 uint64_t now_ns)
+{
+	uint64_t last_ns = wr_soft_last_ns(l, soft, now_ns);
+	bool ahead = last_ns != soft->s0;
+
+	soft->s0 = last_ns;
+	return ahead;
+}
+
 /* Notes an excess. Returns whether *soft changed. */
 static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *soft,
 				uint64_t now_ns)
 {
-	uint64_t last_ns = wr_soft_last_ns(l, soft, now_ns);
+	bool carried = wr_soft_carry(l, soft, now_ns);
 	uint64_t quantum_ns = wr_soft_quantum(l);
-	bool carried = last_ns != soft->s0;
 
 	if (wr_soft_armed(l, soft, now_ns)) {
 		soft->s0 = now_ns ? now_ns : 1; /* 0 would say armed */
 		soft->s1 = 0;
 		return true;
 	}
-	soft->s0 = last_ns;
-	if (now_ns <= last_ns)
+	if (now_ns <= soft->s0)
 		return carried;
 
-	uint64_t quanta = (now_ns - last_ns + quantum_ns - 1) / quantum_ns;
+	uint64_t quanta = (now_ns - soft->s0 + quantum_ns - 1) / quantum_ns;
 
 	if (quanta < UINT32_MAX - soft->s1) {
-		soft->s0 = last_ns + quanta * quantum_ns;
+		soft->s0 += quanta * quantum_ns;
 		soft->s1 += (uint32_t)quanta;
 	} else {
 		soft->s0 = now_ns;

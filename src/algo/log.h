@@ -113,6 +113,12 @@ static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 	return true;
 }
 
+/* Until a live entry leaves. A damaged ring may have a dead one among them: soon, then. */
+static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64_t now_ns)
+{
+	return now_ns - stamp_ns < period_ns ? period_ns - (now_ns - stamp_ns) : 1;
+}
+
 /* Least wait until n fit under `ceiling`, when `added` entries of now follow the `live` ones: as
  * many of the oldest must leave as there are too many. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
@@ -128,7 +134,8 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 
 	if (leave > live)
 		return period_ns;
-	return wr_log_stamp(v, v->count - live + (uint32_t)leave - 1) + period_ns - now_ns;
+	return wr_log_rest(wr_log_stamp(v, v->count - live + (uint32_t)leave - 1), period_ns,
+			   now_ns);
 }
 
 /* Appends n entries of now to the `live` ones; of more than l->ceiling the oldest go, as they can
@@ -210,7 +217,7 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 		.admitted = admitted,
 		.limit = l->capacity,
 		.remaining = wr_left(l->capacity, used),
-		.reset_after_ns = used ? newest_ns + l->period_ns - now_ns : 0,
+		.reset_after_ns = used ? wr_log_rest(newest_ns, l->period_ns, now_ns) : 0,
 	};
 	if (!admitted)
 		d->retry_after_ns = wr_log_until(&v, live, added, ceiling, n, l->period_ns, now_ns);

@@ -1,0 +1,272 @@
+/* Token bucket: numbers at the edges, changed limits, the clock. */
+#include "algo/algo_test.h"
+#include "algo/token.h"
+
+static struct weir_limit bucket(uint32_t limit, uint32_t burst, uint64_t period_ns)
+{
+	return LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = limit, .burst = burst,
+		     .period_ns = period_ns);
+}
+
+static void state_words(void **unused)
+{
+	struct weir_limit l = bucket(3, 10, SECOND);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&l, &s, 2, T0);
+	assert_int_equal(s.s0, T0);
+	assert_int_equal(s.s1, 2);
+	step(&l, &s, 1, T0 + SECOND / 2); /* half a token short of full: since stays */
+	assert_int_equal(s.s0, T0);
+	assert_int_equal(s.s1, 3);
+	step(&l, &s, 5, T0 + SECOND); /* exactly full again: since moves */
+	assert_int_equal(s.s0, T0 + SECOND);
+	assert_int_equal(s.s1, 5);
+	step(&l, &s, 5, T0 + 2 * SECOND); /* a whole period and its 3 tokens cancel out */
+	assert_int_equal(s.s0, T0 + 2 * SECOND);
+	assert_int_equal(s.s1, 7);
+}
+
+static void thirds_come_out_even(void **unused)
+{
+	struct weir_limit l = bucket(3, 1, SECOND);
+	struct weir_state s = {0};
+	struct weir_decision d;
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 1, T0).reset_after_ns, 333333334);
+	d = step(&l, &s, 1, T0 + 333333333);
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 1);
+	assert_int_equal(step(&l, &s, 1, T0 + 333333334).admitted, 1);
+	/* The token after it is ready at 2/3 s from the beginning, when the bucket was never full
+	 * in between: it was, so it counts from there. */
+	assert_int_equal(step(&l, &s, 0, T0 + 666666667).admitted, 0);
+	assert_int_equal(step(&l, &s, 0, T0 + 666666668).admitted, 1);
+}
+
+static void a_fraction_of_a_ns_each(void **unused)
+{
+	struct weir_limit l = bucket(UINT32_MAX, 0, SECOND);
+	struct weir_state s = {0};
+	struct weir_decision d = step(&l, &s, UINT32_MAX, T0);
+
+	(void)unused;
+	assert_int_equal(d.admitted, 1);
+	assert_int_equal(d.reset_after_ns, SECOND);
+	d = step(&l, &s, 1, T0);
+	assert_int_equal(d.retry_after_ns, 1);
+	d = step(&l, &s, 0, T0 + 1);
+	assert_int_equal(d.remaining, 4);
+	d = step(&l, &s, 5, T0 + 1);
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 1);
+	assert_int_equal(step(&l, &s, 4, T0 + 1).admitted, 1);
+}
+
+static void more_than_32_bits_taken(void **unused)
+{
+	struct weir_limit l = bucket(UINT32_MAX, UINT32_MAX, SECOND);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&l, &s, UINT32_MAX, T0);
+	struct weir_decision d = step(&l, &s, UINT32_MAX - 5, T0 + SECOND - 1);
+
+	assert_int_equal(d.admitted, 1);
+	assert_int_equal(s.s0, T0 | 1ull << 63);
+	assert_int_equal(s.s1, (uint32_t)(2ull * UINT32_MAX - 5));
+	assert_int_equal(d.remaining, 0);
+	assert_int_equal(step(&l, &s, 0, T0 + SECOND).remaining, 5);
+}
+
+static void once_a_year(void **unused)
+{
+	struct weir_limit l = bucket(1, 100, YEAR);
+	struct weir_state s = {0};
+	struct weir_decision d = step(&l, &s, 100, T0);
+
+	(void)unused;
+	assert_int_equal(d.reset_after_ns, WEIR_SPAN_MAX_NS);
+	assert_int_equal(step(&l, &s, 1, T0 + YEAR - 1).retry_after_ns, 1);
+	assert_int_equal(step(&l, &s, 1, T0 + YEAR).admitted, 1);
+	assert_int_equal(step(&l, &s, 100, T0 + YEAR).retry_after_ns, WEIR_SPAN_MAX_NS);
+}
+
+static void costs(void **unused)
+{
+	struct weir_limit l = bucket(10, 0, SECOND);
+	struct weir_state s = {0};
+	struct weir_decision d = step(&l, &s, 11, T0);
+
+	(void)unused;
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, WEIR_NEVER);
+	assert_int_equal(d.remaining, 10);
+	assert_int_equal(step(&l, &s, INT64_MAX, T0).retry_after_ns, WEIR_NEVER);
+	assert_int_equal(s.s0, 0); /* refusals leave no trace */
+	assert_int_equal(step(&l, &s, 10, T0).remaining, 0);
+	assert_int_equal(step(&l, &s, -3, T0).remaining, 3);
+	assert_int_equal(step(&l, &s, -7, T0).remaining, 10);
+	assert_int_equal(step(&l, &s, 10, T0).remaining, 0);
+	d = step(&l, &s, INT64_MIN, T0);
+	assert_int_equal(d.admitted, 1);
+	assert_int_equal(d.remaining, 10);
+	assert_int_equal(d.reset_after_ns, 0);
+	assert_int_equal(step(&l, &s, 10, T0).admitted, 1); /* not above full */
+	assert_int_equal(step(&l, &s, 1, T0).admitted, 0);
+}
+
+static void nothing_at_all(void **unused)
+{
+	struct weir_limit l = bucket(0, 5, SECOND);
+	struct weir_state s = {T0, 3};
+
+	(void)unused;
+	for (int64_t cost = 0; cost < 2; cost++) {
+		struct weir_decision d = step(&l, &s, cost, T0);
+
+		assert_int_equal(d.admitted, 0);
+		assert_int_equal(d.remaining, 0);
+		assert_int_equal(d.retry_after_ns, WEIR_NEVER);
+		assert_int_equal(d.reset_after_ns, 0);
+	}
+	assert_int_equal(step(&l, &s, -1, T0).admitted, 1);
+	assert_int_equal(s.s1, 3);
+}
+
+static void a_changed_limit_counts_what_was_taken(void **unused)
+{
+	struct weir_limit ten = bucket(10, 0, MINUTE), five = bucket(5, 0, MINUTE);
+	struct weir_limit twenty = bucket(20, 0, MINUTE);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&ten, &s, 8, T0);
+	assert_int_equal(step(&ten, &s, 0, T0).remaining, 2);
+	struct weir_state raised = s;
+
+	assert_int_equal(step(&twenty, &raised, 0, T0).remaining, 12);
+	/* 8 taken are more than 5 hold: empty, not in debt. */
+	struct weir_decision d = step(&five, &s, 1, T0);
+
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.remaining, 0);
+	assert_int_equal(d.retry_after_ns, 12 * SECOND);
+	assert_int_equal(step(&five, &s, 1, T0 + 12 * SECOND).admitted, 1);
+}
+
+static void a_changed_burst(void **unused)
+{
+	struct weir_limit small = bucket(1, 5, SECOND), large = bucket(1, 50, SECOND);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&small, &s, 4, T0);
+	assert_int_equal(step(&large, &s, 0, T0).remaining, 46);
+	assert_int_equal(step(&large, &s, 46, T0).remaining, 0);
+	assert_int_equal(step(&small, &s, 1, T0).retry_after_ns, SECOND);
+}
+
+static void the_clock_steps_back(void **unused)
+{
+	struct weir_limit l = bucket(10, 0, MINUTE);
+	struct weir_state s = {0};
+	int admitted = 0;
+
+	(void)unused;
+	step(&l, &s, 10, T0 + DAY);
+	struct weir_decision d = step(&l, &s, 1, T0);
+
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 6 * SECOND);
+	assert_int_equal(d.reset_after_ns, MINUTE);
+	/* In the minute after the step no more than refills. */
+	for (uint64_t t = 0; t < 60; t++)
+		admitted += step(&l, &s, 1, T0 + t * SECOND).admitted;
+	assert_int_equal(admitted, 9);
+}
+
+static void a_look_notices_the_clock(void **unused)
+{
+	struct weir_limit l = bucket(10, 0, MINUTE);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&l, &s, 10, T0 + DAY);
+	assert_int_equal(step(&l, &s, 0, T0).admitted, 0);
+	assert_int_equal(s.s0, T0); /* else the refill would begin anew with every question */
+	assert_int_equal(step(&l, &s, 0, T0 + MINUTE).remaining, 10);
+}
+
+static void the_ends_of_time(void **unused)
+{
+	struct weir_limit l = bucket(1, 0, WEIR_SPAN_MAX_NS);
+	struct weir_state s = {0};
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 1, 0).admitted, 1);
+	assert_int_equal(step(&l, &s, 1, 0).retry_after_ns, WEIR_SPAN_MAX_NS);
+	assert_int_equal(step(&l, &s, 1, TIME_MAX).admitted, 1);
+	assert_int_equal(step(&l, &s, 1, TIME_MAX).retry_after_ns, WEIR_SPAN_MAX_NS);
+	assert_int_equal(step(&l, &s, 1, 0).retry_after_ns, WEIR_SPAN_MAX_NS);
+}
+
+static void says_what_changed(void **unused)
+{
+	struct weir_limit l = bucket(2, 0, SECOND);
+	struct weir_state s = {0};
+	struct weir_decision d;
+
+	(void)unused;
+	assert_false(wr_token_step(&l, 2, &s, 0, T0, &d));
+	assert_false(wr_token_step(&l, 2, &s, 3, T0, &d));
+	assert_false(wr_token_step(&l, 2, &s, -1, T0, &d));
+	assert_true(wr_token_step(&l, 2, &s, 2, T0, &d));
+	assert_false(wr_token_step(&l, 2, &s, 1, T0, &d));
+	assert_true(wr_token_step(&l, 2, &s, 1, T0 - 1, &d)); /* the carry */
+	assert_false(wr_token_step(&l, 2, &s, 1, T0 - 1, &d));
+	assert_true(wr_token_step(&l, 2, &s, -1, T0, &d));
+}
+
+/* Any 96 bits are a state: whatever it says, a full bucket's time later it is new. */
+static void any_words(void **unused)
+{
+	struct rnd r = {rnd_seed()};
+
+	(void)unused;
+	for (int i = 0; i < 100000; i++) {
+		struct weir_limit l = bucket((uint32_t)rnd_magnitude(&r, UINT32_MAX),
+					     (uint32_t)rnd_magnitude(&r, 1000), SECOND);
+		struct weir_state s = {rnd(&r), (uint32_t)rnd(&r)};
+		uint64_t now_ns = rnd(&r) >> 2;
+		struct weir_decision d = step(&l, &s, 0, now_ns);
+
+		assert_true(d.reset_after_ns <= 1000 * SECOND);
+		d = step(&l, &s, l.capacity, now_ns + d.reset_after_ns);
+		assert_int_equal(d.admitted, 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(state_words),
+		cmocka_unit_test(thirds_come_out_even),
+		cmocka_unit_test(a_fraction_of_a_ns_each),
+		cmocka_unit_test(more_than_32_bits_taken),
+		cmocka_unit_test(once_a_year),
+		cmocka_unit_test(costs),
+		cmocka_unit_test(nothing_at_all),
+		cmocka_unit_test(a_changed_limit_counts_what_was_taken),
+		cmocka_unit_test(a_changed_burst),
+		cmocka_unit_test(the_clock_steps_back),
+		cmocka_unit_test(a_look_notices_the_clock),
+		cmocka_unit_test(the_ends_of_time),
+		cmocka_unit_test(says_what_changed),
+		cmocka_unit_test(any_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

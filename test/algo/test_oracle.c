@@ -13,6 +13,7 @@ struct run {
 	uint64_t stamps[ORACLE_STAMPS];
 	uint64_t now_ns;
 	char where[160];
+	int admitted, refused;
 };
 
 static struct weir_decision ask(struct run *run, int64_t cost)
@@ -47,6 +48,8 @@ static void compare(struct run *run, int64_t cost)
 	else if (cost > 0 && (fits || o->l->flags & WEIR_COUNT_REJECTED))
 		oracle_take(o, n, run->now_ns);
 
+	run->admitted += fits;
+	run->refused += !fits;
 	same(run, "admitted", d.admitted, fits);
 	same(run, "limit", d.limit, o->l->capacity);
 	same(run, "remaining", d.remaining, oracle_remaining(o, run->now_ns));
@@ -146,10 +149,97 @@ static void against_oracle(void **state)
 	static struct run run;
 	struct rnd r = {rnd_seed()};
 
+	run.admitted = run.refused = 0;
 	for (int i = 0; i < RUNS; i++)
 		one_run(&run, &r, (uint32_t)(uintptr_t)*state);
+	/* A generator that hardly ever meets the limit would prove nothing. */
+	assert_true(run.admitted > RUNS * STEPS / 5 && run.refused > RUNS * STEPS / 5);
 }
 
+/* Soft mode, as it is described: the first excess, the last one, and two ceilings. */
+struct overshoot {
+	bool any;
+	uint64_t first_ns, last_ns;
+};
+
+static bool overshoot_may(const struct run *run, const struct overshoot *o)
+{
+	bool armed = !o->any || run->now_ns - o->last_ns >= run->limit.period_ns;
+
+	return armed || run->now_ns - o->first_ns < run->limit.soft_for_ns;
+}
+
+static void overshoot_note(const struct run *run, struct overshoot *o)
+{
+	if (!o->any || run->now_ns - o->last_ns >= run->limit.period_ns)
+		o->first_ns = run->now_ns;
+	o->last_ns = run->now_ns;
+	o->any = true;
+}
+
+static void compare_soft(struct run *run, struct weir_state *soft, struct overshoot *over,
+			 int64_t cost)
+{
+	struct oracle *o = &run->oracle;
+	uint64_t n = amount(cost);
+	bool within = cost < 0 || oracle_fits(o, o->l->capacity, n, run->now_ns);
+	bool above = !within && overshoot_may(run, over) &&
+		     oracle_fits(o, o->l->ceiling, n, run->now_ns);
+	struct weir_decision d;
+	int rc = o->l->algorithm == WEIR_SLIDING_LOG
+			 ? weir_log_step(o->l, &run->log, soft, cost, run->now_ns, &d)
+			 : weir_step(o->l, &run->state, soft, cost, run->now_ns, &d);
+
+	if (!within && cost > 0)
+		overshoot_note(run, over);
+	if (cost < 0)
+		oracle_give(o, n, run->now_ns);
+	else if (cost > 0 && (within || above || o->l->flags & WEIR_COUNT_REJECTED))
+		oracle_take(o, n, run->now_ns);
+	same(run, "the code", (uint64_t)rc, 0);
+	same(run, "admitted", d.admitted, within || above);
+	same(run, "soft", d.soft, above);
+	same(run, "remaining", d.remaining, oracle_remaining(o, run->now_ns));
+}
+
+static void soft_run(struct run *run, struct rnd *r, uint32_t algorithm)
+{
+	uint64_t seed = r->x;
+	struct weir_state soft = {0};
+	struct overshoot over = {0};
+
+	do /* a grace that is kept to the ns */
+		run->limit = rnd_soft_limit(r, algorithm, 60);
+	while (run->limit.limit == 0 || run->limit.soft_for_ns >= UINT32_MAX);
+	run->now_ns = rnd_start(r) + 1;
+	run->log = (struct weir_log){.capacity = run->limit.ceiling, .stamps = run->stamps};
+	forget(run);
+	for (int i = 0; i < STEPS; i++) {
+		uint64_t before_ns = run->now_ns;
+		int64_t cost = rnd_cost(r, &run->limit);
+
+		run->now_ns = rnd_next(r, &run->limit, run->now_ns, 0);
+		snprintf(run->where, sizeof run->where, "run WEIR_SEED=%llu soft step %d",
+			 (unsigned long long)seed, i);
+		if (too_old(run, before_ns))
+			forget(run);
+		compare_soft(run, &soft, &over, cost);
+	}
+}
+
+static void soft_against_oracle(void **state)
+{
+	static struct run run;
+	struct rnd r = {rnd_seed()};
+
+	for (int i = 0; i < RUNS; i++)
+		soft_run(&run, &r, (uint32_t)(uintptr_t)*state);
+}
+
+#define SOFTLY(number, text)                                                                       \
+	{                                                                                          \
+		text, soft_against_oracle, NULL, NULL, (void *)(uintptr_t)number                   \
+	}
 #define AGAINST(number, text)                                                                      \
 	{                                                                                          \
 		text, against_oracle, NULL, NULL, (void *)(uintptr_t)number                        \
@@ -158,7 +248,11 @@ static void against_oracle(void **state)
 int main(void)
 {
 #define SUITE(name, number, text) AGAINST(number, text),
-	const struct CMUnitTest tests[] = {WEIR_ALGORITHMS(SUITE)};
+	const struct CMUnitTest tests[] = {
+		WEIR_ALGORITHMS(SUITE) SOFTLY(WEIR_TOKEN_BUCKET, "token_bucket, soft"),
+		SOFTLY(WEIR_FIXED_WINDOW, "fixed_window, soft"),
+		SOFTLY(WEIR_SLIDING_COUNTER, "sliding_window_counter, soft"),
+		SOFTLY(WEIR_SLIDING_LOG, "sliding_window_log, soft")};
 #undef SUITE
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,8 @@
  *
  * Lengths are 32 bits, little endian, so no two lists of entries give the same bytes. The tag says
  * what stands for the value: 'v' the request's own (an address matched by a list in its canonical
- * spelling), 'p' the pattern of a rule with share_threshold; a capital: a source follows. The limits on a key are told apart by
- * weir_limit.identity in a table and by wr_limit.id elsewhere. */
+ * spelling), 'p' the pattern of a rule with share_threshold; a capital: a source follows. The
+ * limits on a key are told apart by weir_limit.identity in a table and by wr_limit.id elsewhere. */
 #ifndef WR_RULES_KEY_H
 #define WR_RULES_KEY_H
 

@@ -95,7 +95,8 @@ struct wr_response {
 
 /* A limit of a rule. */
 struct wr_limit {
-	struct weir_limit limit; /* checked; a calendar's window is filled in per decision */
+	struct weir_limit
+		limit; /* checked; put the window of a calendar in its copy for a decision */
 	const struct wr_node *node;
 	struct weir_str name;
 	struct weir_str id;   /* "fixed_window/60s": algorithm, period or calendar and zone, and the

@@ -1,0 +1,209 @@
+/* Nodes while they are made, and the indexes they are found by afterwards. */
+#include "rules/read.h"
+
+#include <stdlib.h>
+
+#include "rules/index.h"
+
+#define SLOTS_MIN 16
+
+/* While loading the index is in plain memory, since it is thrown away as it grows. */
+static void grow(struct wr_load *load)
+{
+	struct wr_index old = load->build.index;
+	struct wr_index *index = &load->build.index;
+	uint64_t slots = old.slots ? 2 * (old.mask + 1) : SLOTS_MIN;
+	struct wr_slot *larger = calloc(slots, sizeof *larger);
+
+	if (!larger)
+		longjmp(load->out_of_memory, 1);
+	*index = (struct wr_index){larger, slots - 1};
+	for (uint64_t i = 0; old.slots && i <= old.mask; i++)
+		if (old.slots[i].item)
+			wr_index_put(index, old.slots[i].hash, old.slots[i].item);
+	free(old.slots);
+}
+
+static uint64_t hash_of(const struct wr_load *load, const struct wr_node *parent, int kind,
+			struct weir_str key, struct weir_str value)
+{
+	struct wr_node node = {.key = key, .value = value, .parent = parent, .kind = (uint8_t)kind};
+
+	return wr_index_hash_node(load->rules->secret, &node);
+}
+
+struct wr_node *wr_node_find(struct wr_load *load, const struct wr_node *parent, int kind,
+			     struct weir_str key, struct weir_str value)
+{
+	if (!load->build.index.slots)
+		return NULL;
+	return (struct wr_node *)wr_index_find(&load->build.index,
+					       hash_of(load, parent, kind, key, value), parent,
+					       kind, key, value);
+}
+
+static void append_child(struct weir_rules *rules, struct wr_node *parent, struct wr_node *node)
+{
+	struct wr_node **first = parent ? &parent->first_child : &rules->first_domain;
+	struct wr_node **last = parent ? &parent->last_child : &rules->last_domain;
+
+	if (*last)
+		(*last)->next = node;
+	else
+		*first = node;
+	*last = node;
+	if (!parent) {
+		rules->domain_count++;
+		return;
+	}
+	node->order = parent->child_count++;
+	if (node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR)
+		parent->flags |= WR_HAS_WILD;
+}
+
+struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int kind,
+			    struct weir_str key, struct weir_str value, const struct wr_yaml *at)
+{
+	struct weir_rules *rules = load->rules;
+	struct wr_node *node = wr_load_alloc(load, &rules->arena, sizeof *node);
+
+	*node = (struct wr_node){.key = key,
+				 .value = value,
+				 .parent = parent,
+				 .id = ++rules->node_count,
+				 .kind = (uint8_t)kind,
+				 .depth = parent ? (uint8_t)(parent->depth + 1) : 0,
+				 .metadata = WR_STR(""),
+				 .file = load->file->path,
+				 .line = at->line,
+				 .column = at->column,
+				 .file_index = UINT32_MAX};
+	append_child(rules, parent, node);
+	load->wild_count += kind == WR_NODE_GLOB || kind == WR_NODE_CIDR;
+	if (!load->build.index.slots || load->build.count * 2 > load->build.index.mask)
+		grow(load);
+	wr_index_put(&load->build.index, hash_of(load, parent, kind, key, value), node);
+	load->build.count++;
+	return node;
+}
+
+/* At most half full: a search for what is not there soon meets an empty slot. */
+static void make_index(struct wr_load *load, struct wr_index *index, size_t count)
+{
+	uint64_t slots = SLOTS_MIN;
+
+	while (slots < 2 * count)
+		slots *= 2;
+	index->slots = wr_load_alloc(load, &load->rules->arena, slots * sizeof *index->slots);
+	index->mask = slots - 1;
+}
+
+static bool is_wild(const struct wr_node *node)
+{
+	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
+}
+
+static bool is_keyed_wild(const struct wr_node *node)
+{
+	return is_wild(node) && !(node->flags & WR_KEY_GLOB);
+}
+
+static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *node)
+{
+	return wr_index_mix(node->parent->id, wr_index_text(rules->secret, node->key),
+			    WR_INDEX_ANY);
+}
+
+/* Twice over the children: first to count, then to fill in. */
+static void add_wild(struct wr_load *load, const struct wr_node *node)
+{
+	struct weir_rules *rules = load->rules;
+	uint64_t hash = wild_hash(rules, node);
+	struct wr_wild *wild =
+		(struct wr_wild *)wr_index_find_wild(&rules->wilds, hash, node->parent, node->key);
+
+	if (!wild) {
+		wild = wr_load_alloc(load, &rules->arena, sizeof *wild);
+		*wild = (struct wr_wild){.parent = node->parent, .key = node->key};
+		wr_index_put(&rules->wilds, hash, wild);
+	}
+	wild->count++;
+}
+
+static void fill_wild(struct wr_load *load, const struct wr_node *node)
+{
+	struct weir_rules *rules = load->rules;
+	struct wr_wild *wild = (struct wr_wild *)wr_index_find_wild(
+		&rules->wilds, wild_hash(rules, node), node->parent, node->key);
+	uint32_t count = wild->count;
+
+	if (!wild->nodes) {
+		if (count > load->bounds.wildcards)
+			wr_say_node(load, WR_D_too_many, node,
+				    WR_ARGS(wr_say_number(load, load->bounds.wildcards),
+					    WR_STR("wildcards under one key")));
+		wild->nodes = wr_load_alloc(load, &rules->arena,
+					    (size_t)count * sizeof(struct wr_node *));
+		wild->count = 0;
+	}
+	/* wild->count counts up again, to where it was. */
+	wild->nodes[wild->count++] = node;
+}
+
+static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
+{
+	uint32_t count = 0;
+
+	for (const struct wr_node *node = parent->first_child; node; node = node->next)
+		count += is_wild(node) && node->flags & WR_KEY_GLOB;
+	if (count == 0)
+		return;
+	if (count > load->bounds.wildcards)
+		wr_say_node(load, WR_D_too_many, parent->first_child,
+			    WR_ARGS(wr_say_number(load, load->bounds.wildcards),
+				    WR_STR("wildcards under one key")));
+	parent->key_globs =
+		wr_load_alloc(load, &load->rules->arena, (size_t)count * sizeof(struct wr_node *));
+	for (const struct wr_node *node = parent->first_child; node; node = node->next)
+		if (is_wild(node) && node->flags & WR_KEY_GLOB)
+			parent->key_globs[parent->key_glob_count++] = node;
+}
+
+static void each_wild(struct wr_load *load, struct wr_node *parent,
+		      void (*visit)(struct wr_load *, const struct wr_node *))
+{
+	for (struct wr_node *node = parent->first_child; node; node = node->next) {
+		if (is_keyed_wild(node))
+			visit(load, node);
+		each_wild(load, node, visit);
+	}
+}
+
+/* Wildcards are found by their place in the lists, all others by hash. */
+static void index_below(struct wr_load *load, struct wr_node *parent)
+{
+	for (struct wr_node *node = parent->first_child; node; node = node->next) {
+		if (!is_wild(node))
+			wr_index_put(&load->rules->nodes,
+				     wr_index_hash_node(load->rules->secret, node), node);
+		index_below(load, node);
+	}
+	if (parent->flags & WR_HAS_WILD)
+		fill_key_globs(load, parent);
+}
+
+void wr_compile(struct wr_load *load)
+{
+	struct weir_rules *rules = load->rules;
+
+	make_index(load, &rules->nodes, rules->node_count);
+	make_index(load, &rules->wilds, load->wild_count);
+	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->next) {
+		wr_index_put(&rules->nodes, wr_index_hash_node(rules->secret, domain), domain);
+		index_below(load, domain);
+	}
+	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->next)
+		each_wild(load, domain, add_wild);
+	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->next)
+		each_wild(load, domain, fill_wild);
+}

@@ -1,0 +1,281 @@
+/* Which files make up a rule set, and their content.
+ *
+ * Names that begin with a dot are left out: editors' copies, and the ..data directories through
+ * which Kubernetes swaps a ConfigMap; the links beside those lead to the same files. A file that
+ * two names lead to is read once. */
+#include "rules/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+
+#define LOOKS_MAX                                                                                  \
+	100000 /* files and directories looked at for a fingerprint, links in circles too */
+
+static bool is_rule_file(struct weir_str name)
+{
+	return wr_str_ends(name, WR_STR(".yaml")) || wr_str_ends(name, WR_STR(".yml")) ||
+	       wr_str_ends(name, WR_STR(".json"));
+}
+
+static struct wr_file *new_file(struct wr_load *load, const char *path, const char *name)
+{
+	struct wr_file *file = wr_load_alloc(load, &load->texts, sizeof *file);
+
+	file->path = path;
+	file->name = name;
+	return file;
+}
+
+/* A message about a path that is not among the files; sorted behind them. */
+static void say_path(struct wr_load *load, enum wr_diag_id id, const char *path,
+		     struct weir_str arg)
+{
+	struct wr_file *file = new_file(load, path, path);
+
+	file->index = UINT32_MAX;
+	wr_say_file(load, id, file, WR_ARGS(arg));
+}
+
+static bool is_known(const struct wr_load *load, const struct stat *st)
+{
+	for (const struct wr_file *file = load->files; file; file = file->next)
+		if (file->device == st->st_dev && file->inode == st->st_ino)
+			return true;
+	return false;
+}
+
+static void add_file(struct wr_load *load, const char *path, const char *name,
+		     const struct stat *st)
+{
+	struct wr_file *file;
+
+	if (is_known(load, st))
+		return;
+	if (load->file_count++ >= load->bounds.files) {
+		if (load->file_count == load->bounds.files + 1)
+			wr_diags_add(
+				&load->diags, WR_D_too_many,
+				(struct wr_mark){.file = new_file(load, path, name)},
+				WR_ARGS(wr_say_number(load, load->bounds.files), WR_STR("files")));
+		return;
+	}
+	file = new_file(load, path, name);
+	file->device = st->st_dev;
+	file->inode = st->st_ino;
+	file->next = load->files;
+	load->files = file;
+}
+
+static void list_directory(struct wr_load *load, const char *path, const char *name,
+			   unsigned depth);
+
+static void list_entry(struct wr_load *load, const char *directory, const char *name,
+		       const char *entry, unsigned depth)
+{
+	char *path = wr_load_print(load, &load->texts, "%s/%s", directory, entry);
+	char *below = wr_load_print(load, &load->texts, "%s%s%s", name, *name ? "/" : "", entry);
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
+	else if (S_ISDIR(st.st_mode))
+		list_directory(load, path, below, depth + 1);
+	else if (!is_rule_file(wr_str(entry)))
+		say_path(load, WR_D_other_file, path, WR_STR(""));
+	else
+		add_file(load, path, below, &st);
+}
+
+/* Links may lead back up: each directory is visited once. */
+static bool is_visited(struct wr_load *load, const char *path)
+{
+	struct wr_file *file;
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return false;
+	for (file = load->visited; file; file = file->next)
+		if (file->device == st.st_dev && file->inode == st.st_ino)
+			return true;
+	file = new_file(load, path, path);
+	file->device = st.st_dev;
+	file->inode = st.st_ino;
+	file->next = load->visited;
+	load->visited = file;
+	return false;
+}
+
+static void list_directory(struct wr_load *load, const char *path, const char *name, unsigned depth)
+{
+	const struct dirent *entry;
+
+	if (is_visited(load, path))
+		return;
+	if (depth == WR_DIRECTORY_DEPTH) {
+		say_path(load, WR_D_directory_too_deep, path,
+			 wr_say_number(load, WR_DIRECTORY_DEPTH));
+		return;
+	}
+	load->directories[depth] = opendir(path);
+	if (!load->directories[depth]) {
+		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
+		return;
+	}
+	while ((entry = readdir(load->directories[depth])) &&
+	       load->file_count <= load->bounds.files)
+		if (entry->d_name[0] != '.')
+			list_entry(load, path, name, entry->d_name, depth);
+	closedir(load->directories[depth]);
+	load->directories[depth] = NULL;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct wr_file *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static void sort_files(struct wr_load *load)
+{
+	struct wr_file **files;
+	size_t count = 0;
+
+	for (struct wr_file *file = load->files; file; file = file->next)
+		count++;
+	files = wr_load_alloc(load, &load->texts, (count + 1) * sizeof(struct wr_file *));
+	count = 0;
+	for (struct wr_file *file = load->files; file; file = file->next)
+		files[count++] = file;
+	qsort(files, count, sizeof *files, compare_names);
+	for (size_t i = 0; i < count; i++) {
+		files[i]->index = (uint32_t)i;
+		files[i]->next = files[i + 1];
+	}
+	load->files = files[0];
+}
+
+/* Reads until the end, not to a size that may be wrong already. */
+static bool read_content(struct wr_load *load, struct wr_file *file)
+{
+	uint64_t left = load->bounds.bytes - load->bytes;
+	size_t cap = 0, len = 0;
+	char *content = NULL;
+	ssize_t n = 1;
+
+	while (n > 0 && len <= left) {
+		if (len == cap) {
+			char *larger;
+
+			cap = cap ? 2 * cap : 16384;
+			larger = wr_load_alloc(load, &load->texts, cap);
+			if (len)
+				memcpy(larger, content, len);
+			content = larger;
+		}
+		n = read(load->fd, content + len, cap - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0) {
+		wr_say_file(load, WR_D_cannot_read, file, WR_ARGS(wr_str(strerror(errno))));
+		return false;
+	}
+	if (len > left) {
+		wr_say_file(load, WR_D_file_too_large, file,
+			    WR_ARGS(wr_say_number(load, load->bounds.bytes)));
+		return false;
+	}
+	load->bytes += len;
+	file->content = (struct weir_str){content, len};
+	return true;
+}
+
+static void read_file(struct wr_load *load, struct wr_file *file)
+{
+	/* Not blocking: somebody may have put a FIFO there. */
+	load->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (load->fd < 0) {
+		wr_say_file(load, WR_D_cannot_read, file, WR_ARGS(wr_str(strerror(errno))));
+		return;
+	}
+	if (!read_content(load, file))
+		file->content = WR_STR("");
+	close(load->fd);
+	load->fd = -1;
+}
+
+void wr_files_read(struct wr_load *load, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0) {
+		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
+		return;
+	}
+	if (S_ISDIR(st.st_mode))
+		list_directory(load, path, "", 0);
+	else
+		add_file(load, path, "", &st);
+	sort_files(load);
+	if (!load->files && load->diags.errors->errors == 0)
+		say_path(load, WR_D_no_rule_files, path, WR_STR(""));
+	for (struct wr_file *file = load->files; file; file = file->next)
+		read_file(load, file);
+}
+
+/* Order does not matter: what is added up is the same for the same files. */
+static uint64_t stat_number(const char *path, const struct stat *st)
+{
+	uint64_t words[] = {st->st_dev,
+			    st->st_ino,
+			    (uint64_t)st->st_size,
+			    (uint64_t)st->st_mtim.tv_sec,
+			    (uint64_t)st->st_mtim.tv_nsec,
+			    (uint64_t)st->st_ctim.tv_sec,
+			    (uint64_t)st->st_ctim.tv_nsec};
+
+	return XXH3_64bits_withSeed(words, sizeof words, XXH3_64bits(path, strlen(path)));
+}
+
+static uint64_t fingerprint(char path[PATH_MAX], unsigned depth, unsigned *budget)
+{
+	size_t len = strlen(path);
+	const struct dirent *entry;
+	struct stat st;
+	uint64_t sum;
+	DIR *dir;
+
+	if (*budget == 0 || stat(path, &st) != 0)
+		return 0;
+	--*budget;
+	sum = stat_number(path, &st);
+	if (!S_ISDIR(st.st_mode) || depth == WR_DIRECTORY_DEPTH)
+		return sum;
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		size_t room = PATH_MAX - len;
+
+		if (entry->d_name[0] != '.' &&
+		    (size_t)snprintf(path + len, room, "/%s", entry->d_name) < room)
+			sum += fingerprint(path, depth + 1, budget);
+		path[len] = '\0';
+	}
+	if (dir)
+		closedir(dir);
+	return sum;
+}
+
+uint64_t wr_files_fingerprint(const char *path)
+{
+	unsigned budget = LOOKS_MAX;
+	char copy[PATH_MAX];
+
+	if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
+		return 0;
+	return fingerprint(copy, 0, &budget);
+}

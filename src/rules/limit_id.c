@@ -1,0 +1,145 @@
+/* What tells limits apart: in a table and in Redis (wr_limit.id), and in statistics
+ * (wr_limit.stat). Neither knows the size of a limit, its position or the generation. */
+#include "rules/read.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/hash.h"
+#include "rules/path_text.h"
+
+#define SPAN_TEXT (WR_DURATION_TEXT + WR_ZONE_NAME_MAX + 16)
+
+static bool same_zone(const struct wr_limit *a, const struct wr_limit *b)
+{
+	return a->zone == b->zone ||
+	       (a->zone && b->zone && wr_str_equal(a->zone->name, b->zone->name));
+}
+
+static bool same_span(const struct wr_limit *a, const struct wr_limit *b)
+{
+	return a->calendar == b->calendar && a->limit.period_ns == b->limit.period_ns &&
+	       same_zone(a, b);
+}
+
+static bool alike(const struct wr_limit *a, const struct wr_limit *b)
+{
+	return a->limit.algorithm == b->limit.algorithm && same_span(a, b);
+}
+
+/* "1m", "month@Asia/Seoul". */
+static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
+{
+	const struct wr_word *word = wr_calendar_words;
+
+	if (!limit->calendar) {
+		wr_duration_text(limit->limit.period_ns, text);
+		return;
+	}
+	while (word->number != limit->calendar)
+		word++;
+	snprintf(text, SPAN_TEXT, "%s@%s", word->text.ptr,
+		 limit->zone ? limit->zone->name.ptr : "UTC");
+}
+
+/* Algorithm and period are part of a counter's identity in a table already; this is the rest. */
+static uint64_t identity(struct weir_str rest)
+{
+	return rest.len ? XXH3_64bits(rest.ptr, rest.len) : 0;
+}
+
+static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_twin)
+{
+	struct wr_arena *arena = &load->rules->arena;
+	char span[SPAN_TEXT];
+	char *rest;
+
+	span_text(limit, span);
+	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
+			     limit->calendar ? span : "", has_twin ? "#" : "",
+			     has_twin ? limit->name.ptr : "");
+	limit->limit.identity = identity(wr_str(rest));
+	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
+					 weir_algorithm_name((int)limit->limit.algorithm), span,
+					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
+	if (limit->limit.checked)
+		weir_limit_check(&limit->limit, NULL); /* mixes the identity in */
+}
+
+static struct weir_str limit_name(const struct wr_limit *limit)
+{
+	return limit->name.ptr ? limit->name : WR_STR("");
+}
+
+/* Gives each its id; two that count alike need names that differ. */
+static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t count,
+		     const struct wr_yaml *const *marks)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		bool has_twin = false, clash = false;
+
+		if (limits[i].unlimited || !limits[i].limit.period_ns)
+			continue;
+		for (uint32_t j = 0; j < count; j++) {
+			if (i == j || limits[j].unlimited || !alike(&limits[i], &limits[j]))
+				continue;
+			has_twin = true;
+			clash |= j < i &&
+				 (limits[i].name.len == 0 || limits[j].name.len == 0 ||
+				  wr_str_equal(limit_name(&limits[i]), limit_name(&limits[j])));
+		}
+		limits[i].name = limit_name(&limits[i]);
+		name_limit(load, &limits[i], has_twin && limits[i].name.len);
+		if (clash)
+			wr_say(load, WR_D_alike_limits, marks[i], WR_ARGS(limits[i].id));
+	}
+}
+
+static struct weir_str below_path(struct wr_load *load, const struct wr_node *node,
+				  const char *tail)
+{
+	size_t len = wr_path_text(node, NULL, 0);
+	char *text = wr_load_alloc(load, &load->rules->arena, len + strlen(tail) + 2);
+
+	wr_path_text(node, text, len + 1);
+	text[len] = '/';
+	memcpy(text + len + 1, tail, strlen(tail) + 1);
+	return wr_str(text);
+}
+
+/* Path and period; what else differs only where periods do not. */
+static void name_stat(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
+		      uint32_t count, uint32_t at)
+{
+	char span[SPAN_TEXT];
+	const char *tail = span;
+
+	if (limits[at].unlimited) {
+		tail = "unlimited";
+	} else {
+		span_text(&limits[at], span);
+		for (uint32_t i = 0; i < count; i++)
+			if (i != at && same_span(&limits[at], &limits[i]))
+				tail = limits[at].id.ptr;
+	}
+	limits[at].stat = below_path(load, node, tail);
+}
+
+void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
+		    uint32_t count, const struct wr_yaml *const *marks)
+{
+	name_all(load, limits, count, marks);
+	for (uint32_t i = 0; i < count; i++)
+		if (limits[i].unlimited || limits[i].limit.period_ns)
+			name_stat(load, node, limits, count, i);
+}
+
+void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
+			struct wr_limit *candidates, uint32_t count,
+			const struct wr_yaml *const *marks)
+{
+	name_all(load, candidates, count, marks);
+	for (uint32_t i = 0; i < count; i++)
+		if (candidates[i].limit.period_ns)
+			candidates[i].stat = below_path(load, node, candidates[i].id.ptr);
+}

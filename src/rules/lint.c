@@ -1,0 +1,5 @@
+#include "rules/load.h"
+void wr_lint(struct wr_load *load)
+{
+	(void)load;
+}

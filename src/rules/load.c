@@ -1,0 +1,213 @@
+/* weir_rules_load: the owner of everything that loading holds. */
+#include "rules/load.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+
+#define RULES_BYTES_MAX ((size_t)2048 * 1024 * 1024)
+#define TREE_BYTES_MAX ((size_t)1024 * 1024 * 1024)
+
+const struct wr_bounds wr_default_bounds = {
+	.files = 10000,
+	.bytes = 64 * 1024 * 1024,
+	.yaml_depth = 100,
+	.yaml_values = 4000000,
+	.wildcards = 4096,
+	.requests = 4096,
+	.addresses = 100000,
+	.text_bytes = 4096,
+	.body_bytes = 65536,
+	.lint_steps = 2000000,
+};
+
+/* Names and content, so that two machines can compare what they run. */
+static uint64_t hash_files(const struct wr_load *load)
+{
+	uint64_t hash = 0;
+
+	for (const struct wr_file *file = load->files; file; file = file->next) {
+		hash = XXH3_64bits_withSeed(file->name, strlen(file->name), hash);
+		hash = XXH3_64bits_withSeed(file->content.ptr, file->content.len, hash);
+	}
+	return hash;
+}
+
+/* Nodes name their file; that name must stay when the texts go. */
+static void keep_names(struct wr_load *load)
+{
+	for (struct wr_file *file = load->files; file; file = file->next)
+		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
+}
+
+static void read_all(struct wr_load *load)
+{
+	keep_names(load);
+	for (load->file = load->files; load->file; load->file = load->file->next) {
+		uint32_t errors = load->diags.errors->errors;
+		struct wr_yaml *root;
+
+		if (load->file->content.ptr == NULL)
+			continue; /* could not be read, which has been said */
+		root = wr_yaml_read(load);
+		if (root && load->diags.errors->errors == errors)
+			wr_read_root(load, root);
+		wr_arena_free(&load->tree);
+		load->rules->file_count++;
+	}
+	load->file = load->files;
+}
+
+static void load_all(struct wr_load *load, const char *path)
+{
+	struct weir_rules *rules = load->rules;
+
+	rules->fingerprint = wr_files_fingerprint(path);
+	rules->path = wr_load_copy(load, &rules->arena, wr_str(path)).ptr;
+	wr_files_read(load, path);
+	rules->hash = hash_files(load);
+	read_all(load);
+	wr_compile(load);
+	if (load->diags.errors->errors == 0)
+		wr_lint(load);
+}
+
+static void release(struct wr_load *load)
+{
+	if (load->event_live)
+		yaml_event_delete(&load->event);
+	if (load->parser_live)
+		yaml_parser_delete(&load->parser);
+	for (int i = 0; i < WR_DIRECTORY_DEPTH; i++)
+		if (load->directories[i])
+			closedir(load->directories[i]);
+	if (load->fd >= 0)
+		close(load->fd);
+	free(load->build.index.slots);
+	wr_arena_free(&load->tree);
+	wr_arena_free(&load->texts);
+}
+
+/* Not guessable from outside; where the kernel gives no randomness, addresses must do. */
+static void make_secret(struct weir_rules *rules)
+{
+	if (getrandom(rules->secret, sizeof rules->secret, 0) == (ssize_t)sizeof rules->secret)
+		return;
+	for (size_t i = 0; i < sizeof rules->secret / 8; i++) {
+		uint64_t word = XXH3_64bits_withSeed(&rules, sizeof rules, i);
+
+		memcpy(rules->secret + i * 8, &word, 8);
+	}
+}
+
+static struct weir_rules *new_rules(void)
+{
+	struct weir_rules *rules = calloc(1, sizeof *rules);
+
+	if (!rules)
+		return NULL;
+	wr_arena_init(&rules->arena, RULES_BYTES_MAX);
+	make_secret(rules);
+	return rules;
+}
+
+/* Returns 0 or WEIR_EMEMORY; diags tell the rest. */
+static int run(struct wr_load *load, const char *path)
+{
+	if (setjmp(load->out_of_memory) != 0) {
+		release(load);
+		return WEIR_EMEMORY;
+	}
+	load_all(load, path);
+	release(load);
+	return 0;
+}
+
+int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
+			 const char *zone_directory, struct weir_rules **rules,
+			 struct weir_errors *errors)
+{
+	struct weir_errors own = {.size = sizeof own};
+	struct wr_load *load;
+	int rc;
+
+	*rules = NULL;
+	load = calloc(1, sizeof *load);
+	if (!load)
+		return WEIR_EMEMORY;
+	load->bounds = *bounds;
+	load->zone_directory = zone_directory;
+	load->fd = -1;
+	wr_arena_init(&load->tree, TREE_BYTES_MAX);
+	wr_arena_init(&load->texts, 4 * bounds->bytes + TREE_BYTES_MAX / 16);
+	load->rules = new_rules();
+	rc = wr_diags_init(&load->diags, errors ? errors : &own);
+	if (load->rules && rc == 0)
+		rc = run(load, path);
+	else
+		rc = WEIR_EMEMORY;
+	if (load->diags.arena)
+		wr_diags_finish(&load->diags);
+	if (rc == 0 && load->diags.errors->errors)
+		rc = WEIR_ERULES;
+	if (rc == 0)
+		*rules = load->rules;
+	else
+		weir_rules_free(load->rules);
+	free(load);
+	weir_errors_free(&own);
+	return rc;
+}
+
+int weir_rules_load(const char *path, struct weir_rules **rules, struct weir_errors *errors)
+{
+	if (!path || !rules || (errors && errors->size != sizeof *errors))
+		return WEIR_EINVAL;
+	return wr_rules_load_within(path, &wr_default_bounds, WR_ZONE_DIRECTORY, rules, errors);
+}
+
+void weir_rules_free(struct weir_rules *rules)
+{
+	if (!rules)
+		return;
+	wr_arena_free(&rules->arena);
+	free(rules);
+}
+
+uint64_t weir_rules_fingerprint(const char *path)
+{
+	return wr_files_fingerprint(path);
+}
+
+int weir_rules_changed(const struct weir_rules *rules)
+{
+	return wr_files_fingerprint(rules->path) != rules->fingerprint;
+}
+
+void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, uint64_t loaded_ns)
+{
+	rules->generation = generation;
+	rules->loaded_ns = loaded_ns;
+}
+
+int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info)
+{
+	if (!rules || !info || info->size != sizeof *info)
+		return WEIR_EINVAL;
+	*info = (struct weir_rules_info){
+		.size = sizeof *info,
+		.files = rules->file_count,
+		.domains = rules->domain_count,
+		.descriptors = rules->node_count - rules->domain_count,
+		.limits = rules->limit_count,
+		.requests = rules->request_count,
+		.hash = rules->hash,
+		.bytes = rules->arena.held + sizeof *rules,
+		.generation = rules->generation,
+		.loaded_ns = rules->loaded_ns,
+	};
+	return 0;
+}

@@ -1,0 +1,146 @@
+/* What loading shares between its steps: files → YAML → nodes → index.
+ *
+ * Memory. `rules` has the arena that stays; `tree` holds the YAML of one file at a time; `texts`
+ * holds what diagnostics quote. All allocation in loading goes through wr_load_alloc, which does
+ * not return when memory is out: it jumps to weir_rules_load, the owner of everything that needs
+ * freeing. So nothing in between checks, and nothing in between may hold on to anything that is
+ * not in struct wr_load. */
+#ifndef WR_RULES_LOAD_H
+#define WR_RULES_LOAD_H
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <sys/stat.h>
+#include <yaml.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "rules/diag.h"
+#include "rules/keys.h"
+#include "rules/rules.h"
+#include "rules/zone.h"
+
+#define WR_DIRECTORY_DEPTH 8
+
+/* Rule files are not trusted. Tests lower these to reach them. */
+struct wr_bounds {
+	uint32_t files;
+	uint64_t bytes; /* of all files together */
+	uint32_t yaml_depth;
+	uint32_t yaml_values; /* of one file, aliases spelled out */
+	uint32_t wildcards;   /* under one parent and key */
+	uint32_t requests;    /* of one domain */
+	uint32_t addresses;   /* of one list */
+	uint32_t text_bytes;  /* of one key, value or name */
+	uint32_t body_bytes;  /* of a response */
+	uint64_t lint_steps;  /* for the warnings that look at everything */
+};
+
+extern const struct wr_bounds wr_default_bounds;
+
+struct wr_file {
+	const char *path;
+	const char *name; /* relative to the path that was loaded */
+	struct weir_str content;
+	dev_t device;
+	ino_t inode;
+	uint32_t index; /* in name order */
+	struct wr_file *next;
+};
+
+enum wr_yaml_kind { WR_YAML_TEXT, WR_YAML_MAP, WR_YAML_LIST };
+
+struct wr_yaml_item;
+
+/* A value. Nodes named by an anchor may be reached more than once. */
+struct wr_yaml {
+	struct weir_str text;
+	struct wr_yaml_item *items;
+	uint32_t line;
+	uint32_t column;
+	uint32_t width;
+	uint32_t size; /* values below and including this one, aliases spelled out */
+	uint8_t kind;
+	bool plain; /* not quoted: may be a number, a truth value or nothing at all */
+};
+
+struct wr_yaml_item {
+	struct wr_yaml *key; /* NULL in a list */
+	struct wr_yaml *value;
+	bool merged; /* by <<: counts only if nothing else says so */
+	struct wr_yaml_item *next;
+};
+
+/* An index that grows while nodes are made. */
+struct wr_build_index {
+	struct wr_index index;
+	size_t count;
+};
+
+struct wr_load {
+	struct weir_rules *rules;
+	struct wr_bounds bounds;
+	const char *zone_directory;
+	struct wr_diags diags;
+	struct wr_arena tree;
+	struct wr_arena texts;
+	struct wr_file *files;
+	struct wr_file *file;    /* being read */
+	struct wr_file *visited; /* directories */
+	uint64_t bytes;
+	uint32_t file_count;
+	struct wr_build_index build;
+	size_t wild_count;
+	struct wr_zone *zones;
+	uint64_t lint_steps;
+
+	/* To be released wherever loading stops. */
+	jmp_buf out_of_memory;
+	DIR *directories[WR_DIRECTORY_DEPTH];
+	int fd;
+	yaml_parser_t parser;
+	yaml_event_t event;
+	bool parser_live;
+	bool event_live;
+};
+
+/* alloc.c: from which arena; never NULL. */
+void *wr_load_alloc(struct wr_load *load, struct wr_arena *arena, size_t size);
+struct weir_str wr_load_copy(struct wr_load *load, struct wr_arena *arena, struct weir_str text);
+char *wr_load_print(struct wr_load *load, struct wr_arena *arena, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Says something about a value of the file being read; `args` as wr_diags_add. */
+void wr_say(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
+	    const struct weir_str *args);
+void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
+		 const struct weir_str *args);
+void wr_say_file(struct wr_load *load, enum wr_diag_id id, struct wr_file *file,
+		 const struct weir_str *args);
+#define WR_ARGS(...) ((const struct weir_str[]){__VA_ARGS__})
+
+/* A number for a message. */
+struct weir_str wr_say_number(struct wr_load *load, uint64_t number);
+
+/* files.c: finds and reads the files into load->files. */
+void wr_files_read(struct wr_load *load, const char *path);
+
+/* yaml.c: the first document of load->file, or NULL after an error. Memory in load->tree. */
+struct wr_yaml *wr_yaml_read(struct wr_load *load);
+
+/* read_file.c: one document into the domains of load->rules. */
+void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
+
+/* compile.c: children in order, indexes. lint.c: the warnings that need all files. */
+void wr_compile(struct wr_load *load);
+void wr_lint(struct wr_load *load);
+
+/* weir_rules_load with other bounds. */
+int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
+			 const char *zone_directory, struct weir_rules **rules,
+			 struct weir_errors *errors);
+
+/* files.c: the same files' names, sizes and times as one number. */
+uint64_t wr_files_fingerprint(const char *path);
+
+#endif

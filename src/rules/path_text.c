@@ -1,0 +1,58 @@
+#include "rules/path_text.h"
+
+#include "base/str.h"
+
+struct out {
+	char *text;
+	size_t cap;
+	size_t len;
+};
+
+static void put(struct out *out, char c)
+{
+	if (out->len + 1 < out->cap)
+		out->text[out->len] = c;
+	out->len++;
+}
+
+static void put_escaped(struct out *out, struct weir_str text)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.ptr[i];
+
+		if (c <= ' ' || c == 0x7f || c == '/' || c == '=' || c == '%') {
+			put(out, '%');
+			put(out, digits[c >> 4]);
+			put(out, digits[c & 15]);
+		} else {
+			put(out, (char)c);
+		}
+	}
+}
+
+static void put_node(struct out *out, const struct wr_node *node)
+{
+	if (node->parent) {
+		put_node(out, node->parent);
+		put(out, '/');
+	}
+	put_escaped(out, node->key);
+	if (node->kind == WR_NODE_CIDR)
+		put(out, '='); /* "ip==10.0.0.0%2F8": a list is not a value */
+	if (node->value.len) {
+		put(out, '=');
+		put_escaped(out, node->value);
+	}
+}
+
+size_t wr_path_text(const struct wr_node *node, char *text, size_t cap)
+{
+	struct out out = {text, cap, 0};
+
+	put_node(&out, node);
+	if (cap)
+		text[out.len < cap ? out.len : cap - 1] = '\0';
+	return out.len;
+}

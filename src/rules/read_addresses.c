@@ -1,0 +1,67 @@
+#include "rules/read.h"
+
+#include "rules/address.h"
+
+static bool read_prefix(struct wr_load *load, const struct wr_yaml *value, struct wr_range *range)
+{
+	char text[WR_ADDRESS_TEXT];
+	unsigned bits;
+	size_t len;
+
+	switch (wr_prefix_parse(value->text, range, &bits)) {
+	case WR_PREFIX_OK:
+		return true;
+	case WR_PREFIX_HOST_BITS:
+		len = wr_address_text(&range->low, bits, text);
+		wr_say(load, WR_D_cidr_host_bits, value,
+		       WR_ARGS(value->text, (struct weir_str){text, len}));
+		return false;
+	case WR_PREFIX_BAD:
+	default:
+		wr_say(load, WR_D_bad_cidr, value, WR_ARGS(value->text));
+		return false;
+	}
+}
+
+/* "10.0.0.0-10.255.255.255,…" is the same however the list was written. */
+static struct weir_str ranges_text(struct wr_load *load, const struct wr_range *items, size_t count)
+{
+	char *text = wr_load_alloc(load, &load->rules->arena, count * 2 * WR_ADDRESS_TEXT + 1);
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			text[len++] = ',';
+		len += wr_address_text(&items[i].low, WR_ADDRESS_WHOLE, text + len);
+		if (memcmp(&items[i].low, &items[i].high, sizeof items[i].low) == 0)
+			continue;
+		text[len++] = '-';
+		len += wr_address_text(&items[i].high, WR_ADDRESS_WHOLE, text + len);
+	}
+	return (struct weir_str){text, len};
+}
+
+const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_fields *fields,
+					  enum wr_key_id key, struct weir_str *text)
+{
+	const struct wr_yaml *value;
+	struct wr_ranges *ranges;
+	struct wr_range *items;
+	struct wr_list list;
+	size_t count = 0;
+	bool good = true;
+
+	if (!wr_get_list(load, fields, key, false, load->bounds.addresses, &list))
+		return NULL;
+	ranges = wr_load_alloc(load, &load->rules->arena, sizeof *ranges);
+	items = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *items);
+	while ((value = wr_list_next(&list)))
+		good &= read_prefix(load, value, &items[count++]);
+	if (!good)
+		return NULL;
+	count = wr_ranges_join(items, count);
+	*ranges = (struct wr_ranges){items, (uint32_t)count};
+	if (text)
+		*text = ranges_text(load, items, count);
+	return ranges;
+}

@@ -1,0 +1,157 @@
+/* descriptors: the tree. Files that name the same domain add to one tree. */
+#include "rules/read.h"
+
+#include "rules/path_text.h"
+
+/* X(key, flag): settings of a descriptor that say how its limits count. */
+#define FLAG_KEYS(X)                                                                               \
+	X(SHADOW_MODE, WR_SHADOW)                                                                  \
+	X(QUOTA_MODE, WR_QUOTA)                                                                    \
+	X(DETAILED_METRIC, WR_DETAILED_METRIC)                                                     \
+	X(VALUE_TO_METRIC, WR_VALUE_TO_METRIC)
+
+/* What a descriptor matches, as read. */
+struct matcher {
+	struct weir_str key;
+	struct weir_str value;
+	const struct wr_ranges *ranges;
+	int kind;
+};
+
+static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct matcher *m)
+{
+	*m = (struct matcher){.key = WR_STR(""), .value = WR_STR("")};
+	wr_get_text(load, f, WR_KEY_KEY, &m->key);
+	if (m->key.len == 0) {
+		if (!f->value[WR_KEY_KEY] || f->value[WR_KEY_KEY]->text.len == 0)
+			wr_say(load, WR_D_empty_key, f->at, NULL);
+		return false;
+	}
+	if (f->value[WR_KEY_VALUE] && !wr_get_text(load, f, WR_KEY_VALUE, &m->value))
+		return false;
+	if (f->value[WR_KEY_CIDR]) {
+		if (f->value[WR_KEY_VALUE])
+			wr_say(load, WR_D_value_and_cidr, f->key[WR_KEY_CIDR], NULL);
+		m->ranges = wr_read_addresses(load, f, WR_KEY_CIDR, &m->value);
+		m->kind = WR_NODE_CIDR;
+		return m->ranges;
+	}
+	if (wr_str_has(m->key, '*') || wr_str_has(m->value, '*'))
+		m->kind = WR_NODE_GLOB;
+	else
+		m->kind = m->value.len ? WR_NODE_EXACT : WR_NODE_ANY;
+	return true;
+}
+
+static void say_duplicate(struct wr_load *load, const struct wr_fields *f,
+			  const struct wr_node *first)
+{
+	const char *place = wr_load_print(load, &load->tree, "%s:%u:%u", first->file, first->line,
+					  first->column);
+	char path[256];
+
+	wr_path_text(first, path, sizeof path);
+	wr_say(load, WR_D_duplicate_descriptor, f->at, WR_ARGS(wr_str(path), wr_str(place)));
+}
+
+/* Has a meaning of its own, besides leading to its children. */
+static bool claims(const struct wr_fields *f)
+{
+	return f->value[WR_KEY_RATE_LIMIT] || f->value[WR_KEY_RATE_LIMITS] ||
+	       !f->value[WR_KEY_DESCRIPTORS];
+}
+
+/* A descriptor may come up in several files, if only one says what it means itself. */
+static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields *f,
+				   struct wr_node *parent, const struct matcher *m)
+{
+	struct wr_node *node = wr_node_find(load, parent, m->kind, m->key, m->value);
+
+	if (node &&
+	    (node->file_index == load->file->index || (claims(f) && node->flags & WR_CLAIMED))) {
+		say_duplicate(load, f, node);
+		return NULL;
+	}
+	if (!node)
+		node = wr_node_add(load, parent, m->kind, m->key, m->value, f->at);
+	node->file_index = load->file->index;
+	node->ranges = m->ranges;
+	if (wr_str_has(m->key, '*'))
+		node->flags |= WR_KEY_GLOB;
+	if (claims(f))
+		node->flags |= WR_CLAIMED;
+	return node;
+}
+
+static void read_flags(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
+{
+	static const struct {
+		enum wr_key_id key;
+		uint16_t flag;
+	} flags[] = {
+#define FLAG_ROW(key, flag) {WR_KEY_##key, flag},
+		FLAG_KEYS(FLAG_ROW)
+#undef FLAG_ROW
+	};
+
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+		if (!wr_get_flag(load, f, flags[i].key))
+			continue;
+		node->flags |= flags[i].flag;
+		if (!f->value[WR_KEY_RATE_LIMIT] && !f->value[WR_KEY_RATE_LIMITS] &&
+		    flags[i].flag != WR_VALUE_TO_METRIC)
+			wr_say(load, WR_D_idle_flag, f->key[flags[i].key],
+			       WR_ARGS(wr_keys[flags[i].key].name));
+	}
+	if (node->flags & WR_DETAILED_METRIC && node->flags & WR_VALUE_TO_METRIC)
+		wr_say(load, WR_D_idle_value_to_metric,
+		       f->key[WR_KEY_VALUE_TO_METRIC] ? f->key[WR_KEY_VALUE_TO_METRIC] : f->at,
+		       NULL);
+}
+
+static void read_share(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
+{
+	if (!wr_get_flag(load, f, WR_KEY_SHARE_THRESHOLD))
+		return;
+	if (node->kind != WR_NODE_GLOB && node->kind != WR_NODE_CIDR)
+		wr_say(load, WR_D_share_without_wildcard, f->key[WR_KEY_SHARE_THRESHOLD],
+		       WR_ARGS(node->key));
+	node->flags |= WR_SHARE;
+}
+
+static void read_descriptor(struct wr_load *load, const struct wr_yaml *map, struct wr_node *parent)
+{
+	struct wr_fields f;
+	struct matcher m;
+	struct wr_node *node;
+
+	if (!wr_fields_read(load, map, WR_IN_DESCRIPTOR, WR_STR("descriptors"), &f) ||
+	    !read_matcher(load, &f, &m))
+		return;
+	node = find_or_add(load, &f, parent, &m);
+	if (!node)
+		return;
+	wr_read_limits(load, &f, node);
+	read_flags(load, &f, node);
+	read_share(load, &f, node);
+	if (f.value[WR_KEY_METADATA] && node->metadata.len == 0)
+		node->metadata = wr_read_metadata(load, f.value[WR_KEY_METADATA]);
+	wr_read_descriptors(load, &f, node);
+}
+
+void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,
+			 struct wr_node *parent)
+{
+	const struct wr_yaml *map;
+	struct wr_list list;
+
+	if (!wr_get_list(load, fields, WR_KEY_DESCRIPTORS, true, UINT32_MAX, &list))
+		return;
+	if (list.count && parent->depth == WR_DEPTH_MAX) {
+		wr_say(load, WR_D_descriptors_too_deep, fields->key[WR_KEY_DESCRIPTORS],
+		       WR_ARGS(wr_say_number(load, WR_DEPTH_MAX)));
+		return;
+	}
+	while ((map = wr_list_next(&list)))
+		read_descriptor(load, map, parent);
+}

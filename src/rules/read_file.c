@@ -1,0 +1,38 @@
+/* A whole file: its domain, and what it adds to it. */
+#include "rules/read.h"
+
+static struct wr_node *find_domain(struct wr_load *load, struct weir_str name,
+				   const struct wr_yaml *at)
+{
+	struct wr_node *domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
+
+	return domain ? domain : wr_node_add(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""), at);
+}
+
+void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
+{
+	static const char *const names[] = {"text", "a map", "a list"};
+	struct weir_str name = WR_STR("");
+	struct wr_node *domain;
+	struct wr_fields f;
+
+	if (root->kind != WR_YAML_MAP) {
+		bool nothing = root->kind == WR_YAML_TEXT && root->text.len == 0;
+
+		wr_say(load, WR_D_root_type, root,
+		       WR_ARGS(wr_str(nothing ? "nothing" : names[root->kind])));
+		return;
+	}
+	wr_fields_read(load, root, WR_IN_ROOT, WR_STR("a rule file"), &f);
+	if (!wr_get_text(load, &f, WR_KEY_DOMAIN, &name) && f.value[WR_KEY_DOMAIN])
+		return;
+	if (name.len == 0) {
+		wr_say(load, WR_D_empty_domain, f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root,
+		       NULL);
+		name = WR_STR("?"); /* go on: there may be more to say */
+	}
+	domain = find_domain(load, name, f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);
+	domain->file_index = load->file->index;
+	wr_read_descriptors(load, &f, domain);
+	wr_read_requests(load, &f, domain);
+}

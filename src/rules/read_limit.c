@@ -1,0 +1,310 @@
+/* rate_limit and rate_limits: from a map to a checked struct weir_limit and what goes with it. */
+#include "rules/read.h"
+
+#include "rules/calendar.h"
+
+#define NS_PER_S 1000000000u
+#define WHOLE_PPM 1000000
+
+/* X(key, what it works with, the algorithms) */
+#define SPECIAL_KEYS(X)                                                                            \
+	X(BURST, "token_bucket", 1u << WEIR_TOKEN_BUCKET)                                          \
+	X(QUEUE_SIZE, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                     \
+	X(MAX_WAIT, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                       \
+	X(COUNT_REJECTED, "windows",                                                               \
+	  1u << WEIR_FIXED_WINDOW | 1u << WEIR_SLIDING_COUNTER | 1u << WEIR_SLIDING_LOG)           \
+	X(SOFT, "every algorithm but leaky_bucket", ~(1u << WEIR_LEAKY_BUCKET))
+
+static struct weir_str algorithm_name(const struct wr_limit *limit)
+{
+	return wr_str(weir_algorithm_name((int)limit->limit.algorithm));
+}
+
+static void check_special(struct wr_load *load, const struct wr_fields *f,
+			  const struct wr_limit *limit)
+{
+	static const struct {
+		enum wr_key_id key;
+		const char *with;
+		uint32_t algorithms;
+	} special[] = {
+#define SPECIAL_ROW(key, with, algorithms) {WR_KEY_##key, with, algorithms},
+		SPECIAL_KEYS(SPECIAL_ROW)
+#undef SPECIAL_ROW
+	};
+
+	for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+		if (f->value[special[i].key] &&
+		    !(special[i].algorithms >> limit->limit.algorithm & 1))
+			wr_say(load, WR_D_wrong_algorithm, f->key[special[i].key],
+			       WR_ARGS(wr_keys[special[i].key].name, wr_str(special[i].with),
+				       algorithm_name(limit)));
+}
+
+/* A zone is read once for all limits of a generation. */
+static const struct wr_zone *find_zone(struct wr_load *load, const struct wr_yaml *at,
+				       struct weir_str name)
+{
+	struct wr_zone *zone;
+
+	for (const struct wr_zone *known = load->zones; known; known = known->next)
+		if (wr_str_equal(known->name, name))
+			return known;
+	switch (wr_zone_load(&load->rules->arena, load->zone_directory, name, &zone)) {
+	case WR_ZONE_OK:
+		zone->next = load->zones;
+		load->zones = zone;
+		return zone;
+	case WR_ZONE_MEMORY:
+		longjmp(load->out_of_memory, 1);
+	case WR_ZONE_DAMAGED:
+		wr_say(load, WR_D_damaged_timezone, at, WR_ARGS(name));
+		return NULL;
+	case WR_ZONE_NAME:
+	case WR_ZONE_ABSENT:
+	default:
+		wr_say(load, WR_D_unknown_timezone, at, WR_ARGS(name));
+		return NULL;
+	}
+}
+
+static void read_calendar(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	struct weir_str zone;
+	int calendar;
+
+	if (!wr_get_word(load, f, WR_KEY_CALENDAR, wr_calendar_words, &calendar))
+		return;
+	limit->calendar = (uint8_t)calendar;
+	limit->limit.period_ns = wr_calendar_period_ns(calendar);
+	limit->limit.window_end_ns = limit->limit.period_ns; /* stands in until there is a now */
+	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
+		wr_say(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
+		       WR_ARGS(algorithm_name(limit)));
+	if (wr_get_text(load, f, WR_KEY_TIMEZONE, &zone) && !wr_str_equal(zone, WR_STR("UTC")))
+		limit->zone = find_zone(load, f->value[WR_KEY_TIMEZONE], zone);
+}
+
+/* RLS knows a period only by its unit. */
+static uint8_t unit_of(uint64_t period_ns)
+{
+#define UNIT_OF(name, number, text, s)                                                             \
+	if (period_ns == (uint64_t)(s)*NS_PER_S)                                                   \
+		return number;
+	WR_UNITS(UNIT_OF)
+#undef UNIT_OF
+	return 0;
+}
+
+static uint64_t unit_ns(int unit)
+{
+#define UNIT_NS(name, number, text, s)                                                             \
+	if (unit == (number))                                                                      \
+		return (uint64_t)(s)*NS_PER_S;
+	WR_UNITS(UNIT_NS)
+#undef UNIT_NS
+	return 0;
+}
+
+/* How long: exactly one of unit, period and calendar. */
+static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	static const enum wr_key_id spans[] = {WR_KEY_UNIT, WR_KEY_PERIOD, WR_KEY_CALENDAR};
+	int first = -1, unit;
+
+	for (int i = 0; i < 3; i++) {
+		if (!f->value[spans[i]])
+			continue;
+		if (first >= 0)
+			wr_say(load, WR_D_two_spans, f->key[spans[i]],
+			       WR_ARGS(wr_keys[spans[i]].name, wr_keys[first].name));
+		first = (int)spans[i];
+	}
+	if (first < 0)
+		wr_say(load, WR_D_no_span, f->at, NULL);
+	if (f->value[WR_KEY_TIMEZONE] && !f->value[WR_KEY_CALENDAR])
+		wr_say(load, WR_D_timezone_without_calendar, f->key[WR_KEY_TIMEZONE], NULL);
+	if (wr_get_word(load, f, WR_KEY_UNIT, wr_unit_words, &unit))
+		limit->limit.period_ns = unit_ns(unit);
+	wr_get_duration(load, f, WR_KEY_PERIOD, &limit->limit.period_ns);
+	limit->unit = unit_of(limit->limit.period_ns);
+	read_calendar(load, f, limit);
+}
+
+static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	struct weir_limit *l = &limit->limit;
+
+	if (!f->value[WR_KEY_REQUESTS_PER_UNIT])
+		wr_say(load, WR_D_no_requests_per_unit, f->at, NULL);
+	wr_get_number(load, f, WR_KEY_REQUESTS_PER_UNIT, 0, UINT32_MAX, &l->limit);
+	wr_get_number(load, f, WR_KEY_BURST, 1, UINT32_MAX, &l->burst);
+	wr_get_number(load, f, WR_KEY_QUEUE_SIZE, 0, UINT32_MAX - 1, &l->queue_size);
+	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
+	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
+		l->flags |= WEIR_COUNT_REJECTED;
+}
+
+static void read_behaviour(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	uint32_t algorithm = limit->limit.algorithm;
+	int word;
+
+	if (wr_get_word(load, f, WR_KEY_ON_LIMIT, wr_on_limit_words, &word))
+		limit->on_limit = (uint8_t)word;
+	if (wr_get_word(load, f, WR_KEY_ON_STORE_FAILURE, wr_store_failure_words, &word))
+		limit->on_store_failure = (uint8_t)word;
+	if (!wr_get_word(load, f, WR_KEY_CONSISTENCY, wr_consistency_words, &word))
+		return;
+	limit->consistency = (uint8_t)word;
+	if ((word == WR_EVENTUAL &&
+	     (algorithm == WEIR_SLIDING_LOG || algorithm == WEIR_LEAKY_BUCKET)) ||
+	    (word == WR_LEASE && algorithm == WEIR_LEAKY_BUCKET))
+		wr_say(load, WR_D_wrong_consistency, f->value[WR_KEY_CONSISTENCY],
+		       WR_ARGS(f->value[WR_KEY_CONSISTENCY]->text, algorithm_name(limit),
+			       algorithm == WEIR_SLIDING_LOG
+				       ? WR_STR("strict, lease, or sliding_window_counter")
+				       : WR_STR("strict or token_bucket")));
+}
+
+/* weir_limit_check has the last word: numbers that do not fit, buckets that never fill. */
+static void check_limit(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	struct weir_error error;
+
+	if (limit->limit.period_ns && weir_limit_check(&limit->limit, &error) != 0)
+		wr_say(load, WR_D_unusable_limit, f->at, WR_ARGS(wr_str(error.text)));
+	else if (!limit->limit.period_ns && f->value[WR_KEY_PERIOD])
+		wr_say(load, WR_D_bad_duration, f->value[WR_KEY_PERIOD],
+		       WR_ARGS(f->value[WR_KEY_PERIOD]->text));
+}
+
+/* What limits and candidates have in common. */
+static void read_counting(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	uint32_t errors = load->diags.errors->errors;
+	int algorithm = WEIR_FIXED_WINDOW;
+
+	limit->limit.size = sizeof limit->limit;
+	wr_get_word(load, f, WR_KEY_ALGORITHM, wr_algorithm_words, &algorithm);
+	limit->limit.algorithm = (uint32_t)algorithm;
+	limit->enforce_ppm = WHOLE_PPM;
+	read_span(load, f, limit);
+	read_numbers(load, f, limit);
+	check_special(load, f, limit);
+	wr_read_soft(load, f, limit);
+	/* Its message would only repeat in other words what has been said. */
+	if (load->diags.errors->errors == errors)
+		check_limit(load, f, limit);
+}
+
+static void read_candidates(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	const struct wr_yaml *marks[WR_CANDIDATES_MAX];
+	struct wr_limit *candidates;
+	struct wr_fields fields;
+	struct wr_list list;
+	uint32_t count = 0;
+
+	if (!wr_get_list(load, f, WR_KEY_CANDIDATES, true, WR_CANDIDATES_MAX, &list))
+		return;
+	candidates = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *candidates);
+	while ((marks[count] = wr_list_next(&list))) {
+		struct wr_limit *c = &candidates[count];
+
+		c->candidate = 1;
+		c->consistency = WR_LOCAL;
+		c->node = limit->node;
+		if (wr_fields_read(load, marks[count++], WR_IN_CANDIDATE, WR_STR("candidates"),
+				   &fields)) {
+			wr_get_text(load, &fields, WR_KEY_NAME, &c->name);
+			read_counting(load, &fields, c);
+		}
+		if (count == WR_CANDIDATES_MAX)
+			break;
+	}
+	limit->candidates = candidates;
+	limit->candidate_count = count;
+	wr_name_candidates(load, limit->node, candidates, count, marks);
+}
+
+static void read_unlimited(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	limit->unlimited = 1;
+	limit->enforce_ppm = WHOLE_PPM;
+	for (int key = 0; key < WR_KEY_COUNT; key++) {
+		if (!f->value[key] || key == WR_KEY_UNLIMITED || key == WR_KEY_NAME ||
+		    key == WR_KEY_REPLACES)
+			continue;
+		if (key == WR_KEY_REQUESTS_PER_UNIT)
+			wr_say(load, WR_D_unlimited_number, f->key[key], NULL);
+		else
+			wr_say(load, WR_D_unlimited_with, f->key[key], WR_ARGS(wr_keys[key].name));
+	}
+}
+
+static void read_limit(struct wr_load *load, const struct wr_yaml *map, struct wr_limit *limit)
+{
+	struct wr_fields f;
+
+	if (!wr_fields_read(load, map, WR_IN_LIMIT, WR_STR("rate_limit"), &f))
+		return;
+	wr_get_text(load, &f, WR_KEY_NAME, &limit->name);
+	wr_read_replaces(load, &f, limit);
+	if (wr_get_flag(load, &f, WR_KEY_UNLIMITED)) {
+		read_unlimited(load, &f, limit);
+		return;
+	}
+	read_counting(load, &f, limit);
+	read_behaviour(load, &f, limit);
+	wr_read_response(load, &f, limit);
+	wr_get_share(load, &f, WR_KEY_ENFORCE, WHOLE_PPM, &limit->enforce_ppm);
+	read_candidates(load, &f, limit);
+}
+
+/* A limit of the same descriptor cannot be replaced: it would never count. */
+static void check_replaces(struct wr_load *load, const struct wr_limit *limits, uint32_t count,
+			   const struct wr_yaml *const *marks)
+{
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t r = 0; r < limits[i].replace_count; r++)
+			for (uint32_t j = 0; j < count; j++)
+				if (wr_str_equal(limits[i].replaces[r], limits[j].name))
+					wr_say(load, WR_D_replaces_itself, marks[i],
+					       WR_ARGS(limits[j].name));
+}
+
+static void check_unlimited(struct wr_load *load, const struct wr_limit *limits, uint32_t count,
+			    const struct wr_yaml *const *marks)
+{
+	for (uint32_t i = 0; count > 1 && i < count; i++)
+		if (limits[i].unlimited)
+			wr_say(load, WR_D_unlimited_in_list, marks[i], NULL);
+}
+
+void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
+{
+	const struct wr_yaml *marks[WR_LIMITS_MAX] = {f->value[WR_KEY_RATE_LIMIT]};
+	struct wr_limit *limits;
+	struct wr_list list = {0};
+	uint32_t count = marks[0] != NULL;
+
+	if (marks[0] && f->value[WR_KEY_RATE_LIMITS])
+		wr_say(load, WR_D_limit_and_limits, f->key[WR_KEY_RATE_LIMITS], NULL);
+	else if (!marks[0] && wr_get_list(load, f, WR_KEY_RATE_LIMITS, true, WR_LIMITS_MAX, &list))
+		while (count < list.count)
+			marks[count++] = wr_list_next(&list);
+	if (count == 0)
+		return;
+	limits = wr_load_alloc(load, &load->rules->arena, count * sizeof *limits);
+	for (uint32_t i = 0; i < count; i++) {
+		limits[i].node = node;
+		read_limit(load, marks[i], &limits[i]);
+	}
+	check_replaces(load, limits, count, marks);
+	check_unlimited(load, limits, count, marks);
+	wr_name_limits(load, node, limits, count, marks);
+	node->limits = limits;
+	node->limit_count = (uint16_t)count;
+	load->rules->limit_count += count;
+}

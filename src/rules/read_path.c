@@ -1,0 +1,103 @@
+/* A path pattern: /v1/posts, /users/{id}, /v1/ and a star. It is written decoded, the way a person
+ * would say it; what requests write is brought to that form (http_path.c). */
+#include "rules/read_path.h"
+
+static bool bad(struct wr_load *load, const struct wr_yaml *value, const char *why)
+{
+	wr_say(load, WR_D_bad_path, value, WR_ARGS(value->text, wr_str(why)));
+	return false;
+}
+
+static bool is_name(struct weir_str name)
+{
+	for (size_t i = 0; i < name.len; i++) {
+		char c = wr_lower(name.ptr[i]);
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '_' && c != '-')
+			return false;
+	}
+	return name.len;
+}
+
+/* What is wrong with a segment, or NULL. */
+static const char *read_segment(struct weir_str text, struct wr_segment *segment)
+{
+	bool braces = wr_str_has(text, '{') || wr_str_has(text, '}');
+
+	*segment = (struct wr_segment){.text = text};
+	if (wr_str_equal(text, WR_STR(".")) || wr_str_equal(text, WR_STR("..")))
+		return "it has dot segments";
+	if (wr_str_has(text, '*'))
+		return "* stands only for all that follows, as in /v1/*";
+	if (!braces)
+		return NULL;
+	segment->text = wr_str_first(wr_str_from(text, 1), text.len < 2 ? 0 : text.len - 2);
+	segment->capture = true;
+	if (text.ptr[0] != '{' || text.ptr[text.len - 1] != '}' || !is_name(segment->text))
+		return "a part is a whole segment, as in /users/{id}";
+	return NULL;
+}
+
+static const char *check_shape(struct weir_str text)
+{
+	if (text.len == 0 || text.ptr[0] != '/')
+		return "it does not begin with /";
+	if (wr_str_has(text, '?') || wr_str_has(text, '#'))
+		return "it ends before the query; use from: query.NAME";
+	if (memmem(text.ptr, text.len, "//", 2))
+		return "it has two slashes in a row";
+	if (wr_str_has(text, '%'))
+		return "write it without %-encoding";
+	return NULL;
+}
+
+/* Whether a capture's name is new among the segments so far. */
+static bool is_new(const struct wr_segment *segments, uint16_t count)
+{
+	for (uint16_t i = 0; i < count; i++)
+		if (segments[i].capture && segments[count].capture &&
+		    wr_str_equal(segments[i].text, segments[count].text))
+			return false;
+	return true;
+}
+
+bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_path *path)
+{
+	struct weir_str rest = wr_load_copy(load, &load->rules->arena, value->text);
+	struct wr_segment segments[WR_PATH_SEGMENTS_MAX];
+	const char *why = check_shape(rest);
+	unsigned captures = 0;
+
+	*path = (struct wr_path){.text = rest};
+	if (why)
+		return bad(load, value, why);
+	while (rest.len) {
+		struct weir_str text = wr_str_from(rest, 1);
+
+		text = wr_str_first(text, wr_str_find(text, '/'));
+		rest = wr_str_from(rest, text.len + 1);
+		if (text.len == 0)
+			break; /* the slash at the end counts for nothing */
+		if (rest.len == 0 && wr_str_equal(text, WR_STR("*"))) {
+			path->rest = true;
+			break;
+		}
+		if (path->count == WR_PATH_SEGMENTS_MAX)
+			return bad(load, value, "it has too many segments");
+		why = read_segment(text, &segments[path->count]);
+		if (why)
+			return bad(load, value, why);
+		captures += segments[path->count].capture;
+		if (captures > WR_CAPTURES_MAX || !is_new(segments, path->count))
+			return bad(load, value, "at most 8 parts, each with a name of its own");
+		path->count++;
+	}
+	if (path->count) {
+		struct wr_segment *kept =
+			wr_load_alloc(load, &load->rules->arena, path->count * sizeof *kept);
+
+		memcpy(kept, segments, path->count * sizeof *kept);
+		path->segments = kept;
+	}
+	return true;
+}

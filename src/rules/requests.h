@@ -1,0 +1,89 @@
+/* `requests:` compiled: when an entry applies, and what it makes. */
+#ifndef WR_RULES_REQUESTS_H
+#define WR_RULES_REQUESTS_H
+
+#include "rules/address.h"
+#include "rules/rules.h"
+
+#define WR_PATH_SEGMENTS_MAX 64
+#define WR_CAPTURES_MAX 8
+
+/* X(enum, name; a dot at the end: a name follows, a client may leave it out or make it up) */
+#define WR_SOURCES(X)                                                                              \
+	X(WR_FROM_REMOTE_ADDRESS, "remote_address", false)                                         \
+	X(WR_FROM_MASKED_REMOTE_ADDRESS, "masked_remote_address", false)                           \
+	X(WR_FROM_HEADER, "header.", true)                                                         \
+	X(WR_FROM_QUERY, "query.", true)                                                           \
+	X(WR_FROM_COOKIE, "cookie.", true)                                                         \
+	X(WR_FROM_PATH_PART, "path.", false)                                                       \
+	X(WR_FROM_PATH, "path", false)                                                             \
+	X(WR_FROM_METHOD, "method", false)                                                         \
+	X(WR_FROM_HOST, "host", false)                                                             \
+	X(WR_FROM_IDENTITY, "identity", false)
+
+enum wr_source_kind {
+#define WR_SOURCE_ENUM(name, text, loose) name,
+	WR_SOURCES(WR_SOURCE_ENUM)
+#undef WR_SOURCE_ENUM
+};
+
+struct wr_source {
+	enum wr_source_kind kind;
+	bool loose; /* a client may leave it out or make it up */
+	struct weir_str
+		label; /* "header.x-user-id", part of the counter's key when there are others */
+	struct weir_str name; /* "x-user-id" */
+	uint8_t v4_bits, v6_bits;
+};
+
+/* One entry of the descriptor to make: a fixed value, or the first source that is there. */
+struct wr_part {
+	struct weir_str key;
+	struct weir_str value;
+	const struct wr_source *sources;
+	uint32_t source_count; /* 0: fixed */
+	bool has_default;
+	enum wr_missing missing;
+	struct weir_str otherwise; /* `default:` */
+};
+
+/* A path pattern: literal segments and captures, and maybe anything below. */
+struct wr_segment {
+	struct weir_str text; /* literal, or the capture's name */
+	bool capture;
+};
+
+struct wr_path {
+	struct weir_str text;
+	const struct wr_segment *segments;
+	uint16_t count;
+	bool rest; /* ends in slash star: itself and everything below */
+};
+
+struct wr_texts {
+	const struct weir_str *items;
+	uint32_t count; /* 0: any */
+};
+
+struct wr_request {
+	struct wr_texts methods; /* upper case */
+	struct wr_texts hosts;   /* lower case; "*.example.com" */
+	const struct wr_path *paths;
+	uint32_t path_count;
+	uint32_t part_count;
+	const struct wr_part *parts;
+	const struct wr_ranges *addresses; /* or NULL */
+	bool allow;
+	const char *file;
+	uint32_t line;
+	uint32_t column;
+	const struct wr_request *next;
+};
+
+struct wr_requests {
+	const struct wr_request *first;
+	struct wr_request *last;
+	uint32_t count;
+};
+
+#endif

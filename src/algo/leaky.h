@@ -45,7 +45,7 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 	uint64_t n = wr_amount(cost);
-	uint64_t delay_ns = wr_bucket_reset_after(&b, l);
+	uint64_t delay_ns = b.backlog ? wr_bucket_reset_after(&b, l) : 0;
 	bool admitted =
 		cost < 0 || (wr_bucket_fits(&b, l, ceiling, n) && wr_leaky_beyond(&b, l) == 0);
 

@@ -167,6 +167,7 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
+	limit->narrow_ns = limit->algorithm == WEIR_TOKEN_BUCKET && limit->limit && ((unsigned __int128)ceiling + limit->limit) * limit->period_ns < ((unsigned __int128)1 << 62) ? (1ull << 62) / limit->limit : 0;
 	limit->checked = name_of(limit);
 	return 0;
 }

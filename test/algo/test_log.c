@@ -10,7 +10,7 @@ static struct weir_limit logged(uint32_t limit, uint32_t flags)
 
 #define LOG(name, slots)                                                                           \
 	uint64_t name##_stamps[slots];                                                             \
-	struct weir_log name = {.capacity = slots, .stamps = name##_stamps};                       \
+	struct weir_log name = {.capacity = (slots), .stamps = name##_stamps};                     \
 	memset(name##_stamps, 0xee, sizeof name##_stamps)
 
 static void a_period_old_is_out(void **unused)

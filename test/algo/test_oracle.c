@@ -238,11 +238,11 @@ static void soft_against_oracle(void **state)
 
 #define SOFTLY(number, text)                                                                       \
 	{                                                                                          \
-		text, soft_against_oracle, NULL, NULL, (void *)(uintptr_t)number                   \
+		text, soft_against_oracle, NULL, NULL, (void *)(uintptr_t)(number)                 \
 	}
 #define AGAINST(number, text)                                                                      \
 	{                                                                                          \
-		text, against_oracle, NULL, NULL, (void *)(uintptr_t)number                        \
+		text, against_oracle, NULL, NULL, (void *)(uintptr_t)(number)                      \
 	}
 
 int main(void)

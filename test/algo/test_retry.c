@@ -117,7 +117,7 @@ static void least_wait(void **state)
 
 #define WAITS(name, number, soft)                                                                  \
 	{                                                                                          \
-		name, least_wait, NULL, NULL, (void *)(uintptr_t)(number | soft << 3)              \
+		name, least_wait, NULL, NULL, (void *)(uintptr_t)((number) | (soft) << 3)          \
 	}
 
 int main(void)

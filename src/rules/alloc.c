@@ -51,14 +51,20 @@ void wr_say(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
 	wr_diags_add(&load->diags, id, mark, args);
 }
 
-void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
-		 const struct weir_str *args)
+void wr_say_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
+	       uint32_t column, const struct weir_str *args)
 {
 	struct wr_file *file = load->files;
 
-	while (file->next && strcmp(file->path, at->file) != 0)
+	while (file->next && file->path != path)
 		file = file->next;
-	wr_diags_add(&load->diags, id, (struct wr_mark){file, at->line, at->column, 1}, args);
+	wr_diags_add(&load->diags, id, (struct wr_mark){file, line, column, 1}, args);
+}
+
+void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
+		 const struct weir_str *args)
+{
+	wr_say_at(load, id, at->file, at->line, at->column, args);
 }
 
 void wr_say_file(struct wr_load *load, enum wr_diag_id id, struct wr_file *file,

@@ -19,22 +19,25 @@
 /* Enough for any target and query of up to 4 KiB whose values are used twice. */
 #define WR_HTTP_MEMORY 16384
 
+struct wr_request;
+
 struct wr_descriptor {
 	const struct weir_entry *entries;
 	uint32_t count;
-	uint32_t request; /* which entry of `requests:` made it */
+	const struct wr_request *request; /* the entry of `requests:` that made it */
 };
 
 struct wr_http {
 	bool allowed; /* `allow: true`: nothing in this domain limits this request */
-	bool denied;  /* `missing: deny`: refuse; `denied_by` says which entry of `requests:` */
-	uint32_t denied_by;
+	bool denied;  /* `missing: deny`: refuse the request */
+	const struct wr_request *allowed_by, *denied_by; /* which entry of `requests:` said so */
 	uint32_t count;
 	struct wr_descriptor descriptors[WR_DESCRIPTORS_MAX];
 };
 
 /* Entries and decoded values are placed in memory[0 … size), which must outlive their use.
- * Returns 0, or WEIR_EROOM: refuse such a request, for it cannot be counted. */
+ * Returns 0, or WEIR_EROOM (not enough, or more than WR_DESCRIPTORS_MAX descriptors): refuse such a
+ * request, for it cannot be counted. */
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http);
 

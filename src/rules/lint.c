@@ -1,5 +1,95 @@
+/* Warnings that need the whole tree: what the reference accepts without sense. */
 #include "rules/load.h"
+
+#include "rules/glob.h"
+
+static bool is_wild(const struct wr_node *node)
+{
+	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
+}
+
+/* Whether a request that matches `later` always matches `earlier`, a wildcard before it. */
+static bool covers(const struct wr_node *earlier, const struct wr_node *later)
+{
+	if (earlier->kind != WR_NODE_GLOB || !wr_glob_covers(earlier->key, later->key))
+		return false;
+	if (earlier->value.len == 0)
+		return true; /* a key pattern with any value */
+	if (later->kind == WR_NODE_GLOB && later->value.len)
+		return wr_glob_covers(earlier->value, later->value);
+	return wr_str_equal(earlier->value, WR_STR("*"));
+}
+
+/* Exact values come first, so only wildcards and the key alone can be hidden; the key alone comes
+ * after all wildcards, wherever they stand. */
+static void check_reach(struct wr_load *load, const struct wr_node *later)
+{
+	const struct wr_node *earlier = later->parent->first_child;
+
+	for (; earlier; earlier = earlier->next) {
+		if ((earlier == later && is_wild(later)) || !wr_lint_step(load))
+			return;
+		if (!is_wild(earlier) || !covers(earlier, later))
+			continue;
+		wr_say_node(load, WR_D_unreachable_rule, later,
+			    WR_ARGS(earlier->value.len ? earlier->value : WR_STR("*"),
+				    wr_str(wr_load_print(load, &load->tree, "%s:%u", earlier->file,
+							 earlier->line))));
+		return;
+	}
+}
+
+static bool has_limit(const struct wr_node *node)
+{
+	if (node->limit_count)
+		return true;
+	for (const struct wr_node *child = node->first_child; child; child = child->next)
+		if (has_limit(child))
+			return true;
+	return false;
+}
+
+static bool has_name(struct wr_load *load, const struct wr_node *node, struct weir_str name)
+{
+	for (uint32_t i = 0; i < node->limit_count; i++)
+		if (wr_str_equal(node->limits[i].name, name))
+			return true;
+	for (const struct wr_node *child = node->first_child; child; child = child->next)
+		if (!wr_lint_step(load) || has_name(load, child, name))
+			return true;
+	return false;
+}
+
+static void check_replaces(struct wr_load *load, const struct wr_node *domain,
+			   const struct wr_node *node)
+{
+	for (uint32_t i = 0; i < node->limit_count; i++)
+		for (uint32_t r = 0; r < node->limits[i].replace_count; r++)
+			if (!has_name(load, domain, node->limits[i].replaces[r]))
+				wr_say_node(load, WR_D_replaces_nothing, node,
+					    WR_ARGS(domain->key, node->limits[i].replaces[r]));
+}
+
+static void check_below(struct wr_load *load, const struct wr_node *domain,
+			const struct wr_node *parent)
+{
+	for (const struct wr_node *node = parent->first_child; node; node = node->next) {
+		if (parent->flags & WR_HAS_WILD && node->kind != WR_NODE_EXACT)
+			check_reach(load, node);
+		if (node->flags & WR_SHARE && !has_limit(node))
+			wr_say_node(load, WR_D_idle_share, node, NULL);
+		check_replaces(load, domain, node);
+		check_below(load, domain, node);
+	}
+}
+
 void wr_lint(struct wr_load *load)
 {
-	(void)load;
+	for (struct wr_node *domain = load->rules->first_domain; domain; domain = domain->next) {
+		if (!domain->first_child)
+			wr_say_node(load, WR_D_no_descriptors, domain, WR_ARGS(domain->key));
+		check_below(load, domain, domain);
+		if (domain->requests)
+			wr_lint_requests(load, domain);
+	}
 }

@@ -113,6 +113,9 @@ char *wr_load_print(struct wr_load *load, struct wr_arena *arena, const char *fo
 /* Says something about a value of the file being read; `args` as wr_diags_add. */
 void wr_say(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
 	    const struct weir_str *args);
+/* `path` is that of a file of this load. */
+void wr_say_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
+	       uint32_t column, const struct weir_str *args);
 void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
 		 const struct weir_str *args);
 void wr_say_file(struct wr_load *load, enum wr_diag_id id, struct wr_file *file,
@@ -134,6 +137,15 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
 /* compile.c: children in order, indexes. lint.c: the warnings that need all files. */
 void wr_compile(struct wr_load *load);
 void wr_lint(struct wr_load *load);
+
+/* Whether looking at everything may go on; big rule sets get fewer warnings, not slower loads. */
+static inline bool wr_lint_step(struct wr_load *load)
+{
+	return load->lint_steps++ < load->bounds.lint_steps;
+}
+
+/* lint_requests.c: the part of it that compares `requests:` with the tree. */
+void wr_lint_requests(struct wr_load *load, struct wr_node *domain);
 
 /* weir_rules_load with other bounds. */
 int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,

@@ -43,7 +43,7 @@ static bool is_token(struct weir_str text)
 		char c = wr_lower(text.ptr[i]);
 
 		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    !strchr("!#$%&'*+-.^_`|~", c))
+		    !wr_str_has(WR_STR("!#$%&'*+-.^_`|~"), c))
 			return false;
 	}
 	return text.len;
@@ -56,7 +56,8 @@ static bool is_host(struct weir_str text)
 	if (text.len && text.ptr[0] == '[')
 		return text.ptr[text.len - 1] == ']';
 	for (size_t i = 0; i < text.len; i++)
-		if ((unsigned char)text.ptr[i] <= ' ' || strchr("*:/?#@[]%", text.ptr[i]))
+		if ((unsigned char)text.ptr[i] <= ' ' ||
+		    wr_str_has(WR_STR("*:/?#@[]%"), text.ptr[i]))
 			return false;
 	return text.len && text.ptr[text.len - 1] != '.';
 }

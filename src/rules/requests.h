@@ -74,14 +74,15 @@ struct wr_request {
 	const struct wr_part *parts;
 	const struct wr_ranges *addresses; /* or NULL */
 	bool allow;
+	bool meets_limit; /* loading: some rule limits what this makes */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
-	const struct wr_request *next;
+	struct wr_request *next;
 };
 
 struct wr_requests {
-	const struct wr_request *first;
+	struct wr_request *first;
 	struct wr_request *last;
 	uint32_t count;
 };

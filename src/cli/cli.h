@@ -1,0 +1,29 @@
+/* What the subcommands share: exit codes, and how each is called. */
+#ifndef WR_CLI_CLI_H
+#define WR_CLI_CLI_H
+
+#include <jansson.h>
+
+#include <weir/rules.h>
+
+enum wr_exit {
+	WR_EXIT_YES = 0,   /* fine */
+	WR_EXIT_NO = 1,    /* refused, invalid */
+	WR_EXIT_USAGE = 2, /* not understood, or it could not be tried */
+};
+
+/* argv[0] is the subcommand's name. Returns an enum wr_exit. */
+int wr_cli_check(int argc, char **argv);
+int wr_cli_explain(int argc, char **argv);
+
+/* "weir check: " and the message, to stderr; returns WR_EXIT_USAGE. */
+int wr_cli_usage(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* json.c: a string whatever its bytes (JSON is UTF-8; others become �), all diagnostics as a list,
+ * and printing. */
+json_t *wr_json_text(struct weir_str text);
+json_t *wr_json_diagnostics(const struct weir_errors *errors);
+int wr_json_print(json_t *json, int exit_code);
+
+#endif

@@ -1,0 +1,225 @@
+/* weir explain for people. */
+#include "cli/explain.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/str.h"
+#include "rules/path_text.h"
+#include "rules/requests.h"
+#include "rules/zone.h"
+
+/* Values come from clients: nothing of them may steer the terminal. */
+static void print_value(struct weir_str text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.ptr[i];
+
+		if (c < 0x20 || c == 0x7f)
+			printf("\\x%02x", c);
+		else
+			putchar(c);
+	}
+}
+
+void explain_limit_text(const struct wr_limit *limit, char *text, size_t cap)
+{
+	static const char *const calendars[] = {"", "day", "week", "month", "year"};
+	static const char *const units[] = {"",    "second", "minute", "hour",
+					    "day", "month",  "year",   "week"};
+	char period[WR_DURATION_TEXT];
+
+	if (limit->unlimited) {
+		snprintf(text, cap, "unlimited");
+	} else if (limit->calendar) {
+		snprintf(text, cap, "%u per calendar %s in %s", limit->limit.limit,
+			 calendars[limit->calendar], limit->zone ? limit->zone->name.ptr : "UTC");
+	} else {
+		wr_duration_text(limit->limit.period_ns, period);
+		snprintf(text, cap, "%u per %s", limit->limit.limit,
+			 limit->unit ? units[limit->unit] : period);
+	}
+}
+
+const char *explain_outcome(enum wr_outcome outcome)
+{
+	static const char *const names[] = {"no_rule", "pass", "whitelisted", "limited",
+					    "unlimited"};
+
+	return names[outcome];
+}
+
+static void print_node(const struct wr_node *node)
+{
+	char path[512];
+
+	wr_path_text(node, path, sizeof path);
+	printf("%s (%s:%u)", path, node->file, node->line);
+}
+
+static void print_step(const struct wr_step *step)
+{
+	static const char *const names[] = {"this value", "wildcard", "any value", "passed over",
+					    "below"};
+
+	printf("    %-12s ", names[step->kind]);
+	if (step->kind == WR_STEP_LEVEL_EMPTY) {
+		printf("nothing: the rule has no descriptors\n");
+		return;
+	}
+	if (!step->node) {
+		printf("no such rule\n");
+		return;
+	}
+	print_node(step->node);
+	if (step->kind == WR_STEP_PASSED)
+		printf(": would match, but comes later\n");
+	else
+		printf(step->matched ? "  <- taken\n" : ": does not match\n");
+}
+
+static void print_steps(const struct explain_walk *walk)
+{
+	size_t level = SIZE_MAX;
+
+	for (size_t i = 0; i < walk->step_count; i++) {
+		if (walk->steps[i].level != level) {
+			level = walk->steps[i].level;
+			printf("  ");
+			print_value(walk->entries[level].key);
+			putchar('=');
+			print_value(walk->entries[level].value);
+			putchar('\n');
+		}
+		print_step(&walk->steps[i]);
+	}
+	if (walk->steps_left_out)
+		printf("    … and %zu more\n", walk->steps_left_out);
+}
+
+static void print_limit(const struct explain *explain, const struct wr_limit *limit)
+{
+	const struct weir_limit *l = &limit->limit;
+	char text[128], duration[WR_DURATION_TEXT];
+
+	explain_limit_text(limit, text, sizeof text);
+	printf("  limit        %s", text);
+	if (!limit->unlimited)
+		printf(", %s", weir_algorithm_name((int)l->algorithm));
+	if (l->burst)
+		printf(", burst %u", l->burst);
+	if (l->algorithm == WEIR_LEAKY_BUCKET)
+		printf(", %u may wait", l->queue_size);
+	if (l->max_wait_ns && wr_duration_text(l->max_wait_ns, duration))
+		printf(" at most %s", duration);
+	if (l->soft_ceiling && wr_duration_text(l->soft_for_ns, duration))
+		printf(", soft: up to %u for %s", l->soft_ceiling, duration);
+	if (limit->name.len)
+		printf(", name %s", limit->name.ptr);
+	if (limit->enforce_ppm < 1000000)
+		printf(", enforced for %g%% of keys", limit->enforce_ppm / 10000.0);
+	if (limit->node->flags & WR_SHADOW)
+		printf(", shadow: counted, never refused");
+	if (limit->node->flags & WR_QUOTA)
+		printf(", quota");
+	if (limit->on_limit == WR_DEFER)
+		printf(", deferred when over");
+	if (explain_is_replaced(explain, limit))
+		printf(" - replaced by another limit of this request");
+	putchar('\n');
+	for (uint32_t i = 0; i < limit->candidate_count; i++) {
+		explain_limit_text(&limit->candidates[i], text, sizeof text);
+		printf("  candidate    %s, %s\n", text,
+		       weir_algorithm_name((int)limit->candidates[i].limit.algorithm));
+	}
+}
+
+/* Which requests share the counter. */
+static void print_counter(const struct explain_walk *walk)
+{
+	const struct wr_node *path[WR_DEPTH_MAX];
+
+	for (const struct wr_node *n = walk->match.node; n->depth; n = n->parent)
+		path[n->depth - 1] = n;
+	printf("  counter      ");
+	for (size_t i = 0; i < walk->count; i++) {
+		bool shared = path[i]->flags & WR_SHARE;
+
+		printf("%s", i ? ", " : "");
+		print_value(walk->entries[i].key);
+		putchar('=');
+		print_value(shared ? path[i]->value : walk->entries[i].value);
+		if (shared)
+			printf(" (shared)");
+	}
+	putchar('\n');
+}
+
+static void print_outcome(const struct explain *explain, const struct explain_walk *walk)
+{
+	switch (walk->match.outcome) {
+	case WR_NO_RULE:
+		puts("  no rule: not limited");
+		return;
+	case WR_PASS_NODE:
+		puts("  the rule only leads to others: not limited");
+		return;
+	case WR_WHITELISTED:
+		puts("  a rule without limit: not limited, on purpose");
+		return;
+	case WR_LIMITED:
+	case WR_UNLIMITED:
+	default:
+		break;
+	}
+	printf("  rule         ");
+	print_node(walk->match.node);
+	putchar('\n');
+	for (size_t i = 0; i < walk->match.limit_count; i++)
+		print_limit(explain, &walk->match.limits[i]);
+	if (walk->match.outcome == WR_LIMITED)
+		print_counter(walk);
+}
+
+static void print_walk(const struct explain *explain, const struct explain_walk *walk)
+{
+	printf("descriptor     ");
+	for (size_t i = 0; i < walk->count; i++) {
+		printf("%s", i ? ", " : "");
+		print_value(walk->entries[i].key);
+		putchar('=');
+		print_value(walk->entries[i].value);
+		if (walk->entries[i].source.len) {
+			printf(" (from ");
+			print_value(walk->entries[i].source);
+			putchar(')');
+		}
+	}
+	if (walk->request)
+		printf("  made by %s:%u", walk->request->file, walk->request->line);
+	putchar('\n');
+	print_steps(walk);
+	print_outcome(explain, walk);
+}
+
+void explain_print_text(const struct explain *explain)
+{
+	printf("domain         ");
+	print_value(explain->domain_name);
+	puts(explain->domain ? "" : ": there is none of that name, so nothing is limited");
+	if (!explain->domain)
+		return;
+	if (explain->http)
+		printf("request        %s\n", explain->http);
+	if (explain->result.allowed)
+		printf("allowed by %s:%u: nothing in this domain limits it\n",
+		       explain->result.allowed_by->file, explain->result.allowed_by->line);
+	if (explain->result.denied)
+		printf("refused by %s:%u: a source is missing\n", explain->result.denied_by->file,
+		       explain->result.denied_by->line);
+	if (explain->http && explain->walk_count == 0 && !explain->result.allowed &&
+	    !explain->result.denied)
+		puts("no descriptor: no entry of requests: makes one of this request");
+	for (size_t i = 0; i < explain->walk_count; i++)
+		print_walk(explain, &explain->walks[i]);
+}

@@ -1,0 +1,64 @@
+/* weir: one table of subcommands. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* X(name, function, one line) */
+#define SUBCOMMANDS(X)                                                                             \
+	X("check", wr_cli_check, "look for errors in rule files")                                  \
+	X("explain", wr_cli_explain, "which rule a request meets, and why")
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *line;
+} subcommands[] = {
+#define SUBCOMMAND_ROW(name, run, line) {name, run, line},
+	SUBCOMMANDS(SUBCOMMAND_ROW)
+#undef SUBCOMMAND_ROW
+};
+#define SUBCOMMAND_COUNT (sizeof subcommands / sizeof *subcommands)
+
+int wr_cli_usage(const char *command, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "weir %s: ", command);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "; see weir %s --help\n", command);
+	return WR_EXIT_USAGE;
+}
+
+static void print_help(FILE *out)
+{
+	fputs("weir decides how much of an API's traffic passes.\n\n", out);
+	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
+		fprintf(out, "  weir %-8s %s\n", subcommands[i].name, subcommands[i].line);
+	fputs("\nweir COMMAND --help says more.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return WR_EXIT_USAGE;
+	}
+	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
+		if (strcmp(argv[1], subcommands[i].name) == 0)
+			return subcommands[i].run(argc - 1, argv + 1);
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+		print_help(stdout);
+		return WR_EXIT_YES;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		puts("weir " WEIR_VERSION);
+		return WR_EXIT_YES;
+	}
+	fprintf(stderr, "weir: there is no command '%s'\n\n", argv[1]);
+	print_help(stderr);
+	return WR_EXIT_USAGE;
+}

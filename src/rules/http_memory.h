@@ -1,0 +1,26 @@
+/* The caller's memory for one request, handed out from the front. */
+#ifndef WR_RULES_HTTP_MEMORY_H
+#define WR_RULES_HTTP_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct wr_memory {
+	char *at;
+	char *end;
+};
+
+/* NULL: used up. */
+static inline void *wr_memory_take(struct wr_memory *memory, size_t size, size_t align)
+{
+	size_t odd = (uintptr_t)memory->at % align;
+	size_t pad = odd ? align - odd : 0;
+	char *taken = memory->at + pad;
+
+	if (pad > (size_t)(memory->end - memory->at) || size > (size_t)(memory->end - taken))
+		return NULL;
+	memory->at = taken + size;
+	return taken;
+}
+
+#endif

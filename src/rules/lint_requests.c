@@ -1,0 +1,200 @@
+/* Warnings about `requests:`: descriptors that meet no rule, rules that no descriptor meets, and
+ * limits that a client can dodge. */
+#include "rules/load.h"
+
+#include "rules/glob.h"
+#include "rules/http_target.h"
+
+static bool is_wild(const struct wr_node *node)
+{
+	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
+}
+
+static bool key_fits(const struct wr_node *node, struct weir_str key)
+{
+	return node->flags & WR_KEY_GLOB ? wr_glob_match(node->key, key)
+					 : wr_str_equal(node->key, key);
+}
+
+static bool value_fits(const struct wr_node *node, struct weir_str value)
+{
+	struct wr_address address;
+
+	if (node->kind == WR_NODE_CIDR)
+		return wr_address_parse(value, &address) == 0 &&
+		       wr_ranges_hold(node->ranges, &address);
+	return node->value.len == 0 || wr_glob_match(node->value, value);
+}
+
+/* The one child a fixed value leads to, in the order of matching. */
+static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *parent,
+				   const struct wr_part *part)
+{
+	struct wr_node *wild = NULL, *any = NULL;
+
+	for (struct wr_node *node = parent->first_child; node && wr_lint_step(load);
+	     node = node->next) {
+		if (!key_fits(node, part->key))
+			continue;
+		if (node->kind == WR_NODE_EXACT && wr_str_equal(node->value, part->value))
+			return node;
+		if (is_wild(node) && !wild && value_fits(node, part->value))
+			wild = node;
+		if (node->kind == WR_NODE_ANY)
+			any = node;
+	}
+	return wild ? wild : any;
+}
+
+enum met { NOTHING = 0, A_RULE = 1, A_LIMIT = 2 };
+
+static unsigned met_at(const struct wr_node *node)
+{
+	if (node->limit_count)
+		return node->limits[0].unlimited ? A_RULE : A_RULE | A_LIMIT;
+	return node->first_child ? NOTHING : A_RULE;
+}
+
+/* Marks every node that the descriptor of a request may end at; returns what there is, of
+ * enum met. */
+static unsigned mark(struct wr_load *load, const struct wr_request *request, uint32_t at,
+		     struct wr_node *parent)
+{
+	const struct wr_part *part;
+	unsigned met = NOTHING;
+
+	if (at == request->part_count) {
+		parent->made++;
+		return met_at(parent);
+	}
+	part = &request->parts[at];
+	if (part->source_count == 0) {
+		struct wr_node *child = fixed_child(load, parent, part);
+
+		return child ? mark(load, request, at + 1, child) : NOTHING;
+	}
+	for (struct wr_node *node = parent->first_child; node && wr_lint_step(load);
+	     node = node->next)
+		if (key_fits(node, part->key))
+			met |= mark(load, request, at + 1, node);
+	return met;
+}
+
+static void check_made(struct wr_load *load, const struct wr_node *domain,
+		       const struct wr_node *parent)
+{
+	for (const struct wr_node *node = parent->first_child; node; node = node->next) {
+		if (node->limit_count && !node->made)
+			wr_say_node(load, WR_D_unmade_descriptor, node, WR_ARGS(domain->key));
+		check_made(load, domain, node);
+	}
+}
+
+/* The first source a client may leave out or make up. */
+static const struct wr_source *loose_source(const struct wr_request *request)
+{
+	for (uint32_t i = 0; i < request->part_count; i++)
+		for (uint32_t j = 0; j < request->parts[i].source_count; j++)
+			if (request->parts[i].sources[j].loose)
+				return &request->parts[i].sources[j];
+	return NULL;
+}
+
+/* A part without which there is no descriptor, and which a client need not send. */
+static const struct wr_source *optional_source(const struct wr_request *request)
+{
+	for (uint32_t i = 0; i < request->part_count; i++) {
+		const struct wr_part *part = &request->parts[i];
+		bool optional = part->source_count && !part->has_default &&
+				part->missing != WR_MISSING_DENY;
+
+		for (uint32_t j = 0; j < part->source_count; j++)
+			optional &= part->sources[j].loose;
+		if (optional)
+			return &part->sources[0];
+	}
+	return NULL;
+}
+
+static bool texts_cover(struct wr_texts wide, struct wr_texts narrow)
+{
+	for (uint32_t i = 0; wide.count && i < narrow.count; i++) {
+		bool found = false;
+
+		for (uint32_t j = 0; j < wide.count; j++)
+			found |= wr_str_equal(wide.items[j], narrow.items[i]);
+		if (!found)
+			return false;
+	}
+	return wide.count == 0 || narrow.count;
+}
+
+static bool path_covers(const struct wr_path *wide, const struct wr_path *narrow)
+{
+	if (wide->rest ? wide->count > narrow->count : wide->count != narrow->count || narrow->rest)
+		return false;
+	for (uint16_t i = 0; i < wide->count; i++)
+		if (!wide->segments[i].capture &&
+		    (narrow->segments[i].capture ||
+		     !wr_str_equal(wide->segments[i].text, narrow->segments[i].text)))
+			return false;
+	return true;
+}
+
+static bool paths_cover(const struct wr_request *wide, const struct wr_request *narrow)
+{
+	for (uint32_t i = 0; wide->path_count && i < narrow->path_count; i++) {
+		bool found = false;
+
+		for (uint32_t j = 0; j < wide->path_count; j++)
+			found |= path_covers(&wide->paths[j], &narrow->paths[i]);
+		if (!found)
+			return false;
+	}
+	return wide->path_count == 0 || narrow->path_count;
+}
+
+/* Whether another entry limits at least the same requests, and by something reliable. */
+static bool is_backed(struct wr_load *load, const struct wr_requests *requests,
+		      const struct wr_request *request)
+{
+	for (const struct wr_request *other = requests->first; other; other = other->next) {
+		if (!wr_lint_step(load))
+			return true;
+		if (other != request && other->meets_limit && !loose_source(other) &&
+		    !other->addresses && texts_cover(other->methods, request->methods) &&
+		    texts_cover(other->hosts, request->hosts) && paths_cover(other, request))
+			return true;
+	}
+	return false;
+}
+
+static void check_dodge(struct wr_load *load, const struct wr_requests *requests,
+			const struct wr_request *request)
+{
+	const struct wr_source *optional = optional_source(request);
+	const struct wr_source *loose = loose_source(request);
+
+	if (!loose || !request->meets_limit || is_backed(load, requests, request))
+		return;
+	wr_say_at(load, optional ? WR_D_can_omit : WR_D_can_forge, request->file, request->line,
+		  request->column, WR_ARGS(optional ? optional->label : loose->label));
+}
+
+void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
+{
+	const struct wr_requests *requests = domain->requests;
+
+	for (struct wr_request *r = requests->first; r; r = r->next) {
+		unsigned met = r->allow ? A_RULE : mark(load, r, 0, domain);
+
+		r->meets_limit = met & A_LIMIT;
+		if (met == NOTHING && load->lint_steps < load->bounds.lint_steps)
+			wr_say_at(load, WR_D_unmatched_request, r->file, r->line, r->column,
+				  WR_ARGS(domain->key));
+	}
+	for (const struct wr_request *r = requests->first; r; r = r->next)
+		check_dodge(load, requests, r);
+	if (load->lint_steps < load->bounds.lint_steps)
+		check_made(load, domain, domain);
+}

@@ -76,7 +76,10 @@ struct weir_limit {
 	uint64_t identity;
 
 	/* Written by weir_limit_check(). */
-	uint64_t checked;  /* identity mixed with algorithm and period; 0 = not checked */
+	uint64_t checked;     /* identity mixed with algorithm and period; 0 = not checked */
+	uint64_t narrow_ns;   /* see algo/narrow.h */
+	uint32_t share_scale; /* … */
+	uint32_t reserved2;
 	uint32_t capacity; /* most that can be taken at once: burst, queue_size + 1, or limit */
 	uint32_t ceiling;  /* capacity, or in soft mode soft_ceiling */
 };

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "algo/amount.h"
+#include "algo/narrow.h"
 
 #define FLAGS_KNOWN WEIR_COUNT_REJECTED
 
@@ -167,7 +167,8 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	limit->narrow_ns = limit->algorithm == WEIR_TOKEN_BUCKET && limit->limit && ((unsigned __int128)ceiling + limit->limit) * limit->period_ns < ((unsigned __int128)1 << 62) ? (1ull << 62) / limit->limit : 0;
+	limit->narrow_ns = wr_narrow_ns(limit);
+	limit->share_scale = wr_narrow_scale(limit);
 	limit->checked = name_of(limit);
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* Keyed hashing. A table has a secret of its own, so a client cannot aim at a row or at
- * another key: 80 of the hash's 128 bits identify a key in a table. */
+/* Keyed hashing. A table has a secret of its own, so a client cannot aim at a row or at another
+ * key. */
 #ifndef WR_BASE_HASH_H
 #define WR_BASE_HASH_H
 
@@ -11,9 +11,10 @@
 
 #define WR_SECRET_BYTES 192
 
+/* Identifies a key in a table and names its candidate rows, its home in them and its hint, so that
+ * a table of any size can be rebuilt from its cells. */
 struct wr_key {
-	uint64_t tag; /* also names both candidate rows, so a table can be rebuilt from its cells */
-	uint16_t hint; /* never 0 */
+	uint64_t tag;
 };
 
 /* `identity` keeps the counters of different limits on one key apart; it is well mixed already
@@ -22,8 +23,7 @@ static inline struct wr_key wr_hash_key(const uint8_t *secret, const void *bytes
 					uint64_t identity)
 {
 	XXH128_hash_t hash = XXH3_128bits_withSecret(bytes, len, secret, WR_SECRET_BYTES);
-	uint16_t hint = (uint16_t)((hash.high64 ^ identity) >> 48);
-	struct wr_key key = {hash.low64 ^ identity, hint ? hint : 1};
+	struct wr_key key = {hash.low64 ^ hash.high64 ^ identity};
 
 	return key;
 }

@@ -72,8 +72,8 @@ static bool read_block(struct weir_table *table, struct reading *reading)
 static void read_key(struct weir_table *table, struct wr_key key, struct reading *reading)
 {
 	do {
-		if (!wr_table_find(table, key, &reading->spot) &&
-		    !wr_table_search(table, key, &reading->spot)) {
+		if (!wr_table_find_quick(table, key, &reading->spot) &&
+		    !wr_table_find(table, key, &reading->spot)) {
 			*reading = (struct reading){0};
 			return;
 		}
@@ -244,8 +244,8 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 		refuse_full(table, attempt);
 		return true;
 	}
-	wr_cell_raise_fresh(reading->spot.cell,
-			    wr_seconds_up(attempt->now_ns + attempt->decision->reset_after_ns));
+	wr_cell_raise_fresh(reading->spot.cell, attempt->now_ns + attempt->decision->reset_after_ns,
+			    attempt->now_ns);
 	if (!commit(reading, &plan))
 		return false;
 	note_harm(reading, attempt->decision);

@@ -1,6 +1,7 @@
 /* One limit on one key. */
 #include "store/store.h"
 
+#include "algo/narrow.h"
 #include "algo/soft.h"
 #include "algo/step.h"
 
@@ -68,8 +69,8 @@ static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
 			return true;
 		}
 		harm = decision->admitted ? wr_harm_of(decision) : WR_HARM_REFUSED;
-		wr_cell_raise_fresh(spot->cell,
-				    wr_seconds_up(attempt->now_ns + decision->reset_after_ns));
+		wr_cell_raise_fresh(spot->cell, attempt->now_ns + decision->reset_after_ns,
+				    attempt->now_ns);
 		if (wr_pair_cas(&spot->cell->hot, &spot->hot,
 				wr_hot_with(spot->hot, state.s0, state.s1, harm)))
 			return true;
@@ -85,19 +86,14 @@ static bool step_on_nothing(struct wr_attempt *attempt)
 	return !step(attempt, &state);
 }
 
-/* The key's cell when hints do not lead to one. False when it has none and needs none. */
+/* The key's cell when it is not where it is expected. False when it has none and needs none. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
-	bool surely_new_cell = attempt->purpose == WR_TAKE && attempt->cost > 0 &&
-			       attempt->cost <= attempt->ceiling;
-
-	if (!surely_new_cell) {
-		if (wr_table_search(table, attempt->key, spot))
-			return true;
-		if (step_on_nothing(attempt))
-			return false;
-	}
+	if (wr_table_find(table, attempt->key, spot))
+		return true;
+	if (step_on_nothing(attempt))
+		return false;
 	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
 		       spot);
 	return true;
@@ -108,7 +104,7 @@ void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	struct wr_spot spot;
 
 	do {
-		if (__builtin_expect(!wr_table_find(table, attempt->key, &spot), 0) &&
+		if (__builtin_expect(!wr_table_find_quick(table, attempt->key, &spot), 0) &&
 		    !find_or_claim(table, attempt, &spot))
 			return;
 	} while (!step_on(attempt, &spot));
@@ -126,17 +122,16 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
  * for it. */
 static struct wr_key soft_key(struct wr_key key)
 {
-	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579, key.hint};
+	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579};
 
 	return soft;
 }
 
-/* By hints alone: at worst a key seems armed that is not, in what it is told. */
 static struct weir_state soft_state(struct weir_table *table, struct wr_key key)
 {
 	struct wr_spot spot;
 
-	if (!wr_table_find(table, key, &spot))
+	if (!wr_table_find_quick(table, key, &spot) && !wr_table_find(table, key, &spot))
 		return (struct weir_state){0};
 	return (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
 }
@@ -153,9 +148,8 @@ static void note_excess(struct weir_table *table, const struct weir_limit *limit
 		*after = *before;
 		if (!wr_soft_note(limit, after, now_ns))
 			return;
-		wr_cell_raise_fresh(
-			spot.cell,
-			wr_seconds_up(now_ns + wr_soft_reset_after(limit, after, now_ns)));
+		wr_cell_raise_fresh(spot.cell, now_ns + wr_soft_reset_after(limit, after, now_ns),
+				    now_ns);
 		/* As harmful as a refused key: forgetting it would arm the overshoot again. */
 	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot,
 			      wr_hot_with(spot.hot, after->s0, after->s1, WR_HARM_REFUSED)));
@@ -238,6 +232,31 @@ void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, str
 	decide(table, limit, key, cost, now_ns, purpose, decision);
 }
 
+/* The usual case, decided by itself: a token bucket whose numbers fit a machine word, admitted, not
+ * contended. False: nothing was done, go the long way. What the caller is told is worked out after
+ * the swap, so that its divisions do not hold the swap up. */
+static inline bool take_quickly(struct weir_table *table, const struct weir_limit *limit,
+				struct wr_key key, int64_t cost, uint64_t now_ns,
+				struct weir_decision *decision)
+{
+	struct wr_narrow bucket;
+	struct wr_spot spot;
+
+	if (!wr_narrow_fits(limit, cost) || !wr_table_find_quick(table, key, &spot) ||
+	    !wr_narrow_take(limit, spot.hot.lo, wr_hot_s1(spot.hot), (uint64_t)cost, now_ns,
+			    &bucket))
+		return false;
+	if (__builtin_expect(
+		    !wr_narrow_full_by(limit, &bucket, now_ns, wr_cell_fresh_ns(spot.cell)), 0))
+		wr_cell_raise_fresh(spot.cell, now_ns + bucket.backlog / limit->limit + 1, now_ns);
+	if (!wr_pair_cas(&spot.cell->hot, &spot.hot,
+			 wr_hot_with(spot.hot, bucket.since_ns, (uint32_t)bucket.taken,
+				     wr_narrow_share(limit, &bucket))))
+		return false;
+	wr_narrow_tell(limit, &bucket, decision);
+	return true;
+}
+
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,
 	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
@@ -247,7 +266,9 @@ int weir_take(struct weir_table *table, const struct weir_limit *limit, const vo
 		return WEIR_ELIMIT;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
-	decide(table, limit, wr_hash_key(table->secret, key, len, limit->checked), cost, now_ns,
-	       WR_TAKE, decision);
+	struct wr_key k = wr_hash_key(table->secret, key, len, limit->checked);
+	if (take_quickly(table, limit, k, cost, now_ns, decision))
+		return 0;
+	decide(table, limit, k, cost, now_ns, WR_TAKE, decision);
 	return 0;
 }

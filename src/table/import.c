@@ -68,14 +68,15 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 {
 	struct wr_pair id = wr_pair_load(&cell->id);
 	struct wr_pair hot = wr_pair_load(&cell->hot);
-	struct wr_key key = {id.lo, (uint16_t)(id.hi >> 48)};
+	struct wr_key key = {id.lo};
+	uint64_t fresh_ns = wr_id_fresh_s(id) * 1000000000ull;
 	struct wr_spot spot;
 
 	if (wr_hot_state(hot) != WR_LIVE || wr_hot_version(hot) != wr_id_version(id) ||
 	    wr_id_fresh_s(id) <= now_s)
 		return;
 	wr_table_claim(to, key, wr_hot_kind(hot), now_s, &spot);
-	wr_cell_raise_fresh(spot.cell, wr_id_fresh_s(id));
+	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
 	if (wr_hot_kind(hot) == WR_KIND_LOG) {
 		hot.lo = import_log(to, from, spot.cell, hot.lo, now_s);
 		if (hot.lo == 0)

@@ -5,7 +5,6 @@
 #ifndef WR_TABLE_TABLE_H
 #define WR_TABLE_TABLE_H
 
-#include <emmintrin.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -40,26 +39,55 @@ static inline struct wr_row *wr_row_first(const struct weir_table *table, struct
 	return &table->rows[((key.tag >> 32) * table->row_count) >> 32];
 }
 
-/* Never the same as the first where there are two. */
+/* Never the same as the first where there are two, which a table always has. */
 static inline struct wr_row *wr_row_second(const struct weir_table *table, struct wr_key key)
 {
-	struct wr_row *second = &table->rows[((key.tag & 0xffffffff) * table->row_count) >> 32];
+	uint64_t first = ((key.tag >> 32) * table->row_count) >> 32;
+	uint64_t second = ((key.tag & 0xffffffff) * (table->row_count - 1)) >> 32;
 
-	if (second != wr_row_first(table, key))
-		return second;
-	return second + 1 < table->rows + table->row_count ? second + 1 : table->rows;
+	return &table->rows[second + (second >= first)];
 }
 
-/* Bit i: cell i may hold a key with this hint. Reads 32 bytes that others may be writing: any
- * mixture will do, since hints only speed things up. */
-WR_NO_TSAN static inline unsigned wr_row_hints(const struct wr_row *row, uint16_t hint)
+/* First of the two cells at home. These bits of the tag hardly matter for the choice of rows. */
+static inline unsigned wr_home(struct wr_key key)
 {
-	const __m128i *hints = (const __m128i *)row->hint;
-	__m128i want = _mm_set1_epi16((short)hint);
-	__m128i low = _mm_cmpeq_epi16(_mm_load_si128(hints), want);
-	__m128i high = _mm_cmpeq_epi16(_mm_load_si128(hints + 1), want);
+	return (key.tag >> 32 & 7) * 2;
+}
 
-	return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high)) & 0x7fff;
+static inline unsigned wr_hint_mark(struct wr_key key)
+{
+	return key.tag >> 36 & 15;
+}
+
+/* Cell number of the first of four hints, a byte each, with this mark; of the last if none has. */
+static inline unsigned wr_hint_cell(uint32_t hints, unsigned mark)
+{
+	uint32_t differ = (hints >> 4 & 0x0f0f0f0f) ^ mark * 0x01010101;
+	uint32_t zero = (differ - 0x01010101) & ~differ & 0x80808080;
+
+	return hints >> (__builtin_ctz(zero | 0x80000000) - 7) & 15;
+}
+
+/* Where the key is if it is anywhere: at home, or where a hint leads. Written so that nothing
+ * branches on what memory says before it is there: only then does a processor get on with the next
+ * decision while this one waits for its line. */
+static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
+{
+	struct wr_row *first = wr_row_first(table, key);
+	unsigned home = wr_home(key);
+	const struct wr_cell *at = &first->cell[home];
+	__builtin_prefetch(at);
+	uint64_t here0 = __atomic_load_n(&at[0].id.lo, __ATOMIC_RELAXED) == key.tag;
+	uint64_t here1 = __atomic_load_n(&at[1].id.lo, __ATOMIC_RELAXED) == key.tag;
+	uint32_t hints = (uint32_t)(__atomic_load_n(&at[0].id.hi, __ATOMIC_RELAXED) >> 48) |
+			 (uint32_t)(__atomic_load_n(&at[1].id.hi, __ATOMIC_RELAXED) >> 48) << 16;
+	uint64_t gone = (here0 | here1) - 1; /* all ones when it is not at home */
+	uint64_t hinted = wr_hint_cell(hints, wr_hint_mark(key));
+	uint64_t cell = (hinted & gone) | ((home + here1) & ~gone);
+	uint64_t other_row = gone & -(uint64_t)(cell >> 1 == home >> 1);
+	uint64_t leap = (uint64_t)((char *)wr_row_second(table, key) - (char *)first) & other_row;
+
+	return (struct wr_cell *)((char *)first + leap) + cell;
 }
 
 /* Whether the cell is the key's, and its hot pair. id's upper word is read before its lower one:
@@ -70,32 +98,22 @@ static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, 
 	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);
 	uint64_t tag = __atomic_load_n(&cell->id.lo, __ATOMIC_ACQUIRE);
 
-	if (tag != key.tag || rest >> 48 != key.hint)
+	if (tag != key.tag)
 		return false;
 	*hot = wr_pair_load(&cell->hot);
 	return wr_hot_state(*hot) == WR_LIVE && wr_hot_version(*hot) == (uint16_t)(rest >> 32);
 }
 
-static inline bool wr_row_find(struct wr_row *row, struct wr_key key, struct wr_spot *spot)
+/* Finds a key that is where it is expected, as nearly all are. False: ask wr_table_find. */
+static inline bool wr_table_find_quick(const struct weir_table *table, struct wr_key key,
+				       struct wr_spot *spot)
 {
-	for (unsigned mask = wr_row_hints(row, key.hint); mask; mask &= mask - 1) {
-		spot->cell = &row->cell[__builtin_ctz(mask)];
-		if (wr_cell_holds(spot->cell, key, &spot->hot))
-			return true;
-	}
-	return false;
+	spot->cell = wr_table_guess(table, key);
+	return wr_cell_holds(spot->cell, key, &spot->hot);
 }
 
-/* Finds a key by hints alone. False means "ask wr_table_claim or wr_table_search". */
-static inline bool wr_table_find(const struct weir_table *table, struct wr_key key,
-				 struct wr_spot *spot)
-{
-	struct wr_row *first = wr_row_first(table, key);
-	struct wr_row *second = wr_row_second(table, key);
-
-	__builtin_prefetch(second);
-	return wr_row_find(first, key, spot) || wr_row_find(second, key, spot);
-}
+/* Finds a key wherever it is, and leaves a hint. False: it has no cell, or is getting one. */
+bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 
 /* After a failed swap of spot->hot: whether the cell is still the key's. */
 static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair before)
@@ -104,30 +122,10 @@ static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair befo
 	       wr_hot_version(spot->hot) == wr_hot_version(before);
 }
 
-/* The same by looking at every candidate cell; mends a wrong hint. */
-bool wr_table_search(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
-
 /* Finds the key or makes a cell for it, taking an empty, an expired or the least harmful one.
  * The key is then in exactly one cell, whoever else is claiming it. A new cell's state is zero. */
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot);
-
-/* Promises that the key is as good as new at fresh_s and not before. To be called before the
- * state that makes it true is written: whoever evicts may be early, never late. */
-static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint32_t fresh_s)
-{
-	uint32_t *at = (uint32_t *)&cell->id.hi;
-	uint32_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
-
-	while (seen < fresh_s && !__atomic_compare_exchange_n(at, &seen, fresh_s, true,
-							      __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		;
-}
-
-static inline uint32_t wr_cell_fresh_s(const struct wr_cell *cell)
-{
-	return __atomic_load_n((const uint32_t *)&cell->id.hi, __ATOMIC_ACQUIRE);
-}
 
 /* Seconds of a time, rounded up or down, as fresh_at keeps them. */
 static inline uint32_t wr_seconds_up(uint64_t ns)
@@ -144,6 +142,33 @@ static inline uint32_t wr_seconds(uint64_t ns)
 	return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX - 1;
 }
 
+/* Promises that the key is not as good as new before fresh_ns. To be called before the state that
+ * makes it true is written: whoever evicts may be late, never early. Written with some to spare,
+ * so that a key in steady use does not write it each time. */
+static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, uint64_t now_ns)
+{
+	uint32_t *at = (uint32_t *)&cell->id.hi;
+	uint32_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+	uint64_t spare_ns = (fresh_ns - now_ns) / 2;
+
+	if (__builtin_expect(seen * 1000000000ull >= fresh_ns, 1))
+		return;
+	while (seen < wr_seconds_up(fresh_ns) &&
+	       !__atomic_compare_exchange_n(at, &seen, wr_seconds_up(fresh_ns + spare_ns), true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+static inline uint32_t wr_cell_fresh_s(const struct wr_cell *cell)
+{
+	return __atomic_load_n((const uint32_t *)&cell->id.hi, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t wr_cell_fresh_ns(const struct wr_cell *cell)
+{
+	return wr_cell_fresh_s(cell) * 1000000000ull;
+}
+
 static inline void wr_tally(uint64_t *tally)
 {
 	__atomic_fetch_add(tally, 1, __ATOMIC_RELAXED);
@@ -154,15 +179,12 @@ static inline uint32_t wr_cell_index(const struct weir_table *table, const struc
 {
 	size_t at = (size_t)((const uint8_t *)cell - (const uint8_t *)table->rows);
 
-	return (uint32_t)(at / sizeof(struct wr_row) * WR_CELLS +
-			  (at % sizeof(struct wr_row) - 32) / sizeof(struct wr_cell));
+	return (uint32_t)(at / sizeof(struct wr_cell));
 }
 
 static inline struct wr_cell *wr_cell_at(const struct weir_table *table, uint32_t index)
 {
-	if (index / WR_CELLS >= table->row_count)
-		return NULL;
-	return &table->rows[index / WR_CELLS].cell[index % WR_CELLS];
+	return index / WR_CELLS < table->row_count ? &table->rows[0].cell[0] + index : NULL;
 }
 
 #endif

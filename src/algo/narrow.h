@@ -1,0 +1,101 @@
+/* The token bucket in one machine word, for the admitted request of a limit whose numbers fit.
+ *
+ * State and meaning are those of bucket.h; this is the same arithmetic without its wide products
+ * and rare cases, which it leaves to token.h by saying no. A limit fits when all a bucket can owe,
+ * (ceiling + limit) · period, stays below 2^62: 1,000 per second, 10,000 per day, 300 per 3 hours
+ * do, a million per month does not.
+ *
+ * Example: as in token.h, 1 per second, burst 5: narrow_ns is 2^62 / 1, the product of an elapsed
+ * time below that and the limit cannot overflow.
+ */
+#ifndef WR_ALGO_NARROW_H
+#define WR_ALGO_NARROW_H
+
+#include "algo/amount.h"
+
+#define WR_NARROW_MAX (1ull << 62)
+
+struct wr_narrow {
+	uint64_t backlog; /* after the take, in units of 1/period of a token */
+	uint64_t since_ns;
+	uint64_t taken;
+};
+
+/* Longest elapsed time the arithmetic here takes, or 0 where it takes none: for limit_check. */
+static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
+{
+	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
+
+	if (l->algorithm != WEIR_TOKEN_BUCKET || l->limit == 0 || most >= WR_NARROW_MAX)
+		return 0;
+	return WR_NARROW_MAX / l->limit;
+}
+
+/* 254 · 2^31 ÷ (the full backlog in units of 2^31), rounded down: a share without a division. */
+static inline uint32_t wr_narrow_scale(const struct weir_limit *l)
+{
+	uint64_t full = wr_narrow_ns(l) ? l->capacity * l->period_ns >> 31 : 0;
+	uint64_t scale = (254ull << 31) / (full + 1);
+
+	return scale < UINT32_MAX ? (uint32_t)scale : UINT32_MAX;
+}
+
+static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
+{
+	return l->narrow_ns != 0 && (uint64_t)cost - 1 < l->capacity;
+}
+
+/* Takes `cost`, which fits, if that is a simple matter: no clock that steps back, no whole periods
+ * to cancel, no 33rd bit, enough tokens. */
+static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint32_t s1,
+				  uint64_t cost, uint64_t now_ns, struct wr_narrow *b)
+{
+	uint64_t elapsed = now_ns - s0;
+	uint64_t due = s1 * l->period_ns;
+	uint64_t drained = elapsed * l->limit;
+
+	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
+		return false;
+	if (elapsed < l->narrow_ns && due > drained) {
+		if (s1 >= l->limit && elapsed >= l->period_ns)
+			return false;
+		b->since_ns = s0;
+		b->taken = s1 + cost;
+		b->backlog = due - drained + cost * l->period_ns;
+	} else {
+		b->since_ns = now_ns;
+		b->taken = cost;
+		b->backlog = cost * l->period_ns;
+	}
+	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
+}
+
+/* Whether the bucket is full by then, without a division. */
+static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,
+				     uint64_t now_ns, uint64_t then_ns)
+{
+	uint64_t span_ns = then_ns - now_ns;
+
+	if (then_ns < now_ns)
+		return false;
+	return span_ns >= l->narrow_ns || b->backlog <= span_ns * l->limit;
+}
+
+/* Share of the capacity in use, 0 … 254, roughly. */
+static inline unsigned wr_narrow_share(const struct weir_limit *l, const struct wr_narrow *b)
+{
+	return (unsigned)((b->backlog >> 31) * l->share_scale >> 31);
+}
+
+static inline void wr_narrow_tell(const struct weir_limit *l, const struct wr_narrow *b,
+				  struct weir_decision *d)
+{
+	*d = (struct weir_decision){
+		.admitted = 1,
+		.limit = l->capacity,
+		.remaining = (uint32_t)((l->capacity * l->period_ns - b->backlog) / l->period_ns),
+		.reset_after_ns = (b->backlog + l->limit - 1) / l->limit,
+	};
+}
+
+#endif

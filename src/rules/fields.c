@@ -112,6 +112,7 @@ bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_pla
 
 		if (key < 0) {
 			say_unknown(load, item->key, place);
+			fields->misread = true;
 			continue;
 		}
 		if (fields->key[key] && item->merged)
@@ -322,7 +323,7 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 {
 	const struct wr_yaml *value = fields->value[key];
 
-	*list = (struct wr_list){0};
+	*list = (struct wr_list){.kind = of_maps ? WR_YAML_MAP : WR_YAML_TEXT};
 	if (!value)
 		return false;
 	if (value->kind == WR_YAML_TEXT && !of_maps) {
@@ -337,14 +338,13 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	}
 	list->items = value->items;
 	for (const struct wr_yaml_item *item = value->items; item; item = item->next) {
-		if (item->value->kind != (of_maps ? WR_YAML_MAP : WR_YAML_TEXT)) {
+		if (item->value->kind == list->kind)
+			list->count++;
+		else
 			say_type(load, item->value, wr_keys[key].name,
 				 of_maps ? "a list of maps" : "a list of texts");
-			return false;
-		}
-		list->count++;
 	}
-	if (list->count == 0 && (!of_maps || key == WR_KEY_RATE_LIMITS)) {
+	if (!value->items && (!of_maps || key == WR_KEY_RATE_LIMITS)) {
 		wr_say(load, WR_D_empty_list, value, WR_ARGS(wr_keys[key].name));
 		return false;
 	}
@@ -361,8 +361,9 @@ const struct wr_yaml *wr_list_next(struct wr_list *list)
 	const struct wr_yaml *value = list->single;
 
 	list->single = NULL;
-	if (!value && list->items) {
-		value = list->items->value;
+	while (!value && list->items) {
+		if (list->items->value->kind == list->kind)
+			value = list->items->value;
 		list->items = list->items->next;
 	}
 	return value;

@@ -9,6 +9,7 @@
 
 struct wr_fields {
 	const struct wr_yaml *at; /* the map */
+	bool misread;             /* some key is not known: one may be missing because of that */
 	const struct wr_yaml *key[WR_KEY_COUNT];
 	const struct wr_yaml *value[WR_KEY_COUNT]; /* NULL: absent */
 };
@@ -41,11 +42,12 @@ bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 const struct wr_word *words, int *number);
 
-/* One text is a list of one. `place` 0: texts alone; else maps. Returns the count, 0 after an
- * error; *first walks with ->next, or is NULL for the single text itself. */
+/* A list of maps, or of texts; one text is a list of one. Entries of the wrong type are said and
+ * left out. */
 struct wr_list {
 	const struct wr_yaml *single;
 	const struct wr_yaml_item *items;
+	enum wr_yaml_kind kind;
 	uint32_t count;
 };
 bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,

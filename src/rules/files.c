@@ -56,14 +56,8 @@ static void add_file(struct wr_load *load, const char *path, const char *name,
 
 	if (is_known(load, st))
 		return;
-	if (load->file_count++ >= load->bounds.files) {
-		if (load->file_count == load->bounds.files + 1)
-			wr_diags_add(
-				&load->diags, WR_D_too_many,
-				(struct wr_mark){.file = new_file(load, path, name)},
-				WR_ARGS(wr_say_number(load, load->bounds.files), WR_STR("files")));
+	if (load->file_count++ >= load->bounds.files)
 		return;
-	}
 	file = new_file(load, path, name);
 	file->device = st->st_dev;
 	file->inode = st->st_ino;
@@ -161,7 +155,7 @@ static void sort_files(struct wr_load *load)
 }
 
 /* Reads until the end, not to a size that may be wrong already. */
-static bool read_content(struct wr_load *load, struct wr_file *file)
+static void read_content(struct wr_load *load, struct wr_file *file)
 {
 	uint64_t left = load->bounds.bytes - load->bytes;
 	size_t cap = 0, len = 0;
@@ -183,16 +177,15 @@ static bool read_content(struct wr_load *load, struct wr_file *file)
 	}
 	if (n < 0) {
 		wr_say_file(load, WR_D_cannot_read, file, WR_ARGS(wr_str(strerror(errno))));
-		return false;
+		return;
 	}
 	if (len > left) {
 		wr_say_file(load, WR_D_file_too_large, file,
 			    WR_ARGS(wr_say_number(load, load->bounds.bytes)));
-		return false;
+		return;
 	}
 	load->bytes += len;
 	file->content = (struct weir_str){content, len};
-	return true;
 }
 
 static void read_file(struct wr_load *load, struct wr_file *file)
@@ -203,8 +196,7 @@ static void read_file(struct wr_load *load, struct wr_file *file)
 		wr_say_file(load, WR_D_cannot_read, file, WR_ARGS(wr_str(strerror(errno))));
 		return;
 	}
-	if (!read_content(load, file))
-		file->content = WR_STR("");
+	read_content(load, file);
 	close(load->fd);
 	load->fd = -1;
 }
@@ -221,6 +213,9 @@ void wr_files_read(struct wr_load *load, const char *path)
 		list_directory(load, path, "", 0);
 	else
 		add_file(load, path, "", &st);
+	if (load->file_count > load->bounds.files)
+		wr_say_file(load, WR_D_too_many, new_file(load, path, ""),
+			    WR_ARGS(wr_say_number(load, load->bounds.files), WR_STR("files")));
 	sort_files(load);
 	if (!load->files && load->diags.errors->errors == 0)
 		say_path(load, WR_D_no_rule_files, path, WR_STR(""));

@@ -53,8 +53,9 @@ static int escaped_byte(struct weir_str raw, size_t i)
 	return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Decodes once. With STRICT_SLASH an encoded slash stays encoded, and % with it: %2F and %252F
- * must not become one. Otherwise all that some server takes for a slash is one. */
+/* Decodes once. With STRICT_SLASH an encoded slash stays encoded, otherwise all that some server
+ * takes for a slash is one. A percent sign is always %25 then, whichever way it was written: %2F
+ * and %252F, and %%32F, must not become one. */
 static size_t decode(struct weir_str raw, int reading, char *out)
 {
 	size_t len = 0;
@@ -70,7 +71,7 @@ static size_t decode(struct weir_str raw, int reading, char *out)
 		}
 		if (byte >= 0)
 			i += 2;
-		if (reading & STRICT_SLASH && byte >= 0 && (c == '/' || c == '%')) {
+		if (c == '%' || (reading & STRICT_SLASH && byte >= 0 && c == '/')) {
 			memcpy(out + len, c == '/' ? "%2F" : "%25", 3);
 			len += 3;
 			continue;
@@ -113,10 +114,20 @@ static size_t tidy(char *path, size_t len)
 	return out;
 }
 
+/* A path as long as it can get: each percent sign may take two bytes more, the path may want a
+ * slash before it, and there is always the root. */
+static size_t most_bytes(struct weir_str path)
+{
+	size_t most = path.len + 2;
+
+	for (size_t i = 0; i < path.len; i++)
+		most += path.ptr[i] == '%' ? 2 : 0;
+	return most;
+}
+
 static int add_reading(struct wr_target *target, struct wr_memory *memory, int reading)
 {
-	/* One more than decoded, so that a path without slash gets one; at least the root. */
-	char *path = wr_memory_take(memory, target->path.len + 2, 1);
+	char *path = wr_memory_take(memory, most_bytes(target->path), 1);
 	size_t len;
 
 	if (!path)

@@ -3,8 +3,8 @@
  * Servers disagree about paths. A reading is one consistent view of what a path may mean to the
  * API behind: whether \, %2F and %5C part segments as / does, and whether ;x=1 belongs to its
  * segment. In all readings %-encoding is resolved once, empty and dot segments are gone, and so is
- * the slash at the end. Where %2F is not a slash it stays, as does %25, so that nothing becomes
- * ambiguous. */
+ * the slash at the end. Where %2F is not a slash it stays, and a percent sign is always %25, so
+ * that nothing becomes ambiguous. */
 #ifndef WR_RULES_HTTP_TARGET_H
 #define WR_RULES_HTTP_TARGET_H
 

@@ -23,7 +23,9 @@ static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct
 	*m = (struct matcher){.key = WR_STR(""), .value = WR_STR("")};
 	wr_get_text(load, f, WR_KEY_KEY, &m->key);
 	if (m->key.len == 0) {
-		if (!f->value[WR_KEY_KEY] || f->value[WR_KEY_KEY]->text.len == 0)
+		const struct wr_yaml *given = f->value[WR_KEY_KEY];
+
+		if (!given || (given->kind == WR_YAML_TEXT && given->text.len == 0))
 			wr_say(load, WR_D_empty_key, f->at, NULL);
 		return false;
 	}

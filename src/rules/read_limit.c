@@ -120,7 +120,7 @@ static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr
 			       WR_ARGS(wr_keys[spans[i]].name, wr_keys[first].name));
 		first = (int)spans[i];
 	}
-	if (first < 0)
+	if (first < 0 && !f->misread)
 		wr_say(load, WR_D_no_span, f->at, NULL);
 	if (f->value[WR_KEY_TIMEZONE] && !f->value[WR_KEY_CALENDAR])
 		wr_say(load, WR_D_timezone_without_calendar, f->key[WR_KEY_TIMEZONE], NULL);
@@ -135,7 +135,7 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 {
 	struct weir_limit *l = &limit->limit;
 
-	if (!f->value[WR_KEY_REQUESTS_PER_UNIT])
+	if (!f->value[WR_KEY_REQUESTS_PER_UNIT] && !f->misread)
 		wr_say(load, WR_D_no_requests_per_unit, f->at, NULL);
 	wr_get_number(load, f, WR_KEY_REQUESTS_PER_UNIT, 0, UINT32_MAX, &l->limit);
 	wr_get_number(load, f, WR_KEY_BURST, 1, UINT32_MAX, &l->burst);

@@ -117,6 +117,8 @@ static void list_directory(struct wr_load *load, const char *path, const char *n
 	}
 	load->directories[depth] = opendir(path);
 	if (!load->directories[depth]) {
+		if (errno == ENOMEM)
+			longjmp(load->out_of_memory, 1);
 		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
 		return;
 	}

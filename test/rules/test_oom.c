@@ -1,0 +1,110 @@
+/* Loading when memory runs out at the n-th allocation, for every n: WEIR_EMEMORY or, where only a
+ * message was lost, the same verdict as ever; nothing is leaked. */
+#include "helper.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* In place of the C library's, for libyaml as well. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void __libc_free(void *memory);
+void *malloc(size_t size);
+void *calloc(size_t count, size_t size);
+void *realloc(void *memory, size_t size);
+void free(void *memory);
+
+static long left = -1; /* allocations until the first that fails; -1: none does */
+static long live;
+
+static int denied(void)
+{
+	if (left < 0 || left-- > 0)
+		return 0;
+	left = 0;
+	errno = ENOMEM;
+	return 1;
+}
+
+void *malloc(size_t size)
+{
+	void *memory = denied() ? NULL : __libc_malloc(size);
+
+	live += memory != NULL;
+	return memory;
+}
+
+void *calloc(size_t count, size_t size)
+{
+	void *memory = denied() ? NULL : __libc_calloc(count, size);
+
+	live += memory != NULL;
+	return memory;
+}
+
+void *realloc(void *memory, size_t size)
+{
+	void *larger = denied() ? NULL : __libc_realloc(memory, size);
+
+	live += !memory && larger;
+	return larger;
+}
+
+void free(void *memory)
+{
+	live -= memory != NULL;
+	__libc_free(memory);
+}
+
+static void fail_each(const char *path, int expected)
+{
+	long failures = 0;
+
+	for (long n = 0;; n++) {
+		struct weir_errors errors = {.size = sizeof errors};
+		struct weir_rules *rules = NULL;
+		long before = live;
+		int rc;
+
+		left = n;
+		rc = weir_rules_load(path, &rules, &errors);
+		if (left > 0) {
+			left = -1;
+			assert_int_equal(rc, expected);
+			weir_rules_free(rules);
+			weir_errors_free(&errors);
+			break;
+		}
+		left = -1;
+		failures++;
+		if (rc != WEIR_EMEMORY)
+			assert_int_equal(rc, expected);
+		assert_true((rc == 0) == (rules != NULL));
+		weir_rules_free(rules);
+		weir_errors_free(&errors);
+		assert_int_equal(live, before);
+	}
+	assert_true(failures > 20);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+	fail_each(TEST_FIXTURES "/fine_all_keys.yaml", 0);
+	fail_each(TEST_FIXTURES "/fine_deep_merge", 0);
+	fail_each(TEST_FIXTURES "/fine_kubernetes", 0);
+	fail_each(TEST_FIXTURES "/unreachable_rule.yaml", 0);
+	fail_each(TEST_FIXTURES "/bad_path.yaml", WEIR_ERULES);
+	fail_each(TEST_FIXTURES "/yaml_syntax.yaml", WEIR_ERULES);
+	fail_each(TEST_FIXTURES "/cannot_read", WEIR_ERULES);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
+
+	return cmocka_run_group_tests_name("rules_oom", tests, NULL, NULL);
+}

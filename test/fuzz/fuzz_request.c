@@ -1,0 +1,143 @@
+/* Any bytes as an HTTP request, over rules that use every source. The first byte chooses the
+ * memory, the next 17 the peer; then lines: method, target, host, identity, header fields. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "rules/http.h"
+#include "rules/key.h"
+#include "rules/match.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define HEADERS_MAX 24
+
+static const char yaml[] =
+	"domain: d\n"
+	"requests:\n"
+	"  - {when: {remote_address: [10.0.0.0/8]}, allow: true}\n"
+	"  - descriptor: [{key: path, from: path}]\n"
+	"  - descriptor: [{key: a, from: [header.x, query.q, cookie.c, remote_address]}]\n"
+	"  - descriptor: [{key: a, from: query.q, default: none}, {key: h, from: host}]\n"
+	"  - descriptor: [{key: a, from: cookie.c}, {key: m, from: method}]\n"
+	"  - descriptor: [{key: a, from: masked_remote_address, v4_prefix: 20, v6_prefix: 33}]\n"
+	"  - {when: {path: '/a/{b}/{c}'}, descriptor: [{key: a, from: path.b}, {key: a, from: "
+	"path.c}]}\n"
+	"  - {when: {path: ['/p/*', /q], method: [GET, POST], host: ['*.x.y', z]}, descriptor: "
+	"[{key: "
+	"i, from: identity}]}\n"
+	"  - {when: {path: /deny}, descriptor: [{key: a, from: header.y, missing: deny}]}\n"
+	"descriptors:\n"
+	"  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n"
+	"  - {key: a, value: 'x*y', share_threshold: true, rate_limit: {unit: day, "
+	"requests_per_unit: 1}}\n"
+	"  - {key: a, cidr: ['::/1'], rate_limit: {unit: day, requests_per_unit: 1}}\n"
+	"  - {key: path, value: '*/a*/b*', rate_limit: {unit: day, requests_per_unit: 1}}\n";
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static struct weir_rules *rules_once(void)
+{
+	static struct weir_rules *rules;
+	char path[64];
+	int fd;
+
+	if (rules)
+		return rules;
+	fd = memfd_create("rules", 0);
+	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	require(weir_rules_load(path, &rules, NULL) == 0);
+	close(fd);
+	return rules;
+}
+
+static struct weir_str line(struct weir_str *rest)
+{
+	struct weir_str first = wr_str_first(*rest, wr_str_find(*rest, '\n'));
+
+	*rest = wr_str_from(*rest, first.len + (first.len < rest->len));
+	return first;
+}
+
+static bool is_plain(struct weir_str path)
+{
+	return !wr_str_has(path, '?') && !wr_str_has(path, '#') && !wr_str_has(path, ';') &&
+	       !wr_str_has(path, '\\');
+}
+
+/* A path in its canonical form is its own canonical form. */
+static void check_path(const struct wr_node *domain, struct weir_http_view view,
+		       struct weir_str path)
+{
+	char *memory = malloc(6 * path.len + 8192);
+	struct wr_http http;
+
+	view.target = path;
+	view.header_count = 0;
+	view.peer_len = 0;
+	require(wr_http_read(domain, &view, memory, 6 * path.len + 8192, &http) == 0);
+	require(http.count && wr_str_equal(http.descriptors[0].entries[0].value, path));
+	free(memory);
+}
+
+static void check_result(const struct wr_node *domain, const struct weir_http_view *view,
+			 const struct wr_http *http)
+{
+	struct weir_rules *rules = rules_once();
+
+	require(!http->allowed || http->count == 0);
+	for (uint32_t i = 0; i < http->count; i++) {
+		const struct wr_descriptor *d = &http->descriptors[i];
+		struct wr_match match;
+		char key[128];
+
+		wr_rules_match(rules, domain, d->entries, d->count, &match);
+		wr_key_write(domain, match.node, d->entries, d->count, key, sizeof key);
+		if (i == 0 && is_plain(d->entries[0].value))
+			check_path(domain, *view, d->entries[0].value);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct wr_node *domain = wr_rules_domain(rules_once(), WR_STR("d"));
+	struct weir_http_view view = {.size = sizeof view};
+	struct weir_header headers[HEADERS_MAX];
+	struct weir_str rest;
+	struct wr_http http;
+	size_t room;
+	char *memory;
+
+	if (size < 18)
+		return 0;
+	room = (size_t)data[0] * 64;
+	view.peer_len = data[1] % 3 == 0 ? 0 : data[1] % 3 == 1 ? 4 : 16;
+	memcpy(view.peer, data + 2, 16);
+	rest = (struct weir_str){(const char *)data + 18, size - 18};
+	view.method = line(&rest);
+	view.target = line(&rest);
+	view.host = line(&rest);
+	view.identity = line(&rest);
+	view.headers = headers;
+	while (rest.len && view.header_count < HEADERS_MAX) {
+		struct weir_str field = line(&rest);
+		size_t colon = wr_str_find(field, ':');
+
+		headers[view.header_count++] = (struct weir_header){
+			wr_str_first(field, colon),
+			wr_str_from(field, colon < field.len ? colon + 1 : colon)};
+	}
+	memory = malloc(room + 1);
+	if (wr_http_read(domain, &view, memory, room, &http) == 0)
+		check_result(domain, &view, &http);
+	free(memory);
+	return 0;
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""test_install.py: `make install` as packagers run it, then programs built with its pkg-config file."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "test/lib"
+VERSION = re.search(r'WEIR_VERSION "(.*)"', (ROOT / "include/weir/weir.h").read_text())[1]
+
+
+def run(*argv, **env):
+    # What an outer make tells its children is not for this one.
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "PKG_CONFIG"))}
+    done = subprocess.run([str(a) for a in argv], env={**clean, **env}, cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, argv))}\n{done.stdout}")
+    return done.stdout
+
+
+class Install(unittest.TestCase):
+    """One build folder, installed under two prefixes: the second must not remember the first."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = Path(tempfile.mkdtemp(prefix="weir-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.tmp)
+        for prefix in ("/usr", "/opt/weir"):
+            run("make", "install", f"BUILD={cls.tmp}/build", f"DESTDIR={cls.root(prefix)}",
+                f"PREFIX={prefix}", "JOBS=2")
+
+    @classmethod
+    def root(cls, prefix):
+        return cls.tmp / f"root{prefix.replace('/', '-')}"
+
+    def libdir(self, prefix):
+        """lib, or lib/x86_64-linux-gnu as Debian has it under /usr."""
+        found = list((self.root(prefix) / prefix[1:]).glob("lib/**/pkgconfig"))
+        self.assertEqual(len(found), 1)
+        return found[0].parent
+
+    def pkg_config(self, prefix, *args):
+        """As a cross compiler asks: nothing but this tree."""
+        return run("pkg-config", *args, "weir", PKG_CONFIG_SYSROOT_DIR=str(self.root(prefix)),
+                   PKG_CONFIG_LIBDIR=str(self.libdir(prefix) / "pkgconfig"),
+                   PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1", PKG_CONFIG_ALLOW_SYSTEM_LIBS="1").split()
+
+    def build_and_run(self, prefix, compiler, *flags, static=False):
+        program = self.tmp / "consumer"
+        wanted = self.pkg_config(prefix, *(["--static"] if static else []), "--cflags", "--libs")
+        run(*compiler, "-Wall", "-Wextra", HERE / "consumer.c", "-x", "none", "-o", program, *wanted,
+            *flags)
+        said = run(program, self.tmp, LD_LIBRARY_PATH="" if static else str(self.libdir(prefix)))
+        self.assertEqual(said, f"{VERSION} 7\n")
+        return re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", program))
+
+    def each_prefix(self):
+        for prefix in ("/usr", "/opt/weir"):
+            with self.subTest(prefix=prefix):
+                yield prefix
+
+    def test_files(self):
+        for prefix in self.each_prefix():
+            root = self.root(prefix) / prefix[1:]
+            headers = sorted(p.name for p in (ROOT / "include/weir").iterdir())
+            self.assertEqual(sorted(p.name for p in (root / "include/weir").iterdir()), headers)
+            libs = {p.name for p in self.libdir(prefix).iterdir()}
+            self.assertEqual(libs, {"libweir.a", "libweir.so", "libweir.so.0",
+                                    f"libweir.so.{VERSION}", "pkgconfig"})
+
+    def test_pkg_config(self):
+        for prefix in self.each_prefix():
+            text = (self.libdir(prefix) / "pkgconfig/weir.pc").read_text()
+            self.assertIn(f"prefix={prefix}\n", text)
+            self.assertNotIn(str(self.tmp), text)
+            self.assertEqual(self.pkg_config(prefix, "--modversion"), [VERSION])
+            self.assertEqual(self.pkg_config(prefix, "--libs-only-l"), ["-lweir"])
+            self.assertEqual(self.pkg_config(prefix, "--static", "--libs-only-l"), ["-lweir", "-lyaml"])
+
+    def test_shared(self):
+        for prefix in self.each_prefix():
+            self.assertIn("libweir.so.0", self.build_and_run(prefix, ["cc", "-std=c11"]))
+
+    def test_cxx(self):
+        needed = self.build_and_run("/usr", ["g++", "-x", "c++", "-std=c++11", "-Wpedantic"])
+        self.assertIn("libweir.so.0", needed)
+
+    def test_archive_in_a_dynamic_program(self):
+        """Of two libraries of one name the linker takes the shared one: name the archive's file."""
+        archive = self.libdir("/usr") / "libweir.a"
+        wanted = self.pkg_config("/usr", "--cflags")
+        program = self.tmp / "consumer"
+        run("cc", HERE / "consumer.c", "-o", program, *wanted, archive, "-lyaml")
+        self.assertEqual(run(program, self.tmp), f"{VERSION} 7\n")
+
+    def test_static(self):
+        self.assertEqual(self.build_and_run("/usr", ["cc", "-static"], static=True), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

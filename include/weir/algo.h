@@ -77,9 +77,8 @@ struct weir_limit {
 
 	/* Written by weir_limit_check(). */
 	uint64_t checked;     /* identity mixed with algorithm and period; 0 = not checked */
-	uint64_t narrow_ns;   /* see algo/narrow.h */
-	uint32_t share_scale; /* … */
-	uint32_t reserved2;
+	uint64_t narrow_ns;   /* times since the state's that take the quick way, algo/narrow.h and quick.h */
+	uint64_t share_scale; /* for the share of the limit in use, without a division */
 	uint32_t capacity; /* most that can be taken at once: burst, queue_size + 1, or limit */
 	uint32_t ceiling;  /* capacity, or in soft mode soft_ceiling */
 };

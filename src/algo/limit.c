@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "algo/narrow.h"
+#include "algo/quick.h"
 
 #define FLAGS_KNOWN WEIR_COUNT_REJECTED
 
@@ -167,8 +168,13 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	limit->narrow_ns = wr_narrow_ns(limit);
-	limit->share_scale = wr_narrow_scale(limit);
+	if (limit->algorithm == WEIR_FIXED_WINDOW) {
+		limit->narrow_ns = wr_fixed_quick_ns(limit);
+		limit->share_scale = wr_fixed_quick_scale(limit);
+	} else {
+		limit->narrow_ns = wr_narrow_ns(limit);
+		limit->share_scale = wr_narrow_scale(limit);
+	}
 	limit->checked = name_of(limit);
 	return 0;
 }

@@ -32,12 +32,11 @@ static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 }
 
 /* 254 · 2^31 ÷ (the full backlog in units of 2^31), rounded down: a share without a division. */
-static inline uint32_t wr_narrow_scale(const struct weir_limit *l)
+static inline uint64_t wr_narrow_scale(const struct weir_limit *l)
 {
 	uint64_t full = wr_narrow_ns(l) ? l->capacity * l->period_ns >> 31 : 0;
-	uint64_t scale = (254ull << 31) / (full + 1);
 
-	return scale < UINT32_MAX ? (uint32_t)scale : UINT32_MAX;
+	return (254ull << 31) / (full + 1);
 }
 
 static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)

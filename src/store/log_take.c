@@ -89,6 +89,7 @@ static bool fill(const struct wr_log_block *into, const struct weir_log *view, u
 	struct weir_log v = *view;
 	uint32_t live;
 
+	now_ns = wr_log_now_ns(view, now_ns);
 	wr_log_carry(&v, now_ns);
 	live = wr_log_live(&v, period_ns, now_ns);
 	if (live > into->capacity)

@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include "algo/narrow.h"
+#include "algo/quick.h"
 #include "algo/soft.h"
 #include "algo/step.h"
 
@@ -232,29 +233,54 @@ void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, str
 	decide(table, limit, key, cost, now_ns, purpose, decision);
 }
 
-/* The usual case, decided by itself: a token bucket whose numbers fit a machine word, admitted, not
- * contended. False: nothing was done, go the long way. What the caller is told is worked out after
- * the swap, so that its divisions do not hold the swap up. */
-static inline bool take_quickly(struct weir_table *table, const struct weir_limit *limit,
-				struct wr_key key, int64_t cost, uint64_t now_ns,
-				struct weir_decision *decision)
+/* The usual case of the two usual algorithms, decided by itself: admitted, nothing odd about the
+ * state, not contended. False: nothing was done, go the long way. What the caller is told is worked
+ * out after the swap, so that divisions do not hold the swap up. */
+static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_spot *spot,
+				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
 	struct wr_narrow bucket;
-	struct wr_spot spot;
 
-	if (!wr_narrow_fits(limit, cost) || !wr_table_find_quick(table, key, &spot) ||
-	    !wr_narrow_take(limit, spot.hot.lo, wr_hot_s1(spot.hot), (uint64_t)cost, now_ns,
+	if (!wr_narrow_fits(limit, cost) ||
+	    !wr_narrow_take(limit, spot->hot.lo, wr_hot_s1(spot->hot), (uint64_t)cost, now_ns,
 			    &bucket))
 		return false;
-	if (__builtin_expect(
-		    !wr_narrow_full_by(limit, &bucket, now_ns, wr_cell_fresh_ns(spot.cell)), 0))
-		wr_cell_raise_fresh(spot.cell, now_ns + bucket.backlog / limit->limit + 1, now_ns);
-	if (!wr_pair_cas(&spot.cell->hot, &spot.hot,
-			 wr_hot_with(spot.hot, bucket.since_ns, (uint32_t)bucket.taken,
+	if (!wr_narrow_full_by(limit, &bucket, now_ns, wr_cell_fresh_ns(spot->cell)))
+		wr_cell_raise_fresh(spot->cell, now_ns + bucket.backlog / limit->limit + 1, now_ns);
+	if (!wr_pair_cas(&spot->cell->hot, &spot->hot,
+			 wr_hot_with(spot->hot, bucket.since_ns, (uint32_t)bucket.taken,
 				     wr_narrow_share(limit, &bucket))))
 		return false;
 	wr_narrow_tell(limit, &bucket, decision);
 	return true;
+}
+
+/* fresh_at is the window's end and stands there since its first request. */
+static inline bool take_fixed_quickly(const struct weir_limit *limit, struct wr_spot *spot,
+				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	uint64_t start_ns = spot->hot.lo;
+	uint64_t count = wr_fixed_quick(limit, start_ns, wr_hot_s1(spot->hot), cost, now_ns);
+
+	if (count == 0 || !wr_pair_cas(&spot->cell->hot, &spot->hot,
+				       wr_hot_with(spot->hot, start_ns, (uint32_t)count,
+						   (unsigned)(count * limit->share_scale >> 32))))
+		return false;
+	wr_fixed_quick_tell(limit, start_ns, count, now_ns, decision);
+	return true;
+}
+
+static inline bool take_quickly(struct weir_table *table, const struct weir_limit *limit,
+				struct wr_key key, int64_t cost, uint64_t now_ns,
+				struct weir_decision *decision)
+{
+	struct wr_spot spot;
+
+	if (limit->narrow_ns == 0 || !wr_table_find_to_swap(table, key, &spot))
+		return false;
+	if (limit->algorithm == WEIR_FIXED_WINDOW)
+		return take_fixed_quickly(limit, &spot, cost, now_ns, decision);
+	return take_token_quickly(limit, &spot, cost, now_ns, decision);
 }
 
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,

@@ -207,51 +207,45 @@ static bool confirm(struct wr_spot claim, struct wr_key key, struct wr_spot *liv
 	return true;
 }
 
-/* Byte i of the four hints of a line: the upper bytes of its two ids. */
-static uint8_t *hint_at(struct wr_cell *line, unsigned i)
-{
-	return (uint8_t *)&line[i / 2].id.hi + 6 + i % 2;
-}
-
-/* Leaves a hint at home to a cell elsewhere: in place of an older one for a key of the same mark,
- * or of any. No hint is needed at home, and none can be given for the second row but its home. */
+/* Leaves a hint at home to another cell of the first row. Hints of several keys may fall together:
+ * the last one counts. */
 static void leave_hint(const struct weir_table *table, struct wr_key key,
 		       const struct wr_cell *cell)
 {
-	struct wr_row *first = wr_row_first(table, key);
-	unsigned home = wr_home(key);
-	unsigned mark = wr_hint_mark(key);
-	unsigned number = wr_cell_index(table, cell) % WR_CELLS;
-	bool in_first = cell - number == first->cell;
-	unsigned slot = key.tag >> 40 & 3;
+	struct wr_cell *row = wr_row_first(table, key)->cell;
+	uint64_t *at = &row[wr_home(key) + wr_hint_cell(key)].id.hi;
+	uint64_t number = (uint64_t)(cell - row);
+	unsigned shift = wr_hint_shift(key);
+	uint64_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
 
-	if (in_first == (number - home < 2))
+	if (number >= WR_CELLS || number - wr_home(key) < 2 || (seen >> shift & 15) == number)
 		return;
-	for (unsigned i = 0; i < 4; i++) {
-		uint8_t hint = __atomic_load_n(hint_at(&first->cell[home], i), __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(at, &seen, (seen & ~(15ull << shift)) | number << shift, true,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
 
-		if (hint == 0 || hint >> 4 == mark) {
-			slot = i;
-			break;
-		}
+static bool find_among(struct wr_cell *cells, unsigned count, struct wr_key key,
+		       struct wr_spot *spot)
+{
+	for (unsigned i = 0; i < count; i++) {
+		spot->cell = &cells[i];
+		if (wr_cell_holds(spot->cell, key, &spot->hot))
+			return true;
 	}
-	__atomic_store_n(hint_at(&first->cell[home], slot), (uint8_t)(mark << 4 | number),
-			 __ATOMIC_RELAXED);
+	return false;
 }
 
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
 {
 	struct wr_row *rows[2] = {wr_row_first(table, key), wr_row_second(table, key)};
 
+	if (find_among(&rows[1]->cell[wr_home(key)], 2, key, spot))
+		return true;
 	prefetch_rows(rows);
-	for (unsigned row = 0; row < 2; row++) {
-		for (unsigned i = 0; i < WR_CELLS; i++) {
-			spot->cell = &rows[row]->cell[i];
-			if (wr_cell_holds(spot->cell, key, &spot->hot)) {
-				leave_hint(table, key, spot->cell);
-				return true;
-			}
-		}
+	if (find_among(rows[0]->cell, WR_CELLS, key, spot) ||
+	    find_among(rows[1]->cell, WR_CELLS, key, spot)) {
+		leave_hint(table, key, spot->cell);
+		return true;
 	}
 	return false;
 }

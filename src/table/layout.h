@@ -19,7 +19,7 @@
  *    0      64      128     192     256     320     384     448   512
  *
  *   cell, 32 bytes: two pairs, each changed by one compare-and-swap
- *   +--------+----------------------+  id    tag · fresh_at 32 · version 16 · 2 hints of 8
+ *   +--------+----------------------+  id    tag · fresh_at 32 · version 16 · 4 hints of 4
  *   |  tag   | fresh version hints  |
  *   +--------+----------------------+  hot   s0 · s1 32 · version 16 · harm 8 · kind 3 · state 2
  *   |  s0    | s1 version harm …    |            · override 1 · spare 2
@@ -30,9 +30,9 @@
  *   state LIVE       belongs to id's key if and only if both versions are the same
  *
  * Of a million keys at three quarters fill, about 75 % are at home in their first row and cost one
- * line of memory. The four hints of a line tell where others went that have their home here:
- * 4 bits of their tag · number of the cell in the first row, or, if that is one of the two cells at
- * home, in the second. A wrong or missing hint costs time, never a second cell (claim.c).
+ * line of memory. The eight hints of a line, 4 bits each, tell in which cell of that row another is
+ * that has its home here; three bits of the tag say which hint is whose. A wrong or missing hint
+ * costs time, never a second cell (claim.c).
  */
 #ifndef WR_TABLE_LAYOUT_H
 #define WR_TABLE_LAYOUT_H

@@ -54,40 +54,35 @@ static inline unsigned wr_home(struct wr_key key)
 	return (key.tag >> 32 & 7) * 2;
 }
 
-static inline unsigned wr_hint_mark(struct wr_key key)
+/* Which of the eight hints of its home line is the key's: four in either cell. */
+static inline unsigned wr_hint_cell(struct wr_key key)
 {
-	return key.tag >> 36 & 15;
+	return key.tag >> 35 & 1;
 }
 
-/* Cell number of the first of four hints, a byte each, with this mark; of the last if none has. */
-static inline unsigned wr_hint_cell(uint32_t hints, unsigned mark)
+static inline unsigned wr_hint_shift(struct wr_key key)
 {
-	uint32_t differ = (hints >> 4 & 0x0f0f0f0f) ^ mark * 0x01010101;
-	uint32_t zero = (differ - 0x01010101) & ~differ & 0x80808080;
-
-	return hints >> (__builtin_ctz(zero | 0x80000000) - 7) & 15;
+	return 48 + (key.tag >> 34 & 0xc);
 }
 
-/* Where the key is if it is anywhere: at home, or where a hint leads. Written so that nothing
- * branches on what memory says before it is there: only then does a processor get on with the next
- * decision while this one waits for its line. */
+/* Where in its first row the key is if it is there: at home, or where its hint says. Nothing here
+ * branches on what memory says before it is there, as which of the cells it is cannot be predicted;
+ * and the line is asked for first, since a processor holds back loads, but not requests like this
+ * one, until it knows where the swap before them goes. */
 static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
 {
-	struct wr_row *first = wr_row_first(table, key);
-	unsigned home = wr_home(key);
-	const struct wr_cell *at = &first->cell[home];
-	__builtin_prefetch(at);
+	struct wr_cell *row = wr_row_first(table, key)->cell;
+	uint64_t home = wr_home(key);
+	struct wr_cell *at = row + home;
+
+	__builtin_prefetch(at, 1);
+
 	uint64_t here0 = __atomic_load_n(&at[0].id.lo, __ATOMIC_RELAXED) == key.tag;
 	uint64_t here1 = __atomic_load_n(&at[1].id.lo, __ATOMIC_RELAXED) == key.tag;
-	uint32_t hints = (uint32_t)(__atomic_load_n(&at[0].id.hi, __ATOMIC_RELAXED) >> 48) |
-			 (uint32_t)(__atomic_load_n(&at[1].id.hi, __ATOMIC_RELAXED) >> 48) << 16;
-	uint64_t gone = (here0 | here1) - 1; /* all ones when it is not at home */
-	uint64_t hinted = wr_hint_cell(hints, wr_hint_mark(key));
-	uint64_t cell = (hinted & gone) | ((home + here1) & ~gone);
-	uint64_t other_row = gone & -(uint64_t)(cell >> 1 == home >> 1);
-	uint64_t leap = (uint64_t)((char *)wr_row_second(table, key) - (char *)first) & other_row;
+	uint64_t rest = __atomic_load_n(&at[wr_hint_cell(key)].id.hi, __ATOMIC_RELAXED);
+	uint64_t hinted = rest >> wr_hint_shift(key) & 15;
 
-	return (struct wr_cell *)((char *)first + leap) + cell;
+	return row + (here0 | here1 ? home + here1 : hinted);
 }
 
 /* Whether the cell is the key's, and its hot pair. id's upper word is read before its lower one:
@@ -110,6 +105,21 @@ static inline bool wr_table_find_quick(const struct weir_table *table, struct wr
 {
 	spot->cell = wr_table_guess(table, key);
 	return wr_cell_holds(spot->cell, key, &spot->hot);
+}
+
+/* The same for someone who will swap the hot pair or do nothing: it may be torn, which only the
+ * swap would notice, and that is enough. */
+static inline bool wr_table_find_to_swap(const struct weir_table *table, struct wr_key key,
+					 struct wr_spot *spot)
+{
+	struct wr_cell *cell = wr_table_guess(table, key);
+	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);
+
+	spot->cell = cell;
+	spot->hot.lo = __atomic_load_n(&cell->hot.lo, __ATOMIC_RELAXED);
+	spot->hot.hi = __atomic_load_n(&cell->hot.hi, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&cell->id.lo, __ATOMIC_RELAXED) == key.tag &&
+	       wr_hot_state(spot->hot) == WR_LIVE && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
 /* Finds a key wherever it is, and leaves a hint. False: it has no cell, or is getting one. */

@@ -1,0 +1,49 @@
+/* The fixed window's usual case: a request within the window the state is in, and within the limit.
+ *
+ * State and meaning are those of fixed.h; this is the same decision without the division that finds
+ * the window, and without the rare cases, which it leaves to fixed.h by saying no.
+ *
+ * Example: 5 per minute, three taken in the window that began at 2:00:00, a fourth at 2:00:30: 30 s
+ * are less than a minute, so it is that window; one is left, and it is as good as new in 30 s.
+ */
+#ifndef WR_ALGO_QUICK_H
+#define WR_ALGO_QUICK_H
+
+#include "algo/amount.h"
+
+/* Length of the window, or 0 where it is not a whole multiple since the epoch. */
+static inline uint64_t wr_fixed_quick_ns(const struct weir_limit *l)
+{
+	return l->window_end_ns ? 0 : l->period_ns;
+}
+
+/* 254 · 2^32 ÷ capacity: the share of the limit in use without a division. */
+static inline uint64_t wr_fixed_quick_scale(const struct weir_limit *l)
+{
+	return l->capacity ? (254ull << 32) / l->capacity : 0;
+}
+
+/* Count after the take, or 0 when it is not so simple. */
+static inline uint64_t wr_fixed_quick(const struct weir_limit *l, uint64_t start_ns, uint32_t count,
+				      int64_t cost, uint64_t now_ns)
+{
+	uint64_t after = count + (uint64_t)cost;
+
+	if (now_ns - start_ns >= l->narrow_ns || (uint64_t)cost - 1 >= l->capacity ||
+	    after > l->capacity)
+		return 0;
+	return after;
+}
+
+static inline void wr_fixed_quick_tell(const struct weir_limit *l, uint64_t start_ns,
+				       uint64_t count, uint64_t now_ns, struct weir_decision *d)
+{
+	*d = (struct weir_decision){
+		.admitted = 1,
+		.limit = l->capacity,
+		.remaining = l->capacity - (uint32_t)count,
+		.reset_after_ns = l->narrow_ns - (now_ns - start_ns),
+	};
+}
+
+#endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CACHE_LINE 64
 #define BLOCK_BYTES ((size_t)64 * 1024)
 
 struct wr_arena_block {
@@ -69,16 +70,35 @@ static char *take(struct wr_arena *arena, size_t size)
 	return memory;
 }
 
-void *wr_arena_alloc(struct wr_arena *arena, size_t size)
+static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 {
-	const size_t align = alignof(max_align_t);
-	size_t odd = (uintptr_t)arena->at % align;
+	size_t slack = align - 1; /* a fresh block may begin anywhere */
+	size_t odd;
 	char *memory;
 
-	if (odd)
-		arena->at += align - odd; /* blocks end aligned: never beyond the end */
+	if (size > SIZE_MAX / 4)
+		return NULL;
+	odd = (uintptr_t)arena->at % align;
+	if (odd && align - odd <= (size_t)(arena->end - arena->at))
+		arena->at += align - odd;
+	if ((uintptr_t)arena->at % align || size > (size_t)(arena->end - arena->at)) {
+		if (grow(arena, size + slack) != 0)
+			return NULL;
+		odd = (uintptr_t)arena->at % align;
+		arena->at += odd ? align - odd : 0;
+	}
 	memory = take(arena, size ? size : 1);
 	return memory ? memset(memory, 0, size) : NULL;
+}
+
+void *wr_arena_alloc(struct wr_arena *arena, size_t size)
+{
+	return alloc_aligned(arena, size, alignof(max_align_t));
+}
+
+void *wr_arena_alloc_line(struct wr_arena *arena, size_t size)
+{
+	return alloc_aligned(arena, size, CACHE_LINE);
 }
 
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len)

@@ -19,6 +19,9 @@ void wr_arena_init(struct wr_arena *arena, size_t max);
 /* Zeroed memory aligned for any object; NULL when malloc or the maximum says no. */
 void *wr_arena_alloc(struct wr_arena *arena, size_t size);
 
+/* The same on a cache line (64 bytes). */
+void *wr_arena_alloc_line(struct wr_arena *arena, size_t size);
+
 /* A copy with a zero behind it. */
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len);
 

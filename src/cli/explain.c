@@ -243,8 +243,9 @@ static int explain_all(const struct weir_rules *rules, const struct arguments *a
 	if (a->rest_count) {
 		rc = explain_domain(rules, a, a->http ? &view : NULL, wr_str(a->rest[0]), list);
 	} else {
-		for (const struct wr_node *d = rules->first_domain; d; d = d->next) {
-			int one = d->requests ? explain_domain(rules, a, &view, d->key, list) : rc;
+		for (const struct wr_node *d = rules->first_domain; d; d = d->more->next) {
+			int one = d->more->requests ? explain_domain(rules, a, &view, d->key, list)
+						    : rc;
 
 			rc = one == WR_EXIT_NO ? rc : one;
 		}

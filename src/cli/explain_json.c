@@ -20,7 +20,7 @@ static json_t *node_json(const struct wr_node *node)
 	if (!node)
 		return json_null();
 	wr_path_text(node, path, sizeof path);
-	json = place(node->file, node->line);
+	json = place(node->more->file, node->more->line);
 	json_object_set_new(json, "path", wr_json_text(wr_str(path)));
 	return json;
 }

@@ -54,7 +54,7 @@ static void print_node(const struct wr_node *node)
 	char path[512];
 
 	wr_path_text(node, path, sizeof path);
-	printf("%s (%s:%u)", path, node->file, node->line);
+	printf("%s (%s:%u)", path, node->more->file, node->more->line);
 }
 
 static void print_step(const struct wr_step *step)

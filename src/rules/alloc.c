@@ -64,7 +64,7 @@ void wr_say_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint3
 void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
 		 const struct weir_str *args)
 {
-	wr_say_at(load, id, at->file, at->line, at->column, args);
+	wr_say_at(load, id, at->more->file, at->more->line, at->more->column, args);
 }
 
 void wr_say_file(struct wr_load *load, enum wr_diag_id id, struct wr_file *file,

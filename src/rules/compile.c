@@ -44,11 +44,11 @@ struct wr_node *wr_node_find(struct wr_load *load, const struct wr_node *parent,
 
 static void append_child(struct weir_rules *rules, struct wr_node *parent, struct wr_node *node)
 {
-	struct wr_node **first = parent ? &parent->first_child : &rules->first_domain;
-	struct wr_node **last = parent ? &parent->last_child : &rules->last_domain;
+	struct wr_node **first = parent ? &parent->more->first_child : &rules->first_domain;
+	struct wr_node **last = parent ? &parent->more->last_child : &rules->last_domain;
 
 	if (*last)
-		(*last)->next = node;
+		(*last)->more->next = node;
 	else
 		*first = node;
 	*last = node;
@@ -56,28 +56,48 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 		rules->domain_count++;
 		return;
 	}
-	node->order = parent->child_count++;
+	node->more->order = parent->more->child_count++;
+	parent->flags |= WR_HAS_CHILDREN;
 	if (node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR)
 		parent->flags |= WR_HAS_WILD;
+}
+
+/* A node with its value behind it, on a cache line of its own; keys are shared with the sibling
+ * before, which nearly always has the same. */
+static struct wr_node *new_node(struct wr_load *load, const struct wr_node *parent,
+				struct weir_str key, struct weir_str value)
+{
+	const struct wr_node *sibling = parent ? parent->more->last_child : NULL;
+	struct wr_arena *arena = &load->rules->nodes_arena;
+	struct wr_node *node = wr_arena_alloc_line(arena, sizeof *node + value.len + 1);
+
+	if (!node)
+		longjmp(load->out_of_memory, 1);
+	if (value.len)
+		memcpy(node + 1, value.ptr, value.len);
+	node->value = (struct weir_str){(char *)(node + 1), value.len};
+	node->key = sibling && wr_str_equal(sibling->key, key)
+			    ? sibling->key
+			    : wr_load_copy(load, &load->rules->arena, key);
+	node->more = wr_load_alloc(load, &load->rules->arena, sizeof *node->more);
+	return node;
 }
 
 struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int kind,
 			    struct weir_str key, struct weir_str value, const struct wr_yaml *at)
 {
 	struct weir_rules *rules = load->rules;
-	struct wr_node *node = wr_load_alloc(load, &rules->arena, sizeof *node);
+	struct wr_node *node = new_node(load, parent, key, value);
 
-	*node = (struct wr_node){.key = key,
-				 .value = value,
-				 .parent = parent,
-				 .id = ++rules->node_count,
-				 .kind = (uint8_t)kind,
-				 .depth = parent ? (uint8_t)(parent->depth + 1) : 0,
-				 .metadata = WR_STR(""),
-				 .file = load->file->path,
-				 .line = at->line,
-				 .column = at->column,
-				 .file_index = UINT32_MAX};
+	node->parent = parent;
+	node->kind = (uint8_t)kind;
+	node->depth = parent ? (uint8_t)(parent->depth + 1) : 0;
+	*node->more = (struct wr_node_more){.metadata = WR_STR(""),
+					    .file = load->file->path,
+					    .line = at->line,
+					    .column = at->column,
+					    .file_index = UINT32_MAX};
+	rules->node_count++;
 	append_child(rules, parent, node);
 	load->wild_count += kind == WR_NODE_GLOB || kind == WR_NODE_CIDR;
 	if (!load->build.index.slots || load->build.count * 2 > load->build.index.mask)
@@ -110,8 +130,7 @@ static bool is_keyed_wild(const struct wr_node *node)
 
 static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *node)
 {
-	return wr_index_mix(node->parent->id, wr_index_text(rules->secret, node->key),
-			    WR_INDEX_ANY);
+	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
 }
 
 /* Twice over the children: first to count, then to fill in. */
@@ -154,25 +173,25 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 {
 	uint32_t count = 0;
 
-	for (const struct wr_node *node = parent->first_child; node; node = node->next)
+	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
 		count += is_wild(node) && node->flags & WR_KEY_GLOB;
 	if (count == 0)
 		return;
 	if (count > load->bounds.wildcards)
-		wr_say_node(load, WR_D_too_many, parent->first_child,
+		wr_say_node(load, WR_D_too_many, parent->more->first_child,
 			    WR_ARGS(wr_say_number(load, load->bounds.wildcards),
 				    WR_STR("wildcards under one key")));
-	parent->key_globs =
+	parent->more->key_globs =
 		wr_load_alloc(load, &load->rules->arena, (size_t)count * sizeof(struct wr_node *));
-	for (const struct wr_node *node = parent->first_child; node; node = node->next)
+	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
 		if (is_wild(node) && node->flags & WR_KEY_GLOB)
-			parent->key_globs[parent->key_glob_count++] = node;
+			parent->more->key_globs[parent->more->key_glob_count++] = node;
 }
 
 static void each_wild(struct wr_load *load, struct wr_node *parent,
 		      void (*visit)(struct wr_load *, const struct wr_node *))
 {
-	for (struct wr_node *node = parent->first_child; node; node = node->next) {
+	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
 		if (is_keyed_wild(node))
 			visit(load, node);
 		each_wild(load, node, visit);
@@ -182,7 +201,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 /* Wildcards are found by their place in the lists, all others by hash. */
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {
-	for (struct wr_node *node = parent->first_child; node; node = node->next) {
+	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
 		if (!is_wild(node))
 			wr_index_put(&load->rules->nodes,
 				     wr_index_hash_node(load->rules->secret, node), node);
@@ -198,12 +217,12 @@ void wr_compile(struct wr_load *load)
 
 	make_index(load, &rules->nodes, rules->node_count);
 	make_index(load, &rules->wilds, load->wild_count);
-	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->next) {
+	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->more->next) {
 		wr_index_put(&rules->nodes, wr_index_hash_node(rules->secret, domain), domain);
 		index_below(load, domain);
 	}
-	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->next)
+	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->more->next)
 		each_wild(load, domain, add_wild);
-	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->next)
+	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->more->next)
 		each_wild(load, domain, fill_wild);
 }

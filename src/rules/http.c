@@ -160,7 +160,8 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		 size_t size, struct wr_http *http)
 {
 	struct wr_reading reading = {.memory = {memory, (char *)memory + size}};
-	const struct wr_request *request = domain->requests ? domain->requests->first : NULL;
+	const struct wr_request *request =
+		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
 
 	http->allowed = http->denied = false;

@@ -16,10 +16,11 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
 }
 
 /* Both halves are keyed already; folding their product mixes in the parent. */
-static inline uint64_t wr_index_mix(uint32_t parent, uint64_t key, uint64_t value)
+static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
-	unsigned __int128 product = (unsigned __int128)(key ^ parent * 0x9e3779b97f4a7c15u) *
-				    (value ^ 0xd6e8feb86659fd93u);
+	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
+	unsigned __int128 product =
+		(unsigned __int128)(key ^ place) * (value ^ 0xd6e8feb86659fd93u);
 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
@@ -35,8 +36,11 @@ static inline const struct wr_node *wr_index_find(const struct wr_index *index, 
 	for (uint64_t at = hash & index->mask; index->slots[at].item; at = (at + 1) & index->mask) {
 		const struct wr_node *node = index->slots[at].item;
 
-		if (index->slots[at].hash == hash && node->parent == parent && node->kind == kind &&
-		    wr_str_equal(node->key, key) && wr_str_equal(node->value, value))
+		if (index->slots[at].hash != hash)
+			continue;
+		__builtin_prefetch(node + 1); /* its value, while the node itself is fetched */
+		if (node->parent == parent && node->kind == kind && wr_str_equal(node->key, key) &&
+		    wr_str_equal(node->value, value))
 			return node;
 	}
 	return NULL;
@@ -71,8 +75,7 @@ static inline uint64_t wr_index_hash_node(const uint8_t *secret, const struct wr
 	uint64_t value =
 		node->kind == WR_NODE_ANY ? WR_INDEX_ANY : wr_index_text(secret, node->value);
 
-	return wr_index_mix(node->parent ? node->parent->id : 0, wr_index_text(secret, node->key),
-			    value);
+	return wr_index_mix(node->parent, wr_index_text(secret, node->key), value);
 }
 
 #endif

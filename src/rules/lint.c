@@ -24,17 +24,18 @@ static bool covers(const struct wr_node *earlier, const struct wr_node *later)
  * after all wildcards, wherever they stand. */
 static void check_reach(struct wr_load *load, const struct wr_node *later)
 {
-	const struct wr_node *earlier = later->parent->first_child;
+	const struct wr_node *earlier = later->parent->more->first_child;
 
-	for (; earlier; earlier = earlier->next) {
+	for (; earlier; earlier = earlier->more->next) {
 		if ((earlier == later && is_wild(later)) || !wr_lint_step(load))
 			return;
 		if (!is_wild(earlier) || !covers(earlier, later))
 			continue;
-		wr_say_node(load, WR_D_unreachable_rule, later,
-			    WR_ARGS(earlier->value.len ? earlier->value : WR_STR("*"),
-				    wr_str(wr_load_print(load, &load->tree, "%s:%u", earlier->file,
-							 earlier->line))));
+		wr_say_node(
+			load, WR_D_unreachable_rule, later,
+			WR_ARGS(earlier->value.len ? earlier->value : WR_STR("*"),
+				wr_str(wr_load_print(load, &load->tree, "%s:%u",
+						     earlier->more->file, earlier->more->line))));
 		return;
 	}
 }
@@ -43,7 +44,8 @@ static bool has_limit(const struct wr_node *node)
 {
 	if (node->limit_count)
 		return true;
-	for (const struct wr_node *child = node->first_child; child; child = child->next)
+	for (const struct wr_node *child = node->more->first_child; child;
+	     child = child->more->next)
 		if (has_limit(child))
 			return true;
 	return false;
@@ -54,7 +56,8 @@ static bool has_name(struct wr_load *load, const struct wr_node *node, struct we
 	for (uint32_t i = 0; i < node->limit_count; i++)
 		if (wr_str_equal(node->limits[i].name, name))
 			return true;
-	for (const struct wr_node *child = node->first_child; child; child = child->next)
+	for (const struct wr_node *child = node->more->first_child; child;
+	     child = child->more->next)
 		if (!wr_lint_step(load) || has_name(load, child, name))
 			return true;
 	return false;
@@ -73,7 +76,8 @@ static void check_replaces(struct wr_load *load, const struct wr_node *domain,
 static void check_below(struct wr_load *load, const struct wr_node *domain,
 			const struct wr_node *parent)
 {
-	for (const struct wr_node *node = parent->first_child; node; node = node->next) {
+	for (const struct wr_node *node = parent->more->first_child; node;
+	     node = node->more->next) {
 		if (parent->flags & WR_HAS_WILD && node->kind != WR_NODE_EXACT)
 			check_reach(load, node);
 		if (node->flags & WR_SHARE && !has_limit(node))
@@ -85,11 +89,12 @@ static void check_below(struct wr_load *load, const struct wr_node *domain,
 
 void wr_lint(struct wr_load *load)
 {
-	for (struct wr_node *domain = load->rules->first_domain; domain; domain = domain->next) {
-		if (!domain->first_child)
+	for (struct wr_node *domain = load->rules->first_domain; domain;
+	     domain = domain->more->next) {
+		if (!domain->more->first_child)
 			wr_say_node(load, WR_D_no_descriptors, domain, WR_ARGS(domain->key));
 		check_below(load, domain, domain);
-		if (domain->requests)
+		if (domain->more->requests)
 			wr_lint_requests(load, domain);
 	}
 }

@@ -22,7 +22,7 @@ static bool value_fits(const struct wr_node *node, struct weir_str value)
 
 	if (node->kind == WR_NODE_CIDR)
 		return wr_address_parse(value, &address) == 0 &&
-		       wr_ranges_hold(node->ranges, &address);
+		       wr_ranges_hold(node->more->ranges, &address);
 	return node->value.len == 0 || wr_glob_match(node->value, value);
 }
 
@@ -32,8 +32,8 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 {
 	struct wr_node *wild = NULL, *any = NULL;
 
-	for (struct wr_node *node = parent->first_child; node && wr_lint_step(load);
-	     node = node->next) {
+	for (struct wr_node *node = parent->more->first_child; node && wr_lint_step(load);
+	     node = node->more->next) {
 		if (!key_fits(node, part->key))
 			continue;
 		if (node->kind == WR_NODE_EXACT && wr_str_equal(node->value, part->value))
@@ -52,7 +52,7 @@ static unsigned met_at(const struct wr_node *node)
 {
 	if (node->limit_count)
 		return node->limits[0].unlimited ? A_RULE : A_RULE | A_LIMIT;
-	return node->first_child ? NOTHING : A_RULE;
+	return node->more->first_child ? NOTHING : A_RULE;
 }
 
 /* Marks every node that the descriptor of a request may end at; returns what there is, of
@@ -64,7 +64,7 @@ static unsigned mark(struct wr_load *load, const struct wr_request *request, uin
 	unsigned met = NOTHING;
 
 	if (at == request->part_count) {
-		parent->made++;
+		parent->more->made++;
 		return met_at(parent);
 	}
 	part = &request->parts[at];
@@ -73,8 +73,8 @@ static unsigned mark(struct wr_load *load, const struct wr_request *request, uin
 
 		return child ? mark(load, request, at + 1, child) : NOTHING;
 	}
-	for (struct wr_node *node = parent->first_child; node && wr_lint_step(load);
-	     node = node->next)
+	for (struct wr_node *node = parent->more->first_child; node && wr_lint_step(load);
+	     node = node->more->next)
 		if (key_fits(node, part->key))
 			met |= mark(load, request, at + 1, node);
 	return met;
@@ -83,8 +83,9 @@ static unsigned mark(struct wr_load *load, const struct wr_request *request, uin
 static void check_made(struct wr_load *load, const struct wr_node *domain,
 		       const struct wr_node *parent)
 {
-	for (const struct wr_node *node = parent->first_child; node; node = node->next) {
-		if (node->limit_count && !node->made)
+	for (const struct wr_node *node = parent->more->first_child; node;
+	     node = node->more->next) {
+		if (node->limit_count && !node->more->made)
 			wr_say_node(load, WR_D_unmade_descriptor, node, WR_ARGS(domain->key));
 		check_made(load, domain, node);
 	}
@@ -183,7 +184,7 @@ static void check_dodge(struct wr_load *load, const struct wr_requests *requests
 
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 {
-	const struct wr_requests *requests = domain->requests;
+	const struct wr_requests *requests = domain->more->requests;
 
 	for (struct wr_request *r = requests->first; r; r = r->next) {
 		unsigned met = r->allow ? A_RULE : mark(load, r, 0, domain);

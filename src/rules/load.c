@@ -110,6 +110,7 @@ static struct weir_rules *new_rules(void)
 	if (!rules)
 		return NULL;
 	wr_arena_init(&rules->arena, RULES_BYTES_MAX);
+	wr_arena_init(&rules->nodes_arena, RULES_BYTES_MAX);
 	make_secret(rules);
 	return rules;
 }
@@ -174,6 +175,7 @@ void weir_rules_free(struct weir_rules *rules)
 	if (!rules)
 		return;
 	wr_arena_free(&rules->arena);
+	wr_arena_free(&rules->nodes_arena);
 	free(rules);
 }
 
@@ -205,7 +207,7 @@ int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info
 		.limits = rules->limit_count,
 		.requests = rules->request_count,
 		.hash = rules->hash,
-		.bytes = rules->arena.held + sizeof *rules,
+		.bytes = rules->arena.held + rules->nodes_arena.held + sizeof *rules,
 		.generation = rules->generation,
 		.loaded_ns = rules->loaded_ns,
 	};

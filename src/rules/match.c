@@ -28,7 +28,7 @@ static inline void trace(const struct level *level, enum wr_step_kind kind,
 const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct weir_str name)
 {
 	uint64_t key_hash = wr_index_text(rules->secret, name);
-	uint64_t hash = wr_index_mix(0, key_hash, wr_index_text(rules->secret, WR_STR("")));
+	uint64_t hash = wr_index_mix(NULL, key_hash, wr_index_text(rules->secret, WR_STR("")));
 
 	return wr_index_find(&rules->nodes, hash, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
 }
@@ -36,7 +36,7 @@ const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct wei
 static inline const struct wr_node *find_exact(const struct level *level)
 {
 	uint64_t value_hash = wr_index_text(level->rules->secret, level->entry->value);
-	uint64_t hash = wr_index_mix(level->parent->id, level->key_hash, value_hash);
+	uint64_t hash = wr_index_mix(level->parent, level->key_hash, value_hash);
 
 	return wr_index_find(&level->rules->nodes, hash, level->parent, WR_NODE_EXACT,
 			     level->entry->key, level->entry->value);
@@ -44,7 +44,7 @@ static inline const struct wr_node *find_exact(const struct level *level)
 
 static inline const struct wr_node *find_any(const struct level *level)
 {
-	uint64_t hash = wr_index_mix(level->parent->id, level->key_hash, WR_INDEX_ANY);
+	uint64_t hash = wr_index_mix(level->parent, level->key_hash, WR_INDEX_ANY);
 
 	return wr_index_find(&level->rules->nodes, hash, level->parent, WR_NODE_ANY,
 			     level->entry->key, WR_STR(""));
@@ -58,7 +58,7 @@ static bool wild_matches(const struct wr_node *node, const struct weir_entry *en
 		return false;
 	if (node->kind == WR_NODE_CIDR)
 		return wr_address_parse(entry->value, &address) == 0 &&
-		       wr_ranges_hold(node->ranges, &address);
+		       wr_ranges_hold(node->more->ranges, &address);
 	if (node->flags & WR_KEY_GLOB && node->value.len == 0)
 		return true;
 	return wr_glob_match(node->value, entry->value);
@@ -75,11 +75,11 @@ struct wild_cursor {
 
 static struct wild_cursor wild_start(const struct level *level)
 {
-	uint64_t hash = wr_index_mix(level->parent->id, level->key_hash, WR_INDEX_ANY);
+	uint64_t hash = wr_index_mix(level->parent, level->key_hash, WR_INDEX_ANY);
 	const struct wr_wild *wild =
 		wr_index_find_wild(&level->rules->wilds, hash, level->parent, level->entry->key);
-	struct wild_cursor cursor = {.globs = level->parent->key_globs,
-				     .globs_left = level->parent->key_glob_count};
+	struct wild_cursor cursor = {.globs = level->parent->more->key_globs,
+				     .globs_left = level->parent->more->key_glob_count};
 
 	if (wild) {
 		cursor.keyed = wild->nodes;
@@ -90,8 +90,8 @@ static struct wild_cursor wild_start(const struct level *level)
 
 static const struct wr_node *wild_next(struct wild_cursor *cursor)
 {
-	if (cursor->keyed_left &&
-	    (!cursor->globs_left || cursor->keyed[0]->order < cursor->globs[0]->order)) {
+	if (cursor->keyed_left && (!cursor->globs_left ||
+				   cursor->keyed[0]->more->order < cursor->globs[0]->more->order)) {
 		cursor->keyed_left--;
 		return *cursor->keyed++;
 	}
@@ -161,7 +161,7 @@ static inline const struct wr_node *walk(const struct weir_rules *rules, const s
 				      .index = i,
 				      .tracer = tracer};
 
-		if (node->child_count == 0) {
+		if (!(node->flags & WR_HAS_CHILDREN)) {
 			trace(&level, WR_STEP_LEVEL_EMPTY, node, false);
 			return NULL;
 		}
@@ -181,9 +181,9 @@ static enum wr_outcome conclude(const struct wr_node *node, struct wr_match *mat
 	match->limits = node->limits;
 	match->limit_count = node->limit_count;
 	if (node->limit_count)
-		match->outcome = node->limits[0].unlimited ? WR_UNLIMITED : WR_LIMITED;
+		match->outcome = node->flags & WR_IS_UNLIMITED ? WR_UNLIMITED : WR_LIMITED;
 	else
-		match->outcome = node->child_count ? WR_PASS_NODE : WR_WHITELISTED;
+		match->outcome = node->flags & WR_HAS_CHILDREN ? WR_PASS_NODE : WR_WHITELISTED;
 	return match->outcome;
 }
 

@@ -48,8 +48,8 @@ static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct
 static void say_duplicate(struct wr_load *load, const struct wr_fields *f,
 			  const struct wr_node *first)
 {
-	const char *place = wr_load_print(load, &load->tree, "%s:%u:%u", first->file, first->line,
-					  first->column);
+	const char *place = wr_load_print(load, &load->tree, "%s:%u:%u", first->more->file,
+					  first->more->line, first->more->column);
 	char path[256];
 
 	wr_path_text(first, path, sizeof path);
@@ -69,15 +69,15 @@ static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields 
 {
 	struct wr_node *node = wr_node_find(load, parent, m->kind, m->key, m->value);
 
-	if (node &&
-	    (node->file_index == load->file->index || (claims(f) && node->flags & WR_CLAIMED))) {
+	if (node && (node->more->file_index == load->file->index ||
+		     (claims(f) && node->flags & WR_CLAIMED))) {
 		say_duplicate(load, f, node);
 		return NULL;
 	}
 	if (!node)
 		node = wr_node_add(load, parent, m->kind, m->key, m->value, f->at);
-	node->file_index = load->file->index;
-	node->ranges = m->ranges;
+	node->more->file_index = load->file->index;
+	node->more->ranges = m->ranges;
 	if (wr_str_has(m->key, '*'))
 		node->flags |= WR_KEY_GLOB;
 	if (claims(f))
@@ -136,8 +136,8 @@ static void read_descriptor(struct wr_load *load, const struct wr_yaml *map, str
 	wr_read_limits(load, &f, node);
 	read_flags(load, &f, node);
 	read_share(load, &f, node);
-	if (f.value[WR_KEY_METADATA] && node->metadata.len == 0)
-		node->metadata = wr_read_metadata(load, f.value[WR_KEY_METADATA]);
+	if (f.value[WR_KEY_METADATA] && node->more->metadata.len == 0)
+		node->more->metadata = wr_read_metadata(load, f.value[WR_KEY_METADATA]);
 	wr_read_descriptors(load, &f, node);
 }
 

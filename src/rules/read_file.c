@@ -32,7 +32,7 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 		name = WR_STR("?"); /* go on: there may be more to say */
 	}
 	domain = find_domain(load, name, f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);
-	domain->file_index = load->file->index;
+	domain->more->file_index = load->file->index;
 	wr_read_descriptors(load, &f, domain);
 	wr_read_requests(load, &f, domain);
 }

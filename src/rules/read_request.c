@@ -298,14 +298,16 @@ static struct wr_request *read_request(struct wr_load *load, const struct wr_yam
 
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
-	struct wr_requests *all = (struct wr_requests *)domain->requests; /* ours while loading */
+	struct wr_requests *all =
+		(struct wr_requests *)domain->more->requests; /* ours while loading */
 	const struct wr_yaml *map;
 	struct wr_list list;
 
 	if (!wr_get_list(load, fields, WR_KEY_REQUESTS, true, load->bounds.requests, &list))
 		return;
 	if (!all)
-		domain->requests = all = wr_load_alloc(load, &load->rules->arena, sizeof *all);
+		domain->more->requests = all =
+			wr_load_alloc(load, &load->rules->arena, sizeof *all);
 	while ((map = wr_list_next(&list))) {
 		struct wr_request *request = read_request(load, map);
 

@@ -136,40 +136,48 @@ enum wr_node_flags {
 	WR_SHARE = 16, /* share_threshold: one counter for all that match here */
 	WR_KEY_GLOB = 32,
 	WR_HAS_WILD = 64, /* some child is a GLOB or CIDR */
-	WR_CLAIMED = 128, /* loading: some file gave this node a meaning of its own */
+	WR_HAS_CHILDREN = 256,
+	WR_IS_UNLIMITED = 512, /* its one limit is `unlimited` */
+	WR_CLAIMED = 128,      /* loading: some file gave this node a meaning of its own */
 };
 
-/* A descriptor of a rule file, or a domain (depth 0). The first 64 bytes are what a walk reads. */
+struct wr_node_more;
+
+/* A descriptor of a rule file, or a domain (depth 0): what a walk reads, in one cache line. A short
+ * value stands right behind it. The rest is in `more`, which matching touches for wildcards
+ * alone. */
 struct wr_node {
 	struct weir_str key;   /* a domain's name */
 	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the list, sorted; ANY: "" */
 	const struct wr_node *parent;
 	const struct wr_limit *limits;
-	uint32_t id; /* from 1 */
-	uint16_t flags;
-	uint8_t kind;
+	struct wr_node_more *more;
+	uint16_t flags; /* enum wr_node_flags */
+	uint8_t kind;   /* enum wr_node_kind */
 	uint8_t depth;
-	uint16_t limit_count;
-	uint16_t reserved;
-	uint32_t child_count; /* 0 and no limits: a whitelist marker */
+	uint8_t limit_count; /* 0 and no children: a whitelist marker */
+	uint8_t reserved[3];
+};
 
-	uint32_t order;          /* among its siblings, in file order */
-	uint32_t key_glob_count; /* children whose key is a pattern */
-	const struct wr_node **key_globs;
-	const struct wr_ranges *ranges; /* CIDR */
-	struct weir_str metadata;       /* JSON object or "" */
+_Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node");
+
+struct wr_node_more {
+	struct weir_str metadata;           /* JSON object or "" */
+	const struct wr_requests *requests; /* a domain's, or NULL */
+	const struct wr_ranges *ranges;     /* CIDR */
+	const struct wr_node **key_globs;   /* children whose key is a pattern */
+	uint32_t key_glob_count;
+	uint32_t order; /* among its siblings, in file order */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
+	uint32_t child_count;
 	uint32_t file_index;         /* loading: the file that spoke of it last */
 	uint32_t made;               /* loading: how many `requests:` entries lead here */
 	struct wr_node *first_child; /* in file order */
 	struct wr_node *last_child;
 	struct wr_node *next;
-	const struct wr_requests *requests; /* a domain's, or NULL */
 };
-
-_Static_assert(offsetof(struct wr_node, order) == 64, "a walk reads one cache line a node");
 
 /* The wildcards under one parent with one literal key, in file order. */
 struct wr_wild {
@@ -191,8 +199,9 @@ struct wr_index {
 };
 
 struct weir_rules {
-	struct wr_arena arena; /* owns everything below */
-	uint8_t secret[192];   /* keys the hash below, new for every load */
+	struct wr_arena arena;       /* owns everything below but the nodes */
+	struct wr_arena nodes_arena; /* close together: they are what lookups read */
+	uint8_t secret[192];         /* keys the hash below, new for every load */
 	struct wr_index nodes;
 	struct wr_index wilds;
 	struct wr_node *first_domain;

@@ -53,7 +53,8 @@ static void check_node(const struct weir_rules *rules, const struct wr_node *dom
 		wr_key_write(domain, match.node, entries, count, key, sizeof key);
 	for (size_t i = 0; i < match.limit_count; i++)
 		require(match.limits[i].unlimited || match.limits[i].limit.checked);
-	for (const struct wr_node *child = node->first_child; child; child = child->next)
+	for (const struct wr_node *child = node->more->first_child; child;
+	     child = child->more->next)
 		check_node(rules, domain, child);
 }
 
@@ -85,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(rc == 0 || rc == WEIR_ERULES);
 	require((rc == 0) == (errors.errors == 0) && (rc == 0) == (rules != NULL));
 	check_errors(&errors);
-	for (const struct wr_node *d = rules ? rules->first_domain : NULL; d; d = d->next) {
+	for (const struct wr_node *d = rules ? rules->first_domain : NULL; d; d = d->more->next) {
 		require(wr_rules_domain(rules, d->key) == d);
 		check_node(rules, d, d);
 	}

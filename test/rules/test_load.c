@@ -213,7 +213,7 @@ static void every_key_has_its_effect(void **state)
 	assert_int_equal(m.limit_count, 4);
 	assert_int_equal(m.node->flags & (WR_SHADOW | WR_QUOTA | WR_VALUE_TO_METRIC),
 			 WR_QUOTA | WR_VALUE_TO_METRIC);
-	assert_string_equal(m.node->metadata.ptr, "{\"team\":\"a\"}");
+	assert_string_equal(m.node->more->metadata.ptr, "{\"team\":\"a\"}");
 	assert_int_equal(l[0].limit.algorithm, WEIR_TOKEN_BUCKET);
 	assert_int_equal(l[0].limit.burst, 20);
 	assert_int_equal(l[0].limit.capacity, 20);

@@ -248,7 +248,7 @@ static void flags_reach_the_match(void **state)
 	assert_true(m.node->flags & WR_DETAILED_METRIC);
 	assert_int_equal(m.limits[0].limit.limit, 16);
 	assert_int_equal(m.limits[0].limit.period_ns, 30ull * 86400 * 1000000000);
-	assert_string_equal(m.node->metadata.ptr, "{\"a\":1,\"b\":[\"x\",null],\"c\":\"1\"}");
+	assert_string_equal(m.node->more->metadata.ptr, "{\"a\":1,\"b\":[\"x\",null],\"c\":\"1\"}");
 	weir_rules_free(rules);
 	(void)state;
 }

@@ -226,6 +226,14 @@ static bool settle_unchanged(struct wr_attempt *attempt, struct reading *reading
 	return true;
 }
 
+/* Whoever finishes another's growth has to copy what is there, even to give back some of it. */
+static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct reading *reading)
+{
+	uint32_t entries = plan->count > reading->view.count ? plan->count : reading->view.count;
+
+	return entries ? entries : 1;
+}
+
 /* One round. True when the attempt is decided and, where it had to be, written. */
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			 struct reading *reading)
@@ -240,7 +248,7 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 		return false;
 	}
 	if (plan.needs_grow || reading->sealed) {
-		if (grow(table, attempt, reading, plan.count ? plan.count : 1))
+		if (grow(table, attempt, reading, entries_to_hold(&plan, reading)))
 			return false;
 		refuse_full(table, attempt);
 		return true;

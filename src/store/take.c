@@ -128,13 +128,18 @@ static struct wr_key soft_key(struct wr_key key)
 	return soft;
 }
 
-static struct weir_state soft_state(struct weir_table *table, struct wr_key key)
+/* Its state. `sure` looks everywhere; without it a key within its limit may, if its hint is gone,
+ * be told that it is as good as new before the overshoot is armed again. */
+static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
+				    struct wr_key key, uint64_t now_ns, bool sure)
 {
+	struct weir_state state = {0};
 	struct wr_spot spot;
 
-	if (!wr_table_find_quick(table, key, &spot) && !wr_table_find(table, key, &spot))
-		return (struct weir_state){0};
-	return (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
+	if (wr_table_find_quick(table, key, &spot) || (sure && wr_table_find(table, key, &spot)))
+		state = (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
+	wr_soft_carry(limit, &state, now_ns);
+	return state;
 }
 
 /* Notes an excess. The state before it and after it. */
@@ -178,7 +183,7 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	attempt->purpose = purpose == WR_TAKE ? WR_TRY : WR_LOOK;
 	attempt_any(table, attempt);
 	if (decision->admitted) {
-		before = soft_state(table, key);
+		before = soft_state(table, limit, key, attempt->now_ns, false);
 		soft_reset(attempt, &before);
 		return;
 	}
@@ -187,7 +192,7 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	if (wr_leaves_mark(attempt)) {
 		note_excess(table, limit, key, attempt->now_ns, &before, &after);
 	} else {
-		before = soft_state(table, key);
+		before = soft_state(table, limit, key, attempt->now_ns, true);
 		after = before;
 	}
 	above = wr_soft_phase(limit, &before, attempt->now_ns) != WR_SOFT_SPENT;
@@ -202,9 +207,11 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	soft_reset(attempt, &after);
 }
 
-static inline void decide(struct weir_table *table, const struct weir_limit *limit,
-			  struct wr_key key, int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
-			  struct weir_decision *decision)
+/* Out of line: the quick way does not share its registers. */
+static __attribute__((noinline)) void decide(struct weir_table *table,
+					     const struct weir_limit *limit, struct wr_key key,
+					     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
+					     struct weir_decision *decision)
 {
 	struct wr_attempt attempt = {.limit = limit,
 				     .key = key,
@@ -286,15 +293,16 @@ static inline bool take_quickly(struct weir_table *table, const struct weir_limi
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,
 	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
+	struct wr_key hashed;
+
 	if (!table || !limit || !decision || (!key && len) || len > KEY_MAX)
 		return WEIR_EINVAL;
 	if (limit->size != sizeof *limit || !limit->checked)
 		return WEIR_ELIMIT;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
-	struct wr_key k = wr_hash_key(table->secret, key, len, limit->checked);
-	if (take_quickly(table, limit, k, cost, now_ns, decision))
-		return 0;
-	decide(table, limit, k, cost, now_ns, WR_TAKE, decision);
+	hashed = wr_hash_key(table->secret, key, len, limit->checked);
+	if (__builtin_expect(!take_quickly(table, limit, hashed, cost, now_ns, decision), 0))
+		decide(table, limit, hashed, cost, now_ns, WR_TAKE, decision);
 	return 0;
 }

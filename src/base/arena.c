@@ -4,8 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define CACHE_LINE 64
+#define HUGE_PAGE ((size_t)2 * 1024 * 1024)
 #define BLOCK_BYTES ((size_t)64 * 1024)
 
 struct wr_arena_block {
@@ -33,7 +35,22 @@ static size_t block_size(const struct wr_arena *arena, size_t size)
 							: 16 * BLOCK_BYTES;
 
 	size = least_size(size);
-	return size > usual ? size : usual;
+	if (size < usual)
+		size = usual;
+	return size < HUGE_PAGE / 2 ? size : (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+/* What is looked up at random is as fast as its pages are found: large blocks ask for huge ones. */
+static struct wr_arena_block *new_block(size_t total)
+{
+	struct wr_arena_block *block;
+
+	if (total % HUGE_PAGE)
+		return malloc(total);
+	block = aligned_alloc(HUGE_PAGE, total);
+	if (block)
+		madvise(block, total, MADV_HUGEPAGE);
+	return block;
 }
 
 static int grow(struct wr_arena *arena, size_t size)
@@ -45,7 +62,7 @@ static int grow(struct wr_arena *arena, size_t size)
 		total = least_size(size); /* the last bytes below the maximum */
 	if (total > arena->max - arena->held)
 		return -1;
-	block = malloc(total);
+	block = new_block(total);
 	if (!block)
 		return -1;
 	block->next = arena->blocks;

@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+"""weir check and weir explain as people and programs call them: texts, JSON and exit codes."""
+
+import json
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+WEIR, ROOT = sys.argv.pop(1), Path(sys.argv.pop(1))
+FIXTURES = ROOT / "test/rules/fixtures"
+EXAMPLES = ROOT / "examples/rules"
+
+
+def weir(*args, cwd=FIXTURES):
+    done = subprocess.run([WEIR, *map(str, args)], cwd=cwd, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Check(unittest.TestCase):
+    def test_fine(self):
+        code, out, err = weir("check", EXAMPLES)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out, "ok: 10 domains, 24 descriptors, 19 limits, 14 requests entries\n")
+
+    def test_error_with_line_and_caret(self):
+        code, out, err = weir("check", "unknown_key_guess.yaml")
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(err, (
+            "unknown_key_guess.yaml:7:7: error: unknown key 'untis' in rate_limit; did you mean 'unit'?\n"
+            "          untis: minute\n"
+            "          ^~~~~\n"
+            "1 error, 0 warnings\n"))
+
+    def test_all_errors_of_all_paths(self):
+        code, _, err = weir("check", "bad_path.yaml", "bad_cidr.yaml", "fine_nulls.yaml")
+        self.assertEqual(code, 1)
+        self.assertIn("11 errors, 0 warnings\n", err)
+
+    def test_warning_is_no_error_unless_strict(self):
+        code, out, err = weir("check", "idle_flag.yaml")
+        self.assertEqual(code, 0)
+        self.assertIn("warning: shadow_mode", err)
+        self.assertIn("ok: 1 domain", out)
+        self.assertEqual(weir("check", "--strict", "idle_flag.yaml")[0], 1)
+
+    def test_json(self):
+        code, out, err = weir("check", "--json", "two_spans.yaml", "yaml_syntax_utf8.yaml")
+        report = json.loads(out)
+        self.assertEqual((code, err, report["usable"]), (1, "", False))
+        self.assertEqual(report["files"][0]["diagnostics"], [{
+            "severity": "error", "id": "two_spans", "file": "two_spans.yaml", "line": 9, "column": 7,
+            "width": 6, "message":
+                "period beside unit; a limit has exactly one of unit, period and calendar"}])
+        report = json.loads(weir("check", "--json", EXAMPLES)[1])
+        self.assertTrue(report["usable"])
+        self.assertEqual(report["files"][0]["limits"], 19)
+        self.assertRegex(report["files"][0]["hash"], "^[0-9a-f]{16}$")
+
+    def test_usage(self):
+        self.assertEqual(weir("check")[0], 2)
+        self.assertEqual(weir("check", "--nonsense", "x")[0], 2)
+        self.assertEqual(weir("nonsense")[0], 2)
+        self.assertEqual(weir()[0], 2)
+        self.assertEqual(weir("check", "/nowhere")[0], 1)
+        for command in ([], ["check"], ["explain"]):
+            code, out, err = weir(*command, "--help")
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn("weir", out)
+
+
+class Explain(unittest.TestCase):
+    def test_descriptor(self):
+        code, out, err = weir("explain", "--rules", "10-messaging.yaml", "messaging",
+                              "message_type=marketing", cwd=EXAMPLES)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out, (
+            "domain         messaging\n"
+            "descriptor     message_type=marketing\n"
+            "  message_type=marketing\n"
+            "    this value   messaging/message_type=marketing (10-messaging.yaml:7)  <- taken\n"
+            "  rule         messaging/message_type=marketing (10-messaging.yaml:7)\n"
+            "  limit        5 per day, fixed_window\n"
+            "  counter      message_type=marketing\n"))
+
+    def test_request(self):
+        code, out, _ = weir("explain", "--rules", "12-users-addresses-devices.yaml", "--http",
+                            "POST /v1//posts/", "-H", "X-User-Id: 7", "--from", "192.0.2.9",
+                            cwd=EXAMPLES)
+        self.assertEqual(code, 0)
+        self.assertIn("post=7 (from header.x-user-id)", out)
+        self.assertIn("post_address=192.0.2.9", out)
+        self.assertIn("2 per second, token_bucket", out)
+
+    def test_what_was_passed_over(self):
+        code, out, _ = weir("explain", "--rules", "unreachable_rule.yaml", "d", "k=foobar")
+        self.assertEqual(code, 0)
+        self.assertIn("passed over  d/k=foobar*", out)
+        self.assertIn("would match, but comes later", out)
+
+    def test_nothing_applies(self):
+        rules = EXAMPLES / "17-allow-list.yaml"
+        code, out, _ = weir("explain", "--rules", rules, "--http", "GET /", "--from", "10.0.0.1")
+        self.assertEqual(code, 1)
+        self.assertIn("nothing in this domain limits it", out)
+        code, out, _ = weir("explain", "--rules", rules, "nowhere", "a=b")
+        self.assertEqual(code, 1)
+        self.assertIn("there is none of that name", out)
+
+    def test_denied(self):
+        code, out, _ = weir("explain", "--rules", EXAMPLES, "--http", "POST /v1/rewards/1", "social")
+        self.assertEqual(code, 0)
+        self.assertIn("a source is missing", out)
+
+    def test_json(self):
+        code, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /v1/search",
+                            "shop")
+        (domain,) = json.loads(out)
+        self.assertEqual((code, domain["domain"], domain["allowed"]), (0, "shop", False))
+        self.assertEqual([d["rule"]["path"] for d in domain["descriptors"]],
+                         ["shop/pool=all", "shop/pool=less_important"])
+        limit = domain["descriptors"][1]["limits"][0]
+        self.assertEqual((limit["id"], limit["requests_per_unit"], limit["stat"]),
+                         ("token_bucket/1s", 8000, "shop/pool=less_important/1s"))
+        self.assertEqual(domain["descriptors"][0]["steps"][0]["tried"], "exact")
+
+    def test_every_domain_with_requests(self):
+        _, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /")
+        self.assertEqual(sorted(d["domain"] for d in json.loads(out)),
+                         ["edge", "firewall", "shop", "social", "system", "timeline"])
+
+    def test_terminal_is_safe(self):
+        _, out, _ = weir("explain", "--rules", EXAMPLES, "messaging", "message_type=\x1b[31m")
+        self.assertNotIn("\x1b", out)
+
+    def test_usage(self):
+        self.assertEqual(weir("explain", "d", "a=b")[0], 2)
+        self.assertEqual(weir("explain", "--rules", EXAMPLES, "d")[0], 2)
+        self.assertEqual(weir("explain", "--rules", EXAMPLES, "d", "ab")[0], 2)
+        self.assertEqual(weir("explain", "--rules", EXAMPLES, "--http", "GET")[0], 2)
+        self.assertEqual(weir("explain", "--rules", EXAMPLES, "--http", "GET /", "--from", "x")[0], 2)
+        self.assertEqual(weir("explain", "--rules", "bad_path.yaml", "d", "a=b")[0], 2)
+
+
+unittest.main()

@@ -9,7 +9,9 @@
  *   weir_step(&limit, &state, NULL, 1, now_ns, &d);  // d.admitted, d.remaining, d.retry_after_ns …
  *
  * Nothing here reads a clock, allocates, or uses floating point. Times are ns since the epoch
- * below 2^63; they may step back or jump. A zeroed state is a key nobody has used.
+ * below 2^63; they may step back or jump. One up to a second behind the state is taken for a
+ * latecomer's and counts as of the state's time, with waits told from its own. A zeroed state is a
+ * key nobody has used.
  */
 #ifndef WEIR_ALGO_H
 #define WEIR_ALGO_H
@@ -52,7 +54,7 @@ struct weir_limit {
 	uint32_t algorithm; /* enum weir_algorithm */
 	uint32_t limit;     /* requests per period; 0 refuses everything */
 	uint32_t flags;     /* enum weir_limit_flags */
-	uint64_t period_ns;
+	uint64_t period_ns; /* may be 0 where a window is given below */
 
 	uint32_t burst;       /* token bucket: capacity; 0 means limit */
 	uint32_t queue_size;  /* leaky bucket: how many may wait */
@@ -77,10 +79,10 @@ struct weir_limit {
 
 	/* Written by weir_limit_check(). */
 	uint64_t checked;     /* identity mixed with algorithm and period; 0 = not checked */
-	uint64_t narrow_ns;   /* times since the state's that take the quick way, algo/narrow.h and quick.h */
-	uint64_t share_scale; /* for the share of the limit in use, without a division */
-	uint32_t capacity; /* most that can be taken at once: burst, queue_size + 1, or limit */
-	uint32_t ceiling;  /* capacity, or in soft mode soft_ceiling */
+	uint64_t narrow_ns;   /* internal: up to which age of the state the quick way is open */
+	uint64_t share_scale; /* internal: turns what is in use into a share, see algo/narrow.h */
+	uint32_t capacity;    /* most that can be taken at once: burst, queue_size + 1, or limit */
+	uint32_t ceiling;     /* capacity, or in soft mode soft_ceiling */
 };
 
 /* State of one key under one limit: 96 bits for every algorithm but the log, in a table as here.

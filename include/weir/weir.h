@@ -26,8 +26,10 @@
  *   Crash   A process may be killed at any instruction: every key stays usable and every limit
  *           held. What may be lost is the cost of the one request it was deciding.
  *   Clock   The caller passes the time. All users of a table should read one clock, CLOCK_REALTIME.
- *           If it steps back, what was counted in the future counts now: at most one period of
- *           refusal, never more admitted than the limit. A step forwards ends windows early.
+ *           A participant may decide up to a second after it read the clock: its request counts
+ *           as of the time that others have got to. If the clock steps back further, what was
+ *           counted in the future counts now: at most one period and a second of refusal, never
+ *           more admitted than the limit. A step forwards ends windows early.
  *   Restart State outlives its processes. weir_checkpoint and opts.restore_from carry it over a
  *           reboot.
  *   Rules   A limit's size is not part of a counter's identity. Two processes with different

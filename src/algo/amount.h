@@ -1,4 +1,5 @@
-/* Amounts: what every algorithm does with a cost, and the one division they share.
+/* Amounts and latecomers: what every algorithm does with a cost and with a time from before its
+ * state, and the one division they share.
  *
  * Example: cost 3 asks for 3, cost 0 (a look) asks whether 1 would fit, cost -2 speaks of 2.
  * A limit of 10 with 12 taken has 0 left, not -2.
@@ -10,6 +11,24 @@
 #include <stdint.h>
 
 #include <weir/algo.h>
+
+/* Participants read the clock before they decide and may be held up in between. A time that is
+ * behind the state by no more than this is such a latecomer's and not a clock that stepped back:
+ * the request counts as of the state's time, and nothing is carried. To carry would move what
+ * others counted into the past, and so admit too much. What a latecomer is told, it is told from
+ * its own time on.
+ *
+ * Example: 5 per minute in fixed windows. Five were counted at 2:01:00.0 when a participant comes
+ * that read 2:00:59.4. It is refused like any other in the window of 2:01 and told to wait 60.6 s.
+ * One that reads 2:00:58 finds a clock that stepped back: the five are carried into the window of
+ * 2:00, and it is told to wait 2 s. */
+#define WR_SKEW_NS 1000000000u
+
+/* How far the state is ahead of a latecomer; 0 when it is not, or when the clock stepped back. */
+static inline uint64_t wr_late_ns(uint64_t state_ns, uint64_t now_ns)
+{
+	return state_ns > now_ns && state_ns - now_ns <= WR_SKEW_NS ? state_ns - now_ns : 0;
+}
 
 /* Units the request speaks of. Negating in unsigned arithmetic keeps INT64_MIN defined. */
 static inline uint64_t wr_amount(int64_t cost)

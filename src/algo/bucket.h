@@ -23,10 +23,11 @@
 #define WR_BUCKET_TOP (1ull << 63)
 
 struct wr_bucket {
-	unsigned __int128 backlog; /* 0 … ceiling · period */
+	unsigned __int128 backlog; /* 0 … ceiling · period, and a little more for latecomers */
 	uint64_t since_ns;
 	uint64_t taken;
-	bool changed; /* differs from the stored state and has to be stored */
+	uint64_t late_ns; /* all this is as of so much later than the time asked for */
+	bool changed;     /* differs from the stored state and has to be stored */
 };
 
 /* No longer what was stored, but what follows from it now: `taken` missing at this moment. */
@@ -37,31 +38,38 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 	b->changed = true;
 }
 
-/* The bucket at now_ns. limit must not be 0.
- * State from the future (the clock stepped back) is brought here with what was taken, so the
- * bucket refuses for one filling at most; the same when it lacks more than it can hold, which a
- * smaller step back or a lowered limit can bring about. */
+/* The bucket at now_ns, or for a latecomer at since. limit must not be 0.
+ * State from the future (the clock stepped back) is brought here with what was taken; the same when
+ * it lacks more than it can hold, which a smaller step back or a lowered limit can bring about. But
+ * a latecomer rightly finds missing what was filled in after its time. That much, limit · skew, is
+ * left alone, or each latecomer would be a gift. So the bucket refuses for one filling and
+ * WR_SKEW_NS at most. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
 	struct wr_bucket b = {.since_ns = s->s0 & ~WR_BUCKET_TOP,
 			      .taken = s->s0 >> 63 << 32 | s->s1};
 
-	if (__builtin_expect(b.since_ns > now_ns, 0))
-		wr_bucket_carry(&b, b.taken < l->ceiling ? b.taken : l->ceiling, now_ns);
+	if (__builtin_expect(b.since_ns > now_ns, 0)) {
+		b.late_ns = wr_late_ns(b.since_ns, now_ns);
+		if (b.late_ns == 0)
+			wr_bucket_carry(&b, b.taken < l->ceiling ? b.taken : l->ceiling, now_ns);
+	}
 
 	unsigned __int128 due = (unsigned __int128)b.taken * l->period_ns;
-	unsigned __int128 drained = (unsigned __int128)(now_ns - b.since_ns) * l->limit;
+	unsigned __int128 drained = (unsigned __int128)(now_ns + b.late_ns - b.since_ns) * l->limit;
 	unsigned __int128 most = (unsigned __int128)l->ceiling * l->period_ns;
 
 	if (due <= drained) {
-		b.since_ns = now_ns;
+		b.since_ns = now_ns + b.late_ns;
 		b.taken = 0;
 		return b;
 	}
 	b.backlog = due - drained;
-	if (__builtin_expect(b.backlog > most, 0)) {
+	if (__builtin_expect(b.backlog > most, 0) &&
+	    b.backlog - most > (unsigned __int128)l->limit * (WR_SKEW_NS - b.late_ns)) {
 		wr_bucket_carry(&b, l->ceiling, now_ns);
+		b.late_ns = 0;
 		b.backlog = most;
 	}
 	return b;
@@ -80,8 +88,8 @@ static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_l
 	       (unsigned __int128)ceiling * l->period_ns;
 }
 
-/* Takes n that fit. Whole periods that passed and the tokens they brought cancel out, which keeps
- * taken below ceiling + limit, hence below 2^33, for ever. */
+/* Takes n that fit, at the time the bucket is as of. Whole periods that passed and the tokens they
+ * brought cancel out, which keeps taken below ceiling + limit, hence below 2^33, for ever. */
 static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				  uint64_t now_ns)
 {
@@ -117,7 +125,7 @@ static inline void wr_bucket_give(struct wr_bucket *b, const struct weir_limit *
 	b->changed = true;
 }
 
-/* Least wait until n fit under the ceiling, 0 if they do. */
+/* Least wait until n fit under the ceiling, 0 if they do. A latecomer's begins at its own time. */
 static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -126,13 +134,13 @@ static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct we
 
 	unsigned __int128 room = (unsigned __int128)(ceiling - n) * l->period_ns;
 
-	return b->backlog > room ? wr_div_up(b->backlog - room, l->limit) : 0;
+	return b->backlog > room ? wr_div_up(b->backlog - room, l->limit) + b->late_ns : 0;
 }
 
 /* Until the bucket is full: also the time from now to the end of its backlog. */
 static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
 {
-	return wr_div_up(b->backlog, l->limit);
+	return wr_div_up(b->backlog, l->limit) + b->late_ns;
 }
 
 static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const struct weir_limit *l)

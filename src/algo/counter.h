@@ -11,7 +11,7 @@
  * is refused until 5 · share < 3 (4 of 7 are the window's own), after 24 s: in 6 s and 1 ns.
  *
  * The window's number is known modulo 2^32. A state left alone for 2^31 windows or more may pass
- * for one from the future and be counted once more, for two periods at most.
+ * for one from the future and be counted once more, for two periods (and WR_SKEW_NS) at most.
  *
  * Promise: the estimate in whole requests never exceeds the limit at an admission.
  */
@@ -23,13 +23,27 @@
 struct wr_counter {
 	uint64_t index;   /* number of the window that holds now */
 	uint64_t left_ns; /* of this window, 1 … period */
+	uint64_t late_ns; /* all this is as of so much later than the time asked for */
 	uint32_t previous;
 	uint32_t current;
 	bool changed;
 };
 
-/* The two windows as of now_ns. Counts from a later window (the clock stepped back) are carried
- * into this one as they are. */
+/* How long until the state's window begins, for a latecomer; else 0. Its number counts even when
+ * all was given back: what came before it is no longer known. */
+static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const struct weir_state *s,
+					  int32_t ahead, uint64_t left_ns)
+{
+	if (ahead <= 0 || (s->s0 == 0 && s->s1 == 0))
+		return 0;
+
+	unsigned __int128 until = (unsigned __int128)(uint32_t)(ahead - 1) * l->period_ns + left_ns;
+
+	return until <= WR_SKEW_NS ? (uint64_t)until : 0;
+}
+
+/* The two windows as of now_ns, or for a latecomer as of the beginning of the state's window.
+ * Counts from later still (the clock stepped back) are carried into this window as they are. */
 static inline struct wr_counter wr_counter_load(const struct weir_limit *l,
 						const struct weir_state *s, uint64_t now_ns)
 {
@@ -37,10 +51,16 @@ static inline struct wr_counter wr_counter_load(const struct weir_limit *l,
 	int32_t ahead = (int32_t)(s->s1 - (uint32_t)c.index);
 
 	c.left_ns = l->period_ns - (now_ns - c.index * l->period_ns);
+	c.late_ns = wr_counter_late_ns(l, s, ahead, c.left_ns);
+	if (__builtin_expect(c.late_ns != 0, 0)) {
+		c.index += (uint32_t)ahead;
+		c.left_ns = l->period_ns;
+		ahead = 0;
+	}
 	if (ahead >= 0) {
 		c.previous = (uint32_t)(s->s0 >> 32);
 		c.current = (uint32_t)s->s0;
-		c.changed = ahead > 0 && s->s0 != 0;
+		c.changed = ahead > 0 && (s->s0 || s->s1);
 	} else if (ahead == -1) {
 		c.previous = (uint32_t)s->s0;
 	}
@@ -68,17 +88,19 @@ static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t per
 	return wr_div((unsigned __int128)m * period_ns - 1, count);
 }
 
-/* Least wait until the estimate is `room` or less. It only ever falls: through this window, then,
- * the current count taking the place of the previous one, through the next. */
+/* Least wait until the estimate is `room` or less, a latecomer's from its own time on. The estimate
+ * only ever falls: through this window, then, the current count taking the place of the previous
+ * one, through the next. */
 static inline uint64_t wr_counter_until(const struct wr_counter *c, uint64_t room,
 					uint64_t period_ns)
 {
 	if (c->current > room)
-		return c->left_ns + period_ns - wr_counter_reach(c->current, room + 1, period_ns);
+		return c->late_ns + c->left_ns + period_ns -
+		       wr_counter_reach(c->current, room + 1, period_ns);
 
 	uint64_t reach_ns = wr_counter_reach(c->previous, room - c->current + 1, period_ns);
 
-	return c->left_ns > reach_ns ? c->left_ns - reach_ns : 0;
+	return c->left_ns > reach_ns ? c->late_ns + c->left_ns - reach_ns : 0;
 }
 
 static inline void wr_counter_count(struct wr_counter *c, uint64_t n)

@@ -26,8 +26,9 @@ struct wr_fixed {
 	bool changed;
 };
 
-/* The window that holds now_ns. A count from a later one (the clock stepped back) is carried into
- * it: refusal until its end at most, and no second helping. */
+/* The window that holds now_ns; for a latecomer the later one that the state is in, as long as the
+ * one it brought, for lack of better knowledge. A count from later still (the clock stepped back)
+ * is carried into the window of now_ns: refusal until its end at most, and no second helping. */
 static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const struct weir_state *s,
 					    uint64_t now_ns)
 {
@@ -36,6 +37,10 @@ static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const st
 	if (w.end_ns == 0) {
 		w.start_ns = now_ns - now_ns % l->period_ns;
 		w.end_ns = w.start_ns + l->period_ns;
+	}
+	if (__builtin_expect(wr_late_ns(s->s0, now_ns) != 0, 0)) {
+		w.end_ns += s->s0 - w.start_ns;
+		w.start_ns = s->s0;
 	}
 	w.count = s->s0 < w.start_ns ? 0 : s->s1;
 	w.changed = s->s0 > w.start_ns;

@@ -10,7 +10,8 @@
  * 5 + 1 > 5, and is refused, to come back in 250 ms.
  *
  * Promise: departures are never closer than period / limit (rounded to whole ns: a delay is
- * rounded up, and what follows is reckoned from the exact time, so nothing drifts).
+ * rounded up, and what follows is reckoned from the exact time, so nothing drifts). A latecomer
+ * queues as of the state's time; its delay is told from its own and may be as much longer.
  */
 #ifndef WR_ALGO_LEAKY_H
 #define WR_ALGO_LEAKY_H
@@ -31,7 +32,8 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 				      uint32_t ceiling, uint64_t n)
 {
 	uint64_t room = wr_bucket_wait(b, l, ceiling, n);
-	uint64_t bound = wr_div_up(wr_leaky_beyond(b, l), l->limit);
+	unsigned __int128 beyond = wr_leaky_beyond(b, l);
+	uint64_t bound = beyond ? wr_div_up(beyond, l->limit) + b->late_ns : 0;
 
 	return room > bound ? room : bound;
 }
@@ -45,10 +47,11 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 	uint64_t n = wr_amount(cost);
-	uint64_t delay_ns = b.backlog ? wr_bucket_reset_after(&b, l) : 0;
+	uint64_t delay_ns = b.backlog ? wr_bucket_reset_after(&b, l) : b.late_ns;
 	bool admitted =
 		cost < 0 || (wr_bucket_fits(&b, l, ceiling, n) && wr_leaky_beyond(&b, l) == 0);
 
+	now_ns += b.late_ns;
 	if (cost < 0)
 		wr_bucket_give(&b, l, n, now_ns);
 	else if (admitted && cost > 0)

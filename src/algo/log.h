@@ -15,7 +15,7 @@
  * as a view, the change is a plan, and the caller commits it (wr_log_commit(), or the store with
  * its compare-and-swap).
  *
- * Promise: at most `limit` in any window of one period.
+ * Promise: at most `limit` in any window of one period, by the times that requests count as of.
  */
 #ifndef WR_ALGO_LOG_H
 #define WR_ALGO_LOG_H
@@ -92,13 +92,27 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 	return v->count - low;
 }
 
-/* The view as of now. When the clock stepped back, entries later than now become now: they join
- * the pending ones, so not a slot has to be written for it. */
+/* The time a request counts as of: a latecomer's is newest_ns. That holds for an empty log as well,
+ * since what was live at the latecomer's own time may have been swept. */
+static inline uint64_t wr_log_now_ns(const struct weir_log *v, uint64_t now_ns)
+{
+	return now_ns + wr_late_ns(v->newest_ns, now_ns);
+}
+
+/* A wait from the time a request counts as of, told from its own. */
+static inline uint64_t wr_log_late_wait(uint64_t late_ns, uint64_t wait_ns)
+{
+	return wait_ns && wait_ns != WEIR_NEVER ? wait_ns + late_ns : wait_ns;
+}
+
+/* The view as of now, which is wr_log_now_ns() of the caller's. When the clock stepped back,
+ * entries later than now become now: they join the pending ones, so not a slot has to be written
+ * for it. */
 static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 {
 	uint32_t low = 0;
 
-	if (v->count == 0 || v->newest_ns <= now_ns)
+	if (v->newest_ns <= now_ns)
 		return false;
 	for (uint32_t high = v->count; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
@@ -164,7 +178,8 @@ static inline uint32_t wr_log_append(const struct weir_limit *l, const struct we
 	return added;
 }
 
-/* Takes away the newest n of the `live` ones. Returns how many there were. */
+/* Takes away the newest n of the `live` ones. Returns how many there were. newest_ns stays, for
+ * latecomers; when none is pending any more it is no entry's stamp. */
 static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint64_t n,
 				   struct wr_log_plan *p)
 {
@@ -176,8 +191,6 @@ static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint
 	p->count = live - given;
 	p->head = wr_log_slot_back(v, given);
 	p->pending = v->pending > given ? v->pending - given : 0;
-	if (p->count)
-		p->newest_ns = wr_log_stamp(v, v->count - 1 - given);
 	return given;
 }
 
@@ -197,6 +210,10 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 			       struct weir_decision *d, struct wr_log_plan *p)
 {
 	struct weir_log v = *view;
+	uint64_t late_ns = wr_log_now_ns(view, now_ns) - now_ns;
+
+	now_ns += late_ns;
+
 	bool rebase = wr_log_carry(&v, now_ns);
 	uint32_t live = wr_log_live(&v, l->period_ns, now_ns);
 	uint64_t n = wr_amount(cost);
@@ -211,16 +228,22 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 		added = wr_log_append(l, &v, live, n, now_ns, p);
 
 	uint64_t used = (uint64_t)live + added - given;
-	uint64_t newest_ns = added ? now_ns : p->newest_ns;
+	uint64_t reset_ns = 0;
+	uint64_t retry_ns = 0;
 
+	if (added)
+		reset_ns = l->period_ns;
+	else if (used)
+		reset_ns = wr_log_rest(wr_log_stamp(&v, v.count - 1 - given), l->period_ns, now_ns);
+	if (!admitted)
+		retry_ns = wr_log_until(&v, live, added, ceiling, n, l->period_ns, now_ns);
 	*d = (struct weir_decision){
 		.admitted = admitted,
 		.limit = l->capacity,
 		.remaining = wr_left(l->capacity, used),
-		.reset_after_ns = used ? wr_log_rest(newest_ns, l->period_ns, now_ns) : 0,
+		.retry_after_ns = wr_log_late_wait(late_ns, retry_ns),
+		.reset_after_ns = wr_log_late_wait(late_ns, reset_ns),
 	};
-	if (!admitted)
-		d->retry_after_ns = wr_log_until(&v, live, added, ceiling, n, l->period_ns, now_ns);
 }
 
 /* Appends n whatever the limit says: a request that another limit refused. */
@@ -228,6 +251,9 @@ static inline void wr_log_plan_charge(const struct weir_limit *l, const struct w
 				      uint64_t n, uint64_t now_ns, struct wr_log_plan *p)
 {
 	struct weir_log v = *view;
+
+	now_ns = wr_log_now_ns(view, now_ns);
+
 	bool rebase = wr_log_carry(&v, now_ns);
 	uint32_t live = wr_log_live(&v, l->period_ns, now_ns);
 
@@ -240,10 +266,14 @@ static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 				   const struct weir_log *view, uint64_t n, uint64_t now_ns)
 {
 	struct weir_log v = *view;
+	uint64_t then_ns = wr_log_now_ns(view, now_ns);
 
-	wr_log_carry(&v, now_ns);
-	return wr_log_until(&v, wr_log_live(&v, l->period_ns, now_ns), 0, ceiling, n, l->period_ns,
-			    now_ns);
+	wr_log_carry(&v, then_ns);
+
+	uint32_t live = wr_log_live(&v, l->period_ns, then_ns);
+	uint64_t wait_ns = wr_log_until(&v, live, 0, ceiling, n, l->period_ns, then_ns);
+
+	return wr_log_late_wait(then_ns - now_ns, wait_ns);
 }
 
 /* Writes the pending stamps of the view into their slots. Writing them twice does no harm. */

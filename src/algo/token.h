@@ -27,6 +27,7 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 	uint64_t n = wr_amount(cost);
 	bool admitted = cost < 0 || wr_bucket_fits(&b, l, ceiling, n);
 
+	now_ns += b.late_ns;
 	if (cost < 0)
 		wr_bucket_give(&b, l, n, now_ns);
 	else if (admitted && cost > 0)

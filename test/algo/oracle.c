@@ -16,7 +16,7 @@ void oracle_init(struct oracle *o, const struct weir_limit *l)
 static __int128 level_at(const struct oracle *o, uint64_t now_ns)
 {
 	__int128 full = (__int128)o->l->capacity * o->l->period_ns;
-	__int128 level = o->level + (__int128)(now_ns - o->last_ns) * o->l->limit;
+	__int128 level = o->level + ((__int128)now_ns - o->last_ns) * o->l->limit;
 
 	return level > full ? full : level;
 }
@@ -48,12 +48,26 @@ static uint64_t window_of(const struct oracle *o, uint64_t now_ns)
 	return now_ns / o->l->period_ns + 1;
 }
 
+/* The time that it is for the key. */
+static uint64_t as_of(const struct oracle *o, uint64_t now_ns)
+{
+	uint64_t own_ns = 0;
+
+	if (o->l->algorithm == WEIR_SLIDING_LOG)
+		own_ns = o->latest_ns;
+	else if (o->windows)
+		own_ns = (o->latest - 1) * o->l->period_ns;
+	return own_ns > now_ns && own_ns - now_ns <= ORACLE_LATE_NS ? own_ns : now_ns;
+}
+
 static uint64_t *window_at(struct oracle *o, uint64_t number)
 {
 	for (int i = 0; i < o->windows; i++)
 		if (o->window[i].number == number)
 			return &o->window[i].count;
 	assert(o->windows < ORACLE_WINDOWS);
+	if (number > o->latest)
+		o->latest = number;
 	o->window[o->windows].number = number;
 	o->window[o->windows].count = 0;
 	return &o->window[o->windows++].count;
@@ -93,6 +107,7 @@ bool oracle_fits(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t 
 
 	if (o->l->limit == 0)
 		return false;
+	now_ns = as_of(o, now_ns);
 	switch (o->l->algorithm) {
 	case WEIR_TOKEN_BUCKET: /* the ceiling lends tokens below 0 */
 		return level_at(o, now_ns) + (ceiling - o->l->capacity) * period_ns >=
@@ -110,6 +125,7 @@ bool oracle_fits(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t 
 
 bool oracle_fresh(const struct oracle *o, uint64_t now_ns)
 {
+	now_ns = as_of(o, now_ns);
 	switch (o->l->algorithm) {
 	case WEIR_TOKEN_BUCKET:
 		return level_at(o, now_ns) == (__int128)o->l->capacity * o->l->period_ns;
@@ -140,12 +156,15 @@ static void log_take(struct oracle *o, uint64_t n, uint64_t now_ns)
 	int most = (int)o->l->ceiling;
 	int added = n < (uint64_t)most ? (int)n : most;
 
+	if (added == 0)
+		return;
+	o->latest_ns = now_ns;
 	keep_live(o, now_ns);
 	for (int i = 0; i < added; i++) {
 		assert(o->stamps < ORACLE_STAMPS);
 		o->stamp[o->stamps++] = now_ns;
 	}
-	if (added && o->stamps > most) {
+	if (o->stamps > most) {
 		memmove(o->stamp, o->stamp + (o->stamps - most), (size_t)most * sizeof *o->stamp);
 		o->stamps = most;
 	}
@@ -158,16 +177,24 @@ static void count(struct oracle *o, uint64_t n, uint64_t now_ns)
 	*here = *here + n < UINT32_MAX ? *here + n : UINT32_MAX;
 }
 
+static void changed_at(struct oracle *o, uint64_t now_ns)
+{
+	o->last_ns = now_ns;
+	if (now_ns > o->latest_ns)
+		o->latest_ns = now_ns;
+}
+
 void oracle_take(struct oracle *o, uint64_t n, uint64_t now_ns)
 {
+	now_ns = as_of(o, now_ns);
 	switch (o->l->algorithm) {
 	case WEIR_TOKEN_BUCKET:
 		o->level = level_at(o, now_ns) - (__int128)n * o->l->period_ns;
-		o->last_ns = now_ns;
+		changed_at(o, now_ns);
 		break;
 	case WEIR_LEAKY_BUCKET:
 		o->free_at = departure(o, now_ns) + (__int128)n * o->l->period_ns;
-		o->last_ns = now_ns;
+		changed_at(o, now_ns);
 		break;
 	case WEIR_FIXED_WINDOW:
 	case WEIR_SLIDING_COUNTER:
@@ -202,15 +229,19 @@ void oracle_give(struct oracle *o, uint64_t n, uint64_t now_ns)
 {
 	__int128 given = (__int128)n * o->l->period_ns;
 
+	if (oracle_fresh(o, now_ns) && o->l->algorithm != WEIR_SLIDING_COUNTER)
+		return;
+	now_ns = as_of(o, now_ns);
 	switch (o->l->algorithm) {
 	case WEIR_TOKEN_BUCKET:
 		o->level = level_at(o, now_ns) + given;
-		o->last_ns = now_ns;
+		changed_at(o, now_ns);
 		o->level = level_at(o, now_ns);
 		break;
 	case WEIR_LEAKY_BUCKET:
-		o->free_at = departure(o, now_ns) - given;
-		o->last_ns = now_ns;
+		o->free_at -= given;
+		o->free_at = departure(o, now_ns);
+		changed_at(o, now_ns);
 		break;
 	case WEIR_FIXED_WINDOW:
 		uncount(o, window_of(o, now_ns), n);
@@ -219,8 +250,6 @@ void oracle_give(struct oracle *o, uint64_t n, uint64_t now_ns)
 		counter_give(o, n, now_ns);
 		break;
 	default:
-		if (live(o, now_ns) == 0)
-			break;
 		keep_live(o, now_ns);
 		o->stamps -= n < (uint64_t)o->stamps ? (int)n : o->stamps;
 	}
@@ -228,18 +257,14 @@ void oracle_give(struct oracle *o, uint64_t n, uint64_t now_ns)
 
 static void carry_windows(struct oracle *o, uint64_t number)
 {
-	uint64_t latest = 0;
-
-	for (int i = 0; i < o->windows; i++)
-		if (o->window[i].number > latest)
-			latest = o->window[i].number;
-	if (latest <= number)
+	if (o->latest <= number)
 		return;
 
-	uint64_t here = counted(o, latest);
-	uint64_t before = counted(o, latest - 1);
+	uint64_t here = counted(o, o->latest);
+	uint64_t before = counted(o, o->latest - 1);
 
 	o->windows = 0;
+	o->latest = 0;
 	*window_at(o, number) = here;
 	if (o->l->algorithm == WEIR_SLIDING_COUNTER)
 		*window_at(o, number - 1) = before;
@@ -247,9 +272,12 @@ static void carry_windows(struct oracle *o, uint64_t number)
 
 void oracle_carry(struct oracle *o, uint64_t now_ns)
 {
+	now_ns = as_of(o, now_ns);
 	for (int i = 0; i < o->stamps; i++)
 		if (o->stamp[i] > now_ns)
 			o->stamp[i] = now_ns;
+	if (o->l->algorithm == WEIR_SLIDING_LOG && o->latest_ns > now_ns)
+		o->latest_ns = now_ns;
 	carry_windows(o, window_of(o, now_ns));
 }
 

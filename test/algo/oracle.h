@@ -2,6 +2,11 @@
  * level with an explicit overflow, a schedule of departures, a count for each window, a list of all
  * stamps. They only know whether n would fit at a given time; remaining, retry_after, reset_after
  * and delay are found by trying.
+ *
+ * Windows and log have a time of their own, the beginning of the latest window or the latest stamp,
+ * and for a request that is up to ORACLE_LATE_NS behind it, it is that time. A bucket's level is a
+ * line through time, and a latecomer may be seen at any point of it between its own time and
+ * latest_ns; oracle_fits() and what is found by trying take its own.
  */
 #ifndef TEST_ALGO_ORACLE_H
 #define TEST_ALGO_ORACLE_H
@@ -13,13 +18,16 @@
 
 #define ORACLE_WINDOWS 512
 #define ORACLE_STAMPS 8192
+#define ORACLE_LATE_NS 1000000000
 
 struct oracle {
 	const struct weir_limit *l;
-	uint64_t last_ns; /* buckets: of the last change */
-	__int128 level;   /* token bucket at last_ns, in 1/period of a token */
+	uint64_t latest_ns; /* buckets and log: latest change */
+	uint64_t last_ns;   /* buckets: of the last change, a latecomer's own time */
+	__int128 level;     /* token bucket at last_ns, in 1/period of a token */
 	__int128 free_at; /* leaky bucket: when the next may leave at the earliest, in 1/limit ns */
 	int windows;
+	uint64_t latest; /* number of the latest window */
 	struct {
 		uint64_t number;
 		uint64_t count;
@@ -37,7 +45,7 @@ bool oracle_fresh(const struct oracle *o, uint64_t now_ns);
 /* Records n as taken, or given back. */
 void oracle_take(struct oracle *o, uint64_t n, uint64_t now_ns);
 void oracle_give(struct oracle *o, uint64_t n, uint64_t now_ns);
-/* Windows and log: records from after now_ns are carried into the present. */
+/* Windows and log: records from after now_ns, unless it is late, are carried into the present. */
 void oracle_carry(struct oracle *o, uint64_t now_ns);
 
 /* Found by trying. */

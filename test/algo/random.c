@@ -116,11 +116,28 @@ static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 	}
 }
 
+/* As late as a participant may be, around that bound, or a clock that steps back. */
+static uint64_t stride_back(struct rnd *r, const struct weir_limit *l)
+{
+	switch (rnd_below(r, 8)) {
+	case 0:
+		return SECOND - 1 + rnd_below(r, 3);
+	case 1:
+	case 2:
+		return rnd_below(r, SECOND);
+	case 3:
+		return rnd_magnitude(r, 2 * SECOND);
+	default:
+		return stride(r, l);
+	}
+}
+
 uint64_t rnd_next(struct rnd *r, const struct weir_limit *l, uint64_t now_ns, int back_percent)
 {
-	uint64_t by = stride(r, l);
+	bool back = rnd_below(r, 100) < (uint64_t)back_percent;
+	uint64_t by = back ? stride_back(r, l) : stride(r, l);
 
-	if (rnd_below(r, 100) < (uint64_t)back_percent)
+	if (back)
 		return by < now_ns ? now_ns - by : 0;
 	return by < TIME_MAX - now_ns ? now_ns + by : now_ns;
 }

@@ -155,8 +155,8 @@ static void log_windows(void **unused)
 	}
 }
 
-/* After a step back of any size: one period later (a bucket: one filling) everything passes again,
- * and until then no more than the limit does. */
+/* After a step back of any size: one period (a bucket: one filling) and at most a second later
+ * everything passes again, and until then no more than the limit does. */
 static void the_clock_steps_back(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -188,6 +188,7 @@ static void the_clock_steps_back(void **unused)
 		assert_int_equal(after, 0);
 		/* The counter forgets only after the second window. */
 		now_ns += a == WEIR_SLIDING_COUNTER ? 2 * MINUTE : MINUTE;
+		now_ns += back_ns < SECOND ? back_ns : SECOND;
 		struct weir_decision d =
 			is_log ? log_step(&l, &log, 10, now_ns) : step(&l, &s, 10, now_ns);
 

@@ -95,14 +95,15 @@ static void gives_back_the_newest(void **unused)
 	d = log_step(&l, &log, -2, T0 + SECOND);
 	assert_int_equal(d.remaining, 4);
 	assert_int_equal(d.reset_after_ns, MINUTE - SECOND);
-	assert_int_equal(log.newest_ns, T0);
-	assert_int_equal(log.pending, 0); /* what is left stands in the ring */
+	assert_int_equal(log.pending, 0);             /* what is left stands in the ring */
+	assert_int_equal(log.newest_ns, T0 + SECOND); /* and the time does not go back */
 	log_step(&l, &log, 1, T0 + 2 * SECOND);
 	assert_int_equal(wr_log_stamp(&log, 0), T0);
 	assert_int_equal(wr_log_stamp(&log, 1), T0 + 2 * SECOND);
 	assert_int_equal(log_step(&l, &log, INT64_MIN, T0 + 2 * SECOND).reset_after_ns, 0);
 	assert_int_equal(log.count, 0);
-	assert_int_equal(log_step(&l, &log, 5, T0).admitted, 1); /* empty: no clock to step back */
+	assert_int_equal(log_step(&l, &log, 5, T0).reset_after_ns,
+			 MINUTE); /* the clock steps back */
 }
 
 static void rejected_ones_push_out_the_oldest(void **unused)
@@ -247,7 +248,9 @@ static void a_plan_changes_nothing(void **unused)
 	assert_false(p.rebase);
 	wr_log_plan(&l, 3, &log, 2, T0 + 1, &d, &p);
 	assert_false(p.changed);
-	wr_log_plan(&l, 3, &log, 0, T0 - 1, &d, &p);
+	wr_log_plan(&l, 3, &log, 0, T0 - SECOND, &d, &p);
+	assert_false(p.changed);
+	wr_log_plan(&l, 3, &log, 0, T0 - SECOND - 1, &d, &p);
 	assert_true(p.changed && p.rebase);
 	assert_int_equal(p.flush, 0);
 	wr_log_plan_charge(&l, &log, 2, T0 + 1, &p);
@@ -278,9 +281,9 @@ static void any_words(void **unused)
 		int rc = weir_log_step(&l, &log, NULL, (int64_t)rnd_below(&r, 12) - 2, T0, &d);
 
 		assert_int_equal(rc, ok ? 0 : WEIR_EINVAL);
-		assert_true(!ok ||
-			    (wr_log_view_ok(&log) && d.reset_after_ns <= MINUTE &&
-			     (d.retry_after_ns <= MINUTE || d.retry_after_ns == WEIR_NEVER)));
+		assert_true(!ok || (wr_log_view_ok(&log) && d.reset_after_ns <= MINUTE + SECOND &&
+				    (d.retry_after_ns <= MINUTE + SECOND ||
+				     d.retry_after_ns == WEIR_NEVER)));
 	}
 }
 

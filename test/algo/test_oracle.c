@@ -13,7 +13,7 @@ struct run {
 	uint64_t stamps[ORACLE_STAMPS];
 	uint64_t now_ns;
 	char where[160];
-	int admitted, refused;
+	int admitted, refused, late, back;
 };
 
 static struct weir_decision ask(struct run *run, int64_t cost)
@@ -59,43 +59,123 @@ static void compare(struct run *run, int64_t cost)
 	     fits ? 0 : oracle_retry_after(o, o->l->capacity, n, run->now_ns));
 }
 
+/* When a bucket is full again, in 1/limit ns: from the model, and from the meaning of the state's
+ * words. */
+static __int128 model_full_at(const struct oracle *o)
+{
+	if (o->l->algorithm == WEIR_LEAKY_BUCKET)
+		return o->free_at;
+	return (__int128)o->l->capacity * o->l->period_ns - o->level +
+	       (__int128)o->last_ns * o->l->limit;
+}
+
+static __int128 state_full_at(const struct run *run)
+{
+	uint64_t taken = run->state.s0 >> 63 << 32 | run->state.s1;
+
+	return (__int128)taken * run->limit.period_ns +
+	       (__int128)(run->state.s0 & INT64_MAX) * run->limit.limit;
+}
+
+static void model_follows(struct run *run)
+{
+	struct oracle *o = &run->oracle;
+
+	o->last_ns = run->state.s0 & INT64_MAX;
+	o->free_at = state_full_at(run);
+	o->level = (__int128)o->l->capacity * o->l->period_ns - o->free_at +
+		   (__int128)o->last_ns * o->l->limit;
+}
+
+/* A latecomer at a bucket: as of which time between its own and the latest is the bucket's affair,
+ * but all it is told fits its own, and the bucket lacks exactly what was taken. */
+static void compare_bucket_late(struct run *run, int64_t cost)
+{
+	struct oracle *o = &run->oracle;
+	uint32_t capacity = o->l->capacity;
+	uint64_t n = amount(cost);
+	bool must = oracle_fits(o, capacity, n, run->now_ns);
+	bool may = oracle_fits(o, capacity, n, o->latest_ns);
+	uint64_t delay_ns = oracle_delay(o, run->now_ns);
+	uint64_t retry_ns = must ? 0 : oracle_retry_after(o, capacity, n, run->now_ns);
+	struct weir_decision d = ask(run, cost);
+
+	if (d.admitted ? !may : must)
+		fail_msg("a latecomer is %s; %s", d.admitted ? "admitted" : "refused", run->where);
+	if (d.admitted && cost > 0)
+		oracle_take(o, n, run->now_ns);
+	same(run, "a latecomer's retry_after", d.retry_after_ns, d.admitted ? 0 : retry_ns);
+	same(run, "a latecomer's delay", d.delay_ns, d.admitted ? delay_ns : 0);
+	same(run, "a latecomer's reset_after", d.reset_after_ns,
+	     oracle_reset_after(o, run->now_ns));
+	if (d.remaining < oracle_remaining(o, run->now_ns) ||
+	    d.remaining > oracle_remaining(o, o->latest_ns))
+		fail_msg("%u remain for a latecomer; %s", d.remaining, run->where);
+	if (model_full_at(o) != state_full_at(run) && !oracle_fresh(o, run->now_ns))
+		fail_msg("a latecomer changed what was taken; %s", run->where);
+}
+
+/* A latecomer gives back no more than it says, and at most until the bucket is full. */
+static void compare_bucket_late_give(struct run *run, int64_t cost)
+{
+	__int128 before = state_full_at(run);
+	__int128 given = (__int128)amount(cost) * run->limit.period_ns;
+	struct weir_decision d = ask(run, cost);
+
+	same(run, "admitted", d.admitted, 1);
+	if (before - state_full_at(run) > given || state_full_at(run) > before)
+		fail_msg("a latecomer gives back something else; %s", run->where);
+	model_follows(run);
+	same(run, "a latecomer's reset_after", d.reset_after_ns,
+	     oracle_reset_after(&run->oracle, run->now_ns));
+}
+
 /* A bucket after the clock stepped back: how much of the refill it undoes is its own affair, but it
- * may not have gained, and is full again after one filling. Then the model takes over its level
- * from the meaning of the state's words. */
+ * may not have gained, and is full again after one filling and the second that latecomers have.
+ * Then the model takes over its level. */
 static void compare_bucket_back(struct run *run, int64_t cost)
 {
 	struct oracle *o = &run->oracle;
 	const struct weir_limit *l = o->l;
-	uint64_t last_ns = o->last_ns;
-	uint64_t had = oracle_remaining(o, last_ns);
-	bool fitted = oracle_fits(o, l->capacity, amount(cost), last_ns);
+	uint64_t had = oracle_remaining(o, o->latest_ns);
+	bool fitted = oracle_fits(o, l->capacity, amount(cost), o->latest_ns);
 	struct weir_decision d = ask(run, cost);
+	__int128 full = (__int128)l->capacity * l->period_ns;
 
 	if (d.admitted && cost >= 0 && !fitted)
 		fail_msg("a step back admits what did not fit before; %s", run->where);
 	if (cost >= 0 && d.remaining > had)
 		fail_msg("a step back brings %u where %u were left; %s", d.remaining, (unsigned)had,
 			 run->where);
-	if ((unsigned __int128)d.reset_after_ns * l->limit >=
-	    (unsigned __int128)l->capacity * l->period_ns + l->limit)
-		fail_msg("refuses longer than one filling; %s", run->where);
+	if ((__int128)d.reset_after_ns * l->limit >= full + ((__int128)SECOND + 1) * l->limit)
+		fail_msg("refuses longer than one filling and a second; %s", run->where);
+	model_follows(run);
 
-	uint64_t taken = run->state.s0 >> 63 << 32 | run->state.s1;
-	uint64_t elapsed_ns = run->now_ns - (run->state.s0 & INT64_MAX);
-	__int128 missing = (__int128)taken * l->period_ns - (__int128)elapsed_ns * l->limit;
+	/* From which time on a bucket can lack so much. */
+	__int128 beyond = state_full_at(run) - full;
+	uint64_t latest_ns = run->state.s0 & INT64_MAX;
 
-	missing = missing > 0 ? missing : 0;
-	o->last_ns = run->now_ns;
-	o->level = (__int128)l->capacity * l->period_ns - missing;
-	o->free_at = (__int128)run->now_ns * l->limit + missing;
+	if (beyond > (__int128)latest_ns * l->limit)
+		latest_ns = (uint64_t)((beyond + l->limit - 1) / l->limit);
+	o->latest_ns = latest_ns > run->now_ns ? latest_ns : run->now_ns;
 }
 
-static bool bucket_back(const struct run *run)
+static void compare_bucket_before(struct run *run, int64_t cost)
+{
+	if (run->oracle.latest_ns - run->now_ns > ORACLE_LATE_NS)
+		compare_bucket_back(run, cost);
+	else if (cost < 0)
+		compare_bucket_late_give(run, cost);
+	else
+		compare_bucket_late(run, cost);
+}
+
+static bool bucket_before(const struct run *run)
 {
 	uint32_t a = run->limit.algorithm;
 
 	return (a == WEIR_TOKEN_BUCKET || a == WEIR_LEAKY_BUCKET) && run->limit.limit &&
-	       run->now_ns < run->oracle.last_ns;
+	       run->now_ns < run->oracle.latest_ns;
 }
 
 static void forget(struct run *run)
@@ -122,7 +202,7 @@ static void one_run(struct run *run, struct rnd *r, uint32_t algorithm)
 				     .stamps = run->stamps};
 	forget(run);
 
-	int back_percent = rnd_below(r, 2) ? 0 : 5;
+	int back_percent = rnd_below(r, 2) ? 0 : 8;
 
 	for (int i = 0; i < STEPS; i++) {
 		uint64_t before_ns = run->now_ns;
@@ -136,9 +216,11 @@ static void one_run(struct run *run, struct rnd *r, uint32_t algorithm)
 			 (unsigned long long)run->limit.period_ns);
 		if (too_old(run, before_ns))
 			forget(run);
+		if (run->now_ns < before_ns)
+			before_ns - run->now_ns <= ORACLE_LATE_NS ? run->late++ : run->back++;
 		oracle_carry(&run->oracle, run->now_ns);
-		if (bucket_back(run))
-			compare_bucket_back(run, cost);
+		if (bucket_before(run))
+			compare_bucket_before(run, cost);
 		else
 			compare(run, cost);
 	}
@@ -149,11 +231,12 @@ static void against_oracle(void **state)
 	static struct run run;
 	struct rnd r = {rnd_seed()};
 
-	run.admitted = run.refused = 0;
+	run.admitted = run.refused = run.late = run.back = 0;
 	for (int i = 0; i < RUNS; i++)
 		one_run(&run, &r, (uint32_t)(uintptr_t)*state);
 	/* A generator that hardly ever meets the limit would prove nothing. */
 	assert_true(run.admitted > RUNS * STEPS / 5 && run.refused > RUNS * STEPS / 5);
+	assert_true(run.late > RUNS * STEPS / 200 && run.back > RUNS * STEPS / 200);
 }
 
 /* Soft mode, as it is described: the first excess, the last one, and two ceilings. */

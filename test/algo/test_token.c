@@ -225,9 +225,10 @@ static void says_what_changed(void **unused)
 	assert_false(wr_token_step(&l, 2, &s, -1, T0, &d));
 	assert_true(wr_token_step(&l, 2, &s, 2, T0, &d));
 	assert_false(wr_token_step(&l, 2, &s, 1, T0, &d));
-	assert_true(wr_token_step(&l, 2, &s, 1, T0 - 1, &d)); /* the carry */
-	assert_false(wr_token_step(&l, 2, &s, 1, T0 - 1, &d));
-	assert_true(wr_token_step(&l, 2, &s, -1, T0, &d));
+	assert_false(wr_token_step(&l, 2, &s, 1, T0 - SECOND, &d));    /* late */
+	assert_true(wr_token_step(&l, 2, &s, 1, T0 - SECOND - 1, &d)); /* the carry */
+	assert_false(wr_token_step(&l, 2, &s, 1, T0 - SECOND - 1, &d));
+	assert_true(wr_token_step(&l, 2, &s, -1, T0 - SECOND, &d));
 }
 
 /* Any 96 bits are a state: whatever it says, a full bucket's time later it is new. */

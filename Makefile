@@ -63,6 +63,7 @@ install: ## install the library and its headers; [PREFIX=/usr/local] [DESTDIR=]
 	@$(CONFIGURE) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	@$(COMPILE)
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then /sbin/ldconfig; fi
 
 clean: ## remove build/
 	rm -rf $(BUILD)

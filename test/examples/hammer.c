@@ -7,7 +7,7 @@
 
 #define REFUSALS 1000
 
-static void die(const char *text)
+static _Noreturn void die(const char *text)
 {
 	fprintf(stderr, "hammer: %s\n", text);
 	exit(1);

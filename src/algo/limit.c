@@ -144,6 +144,15 @@ static uint64_t name_of(const struct weir_limit *l)
 	return name ? name : 1;
 }
 
+/* Soft limits go the long way: what they are told depends on a second state. */
+static void set_quick_way(struct weir_limit *l)
+{
+	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;
+
+	l->narrow_ns = l->ceiling > l->capacity ? 0 : fixed ? wr_fixed_quick_ns(l) : wr_narrow_ns(l);
+	l->share_scale = fixed ? wr_fixed_quick_scale(l) : wr_narrow_scale(l);
+}
+
 int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 {
 	int rc;
@@ -168,13 +177,7 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	if (limit->algorithm == WEIR_FIXED_WINDOW) {
-		limit->narrow_ns = wr_fixed_quick_ns(limit);
-		limit->share_scale = wr_fixed_quick_scale(limit);
-	} else {
-		limit->narrow_ns = wr_narrow_ns(limit);
-		limit->share_scale = wr_narrow_scale(limit);
-	}
+	set_quick_way(limit);
 	limit->checked = name_of(limit);
 	return 0;
 }

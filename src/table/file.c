@@ -302,8 +302,11 @@ int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_e
 
 	snprintf(next, sizeof next, "%s.%ld", path, (long)getpid());
 	unlink(next);
-	if (link_as(fresh, next) < 0 || rename(next, path) < 0)
-		return wr_error_errno(error, WEIR_ESYS, "cannot put the new table at %s", path);
+	if (link_as(fresh, next) < 0 || rename(next, path) < 0) {
+		wr_error_errno(error, WEIR_ESYS, "cannot put the new table at %s", path);
+		unlink(next);
+		return WEIR_ESYS;
+	}
 	settle(fresh);
 	return 0;
 }

@@ -118,7 +118,7 @@ static int place_of_path(const char *path, struct wr_place *place, struct weir_e
 	place->dir[slash ? len : 1] = 0;
 	if (slash && len == 0)
 		memcpy(place->dir, "/", 2);
-	strcpy(place->path, path);
+	memcpy(place->path, path, strlen(path) + 1);
 	place->owner = geteuid();
 	place->group = getegid();
 	place->mode = 0600;
@@ -142,7 +142,7 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 	rc = place_of_path(path, &place, error);
 	if (rc == 0)
 		rc = copy_table(table, &place, &plan, &fresh, error);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	if (fsync(fresh.fd) < 0)
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot write %s to the disk", path);
@@ -224,16 +224,16 @@ int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error
 		rc = wr_place_find(opts->dir, opts->name, false, &place, error);
 	if (rc == 0)
 		rc = wr_file_open(place.path, false, &old, error);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	plan = (struct wr_file_plan){opts->memory_bytes, opts->log_bytes, now_ns, old->secret};
 	rc = copy_table(old, &place, &plan, &fresh, error);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = wr_file_replace(&fresh, place.path, error);
-	if (rc == 0)
-		__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_RELEASE);
-	if (rc == 0)
-		weir_close(fresh.table);
+		if (rc == 0)
+			__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_RELEASE);
+		wr_file_abandon(&fresh);
+	}
 	weir_close(old);
 	return rc;
 }

@@ -53,25 +53,25 @@ static int set_path(struct wr_place *place, const char *dir, const char *prefix,
 	return 0;
 }
 
-/* /run/weir: only root makes it, and files in it are the service's when there is that user. */
+/* Files that root makes in /run/weir are the service's, when there is that user. */
+static void share_with_service(struct wr_place *place)
+{
+	if (geteuid() == 0 && strcmp(place->dir, SYSTEM_DIR) == 0 &&
+	    system_user(&place->owner, &place->group))
+		place->mode = 0660;
+}
+
+/* Only root makes the folder. */
 static bool try_system(const char *name, bool make, struct wr_place *place,
 		       struct weir_error *error)
 {
-	uid_t uid;
-	gid_t gid;
-	bool user = system_user(&uid, &gid);
-
 	if (set_path(place, SYSTEM_DIR, "", name, error) < 0)
 		return false;
 	if (geteuid() != 0)
 		return access(place->path, R_OK | W_OK) == 0 ||
 		       access(SYSTEM_DIR, W_OK | X_OK) == 0;
-	if (user) {
-		place->owner = uid;
-		place->group = gid;
-		place->mode = 0660;
-	}
-	if (make && mkdir(SYSTEM_DIR, 0750) == 0 && user && chown(SYSTEM_DIR, 0, gid) < 0)
+	share_with_service(place);
+	if (make && mkdir(SYSTEM_DIR, 0750) == 0 && chown(SYSTEM_DIR, 0, place->group) < 0)
 		return false;
 	return access(SYSTEM_DIR, W_OK | X_OK) == 0;
 }
@@ -103,8 +103,12 @@ int wr_place_find(const char *dir, const char *name, bool make, struct wr_place 
 	if (!name_ok(name))
 		return wr_error(error, WEIR_ENAME, "\"%.64s\": %s", name,
 				weir_strerror(WEIR_ENAME));
-	if (dir)
-		return set_path(place, dir, "", name, error);
+	if (dir) {
+		int rc = set_path(place, dir, "", name, error);
+
+		share_with_service(place);
+		return rc;
+	}
 	if (try_system(name, make, place, error) || try_session(name, make, place, error))
 		return 0;
 	snprintf(prefix, sizeof prefix, "weir-%u-", (unsigned)geteuid());

@@ -1,0 +1,244 @@
+/* Deciding on a cell while others take it away: wr_cell_holds(), step_on(), wr_cell_raise_fresh()
+ * of src/table/table.h and src/store/take.c against stake_claim() and confirm() of
+ * src/table/claim.c. One cell, so that everyone meets; the clock stands still.
+ *
+ * -DTAKERS=n  participants that take from key 1, each twice
+ * -DOTHERS=n  participants that take from key 2, once each
+ *
+ * Whoever does not find its key takes the cell, whatever it holds. A life is what a cell is
+ * between two claims; its number is the version. A killed participant takes no further step,
+ * and every assertion holds in every state, whoever was killed before it.
+ *
+ * Mutations, each of which must be found:
+ *   NO_BUMP        a claim keeps the version
+ *   TAG_FIRST      reads id's tag before its version
+ *   STILL_LIVE     after a failed swap, looks only at the state and not at the version
+ *   RAISE_LATE     raises fresh_at after the swap
+ *   BLIND_SWAP     writes the new state without comparing
+ */
+#ifndef TAKERS
+#define TAKERS 2
+#endif
+#ifndef OTHERS
+#define OTHERS 1
+#endif
+#ifndef LIVES
+#define LIVES 4 /* claims in all; whoever wants another one stops, as if killed */
+#endif
+
+#define LIMIT 2
+#define EMPTY 0
+#define TENTATIVE 1
+#define LIVE 2
+
+/* hot */
+unsigned state : 2;
+unsigned s0 : 3; /* the tag while tentative, then what was taken */
+unsigned version : 4;
+bit refused;
+/* id */
+unsigned tag : 2;
+unsigned id_version : 4;
+bit fresh; /* 1: not as good as new yet */
+
+/* What really happened. */
+unsigned life : 4;               /* number of the present claim */
+unsigned owner : 2;              /* its key */
+unsigned admitted : 3;           /* by swaps in this life */
+
+#define HOT(st, lo, ver, ref) (state == st && s0 == lo && version == ver && refused == ref)
+
+inline set_hot(st, lo, ver, ref)
+{
+	state = st;
+	s0 = lo;
+	version = ver;
+	refused = ref
+}
+
+/* Back to the start, with nothing remembered: fewer states. */
+inline again()
+{
+	seen_state = 0;
+	seen_s0 = 0;
+	seen_version = 0;
+	seen_refused = 0;
+	before = 0;
+	rest = 0;
+	name = 0;
+	expired = 0;
+	goto find
+}
+
+proctype taker(byte key; byte takes)
+{
+	unsigned seen_state : 2, seen_s0 : 3, seen_version : 4, before : 4, rest : 4, name : 2;
+	bit seen_refused, expired;
+
+find:	/* wr_cell_holds: id's version, id's tag, hot */
+	atomic {
+		if
+		:: takes == 0 -> goto done
+		:: else
+		fi;
+#ifdef TAG_FIRST
+		name = tag
+	}
+	atomic { rest = id_version }
+#else
+		rest = id_version
+	}
+	atomic { name = tag }
+#endif
+	atomic {
+		seen_state = state;
+		seen_s0 = s0;
+		seen_version = version;
+		seen_refused = refused;
+		if
+		:: name == key && seen_state == LIVE && seen_version == rest ->
+			before = rest;
+			name = 0;
+			rest = 0;
+			goto step
+		:: else -> name = 0; rest = 0
+		fi
+	}
+
+	/* Not there: the hot pair just read is the one to replace. rank_of reads fresh_at after. */
+	atomic { expired = !fresh }
+	atomic {
+		if
+		:: life == LIVES ->
+			seen_state = 0; seen_s0 = 0; seen_version = 0; seen_refused = 0; expired = 0;
+			goto done
+		:: else
+		fi;
+		if
+		:: HOT(seen_state, seen_s0, seen_version, seen_refused) ->
+			/* what was thrown away as good as new had taken nothing */
+			assert(!(expired && seen_state == LIVE && admitted > 0));
+#ifdef NO_BUMP
+			before = seen_version;
+#else
+			before = seen_version + 1;
+#endif
+			set_hot(TENTATIVE, key, before, 0);
+			life++;
+			owner = key;
+			admitted = 0
+		:: else -> again()
+		fi;
+		expired = 0
+	}
+
+	/* confirm: id, then hot. Of one cell no scan is needed. */
+confirm:
+	atomic { name = tag; rest = id_version; expired = fresh }
+	atomic {
+		if
+		:: !HOT(TENTATIVE, key, before, 0) ->
+			again()
+		:: else
+		fi
+	}
+	atomic {
+		if
+		:: tag == name && id_version == rest && fresh == expired ->
+			tag = key;
+			id_version = before;
+			fresh = 0
+		:: else -> goto confirm
+		fi;
+		name = 0; rest = 0; expired = 0
+	}
+	atomic {
+		if
+		:: HOT(TENTATIVE, key, before, 0) ->
+			set_hot(LIVE, 0, before, 0);
+			seen_state = LIVE; seen_s0 = 0; seen_version = before; seen_refused = 0
+		:: else -> again()
+		fi
+	}
+
+step:
+	atomic {
+		if
+		:: seen_s0 == LIMIT && seen_refused -> takes--; again()
+		:: seen_s0 == LIMIT && !seen_refused -> goto mark
+		:: else
+		fi;
+#ifndef RAISE_LATE
+		fresh = 1 /* whoever's cell it is by now: late, never early */
+#endif
+	}
+	atomic {
+		if
+#ifdef BLIND_SWAP
+		:: true ->
+#else
+		:: HOT(seen_state, seen_s0, seen_version, seen_refused) ->
+#endif
+			assert(state == LIVE && owner == key);
+			set_hot(LIVE, seen_s0 + 1, seen_version, seen_refused);
+			admitted++;
+			assert(admitted <= LIMIT && admitted == s0);
+			takes--;
+#ifdef RAISE_LATE
+			goto raise
+#else
+			again()
+#endif
+		:: else ->
+			seen_state = state;
+			seen_s0 = s0;
+			seen_version = version;
+			seen_refused = refused
+		fi;
+		if /* wr_spot_still */
+#ifdef STILL_LIVE
+		:: seen_state == LIVE -> goto step
+#else
+		:: seen_state == LIVE && seen_version == before -> goto step
+#endif
+		:: else -> again()
+		fi
+	}
+#ifdef RAISE_LATE
+raise:
+	atomic { fresh = 1; again() }
+#endif
+
+mark:
+	atomic {
+		if
+		:: HOT(seen_state, seen_s0, seen_version, seen_refused) ->
+			assert(state == LIVE && owner == key);
+			refused = 1
+		:: else
+		fi;
+		takes--;
+		again()
+	}
+
+done:
+	skip
+}
+
+init {
+	atomic {
+		run taker(1, 2);
+#if TAKERS > 1
+		run taker(1, 2);
+#endif
+#if TAKERS > 2
+		run taker(1, 2);
+#endif
+#if OTHERS > 0
+		run taker(2, 1);
+#endif
+#if OTHERS > 1
+		run taker(2, 1);
+#endif
+	}
+}

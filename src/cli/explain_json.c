@@ -43,7 +43,7 @@ static json_t *steps_json(const struct explain_walk *walk)
 static json_t *limit_json(const struct explain *explain, const struct wr_limit *limit)
 {
 	static const char *const on_limit[] = {
-#define WORD(name, number, text) [number] = text,
+#define WORD(name, number, text) [number] = (text),
 		WR_ON_LIMITS(WORD)};
 	static const char *const consistency[] = {WR_CONSISTENCIES(WORD)
 #undef WORD

@@ -66,8 +66,7 @@ static size_t put_arg(char *out, size_t len, struct weir_str arg)
 				len--;
 			if (len && (unsigned char)out[len - 1] >= 0xc0)
 				len--;
-			memcpy(out + len, "…", 3);
-			return len + 3;
+			return len + (size_t)snprintf(out + len, 4, "…");
 		}
 		if (c < 0x20 || c == 0x7f)
 			len += (size_t)snprintf(out + len, 5, "\\x%02x", c);

@@ -148,7 +148,7 @@ static void sort_files(struct wr_load *load)
 	count = 0;
 	for (struct wr_file *file = load->files; file; file = file->next)
 		files[count++] = file;
-	qsort(files, count, sizeof *files, compare_names);
+	qsort(files, count, sizeof(struct wr_file *), compare_names);
 	for (size_t i = 0; i < count; i++) {
 		files[i]->index = (uint32_t)i;
 		files[i]->next = files[i + 1];

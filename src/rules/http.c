@@ -68,8 +68,8 @@ static int make_entry(struct wr_reading *reading, const struct wr_part *part,
 	*entry = (struct weir_entry){part->key, part->value, WR_STR("")};
 	if (part->source_count == 0)
 		return MADE;
-	for (uint32_t i = 0; i < part->source_count; i++) {
-		const struct wr_source *source = &part->sources[i];
+	for (const struct wr_source *source = part->sources;
+	     source < part->sources + part->source_count; source++) {
 		int presence = wr_source_read(reading, source, &value);
 
 		if (presence < 0)

@@ -72,8 +72,9 @@ static size_t decode(struct weir_str raw, int reading, char *out)
 		if (byte >= 0)
 			i += 2;
 		if (c == '%' || (reading & STRICT_SLASH && byte >= 0 && c == '/')) {
-			memcpy(out + len, c == '/' ? "%2F" : "%25", 3);
-			len += 3;
+			out[len++] = '%';
+			out[len++] = '2';
+			out[len++] = c == '/' ? 'F' : '5';
 			continue;
 		}
 		if (!(reading & STRICT_SLASH) && c == '\\')

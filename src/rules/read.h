@@ -5,7 +5,7 @@
 #include "rules/fields.h"
 
 /* read_limit.c: rate_limit, rate_limits. Sets node->limits. */
-void wr_read_limits(struct wr_load *load, const struct wr_fields *descriptor, struct wr_node *node);
+void wr_read_limits(struct wr_load *load, const struct wr_fields *fields, struct wr_node *node);
 
 /* read_limit_extras.c: the parts of a limit that are maps themselves. */
 void wr_read_soft(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);

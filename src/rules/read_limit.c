@@ -24,11 +24,11 @@ static void check_special(struct wr_load *load, const struct wr_fields *f,
 			  const struct wr_limit *limit)
 {
 	static const struct {
-		enum wr_key_id key;
 		const char *with;
+		enum wr_key_id key;
 		uint32_t algorithms;
 	} special[] = {
-#define SPECIAL_ROW(key, with, algorithms) {WR_KEY_##key, with, algorithms},
+#define SPECIAL_ROW(key, with, algorithms) {with, WR_KEY_##key, algorithms},
 		SPECIAL_KEYS(SPECIAL_ROW)
 #undef SPECIAL_ROW
 	};

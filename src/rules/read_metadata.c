@@ -75,7 +75,7 @@ static bool is_overridden(struct out *out, const struct wr_yaml *map,
 	const struct wr_yaml_item *other = map->items;
 
 	for (; other != item && out->steps < STEPS_MAX; other = other->next, out->steps++)
-		if (wr_str_equal(other->key->text, item->key->text))
+		if (other->key && item->key && wr_str_equal(other->key->text, item->key->text))
 			return true;
 	return false;
 }

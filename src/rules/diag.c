@@ -91,16 +91,24 @@ static struct weir_str compose(char out[TEXT_MAX], const char *text, const struc
 	return (struct weir_str){out, len};
 }
 
-static struct weir_str source_line(const struct wr_file *file, uint32_t line)
+static struct weir_str source_line(struct wr_diags *diags, const struct wr_file *file,
+				   uint32_t line)
 {
-	struct weir_str rest = file->content;
+	struct weir_str rest;
 
-	for (; line > 1; line--) {
+	if (diags->seen_file != file || diags->seen_line > line) {
+		diags->seen_file = file;
+		diags->seen_line = 1;
+		diags->seen_at = 0;
+	}
+	rest = wr_str_from(file->content, diags->seen_at);
+	for (; diags->seen_line < line; diags->seen_line++) {
 		size_t end = wr_str_find(rest, '\n');
 
 		if (end == rest.len)
 			return WR_STR("");
 		rest = wr_str_from(rest, end + 1);
+		diags->seen_at += end + 1;
 	}
 	rest = wr_str_first(rest, wr_str_find(rest, '\n'));
 	if (rest.len && rest.ptr[rest.len - 1] == '\r')
@@ -157,7 +165,7 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_mark at,
 		item.text = keep(diags, compose(text, table[id].text, args));
 		item.file = keep(diags, wr_str(at.file->path));
 		if (at.line)
-			item.source = keep(diags, source_line(at.file, at.line));
+			item.source = keep(diags, source_line(diags, at.file, at.line));
 		if (item.text && item.file && item.source) {
 			diags->file_order[errors->count] = at.file->index;
 			diags->items[errors->count++] = item;

@@ -137,6 +137,9 @@ struct wr_diags {
 	struct weir_diagnostic *items;
 	uint32_t *file_order; /* beside each item */
 	size_t capacity;
+	const struct wr_file *seen_file; /* the line quoted last: the next is mostly behind it */
+	uint32_t seen_line;
+	size_t seen_at;
 };
 
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors);

@@ -1,12 +1,13 @@
 /* The token bucket in one machine word, for the admitted request of a limit whose numbers fit.
  *
  * State and meaning are those of bucket.h; this is the same arithmetic without its wide products
- * and rare cases, which it leaves to token.h by saying no. A limit fits when all a bucket can owe,
- * (ceiling + limit) · period, stays below 2^62: 1,000 per second, 10,000 per day, 300 per 3 hours
- * do, a million per month does not.
+ * and rare cases (latecomers, a clock that stepped back, whole periods to cancel, a 33rd bit),
+ * which it leaves to token.h by saying no. A limit fits when all a bucket can owe, (ceiling +
+ * limit) · period, stays below 2^62: 1,000 per second, 10,000 per day, 300 per 3 hours do, a
+ * million per month does not.
  *
  * Example: as in token.h, 1 per second, burst 5: narrow_ns is 2^62 / 1, the product of an elapsed
- * time below that and the limit cannot overflow.
+ * time below that and the limit stays below 2^62; from there on the bucket is full.
  */
 #ifndef WR_ALGO_NARROW_H
 #define WR_ALGO_NARROW_H
@@ -21,22 +22,25 @@ struct wr_narrow {
 	uint64_t taken;
 };
 
-/* Longest elapsed time the arithmetic here takes, or 0 where it takes none: for limit_check. */
+/* The elapsed time that gives back 2^62, rounded up so that it fills any bucket, or 0 where the
+ * arithmetic here is not for the limit: for limit_check. A bucket that is worth less than 255 ns is
+ * left out for the sake of its share. */
 static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 {
 	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
 
-	if (l->algorithm != WEIR_TOKEN_BUCKET || l->limit == 0 || most >= WR_NARROW_MAX)
+	if (l->algorithm != WEIR_TOKEN_BUCKET || l->limit == 0 || most >= WR_NARROW_MAX ||
+	    l->capacity * l->period_ns < 255)
 		return 0;
-	return WR_NARROW_MAX / l->limit;
+	return (WR_NARROW_MAX - 1) / l->limit + 1;
 }
 
-/* 254 · 2^31 ÷ (the full backlog in units of 2^31), rounded down: a share without a division. */
+/* 254 · 2^64 ÷ the full backlog, rounded down: a share by one multiplication. */
 static inline uint64_t wr_narrow_scale(const struct weir_limit *l)
 {
-	uint64_t full = wr_narrow_ns(l) ? l->capacity * l->period_ns >> 31 : 0;
-
-	return (254ull << 31) / (full + 1);
+	if (wr_narrow_ns(l) == 0)
+		return 0;
+	return (uint64_t)(((unsigned __int128)254 << 64) / (l->capacity * l->period_ns));
 }
 
 static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
@@ -44,8 +48,8 @@ static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
 	return l->narrow_ns != 0 && (uint64_t)cost - 1 < l->capacity;
 }
 
-/* Takes `cost`, which fits, if that is a simple matter: no clock that steps back, no whole periods
- * to cancel, no 33rd bit, enough tokens. */
+/* Takes `cost`, for which wr_narrow_fits(), if that is a simple matter. now_ns is below 2^63, so a
+ * state with the 33rd bit of taken, the top bit of s0, is ahead of it like a latecomer's. */
 static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint32_t s1,
 				  uint64_t cost, uint64_t now_ns, struct wr_narrow *b)
 {
@@ -56,7 +60,7 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
 	if (elapsed < l->narrow_ns && due > drained) {
-		if (s1 >= l->limit && elapsed >= l->period_ns)
+		if (elapsed >= l->period_ns) /* then s1 > limit, and both can be less */
 			return false;
 		b->since_ns = s0;
 		b->taken = s1 + cost;
@@ -80,10 +84,10 @@ static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr
 	return span_ns >= l->narrow_ns || b->backlog <= span_ns * l->limit;
 }
 
-/* Share of the capacity in use, 0 … 254, roughly. */
+/* Share of the capacity in use, 0 … 254, rounded down. */
 static inline unsigned wr_narrow_share(const struct weir_limit *l, const struct wr_narrow *b)
 {
-	return (unsigned)((b->backlog >> 31) * l->share_scale >> 31);
+	return (unsigned)((unsigned __int128)b->backlog * l->share_scale >> 64);
 }
 
 static inline void wr_narrow_tell(const struct weir_limit *l, const struct wr_narrow *b,

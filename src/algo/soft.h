@@ -41,12 +41,14 @@ static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
 	return l->soft_for_ns / UINT32_MAX + 1;
 }
 
-/* The last excess as of now: one from further ahead than rounding and clocks that differ a little
- * explain (the clock stepped back) happened now. */
+/* The last excess as of now: one from further ahead than rounding, latecomers and clocks that
+ * differ a little explain (the clock stepped back) happened now. */
 static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
 				       uint64_t now_ns)
 {
-	bool ahead = soft->s0 > now_ns + wr_soft_period_ns(l) + wr_soft_quantum(l);
+	uint64_t period_ns = wr_soft_period_ns(l);
+	uint64_t skew_ns = period_ns > WR_SKEW_NS ? period_ns : WR_SKEW_NS;
+	bool ahead = soft->s0 > now_ns + skew_ns + wr_soft_quantum(l);
 
 	return ahead ? now_ns : soft->s0;
 }

@@ -75,7 +75,7 @@ static uint64_t *window_at(struct oracle *o, uint64_t number)
 
 static uint64_t counted(const struct oracle *o, uint64_t number)
 {
-	for (int i = 0; i < o->windows; i++)
+	for (int i = 0; i < o->windows && number <= o->latest; i++)
 		if (o->window[i].number == number)
 			return o->window[i].count;
 	return 0;

@@ -140,6 +140,53 @@ static void edges(void **unused)
 	assert_int_equal(step(&l, &s, 3, 9).admitted, 1);
 }
 
+static void latecomers(void **unused)
+{
+	struct weir_limit l = counter(10, MINUTE, 0);
+	struct weir_state s = {0};
+	struct weir_decision d;
+
+	(void)unused;
+	step(&l, &s, 10, T0);
+	struct weir_state before = s;
+
+	d = step(&l, &s, 1, T0 - SECOND / 2); /* as of T0 */
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 60 * SECOND + SECOND / 2 + 1);
+	assert_int_equal(d.reset_after_ns, 114 * SECOND + SECOND / 2 + 1);
+	assert_memory_equal(&s, &before, sizeof s);
+	step(&l, &s, 1, T0 - SECOND - 1); /* a step back */
+	assert_int_equal(s.s1, before.s1 - 1);
+}
+
+/* All was given back in the window of T0: what was there before it is not known any more. */
+static void late_after_a_give_back(void **unused)
+{
+	struct weir_limit l = counter(1, 100 * MS, 0);
+	struct weir_state s = {0};
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 1, T0 - 101 * MS).admitted, 1);
+	assert_int_equal(step(&l, &s, 1, T0).retry_after_ns, 0);
+	step(&l, &s, -1, T0);
+	assert_int_equal(s.s0, 0);
+	assert_int_equal(step(&l, &s, 1, T0 - 100 * MS).admitted, 1);
+	assert_int_equal(s.s1,
+			 (uint32_t)(T0 / (100 * MS))); /* not into a window that may be full */
+}
+
+/* A number far ahead does not come out a little ahead by wrapping: 2^30 windows of 2^34 ns. */
+static void far_ahead_is_not_late(void **unused)
+{
+	struct weir_limit l = counter(10, 1ull << 34, 0);
+	uint32_t index = (uint32_t)(T0 >> 34);
+	struct weir_state s = {.s0 = 10, .s1 = index + (1u << 30)};
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 1, (T0 >> 34 << 34) + 1).admitted, 0);
+	assert_int_equal(s.s1, index);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +196,9 @@ int main(void)
 		cmocka_unit_test(gives_back_from_both),
 		cmocka_unit_test(rejected_ones_count),
 		cmocka_unit_test(the_clock_steps_back),
+		cmocka_unit_test(latecomers),
+		cmocka_unit_test(late_after_a_give_back),
+		cmocka_unit_test(far_ahead_is_not_late),
 		cmocka_unit_test(numbers_wrap),
 		cmocka_unit_test(edges),
 	};

@@ -168,6 +168,45 @@ static void edges(void **unused)
 	assert_int_equal(step(&l, &s, 1, 1).admitted, 1);
 }
 
+static void latecomers(void **unused)
+{
+	struct weir_limit l = five(0);
+	struct weir_state s = {0};
+	struct weir_decision d;
+
+	(void)unused;
+	step(&l, &s, 5, T0 - 10 * SECOND);
+	step(&l, &s, 4, T0);
+	d = step(&l, &s, 1, T0 - SECOND); /* into the window that has begun */
+	assert_int_equal(d.admitted, 1);
+	assert_int_equal(d.reset_after_ns, 61 * SECOND);
+	assert_int_equal(s.s0, T0);
+	d = step(&l, &s, 1, T0 - 600 * MS);
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 60600 * MS);
+	assert_int_equal(s.s0, T0);
+	assert_int_equal(s.s1, 5);
+	d = step(&l, &s, 1, T0 - SECOND - 1); /* a step back */
+	assert_int_equal(d.retry_after_ns, SECOND + 1);
+	assert_int_equal(s.s0, T0 - MINUTE);
+}
+
+/* A latecomer brings the day before; a count of 0 has a window too. */
+static void a_late_day(void **unused)
+{
+	struct weir_limit l = LIMIT(.algorithm = WEIR_FIXED_WINDOW, .limit = 2,
+				    .window_start_ns = T0 - DAY, .window_end_ns = T0);
+	struct weir_state s = {.s0 = T0, .s1 = 0};
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 2, T0 - 1).reset_after_ns, DAY + 1);
+	assert_int_equal(s.s0, T0);
+	assert_int_equal(step(&l, &s, 1, T0 - 1).retry_after_ns, DAY + 1);
+	assert_true(wr_fixed_charge(&l, &s, 3, T0 - SECOND));
+	assert_int_equal(s.s0, T0);
+	assert_int_equal(s.s1, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +217,8 @@ int main(void)
 		cmocka_unit_test(rejected_ones_count),
 		cmocka_unit_test(charged_by_another_limit),
 		cmocka_unit_test(the_clock_steps_back),
+		cmocka_unit_test(latecomers),
+		cmocka_unit_test(a_late_day),
 		cmocka_unit_test(a_changed_limit),
 		cmocka_unit_test(edges),
 	};

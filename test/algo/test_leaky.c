@@ -92,6 +92,30 @@ static void the_largest_queue(void **unused)
 	assert_int_equal(step(&l, &s, 1, T0 + 1).delay_ns, SECOND - 1);
 }
 
+/* 1 per 250 ms. Departures are told from the latecomer's own time. */
+static void latecomers(void **unused)
+{
+	struct weir_limit l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .queue_size = 2,
+				    .period_ns = 250 * MS, .max_wait_ns = 300 * MS);
+	struct weir_state s = {0};
+	struct weir_decision d;
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 1, T0).delay_ns, 0);
+	assert_int_equal(step(&l, &s, 1, T0 - 100 * MS).delay_ns, 350 * MS);
+	d = step(&l, &s, 1, T0 - 100 * MS); /* it would leave 500 ms after T0 */
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 300 * MS);
+	assert_int_equal(d.reset_after_ns, 600 * MS);
+
+	s = (struct weir_state){0};
+	step(&l, &s, 1, T0);
+	step(&l, &s, -1, T0 + 100 * MS); /* empty, but as of 100 ms */
+	d = step(&l, &s, 1, T0 + 60 * MS);
+	assert_int_equal(d.delay_ns, 40 * MS);
+	assert_int_equal(d.reset_after_ns, 290 * MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -100,6 +124,7 @@ int main(void)
 		cmocka_unit_test(a_bound_on_the_wait),
 		cmocka_unit_test(a_large_request_keeps_its_places),
 		cmocka_unit_test(the_largest_queue),
+		cmocka_unit_test(latecomers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

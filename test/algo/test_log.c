@@ -305,6 +305,56 @@ static void the_largest_log(void **unused)
 	assert_int_equal(log_step(&l, &log, 1, T0 + HOUR).retry_after_ns, MINUTE);
 }
 
+static void latecomers(void **unused)
+{
+	struct weir_limit l = logged(4, 0);
+	LOG(log, 4);
+	struct weir_decision d;
+
+	(void)unused;
+	log_step(&l, &log, 3, T0);
+	d = log_step(&l, &log, 1, T0 - SECOND); /* with the stamp of the others */
+	assert_int_equal(d.admitted, 1);
+	assert_int_equal(d.reset_after_ns, 61 * SECOND);
+	assert_int_equal(log.newest_ns, T0);
+	assert_int_equal(log.pending, 4);
+	d = log_step(&l, &log, 1, T0 - SECOND / 2);
+	assert_int_equal(d.retry_after_ns, 60 * SECOND + SECOND / 2);
+	assert_int_equal(wr_log_wait(&l, 4, &log, 1, T0 - SECOND / 2), 60 * SECOND + SECOND / 2);
+	assert_int_equal(wr_log_wait(&l, 4, &log, 5, T0 - SECOND / 2), WEIR_NEVER);
+	assert_int_equal(log.newest_ns, T0);
+	log_step(&l, &log, 1, T0 - SECOND - 1); /* a step back */
+	assert_int_equal(log.newest_ns, T0 - SECOND - 1);
+}
+
+/* An append sweeps what is a period old. Given back, it must not leave a gap for latecomers, to
+ * whom that is not yet a period old. */
+static void late_after_a_give_back(void **unused)
+{
+	struct weir_limit one = logged(1, 0), two = logged(2, 0);
+	LOG(log, 2);
+
+	(void)unused;
+	log_step(&one, &log, 1, T0 - MINUTE);
+	log_step(&one, &log, 1, T0);
+	log_step(&one, &log, -1, T0);
+	assert_int_equal(log.count, 0);
+	assert_int_equal(log_step(&one, &log, 1, T0 - SECOND / 2).admitted, 1);
+	assert_int_equal(log.newest_ns, T0);
+
+	log = (struct weir_log){.capacity = 2, .stamps = log_stamps};
+	log_step(&two, &log, 1, T0 - MINUTE);
+	log_step(&two, &log, 1, T0 - MINUTE / 2);
+	log_step(&two, &log, 1, T0);
+	struct weir_decision d = log_step(&two, &log, -1, T0);
+
+	assert_int_equal(d.reset_after_ns, MINUTE / 2);
+	assert_int_equal(log_step(&two, &log, 1, T0 - SECOND / 2).admitted, 1);
+	assert_int_equal(log.newest_ns, T0);
+	assert_int_equal(wr_log_stamp(&log, 0), T0 - MINUTE / 2);
+	assert_int_equal(wr_log_stamp(&log, 1), T0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +365,8 @@ int main(void)
 		cmocka_unit_test(gives_back_the_newest),
 		cmocka_unit_test(rejected_ones_push_out_the_oldest),
 		cmocka_unit_test(the_clock_steps_back),
+		cmocka_unit_test(latecomers),
+		cmocka_unit_test(late_after_a_give_back),
 		cmocka_unit_test(back_beyond_everything),
 		cmocka_unit_test(a_changed_limit),
 		cmocka_unit_test(rings_that_do_not_fit),

@@ -222,6 +222,21 @@ static void charged_once(void **unused)
 	assert_int_equal(s.s1, 18);
 }
 
+/* A period shorter than latecomers may be late: their excess does not arm it again. */
+static void latecomers(void **unused)
+{
+	struct weir_limit l = soft_limit(10 * MS, 20 * MS);
+	struct weir_state soft = {0};
+
+	(void)unused;
+	for (uint64_t ms = 0; ms <= 50; ms += 5)
+		wr_soft_note(&l, &soft, T0 + ms * MS);
+	assert_int_equal(wr_soft_phase(&l, &soft, T0 + 50 * MS), WR_SOFT_SPENT);
+	assert_false(wr_soft_note(&l, &soft, T0 + 50 * MS - SECOND));
+	assert_int_equal(wr_soft_phase(&l, &soft, T0 + 50 * MS), WR_SOFT_SPENT);
+	assert_true(wr_soft_carry(&l, &soft, T0 + 50 * MS - SECOND - 2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +247,7 @@ int main(void)
 		cmocka_unit_test(waits),
 		cmocka_unit_test(a_look_is_no_excess),
 		cmocka_unit_test(the_clock_steps_back),
+		cmocka_unit_test(latecomers),
 		cmocka_unit_test(a_calendar_window),
 		cmocka_unit_test(every_window_but_the_queue),
 		cmocka_unit_test(charged_once),

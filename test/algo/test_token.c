@@ -250,6 +250,69 @@ static void any_words(void **unused)
 	}
 }
 
+/* 10 per minute, 6 s a token. */
+static void latecomers(void **unused)
+{
+	struct weir_limit l = bucket(10, 0, MINUTE);
+	struct weir_state s = {0};
+	struct weir_decision d;
+
+	(void)unused;
+	step(&l, &s, 10, T0);
+	struct weir_state before = s;
+
+	d = step(&l, &s, 1, T0 - SECOND / 2); /* before the bucket was full: as of then */
+	assert_int_equal(d.admitted, 0);
+	assert_int_equal(d.retry_after_ns, 6 * SECOND + SECOND / 2);
+	assert_int_equal(d.reset_after_ns, MINUTE + SECOND / 2);
+	assert_memory_equal(&s, &before, sizeof s);
+	step(&l, &s, 2, T0 + 12 * SECOND);
+	before = s;
+	d = step(&l, &s, 1, T0 + 11 * SECOND); /* before what came in the last second */
+	assert_int_equal(d.retry_after_ns, 7 * SECOND);
+	assert_int_equal(d.reset_after_ns, MINUTE + SECOND);
+	assert_memory_equal(&s, &before, sizeof s);
+	d = step(&l, &s, 1, T0 + 11 * SECOND - 1); /* one ns more is a step back */
+	assert_int_equal(d.reset_after_ns, MINUTE);
+	assert_int_equal(s.s0, T0 + 11 * SECOND - 1);
+	assert_int_equal(s.s1, 10);
+}
+
+/* The two allowances, for time and for what is missing, do not add up to two seconds. */
+static void one_filling_and_a_second(void **unused)
+{
+	struct weir_limit l = bucket(10, 0, 10 * SECOND);
+	struct weir_state s = {0}, copy;
+
+	(void)unused;
+	step(&l, &s, 10, T0);
+	step(&l, &s, 1, T0 + SECOND);
+	copy = s;
+	assert_int_equal(step(&l, &copy, 1, T0).reset_after_ns, 11 * SECOND);
+	assert_memory_equal(&copy, &s, sizeof s);
+	assert_int_equal(step(&l, &copy, 1, T0 - SECOND / 2).reset_after_ns, 10 * SECOND);
+	assert_int_equal(copy.s0, T0 - SECOND / 2);
+	copy = s;
+	assert_int_equal(step(&l, &copy, 1, T0 - SECOND).reset_after_ns, 10 * SECOND);
+}
+
+/* What was given back does not open the past again. */
+static void late_after_a_give_back(void **unused)
+{
+	struct weir_limit l = bucket(1, 5, SECOND);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&l, &s, 5, T0);
+	step(&l, &s, 1, T0 + SECOND);
+	step(&l, &s, -1, T0 + 5 * SECOND);
+	assert_int_equal(s.s0, T0 + 5 * SECOND);
+	assert_int_equal(s.s1, 0);
+	assert_int_equal(step(&l, &s, 5, T0 + 4 * SECOND).reset_after_ns, 6 * SECOND);
+	assert_int_equal(s.s0, T0 + 5 * SECOND);
+	assert_int_equal(step(&l, &s, 1, T0 + 5 * SECOND).retry_after_ns, SECOND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +326,9 @@ int main(void)
 		cmocka_unit_test(a_changed_limit_counts_what_was_taken),
 		cmocka_unit_test(a_changed_burst),
 		cmocka_unit_test(the_clock_steps_back),
+		cmocka_unit_test(latecomers),
+		cmocka_unit_test(one_filling_and_a_second),
+		cmocka_unit_test(late_after_a_give_back),
 		cmocka_unit_test(a_look_notices_the_clock),
 		cmocka_unit_test(the_ends_of_time),
 		cmocka_unit_test(says_what_changed),

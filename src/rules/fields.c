@@ -111,8 +111,10 @@ bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_pla
 		int key = key_number(item->key->text, place);
 
 		if (key < 0) {
+			uint32_t errors = load->diags.errors->errors;
+
 			say_unknown(load, item->key, place);
-			fields->misread = true;
+			fields->misread |= load->diags.errors->errors > errors;
 			continue;
 		}
 		if (fields->key[key] && item->merged)

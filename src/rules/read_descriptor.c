@@ -25,7 +25,8 @@ static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct
 	if (m->key.len == 0) {
 		const struct wr_yaml *given = f->value[WR_KEY_KEY];
 
-		if (!given || (given->kind == WR_YAML_TEXT && given->text.len == 0))
+		if ((!given && !f->misread) ||
+		    (given && given->kind == WR_YAML_TEXT && given->text.len == 0))
 			wr_say(load, WR_D_empty_key, f->at, NULL);
 		return false;
 	}

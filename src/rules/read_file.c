@@ -27,8 +27,9 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 	if (!wr_get_text(load, &f, WR_KEY_DOMAIN, &name) && f.value[WR_KEY_DOMAIN])
 		return;
 	if (name.len == 0) {
-		wr_say(load, WR_D_empty_domain, f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root,
-		       NULL);
+		if (!f.misread || f.key[WR_KEY_DOMAIN])
+			wr_say(load, WR_D_empty_domain,
+			       f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
 		name = WR_STR("?"); /* go on: there may be more to say */
 	}
 	domain = find_domain(load, name, f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);

@@ -244,9 +244,9 @@ static void read_part(struct wr_load *load, const struct wr_yaml *map,
 	if (!wr_fields_read(load, map, WR_IN_PART, WR_STR("descriptor"), &f))
 		return;
 	wr_get_text(load, &f, WR_KEY_KEY, &part->key);
-	if (part->key.len == 0 && (!f.value[WR_KEY_KEY] || part->key.ptr))
+	if (part->key.len == 0 && !f.misread && (!f.value[WR_KEY_KEY] || part->key.ptr))
 		wr_say(load, WR_D_empty_key, map, NULL);
-	if (!f.value[WR_KEY_VALUE] == !f.value[WR_KEY_FROM])
+	if (!f.value[WR_KEY_VALUE] == !f.value[WR_KEY_FROM] && !f.misread)
 		wr_say(load, WR_D_value_or_from, map, NULL);
 	wr_get_text(load, &f, WR_KEY_VALUE, &part->value);
 	if (f.value[WR_KEY_FROM]) {

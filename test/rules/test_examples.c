@@ -143,7 +143,7 @@ static void describe(const struct wr_http *http, char text[512])
 {
 	size_t len = 0;
 
-	strcpy(text, http->allowed ? "allow" : http->denied ? "deny" : "");
+	snprintf(text, 512, "%s", http->allowed ? "allow" : http->denied ? "deny" : "");
 	for (uint32_t i = 0; i < http->count && !http->denied; i++)
 		for (uint32_t j = 0; j < http->descriptors[i].count; j++) {
 			const struct weir_entry *e = &http->descriptors[i].entries[j];

@@ -3,19 +3,14 @@
 #include "helper.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* In place of the C library's, for libyaml as well. */
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-void __libc_free(void *memory);
-void *malloc(size_t size);
-void *calloc(size_t count, size_t size);
-void *realloc(void *memory, size_t size);
-void free(void *memory);
+void *real_malloc(size_t size) __asm__("__libc_malloc");
+void *real_calloc(size_t nmemb, size_t size) __asm__("__libc_calloc");
+void *real_realloc(void *ptr, size_t size) __asm__("__libc_realloc");
+void real_free(void *ptr) __asm__("__libc_free");
 
 static long left = -1; /* allocations until the first that fails; -1: none does */
 static long live;
@@ -31,32 +26,32 @@ static int denied(void)
 
 void *malloc(size_t size)
 {
-	void *memory = denied() ? NULL : __libc_malloc(size);
+	void *memory = denied() ? NULL : real_malloc(size);
 
 	live += memory != NULL;
 	return memory;
 }
 
-void *calloc(size_t count, size_t size)
+void *calloc(size_t nmemb, size_t size)
 {
-	void *memory = denied() ? NULL : __libc_calloc(count, size);
+	void *memory = denied() ? NULL : real_calloc(nmemb, size);
 
 	live += memory != NULL;
 	return memory;
 }
 
-void *realloc(void *memory, size_t size)
+void *realloc(void *ptr, size_t size)
 {
-	void *larger = denied() ? NULL : __libc_realloc(memory, size);
+	void *larger = denied() ? NULL : real_realloc(ptr, size);
 
-	live += !memory && larger;
+	live += !ptr && larger;
 	return larger;
 }
 
-void free(void *memory)
+void free(void *ptr)
 {
-	live -= memory != NULL;
-	__libc_free(memory);
+	live -= ptr != NULL;
+	real_free(ptr);
 }
 
 static void fail_each(const char *path, int expected)

@@ -27,7 +27,8 @@ static void grow(struct wr_load *load)
 static uint64_t hash_of(const struct wr_load *load, const struct wr_node *parent, int kind,
 			struct weir_str key, struct weir_str value)
 {
-	struct wr_node node = {.key = key, .value = value, .parent = parent, .kind = (uint8_t)kind};
+	struct wr_node node = {
+		.key = key, .value = value, .parent = parent, .kind = (uint8_t)kind & 15};
 
 	return wr_index_hash_node(load->rules->secret, &node);
 }
@@ -90,14 +91,14 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	struct wr_node *node = new_node(load, parent, key, value);
 
 	node->parent = parent;
-	node->kind = (uint8_t)kind;
+	node->id = ++rules->node_count;
+	node->kind = (uint8_t)kind & 15;
 	node->depth = parent ? (uint8_t)(parent->depth + 1) : 0;
 	*node->more = (struct wr_node_more){.metadata = WR_STR(""),
 					    .file = load->file->path,
 					    .line = at->line,
 					    .column = at->column,
 					    .file_index = UINT32_MAX};
-	rules->node_count++;
 	append_child(rules, parent, node);
 	load->wild_count += kind == WR_NODE_GLOB || kind == WR_NODE_CIDR;
 	if (!load->build.index.slots || load->build.count * 2 > load->build.index.mask)

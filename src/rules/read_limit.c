@@ -305,7 +305,7 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_n
 	check_unlimited(load, limits, count, marks);
 	wr_name_limits(load, node, limits, count, marks);
 	node->limits = limits;
-	node->limit_count = (uint8_t)count;
+	node->limit_count = (uint8_t)count & 15;
 	if (limits[0].unlimited)
 		node->flags |= WR_IS_UNLIMITED;
 	load->rules->limit_count += count;

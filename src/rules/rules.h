@@ -152,14 +152,16 @@ struct wr_node {
 	const struct wr_node *parent;
 	const struct wr_limit *limits;
 	struct wr_node_more *more;
+	uint32_t id;    /* from 1 to rules->node_count */
 	uint16_t flags; /* enum wr_node_flags */
-	uint8_t kind;   /* enum wr_node_kind */
 	uint8_t depth;
-	uint8_t limit_count; /* 0 and no children: a whitelist marker */
-	uint8_t reserved[3];
+	uint8_t kind : 4;        /* enum wr_node_kind */
+	uint8_t limit_count : 4; /* 0 and no children: a whitelist marker */
 };
 
 _Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node");
+
+_Static_assert(WR_LIMITS_MAX < 16, "limit_count has four bits");
 
 struct wr_node_more {
 	struct weir_str metadata;           /* JSON object or "" */

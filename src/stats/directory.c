@@ -1,0 +1,93 @@
+/* Names and their slots. Slots are never given back: a rule that comes again finds its counts. */
+#include "stats/stats.h"
+
+#include <string.h>
+
+#define PROBES_MAX 128u /* a name that finds no room within these counts as other */
+#define LAST_BYTE 119u
+
+static const char *const own_names[] = {
+#define OWN_NAME(name, text, what) [name] = (text),
+	WEIR_STAT_NAMES(OWN_NAME)
+#undef OWN_NAME
+};
+
+static size_t name_len(struct weir_str name)
+{
+	return name.len < WR_STAT_NAME_MAX ? name.len : WR_STAT_NAME_MAX;
+}
+
+/* Several may write one name at once: the same words. */
+static void write_name(struct wr_stat_name *entry, struct weir_str name)
+{
+	uint64_t words[15] = {0};
+	size_t len = name_len(name);
+
+	memcpy(words, name.ptr, len);
+	for (int i = 0; i < 14; i++)
+		__atomic_store_n(&entry->words[i], words[i], __ATOMIC_RELAXED);
+	((char *)words)[LAST_BYTE] = (char)(len + 1);
+	/* Paired with the load in wr_stats_name: who sees the length sees the name. */
+	__atomic_store_n(&entry->words[14], words[14], __ATOMIC_RELEASE);
+}
+
+static bool has_name(const struct wr_stat_name *entry)
+{
+	return __atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 != 0;
+}
+
+bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
+		   struct weir_str *name)
+{
+	const struct wr_stat_name *entry = &map->names[slot];
+	uint64_t words[15];
+	uint64_t last = __atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE);
+	size_t len = last >> 56;
+
+	if (slot < WEIR_STAT_RULES) {
+		*name = (struct weir_str){own_names[slot], strlen(own_names[slot])};
+		return true;
+	}
+	if (len == 0 || len > LAST_BYTE + 1)
+		return false;
+	for (int i = 0; i < 14; i++)
+		words[i] = __atomic_load_n(&entry->words[i], __ATOMIC_RELAXED);
+	words[14] = last;
+	memcpy(text, words, WR_STAT_NAME_MAX);
+	text[len - 1] = '\0';
+	*name = (struct weir_str){text, len - 1};
+	return true;
+}
+
+/* Whether the entry is the name's, claiming it if it is free. */
+static bool take_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
+{
+	uint64_t seen = __atomic_load_n(&entry->hash, __ATOMIC_ACQUIRE);
+
+	if (seen == 0 && __atomic_compare_exchange_n(&entry->hash, &seen, hash, false,
+						     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		seen = hash;
+	if (seen != hash)
+		return false;
+	if (!has_name(entry))
+		write_name(entry, name);
+	return true;
+}
+
+uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name)
+{
+	uint64_t hash = XXH3_64bits(name.ptr, name.len) | 1;
+	uint32_t mask = stats->map.name_count - 1;
+	uint32_t probes = mask < PROBES_MAX ? mask : PROBES_MAX;
+
+	if (!stats->usable)
+		return WEIR_STAT_OTHER;
+	for (uint32_t i = 0; i < probes; i++) {
+		uint32_t slot = (uint32_t)(hash >> 32) + i;
+
+		slot &= mask;
+		if (slot >= WEIR_STAT_RULES && take_entry(&stats->map.names[slot], hash, name))
+			return slot;
+	}
+	return WEIR_STAT_OTHER;
+}

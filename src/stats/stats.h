@@ -1,0 +1,141 @@
+/* Totals per rule in the table's section of lanes.
+ *
+ *   +--------+---------+-------------+-------------+-------------+-----------------------+
+ *   | header | owners  | directory   | shared lane | lines       | index of lane 1 … 63  |
+ *   +--------+---------+-------------+-------------+-------------+-----------------------+
+ *    256      64 × 16   names × 128   names × 64    the rest      63 × names × 2
+ *
+ * The directory gives every rule's name a slot. A thread that decides owns a lane: an index from
+ * slot to a line of eight counters that nobody else writes, so counting is a load and a store on a
+ * line of the thread's own. Lines are handed out when a lane first counts for a rule: a lane costs
+ * two bytes a name and 64 a rule it met. Whoever finds no lane, or no line, counts in the shared
+ * lane with atomic adds.
+ *
+ * A total is the sum over all lanes. Nothing is ever taken back: a lane whose owner is gone is
+ * inherited with its counts, so a process may be killed at any instruction. Sizes follow from the
+ * section's size alone; a section of zeros is empty statistics. */
+#ifndef WR_STATS_STATS_H
+#define WR_STATS_STATS_H
+
+#include <stdbool.h>
+
+#include <weir/stats.h>
+
+#include "base/pair.h"
+#include "table/table.h"
+
+#define WR_STATS_VERSION 1u
+#define WR_STAT_NAME_MAX 119u
+#define WR_LANES 64u /* the shared one included */
+#define WR_SEATS 4u  /* lanes a thread holds at once: one an engine */
+
+enum wr_stat {
+#define WR_STAT_ENUM(field, text) WR_STAT_##field,
+	WEIR_STATS(WR_STAT_ENUM)
+#undef WR_STAT_ENUM
+		WR_STAT_COUNT
+};
+
+struct wr_stat_line {
+	_Alignas(64) uint64_t count[WR_STAT_COUNT];
+};
+
+/* A directory entry. The hash claims it; name and length are then written by whoever comes by, the
+ * same bytes each time, so a claimer's death leaves nothing half done. */
+struct wr_stat_name {
+	uint64_t hash;      /* 0: free */
+	uint64_t words[15]; /* the name; its last byte is the length plus one, 0: not there yet */
+};
+
+struct wr_stats_header {
+	uint32_t version; /* 0: nobody was here yet */
+	uint32_t next_line;
+	uint64_t spare[31]; /* for what else a later weir wants to know */
+};
+
+_Static_assert(sizeof(struct wr_stat_line) == 64, "a rule's counters are one cache line");
+_Static_assert(sizeof(struct wr_stat_name) == 128, "directory entry");
+_Static_assert(sizeof(struct wr_stats_header) == 256, "header of the section");
+
+/* Where everything is: found anew by each process, from the section's size. */
+struct wr_stats_map {
+	struct wr_stats_header *header;
+	struct wr_pair *owners; /* WR_LANES of them; that of the shared lane is unused */
+	struct wr_stat_name *names;
+	struct wr_stat_line *shared;
+	uint16_t *index; /* lane l, slot s: index[(l - 1) * name_count + s], a line's number or 0 */
+	struct wr_stat_line *lines; /* lines[1 … line_count) */
+	uint32_t name_count;        /* a power of two */
+	uint32_t line_count;
+};
+
+/* False: the section is of another version; nothing can be counted. */
+bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map);
+
+/* The name in a slot; `text` holds it when it is a rule's. False: the slot is free. */
+bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
+		   struct weir_str *name);
+
+/* One user of the statistics in this process: an engine. */
+struct wr_stats {
+	struct wr_stats_map map;
+	bool usable;
+	uint64_t serial; /* never used twice in a process; 0: closed */
+	uint64_t lanes;  /* bit l: lane l belongs to a thread of this process, by this handle */
+	struct wr_stats *next; /* in the list of those open */
+};
+
+void wr_stats_open(struct wr_stats *stats, const struct weir_table *table);
+
+/* Gives the lanes back. No thread may be counting. */
+void wr_stats_close(struct wr_stats *stats);
+
+/* The name's slot, made if there is room; else WEIR_STAT_OTHER. A name that is too long is cut, and
+ * told from others by the hash of all of it. Not for the path of a request. */
+uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name);
+
+/* A thread's lane of one handle. */
+struct wr_lane {
+	uint64_t serial; /* of the handle */
+	uint16_t *index; /* NULL: only the shared lane is left */
+	struct wr_stats_map *map;
+	unsigned number;
+};
+
+struct wr_seats {
+	struct wr_lane lane[WR_SEATS];
+	unsigned next;
+};
+
+/* initial-exec: one instruction instead of a call. libweir is small enough for it when it is loaded
+ * late, too. */
+extern _Thread_local struct wr_seats wr_seats __attribute__((tls_model("initial-exec")));
+
+struct wr_lane *wr_lane_claim(struct wr_stats *stats);
+
+/* This thread's lane; the first time it takes one. */
+static inline struct wr_lane *wr_lane_mine(struct wr_stats *stats)
+{
+	struct wr_lane *lane = &wr_seats.lane[0];
+
+	return __builtin_expect(lane->serial == stats->serial, 1) ? lane : wr_lane_claim(stats);
+}
+
+void wr_stat_add_slowly(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n);
+
+/* Plain load and store, atomic only so that readers see whole numbers: nobody else writes here. */
+static inline void wr_stat_add(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n)
+{
+	uint16_t at = lane->index ? lane->index[slot] : 0;
+
+	if (__builtin_expect(at != 0 && at < lane->map->line_count, 1)) {
+		uint64_t *count = &lane->map->lines[at].count[what];
+
+		__atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + n,
+				 __ATOMIC_RELAXED);
+	} else {
+		wr_stat_add_slowly(lane, slot, what, n);
+	}
+}
+
+#endif

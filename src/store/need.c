@@ -1,0 +1,102 @@
+#include "store/need.h"
+
+static void look(struct weir_table *table, struct wr_need *need, uint64_t now_ns)
+{
+	wr_decide_key(table, need->limit, need->key, need->cost, now_ns, WR_LOOK, &need->decision);
+}
+
+bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t count,
+		   uint64_t now_ns)
+{
+	bool admitted = true;
+
+	for (size_t i = 0; i < count; i++) {
+		look(table, list[i], now_ns);
+		admitted &= list[i]->decision.admitted;
+	}
+	return admitted;
+}
+
+/* For what is done to a counter whatever it says. */
+static void book(struct weir_table *table, const struct wr_need *need, int64_t cost,
+		 uint64_t now_ns, enum wr_purpose purpose)
+{
+	struct weir_decision ignored = {0};
+
+	wr_decide_key(table, need->limit, need->key, cost, now_ns, purpose, &ignored);
+}
+
+static bool counts_rejected(const struct wr_need *need)
+{
+	return need->limit->flags & WEIR_COUNT_REJECTED;
+}
+
+/* A look told what would be left after taking; nothing was taken. */
+static void untake(struct wr_need *need)
+{
+	struct weir_decision *decision = &need->decision;
+	uint64_t left = decision->remaining + (uint64_t)need->cost;
+
+	if (decision->admitted && !decision->soft)
+		decision->remaining = (uint32_t)(left < decision->limit ? left : decision->limit);
+	decision->delay_ns = 0;
+}
+
+void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
+		     uint64_t now_ns)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct wr_need *need = list[i];
+
+		if (need->cost > 0 && counts_rejected(need)) {
+			book(table, need, need->cost, now_ns, WR_CHARGE);
+			continue;
+		}
+		if (need->cost > 0 && !need->decision.admitted)
+			book(table, need, need->cost, now_ns, WR_MARK);
+		untake(need);
+	}
+}
+
+void wr_needs_return(struct weir_table *table, struct wr_need *const *list, size_t count,
+		     uint64_t taken_ns, bool refused)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i]->cost > 0 && !(refused && counts_rejected(list[i]))) {
+			book(table, list[i], -list[i]->cost, taken_ns, WR_RETURN);
+			untake(list[i]);
+		}
+}
+
+/* Takes in order. Returns how many were taken; one that was refused follows them. */
+static size_t take_in_order(struct weir_table *table, struct wr_need *const *list, size_t count,
+			    uint64_t now_ns)
+{
+	for (size_t i = 0; i < count; i++) {
+		wr_take_key(table, list[i]->limit, list[i]->key, list[i]->cost, now_ns,
+			    &list[i]->decision);
+		if (!list[i]->decision.admitted)
+			return i;
+	}
+	return count;
+}
+
+/* Looks at all but the first, whose take is its own look: if it is refused nothing was taken yet.
+ */
+bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
+		   uint64_t now_ns)
+{
+	size_t taken;
+
+	if (count > 1 && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
+		look(table, list[0], now_ns);
+		wr_needs_refuse(table, list, count, now_ns);
+		return false;
+	}
+	taken = take_in_order(table, list, count, now_ns);
+	if (taken == count)
+		return true;
+	wr_needs_return(table, list, taken, now_ns, true);
+	wr_needs_refuse(table, list + taken + 1, count - taken - 1, now_ns);
+	return false;
+}

@@ -1,0 +1,313 @@
+/* The engine: rules and a table, and requests decided by them.
+ *
+ *   struct weir_engine *engine;
+ *   char memory[WEIR_ASK_BYTES];               // aligned for any object
+ *   struct weir_ask *ask;
+ *
+ *   weir_engine_new(table, rules, NULL, &engine);
+ *
+ *   weir_ask_init(memory, sizeof memory, engine, domain, &ask);
+ *   weir_ask_http(ask, &view);                 // descriptors by `requests:`, or weir_ask_add each
+ *   switch (weir_ask_decide(ask, now_ns)) {
+ *   case WEIR_ADMIT:   pass it on
+ *   case WEIR_DELAY:   pass it on after result.delay_ns
+ *   case WEIR_REFUSE:  answer result.http_status, weir_ask_header …, weir_ask_body
+ *   case WEIR_DEFER:   keep it and answer 202, or take it for a refusal
+ *   case WEIR_WAIT:    see below
+ *   }
+ *   weir_ask_done(ask);
+ *
+ * WHAT IT PROMISES
+ *   All or none  A request takes from every limit that is enforced for it or from none. Limits in
+ *                shadow or quota mode are counted when the others admit. A counter that is named
+ *                twice is one take of the summed cost.
+ *   Rules        A request is decided by the rules of the moment it began, whatever is loaded
+ *                meanwhile; they are freed when no request holds them any more.
+ *   Memory       Deciding allocates nothing and reads no clock. An ask lives in the caller's memory
+ *                and stays where it is.
+ *   Threads      Any number may ask one engine at once. One ask belongs to one thread at a time.
+ *   Fork         A child may go on asking the engine it inherited. Start weir_watch_start after the
+ *                fork: threads do not come along, and a lock one holds would stay held.
+ *
+ * WAITING
+ *   A rule whose `consistency` is not `local` is decided by a central store if the engine was told
+ *   that there is one (WEIR_ENGINE_CENTRAL). weir_ask_decide then says WEIR_WAIT; weir_ask_question
+ *   gives the bytes to ask, and weir_ask_answer or weir_ask_store_failed the verdict. After any
+ *   other verdict weir_ask_question gives what has to be given back, to be sent once and not
+ *   answered; usually that is nothing.
+ */
+#ifndef WEIR_ENGINE_H
+#define WEIR_ENGINE_H
+
+#include <weir/algo.h>
+#include <weir/error.h>
+#include <weir/rules.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_table;
+struct weir_engine;
+struct weir_ask;
+
+#define WEIR_DESCRIPTORS_MAX 32 /* of one ask */
+#define WEIR_ASK_BYTES 24576 /* memory that is enough for an ask; weir_ask_size says how much is   \
+			      */
+
+/* ---- engine ---- */
+
+enum weir_engine_flags {
+	WEIR_ENGINE_CENTRAL =
+		1, /* there is a central store: rules that are not local wait for it */
+};
+
+struct weir_engine_opts {
+	uint32_t size;  /* sizeof(struct weir_engine_opts) */
+	uint32_t flags; /* enum weir_engine_flags */
+	/* Keys the hashes in questions to the central store: 192 bytes that all nodes have alike.
+	 * NULL: the table's own secret, which no other node knows. */
+	const uint8_t *fleet_secret;
+	uint64_t now_ns; /* when the first rules came into force */
+};
+
+/* The engine owns the rules from here on, unless this fails; the table must outlive it. Without
+ * rules (NULL) every domain is unknown until the first swap. `opts` may be NULL.
+ *   WEIR_EINVAL, WEIR_EMEMORY */
+WEIR_API int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
+			     const struct weir_engine_opts *opts, struct weir_engine **engine);
+
+/* No ask may be under way, and no watch. */
+WEIR_API void weir_engine_free(struct weir_engine *engine);
+
+/* Requests that begin from now on are decided by these rules, whose numbers go up by one each time.
+ * Counters go on where limits keep their identity. The engine owns the rules unless this fails.
+ * Allocates, and takes as long as there are rules: not for an event loop. WEIR_EINVAL, WEIR_EMEMORY
+ */
+WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules,
+			      uint64_t now_ns);
+
+/* Notes that new rules could not be loaded: the last good ones stay in force. */
+WEIR_API int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
+
+struct weir_engine_info {
+	uint32_t size;       /* sizeof(struct weir_engine_info), set by the caller */
+	uint32_t held;       /* older rules that requests still hold */
+	uint64_t generation; /* from 1; 0: no rules yet */
+	uint64_t hash;       /* of the rules, see weir_rules_info */
+	uint64_t loaded_ns;
+	uint64_t loads_good, loads_failed;
+	uint64_t failed_ns; /* when loading failed last; 0: never, or since then it went well */
+	char error[1024];   /* and why: the first diagnostics */
+};
+
+WEIR_API int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info);
+
+/* ---- watching rules on disk ---- */
+
+struct weir_watch;
+
+/* What came of a load. */
+struct weir_load {
+	uint32_t size;
+	int rc;              /* 0, or why weir_rules_load failed */
+	uint64_t generation; /* in force now */
+	uint64_t hash;
+	uint64_t took_ns;
+	const struct weir_errors *errors; /* warnings too; until the callback returns */
+};
+
+struct weir_watch_opts {
+	uint32_t size; /* sizeof(struct weir_watch_opts) */
+	uint32_t reserved;
+	/* Called by the watching thread for each load: once for each content that fails. */
+	void (*loaded)(void *context, const struct weir_load *load);
+	void *context;
+	uint64_t (*now_ns)(void *context); /* NULL: CLOCK_REALTIME */
+};
+
+/* Starts a thread that loads the rules at `path` when they change on disk, within a second: plain
+ * writes, renames, links that come to point elsewhere. Rules with errors change nothing. `seen` is
+ * the set the host loaded before from this path, or NULL: then the first load is at once.
+ * The thread takes no signals. WEIR_EINVAL, WEIR_EMEMORY, WEIR_ESYS */
+WEIR_API int weir_watch_start(struct weir_engine *engine, const char *path,
+			      const struct weir_rules *seen, const struct weir_watch_opts *opts,
+			      struct weir_watch **watch);
+
+/* Loads now, changed or not, as SIGHUP asks for. Safe in a signal handler. */
+WEIR_API void weir_watch_poke(struct weir_watch *watch);
+
+/* Waits for a load that is under way. */
+WEIR_API void weir_watch_stop(struct weir_watch *watch);
+
+/* ---- asking ---- */
+
+enum weir_verdict {
+	WEIR_ADMIT = 1,
+	WEIR_REFUSE = 2,
+	WEIR_DELAY = 3, /* admitted, to go on after a wait */
+	WEIR_DEFER = 4, /* refused by limits that all want it kept and delivered later */
+	WEIR_WAIT = 5,  /* not decided: ask the central store */
+};
+
+WEIR_API size_t weir_ask_size(void);
+
+/* Begins a request. `domain` is not kept. WEIR_EINVAL, or WEIR_EROOM: `size` is too small. */
+WEIR_API int weir_ask_init(void *memory, size_t size, struct weir_engine *engine,
+			   struct weir_str domain, struct weir_ask **ask);
+
+/* What descriptors cost that do not say it themselves, those added after this; 1 otherwise. */
+WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
+
+#define WEIR_HITS_UNSET INT64_MIN /* the descriptor says no cost of its own */
+
+/* Adds a descriptor, and what it costs: 0 only looks, below 0 gives back. `override` is a limit the
+ * request brought along, or NULL: it stands in for the rules, is checked, and needs the domain to
+ * exist. Nothing that is passed is kept.
+ *   WEIR_EINVAL, WEIR_ELIMIT (the override), WEIR_EMANY (descriptors, or limits that apply) */
+WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+			  const struct weir_limit *override, int64_t hits);
+
+/* The limit `requests` per unit, numbered as RLS does: second 1, minute 2, hour 3, day 4, month 5,
+ * year 6, week 7. WEIR_ELIMIT: there is no such unit. */
+WEIR_API int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
+				 struct weir_error *error);
+
+/* Adds the descriptors that the domain's `requests:` make of a request. WEIR_EINVAL, WEIR_EMANY, or
+ * WEIR_EROOM: there is more of it than can be read; it will be refused. */
+WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);
+
+/* Decides, once. Returns an enum weir_verdict, WEIR_EINVAL (decided before) or WEIR_ETIME. */
+WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
+
+/* The client has left before it was served: what was taken is given back where that is possible. To
+ * be called before weir_ask_done, after any verdict; while waiting, an answer may still be passed
+ * in, to give back what it granted. */
+WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
+
+/* Lets go of the rules. All that was asked from the ask is void. NULL is fine. */
+WEIR_API void weir_ask_done(struct weir_ask *ask);
+
+/* ---- the central store ---- */
+
+#define WEIR_QUESTION_MAX 16384
+
+/* Bytes to send: limiter/question.h tells the format. Returns how many, 0 for none, or WEIR_EROOM.
+ * Asking twice gives a question twice, but a give-back once. */
+WEIR_API int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap);
+
+/* Returns a verdict. WEIR_EINVAL: not waiting. WEIR_EFORMAT: not an answer to this question; call
+ * weir_ask_store_failed. */
+WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns);
+
+/* There will be no answer: each rule does what its `on_store_failure` says. Returns a verdict. */
+WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
+
+/* ---- the answer ---- */
+
+struct weir_result {
+	uint32_t size;           /* sizeof(struct weir_result), set by the caller */
+	uint32_t verdict;        /* enum weir_verdict; 0: not decided yet */
+	uint32_t http_status;    /* 200, 202, or that of a refusal: 429, a rule's own, … */
+	uint32_t descriptors;    /* how many have a status */
+	uint64_t delay_ns;       /* WEIR_DELAY: the longest of all */
+	uint64_t retry_after_ns; /* refused: when all who refused would admit; or WEIR_NEVER */
+	uint64_t generation;     /* of the rules that decided */
+};
+
+WEIR_API int weir_ask_result(const struct weir_ask *ask, struct weir_result *result);
+
+enum weir_status_code { /* as RLS numbers them */
+			WEIR_STATUS_OK = 1,
+			WEIR_STATUS_OVER_LIMIT = 2,
+};
+
+enum weir_status_flags {
+	WEIR_STATUS_LIMITED = 1,       /* a limit applies: the fields below are set */
+	WEIR_STATUS_UNLIMITED = 2,     /* the rule says `unlimited`; remaining is UINT32_MAX */
+	WEIR_STATUS_WHITELISTED = 4,   /* the rule says nothing on purpose */
+	WEIR_STATUS_REPLACED = 8,      /* another rule's `replaces` put this one out of force */
+	WEIR_STATUS_SHADOW = 16,       /* counted, not enforced: shadow mode, or by `enforce` */
+	WEIR_STATUS_WOULD_REFUSE = 32, /* … and were it enforced, it would have refused */
+	WEIR_STATUS_QUOTA = 64,        /* quota mode: refuses only together with all others */
+	WEIR_STATUS_OVERRIDE = 128,    /* the limit came with the request */
+	WEIR_STATUS_FAILED = 256,      /* the central store did not answer */
+};
+
+/* What became of one descriptor. If several limits apply to it, the tightest speaks. */
+struct weir_status {
+	uint32_t size; /* sizeof(struct weir_status), set by the caller */
+	uint32_t code; /* enum weir_status_code */
+	uint32_t flags;
+	uint32_t requests_per_unit;
+	uint32_t unit;      /* as RLS numbers them; 0: the period is none of them */
+	uint32_t remaining; /* what could still be taken; 0 when over */
+	uint32_t limit;     /* what `remaining` counts down from: the burst of a token bucket … */
+	uint32_t reset_s; /* seconds until the window ends or all is free again, rounded up, never 0
+			   */
+	uint64_t period_ns;
+	struct weir_str name; /* the limit's, or empty */
+	struct weir_str rule; /* its name in statistics; empty for an override */
+	struct weir_decision decision;
+};
+
+/* Of descriptor `at`, in the order they were added. Texts are the rules' and last until
+ * weir_ask_done. WEIR_EINVAL: no such descriptor, or not decided. */
+WEIR_API int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *status);
+
+/* Of the tightest limit that is enforced: one that refused if the request is refused, then least
+ * remaining, then longest wait. WEIR_ENOENT: no limit applies. */
+WEIR_API int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status);
+
+/* ---- HTTP ---- */
+
+/* X(enum, number, name): which header fields an answer carries.
+ *   x       X-Ratelimit-Limit, -Remaining, and the IETF's two; refused also X-Ratelimit-Retry-After
+ *           and Retry-After
+ *   ietf    RateLimit-Policy and RateLimit; refused also Retry-After
+ *   github  x-ratelimit-limit, -remaining, -used, -reset (epoch seconds), -resource; refused also
+ *           retry-after
+ *   none    none
+ * A refusal always has Cache-Control: no-store. */
+#define WEIR_PROFILES(X)                                                                           \
+	X(WEIR_PROFILE_X, 0, "x")                                                                  \
+	X(WEIR_PROFILE_IETF, 1, "ietf")                                                            \
+	X(WEIR_PROFILE_GITHUB, 2, "github")                                                        \
+	X(WEIR_PROFILE_NONE, 3, "none")
+
+enum weir_profile {
+#define WEIR_PROFILE_ENUM(name, number, text) name = (number),
+	WEIR_PROFILES(WEIR_PROFILE_ENUM)
+#undef WEIR_PROFILE_ENUM
+};
+
+/* The profile of a name, or -1. */
+WEIR_API int weir_profile_by_name(struct weir_str name);
+
+/* Makes the header fields of the answer. Returns how many there are, WEIR_EINVAL when the request
+ * is not decided. */
+WEIR_API int weir_ask_headers(struct weir_ask *ask, int profile);
+
+/* The i-th of them. Texts last until the next weir_ask_headers or weir_ask_done. */
+WEIR_API int weir_ask_header(const struct weir_ask *ask, size_t i, struct weir_str *name,
+			     struct weir_str *value);
+
+enum weir_body {
+	WEIR_BODY_PROBLEM = 0, /* application/problem+json, RFC 9457 */
+	WEIR_BODY_TEXT = 1,
+	WEIR_BODY_HTML = 2,
+};
+
+/* What a client with this Accept field would like best; an empty one takes anything. */
+WEIR_API int weir_body_type(struct weir_str accept);
+
+/* The body of a refusal, without a zero behind it, and its content type. A rule that has a
+ * `response` of its own is taken at its word. Returns its length, which may be more than `cap`:
+ * then it was cut. WEIR_EINVAL: not refused. */
+WEIR_API int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
+			   struct weir_str *content_type);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,271 @@
+/* Beginning an ask and adding to it: descriptors in, needs out. */
+#include "limiter/ask.h"
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "rules/http.h"
+#include "rules/key.h"
+
+#define KEY_DIRECT 1024u /* longer keys are hashed piece by piece first */
+#define SHARE_ALL 1000000u
+
+/* The bytes that name a descriptor's counters, or for long ones their digest. */
+struct key_bytes {
+	size_t len;
+	char bytes[KEY_DIRECT];
+};
+
+size_t weir_ask_size(void)
+{
+	return sizeof(struct weir_ask);
+}
+
+int weir_ask_init(void *memory, size_t size, struct weir_engine *engine, struct weir_str domain,
+		  struct weir_ask **out)
+{
+	struct weir_ask *ask = memory;
+	const struct weir_rules *rules;
+
+	if (!memory || !engine || !out || (!domain.ptr && domain.len) ||
+	    (uintptr_t)memory % _Alignof(struct weir_ask) != 0)
+		return WEIR_EINVAL;
+	if (size < sizeof *ask)
+		return WEIR_EROOM;
+	memset(ask, 0, offsetof(struct weir_ask, descriptors));
+	ask->magic = WR_ASK_MAGIC;
+	ask->engine = engine;
+	ask->hits = 1;
+	ask->plain = true;
+	ask->shard = (uint8_t)wr_shard_mine();
+	ask->generation = wr_generation_hold(engine, ask->shard);
+	rules = ask->generation->rules;
+	ask->domain = rules ? wr_rules_domain(rules, domain) : NULL;
+	*out = ask;
+	return 0;
+}
+
+void weir_ask_done(struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask))
+		return;
+	ask->magic = 0;
+	wr_generation_release(ask->engine, ask->generation, ask->shard);
+}
+
+int weir_ask_hits(struct weir_ask *ask, int64_t hits)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN || hits == WEIR_HITS_UNSET)
+		return WEIR_EINVAL;
+	ask->hits = hits;
+	return 0;
+}
+
+static void feed_hash(void *state, const void *bytes, size_t len)
+{
+	XXH3_128bits_update(state, bytes, len);
+}
+
+/* A long key is a short one made of its hash and length; no key that is written as it is begins
+ * with a domain of four thousand million bytes. */
+static void digest_key(const struct weir_ask *ask, const struct wr_node *node,
+		       const struct weir_entry *entries, size_t count, struct key_bytes *key)
+{
+	static const uint8_t mark[4] = {0xff, 0xff, 0xff, 0xff};
+	XXH3_state_t state;
+	XXH128_hash_t hash;
+	uint64_t len = key->len;
+
+	XXH3_128bits_reset_withSecret(&state, ask->engine->fleet_secret, WR_SECRET_BYTES);
+	wr_key_feed(ask->domain, node, entries, count, feed_hash, &state);
+	hash = XXH3_128bits_digest(&state);
+	memcpy(key->bytes, mark, 4);
+	memcpy(key->bytes + 4, &len, 8);
+	memcpy(key->bytes + 12, &hash, 16);
+	key->len = 28;
+}
+
+static void make_key(const struct weir_ask *ask, const struct wr_node *node,
+		     const struct weir_entry *entries, size_t count, struct key_bytes *key)
+{
+	key->len = wr_key_write(ask->domain, node, entries, count, key->bytes, sizeof key->bytes);
+	if (key->len > sizeof key->bytes)
+		digest_key(ask, node, entries, count, key);
+}
+
+/* Whether a key belongs to the share a limit is enforced for. The hash has no secret, so that every
+ * node of a fleet, and every table after this one, chooses the same keys. */
+static bool in_share(const struct wr_limit *limit, const struct key_bytes *key)
+{
+	uint64_t hash;
+
+	if (limit->enforce_ppm >= SHARE_ALL)
+		return true;
+	hash = XXH3_64bits(key->bytes, key->len) >> 32;
+	return (hash * SHARE_ALL >> 32) < limit->enforce_ppm;
+}
+
+static enum wr_class class_of(const struct wr_node *node, const struct wr_limit *limit,
+			      const struct key_bytes *key)
+{
+	if (node->flags & WR_SHADOW || !in_share(limit, key))
+		return WR_COUNTED;
+	return node->flags & WR_QUOTA ? WR_QUOTA_CLASS : WR_ENFORCED;
+}
+
+static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limit *limit,
+				    const struct key_bytes *key, int64_t cost)
+{
+	struct wr_ask_need *need = &ask->needs[ask->need_count];
+	struct weir_table *table = ask->engine->table;
+
+	*need = (struct wr_ask_need){
+		.need = {.limit = limit,
+			 .key = wr_hash_key(table->secret, key->bytes, key->len, limit->checked),
+			 .cost = cost},
+		.own_cost = cost,
+		.descriptor = ask->descriptor_count,
+		.same_as = ask->need_count++};
+	/* Asked for now, the key's line is there by the time of the decision. */
+	__builtin_prefetch(&wr_row_first(table, need->need.key)->cell[wr_home(need->need.key)], 1);
+	return need;
+}
+
+/* Whether the central store counts it. */
+static void place(struct weir_ask *ask, struct wr_ask_need *need, const struct key_bytes *key)
+{
+	XXH128_hash_t hash;
+
+	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
+		return;
+	hash = XXH3_128bits_withSecret(key->bytes, key->len, ask->engine->fleet_secret,
+				       WR_SECRET_BYTES);
+	need->part = WR_THERE;
+	need->fleet_key[0] = hash.low64;
+	need->fleet_key[1] = hash.high64;
+	ask->plain = false;
+}
+
+static void add_limits(struct weir_ask *ask, const struct wr_match *match,
+		       const struct key_bytes *key, int64_t cost)
+{
+	const struct wr_generation *generation = ask->generation;
+	uint32_t first = generation->first[match->node->id];
+
+	for (size_t i = 0; i < match->limit_count; i++) {
+		const struct wr_limit *limit = &match->limits[i];
+		struct wr_ask_need *need = add_need(ask, &limit->limit, key, cost);
+
+		need->rule = limit;
+		need->slot = generation->slots[first + i];
+		need->class = (uint8_t)class_of(match->node, limit, key);
+		ask->plain &= need->class == WR_ENFORCED && cost > 0;
+		ask->has_calendar |= limit->calendar != 0;
+		ask->has_replaces |= limit->replace_count != 0;
+		place(ask, need, key);
+	}
+}
+
+static struct wr_ask_descriptor *new_descriptor(struct weir_ask *ask)
+{
+	struct wr_ask_descriptor *descriptor = &ask->descriptors[ask->descriptor_count];
+
+	*descriptor =
+		(struct wr_ask_descriptor){.outcome = WR_NO_RULE, .first_need = ask->need_count};
+	return descriptor;
+}
+
+static int add_override(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+			const struct weir_limit *override, int64_t cost)
+{
+	struct wr_ask_descriptor *descriptor = new_descriptor(ask);
+	struct weir_limit *limit = &ask->own[ask->own_count];
+	struct wr_ask_need *need;
+	struct key_bytes key;
+
+	if (override->size != sizeof *override)
+		return WEIR_ELIMIT;
+	*limit = *override;
+	if (weir_limit_check(limit, NULL) != 0)
+		return WEIR_ELIMIT;
+	if (ask->need_count == WEIR_NEEDS_MAX)
+		return WEIR_EMANY;
+	make_key(ask, NULL, entries, count, &key);
+	need = add_need(ask, limit, &key, cost);
+	need->slot = ask->generation->slots[ask->generation->first[ask->domain->id]];
+	ask->plain &= cost > 0;
+	place(ask, need, &key);
+	ask->own_count++;
+	descriptor->outcome = WR_LIMITED;
+	descriptor->override = true;
+	descriptor->need_count = 1;
+	ask->descriptor_count++;
+	return 0;
+}
+
+static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+		    int64_t cost)
+{
+	struct wr_ask_descriptor *descriptor = new_descriptor(ask);
+	struct key_bytes key;
+	struct wr_match match;
+
+	wr_rules_match(ask->generation->rules, ask->domain, entries, count, &match);
+	descriptor->node = match.node;
+	descriptor->outcome = (uint8_t)match.outcome;
+	if (match.outcome == WR_LIMITED) {
+		if (match.limit_count > WEIR_NEEDS_MAX - (size_t)ask->need_count)
+			return WEIR_EMANY;
+		make_key(ask, match.node, entries, count, &key);
+		add_limits(ask, &match, &key, cost);
+		descriptor->need_count = (uint8_t)match.limit_count;
+	} else if (match.outcome == WR_UNLIMITED) {
+		ask->has_replaces |= match.limits[0].replace_count != 0;
+		ask->plain = false;
+	}
+	ask->descriptor_count++;
+	return 0;
+}
+
+int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+		 const struct weir_limit *override, int64_t hits)
+{
+	if (!wr_ask_ok(ask) || (!entries && count) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	if (ask->descriptor_count == WEIR_DESCRIPTORS_MAX)
+		return WEIR_EMANY;
+	if (hits == WEIR_HITS_UNSET)
+		hits = ask->hits;
+	if (!ask->domain) {
+		new_descriptor(ask);
+		ask->descriptor_count++;
+		return 0;
+	}
+	return override ? add_override(ask, entries, count, override, hits)
+			: add_rule(ask, entries, count, hits);
+}
+
+int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
+{
+	char memory[WR_HTTP_MEMORY];
+	struct wr_http http;
+	int rc;
+
+	if (!wr_ask_ok(ask) || !view || view->size != sizeof *view || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	if (!ask->domain)
+		return 0;
+	rc = wr_http_read(ask->domain, view, memory, sizeof memory, &http);
+	ask->allowed |= http.allowed;
+	ask->denied |= http.denied;
+	for (uint32_t i = 0; rc == 0 && i < http.count; i++)
+		rc = weir_ask_add(ask, http.descriptors[i].entries, http.descriptors[i].count, NULL,
+				  WEIR_HITS_UNSET);
+	ask->unreadable |= rc != 0;
+	return rc;
+}
+
+int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
+			struct weir_error *error)
+{
+	return limit ? wr_override_limit(requests, unit, limit, error) : WEIR_EINVAL;
+}

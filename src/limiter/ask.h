@@ -1,0 +1,132 @@
+/* A request on its way to a decision.
+ *
+ * Descriptors are matched and their keys hashed when they are added, so nothing of the caller's is
+ * kept: what is left of a descriptor is its rule and a need for each limit that applies. Deciding
+ * is then about needs alone. */
+#ifndef WR_LIMITER_ASK_H
+#define WR_LIMITER_ASK_H
+
+#include "limiter/engine.h"
+#include "rules/match.h"
+#include "store/need.h"
+
+#define WR_ASK_TEXT 4096 /* for header fields */
+#define WR_ASK_HEADERS 8
+#define WR_ASK_MAGIC 0x6b736177
+
+enum wr_ask_state {
+	WR_ASK_OPEN,    /* descriptors may be added */
+	WR_ASK_WAITING, /* for the central store */
+	WR_ASK_DECIDED,
+};
+
+/* Whether a limit may refuse. */
+enum wr_class {
+	WR_ENFORCED,
+	WR_QUOTA_CLASS, /* only together with all other descriptors in quota mode */
+	WR_COUNTED,     /* never: shadow mode, or the key is outside the `enforce` share */
+};
+
+/* Who decides a need, and what has been done about it. */
+enum wr_part {
+	WR_HERE,    /* the table */
+	WR_THERE,   /* the central store */
+	WR_NOWHERE, /* decided already: replaced, or the store failed */
+};
+
+struct wr_ask_need {
+	struct wr_need need;
+	const struct wr_limit *rule; /* NULL: an override */
+	uint64_t fleet_key[2];       /* part WR_THERE: the key's hash under the fleet's secret */
+	uint32_t slot;               /* in the statistics */
+	uint8_t descriptor;
+	uint8_t class;   /* enum wr_class */
+	uint8_t part;    /* enum wr_part */
+	uint8_t same_as; /* need that takes for this one too, or its own number */
+	uint8_t own;     /* number of its own copy of the limit */
+	bool replaced;
+	bool taken;       /* from the table or the store, and not given back */
+	bool failed;      /* the store did not answer */
+	bool returning;   /* to be given back to the store by the next question */
+	int64_t own_cost; /* before costs on one counter were added up */
+};
+
+struct wr_ask_descriptor {
+	const struct wr_node *node; /* NULL: no rule, or an override */
+	uint8_t outcome;            /* enum wr_outcome */
+	uint8_t first_need;
+	uint8_t need_count;
+	bool override;
+	bool replaced; /* an `unlimited` rule that another one put out of force */
+};
+
+struct wr_ask_header {
+	uint16_t name; /* offsets into text */
+	uint16_t name_len;
+	uint16_t value;
+	uint16_t value_len;
+};
+
+struct weir_ask {
+	uint32_t magic;
+	uint8_t shard;
+	uint8_t state;   /* enum wr_ask_state */
+	uint8_t verdict; /* enum weir_verdict, or 0 */
+	uint8_t descriptor_count;
+	uint8_t need_count;
+	uint8_t own_count;
+	uint8_t header_count;
+	bool allowed;    /* by `requests:`: nothing limits this */
+	bool denied;     /* by `missing: deny` */
+	bool unreadable; /* too much of it to tell whose counters it is for */
+	bool cancelled;
+	bool has_replaces;
+	bool has_calendar;
+	bool plain; /* every need is enforced, here, and costs something */
+	struct weir_engine *engine;
+	struct wr_generation *generation;
+	const struct wr_node *domain; /* NULL: unknown */
+	int64_t hits;
+	uint64_t now_ns; /* of the decision */
+	uint64_t delay_ns;
+	uint64_t retry_after_ns;
+	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
+	struct wr_ask_need needs[WEIR_NEEDS_MAX];
+	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar's window */
+	struct wr_ask_header headers[WR_ASK_HEADERS];
+	char text[WR_ASK_TEXT];
+};
+
+_Static_assert(sizeof(struct weir_ask) <= WEIR_ASK_BYTES, "WEIR_ASK_BYTES is enough");
+
+static inline bool wr_ask_ok(const struct weir_ask *ask)
+{
+	return ask && ask->magic == WR_ASK_MAGIC;
+}
+
+/* What a need was told: costs on one counter are taken by the first who named it. */
+static inline const struct weir_decision *wr_ask_decision(const struct weir_ask *ask,
+							  const struct wr_ask_need *need)
+{
+	return &ask->needs[need->same_as].need.decision;
+}
+
+/* Whether the central store decides it. What only gives back goes there once all is decided. */
+static inline bool wr_ask_is_asked(const struct wr_ask_need *need)
+{
+	return need->part == WR_THERE && need->need.cost >= 0;
+}
+
+/* decide.c: puts the windows that hold now_ns into limits with a calendar. */
+void wr_ask_open_windows(struct weir_ask *ask);
+
+/* decide.c: the central store has spoken, or there is none. Returns the verdict. */
+int wr_ask_settle(struct weir_ask *ask);
+
+/* question.c: notes that what the store granted is to be given back. */
+void wr_ask_return_central(struct weir_ask *ask);
+
+/* result.c: verdict, waits and statistics from the needs' decisions. Returns the verdict. */
+int wr_ask_conclude(struct weir_ask *ask, bool admitted);
+
+#endif

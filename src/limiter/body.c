@@ -1,0 +1,175 @@
+/* The body of a refusal. */
+#include "limiter/policy.h"
+#include "limiter/text.h"
+
+#define QUOTA_EXCEEDED "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+typedef void (*escape_fn)(struct wr_text *text, struct weir_str piece);
+
+/* What kind of refusal it is. */
+struct words {
+	struct weir_str type;
+	struct weir_str title;
+	struct weir_str detail;
+};
+
+static struct words words_for(const struct weir_ask *ask)
+{
+	if (ask->denied)
+		return (struct words){WR_STR("about:blank"), WR_STR("Forbidden"),
+				      WR_STR("The request lacks what its limit is counted by.")};
+	if (ask->unreadable)
+		return (struct words){WR_STR("about:blank"), WR_STR("Bad Request"),
+				      WR_STR("The request has too many or too long parts.")};
+	return (struct words){WR_STR(QUOTA_EXCEEDED), WR_STR("Too Many Requests"),
+			      WR_STR("A rate limit was exceeded.")};
+}
+
+static bool violated(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	return wr_ask_shows(need) && need->need.cost >= 0 && !wr_ask_decision(ask, need)->admitted;
+}
+
+/* Names of the limits that refused, each between `before` and `behind`, with `between` them. */
+static void put_violated(const struct weir_ask *ask, struct wr_text *text, escape_fn escape,
+			 struct weir_str around[3])
+{
+	bool any = false;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+		char name[WR_POLICY_NAME], ascii[2 * WR_POLICY_NAME];
+		struct wr_text plain = {ascii, sizeof ascii, 0};
+
+		if (need->same_as != i || !violated(ask, need))
+			continue;
+		for (size_t at = 0, len = wr_policy_name(need, name); at < len; at++)
+			wr_text_char(&plain,
+				     (char)(name[at] >= ' ' && name[at] <= '~' ? name[at] : '?'));
+		if (any)
+			wr_text_put(text, around[1]);
+		wr_text_put(text, around[0]);
+		escape(text, (struct weir_str){ascii, plain.len});
+		wr_text_put(text, around[2]);
+		any = true;
+	}
+}
+
+static bool has_retry(const struct weir_ask *ask, uint64_t *seconds)
+{
+	*seconds = wr_seconds_over(ask->retry_after_ns);
+	if (*seconds == 0)
+		*seconds = 1;
+	return ask->retry_after_ns != WEIR_NEVER;
+}
+
+static void put_problem(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
+{
+	struct weir_str around[3] = {WR_STR("\""), WR_STR(","), WR_STR("\"")};
+	struct words words = words_for(ask);
+	uint64_t seconds;
+
+	wr_text_put(text, WR_STR("{\"type\":\""));
+	wr_text_json(text, words.type);
+	wr_text_put(text, WR_STR("\",\"title\":\""));
+	wr_text_json(text, words.title);
+	wr_text_put(text, WR_STR("\",\"status\":"));
+	wr_text_number(text, status);
+	wr_text_put(text, WR_STR(",\"detail\":\""));
+	wr_text_json(text, words.detail);
+	if (has_retry(ask, &seconds)) {
+		wr_text_put(text, WR_STR(" Try again in "));
+		wr_text_number(text, seconds);
+		wr_text_put(text, WR_STR(" s."));
+	}
+	wr_text_put(text, WR_STR("\",\"violated-policies\":["));
+	put_violated(ask, text, wr_text_json, around);
+	wr_text_put(text, WR_STR("]}\n"));
+}
+
+static void put_sentence(const struct weir_ask *ask, struct wr_text *text, escape_fn escape)
+{
+	struct weir_str around[3] = {WR_STR(""), WR_STR(", "), WR_STR("")};
+	size_t before;
+	uint64_t seconds;
+
+	escape(text, words_for(ask).detail);
+	if (has_retry(ask, &seconds)) {
+		wr_text_put(text, WR_STR(" Try again in "));
+		wr_text_number(text, seconds);
+		wr_text_put(text, WR_STR(" s."));
+	}
+	before = text->len;
+	wr_text_put(text, WR_STR(" Limit: "));
+	put_violated(ask, text, escape, around);
+	if (text->len == before + sizeof " Limit: " - 1)
+		text->len = before;
+	else
+		wr_text_char(text, '.');
+}
+
+static void put_html(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
+{
+	struct words words = words_for(ask);
+
+	wr_text_put(text, WR_STR("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+				 "<title>"));
+	wr_text_number(text, status);
+	wr_text_char(text, ' ');
+	wr_text_html(text, words.title);
+	wr_text_put(text, WR_STR("</title></head>\n<body><h1>"));
+	wr_text_html(text, words.title);
+	wr_text_put(text, WR_STR("</h1><p>"));
+	put_sentence(ask, text, wr_text_html);
+	wr_text_put(text, WR_STR("</p></body></html>\n"));
+}
+
+static void put_plain(struct wr_text *text, struct weir_str piece)
+{
+	wr_text_put(text, piece);
+}
+
+static struct weir_str type_name(int type)
+{
+	if (type == WEIR_BODY_TEXT)
+		return WR_STR("text/plain; charset=utf-8");
+	return type == WEIR_BODY_HTML ? WR_STR("text/html; charset=utf-8")
+				      : WR_STR("application/problem+json");
+}
+
+/* A rule's own words; a rule that says only a status has none. */
+static bool put_response(const struct weir_ask *ask, struct wr_text *text,
+			 struct weir_str *content_type)
+{
+	const struct wr_response *response = wr_ask_response(ask);
+
+	if (!response || (!response->body.len && !response->content_type.len))
+		return false;
+	wr_text_put(text, response->body);
+	*content_type = response->content_type.len ? response->content_type
+						   : WR_STR("text/plain; charset=utf-8");
+	return true;
+}
+
+int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
+		  struct weir_str *content_type)
+{
+	struct wr_text text = {body, cap, 0};
+	struct weir_result result = {.size = sizeof result};
+
+	if (!wr_ask_ok(ask) || (!body && cap) || !content_type || !wr_ask_refused(ask))
+		return WEIR_EINVAL;
+	if (put_response(ask, &text, content_type))
+		return (int)text.len;
+	weir_ask_result(ask, &result);
+	*content_type = type_name(type);
+	if (type == WEIR_BODY_TEXT) {
+		put_sentence(ask, &text, put_plain);
+		wr_text_char(&text, '\n');
+	} else if (type == WEIR_BODY_HTML) {
+		put_html(ask, &text, result.http_status);
+	} else {
+		put_problem(ask, &text, result.http_status);
+	}
+	return (int)text.len;
+}

@@ -1,0 +1,399 @@
+/* The decision: which needs take, in which order, and what is undone when one refuses.
+ *
+ *   1. enforced limits in the table are looked at; a refusal ends it before anyone else is asked
+ *   2. the central store is asked for all of its limits at once
+ *   3. enforced limits in the table are taken, then quotas, then what is only counted, then what
+ *      is given back
+ *
+ * A refusal at any point returns what was taken before it. */
+#include "limiter/ask.h"
+
+#include "rules/calendar.h"
+
+struct list {
+	struct wr_need *needs[WEIR_NEEDS_MAX];
+	size_t count;
+};
+
+/* The needs of a class that the table decides; those that only take for another one are left out.
+ * `descriptor` below 0: of all. */
+static void list_of(struct weir_ask *ask, enum wr_class class, int descriptor, struct list *list)
+{
+	list->count = 0;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->class == class && need->part == WR_HERE && need->same_as == i &&
+		    need->need.cost >= 0 && (descriptor < 0 || need->descriptor == descriptor))
+			wr_needs_add(list->needs, &list->count, &need->need);
+	}
+}
+
+static void mark_taken(const struct list *list, bool taken)
+{
+	for (size_t i = 0; i < list->count; i++)
+		((struct wr_ask_need *)list->needs[i])->taken = taken;
+}
+
+static void drop_replaced(struct weir_ask *ask)
+{
+	struct wr_match matches[WEIR_DESCRIPTORS_MAX];
+	size_t count = 0;
+
+	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
+		const struct wr_node *node = ask->descriptors[i].node;
+
+		if (node && node->limit_count)
+			matches[count++] = (struct wr_match){.node = node,
+							     .limits = node->limits,
+							     .limit_count = node->limit_count};
+	}
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->rule && wr_replaced(matches, count, need->rule->name)) {
+			need->replaced = true;
+			need->part = WR_NOWHERE;
+			need->need.decision.admitted = 1;
+		}
+	}
+	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
+		struct wr_ask_descriptor *descriptor = &ask->descriptors[i];
+
+		if (descriptor->outcome == WR_UNLIMITED)
+			descriptor->replaced =
+				wr_replaced(matches, count, descriptor->node->limits[0].name);
+	}
+}
+
+/* Windows of calendars depend on the time: they go into a copy of the limit, which is there already
+ * when an answer comes back. */
+void wr_ask_open_windows(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+		struct weir_limit *own;
+
+		if (!need->rule || !need->rule->calendar)
+			continue;
+		if (need->need.limit == &need->rule->limit) {
+			need->own = ask->own_count++;
+			ask->own[need->own] = need->rule->limit;
+			need->need.limit = &ask->own[need->own];
+		}
+		own = &ask->own[need->own];
+		wr_calendar_window(need->rule->zone, need->rule->calendar, ask->now_ns,
+				   &own->window_start_ns, &own->window_end_ns);
+	}
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+	int64_t result;
+
+	return __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
+}
+
+/* The same counter twice is one take of both costs, under the smaller of the limits if they differ:
+ * an override may name a rule's counter. */
+static void merge_into(struct wr_ask_need *first, struct wr_ask_need *again)
+{
+	first->need.cost = sum(first->need.cost, again->need.cost);
+	if (again->need.limit->capacity < first->need.limit->capacity)
+		first->need.limit = again->need.limit;
+}
+
+static bool same_counter(const struct wr_ask_need *a, const struct wr_ask_need *b)
+{
+	return a->need.key.tag == b->need.key.tag && a->part == b->part;
+}
+
+static void merge(struct weir_ask *ask)
+{
+	for (uint8_t i = 1; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->class != WR_ENFORCED || need->part == WR_NOWHERE || need->need.cost < 0)
+			continue;
+		for (uint8_t j = 0; j < i; j++) {
+			struct wr_ask_need *first = &ask->needs[j];
+
+			if (first->class == WR_ENFORCED && first->same_as == j &&
+			    first->need.cost >= 0 && same_counter(first, need)) {
+				merge_into(first, need);
+				need->same_as = j;
+				break;
+			}
+		}
+	}
+}
+
+/* A descriptor in quota mode is over when one of its limits is. */
+static bool quota_over(const struct weir_ask *ask, const struct wr_ask_descriptor *descriptor,
+		       bool *has_quota)
+{
+	bool over = false;
+
+	for (uint8_t i = 0; i < descriptor->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
+
+		if (need->class != WR_QUOTA_CLASS || need->replaced)
+			continue;
+		*has_quota = true;
+		over |= !need->need.decision.admitted;
+	}
+	return over;
+}
+
+/* Whether quotas refuse: there are some, and all are over. */
+static bool quotas_refuse(const struct weir_ask *ask)
+{
+	bool any = false, all_over = true;
+
+	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
+		bool has_quota = false;
+		bool over = quota_over(ask, &ask->descriptors[i], &has_quota);
+
+		any |= has_quota;
+		all_over &= over || !has_quota;
+	}
+	return any && all_over;
+}
+
+static bool central_admits(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->class == WR_ENFORCED && need->part != WR_HERE && need->same_as == i &&
+		    need->need.cost >= 0 && !need->need.decision.admitted)
+			return false;
+	}
+	return true;
+}
+
+/* Looks at what a refused request does not take, so that its statuses say something, and lets those
+ * that count rejected requests count it. */
+static void look_and_refuse(struct weir_ask *ask, enum wr_class class)
+{
+	struct weir_table *table = ask->engine->table;
+	struct list list;
+
+	list_of(ask, class, -1, &list);
+	wr_needs_look(table, list.needs, list.count, ask->now_ns);
+	wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
+}
+
+/* What a refused request wanted to give back stays where it is; giving back is never refused. */
+static void look_at_returns(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_need *need = &ask->needs[i].need;
+
+		if (need->cost >= 0)
+			continue;
+		if (ask->needs[i].part == WR_HERE)
+			wr_decide_key(ask->engine->table, need->limit, need->key, 0, ask->now_ns,
+				      WR_LOOK, &need->decision);
+		need->decision.admitted = 1;
+	}
+}
+
+static int refuse(struct weir_ask *ask)
+{
+	look_at_returns(ask);
+	wr_ask_return_central(ask);
+	return wr_ask_conclude(ask, false);
+}
+
+static int refuse_all(struct weir_ask *ask)
+{
+	look_and_refuse(ask, WR_ENFORCED);
+	look_and_refuse(ask, WR_QUOTA_CLASS);
+	look_and_refuse(ask, WR_COUNTED);
+	return refuse(ask);
+}
+
+static void look_at_quotas(struct weir_ask *ask)
+{
+	struct list list;
+
+	list_of(ask, WR_QUOTA_CLASS, -1, &list);
+	wr_needs_look(ask->engine->table, list.needs, list.count, ask->now_ns);
+}
+
+/* Each descriptor for itself: from all of its limits or from none. */
+static void take_quotas(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
+		struct list list;
+
+		list_of(ask, WR_QUOTA_CLASS, i, &list);
+		if (list.count)
+			mark_taken(&list, wr_needs_take(ask->engine->table, list.needs, list.count,
+							ask->now_ns));
+	}
+}
+
+/* What is only counted counts as if it were alone. */
+static void take_counted(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+		struct wr_need *one = &need->need;
+
+		if (need->class == WR_COUNTED && need->part == WR_HERE && one->cost >= 0)
+			need->taken = wr_needs_take(ask->engine->table, &one, 1, ask->now_ns);
+	}
+}
+
+static void give_back(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_need *need = &ask->needs[i].need;
+
+		if (need->cost >= 0)
+			continue;
+		if (ask->needs[i].part == WR_HERE)
+			wr_take_key(ask->engine->table, need->limit, need->key, need->cost,
+				    ask->now_ns, &need->decision);
+		ask->needs[i].returning = ask->needs[i].part == WR_THERE;
+		need->decision.admitted = 1;
+	}
+}
+
+/* The way of most requests: limits in the table, all of them enforced. */
+static int settle_plain(struct weir_ask *ask)
+{
+	struct list list;
+	bool admitted;
+
+	list_of(ask, WR_ENFORCED, -1, &list);
+	admitted = wr_needs_take(ask->engine->table, list.needs, list.count, ask->now_ns);
+	mark_taken(&list, admitted);
+	return wr_ask_conclude(ask, admitted);
+}
+
+int wr_ask_settle(struct weir_ask *ask)
+{
+	struct weir_table *table = ask->engine->table;
+	struct list enforced;
+
+	if (!central_admits(ask))
+		return refuse_all(ask);
+	look_at_quotas(ask);
+	if (quotas_refuse(ask))
+		return refuse_all(ask);
+	list_of(ask, WR_ENFORCED, -1, &enforced);
+	if (!wr_needs_take(table, enforced.needs, enforced.count, ask->now_ns)) {
+		look_and_refuse(ask, WR_QUOTA_CLASS);
+		look_and_refuse(ask, WR_COUNTED);
+		return refuse(ask);
+	}
+	take_quotas(ask);
+	if (quotas_refuse(ask)) { /* others came in between */
+		wr_needs_return(table, enforced.needs, enforced.count, ask->now_ns, true);
+		look_and_refuse(ask, WR_COUNTED);
+		return refuse(ask);
+	}
+	mark_taken(&enforced, true);
+	take_counted(ask);
+	give_back(ask);
+	return wr_ask_conclude(ask, true);
+}
+
+/* The store need not be asked for what the table refuses. */
+static bool table_refuses(struct weir_ask *ask)
+{
+	struct list list;
+
+	list_of(ask, WR_ENFORCED, -1, &list);
+	return !wr_needs_look(ask->engine->table, list.needs, list.count, ask->now_ns);
+}
+
+static bool asks_central(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (wr_ask_is_asked(&ask->needs[i]))
+			return true;
+	return false;
+}
+
+/* Refused without asking the store: its limits have nothing to say. */
+static int refuse_early(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (wr_ask_is_asked(need)) {
+			need->part = WR_NOWHERE;
+			need->need.decision =
+				(struct weir_decision){.admitted = 1,
+						       .limit = need->need.limit->capacity,
+						       .remaining = need->need.limit->capacity};
+		}
+	}
+	return refuse_all(ask);
+}
+
+static int decide(struct weir_ask *ask)
+{
+	if (ask->has_replaces) {
+		ask->plain = false;
+		drop_replaced(ask);
+	}
+	if (ask->has_calendar)
+		wr_ask_open_windows(ask);
+	merge(ask);
+	if (ask->plain)
+		return settle_plain(ask);
+	if (!asks_central(ask))
+		return wr_ask_settle(ask);
+	if (table_refuses(ask))
+		return refuse_early(ask);
+	ask->state = WR_ASK_WAITING;
+	return WEIR_WAIT;
+}
+
+/* Limits have no say. */
+static void forget_needs(struct weir_ask *ask)
+{
+	ask->need_count = 0;
+	for (uint8_t i = 0; i < ask->descriptor_count; i++)
+		ask->descriptors[i] = (struct wr_ask_descriptor){.outcome = WR_NO_RULE};
+}
+
+int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	if (now_ns > INT64_MAX)
+		return WEIR_ETIME;
+	ask->now_ns = now_ns;
+	ask->state = WR_ASK_DECIDED;
+	if (ask->allowed || ask->denied || ask->unreadable) {
+		forget_needs(ask);
+		return wr_ask_conclude(ask, ask->allowed);
+	}
+	return decide(ask);
+}
+
+/* Takes are undone as of their time; a bucket does not care, a window may have ended since. */
+int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
+{
+	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || ask->cancelled)
+		return WEIR_EINVAL;
+	if (now_ns > INT64_MAX)
+		return WEIR_ETIME;
+	ask->cancelled = true;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_need *need = &ask->needs[i].need;
+
+		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE)
+			wr_needs_return(ask->engine->table, &need, 1, ask->now_ns, false);
+		if (ask->needs[i].part == WR_HERE)
+			ask->needs[i].taken = false;
+	}
+	wr_ask_return_central(ask);
+	return 0;
+}

@@ -1,0 +1,118 @@
+#include "limiter/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void publish(struct weir_engine *engine, struct wr_generation *generation, uint64_t now_ns)
+{
+	struct weir_engine_info *info = &engine->info;
+
+	generation->number = ++info->generation;
+	weir_rules_stamp(generation->rules, generation->number, now_ns);
+	info->hash = generation->rules->hash;
+	info->loaded_ns = now_ns;
+	info->loads_good++;
+	info->failed_ns = 0;
+	info->error[0] = '\0';
+	/* Paired with the loads in wr_generation_hold. */
+	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
+}
+
+static void settle_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
+{
+	const uint8_t *secret = engine->table->secret;
+
+	if (opts && opts->fleet_secret)
+		secret = opts->fleet_secret;
+	memcpy(engine->secret, secret, sizeof engine->secret);
+	engine->fleet_secret = engine->secret;
+	engine->central = opts && opts->flags & WEIR_ENGINE_CENTRAL;
+}
+
+int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
+		    const struct weir_engine_opts *opts, struct weir_engine **out)
+{
+	struct weir_engine *engine;
+	struct wr_generation *generation;
+
+	if (!table || !out || (opts && opts->size != sizeof *opts))
+		return WEIR_EINVAL;
+	engine = aligned_alloc(_Alignof(struct weir_engine), sizeof *engine);
+	if (!engine)
+		return WEIR_EMEMORY;
+	memset(engine, 0, sizeof *engine);
+	engine->table = table;
+	settle_options(engine, opts);
+	pthread_mutex_init(&engine->lock, NULL);
+	wr_stats_open(&engine->stats, table);
+	generation = wr_generation_make(engine, rules);
+	if (!generation) {
+		weir_engine_free(engine);
+		return WEIR_EMEMORY;
+	}
+	engine->current = generation;
+	if (rules)
+		publish(engine, generation, opts ? opts->now_ns : 0);
+	else
+		generation->number = UINT64_MAX; /* in use, though not one of those counted */
+	*out = engine;
+	return 0;
+}
+
+void weir_engine_free(struct weir_engine *engine)
+{
+	struct wr_generation *next;
+
+	if (!engine)
+		return;
+	engine->current = NULL;
+	wr_generations_reclaim(engine);
+	wr_stats_close(&engine->stats);
+	for (struct wr_generation *g = engine->generations; g; g = next) {
+		next = g->next;
+		free(g);
+	}
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
+}
+
+int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules, uint64_t now_ns)
+{
+	struct wr_generation *generation;
+
+	if (!engine || !rules)
+		return WEIR_EINVAL;
+	pthread_mutex_lock(&engine->lock);
+	generation = wr_generation_make(engine, rules);
+	if (generation) {
+		publish(engine, generation, now_ns);
+		wr_generations_reclaim(engine);
+	}
+	pthread_mutex_unlock(&engine->lock);
+	return generation ? 0 : WEIR_EMEMORY;
+}
+
+int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t now_ns)
+{
+	if (!engine || !text)
+		return WEIR_EINVAL;
+	pthread_mutex_lock(&engine->lock);
+	engine->info.loads_failed++;
+	engine->info.failed_ns = now_ns;
+	snprintf(engine->info.error, sizeof engine->info.error, "%s", text);
+	pthread_mutex_unlock(&engine->lock);
+	return 0;
+}
+
+int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info)
+{
+	if (!engine || !info || info->size != sizeof *info)
+		return WEIR_EINVAL;
+	pthread_mutex_lock(&engine->lock);
+	wr_generations_reclaim(engine);
+	*info = engine->info;
+	pthread_mutex_unlock(&engine->lock);
+	info->size = sizeof *info;
+	return 0;
+}

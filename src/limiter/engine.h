@@ -1,0 +1,100 @@
+/* An engine, its generations of rules, and who holds them.
+ *
+ * A request holds the generation it began with. Holding must not cost what counting on one shared
+ * word costs, and a generation must be freed soon after its last request, so each has a counter per
+ * shard, a shard being a few threads:
+ *
+ *   request   g = current; add 1 to g's counter of my shard; if current is still g, it is held,
+ *             else subtract and begin again
+ *   swap      current = new; when all counters of the old one are 0, nobody holds it
+ *
+ * The add and the store of `current` are sequentially consistent, and so are the loads behind them:
+ * either the request sees that current has moved on, or the swap sees the count. A counter that was
+ * 0 after that stays free of holders: who counts up later takes it back. Each holder uses one
+ * counter for both, so none is ever below 0 and they may be read one after the other.
+ *
+ * A generation's struct is used again, never freed before the engine is: a request that counts up
+ * on one that has just been freed touches no foreign memory. */
+#ifndef WR_LIMITER_ENGINE_H
+#define WR_LIMITER_ENGINE_H
+
+#include <pthread.h>
+
+#include <weir/engine.h>
+
+#include "rules/rules.h"
+#include "stats/stats.h"
+#include "table/table.h"
+
+#define WR_SHARDS 64u
+
+struct wr_shard {
+	_Alignas(64) uint64_t holders;
+};
+
+struct wr_generation {
+	struct weir_rules *rules; /* NULL: not in use, or there are none */
+	/* Slots in the statistics: of limit i of node n at first[n->id] + i, of overrides in a
+	 * domain at first[domain->id]. */
+	uint32_t *first;
+	uint32_t *slots;
+	uint64_t number;
+	struct wr_generation *next; /* of all the engine has made */
+	struct wr_shard shards[WR_SHARDS];
+};
+
+struct weir_engine {
+	struct wr_generation *current;
+	struct weir_table *table;
+	const uint8_t *fleet_secret;
+	bool central;
+	struct wr_stats stats;
+
+	_Alignas(64) pthread_mutex_t lock; /* of all below */
+	struct wr_generation *generations;
+	struct weir_engine_info info;
+	uint8_t secret[WR_SECRET_BYTES];
+};
+
+/* Makes a generation of rules, which may be NULL. The lock is held. NULL: no memory. */
+struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
+
+/* Frees the rules of those that are neither current nor held. The lock is held. */
+void wr_generations_reclaim(struct weir_engine *engine);
+
+/* Someone let go of a generation that is not current any more. */
+void wr_generation_left(struct weir_engine *engine);
+
+extern _Thread_local unsigned wr_shard_number __attribute__((tls_model("initial-exec")));
+unsigned wr_shard_choose(void);
+
+static inline unsigned wr_shard_mine(void)
+{
+	return __builtin_expect(wr_shard_number != 0, 1) ? wr_shard_number - 1 : wr_shard_choose();
+}
+
+static inline void wr_generation_release(struct weir_engine *engine, struct wr_generation *held,
+					 unsigned shard)
+{
+	__atomic_fetch_sub(&held->shards[shard].holders, 1, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&engine->current, __ATOMIC_SEQ_CST) != held, 0))
+		wr_generation_left(engine);
+}
+
+static inline struct wr_generation *wr_generation_hold(struct weir_engine *engine, unsigned shard)
+{
+	struct wr_generation *seen = __atomic_load_n(&engine->current, __ATOMIC_SEQ_CST);
+
+	for (;;) {
+		struct wr_generation *now;
+
+		__atomic_fetch_add(&seen->shards[shard].holders, 1, __ATOMIC_SEQ_CST);
+		now = __atomic_load_n(&engine->current, __ATOMIC_SEQ_CST);
+		if (__builtin_expect(now == seen, 1))
+			return seen;
+		wr_generation_release(engine, seen, shard);
+		seen = now;
+	}
+}
+
+#endif

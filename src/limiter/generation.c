@@ -1,0 +1,146 @@
+#include "limiter/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((tls_model("initial-exec"))) _Thread_local unsigned wr_shard_number;
+
+unsigned wr_shard_choose(void)
+{
+	static unsigned last;
+
+	wr_shard_number = __atomic_fetch_add(&last, 1, __ATOMIC_RELAXED) % WR_SHARDS + 1;
+	return wr_shard_number - 1;
+}
+
+/* The next in file order, children before siblings; NULL behind the last. */
+static const struct wr_node *next_node(const struct wr_node *node)
+{
+	if (node->more->first_child)
+		return node->more->first_child;
+	while (node && !node->more->next)
+		node = node->parent;
+	return node ? node->more->next : NULL;
+}
+
+static uint32_t override_slot(const struct wr_stats *stats, const struct wr_node *domain)
+{
+	char name[WR_STAT_NAME_MAX + 1];
+	static const char tail[] = "/override";
+	size_t len = domain->key.len;
+
+	if (len > sizeof name - sizeof tail)
+		len = sizeof name - sizeof tail;
+	memcpy(name, domain->key.ptr, len);
+	memcpy(name + len, tail, sizeof tail);
+	return wr_stats_slot(stats, (struct weir_str){name, len + sizeof tail - 1});
+}
+
+static void find_slots(struct weir_engine *engine, struct wr_generation *generation)
+{
+	uint32_t at = 0;
+
+	for (const struct wr_node *node = generation->rules->first_domain; node;
+	     node = next_node(node)) {
+		generation->first[node->id] = at;
+		if (node->kind == WR_NODE_DOMAIN)
+			generation->slots[at++] = override_slot(&engine->stats, node);
+		for (uint32_t i = 0; i < node->limit_count; i++)
+			generation->slots[at++] =
+				wr_stats_slot(&engine->stats, node->limits[i].stat);
+	}
+}
+
+static uint32_t slots_wanted(const struct weir_rules *rules)
+{
+	uint32_t count = 0;
+
+	for (const struct wr_node *node = rules->first_domain; node; node = next_node(node))
+		count += node->limit_count + (node->kind == WR_NODE_DOMAIN);
+	return count;
+}
+
+static uint64_t holders(const struct wr_generation *generation)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < WR_SHARDS; i++)
+		count += __atomic_load_n(&generation->shards[i].holders, __ATOMIC_SEQ_CST);
+	return count;
+}
+
+/* One that is free, or a new one. Late comers may be counting up and down on a free one. */
+static struct wr_generation *vacant(struct weir_engine *engine)
+{
+	struct wr_generation *generation = engine->generations;
+
+	while (generation && (generation->number != 0))
+		generation = generation->next;
+	if (generation)
+		return generation;
+	generation = aligned_alloc(_Alignof(struct wr_generation), sizeof *generation);
+	if (!generation)
+		return NULL;
+	memset(generation, 0, sizeof *generation);
+	generation->next = engine->generations;
+	engine->generations = generation;
+	return generation;
+}
+
+static void empty(struct wr_generation *generation)
+{
+	weir_rules_free(generation->rules);
+	free(generation->first);
+	free(generation->slots);
+	generation->rules = NULL;
+	generation->first = generation->slots = NULL;
+	generation->number = 0;
+}
+
+struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules)
+{
+	struct wr_generation *generation = vacant(engine);
+	uint32_t *first, *slots;
+
+	if (!generation)
+		return NULL;
+	if (!rules)
+		return generation;
+	first = calloc(rules->node_count + 1, sizeof *first);
+	slots = calloc(slots_wanted(rules) + 1, sizeof *slots);
+	if (!first || !slots) {
+		free(first);
+		free(slots);
+		return NULL;
+	}
+	generation->rules = rules;
+	generation->first = first;
+	generation->slots = slots;
+	find_slots(engine, generation);
+	return generation;
+}
+
+void wr_generations_reclaim(struct weir_engine *engine)
+{
+	uint32_t held = 0;
+
+	for (struct wr_generation *g = engine->generations; g; g = g->next) {
+		if (g->number == 0 || g == engine->current)
+			continue;
+		if (holders(g) == 0)
+			empty(g);
+		else
+			held++;
+	}
+	engine->info.held = held;
+}
+
+/* Whoever has the lock will look again when the next request lets go, or at the next swap; to wait
+ * for it here would be to wait for a load. */
+void wr_generation_left(struct weir_engine *engine)
+{
+	if (pthread_mutex_trylock(&engine->lock) != 0)
+		return;
+	wr_generations_reclaim(engine);
+	pthread_mutex_unlock(&engine->lock);
+}

@@ -1,0 +1,75 @@
+#include "limiter/policy.h"
+
+#include "base/duration.h"
+#include "limiter/text.h"
+
+/* Keys from the domain's first level down. */
+static void put_keys(struct wr_text *text, const struct wr_node *node)
+{
+	const struct wr_node *path[WR_DEPTH_MAX];
+	size_t depth = 0;
+
+	for (; node->depth && depth < WR_DEPTH_MAX; node = node->parent)
+		path[depth++] = node;
+	while (depth) {
+		wr_text_put(text, path[--depth]->key);
+		if (depth)
+			wr_text_char(text, '.');
+	}
+}
+
+size_t wr_policy_name(const struct wr_ask_need *need, char name[WR_POLICY_NAME])
+{
+	struct wr_text text = {name, WR_POLICY_NAME, 0};
+	char period[WR_DURATION_TEXT];
+	size_t len;
+
+	if (need->rule && need->rule->name.len) {
+		wr_text_put(&text, need->rule->name);
+	} else if (need->rule) {
+		put_keys(&text, need->rule->node);
+	} else {
+		wr_text_put(&text, WR_STR("override"));
+	}
+	if (!need->rule || !need->rule->name.len) {
+		len = wr_duration_text(need->need.limit->period_ns, period);
+		wr_text_char(&text, '/');
+		wr_text_put(&text, (struct weir_str){period, len});
+	}
+	return wr_text_fits(&text) ? text.len : text.cap;
+}
+
+uint64_t wr_policy_quota(const struct wr_ask_need *need)
+{
+	return need->need.limit->capacity;
+}
+
+uint64_t wr_policy_window_s(const struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+	unsigned __int128 ns = limit->period_ns;
+	uint64_t seconds;
+
+	if (limit->window_end_ns)
+		ns = limit->window_end_ns - limit->window_start_ns;
+	else if (limit->limit && limit->capacity)
+		ns = ns * limit->capacity / limit->limit;
+	seconds = wr_seconds_over(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
+	return seconds ? seconds : 1;
+}
+
+/* One token's time for buckets, since that is when there is more; a window has no sooner answer
+ * than its end. */
+uint64_t wr_policy_more_s(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_limit *limit = need->need.limit;
+	uint64_t ns = wr_ask_reset_ns(ask, need);
+
+	if (!decision->admitted && decision->retry_after_ns != WEIR_NEVER)
+		ns = decision->retry_after_ns;
+	else if ((limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET) &&
+		 limit->limit && limit->period_ns / limit->limit < ns)
+		ns = limit->period_ns / limit->limit;
+	return wr_seconds_over(ns);
+}

@@ -1,0 +1,241 @@
+/* The central store: what to ask it, what its answer means, and what to do without one. */
+#include "limiter/question.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "limiter/ask.h"
+
+#define FAILED_RETRY_NS 1000000000u /* when a store that failed may be back; a guess */
+
+_Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct wr_question_item) +
+								   WR_QUESTION_ID) <=
+		       WEIR_QUESTION_MAX,
+	       "WEIR_QUESTION_MAX is enough");
+
+struct buffer {
+	uint8_t *at;
+	size_t cap;
+	size_t len;
+};
+
+static void put(struct buffer *out, const void *bytes, size_t len)
+{
+	if (out->len + len <= out->cap)
+		memcpy(out->at + out->len, bytes, len);
+	out->len += len;
+}
+
+static bool is_asked(const struct weir_ask *ask, uint8_t i)
+{
+	return wr_ask_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
+}
+
+/* An override counts where a rule with the same numbers would. */
+static size_t id_of(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
+{
+	const struct weir_limit *limit = need->need.limit;
+	char period[WR_DURATION_TEXT];
+
+	if (!need->rule) {
+		wr_duration_text(limit->period_ns, period);
+		return (size_t)snprintf(id, WR_QUESTION_ID + 1, "%s/%s",
+					weir_algorithm_name((int)limit->algorithm), period);
+	}
+	if (need->rule->id.len <= WR_QUESTION_ID) {
+		memcpy(id, need->rule->id.ptr, need->rule->id.len);
+		return need->rule->id.len;
+	}
+	memcpy(id, need->rule->id.ptr, WR_QUESTION_ID - 17);
+	snprintf(id + WR_QUESTION_ID - 17, 18, "~%016llx",
+		 (unsigned long long)XXH3_64bits(need->rule->id.ptr, need->rule->id.len));
+	return WR_QUESTION_ID;
+}
+
+static void put_item(struct buffer *out, const struct wr_ask_need *need, int64_t cost)
+{
+	const struct weir_limit *limit = need->need.limit;
+	char id[WR_QUESTION_ID + 1];
+	size_t id_len = id_of(need, id);
+	struct wr_question_item item = {
+		.bytes = (uint16_t)(sizeof item + id_len),
+		.algorithm = (uint8_t)limit->algorithm,
+		.consistency = need->rule ? need->rule->consistency : (uint8_t)WR_STRICT,
+		.flags = (uint16_t)limit->flags,
+		.id_len = (uint16_t)id_len,
+		.key = {need->fleet_key[0], need->fleet_key[1]},
+		.cost = cost,
+		.limit = limit->limit,
+		.burst = limit->burst,
+		.queue_size = limit->queue_size,
+		.soft_ceiling = limit->soft_ceiling,
+		.period_ns = limit->period_ns,
+		.max_wait_ns = limit->max_wait_ns,
+		.soft_for_ns = limit->soft_for_ns,
+		.window_start_ns = limit->window_start_ns,
+		.window_end_ns = limit->window_end_ns,
+	};
+
+	put(out, &item, sizeof item);
+	put(out, id, id_len);
+}
+
+int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
+{
+	struct wr_question_head head = {.version = WR_QUESTION_VERSION};
+	struct buffer out = {bytes, cap, sizeof head};
+	bool waiting;
+
+	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || (!bytes && cap))
+		return WEIR_EINVAL;
+	waiting = ask->state == WR_ASK_WAITING;
+	head.kind = waiting ? WR_QUESTION_TAKE : WR_QUESTION_RETURN;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (!(waiting ? is_asked(ask, i) : need->returning))
+			continue;
+		put_item(&out, need,
+			 waiting || need->need.cost < 0 ? need->need.cost : -need->need.cost);
+		head.count++;
+	}
+	if (head.count == 0)
+		return 0;
+	if (out.len > cap)
+		return WEIR_EROOM;
+	head.bytes = (uint32_t)out.len;
+	memcpy(bytes, &head, sizeof head);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		ask->needs[i].returning =
+			false; /* a give-back that went out twice would admit more */
+	return (int)out.len;
+}
+
+void wr_ask_return_central(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+		bool keeps = !ask->cancelled && need->need.limit->flags & WEIR_COUNT_REJECTED;
+
+		if (!is_asked(ask, i) || !need->taken || keeps)
+			continue;
+		need->taken = false;
+		need->returning = need->need.cost > 0;
+	}
+}
+
+/* What becomes of a need that nobody can decide. */
+static void fail(struct wr_ask_need *need)
+{
+	uint8_t policy = need->rule ? need->rule->on_store_failure : (uint8_t)WR_FAIL_LOCAL;
+	uint32_t capacity = need->need.limit->capacity;
+
+	need->failed = true;
+	need->part = policy == WR_FAIL_LOCAL ? WR_HERE : WR_NOWHERE;
+	need->need.decision = (struct weir_decision){.limit = capacity};
+	if (policy == WR_FAIL_DENY) {
+		need->need.decision.retry_after_ns = FAILED_RETRY_NS;
+		return;
+	}
+	need->need.decision.admitted = 1;
+	need->need.decision.remaining = capacity;
+}
+
+static void hear(struct wr_ask_need *need, const struct wr_answer *answer)
+{
+	bool admitted = answer->flags & WR_ANSWER_ADMITTED;
+
+	if (answer->flags & WR_ANSWER_FAILED) {
+		fail(need);
+		return;
+	}
+	need->taken = admitted;
+	need->need.decision = (struct weir_decision){
+		.admitted = admitted,
+		.soft = (answer->flags & WR_ANSWER_SOFT) != 0,
+		.limit = answer->limit,
+		.remaining = answer->remaining,
+		.retry_after_ns = admitted ? 0 : answer->retry_after_ns,
+		.reset_after_ns = answer->reset_after_ns,
+		.delay_ns = admitted ? answer->delay_ns : 0,
+	};
+}
+
+/* Whether the bytes are an answer to this very question. Nothing is believed before that. */
+static bool fits(const struct weir_ask *ask, const uint8_t *bytes, size_t len)
+{
+	struct wr_question_head head;
+	uint16_t asked = 0;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		asked += is_asked(ask, i);
+	if (len != sizeof head + asked * sizeof(struct wr_answer))
+		return false;
+	memcpy(&head, bytes, sizeof head);
+	if (head.version != WR_QUESTION_VERSION || head.kind != WR_QUESTION_ANSWER ||
+	    head.count != asked || head.bytes != len)
+		return false;
+	for (uint16_t i = 0; i < asked; i++) {
+		struct wr_answer answer;
+
+		memcpy(&answer, bytes + sizeof head + i * sizeof answer, sizeof answer);
+		if (answer.flags & ~(uint32_t)WR_ANSWER_ALL || answer.remaining > answer.limit)
+			return false;
+	}
+	return true;
+}
+
+/* Time has gone on while the store was asked; it does not run backwards here. */
+static int resume(struct weir_ask *ask, uint64_t now_ns)
+{
+	if (now_ns > ask->now_ns)
+		ask->now_ns = now_ns;
+	ask->state = WR_ASK_DECIDED;
+	if (ask->cancelled) {
+		wr_ask_return_central(ask);
+		ask->verdict = WEIR_REFUSE;
+		return WEIR_REFUSE;
+	}
+	if (ask->has_calendar)
+		wr_ask_open_windows(ask);
+	return wr_ask_settle(ask);
+}
+
+int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns)
+{
+	const uint8_t *at = bytes;
+
+	if (!wr_ask_ok(ask) || !bytes || ask->state != WR_ASK_WAITING)
+		return WEIR_EINVAL;
+	if (now_ns > INT64_MAX)
+		return WEIR_ETIME;
+	if (!fits(ask, bytes, len))
+		return WEIR_EFORMAT;
+	at += sizeof(struct wr_question_head);
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_answer answer;
+
+		if (!is_asked(ask, i))
+			continue;
+		memcpy(&answer, at, sizeof answer);
+		at += sizeof answer;
+		hear(&ask->needs[i], &answer);
+	}
+	return resume(ask, now_ns);
+}
+
+/* A question that got no answer may have been carried out: it counts as taken there, and nothing is
+ * given back. */
+int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_WAITING)
+		return WEIR_EINVAL;
+	if (now_ns > INT64_MAX)
+		return WEIR_ETIME;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_asked(ask, i))
+			fail(&ask->needs[i]);
+	return resume(ask, now_ns);
+}

@@ -1,0 +1,74 @@
+/* What an ask and a central store say to each other: fields in the order of the machine, little
+ * endian, without padding.
+ *
+ *   question  head · { item · id }*     kind TAKE: to be answered; RETURN: to be carried out once
+ *   answer    head · { verdict }*       one for each item, in the same order
+ *
+ * key and id name the counter: the hash of domain and entries under the fleet's secret, and
+ * "fixed_window/1m" as wr_limit.id has it. An id of more than WR_QUESTION_ID bytes is cut and ends
+ * in a hash of the whole. A store takes from each item for itself; what has to be undone because
+ * another one refused comes as a question of kind RETURN. */
+#ifndef WR_LIMITER_QUESTION_H
+#define WR_LIMITER_QUESTION_H
+
+#include <stdint.h>
+
+#include <weir/engine.h>
+
+#define WR_QUESTION_VERSION 1u
+#define WR_QUESTION_ID 128u
+
+enum wr_question_kind {
+	WR_QUESTION_TAKE = 1,
+	WR_QUESTION_RETURN = 2,
+	WR_QUESTION_ANSWER = 3,
+};
+
+struct wr_question_head {
+	uint8_t version;
+	uint8_t kind;
+	uint16_t count;
+	uint32_t bytes; /* head included */
+};
+
+struct wr_question_item {
+	uint16_t bytes; /* id included */
+	uint8_t algorithm;
+	uint8_t consistency; /* enum wr_consistency */
+	uint16_t flags;      /* enum weir_limit_flags */
+	uint16_t id_len;
+	uint64_t key[2];
+	int64_t cost; /* RETURN: below 0 */
+	uint32_t limit;
+	uint32_t burst;
+	uint32_t queue_size;
+	uint32_t soft_ceiling;
+	uint64_t period_ns;
+	uint64_t max_wait_ns;
+	uint64_t soft_for_ns;
+	uint64_t window_start_ns; /* calendar windows; both 0 otherwise */
+	uint64_t window_end_ns;
+};
+
+enum wr_answer_flags {
+	WR_ANSWER_ADMITTED = 1,
+	WR_ANSWER_SOFT = 2,
+	WR_ANSWER_FAILED = 4, /* nobody could say: the rule's on_store_failure decides */
+	WR_ANSWER_ALL = 7,
+};
+
+struct wr_answer {
+	uint32_t flags;
+	uint32_t limit;
+	uint32_t remaining;
+	uint32_t reserved;
+	uint64_t retry_after_ns;
+	uint64_t reset_after_ns;
+	uint64_t delay_ns;
+};
+
+_Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");
+_Static_assert(sizeof(struct wr_question_item) == 88, "as on the wire");
+_Static_assert(sizeof(struct wr_answer) == 40, "as on the wire");
+
+#endif

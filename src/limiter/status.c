@@ -1,0 +1,179 @@
+#include "limiter/status.h"
+
+#include "base/str.h"
+
+/* Smaller speaks first: those that refused, those that admitted, those that only count. */
+static int rank(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	if (need->class == WR_COUNTED)
+		return 2;
+	return wr_ask_decision(ask, need)->admitted ? 1 : 0;
+}
+
+static uint64_t wait_of(const struct weir_decision *decision)
+{
+	return decision->admitted ? decision->reset_after_ns : decision->retry_after_ns;
+}
+
+/* Whether a is tighter than b: least remaining, then longest wait. */
+static bool tighter(const struct weir_ask *ask, const struct wr_ask_need *a,
+		    const struct wr_ask_need *b)
+{
+	const struct weir_decision *x = wr_ask_decision(ask, a), *y = wr_ask_decision(ask, b);
+
+	if (rank(ask, a) != rank(ask, b))
+		return rank(ask, a) < rank(ask, b);
+	if (x->remaining != y->remaining)
+		return x->remaining < y->remaining;
+	return wait_of(x) > wait_of(y);
+}
+
+static const struct wr_ask_need *tightest(const struct weir_ask *ask, uint8_t first, uint8_t count)
+{
+	const struct wr_ask_need *found = NULL;
+
+	for (uint8_t i = first; i < first + count; i++)
+		if (!ask->needs[i].replaced && (!found || tighter(ask, &ask->needs[i], found)))
+			found = &ask->needs[i];
+	return found;
+}
+
+const struct wr_ask_need *wr_ask_tightest_need(const struct weir_ask *ask)
+{
+	const struct wr_ask_need *found = tightest(ask, 0, ask->need_count);
+
+	return found && found->class != WR_COUNTED ? found : NULL;
+}
+
+const struct wr_response *wr_ask_response(const struct weir_ask *ask)
+{
+	const struct wr_ask_need *need = wr_ask_tightest_need(ask);
+
+	return need && need->rule ? need->rule->response : NULL;
+}
+
+uint64_t wr_ask_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+
+	if (limit->algorithm != WEIR_FIXED_WINDOW)
+		return wr_ask_decision(ask, need)->reset_after_ns;
+	if (limit->window_end_ns)
+		return limit->window_end_ns - ask->now_ns;
+	return limit->period_ns - ask->now_ns % limit->period_ns;
+}
+
+/* RLS's number of a period, or 0. */
+static uint32_t unit_of(uint64_t period_ns)
+{
+	static const struct {
+		uint32_t unit;
+		uint64_t seconds;
+	} units[] = {
+#define UNIT(name, number, text, s) {number, s},
+		WR_UNITS(UNIT)
+#undef UNIT
+	};
+
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (period_ns == units[i].seconds * 1000000000)
+			return units[i].unit;
+	return 0;
+}
+
+static uint32_t reset_seconds(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	uint64_t seconds = wr_seconds_over(wr_ask_reset_ns(ask, need));
+
+	return seconds == 0 ? 1 : seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
+}
+
+static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	uint32_t flags = WEIR_STATUS_LIMITED;
+
+	if (need->class == WR_COUNTED)
+		flags |= WEIR_STATUS_SHADOW;
+	if (need->class == WR_COUNTED && !wr_ask_decision(ask, need)->admitted)
+		flags |= WEIR_STATUS_WOULD_REFUSE;
+	if (need->class == WR_QUOTA_CLASS)
+		flags |= WEIR_STATUS_QUOTA;
+	if (!need->rule)
+		flags |= WEIR_STATUS_OVERRIDE;
+	if (ask->needs[need->same_as].failed)
+		flags |= WEIR_STATUS_FAILED;
+	return flags;
+}
+
+static void tell(const struct weir_ask *ask, const struct wr_ask_need *need,
+		 struct weir_status *status)
+{
+	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_limit *limit = need->need.limit;
+	bool over = !decision->admitted;
+
+	*status = (struct weir_status){
+		.size = sizeof *status,
+		.code = over && need->class != WR_COUNTED ? WEIR_STATUS_OVER_LIMIT : WEIR_STATUS_OK,
+		.flags = need_flags(ask, need),
+		.requests_per_unit = limit->limit,
+		.unit = need->rule ? need->rule->unit : unit_of(limit->period_ns),
+		.remaining = over ? 0 : decision->remaining,
+		.limit = decision->limit,
+		.reset_s = reset_seconds(ask, need),
+		.period_ns = limit->period_ns,
+		.name = need->rule ? need->rule->name : WR_STR(""),
+		.rule = need->rule ? need->rule->stat : WR_STR(""),
+		.decision = *decision,
+	};
+}
+
+/* A descriptor that no limit applies to. */
+static void tell_free(const struct wr_ask_descriptor *descriptor, struct weir_status *status)
+{
+	*status = (struct weir_status){.size = sizeof *status,
+				       .code = WEIR_STATUS_OK,
+				       .name = WR_STR(""),
+				       .rule = WR_STR(""),
+				       .decision = {.admitted = 1}};
+	if (descriptor->replaced || (descriptor->outcome == WR_LIMITED && descriptor->need_count)) {
+		status->flags = WEIR_STATUS_REPLACED;
+	} else if (descriptor->outcome == WR_UNLIMITED) {
+		status->flags = WEIR_STATUS_UNLIMITED;
+		status->remaining = UINT32_MAX;
+		status->name = descriptor->node->limits[0].name;
+		status->rule = descriptor->node->limits[0].stat;
+	} else if (descriptor->outcome == WR_WHITELISTED) {
+		status->flags = WEIR_STATUS_WHITELISTED;
+	}
+}
+
+int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *status)
+{
+	const struct wr_ask_descriptor *descriptor;
+	const struct wr_ask_need *need;
+
+	if (!wr_ask_ok(ask) || !status || status->size != sizeof *status || !ask->verdict ||
+	    at >= ask->descriptor_count)
+		return WEIR_EINVAL;
+	descriptor = &ask->descriptors[at];
+	need = tightest(ask, descriptor->first_need, descriptor->need_count);
+	if (need)
+		tell(ask, need, status);
+	else
+		tell_free(descriptor, status);
+	return 0;
+}
+
+int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status)
+{
+	const struct wr_ask_need *need;
+
+	if (!wr_ask_ok(ask) || !status || status->size != sizeof *status || !ask->verdict)
+		return WEIR_EINVAL;
+	need = wr_ask_tightest_need(ask);
+	if (!need)
+		return WEIR_ENOENT;
+	tell(ask, need, status);
+	return 0;
+}

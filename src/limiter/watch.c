@@ -1,0 +1,296 @@
+/* A thread that keeps an engine's rules as they are on disk.
+ *
+ * inotify wakes it early, a look every half second makes sure: nothing depends on which file
+ * systems tell of changes, or on watching every folder. What decides is the fingerprint of names,
+ * sizes and times. A change is loaded when two looks in a row see the same, so that a file is not
+ * read while it is being written, and a load's fingerprint is older than any write that could share
+ * its time. */
+#include "limiter/engine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#define POLL_MS 500
+#define SETTLE_MS 40
+#define SETTLE_LOOKS 8 /* a file that changes all the time is read all the same */
+#define EVENTS                                                                                     \
+	(IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF |     \
+	 IN_DELETE_SELF | IN_ATTRIB | IN_MODIFY)
+
+struct weir_watch {
+	struct weir_engine *engine;
+	struct weir_watch_opts opts;
+	char *path;
+	pthread_t thread;
+	int wake;    /* eventfd */
+	int changes; /* inotify, or -1: only the poll is left */
+	int stop;
+	int poked;
+	/* The thread's own. */
+	uint64_t seen;      /* fingerprint of what was loaded last, well or not */
+	bool failing;       /* the last load failed */
+	uint64_t failed_as; /* hash of what it said */
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t now_ns(const struct weir_watch *watch)
+{
+	return watch->opts.now_ns ? watch->opts.now_ns(watch->opts.context)
+				  : clock_ns(CLOCK_REALTIME);
+}
+
+static bool stopped(const struct weir_watch *watch)
+{
+	return __atomic_load_n(&watch->stop, __ATOMIC_ACQUIRE);
+}
+
+static void watch_folder_of(const struct weir_watch *watch, const char *path)
+{
+	char folder[PATH_MAX];
+	char *slash;
+
+	if ((size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder)
+		return;
+	slash = strrchr(folder, '/');
+	if (!slash)
+		snprintf(folder, sizeof folder, ".");
+	else
+		slash[slash == folder] = '\0';
+	inotify_add_watch(watch->changes, folder, EVENTS);
+}
+
+/* The path, where it stands, and where it leads to. Adding a watch that is there changes nothing,
+ * so this is done each time round: what was swapped is watched again. */
+static void watch_path(const struct weir_watch *watch)
+{
+	char real[PATH_MAX];
+
+	if (watch->changes < 0)
+		return;
+	inotify_add_watch(watch->changes, watch->path, EVENTS);
+	watch_folder_of(watch, watch->path);
+	if (realpath(watch->path, real) && strcmp(real, watch->path) != 0)
+		watch_folder_of(watch, real);
+}
+
+static void drain(int fd)
+{
+	char bytes[4096];
+
+	while (fd >= 0 && read(fd, bytes, sizeof bytes) > 0)
+		;
+}
+
+/* Waits for a change, a call or the time. Folders with other traffic do not wake it all the time:
+ * what has been told meanwhile is thrown away. */
+static void wait_for_change(const struct weir_watch *watch)
+{
+	struct pollfd fds[] = {{watch->wake, POLLIN, 0}, {watch->changes, POLLIN, 0}};
+
+	poll(fds, watch->changes < 0 ? 1 : 2, POLL_MS);
+	drain(watch->changes);
+	drain(watch->wake);
+}
+
+static void pause_ms(const struct weir_watch *watch, int ms)
+{
+	struct pollfd fd = {watch->wake, POLLIN, 0};
+
+	poll(&fd, 1, ms);
+}
+
+static uint64_t settled_fingerprint(const struct weir_watch *watch)
+{
+	uint64_t before = weir_rules_fingerprint(watch->path);
+
+	for (int i = 0; i < SETTLE_LOOKS && !stopped(watch); i++) {
+		uint64_t again;
+
+		pause_ms(watch, SETTLE_MS);
+		again = weir_rules_fingerprint(watch->path);
+		if (again == before)
+			break;
+		before = again;
+	}
+	return before;
+}
+
+static void text_of(const struct weir_errors *errors, int rc, char *text, size_t cap)
+{
+	size_t len = 0;
+
+	snprintf(text, cap, "%s", weir_strerror(rc));
+	for (size_t i = 0; i < errors->count && len + 1 < cap; i++)
+		if (errors->items[i].severity == WEIR_ERROR)
+			len += weir_diagnostic_text(&errors->items[i], text + len, cap - len);
+}
+
+/* Whether a failure is news: another content, another message. */
+static bool note_failure(struct weir_watch *watch, const struct weir_errors *errors, int rc,
+			 bool poked)
+{
+	char text[sizeof watch->engine->info.error];
+	uint64_t hash;
+	bool news;
+
+	text_of(errors, rc, text, sizeof text);
+	hash = XXH3_64bits(text, strlen(text));
+	news = poked || !watch->failing || hash != watch->failed_as;
+	watch->failing = true;
+	watch->failed_as = hash;
+	if (news)
+		weir_engine_failed(watch->engine, text, now_ns(watch));
+	return news;
+}
+
+/* Whether the rules are news: content that is in force already changes nothing. */
+static bool put_in_force(struct weir_watch *watch, struct weir_rules *rules, bool poked, int *rc)
+{
+	struct weir_engine_info info = {.size = sizeof info};
+	struct weir_rules_info loaded = {.size = sizeof loaded};
+
+	weir_engine_info(watch->engine, &info);
+	weir_rules_info(rules, &loaded);
+	if (!poked && !watch->failing && info.generation && info.hash == loaded.hash) {
+		weir_rules_free(rules);
+		return false;
+	}
+	*rc = weir_engine_swap(watch->engine, rules, now_ns(watch));
+	if (*rc)
+		weir_rules_free(rules);
+	watch->failing = *rc != 0;
+	return true;
+}
+
+static void load(struct weir_watch *watch, bool poked)
+{
+	struct weir_errors errors = {.size = sizeof errors};
+	struct weir_engine_info info = {.size = sizeof info};
+	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+	struct weir_rules *rules;
+	int rc = weir_rules_load(watch->path, &rules, &errors);
+	bool news = rc ? note_failure(watch, &errors, rc, poked)
+		       : put_in_force(watch, rules, poked, &rc);
+	struct weir_load result = {.size = sizeof result,
+				   .rc = rc,
+				   .took_ns = clock_ns(CLOCK_MONOTONIC) - start_ns,
+				   .errors = &errors};
+
+	weir_engine_info(watch->engine, &info);
+	result.generation = info.generation;
+	result.hash = info.hash;
+	if (news && watch->opts.loaded)
+		watch->opts.loaded(watch->opts.context, &result);
+	weir_errors_free(&errors);
+}
+
+static void *watch_main(void *arg)
+{
+	struct weir_watch *watch = arg;
+	struct weir_engine_info info = {.size = sizeof info};
+
+	while (!stopped(watch)) {
+		bool poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
+
+		watch_path(watch);
+		if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
+			watch->seen = settled_fingerprint(watch);
+			load(watch, poked);
+		}
+		weir_engine_info(watch->engine, &info); /* frees rules nobody holds any more */
+		if (!stopped(watch))
+			wait_for_change(watch);
+	}
+	return NULL;
+}
+
+/* The host's threads take the signals. */
+static int start_thread(struct weir_watch *watch)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&watch->thread, NULL, watch_main, watch);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc == 0 ? 0 : WEIR_ESYS;
+}
+
+static void release(struct weir_watch *watch)
+{
+	if (watch->wake >= 0)
+		close(watch->wake);
+	if (watch->changes >= 0)
+		close(watch->changes);
+	free(watch->path);
+	free(watch);
+}
+
+int weir_watch_start(struct weir_engine *engine, const char *path, const struct weir_rules *seen,
+		     const struct weir_watch_opts *opts, struct weir_watch **out)
+{
+	struct weir_watch *watch;
+	int rc = WEIR_ESYS;
+
+	if (!engine || !path || !out || (opts && opts->size != sizeof *opts))
+		return WEIR_EINVAL;
+	watch = calloc(1, sizeof *watch);
+	if (!watch)
+		return WEIR_EMEMORY;
+	watch->engine = engine;
+	if (opts)
+		watch->opts = *opts;
+	watch->path = strdup(path);
+	watch->seen = seen ? seen->fingerprint : 0;
+	watch->poked = !seen;
+	watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	watch->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (!watch->path)
+		rc = WEIR_EMEMORY;
+	else if (watch->wake >= 0)
+		rc = start_thread(watch);
+	if (rc)
+		release(watch);
+	else
+		*out = watch;
+	return rc;
+}
+
+/* eventfd's write is one of the calls a signal handler may make. */
+void weir_watch_poke(struct weir_watch *watch)
+{
+	uint64_t one = 1;
+	int saved = errno;
+
+	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
+	if (write(watch->wake, &one, sizeof one) < 0)
+		errno = saved; /* full: it will wake */
+	errno = saved;
+}
+
+void weir_watch_stop(struct weir_watch *watch)
+{
+	if (!watch)
+		return;
+	__atomic_store_n(&watch->stop, 1, __ATOMIC_RELEASE);
+	weir_watch_poke(watch);
+	pthread_join(watch->thread, NULL);
+	release(watch);
+}

@@ -1,0 +1,67 @@
+/* An engine over a table of its own, and one-line asks. */
+#ifndef TEST_LIMITER_HELPER_H
+#define TEST_LIMITER_HELPER_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <weir/engine.h>
+#include <weir/stats.h>
+#include <weir/weir.h>
+
+#define SECOND_NS 1000000000ull
+#define MINUTE_NS (60 * SECOND_NS)
+#define HOUR_NS (60 * MINUTE_NS)
+#define DAY_NS (24 * HOUR_NS)
+#define NOW_NS (1794787200ull * SECOND_NS) /* 2026-11-16 00:00 UTC, a Monday */
+
+struct rig {
+	struct weir_table *table;
+	struct weir_engine *engine;
+	const char *domain;
+	uint64_t now_ns;
+	_Alignas(64) char memory[WEIR_ASK_BYTES];
+	struct weir_ask *ask; /* of the last question; done by the next one or rig_close */
+};
+
+struct weir_table *rig_table(void);
+struct weir_rules *rig_rules(const char *yaml);
+struct weir_rules *rig_load(const char *path);
+
+/* A table, the rules, an engine, the first domain to ask. */
+void rig_open(struct rig *rig, const char *yaml, const char *domain);
+void rig_open_with(struct rig *rig, struct weir_rules *rules, const char *domain, uint32_t flags);
+void rig_close(struct rig *rig);
+
+/* Begins a new ask, ending the last one. */
+struct weir_ask *rig_begin(struct rig *rig);
+
+/* Adds "a=1|b=2". */
+int rig_add(struct rig *rig, const char *descriptor, int64_t hits);
+int rig_add_override(struct rig *rig, const char *descriptor, uint32_t requests, int unit,
+		     int64_t hits);
+int rig_decide(struct rig *rig);
+
+/* All of it: descriptors parted by ';', each of cost 1. */
+int rig_ask(struct rig *rig, const char *descriptors);
+
+/* An HTTP request: "POST /v1/posts", headers as "name: value\n…" or NULL, the peer's address. */
+int rig_http(struct rig *rig, const char *line, const char *headers, const char *peer);
+
+struct weir_status rig_status(struct rig *rig, size_t at);
+struct weir_result rig_result(struct rig *rig);
+
+/* How many of `crowd` that come at this very moment are admitted. */
+int rig_admitted(struct rig *rig, const char *descriptors, int crowd);
+
+/* Value of a header field of the last answer, or NULL; valid until the next call. */
+const char *rig_header(struct rig *rig, int profile, const char *name);
+
+/* What was counted for a rule. */
+struct weir_stat rig_stat(struct rig *rig, const char *rule);
+
+#endif

@@ -149,7 +149,9 @@ static void set_quick_way(struct weir_limit *l)
 {
 	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;
 
-	l->narrow_ns = l->ceiling > l->capacity ? 0 : fixed ? wr_fixed_quick_ns(l) : wr_narrow_ns(l);
+	l->narrow_ns = l->ceiling > l->capacity ? 0
+		       : fixed                  ? wr_fixed_quick_ns(l)
+						: wr_narrow_ns(l);
 	l->share_scale = fixed ? wr_fixed_quick_scale(l) : wr_narrow_scale(l);
 }
 

@@ -75,7 +75,9 @@ static uint64_t *window_at(struct oracle *o, uint64_t number)
 
 static uint64_t counted(const struct oracle *o, uint64_t number)
 {
-	for (int i = 0; i < o->windows && number <= o->latest; i++)
+	if (number > o->latest)
+		return 0;
+	for (int i = o->windows; i-- > 0;)
 		if (o->window[i].number == number)
 			return o->window[i].count;
 	return 0;

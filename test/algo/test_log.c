@@ -310,6 +310,7 @@ static void latecomers(void **unused)
 	struct weir_limit l = logged(4, 0);
 	LOG(log, 4);
 	struct weir_decision d;
+	struct wr_log_plan p;
 
 	(void)unused;
 	log_step(&l, &log, 3, T0);
@@ -323,6 +324,9 @@ static void latecomers(void **unused)
 	assert_int_equal(wr_log_wait(&l, 4, &log, 1, T0 - SECOND / 2), 60 * SECOND + SECOND / 2);
 	assert_int_equal(wr_log_wait(&l, 4, &log, 5, T0 - SECOND / 2), WEIR_NEVER);
 	assert_int_equal(log.newest_ns, T0);
+	wr_log_plan_charge(&l, &log, 2, T0 - SECOND / 2, &p);
+	assert_int_equal(p.newest_ns, T0);
+	assert_false(p.rebase);
 	log_step(&l, &log, 1, T0 - SECOND - 1); /* a step back */
 	assert_int_equal(log.newest_ns, T0 - SECOND - 1);
 }

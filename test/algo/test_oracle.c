@@ -12,9 +12,23 @@ struct run {
 	struct oracle oracle;
 	uint64_t stamps[ORACLE_STAMPS];
 	uint64_t now_ns;
-	char where[160];
+	uint64_t seed; /* to come back here */
+	int step;
+	int64_t cost;
 	int admitted, refused, late, back;
 };
+
+static const char *where(const struct run *run)
+{
+	static char text[200];
+
+	snprintf(text, sizeof text,
+		 "run WEIR_SEED=%llu step %d cost %lld now %llu limit %u burst %u per %llu",
+		 (unsigned long long)run->seed, run->step, (long long)run->cost,
+		 (unsigned long long)run->now_ns, run->limit.limit, run->limit.capacity,
+		 (unsigned long long)run->limit.period_ns);
+	return text;
+}
 
 static struct weir_decision ask(struct run *run, int64_t cost)
 {
@@ -27,7 +41,7 @@ static void same(const struct run *run, const char *what, uint64_t got, uint64_t
 {
 	if (got != expected)
 		fail_msg("%s is %llu, the oracle says %llu; %s", what, (unsigned long long)got,
-			 (unsigned long long)expected, run->where);
+			 (unsigned long long)expected, where(run));
 }
 
 static uint64_t amount(int64_t cost)
@@ -101,7 +115,7 @@ static void compare_bucket_late(struct run *run, int64_t cost)
 	struct weir_decision d = ask(run, cost);
 
 	if (d.admitted ? !may : must)
-		fail_msg("a latecomer is %s; %s", d.admitted ? "admitted" : "refused", run->where);
+		fail_msg("a latecomer is %s; %s", d.admitted ? "admitted" : "refused", where(run));
 	if (d.admitted && cost > 0)
 		oracle_take(o, n, run->now_ns);
 	same(run, "a latecomer's retry_after", d.retry_after_ns, d.admitted ? 0 : retry_ns);
@@ -110,9 +124,9 @@ static void compare_bucket_late(struct run *run, int64_t cost)
 	     oracle_reset_after(o, run->now_ns));
 	if (d.remaining < oracle_remaining(o, run->now_ns) ||
 	    d.remaining > oracle_remaining(o, o->latest_ns))
-		fail_msg("%u remain for a latecomer; %s", d.remaining, run->where);
+		fail_msg("%u remain for a latecomer; %s", d.remaining, where(run));
 	if (model_full_at(o) != state_full_at(run) && !oracle_fresh(o, run->now_ns))
-		fail_msg("a latecomer changed what was taken; %s", run->where);
+		fail_msg("a latecomer changed what was taken; %s", where(run));
 }
 
 /* A latecomer gives back no more than it says, and at most until the bucket is full. */
@@ -124,7 +138,7 @@ static void compare_bucket_late_give(struct run *run, int64_t cost)
 
 	same(run, "admitted", d.admitted, 1);
 	if (before - state_full_at(run) > given || state_full_at(run) > before)
-		fail_msg("a latecomer gives back something else; %s", run->where);
+		fail_msg("a latecomer gives back something else; %s", where(run));
 	model_follows(run);
 	same(run, "a latecomer's reset_after", d.reset_after_ns,
 	     oracle_reset_after(&run->oracle, run->now_ns));
@@ -143,12 +157,12 @@ static void compare_bucket_back(struct run *run, int64_t cost)
 	__int128 full = (__int128)l->capacity * l->period_ns;
 
 	if (d.admitted && cost >= 0 && !fitted)
-		fail_msg("a step back admits what did not fit before; %s", run->where);
+		fail_msg("a step back admits what did not fit before; %s", where(run));
 	if (cost >= 0 && d.remaining > had)
 		fail_msg("a step back brings %u where %u were left; %s", d.remaining, (unsigned)had,
-			 run->where);
+			 where(run));
 	if ((__int128)d.reset_after_ns * l->limit >= full + ((__int128)SECOND + 1) * l->limit)
-		fail_msg("refuses longer than one filling and a second; %s", run->where);
+		fail_msg("refuses longer than one filling and a second; %s", where(run));
 	model_follows(run);
 
 	/* From which time on a bucket can lack so much. */
@@ -194,8 +208,7 @@ static bool too_old(const struct run *run, uint64_t before_ns)
 
 static void one_run(struct run *run, struct rnd *r, uint32_t algorithm)
 {
-	uint64_t seed = r->x;
-
+	run->seed = r->x;
 	run->limit = rnd_limit(r, algorithm, 60);
 	run->now_ns = rnd_start(r);
 	run->log = (struct weir_log){.capacity = run->limit.limit + (uint32_t)rnd_below(r, 4),
@@ -209,11 +222,8 @@ static void one_run(struct run *run, struct rnd *r, uint32_t algorithm)
 		int64_t cost = rnd_cost(r, &run->limit);
 
 		run->now_ns = rnd_next(r, &run->limit, run->now_ns, back_percent);
-		snprintf(run->where, sizeof run->where,
-			 "run WEIR_SEED=%llu step %d cost %lld now %llu limit %u burst %u per %llu",
-			 (unsigned long long)seed, i, (long long)cost,
-			 (unsigned long long)run->now_ns, run->limit.limit, run->limit.capacity,
-			 (unsigned long long)run->limit.period_ns);
+		run->step = i;
+		run->cost = cost;
 		if (too_old(run, before_ns))
 			forget(run);
 		if (run->now_ns < before_ns)
@@ -287,10 +297,10 @@ static void compare_soft(struct run *run, struct weir_state *soft, struct oversh
 
 static void soft_run(struct run *run, struct rnd *r, uint32_t algorithm)
 {
-	uint64_t seed = r->x;
 	struct weir_state soft = {0};
 	struct overshoot over = {0};
 
+	run->seed = r->x;
 	do /* a grace that is kept to the ns */
 		run->limit = rnd_soft_limit(r, algorithm, 60);
 	while (run->limit.limit == 0 || run->limit.soft_for_ns >= UINT32_MAX);
@@ -302,8 +312,8 @@ static void soft_run(struct run *run, struct rnd *r, uint32_t algorithm)
 		int64_t cost = rnd_cost(r, &run->limit);
 
 		run->now_ns = rnd_next(r, &run->limit, run->now_ns, 0);
-		snprintf(run->where, sizeof run->where, "run WEIR_SEED=%llu soft step %d",
-			 (unsigned long long)seed, i);
+		run->step = i;
+		run->cost = cost;
 		if (too_old(run, before_ns))
 			forget(run);
 		compare_soft(run, &soft, &over, cost);

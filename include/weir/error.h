@@ -27,7 +27,9 @@ extern "C" {
 	X(WEIR_ELAYOUT, -10, "the table was written by another layout of weir")                    \
 	X(WEIR_EMANY, -11, "too many limits in one request")                                       \
 	X(WEIR_EMEMORY, -12, "out of memory")                                                      \
-	X(WEIR_EMOVED, -13, "the table was replaced by a resized one; open it again")
+	X(WEIR_EMOVED, -13, "the table was replaced by a resized one; open it again")              \
+	X(WEIR_ERULES, -40, "the rules have errors: struct weir_errors lists them")                \
+	X(WEIR_EROOM, -41, "the caller's memory is too small for this request")
 
 enum weir_error_code {
 	WEIR_OK = 0,

@@ -27,12 +27,6 @@
 extern "C" {
 #endif
 
-/* Codes of these calls besides those of <weir/error.h>, from which they keep their distance. */
-enum weir_rules_error_code {
-	WEIR_ERULES = -40, /* the rules have errors: struct weir_errors lists them */
-	WEIR_EROOM = -41,  /* the caller's memory is too small for this request */
-};
-
 /* Text that need not end in a zero and may hold any byte. */
 struct weir_str {
 	const char *ptr;

@@ -51,8 +51,9 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 {
 	uint64_t cells = (uint64_t)(keys / fill) + 2ull * WR_CELLS;
 
-	if (cells < 8192)
-		cells = 8192;
+	/* A table has a least size, and at most three quarters of it are for logs. */
+	if (cells < 8192 + log_bytes / 96)
+		cells = 8192 + log_bytes / 96;
 	if (log_bytes < 4096)
 		log_bytes = 4096;
 	weir_limit_check(&limit, NULL);
@@ -60,8 +61,7 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 				     .floor = wr_bench_table(cells, log_bytes),
 				     .limit = limit,
 				     .draw = {.seed = 42, .keys = keys},
-				     .now_ns = 1800000000000000000u,
-				     .tick_ns = 1100};
+				     .now_ns = 1800000000000000000u};
 	for (uint32_t id = 0; id < keys; id++) {
 		struct weir_decision decision;
 		struct key key = key_of(id);
@@ -86,7 +86,7 @@ uint64_t wr_work_engine(struct wr_workload *work, uint64_t count)
 		struct key key = key_of(next_key(&work->draw));
 		struct weir_decision decision;
 
-		work->now_ns += work->tick_ns;
+		work->now_ns += WR_TICK_NS;
 		weir_take(work->table, &work->limit, &key, sizeof key, 1, work->now_ns, &decision);
 		admitted += decision.admitted;
 	}
@@ -110,6 +110,23 @@ uint64_t wr_work_floor(struct wr_workload *work, uint64_t count)
 		struct wr_pair next = {seen.lo + 1, seen.hi};
 
 		done += wr_pair_cas(at, &seen, next);
+	}
+	return done;
+}
+
+uint64_t wr_work_find(struct wr_workload *work, uint64_t count)
+{
+	struct weir_table *table = work->table;
+	uint64_t done = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		struct key key = key_of(next_key(&work->draw));
+		struct wr_key hash =
+			wr_hash_key(table->secret, &key, sizeof key, work->limit.checked);
+		struct wr_spot spot;
+
+		if (wr_table_find_to_swap(table, hash, &spot) || wr_table_find(table, hash, &spot))
+			done += wr_pair_cas(&spot.cell->hot, &spot.hot, spot.hot);
 	}
 	return done;
 }

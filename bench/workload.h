@@ -5,6 +5,8 @@
 
 #include "table/table.h"
 
+#define WR_TICK_NS 1100u /* from one decision to the next */
+
 /* Which key comes next. */
 struct wr_draw {
 	uint64_t seed;
@@ -19,7 +21,6 @@ struct wr_workload {
 	struct weir_limit limit;
 	struct wr_draw draw;
 	uint64_t now_ns;
-	uint64_t tick_ns; /* time from one decision to the next */
 };
 
 /* A table of `cells` cells in /dev/shm, gone when it is closed. */
@@ -33,6 +34,10 @@ void wr_workload_close(struct wr_workload *work);
 /* `count` decisions, or as many times the floor's work; returns how many were admitted. */
 uint64_t wr_work_engine(struct wr_workload *work, uint64_t count);
 uint64_t wr_work_floor(struct wr_workload *work, uint64_t count);
+
+/* What lies between: the key is found in the table and its cell swapped for itself. The swap's
+ * address then depends on what was read, which no table of keys can avoid and the floor can. */
+uint64_t wr_work_find(struct wr_workload *work, uint64_t count);
 
 /* A sequence of keys by Zipf's law. */
 uint32_t *wr_zipf_sequence(uint32_t keys, double exponent, uint32_t count);

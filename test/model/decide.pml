@@ -4,6 +4,7 @@
  *
  * -DTAKERS=n  participants that take from key 1, each twice
  * -DOTHERS=n  participants that take from key 2, once each
+ * -DQUICK     any of them may try the short way first (take_quickly), whose reads may be torn
  *
  * Whoever does not find its key takes the cell, whatever it holds. A life is what a cell is
  * between two claims; its number is the version. A killed participant takes no further step,
@@ -14,6 +15,7 @@
  *   TAG_FIRST      reads id's tag before its version
  *   STILL_LIVE     after a failed swap, looks only at the state and not at the version
  *   RAISE_LATE     raises fresh_at after the swap
+ *   HALF_SWAP      the short way compares the upper word alone
  *   BLIND_SWAP     writes the new state without comparing
  */
 #ifndef TAKERS
@@ -81,6 +83,12 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		:: takes == 0 -> goto done
 		:: else
 		fi;
+#ifdef QUICK
+		if
+		:: rest = id_version; goto quick
+		:: true
+		fi;
+#endif
 #ifdef TAG_FIRST
 		name = tag
 	}
@@ -220,6 +228,37 @@ mark:
 		takes--;
 		again()
 	}
+
+#ifdef QUICK
+quick:	/* wr_table_find_to_swap: id's version, hot word by word, id's tag; then swap or nothing */
+	atomic { seen_s0 = s0 }
+	atomic { seen_state = state; seen_version = version; seen_refused = refused }
+	atomic {
+		name = tag;
+		if
+		:: name == key && seen_state == LIVE && seen_version == rest &&
+		   seen_s0 < LIMIT -> name = 0; rest = 0
+		:: else -> again()
+		fi
+	}
+	atomic { fresh = 1 }
+	atomic {
+		if
+#ifdef HALF_SWAP
+		:: state == seen_state && version == seen_version && refused == seen_refused ->
+#else
+		:: HOT(seen_state, seen_s0, seen_version, seen_refused) ->
+#endif
+			assert(state == LIVE && owner == key);
+			set_hot(LIVE, seen_s0 + 1, seen_version, seen_refused);
+			admitted++;
+			assert(admitted <= LIMIT && admitted == s0);
+			takes--
+		:: else
+		fi;
+		again()
+	}
+#endif
 
 done:
 	skip

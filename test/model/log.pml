@@ -1,0 +1,414 @@
+/* Appending to one ring: attempt_once(), commit() of src/store/log_take.c with the plan of
+ * src/algo/log.h and wr_block_put() of src/table/slab.c. Growth is in grow.pml.
+ *
+ * -DPARTICIPANTS=n -DOPS=n  each takes or gives back OPS times, each time at any time of its own
+ *                           from 1 to TIMES: clocks differ and step back
+ * -DCAP=n                   slots of the ring, and the limit
+ * -DDISTINCT                no two takes at the same time, and a give-back undoes the last take
+ *
+ * `past` is the log as a list, changed in one go at each swap of the word: what the word and the
+ * slots say must be the same list after every step, and every verdict must be the list's. A killed
+ * participant takes no further step; that the next one does the flush instead is checked by
+ * every state in which it is not its turn any more.
+ *
+ * Without DISTINCT, more than three operations each find the one hole there is: the clock steps
+ * back and a take happens at exactly the nanosecond that an older, given back stamp left in the
+ * same slot, while a helper sleeps that saw this older stamp. Then its swap of the slot is not
+ * late to the eye, and one entry gets the helper's time.
+ *
+ * Mutations, each of which must be found:
+ *   PUT_UNCHECKED  wr_block_put does not look at the word again
+ *   PUT_STORE      wr_block_put stores instead of comparing
+ *   NO_FLUSH       pending stamps are not written out
+ *   SWAP_FIRST     the word is swapped before the pending stamps are written out
+ *   GIVE_ANY       gives back an entry that is not the newest
+ */
+#ifndef PARTICIPANTS
+#define PARTICIPANTS 2
+#endif
+#ifndef OPS
+#define OPS 2
+#endif
+#ifndef CAP
+#define CAP 2
+#endif
+#ifndef TIMES
+#define TIMES 4
+#endif
+#ifndef PERIOD
+#define PERIOD 2
+#endif
+#define MAX 4
+
+#ifdef DISTINCT
+short used = 1; /* times that were asked at; 0 is none */
+#endif
+byte slots[CAP];
+/* the word */
+byte newest, head, count, pending;
+/* the log as a list, oldest first */
+byte past[MAX];
+byte past_count;
+
+#define BACK(h, n) (((h) + CAP - (n)) % CAP)
+#define SAME_WORD                                                                                  \
+	(newest == w_newest && head == w_head && count == w_count && pending == w_pending)
+/* An entry exactly one period old is out. */
+#define LIVE(stamp) (now < PERIOD || (stamp) > now - PERIOD)
+
+/* The word and the slots say what the list says. */
+inline check()
+{
+	d_step {
+		assert(count == past_count);
+		j = 0;
+		do
+		:: j < count ->
+			if
+			:: j >= count - pending -> assert(past[j] == newest)
+			:: else ->
+				k = slots[BACK(head, count - 1 - j)];
+				assert(past[j] == (k < newest -> k : newest))
+			fi;
+			j++
+		:: else -> break
+		od;
+		j = 0;
+		k = 0
+	}
+}
+
+/* The list at `now`: what is later than now becomes now, what is out leaves. */
+inline age_list()
+{
+	j = 0;
+	k = 0;
+	do
+	:: j < past_count ->
+		if
+		:: LIVE(past[j]) -> past[k] = (past[j] > now -> now : past[j]); k++
+		:: else
+		fi;
+		j++
+	:: else -> break
+	od;
+	past_count = k
+}
+
+inline clear_list_tail()
+{
+	j = past_count;
+	do
+	:: j < MAX -> past[j] = 0; j++
+	:: else -> break
+	od;
+	j = 0;
+	k = 0
+}
+
+/* What a swap of the word means to the list. */
+inline swap_list()
+{
+	d_step {
+		if
+		:: taking ->
+			if
+			:: live < CAP ->
+				age_list();
+				assert(past_count < CAP); /* at most the limit in any window */
+				past[past_count] = now;
+				past_count++
+#ifdef DISTINCT
+				; last = now
+#endif
+			:: else -> /* refused, but stamps after now became now */
+				j = 0;
+				do
+				:: j < past_count ->
+					past[j] = (past[j] > now -> now : past[j]);
+					j++
+				:: else -> break
+				od
+			fi
+		:: else ->
+			assert(past[past_count - 1] == now); /* gives back its own time's */
+			age_list();
+			past_count--
+		fi;
+		clear_list_tail()
+	}
+}
+
+/* wr_log_plan and its parts, on what was read. */
+inline plan()
+{
+	d_step {
+		p_newest = w_newest;
+		p_head = w_head;
+		p_count = w_count;
+		p_pending = w_pending;
+		rebase = 0;
+		flush = 0;
+		/* wr_log_carry */
+		if
+		:: w_count > 0 && w_newest > now ->
+			rebase = 1;
+			p_newest = now;
+			p_pending = 0;
+			j = 0;
+			do
+			:: j < w_count ->
+				if
+				:: entry[j] >= now -> entry[j] = now; p_pending++
+				:: else
+				fi;
+				j++
+			:: else -> break
+			od
+		:: else
+		fi;
+		/* wr_log_live */
+		live = 0;
+		j = 0;
+		do
+		:: j < w_count ->
+			if
+			:: LIVE(entry[j]) -> live++
+			:: else
+			fi;
+			j++
+		:: else -> break
+		od;
+		if
+		:: taking && live < CAP -> /* wr_log_append */
+			if
+			:: live > 0 && p_newest == now -> p_pending++
+			:: else ->
+				if
+				:: live > 0 -> flush = w_pending
+				:: else
+				fi;
+				p_pending = 1
+			fi;
+			p_newest = now;
+			p_head = (w_head + 1) % CAP;
+			p_count = live + 1;
+			change = 1
+		:: taking && live == CAP -> change = rebase
+		:: !taking -> /* wr_log_give, for WR_RETURN */
+#ifdef GIVE_ANY
+			change = (live > 0);
+#else
+			change = (w_count > 0 && w_newest == now && w_pending > 0);
+#endif
+			if
+			:: change ->
+				p_count = live - 1;
+				p_head = BACK(w_head, 1);
+				p_pending = (p_pending > 0 -> p_pending - 1 : 0);
+				if
+				:: p_count > 0 -> p_newest = entry[w_count - 2]
+				:: else
+				fi
+			:: else
+			fi
+		fi;
+		j = 0;
+		do
+		:: j < MAX -> entry[j] = 0; j++
+		:: else -> break
+		od;
+		j = 0
+	}
+}
+
+inline forget()
+{
+	d_step {
+		w_newest = 0; w_head = 0; w_count = 0; w_pending = 0;
+		p_newest = 0; p_head = 0; p_count = 0; p_pending = 0;
+		rebase = 0; flush = 0; live = 0; change = 0; i = 0; seen = 0
+	}
+}
+
+inline put_done()
+{
+	seen = 0;
+	i++;
+	if
+	:: i < flush -> goto put_read
+	:: else -> i = 0; goto swap_now
+	fi
+}
+
+proctype participant()
+{
+	byte ops = OPS, now, last, i, j, k, seen, live, flush;
+	byte w_newest, w_head, w_count, w_pending;
+	byte p_newest, p_head, p_count, p_pending;
+	byte entry[MAX];
+	bit taking, rebase, change;
+
+next:
+	atomic {
+		if
+		:: ops == 0 -> now = 0; last = 0; taking = 0; goto done
+		:: else -> ops--
+		fi;
+#ifdef DISTINCT
+		if
+		:: taking = 1;
+			do
+			:: used & (1 << i) -> i++
+			:: !(used & (1 << i)) && i <= TIMES -> break
+			:: !(used & (1 << i)) && i < TIMES -> i++
+			:: i > TIMES -> ops = 0; i = 0; last = 0; taking = 0; goto done
+			od;
+			now = i;
+			i = 0;
+			used = used | (1 << now)
+		:: last > 0 -> taking = 0; now = last; last = 0
+		fi;
+#else
+		select(now : 1 .. TIMES);
+		if
+		:: taking = 1
+		:: taking = 0
+		fi;
+#endif
+		goto read
+	}
+
+read:
+	atomic {
+		w_newest = newest; w_head = head; w_count = count; w_pending = pending;
+		i = 0;
+		do
+		:: i < w_count -> entry[i] = w_newest; i++
+		:: else -> break
+		od;
+		i = 0;
+		if
+		:: w_count == w_pending -> plan(); goto act
+		:: else
+		fi
+	}
+read_slot:
+	atomic {
+		seen = slots[BACK(w_head, w_count - 1 - i)];
+		entry[i] = (seen < w_newest -> seen : w_newest);
+		seen = 0;
+		i++;
+		if
+		:: i < w_count - w_pending -> goto read_slot
+		:: else -> i = 0; plan()
+		fi
+	}
+
+act:
+	atomic {
+		if
+		:: !change -> /* still_so */
+			if
+			:: SAME_WORD && taking ->
+				d_step {
+					/* refused: so says the list */
+					j = 0;
+					k = 0;
+					do
+					:: j < past_count -> k = k + LIVE(past[j]); j++
+					:: else -> break
+					od;
+					assert(k == CAP);
+					j = 0;
+					k = 0
+				};
+				forget();
+				goto next
+			:: SAME_WORD && !taking -> forget(); goto next
+			:: else -> forget(); goto read
+			fi
+#ifndef NO_FLUSH
+#ifndef SWAP_FIRST
+		:: change && flush > 0 -> seen = slots[BACK(w_head, i)]; goto put_check
+		:: change && flush == 0 -> goto swap_now
+#endif
+#endif
+#if defined(NO_FLUSH) || defined(SWAP_FIRST)
+		:: change -> goto swap_now
+#endif
+		fi
+	}
+swap_now:
+	atomic {
+		if
+		:: SAME_WORD ->
+			newest = p_newest; head = p_head; count = p_count; pending = p_pending;
+			swap_list();
+#ifdef SWAP_FIRST
+			if
+			:: flush > 0 -> goto put_late
+			:: else
+			fi;
+#endif
+			check();
+			forget();
+			goto next
+		:: else -> forget(); goto read
+		fi
+	}
+
+	/* wr_block_put */
+put_read:
+	atomic { seen = slots[BACK(w_head, i)] }
+put_check:
+	atomic {
+#ifndef PUT_UNCHECKED
+		if
+		:: !SAME_WORD -> forget(); goto read
+		:: else
+		fi;
+#endif
+		if
+		:: seen == w_newest -> put_done()
+		:: else
+		fi
+	}
+	atomic {
+#ifdef PUT_STORE
+		seen = slots[BACK(w_head, i)];
+#endif
+		if
+		:: slots[BACK(w_head, i)] == seen ->
+			slots[BACK(w_head, i)] = w_newest;
+			check();
+			put_done()
+		:: else -> goto put_read
+		fi
+	}
+
+#ifdef SWAP_FIRST
+put_late:
+	atomic {
+		slots[BACK(w_head, i)] = w_newest;
+		i++;
+		if
+		:: i < flush -> goto put_late
+		:: else -> check(); forget(); goto next
+		fi
+	}
+#endif
+
+done:
+	skip
+}
+
+init {
+	atomic {
+		run participant();
+		run participant();
+#if PARTICIPANTS > 2
+		run participant();
+#endif
+	}
+}

@@ -1,0 +1,622 @@
+/* What a request takes, from whom, and what it takes nothing from: each sentence of RULES.md's "all
+ * or nothing" and of ENVOY.md §3.10–3.13. */
+#include "helper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OK WEIR_STATUS_OK
+#define OVER WEIR_STATUS_OVER_LIMIT
+
+static const char two_limits[] = "domain: d\n"
+				 "descriptors:\n"
+				 "- key: a\n"
+				 "  rate_limit: {unit: day, requests_per_unit: 5}\n"
+				 "- key: b\n"
+				 "  rate_limit: {unit: day, requests_per_unit: 3}\n";
+
+static uint32_t remaining(struct rig *rig, const char *descriptor)
+{
+	rig_begin(rig);
+	assert_int_equal(rig_add(rig, descriptor, 0), 0);
+	rig_decide(rig);
+	return rig_status(rig, 0).decision.remaining;
+}
+
+/* A request that one limit refuses takes nothing from the other, in either order. */
+static void all_or_nothing(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, two_limits, "d");
+	assert_int_equal(rig_admitted(&rig, "a=1;b=1", 9), 3);
+	assert_int_equal(remaining(&rig, "a=1"), 2);
+	assert_int_equal(rig_ask(&rig, "b=1;a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).code, OVER);
+	assert_int_equal(rig_status(&rig, 1).code, OK);
+	/* What was not taken is not missing. */
+	assert_int_equal(rig_status(&rig, 1).remaining, 2);
+	assert_int_equal(remaining(&rig, "a=1"), 2);
+	assert_int_equal(rig_admitted(&rig, "a=1", 9), 2);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, 5);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 7);
+	assert_int_equal(rig_stat(&rig, "d/b/1d").refused, 7);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Several limits of one descriptor are several limits. */
+static void list_of_limits(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: a\n"
+		 "  rate_limits:\n"
+		 "  - {unit: minute, requests_per_unit: 2}\n"
+		 "  - {unit: day, requests_per_unit: 3}\n",
+		 "d");
+	assert_int_equal(rig_admitted(&rig, "a=1", 5), 2);
+	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 2);
+	rig.now_ns += MINUTE_NS;
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 3);
+	assert_int_equal(rig_status(&rig, 0).remaining, 0);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
+	/* Until both admit: the day's wait is the longer one. */
+	assert_int_equal(rig_result(&rig).retry_after_ns, DAY_NS - MINUTE_NS);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* "Same descriptor twice = counted twice", as one take: it does not fit half. */
+static void twice(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, two_limits, "d");
+	assert_int_equal(rig_ask(&rig, "a=1;a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 3);
+	assert_int_equal(rig_status(&rig, 1).remaining, 3);
+	assert_int_equal(rig_ask(&rig, "a=1;a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=1;a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).code, OVER);
+	assert_int_equal(rig_status(&rig, 1).code, OVER);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	/* Costs that do not fit a number are as large as one can be. */
+	rig_begin(&rig);
+	rig_add(&rig, "a=2", INT64_MAX);
+	rig_add(&rig, "a=2", INT64_MAX);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	assert_int_equal(rig_result(&rig).retry_after_ns, WEIR_NEVER);
+	rig_close(&rig);
+	(void)state;
+}
+
+static const char modes[] = "domain: d\n"
+			    "descriptors:\n"
+			    "- key: n\n"
+			    "  rate_limit: {unit: day, requests_per_unit: 5}\n"
+			    "- key: s\n"
+			    "  shadow_mode: true\n"
+			    "  rate_limit: {unit: day, requests_per_unit: 2}\n"
+			    "- key: q\n"
+			    "  quota_mode: true\n"
+			    "  rate_limit: {unit: day, requests_per_unit: 2}\n"
+			    "- key: r\n"
+			    "  quota_mode: true\n"
+			    "  rate_limit: {unit: hour, requests_per_unit: 4}\n"
+			    "- key: u\n"
+			    "  rate_limit: {unlimited: true}\n"
+			    "- key: w\n"
+			    "  value: free\n"
+			    "- key: w\n"
+			    "  rate_limit: {unit: day, requests_per_unit: 1}\n";
+
+static void shadow(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, modes, "d");
+	assert_int_equal(rig_admitted(&rig, "s=1", 5), 5);
+	assert_int_equal(rig_status(&rig, 0).code, OK);
+	assert_int_equal(rig_status(&rig, 0).remaining, 0);
+	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 2);
+	assert_int_equal(rig_status(&rig, 0).flags,
+			 WEIR_STATUS_LIMITED | WEIR_STATUS_SHADOW | WEIR_STATUS_WOULD_REFUSE);
+	assert_int_equal(rig_stat(&rig, "d/s/1d").admitted, 2);
+	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
+	/* Nothing that is not enforced shows in headers. */
+	assert_null(rig_header(&rig, WEIR_PROFILE_X, "X-Ratelimit-Limit"));
+	/* It is not counted when an enforced limit refuses. */
+	assert_int_equal(rig_admitted(&rig, "n=1;s=2", 1), 1);
+	assert_int_equal(rig_admitted(&rig, "n=1", 9), 4);
+	assert_int_equal(rig_ask(&rig, "n=1;s=2"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 1).code, OK);
+	assert_int_equal(rig_status(&rig, 1).remaining, 1);
+	assert_int_equal(remaining(&rig, "s=2"), 1);
+	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Refused if any normal one is over, or if there are quotas and all of them are. */
+static void quota(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, modes, "d");
+	assert_int_equal(rig_admitted(&rig, "q=1;r=1", 9), 4);
+	assert_int_equal(rig_result(&rig).verdict, WEIR_REFUSE);
+	/* The hour ends first: one quota that admits is enough. */
+	assert_int_equal(rig_result(&rig).retry_after_ns, HOUR_NS);
+	assert_int_equal(rig_status(&rig, 0).code, OVER);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_QUOTA);
+	assert_int_equal(rig_ask(&rig, "q=1"), WEIR_REFUSE);
+	rig.now_ns += HOUR_NS;
+	assert_int_equal(rig_ask(&rig, "q=1;r=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).code, OVER);
+	assert_int_equal(rig_status(&rig, 1).code, OK);
+	/* Unlimited ones do not take part: the only quota is over, so it refuses. */
+	assert_int_equal(rig_ask(&rig, "q=1;u=1"), WEIR_REFUSE);
+	/* All quotas over: what is enforced beside them is not charged. */
+	assert_int_equal(rig_ask(&rig, "n=7;q=1"), WEIR_REFUSE);
+	assert_int_equal(remaining(&rig, "n=7"), 5);
+	/* Refused by an enforced one: the quotas are not charged. */
+	assert_int_equal(rig_admitted(&rig, "n=7", 9), 5);
+	assert_int_equal(rig_ask(&rig, "n=7;r=5"), WEIR_REFUSE);
+	assert_int_equal(remaining(&rig, "r=5"), 4);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void unlimited_and_whitelisted(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, modes, "d");
+	assert_int_equal(rig_ask(&rig, "u=1;w=free;x=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).code, OK);
+	assert_int_equal(rig_status(&rig, 0).remaining, UINT32_MAX);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_UNLIMITED);
+	assert_int_equal(rig_status(&rig, 1).flags, WEIR_STATUS_WHITELISTED);
+	assert_int_equal(rig_status(&rig, 2).flags, 0);
+	assert_int_equal(rig_status(&rig, 2).code, OK);
+	assert_int_equal(rig_admitted(&rig, "w=free", 9), 9);
+	assert_int_equal(rig_admitted(&rig, "w=other", 9), 1);
+	assert_int_equal(rig_stat(&rig, "d/u/unlimited").admitted, 1);
+	assert_int_equal(rig_ask(&rig, ""), WEIR_ADMIT);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void replaces(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: base\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1, name: base}\n"
+		 "- key: more\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 3, name: more, replaces: [{name: "
+		 "base}]}\n"
+		 "- key: vip\n"
+		 "  rate_limit: {unlimited: true, replaces: [{name: base}, {name: more}]}\n"
+		 "- key: less\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 9, name: less, replaces: [{name: "
+		 "more}]}\n"
+		 "- key: cycle\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 9, name: c, replaces: [{name: "
+		 "less}]}\n",
+		 "d");
+	assert_int_equal(rig_admitted(&rig, "base=1;more=1", 9), 3);
+	assert_int_equal(rig_status(&rig, 0).code, OK);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_REPLACED);
+	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 0);
+	/* It was not counted. */
+	assert_int_equal(rig_admitted(&rig, "base=1", 3), 1);
+	/* Unlimited ones replace as well. */
+	assert_int_equal(rig_admitted(&rig, "base=1;more=1;vip=1", 20), 20);
+	/* A limit that is dropped still drops others: "more" falls to "less", "base" to "more". */
+	assert_int_equal(rig_admitted(&rig, "base=1;more=1;less=1", 20), 9);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void overrides(void **state)
+{
+	struct rig rig;
+	struct weir_limit broken = {.size = sizeof broken, .algorithm = 99, .limit = 1};
+	struct weir_entry entry = {{"a", 1}, {"1", 1}, {"", 0}};
+
+	rig_open(&rig, modes, "d");
+	for (int i = 0; i < 4; i++) {
+		rig_begin(&rig);
+		assert_int_equal(rig_add_override(&rig, "s=1", 2, 1, WEIR_HITS_UNSET), 0);
+		/* Shadow mode is the rule's, and the rule is not looked at. */
+		assert_int_equal(rig_decide(&rig), i < 2 ? WEIR_ADMIT : WEIR_REFUSE);
+	}
+	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 2);
+	assert_int_equal(rig_status(&rig, 0).unit, 1);
+	assert_int_equal(rig_status(&rig, 0).reset_s, 1);
+	assert_int_equal(rig_status(&rig, 0).name.len, 0);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_OVERRIDE);
+	assert_int_equal(rig_stat(&rig, "d/override").admitted, 2);
+	assert_int_equal(rig_stat(&rig, "d/override").refused, 2);
+	/* No rule needed, 0 is a ban, a week is unit 7. */
+	rig_begin(&rig);
+	assert_int_equal(rig_add_override(&rig, "unknown=1", 0, 7, WEIR_HITS_UNSET), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	assert_int_equal(rig_result(&rig).retry_after_ns, WEIR_NEVER);
+	assert_int_equal(rig_status(&rig, 0).unit, 7);
+	/* The same counter as the rule's, under another limit: a larger one lets more pass. */
+	assert_int_equal(rig_admitted(&rig, "n=9", 9), 5);
+	rig_begin(&rig);
+	assert_int_equal(rig_add_override(&rig, "n=9", 8, 4, WEIR_HITS_UNSET), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 2);
+	/* Never trusted. */
+	rig_begin(&rig);
+	assert_int_equal(rig_add_override(&rig, "n=9", 8, 0, 1), WEIR_ELIMIT);
+	assert_int_equal(rig_add_override(&rig, "n=9", 8, 8, 1), WEIR_ELIMIT);
+	assert_int_equal(weir_ask_add(rig.ask, &entry, 1, &broken, 1), WEIR_ELIMIT);
+	broken.size = 3;
+	assert_int_equal(weir_ask_add(rig.ask, &entry, 1, &broken, 1), WEIR_ELIMIT);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_result(&rig).descriptors, 0);
+	/* An override needs the domain to exist. */
+	rig.domain = "elsewhere";
+	rig_begin(&rig);
+	assert_int_equal(rig_add_override(&rig, "n=9", 0, 1, 1), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).code, OK);
+	assert_int_equal(rig_status(&rig, 0).flags, 0);
+	assert_int_equal(rig_stat(&rig, "domain_not_found").admitted, 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* descriptor.hits_addend if present (0 = peek), else the request's. */
+static void hits(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, modes, "d");
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_hits(rig.ask, 3), 0);
+	rig_add(&rig, "n=1", WEIR_HITS_UNSET);
+	rig_add(&rig, "n=2", 2);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 2);
+	assert_int_equal(rig_status(&rig, 1).remaining, 3);
+	/* More than is left: refused, and nothing taken. */
+	rig_begin(&rig);
+	rig_add(&rig, "n=1", 3);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).remaining, 0);
+	assert_int_equal(rig_status(&rig, 0).decision.remaining, 2);
+	/* A look takes nothing and is refused exactly when nothing is left. */
+	assert_int_equal(remaining(&rig, "n=1"), 2);
+	assert_int_equal(remaining(&rig, "n=1"), 2);
+	assert_int_equal(rig_admitted(&rig, "n=1", 9), 2);
+	rig_begin(&rig);
+	rig_add(&rig, "n=1", 0);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	/* Giving back: always OK, never above full, and only by an admitted request. */
+	rig_begin(&rig);
+	rig_add(&rig, "n=1", -2);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).code, OK);
+	assert_int_equal(rig_status(&rig, 0).remaining, 2);
+	rig_begin(&rig);
+	rig_add(&rig, "n=1", -100);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(remaining(&rig, "n=1"), 5);
+	assert_int_equal(rig_admitted(&rig, "n=1;w=1", 9), 1);
+	rig_begin(&rig);
+	rig_add(&rig, "n=1", -1);
+	rig_add(&rig, "w=1", 1);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).code, OK);
+	assert_int_equal(remaining(&rig, "n=1"), 4);
+	/* Looks and give-backs are no decisions to count. */
+	assert_int_equal(rig_stat(&rig, "d/n/1d").admitted, 2 + 2 + 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void enforce_share(void **state)
+{
+	struct rig rig;
+	int refused = 0, shadowed = 0;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: a\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1, enforce: 10%}\n",
+		 "d");
+	for (int i = 0; i < 1000; i++) {
+		char descriptor[16];
+		int verdict;
+
+		snprintf(descriptor, sizeof descriptor, "a=%d", i);
+		assert_int_equal(rig_ask(&rig, descriptor), WEIR_ADMIT);
+		verdict = rig_ask(&rig, descriptor);
+		refused += verdict == WEIR_REFUSE;
+		shadowed += verdict == WEIR_ADMIT;
+		/* The same key fares the same each time. */
+		assert_int_equal(rig_ask(&rig, descriptor), verdict);
+	}
+	assert_in_range(refused, 70, 130);
+	assert_int_equal(refused + shadowed, 1000);
+	/* And the same keys in any other table: the hash has no secret. */
+	assert_int_equal(refused, 102);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 2 * refused);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").shadowed, 2 * shadowed);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* ACCEPTANCE 6: a refused request is still charged here, whoever refused it. */
+static void count_rejected(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: log\n"
+		 "  rate_limit: {unit: minute, requests_per_unit: 2, count_rejected: true,\n"
+		 "    algorithm: sliding_window_log}\n"
+		 "- key: window\n"
+		 "  rate_limit: {unit: minute, requests_per_unit: 4, count_rejected: true}\n"
+		 "- key: one\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1}\n",
+		 "d");
+	rig.now_ns = NOW_NS + 1 * SECOND_NS;
+	assert_int_equal(rig_ask(&rig, "log=1"), WEIR_ADMIT);
+	rig.now_ns = NOW_NS + 30 * SECOND_NS;
+	assert_int_equal(rig_ask(&rig, "log=1"), WEIR_ADMIT);
+	rig.now_ns = NOW_NS + 50 * SECOND_NS;
+	assert_int_equal(rig_ask(&rig, "log=1"), WEIR_REFUSE);
+	rig.now_ns = NOW_NS + 100 * SECOND_NS;
+	assert_int_equal(rig_ask(&rig, "log=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 0); /* it holds 0:50 and 1:40 */
+	/* Another limit refuses: the window counts all the same. */
+	assert_int_equal(rig_admitted(&rig, "one=1;window=1", 3), 1);
+	assert_int_equal(remaining(&rig, "window=1"), 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* ACCEPTANCE 26. */
+static void soft(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: hard\n"
+		 "  rate_limit: {period: 1m, requests_per_unit: 100}\n"
+		 "- key: soft\n"
+		 "  rate_limit: {period: 1m, requests_per_unit: 100, mode: soft,\n"
+		 "    soft: {overshoot: 20%, for: 30s}}\n",
+		 "d");
+	assert_int_equal(rig_admitted(&rig, "hard=1", 200), 100);
+	assert_int_equal(rig_admitted(&rig, "soft=1", 200), 120);
+	assert_int_equal(rig_stat(&rig, "d/soft/1m").soft, 20);
+	/* The overshoot is older than 30 s when the next minute begins, and whoever asks on is not
+	 * without excess: 100, not 120. */
+	rig.now_ns += 40 * SECOND_NS;
+	assert_int_equal(rig_admitted(&rig, "soft=1", 5), 0);
+	rig.now_ns += 20 * SECOND_NS;
+	assert_int_equal(rig_admitted(&rig, "soft=1", 200), 100);
+	/* A period without excess arms it again. */
+	rig.now_ns += MINUTE_NS - 1;
+	assert_int_equal(rig_admitted(&rig, "soft=1", 1), 0);
+	rig.now_ns += MINUTE_NS;
+	assert_int_equal(rig_admitted(&rig, "soft=1", 200), 120);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* ACCEPTANCE 3 through the engine; the longest wait of all limits is the request's. */
+static void delays(void **state)
+{
+	static const uint64_t quarter = SECOND_NS / 4;
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: fast\n"
+		 "  rate_limit: {unit: second, requests_per_unit: 4, algorithm: leaky_bucket,\n"
+		 "    queue_size: 4}\n"
+		 "- key: slow\n"
+		 "  rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket,\n"
+		 "    queue_size: 4}\n",
+		 "d");
+	assert_int_equal(rig_ask(&rig, "fast=1"), WEIR_ADMIT);
+	for (uint64_t i = 1; i <= 4; i++) {
+		assert_int_equal(rig_ask(&rig, "fast=1"), WEIR_DELAY);
+		assert_int_equal(rig_result(&rig).delay_ns, i * quarter);
+	}
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(rig_ask(&rig, "fast=1"), WEIR_REFUSE);
+	assert_int_equal(rig_result(&rig).delay_ns, 0);
+	assert_int_equal(rig_stat(&rig, "d/fast/1s").delayed, 4);
+	assert_int_equal(rig_stat(&rig, "d/fast/1s").delay_us, (1 + 2 + 3 + 4) * 250000);
+	assert_int_equal(rig_ask(&rig, "fast=2;slow=2"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "fast=2;slow=2"), WEIR_DELAY);
+	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
+	/* A client that leaves the queue makes room behind it. */
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_int_equal(rig_ask(&rig, "slow=2"), WEIR_DELAY);
+	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
+	assert_int_equal(rig_ask(&rig, "fast=2"), WEIR_DELAY);
+	assert_int_equal(rig_result(&rig).delay_ns, quarter);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void cancelled(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, modes, "d");
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), WEIR_EINVAL);
+	rig_add(&rig, "n=1", 2);
+	rig_add(&rig, "n=1", 1);
+	rig_add(&rig, "s=1", 1);
+	rig_add(&rig, "q=1", 1);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns + 5), 0);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns + 5), WEIR_EINVAL);
+	assert_int_equal(remaining(&rig, "n=1"), 5);
+	assert_int_equal(remaining(&rig, "s=1"), 2);
+	assert_int_equal(remaining(&rig, "q=1"), 2);
+	/* A refused one has nothing to give back. */
+	assert_int_equal(rig_admitted(&rig, "n=1", 9), 5);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_int_equal(remaining(&rig, "n=1"), 0);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Deferred only if every limit that refused says so. */
+static void defer(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: a\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1, on_limit: defer}\n"
+		 "- key: b\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1, on_limit: defer}\n"
+		 "- key: c\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1}\n"
+		 "- key: d\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 100}\n",
+		 "d");
+	assert_int_equal(rig_ask(&rig, "a=1;b=1;c=1"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_DEFER);
+	assert_int_equal(rig_result(&rig).http_status, 202);
+	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_DEFER);
+	assert_int_equal(rig_ask(&rig, "a=1;d=1"), WEIR_DEFER);
+	assert_int_equal(rig_ask(&rig, "a=1;c=1"), WEIR_REFUSE);
+	assert_int_equal(rig_ask(&rig, "c=1"), WEIR_REFUSE);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").deferred, 3);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 1);
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 1);
+	rig_add_override(&rig, "o=1", 0, 1, 1);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Counters belong to entries, not to texts that could be joined alike; long keys are told apart. */
+static void keys(void **state)
+{
+	struct rig rig;
+	char a[5000], b[5000];
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: a\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1}\n"
+		 "  descriptors:\n"
+		 "  - key: a\n"
+		 "    rate_limit: {unit: day, requests_per_unit: 1}\n"
+		 "- key: a_b\n"
+		 "  rate_limit: {unit: day, requests_per_unit: 1}\n",
+		 "d");
+	assert_int_equal(rig_ask(&rig, "a=b_c"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a_b=c"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=x|a=y"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=xa=y"), WEIR_ADMIT);
+	memset(a, 'x', sizeof a);
+	memcpy(a, "a=", 2);
+	a[sizeof a - 1] = '\0';
+	memcpy(b, a, sizeof b);
+	b[sizeof b - 2] = 'y';
+	assert_int_equal(rig_ask(&rig, a), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, b), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, a), WEIR_REFUSE);
+	assert_int_equal(rig_ask(&rig, b), WEIR_REFUSE);
+	/* The last that is hashed as it stands, and the first that is not. */
+	for (size_t len = 1000; len < 1030; len++) {
+		a[len] = '\0';
+		assert_int_equal(rig_ask(&rig, a), WEIR_ADMIT);
+		assert_int_equal(rig_ask(&rig, a), WEIR_REFUSE);
+		a[len] = 'x';
+	}
+	rig_close(&rig);
+	(void)state;
+}
+
+static void bounds(void **state)
+{
+	struct weir_error error;
+	struct weir_ask *ask;
+	struct rig rig;
+	char many[1024] = "domain: d\ndescriptors:\n- key: a\n  rate_limits:\n";
+
+	for (int i = 0; i < 8; i++)
+		snprintf(many + strlen(many), sizeof many - strlen(many),
+			 "  - {period: %ds, requests_per_unit: 1}\n", i + 1);
+	rig_open(&rig, many, "d");
+	rig_begin(&rig);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(rig_add(&rig, "a=1", 1), 0);
+	assert_int_equal(rig_add(&rig, "a=1", 1), WEIR_EMANY); /* 65 limits */
+	for (int i = 8; i < WEIR_DESCRIPTORS_MAX; i++)
+		assert_int_equal(rig_add(&rig, "none=1", 1), 0);
+	assert_int_equal(rig_add(&rig, "none=1", 1), WEIR_EMANY);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE); /* 8 of 1 */
+	assert_int_equal(rig_decide(&rig), WEIR_EINVAL);
+	assert_int_equal(rig_add(&rig, "a=1", 1), WEIR_EINVAL);
+	assert_int_equal(rig_result(&rig).descriptors, WEIR_DESCRIPTORS_MAX);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_decide(rig.ask, 1ull << 63), WEIR_ETIME);
+	assert_int_equal(rig_result(&rig).verdict, 0);
+
+	assert_true(weir_ask_size() <= WEIR_ASK_BYTES);
+	assert_int_equal(weir_ask_init(rig.memory, weir_ask_size() - 1, rig.engine,
+				       (struct weir_str){"d", 1}, &ask),
+			 WEIR_EROOM);
+	assert_int_equal(weir_ask_init(rig.memory + 1, WEIR_ASK_BYTES - 1, rig.engine,
+				       (struct weir_str){"d", 1}, &ask),
+			 WEIR_EINVAL);
+	assert_int_equal(weir_limit_per_unit(1, 9, &(struct weir_limit){0}, &error), WEIR_ELIMIT);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_or_nothing), cmocka_unit_test(list_of_limits),
+		cmocka_unit_test(twice),          cmocka_unit_test(shadow),
+		cmocka_unit_test(quota),          cmocka_unit_test(unlimited_and_whitelisted),
+		cmocka_unit_test(replaces),       cmocka_unit_test(overrides),
+		cmocka_unit_test(hits),           cmocka_unit_test(enforce_share),
+		cmocka_unit_test(count_rejected), cmocka_unit_test(soft),
+		cmocka_unit_test(delays),         cmocka_unit_test(cancelled),
+		cmocka_unit_test(defer),          cmocka_unit_test(keys),
+		cmocka_unit_test(bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -77,11 +77,11 @@ int weir_body_type(struct weir_str accept)
 {
 	/* In order of preference; who takes JSON takes a problem. */
 	struct offer offers[] = {{WR_STR("application/problem+json"), -1, -1},
+				 {WR_STR("application/json"), -1, -1},
 				 {WR_STR("text/plain"), -1, -1},
-				 {WR_STR("text/html"), -1, -1},
-				 {WR_STR("application/json"), -1, -1}};
-	static const int bodies[] = {WEIR_BODY_PROBLEM, WEIR_BODY_TEXT, WEIR_BODY_HTML,
-				     WEIR_BODY_PROBLEM};
+				 {WR_STR("text/html"), -1, -1}};
+	static const int bodies[] = {WEIR_BODY_PROBLEM, WEIR_BODY_PROBLEM, WEIR_BODY_TEXT,
+				     WEIR_BODY_HTML};
 	int best = 0;
 
 	for (int n = 0; accept.len && n < RANGES_MAX; n++) {

@@ -1,0 +1,471 @@
+/* Waiting for a central store: a stand-in that reads the question, decides by the same arithmetic
+ * on counters of its own, and answers; or answers nonsense, or not at all. */
+#include "helper.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "limiter/question.h"
+#include "rules/rules.h"
+
+#define COUNTERS 16
+
+struct counter {
+	uint64_t key[2];
+	char id[WR_QUESTION_ID + 1];
+	struct weir_state state;
+};
+
+struct store {
+	struct counter counters[COUNTERS];
+	int count;
+	int questions, returns;
+	uint32_t fail_mask; /* bit i: item i of the next question fails */
+	uint8_t bytes[WEIR_QUESTION_MAX];
+	uint8_t answer[WEIR_QUESTION_MAX];
+	int len;
+	size_t answer_len;
+};
+
+static const char rules[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- key: a\n" /* the default: strict */
+	"  rate_limit: {unit: day, requests_per_unit: 5}\n"
+	"- key: b\n"
+	"  rate_limit: {unit: day, requests_per_unit: 3, on_store_failure: deny}\n"
+	"- key: c\n"
+	"  rate_limit: {unit: day, requests_per_unit: 3, on_store_failure: allow}\n"
+	"- key: here\n"
+	"  rate_limit: {unit: day, requests_per_unit: 2, consistency: local}\n"
+	"- key: leaky\n"
+	"  rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: "
+	"3,\n"
+	"    max_wait: 5s}\n"
+	"- key: q\n"
+	"  quota_mode: true\n"
+	"  rate_limit: {unit: day, requests_per_unit: 1}\n"
+	"- key: s\n"
+	"  shadow_mode: true\n"
+	"  rate_limit: {unit: day, requests_per_unit: 1}\n"
+	"- key: month\n"
+	"  rate_limit: {calendar: month, requests_per_unit: 1, timezone: Asia/Seoul}\n"
+	"- key: kept\n"
+	"  rate_limit: {unit: day, requests_per_unit: 9, count_rejected: true}\n";
+
+static struct counter *counter_of(struct store *store, const struct wr_question_item *item,
+				  const char *id)
+{
+	struct counter *counter = store->counters;
+
+	for (; counter < store->counters + store->count; counter++)
+		if (memcmp(counter->key, item->key, sizeof item->key) == 0 &&
+		    strncmp(counter->id, id, item->id_len) == 0)
+			return counter;
+	assert_true(store->count < COUNTERS);
+	store->count++;
+	memcpy(counter->key, item->key, sizeof item->key);
+	memcpy(counter->id, id, item->id_len);
+	counter->id[item->id_len] = '\0';
+	return counter;
+}
+
+static struct wr_answer answer_item(struct store *store, const struct wr_question_item *item,
+				    const char *id, uint64_t now_ns)
+{
+	struct weir_limit limit = {.size = sizeof limit,
+				   .algorithm = item->algorithm,
+				   .flags = item->flags,
+				   .limit = item->limit,
+				   .burst = item->burst,
+				   .queue_size = item->queue_size,
+				   .period_ns = item->period_ns,
+				   .max_wait_ns = item->max_wait_ns,
+				   .window_start_ns = item->window_start_ns,
+				   .window_end_ns = item->window_end_ns};
+	struct weir_decision decision;
+
+	assert_int_equal(weir_limit_check(&limit, NULL), 0);
+	assert_int_equal(weir_step(&limit, &counter_of(store, item, id)->state, NULL, item->cost,
+				   now_ns, &decision),
+			 0);
+	return (struct wr_answer){.flags = decision.admitted ? WR_ANSWER_ADMITTED : 0,
+				  .limit = decision.limit,
+				  .remaining = decision.remaining,
+				  .retry_after_ns = decision.retry_after_ns,
+				  .reset_after_ns = decision.reset_after_ns,
+				  .delay_ns = decision.delay_ns};
+}
+
+/* Carries the question out and writes the answer. */
+static void serve(struct store *store, uint64_t now_ns)
+{
+	struct wr_question_head head, out = {WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 0, 0};
+	size_t at = sizeof head;
+
+	memcpy(&head, store->bytes, sizeof head);
+	assert_int_equal(head.version, WR_QUESTION_VERSION);
+	assert_int_equal(head.bytes, store->len);
+	store->questions += head.kind == WR_QUESTION_TAKE;
+	store->returns += head.kind == WR_QUESTION_RETURN;
+	for (uint16_t i = 0; i < head.count; i++) {
+		struct wr_question_item item;
+		struct wr_answer answer = {.flags = WR_ANSWER_FAILED};
+
+		memcpy(&item, store->bytes + at, sizeof item);
+		assert_int_equal(item.bytes, sizeof item + item.id_len);
+		if (!(store->fail_mask >> i & 1))
+			answer = answer_item(store, &item,
+					     (const char *)store->bytes + at + sizeof item, now_ns);
+		at += item.bytes;
+		memcpy(store->answer + sizeof out + i * sizeof answer, &answer, sizeof answer);
+	}
+	assert_int_equal(at, store->len);
+	store->fail_mask = 0;
+	store->answer_len = sizeof out + head.count * sizeof(struct wr_answer);
+	out.count = head.count;
+	out.bytes = (uint32_t)store->answer_len;
+	memcpy(store->answer, &out, sizeof out);
+}
+
+/* Until there is a verdict and nothing left to give back. */
+static int finish(struct rig *rig, struct store *store, int verdict)
+{
+	if (verdict == WEIR_WAIT) {
+		store->len = weir_ask_question(rig->ask, store->bytes, sizeof store->bytes);
+		assert_true(store->len > 0);
+		serve(store, rig->now_ns);
+		verdict = weir_ask_answer(rig->ask, store->answer, store->answer_len, rig->now_ns);
+	}
+	store->len = weir_ask_question(rig->ask, store->bytes, sizeof store->bytes);
+	assert_true(store->len >= 0);
+	if (store->len)
+		serve(store, rig->now_ns);
+	assert_int_equal(weir_ask_question(rig->ask, store->bytes, sizeof store->bytes), 0);
+	return verdict;
+}
+
+static int ask(struct rig *rig, struct store *store, const char *descriptors)
+{
+	return finish(rig, store, rig_ask(rig, descriptors));
+}
+
+static int admitted(struct rig *rig, struct store *store, const char *descriptors, int crowd)
+{
+	int count = 0;
+
+	while (crowd--)
+		count += ask(rig, store, descriptors) == WEIR_ADMIT;
+	return count;
+}
+
+static void open_rig(struct rig *rig, struct store *store)
+{
+	memset(store, 0, sizeof *store);
+	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
+}
+
+/* Two nodes with one store have one limit; without one, rules are local whatever they say. */
+static void one_limit_for_all(void **state)
+{
+	static struct store store;
+	struct rig one, two, alone;
+	uint8_t secret[192];
+	struct weir_engine_opts opts = {
+		.size = sizeof opts, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret};
+
+	memset(secret, 7, sizeof secret);
+	open_rig(&one, &store);
+	open_rig(&two, &store);
+	weir_engine_free(one.engine);
+	weir_engine_free(two.engine);
+	assert_int_equal(weir_engine_new(one.table, rig_rules(rules), &opts, &one.engine), 0);
+	assert_int_equal(weir_engine_new(two.table, rig_rules(rules), &opts, &two.engine), 0);
+	assert_int_equal(admitted(&one, &store, "a=1", 2), 2);
+	assert_int_equal(admitted(&two, &store, "a=1", 9), 3);
+	assert_int_equal(ask(&one, &store, "a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&one, 0).code, WEIR_STATUS_OVER_LIMIT);
+	assert_int_equal(rig_result(&one).retry_after_ns, DAY_NS);
+	assert_int_equal(store.count, 1);
+	assert_string_equal(store.counters[0].id, "fixed_window/1d");
+	assert_int_equal(rig_stat(&one, "d/a/1d").admitted, 2);
+	rig_close(&one);
+	rig_close(&two);
+
+	rig_open(&alone, rules, "d");
+	assert_int_equal(rig_admitted(&alone, "a=1", 9), 5);
+	rig_close(&alone);
+	(void)state;
+}
+
+/* A local rule is decided at once, and asks nobody when it refuses. */
+static void local_first(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	assert_int_equal(rig_ask(&rig, "here=1"), WEIR_ADMIT);
+	assert_int_equal(ask(&rig, &store, "here=1;a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "here=1;a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
+	assert_int_equal(rig_status(&rig, 1).code, WEIR_STATUS_OK);
+	assert_int_equal(store.questions, 1);
+	/* The store refuses: the local one takes nothing. */
+	assert_int_equal(admitted(&rig, &store, "b=1", 9), 3);
+	assert_int_equal(ask(&rig, &store, "here=2;b=1"), WEIR_REFUSE);
+	assert_int_equal(rig_admitted(&rig, "here=2", 9), 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* One part refuses: the others are given back, once. */
+static void give_back(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	assert_int_equal(admitted(&rig, &store, "a=1;b=1", 9), 3);
+	assert_int_equal(store.returns, 6);
+	assert_int_equal(admitted(&rig, &store, "a=1", 9), 2);
+	/* The local one was taken by somebody else while the store was asked. */
+	assert_int_equal(rig_ask(&rig, "a=2;here=1"), WEIR_WAIT);
+	struct rig other = {
+		.table = rig.table, .engine = rig.engine, .domain = "d", .now_ns = NOW_NS};
+	assert_int_equal(rig_admitted(&other, "here=1", 9), 2);
+	weir_ask_done(other.ask);
+	store.returns = 0;
+	assert_int_equal(finish(&rig, &store, WEIR_WAIT), WEIR_REFUSE);
+	assert_int_equal(store.returns, 1);
+	assert_int_equal(admitted(&rig, &store, "a=2", 9), 5);
+	/* A limit that counts rejected requests keeps what it was charged. */
+	assert_int_equal(ask(&rig, &store, "kept=1;b=1"), WEIR_REFUSE);
+	assert_int_equal(admitted(&rig, &store, "kept=1", 20), 8);
+	/* The same counter twice is asked for once, with both costs. */
+	assert_int_equal(ask(&rig, &store, "a=3;a=3"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 1).remaining, 3);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void cancelling(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	/* After it was admitted. */
+	assert_int_equal(ask(&rig, &store, "a=1;here=1"), WEIR_ADMIT);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	assert_true(store.len > 0);
+	serve(&store, rig.now_ns);
+	assert_int_equal(store.returns, 1);
+	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
+	assert_int_equal(rig_admitted(&rig, "here=1", 9), 2);
+	/* While it waited: what the answer grants is given back. */
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	serve(&store, rig.now_ns);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_int_equal(weir_ask_answer(rig.ask, store.answer, store.answer_len, rig.now_ns),
+			 WEIR_REFUSE);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	assert_true(store.len > 0);
+	serve(&store, rig.now_ns);
+	assert_int_equal(admitted(&rig, &store, "a=1", 9), 5);
+	rig_close(&rig);
+	(void)state;
+}
+
+static int fail_all(struct rig *rig, const char *descriptors)
+{
+	assert_int_equal(rig_ask(rig, descriptors), WEIR_WAIT);
+	return weir_ask_store_failed(rig->ask, rig->now_ns);
+}
+
+/* local, allow and deny; nothing is given back of what may have been taken. */
+static void failures(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int count = 0;
+
+	open_rig(&rig, &store);
+	for (int i = 0; i < 9; i++)
+		count += fail_all(&rig, "a=1") == WEIR_ADMIT;
+	assert_int_equal(count, 5); /* this node's own count */
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
+	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(fail_all(&rig, "c=1"), WEIR_ADMIT);
+	assert_int_equal(fail_all(&rig, "b=1"), WEIR_REFUSE);
+	assert_int_equal(rig_result(&rig).retry_after_ns, SECOND_NS);
+	/* One that denies refuses for all; the one that would have counted here does not. */
+	assert_int_equal(fail_all(&rig, "a=2;b=1"), WEIR_REFUSE);
+	count = 0;
+	for (int i = 0; i < 9; i++)
+		count += fail_all(&rig, "a=2;c=1") == WEIR_ADMIT;
+	assert_int_equal(count, 5);
+	/* A part that failed: the rest of the answer counts, and is given back. */
+	store.fail_mask = 2;
+	assert_int_equal(ask(&rig, &store, "a=3;b=1"), WEIR_REFUSE);
+	assert_int_equal(store.returns, 1);
+	store.fail_mask = 2;
+	assert_int_equal(ask(&rig, &store, "a=3;c=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 4);
+	assert_int_equal(rig_status(&rig, 1).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
+	/* An override has no policy of its own: local. */
+	rig_begin(&rig);
+	rig_add_override(&rig, "o=1", 1, 1, 1);
+	rig_add_override(&rig, "o=1", 1, 1, 1);
+	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
+	assert_int_equal(weir_ask_store_failed(rig.ask, rig.now_ns), WEIR_REFUSE);
+	assert_int_equal(weir_ask_store_failed(rig.ask, rig.now_ns), WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void delays_quotas_shadows(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	assert_int_equal(ask(&rig, &store, "leaky=1"), WEIR_ADMIT);
+	assert_int_equal(ask(&rig, &store, "leaky=1;a=1"), WEIR_DELAY);
+	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
+	assert_int_equal(ask(&rig, &store, "q=1;a=2"), WEIR_ADMIT);
+	assert_int_equal(ask(&rig, &store, "q=1;a=2"), WEIR_REFUSE);
+	assert_int_equal(ask(&rig, &store, "a=2"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 3);
+	assert_int_equal(admitted(&rig, &store, "s=1", 4), 4);
+	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
+	/* Give-backs go out when all is decided, and want no answer. */
+	rig_begin(&rig);
+	rig_add(&rig, "a=2", -2);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	serve(&store, rig.now_ns);
+	assert_int_equal(admitted(&rig, &store, "a=2", 9), 5);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The month may end while the store is asked. */
+static void calendar(void **state)
+{
+	const uint64_t december_in_seoul = 1796050800ull * SECOND_NS;
+	static struct store store;
+	struct wr_question_item item;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	rig.now_ns = december_in_seoul - 1;
+	assert_int_equal(rig_ask(&rig, "month=1"), WEIR_WAIT);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	memcpy(&item, store.bytes + sizeof(struct wr_question_head), sizeof item);
+	assert_int_equal(item.window_end_ns, december_in_seoul);
+	assert_int_equal(weir_ask_store_failed(rig.ask, december_in_seoul), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).reset_s, 31 * 86400);
+	/* It was counted in December: November still has one. */
+	rig.now_ns = december_in_seoul + 5;
+	assert_int_equal(rig_ask(&rig, "month=1"), WEIR_WAIT);
+	assert_int_equal(weir_ask_store_failed(rig.ask, rig.now_ns), WEIR_REFUSE);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Nothing is believed that is not an answer to this question. */
+static void nonsense(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	uint8_t *bytes = store.answer;
+
+	open_rig(&rig, &store);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), WEIR_EINVAL);
+	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_WAIT);
+	assert_int_equal(weir_ask_question(rig.ask, store.bytes, 100), WEIR_EROOM);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	/* Until it is answered it can be asked for again. */
+	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), store.len);
+	serve(&store, rig.now_ns);
+	for (size_t len = 0; len < store.answer_len; len++)
+		assert_int_equal(weir_ask_answer(rig.ask, bytes, len, rig.now_ns), WEIR_EFORMAT);
+	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len + 40, rig.now_ns),
+			 WEIR_EFORMAT);
+	for (size_t i = 0; i < 12; i++) { /* the head and the first flags */
+		uint8_t before = bytes[i];
+
+		bytes[i] = (uint8_t)(before ^ 0x80);
+		assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len, rig.now_ns),
+				 WEIR_EFORMAT);
+		bytes[i] = before;
+	}
+	/* More left than the limit. */
+	memset(bytes + 16, 0xff, 4);
+	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len, rig.now_ns),
+			 WEIR_EFORMAT);
+	memset(bytes + 16, 0, 4);
+	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len, rig.now_ns), WEIR_ADMIT);
+	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len, rig.now_ns),
+			 WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Ids of any length fit, the largest question fits its bound, and the numbers in it are the
+ * limit's. */
+static void bounds(void **state)
+{
+	static char yaml[16384] = "domain: d\ndescriptors:\n- key: a\n  rate_limits:\n";
+	static struct store store;
+	struct wr_question_item item;
+	struct rig rig;
+
+	for (int i = 0; i < 8; i++)
+		snprintf(yaml + strlen(yaml), sizeof yaml - strlen(yaml),
+			 "  - {period: 1h, requests_per_unit: 7, name: %01000d}\n", i);
+	rig_open_with(&rig, rig_rules(yaml), "d", WEIR_ENGINE_CENTRAL);
+	rig_begin(&rig);
+	for (int i = 0; i < 8; i++) {
+		char descriptor[16];
+
+		snprintf(descriptor, sizeof descriptor, "a=%d", i);
+		assert_int_equal(rig_add(&rig, descriptor, 2), 0);
+	}
+	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
+	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+	assert_int_equal(store.len, 8 + 64 * (88 + 128));
+	memcpy(&item, store.bytes + 8, sizeof item);
+	assert_int_equal(item.limit, 7);
+	assert_int_equal(item.cost, 2);
+	assert_int_equal(item.period_ns, HOUR_NS);
+	assert_int_equal(item.algorithm, WEIR_FIXED_WINDOW);
+	assert_int_equal(item.consistency, WR_STRICT);
+	/* Cut ids still differ. */
+	assert_memory_not_equal(store.bytes + 8 + 88, store.bytes + 8 + 88 + 88 + 128, 128);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_limit_for_all),
+		cmocka_unit_test(local_first),
+		cmocka_unit_test(give_back),
+		cmocka_unit_test(cancelling),
+		cmocka_unit_test(failures),
+		cmocka_unit_test(delays_quotas_shadows),
+		cmocka_unit_test(calendar),
+		cmocka_unit_test(nonsense),
+		cmocka_unit_test(bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -69,11 +69,11 @@ static bool is_live_of(struct wr_spot spot, struct wr_key key)
 	       wr_hot_version(spot.hot) == (uint16_t)(rest >> 32);
 }
 
-static void drop_claim(struct wr_spot claim)
+static bool drop_claim(struct wr_spot claim)
 {
 	struct wr_pair empty = wr_hot(0, 0, wr_hot_version(claim.hot), 0, WR_EMPTY);
 
-	wr_pair_cas(&claim.cell->hot, &claim.hot, empty);
+	return wr_pair_cas(&claim.cell->hot, &claim.hot, empty);
 }
 
 /* What a scan learnt about one row. */
@@ -99,10 +99,11 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			continue;
 		}
 		if (is_claim_of(spot.hot, key)) {
-			if (scan->claim.cell)
-				drop_claim(spot);
-			else
+			/* One that cannot be dropped may be live by now: then it is the one. */
+			if (!scan->claim.cell)
 				scan->claim = spot;
+			else if (!drop_claim(spot))
+				i--;
 			continue;
 		}
 		price = price_of(spot.cell, spot.hot, now_s);
@@ -147,9 +148,13 @@ static void scan_rows(struct weir_table *table, struct wr_key key, uint32_t now_
 	scan->victim = found[prefer_second(&found[0], &found[1])].best;
 }
 
-static void count_victim(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
+/* `rank` is from before the swap; the cell may have been promised more time since. */
+static void count_victim(struct weir_table *table, struct wr_spot victim, enum rank rank,
+			 uint32_t now_s)
 {
-	switch (rank_of(victim.cell, victim.hot, now_s)) {
+	if (rank == RANK_EXPIRED && wr_cell_fresh_s(victim.cell) > now_s)
+		rank = wr_hot_harm(victim.hot) == WR_HARM_REFUSED ? RANK_REFUSED : RANK_LIVE;
+	switch (rank) {
 	case RANK_EMPTY:
 		break;
 	case RANK_EXPIRED:
@@ -172,13 +177,14 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 				  uint32_t now_s, struct wr_spot victim)
 {
 	struct wr_pair old = victim.hot;
+	enum rank rank = rank_of(victim.cell, old, now_s);
 	struct wr_pair claim =
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (!wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
 		return (struct wr_spot){0};
 	victim.hot = old;
-	count_victim(table, victim, now_s);
+	count_victim(table, victim, rank, now_s);
 	if (wr_hot_state(old) == WR_LIVE && wr_hot_kind(old) == WR_KIND_LOG)
 		wr_slab_release(table, old.lo);
 	return (struct wr_spot){victim.cell, claim};

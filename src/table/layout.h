@@ -118,12 +118,12 @@ _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
 /* A block of the slab: the ring of one key's log. `word` is what a decision swaps:
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` says whose it is: generation 32, taken 1, cell index 31. */
+ * `tenure` says whose it is, and is swapped as one, so that a taken block always has its date:
+ *   lo generation 32, taken 1, cell index 31 · hi when it was taken, in seconds: a block without
+ *   an owner is garbage only after a while */
 struct wr_block {
 	struct wr_pair word;
-	uint64_t tenure;
-	uint32_t taken_s; /* when: a block without an owner is garbage only after a while */
-	uint32_t spare;
+	struct wr_pair tenure;
 	uint64_t stamps[];
 };
 

@@ -77,8 +77,8 @@ bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_b
 	found->block = block_at(table, offset);
 	found->name = name;
 	found->capacity = class_stamps(class);
-	return __atomic_load_n(&found->block->tenure, __ATOMIC_ACQUIRE) >> 31 ==
-	       ((uint32_t)name << 1 | 1ull);
+	return __atomic_load_n(&found->block->tenure.lo, __ATOMIC_ACQUIRE) >> 31 ==
+	       ((name & 0xffffffff) << 1 | 1);
 }
 
 uint64_t wr_slab_used(const struct weir_table *table)
@@ -92,7 +92,7 @@ uint64_t wr_slab_used(const struct weir_table *table)
 		if (class == WR_SLAB_CLASSES)
 			continue;
 		for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(class))
-			if (__atomic_load_n(&block_at(table, start + at)->tenure,
+			if (__atomic_load_n(&block_at(table, start + at)->tenure.lo,
 					    __ATOMIC_ACQUIRE) &
 			    TAKEN)
 				used += block_bytes(class);
@@ -100,24 +100,30 @@ uint64_t wr_slab_used(const struct weir_table *table)
 	return used;
 }
 
+/* Gives a block back if it is held as `held`. */
+static void set_free(struct wr_block *block, struct wr_pair held)
+{
+	struct wr_pair free_now = {held.lo & ~TAKEN & ~(uint64_t)NO_CELL, held.hi};
+
+	wr_pair_cas(&block->tenure, &held, free_now);
+}
+
 void wr_slab_release(struct weir_table *table, uint64_t name)
 {
 	struct wr_log_block found;
-	uint64_t seen;
+	struct wr_pair seen;
 
 	if (!wr_slab_find(table, name, &found))
 		return;
-	seen = __atomic_load_n(&found.block->tenure, __ATOMIC_ACQUIRE);
-	if (seen >> 32 == (uint32_t)name)
-		__atomic_compare_exchange_n(&found.block->tenure, &seen,
-					    seen & ~TAKEN & ~(uint64_t)NO_CELL, false,
-					    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	seen = wr_pair_load(&found.block->tenure);
+	if (seen.lo >> 32 == (uint32_t)name)
+		set_free(found.block, seen);
 }
 
 /* How gladly a block is given away, and the cell that would lose it. */
 struct victim {
 	struct wr_block *block;
-	uint64_t tenure;
+	struct wr_pair tenure;
 	struct wr_spot owner; /* cell NULL: nobody's */
 	unsigned price;       /* 0 free or garbage, 1 expired, 2 + harm live */
 };
@@ -129,20 +135,20 @@ struct victim {
 /* Looks up who holds a block. */
 static struct victim appraise(struct weir_table *table, struct wr_block *block, uint32_t now_s)
 {
-	struct victim victim = {.block = block,
-				.tenure = __atomic_load_n(&block->tenure, __ATOMIC_ACQUIRE)};
-	uint32_t taken_s = __atomic_load_n(&block->taken_s, __ATOMIC_RELAXED);
+	struct victim victim = {.block = block, .tenure = wr_pair_load(&block->tenure)};
+	uint32_t taken_s = (uint32_t)victim.tenure.hi;
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 	struct wr_cell *cell;
 
-	if (!(victim.tenure & TAKEN))
+	if (!(victim.tenure.lo & TAKEN))
 		return victim;
-	cell = wr_cell_at(table, (uint32_t)victim.tenure & NO_CELL);
+	cell = wr_cell_at(table, (uint32_t)victim.tenure.lo & NO_CELL);
 	if (cell) {
 		victim.owner = (struct wr_spot){cell, wr_pair_load(&cell->hot)};
 		if (wr_hot_state(victim.owner.hot) == WR_LIVE &&
 		    wr_hot_kind(victim.owner.hot) == WR_KIND_LOG &&
-		    victim.owner.hot.lo == name_of(table, block, (uint32_t)(victim.tenure >> 32))) {
+		    victim.owner.hot.lo ==
+			    name_of(table, block, (uint32_t)(victim.tenure.lo >> 32))) {
 			unsigned harm = wr_hot_harm(victim.owner.hot);
 
 			if (wr_cell_fresh_s(cell) <= now_s)
@@ -158,40 +164,52 @@ static struct victim appraise(struct weir_table *table, struct wr_block *block, 
 	return victim;
 }
 
-/* Takes the cell away from a block's key: the key is then as good as never seen. */
-static bool evict_owner(struct weir_table *table, struct victim *victim)
+/* Takes the cell away from a block's key: the key is then as good as never seen. What it is counted
+ * as is read after the swap: an append does not touch the cell but promises it more time first. */
+static bool evict_owner(struct weir_table *table, const struct victim *victim, uint32_t now_s)
 {
 	struct wr_pair seen = victim->owner.hot;
 	struct wr_pair empty = wr_hot(0, 0, (uint16_t)(wr_hot_version(seen) + 1), 0, WR_EMPTY);
 
 	if (!wr_pair_cas(&victim->owner.cell->hot, &seen, empty))
 		return false;
-	wr_tally(victim->price == PRICE_EXPIRED ? &table->tallies->expired
-						: &table->tallies->log_evicted);
+	wr_tally(wr_cell_fresh_s(victim->owner.cell) <= now_s ? &table->tallies->expired
+							      : &table->tallies->log_evicted);
 	return true;
 }
 
-/* Swaps the tenure; then nobody else can, and old helpers fail on the word's generation. */
-static bool seize(struct weir_table *table, struct victim *victim, const struct wr_cell *cell,
-		  uint32_t now_s, uint64_t *name)
+/* A generation nobody had before; 0 would make a name that says "none". */
+static uint32_t new_generation(struct weir_table *table)
 {
 	uint32_t generation = __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);
-	uint32_t index = cell ? wr_cell_index(table, cell) : NO_CELL;
-	struct wr_log_word empty = {.generation = generation & 0x7fff};
-	struct wr_pair word;
 
-	if (victim->owner.cell && !evict_owner(table, victim))
+	return generation ? generation
+			  : __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);
+}
+
+/* Swaps the tenure: from then on the block is held under `held`. */
+static bool seize(struct weir_table *table, struct victim *victim, struct wr_pair held,
+		  uint32_t now_s)
+{
+	if (victim->owner.cell && !evict_owner(table, victim, now_s))
 		return false;
-	if (!__atomic_compare_exchange_n(&victim->block->tenure, &victim->tenure,
-					 tenure(generation, index), false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
-		return false;
-	__atomic_store_n(&victim->block->taken_s, now_s, __ATOMIC_RELAXED);
-	word = wr_pair_load(&victim->block->word);
-	while (!wr_pair_cas(&victim->block->word, &word, wr_log_word_pair(empty)))
-		;
-	*name = name_of(table, victim->block, generation);
-	return true;
+	return wr_pair_cas(&victim->block->tenure, &victim->tenure, held);
+}
+
+/* Empties the word of a block held under `held`, so that helpers of its last holder fail on the
+ * generation. A holder that slept may have lost the block: then it is not touched. */
+static bool reset_word(struct wr_block *block, struct wr_pair held)
+{
+	struct wr_log_word empty = {.generation = held.lo >> 32 & 0x7fff};
+
+	for (;;) {
+		struct wr_pair word = wr_pair_load(&block->word);
+
+		if (!wr_pair_equal(wr_pair_load(&block->tenure), held))
+			return false;
+		if (wr_pair_cas(&block->word, &word, wr_log_word_pair(empty)))
+			return true;
+	}
 }
 
 /* Gives a class a span nobody uses yet. */
@@ -268,44 +286,65 @@ static struct victim cheapest(struct weir_table *table, const struct wr_cell *as
 		if (!block)
 			break;
 		victim = appraise(table, block, now_s);
-		if (victim.price < best.price && (!asking || victim.owner.cell != asking))
+		if (victim.price < best.price && victim.owner.cell != asking)
 			best = victim;
 	}
 	return best;
 }
 
-/* Takes every block of a span that holds nothing anybody needs, and cuts the span anew. A span
- * keeps its class while one block of it is in use. */
+/* Seizes every block of a span under one marker, unless one is in use. Those seized when it fails
+ * half way are garbage in a minute. */
+static bool seize_span(struct weir_table *table, uint64_t start, unsigned class,
+		       struct wr_pair marker, uint32_t now_s)
+{
+	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(class))
+		if (appraise(table, block_at(table, start + at), now_s).price > PRICE_EXPIRED)
+			return false;
+	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(class)) {
+		struct victim victim = appraise(table, block_at(table, start + at), now_s);
+
+		if (victim.price > PRICE_EXPIRED || !seize(table, &victim, marker, now_s))
+			return false;
+	}
+	return true;
+}
+
+/* Puts the marker where blocks of the new class will begin inside blocks of the old one, as long as
+ * those are still held. */
+static bool mark_starts(struct weir_table *table, uint64_t start, unsigned old, unsigned class,
+			struct wr_pair marker)
+{
+	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(class)) {
+		uint32_t holder_at = at / block_bytes(old) * block_bytes(old);
+		struct wr_block *holder = block_at(table, start + holder_at);
+		struct wr_block *block = block_at(table, start + at);
+		struct wr_pair seen = wr_pair_load(&block->tenure);
+
+		if (!wr_pair_equal(wr_pair_load(&holder->tenure), marker))
+			return false;
+		if (!wr_pair_equal(seen, marker) && !wr_pair_cas(&block->tenure, &seen, marker))
+			return false;
+	}
+	return true;
+}
+
+/* Cuts a span that holds nothing anybody needs into blocks of another class. A span keeps its class
+ * while one block of it is in use. */
 static bool recut_span(struct weir_table *table, uint32_t span, unsigned class, uint32_t now_s)
 {
 	unsigned old = span_class(table, span);
 	uint64_t start = (uint64_t)span * table->span_bytes;
+	struct wr_pair marker = {tenure(new_generation(table), NO_CELL), now_s};
 	uint32_t word = old + 1;
-	uint64_t name;
 
-	if (old == WR_SLAB_CLASSES || old == class)
-		return false;
-	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(old))
-		if (appraise(table, block_at(table, start + at), now_s).price > PRICE_EXPIRED)
-			return false;
-	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(old)) {
-		struct victim victim = appraise(table, block_at(table, start + at), now_s);
-
-		/* Blocks seized so far are garbage in a minute, if this fails half way. */
-		if (victim.price > PRICE_EXPIRED || !seize(table, &victim, NULL, now_s, &name))
-			return false;
-	}
-	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(class)) {
-		struct wr_block *block = block_at(table, start + at);
-
-		__atomic_store_n(&block->taken_s, now_s, __ATOMIC_RELAXED);
-		__atomic_store_n(&block->tenure, tenure(0, NO_CELL), __ATOMIC_RELEASE);
-	}
-	if (!__atomic_compare_exchange_n(&table->spans[span], &word, class + 1, false,
+	if (old == WR_SLAB_CLASSES || old == class ||
+	    !seize_span(table, start, old, marker, now_s) ||
+	    !mark_starts(table, start, old, class, marker) ||
+	    !__atomic_compare_exchange_n(&table->spans[span], &word, class + 1, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return false;
 	for (uint32_t at = 0; at < table->span_bytes; at += block_bytes(class))
-		__atomic_store_n(&block_at(table, start + at)->tenure, 0, __ATOMIC_RELEASE);
+		set_free(block_at(table, start + at), marker);
 	return true;
 }
 
@@ -343,13 +382,14 @@ bool wr_slab_take(struct weir_table *table, const struct wr_cell *cell, uint32_t
 	/* A try fails when others take the same block first, or cut its span anew. */
 	for (unsigned tries = 0; tries < 8; tries++) {
 		struct victim victim = bargain(table, cell, class, now_s);
-		uint64_t name;
+		uint32_t generation = new_generation(table);
+		struct wr_pair held = {tenure(generation, wr_cell_index(table, cell)), now_s};
 
 		if (victim.price == PRICE_NONE)
 			return false;
-		/* The span may have been cut anew since: then the block is not what it seems. */
-		if (seize(table, &victim, cell, now_s, &name) && wr_slab_find(table, name, taken) &&
-		    taken->capacity == class_stamps(class))
+		if (seize(table, &victim, held, now_s) &&
+		    wr_slab_find(table, name_of(table, victim.block, generation), taken) &&
+		    taken->capacity == class_stamps(class) && reset_word(taken->block, held))
 			return true;
 	}
 	return false;

@@ -84,8 +84,8 @@ static void read_key(struct weir_table *table, struct wr_key key, struct reading
 static bool fill(const struct wr_log_block *into, const struct weir_log *view, uint64_t period_ns,
 		 uint64_t now_ns)
 {
-	struct wr_pair empty = wr_pair_load(&into->block->word);
-	struct wr_log_word word = wr_log_word_of(empty);
+	struct wr_log_word word = {.generation = into->name & 0x7fff};
+	struct wr_pair empty = wr_log_word_pair(word);
 	struct weir_log v = *view;
 	uint32_t live;
 
@@ -234,6 +234,15 @@ static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct rea
 	return entries ? entries : 1;
 }
 
+/* An append does not change the cell, so whoever evicts it does not notice one: an entry that went
+ * into a log no longer the key's has to be written again, in its new one. */
+static bool still_its_cell(const struct wr_spot *spot)
+{
+	struct wr_spot now = {spot->cell, wr_pair_load(&spot->cell->hot)};
+
+	return wr_spot_still(&now, spot->hot);
+}
+
 /* One round. True when the attempt is decided and, where it had to be, written. */
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			 struct reading *reading)
@@ -255,7 +264,7 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 	}
 	wr_cell_raise_fresh(reading->spot.cell, attempt->now_ns + attempt->decision->reset_after_ns,
 			    attempt->now_ns);
-	if (!commit(reading, &plan))
+	if (!commit(reading, &plan) || !still_its_cell(&reading->spot))
 		return false;
 	note_harm(reading, attempt->decision);
 	return true;

@@ -13,7 +13,8 @@
 #define SECOND 1000000000u
 #define YEAR_S 31557600u
 
-/* Heap allocations, counted by the linker's --wrap. */
+/* Heap allocations, counted by the linker's --wrap, which chose the names. */
+// NOLINTBEGIN(bugprone-reserved-identifier)
 static uint64_t allocations;
 void *__real_malloc(size_t);
 void *__real_calloc(size_t, size_t);
@@ -39,6 +40,8 @@ void *__wrap_realloc(void *old, size_t bytes)
 	allocations++;
 	return __real_realloc(old, bytes);
 }
+
+// NOLINTEND(bugprone-reserved-identifier)
 
 /* For many keys: generous, and so slow that every key used stays live. */
 static struct weir_limit limit_of(int algorithm)

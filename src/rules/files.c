@@ -170,7 +170,7 @@ static void read_content(struct wr_load *load, struct wr_file *file)
 
 			cap = cap ? 2 * cap : 16384;
 			larger = wr_load_alloc(load, &load->texts, cap);
-			if (len)
+			if (content)
 				memcpy(larger, content, len);
 			content = larger;
 		}

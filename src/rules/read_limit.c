@@ -209,7 +209,7 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f, str
 	if (!wr_get_list(load, f, WR_KEY_CANDIDATES, true, WR_CANDIDATES_MAX, &list))
 		return;
 	candidates = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *candidates);
-	while ((marks[count] = wr_list_next(&list))) {
+	while (count < WR_CANDIDATES_MAX && (marks[count] = wr_list_next(&list))) {
 		struct wr_limit *c = &candidates[count];
 
 		c->candidate = 1;
@@ -220,8 +220,6 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f, str
 			wr_get_text(load, &fields, WR_KEY_NAME, &c->name);
 			read_counting(load, &fields, c);
 		}
-		if (count == WR_CANDIDATES_MAX)
-			break;
 	}
 	limit->candidates = candidates;
 	limit->candidate_count = count;

@@ -1,0 +1,277 @@
+/* Generations: who holds one, when it goes, what can be asked about it; and that asking allocates
+ * nothing. */
+#include "helper.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+/* Heap traffic, counted by the linker's --wrap. */
+static uint64_t allocations;
+void *__real_malloc(size_t);
+void *__real_calloc(size_t, size_t);
+void *__real_realloc(void *, size_t);
+void *__real_aligned_alloc(size_t, size_t);
+void *__wrap_malloc(size_t);
+void *__wrap_calloc(size_t, size_t);
+void *__wrap_realloc(void *, size_t);
+void *__wrap_aligned_alloc(size_t, size_t);
+
+void *__wrap_malloc(size_t bytes)
+{
+	allocations++;
+	return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+	allocations++;
+	return __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+	allocations++;
+	return __real_realloc(old, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+	allocations++;
+	return __real_aligned_alloc(align, bytes);
+}
+
+static const char one[] = "domain: d\n"
+			  "descriptors:\n"
+			  "- key: a\n"
+			  "  rate_limit: {unit: day, requests_per_unit: 3, name: one}\n";
+static const char two[] = "domain: d\n"
+			  "descriptors:\n"
+			  "- key: a\n"
+			  "  rate_limit: {unit: day, requests_per_unit: 5, name: two}\n";
+
+static struct weir_engine_info info(struct rig *rig)
+{
+	struct weir_engine_info got = {.size = sizeof got};
+
+	assert_int_equal(weir_engine_info(rig->engine, &got), 0);
+	return got;
+}
+
+/* Raising a limit keeps the count, lowering it too. */
+static void counts_go_on(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, one, "d");
+	assert_int_equal(rig_admitted(&rig, "a=1", 9), 3);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(two), NOW_NS + 1), 0);
+	assert_int_equal(rig_admitted(&rig, "a=1", 9), 2);
+	assert_int_equal(rig_result(&rig).generation, 2);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS + 2), 0);
+	assert_int_equal(rig_admitted(&rig, "a=1", 9), 0);
+	/* Statistics as well: the rule is its path and period. */
+	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, 5);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 6 + 7 + 9);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A request is decided by the rules it began with, and their texts last as long as it does. */
+static void held(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, one, "d");
+	rig_begin(&rig);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(weir_engine_swap(rig.engine, rig_rules(two), NOW_NS), 0);
+	assert_int_equal(info(&rig).held, 1);
+	assert_int_equal(info(&rig).generation, 6);
+	rig_add(&rig, "a=1", 4);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE); /* 3 a day */
+	assert_int_equal(rig_result(&rig).generation, 1);
+	assert_true(wr_str_equal(rig_status(&rig, 0).name, WR_STR("one")));
+	assert_non_null(rig_header(&rig, WEIR_PROFILE_X, "RateLimit"));
+	weir_ask_done(rig.ask);
+	assert_int_equal(info(&rig).held, 0);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Memory of a generation is given back when the last request that holds it ends, not at the next
+ * swap. */
+static void freed_with_the_last(void **state)
+{
+	static char yaml[200000] = "domain: d\ndescriptors:\n";
+	size_t len = strlen(yaml), before;
+	struct rig rig;
+
+	for (int i = 0; i < 2000; i++)
+		len += (size_t)snprintf(
+			yaml + len, sizeof yaml - len,
+			"- {key: k%d, rate_limit: {unit: day, requests_per_unit: 1}}\n", i);
+	rig_open(&rig, yaml, "d");
+	rig_begin(&rig);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS), 0);
+	before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	weir_ask_done(rig.ask);
+	/* Where malloc tells; a sanitizer's does not. */
+	if (before)
+		assert_true(mallinfo2().uordblks + mallinfo2().hblkhd + 500000 < before);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void told(void **state)
+{
+	struct weir_engine_info got;
+	struct rig rig;
+
+	rig_open_with(&rig, NULL, "d", 0);
+	assert_int_equal(info(&rig).generation, 0);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_result(&rig).generation, 0);
+	assert_int_equal(rig_stat(&rig, "domain_not_found").admitted, 1);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS + 7), 0);
+	got = info(&rig);
+	assert_int_equal(got.generation, 1);
+	assert_int_equal(got.loaded_ns, NOW_NS + 7);
+	assert_int_equal(got.loads_good, 1);
+	assert_int_not_equal(got.hash, 0);
+	assert_int_equal(weir_engine_failed(rig.engine, "rules.yaml:3:5: error: no", NOW_NS + 8),
+			 0);
+	got = info(&rig);
+	assert_string_equal(got.error, "rules.yaml:3:5: error: no");
+	assert_int_equal(got.failed_ns, NOW_NS + 8);
+	assert_int_equal(got.loads_failed, 1);
+	assert_int_equal(got.generation, 1);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS + 9), 0);
+	got = info(&rig);
+	assert_string_equal(got.error, "");
+	assert_int_equal(got.failed_ns, 0);
+	assert_int_equal(got.loads_failed, 1);
+	assert_int_equal(weir_engine_swap(rig.engine, NULL, 1), WEIR_EINVAL);
+	got.size = 1;
+	assert_int_equal(weir_engine_info(rig.engine, &got), WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* More than one at once, as hosts have them while they wait. */
+static void many_at_once(void **state)
+{
+	static _Alignas(64) char memory[70][WEIR_ASK_BYTES];
+	struct weir_entry entry = {WR_STR("a"), WR_STR("1"), WR_STR("")};
+	struct weir_ask *asks[70];
+	struct rig rig;
+
+	rig_open(&rig, one, "d");
+	for (int i = 0; i < 70; i++) {
+		assert_int_equal(weir_ask_init(memory[i], sizeof memory[i], rig.engine, WR_STR("d"),
+					       &asks[i]),
+				 0);
+		assert_int_equal(weir_engine_swap(rig.engine, rig_rules(i % 2 ? one : two), NOW_NS),
+				 0);
+	}
+	assert_int_equal(info(&rig).held, 70);
+	for (int i = 69; i >= 0; i -= 3) {
+		assert_int_equal(weir_ask_add(asks[i], &entry, 1, NULL, 0), 0);
+		assert_int_equal(weir_ask_decide(asks[i], NOW_NS), WEIR_ADMIT);
+	}
+	for (int i = 0; i < 70; i++)
+		weir_ask_done(asks[i]);
+	assert_int_equal(info(&rig).held, 0);
+	/* A second time is nothing. */
+	weir_ask_done(asks[0]);
+	weir_ask_done(NULL);
+	assert_int_equal(weir_ask_decide(asks[0], NOW_NS), WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Every call of a request's path, with nothing from the heap. */
+static void no_allocation(void **state)
+{
+	struct weir_str type;
+	char bytes[2048];
+	struct rig rig;
+	uint64_t before;
+
+	rig_open(&rig,
+		 "domain: d\n"
+		 "requests:\n"
+		 "- descriptor: [{key: user, from: [header.x-user, remote_address]}]\n"
+		 "- descriptor: [{key: month, value: all}]\n"
+		 "descriptors:\n"
+		 "- key: user\n"
+		 "  rate_limits:\n"
+		 "  - {unit: second, requests_per_unit: 2, algorithm: token_bucket}\n"
+		 "  - {unit: minute, requests_per_unit: 100, algorithm: sliding_window_log}\n"
+		 "  - {unit: hour, requests_per_unit: 100, mode: soft, soft: {overshoot: 5%, for: "
+		 "9s}}\n"
+		 "- key: month\n"
+		 "  rate_limit: {calendar: month, requests_per_unit: 1000, timezone: Asia/Seoul}\n",
+		 "d");
+	before = allocations;
+	for (int i = 0; i < 100; i++) {
+		rig.now_ns += SECOND_NS / 10;
+		rig_http(&rig, "GET /a/../b%20c?x=y", i % 2 ? "X-User: 7" : NULL, "192.0.2.1");
+		rig_header(&rig, i % 4, "x");
+		rig_status(&rig, 0);
+		weir_ask_body(rig.ask, i % 3, bytes, sizeof bytes, &type);
+		if (i % 5 == 0)
+			weir_ask_cancel(rig.ask, rig.now_ns);
+		rig_begin(&rig);
+		rig_add_override(&rig, "user=1", 5, 1, 1);
+		rig_decide(&rig);
+	}
+	assert_int_equal(allocations, before);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A child goes on with the engine it inherited, and ends without taking anything away. */
+static void after_fork(void **state)
+{
+	struct rig rig;
+	int status;
+
+	rig_open(&rig, two, "d");
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	for (int i = 0; i < 2; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			int ok = rig_ask(&rig, "a=1") == WEIR_ADMIT;
+
+			weir_ask_done(rig.ask);
+			weir_engine_free(rig.engine);
+			_exit(ok ? 0 : 1);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	}
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, 5);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_go_on),        cmocka_unit_test(held),
+		cmocka_unit_test(freed_with_the_last), cmocka_unit_test(told),
+		cmocka_unit_test(many_at_once),        cmocka_unit_test(no_allocation),
+		cmocka_unit_test(after_fork),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

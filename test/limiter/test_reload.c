@@ -1,0 +1,426 @@
+/* Rules that change under load, and rules that change on disk (ACCEPTANCE 22). */
+#include "helper.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+#define RELOADS 1000
+#define WORKERS 4
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* ---- under load ---- */
+
+/* Whatever the generation, limit and name belong together: a decision that mixes two would show. */
+static void make_yaml(char *yaml, size_t cap, int number)
+{
+	snprintf(yaml, cap,
+		 "domain: d\n"
+		 "descriptors:\n"
+		 "- key: a\n"
+		 "  rate_limit: {unit: day, requests_per_unit: %d, name: n%d}\n"
+		 "- key: b\n"
+		 "  rate_limit: {unit: second, requests_per_unit: 1000000}\n",
+		 1000000 + number, 1000000 + number);
+}
+
+struct worker {
+	struct weir_engine *engine;
+	const int *stop;
+	uint64_t asked, bad;
+};
+
+static int consistent(struct weir_ask *ask, uint64_t *newest)
+{
+	struct weir_status status = {.size = sizeof status};
+	struct weir_result result = {.size = sizeof result};
+	char name[16];
+
+	if (weir_ask_status(ask, 0, &status) || weir_ask_result(ask, &result))
+		return 0;
+	snprintf(name, sizeof name, "n%u", status.requests_per_unit);
+	if (!wr_str_equal(status.name, wr_str(name)) || result.generation < *newest)
+		return 0;
+	*newest = result.generation;
+	return 1;
+}
+
+static void *ask_all_the_time(void *arg)
+{
+	_Alignas(64) char memory[WEIR_ASK_BYTES];
+	struct weir_entry entries[] = {{WR_STR("a"), WR_STR("1"), WR_STR("")},
+				       {WR_STR("b"), WR_STR("1"), WR_STR("")}};
+	struct worker *worker = arg;
+	uint64_t newest = 0;
+
+	while (!__atomic_load_n(worker->stop, __ATOMIC_RELAXED)) {
+		struct weir_ask *ask;
+
+		if (weir_ask_init(memory, sizeof memory, worker->engine, WR_STR("d"), &ask) ||
+		    weir_ask_add(ask, &entries[0], 1, NULL, 1) ||
+		    weir_ask_add(ask, &entries[1], 1, NULL, 1) ||
+		    weir_ask_decide(ask, NOW_NS) != WEIR_ADMIT || !consistent(ask, &newest))
+			worker->bad++;
+		weir_ask_done(ask);
+		if (++worker->asked == 200000)
+			break;
+	}
+	return NULL;
+}
+
+static struct weir_rules *rules_number(int number)
+{
+	char yaml[512];
+
+	make_yaml(yaml, sizeof yaml, number);
+	return rig_rules(yaml);
+}
+
+static size_t heap(void)
+{
+	return mallinfo2().uordblks + mallinfo2().hblkhd;
+}
+
+static void a_thousand_reloads(void **state)
+{
+	struct weir_engine_info info = {.size = sizeof info};
+	struct worker workers[WORKERS];
+	pthread_t threads[WORKERS];
+	uint64_t asked = 0;
+	size_t before = 0;
+	struct rig rig;
+	int stop = 0;
+
+	rig_open_with(&rig, rules_number(0), "d", 0);
+	for (int i = 0; i < WORKERS; i++) {
+		workers[i] = (struct worker){.engine = rig.engine, .stop = &stop};
+		pthread_create(&threads[i], NULL, ask_all_the_time, &workers[i]);
+	}
+	for (int i = 1; i <= RELOADS; i++) {
+		assert_int_equal(weir_engine_swap(rig.engine, rules_number(i), NOW_NS + i), 0);
+		if (i == 100)
+			before = heap();
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < WORKERS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(workers[i].bad, 0);
+		asked += workers[i].asked;
+	}
+	assert_int_equal(weir_engine_info(rig.engine, &info), 0);
+	assert_int_equal(info.generation, RELOADS + 1);
+	assert_int_equal(info.held, 0);
+	/* A few generations more or less, not nine hundred. */
+	assert_true(heap() < before + 8 * 150000);
+	/* Every request was counted, in one counter. */
+	assert_true(asked > 0);
+	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, asked);
+	rig_ask(&rig, "a=1");
+	assert_int_equal(rig_status(&rig, 0).remaining, 1000000 + RELOADS - asked - 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* ---- on disk ---- */
+
+struct log {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int good, bad;
+	char text[1024];
+	int sigusr_blocked;
+};
+
+static struct log log_of = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, "", 0};
+
+static void on_load(void *context, const struct weir_load *load)
+{
+	struct log *log = context;
+	sigset_t mask;
+
+	pthread_mutex_lock(&log->lock);
+	if (load->rc == 0)
+		log->good++;
+	else
+		log->bad++;
+	if (load->errors->count)
+		weir_diagnostic_text(&load->errors->items[0], log->text, sizeof log->text);
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	log->sigusr_blocked = sigismember(&mask, SIGUSR1);
+	pthread_cond_signal(&log->changed);
+	pthread_mutex_unlock(&log->lock);
+}
+
+/* Waits until so many loads went well and so many failed, and fails if that takes more than a
+ * second (of the wall, with some allowance for a busy machine). */
+static void expect(struct log *log, int good, int bad)
+{
+	uint64_t limit_ns = clock_ns() + 5 * SECOND_NS, start_ns = clock_ns();
+	int done = 0;
+
+	while (!done && clock_ns() < limit_ns) {
+		pthread_mutex_lock(&log->lock);
+		done = log->good >= good && log->bad >= bad;
+		pthread_mutex_unlock(&log->lock);
+		if (!done)
+			usleep(2000);
+	}
+	pthread_mutex_lock(&log->lock);
+	if (log->good != good || log->bad != bad)
+		fail_msg("%d good, %d bad instead of %d and %d; last: %s", log->good, log->bad,
+			 good, bad, log->text);
+	pthread_mutex_unlock(&log->lock);
+	if (clock_ns() - start_ns > SECOND_NS)
+		print_message("noticed after %.1f s\n", (double)(clock_ns() - start_ns) / 1e9);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+	static char paths[4][256];
+	static int next;
+	char *path = paths[next++ % 4];
+
+	snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+	return path;
+}
+
+static const char *yaml_of(int limit)
+{
+	static char yaml[512];
+
+	snprintf(yaml, sizeof yaml,
+		 "domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, requests_per_unit: "
+		 "%d}\n",
+		 limit);
+	return yaml;
+}
+
+static uint32_t limit_now(struct rig *rig)
+{
+	rig_ask(rig, "a=1");
+	return rig_status(rig, 0).requests_per_unit;
+}
+
+static struct weir_watch *start(struct rig *rig, const char *path, const struct weir_rules *seen)
+{
+	struct weir_watch_opts opts = {.size = sizeof opts, .loaded = on_load, .context = &log_of};
+	struct weir_watch *watch;
+
+	log_of.good = log_of.bad = 0;
+	assert_int_equal(weir_watch_start(rig->engine, path, seen, &opts, &watch), 0);
+	return watch;
+}
+
+static int make_folder(void **state)
+{
+	snprintf(folder, sizeof folder, "/tmp/weir-watch-XXXXXX");
+	return mkdtemp(folder) ? 0 : -1;
+	(void)state;
+}
+
+static int remove_folder(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	return system(command); /* NOLINT(cert-env33-c): a test's own folder */
+	(void)state;
+}
+
+static void a_file(void **state)
+{
+	struct weir_engine_info info = {.size = sizeof info};
+	const char *path = in_folder("rules.yaml");
+	struct weir_watch *watch;
+	struct weir_rules *rules;
+	struct rig rig;
+
+	write_file(path, yaml_of(5));
+	rules = rig_load(path);
+	rig_open_with(&rig, rules, "d", 0);
+	watch = start(&rig, path, rules);
+	assert_int_equal(limit_now(&rig), 5);
+	/* A plain write; the count goes on. */
+	write_file(path, yaml_of(6));
+	expect(&log_of, 1, 0);
+	assert_int_equal(limit_now(&rig), 6);
+	assert_int_equal(rig_status(&rig, 0).remaining, 4);
+	assert_true(log_of.sigusr_blocked);
+	/* A rename. */
+	write_file(in_folder("next"), yaml_of(7));
+	assert_int_equal(rename(in_folder("next"), path), 0);
+	expect(&log_of, 2, 0);
+	assert_int_equal(limit_now(&rig), 7);
+	/* A broken file changes nothing, and is said once. */
+	write_file(path, "domain: d\ndescriptors:\n- kye: a\n");
+	expect(&log_of, 2, 1);
+	assert_int_equal(limit_now(&rig), 7);
+	weir_engine_info(rig.engine, &info);
+	assert_non_null(strstr(info.error, "rules.yaml:3:3: error: "));
+	assert_int_equal(info.generation, 3);
+	usleep(1200000);
+	expect(&log_of, 2, 1);
+	/* Touched, the same: it has been said. */
+	write_file(path, "domain: d\ndescriptors:\n- kye: a\n");
+	usleep(900000);
+	expect(&log_of, 2, 1);
+	/* Gone, and back. */
+	assert_int_equal(unlink(path), 0);
+	expect(&log_of, 2, 2);
+	assert_int_equal(limit_now(&rig), 7);
+	write_file(path, yaml_of(7));
+	expect(&log_of, 3, 2);
+	weir_engine_info(rig.engine, &info);
+	assert_string_equal(info.error, "");
+	/* The same content again is no news. */
+	write_file(path, yaml_of(7));
+	usleep(900000);
+	expect(&log_of, 3, 2);
+	/* Unless someone asks for it. */
+	weir_watch_poke(watch);
+	expect(&log_of, 4, 2);
+	weir_watch_stop(watch);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* As Kubernetes mounts a ConfigMap: names lead through ..data, which is swapped by a rename. */
+static void kubernetes(void **state)
+{
+	struct weir_watch *watch;
+	struct rig rig;
+
+	assert_int_equal(mkdir(in_folder("..v1"), 0700), 0);
+	assert_int_equal(mkdir(in_folder("..v2"), 0700), 0);
+	write_file(in_folder("..v1/rules.yaml"), yaml_of(5));
+	write_file(in_folder("..v2/rules.yaml"), yaml_of(6));
+	assert_int_equal(symlink("..v1", in_folder("..data")), 0);
+	assert_int_equal(symlink("..data/rules.yaml", in_folder("rules.yaml")), 0);
+	rig_open_with(&rig, NULL, "d", 0);
+	watch = start(&rig, folder, NULL);
+	expect(&log_of, 1, 0); /* nobody had loaded it: at once */
+	assert_int_equal(limit_now(&rig), 5);
+	assert_int_equal(symlink("..v2", in_folder("..data_tmp")), 0);
+	assert_int_equal(rename(in_folder("..data_tmp"), in_folder("..data")), 0);
+	expect(&log_of, 2, 0);
+	assert_int_equal(limit_now(&rig), 6);
+	/* A second file in the folder. */
+	write_file(in_folder("more.yaml"), "domain: e\ndescriptors:\n- key: a\n");
+	expect(&log_of, 3, 0);
+	weir_watch_stop(watch);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A link to a release, swapped; and a file written behind the link. */
+static void linked(void **state)
+{
+	struct weir_watch *watch;
+	struct rig rig;
+
+	assert_int_equal(mkdir(in_folder("releases"), 0700), 0);
+	write_file(in_folder("releases/1.yaml"), yaml_of(1));
+	write_file(in_folder("releases/2.yaml"), yaml_of(2));
+	assert_int_equal(symlink("releases/1.yaml", in_folder("current.yaml")), 0);
+	rig_open_with(&rig, NULL, "d", 0);
+	watch = start(&rig, in_folder("current.yaml"), NULL);
+	expect(&log_of, 1, 0);
+	assert_int_equal(symlink("releases/2.yaml", in_folder("next")), 0);
+	assert_int_equal(rename(in_folder("next"), in_folder("current.yaml")), 0);
+	expect(&log_of, 2, 0);
+	assert_int_equal(limit_now(&rig), 2);
+	write_file(in_folder("releases/2.yaml"), yaml_of(3));
+	expect(&log_of, 3, 0);
+	assert_int_equal(limit_now(&rig), 3);
+	weir_watch_stop(watch);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A file that is written bit by bit is read when it is whole. */
+static void bit_by_bit(void **state)
+{
+	const char *path = in_folder("rules.yaml"), *text;
+	struct weir_watch *watch;
+	struct rig rig;
+	FILE *file;
+
+	write_file(path, yaml_of(1));
+	rig_open_with(&rig, NULL, "d", 0);
+	watch = start(&rig, path, NULL);
+	expect(&log_of, 1, 0);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	for (text = yaml_of(22); *text; text += 12) {
+		fprintf(file, "%.12s", text);
+		fflush(file);
+		usleep(10000);
+		if (strlen(text) < 12)
+			break;
+	}
+	fclose(file);
+	expect(&log_of, 2, 0);
+	assert_int_equal(limit_now(&rig), 22);
+	weir_watch_stop(watch);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void wrong_arguments(void **state)
+{
+	struct weir_watch_opts opts = {.size = 3};
+	struct weir_watch *watch;
+	struct rig rig;
+
+	rig_open_with(&rig, NULL, "d", 0);
+	assert_int_equal(weir_watch_start(NULL, "x", NULL, NULL, &watch), WEIR_EINVAL);
+	assert_int_equal(weir_watch_start(rig.engine, NULL, NULL, NULL, &watch), WEIR_EINVAL);
+	assert_int_equal(weir_watch_start(rig.engine, "x", NULL, &opts, &watch), WEIR_EINVAL);
+	/* A path that is not there is a load that fails, not an error here. */
+	watch = start(&rig, in_folder("nothing"), NULL);
+	expect(&log_of, 0, 1);
+	weir_watch_stop(watch);
+	weir_watch_stop(NULL);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thousand_reloads),
+		cmocka_unit_test_setup_teardown(a_file, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(kubernetes, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(linked, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(bit_by_bit, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(wrong_arguments, make_folder, remove_folder),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

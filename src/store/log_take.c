@@ -183,6 +183,15 @@ static void note_harm(struct reading *reading, const struct weir_decision *decis
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 
+/* Only the newest entries can be taken back: from below others' it would shift theirs. */
+static bool may_return(const struct wr_attempt *attempt, const struct weir_log *view)
+{
+	uint64_t n = wr_amount(attempt->cost);
+
+	return n <= view->count && view->newest_ns == attempt->now_ns &&
+	       wr_log_stamp(view, view->count - (uint32_t)n) == attempt->now_ns;
+}
+
 /* The step on what was read: decision and plan. False: nothing is to be written. */
 static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
 		      struct wr_log_plan *plan)
@@ -199,9 +208,7 @@ static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
 		wr_log_plan_charge(limit, view, (uint64_t)attempt->cost, attempt->now_ns, plan);
 		return plan->changed;
 	}
-	/* Only the newest entries can be taken back: below others' it would shift theirs. */
-	if (attempt->purpose == WR_RETURN &&
-	    (view->newest_ns != attempt->now_ns || view->pending < (uint64_t)-attempt->cost))
+	if (attempt->purpose == WR_RETURN && !may_return(attempt, view))
 		return false;
 	wr_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision, plan);
 	if (wr_soft_mode(limit) && !decision->admitted)

@@ -127,7 +127,7 @@ static int check_header(const struct wr_header *header, const char *path, uint64
 		if (header->sections[i].bytes != 0 && !extent_ok(header, i))
 			return wr_error(error, WEIR_EFORMAT, "%s: section %d lies outside the file",
 					path, i);
-	if (keys == 0 || keys % sizeof(struct wr_row) != 0 ||
+	if (keys < 2 * sizeof(struct wr_row) || keys % sizeof(struct wr_row) != 0 ||
 	    keys / sizeof(struct wr_row) > INT32_MAX / WR_CELLS || span < WR_SPAN_MIN ||
 	    span > WR_SPAN_MAX || (span & (span - 1)) != 0 || slab % span != 0 ||
 	    slab / span * sizeof(uint32_t) > header->sections[WR_SECTION_SPANS].bytes)

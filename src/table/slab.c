@@ -366,8 +366,15 @@ static struct victim bargain(struct weir_table *table, const struct wr_cell *ask
 
 	if (best.price <= PRICE_EXPIRED)
 		return best;
-	if (open_span(table, class) || recut_next(table, class, now_s))
-		return cheapest(table, asking, class, PROBES, now_s);
+	/* Others may be faster with what a new span holds: no reason to evict while there are more.
+	 */
+	for (uint32_t i = 0; i < table->span_count; i++) {
+		if (!open_span(table, class) && !recut_next(table, class, now_s))
+			break;
+		best = cheapest(table, asking, class, PROBES, now_s);
+		if (best.price <= PRICE_EXPIRED)
+			return best;
+	}
 	more = cheapest(table, asking, class, PROBES - PROBES_SHORT, now_s);
 	return more.price < best.price ? more : best;
 }

@@ -1,0 +1,312 @@
+/* Who loses its cell when a table is full: keys as good as new first, then the least harmful, a
+ * refused one only when all candidates are; each counted by its kind. Tables of two rows, where
+ * every key has the same 32 candidates. */
+#include "table/table_test.h"
+
+#define CELLS (2 * WR_CELLS)
+
+static struct weir_table *table;
+
+static int open_two_rows(void **unused)
+{
+	(void)unused;
+	table = table_narrow("evict", 2, 4);
+	return 0;
+}
+
+static int close_two_rows(void **unused)
+{
+	(void)unused;
+	table_drop(table);
+	return 0;
+}
+
+static bool held(const struct weir_limit *limit, uint64_t number)
+{
+	unsigned cells = cells_of(table, key_nth(table, limit, number));
+
+	assert_true(cells <= 1);
+	return cells == 1;
+}
+
+static uint64_t held_of(const struct weir_limit *limit, uint64_t first, uint64_t count)
+{
+	uint64_t found = 0;
+
+	for (uint64_t i = first; i < first + count; i++)
+		found += held(limit, i);
+	return found;
+}
+
+static void assert_tallies(uint64_t expired, uint64_t evicted, uint64_t evicted_refused,
+			   uint64_t stolen)
+{
+	struct weir_info info = info_of(table, T0);
+
+	assert_int_equal(info.expired, expired);
+	assert_int_equal(info.evicted, evicted);
+	assert_int_equal(info.evicted_refused, evicted_refused);
+	assert_int_equal(info.stolen, stolen);
+}
+
+static void a_table_holds_a_key_in_every_cell(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS; i++)
+		take_nth(table, &limit, i, 1, T0);
+	assert_int_equal(held_of(&limit, 0, CELLS), CELLS);
+	assert_int_equal(info_of(table, T0).keys, CELLS);
+	assert_tallies(0, 0, 0, 0);
+}
+
+static void looks_and_refusals_take_no_cell(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+
+	(void)unused;
+	take_nth(table, &limit, 0, 0, T0);
+	take_nth(table, &limit, 1, 11, T0);
+	take_nth(table, &limit, 2, -1, T0);
+	assert_int_equal(held_of(&limit, 0, 3), 0);
+	assert_int_equal(info_of(table, T0).keys, 0);
+}
+
+static void keys_as_good_as_new_are_free(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+
+	(void)unused;
+	/* Half of the table from two windows ago, half from this one. */
+	for (uint64_t i = 0; i < CELLS; i++)
+		take_nth(table, &limit, i, 1, i < CELLS / 2 ? T0 - 2 * MINUTE : T0);
+	assert_int_equal(info_of(table, T0).keys, CELLS / 2);
+	for (uint64_t i = 100; i < 100 + CELLS / 2; i++)
+		take_nth(table, &limit, i, 1, T0);
+	assert_tallies(CELLS / 2, 0, 0, 0);
+	assert_int_equal(held_of(&limit, CELLS / 2, CELLS / 2), CELLS / 2);
+	assert_int_equal(held_of(&limit, 100, CELLS / 2), CELLS / 2);
+	take_nth(table, &limit, 200, 1, T0);
+	assert_tallies(CELLS / 2, 1, 0, 0);
+}
+
+/* Not one second early: fresh_at is rounded up. */
+static void a_key_is_not_free_before_it_is_as_good_as_new(void **unused)
+{
+	struct weir_limit brief = sized(WEIR_FIXED_WINDOW, 10, 1500 * MS);
+	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+	uint64_t start_ns = T0 - T0 % (1500 * MS) + 1500 * MS;
+
+	(void)unused;
+	take_nth(table, &brief, 0, 9, start_ns);
+	for (uint64_t i = 1; i < CELLS; i++)
+		take_nth(table, &filler, i, 1, start_ns);
+	take_nth(table, &filler, 50, 1, start_ns + 1499 * MS);
+	assert_true(held(&brief, 0));
+	assert_int_equal(info_of(table, T0).evicted, 1);
+	take_nth(table, &filler, 51, 1, start_ns + 4000 * MS);
+	assert_false(held(&brief, 0));
+	assert_tallies(1, 1, 0, 0);
+}
+
+static void the_least_harmful_goes_first(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS; i++)
+		take_nth(table, &limit, i, 2 + 3 * (int64_t)i, T0);
+	for (uint64_t gone = 1; gone <= 10; gone++) {
+		take_nth(table, &limit, 100 + gone, 99, T0);
+		assert_int_equal(held_of(&limit, 0, gone), 0);
+		assert_int_equal(held_of(&limit, gone, CELLS - gone), CELLS - gone);
+	}
+	assert_tallies(0, 10, 0, 0);
+}
+
+static void of_equals_the_one_that_is_free_soonest_goes(void **unused)
+{
+	struct weir_limit limit[CELLS];
+	struct weir_limit other = sized(WEIR_FIXED_WINDOW, 10, 1000 * SECOND);
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS; i++) {
+		limit[i] = sized(WEIR_TOKEN_BUCKET, 10, (60 + 10 * i) * SECOND);
+		take_nth(table, &limit[i], i, 5, T0);
+	}
+	for (uint64_t gone = 0; gone < 5; gone++) {
+		take_nth(table, &other, 100 + gone, 9, T0);
+		assert_false(held(&limit[gone], gone));
+		assert_true(held(&limit[gone + 1], gone + 1));
+	}
+	assert_tallies(0, 5, 0, 0);
+}
+
+static void a_refused_key_outlives_the_others(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 2, MINUTE);
+
+	(void)unused;
+	take_nth(table, &limit, 0, 2, T0);
+	assert_int_equal(take_nth(table, &limit, 0, 1, T0).admitted, 0);
+	for (uint64_t i = 1; i < 1000; i++)
+		take_nth(table, &limit, i, 2, T0);
+	assert_true(held(&limit, 0));
+	assert_int_equal(take_nth(table, &limit, 0, 1, T0).admitted, 0);
+	assert_int_equal(info_of(table, T0).keys_refused, 1);
+	assert_tallies(0, 1000 - CELLS, 0, 0);
+}
+
+static void when_all_are_refused_that_is_counted_apart(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_SLIDING_COUNTER, 1, MINUTE);
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS; i++) {
+		take_nth(table, &limit, i, 1, T0);
+		assert_int_equal(take_nth(table, &limit, i, 1, T0).admitted, 0);
+	}
+	assert_int_equal(info_of(table, T0).keys_refused, CELLS);
+	assert_tallies(0, 0, 0, 0);
+	take_nth(table, &limit, 100, 1, T0);
+	assert_tallies(0, 0, 1, 0);
+	assert_int_equal(held_of(&limit, 0, CELLS), CELLS - 1);
+	/* The newcomer is the only one that was not refused: the next takes its place. */
+	take_nth(table, &limit, 101, 1, T0);
+	assert_tallies(0, 1, 1, 0);
+	assert_false(held(&limit, 100));
+}
+
+/* Soft mode's second cell counts as harmful: forgotten, the overshoot could be had again. */
+static void an_overshoot_outlives_the_others(void **unused)
+{
+	struct weir_limit soft =
+		LIMIT(.algorithm = WEIR_FIXED_WINDOW, .limit = 10, .period_ns = HOUR,
+		      .soft_ceiling = 12, .soft_for_ns = SECOND);
+	struct weir_limit other = sized(WEIR_FIXED_WINDOW, 100, HOUR);
+
+	(void)unused;
+	assert_int_equal(take_nth(table, &soft, 0, 10, T0).admitted, 1);
+	assert_int_equal(take_nth(table, &soft, 0, 1, T0).soft, 1);
+	for (uint64_t i = 1; i < 1000; i++)
+		take_nth(table, &other, i, 1, T0);
+	assert_int_equal(take_nth(table, &soft, 0, 1, T0 + SECOND - 1).soft, 1);
+	assert_int_equal(take_nth(table, &soft, 0, 1, T0 + SECOND).admitted, 0);
+}
+
+static struct wr_cell *cell_of(const struct weir_limit *limit, uint64_t number)
+{
+	struct wr_spot spot;
+
+	assert_true(wr_table_find(table, key_nth(table, limit, number), &spot));
+	return spot.cell;
+}
+
+/* What a process leaves that dies between claim and confirmation: a cell that names a key. */
+static void claims_of_the_dead_are_finished_by_who_wants_the_key(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+	struct wr_key key = key_nth(table, &limit, 1);
+	struct wr_cell *dead = &table->rows[1].cell[7];
+
+	(void)unused;
+	dead->hot = wr_hot(key.tag, 0, 1, WEIR_FIXED_WINDOW, WR_TENTATIVE);
+	assert_int_equal(cells_of(table, key), 0);
+	take_nth(table, &limit, 1, 1, T0);
+	assert_ptr_equal(cell_of(&limit, 1), dead);
+	assert_int_equal(cells_of(table, key), 1);
+	assert_tallies(0, 0, 0, 0);
+}
+
+static void and_stolen_before_any_live_key_is_evicted(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+	struct wr_cell *dead;
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS; i++)
+		take_nth(table, &limit, i, 1, T0);
+	dead = cell_of(&limit, 5);
+	dead->hot =
+		wr_hot(key_nth(table, &limit, 999).tag, 0,
+		       (uint16_t)(wr_hot_version(dead->hot) + 1), WEIR_FIXED_WINDOW, WR_TENTATIVE);
+	take_nth(table, &limit, 100, 1, T0);
+	assert_tallies(0, 0, 0, 1);
+	assert_ptr_equal(cell_of(&limit, 100), dead);
+}
+
+/* Of two claims of one key, the lower stays. */
+static void two_claims_of_the_dead_become_one_cell(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+	struct wr_key key = key_nth(table, &limit, 1);
+
+	(void)unused;
+	table->rows[0].cell[9].hot = wr_hot(key.tag, 0, 1, WEIR_FIXED_WINDOW, WR_TENTATIVE);
+	table->rows[1].cell[3].hot = wr_hot(key.tag, 0, 1, WEIR_FIXED_WINDOW, WR_TENTATIVE);
+	take_nth(table, &limit, 1, 1, T0);
+	assert_int_equal(cells_of(table, key), 1);
+	assert_int_equal(wr_hot_state(table->rows[0].cell[9].hot) +
+				 wr_hot_state(table->rows[1].cell[3].hot),
+			 WR_LIVE + WR_EMPTY);
+}
+
+/* Hints may be lost or wrong: a key is found all the same, and never claimed again. */
+static void wrong_hints_cost_time_only(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
+	struct rnd r = {rnd_seed()};
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS; i++)
+		take_nth(table, &limit, i, 1, T0);
+	for (int round = 0; round < 100; round++) {
+		for (uint64_t i = 0; i < CELLS; i++) {
+			struct wr_cell *cell = &table->rows[i / WR_CELLS].cell[i % WR_CELLS];
+
+			cell->id.hi = (cell->id.hi & 0xffffffffffff) | rnd(&r) << 48;
+		}
+		for (uint64_t i = 0; i < CELLS; i++)
+			assert_int_equal(take_nth(table, &limit, i, 1, T0).remaining, 998 - round);
+	}
+	assert_tallies(0, 0, 0, 0);
+}
+
+/* A version counts claims of a cell and comes round after 65,536. */
+static void cells_outlive_their_version_numbers(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 2, MINUTE);
+
+	(void)unused;
+	for (uint64_t i = 0; i < 200000; i++) {
+		assert_int_equal(take_nth(table, &limit, i, 1, T0).remaining, 1);
+		assert_int_equal(take_nth(table, &limit, i, 1, T0).remaining, 0);
+	}
+	assert_int_equal(info_of(table, T0).keys, CELLS);
+	assert_tallies(0, 200000 - CELLS, 0, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_two_rows, close_two_rows)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_table_holds_a_key_in_every_cell),
+		TEST(looks_and_refusals_take_no_cell),
+		TEST(keys_as_good_as_new_are_free),
+		TEST(a_key_is_not_free_before_it_is_as_good_as_new),
+		TEST(the_least_harmful_goes_first),
+		TEST(of_equals_the_one_that_is_free_soonest_goes),
+		TEST(a_refused_key_outlives_the_others),
+		TEST(when_all_are_refused_that_is_counted_apart),
+		TEST(an_overshoot_outlives_the_others),
+		TEST(claims_of_the_dead_are_finished_by_who_wants_the_key),
+		TEST(and_stolen_before_any_live_key_is_evicted),
+		TEST(two_claims_of_the_dead_become_one_cell),
+		TEST(wrong_hints_cost_time_only),
+		TEST(cells_outlive_their_version_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_drop);
+}

@@ -1,0 +1,275 @@
+/* Blocks of the slab: taken, found by name, given back; spans cut for one size and cut anew; what
+ * the dead leave is garbage after a minute. */
+#include "table/table_test.h"
+
+#include "table/slab.h"
+
+#define NOW_S 1700000040u
+
+static struct weir_table *table;
+static struct weir_limit limit;
+
+static int open_slab(void **unused)
+{
+	(void)unused;
+	table = table_narrow("slab", 32, 4);
+	limit = sized(WEIR_SLIDING_LOG, 1000, MINUTE);
+	return 0;
+}
+
+static int close_slab(void **unused)
+{
+	(void)unused;
+	table_drop(table);
+	return 0;
+}
+
+static struct wr_spot cell_nth(uint64_t number)
+{
+	struct wr_spot spot;
+
+	wr_table_claim(table, key_nth(table, &limit, number), WR_KIND_LOG, NOW_S, &spot);
+	return spot;
+}
+
+static bool take_block(uint64_t number, uint32_t stamps, uint32_t now_s, struct wr_log_block *block)
+{
+	return wr_slab_take(table, cell_nth(number).cell, stamps, now_s, block);
+}
+
+/* Makes the block the cell's own, as a log does; the key is as good as new at fresh_s. */
+static void own(uint64_t number, const struct wr_log_block *block, unsigned harm, uint32_t fresh_s)
+{
+	struct wr_spot spot = cell_nth(number);
+
+	wr_cell_raise_fresh(spot.cell, fresh_s * SECOND, fresh_s * SECOND);
+	spot.cell->hot = wr_hot_with(spot.hot, block->name, 0, harm);
+}
+
+static void sizes_are_powers_of_two_less_the_header(void **unused)
+{
+	static const struct {
+		uint32_t stamps, capacity;
+	} cases[] = {{1, 4},   {4, 4},    {5, 12},    {12, 12},   {13, 28},
+		     {60, 60}, {61, 124}, {252, 252}, {253, 508}, {1020, 1020}};
+
+	(void)unused;
+	assert_int_equal(table->span_bytes, 8192);
+	assert_int_equal(wr_slab_max_stamps(table), 1020);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct wr_log_block block, again;
+		struct wr_log_word word;
+
+		table_clear(table);
+		assert_true(take_block(1, cases[i].stamps, NOW_S, &block));
+		assert_int_equal(block.capacity, cases[i].capacity);
+		assert_int_equal(wr_slab_used(table), cases[i].capacity * 8 + 32);
+		assert_true(wr_slab_find(table, block.name, &again));
+		assert_ptr_equal(again.block, block.block);
+		assert_int_equal(again.capacity, block.capacity);
+		word = wr_log_word_of(block.block->word);
+		assert_int_equal(word.count, 0);
+		assert_int_equal(word.generation, block.name & 0x7fff);
+		wr_slab_release(table, block.name);
+		assert_int_equal(wr_slab_used(table), 0);
+		assert_false(wr_slab_find(table, block.name, &again));
+	}
+	assert_false(take_block(1, 1021, NOW_S, &(struct wr_log_block){0}));
+}
+
+/* Every size up to the largest log, in the smallest table that has it. */
+static void the_largest_log_fits_a_span_of_its_own(void **unused)
+{
+	struct weir_table *large = table_open("large", 16 * MIB, 8 * MIB);
+	struct weir_limit most = sized(WEIR_SLIDING_LOG, WEIR_LOG_MAX, HOUR);
+	struct wr_log_block block;
+	struct wr_spot spot;
+
+	(void)unused;
+	assert_int_equal(large->span_bytes, 512 * KIB);
+	assert_int_equal(wr_slab_max_stamps(large), WEIR_LOG_MAX);
+	for (uint32_t stamps = 4; stamps <= WEIR_LOG_MAX; stamps = 2 * stamps + 4) {
+		wr_table_claim(large, key_nth(large, &most, stamps), WR_KIND_LOG, NOW_S, &spot);
+		assert_true(wr_slab_take(large, spot.cell, stamps, NOW_S, &block));
+		assert_int_equal(block.capacity, stamps);
+	}
+	table_drop(large);
+}
+
+static void a_name_is_good_for_one_tenure(void **unused)
+{
+	struct wr_log_block first, second, found;
+
+	(void)unused;
+	table->span_count = 1;
+	assert_true(take_block(1, 1020, NOW_S, &first));
+	assert_false(take_block(2, 1020, NOW_S, &second));
+	wr_slab_release(table, first.name);
+	assert_true(take_block(2, 1020, NOW_S, &second));
+	assert_ptr_equal(first.block, second.block);
+	assert_false(wr_slab_find(table, first.name, &found));
+	wr_slab_release(table, first.name);
+	assert_true(wr_slab_find(table, second.name, &found));
+}
+
+static void nonsense_is_no_name(void **unused)
+{
+	struct wr_log_block block, found;
+	struct rnd r = {rnd_seed()};
+
+	(void)unused;
+	assert_true(take_block(1, 60, NOW_S, &block));
+	assert_false(wr_slab_find(table, 0, &found));
+	assert_false(wr_slab_find(table, UINT64_MAX, &found));
+	assert_false(wr_slab_find(table, block.name + 1, &found));
+	assert_false(wr_slab_find(table, block.name + (1ull << 32), &found));
+	for (int i = 0; i < 100000; i++)
+		assert_false(wr_slab_find(table, rnd(&r) | 1ull << 63, &found));
+}
+
+static uint64_t take_all_there_are(uint64_t first, uint32_t stamps, uint32_t now_s)
+{
+	struct wr_log_block block;
+	uint64_t taken = 0;
+
+	for (int i = 0; i < 500; i++)
+		taken += take_block(first, stamps, now_s, &block);
+	return taken;
+}
+
+/* Taken, never owned: in preparation for a minute, then garbage. */
+static void blocks_of_the_dead_are_garbage_after_a_minute(void **unused)
+{
+	(void)unused;
+	assert_int_equal(take_all_there_are(1, 60, NOW_S), 64);
+	assert_int_equal(take_all_there_are(2, 60, NOW_S + 60), 0);
+	assert_int_equal(take_all_there_are(2, 60, NOW_S + 61), 64);
+	/* … also when the clock steps back. */
+	assert_int_equal(take_all_there_are(3, 60, NOW_S + 1), 0);
+	assert_int_equal(take_all_there_are(3, 60, NOW_S - 1), 64);
+}
+
+/* When the mix of limits changes, so does the way the slab is cut. */
+static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
+{
+	struct wr_log_block block, kept;
+
+	(void)unused;
+	assert_true(take_all_there_are(1, 4, NOW_S) > 384);
+	assert_int_equal(take_all_there_are(1, 1020, NOW_S), 0);
+	assert_int_equal(take_all_there_are(2, 1020, NOW_S + 61), 4);
+	assert_int_equal(wr_slab_used(table), 4 * 8192);
+	/* A span keeps its size while one block of it is in use. */
+	table_clear(table);
+	table->span_count = 1;
+	assert_true(take_block(1, 4, NOW_S, &kept));
+	own(1, &kept, 0, NOW_S + 1000);
+	assert_false(take_block(2, 1020, NOW_S + 61, &block));
+	assert_true(wr_slab_find(table, kept.name, &block));
+	assert_true(take_block(2, 1020, NOW_S + 1000, &block));
+	assert_false(wr_slab_find(table, kept.name, &block));
+	assert_int_equal(cells_of(table, key_nth(table, &limit, 1)), 0);
+}
+
+static void keys_as_good_as_new_lose_theirs_first(void **unused)
+{
+	struct wr_log_block block;
+
+	(void)unused;
+	table->span_count = 1;
+	for (uint64_t i = 0; i < 8; i++) {
+		assert_true(take_block(i, 124, NOW_S, &block));
+		own(i, &block, i == 5 ? 0 : 100, i == 3 ? NOW_S + 10 : NOW_S + 100);
+	}
+	/* At first the least harmful, later the one that is as good as new. */
+	assert_true(take_block(20, 124, NOW_S, &block));
+	own(20, &block, 200, NOW_S + 100);
+	assert_int_equal(cells_of(table, key_nth(table, &limit, 5)), 0);
+	assert_int_equal(info_of(table, T0).log_evicted, 1);
+	assert_true(take_block(21, 124, NOW_S + 10, &block));
+	own(21, &block, 200, NOW_S + 100);
+	assert_int_equal(cells_of(table, key_nth(table, &limit, 3)), 0);
+	assert_int_equal(info_of(table, T0).log_evicted, 1);
+	assert_int_equal(info_of(table, T0).expired, 1);
+}
+
+static void a_refused_key_keeps_its_log(void **unused)
+{
+	struct wr_log_block block;
+
+	(void)unused;
+	table->span_count = 1;
+	for (uint64_t i = 0; i < 8; i++) {
+		assert_true(take_block(i, 124, NOW_S, &block));
+		own(i, &block, WR_HARM_REFUSED, NOW_S + 1000);
+	}
+	assert_false(take_block(20, 124, NOW_S + 61, &block));
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(cells_of(table, key_nth(table, &limit, i)), 1);
+	assert_int_equal(info_of(table, T0).log_evicted, 0);
+}
+
+static void a_table_may_have_no_slab_to_speak_of(void **unused)
+{
+	struct wr_log_block block;
+
+	(void)unused;
+	table->span_count = 0;
+	assert_int_equal(wr_slab_max_stamps(table), 0);
+	assert_false(take_block(1, 1, NOW_S, &block));
+	assert_false(wr_slab_find(table, 1ull << 32 | 1, &block));
+	assert_int_equal(wr_slab_used(table), 0);
+}
+
+/* Helpers may come late: a stamp is written only while the word is the one they saw. */
+static void a_stamp_is_put_only_under_its_word(void **unused)
+{
+	struct wr_log_block block;
+	struct wr_pair word, other;
+
+	(void)unused;
+	assert_true(take_block(1, 4, NOW_S, &block));
+	word = block.block->word;
+	assert_true(wr_block_put(block.block, word, 2, 77));
+	assert_int_equal(block.block->stamps[2], 77);
+	assert_true(wr_block_put(block.block, word, 2, 77));
+	other = word;
+	other.hi++;
+	assert_false(wr_block_put(block.block, other, 2, 88));
+	assert_int_equal(block.block->stamps[2], 77);
+}
+
+static void a_word_has_room_for_its_fields(void **unused)
+{
+	struct wr_log_word most = {UINT64_MAX, 65531, 65532, 65532, true, 0x7fff};
+	struct wr_log_word back = wr_log_word_of(wr_log_word_pair(most));
+
+	(void)unused;
+	assert_int_equal(back.newest_ns, most.newest_ns);
+	assert_int_equal(back.head, 65531);
+	assert_int_equal(back.count, 65532);
+	assert_int_equal(back.pending, 65532);
+	assert_true(back.sealed);
+	assert_int_equal(back.generation, 0x7fff);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_slab, close_slab)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(sizes_are_powers_of_two_less_the_header),
+		TEST(the_largest_log_fits_a_span_of_its_own),
+		TEST(a_name_is_good_for_one_tenure),
+		TEST(nonsense_is_no_name),
+		TEST(blocks_of_the_dead_are_garbage_after_a_minute),
+		TEST(spans_are_cut_anew_when_nothing_in_them_is_needed),
+		TEST(keys_as_good_as_new_lose_theirs_first),
+		TEST(a_refused_key_keeps_its_log),
+		TEST(a_table_may_have_no_slab_to_speak_of),
+		TEST(a_stamp_is_put_only_under_its_word),
+		TEST(a_word_has_room_for_its_fields),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_drop);
+}

@@ -1,0 +1,15 @@
+/* Processes with threads that all begin at one moment: for tests of what they do to one table. */
+#ifndef TEST_CREW_H
+#define TEST_CREW_H
+
+#include "table/table_test.h"
+
+#define CREW_PROCESSES 4
+#define CREW_THREADS 2
+#define CREW (CREW_PROCESSES * CREW_THREADS)
+
+/* Runs `work` with the numbers 0 … CREW - 1, each in a thread of one of the processes. Fails the
+ * test if one of them ends with anything but 0. */
+void crew_run(void (*work)(int number));
+
+#endif

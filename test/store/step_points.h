@@ -1,0 +1,18 @@
+/* Put before every file of src/table and src/store in test_interleave: each access to shared memory
+ * becomes a point where the test may let another participant run, or end this one for good. */
+#ifndef TEST_STEP_POINTS_H
+#define TEST_STEP_POINTS_H
+
+void step_point(void);
+
+#define __atomic_load_n(...) (step_point(), __atomic_load_n(__VA_ARGS__))
+#define __atomic_store_n(...) (step_point(), __atomic_store_n(__VA_ARGS__))
+#define __atomic_fetch_add(...) (step_point(), __atomic_fetch_add(__VA_ARGS__))
+#define __atomic_add_fetch(...) (step_point(), __atomic_add_fetch(__VA_ARGS__))
+#define __atomic_compare_exchange_n(...) (step_point(), __atomic_compare_exchange_n(__VA_ARGS__))
+
+#include "base/pair.h"
+
+#define wr_pair_cas(...) (step_point(), wr_pair_cas(__VA_ARGS__))
+
+#endif

@@ -1,0 +1,452 @@
+/* Participants that take turns between any two accesses to shared memory, in orders drawn at random
+ * from a seed, some of them ended half way as if killed. What threads meet once in a billion, this
+ * meets often, and again from the same seed.
+ *
+ * A participant is a coroutine; jumps, because swapcontext() makes two system calls. Tables have
+ * two rows, so that every key competes with every other.
+ */
+#include "table/table_test.h"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include "table/slab.h"
+
+#define PARTICIPANTS 3
+#define STACK (256 * 1024)
+#define STEPS_MAX 1000000 /* a run that takes longer hangs */
+
+/* AddressSanitizer wants to know of other stacks. */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#else
+static inline void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size)
+{
+	(void)fake;
+	(void)bottom;
+	(void)size;
+}
+
+static inline void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size)
+{
+	(void)fake;
+	(void)bottom;
+	(void)size;
+}
+#endif
+
+enum condition { READY, DONE, DEAD };
+
+struct participant {
+	ucontext_t start;
+	jmp_buf context;
+	bool started;
+	void *fake;
+	enum condition condition;
+	void (*run)(int);
+};
+
+static struct participant crew[PARTICIPANTS];
+static char stacks[PARTICIPANTS][STACK];
+static jmp_buf home;
+static void *home_fake;
+static const void *home_stack;
+static size_t home_bytes;
+static int running = -1; /* -1: nobody, step points do nothing */
+static struct rnd dice;
+static unsigned patience;  /* how many steps on average before another one's turn */
+static unsigned mortality; /* one in so many steps is the last; 0: none */
+static unsigned long steps;
+
+static struct weir_table *table;
+static uint64_t run_seed;
+
+static void back_home(void)
+{
+	struct participant *self = &crew[running];
+
+	__sanitizer_start_switch_fiber(self->condition == READY ? &self->fake : NULL, home_stack,
+				       home_bytes);
+	if (_setjmp(self->context) == 0)
+		_longjmp(home, 1);
+	__sanitizer_finish_switch_fiber(self->fake, NULL, NULL);
+}
+
+void step_point(void)
+{
+	if (running < 0)
+		return;
+	steps++;
+	if (mortality && rnd_below(&dice, mortality) == 0)
+		crew[running].condition = DEAD;
+	else if (rnd_below(&dice, patience))
+		return;
+	back_home();
+}
+
+static void begin(int number)
+{
+	__sanitizer_finish_switch_fiber(NULL, &home_stack, &home_bytes);
+	crew[number].run(number);
+	crew[number].condition = DONE;
+	back_home();
+}
+
+static void enlist(int number, void (*run)(int))
+{
+	struct participant *p = &crew[number];
+
+	*p = (struct participant){.run = run};
+	getcontext(&p->start);
+	p->start.uc_stack.ss_sp = stacks[number];
+	p->start.uc_stack.ss_size = STACK;
+	makecontext(&p->start, (void (*)(void))begin, 1, number);
+}
+
+static bool give_turn(void)
+{
+	int ready[PARTICIPANTS], n = 0;
+
+	for (int i = 0; i < PARTICIPANTS; i++)
+		if (crew[i].condition == READY)
+			ready[n++] = i;
+	if (n == 0)
+		return false;
+	running = ready[rnd_below(&dice, (uint64_t)n)];
+	__sanitizer_start_switch_fiber(&home_fake, stacks[running], STACK);
+	if (_setjmp(home) == 0) {
+		if (crew[running].started)
+			_longjmp(crew[running].context, 1);
+		crew[running].started = true;
+		setcontext(&crew[running].start);
+	}
+	__sanitizer_finish_switch_fiber(home_fake, NULL, NULL);
+	running = -1;
+	return true;
+}
+
+/* All of them at once, until each is done or dead. */
+static void race(void (*run)(int))
+{
+	patience = 1u << rnd_below(&dice, 10);
+	steps = 0;
+	for (int i = 0; i < PARTICIPANTS; i++)
+		enlist(i, run);
+	while (give_turn())
+		if (steps > STEPS_MAX)
+			fail_msg("hangs; WEIR_SEED=%llu", (unsigned long long)run_seed);
+}
+
+static void equal(const char *what, uint64_t got, uint64_t expected)
+{
+	if (got != expected)
+		fail_msg("%s: %llu instead of %llu; WEIR_SEED=%llu", what, (unsigned long long)got,
+			 (unsigned long long)expected, (unsigned long long)run_seed);
+}
+
+static void at_most(const char *what, uint64_t got, uint64_t most)
+{
+	if (got > most)
+		fail_msg("%s: %llu, more than %llu; WEIR_SEED=%llu", what, (unsigned long long)got,
+			 (unsigned long long)most, (unsigned long long)run_seed);
+}
+
+static void start_run(void)
+{
+	run_seed = dice.x;
+	table_clear(table);
+}
+
+/* --- claiming: keys come and go in a table that is full or nearly so --- */
+
+static struct weir_limit limit;
+static uint64_t wanted[PARTICIPANTS];
+
+static struct wr_row crowds[32][2];
+
+/* Two rows of cells, some empty, some of keys that are as good as new, some live, some refused. */
+static void make_crowd(struct wr_row rows[2])
+{
+	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 2, MINUTE);
+	unsigned free_cells = (unsigned)rnd_below(&dice, 5);
+	bool some_refused = rnd_below(&dice, 2);
+
+	table_clear(table);
+	for (uint64_t i = 1000; i < 1000 + 2 * WR_CELLS; i++) {
+		uint64_t then_ns = rnd_below(&dice, 8) ? T0 : T0 - 2 * MINUTE;
+		struct wr_spot spot;
+
+		take_nth(table, &filler, i, 1, then_ns);
+		if (some_refused && rnd_below(&dice, 4) == 0)
+			take_nth(table, &filler, i, 2, then_ns);
+		if (rnd_below(&dice, 2 * WR_CELLS) < free_cells &&
+		    wr_table_find(table, key_nth(table, &filler, i), &spot))
+			memset(&spot.cell->hot, 0, sizeof spot.cell->hot);
+	}
+	memcpy(rows, table->rows, sizeof crowds[0]);
+}
+
+static void make_crowds(void)
+{
+	for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++)
+		make_crowd(crowds[i]);
+	limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
+}
+
+static void start_crowded(void)
+{
+	run_seed = dice.x;
+	memcpy(table->rows, crowds[rnd_below(&dice, sizeof crowds / sizeof *crowds)],
+	       sizeof crowds[0]);
+}
+
+static struct wr_key keys[8];
+
+static void claim_one(uint64_t number)
+{
+	struct wr_spot spot;
+
+	wr_table_claim(table, keys[number], WEIR_FIXED_WINDOW, wr_seconds(T0), &spot);
+}
+
+static void claim_wanted(int number)
+{
+	claim_one(wanted[number]);
+}
+
+/* The last one claims other keys meanwhile: whoever looks then finds another cell to give away. */
+static void claim_or_disturb(int number)
+{
+	if (number < PARTICIPANTS - 1)
+		claim_one(1);
+	else
+		for (uint64_t other = 2; other < 5; other++)
+			claim_one(other);
+}
+
+static void name_keys(void)
+{
+	for (uint64_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		keys[i] = key_nth(table, &limit, i);
+}
+
+static void one_key_never_gets_two_cells(void **unused)
+{
+	(void)unused;
+	make_crowds();
+	name_keys();
+	for (int i = 0; i < 100000; i++) {
+		start_crowded();
+		race(claim_or_disturb);
+		at_most("cells", cells_of(table, keys[1]), 1);
+		claim_one(1);
+		equal("cells", cells_of(table, keys[1]), 1);
+	}
+}
+
+/* Several rounds, in which the dead leave claims behind for others to finish or steal. */
+static void nor_when_claimants_die(void **unused)
+{
+	(void)unused;
+	make_crowds();
+	name_keys();
+	for (int i = 0; i < 25000; i++) {
+		start_crowded();
+		mortality = 40 + (unsigned)rnd_below(&dice, 400);
+		for (int round = 0; round < 3; round++) {
+			for (int p = 0; p < PARTICIPANTS; p++)
+				wanted[p] = 1 + rnd_below(&dice, 3);
+			race(claim_wanted);
+			equal("duplicates", duplicates(table), 0);
+		}
+		mortality = 0;
+		for (uint64_t key = 1; key <= 3; key++) {
+			claim_one(key);
+			equal("cells", cells_of(table, keys[key]), 1);
+		}
+	}
+}
+
+/* --- deciding: what is admitted, and what may be in doubt when someone died --- */
+
+static struct weir_limit limits[2];
+static unsigned asked[PARTICIPANTS], admitted[PARTICIPANTS];
+static uint64_t cost;
+
+static unsigned sum(const unsigned *list)
+{
+	unsigned total = 0;
+
+	for (int i = 0; i < PARTICIPANTS; i++)
+		total += list[i];
+	return total;
+}
+
+static void three_takes(int number)
+{
+	for (int i = 0; i < 3; i++) {
+		asked[number]++;
+		admitted[number] += take_nth(table, &limit, 1, (int64_t)cost, T0).admitted;
+	}
+}
+
+/* Exactly the limit passes; with deaths never more, and none but the dead's own are missing. */
+static void exactly_the_limit(void **state)
+{
+	for (int i = 0; i < 10000; i++) {
+		uint32_t algorithm = 1 + (uint32_t)rnd_below(&dice, 5);
+		uint32_t size = 1 + (uint32_t)rnd_below(&dice, 8);
+		unsigned deaths = 0, more = 0;
+
+		start_run();
+		mortality = *state ? 50 + (unsigned)rnd_below(&dice, 400) : 0;
+		limit = sized(algorithm, size, MINUTE);
+		cost = 1 + rnd_below(&dice, 3);
+		memset(asked, 0, sizeof asked);
+		memset(admitted, 0, sizeof admitted);
+		race(three_takes);
+		mortality = 0;
+		for (int p = 0; p < PARTICIPANTS; p++)
+			deaths += crew[p].condition == DEAD;
+		at_most("admitted", sum(admitted) * cost, size);
+		while (take_nth(table, &limit, 1, (int64_t)cost, T0).admitted)
+			more++;
+		at_most("admitted in all", (sum(admitted) + more) * cost, size);
+		at_most("fit", size / cost, sum(admitted) + more + deaths);
+		equal("cells", cells_of(table, key_nth(table, &limit, 1)), size / cost ? 1 : 0);
+	}
+}
+
+static void both(int number)
+{
+	struct weir_need needs[2] = {{&limits[0], "a", 1, (int64_t)cost},
+				     {&limits[1], "b", 1, (int64_t)cost}};
+	struct weir_decision d[2];
+
+	for (int i = 0; i < 3; i++) {
+		int yes = 0;
+
+		if (weir_take_all(table, needs, 2, T0, d, &yes) < 0)
+			abort();
+		admitted[number] += (unsigned)yes;
+	}
+}
+
+static uint32_t used(const struct weir_limit *l, const char *key)
+{
+	struct weir_decision d = take(table, l, key, 0, T0);
+
+	return d.limit - d.remaining;
+}
+
+/* All or none: both counters hold what was admitted, nothing else. The tighter limit is never
+ * passed; a contended one may refuse one too many, so all of it is reached only by asking on. */
+static void all_or_none(void **unused)
+{
+	(void)unused;
+	mortality = 0;
+	for (int i = 0; i < 10000; i++) {
+		uint32_t tight = 1 + (uint32_t)rnd_below(&dice, 6);
+
+		start_run();
+		cost = 1;
+		limits[0] = sized(1 + (uint32_t)rnd_below(&dice, 5), tight, MINUTE);
+		limits[1] = sized(1 + (uint32_t)rnd_below(&dice, 5),
+				  tight + (uint32_t)rnd_below(&dice, 3), MINUTE);
+		memset(admitted, 0, sizeof admitted);
+		race(both);
+		at_most("admitted", sum(admitted), tight);
+		equal("taken from the one", used(&limits[0], "a"), sum(admitted));
+		equal("taken from the other", used(&limits[1], "b"), sum(admitted));
+		for (int again = 0; again < 8; again++)
+			both(0);
+		equal("admitted in all", sum(admitted), tight);
+	}
+}
+
+/* --- logs: growth and the slab under the same --- */
+
+static void log_takes(int number)
+{
+	for (int i = 0; i < 12; i++) {
+		asked[number]++;
+		admitted[number] +=
+			take_nth(table, &limit, 1 + (uint64_t)(i & 1), 1, T0 + (uint64_t)i)
+				.admitted;
+	}
+}
+
+static void logs_that_grow(void **state)
+{
+	for (int i = 0; i < 2500; i++) {
+		unsigned deaths = 0, more = 0;
+
+		start_run();
+		mortality = *state ? 300 + (unsigned)rnd_below(&dice, 3000) : 0;
+		limit = sized(WEIR_SLIDING_LOG, 10 + (uint32_t)rnd_below(&dice, 5), MINUTE);
+		memset(asked, 0, sizeof asked);
+		memset(admitted, 0, sizeof admitted);
+		race(log_takes);
+		mortality = 0;
+		for (int p = 0; p < PARTICIPANTS; p++)
+			deaths += crew[p].condition == DEAD;
+		at_most("admitted", sum(admitted), 2 * limit.limit);
+		for (uint64_t key = 1; key <= 2; key++)
+			while (take_nth(table, &limit, key, 1, T0 + 12).admitted)
+				more++;
+		at_most("admitted in all", sum(admitted) + more, 2 * limit.limit);
+		at_most("the limit", 2 * limit.limit, sum(admitted) + more + deaths);
+		equal("log_full", table->tallies->log_full, 0);
+		equal("log_lost", table->tallies->log_lost, 0);
+		equal("cells", duplicates(table), 0);
+		/* Blocks of the dead are garbage after a minute: then all but two can be had. */
+		take_nth(table, &limit, 1, -100, T0 + 12);
+		take_nth(table, &limit, 2, -100, T0 + 12);
+	}
+}
+
+/* With a secret that is always the same, for a seed to bring the same run. */
+static int open_narrow(void **unused)
+{
+	static uint8_t secret[WR_SECRET_BYTES];
+
+	(void)unused;
+	if (folder_make(NULL) < 0)
+		return -1;
+	table = table_narrow("interleave", 2, 4);
+	for (size_t i = 0; i < sizeof secret; i++)
+		secret[i] = (uint8_t)rnd(&dice);
+	table->secret = secret;
+	return 0;
+}
+
+static int seed(void **unused)
+{
+	(void)unused;
+	dice.x = rnd_seed();
+	mortality = 0;
+	return 0;
+}
+
+static int close_narrow(void **unused)
+{
+	(void)unused;
+	table_drop(table);
+	return folder_drop(NULL);
+}
+
+int main(void)
+{
+	static int deadly;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(one_key_never_gets_two_cells, seed),
+		cmocka_unit_test_setup(nor_when_claimants_die, seed),
+		{"exactly_the_limit", exactly_the_limit, seed, NULL, NULL},
+		{"exactly_the_limit_while_some_die", exactly_the_limit, seed, NULL, &deadly},
+		cmocka_unit_test_setup(all_or_none, seed),
+		{"logs_that_grow", logs_that_grow, seed, NULL, NULL},
+		{"logs_that_grow_while_some_die", logs_that_grow, seed, NULL, &deadly},
+	};
+
+	return cmocka_run_group_tests(tests, open_narrow, close_narrow);
+}

@@ -1,0 +1,119 @@
+/* Any bytes as a limit and a list of requests on it: a limit is refused or usable, and then every
+ * answer keeps its promises. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/algo.h>
+
+#define STAMPS 64
+
+struct subject {
+	struct weir_limit limit;
+	struct weir_state state, soft;
+	struct weir_log log;
+	uint64_t stamps[STAMPS];
+};
+
+static void must(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static int step(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	if (s->limit.algorithm == WEIR_SLIDING_LOG) {
+		s->log.stamps = s->stamps;
+		return weir_log_step(&s->limit, &s->log, &s->soft, cost, now_ns, d);
+	}
+	return weir_step(&s->limit, &s->state, &s->soft, cost, now_ns, d);
+}
+
+/* After exactly retry_after it passes, one ns before that it does not. */
+static void check_retry(const struct subject *after, int64_t cost, uint64_t now_ns,
+			uint64_t wait_ns)
+{
+	struct subject copy = *after;
+	struct weir_decision d;
+
+	must(wait_ns > 0);
+	if (wait_ns == WEIR_NEVER || wait_ns > INT64_MAX - now_ns)
+		return;
+	must(step(&copy, cost, now_ns + wait_ns - 1, &d) == 0);
+	must(!d.admitted);
+	copy = *after;
+	must(step(&copy, cost, now_ns + wait_ns, &d) == 0);
+	must(d.admitted);
+}
+
+static void check_reset(const struct subject *after, uint64_t now_ns, uint64_t reset_ns)
+{
+	struct subject copy = *after;
+	struct weir_decision d;
+
+	if (reset_ns > INT64_MAX - now_ns)
+		return;
+	must(step(&copy, 0, now_ns + reset_ns, &d) == 0);
+	must(d.remaining == d.limit && d.reset_after_ns == 0);
+}
+
+/* A window that is given does not move on by itself: its waits are until the caller brings another.
+ */
+static void check(const struct subject *after, int64_t cost, uint64_t now_ns,
+		  const struct weir_decision *d)
+{
+	int given = after->limit.window_end_ns != 0;
+
+	must(d->limit == after->limit.capacity && d->remaining <= d->limit);
+	must(!d->full && (!d->soft || d->admitted));
+	must(d->admitted == 1 || d->admitted == 0);
+	if (d->admitted)
+		must(d->retry_after_ns == 0);
+	else if (!given && cost >= 0)
+		check_retry(after, cost, now_ns, d->retry_after_ns);
+	if (cost < 0)
+		must(d->admitted);
+	if (!given)
+		check_reset(after, now_ns, d->reset_after_ns);
+}
+
+/* A step of the clock, of any size one may think of; most are small. */
+static uint64_t move(uint64_t now_ns, uint8_t how, uint64_t by)
+{
+	by >>= how & 63;
+	if (how & 64)
+		return by < now_ns ? now_ns - by : 0;
+	return by < INT64_MAX - now_ns ? now_ns + by : now_ns;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct subject s;
+	uint64_t now_ns = 1700000000000000000;
+
+	memset(&s, 0, sizeof s);
+	if (size < sizeof s.limit)
+		return 0;
+	memcpy(&s.limit, data, sizeof s.limit);
+	s.limit.size = sizeof s.limit;
+	s.limit.algorithm = s.limit.algorithm % 8;
+	if (weir_limit_check(&s.limit, NULL) < 0)
+		return 0;
+	if (s.limit.algorithm == WEIR_SLIDING_LOG && s.limit.ceiling > STAMPS)
+		return 0;
+	s.log.capacity = STAMPS;
+	for (size_t at = sizeof s.limit; at + 18 <= size; at += 18) {
+		struct weir_decision d;
+		uint64_t by;
+		int64_t cost;
+
+		memcpy(&by, data + at, 8);
+		memcpy(&cost, data + at + 8, 8);
+		cost >>= data[at + 16] & 63;
+		now_ns = move(now_ns, data[at + 17], by);
+		must(step(&s, cost, now_ns, &d) == 0);
+		check(&s, cost, now_ns, &d);
+	}
+	return 0;
+}

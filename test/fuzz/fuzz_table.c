@@ -1,0 +1,251 @@
+/* A table file with bytes of the input scribbled over it: opened or refused, and when opened used,
+ * saved and carried to another size. No crash, no endless loop, no answer outside its bounds.
+ *
+ *   input  = patches, then operations: each a byte that says which, then its arguments
+ *   patch  = section · offset · length · bytes
+ */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "base/hash.h"
+#include "table/layout.h"
+
+#define T0 1700000040000000000ull
+#define PATCHES 24
+
+static char dir[] = "/dev/shm/weir-fuzz-XXXXXX";
+static struct weir_limit limits[9];
+static uint8_t *image; /* a good table with some keys in it */
+static size_t image_bytes;
+static struct wr_header good;
+
+static void must(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static const char *path_of(const char *name)
+{
+	static char paths[2][100];
+	static int next;
+	char *path = paths[next ^= 1];
+
+	snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+	return path;
+}
+
+static void clean_up(void)
+{
+	unlink(path_of("t.v1"));
+	unlink(path_of("saved"));
+	rmdir(dir);
+}
+
+static struct weir_opts options(uint32_t flags)
+{
+	struct weir_opts opts = {.size = sizeof opts,
+				 .flags = flags,
+				 .name = "t",
+				 .dir = dir,
+				 .memory_bytes = 256 << 10,
+				 .log_bytes = 64 << 10,
+				 .now_ns = T0};
+
+	return opts;
+}
+
+static void choose_limits(void)
+{
+	for (uint32_t i = 0; i < 9; i++) {
+		limits[i] = (struct weir_limit){.size = sizeof limits[i],
+						.algorithm = i % 5 + 1,
+						.limit = 20,
+						.period_ns = 60000000000};
+		if (limits[i].algorithm == WEIR_LEAKY_BUCKET)
+			limits[i].queue_size = 9;
+		else if (i >= 5) {
+			limits[i].soft_ceiling = 30;
+			limits[i].soft_for_ns = 1000000000;
+			limits[i].identity = 1;
+		}
+		if (limits[i].algorithm == WEIR_SLIDING_LOG)
+			limits[i].flags = WEIR_COUNT_REJECTED;
+		must(weir_limit_check(&limits[i], NULL) == 0);
+	}
+}
+
+static void ask(struct weir_table *table, unsigned limit, unsigned key, int64_t cost,
+		uint64_t now_ns)
+{
+	struct weir_decision d = {0};
+
+	must(weir_take(table, &limits[limit % 9], &key, sizeof key, cost, now_ns, &d) == 0);
+	must(d.remaining <= d.limit);
+}
+
+static void read_image(void)
+{
+	FILE *file = fopen(path_of("t.v1"), "rb");
+
+	must(file != NULL);
+	fseek(file, 0, SEEK_END);
+	image_bytes = (size_t)ftell(file);
+	rewind(file);
+	image = malloc(image_bytes);
+	must(fread(image, 1, image_bytes, file) == image_bytes);
+	fclose(file);
+	memcpy(&good, image, sizeof good);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	struct weir_opts opts = options(0);
+	struct weir_table *table;
+
+	(void)argc;
+	(void)argv;
+	must(mkdtemp(dir) != NULL);
+	atexit(clean_up);
+	choose_limits();
+	must(weir_open(&opts, &table, NULL) == 0);
+	for (unsigned i = 0; i < 900; i++)
+		ask(table, i, i / 9 % 20, 1, T0);
+	weir_close(table);
+	read_image();
+	return 0;
+}
+
+struct input {
+	const uint8_t *at;
+	size_t left;
+};
+
+static uint64_t next(struct input *in, size_t bytes)
+{
+	uint64_t value = 0;
+
+	bytes = bytes < in->left ? bytes : in->left;
+	memcpy(&value, in->at, bytes);
+	in->at += bytes;
+	in->left -= bytes;
+	return value;
+}
+
+/* Where a patch goes: into the header, or anywhere near the beginning of what holds state. */
+static void patch(struct input *in, uint8_t *file)
+{
+	static const int sections[] = {WR_SECTION_KEYS, WR_SECTION_KEYS, WR_SECTION_SPANS,
+				       WR_SECTION_SLAB, WR_SECTION_SLAB};
+	unsigned which = (unsigned)next(in, 1) % 7;
+	uint64_t offset = next(in, 2), len = next(in, 1) % 40, start = 0, room = sizeof good;
+
+	if (which == 5) {
+		start = WR_PAGE;
+		room = sizeof(struct wr_tallies);
+	} else if (which < 5) {
+		start = good.sections[sections[which]].offset;
+		room = good.sections[sections[which]].bytes;
+	}
+	offset %= room;
+	for (uint64_t i = 0; i < len && offset + i < room && in->left; i++)
+		file[start + offset + i] = (uint8_t)next(in, 1);
+}
+
+/* A key of the good table to aim at: its cell is where the tag says, wherever that is. */
+static void write_file(struct input *in)
+{
+	int fd = open(path_of("t.v1"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+	unsigned patches = (unsigned)next(in, 1) % PATCHES;
+	int forge = (int)next(in, 1) & 1;
+	uint8_t *file;
+
+	must(fd >= 0 && ftruncate(fd, (off_t)image_bytes) == 0);
+	file = mmap(NULL, image_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	must(file != MAP_FAILED);
+	memcpy(file, image, image_bytes);
+	while (patches--)
+		patch(in, file);
+	if (forge) {
+		struct wr_header *header = (struct wr_header *)file;
+
+		header->checksum = XXH3_64bits(header, offsetof(struct wr_header, checksum));
+	}
+	munmap(file, image_bytes);
+	close(fd);
+}
+
+static void take_all(struct weir_table *table, struct input *in, uint64_t now_ns)
+{
+	struct weir_need needs[4];
+	struct weir_decision d[4];
+	unsigned keys[4];
+	int admitted;
+
+	for (int i = 0; i < 4; i++) {
+		keys[i] = (unsigned)next(in, 1) % 40;
+		needs[i] = (struct weir_need){&limits[next(in, 1) % 9], &keys[i], sizeof keys[i],
+					      (int64_t)(next(in, 1) % 8)};
+	}
+	must(weir_take_all(table, needs, 4, now_ns, d, &admitted) == 0);
+}
+
+static void operate(struct weir_table *table, struct input *in)
+{
+	uint64_t now_ns = T0;
+	struct weir_info info = {.size = sizeof info};
+
+	for (int i = 0; i < 200 && in->left; i++) {
+		unsigned what = (unsigned)next(in, 1);
+
+		now_ns = T0 + (next(in, 2) << (what >> 4) * 2);
+		switch (what & 15) {
+		case 0:
+			take_all(table, in, now_ns);
+			break;
+		case 1:
+			must(weir_info(table, now_ns, &info) == 0);
+			break;
+		default:
+			ask(table, what & 15, (unsigned)next(in, 1) % 40, (int8_t)next(in, 1),
+			    now_ns);
+		}
+	}
+}
+
+static void carry(struct weir_table *table)
+{
+	struct weir_opts opts = options(0);
+
+	opts.memory_bytes = 512 << 10;
+	must(weir_checkpoint(table, path_of("saved"), T0, NULL) == 0);
+	must(weir_resize(&opts, T0, NULL) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct weir_opts opts = options(WEIR_OPEN_EXISTING);
+	struct input in = {data, size};
+	struct weir_error error = {0};
+	struct weir_table *table;
+	int wants_carry = (int)next(&in, 1) % 8 == 0;
+
+	write_file(&in);
+	if (weir_open(&opts, &table, &error) < 0) {
+		must(error.code < 0 && error.text[0] != 0);
+		return 0;
+	}
+	operate(table, &in);
+	if (wants_carry)
+		carry(table);
+	weir_close(table);
+	return 0;
+}

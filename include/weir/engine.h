@@ -52,8 +52,7 @@ struct weir_engine;
 struct weir_ask;
 
 #define WEIR_DESCRIPTORS_MAX 32 /* of one ask */
-#define WEIR_ASK_BYTES 24576 /* memory that is enough for an ask; weir_ask_size says how much is   \
-			      */
+#define WEIR_ASK_BYTES 24576    /* enough memory for an ask; weir_ask_size is what it needs */
 
 /* ---- engine ---- */
 

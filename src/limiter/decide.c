@@ -60,7 +60,7 @@ static void drop_replaced(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
 		struct wr_ask_descriptor *descriptor = &ask->descriptors[i];
 
-		if (descriptor->outcome == WR_UNLIMITED)
+		if (descriptor->node && descriptor->outcome == WR_UNLIMITED)
 			descriptor->replaced =
 				wr_replaced(matches, count, descriptor->node->limits[0].name);
 	}

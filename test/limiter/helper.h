@@ -20,11 +20,11 @@
 #define NOW_NS (1794787200ull * SECOND_NS) /* 2026-11-16 00:00 UTC, a Monday */
 
 struct rig {
+	_Alignas(16) char memory[WEIR_ASK_BYTES];
 	struct weir_table *table;
 	struct weir_engine *engine;
 	const char *domain;
 	uint64_t now_ns;
-	_Alignas(64) char memory[WEIR_ASK_BYTES];
 	struct weir_ask *ask; /* of the last question; done by the next one or rig_close */
 };
 
@@ -59,7 +59,7 @@ struct weir_result rig_result(struct rig *rig);
 int rig_admitted(struct rig *rig, const char *descriptors, int crowd);
 
 /* Value of a header field of the last answer, or NULL; valid until the next call. */
-const char *rig_header(struct rig *rig, int profile, const char *name);
+const char *rig_header(struct rig *rig, int profile, const char *wanted);
 
 /* What was counted for a rule. */
 struct weir_stat rig_stat(struct rig *rig, const char *rule);

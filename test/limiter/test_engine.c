@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 
+// NOLINTBEGIN(bugprone-reserved-identifier)
 /* Heap traffic, counted by the linker's --wrap. */
 static uint64_t allocations;
 void *__real_malloc(size_t);
@@ -45,6 +46,7 @@ void *__wrap_aligned_alloc(size_t align, size_t bytes)
 	allocations++;
 	return __real_aligned_alloc(align, bytes);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 static const char one[] = "domain: d\n"
 			  "descriptors:\n"

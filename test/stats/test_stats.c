@@ -71,6 +71,11 @@ static unsigned lanes_owned(const struct wr_stats *stats)
 	return count;
 }
 
+static uintptr_t at(const void *pointer)
+{
+	return (uintptr_t)pointer;
+}
+
 /* Sections of any size a table may have hold everything and overlap nothing. */
 static void sizes(void **state)
 {
@@ -86,10 +91,11 @@ static void sizes(void **state)
 		assert_true(wr_stats_map(table, &map));
 		assert_int_equal(map.name_count, names[i]);
 		assert_true((uintptr_t)map.shared % 64 == 0);
-		assert_true((uint8_t *)&map.names[map.name_count] <= (uint8_t *)map.shared);
-		assert_true((uint8_t *)&map.shared[map.name_count] <= (uint8_t *)&map.lines[1]);
-		assert_true((uint8_t *)&map.lines[map.line_count] <= (uint8_t *)map.index);
-		assert_true((uint8_t *)&map.index[63 * map.name_count] <= end);
+		assert_true(at(&map.owners[WR_LANES]) <= at(map.names));
+		assert_true(at(&map.names[map.name_count]) <= at(map.shared));
+		assert_true(at(&map.shared[map.name_count]) <= at(&map.lines[1]));
+		assert_true(at(&map.lines[map.line_count]) <= at(map.index));
+		assert_true(at(&map.index[63 * map.name_count]) <= at(end));
 		assert_true(map.line_count > 2 * map.name_count);
 		weir_close(table);
 	}

@@ -30,6 +30,14 @@ static int step(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_de
 	return weir_step(&s->limit, &s->state, &s->soft, cost, now_ns, d);
 }
 
+/* A counter knows the number of its window modulo 2^32; tables forget such old keys. */
+static int too_far(const struct weir_limit *l, uint64_t a_ns, uint64_t b_ns)
+{
+	uint64_t apart_ns = a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns;
+
+	return l->algorithm == WEIR_SLIDING_COUNTER && apart_ns / l->period_ns >> 30;
+}
+
 /* After exactly retry_after it passes, one ns before that it does not. */
 static void check_retry(const struct subject *after, int64_t cost, uint64_t now_ns,
 			uint64_t wait_ns)
@@ -38,7 +46,8 @@ static void check_retry(const struct subject *after, int64_t cost, uint64_t now_
 	struct weir_decision d;
 
 	must(wait_ns > 0);
-	if (wait_ns == WEIR_NEVER || wait_ns > INT64_MAX - now_ns)
+	if (wait_ns == WEIR_NEVER || wait_ns > INT64_MAX - now_ns ||
+	    too_far(&after->limit, now_ns, now_ns + wait_ns))
 		return;
 	must(step(&copy, cost, now_ns + wait_ns - 1, &d) == 0);
 	must(!d.admitted);
@@ -52,7 +61,7 @@ static void check_reset(const struct subject *after, uint64_t now_ns, uint64_t r
 	struct subject copy = *after;
 	struct weir_decision d;
 
-	if (reset_ns > INT64_MAX - now_ns)
+	if (reset_ns > INT64_MAX - now_ns || too_far(&after->limit, now_ns, now_ns + reset_ns))
 		return;
 	must(step(&copy, 0, now_ns + reset_ns, &d) == 0);
 	must(d.remaining == d.limit && d.reset_after_ns == 0);
@@ -111,7 +120,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&by, data + at, 8);
 		memcpy(&cost, data + at + 8, 8);
 		cost >>= data[at + 16] & 63;
-		now_ns = move(now_ns, data[at + 17], by);
+		by = move(now_ns, data[at + 17], by);
+		if (too_far(&s.limit, now_ns, by))
+			s.state = (struct weir_state){0};
+		now_ns = by;
 		must(step(&s, cost, now_ns, &d) == 0);
 		check(&s, cost, now_ns, &d);
 	}

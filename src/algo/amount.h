@@ -60,4 +60,18 @@ static inline uint64_t wr_div_up(unsigned __int128 a, uint64_t b)
 	return wr_div(a + b - 1, b);
 }
 
+/* The same for a time, which a limit lowered a million times could make longer than any: then half
+ * of what a time holds, so that it can be added to now. */
+static inline uint64_t wr_span_up(unsigned __int128 a, uint64_t b)
+{
+	unsigned __int128 whole = a + b - 1;
+	uint64_t span_ns;
+
+	if (__builtin_expect(whole >> 64 == 0, 1))
+		span_ns = (uint64_t)whole / b;
+	else
+		span_ns = whole / b > INT64_MAX ? INT64_MAX : (uint64_t)(whole / b);
+	return span_ns < INT64_MAX / 2 ? span_ns : INT64_MAX / 2;
+}
+
 #endif

@@ -39,11 +39,11 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 }
 
 /* The bucket at now_ns, or for a latecomer at since. limit must not be 0.
- * State from the future (the clock stepped back) is brought here with what was taken; the same when
- * it lacks more than it can hold, which a smaller step back or a lowered limit can bring about. But
- * a latecomer rightly finds missing what was filled in after its time. That much, limit · skew, is
- * left alone, or each latecomer would be a gift. So the bucket refuses for one filling and
- * WR_SKEW_NS at most. */
+ * State from the future (the clock stepped back) is brought here with what was taken. A bucket that
+ * lacks more than it can hold is left as it is: a participant with a larger limit may have written
+ * it, and to write it down to this limit's size would give the rest away. So a lowered limit makes
+ * those wait who took much under the old one; a step back by less than `since` is old refuses for
+ * one period and one token's time at most, as taken stays below ceiling + limit. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
@@ -58,7 +58,6 @@ static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 
 	unsigned __int128 due = (unsigned __int128)b.taken * l->period_ns;
 	unsigned __int128 drained = (unsigned __int128)(now_ns + b.late_ns - b.since_ns) * l->limit;
-	unsigned __int128 most = (unsigned __int128)l->ceiling * l->period_ns;
 
 	if (due <= drained) {
 		b.since_ns = now_ns + b.late_ns;
@@ -66,12 +65,6 @@ static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 		return b;
 	}
 	b.backlog = due - drained;
-	if (__builtin_expect(b.backlog > most, 0) &&
-	    b.backlog - most > (unsigned __int128)l->limit * (WR_SKEW_NS - b.late_ns)) {
-		wr_bucket_carry(&b, l->ceiling, now_ns);
-		b.late_ns = 0;
-		b.backlog = most;
-	}
 	return b;
 }
 
@@ -134,13 +127,13 @@ static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct we
 
 	unsigned __int128 room = (unsigned __int128)(ceiling - n) * l->period_ns;
 
-	return b->backlog > room ? wr_div_up(b->backlog - room, l->limit) + b->late_ns : 0;
+	return b->backlog > room ? wr_span_up(b->backlog - room, l->limit) + b->late_ns : 0;
 }
 
 /* Until the bucket is full: also the time from now to the end of its backlog. */
 static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
 {
-	return wr_div_up(b->backlog, l->limit) + b->late_ns;
+	return wr_span_up(b->backlog, l->limit) + b->late_ns;
 }
 
 static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const struct weir_limit *l)

@@ -33,7 +33,7 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 {
 	uint64_t room = wr_bucket_wait(b, l, ceiling, n);
 	unsigned __int128 beyond = wr_leaky_beyond(b, l);
-	uint64_t bound = beyond ? wr_div_up(beyond, l->limit) + b->late_ns : 0;
+	uint64_t bound = beyond ? wr_span_up(beyond, l->limit) + b->late_ns : 0;
 
 	return room > bound ? room : bound;
 }

@@ -145,7 +145,7 @@ static void compare_bucket_late_give(struct run *run, int64_t cost)
 }
 
 /* A bucket after the clock stepped back: how much of the refill it undoes is its own affair, but it
- * may not have gained, and is full again after one filling and the second that latecomers have.
+ * may not have gained, and is full again after one filling, one period and a second.
  * Then the model takes over its level. */
 static void compare_bucket_back(struct run *run, int64_t cost)
 {
@@ -161,8 +161,9 @@ static void compare_bucket_back(struct run *run, int64_t cost)
 	if (cost >= 0 && d.remaining > had)
 		fail_msg("a step back brings %u where %u were left; %s", d.remaining, (unsigned)had,
 			 where(run));
-	if ((__int128)d.reset_after_ns * l->limit >= full + ((__int128)SECOND + 1) * l->limit)
-		fail_msg("refuses longer than one filling and a second; %s", where(run));
+	if ((__int128)d.reset_after_ns * l->limit >=
+	    full + ((__int128)l->period_ns + SECOND + 1) * l->limit)
+		fail_msg("refuses longer than a filling, a period and a second; %s", where(run));
 	model_follows(run);
 
 	/* From which time on a bucket can lack so much. */

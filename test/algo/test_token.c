@@ -148,13 +148,14 @@ static void a_changed_limit_counts_what_was_taken(void **unused)
 	struct weir_state raised = s;
 
 	assert_int_equal(step(&twenty, &raised, 0, T0).remaining, 12);
-	/* 8 taken are more than 5 hold: empty, not in debt. */
+	/* 8 taken are 3 more than 5 hold, and another one does not fit: 4 tokens of 12 s. */
 	struct weir_decision d = step(&five, &s, 1, T0);
 
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.remaining, 0);
-	assert_int_equal(d.retry_after_ns, 12 * SECOND);
-	assert_int_equal(step(&five, &s, 1, T0 + 12 * SECOND).admitted, 1);
+	assert_int_equal(d.retry_after_ns, 48 * SECOND);
+	assert_int_equal(step(&five, &s, 1, T0 + 48 * SECOND - 1).admitted, 0);
+	assert_int_equal(step(&five, &s, 1, T0 + 48 * SECOND).admitted, 1);
 }
 
 static void a_changed_burst(void **unused)
@@ -166,7 +167,36 @@ static void a_changed_burst(void **unused)
 	step(&small, &s, 4, T0);
 	assert_int_equal(step(&large, &s, 0, T0).remaining, 46);
 	assert_int_equal(step(&large, &s, 46, T0).remaining, 0);
-	assert_int_equal(step(&small, &s, 1, T0).retry_after_ns, SECOND);
+	assert_int_equal(step(&small, &s, 1, T0).retry_after_ns, 46 * SECOND);
+}
+
+/* Who has the smaller limit must not give away what the larger one counted. */
+static void two_limits_on_one_state(void **unused)
+{
+	struct weir_limit hundred = bucket(100, 0, MINUTE), ten = bucket(10, 0, MINUTE);
+	struct weir_state s = {0};
+	int admitted = 0;
+
+	(void)unused;
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < 100; i++)
+			admitted += step(&hundred, &s, 1, T0).admitted;
+		for (int64_t cost = 0; cost < 2; cost++)
+			assert_int_equal(step(&ten, &s, cost, T0).admitted, 0);
+	}
+	assert_int_equal(admitted, 100);
+}
+
+/* From 2^32-1 per second to one per century: for ever, nearly, but not around the end of time. */
+static void lowered_beyond_time(void **unused)
+{
+	struct weir_limit all = bucket(UINT32_MAX, 0, SECOND), one = bucket(1, 0, WEIR_SPAN_MAX_NS);
+	struct weir_state s = {0};
+
+	(void)unused;
+	step(&all, &s, UINT32_MAX, T0);
+	assert_int_equal(step(&one, &s, 1, T0).retry_after_ns, INT64_MAX / 2);
+	assert_int_equal(step(&one, &s, 1, T0).reset_after_ns, INT64_MAX / 2);
 }
 
 static void the_clock_steps_back(void **unused)
@@ -240,11 +270,11 @@ static void any_words(void **unused)
 	for (int i = 0; i < 100000; i++) {
 		struct weir_limit l = bucket((uint32_t)rnd_magnitude(&r, UINT32_MAX),
 					     (uint32_t)rnd_magnitude(&r, 1000), SECOND);
-		struct weir_state s = {rnd(&r), (uint32_t)rnd(&r)};
+		struct weir_state s = {rnd(&r) >> 1, (uint32_t)rnd(&r) >> 8};
 		uint64_t now_ns = rnd(&r) >> 2;
 		struct weir_decision d = step(&l, &s, 0, now_ns);
 
-		assert_true(d.reset_after_ns <= 1000 * SECOND);
+		assert_true(d.reset_after_ns <= (SECOND << 24) + SECOND);
 		d = step(&l, &s, l.capacity, now_ns + d.reset_after_ns);
 		assert_int_equal(d.admitted, 1);
 	}
@@ -272,14 +302,17 @@ static void latecomers(void **unused)
 	assert_int_equal(d.retry_after_ns, 7 * SECOND);
 	assert_int_equal(d.reset_after_ns, MINUTE + SECOND);
 	assert_memory_equal(&s, &before, sizeof s);
-	d = step(&l, &s, 1, T0 + 11 * SECOND - 1); /* one ns more is a step back */
+	d = step(&l, &s, 1, T0 + 11 * SECOND - 1); /* a step back, but not before `since` */
+	assert_int_equal(d.reset_after_ns, MINUTE + SECOND + 1);
+	assert_memory_equal(&s, &before, sizeof s);
+	d = step(&l, &s, 1, T0 - SECOND - 1); /* before it: what was taken is carried */
 	assert_int_equal(d.reset_after_ns, MINUTE);
-	assert_int_equal(s.s0, T0 + 11 * SECOND - 1);
+	assert_int_equal(s.s0, T0 - SECOND - 1);
 	assert_int_equal(s.s1, 10);
 }
 
-/* The two allowances, for time and for what is missing, do not add up to two seconds. */
-static void one_filling_and_a_second(void **unused)
+/* A latecomer waits until all that was taken after its time is filled in. */
+static void what_came_after_a_latecomer(void **unused)
 {
 	struct weir_limit l = bucket(10, 0, 10 * SECOND);
 	struct weir_state s = {0}, copy;
@@ -290,10 +323,9 @@ static void one_filling_and_a_second(void **unused)
 	copy = s;
 	assert_int_equal(step(&l, &copy, 1, T0).reset_after_ns, 11 * SECOND);
 	assert_memory_equal(&copy, &s, sizeof s);
-	assert_int_equal(step(&l, &copy, 1, T0 - SECOND / 2).reset_after_ns, 10 * SECOND);
-	assert_int_equal(copy.s0, T0 - SECOND / 2);
-	copy = s;
-	assert_int_equal(step(&l, &copy, 1, T0 - SECOND).reset_after_ns, 10 * SECOND);
+	assert_int_equal(step(&l, &copy, 1, T0 - SECOND / 2).reset_after_ns, 11500000000);
+	assert_int_equal(step(&l, &copy, 1, T0 - SECOND).reset_after_ns, 12 * SECOND);
+	assert_memory_equal(&copy, &s, sizeof s);
 }
 
 /* What was given back does not open the past again. */
@@ -327,7 +359,9 @@ int main(void)
 		cmocka_unit_test(a_changed_burst),
 		cmocka_unit_test(the_clock_steps_back),
 		cmocka_unit_test(latecomers),
-		cmocka_unit_test(one_filling_and_a_second),
+		cmocka_unit_test(what_came_after_a_latecomer),
+		cmocka_unit_test(two_limits_on_one_state),
+		cmocka_unit_test(lowered_beyond_time),
 		cmocka_unit_test(late_after_a_give_back),
 		cmocka_unit_test(a_look_notices_the_clock),
 		cmocka_unit_test(the_ends_of_time),

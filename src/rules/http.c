@@ -156,6 +156,24 @@ static void allow(struct wr_http *http, const struct wr_request *request)
 	http->allowed_by = request;
 }
 
+static bool str_ok(struct weir_str text)
+{
+	return text.ptr || text.len == 0;
+}
+
+/* What a host may get wrong in filling in a view. */
+static bool view_ok(const struct weir_http_view *view)
+{
+	if ((view->header_count && !view->headers) ||
+	    (view->peer_len != 0 && view->peer_len != 4 && view->peer_len != 16))
+		return false;
+	for (size_t i = 0; i < view->header_count; i++)
+		if (!str_ok(view->headers[i].name) || !str_ok(view->headers[i].value))
+			return false;
+	return str_ok(view->method) && str_ok(view->target) && str_ok(view->host) &&
+	       str_ok(view->identity);
+}
+
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http)
 {
@@ -167,6 +185,8 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 	http->allowed = http->denied = false;
 	http->allowed_by = http->denied_by = NULL;
 	http->count = 0;
+	if (!view_ok(view))
+		return WEIR_EINVAL;
 	if (!request)
 		return 0;
 	rc = start(&reading, view);

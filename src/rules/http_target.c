@@ -155,14 +155,17 @@ int wr_target_read(struct wr_target *target, struct wr_memory *memory)
 {
 	bool slashes = has_odd_slash(target->path);
 	bool parameters = wr_str_has(target->path, ';');
-	int rc = add_reading(target, memory, 0);
+	int first = parameters ? NO_PARAMETERS : 0;
+	int rc = add_reading(target, memory, first);
 
+	/* The first reading that matches gives the captured parts. That is the one without
+	 * parameters, or /users/7;a and /users/7;b would have counters of their own. */
 	if (rc == 0 && slashes)
-		rc = add_reading(target, memory, STRICT_SLASH);
+		rc = add_reading(target, memory, STRICT_SLASH | first);
 	if (rc == 0 && parameters)
-		rc = add_reading(target, memory, NO_PARAMETERS);
+		rc = add_reading(target, memory, 0);
 	if (rc == 0 && slashes && parameters)
-		rc = add_reading(target, memory, STRICT_SLASH | NO_PARAMETERS);
+		rc = add_reading(target, memory, STRICT_SLASH);
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/explain.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/duration.h"
 #include "base/str.h"
@@ -209,8 +210,11 @@ void explain_print_text(const struct explain *explain)
 	puts(explain->domain ? "" : ": there is none of that name, so nothing is limited");
 	if (!explain->domain)
 		return;
-	if (explain->http)
-		printf("request        %s\n", explain->http);
+	if (explain->http) {
+		printf("request        ");
+		print_value((struct weir_str){explain->http, strlen(explain->http)});
+		putchar('\n');
+	}
 	if (explain->result.allowed)
 		printf("allowed by %s:%u: nothing in this domain limits it\n",
 		       explain->result.allowed_by->file, explain->result.allowed_by->line);

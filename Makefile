@@ -62,7 +62,7 @@ install: ## install the library and its headers; [PREFIX=/usr/local] [DESTDIR=]
 	@tools/setup build
 	@$(CONFIGURE) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	@$(COMPILE)
-	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then /sbin/ldconfig; fi
 
 clean: ## remove build/

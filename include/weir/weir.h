@@ -28,12 +28,15 @@
  *   Clock   The caller passes the time. All users of a table should read one clock, CLOCK_REALTIME.
  *           A participant may decide up to a second after it read the clock: its request counts
  *           as of the time that others have got to. If the clock steps back further, what was
- *           counted in the future counts now: at most one period and a second of refusal, never
- *           more admitted than the limit. A step forwards ends windows early.
+ *           counted in the future counts now: about one period of refusal at most, and nothing is
+ *           handed out twice. A step forwards ends windows early; so times that swing to and fro by
+ *           more than a second (clocks that disagree, a process stopped in the midst of a decision)
+ *           may hand out the limit again with every swing.
  *   Restart State outlives its processes. weir_checkpoint and opts.restore_from carry it over a
  *           reboot.
  *   Rules   A limit's size is not part of a counter's identity. Two processes with different
- *           limits on one key share its count, each applying its own limit to it.
+ *           limits on one key share its count, each applying its own limit to it; what they admit
+ *           together stays within the larger one. A lowered limit counts what was taken before.
  *   Room    A full table forgets keys that are as good as new first, then the least harmful. A
  *           refused key goes only when all candidates are refused keys.
  *

@@ -99,6 +99,8 @@ static const struct {
 	{"case of a path counts", "POST /V1/posts", "x-user-id: 7", "192.0.2.1", ""},
 	{"longer path", "POST /v1/posts/1", "x-user-id: 7", "192.0.2.1", ""},
 	{"template", "GET /users/7/files/a.txt", "", "192.0.2.1", "user=7|file=a.txt"},
+	{"template, parameters make no counter", "GET /users/7;a=1/files/a.txt;v=2", "",
+	 "192.0.2.1", "user=7|file=a.txt"},
 	{"template, encoded part", "GET /users/%37/files/a%20b", "", "192.0.2.1",
 	 "user=7|file=a b"},
 	{"template, slash in a part", "GET /users/a%2fb/files/x", "", "192.0.2.1",
@@ -318,12 +320,35 @@ static void long_values_are_not_cut(void **state)
 	(void)state;
 }
 
+/* A host's mistake is an error of its own, never a crash and never an unlimited request. */
+static void views_filled_in_wrong(void **state)
+{
+	struct weir_rules *rules = test_rules(yaml);
+	const struct wr_node *domain = wr_rules_domain(rules, WR_STR("d"));
+	struct weir_http_view good = make_view("POST /v1/posts", "192.0.2.1", "", NULL);
+	struct weir_header nameless = {{NULL, 4}, {"x", 1}};
+	struct weir_http_view views[4] = {good, good, good, good};
+	char memory[WR_HTTP_MEMORY];
+	struct wr_http http;
+
+	views[0].header_count = 5;
+	views[1].target = (struct weir_str){NULL, 10};
+	views[2].peer_len = 7;
+	views[3].headers = &nameless;
+	views[3].header_count = 1;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(wr_http_read(domain, &views[i], memory, sizeof memory, &http),
+				 WEIR_EINVAL);
+	assert_int_equal(wr_http_read(domain, &good, memory, sizeof memory, &http), 0);
+	weir_rules_free(rules);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(spellings_and_clients),
-		cmocka_unit_test(memory_is_enough_or_not),
-		cmocka_unit_test(headers_by_callback),
+		cmocka_unit_test(views_filled_in_wrong),   cmocka_unit_test(spellings_and_clients),
+		cmocka_unit_test(memory_is_enough_or_not), cmocka_unit_test(headers_by_callback),
 		cmocka_unit_test(long_values_are_not_cut),
 	};
 

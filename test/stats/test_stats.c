@@ -57,6 +57,22 @@ static struct weir_stat total(struct weir_table *table, const char *rule)
 	return found.stat;
 }
 
+/* On the heap: the list of open handles goes through them, also after a test that failed. */
+static struct wr_stats *open_stats(const struct weir_table *table)
+{
+	struct wr_stats *stats = calloc(1, sizeof *stats);
+
+	assert_non_null(stats);
+	wr_stats_open(stats, table);
+	return stats;
+}
+
+static void close_stats(struct wr_stats *stats)
+{
+	wr_stats_close(stats);
+	free(stats);
+}
+
 static void add(struct wr_stats *stats, uint32_t slot, enum wr_stat what, uint64_t n)
 {
 	wr_stat_add(wr_lane_mine(stats), slot, what, n);
@@ -105,19 +121,19 @@ static void sizes(void **state)
 static void names(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	char name[300];
 	uint32_t slot, longer;
 	struct weir_stat stat;
 
-	wr_stats_open(&stats, table);
-	slot = wr_stats_slot(&stats, WR_STR("api/user/1s"));
+	stats = open_stats(table);
+	slot = wr_stats_slot(stats, WR_STR("api/user/1s"));
 	assert_true(slot >= WEIR_STAT_RULES);
-	assert_int_equal(wr_stats_slot(&stats, WR_STR("api/user/1s")), slot);
-	assert_int_not_equal(wr_stats_slot(&stats, WR_STR("api/user/1m")), slot);
-	add(&stats, slot, WR_STAT_admitted, 3);
-	add(&stats, slot, WR_STAT_soft, 1);
-	add(&stats, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 2);
+	assert_int_equal(wr_stats_slot(stats, WR_STR("api/user/1s")), slot);
+	assert_int_not_equal(wr_stats_slot(stats, WR_STR("api/user/1m")), slot);
+	add(stats, slot, WR_STAT_admitted, 3);
+	add(stats, slot, WR_STAT_soft, 1);
+	add(stats, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 2);
 	stat = total(table, "api/user/1s");
 	assert_int_equal(stat.admitted, 3);
 	assert_int_equal(stat.soft, 1);
@@ -126,16 +142,16 @@ static void names(void **state)
 	assert_int_equal(total(table, "domain_not_found").admitted, 2);
 	/* Cut names are told apart by what was cut off. */
 	memset(name, 'n', sizeof name);
-	slot = wr_stats_slot(&stats, (struct weir_str){name, 200});
-	longer = wr_stats_slot(&stats, (struct weir_str){name, 201});
+	slot = wr_stats_slot(stats, (struct weir_str){name, 200});
+	longer = wr_stats_slot(stats, (struct weir_str){name, 201});
 	assert_int_not_equal(slot, longer);
-	add(&stats, slot, WR_STAT_refused, 9);
+	add(stats, slot, WR_STAT_refused, 9);
 	name[119] = '\0';
 	assert_true(total(table, name).refused == 9 || total(table, name).slot == longer);
 	name[119] = 'n';
-	slot = wr_stats_slot(&stats, (struct weir_str){name, 119});
-	add(&stats, slot, WR_STAT_refused, 1);
-	wr_stats_close(&stats);
+	slot = wr_stats_slot(stats, (struct weir_str){name, 119});
+	add(stats, slot, WR_STAT_refused, 1);
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -150,20 +166,20 @@ static int stop_at_once(void *context, const struct weir_stat *stat)
 static void full_directory(void **state)
 {
 	struct weir_table *table = table_of(256 << 10);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	uint32_t shared = 0;
 	int answer = 42;
 	struct found found = {.rule = "none"};
 
-	wr_stats_open(&stats, table);
+	stats = open_stats(table);
 	for (int i = 0; i < 100; i++) {
 		char name[32];
 		uint32_t slot;
 
 		snprintf(name, sizeof name, "rule/%d", i);
-		slot = wr_stats_slot(&stats, wr_str(name));
+		slot = wr_stats_slot(stats, wr_str(name));
 		shared += slot == WEIR_STAT_OTHER;
-		add(&stats, slot, WR_STAT_admitted, 1);
+		add(stats, slot, WR_STAT_admitted, 1);
 	}
 	assert_int_equal(shared, 100 - (32 - WEIR_STAT_RULES));
 	assert_int_equal(total(table, "other").admitted, shared);
@@ -171,7 +187,7 @@ static void full_directory(void **state)
 	assert_int_equal(found.count, 32);
 	assert_int_equal(weir_stats_each(table, stop_at_once, &answer), 42);
 	assert_int_equal(weir_stats_each(NULL, find, &found), WEIR_EINVAL);
-	wr_stats_close(&stats);
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -180,17 +196,17 @@ static void full_directory(void **state)
 static void half_a_name(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	uint32_t slot;
 
-	wr_stats_open(&stats, table);
-	slot = wr_stats_slot(&stats, WR_STR("a/b"));
-	memset(stats.map.names[slot].words, 0, sizeof stats.map.names[slot].words);
-	add(&stats, slot, WR_STAT_admitted, 1);
+	stats = open_stats(table);
+	slot = wr_stats_slot(stats, WR_STR("a/b"));
+	memset(stats->map.names[slot].words, 0, sizeof stats->map.names[slot].words);
+	add(stats, slot, WR_STAT_admitted, 1);
 	assert_int_equal(total(table, "a/b").admitted, 0); /* nobody knows whose it is */
-	assert_int_equal(wr_stats_slot(&stats, WR_STR("a/b")), slot);
+	assert_int_equal(wr_stats_slot(stats, WR_STR("a/b")), slot);
 	assert_int_equal(total(table, "a/b").admitted, 1);
-	wr_stats_close(&stats);
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -199,19 +215,19 @@ static void half_a_name(void **state)
 static void another_version(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	struct wr_stats_map map;
 	struct found found = {.rule = ""};
 
 	assert_true(wr_stats_map(table, &map));
 	map.header->version = 99;
-	wr_stats_open(&stats, table);
-	assert_false(stats.usable);
-	assert_int_equal(wr_stats_slot(&stats, WR_STR("a/b")), WEIR_STAT_OTHER);
-	add(&stats, WEIR_STAT_OTHER, WR_STAT_admitted, 1);
+	stats = open_stats(table);
+	assert_false(stats->usable);
+	assert_int_equal(wr_stats_slot(stats, WR_STR("a/b")), WEIR_STAT_OTHER);
+	add(stats, WEIR_STAT_OTHER, WR_STAT_admitted, 1);
 	assert_int_equal(map.shared[0].count[0], 0);
 	assert_int_equal(weir_stats_each(table, find, &found), WEIR_ELAYOUT);
-	wr_stats_close(&stats);
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -265,25 +281,25 @@ static void many_threads(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	pthread_barrier_t gate;
-	struct wr_stats stats;
-	struct crowd crowd = {&stats, {0}, &gate};
+	struct wr_stats *stats;
+	struct crowd crowd = {.gate = &gate};
 
-	wr_stats_open(&stats, table);
+	crowd.stats = stats = open_stats(table);
 	for (int i = 0; i < 3; i++)
-		crowd.slots[i] = wr_stats_slot(&stats, wr_str(three[i]));
+		crowd.slots[i] = wr_stats_slot(stats, wr_str(three[i]));
 	pthread_barrier_init(&gate, NULL, THREADS);
 	run_threads(&crowd, THREADS);
 	pthread_barrier_destroy(&gate);
 	assert_int_equal(sum_of(table, three, 3), THREADS * EACH);
-	assert_true(stats.map.shared[crowd.slots[0]].count[0] > 0); /* 37 had no lane */
+	assert_true(stats->map.shared[crowd.slots[0]].count[0] > 0); /* 37 had no lane */
 	/* Threads that ended left their lanes, and a few lanes do for many threads in turn. */
-	assert_int_equal(lanes_owned(&stats), 0);
+	assert_int_equal(lanes_owned(stats), 0);
 	crowd.gate = NULL;
 	for (int i = 0; i < 200; i++)
 		run_threads(&crowd, 1);
 	assert_int_equal(sum_of(table, three, 3), (THREADS + 200) * EACH);
-	assert_true(stats.map.header->next_line <= 63 * 3);
-	wr_stats_close(&stats);
+	assert_true(stats->map.header->next_line <= 63 * 3);
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -292,32 +308,33 @@ static void many_threads(void **state)
 static void many_handles(void **state)
 {
 	struct weir_table *tables[6];
-	struct wr_stats stats[6];
+	struct wr_stats *stats[6];
 	uint32_t slots[6];
 
 	for (int i = 0; i < 6; i++) {
 		tables[i] = table_of(256 << 10);
-		wr_stats_open(&stats[i], tables[i]);
-		slots[i] = wr_stats_slot(&stats[i], WR_STR("a/b"));
+		stats[i] = open_stats(tables[i]);
+		slots[i] = wr_stats_slot(stats[i], WR_STR("a/b"));
 	}
 	for (int round = 0; round < 50; round++)
 		for (int i = 0; i < 6; i++)
-			add(&stats[i], slots[i], WR_STAT_admitted, 1);
+			add(stats[i], slots[i], WR_STAT_admitted, 1);
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(total(tables[i], "a/b").admitted, 50);
-		assert_true(lanes_owned(&stats[i]) <= 1);
+		assert_true(lanes_owned(stats[i]) <= 1);
 	}
 	/* A handle that was closed is not sat on again, though its memory is. */
-	wr_stats_close(&stats[0]);
+	close_stats(stats[0]);
 	weir_close(tables[0]);
 	tables[0] = table_of(256 << 10);
-	wr_stats_open(&stats[0], tables[0]);
-	slots[0] = wr_stats_slot(&stats[0], WR_STR("a/b"));
-	add(&stats[0], slots[0], WR_STAT_admitted, 1);
+	stats[0] = open_stats(tables[0]);
+	slots[0] = wr_stats_slot(stats[0], WR_STR("a/b"));
+	add(stats[0], slots[0], WR_STAT_admitted, 1);
 	assert_int_equal(total(tables[0], "a/b").admitted, 1);
 	for (int i = 0; i < 6; i++) {
-		wr_stats_close(&stats[i]);
-		assert_int_equal(lanes_owned(&stats[i]), 0);
+		wr_stats_close(stats[i]);
+		assert_int_equal(lanes_owned(stats[i]), 0);
+		free(stats[i]);
 		weir_close(tables[i]);
 	}
 	(void)state;
@@ -327,25 +344,25 @@ static void many_handles(void **state)
 static void no_more_lines(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	uint32_t slot;
 
-	wr_stats_open(&stats, table);
-	slot = wr_stats_slot(&stats, WR_STR("a/b"));
-	stats.map.header->next_line = stats.map.line_count - 2;
-	add(&stats, slot, WR_STAT_admitted, 1); /* the last line */
-	slot = wr_stats_slot(&stats, WR_STR("a/c"));
+	stats = open_stats(table);
+	slot = wr_stats_slot(stats, WR_STR("a/b"));
+	stats->map.header->next_line = stats->map.line_count - 2;
+	add(stats, slot, WR_STAT_admitted, 1); /* the last line */
+	slot = wr_stats_slot(stats, WR_STR("a/c"));
 	for (int i = 0; i < 10; i++)
-		add(&stats, slot, WR_STAT_admitted, 1);
-	assert_int_equal(stats.map.shared[slot].count[WR_STAT_admitted], 10);
+		add(stats, slot, WR_STAT_admitted, 1);
+	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted], 10);
 	assert_int_equal(total(table, "a/b").admitted, 1);
 	assert_int_equal(total(table, "a/c").admitted, 10);
-	assert_int_equal(stats.map.header->next_line, stats.map.line_count - 1);
+	assert_int_equal(stats->map.header->next_line, stats->map.line_count - 1);
 	/* An index that is nonsense is not followed. */
-	stats.map.index[slot] = 65535;
-	add(&stats, slot, WR_STAT_admitted, 1);
+	stats->map.index[slot] = 65535;
+	add(stats, slot, WR_STAT_admitted, 1);
 	assert_int_equal(total(table, "a/c").admitted, 11);
-	wr_stats_close(&stats);
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -372,20 +389,20 @@ static void killed(void **state)
 	struct weir_table *table = table_of(1 << 20);
 	struct told *told = mmap(NULL, CHILDREN * ROUNDS * sizeof *told, PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	uint64_t sum = 0, counted;
 	uint32_t slot;
 
-	wr_stats_open(&stats, table);
-	slot = wr_stats_slot(&stats, WR_STR("a/b"));
-	add(&stats, slot, WR_STAT_admitted, 1); /* this process has a lane, too */
+	stats = open_stats(table);
+	slot = wr_stats_slot(stats, WR_STR("a/b"));
+	add(stats, slot, WR_STAT_admitted, 1); /* this process has a lane, too */
 	for (int round = 0; round < ROUNDS; round++) {
 		pid_t children[CHILDREN];
 
 		for (int i = 0; i < CHILDREN; i++) {
 			children[i] = fork();
 			if (children[i] == 0)
-				count_for_ever(&stats, slot, &told[round * CHILDREN + i]);
+				count_for_ever(stats, slot, &told[round * CHILDREN + i]);
 		}
 		for (int i = 0; i < CHILDREN; i++)
 			while (__atomic_load_n(&told[round * CHILDREN + i].done, __ATOMIC_ACQUIRE) <
@@ -395,7 +412,7 @@ static void killed(void **state)
 			kill(children[i], SIGKILL);
 		for (int i = 0; i < CHILDREN; i++)
 			waitpid(children[i], NULL, 0);
-		add(&stats, slot, WR_STAT_admitted, 1);
+		add(stats, slot, WR_STAT_admitted, 1);
 	}
 	for (int i = 0; i < CHILDREN * ROUNDS; i++)
 		sum += told[i].done;
@@ -403,8 +420,8 @@ static void killed(void **state)
 	/* Each may have died between counting and telling. */
 	assert_in_range(counted, sum + 1 + ROUNDS, sum + 1 + ROUNDS + CHILDREN * ROUNDS);
 	/* 96 processes were there; their lanes were inherited, not used up. */
-	assert_int_equal(stats.map.shared[slot].count[WR_STAT_admitted], 0);
-	wr_stats_close(&stats);
+	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted], 0);
+	close_stats(stats);
 	munmap(told, CHILDREN * ROUNDS * sizeof *told);
 	weir_close(table);
 	(void)state;
@@ -415,28 +432,28 @@ static void killed(void **state)
 static void forked(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	uint32_t slot;
 	int status;
 	pid_t child;
 
-	wr_stats_open(&stats, table);
-	slot = wr_stats_slot(&stats, WR_STR("a/b"));
-	add(&stats, slot, WR_STAT_admitted, 1);
+	stats = open_stats(table);
+	slot = wr_stats_slot(stats, WR_STR("a/b"));
+	add(stats, slot, WR_STAT_admitted, 1);
 	child = fork();
 	if (child == 0) {
 		for (int i = 0; i < 100000; i++)
-			add(&stats, slot, WR_STAT_admitted, 1);
-		wr_stats_close(&stats);
+			add(stats, slot, WR_STAT_admitted, 1);
+		close_stats(stats);
 		_exit(0);
 	}
 	for (int i = 0; i < 100000; i++)
-		add(&stats, slot, WR_STAT_admitted, 1);
+		add(stats, slot, WR_STAT_admitted, 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(total(table, "a/b").admitted, 200001);
-	assert_int_equal(lanes_owned(&stats), 1); /* the child gave its own back, not ours */
-	wr_stats_close(&stats);
+	assert_int_equal(lanes_owned(stats), 1); /* the child gave its own back, not ours */
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
@@ -445,31 +462,31 @@ static void forked(void **state)
 static void foreign_lanes(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
-	struct wr_stats stats;
+	struct wr_stats *stats;
 	uint32_t slot;
 	struct wr_pair mine;
 
-	wr_stats_open(&stats, table);
-	slot = wr_stats_slot(&stats, WR_STR("a/b"));
-	add(&stats, slot, WR_STAT_admitted, 1);
-	mine = stats.map.owners[1];
+	stats = open_stats(table);
+	slot = wr_stats_slot(stats, WR_STR("a/b"));
+	add(stats, slot, WR_STAT_admitted, 1);
+	mine = stats->map.owners[1];
 	/* All others belong to a process that is gone, of another namespace. */
 	for (unsigned lane = 2; lane < WR_LANES; lane++)
-		stats.map.owners[lane] =
+		stats->map.owners[lane] =
 			(struct wr_pair){0x7ffffffeull << 32 | 1, mine.hi ^ 1ull << 63};
-	run_threads(&(struct crowd){&stats, {slot, slot, slot}, NULL}, 3);
-	assert_int_equal(stats.map.shared[slot].count[WR_STAT_admitted] +
-				 stats.map.shared[slot].count[WR_STAT_refused],
+	run_threads(&(struct crowd){stats, {slot, slot, slot}, NULL}, 3);
+	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted] +
+				 stats->map.shared[slot].count[WR_STAT_refused],
 			 3 * EACH);
 	/* The same of ours: inherited. A number that was given out again is another process. */
-	stats.map.owners[2] = (struct wr_pair){0x7ffffffeull << 32 | 1, mine.hi};
-	stats.map.owners[3] = (struct wr_pair){mine.lo, mine.hi ^ 1};
-	run_threads(&(struct crowd){&stats, {slot, slot, slot}, NULL}, 1);
-	assert_int_equal(stats.map.owners[2].lo, 0);
+	stats->map.owners[2] = (struct wr_pair){0x7ffffffeull << 32 | 1, mine.hi};
+	stats->map.owners[3] = (struct wr_pair){mine.lo, mine.hi ^ 1};
+	run_threads(&(struct crowd){stats, {slot, slot, slot}, NULL}, 1);
+	assert_int_equal(stats->map.owners[2].lo, 0);
 	assert_int_equal(total(table, "a/b").admitted + total(table, "a/b").refused, 4 * EACH + 1);
 	for (unsigned lane = 4; lane < WR_LANES; lane++)
-		stats.map.owners[lane] = (struct wr_pair){0, 0};
-	wr_stats_close(&stats);
+		stats->map.owners[lane] = (struct wr_pair){0, 0};
+	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }

@@ -1,0 +1,149 @@
+/* Others come in between: what was taken before a late refusal is given back. The linker's --wrap
+ * lets the test act just before a take. */
+#include "helper.h"
+
+#include "store/store.h"
+
+static int takes;
+static int interrupt_at; /* which take; 0: none */
+static void (*interruption)(void);
+static struct rig rig, other;
+
+// NOLINTBEGIN(bugprone-reserved-identifier)
+void __real_wr_take_key(struct weir_table *, const struct weir_limit *, struct wr_key, int64_t,
+			uint64_t, struct weir_decision *);
+void __wrap_wr_take_key(struct weir_table *, const struct weir_limit *, struct wr_key, int64_t,
+			uint64_t, struct weir_decision *);
+
+void __wrap_wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+			int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	if (++takes == interrupt_at)
+		interruption();
+	__real_wr_take_key(table, limit, key, cost, now_ns, decision);
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
+static const char rules[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- key: a\n"
+	"  rate_limit: {unit: day, requests_per_unit: 1}\n"
+	"- key: b\n"
+	"  rate_limit: {unit: day, requests_per_unit: 1}\n"
+	"- key: kept\n"
+	"  rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}\n"
+	"- key: n\n"
+	"  rate_limit: {unit: day, requests_per_unit: 5}\n"
+	"- key: q\n"
+	"  quota_mode: true\n"
+	"  rate_limit: {unit: day, requests_per_unit: 1}\n";
+
+static void open_both(void)
+{
+	rig_open(&rig, rules, "d");
+	other = (struct rig){
+		.table = rig.table, .engine = rig.engine, .domain = "d", .now_ns = NOW_NS};
+	takes = interrupt_at = 0;
+}
+
+static void close_both(void)
+{
+	weir_ask_done(other.ask);
+	rig_close(&rig);
+}
+
+static int ask_interrupted(const char *descriptors, int at, void (*by)(void))
+{
+	takes = 0;
+	interrupt_at = at;
+	interruption = by;
+	return rig_ask(&rig, descriptors);
+}
+
+static uint32_t remaining(const char *descriptor)
+{
+	rig_begin(&rig);
+	rig_add(&rig, descriptor, 0);
+	rig_decide(&rig);
+	return rig_status(&rig, 0).decision.remaining;
+}
+
+static void take_what_is_left(void)
+{
+	interrupt_at = 0;
+	rig_ask(&other, "a=1");
+	rig_ask(&other, "b=1");
+}
+
+/* Which of the two is taken first is the hash's choice; the other one is snatched away. */
+static void enforced(void **state)
+{
+	open_both();
+	assert_int_equal(ask_interrupted("a=1;b=1", 2, take_what_is_left), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).code + rig_status(&rig, 1).code,
+			 WEIR_STATUS_OK + WEIR_STATUS_OVER_LIMIT);
+	/* The one that was not the reason has what it had. */
+	assert_int_equal(rig_status(&rig, 0).remaining + rig_status(&rig, 1).remaining, 1);
+	assert_int_equal(remaining("a=1") + remaining("b=1"), 1);
+	close_both();
+	(void)state;
+}
+
+static void take_a(void)
+{
+	interrupt_at = 0;
+	rig_ask(&other, "a=1");
+}
+
+/* Whether it comes before or behind the one that refuses, a limit that counts rejected requests is
+ * charged once. */
+static void charged(void **state)
+{
+	open_both();
+	for (int i = 0; i < 8; i++) {
+		static const char *const pairs[] = {"a=1;kept=1", "a=1;kept=2", "a=1;kept=3",
+						    "a=1;kept=4"};
+		char kept[] = "kept=1";
+
+		kept[5] = (char)('1' + i % 4);
+		/* The first time a=1 is snatched away, later it is gone. */
+		assert_int_equal(ask_interrupted(pairs[i % 4], i == 0, take_a), WEIR_REFUSE);
+		assert_int_equal(remaining(kept), 4 - i / 4);
+	}
+	close_both();
+	(void)state;
+}
+
+static void take_q(void)
+{
+	interrupt_at = 0;
+	rig_ask(&other, "q=1");
+}
+
+static void quota(void **state)
+{
+	open_both();
+	assert_int_equal(ask_interrupted("n=1;q=1", 2, take_q), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OK);
+	assert_int_equal(rig_status(&rig, 0).remaining, 5);
+	assert_int_equal(rig_status(&rig, 1).code, WEIR_STATUS_OVER_LIMIT);
+	assert_int_equal(remaining("n=1"), 5);
+	/* When all quotas are over from the start, nothing is taken at all. */
+	takes = 0;
+	assert_int_equal(rig_ask(&rig, "n=1;q=1"), WEIR_REFUSE);
+	assert_int_equal(takes, 0);
+	close_both();
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(enforced),
+		cmocka_unit_test(charged),
+		cmocka_unit_test(quota),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -36,8 +36,8 @@ struct wr_http {
 };
 
 /* Entries and decoded values are placed in memory[0 … size), which must outlive their use.
- * Returns 0, WEIR_EINVAL (the view is not filled in right) or WEIR_EROOM (not enough memory, or more
- * than WR_DESCRIPTORS_MAX descriptors): refuse such a request, for it cannot be counted. */
+ * Returns 0, WEIR_EINVAL (the view is not filled in right) or WEIR_EROOM (not enough memory, or
+ * more than WR_DESCRIPTORS_MAX descriptors): refuse such a request, for it cannot be counted. */
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http);
 

@@ -5,11 +5,13 @@
 
 void step_point(void);
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the compiler's own names are what is to be intercepted
 #define __atomic_load_n(...) (step_point(), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...) (step_point(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_fetch_add(...) (step_point(), __atomic_fetch_add(__VA_ARGS__))
 #define __atomic_add_fetch(...) (step_point(), __atomic_add_fetch(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (step_point(), __atomic_compare_exchange_n(__VA_ARGS__))
+// NOLINTEND(bugprone-reserved-identifier)
 
 #include "base/pair.h"
 

@@ -26,6 +26,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #else
+// NOLINTBEGIN(bugprone-reserved-identifier): stand-ins for the sanitizer's calls
 static inline void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size)
 {
 	(void)fake;
@@ -39,6 +40,7 @@ static inline void __sanitizer_finish_switch_fiber(void *fake, const void **bott
 	(void)bottom;
 	(void)size;
 }
+// NOLINTEND(bugprone-reserved-identifier)
 #endif
 
 enum condition { READY, DONE, DEAD };

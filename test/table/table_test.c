@@ -27,7 +27,7 @@ static void remove_folder(void)
 
 static bool name_folder(const char *pattern)
 {
-	strcpy(where, pattern);
+	snprintf(where, sizeof where, "%s", pattern);
 	return mkdtemp(where) != NULL;
 }
 

@@ -245,8 +245,9 @@ struct weir_status {
 	uint32_t reset_s; /* seconds until the window ends or all is free again, rounded up, never 0
 			   */
 	uint64_t period_ns;
-	struct weir_str name; /* the limit's, or empty */
-	struct weir_str rule; /* its name in statistics; empty for an override */
+	struct weir_str name;     /* the limit's, or empty */
+	struct weir_str rule;     /* its name in statistics; empty for an override */
+	struct weir_str metadata; /* the rule's, a JSON object; or empty */
 	struct weir_decision decision;
 };
 
@@ -254,8 +255,8 @@ struct weir_status {
  * weir_ask_done. WEIR_EINVAL: no such descriptor, or not decided. */
 WEIR_API int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *status);
 
-/* Of the tightest limit that is enforced: one that refused if the request is refused, then least
- * remaining, then longest wait. WEIR_ENOENT: no limit applies. */
+/* Without metadata, of the tightest limit that is enforced: one that refused if the request is
+ * refused, then least remaining, then longest wait. WEIR_ENOENT: no limit applies. */
 WEIR_API int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status);
 
 /* ---- HTTP ---- */

@@ -184,11 +184,11 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 
 	if (override->size != sizeof *override)
 		return WEIR_ELIMIT;
+	if (ask->need_count == WEIR_NEEDS_MAX)
+		return WEIR_EMANY;
 	*limit = *override;
 	if (weir_limit_check(limit, NULL) != 0)
 		return WEIR_ELIMIT;
-	if (ask->need_count == WEIR_NEEDS_MAX)
-		return WEIR_EMANY;
 	make_key(ask, NULL, entries, count, &key);
 	need = add_need(ask, limit, &key, cost);
 	need->slot = ask->generation->slots[ask->generation->first[ask->domain->id]];

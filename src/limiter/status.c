@@ -162,6 +162,8 @@ int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *s
 		tell(ask, need, status);
 	else
 		tell_free(descriptor, status);
+	if (descriptor->node)
+		status->metadata = descriptor->node->more->metadata;
 	return 0;
 }
 

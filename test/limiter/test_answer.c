@@ -32,6 +32,7 @@ static const char rules[] =
 	"  value: x\n"
 	"  descriptors:\n"
 	"  - key: ip\n"
+	"    metadata: {team: edge}\n"
 	"    rate_limit: {unit: day, requests_per_unit: 1}\n";
 
 /* ENVOY.md's golden answer: 10/MINUTE, 9 left, 58 s. */
@@ -77,6 +78,10 @@ static void status(void **state)
 	rig_ask(&rig, "slow=1");
 	assert_int_equal(rig_status(&rig, 0).unit, 0);
 	assert_int_equal(rig_status(&rig, 0).period_ns, 90 * SECOND_NS);
+	/* What the rule hands out; "" where it has nothing. */
+	rig_ask(&rig, "nested=x|ip=192.0.2.1;minute=1");
+	assert_true(wr_str_equal(rig_status(&rig, 0).metadata, WR_STR("{\"team\":\"edge\"}")));
+	assert_int_equal(rig_status(&rig, 1).metadata.len, 0);
 	/* No rule: OK and nothing else. */
 	rig_ask(&rig, "nothing=1");
 	s = rig_status(&rig, 0);

@@ -3,6 +3,7 @@
 #include "helper.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -383,6 +384,24 @@ static void accept(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		if (weir_body_type(wr_str(cases[i].accept)) != cases[i].type)
 			fail_msg("%s", cases[i].accept);
+	/* Whatever a client writes has an answer, and nothing is read behind it. */
+	for (uint64_t dice = 1, n = 0; n < 20000; n++) {
+		static const char letters[] = "*/,;=q.01 \ttexhmlapicojsnr-+";
+		char text[40], *exact;
+		size_t len = n % sizeof text;
+		int type;
+
+		for (size_t i = 0; i < len; i++) {
+			dice = dice * 6364136223846793005u + 1442695040888963407u;
+			text[i] = letters[(dice >> 33) % (sizeof letters - 1)];
+		}
+		exact = malloc(len + !len);
+		assert_non_null(exact);
+		memcpy(exact, text, len);
+		type = weir_body_type((struct weir_str){exact, len});
+		assert_in_range(type, WEIR_BODY_PROBLEM, WEIR_BODY_HTML);
+		free(exact);
+	}
 	(void)state;
 }
 

@@ -387,7 +387,7 @@ static void accept(void **state)
 	/* Whatever a client writes has an answer, and nothing is read behind it. */
 	for (uint64_t dice = 1, n = 0; n < 20000; n++) {
 		static const char letters[] = "*/,;=q.01 \ttexhmlapicojsnr-+";
-		char text[40], *exact;
+		char text[40] = "", *exact;
 		size_t len = n % sizeof text;
 		int type;
 

@@ -3,19 +3,18 @@
 #ifndef TEST_STEP_POINTS_H
 #define TEST_STEP_POINTS_H
 
-#include <stdbool.h>
+void step_point(void);
 
-void step_point(const volatile void *at, bool writes);
-
-#define __atomic_load_n(at, order) (step_point(at, false), __atomic_load_n(at, order))
-#define __atomic_store_n(at, ...) (step_point(at, true), __atomic_store_n(at, __VA_ARGS__))
-#define __atomic_fetch_add(at, ...) (step_point(at, false), __atomic_fetch_add(at, __VA_ARGS__))
-#define __atomic_add_fetch(at, ...) (step_point(at, false), __atomic_add_fetch(at, __VA_ARGS__))
-#define __atomic_compare_exchange_n(at, ...)                                                       \
-	(step_point(at, true), __atomic_compare_exchange_n(at, __VA_ARGS__))
+// NOLINTBEGIN(bugprone-reserved-identifier): the compiler's own names are what is to be intercepted
+#define __atomic_load_n(...) (step_point(), __atomic_load_n(__VA_ARGS__))
+#define __atomic_store_n(...) (step_point(), __atomic_store_n(__VA_ARGS__))
+#define __atomic_fetch_add(...) (step_point(), __atomic_fetch_add(__VA_ARGS__))
+#define __atomic_add_fetch(...) (step_point(), __atomic_add_fetch(__VA_ARGS__))
+#define __atomic_compare_exchange_n(...) (step_point(), __atomic_compare_exchange_n(__VA_ARGS__))
+// NOLINTEND(bugprone-reserved-identifier)
 
 #include "base/pair.h"
 
-#define wr_pair_cas(at, ...) (step_point(at, true), wr_pair_cas(at, __VA_ARGS__))
+#define wr_pair_cas(...) (step_point(), wr_pair_cas(__VA_ARGS__))
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "base/pair.h"
 
-#define THREADS 4
-#define TIMES 100000
+#define THREADS 2
+#define TIMES 500000
 
 static void a_swap_meets_what_it_expects(void **unused)
 {
@@ -63,17 +63,29 @@ static void *add_one_each(void *torn)
 	return NULL;
 }
 
+/* Reads only, so that it meets the writers between any two of their words. */
+static void *read_on(void *torn)
+{
+	while (__atomic_load_n(&shared.lo, __ATOMIC_RELAXED) < THREADS * TIMES) {
+		struct wr_pair seen = wr_pair_load(&shared);
+
+		*(uint64_t *)torn += seen.hi != 3 * seen.lo;
+	}
+	return NULL;
+}
+
 static void threads_neither_lose_nor_tear(void **unused)
 {
-	pthread_t threads[THREADS];
-	uint64_t torn[THREADS] = {0};
+	pthread_t threads[THREADS + 1];
+	uint64_t torn[THREADS + 1] = {0};
 
 	(void)unused;
+	assert_int_equal(pthread_create(&threads[THREADS], NULL, read_on, &torn[THREADS]), 0);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, add_one_each, &torn[i]), 0);
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i <= THREADS; i++)
 		pthread_join(threads[i], NULL);
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i <= THREADS; i++)
 		assert_int_equal(torn[i], 0);
 	assert_int_equal(shared.lo, THREADS * TIMES);
 	assert_int_equal(shared.hi, 3 * THREADS * TIMES);

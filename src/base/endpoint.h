@@ -1,0 +1,56 @@
+/* Where to listen and whom to connect to, as flags write it. */
+#ifndef WR_BASE_ENDPOINT_H
+#define WR_BASE_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/error.h>
+#include <weir/rules.h>
+
+enum wr_endpoint_kind {
+	WR_ENDPOINT_ANY,  /* a port of all addresses */
+	WR_ENDPOINT_NAME, /* a name to be looked up */
+	WR_ENDPOINT_V4,
+	WR_ENDPOINT_V6,
+	WR_ENDPOINT_UNIX,
+};
+
+#define WR_HOST_MAX 253      /* of a name, as DNS has it */
+#define WR_UNIX_PATH_MAX 107 /* sun_path without its zero */
+#define WR_ENDPOINT_TEXT 272
+
+struct wr_endpoint {
+	enum wr_endpoint_kind kind;
+	uint16_t port; /* 0 for WR_ENDPOINT_UNIX */
+	char host[WR_HOST_MAX +
+		  1]; /* name, address without brackets, or absolute path; "" for ANY */
+};
+
+#define WR_ENDPOINTS_MAX 16
+
+struct wr_endpoint_list {
+	size_t count;
+	struct wr_endpoint items[WR_ENDPOINTS_MAX];
+};
+
+/* To listen at: PORT, :PORT, *:PORT, HOST:PORT, [V6]:PORT, unix:/path. WEIR_EINVAL. */
+int wr_endpoint_parse(struct weir_str text, struct wr_endpoint *endpoint, struct weir_error *error);
+
+/* "127.0.0.1:8080", "[::1]:8080", "unix:/run/x", "*:8080"; returns its length. */
+size_t wr_endpoint_text(const struct wr_endpoint *endpoint, char text[WR_ENDPOINT_TEXT]);
+
+bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b);
+
+struct wr_url {
+	bool tls;
+	struct wr_endpoint at;
+	struct weir_str path; /* from the slash, within the text that was parsed; may be empty */
+};
+
+/* http://HOST[:PORT][/PATH], https://…, unix:/path, http://unix:/path. No user, query or
+ * fragment; what is not an URL character is refused, so a URL holds neither blanks nor quotes.
+ * WEIR_EINVAL. */
+int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *error);
+
+#endif

@@ -129,6 +129,16 @@ struct weir_rules_info {
 
 WEIR_API int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info);
 
+struct weir_domain_info {
+	uint32_t size;     /* sizeof(struct weir_domain_info), set by the caller */
+	uint32_t requests; /* entries of its `requests:` */
+	struct weir_str name;
+};
+
+/* The i-th domain, in the order they were read; for (i = 0; …; i++). WEIR_ENOENT: no more. */
+WEIR_API int weir_rules_domain(const struct weir_rules *rules, size_t i,
+			       struct weir_domain_info *info);
+
 /* Notes when this set came into force and its number in the sequence of sets. Before it is shared
  * with other threads; the library itself reads no clock. */
 WEIR_API void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, uint64_t loaded_ns);

@@ -120,7 +120,7 @@ static int make_descriptor(struct wr_reading *reading, const struct wr_request *
 	return made;
 }
 
-static int start(struct wr_reading *reading, const struct weir_http_view *view)
+static int start(struct wr_reading *reading, const struct weir_http_view *view, bool uses_host)
 {
 	struct weir_str host;
 	char *method;
@@ -130,7 +130,7 @@ static int start(struct wr_reading *reading, const struct weir_http_view *view)
 	reading->target = wr_target_split(view->target);
 	rc = wr_target_read(&reading->target, &reading->memory);
 	host = reading->target.authority.len ? reading->target.authority : view->host;
-	if (rc == 0)
+	if (rc == 0 && uses_host)
 		rc = wr_host_read(host, &reading->memory, &reading->host);
 	method = wr_memory_take(&reading->memory, view->method.len, 1);
 	if (rc || !method)
@@ -189,7 +189,7 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		return WEIR_EINVAL;
 	if (!request)
 		return 0;
-	rc = start(&reading, view);
+	rc = start(&reading, view, domain->more->requests->uses_host);
 	for (; rc == 0 && request; request = request->next) {
 		int made;
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "rules/requests.h"
 
 #define RULES_BYTES_MAX ((size_t)2048 * 1024 * 1024)
 #define TREE_BYTES_MAX ((size_t)1024 * 1024 * 1024)
@@ -212,5 +213,20 @@ int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info
 		.generation = rules->generation,
 		.loaded_ns = rules->loaded_ns,
 	};
+	return 0;
+}
+
+int weir_rules_domain(const struct weir_rules *rules, size_t i, struct weir_domain_info *info)
+{
+	const struct wr_node *domain;
+
+	if (!rules || !info || info->size != sizeof *info)
+		return WEIR_EINVAL;
+	for (domain = rules->first_domain; domain && i > 0; i--)
+		domain = domain->more->next;
+	if (!domain)
+		return WEIR_ENOENT;
+	info->name = domain->key;
+	info->requests = domain->more->requests ? domain->more->requests->count : 0;
 	return 0;
 }

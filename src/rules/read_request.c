@@ -296,6 +296,15 @@ static struct wr_request *read_request(struct wr_load *load, const struct wr_yam
 	return request;
 }
 
+static bool uses_host(const struct wr_request *request)
+{
+	for (uint32_t i = 0; i < request->part_count; i++)
+		for (uint32_t j = 0; j < request->parts[i].source_count; j++)
+			if (request->parts[i].sources[j].kind == WR_FROM_HOST)
+				return true;
+	return request->hosts.count > 0;
+}
+
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
 	struct wr_requests *all =
@@ -319,6 +328,7 @@ void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, stru
 			all->first = request;
 		all->last = request;
 		all->count++;
+		all->uses_host |= uses_host(request);
 		load->rules->request_count++;
 	}
 }

@@ -85,6 +85,7 @@ struct wr_requests {
 	struct wr_request *first;
 	struct wr_request *last;
 	uint32_t count;
+	bool uses_host; /* some entry looks at it: reading it costs as much as a decision */
 };
 
 #endif

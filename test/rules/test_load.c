@@ -184,6 +184,7 @@ static void odd_directories(void **state)
 static void tells_about_itself(void **state)
 {
 	struct weir_rules_info info = {.size = sizeof info};
+	struct weir_domain_info domain = {.size = sizeof domain};
 	struct weir_rules *rules = load(TEST_FIXTURES "/fine_all_keys.yaml");
 	uint64_t hash;
 
@@ -198,6 +199,10 @@ static void tells_about_itself(void **state)
 	assert_int_equal(info.loaded_ns, 1700000000000000000);
 	assert_true(info.bytes > 1000 && info.bytes < 100000);
 	hash = info.hash;
+	assert_int_equal(weir_rules_domain(rules, 0, &domain), 0);
+	assert_int_equal(domain.requests, 3);
+	assert_memory_equal(domain.name.ptr, "d", domain.name.len);
+	assert_int_equal(weir_rules_domain(rules, 1, &domain), WEIR_ENOENT);
 	weir_rules_free(rules);
 	rules = load(TEST_FIXTURES "/fine_all_keys.yaml");
 	weir_rules_info(rules, &info);

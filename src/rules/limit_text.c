@@ -1,0 +1,24 @@
+#include "rules/limit_text.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "rules/zone.h"
+
+size_t wr_limit_text(const struct wr_limit *limit, char *text, size_t cap)
+{
+	static const char *const calendars[] = {"", "day", "week", "month", "year"};
+	static const char *const units[] = {"",    "second", "minute", "hour",
+					    "day", "month",  "year",   "week"};
+	char period[WR_DURATION_TEXT];
+
+	if (limit->unlimited)
+		return (size_t)snprintf(text, cap, "unlimited");
+	if (limit->calendar)
+		return (size_t)snprintf(text, cap, "%u per calendar %s in %s", limit->limit.limit,
+					calendars[limit->calendar],
+					limit->zone ? limit->zone->name.ptr : "UTC");
+	wr_duration_text(limit->limit.period_ns, period);
+	return (size_t)snprintf(text, cap, "%u per %s", limit->limit.limit,
+				limit->unit ? units[limit->unit] : period);
+}

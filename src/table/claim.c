@@ -12,6 +12,7 @@
  * that scan, since cells read earlier may have changed meanwhile. Anyone may drop, confirm or
  * steal anyone's claim, so a participant that dies leaves nothing that waits for it.
  */
+#include "table/override.h"
 #include "table/slab.h"
 #include "table/table.h"
 
@@ -28,7 +29,15 @@ struct scan {
 };
 
 /* How gladly a cell is given away; lower is sooner. */
-enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_REFUSED };
+enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_REFUSED, RANK_OVERRIDE };
+
+/* An override is only found through its key's cell, so that one is as dear. */
+static enum rank live_rank(struct wr_pair hot)
+{
+	if (wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
+		return RANK_OVERRIDE;
+	return wr_hot_harm(hot) == WR_HARM_REFUSED ? RANK_REFUSED : RANK_LIVE;
+}
 
 static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
@@ -38,9 +47,10 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 		return RANK_TENTATIVE;
 	if (wr_hot_state(hot) != WR_LIVE || wr_id_version(id) != wr_hot_version(hot))
 		return RANK_EMPTY;
-	if (wr_id_fresh_s(id) <= now_s)
+	if (wr_id_fresh_s(id) <= now_s ||
+	    (wr_hot_kind(hot) == WR_KIND_OVERRIDE && !wr_override_ends_after(hot, now_s)))
 		return RANK_EXPIRED;
-	return wr_hot_harm(hot) == WR_HARM_REFUSED ? RANK_REFUSED : RANK_LIVE;
+	return live_rank(hot);
 }
 
 /* Rank, then harm, then how soon it would be free anyway: one number to compare. */
@@ -152,8 +162,9 @@ static void scan_rows(struct weir_table *table, struct wr_key key, uint32_t now_
 static void count_victim(struct weir_table *table, struct wr_spot victim, enum rank rank,
 			 uint32_t now_s)
 {
-	if (rank == RANK_EXPIRED && wr_cell_fresh_s(victim.cell) > now_s)
-		rank = wr_hot_harm(victim.hot) == WR_HARM_REFUSED ? RANK_REFUSED : RANK_LIVE;
+	if (rank == RANK_EXPIRED && wr_hot_kind(victim.hot) != WR_KIND_OVERRIDE &&
+	    wr_cell_fresh_s(victim.cell) > now_s)
+		rank = live_rank(victim.hot);
 	switch (rank) {
 	case RANK_EMPTY:
 		break;
@@ -168,6 +179,9 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 		break;
 	case RANK_REFUSED:
 		wr_tally(&table->tallies->evicted_refused);
+		break;
+	case RANK_OVERRIDE:
+		wr_tally(&table->tallies->override_evicted);
 		break;
 	}
 }

@@ -130,7 +130,8 @@ static int check_header(const struct wr_header *header, const char *path, uint64
 	if (keys < 2 * sizeof(struct wr_row) || keys % sizeof(struct wr_row) != 0 ||
 	    keys / sizeof(struct wr_row) > INT32_MAX / WR_CELLS || span < WR_SPAN_MIN ||
 	    span > WR_SPAN_MAX || (span & (span - 1)) != 0 || slab % span != 0 ||
-	    slab / span * sizeof(uint32_t) > header->sections[WR_SECTION_SPANS].bytes)
+	    slab / span * sizeof(uint32_t) > header->sections[WR_SECTION_SPANS].bytes ||
+	    header->sections[WR_SECTION_OVERRIDES].bytes < sizeof(struct wr_control))
 		return wr_error(error, WEIR_EFORMAT, "%s: impossible section sizes", path);
 	return 0;
 }
@@ -144,6 +145,11 @@ static void attach(struct weir_table *table)
 	table->row_count = at[WR_SECTION_KEYS].bytes / sizeof(struct wr_row);
 	table->secret = table->header.secret;
 	table->tallies = (struct wr_tallies *)(table->base + WR_PAGE);
+	table->control = (struct wr_control *)(table->base + at[WR_SECTION_OVERRIDES].offset);
+	table->notes = (struct wr_note *)(table->control + 1);
+	table->note_count =
+		(uint32_t)((at[WR_SECTION_OVERRIDES].bytes - sizeof(struct wr_control)) /
+			   sizeof(struct wr_note));
 	table->spans = (uint32_t *)(table->base + at[WR_SECTION_SPANS].offset);
 	table->slab = table->base + at[WR_SECTION_SLAB].offset;
 	table->span_bytes = (uint32_t)table->header.span_bytes;

@@ -38,6 +38,6 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 		 struct weir_error *error);
 
 /* Copies every key that is not as good as new. `from` may be in use; `to` has no name yet. */
-void wr_table_import(struct weir_table *to, const struct weir_table *from, uint32_t now_s);
+void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
 #endif

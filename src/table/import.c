@@ -1,6 +1,9 @@
 /* Carrying keys from one table file to another: checkpoint, restore, resize. A key's tag names its
- * rows in a table of any size, so a cell is all there is to carry. */
+ * rows in a table of any size, so a cell is all there is to carry. What an operator said is carried
+ * apart: it is in two cells, or in none. */
 #include "table/file.h"
+#include "table/override.h"
+#include "table/pause.h"
 #include "table/slab.h"
 
 #include <errno.h>
@@ -73,7 +76,7 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	struct wr_spot spot;
 
 	if (wr_hot_state(hot) != WR_LIVE || wr_hot_version(hot) != wr_id_version(id) ||
-	    wr_id_fresh_s(id) <= now_s)
+	    wr_id_fresh_s(id) <= now_s || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
 		return;
 	wr_table_claim(to, key, wr_hot_kind(hot), now_s, &spot);
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
@@ -87,15 +90,17 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 		    wr_hot_with(spot.hot, hot.lo, wr_hot_s1(hot), wr_hot_harm(hot)));
 }
 
-void wr_table_import(struct weir_table *to, const struct weir_table *from, uint32_t now_s)
+void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
 	for (uint64_t r = 0; r < from->row_count; r++)
 		for (unsigned i = 0; i < WR_CELLS; i++)
 			import_cell(to, from, &from->rows[r].cell[i], now_s);
+	wr_overrides_import(to, from, now_s);
+	wr_pauses_import(to, from);
 }
 
 /* A new file at `place` with what `from` holds. */
-static int copy_table(const struct weir_table *from, const struct wr_place *place,
+static int copy_table(struct weir_table *from, const struct wr_place *place,
 		      const struct wr_file_plan *plan, struct wr_fresh_file *fresh,
 		      struct weir_error *error)
 {
@@ -212,6 +217,29 @@ int weir_open(const struct weir_opts *opts, struct weir_table **table, struct we
 	return rc;
 }
 
+/* Gives the new table the old one's name. An operator writes to the old table and then looks
+ * whether it was superseded; here it is the other way round. Either he is told to do it again, or
+ * it is carried over. */
+static int supersede(struct weir_table *old, struct wr_fresh_file *fresh, const char *path,
+		     uint32_t now_s, struct weir_error *error)
+{
+	struct wr_control pauses = *fresh->table->control;
+	struct wr_override_list overrides;
+	int rc;
+
+	if (!wr_overrides_collect(fresh->table, now_s, &overrides))
+		rc = wr_error(error, WEIR_EMEMORY, "no memory to carry bans and grants over");
+	else
+		rc = wr_file_replace(fresh, path, error);
+	if (rc == 0) {
+		__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_SEQ_CST);
+		wr_overrides_hand_over(fresh->table, old, &overrides, now_s);
+		wr_pauses_hand_over(fresh->table, old, &pauses);
+	}
+	free(overrides.items);
+	return rc;
+}
+
 int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error)
 {
 	struct wr_fresh_file fresh;
@@ -229,9 +257,7 @@ int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error
 	plan = (struct wr_file_plan){opts->memory_bytes, opts->log_bytes, now_ns, old->secret};
 	rc = copy_table(old, &place, &plan, &fresh, error);
 	if (rc == 0) {
-		rc = wr_file_replace(&fresh, place.path, error);
-		if (rc == 0)
-			__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_RELEASE);
+		rc = supersede(old, &fresh, place.path, wr_seconds(now_ns), error);
 		wr_file_abandon(&fresh);
 	}
 	weir_close(old);

@@ -22,7 +22,7 @@
  *   +--------+----------------------+  id    tag · fresh_at 32 · version 16 · 4 hints of 4
  *   |  tag   | fresh version hints  |
  *   +--------+----------------------+  hot   s0 · s1 32 · version 16 · harm 8 · kind 3 · state 2
- *   |  s0    | s1 version harm …    |            · override 1 · spare 2
+ *   |  s0    | s1 version harm …    |            · override 1 · changes 2
  *   +--------+----------------------+
  *
  *   state EMPTY      nobody's. A file of zeros is a table of empty cells.
@@ -37,6 +37,7 @@
 #ifndef WR_TABLE_LAYOUT_H
 #define WR_TABLE_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/hash.h"
@@ -55,7 +56,7 @@ enum wr_section {
 	WR_SECTION_TOP,       /* reserved: hottest and most refused keys */
 	WR_SECTION_LEASES,    /* reserved: units borrowed from a central store */
 	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
-	WR_SECTION_OVERRIDES, /* reserved: names and reasons of bans and grants */
+	WR_SECTION_OVERRIDES, /* struct wr_control, then struct wr_note[] */
 	WR_SECTIONS = 16,
 };
 
@@ -88,7 +89,8 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 	X(stolen, "claims of dead participants taken over")                                        \
 	X(log_evicted, "live logs forgotten to make room in the slab")                             \
 	X(log_full, "requests refused because the slab had no room for their log")                 \
-	X(log_lost, "logs found missing: their key starts anew")
+	X(log_lost, "logs found missing: their key starts anew")                                   \
+	X(override_evicted, "cells of bans and grants forgotten before their end")
 
 struct wr_tallies {
 	uint64_t superseded; /* 1 when a resized table took the name over */
@@ -134,11 +136,37 @@ _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 #define WR_SPAN_MAX (512u * 1024) /* a span holds blocks of one class */
 #define WR_SPAN_MIN 4096u
 
+#define WR_PAUSES 64u
+#define WR_NOTE_TEXT 119u
+
+/* What an operator said about rules; notes about keys follow it. A section of zeros says nothing.
+ * The word: 1 some names are paused, 2 everything is, above that the number of changes. It is
+ * read for every decision and hardly ever written. */
+struct wr_control {
+	_Alignas(64) uint64_t pausing;
+	uint64_t spare[7];
+	uint64_t paused[WR_PAUSES]; /* hashes of names; 0: free */
+};
+
+/* Whose override it is, for people to read: nothing depends on it. The head claims the note and has
+ * the text's checksum, so a text half written or written over is known for what it is. */
+struct wr_note {
+	struct wr_pair head; /* the key's tag, 0: free · when it was changed 32, checksum 32 */
+	uint8_t rule_len;
+	uint8_t key_len;
+	char rule[WR_NOTE_TEXT];
+	char key[WR_NOTE_TEXT];
+};
+
+_Static_assert(sizeof(struct wr_control) == 576, "a page has room for it and for some notes");
+_Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
+
 /* What a cell holds. 1 to 5 are the algorithms' own numbers (enum weir_algorithm). */
 enum wr_cell_kind {
 	WR_KIND_LOG = 5,      /* s0 = block of the slab 32 · its generation 32 */
 	WR_KIND_SOFT = 6,     /* overshoot of a key in soft mode */
-	WR_KIND_OVERRIDE = 7, /* reserved: ban or grant */
+	WR_KIND_OVERRIDE = 7, /* ban or grant: s0 = banned until 32 · granted until 32, in seconds;
+				 s1 = how much; table/override.h */
 };
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
@@ -171,6 +199,25 @@ static inline unsigned wr_hot_state(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 59) & 3;
 }
 
+/* Whether the key has an override, a cell of its own. */
+static inline bool wr_hot_override(struct wr_pair hot)
+{
+	return hot.hi >> 61 & 1;
+}
+
+/* The same and a count of changes, which comes round after four: a ban that replaces another one is
+ * a change of the key's cell too. */
+static inline unsigned wr_hot_changes(struct wr_pair hot)
+{
+	return (unsigned)(hot.hi >> 61);
+}
+
+/* LIVE and without an override, in one comparison. */
+static inline bool wr_hot_plain(struct wr_pair hot)
+{
+	return (hot.hi >> 59 & 7) == WR_LIVE;
+}
+
 static inline struct wr_pair wr_hot(uint64_t s0, uint32_t s1, uint16_t version, unsigned kind,
 				    unsigned state)
 {
@@ -187,6 +234,20 @@ static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32
 	struct wr_pair next = {s0, (hot.hi & 0xff00ffff00000000u) | s1 | (uint64_t)harm << 48};
 
 	return next;
+}
+
+/* The same cell with an override that is new, or another than before. */
+static inline struct wr_pair wr_hot_overridden(struct wr_pair hot)
+{
+	hot.hi = (hot.hi | 1ull << 61) + (1ull << 62);
+	return hot;
+}
+
+/* … and with none. */
+static inline struct wr_pair wr_hot_free(struct wr_pair hot)
+{
+	hot.hi &= ~(1ull << 61);
+	return hot;
 }
 
 static inline uint32_t wr_id_fresh_s(struct wr_pair id)

@@ -130,7 +130,7 @@ struct victim {
 
 #define PRICE_EXPIRED 1u
 #define PRICE_LIVE 2u
-#define PRICE_NONE 1000u /* in preparation, or a refused key's */
+#define PRICE_NONE 1000u /* in preparation, of a refused key, or of one with an override */
 
 /* Looks up who holds a block. */
 static struct victim appraise(struct weir_table *table, struct wr_block *block, uint32_t now_s)
@@ -153,9 +153,10 @@ static struct victim appraise(struct weir_table *table, struct wr_block *block, 
 
 			if (wr_cell_fresh_s(cell) <= now_s)
 				victim.price = PRICE_EXPIRED;
+			else if (harm == WR_HARM_REFUSED || wr_hot_override(victim.owner.hot))
+				victim.price = PRICE_NONE;
 			else
-				victim.price =
-					harm == WR_HARM_REFUSED ? PRICE_NONE : PRICE_LIVE + harm;
+				victim.price = PRICE_LIVE + harm;
 			return victim;
 		}
 		victim.owner.cell = NULL;

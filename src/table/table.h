@@ -18,6 +18,9 @@ struct weir_table {
 	uint64_t row_count;
 	const uint8_t *secret; /* this process's copy */
 	struct wr_tallies *tallies;
+	struct wr_control *control;
+	struct wr_note *notes;
+	uint32_t note_count;
 	uint32_t *spans;
 	uint8_t *slab;
 	uint32_t span_count;
@@ -108,7 +111,7 @@ static inline bool wr_table_find_quick(const struct weir_table *table, struct wr
 }
 
 /* The same for someone who will swap the hot pair or do nothing: it may be torn, which only the
- * swap would notice, and that is enough. */
+ * swap would notice, and that is enough. Keys with an override are not for him. */
 static inline bool wr_table_find_to_swap(const struct weir_table *table, struct wr_key key,
 					 struct wr_spot *spot)
 {
@@ -119,7 +122,7 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	spot->hot.lo = __atomic_load_n(&cell->hot.lo, __ATOMIC_RELAXED);
 	spot->hot.hi = __atomic_load_n(&cell->hot.hi, __ATOMIC_ACQUIRE);
 	return __atomic_load_n(&cell->id.lo, __ATOMIC_RELAXED) == key.tag &&
-	       wr_hot_state(spot->hot) == WR_LIVE && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
+	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
 /* Finds a key wherever it is, and leaves a hint. False: it has no cell, or is getting one. */
@@ -166,6 +169,17 @@ static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, 
 	while (seen < wr_seconds_up(fresh_ns) &&
 	       !__atomic_compare_exchange_n(at, &seen, wr_seconds_up(fresh_ns + spare_ns), true,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* The same, to a second. */
+static inline void wr_cell_raise_fresh_s(struct wr_cell *cell, uint32_t fresh_s)
+{
+	uint32_t *at = (uint32_t *)&cell->id.hi;
+	uint32_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	while (seen < fresh_s && !__atomic_compare_exchange_n(at, &seen, fresh_s, true,
+							      __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 

@@ -1,5 +1,6 @@
 /* A table file with bytes of the input scribbled over it: opened or refused, and when opened used,
- * saved and carried to another size. No crash, no endless loop, no answer outside its bounds.
+ * saved, ordered about and carried to another size. No crash, no endless loop, no answer outside
+ * its bounds.
  *
  *   input  = patches, then operations: each a byte that says which, then its arguments
  *   patch  = section · offset · length · bytes
@@ -18,7 +19,10 @@
 #include <weir/weir.h>
 
 #include "base/hash.h"
-#include "table/layout.h"
+#include "store/store.h"
+#include "table/note.h"
+#include "table/override.h"
+#include "table/pause.h"
 
 #define T0 1700000040000000000ull
 #define PATCHES 24
@@ -107,6 +111,40 @@ static void ask(struct weir_table *table, unsigned limit, unsigned key, int64_t 
 	must(d.remaining <= d.limit);
 }
 
+/* What an operator says about a key: a ban, a grant, or that it is to begin anew. */
+static void order(struct weir_table *table, unsigned limit, unsigned key, unsigned what,
+		  uint64_t now_ns)
+{
+	const struct weir_limit *of = &limits[limit % 9];
+	struct wr_key hashed = wr_hash_key(table->secret, &key, sizeof key, of->checked);
+	uint32_t now_s = wr_seconds(now_ns), until_s = what & 4 ? now_s + what : 0;
+	struct wr_override_change change = {what & 1, what & 2, {until_s, until_s, what}};
+	struct wr_text_note text;
+
+	if ((what & 3) == 0) {
+		wr_reset_key(table, of, hashed);
+		return;
+	}
+	if (wr_override_any(wr_override_change(table, hashed, of->algorithm, &change, now_s))) {
+		wr_note_text(&text, &what, sizeof what, &key, sizeof key, now_s);
+		wr_note_write(table, hashed, &text, now_s);
+	} else {
+		wr_note_forget(table, hashed);
+	}
+	wr_pause_add(table, what | 1);
+	wr_pause_drop(table, key | 1);
+}
+
+static int list_one(void *context, struct wr_key key, struct wr_override override)
+{
+	struct wr_text_note text;
+
+	must(wr_override_any(override));
+	if (wr_note_read(context, key, &text))
+		must(text.rule_len <= WR_NOTE_TEXT && text.key_len <= WR_NOTE_TEXT);
+	return 0;
+}
+
 static void read_image(void)
 {
 	FILE *file = fopen(path_of("t.v1"), "rb");
@@ -134,6 +172,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	must(weir_open(&opts, &table, NULL) == 0);
 	for (unsigned i = 0; i < 900; i++)
 		ask(table, i, i / 9 % 20, 1, T0);
+	for (unsigned i = 0; i < 90; i++)
+		order(table, i, i / 9 * 2, i % 8, T0);
 	weir_close(table);
 	read_image();
 	return 0;
@@ -159,14 +199,14 @@ static uint64_t next(struct input *in, size_t bytes)
 static void patch(struct input *in, uint8_t *file)
 {
 	static const int sections[] = {WR_SECTION_KEYS, WR_SECTION_KEYS, WR_SECTION_SPANS,
-				       WR_SECTION_SLAB, WR_SECTION_SLAB};
-	unsigned which = (unsigned)next(in, 1) % 7;
+				       WR_SECTION_SLAB, WR_SECTION_SLAB, WR_SECTION_OVERRIDES};
+	unsigned which = (unsigned)next(in, 1) % 8;
 	uint64_t offset = next(in, 2), len = next(in, 1) % 40, start = 0, room = sizeof good;
 
-	if (which == 5) {
+	if (which == 6) {
 		start = WR_PAGE;
 		room = sizeof(struct wr_tallies);
-	} else if (which < 5) {
+	} else if (which < 6) {
 		start = good.sections[sections[which]].offset;
 		room = good.sections[sections[which]].bytes;
 	}
@@ -228,6 +268,12 @@ static void operate(struct weir_table *table, struct input *in)
 			break;
 		case 1:
 			must(weir_info(table, now_ns, &info) == 0);
+			wr_overrides_each(table, wr_seconds(now_ns), list_one, table);
+			break;
+		case 2:
+		case 3:
+			order(table, (unsigned)next(in, 1), (unsigned)next(in, 1) % 40,
+			      (unsigned)next(in, 1), now_ns);
 			break;
 		default:
 			ask(table, what & 15, (unsigned)next(in, 1) % 40, (int8_t)next(in, 1),

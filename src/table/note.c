@@ -1,0 +1,134 @@
+#include "table/note.h"
+
+#include <string.h>
+
+#include "table/override.h"
+
+#define PROBES 16u /* places a note may be in */
+#define WORDS ((sizeof(struct wr_note) - sizeof(struct wr_pair)) / 8)
+
+/* A note's text as words, which is how it is read and written: never half of one. */
+union text {
+	uint64_t words[WORDS];
+	struct {
+		uint8_t rule_len, key_len;
+		char rule[WR_NOTE_TEXT], key[WR_NOTE_TEXT];
+	} part;
+};
+
+static uint64_t *words_of(struct wr_note *note)
+{
+	return (uint64_t *)&note->rule_len;
+}
+
+static struct wr_note *place(const struct weir_table *table, struct wr_key key, unsigned probe)
+{
+	return &table->notes[(key.tag + probe) % table->note_count];
+}
+
+static unsigned probes_in(const struct weir_table *table)
+{
+	return table->note_count < PROBES ? table->note_count : PROBES;
+}
+
+static struct wr_note *find(const struct weir_table *table, struct wr_key key)
+{
+	for (unsigned i = 0; i < probes_in(table); i++) {
+		struct wr_note *note = place(table, key, i);
+
+		if (__atomic_load_n(&note->head.lo, __ATOMIC_ACQUIRE) == key.tag)
+			return note;
+	}
+	return NULL;
+}
+
+/* The key's own, a free one, or one whose override has ended. NULL: none. */
+static struct wr_note *find_room(struct weir_table *table, struct wr_key key, uint32_t now_s)
+{
+	struct wr_note *room = find(table, key);
+
+	for (unsigned i = 0; !room && i < probes_in(table); i++) {
+		struct wr_note *note = place(table, key, i);
+		struct wr_key other = {__atomic_load_n(&note->head.lo, __ATOMIC_ACQUIRE)};
+
+		if (other.tag == 0 || !wr_override_any(wr_override_find(table, other, now_s)))
+			room = note;
+	}
+	return room;
+}
+
+static uint32_t checksum(const union text *text)
+{
+	return (uint32_t)XXH3_64bits(text->words, sizeof text->words);
+}
+
+static uint8_t cut(size_t len)
+{
+	return (uint8_t)(len < WR_NOTE_TEXT ? len : WR_NOTE_TEXT);
+}
+
+void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
+		  size_t key_len, uint32_t now_s)
+{
+	*text = (struct wr_text_note){
+		.changed_s = now_s, .rule_len = cut(rule_len), .key_len = cut(key_len)};
+	if (rule_len)
+		memcpy(text->rule, rule, text->rule_len);
+	if (key_len)
+		memcpy(text->key, key, text->key_len);
+}
+
+void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
+		   uint32_t now_s)
+{
+	struct wr_note *note = find_room(table, key, now_s);
+	union text next = {{0}};
+	struct wr_pair seen, head;
+
+	if (!note || key.tag == 0)
+		return;
+	next.part.rule_len = text->rule_len;
+	next.part.key_len = text->key_len;
+	memcpy(next.part.rule, text->rule, sizeof next.part.rule);
+	memcpy(next.part.key, text->key, sizeof next.part.key);
+	seen = wr_pair_load(&note->head);
+	head = (struct wr_pair){key.tag, (uint64_t)text->changed_s << 32 | checksum(&next)};
+	if (!wr_pair_cas(&note->head, &seen, head))
+		return; /* another one's by now: his text is as good */
+	for (size_t i = 0; i < WORDS; i++)
+		__atomic_store_n(&words_of(note)[i], next.words[i], __ATOMIC_RELEASE);
+}
+
+bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_text_note *text)
+{
+	struct wr_note *note = find(table, key);
+	struct wr_pair head;
+	union text seen;
+
+	if (!note)
+		return false;
+	head = wr_pair_load(&note->head);
+	for (size_t i = 0; i < WORDS; i++)
+		seen.words[i] = __atomic_load_n(&words_of(note)[i], __ATOMIC_ACQUIRE);
+	if (head.lo != key.tag || (uint32_t)head.hi != checksum(&seen))
+		return false;
+	wr_note_text(text, seen.part.rule, cut(seen.part.rule_len), seen.part.key,
+		     cut(seen.part.key_len), (uint32_t)(head.hi >> 32));
+	return true;
+}
+
+/* The text goes first: it is a client's. */
+void wr_note_forget(struct weir_table *table, struct wr_key key)
+{
+	struct wr_note *note = find(table, key);
+	struct wr_pair seen, none = {0};
+
+	if (!note)
+		return;
+	seen = wr_pair_load(&note->head);
+	if (seen.lo != key.tag)
+		return;
+	for (size_t i = 0; i < WORDS; i++)
+		__atomic_store_n(&words_of(note)[i], 0, __ATOMIC_RELEASE);
+	wr_pair_cas(&note->head, &seen, none);
+}

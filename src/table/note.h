@@ -1,0 +1,27 @@
+/* Notes: whose an override is, in words. A table knows keys by their hash alone; an operator wants
+ * to read what he banned. Nothing but weir_control_overrides looks at them. */
+#ifndef WR_TABLE_NOTE_H
+#define WR_TABLE_NOTE_H
+
+#include "table/table.h"
+
+struct wr_text_note {
+	uint32_t changed_s;
+	uint8_t rule_len;
+	uint8_t key_len;
+	char rule[WR_NOTE_TEXT];
+	char key[WR_NOTE_TEXT];
+};
+
+/* Texts of any length are cut. */
+void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
+		  size_t key_len, uint32_t now_s);
+
+/* Notes it, if there is room: a free place, or that of an override that has ended. */
+void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
+		   uint32_t now_s);
+
+bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_text_note *text);
+void wr_note_forget(struct weir_table *table, struct wr_key key);
+
+#endif

@@ -1,0 +1,174 @@
+#include "table/override.h"
+
+#include "table/note.h"
+
+static struct wr_override content_of(struct wr_pair hot)
+{
+	struct wr_override override = {(uint32_t)(hot.lo >> 32), (uint32_t)hot.lo, wr_hot_s1(hot)};
+
+	return override;
+}
+
+static struct wr_pair hot_with(struct wr_pair hot, struct wr_override override)
+{
+	return wr_hot_with(hot, (uint64_t) override.banned_until_s << 32 | override.granted_until_s,
+			   override.granted, WR_HARM_REFUSED);
+}
+
+/* Without the parts whose time is over. */
+static struct wr_override still_in_force(struct wr_override override, uint32_t now_s)
+{
+	if (override.banned_until_s <= now_s)
+		override.banned_until_s = 0;
+	if (override.granted_until_s <= now_s || override.granted == 0)
+		override.granted_until_s = override.granted = 0;
+	return override;
+}
+
+static uint32_t end_of(struct wr_override override)
+{
+	return override.banned_until_s > override.granted_until_s ? override.banned_until_s
+								  : override.granted_until_s;
+}
+
+static bool find(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
+{
+	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
+}
+
+struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s)
+{
+	struct wr_override none = {0};
+	struct wr_spot spot;
+
+	if (!find(table, wr_override_key(key), &spot) || wr_hot_kind(spot.hot) != WR_KIND_OVERRIDE)
+		return none;
+	return still_in_force(content_of(spot.hot), now_s);
+}
+
+struct wr_override wr_override_find(struct weir_table *table, struct wr_key key, uint32_t now_s)
+{
+	struct wr_override none = {0};
+	struct wr_spot spot;
+
+	if (!find(table, key, &spot) || !wr_hot_override(spot.hot))
+		return none;
+	return wr_override_read(table, key, now_s);
+}
+
+static struct wr_override changed(struct wr_override override,
+				  const struct wr_override_change *change, uint32_t now_s)
+{
+	if (change->ban)
+		override.banned_until_s = change->to.banned_until_s;
+	if (change->grant) {
+		override.granted = change->to.granted;
+		override.granted_until_s = change->to.granted_until_s;
+	}
+	return still_in_force(override, now_s);
+}
+
+/* The first of the two writes. Nothing is written, nor a cell made, to lift what is not there. */
+static struct wr_override write_content(struct weir_table *table, struct wr_key key,
+					const struct wr_override_change *change, uint32_t now_s)
+{
+	struct wr_override next = changed((struct wr_override){0}, change, now_s);
+	struct wr_spot spot;
+
+	do {
+		if (wr_override_any(next))
+			wr_table_claim(table, key, WR_KIND_OVERRIDE, now_s, &spot);
+		else if (!find(table, key, &spot))
+			return next;
+		next = changed(content_of(spot.hot), change, now_s);
+		wr_cell_raise_fresh_s(spot.cell, end_of(next));
+	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot_with(spot.hot, next)));
+	return next;
+}
+
+/* The second. It changes the cell even if the bit is set already, so that whoever is about to take
+ * the bit away, or to take from the key on the strength of the last override, fails. */
+static void set_bit(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t end_s,
+		    uint32_t now_s)
+{
+	struct wr_spot spot;
+	struct wr_pair before;
+
+	do {
+		wr_table_claim(table, key, kind, now_s, &spot);
+		before = spot.hot;
+		wr_cell_raise_fresh_s(spot.cell, end_s);
+		do
+			if (wr_pair_cas(&spot.cell->hot, &spot.hot, wr_hot_overridden(spot.hot)))
+				return;
+		while (wr_spot_still(&spot, before));
+	} while (true);
+}
+
+struct wr_override wr_override_change(struct weir_table *table, struct wr_key key, unsigned kind,
+				      const struct wr_override_change *change, uint32_t now_s)
+{
+	struct wr_override now = write_content(table, wr_override_key(key), change, now_s);
+
+	if (wr_override_any(now))
+		set_bit(table, key, kind, end_of(now), now_s);
+	else
+		wr_override_settle(table, key, now_s);
+	return now;
+}
+
+/* The cell without the bit. One whose key has taken nothing was made for the override, or might as
+ * well have been: it is given back, as nothing else would before the override's end. */
+static struct wr_pair without_bit(struct wr_pair hot)
+{
+	if (hot.lo == 0 && wr_hot_s1(hot) == 0)
+		return wr_hot(0, 0, (uint16_t)(wr_hot_version(hot) + 1), 0, WR_EMPTY);
+	return wr_hot_free(hot);
+}
+
+/* The cell is read before the override: one that was made since then has changed the cell. Should
+ * it have been changed so often meanwhile that the count came round, the bit is set again. */
+void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s)
+{
+	struct wr_override again;
+	struct wr_spot spot;
+
+	do
+		if (!find(table, key, &spot) || !wr_hot_override(spot.hot) ||
+		    wr_override_any(wr_override_read(table, key, now_s)))
+			return;
+	while (!wr_pair_cas(&spot.cell->hot, &spot.hot, without_bit(spot.hot)));
+	again = wr_override_read(table, key, now_s);
+	if (wr_override_any(again))
+		set_bit(table, key, wr_hot_kind(spot.hot), end_of(again), now_s);
+}
+
+/* The key whose override a cell is. */
+static bool is_override(const struct wr_cell *cell, struct wr_key *key)
+{
+	struct wr_pair id = wr_pair_load(&cell->id);
+	struct wr_pair hot = wr_pair_load(&cell->hot);
+	struct wr_key own = {id.lo};
+
+	*key = wr_override_key(own);
+	return wr_hot_state(hot) == WR_LIVE && wr_hot_version(hot) == wr_id_version(id) &&
+	       wr_hot_kind(hot) == WR_KIND_OVERRIDE;
+}
+
+int wr_overrides_each(struct weir_table *table, uint32_t now_s, wr_override_fn fn, void *context)
+{
+	int rc = 0;
+
+	for (uint64_t r = 0; r < table->row_count; r++)
+		for (unsigned i = 0; i < WR_CELLS && rc == 0; i++) {
+			struct wr_override override;
+			struct wr_key key;
+
+			if (!is_override(&table->rows[r].cell[i], &key))
+				continue;
+			override = wr_override_find(table, key, now_s);
+			if (wr_override_any(override))
+				rc = fn(context, key, override);
+		}
+	return rc;
+}

@@ -1,0 +1,110 @@
+/* Overrides on their way to another table file. */
+#include "table/override.h"
+
+#include <stdlib.h>
+
+#include "table/note.h"
+
+struct journey {
+	struct weir_table *to, *from;
+	const struct wr_override_list *list; /* what has gone before; NULL: nothing */
+	uint32_t now_s;
+};
+
+static bool same(struct wr_override a, struct wr_override b)
+{
+	return a.banned_until_s == b.banned_until_s && a.granted_until_s == b.granted_until_s &&
+	       a.granted == b.granted;
+}
+
+/* The key's cell there is of the kind it has here. */
+static void carry(const struct journey *journey, struct wr_key key, struct wr_override override)
+{
+	struct wr_override_change change = {.ban = true, .grant = true, .to = override};
+	struct weir_table *to = journey->to, *from = journey->from;
+	struct wr_text_note text;
+	struct wr_spot spot;
+
+	if (!wr_override_any(override)) {
+		wr_override_change(to, key, 0, &change, journey->now_s);
+		wr_note_forget(to, key);
+		return;
+	}
+	if (!wr_table_find(from, key, &spot))
+		return; /* gone since then, and its override with it */
+	wr_override_change(to, key, wr_hot_kind(spot.hot), &change, journey->now_s);
+	if (wr_note_read(from, key, &text))
+		wr_note_write(to, key, &text, journey->now_s);
+}
+
+static int by_tag(const void *a, const void *b)
+{
+	uint64_t x = ((const struct wr_override_item *)a)->key.tag;
+	uint64_t y = ((const struct wr_override_item *)b)->key.tag;
+
+	return x < y ? -1 : x > y;
+}
+
+static int carry_new(void *context, struct wr_key key, struct wr_override override)
+{
+	const struct journey *journey = context;
+	const struct wr_override_list *list = journey->list;
+	struct wr_override_item wanted = {.key = key};
+
+	if (list && list->count &&
+	    bsearch(&wanted, list->items, list->count, sizeof wanted, by_tag))
+		return 0;
+	if (!wr_override_any(wr_override_find(journey->to, key, journey->now_s)))
+		carry(journey, key, override);
+	return 0;
+}
+
+void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
+{
+	struct journey journey = {.to = to, .from = from, .now_s = now_s};
+
+	wr_overrides_each(from, now_s, carry_new, &journey);
+}
+
+static int collect(void *context, struct wr_key key, struct wr_override override)
+{
+	struct wr_override_list *list = context;
+
+	if (list->count == list->room) {
+		size_t room = list->room ? 2 * list->room : 64;
+		void *more = realloc(list->items, room * sizeof *list->items);
+
+		if (!more)
+			return -1;
+		list->items = more;
+		list->room = room;
+	}
+	list->items[list->count++] = (struct wr_override_item){key, override};
+	return 0;
+}
+
+bool wr_overrides_collect(struct weir_table *table, uint32_t now_s, struct wr_override_list *list)
+{
+	*list = (struct wr_override_list){0};
+	if (wr_overrides_each(table, now_s, collect, list) != 0)
+		return false;
+	if (list->count)
+		qsort(list->items, list->count, sizeof *list->items, by_tag);
+	return true;
+}
+
+void wr_overrides_hand_over(struct weir_table *to, struct weir_table *from,
+			    const struct wr_override_list *list, uint32_t now_s)
+{
+	struct journey journey = {to, from, list, now_s};
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct wr_key key = list->items[i].key;
+		struct wr_override then = list->items[i].override;
+		struct wr_override now = wr_override_find(from, key, now_s);
+
+		if (!same(now, then) && same(wr_override_find(to, key, now_s), then))
+			carry(&journey, key, now);
+	}
+	wr_overrides_each(from, now_s, carry_new, &journey);
+}

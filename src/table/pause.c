@@ -1,0 +1,138 @@
+#include "table/pause.h"
+
+static bool swap_word(struct weir_table *table, uint64_t *seen, uint64_t flags)
+{
+	uint64_t next = ((*seen | 3) + 1) | flags;
+
+	return __atomic_compare_exchange_n(&table->control->pausing, seen, next, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t load_word(const struct weir_table *table)
+{
+	return __atomic_load_n(&table->control->pausing, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t load_hash(const struct weir_table *table, unsigned i)
+{
+	return __atomic_load_n(&table->control->paused[i], __ATOMIC_ACQUIRE);
+}
+
+/* Changes the word even if it says so already: whoever is about to lower it has to look again. */
+static void raise_word(struct weir_table *table)
+{
+	uint64_t seen = load_word(table);
+
+	while (!swap_word(table, &seen, (seen & WR_PAUSING_ALL) | WR_PAUSING_SOME))
+		;
+}
+
+static bool is_empty(const struct weir_table *table)
+{
+	for (unsigned i = 0; i < WR_PAUSES; i++)
+		if (load_hash(table, i))
+			return false;
+	return true;
+}
+
+/* The word is read before the hashes. */
+static void lower_word(struct weir_table *table)
+{
+	uint64_t seen = load_word(table);
+
+	while (is_empty(table) && !swap_word(table, &seen, seen & WR_PAUSING_ALL))
+		;
+}
+
+bool wr_pause_has(const struct weir_table *table, uint64_t hash)
+{
+	for (unsigned i = 0; i < WR_PAUSES; i++)
+		if (load_hash(table, i) == hash)
+			return true;
+	return false;
+}
+
+static bool insert(struct weir_table *table, uint64_t hash)
+{
+	for (unsigned i = 0; i < WR_PAUSES; i++) {
+		uint64_t none = 0;
+
+		if (__atomic_compare_exchange_n(&table->control->paused[i], &none, hash, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+/* Two who add one name at once may add it twice; dropping it takes both. */
+bool wr_pause_add(struct weir_table *table, uint64_t hash)
+{
+	bool there;
+
+	raise_word(table);
+	there = wr_pause_has(table, hash) || insert(table, hash);
+	if (there)
+		raise_word(table);
+	else
+		lower_word(table);
+	return there;
+}
+
+bool wr_pause_drop(struct weir_table *table, uint64_t hash)
+{
+	bool dropped = false;
+
+	for (unsigned i = 0; i < WR_PAUSES; i++) {
+		uint64_t seen = hash;
+
+		dropped |= __atomic_compare_exchange_n(&table->control->paused[i], &seen, 0, false,
+						       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	}
+	lower_word(table);
+	return dropped;
+}
+
+bool wr_pause_all(struct weir_table *table, bool paused)
+{
+	uint64_t seen = load_word(table);
+	uint64_t flag = paused ? WR_PAUSING_ALL : 0;
+
+	do
+		if ((seen & WR_PAUSING_ALL) == flag)
+			return false;
+	while (!swap_word(table, &seen, (seen & WR_PAUSING_SOME) | flag));
+	return true;
+}
+
+void wr_pauses_import(struct weir_table *to, const struct weir_table *from)
+{
+	static const struct wr_control nothing;
+
+	wr_pauses_hand_over(to, from, &nothing);
+}
+
+static bool had(const struct wr_control *then, uint64_t hash)
+{
+	for (unsigned i = 0; i < WR_PAUSES; i++)
+		if (then->paused[i] == hash)
+			return true;
+	return false;
+}
+
+void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
+			 const struct wr_control *then)
+{
+	uint64_t all = load_word(from) & WR_PAUSING_ALL;
+
+	for (unsigned i = 0; i < WR_PAUSES; i++)
+		if (then->paused[i] && !wr_pause_has(from, then->paused[i]))
+			wr_pause_drop(to, then->paused[i]);
+	for (unsigned i = 0; i < WR_PAUSES; i++) {
+		uint64_t hash = load_hash(from, i);
+
+		if (hash && !had(then, hash))
+			wr_pause_add(to, hash);
+	}
+	if (all != (then->pausing & WR_PAUSING_ALL))
+		wr_pause_all(to, all);
+}

@@ -126,8 +126,9 @@ static bool grow(struct weir_table *table, struct wr_attempt *attempt, struct re
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* A first request is no reason to expect many. */
-	if (!reading->log.block)
+	/* A first request is no reason to expect many. Of a limit that was lowered, or of a grant
+	 * that ended, there may be more than it wants. */
+	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
 	if (!wr_slab_take(table, reading->spot.cell, (uint32_t)roomy, now_s, &bigger) &&
 	    !wr_slab_take(table, reading->spot.cell, stamps, now_s, &bigger))
@@ -281,7 +282,9 @@ void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct reading reading;
 
-	do
+	do {
 		read_key(table, attempt->key, &reading);
-	while (!attempt_once(table, attempt, &reading));
+		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot))
+			return;
+	} while (!attempt_once(table, attempt, &reading));
 }

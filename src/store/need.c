@@ -58,12 +58,34 @@ void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size
 	}
 }
 
+/* A window may have ended since the take, and then keeps it; buckets have no past. A place in a
+ * queue whose time has come is used up. */
+static void give_back(struct weir_table *table, const struct wr_need *need, uint64_t taken_ns,
+		      uint64_t now_ns)
+{
+	uint64_t due_ns = taken_ns + need->decision.delay_ns;
+	struct weir_decision place = {0};
+
+	switch (need->limit->algorithm) {
+	case WEIR_LEAKY_BUCKET:
+		if (due_ns < now_ns)
+			return;
+		place.delay_ns = due_ns - now_ns;
+		break;
+	case WEIR_TOKEN_BUCKET:
+		break;
+	default:
+		now_ns = taken_ns;
+	}
+	wr_decide_key(table, need->limit, need->key, -need->cost, now_ns, WR_RETURN, &place);
+}
+
 void wr_needs_return(struct weir_table *table, struct wr_need *const *list, size_t count,
-		     uint64_t taken_ns, bool refused)
+		     uint64_t taken_ns, uint64_t now_ns, bool refused)
 {
 	for (size_t i = 0; i < count; i++)
 		if (list[i]->cost > 0 && !(refused && counts_rejected(list[i]))) {
-			book(table, list[i], -list[i]->cost, taken_ns, WR_RETURN);
+			give_back(table, list[i], taken_ns, now_ns);
 			untake(list[i]);
 		}
 }
@@ -96,7 +118,7 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 	taken = take_in_order(table, list, count, now_ns);
 	if (taken == count)
 		return true;
-	wr_needs_return(table, list, taken, now_ns, true);
+	wr_needs_return(table, list, taken, now_ns, now_ns, true);
 	wr_needs_refuse(table, list + taken + 1, count - taken - 1, now_ns);
 	return false;
 }

@@ -13,13 +13,14 @@ struct wr_need {
 	struct weir_decision decision;
 };
 
-/* Lists are pointers in the order of tags: every process takes in the same order, which lets fewer
- * pairs of requests refuse each other. */
+/* Lists are pointers in the order of takes. */
 static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_need *need)
 {
 	size_t at = (*count)++;
 
-	for (; at > 0 && list[at - 1]->key.tag > need->key.tag; at--)
+	for (; at > 0 &&
+	       wr_takes_before(need->limit, need->key, list[at - 1]->limit, list[at - 1]->key);
+	     at--)
 		list[at] = list[at - 1];
 	list[at] = need;
 }
@@ -37,8 +38,9 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
 		     uint64_t now_ns);
 
-/* Undoes takes made at taken_ns; a limit that counts rejected requests keeps them if `refused`. */
+/* Undoes takes made at taken_ns, where that is still possible; a limit that counts rejected
+ * requests keeps them if `refused`. */
 void wr_needs_return(struct weir_table *table, struct wr_need *const *list, size_t count,
-		     uint64_t taken_ns, bool refused);
+		     uint64_t taken_ns, uint64_t now_ns, bool refused);
 
 #endif

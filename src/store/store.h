@@ -5,6 +5,7 @@
 #ifndef WR_STORE_STORE_H
 #define WR_STORE_STORE_H
 
+#include "table/override.h"
 #include "table/table.h"
 
 enum wr_purpose {
@@ -13,7 +14,11 @@ enum wr_purpose {
 	WR_TRY,    /* a refusal writes nothing: another attempt will follow */
 	WR_TAKE,   /* a refusal marks the key, and is charged where the limit says so */
 	WR_CHARGE, /* charged whatever the limit says: another limit refused the request */
-	WR_RETURN, /* cost is negative and undoes a take of the same time, or does nothing */
+	/* Cost is negative and undoes a take of the same window, or does nothing. A place in a
+	 * leaky bucket's queue is given back only if nobody stands behind it: the next one in would
+	 * leave together with the last otherwise. `decision` says on entry which place it is: its
+	 * delay_ns from now_ns on. */
+	WR_RETURN,
 };
 
 struct wr_attempt {
@@ -24,6 +29,11 @@ struct wr_attempt {
 	uint32_t ceiling; /* capacity to enforce: the limit's own, or its soft ceiling */
 	enum wr_purpose purpose;
 	struct weir_decision *decision;
+	/* The override that limit and ceiling have in them, as the key's cell counts changes. An
+	 * attempt that meets another one in the cell writes nothing and says so. */
+	unsigned changes;
+	bool changed;
+	uint64_t place_ns;        /* WR_RETURN: the place in a leaky bucket, from now_ns on */
 	uint64_t ceiling_wait_ns; /* out, in soft mode: wait of a refused request under
 				     limit->ceiling */
 };
@@ -42,6 +52,52 @@ void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struc
 void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		   struct weir_decision *decision);
+
+/* A look at the counter itself, whatever ban there is, and at what is in force: store/override.c.
+ */
+void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		    uint64_t now_ns, struct weir_decision *decision, struct wr_override *override);
+
+/* What a banned key is told. */
+void wr_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
+		      uint64_t now_ns, struct weir_decision *decision);
+
+/* The limit with what an operator granted, as far as its algorithm and this table can count it. */
+struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
+				  uint32_t extra);
+
+/* Makes the counter as good as new, its overshoot too. Overrides stay. */
+void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key);
+
+/* The overshoot of a soft key has a cell of its own, so that keys within their limit pay nothing
+ * for it. */
+static inline struct wr_key wr_soft_key(struct wr_key key)
+{
+	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579};
+
+	return soft;
+}
+
+/* Every process takes in the same order, which lets fewer pairs of requests refuse each other.
+ * Leaky buckets come last: a place in a queue cannot always be given back. */
+static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_key,
+				   const struct weir_limit *b, struct wr_key b_key)
+{
+	bool a_queues = a->algorithm == WEIR_LEAKY_BUCKET;
+	bool b_queues = b->algorithm == WEIR_LEAKY_BUCKET;
+
+	return a_queues == b_queues ? a_key.tag < b_key.tag : b_queues;
+}
+
+/* Whether the attempt knows the override of the cell it met, or that there is none. */
+static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair hot)
+{
+	unsigned changes = wr_hot_override(hot) ? wr_hot_changes(hot) : 0;
+
+	attempt->changed = __builtin_expect(changes != attempt->changes, 0);
+	attempt->changes = changes;
+	return !attempt->changed;
+}
 
 /* Whether an attempt that was refused leaves a mark, and in soft mode counts as excess. */
 static inline bool wr_leaves_mark(const struct wr_attempt *attempt)

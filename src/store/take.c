@@ -19,7 +19,8 @@ static struct weir_state state_of(const struct wr_attempt *attempt, const struct
 	return state;
 }
 
-/* Whether a give-back still meets the window its take was counted in. A bucket's always does. */
+/* Whether a give-back still meets the window its take was counted in. A token bucket's always does,
+ * a leaky bucket's is checked when it is known what it leaves. */
 static bool may_return(const struct wr_attempt *attempt, struct weir_state state)
 {
 	const struct weir_limit *limit = attempt->limit;
@@ -29,6 +30,20 @@ static bool may_return(const struct wr_attempt *attempt, struct weir_state state
 	if (limit->algorithm == WEIR_SLIDING_COUNTER)
 		return state.s1 == (uint32_t)(attempt->now_ns / limit->period_ns);
 	return true;
+}
+
+/* Undoes a take. The last place of a queue is the one whose departure is the queue's end once it is
+ * taken out. */
+static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
+{
+	const struct weir_limit *limit = attempt->limit;
+
+	if (!may_return(attempt, *state))
+		return false;
+	return wr_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns,
+		       attempt->decision) &&
+	       (limit->algorithm != WEIR_LEAKY_BUCKET ||
+		attempt->decision->reset_after_ns == attempt->place_ns);
 }
 
 /* The step on a copy of the state. Returns whether it is to be written. */
@@ -44,8 +59,8 @@ static inline bool step(struct wr_attempt *attempt, struct weir_state *state)
 			attempt->now_ns, decision);
 		return changed;
 	}
-	if (attempt->purpose == WR_RETURN && !may_return(attempt, *state))
-		return false;
+	if (attempt->purpose == WR_RETURN)
+		return step_back(attempt, state);
 	changed = wr_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns, decision);
 	if (__builtin_expect(wr_soft_mode(limit) && !decision->admitted, 0))
 		attempt->ceiling_wait_ns = wr_wait(limit, limit->ceiling, state,
@@ -64,6 +79,8 @@ static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
 		struct weir_decision *decision = attempt->decision;
 		unsigned harm;
 
+		if (!wr_knows_override(attempt, spot->hot))
+			return true;
 		if (!step(attempt, &state)) {
 			if (!decision->admitted && wr_leaves_mark(attempt))
 				wr_mark_refused(spot);
@@ -119,17 +136,8 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 		wr_cell_attempt(table, attempt);
 }
 
-/* The overshoot of a soft key has a cell of its own, so that keys within their limit pay nothing
- * for it. */
-static struct wr_key soft_key(struct wr_key key)
-{
-	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579};
-
-	return soft;
-}
-
-/* Its state. `sure` looks everywhere; without it a key within its limit may, if its hint is gone,
- * be told that it is as good as new before the overshoot is armed again. */
+/* State of the overshoot. `sure` looks everywhere; without it a key within its limit may, if its
+ * hint is gone, be told that it is as good as new before the overshoot is armed again. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
 {
@@ -175,13 +183,15 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	const struct weir_limit *limit = attempt->limit;
 	struct weir_decision *decision = attempt->decision;
 	enum wr_purpose purpose = attempt->purpose;
-	struct wr_key key = soft_key(attempt->key);
+	struct wr_key key = wr_soft_key(attempt->key);
 	struct weir_state before, after;
 	uint64_t capacity_wait_ns;
 	bool above;
 
 	attempt->purpose = purpose == WR_TAKE ? WR_TRY : WR_LOOK;
 	attempt_any(table, attempt);
+	if (attempt->changed)
+		return;
 	if (decision->admitted) {
 		before = soft_state(table, limit, key, attempt->now_ns, false);
 		soft_reset(attempt, &before);
@@ -207,30 +217,73 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	soft_reset(attempt, &after);
 }
 
+/* Under a limit. False: the key turned out to have another override than it was about. */
+static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
+			  const struct weir_limit *limit)
+{
+	enum wr_purpose purpose = attempt->purpose;
+
+	attempt->limit = limit;
+	attempt->ceiling = limit->capacity;
+	attempt->changed = false;
+	if (__builtin_expect(wr_soft_mode(limit) && attempt->cost >= 0 && purpose != WR_CHARGE, 0))
+		soft_attempt(table, attempt);
+	else
+		attempt_any(table, attempt);
+	attempt->purpose = purpose;
+	return !attempt->changed;
+}
+
+/* A key with an override, or that had one a moment ago. The override is read after the cell's count
+ * of changes; if it changes again, the attempt notices and all begins anew. */
+static __attribute__((noinline)) void
+attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
+		   const struct weir_limit *limit, bool despite_ban, struct wr_override *override)
+{
+	uint32_t now_s = wr_seconds(attempt->now_ns);
+	struct weir_limit raised;
+
+	do {
+		*override = attempt->changes ? wr_override_read(table, attempt->key, now_s)
+					     : (struct wr_override){0};
+		if (attempt->changes && !wr_override_any(*override))
+			wr_override_settle(table, attempt->key, now_s);
+		if (override->banned_until_s && attempt->cost >= 0 && !despite_ban) {
+			wr_refuse_banned(limit, override, attempt->now_ns, attempt->decision);
+			return;
+		}
+		raised = wr_limit_raised(table, limit, override->granted);
+	} while (!attempt_under(table, attempt, &raised));
+	attempt->decision->granted = raised.capacity - limit->capacity;
+}
+
 /* Out of line: the quick way does not share its registers. */
 static __attribute__((noinline)) void decide(struct weir_table *table,
 					     const struct weir_limit *limit, struct wr_key key,
 					     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 					     struct weir_decision *decision)
 {
-	struct wr_attempt attempt = {.limit = limit,
-				     .key = key,
+	struct wr_attempt attempt = {.key = key,
 				     .cost = cost,
 				     .now_ns = now_ns,
-				     .ceiling = limit->capacity,
 				     .purpose = purpose,
-				     .decision = decision};
+				     .decision = decision,
+				     .place_ns = purpose == WR_RETURN ? decision->delay_ns : 0};
+	struct wr_override override;
 
-	if (__builtin_expect(wr_soft_mode(limit) && cost >= 0 && purpose != WR_CHARGE, 0))
-		soft_attempt(table, &attempt);
-	else
-		attempt_any(table, &attempt);
+	if (__builtin_expect(!attempt_under(table, &attempt, limit), 0))
+		attempt_overridden(table, &attempt, limit, false, &override);
 }
 
-void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		 int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		    uint64_t now_ns, struct weir_decision *decision, struct wr_override *override)
 {
-	decide(table, limit, key, cost, now_ns, WR_TAKE, decision);
+	struct wr_attempt attempt = {
+		.key = key, .now_ns = now_ns, .purpose = WR_LOOK, .decision = decision};
+
+	*override = (struct wr_override){0};
+	if (!attempt_under(table, &attempt, limit))
+		attempt_overridden(table, &attempt, limit, true, override);
 }
 
 void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
@@ -288,6 +341,13 @@ static inline bool take_quickly(struct weir_table *table, const struct weir_limi
 	if (limit->algorithm == WEIR_FIXED_WINDOW)
 		return take_fixed_quickly(limit, &spot, cost, now_ns, decision);
 	return take_token_quickly(limit, &spot, cost, now_ns, decision);
+}
+
+void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		 int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	if (__builtin_expect(!take_quickly(table, limit, key, cost, now_ns, decision), 0))
+		decide(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,

@@ -61,14 +61,19 @@ static int collect(struct weir_table *table, const struct weir_need *needs, size
 	return 0;
 }
 
-/* Every process takes in the same order, which lets fewer pairs of requests refuse each other. */
-static void order_of_tags(const struct wants *wants, uint8_t *order)
+static void order_of_takes(const struct wants *wants, uint8_t *order)
 {
 	for (size_t i = 0; i < wants->count; i++) {
 		size_t at = i;
+		const struct want *want = &wants->want[i];
 
-		for (; at > 0 && wants->want[order[at - 1]].key.tag > wants->want[i].key.tag; at--)
+		for (; at > 0; at--) {
+			const struct want *before = &wants->want[order[at - 1]];
+
+			if (!wr_takes_before(want->limit, want->key, before->limit, before->key))
+				break;
 			order[at] = order[at - 1];
+		}
 		order[at] = (uint8_t)i;
 	}
 }
@@ -91,9 +96,9 @@ static bool look_at_all(struct weir_table *table, struct wants *wants, uint64_t 
 static void book(struct weir_table *table, const struct want *want, int64_t cost, uint64_t now_ns,
 		 enum wr_purpose purpose)
 {
-	struct weir_decision ignored = {0};
+	struct weir_decision place = {.delay_ns = want->taken.delay_ns}; /* for WR_RETURN */
 
-	wr_decide_key(table, want->limit, want->key, cost, now_ns, purpose, &ignored);
+	wr_decide_key(table, want->limit, want->key, cost, now_ns, purpose, &place);
 }
 
 static bool counts_rejected(const struct want *want)
@@ -159,7 +164,7 @@ static bool take_all(struct weir_table *table, struct wants *wants, uint64_t now
 		book_refusal(table, wants, now_ns);
 		return false;
 	}
-	order_of_tags(wants, order);
+	order_of_takes(wants, order);
 	taken = take_in_order(table, wants, order, now_ns);
 	if (taken < wants->count) {
 		undo(table, wants, order, taken, now_ns);

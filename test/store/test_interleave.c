@@ -10,6 +10,8 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include "store/store.h"
+#include "table/pause.h"
 #include "table/slab.h"
 
 #define PARTICIPANTS 3
@@ -347,6 +349,13 @@ static uint32_t used(const struct weir_limit *l, const char *key)
 	return d.limit - d.remaining;
 }
 
+/* A place in a queue that somebody stands behind already is not given back. One queue is taken from
+ * last and never has to; of two, the first may. */
+static bool two_queues(void)
+{
+	return limits[0].algorithm == WEIR_LEAKY_BUCKET && limits[1].algorithm == WEIR_LEAKY_BUCKET;
+}
+
 /* All or none: both counters hold what was admitted, nothing else. The tighter limit is never
  * passed; a contended one may refuse one too many, so all of it is reached only by asking on. */
 static void all_or_none(void **unused)
@@ -364,6 +373,11 @@ static void all_or_none(void **unused)
 		memset(admitted, 0, sizeof admitted);
 		race(both);
 		at_most("admitted", sum(admitted), tight);
+		if (two_queues()) {
+			at_most("admitted", sum(admitted), used(&limits[0], "a"));
+			at_most("admitted", sum(admitted), used(&limits[1], "b"));
+			continue;
+		}
 		equal("taken from the one", used(&limits[0], "a"), sum(admitted));
 		equal("taken from the other", used(&limits[1], "b"), sum(admitted));
 		for (int again = 0; again < 8; again++)
@@ -460,6 +474,193 @@ static void a_key_that_wakes_up_is_not_lost_in_silence(void **unused)
 	table->span_count = 4;
 }
 
+/* --- operators: bans, grants and resets among takes --- */
+
+#define UNTIL_S (wr_seconds(T0) + 1000)
+
+static unsigned said; /* by the operators of a run, so that they differ from run to run */
+
+static void order_ban(bool banned)
+{
+	struct wr_override_change change = {.ban = true,
+					    .to = {.banned_until_s = banned ? UNTIL_S : 0}};
+
+	wr_override_change(table, key_nth(table, &limit, 1), limit.algorithm, &change,
+			   wr_seconds(T0));
+}
+
+static void order_grant(uint32_t extra)
+{
+	struct wr_override_change change = {
+		.grant = true, .to = {.granted = extra, .granted_until_s = extra ? UNTIL_S : 0}};
+
+	wr_override_change(table, key_nth(table, &limit, 1), limit.algorithm, &change,
+			   wr_seconds(T0));
+}
+
+/* The first one bans, the second only lifts, the third takes; both of the latter may find that
+ * nothing is in force and take the bit away. */
+static void ban_lift_or_take(int number)
+{
+	if (number == 0) {
+		if (said & 1)
+			order_grant(3);
+		order_ban(true);
+	} else if (number == 1) {
+		order_ban(false);
+		if (said & 2)
+			order_grant(0);
+	} else {
+		for (int i = 0; i < 3; i++)
+			take_nth(table, &limit, 1, 1, T0);
+	}
+}
+
+static bool in_force(void)
+{
+	return wr_override_any(wr_override_find(table, key_nth(table, &limit, 1), wr_seconds(T0)));
+}
+
+static bool written(void)
+{
+	return wr_override_any(wr_override_read(table, key_nth(table, &limit, 1), wr_seconds(T0)));
+}
+
+/* What stands there after the one who said it has returned is found by everyone; whatever is left
+ * of one that died, the next has his way. */
+static void what_an_operator_said_is_found(void **state)
+{
+	for (int i = 0; i < RUNS(20000); i++) {
+		start_run();
+		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 4, MINUTE);
+		said = (unsigned)rnd_below(&dice, 4);
+		mortality = 0;
+		if (rnd_below(&dice, 2))
+			take_nth(table, &limit, 1, 1, T0);
+		if (rnd_below(&dice, 2))
+			order_ban(true);
+		if (rnd_below(&dice, 4) == 0)
+			order_ban(false);
+		mortality = *state ? 30 + (unsigned)rnd_below(&dice, 300) : 0;
+		race(ban_lift_or_take);
+		mortality = 0;
+		if (crew[0].condition == DONE && written())
+			equal("in force", in_force(), 1);
+		equal("cells", duplicates(table), 0);
+		order_ban(true);
+		equal("banned", take_nth(table, &limit, 1, 1, T0).banned, 1);
+		order_ban(false);
+		order_grant(0);
+		equal("banned", take_nth(table, &limit, 1, 0, T0).banned, 0);
+		equal("written", written(), 0);
+		equal("limit", take_nth(table, &limit, 1, 0, T0).limit, 4);
+	}
+}
+
+static void grant_or_take(int number)
+{
+	if (number == 0) {
+		order_grant(4);
+		if (said & 1)
+			order_grant(2);
+		if (said & 2)
+			order_grant(0);
+	} else {
+		three_takes(number);
+	}
+}
+
+static void give_one_back(int number)
+{
+	if (number == 0)
+		take_nth(table, &limit, 1, -1, T0);
+}
+
+/* Nobody gets more than the largest grant on top, whoever changes it meanwhile. A ring that grew
+ * for it can be worked with when the grant has ended. */
+static void no_more_than_was_granted(void **state)
+{
+	for (int i = 0; i < RUNS(8000); i++) {
+		start_run();
+		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 1 + (uint32_t)rnd_below(&dice, 4),
+			      MINUTE);
+		said = (unsigned)rnd_below(&dice, 4);
+		cost = 1 + rnd_below(&dice, 3);
+		memset(asked, 0, sizeof asked);
+		memset(admitted, 0, sizeof admitted);
+		mortality = *state ? 50 + (unsigned)rnd_below(&dice, 400) : 0;
+		race(grant_or_take);
+		mortality = 0;
+		at_most("admitted", sum(admitted) * cost, limit.limit + 4);
+		order_grant(0);
+		race(give_one_back);
+		equal("limit", take_nth(table, &limit, 1, 0, T0).limit, limit.limit);
+		equal("log_lost", table->tallies->log_lost, 0);
+	}
+}
+
+static void reset_or_take(int number)
+{
+	if (number == 0)
+		wr_reset_key(table, &limit, key_nth(table, &limit, 1));
+	else
+		three_takes(number);
+}
+
+/* A reset hands out the limit once more and no more than that. */
+static void a_reset_is_one_more_limit(void **state)
+{
+	for (int i = 0; i < RUNS(8000); i++) {
+		unsigned more = 0;
+
+		start_run();
+		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 1 + (uint32_t)rnd_below(&dice, 6),
+			      MINUTE);
+		cost = 1;
+		memset(asked, 0, sizeof asked);
+		memset(admitted, 0, sizeof admitted);
+		mortality = *state ? 50 + (unsigned)rnd_below(&dice, 400) : 0;
+		race(reset_or_take);
+		mortality = 0;
+		while (take_nth(table, &limit, 1, 1, T0).admitted)
+			more++;
+		at_most("admitted", sum(admitted) + more, 2 * limit.limit);
+		equal("log_lost", table->tallies->log_lost, 0);
+		wr_reset_key(table, &limit, key_nth(table, &limit, 1));
+		equal("remaining", take_nth(table, &limit, 1, 0, T0).remaining, limit.limit);
+		equal("cells", duplicates(table), 0);
+	}
+}
+
+static bool missed;
+
+/* Each has a name of its own; two pause and resume, one only pauses. */
+static void pause_or_resume(int number)
+{
+	uint64_t hash = 100 + (uint64_t)number;
+
+	wr_pause_add(table, hash);
+	missed |= !wr_pausing(table) || !wr_pause_has(table, hash);
+	if (number < 2)
+		wr_pause_drop(table, hash);
+}
+
+/* The word never says no to someone who has paused and not resumed. */
+static void no_pause_is_missed(void **unused)
+{
+	(void)unused;
+	for (int i = 0; i < RUNS(20000); i++) {
+		start_run();
+		memset(table->control, 0, sizeof *table->control);
+		missed = false;
+		race(pause_or_resume);
+		equal("missed", missed, 0);
+		equal("pausing", wr_pausing(table), WR_PAUSING_SOME);
+		wr_pause_drop(table, 102);
+		equal("pausing", wr_pausing(table), 0);
+	}
+}
+
 /* With a secret that is always the same, for a seed to bring the same run. */
 static int open_narrow(void **unused)
 {
@@ -502,6 +703,17 @@ int main(void)
 		cmocka_unit_test_setup(a_key_that_wakes_up_is_not_lost_in_silence, seed),
 		{"logs_that_grow", logs_that_grow, seed, NULL, NULL},
 		{"logs_that_grow_while_some_die", logs_that_grow, seed, NULL, &deadly},
+		{"what_an_operator_said_is_found", what_an_operator_said_is_found, seed, NULL,
+		 NULL},
+		{"what_an_operator_said_is_found_while_some_die", what_an_operator_said_is_found,
+		 seed, NULL, &deadly},
+		cmocka_unit_test_setup(no_pause_is_missed, seed),
+		{"no_more_than_was_granted", no_more_than_was_granted, seed, NULL, NULL},
+		{"no_more_than_was_granted_while_some_die", no_more_than_was_granted, seed, NULL,
+		 &deadly},
+		{"a_reset_is_one_more_limit", a_reset_is_one_more_limit, seed, NULL, NULL},
+		{"a_reset_is_one_more_limit_while_some_die", a_reset_is_one_more_limit, seed, NULL,
+		 &deadly},
 	};
 
 	return cmocka_run_group_tests(tests, open_narrow, close_narrow);

@@ -109,10 +109,10 @@ struct weir_decision {
 	uint8_t soft; /* admitted above the limit, in the overshoot of soft mode */
 	uint8_t full; /* refused because the table has no room for this key's log, not by its limit
 		       */
-	uint8_t reserved8;
+	uint8_t banned;     /* refused by an operator's ban, see weir/control.h, not by its limit */
 	uint32_t limit;     /* capacity the remaining counts against */
 	uint32_t remaining; /* what could still be taken now */
-	uint32_t reserved32;
+	uint32_t granted;   /* part of `limit`: what an operator granted beyond the limit's own */
 	uint64_t retry_after_ns; /* refused: least wait until the same request passes if nobody else
 				    asks, or WEIR_NEVER; admitted: 0 */
 	uint64_t reset_after_ns; /* until the key is as good as new */

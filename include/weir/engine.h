@@ -68,6 +68,9 @@ struct weir_engine_opts {
 	 * NULL: the table's own secret, which no other node knows. */
 	const uint8_t *fleet_secret;
 	uint64_t now_ns; /* when the first rules came into force */
+	/* Admitted above so much of a limit counts as near_limit in statistics; 0 means 80. */
+	uint32_t near_percent;
+	uint32_t reserved;
 };
 
 /* The engine owns the rules from here on, unless this fails; the table must outlive it. Without
@@ -145,7 +148,8 @@ enum weir_verdict {
 	WEIR_ADMIT = 1,
 	WEIR_REFUSE = 2,
 	WEIR_DELAY = 3, /* admitted, to go on after a wait */
-	WEIR_DEFER = 4, /* refused by limits that all want it kept and delivered later */
+	WEIR_DEFER = 4, /* refused by limits that all want it kept and delivered later: 202 from
+			   who does that, a refusal like others from who does not */
 	WEIR_WAIT = 5,  /* not decided: ask the central store */
 };
 
@@ -184,6 +188,33 @@ WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
  * in, to give back what it granted. */
 WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 
+/* ---- waiting one's turn ----
+ *
+ * A host that holds delayed requests itself lets them move up when one leaves: it trades places
+ * from the leaver to the last one it holds of that queue, which leaves the leaver with the last
+ * place, and then cancels the leaver.
+ *
+ *   weir_ask_trade(leaver, next); weir_ask_trade(leaver, the one after); …
+ *   weir_ask_cancel(leaver, now_ns);
+ *
+ * Places are of a table, and other processes hold some of them: one that others stand behind is
+ * not given back but stays empty, so that departures never come closer. */
+
+struct weir_place {
+	uint32_t size; /* sizeof(struct weir_place), set by the caller */
+	uint32_t reserved;
+	uint64_t queue;  /* the leaky bucket that sets the wait: one number in all processes */
+	uint64_t due_ns; /* when the request may go on */
+};
+
+/* Where a request waits that was told WEIR_DELAY. WEIR_EINVAL: it was not, or it was cancelled. */
+WEIR_API int weir_ask_place(const struct weir_ask *ask, struct weir_place *place);
+
+/* `leaving` and `staying` wait in the same queue, `leaving` before `staying`: they trade places.
+ * weir_ask_place tells the new ones; the queue of `staying` may be another if it waits in several.
+ * WEIR_EINVAL: not so, or they cost differently and their places are not of one length. */
+WEIR_API int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying);
+
 /* Lets go of the rules. All that was asked from the ask is void. NULL is fine. */
 WEIR_API void weir_ask_done(struct weir_ask *ask);
 
@@ -207,7 +238,7 @@ WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 struct weir_result {
 	uint32_t size;           /* sizeof(struct weir_result), set by the caller */
 	uint32_t verdict;        /* enum weir_verdict; 0: not decided yet */
-	uint32_t http_status;    /* 200, 202, or that of a refusal: 429, a rule's own, … */
+	uint32_t http_status;    /* 200, or that of a refusal: 429, a rule's own, … */
 	uint32_t descriptors;    /* how many have a status */
 	uint64_t delay_ns;       /* WEIR_DELAY: the longest of all */
 	uint64_t retry_after_ns; /* refused: when all who refused would admit; or WEIR_NEVER */
@@ -231,6 +262,8 @@ enum weir_status_flags {
 	WEIR_STATUS_QUOTA = 64,        /* quota mode: refuses only together with all others */
 	WEIR_STATUS_OVERRIDE = 128,    /* the limit came with the request */
 	WEIR_STATUS_FAILED = 256,      /* the central store did not answer */
+	WEIR_STATUS_BANNED = 512,      /* an operator's ban refused it, see weir/control.h */
+	WEIR_STATUS_PAUSED = 1024,     /* counted, not enforced, because an operator paused it */
 };
 
 /* What became of one descriptor. If several limits apply to it, the tightest speaks. */
@@ -288,7 +321,8 @@ WEIR_API int weir_profile_by_name(struct weir_str name);
  * is not decided. */
 WEIR_API int weir_ask_headers(struct weir_ask *ask, int profile);
 
-/* The i-th of them. Texts last until the next weir_ask_headers or weir_ask_done. */
+/* The i-th of them. Names are constants and last for ever, values until the next weir_ask_headers
+ * or weir_ask_done. */
 WEIR_API int weir_ask_header(const struct weir_ask *ask, size_t i, struct weir_str *name,
 			     struct weir_str *value);
 

@@ -26,7 +26,7 @@ struct weir_table;
 	X(admitted, "requests admitted by the rule")                                               \
 	X(refused, "requests the rule refused")                                                    \
 	X(shadowed, "requests the rule would have refused, were it enforced")                      \
-	X(near_limit, "requests admitted above four fifths of the limit")                          \
+	X(near_limit, "requests admitted above four fifths of the limit, or another share")        \
 	X(delayed, "requests admitted after a wait")                                               \
 	X(delay_us, "µs waited by them all")                                                       \
 	X(deferred, "requests the rule put off for later instead of refusing")                     \

@@ -115,7 +115,8 @@ struct weir_need {
  * which; decisions[i] what each counter said. Where a request is refused, a decision that says
  * admitted means "not the reason". WEIR_COUNT_REJECTED limits are charged all the same. The same
  * counter named twice is one take of the summed cost. A process killed half way may have burnt
- * this request's cost; contention may refuse one request too many, never admit one.
+ * this request's cost; contention may refuse one request too many, never admit one. Of two
+ * leaky buckets, one may keep an empty place when the other refuses.
  *   WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME, WEIR_EMANY (more than WEIR_NEEDS_MAX) */
 WEIR_API int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
 			   uint64_t now_ns, struct weir_decision *decisions, int *admitted);
@@ -133,13 +134,14 @@ struct weir_info {
 	uint64_t table_id[2];
 	uint64_t superseded; /* 1: resized; open it again */
 	/* Since the table was made: how state was lost, by kind. */
-	uint64_t expired;         /* keys as good as new, whose cells went to others: no loss */
-	uint64_t evicted;         /* live keys forgotten: the table is too small */
-	uint64_t evicted_refused; /* refused keys forgotten */
-	uint64_t stolen;          /* claims of dead processes taken over: no loss */
-	uint64_t log_evicted;     /* live logs forgotten: log_bytes is too small */
-	uint64_t log_full;        /* requests refused for want of room for their log */
-	uint64_t log_lost;        /* logs found missing: file damaged */
+	uint64_t expired;          /* keys as good as new, whose cells went to others: no loss */
+	uint64_t evicted;          /* live keys forgotten: the table is too small */
+	uint64_t evicted_refused;  /* refused keys forgotten */
+	uint64_t stolen;           /* claims of dead processes taken over: no loss */
+	uint64_t log_evicted;      /* live logs forgotten: log_bytes is too small */
+	uint64_t log_full;         /* requests refused for want of room for their log */
+	uint64_t log_lost;         /* logs found missing: file damaged */
+	uint64_t override_evicted; /* cells of bans and grants forgotten before their end */
 	char path[512];
 };
 

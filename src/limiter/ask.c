@@ -157,6 +157,7 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match,
 
 		need->rule = limit;
 		need->slot = generation->slots[first + i];
+		need->said = first + (uint32_t)i;
 		need->class = (uint8_t)class_of(match->node, limit, key);
 		ask->plain &= need->class == WR_ENFORCED && cost > 0;
 		ask->has_calendar |= limit->calendar != 0;

@@ -39,12 +39,14 @@ struct wr_ask_need {
 	const struct wr_limit *rule; /* NULL: an override */
 	uint64_t fleet_key[2];       /* part WR_THERE: the key's hash under the fleet's secret */
 	uint32_t slot;               /* in the statistics */
+	uint32_t said;               /* what header fields say of the rule: its number there */
 	uint8_t descriptor;
 	uint8_t class;   /* enum wr_class */
 	uint8_t part;    /* enum wr_part */
 	uint8_t same_as; /* need that takes for this one too, or its own number */
 	uint8_t own;     /* number of its own copy of the limit */
 	bool replaced;
+	bool paused;      /* by an operator: class is WR_COUNTED for that */
 	bool taken;       /* from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
 	bool returning;   /* to be given back to the store by the next question */
@@ -61,9 +63,8 @@ struct wr_ask_descriptor {
 };
 
 struct wr_ask_header {
-	uint16_t name; /* offsets into text */
-	uint16_t name_len;
-	uint16_t value;
+	struct weir_str name; /* a constant */
+	uint16_t value;       /* offset into text */
 	uint16_t value_len;
 };
 
@@ -119,6 +120,9 @@ static inline bool wr_ask_is_asked(const struct wr_ask_need *need)
 
 /* decide.c: puts the windows that hold now_ns into limits with a calendar. */
 void wr_ask_open_windows(struct weir_ask *ask);
+
+/* pause.c: whether an operator paused what this need is counted under. `pausing` is not 0. */
+bool wr_ask_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing);
 
 /* decide.c: the central store has spoken, or there is none. Returns the verdict. */
 int wr_ask_settle(struct weir_ask *ask);

@@ -2,7 +2,9 @@
 #include "limiter/policy.h"
 #include "limiter/text.h"
 
-#define QUOTA_EXCEEDED "https://iana.org/assignments/http-problem-types#quota-exceeded"
+#define PROBLEM_TYPES "https://iana.org/assignments/http-problem-types"
+#define QUOTA_EXCEEDED PROBLEM_TYPES "#quota-exceeded"
+#define ABNORMAL_USAGE PROBLEM_TYPES "#abnormal-usage-detected"
 
 typedef void (*escape_fn)(struct wr_text *text, struct weir_str piece);
 
@@ -13,6 +15,15 @@ struct words {
 	struct weir_str detail;
 };
 
+/* Whether it was an operator who said no, to one of those who refused. */
+static bool is_banned(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (wr_ask_shows(&ask->needs[i]) && wr_ask_decision(ask, &ask->needs[i])->banned)
+			return true;
+	return false;
+}
+
 static struct words words_for(const struct weir_ask *ask)
 {
 	if (ask->denied)
@@ -21,6 +32,9 @@ static struct words words_for(const struct weir_ask *ask)
 	if (ask->unreadable)
 		return (struct words){WR_STR("about:blank"), WR_STR("Bad Request"),
 				      WR_STR("The request has too many or too long parts.")};
+	if (is_banned(ask))
+		return (struct words){WR_STR(ABNORMAL_USAGE), WR_STR("Too Many Requests"),
+				      WR_STR("This client was banned.")};
 	return (struct words){WR_STR(QUOTA_EXCEEDED), WR_STR("Too Many Requests"),
 			      WR_STR("A rate limit was exceeded.")};
 }

@@ -9,6 +9,7 @@
 #include "limiter/ask.h"
 
 #include "rules/calendar.h"
+#include "table/pause.h"
 
 struct list {
 	struct wr_need *needs[WEIR_NEEDS_MAX];
@@ -292,7 +293,8 @@ int wr_ask_settle(struct weir_ask *ask)
 	}
 	take_quotas(ask);
 	if (quotas_refuse(ask)) { /* others came in between */
-		wr_needs_return(table, enforced.needs, enforced.count, ask->now_ns, true);
+		wr_needs_return(table, enforced.needs, enforced.count, ask->now_ns, ask->now_ns,
+				true);
 		look_and_refuse(ask, WR_COUNTED);
 		return refuse(ask);
 	}
@@ -336,8 +338,59 @@ static int refuse_early(struct weir_ask *ask)
 	return refuse_all(ask);
 }
 
+/* What is paused counts for itself. */
+static void heed_pauses(struct weir_ask *ask, unsigned pausing)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (!wr_ask_is_paused(ask, need, pausing))
+			continue;
+		need->paused = true;
+		need->class = WR_COUNTED;
+		ask->plain = false;
+	}
+}
+
+/* A ban in this table holds for limits of the central store too, which is not asked then. True:
+ * one that is enforced is banned. */
+static bool bans_refuse(struct weir_ask *ask)
+{
+	struct weir_table *table = ask->engine->table;
+	bool refused = false;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+		struct wr_override override;
+
+		if (!wr_ask_is_asked(need) || need->same_as != i)
+			continue;
+		override = wr_override_find(table, need->need.key, wr_seconds(ask->now_ns));
+		if (!override.banned_until_s)
+			continue;
+		need->part = WR_NOWHERE;
+		wr_refuse_banned(need->need.limit, &override, ask->now_ns, &need->need.decision);
+		refused |= need->class == WR_ENFORCED;
+	}
+	return refused;
+}
+
+static int decide_centrally(struct weir_ask *ask)
+{
+	if (bans_refuse(ask) || table_refuses(ask))
+		return refuse_early(ask);
+	if (!asks_central(ask))
+		return wr_ask_settle(ask);
+	ask->state = WR_ASK_WAITING;
+	return WEIR_WAIT;
+}
+
 static int decide(struct weir_ask *ask)
 {
+	unsigned pausing = wr_pausing(ask->engine->table);
+
+	if (__builtin_expect(pausing != 0, 0))
+		heed_pauses(ask, pausing);
 	if (ask->has_replaces) {
 		ask->plain = false;
 		drop_replaced(ask);
@@ -347,12 +400,7 @@ static int decide(struct weir_ask *ask)
 	merge(ask);
 	if (ask->plain)
 		return settle_plain(ask);
-	if (!asks_central(ask))
-		return wr_ask_settle(ask);
-	if (table_refuses(ask))
-		return refuse_early(ask);
-	ask->state = WR_ASK_WAITING;
-	return WEIR_WAIT;
+	return asks_central(ask) ? decide_centrally(ask) : wr_ask_settle(ask);
 }
 
 /* Limits have no say. */
@@ -378,7 +426,6 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	return decide(ask);
 }
 
-/* Takes are undone as of their time; a bucket does not care, a window may have ended since. */
 int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || ask->cancelled)
@@ -390,7 +437,7 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 		struct wr_need *need = &ask->needs[i].need;
 
 		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE)
-			wr_needs_return(ask->engine->table, &need, 1, ask->now_ns, false);
+			wr_needs_return(ask->engine->table, &need, 1, ask->now_ns, now_ns, false);
 		if (ask->needs[i].part == WR_HERE)
 			ask->needs[i].taken = false;
 	}

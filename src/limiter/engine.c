@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NEAR_PERCENT 80
+
 static void publish(struct weir_engine *engine, struct wr_generation *generation, uint64_t now_ns)
 {
 	struct weir_engine_info *info = &engine->info;
@@ -28,6 +30,7 @@ static void settle_options(struct weir_engine *engine, const struct weir_engine_
 	memcpy(engine->secret, secret, sizeof engine->secret);
 	engine->fleet_secret = engine->secret;
 	engine->central = opts && opts->flags & WEIR_ENGINE_CENTRAL;
+	engine->near_percent = opts && opts->near_percent ? opts->near_percent : NEAR_PERCENT;
 }
 
 int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
@@ -36,7 +39,7 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 
-	if (!table || !out || (opts && opts->size != sizeof *opts))
+	if (!table || !out || (opts && (opts->size != sizeof *opts || opts->near_percent > 100)))
 		return WEIR_EINVAL;
 	engine = aligned_alloc(_Alignof(struct weir_engine), sizeof *engine);
 	if (!engine)

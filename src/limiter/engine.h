@@ -32,12 +32,21 @@ struct wr_shard {
 	_Alignas(64) uint64_t holders;
 };
 
+/* A limit as header fields speak of it, made once: "route.ip/1d";q=10;w=86400 */
+struct wr_said {
+	uint32_t at;   /* in the generation's said_text */
+	uint8_t label; /* length of the name with its quotes */
+	uint8_t len;   /* of it all; only the label if the window is a calendar's */
+};
+
 struct wr_generation {
 	struct weir_rules *rules; /* NULL: not in use, or there are none */
 	/* Slots in the statistics: of limit i of node n at first[n->id] + i, of overrides in a
 	 * domain at first[domain->id]. */
 	uint32_t *first;
 	uint32_t *slots;
+	struct wr_said *said; /* numbered as slots */
+	char *said_text;
 	uint64_t number;
 	struct wr_generation *next; /* of all the engine has made */
 	struct wr_shard shards[WR_SHARDS];
@@ -48,6 +57,7 @@ struct weir_engine {
 	struct weir_table *table;
 	const uint8_t *fleet_secret;
 	bool central;
+	uint32_t near_percent;
 	struct wr_stats stats;
 
 	_Alignas(64) pthread_mutex_t lock; /* of all below */
@@ -64,6 +74,12 @@ void wr_generations_reclaim(struct weir_engine *engine);
 
 /* Someone let go of a generation that is not current any more. */
 void wr_generation_left(struct weir_engine *engine);
+
+/* The next in file order, children before siblings; NULL behind the last. */
+const struct wr_node *wr_node_next(const struct wr_node *node);
+
+/* What overrides in a domain are counted under. */
+struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1]);
 
 extern _Thread_local unsigned wr_shard_number __attribute__((tls_model("initial-exec")));
 unsigned wr_shard_choose(void);

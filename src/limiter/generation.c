@@ -1,4 +1,4 @@
-#include "limiter/engine.h"
+#include "limiter/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,7 @@ unsigned wr_shard_choose(void)
 	return wr_shard_number - 1;
 }
 
-/* The next in file order, children before siblings; NULL behind the last. */
-static const struct wr_node *next_node(const struct wr_node *node)
+const struct wr_node *wr_node_next(const struct wr_node *node)
 {
 	if (node->more->first_child)
 		return node->more->first_child;
@@ -23,17 +22,23 @@ static const struct wr_node *next_node(const struct wr_node *node)
 	return node ? node->more->next : NULL;
 }
 
-static uint32_t override_slot(const struct wr_stats *stats, const struct wr_node *domain)
+struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1])
 {
-	char name[WR_STAT_NAME_MAX + 1];
 	static const char tail[] = "/override";
 	size_t len = domain->key.len;
 
-	if (len > sizeof name - sizeof tail)
-		len = sizeof name - sizeof tail;
+	if (len > WR_STAT_NAME_MAX + 1 - sizeof tail)
+		len = WR_STAT_NAME_MAX + 1 - sizeof tail;
 	memcpy(name, domain->key.ptr, len);
 	memcpy(name + len, tail, sizeof tail);
-	return wr_stats_slot(stats, (struct weir_str){name, len + sizeof tail - 1});
+	return (struct weir_str){name, len + sizeof tail - 1};
+}
+
+static uint32_t override_slot(const struct wr_stats *stats, const struct wr_node *domain)
+{
+	char name[WR_STAT_NAME_MAX + 1];
+
+	return wr_stats_slot(stats, wr_overrides_stat(domain, name));
 }
 
 static void find_slots(struct weir_engine *engine, struct wr_generation *generation)
@@ -41,7 +46,7 @@ static void find_slots(struct weir_engine *engine, struct wr_generation *generat
 	uint32_t at = 0;
 
 	for (const struct wr_node *node = generation->rules->first_domain; node;
-	     node = next_node(node)) {
+	     node = wr_node_next(node)) {
 		generation->first[node->id] = at;
 		if (node->kind == WR_NODE_DOMAIN)
 			generation->slots[at++] = override_slot(&engine->stats, node);
@@ -55,7 +60,7 @@ static uint32_t slots_wanted(const struct weir_rules *rules)
 {
 	uint32_t count = 0;
 
-	for (const struct wr_node *node = rules->first_domain; node; node = next_node(node))
+	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node))
 		count += node->limit_count + (node->kind == WR_NODE_DOMAIN);
 	return count;
 }
@@ -92,32 +97,34 @@ static void empty(struct wr_generation *generation)
 	weir_rules_free(generation->rules);
 	free(generation->first);
 	free(generation->slots);
+	free(generation->said);
+	free(generation->said_text);
 	generation->rules = NULL;
 	generation->first = generation->slots = NULL;
+	generation->said = NULL;
+	generation->said_text = NULL;
 	generation->number = 0;
 }
 
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules)
 {
 	struct wr_generation *generation = vacant(engine);
-	uint32_t *first, *slots;
+	uint32_t count;
 
-	if (!generation)
-		return NULL;
-	if (!rules)
+	if (!generation || !rules)
 		return generation;
-	first = calloc(rules->node_count + 1, sizeof *first);
-	slots = calloc(slots_wanted(rules) + 1, sizeof *slots);
-	if (!first || !slots) {
-		free(first);
-		free(slots);
-		return NULL;
-	}
+	count = slots_wanted(rules);
 	generation->rules = rules;
-	generation->first = first;
-	generation->slots = slots;
-	find_slots(engine, generation);
-	return generation;
+	generation->first = calloc(rules->node_count + 1, sizeof *generation->first);
+	generation->slots = calloc(count + 1, sizeof *generation->slots);
+	if (generation->first && generation->slots) {
+		find_slots(engine, generation);
+		if (wr_policies_make(generation, count))
+			return generation;
+	}
+	generation->rules = NULL; /* still the caller's */
+	empty(generation);
+	return NULL;
 }
 
 void wr_generations_reclaim(struct weir_engine *engine)

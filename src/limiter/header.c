@@ -1,6 +1,5 @@
 /* Header fields of an answer. */
 #include "limiter/policy.h"
-#include "limiter/text.h"
 
 /* Fields go into the ask's text one after the other; what does not fit is left out whole. */
 struct fields {
@@ -22,9 +21,7 @@ static struct wr_ask_header *begin(struct fields *fields, struct weir_str name)
 {
 	struct wr_ask_header *header = &fields->ask->headers[fields->ask->header_count];
 
-	header->name = (uint16_t)fields->text.len;
-	header->name_len = (uint16_t)name.len;
-	wr_text_put(&fields->text, name);
+	header->name = name;
 	header->value = (uint16_t)fields->text.len;
 	return header;
 }
@@ -32,7 +29,7 @@ static struct wr_ask_header *begin(struct fields *fields, struct weir_str name)
 static void end(struct fields *fields, struct wr_ask_header *header)
 {
 	if (!wr_text_fits(&fields->text)) {
-		fields->text.len = header->name;
+		fields->text.len = header->value;
 		return;
 	}
 	header->value_len = (uint16_t)(fields->text.len - header->value);
@@ -55,23 +52,37 @@ static void add_number(struct fields *fields, struct weir_str name, uint64_t val
 	end(fields, header);
 }
 
-static void put_name(struct wr_text *text, const struct wr_ask_need *need)
+/* NULL: an override, of which nothing is known beforehand. */
+static const struct wr_said *said_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	char name[WR_POLICY_NAME];
-	size_t len = wr_policy_name(need, name);
+	return need->rule ? &ask->generation->said[need->said] : NULL;
+}
 
-	wr_text_char(text, '"');
-	wr_text_quoted(text, (struct weir_str){name, len});
-	wr_text_char(text, '"');
+static void put_name(const struct weir_ask *ask, struct wr_text *text,
+		     const struct wr_ask_need *need)
+{
+	const struct wr_said *said = said_of(ask, need);
+
+	if (said)
+		wr_text_put(text,
+			    (struct weir_str){ask->generation->said_text + said->at, said->label});
+	else
+		wr_policy_put_name(text, need);
 }
 
 static void put_policy(const struct weir_ask *ask, struct wr_text *text,
 		       const struct wr_ask_need *need)
 {
-	(void)ask;
-	put_name(text, need);
+	const struct wr_said *said = said_of(ask, need);
+
+	if (said && said->len > said->label && !wr_ask_decision(ask, need)->granted) {
+		wr_text_put(text,
+			    (struct weir_str){ask->generation->said_text + said->at, said->len});
+		return;
+	}
+	put_name(ask, text, need);
 	wr_text_put(text, WR_STR(";q="));
-	wr_text_number(text, wr_policy_quota(need));
+	wr_text_number(text, wr_policy_quota(ask, need));
 	wr_text_put(text, WR_STR(";w="));
 	wr_text_number(text, wr_policy_window_s(need));
 }
@@ -86,7 +97,7 @@ static uint32_t remaining(const struct weir_ask *ask, const struct wr_ask_need *
 static void put_state(const struct weir_ask *ask, struct wr_text *text,
 		      const struct wr_ask_need *need)
 {
-	put_name(text, need);
+	put_name(ask, text, need);
 	wr_text_put(text, WR_STR(";r="));
 	wr_text_number(text, remaining(ask, need));
 	wr_text_put(text, WR_STR(";t="));
@@ -201,7 +212,7 @@ int weir_ask_header(const struct weir_ask *ask, size_t i, struct weir_str *name,
 	if (!wr_ask_ok(ask) || !name || !value || i >= ask->header_count)
 		return WEIR_EINVAL;
 	header = &ask->headers[i];
-	*name = (struct weir_str){ask->text + header->name, header->name_len};
+	*name = header->name;
 	*value = (struct weir_str){ask->text + header->value, header->value_len};
 	return 0;
 }

@@ -1,7 +1,8 @@
 #include "limiter/policy.h"
 
+#include <stdlib.h>
+
 #include "base/duration.h"
-#include "limiter/text.h"
 
 /* Keys from the domain's first level down. */
 static void put_keys(struct wr_text *text, const struct wr_node *node)
@@ -39,9 +40,73 @@ size_t wr_policy_name(const struct wr_ask_need *need, char name[WR_POLICY_NAME])
 	return wr_text_fits(&text) ? text.len : text.cap;
 }
 
-uint64_t wr_policy_quota(const struct wr_ask_need *need)
+void wr_policy_put_name(struct wr_text *text, const struct wr_ask_need *need)
 {
-	return need->need.limit->capacity;
+	char name[WR_POLICY_NAME];
+	size_t len = wr_policy_name(need, name);
+
+	wr_text_char(text, '"');
+	wr_text_quoted(text, (struct weir_str){name, len});
+	wr_text_char(text, '"');
+}
+
+static __attribute__((nonnull)) struct wr_said say(const struct wr_limit *limit,
+						   char at[WR_POLICY_TEXT])
+{
+	struct wr_ask_need need = {.rule = limit, .need.limit = &limit->limit};
+	struct wr_text text = {at, WR_POLICY_TEXT, 0};
+	struct wr_said said = {0};
+
+	wr_policy_put_name(&text, &need);
+	said.label = (uint8_t)text.len;
+	if (!limit->calendar && !limit->unlimited) {
+		wr_text_put(&text, WR_STR(";q="));
+		wr_text_number(&text, limit->limit.capacity);
+		wr_text_put(&text, WR_STR(";w="));
+		wr_text_number(&text, wr_policy_window_s(&need));
+	}
+	said.len = (uint8_t)text.len;
+	return said;
+}
+
+/* Room for one more, at least. */
+static bool grow(char **text, size_t used, size_t *cap)
+{
+	char *larger;
+
+	if (*cap - used >= WR_POLICY_TEXT)
+		return true;
+	*cap = 2 * *cap + WR_POLICY_TEXT;
+	larger = *cap <= UINT32_MAX ? realloc(*text, *cap) : NULL;
+	if (larger)
+		*text = larger;
+	return larger;
+}
+
+bool wr_policies_make(struct wr_generation *generation, uint32_t count)
+{
+	size_t used = 0, cap = 0;
+
+	generation->said = calloc(count + 1, sizeof *generation->said);
+	if (!generation->said)
+		return false;
+	for (const struct wr_node *node = generation->rules->first_domain; node;
+	     node = wr_node_next(node))
+		for (uint32_t i = 0; i < node->limit_count; i++) {
+			struct wr_said *said = &generation->said[generation->first[node->id] + i];
+
+			if (!grow(&generation->said_text, used, &cap))
+				return false;
+			*said = say(&node->limits[i], generation->said_text + used);
+			said->at = (uint32_t)used;
+			used += said->len;
+		}
+	return true;
+}
+
+uint64_t wr_policy_quota(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	return (uint64_t)need->need.limit->capacity + wr_ask_decision(ask, need)->granted;
 }
 
 uint64_t wr_policy_window_s(const struct wr_ask_need *need)

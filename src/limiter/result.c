@@ -72,6 +72,7 @@ static bool all_defer(const struct weir_ask *ask)
 	return any;
 }
 
+/* Who only looks or gives back has nothing to wait for. */
 static uint64_t longest_delay(const struct weir_ask *ask)
 {
 	uint64_t longest = 0;
@@ -79,24 +80,26 @@ static uint64_t longest_delay(const struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class != WR_COUNTED && need->need.decision.delay_ns > longest)
+		if (need->class != WR_COUNTED && need->need.cost > 0 &&
+		    need->need.decision.delay_ns > longest)
 			longest = need->need.decision.delay_ns;
 	}
 	return longest;
 }
 
-/* Above four fifths of the limit. */
-static bool is_near(const struct weir_decision *decision)
+static bool is_near(const struct weir_engine *engine, const struct weir_decision *decision)
 {
-	return decision->limit - (uint64_t)decision->remaining > decision->limit * 4ull / 5;
+	return decision->limit - (uint64_t)decision->remaining >
+	       (uint64_t)decision->limit * engine->near_percent / 100;
 }
 
-static void count_admitted(struct wr_lane *lane, const struct wr_ask_need *need)
+static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
+			   const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = &need->need.decision;
 
 	wr_stat_add(lane, need->slot, WR_STAT_admitted, 1);
-	if (is_near(decision))
+	if (is_near(ask->engine, decision))
 		wr_stat_add(lane, need->slot, WR_STAT_near_limit, 1);
 	if (decision->soft)
 		wr_stat_add(lane, need->slot, WR_STAT_soft, 1);
@@ -119,7 +122,7 @@ static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 		wr_stat_add(lane, need->slot,
 			    ask->verdict == WEIR_DEFER ? WR_STAT_deferred : WR_STAT_refused, 1);
 	} else if (admitted) {
-		count_admitted(lane, need);
+		count_admitted(ask, lane, need);
 	}
 }
 
@@ -188,9 +191,7 @@ int weir_ask_result(const struct weir_ask *ask, struct weir_result *result)
 	*result = (struct weir_result){
 		.size = sizeof *result,
 		.verdict = ask->verdict,
-		.http_status = ask->verdict == WEIR_REFUSE  ? refusal_status(ask)
-			       : ask->verdict == WEIR_DEFER ? 202
-							    : 200,
+		.http_status = wr_ask_refused(ask) ? refusal_status(ask) : 200,
 		.descriptors = ask->descriptor_count,
 		.delay_ns = ask->delay_ns,
 		.retry_after_ns = ask->retry_after_ns,

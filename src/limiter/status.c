@@ -54,10 +54,11 @@ const struct wr_response *wr_ask_response(const struct weir_ask *ask)
 
 uint64_t wr_ask_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
+	const struct weir_decision *decision = wr_ask_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
 
-	if (limit->algorithm != WEIR_FIXED_WINDOW)
-		return wr_ask_decision(ask, need)->reset_after_ns;
+	if (limit->algorithm != WEIR_FIXED_WINDOW || decision->banned)
+		return decision->reset_after_ns;
 	if (limit->window_end_ns)
 		return limit->window_end_ns - ask->now_ns;
 	return limit->period_ns - ask->now_ns % limit->period_ns;
@@ -102,6 +103,10 @@ static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need 
 		flags |= WEIR_STATUS_OVERRIDE;
 	if (ask->needs[need->same_as].failed)
 		flags |= WEIR_STATUS_FAILED;
+	if (wr_ask_decision(ask, need)->banned)
+		flags |= WEIR_STATUS_BANNED;
+	if (need->paused)
+		flags |= WEIR_STATUS_PAUSED;
 	return flags;
 }
 

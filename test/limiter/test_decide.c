@@ -510,7 +510,7 @@ static void defer(void **state)
 		 "d");
 	assert_int_equal(rig_ask(&rig, "a=1;b=1;c=1"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_DEFER);
-	assert_int_equal(rig_result(&rig).http_status, 202);
+	assert_int_equal(rig_result(&rig).http_status, 429);
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_DEFER);
 	assert_int_equal(rig_ask(&rig, "a=1;d=1"), WEIR_DEFER);
 	assert_int_equal(rig_ask(&rig, "a=1;c=1"), WEIR_REFUSE);

@@ -266,13 +266,57 @@ static void after_fork(void **state)
 	(void)state;
 }
 
+/* Ten an hour: what is above the share counts as near. */
+static void near_share(void **state)
+{
+	static const char yaml[] = "domain: api\n"
+				   "descriptors: [{key: user, rate_limit: {unit: hour, "
+				   "requests_per_unit: 10}}]\n";
+	static const struct {
+		uint32_t percent;
+		uint64_t near;
+	} cases[] = {{0, 2}, {80, 2}, {85, 2}, {90, 1}, {100, 0}, {50, 5}, {1, 10}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct weir_engine_opts opts = {
+			.size = sizeof opts, .now_ns = NOW_NS, .near_percent = cases[i].percent};
+		struct rig rig = {.table = rig_table(), .domain = "api", .now_ns = NOW_NS};
+		struct weir_stat stat;
+
+		assert_int_equal(weir_engine_new(rig.table, rig_rules(yaml), &opts, &rig.engine),
+				 0);
+		assert_int_equal(rig_admitted(&rig, "user=1", 12), 10);
+		stat = rig_stat(&rig, "api/user/1h");
+		assert_int_equal(stat.admitted, 10);
+		assert_int_equal(stat.near_limit, cases[i].near);
+		rig_close(&rig);
+	}
+}
+
+static void near_share_that_is_none(void **state)
+{
+	struct weir_engine_opts opts = {.size = sizeof opts, .near_percent = 101};
+	struct weir_table *table = rig_table();
+	struct weir_engine *engine;
+
+	(void)state;
+	assert_int_equal(weir_engine_new(table, NULL, &opts, &engine), WEIR_EINVAL);
+	weir_close(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_go_on),        cmocka_unit_test(held),
-		cmocka_unit_test(freed_with_the_last), cmocka_unit_test(told),
-		cmocka_unit_test(many_at_once),        cmocka_unit_test(no_allocation),
+		cmocka_unit_test(counts_go_on),
+		cmocka_unit_test(held),
+		cmocka_unit_test(freed_with_the_last),
+		cmocka_unit_test(told),
+		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(no_allocation),
 		cmocka_unit_test(after_fork),
+		cmocka_unit_test(near_share),
+		cmocka_unit_test(near_share_that_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

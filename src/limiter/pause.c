@@ -1,0 +1,161 @@
+/* What is paused, by name: rules' names in statistics, and what they begin with up to a slash. */
+#include "table/pause.h"
+
+#include <stdio.h>
+
+#include <weir/control.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "limiter/ask.h"
+
+#define HASH_TEXT 17u /* "#" and 16 digits */
+
+/* Length of the next part of a name, from the one before it on: "api", "api/ip", "api/ip/1d". 0:
+ * there is no more. */
+static size_t next_part(struct weir_str name, size_t len)
+{
+	if (len >= name.len)
+		return 0;
+	do
+		len++;
+	while (len < name.len && name.ptr[len] != '/');
+	return len;
+}
+
+static bool is_paused(const struct weir_table *table, struct weir_str name)
+{
+	for (size_t len = next_part(name, 0); len; len = next_part(name, len))
+		if (wr_pause_has(table, wr_pause_hash(name.ptr, len)))
+			return true;
+	return false;
+}
+
+bool wr_ask_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing)
+{
+	char name[WR_STAT_NAME_MAX + 1];
+
+	if (pausing & WR_PAUSING_ALL)
+		return true;
+	return is_paused(ask->engine->table,
+			 need->rule ? need->rule->stat : wr_overrides_stat(ask->domain, name));
+}
+
+static bool is_hash(struct weir_str rule, uint64_t *hash)
+{
+	*hash = 0;
+	if (rule.len != HASH_TEXT || rule.ptr[0] != '#')
+		return false;
+	for (size_t i = 1; i < rule.len; i++) {
+		int digit = wr_hex(rule.ptr[i]);
+
+		if (digit < 0)
+			return false;
+		*hash = *hash << 4 | (uint64_t)digit;
+	}
+	return *hash != 0;
+}
+
+static int check(const struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
+{
+	if (!engine || (!rule.ptr && rule.len))
+		return wr_error(error, WEIR_EINVAL, "which engine, and which rule?");
+	return 0;
+}
+
+static int check_moved(const struct weir_engine *engine, struct weir_error *error)
+{
+	return weir_moved(engine->table)
+		       ? wr_error(error, WEIR_EMOVED,
+				  "the table was resized meanwhile: open it again, "
+				  "and call again")
+		       : 0;
+}
+
+int weir_control_pause(struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
+{
+	int rc = check(engine, rule, error);
+
+	if (rc < 0)
+		return rc;
+	if (rule.len == 0)
+		wr_pause_all(engine->table, true);
+	else if (!wr_pause_add(engine->table, wr_pause_hash(rule.ptr, rule.len)))
+		return wr_error(error, WEIR_EMANY,
+				"%d names are paused already: resume one, or pause everything",
+				WEIR_PAUSES_MAX);
+	return check_moved(engine, error);
+}
+
+static bool resume(struct weir_table *table, struct weir_str rule)
+{
+	uint64_t hash;
+
+	if (rule.len == 0)
+		return wr_pause_all(table, false);
+	if (wr_pause_drop(table, wr_pause_hash(rule.ptr, rule.len)))
+		return true;
+	return is_hash(rule, &hash) && wr_pause_drop(table, hash);
+}
+
+int weir_control_resume(struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
+{
+	int rc = check(engine, rule, error);
+
+	if (rc < 0)
+		return rc;
+	if (!resume(engine->table, rule))
+		return wr_error(error, WEIR_ENOENT, "'%.*s' is not paused",
+				rule.len < 200 ? (int)rule.len : 200, rule.len ? rule.ptr : "");
+	return check_moved(engine, error);
+}
+
+/* A name of the statistics, or the part of one, that has this hash. */
+static bool find_name(const struct wr_stats *stats, uint64_t hash, char text[WR_STAT_NAME_MAX + 1],
+		      struct weir_str *found)
+{
+	for (uint32_t slot = WEIR_STAT_RULES; stats->usable && slot < stats->map.name_count;
+	     slot++) {
+		struct weir_str name;
+
+		if (!wr_stats_name(&stats->map, slot, text, &name))
+			continue;
+		for (size_t len = next_part(name, 0); len; len = next_part(name, len))
+			if (wr_pause_hash(name.ptr, len) == hash) {
+				*found = wr_str_first(name, len);
+				return true;
+			}
+	}
+	return false;
+}
+
+static int tell(const struct weir_engine *engine, uint64_t hash, weir_pause_fn fn, void *context)
+{
+	char text[WR_STAT_NAME_MAX + 1];
+	struct weir_str name;
+
+	if (!find_name(&engine->stats, hash, text, &name)) {
+		snprintf(text, sizeof text, "#%016llx", (unsigned long long)hash);
+		name = (struct weir_str){text, HASH_TEXT};
+	}
+	return fn(context, name);
+}
+
+int weir_control_paused(struct weir_engine *engine, weir_pause_fn fn, void *context)
+{
+	const struct wr_control *control;
+	int rc = 0;
+
+	if (!engine || !fn)
+		return WEIR_EINVAL;
+	control = engine->table->control;
+	if (wr_pausing(engine->table) & WR_PAUSING_ALL)
+		rc = fn(context, WR_STR(""));
+	for (unsigned i = 0; i < WR_PAUSES && rc == 0; i++) {
+		uint64_t hash = __atomic_load_n(&control->paused[i], __ATOMIC_ACQUIRE);
+
+		if (hash)
+			rc = tell(engine, hash, fn, context);
+	}
+	return rc;
+}

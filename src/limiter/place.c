@@ -1,0 +1,81 @@
+/* Places in the queues of leaky buckets. */
+#include "limiter/ask.h"
+
+static bool waits(const struct weir_ask *ask)
+{
+	return wr_ask_ok(ask) && ask->verdict == WEIR_DELAY && !ask->cancelled;
+}
+
+/* Who else waits in the same queue, at this node, can be told by the key alone. */
+static bool is_place(const struct weir_ask *ask, uint8_t i)
+{
+	const struct wr_ask_need *need = &ask->needs[i];
+
+	return need->class != WR_COUNTED && need->same_as == i && need->taken &&
+	       need->need.limit->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* The place that lets the request go last, or NULL. */
+static const struct wr_need *last_place(const struct weir_ask *ask)
+{
+	const struct wr_need *last = NULL;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_need *need = &ask->needs[i].need;
+
+		if (is_place(ask, i) &&
+		    (!last || need->decision.delay_ns > last->decision.delay_ns))
+			last = need;
+	}
+	return last;
+}
+
+static struct wr_need *place_in(struct weir_ask *ask, const struct wr_need *like)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_place(ask, i) && ask->needs[i].need.key.tag == like->key.tag)
+			return &ask->needs[i].need;
+	return NULL;
+}
+
+int weir_ask_place(const struct weir_ask *ask, struct weir_place *place)
+{
+	const struct wr_need *last;
+
+	if (!waits(ask) || !place || place->size != sizeof *place)
+		return WEIR_EINVAL;
+	last = last_place(ask);
+	if (!last)
+		return WEIR_EINVAL;
+	place->queue = last->key.tag;
+	place->due_ns = ask->now_ns + last->decision.delay_ns;
+	return 0;
+}
+
+static void go_at(struct weir_ask *ask, struct wr_need *place, uint64_t due_ns)
+{
+	place->decision.delay_ns = due_ns - ask->now_ns;
+	ask->delay_ns = last_place(ask)->decision.delay_ns;
+}
+
+int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying)
+{
+	const struct wr_need *from;
+	struct wr_need *to, *place;
+	uint64_t early_ns, late_ns;
+
+	if (!waits(leaving) || !waits(staying) || leaving == staying)
+		return WEIR_EINVAL;
+	from = last_place(leaving);
+	to = from ? place_in(staying, from) : NULL;
+	if (!to || to->cost != from->cost)
+		return WEIR_EINVAL;
+	early_ns = leaving->now_ns + from->decision.delay_ns;
+	late_ns = staying->now_ns + to->decision.delay_ns;
+	if (early_ns >= late_ns || early_ns < staying->now_ns)
+		return WEIR_EINVAL;
+	place = place_in(leaving, from);
+	go_at(leaving, place, late_ns);
+	go_at(staying, to, early_ns);
+	return 0;
+}

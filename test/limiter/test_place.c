@@ -1,0 +1,215 @@
+/* Places in a leaky bucket's queue: four a second, ten may wait. */
+#include "limiter/helper.h"
+
+#include <string.h>
+
+#define QUARTER_NS (SECOND_NS / 4)
+
+static const char queue[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- key: q\n"
+	"  rate_limit: {unit: second, requests_per_unit: 4, algorithm: leaky_bucket,\n"
+	"    queue_size: 40}\n"
+	"- key: slow\n"
+	"  rate_limit: {period: 10s, requests_per_unit: 10, algorithm: leaky_bucket,\n"
+	"    queue_size: 40}\n"
+	"- key: day\n"
+	"  rate_limit: {unit: day, requests_per_unit: 10}\n";
+
+struct waiter {
+	_Alignas(16) char memory[WEIR_ASK_BYTES];
+	struct weir_ask *ask;
+};
+
+/* Asks for "q=1" or "q=1;day=7" and stays. */
+static int join(struct rig *rig, struct waiter *waiter, const char *key, const char *value,
+		int64_t cost)
+{
+	struct weir_entry entry = {.key = {key, strlen(key)}, .value = {value, strlen(value)}};
+	struct weir_str domain = {"d", 1};
+
+	weir_ask_done(waiter->ask);
+	assert_int_equal(weir_ask_init(waiter->memory, sizeof waiter->memory, rig->engine, domain,
+				       &waiter->ask),
+			 0);
+	assert_int_equal(weir_ask_add(waiter->ask, &entry, 1, NULL, cost), 0);
+	return weir_ask_decide(waiter->ask, rig->now_ns);
+}
+
+static uint64_t due(const struct waiter *waiter)
+{
+	struct weir_place place = {.size = sizeof place};
+
+	assert_int_equal(weir_ask_place(waiter->ask, &place), 0);
+	return place.due_ns - NOW_NS;
+}
+
+static uint64_t queue_of(const struct waiter *waiter)
+{
+	struct weir_place place = {.size = sizeof place};
+
+	assert_int_equal(weir_ask_place(waiter->ask, &place), 0);
+	return place.queue;
+}
+
+/* Four come; the first leaves at once, three wait for 0.25, 0.5 and 0.75 s. */
+static void open_queue(struct rig *rig, struct waiter *w)
+{
+	rig_open(rig, queue, "d");
+	rig->now_ns = NOW_NS;
+	assert_int_equal(join(rig, &w[0], "q", "1", 1), WEIR_ADMIT);
+	for (uint64_t i = 1; i < 4; i++) {
+		assert_int_equal(join(rig, &w[i], "q", "1", 1), WEIR_DELAY);
+		assert_int_equal(due(&w[i]), i * QUARTER_NS);
+	}
+}
+
+static void close_queue(struct rig *rig, struct waiter *w, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		weir_ask_done(w[i].ask);
+	rig_close(rig);
+}
+
+static void moving_up(void **state)
+{
+	static struct waiter w[5];
+	struct rig rig;
+
+	open_queue(&rig, w);
+	assert_int_equal(weir_ask_trade(w[1].ask, w[2].ask), 0);
+	assert_int_equal(weir_ask_trade(w[1].ask, w[3].ask), 0);
+	assert_int_equal(due(&w[2]), 1 * QUARTER_NS);
+	assert_int_equal(due(&w[3]), 2 * QUARTER_NS);
+	assert_int_equal(due(&w[1]), 3 * QUARTER_NS);
+	rig.now_ns += SECOND_NS / 10;
+	assert_int_equal(weir_ask_cancel(w[1].ask, rig.now_ns), 0);
+	assert_int_equal(join(&rig, &w[4], "q", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[4]), 3 * QUARTER_NS);
+	close_queue(&rig, w, 5);
+	(void)state;
+}
+
+/* Somebody else, in another process perhaps, stands behind: the place stays empty. */
+static void not_the_last(void **state)
+{
+	static struct waiter w[6];
+	struct rig rig;
+
+	open_queue(&rig, w);
+	assert_int_equal(weir_ask_cancel(w[2].ask, rig.now_ns), 0);
+	assert_int_equal(join(&rig, &w[4], "q", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[4]), 4 * QUARTER_NS);
+	/* The last two go from behind. */
+	assert_int_equal(weir_ask_cancel(w[4].ask, rig.now_ns), 0);
+	assert_int_equal(weir_ask_cancel(w[3].ask, rig.now_ns), 0);
+	assert_int_equal(join(&rig, &w[5], "q", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[5]), 3 * QUARTER_NS);
+	close_queue(&rig, w, 6);
+	(void)state;
+}
+
+static void used_up(void **state)
+{
+	static struct waiter w[5];
+	struct rig rig;
+
+	open_queue(&rig, w);
+	rig.now_ns += 3 * QUARTER_NS + 1;
+	assert_int_equal(weir_ask_cancel(w[3].ask, rig.now_ns), 0);
+	assert_int_equal(join(&rig, &w[4], "q", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[4]), 4 * QUARTER_NS);
+	close_queue(&rig, w, 5);
+	(void)state;
+}
+
+/* A wait of many periods: the bucket's own time has moved on since the place was taken. */
+static void long_wait(void **state)
+{
+	static struct waiter w[32];
+	struct rig rig;
+
+	rig_open(&rig, queue, "d");
+	rig.now_ns = NOW_NS;
+	for (uint64_t i = 0; i < 30; i++)
+		join(&rig, &w[i], "slow", "1", 1);
+	rig.now_ns += 15 * SECOND_NS;
+	assert_int_equal(join(&rig, &w[30], "slow", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[30]), 30 * SECOND_NS);
+	rig.now_ns += 8 * SECOND_NS;
+	for (int i = 30; i > 25; i--)
+		assert_int_equal(weir_ask_cancel(w[i].ask, rig.now_ns), 0);
+	assert_int_equal(join(&rig, &w[31], "slow", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[31]), 26 * SECOND_NS);
+	close_queue(&rig, w, 32);
+	(void)state;
+}
+
+static void no_trade(void **state)
+{
+	static struct waiter w[7];
+	struct weir_place place = {.size = sizeof place};
+	struct rig rig;
+
+	open_queue(&rig, w);
+	assert_int_equal(weir_ask_place(w[0].ask, &place), WEIR_EINVAL);
+	assert_int_equal(weir_ask_trade(w[0].ask, w[1].ask), WEIR_EINVAL);
+	assert_int_equal(weir_ask_trade(w[2].ask, w[1].ask), WEIR_EINVAL); /* the wrong order */
+	assert_int_equal(weir_ask_trade(w[2].ask, w[2].ask), WEIR_EINVAL);
+	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* twice as long */
+	assert_int_equal(weir_ask_trade(w[1].ask, w[4].ask), WEIR_EINVAL);
+	assert_int_equal(join(&rig, &w[5], "q", "2", 1), WEIR_ADMIT);
+	assert_int_equal(join(&rig, &w[6], "q", "2", 1), WEIR_DELAY);
+	assert_int_equal(queue_of(&w[1]), queue_of(&w[2]));
+	assert_true(queue_of(&w[1]) != queue_of(&w[6]));
+	assert_int_equal(weir_ask_trade(w[6].ask, w[2].ask), WEIR_EINVAL);
+	assert_int_equal(weir_ask_cancel(w[1].ask, rig.now_ns), 0);
+	assert_int_equal(weir_ask_place(w[1].ask, &place), WEIR_EINVAL);
+	close_queue(&rig, w, 7);
+	(void)state;
+}
+
+/* In two queues: the longer wait counts, and trading may make the other one the longer. */
+static void two_queues(void **state)
+{
+	static struct waiter w[3];
+	struct weir_str domain = {"d", 1};
+	struct weir_entry q = {.key = {"q", 1}, .value = {"1", 1}};
+	struct weir_entry slow = {.key = {"slow", 4}, .value = {"1", 1}};
+	struct rig rig;
+
+	rig_open(&rig, queue, "d");
+	rig.now_ns = NOW_NS;
+	join(&rig, &w[0], "slow", "1", 1);
+	join(&rig, &w[1], "slow", "1", 1);
+	join(&rig, &w[0], "q", "1", 1);
+	join(&rig, &w[0], "q", "1", 1);
+	assert_int_equal(join(&rig, &w[0], "slow", "1", 1), WEIR_DELAY);
+	assert_int_equal(due(&w[0]), 2 * SECOND_NS);
+	for (int i = 0; i < 4; i++)
+		join(&rig, &w[2], "q", "1", 1);
+	weir_ask_done(w[2].ask);
+	assert_int_equal(
+		weir_ask_init(w[2].memory, sizeof w[2].memory, rig.engine, domain, &w[2].ask), 0);
+	assert_int_equal(weir_ask_add(w[2].ask, &q, 1, NULL, 1), 0);
+	assert_int_equal(weir_ask_add(w[2].ask, &slow, 1, NULL, 1), 0);
+	assert_int_equal(weir_ask_decide(w[2].ask, rig.now_ns), WEIR_DELAY);
+	assert_int_equal(due(&w[2]), 3 * SECOND_NS);
+	assert_int_equal(weir_ask_trade(w[1].ask, w[2].ask), 0);
+	assert_int_equal(due(&w[2]), 6 * QUARTER_NS);
+	assert_true(queue_of(&w[2]) != queue_of(&w[1]));
+	close_queue(&rig, w, 3);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(moving_up), cmocka_unit_test(not_the_last),
+		cmocka_unit_test(used_up),   cmocka_unit_test(long_wait),
+		cmocka_unit_test(no_trade),  cmocka_unit_test(two_queues),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

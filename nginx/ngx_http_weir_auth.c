@@ -1,0 +1,344 @@
+
+#include "ngx_http_weir_module.h"
+
+
+static ngx_int_t ngx_http_weir_auth_probe(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+static ngx_int_t ngx_http_weir_auth_done(ngx_http_request_t *r, void *data,
+    ngx_int_t rc);
+static void ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
+    ngx_http_weir_ctx_t *ctx);
+
+
+/* the service is asked only for requests that limits would let pass */
+
+ngx_int_t
+ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_int_t                    rc;
+    ngx_http_request_t          *sr;
+    ngx_http_weir_loc_conf_t    *wlcf;
+    ngx_http_post_subrequest_t  *ps;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    /* a request that is refused may be gone when this returns */
+
+    ctx->state = NGX_HTTP_WEIR_DONE;
+
+    rc = ngx_http_weir_auth_probe(r, ctx);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ps = ngx_palloc(r->pool, sizeof(ngx_http_post_subrequest_t));
+    if (ps == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ps->handler = ngx_http_weir_auth_done;
+    ps->data = ctx;
+
+    if (ngx_http_subrequest(r, &wlcf->auth_uri, &wlcf->auth_args, &sr, ps,
+                            NGX_HTTP_SUBREQUEST_WAITED)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    /* the client's body is neither sent along nor announced */
+
+    sr->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
+    if (sr->request_body == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    sr->headers_in.content_length = NULL;
+    sr->headers_in.content_length_n = -1;
+    sr->headers_in.chunked = 0;
+    sr->header_only = 1;
+
+    ctx->auth = sr;
+    ctx->state = NGX_HTTP_WEIR_AUTHENTICATING;
+
+    return NGX_AGAIN;
+}
+
+
+static ngx_uint_t
+ngx_http_weir_is_over_limit(struct weir_ask *ask, int verdict)
+{
+    struct weir_status  status;
+
+    status.size = sizeof(status);
+
+    return (verdict == WEIR_REFUSE || verdict == WEIR_DEFER)
+           && weir_ask_tightest(ask, &status) == 0;
+}
+
+
+/* whether a limit would refuse it, whoever it is */
+
+static ngx_uint_t
+ngx_http_weir_auth_look(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    int                     verdict;
+    ngx_uint_t              over;
+    ngx_http_weir_block_t  *block;
+
+    ctx->probing = 1;
+    block = ngx_http_weir_ask(r, ctx, 0);
+    ctx->probing = 0;
+
+    if (block == NULL) {
+        return 0;
+    }
+
+    verdict = ngx_http_weir_decide(r, block, ngx_http_weir_now());
+    if (verdict == NGX_ERROR) {
+        return 0;
+    }
+
+    over = ngx_http_weir_is_over_limit(block->ask, verdict);
+    ngx_http_weir_ask_done(block);
+
+    return over;
+}
+
+
+/*
+ * A flood is refused before it reaches the authentication service. The look
+ * costs nothing; what it says is made sure of by a real decision, which is
+ * taken back if it turns out better. NGX_OK: go on.
+ */
+
+static ngx_int_t
+ngx_http_weir_auth_probe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    int                        verdict;
+    ngx_int_t                  rc;
+    ngx_http_weir_block_t     *block;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (wlcf->dry_run || !ngx_http_weir_auth_look(r, ctx)) {
+        return NGX_OK;
+    }
+
+    block = ngx_http_weir_ask(r, ctx, 1);
+    if (block == NULL) {
+        return NGX_OK;
+    }
+
+    ctx->decided_ns = ngx_http_weir_now();
+
+    verdict = ngx_http_weir_decide(r, block, ctx->decided_ns);
+    if (verdict == NGX_ERROR) {
+        return NGX_OK;
+    }
+
+    if (!ngx_http_weir_is_over_limit(block->ask, verdict)) {
+        (void) weir_ask_cancel(block->ask, ctx->decided_ns);
+        rc = NGX_OK;
+
+    } else if (ngx_http_weir_note(r, ctx, block->ask, verdict) != NGX_OK) {
+        rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+
+    } else {
+        rc = ngx_http_weir_refuse(r, block->ask);
+    }
+
+    ngx_http_weir_ask_done(block);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_weir_auth_done(ngx_http_request_t *r, void *data, ngx_int_t rc)
+{
+    ngx_http_weir_ctx_t  *ctx = data;
+
+    ctx->auth_done = 1;
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_uint_t                 status;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    if (!ctx->auth_done) {
+        return NGX_AGAIN;
+    }
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    status = ctx->auth->headers_out.status;
+
+    if (status >= NGX_HTTP_OK && status < NGX_HTTP_SPECIAL_RESPONSE) {
+        ctx->accepted = 1;
+        ngx_http_weir_auth_identity(wlcf, ctx);
+
+        return ngx_http_weir_limit(r, ctx);
+    }
+
+    /* who failed is counted as somebody unknown from that address */
+
+    if (status == NGX_HTTP_UNAUTHORIZED || status == NGX_HTTP_FORBIDDEN) {
+        ctx->auth_status = status;
+
+        return ngx_http_weir_limit(r, ctx);
+    }
+
+    ctx->state = NGX_HTTP_WEIR_DONE;
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "weir: \"%V\" of \"weir_auth\" answered %ui, which is "
+                  "neither 2xx nor 401 nor 403",
+                  &wlcf->auth_uri, status);
+
+    return ctx->auth->upstream ? NGX_HTTP_BAD_GATEWAY
+                               : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+
+static void
+ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
+    ngx_http_weir_ctx_t *ctx)
+{
+    ngx_str_t        *names;
+    ngx_uint_t        i;
+    ngx_table_elt_t  *h;
+
+    names = wlcf->auth_headers->elts;
+
+    for (i = 0; i < wlcf->auth_headers->nelts; i++) {
+        h = ngx_http_weir_auth_header(ctx, names[i].data, names[i].len);
+
+        if (h && h->value.len) {
+            ctx->identity = h->value;
+            return;
+        }
+    }
+}
+
+
+/* there may be several: one for each way to log in */
+
+static ngx_int_t
+ngx_http_weir_auth_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h, *from;
+
+    for (part = &ctx->auth->headers_out.headers.part; part; part = part->next)
+    {
+        from = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (from[i].hash == 0 || from[i].key.len != 16
+                || ngx_strncasecmp(from[i].key.data,
+                                   (u_char *) "WWW-Authenticate", 16)
+                   != 0)
+            {
+                continue;
+            }
+
+            h = ngx_list_push(&r->headers_out.headers);
+            if (h == NULL) {
+                return NGX_ERROR;
+            }
+
+            *h = from[i];
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* what a phase handler returns for a request that limits let pass */
+
+ngx_int_t
+ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    if (ctx->auth_status == 0) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_http_weir_auth_challenge(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ctx->auth_status;
+}
+
+
+/* "_" in a name also stands for "-", as in names of variables */
+
+static ngx_table_elt_t *
+ngx_http_weir_find_field(ngx_list_t *list, const u_char *name, size_t len)
+{
+    u_char            ch;
+    size_t            n;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    for (part = &list->part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].hash == 0 || h[i].key.len != len) {
+                continue;
+            }
+
+            for (n = 0; n < len; n++) {
+                ch = ngx_tolower(h[i].key.data[n]);
+
+                if (ch != name[n] && !(ch == '-' && name[n] == '_')) {
+                    break;
+                }
+            }
+
+            if (n == len) {
+                return &h[i];
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+/* of the answer of the authentication service; the name is in lower case */
+
+ngx_table_elt_t *
+ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx, const u_char *name,
+    size_t len)
+{
+    ngx_table_elt_t     *h;
+    ngx_http_request_t  *sr;
+
+    sr = ctx->auth;
+
+    if (sr == NULL || !ctx->auth_done) {
+        return NULL;
+    }
+
+    h = ngx_http_weir_find_field(&sr->headers_out.headers, name, len);
+
+    if (h == NULL && sr->upstream) {
+        h = ngx_http_weir_find_field(&sr->upstream->headers_in.headers, name,
+                                     len);
+    }
+
+    return h;
+}

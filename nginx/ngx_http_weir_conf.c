@@ -1,0 +1,546 @@
+
+#include "ngx_http_weir_module.h"
+
+
+#define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
+#define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 1024 * 1024 * 1024 * 1024)
+
+
+static char *ngx_http_weir_rules(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static char *ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_weir_auth(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_weir_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+static ngx_conf_enum_t  ngx_http_weir_profiles[] = {
+#define NGX_HTTP_WEIR_PROFILE(name, number, text)                             \
+    { ngx_string(text), number },
+    WEIR_PROFILES(NGX_HTTP_WEIR_PROFILE)
+#undef NGX_HTTP_WEIR_PROFILE
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_weir_log_levels[] = {
+    { ngx_string("info"), NGX_LOG_INFO },
+    { ngx_string("notice"), NGX_LOG_NOTICE },
+    { ngx_string("warn"), NGX_LOG_WARN },
+    { ngx_string("error"), NGX_LOG_ERR },
+    { ngx_null_string, 0 }
+};
+
+
+#define NGX_HTTP_WEIR_ANY_CONF                                                \
+    (NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF)
+
+
+ngx_command_t  ngx_http_weir_commands[] = {
+
+    { ngx_string("weir_rules"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_weir_rules,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir_table"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1234,
+      ngx_http_weir_table,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_weir,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir_descriptor"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_2MORE,
+      ngx_http_weir_descriptor,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir_headers"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_weir_loc_conf_t, profile),
+      &ngx_http_weir_profiles },
+
+    { ngx_string("weir_dry_run"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_weir_loc_conf_t, dry_run),
+      NULL },
+
+    { ngx_string("weir_log_level"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_weir_loc_conf_t, log_level),
+      &ngx_http_weir_log_levels },
+
+    { ngx_string("weir_identity"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_weir_loc_conf_t, identity),
+      NULL },
+
+    { ngx_string("weir_auth"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_weir_auth,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir_auth_headers"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_1MORE,
+      ngx_http_weir_auth_headers,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static char *
+ngx_http_weir_rules(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_main_conf_t  *wmcf = conf;
+
+    ngx_str_t                  *value;
+
+    if (wmcf->rules_path.len) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0) {
+        return "has an empty path";
+    }
+
+    wmcf->rules_path = value[1];
+
+    if (ngx_conf_full_name(cf->cycle, &wmcf->rules_path, 1) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir_table_size(ngx_conf_t *cf, ngx_str_t *text, off_t min,
+    size_t *size)
+{
+    off_t  n;
+
+    n = ngx_parse_offset(text);
+
+    if (n == NGX_ERROR || n < min || n > NGX_HTTP_WEIR_TABLE_MAX) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid size \"%V\" of \"weir_table\", "
+                           "it is from %Ok to %Og",
+                           text, min / 1024,
+                           NGX_HTTP_WEIR_TABLE_MAX / 1024 / 1024 / 1024);
+        return NGX_CONF_ERROR;
+    }
+
+    *size = (size_t) n;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_main_conf_t  *wmcf = conf;
+
+    char                       *rc;
+    ngx_str_t                  *value, s;
+    ngx_uint_t                  i;
+
+    if (wmcf->table_name.len) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0) {
+        return "has an empty name";
+    }
+
+    wmcf->table_name = value[1];
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        rc = NGX_CONF_OK;
+
+        if (ngx_strncmp(value[i].data, "log=", 4) == 0) {
+            s.len = value[i].len - 4;
+            s.data = value[i].data + 4;
+            rc = ngx_http_weir_table_size(cf, &s, 1024, &wmcf->table_log);
+
+        } else if (ngx_strncmp(value[i].data, "dir=", 4) == 0
+                   && value[i].len > 4)
+        {
+            wmcf->table_dir.len = value[i].len - 4;
+            wmcf->table_dir.data = value[i].data + 4;
+
+            if (ngx_conf_full_name(cf->cycle, &wmcf->table_dir, 0) != NGX_OK) {
+                return NGX_CONF_ERROR;
+            }
+
+        } else if (i == 2) {
+            rc = ngx_http_weir_table_size(cf, &value[i],
+                                          NGX_HTTP_WEIR_TABLE_MIN,
+                                          &wmcf->table_size);
+
+        } else {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        if (rc != NGX_CONF_OK) {
+            return rc;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_loc_conf_t  *wlcf = conf;
+
+    ngx_str_t                 *value;
+
+    if (wlcf->mode != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0) {
+        return "has an empty domain";
+    }
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        wlcf->mode = NGX_HTTP_WEIR_OFF;
+
+    } else if (ngx_strcmp(value[1].data, "on") == 0) {
+        wlcf->mode = NGX_HTTP_WEIR_ON;
+
+    } else {
+        wlcf->mode = NGX_HTTP_WEIR_DOMAIN;
+        wlcf->domain = value[1];
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
+    ngx_str_t *text)
+{
+    u_char                           *p;
+    ngx_str_t                         value;
+    ngx_http_weir_entry_t            *entry;
+    ngx_http_compile_complex_value_t  ccv;
+
+    p = ngx_strlchr(text->data, text->data + text->len, '=');
+
+    if (p == NULL || p == text->data) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_descriptor\" is not key=value",
+                           text);
+        return NGX_CONF_ERROR;
+    }
+
+    entry = ngx_array_push(&descriptor->entries);
+    if (entry == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    entry->key.data = text->data;
+    entry->key.len = p - text->data;
+
+    value.data = p + 1;
+    value.len = text->data + text->len - value.data;
+
+    if (value.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_descriptor\" has no value, so "
+                           "nothing would ever be limited by it",
+                           text);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = &value;
+    ccv.complex_value = &entry->value;
+
+    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_loc_conf_t    *wlcf = conf;
+
+    ngx_str_t                   *value;
+    ngx_uint_t                   i;
+    ngx_http_weir_descriptor_t  *descriptor, *first;
+
+    value = cf->args->elts;
+
+    if (wlcf->descriptors == NULL) {
+        wlcf->descriptors = ngx_array_create(
+            cf->pool, 2, sizeof(ngx_http_weir_descriptor_t));
+        if (wlcf->descriptors == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (wlcf->descriptors->nelts == WEIR_DESCRIPTORS_MAX) {
+        return "is repeated too often";
+    }
+
+    if (cf->args->nelts - 2 > NGX_HTTP_WEIR_ENTRIES_MAX) {
+        return "has too many keys";
+    }
+
+    descriptor = ngx_array_push(wlcf->descriptors);
+    if (descriptor == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    first = wlcf->descriptors->elts;
+    descriptor->domain = value[1];
+
+    if (value[1].len == 0 || value[1].len != first->domain.len
+        || ngx_strcmp(value[1].data, first->domain.data) != 0)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"weir_descriptor\" names the domain \"%V\", but "
+                           "another one here has \"%V\"",
+                           &value[1], &first->domain);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_array_init(&descriptor->entries, cf->pool, cf->args->nelts - 2,
+                       sizeof(ngx_http_weir_entry_t))
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_http_weir_add_entry(cf, descriptor, &value[i])
+            != NGX_CONF_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_loc_conf_t  *wlcf = conf;
+
+    u_char                    *args;
+    ngx_str_t                 *value;
+
+    if (wlcf->auth_uri.data != NULL) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        ngx_str_set(&wlcf->auth_uri, "");
+        return NGX_CONF_OK;
+    }
+
+    if (value[1].len == 0 || value[1].data[0] != '/') {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_auth\" is not the URI of a "
+                           "location, which begins with \"/\"",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    wlcf->auth_uri = value[1];
+
+    args = ngx_strlchr(value[1].data, value[1].data + value[1].len, '?');
+
+    if (args) {
+        wlcf->auth_uri.len = args - value[1].data;
+        wlcf->auth_args.data = args + 1;
+        wlcf->auth_args.len = value[1].len - wlcf->auth_uri.len - 1;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/*
+ * A name that no field can have would mean that nobody is ever anybody. "_"
+ * is none: it would also be found as "-", which clients could then send.
+ */
+
+static ngx_uint_t
+ngx_http_weir_is_field_name(ngx_str_t *name)
+{
+    u_char      ch;
+    ngx_uint_t  i;
+
+    for (i = 0; i < name->len; i++) {
+        ch = ngx_tolower(name->data[i]);
+
+        if ((ch < 'a' || ch > 'z') && (ch < '0' || ch > '9') && ch != '-') {
+            return 0;
+        }
+    }
+
+    return name->len != 0;
+}
+
+
+static char *
+ngx_http_weir_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_loc_conf_t  *wlcf = conf;
+
+    ngx_str_t                 *value, *name;
+    ngx_uint_t                 i;
+
+    if (wlcf->auth_headers) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    wlcf->auth_headers =
+        ngx_array_create(cf->pool, cf->args->nelts - 1, sizeof(ngx_str_t));
+    if (wlcf->auth_headers == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        if (!ngx_http_weir_is_field_name(&value[i])) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" of \"weir_auth_headers\" is not the "
+                               "name of a header field: letters, digits and "
+                               "hyphens",
+                               &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        name = ngx_array_push(wlcf->auth_headers);
+        if (name == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        *name = value[i];
+        ngx_strlow(name->data, name->data, name->len);
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+void *
+ngx_http_weir_create_main_conf(ngx_conf_t *cf)
+{
+    ngx_http_weir_main_conf_t  *wmcf;
+
+    wmcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_weir_main_conf_t));
+    if (wmcf == NULL) {
+        return NULL;
+    }
+
+    if (ngx_array_init(&wmcf->domains, cf->pool, 2, sizeof(ngx_str_t))
+        != NGX_OK)
+    {
+        return NULL;
+    }
+
+    return wmcf;
+}
+
+
+/* before locations are merged: what "weir on" means is in the rules */
+
+char *
+ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf)
+{
+    ngx_http_weir_main_conf_t  *wmcf = conf;
+
+    if (wmcf->rules_path.len == 0) {
+        return NGX_CONF_OK;
+    }
+
+    return ngx_http_weir_load_rules(cf, wmcf);
+}
+
+
+void *
+ngx_http_weir_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_weir_loc_conf_t));
+    if (wlcf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     wlcf->domain = { 0, NULL };
+     *     wlcf->descriptors = NULL;
+     *     wlcf->requests = 0;
+     *     wlcf->identity = NULL;
+     *     wlcf->auth_uri = { 0, NULL };
+     *     wlcf->auth_args = { 0, NULL };
+     *     wlcf->auth_headers = NULL;
+     */
+
+    wlcf->mode = NGX_CONF_UNSET_UINT;
+    wlcf->profile = NGX_CONF_UNSET_UINT;
+    wlcf->dry_run = NGX_CONF_UNSET;
+    wlcf->log_level = NGX_CONF_UNSET_UINT;
+
+    return wlcf;
+}

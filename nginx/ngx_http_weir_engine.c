@@ -1,0 +1,238 @@
+
+#include "ngx_http_weir_module.h"
+
+
+static ngx_int_t ngx_http_weir_open_table(ngx_conf_t *cf,
+    ngx_http_weir_main_conf_t *wmcf);
+static void ngx_http_weir_cleanup_engine(void *data);
+
+
+/* nginx's cached time is as old as its turn of the loop */
+
+uint64_t
+ngx_http_weir_now(void)
+{
+    struct timespec  ts;
+
+    (void) clock_gettime(CLOCK_REALTIME, &ts);
+
+    return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
+}
+
+
+void
+ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
+    const struct weir_errors *errors)
+{
+    size_t                         i;
+    ngx_uint_t                     own;
+    const struct weir_diagnostic  *d;
+
+    for (i = 0; i < errors->count; i++) {
+        d = &errors->items[i];
+        own = (d->severity == WEIR_ERROR) ? level : NGX_LOG_WARN;
+
+        ngx_log_error(own, log, 0, "weir: %s:%uD:%uD: %s: %s", d->file,
+                      d->line, d->column,
+                      d->severity == WEIR_ERROR ? "error" : "warning",
+                      d->text);
+    }
+
+    if (errors->dropped) {
+        ngx_log_error(level, log, 0, "weir: and %uD more", errors->dropped);
+    }
+}
+
+
+const char *
+ngx_http_weir_load_error(int rc)
+{
+    return rc == WEIR_ERULES ? "they have errors" : weir_strerror(rc);
+}
+
+
+/*
+ * Errors in the rules are errors in the configuration, except for nginx -s,
+ * which has to be able to stop an nginx whose rules have gone bad since.
+ */
+
+char *
+ngx_http_weir_load_rules(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
+{
+    int                  rc;
+    struct weir_errors   errors;
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    cln->handler = ngx_http_weir_cleanup_engine;
+    cln->data = wmcf;
+
+    ngx_memzero(&errors, sizeof(errors));
+    errors.size = sizeof(errors);
+
+    rc = weir_rules_load((char *) wmcf->rules_path.data, &wmcf->rules,
+                         &errors);
+
+    ngx_http_weir_log_errors(cf->log, NGX_LOG_EMERG, &errors);
+    weir_errors_free(&errors);
+
+    if (rc == 0 || ngx_process == NGX_PROCESS_SIGNALLER) {
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "cannot use the rules \"%V\": %s",
+                       &wmcf->rules_path, ngx_http_weir_load_error(rc));
+
+    return NGX_CONF_ERROR;
+}
+
+
+ngx_int_t
+ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
+{
+    int                      rc;
+    struct weir_engine_opts  opts;
+
+    if (ngx_process == NGX_PROCESS_SIGNALLER) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_weir_open_table(cf, wmcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_test_config) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&opts, sizeof(opts));
+    opts.size = sizeof(opts);
+    opts.now_ns = ngx_http_weir_now();
+
+    rc = weir_engine_new(wmcf->table, wmcf->rules, &opts, &wmcf->engine);
+
+    if (rc != 0) {
+        wmcf->engine = NULL;
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "weir: no engine: %s",
+                      weir_strerror(rc));
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* a table of another size than the configuration's is made anew */
+
+static ngx_int_t
+ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
+    struct weir_opts *opts, struct weir_info *info)
+{
+    uint64_t           now;
+    struct weir_error  error;
+
+    if (opts->memory_bytes == 0 || opts->memory_bytes == info->memory_bytes) {
+        return NGX_OK;
+    }
+
+    now = ngx_http_weir_now();
+
+    weir_close(wmcf->table);
+    wmcf->table = NULL;
+
+    if (weir_resize(opts, now, &error) != 0
+        || weir_open(opts, &wmcf->table, &error) != 0)
+    {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "weir: cannot resize the table \"%s\": %s", info->path,
+                      error.text);
+        return NGX_ERROR;
+    }
+
+    ngx_log_error(NGX_LOG_NOTICE, cf->log, 0,
+                  "weir: table \"%s\" resized from %uLk to %uLk", info->path,
+                  info->memory_bytes / 1024, opts->memory_bytes / 1024);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
+{
+    int                rc;
+    struct weir_opts   opts;
+    struct weir_info   info;
+    struct weir_error  error;
+
+    ngx_memzero(&opts, sizeof(opts));
+    opts.size = sizeof(opts);
+    opts.flags = ngx_test_config ? WEIR_OPEN_EXISTING : 0;
+    opts.name = (char *) wmcf->table_name.data;
+    opts.dir = (char *) wmcf->table_dir.data;
+    opts.memory_bytes = wmcf->table_size;
+    opts.log_bytes = wmcf->table_log;
+    opts.now_ns = ngx_http_weir_now();
+
+    rc = weir_open(&opts, &wmcf->table, &error);
+
+    if (rc == WEIR_ENOENT && ngx_test_config) {
+        return NGX_OK;
+    }
+
+    if (rc != 0) {
+        wmcf->table = NULL;
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "weir: %s", error.text);
+        return NGX_ERROR;
+    }
+
+    if (ngx_test_config) {
+        return NGX_OK;
+    }
+
+    info.size = sizeof(info);
+    (void) weir_info(wmcf->table, opts.now_ns, &info);
+
+    if (ngx_http_weir_resize_table(cf, wmcf, &opts, &info) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    wmcf->table_keys = info.keys;
+    wmcf->table_path.len = ngx_strlen(info.path);
+    wmcf->table_path.data = ngx_pnalloc(cf->pool, wmcf->table_path.len);
+    if (wmcf->table_path.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(wmcf->table_path.data, info.path, wmcf->table_path.len);
+
+    return NGX_OK;
+}
+
+
+/* whatever of it is there: a configuration may fail half way */
+
+static void
+ngx_http_weir_cleanup_engine(void *data)
+{
+    ngx_http_weir_main_conf_t  *wmcf = data;
+
+    if (wmcf->watch) {
+        weir_watch_stop(wmcf->watch);
+    }
+
+    if (wmcf->engine) {
+        weir_engine_free(wmcf->engine);
+
+    } else {
+        weir_rules_free(wmcf->rules);
+    }
+
+    if (wmcf->table) {
+        weir_close(wmcf->table);
+    }
+}

@@ -1,0 +1,123 @@
+
+#include "ngx_http_weir_module.h"
+
+
+static ngx_int_t ngx_http_weir_filter_init(ngx_conf_t *cf);
+
+
+static ngx_http_module_t  ngx_http_weir_filter_module_ctx = {
+    NULL,                                  /* preconfiguration */
+    ngx_http_weir_filter_init,             /* postconfiguration */
+
+    NULL,                                  /* create main configuration */
+    NULL,                                  /* init main configuration */
+
+    NULL,                                  /* create server configuration */
+    NULL,                                  /* merge server configuration */
+
+    NULL,                                  /* create location configuration */
+    NULL                                   /* merge location configuration */
+};
+
+
+ngx_module_t  ngx_http_weir_filter_module = {
+    NGX_MODULE_V1,
+    &ngx_http_weir_filter_module_ctx,      /* module context */
+    NULL,                                  /* module directives */
+    NGX_HTTP_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    NULL,                                  /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
+
+
+static ngx_uint_t
+ngx_http_weir_is_field(ngx_http_weir_ctx_t *ctx, ngx_str_t *name)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < ctx->nfields; i++) {
+        if (ctx->fields[i].key.len == name->len
+            && ngx_strncasecmp(ctx->fields[i].key.data, name->data, name->len)
+                   == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* an API behind us may limit too: the client shall not hear two voices */
+
+static void
+ngx_http_weir_drop_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].hash && ngx_http_weir_is_field(ctx, &h[i].key)) {
+                h[i].hash = 0;
+            }
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_weir_header_filter(ngx_http_request_t *r)
+{
+    ngx_uint_t            i;
+    ngx_table_elt_t      *h;
+    ngx_http_weir_ctx_t  *ctx;
+
+    if (r != r->main) {
+        return ngx_http_next_header_filter(r);
+    }
+
+    ctx = ngx_http_weir_get_ctx(r);
+
+    if (ctx == NULL || ctx->nfields == 0) {
+        return ngx_http_next_header_filter(r);
+    }
+
+    ngx_http_weir_drop_fields(r, ctx);
+
+    for (i = 0; i < ctx->nfields; i++) {
+        h = ngx_list_push(&r->headers_out.headers);
+        if (h == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memzero(h, sizeof(ngx_table_elt_t));
+        h->hash = 1;
+        h->key = ctx->fields[i].key;
+        h->value = ctx->fields[i].value;
+    }
+
+    return ngx_http_next_header_filter(r);
+}
+
+
+static ngx_int_t
+ngx_http_weir_filter_init(ngx_conf_t *cf)
+{
+    ngx_http_next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = ngx_http_weir_header_filter;
+
+    return NGX_OK;
+}

@@ -1,0 +1,328 @@
+
+#include "ngx_http_weir_module.h"
+
+
+static void
+ngx_http_weir_cleanup(void *data)
+{
+    ngx_http_weir_ctx_t  *ctx = data;
+
+    if (ctx->state == NGX_HTTP_WEIR_WAITING) {
+        ngx_http_weir_queue_leave(ctx);
+    }
+}
+
+
+/*
+ * Redirects clear the contexts of a request's modules, but leave its pool's
+ * cleanups alone. What is known of the client's request holds for all that is
+ * done for it.
+ */
+
+ngx_http_weir_ctx_t *
+ngx_http_weir_get_ctx(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t   *cln;
+    ngx_http_weir_ctx_t  *ctx;
+
+    r = r->main;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_weir_module);
+
+    if (ctx == NULL && (r->internal || r->filter_finalize)) {
+
+        for (cln = r->pool->cleanup; cln; cln = cln->next) {
+            if (cln->handler == ngx_http_weir_cleanup) {
+                ctx = cln->data;
+                ngx_http_set_ctx(r, ctx, ngx_http_weir_module);
+                break;
+            }
+        }
+    }
+
+    return ctx;
+}
+
+
+static ngx_http_weir_ctx_t *
+ngx_http_weir_create_ctx(ngx_http_request_t *r, ngx_http_weir_loc_conf_t *wlcf)
+{
+    ngx_pool_cleanup_t   *cln;
+    ngx_http_weir_ctx_t  *ctx;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_weir_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_http_weir_ctx_t));
+
+    ctx->request = r;
+    ctx->domain = wlcf->domain;
+
+    cln->handler = ngx_http_weir_cleanup;
+    ngx_http_set_ctx(r, ctx, ngx_http_weir_module);
+
+    return ctx;
+}
+
+
+ngx_int_t
+ngx_http_weir_handler(ngx_http_request_t *r)
+{
+    ngx_http_weir_ctx_t       *ctx;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    /* subrequests are part of the request that made them */
+
+    if (r != r->main) {
+        return NGX_DECLINED;
+    }
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (wlcf->domain.len == 0) {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_http_weir_get_ctx(r);
+
+    if (ctx == NULL) {
+        ctx = ngx_http_weir_create_ctx(r, wlcf);
+        if (ctx == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    switch (ctx->state) {
+
+    case NGX_HTTP_WEIR_NEW:
+        if (wlcf->auth_uri.len) {
+            return ngx_http_weir_auth_begin(r, ctx);
+        }
+
+        return ngx_http_weir_limit(r, ctx);
+
+    case NGX_HTTP_WEIR_AUTHENTICATING:
+        return ngx_http_weir_auth_end(r, ctx);
+
+    case NGX_HTTP_WEIR_WAITING:
+        return NGX_AGAIN;
+
+    case NGX_HTTP_WEIR_RELEASED:
+        ctx->state = NGX_HTTP_WEIR_DONE;
+        return ngx_http_weir_auth_pass(r, ctx);
+
+    default: /* NGX_HTTP_WEIR_DONE */
+        return NGX_DECLINED;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_weir_copy(ngx_pool_t *pool, ngx_str_t *to, struct weir_str from)
+{
+    to->len = from.len;
+    to->data = ngx_pnalloc(pool, from.len);
+    if (to->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(to->data, from.ptr, from.len);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_weir_note_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_ask *ask, ngx_uint_t profile)
+{
+    int              i, n;
+    size_t           len;
+    u_char          *p;
+    struct weir_str  name, value;
+
+    n = weir_ask_headers(ask, (int) profile);
+
+    if (n <= 0) {
+        return NGX_OK;
+    }
+
+    len = 0;
+
+    for (i = 0; i < n; i++) {
+        (void) weir_ask_header(ask, i, &name, &value);
+        len += value.len;
+    }
+
+    ctx->fields = ngx_palloc(r->pool, n * sizeof(ngx_keyval_t));
+    p = ngx_pnalloc(r->pool, len);
+
+    if (ctx->fields == NULL || p == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        (void) weir_ask_header(ask, i, &name, &value);
+
+        /* names are constants */
+
+        ctx->fields[i].key.data = (u_char *) name.ptr;
+        ctx->fields[i].key.len = name.len;
+
+        ctx->fields[i].value.data = p;
+        ctx->fields[i].value.len = value.len;
+        p = ngx_cpymem(p, value.ptr, value.len);
+    }
+
+    ctx->nfields = n;
+
+    return NGX_OK;
+}
+
+
+static ngx_http_weir_result_e
+ngx_http_weir_result(ngx_http_weir_ctx_t *ctx, int verdict, ngx_flag_t dry_run)
+{
+    switch (verdict) {
+
+    case WEIR_ADMIT:
+        return ctx->limited ? NGX_HTTP_WEIR_ADMITTED : NGX_HTTP_WEIR_ALLOWED;
+
+    case WEIR_DELAY:
+        return dry_run ? NGX_HTTP_WEIR_DELAYED_DRY_RUN
+                       : NGX_HTTP_WEIR_DELAYED;
+
+    default: /* WEIR_REFUSE, WEIR_DEFER */
+        return dry_run ? NGX_HTTP_WEIR_REFUSED_DRY_RUN
+                       : NGX_HTTP_WEIR_REFUSED;
+    }
+}
+
+
+static void
+ngx_http_weir_log(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_loc_conf_t *wlcf)
+{
+    ngx_uint_t   level;
+    const char  *dry_run;
+
+    level = wlcf->log_level;
+    dry_run = wlcf->dry_run ? ", dry run" : "";
+
+    switch (ctx->result) {
+
+    case NGX_HTTP_WEIR_REFUSED:
+    case NGX_HTTP_WEIR_REFUSED_DRY_RUN:
+        ngx_log_error(level, r->connection->log, 0,
+                      "weir: refused%s, rule: \"%V\"", dry_run, &ctx->rule);
+        break;
+
+    case NGX_HTTP_WEIR_DELAYED:
+    case NGX_HTTP_WEIR_DELAYED_DRY_RUN:
+        level = (level == NGX_LOG_INFO) ? NGX_LOG_INFO : level + 1;
+
+        ngx_log_error(level, r->connection->log, 0,
+                      "weir: delayed%s by %uLms, rule: \"%V\"", dry_run,
+                      ctx->delay_ns / 1000000, &ctx->rule);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+/* keeps of a decision what outlives the ask */
+
+ngx_int_t
+ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_ask *ask, int verdict)
+{
+    struct weir_result         result;
+    struct weir_status         status;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    result.size = sizeof(result);
+    (void) weir_ask_result(ask, &result);
+
+    ctx->delay_ns = result.delay_ns;
+    ctx->retry_after_ns = result.retry_after_ns;
+
+    status.size = sizeof(status);
+
+    if (weir_ask_tightest(ask, &status) == 0) {
+        ctx->limited = 1;
+        ctx->limit = status.limit;
+        ctx->remaining = status.remaining;
+
+        if (ngx_http_weir_copy(r->pool, &ctx->rule, status.rule) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ctx->result = ngx_http_weir_result(ctx, verdict, wlcf->dry_run);
+
+    ngx_http_weir_log(r, ctx, wlcf);
+
+    if (wlcf->dry_run) {
+        return NGX_OK; /* not a client's business */
+    }
+
+    return ngx_http_weir_note_fields(r, ctx, ask, wlcf->profile);
+}
+
+
+/* decides a request, for good */
+
+ngx_int_t
+ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    int                        verdict;
+    ngx_int_t                  rc;
+    ngx_http_weir_block_t     *block;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    ctx->state = NGX_HTTP_WEIR_DONE;
+
+    if (wlcf->identity && (ctx->accepted || wlcf->auth_uri.len == 0)
+        && ngx_http_complex_value(r, wlcf->identity, &ctx->identity) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    block = ngx_http_weir_ask(r, ctx, 1);
+    if (block == NULL) {
+        return ngx_http_weir_auth_pass(r, ctx);
+    }
+
+    ctx->decided_ns = ngx_http_weir_now();
+
+    verdict = ngx_http_weir_decide(r, block, ctx->decided_ns);
+    if (verdict == NGX_ERROR) {
+        return ngx_http_weir_auth_pass(r, ctx);
+    }
+
+    if (ngx_http_weir_note(r, ctx, block->ask, verdict) != NGX_OK) {
+        ngx_http_weir_ask_done(block);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (ctx->result == NGX_HTTP_WEIR_DELAYED) {
+        return ngx_http_weir_queue_wait(r, ctx, block);
+    }
+
+    rc = (ctx->result == NGX_HTTP_WEIR_REFUSED)
+             ? ngx_http_weir_refuse(r, block->ask)
+             : ngx_http_weir_auth_pass(r, ctx);
+
+    ngx_http_weir_ask_done(block);
+
+    return rc;
+}

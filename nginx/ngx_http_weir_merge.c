@@ -1,0 +1,306 @@
+
+#include "ngx_http_weir_module.h"
+
+
+static ngx_str_t  ngx_http_weir_default_auth_headers[] = {
+    ngx_string("remote-user"),
+    ngx_string("x-auth-request-user"),
+    ngx_string("x-forwarded-user"),
+    ngx_null_string
+};
+
+
+/* the domains of the rules, for messages; with "requests:" or all of them */
+
+static ngx_str_t
+ngx_http_weir_list_domains(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
+    ngx_flag_t requests)
+{
+    u_char                  *p, *last;
+    size_t                   i;
+    ngx_str_t                text;
+    struct weir_domain_info  info;
+
+    text.len = 0;
+    text.data = ngx_pnalloc(cf->temp_pool, NGX_MAX_CONF_ERRSTR);
+    if (text.data == NULL) {
+        return text;
+    }
+
+    p = text.data;
+    last = p + NGX_MAX_CONF_ERRSTR / 2;
+    info.size = sizeof(info);
+
+    for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
+        if (!requests || info.requests) {
+            p = ngx_slprintf(p, last, "%s%*s", p == text.data ? "" : ", ",
+                             info.name.len, info.name.ptr);
+        }
+    }
+
+    if (p == text.data) {
+        p = ngx_slprintf(p, last, "none");
+    }
+
+    text.len = p - text.data;
+
+    return text;
+}
+
+
+/* the only domain that says itself how requests are counted */
+
+static char *
+ngx_http_weir_find_only(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
+{
+    size_t                   i, found;
+    ngx_str_t                list;
+    struct weir_domain_info  info;
+
+    found = 0;
+    info.size = sizeof(info);
+
+    for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
+        if (info.requests && found++ == 0) {
+            wmcf->only.len = info.name.len;
+            wmcf->only.data = ngx_pnalloc(cf->pool, info.name.len + 1);
+            if (wmcf->only.data == NULL) {
+                return NGX_CONF_ERROR;
+            }
+
+            ngx_cpystrn(wmcf->only.data, (u_char *) info.name.ptr,
+                        info.name.len + 1);
+        }
+    }
+
+    if (found == 1) {
+        return NGX_CONF_OK;
+    }
+
+    list = ngx_http_weir_list_domains(cf, wmcf, found != 0);
+
+    if (found == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"weir on\" needs a domain with \"requests:\" in "
+                           "\"%V\"; domains without: %V",
+                           &wmcf->rules_path, &list);
+
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"weir on\" could mean several domains of \"%V\", "
+                           "write \"weir DOMAIN\" with one of: %V",
+                           &wmcf->rules_path, &list);
+    }
+
+    return NGX_CONF_ERROR;
+}
+
+
+/* notes that a domain is in use; it has to be in the rules */
+
+static char *
+ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
+    ngx_http_weir_loc_conf_t *wlcf)
+{
+    size_t                   i;
+    ngx_str_t               *used, list;
+    ngx_uint_t               n;
+    struct weir_domain_info  info;
+
+    used = wmcf->domains.elts;
+
+    for (n = 0; n < wmcf->domains.nelts; n++) {
+        if (used[n].len == wlcf->domain.len
+            && ngx_strncmp(used[n].data, wlcf->domain.data, used[n].len) == 0)
+        {
+            return NGX_CONF_OK;
+        }
+    }
+
+    info.size = sizeof(info);
+
+    for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
+        if (info.name.len == wlcf->domain.len
+            && ngx_strncmp(info.name.ptr, wlcf->domain.data, info.name.len)
+                   == 0)
+        {
+            if (wlcf->descriptors == NULL && info.requests == 0) {
+                ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                                   "nothing is limited by \"weir %V\": the "
+                                   "domain has no \"requests:\", and there is "
+                                   "no \"weir_descriptor\"",
+                                   &wlcf->domain);
+            }
+
+            used = ngx_array_push(&wmcf->domains);
+            if (used == NULL) {
+                return NGX_CONF_ERROR;
+            }
+
+            *used = wlcf->domain;
+            return NGX_CONF_OK;
+        }
+    }
+
+    list = ngx_http_weir_list_domains(cf, wmcf, 0);
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "no domain \"%V\" in the rules \"%V\"; there are: %V",
+                       &wlcf->domain, &wmcf->rules_path, &list);
+
+    return NGX_CONF_ERROR;
+}
+
+
+/* one domain per location, whichever directive names it */
+
+static char *
+ngx_http_weir_settle_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
+    ngx_http_weir_loc_conf_t *conf, ngx_flag_t own)
+{
+    ngx_http_weir_descriptor_t  *first;
+
+    if (conf->mode == NGX_HTTP_WEIR_ON) {
+        if (wmcf->only.len == 0
+            && ngx_http_weir_find_only(cf, wmcf) != NGX_CONF_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
+
+        conf->domain = wmcf->only;
+    }
+
+    conf->requests = (conf->mode != NGX_CONF_UNSET_UINT);
+
+    if (conf->descriptors == NULL) {
+        return ngx_http_weir_use_domain(cf, wmcf, conf);
+    }
+
+    first = conf->descriptors->elts;
+
+    if (!conf->requests) {
+        conf->domain = first->domain;
+
+    } else if (first->domain.len != conf->domain.len
+               || ngx_strncmp(first->domain.data, conf->domain.data,
+                              conf->domain.len)
+                      != 0)
+    {
+        if (own) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"weir_descriptor\" names the domain \"%V\", "
+                               "but \"weir\" means \"%V\" there",
+                               &first->domain, &conf->domain);
+            return NGX_CONF_ERROR;
+        }
+
+        conf->descriptors = NULL;
+    }
+
+    return ngx_http_weir_use_domain(cf, wmcf, conf);
+}
+
+
+static char *
+ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
+    ngx_http_weir_loc_conf_t *conf)
+{
+    ngx_flag_t                  own;
+    ngx_http_weir_main_conf_t  *wmcf;
+
+    own = (conf->descriptors != NULL);
+
+    if (!own) {
+        conf->descriptors = prev->descriptors;
+    }
+
+    /* a descriptor of its own switches on what was off around it */
+
+    if (conf->mode == NGX_CONF_UNSET_UINT
+        && !(own && prev->mode == NGX_HTTP_WEIR_OFF))
+    {
+        conf->mode = prev->mode;
+        conf->domain = prev->domain;
+    }
+
+    if (conf->mode == NGX_HTTP_WEIR_OFF
+        || (conf->mode == NGX_CONF_UNSET_UINT && conf->descriptors == NULL))
+    {
+        ngx_str_null(&conf->domain);
+        return NGX_CONF_OK;
+    }
+
+    wmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_weir_module);
+
+    if (wmcf->rules_path.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"weir\" and \"weir_descriptor\" need "
+                           "\"weir_rules\" in \"http\"");
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_process == NGX_PROCESS_SIGNALLER) {
+        return NGX_CONF_OK; /* the rules may be any, see there */
+    }
+
+    return ngx_http_weir_settle_domain(cf, wmcf, conf, own);
+}
+
+
+static ngx_array_t *
+ngx_http_weir_make_default_auth_headers(ngx_conf_t *cf)
+{
+    ngx_str_t    *name, *from;
+    ngx_array_t  *names;
+
+    names = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
+    if (names == NULL) {
+        return NULL;
+    }
+
+    for (from = ngx_http_weir_default_auth_headers; from->len; from++) {
+        name = ngx_array_push(names);
+        if (name == NULL) {
+            return NULL;
+        }
+
+        *name = *from;
+    }
+
+    return names;
+}
+
+
+char *
+ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_http_weir_loc_conf_t  *prev = parent;
+    ngx_http_weir_loc_conf_t  *conf = child;
+
+    ngx_conf_merge_uint_value(conf->profile, prev->profile, WEIR_PROFILE_X);
+    ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
+    ngx_conf_merge_uint_value(conf->log_level, prev->log_level,
+                              NGX_LOG_NOTICE);
+
+    if (conf->identity == NULL) {
+        conf->identity = prev->identity;
+    }
+
+    if (conf->auth_uri.data == NULL) {
+        conf->auth_uri = prev->auth_uri;
+        conf->auth_args = prev->auth_args;
+    }
+
+    if (conf->auth_headers == NULL) {
+        conf->auth_headers = prev->auth_headers;
+    }
+
+    if (conf->auth_uri.len && conf->auth_headers == NULL) {
+        conf->auth_headers = ngx_http_weir_make_default_auth_headers(cf);
+        if (conf->auth_headers == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return ngx_http_weir_merge_mode(cf, prev, conf);
+}

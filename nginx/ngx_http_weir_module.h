@@ -1,0 +1,243 @@
+
+/*
+ * weir as a module of nginx: a request is decided in the PREACCESS phase, in
+ * the worker, on the table that all workers share.
+ *
+ *   conf       directives
+ *   merge      what they come to in a location
+ *   engine     rules and table of a cycle
+ *   worker     rules that change on disk
+ *   handler    the phase handler: what becomes of a request
+ *   request    a request as libweir sees it
+ *   auth       asking who it is
+ *   queue      requests that wait
+ *   response   refusals
+ *   filter     header fields
+ *   variables  $weir_...
+ */
+
+
+#ifndef NGX_HTTP_WEIR_MODULE_H_INCLUDED
+#define NGX_HTTP_WEIR_MODULE_H_INCLUDED
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include <weir/engine.h>
+#include <weir/rules.h>
+#include <weir/weir.h>
+
+
+#define NGX_HTTP_WEIR_ENTRIES_MAX  32
+
+/* what "weir" was given */
+#define NGX_HTTP_WEIR_OFF     0
+#define NGX_HTTP_WEIR_ON      1
+#define NGX_HTTP_WEIR_DOMAIN  2
+
+
+typedef struct {
+    ngx_str_t            rules_path;
+
+    ngx_str_t            table_name;
+    ngx_str_t            table_dir;
+    size_t               table_size;     /* 0: not given */
+    size_t               table_log;
+    ngx_str_t            table_path;
+    uint64_t             table_keys;     /* when it was opened */
+
+    struct weir_rules   *rules;          /* as read by this cycle */
+    struct weir_table   *table;
+    struct weir_engine  *engine;
+    struct weir_watch   *watch;
+    ngx_log_t           *log;            /* of the watching thread */
+
+    ngx_str_t            only;           /* what "weir on" means */
+    ngx_array_t          domains;        /* of ngx_str_t: those in use */
+} ngx_http_weir_main_conf_t;
+
+
+typedef struct {
+    ngx_str_t                 key;
+    ngx_http_complex_value_t  value;
+} ngx_http_weir_entry_t;
+
+
+typedef struct {
+    ngx_str_t    domain;
+    ngx_array_t  entries;                /* of ngx_http_weir_entry_t */
+} ngx_http_weir_descriptor_t;
+
+
+typedef struct {
+    ngx_uint_t                 mode;     /* as written: NGX_HTTP_WEIR_... */
+    ngx_str_t                  domain;   /* merged: empty where weir is off */
+    ngx_array_t               *descriptors;
+    ngx_flag_t                 requests; /* merged: use "requests:" */
+
+    ngx_uint_t                 profile;
+    ngx_flag_t                 dry_run;
+    ngx_uint_t                 log_level;
+    ngx_http_complex_value_t  *identity;
+
+    ngx_str_t                  auth_uri; /* empty: off */
+    ngx_str_t                  auth_args;
+    ngx_array_t               *auth_headers; /* of ngx_str_t, lower case */
+} ngx_http_weir_loc_conf_t;
+
+
+/* memory for an ask, one of a list each worker keeps */
+
+typedef struct ngx_http_weir_block_s ngx_http_weir_block_t;
+
+struct ngx_http_weir_block_s {
+    struct weir_ask        *ask;
+    ngx_http_weir_block_t  *next;
+};
+
+
+typedef enum {
+    NGX_HTTP_WEIR_NEW = 0,
+    NGX_HTTP_WEIR_AUTHENTICATING,
+    NGX_HTTP_WEIR_WAITING,
+    NGX_HTTP_WEIR_RELEASED,
+    NGX_HTTP_WEIR_DONE
+} ngx_http_weir_state_e;
+
+
+typedef enum {
+    NGX_HTTP_WEIR_UNDECIDED = 0,
+    NGX_HTTP_WEIR_ALLOWED,
+    NGX_HTTP_WEIR_ADMITTED,
+    NGX_HTTP_WEIR_DELAYED,
+    NGX_HTTP_WEIR_REFUSED,
+    NGX_HTTP_WEIR_DELAYED_DRY_RUN,
+    NGX_HTTP_WEIR_REFUSED_DRY_RUN
+} ngx_http_weir_result_e;
+
+
+typedef struct ngx_http_weir_group_s ngx_http_weir_group_t;
+
+
+/*
+ * What is known of a client's request. Lives as long as its pool; redirects,
+ * error pages and subrequests find it again.
+ */
+
+typedef struct {
+    ngx_http_request_t     *request;
+    ngx_http_weir_state_e   state;
+
+    ngx_http_weir_result_e  result;
+    ngx_str_t               domain;
+    ngx_str_t               identity;
+    ngx_str_t               rule;
+    uint32_t                limit;
+    uint32_t                remaining;
+    uint64_t                retry_after_ns;
+    uint64_t                decided_ns;
+    uint64_t                delay_ns;
+
+    ngx_keyval_t           *fields;
+    ngx_uint_t              nfields;
+
+    ngx_http_request_t     *auth;        /* the subrequest */
+    ngx_uint_t              auth_status;
+
+    /* while waiting */
+    ngx_queue_t             queue;
+    ngx_http_weir_group_t  *group;
+    ngx_http_weir_block_t  *block;
+    uint64_t                due_ns;
+    ngx_msec_t              latest;
+
+    unsigned                limited:1;   /* limit, remaining are set */
+    unsigned                auth_done:1;
+    unsigned                accepted:1;  /* by the authentication service */
+    unsigned                probing:1;   /* before it was asked */
+} ngx_http_weir_ctx_t;
+
+
+/* conf */
+
+extern ngx_command_t  ngx_http_weir_commands[];
+
+void *ngx_http_weir_create_main_conf(ngx_conf_t *cf);
+char *ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf);
+void *ngx_http_weir_create_loc_conf(ngx_conf_t *cf);
+
+/* merge */
+
+char *ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+
+/* engine */
+
+char *ngx_http_weir_load_rules(ngx_conf_t *cf,
+    ngx_http_weir_main_conf_t *wmcf);
+ngx_int_t ngx_http_weir_open_engine(ngx_conf_t *cf,
+    ngx_http_weir_main_conf_t *wmcf);
+void ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
+    const struct weir_errors *errors);
+const char *ngx_http_weir_load_error(int rc);
+uint64_t ngx_http_weir_now(void);
+
+/* worker */
+
+ngx_int_t ngx_http_weir_init_module(ngx_cycle_t *cycle);
+ngx_int_t ngx_http_weir_init_process(ngx_cycle_t *cycle);
+void ngx_http_weir_exit_process(ngx_cycle_t *cycle);
+
+/* handler */
+
+ngx_int_t ngx_http_weir_handler(ngx_http_request_t *r);
+ngx_http_weir_ctx_t *ngx_http_weir_get_ctx(ngx_http_request_t *r);
+ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_ask *ask, int verdict);
+
+/* request */
+
+ngx_http_weir_block_t *ngx_http_weir_ask(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, int64_t hits);
+int ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_block_t *block,
+    uint64_t now_ns);
+void ngx_http_weir_ask_done(ngx_http_weir_block_t *block);
+void ngx_http_weir_free_spare(void);
+void ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc);
+
+/* auth */
+
+ngx_int_t ngx_http_weir_auth_begin(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_auth_end(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_auth_pass(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+ngx_table_elt_t *ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx,
+    const u_char *name, size_t len);
+
+/* queue */
+
+void ngx_http_weir_queue_init(void);
+ngx_int_t ngx_http_weir_queue_wait(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block);
+void ngx_http_weir_queue_leave(ngx_http_weir_ctx_t *ctx);
+void ngx_http_weir_queue_abandon(void);
+
+/* response */
+
+ngx_int_t ngx_http_weir_refuse(ngx_http_request_t *r,
+    const struct weir_ask *ask);
+
+/* variables */
+
+ngx_int_t ngx_http_weir_add_variables(ngx_conf_t *cf);
+
+
+extern ngx_module_t  ngx_http_weir_module;
+extern ngx_module_t  ngx_http_weir_filter_module;
+
+
+#endif /* NGX_HTTP_WEIR_MODULE_H_INCLUDED */

@@ -1,0 +1,362 @@
+
+#include "ngx_http_weir_module.h"
+
+
+/*
+ * Requests that a leaky bucket delays wait here, in the worker. Those of one
+ * bucket are a group: they leave in order, each at the time that the table
+ * gave it, so that the outflow of all workers is one.
+ */
+
+
+#define NGX_HTTP_WEIR_TURN   60000    /* ms between looks at the clock */
+#define NGX_HTTP_WEIR_GRACE  1000     /* ms more if the clock was set back */
+
+
+struct ngx_http_weir_group_s {
+    ngx_rbtree_node_t  node;             /* its key is the bucket */
+    ngx_queue_t        waiters;          /* in the order they are due */
+    ngx_event_t        event;            /* when the first one is */
+};
+
+
+static void ngx_http_weir_queue_expire(ngx_event_t *ev);
+static void ngx_http_weir_queue_resume(ngx_http_request_t *r);
+
+
+static ngx_rbtree_t      ngx_http_weir_groups;
+static ngx_rbtree_node_t ngx_http_weir_groups_sentinel;
+
+
+void
+ngx_http_weir_queue_init(void)
+{
+    ngx_rbtree_init(&ngx_http_weir_groups, &ngx_http_weir_groups_sentinel,
+                    ngx_rbtree_insert_value);
+}
+
+
+static ngx_http_weir_group_t *
+ngx_http_weir_queue_group(uint64_t bucket)
+{
+    ngx_rbtree_node_t      *node;
+    ngx_http_weir_group_t  *group;
+
+    node = ngx_http_weir_groups.root;
+
+    while (node != &ngx_http_weir_groups_sentinel) {
+        if (node->key == bucket) {
+            return ngx_rbtree_data(node, ngx_http_weir_group_t, node);
+        }
+
+        node = (bucket < node->key) ? node->left : node->right;
+    }
+
+    group = ngx_calloc(sizeof(ngx_http_weir_group_t), ngx_cycle->log);
+    if (group == NULL) {
+        return NULL;
+    }
+
+    ngx_queue_init(&group->waiters);
+    group->event.handler = ngx_http_weir_queue_expire;
+    group->event.data = group;
+    group->event.log = ngx_cycle->log;
+    group->node.key = bucket;
+    ngx_rbtree_insert(&ngx_http_weir_groups, &group->node);
+
+    return group;
+}
+
+
+static void
+ngx_http_weir_queue_insert(ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_group_t *group)
+{
+    ngx_queue_t          *q;
+    ngx_http_weir_ctx_t  *other;
+
+    for (q = ngx_queue_last(&group->waiters);
+         q != ngx_queue_sentinel(&group->waiters); q = ngx_queue_prev(q))
+    {
+        other = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
+
+        if (other->due_ns <= ctx->due_ns) {
+            break;
+        }
+    }
+
+    ngx_queue_insert_after(q, &ctx->queue);
+    ctx->group = group;
+}
+
+
+/* how long the first of a group has to wait, in ms rounded up; 0: no longer */
+
+static ngx_msec_t
+ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
+{
+    uint64_t        ms;
+    ngx_msec_int_t  rest;
+
+    rest = (ngx_msec_int_t) (ctx->latest - ngx_current_msec);
+
+    if (ctx->due_ns <= now_ns || rest <= 0) {
+        return 0;
+    }
+
+    ms = (ctx->due_ns - now_ns + 999999) / 1000000;
+    ms = ngx_min(ms, (uint64_t) rest);
+
+    return (ngx_msec_t) ngx_min(ms, NGX_HTTP_WEIR_TURN);
+}
+
+
+/* the timer is the first one's; a group that nobody waits in goes */
+
+static void
+ngx_http_weir_queue_arm(ngx_http_weir_group_t *group, uint64_t now_ns)
+{
+    ngx_msec_t            left;
+    ngx_http_weir_ctx_t  *first;
+
+    if (group->event.timer_set) {
+        ngx_del_timer(&group->event);
+    }
+
+    if (ngx_queue_empty(&group->waiters)) {
+        ngx_rbtree_delete(&ngx_http_weir_groups, &group->node);
+        ngx_free(group);
+        return;
+    }
+
+    first = ngx_queue_data(ngx_queue_head(&group->waiters),
+                           ngx_http_weir_ctx_t, queue);
+    left = ngx_http_weir_queue_left(first, now_ns);
+
+    ngx_add_timer(&group->event, left ? left : 1);
+}
+
+
+static void
+ngx_http_weir_queue_remove(ngx_http_weir_ctx_t *ctx)
+{
+    ngx_queue_remove(&ctx->queue);
+    ngx_http_weir_ask_done(ctx->block);
+
+    ctx->block = NULL;
+    ctx->group = NULL;
+    ctx->state = NGX_HTTP_WEIR_RELEASED;
+}
+
+
+ngx_int_t
+ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block)
+{
+    ngx_event_t            *rev;
+    struct weir_place       place;
+    ngx_http_weir_group_t  *group;
+
+    place.size = sizeof(place);
+    group = NULL;
+
+    if (weir_ask_place(block->ask, &place) == 0) {
+        group = ngx_http_weir_queue_group(place.queue);
+    }
+
+    if (group == NULL
+        || ngx_handle_read_event(r->connection->read, 0) != NGX_OK)
+    {
+        (void) weir_ask_cancel(block->ask, ctx->decided_ns);
+        ngx_http_weir_ask_done(block);
+
+        if (group) {
+            ngx_http_weir_queue_arm(group, ctx->decided_ns);
+        }
+
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ctx->state = NGX_HTTP_WEIR_WAITING;
+    ctx->block = block;
+    ctx->due_ns = place.due_ns;
+    ctx->latest = ngx_current_msec + (ngx_msec_t) (ctx->delay_ns / 1000000)
+                  + NGX_HTTP_WEIR_GRACE;
+
+    ngx_http_weir_queue_insert(ctx, group);
+    ngx_http_weir_queue_arm(group, ctx->decided_ns);
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_weir_queue_resume;
+
+    /* a client that left before this has been told of already */
+
+    rev = r->connection->read;
+
+    if (rev->ready || rev->pending_eof) {
+        ngx_post_event(rev, &ngx_posted_events);
+    }
+
+    return NGX_AGAIN;
+}
+
+
+/* lets those go whose time has come; a timer may be a little early */
+
+static void
+ngx_http_weir_queue_expire(ngx_event_t *ev)
+{
+    uint64_t                now_ns;
+    ngx_queue_t            *q, *next;
+    ngx_http_weir_ctx_t    *ctx;
+    ngx_http_weir_group_t  *group;
+
+    group = ev->data;
+    now_ns = ngx_http_weir_now();
+
+    for (q = ngx_queue_head(&group->waiters);
+         q != ngx_queue_sentinel(&group->waiters); q = next)
+    {
+        next = ngx_queue_next(q);
+        ctx = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
+
+        if (ngx_http_weir_queue_left(ctx, now_ns)) {
+            break;
+        }
+
+        ngx_http_weir_queue_remove(ctx);
+        ngx_post_event(ctx->request->connection->write, &ngx_posted_events);
+    }
+
+    ngx_http_weir_queue_arm(group, now_ns);
+}
+
+
+static void
+ngx_http_weir_queue_resume(ngx_http_request_t *r)
+{
+    ngx_http_weir_ctx_t  *ctx;
+
+    ctx = ngx_http_weir_get_ctx(r);
+
+    if (ctx->state == NGX_HTTP_WEIR_WAITING) {
+        if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
+            ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        }
+
+        return;
+    }
+
+    if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    ngx_http_core_run_phases(r);
+}
+
+
+/* after a trade; the bucket that now has it wait longest may be another one */
+
+static void
+ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
+{
+    struct weir_place       place;
+    ngx_http_weir_group_t  *group;
+
+    place.size = sizeof(place);
+
+    if (weir_ask_place(ctx->block->ask, &place) != 0) {
+        return;
+    }
+
+    ctx->due_ns = place.due_ns;
+    ctx->delay_ns =
+        place.due_ns > ctx->decided_ns ? place.due_ns - ctx->decided_ns : 0;
+
+    if (place.queue == ctx->group->node.key) {
+        return;
+    }
+
+    group = ngx_http_weir_queue_group(place.queue);
+    if (group == NULL) {
+        return; /* it is due no later where it is */
+    }
+
+    ngx_queue_remove(&ctx->queue);
+    ngx_http_weir_queue_insert(ctx, group);
+    ngx_http_weir_queue_arm(group, now_ns);
+}
+
+
+/* a client has left: those behind it move up, and the last place is free */
+
+void
+ngx_http_weir_queue_leave(ngx_http_weir_ctx_t *ctx)
+{
+    uint64_t                now_ns;
+    ngx_queue_t            *q, *next;
+    ngx_http_weir_ctx_t    *waiter;
+    ngx_http_weir_group_t  *group;
+
+    group = ctx->group;
+    now_ns = ngx_http_weir_now();
+
+    for (q = ngx_queue_next(&ctx->queue);
+         q != ngx_queue_sentinel(&group->waiters); q = next)
+    {
+        next = ngx_queue_next(q);
+        waiter = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
+
+        if (weir_ask_trade(ctx->block->ask, waiter->block->ask) != 0) {
+            break;
+        }
+
+        ngx_http_weir_queue_move(waiter, now_ns);
+    }
+
+    (void) weir_ask_cancel(ctx->block->ask, now_ns);
+
+    ngx_http_weir_queue_remove(ctx);
+    ngx_http_weir_queue_arm(group, now_ns);
+}
+
+
+/* the worker stops at once: places are given back, the last one first */
+
+void
+ngx_http_weir_queue_abandon(void)
+{
+    uint64_t                now_ns;
+    ngx_queue_t            *q, *prev;
+    ngx_rbtree_node_t      *node;
+    ngx_http_weir_ctx_t    *ctx;
+    ngx_http_weir_group_t  *group;
+
+    now_ns = ngx_http_weir_now();
+
+    for (;;) {
+        node = ngx_http_weir_groups.root;
+
+        if (node == NULL || node == &ngx_http_weir_groups_sentinel) {
+            return;
+        }
+
+        group = ngx_rbtree_data(node, ngx_http_weir_group_t, node);
+
+        for (q = ngx_queue_last(&group->waiters);
+             q != ngx_queue_sentinel(&group->waiters); q = prev)
+        {
+            prev = ngx_queue_prev(q);
+            ctx = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
+
+            (void) weir_ask_cancel(ctx->block->ask, now_ns);
+            ngx_http_weir_queue_remove(ctx);
+        }
+
+        ngx_http_weir_queue_arm(group, now_ns);
+    }
+}

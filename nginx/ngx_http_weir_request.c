@@ -1,0 +1,429 @@
+
+#include "ngx_http_weir_module.h"
+
+
+#define NGX_HTTP_WEIR_SPARE_MAX  64
+#define NGX_HTTP_WEIR_MOVED_LAG  5    /* s, a reload that resizes takes less */
+
+
+/*
+ * Stands for whoever the authentication service may find it to be: a name of
+ * nobody, whose counters are looked at but never taken from.
+ */
+#define NGX_HTTP_WEIR_SOMEBODY  "\377weir\377somebody"
+
+
+static ngx_http_weir_block_t *ngx_http_weir_spare;
+static ngx_uint_t             ngx_http_weir_nspare;
+
+
+static ngx_http_weir_block_t *
+ngx_http_weir_get_block(ngx_log_t *log)
+{
+    size_t                  head;
+    ngx_http_weir_block_t  *block;
+
+    block = ngx_http_weir_spare;
+
+    if (block) {
+        ngx_http_weir_spare = block->next;
+        ngx_http_weir_nspare--;
+        return block;
+    }
+
+    head = ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE);
+
+    return ngx_memalign(NGX_CPU_CACHE_LINE, head + WEIR_ASK_BYTES, log);
+}
+
+
+static void *
+ngx_http_weir_block_memory(ngx_http_weir_block_t *block)
+{
+    return (u_char *) block
+           + ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE);
+}
+
+
+void
+ngx_http_weir_ask_done(ngx_http_weir_block_t *block)
+{
+    weir_ask_done(block->ask);
+
+    if (ngx_http_weir_nspare == NGX_HTTP_WEIR_SPARE_MAX) {
+        ngx_free(block);
+        return;
+    }
+
+    block->next = ngx_http_weir_spare;
+    ngx_http_weir_spare = block;
+    ngx_http_weir_nspare++;
+}
+
+
+void
+ngx_http_weir_free_spare(void)
+{
+    ngx_http_weir_block_t  *block;
+
+    while ((block = ngx_http_weir_spare) != NULL) {
+        ngx_http_weir_spare = block->next;
+        ngx_http_weir_nspare--;
+        ngx_free(block);
+    }
+}
+
+
+/* weir's own failure must not become the clients', nor fill the log */
+
+void
+ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc)
+{
+    static time_t  last;
+
+    if (last && ngx_time() - last < 60) {
+        return;
+    }
+
+    last = ngx_time();
+
+    ngx_log_error(NGX_LOG_ALERT, log, 0,
+                  "weir: %s failed, requests pass unlimited: %s", call,
+                  weir_strerror(rc));
+}
+
+
+static struct weir_str
+ngx_http_weir_str(const ngx_str_t *s)
+{
+    struct weir_str  out;
+
+    out.ptr = (char *) s->data;
+    out.len = s->len;
+
+    return out;
+}
+
+
+static ngx_uint_t
+ngx_http_weir_is_auth_header(ngx_http_weir_loc_conf_t *wlcf,
+    struct weir_str name)
+{
+    ngx_str_t  *names;
+    ngx_uint_t  i;
+
+    names = wlcf->auth_headers->elts;
+
+    for (i = 0; i < wlcf->auth_headers->nelts; i++) {
+        if (names[i].len == name.len
+            && ngx_memcmp(names[i].data, name.ptr, name.len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* a client's own word on who it is is not shown to the rules */
+
+static size_t
+ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
+    struct weir_str *values, size_t max)
+{
+    ngx_table_elt_t  *h;
+
+    if (!ctx->accepted) {
+        return 0;
+    }
+
+    h = ngx_http_weir_auth_header(ctx, (u_char *) name.ptr, name.len);
+
+    if (h == NULL) {
+        return 0;
+    }
+
+    if (max) {
+        values[0] = ngx_http_weir_str(&h->value);
+    }
+
+    return 1;
+}
+
+
+static size_t
+ngx_http_weir_find_header(void *data, struct weir_str name,
+    struct weir_str *values, size_t max)
+{
+    ngx_http_weir_ctx_t       *ctx = data;
+
+    size_t                     n;
+    ngx_uint_t                 i;
+    ngx_list_part_t           *part;
+    ngx_table_elt_t           *h;
+    ngx_http_request_t        *r;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    r = ctx->request;
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (wlcf->auth_uri.len && ngx_http_weir_is_auth_header(wlcf, name)) {
+        return ngx_http_weir_find_auth_header(ctx, name, values, max);
+    }
+
+    n = 0;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len != name.len
+                || ngx_memcmp(h[i].lowcase_key, name.ptr, name.len) != 0)
+            {
+                continue;
+            }
+
+            if (n < max) {
+                values[n] = ngx_http_weir_str(&h[i].value);
+            }
+
+            n++;
+        }
+    }
+
+    return n;
+}
+
+
+static void
+ngx_http_weir_set_peer(struct weir_http_view *view, struct sockaddr *sa)
+{
+    struct sockaddr_in  *sin;
+#if (NGX_HAVE_INET6)
+    struct sockaddr_in6  *sin6;
+#endif
+
+    switch (sa->sa_family) {
+
+#if (NGX_HAVE_INET6)
+    case AF_INET6:
+        sin6 = (struct sockaddr_in6 *) sa;
+        view->peer_len = 16;
+        ngx_memcpy(view->peer, &sin6->sin6_addr, 16);
+        break;
+#endif
+
+    case AF_INET:
+        sin = (struct sockaddr_in *) sa;
+        view->peer_len = 4;
+        ngx_memcpy(view->peer, &sin->sin_addr, 4);
+        break;
+
+    default: /* AF_UNIX */
+        break;
+    }
+}
+
+
+static void
+ngx_http_weir_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
+{
+    ngx_str_t            somebody = ngx_string(NGX_HTTP_WEIR_SOMEBODY);
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+
+    ngx_memzero(view, sizeof(struct weir_http_view));
+    view->size = sizeof(struct weir_http_view);
+
+    ngx_http_weir_set_peer(view, r->connection->sockaddr);
+
+    view->method = ngx_http_weir_str(&r->method_name);
+    view->target = ngx_http_weir_str(&r->unparsed_uri);
+
+    /* a host in the request line goes before the header field */
+
+    if (r->host_start == NULL && r->headers_in.host) {
+        view->host = ngx_http_weir_str(&r->headers_in.host->value);
+
+    } else {
+        view->host = ngx_http_weir_str(&r->headers_in.server);
+    }
+
+    view->identity =
+        ngx_http_weir_str(ctx->probing ? &somebody : &ctx->identity);
+    view->header = ngx_http_weir_find_header;
+    view->context = ctx;
+}
+
+
+/* a descriptor of the configuration; one with an empty value is left out */
+
+static ngx_int_t
+ngx_http_weir_add_descriptor(ngx_http_request_t *r, struct weir_ask *ask,
+    ngx_http_weir_descriptor_t *descriptor)
+{
+    int                     rc;
+    ngx_str_t               value;
+    ngx_uint_t              i;
+    struct weir_entry       entries[NGX_HTTP_WEIR_ENTRIES_MAX];
+    ngx_http_weir_entry_t  *from;
+
+    from = descriptor->entries.elts;
+
+    for (i = 0; i < descriptor->entries.nelts; i++) {
+        if (ngx_http_complex_value(r, &from[i].value, &value) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (value.len == 0) {
+            return NGX_OK;
+        }
+
+        entries[i].key = ngx_http_weir_str(&from[i].key);
+        entries[i].value = ngx_http_weir_str(&value);
+        entries[i].source.ptr = NULL;
+        entries[i].source.len = 0;
+    }
+
+    rc = weir_ask_add(ask, entries, i, NULL, WEIR_HITS_UNSET);
+
+    if (rc != 0) {
+        ngx_http_weir_failed(r->connection->log, "weir_ask_add()", rc);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_ask *ask)
+{
+    int                          rc;
+    ngx_uint_t                   i;
+    struct weir_http_view        view;
+    ngx_http_weir_loc_conf_t    *wlcf;
+    ngx_http_weir_descriptor_t  *descriptors;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (wlcf->requests) {
+        ngx_http_weir_view(ctx, &view);
+
+        rc = weir_ask_http(ask, &view);
+
+        /* what it cannot read or hold, it refuses */
+
+        if (rc != 0 && rc != WEIR_EROOM && rc != WEIR_EMANY) {
+            ngx_http_weir_failed(r->connection->log, "weir_ask_http()", rc);
+            return NGX_ERROR;
+        }
+    }
+
+    if (wlcf->descriptors == NULL) {
+        return NGX_OK;
+    }
+
+    descriptors = wlcf->descriptors->elts;
+
+    for (i = 0; i < wlcf->descriptors->nelts; i++) {
+        if (ngx_http_weir_add_descriptor(r, ask, &descriptors[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* a table that was resized by others goes on, but without them */
+
+static void
+ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
+{
+    static time_t  checked, moved;
+
+    if (checked == ngx_time()) {
+        return;
+    }
+
+    checked = ngx_time();
+
+    if (moved < 0 || weir_moved(table) == 0) {
+        return;
+    }
+
+    if (moved == 0) {
+        moved = checked;
+
+    } else if (checked - moved >= NGX_HTTP_WEIR_MOVED_LAG) {
+        moved = -1;
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "weir: the table was resized; limits are counted in the "
+                      "old one until nginx is reloaded");
+    }
+}
+
+
+/* begins to ask for a request; NULL: it cannot be asked for, let it pass */
+
+ngx_http_weir_block_t *
+ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    int64_t hits)
+{
+    int                         rc;
+    ngx_http_weir_block_t      *block;
+    ngx_http_weir_main_conf_t  *wmcf;
+
+    wmcf = ngx_http_get_module_main_conf(r, ngx_http_weir_module);
+
+    ngx_http_weir_check_moved(r->connection->log, wmcf->table);
+
+    block = ngx_http_weir_get_block(r->connection->log);
+    if (block == NULL) {
+        return NULL;
+    }
+
+    rc = weir_ask_init(ngx_http_weir_block_memory(block), WEIR_ASK_BYTES,
+                       wmcf->engine, ngx_http_weir_str(&ctx->domain),
+                       &block->ask);
+    if (rc != 0) {
+        block->ask = NULL;
+        ngx_http_weir_failed(r->connection->log, "weir_ask_init()", rc);
+        ngx_http_weir_ask_done(block);
+        return NULL;
+    }
+
+    (void) weir_ask_hits(block->ask, hits);
+
+    if (ngx_http_weir_describe(r, ctx, block->ask) != NGX_OK) {
+        ngx_http_weir_ask_done(block);
+        return NULL;
+    }
+
+    return block;
+}
+
+
+/* a verdict, or NGX_ERROR with the block released: let it pass */
+
+int
+ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_block_t *block,
+    uint64_t now_ns)
+{
+    int  verdict;
+
+    verdict = weir_ask_decide(block->ask, now_ns);
+
+    if (verdict > 0 && verdict != WEIR_WAIT) {
+        return verdict;
+    }
+
+    ngx_http_weir_failed(r->connection->log, "weir_ask_decide()", verdict);
+    ngx_http_weir_ask_done(block);
+
+    return NGX_ERROR;
+}

@@ -1,0 +1,132 @@
+
+#include "ngx_http_weir_module.h"
+
+
+#define NGX_HTTP_WEIR_BODY  1024
+
+
+static ngx_uint_t
+ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
+{
+    ngx_uint_t                 i;
+    ngx_http_err_page_t       *pages;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (clcf->error_pages == NULL) {
+        return 0;
+    }
+
+    pages = clcf->error_pages->elts;
+
+    for (i = 0; i < clcf->error_pages->nelts; i++) {
+        if (pages[i].status == (ngx_int_t) status) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static struct weir_str
+ngx_http_weir_accept(ngx_http_request_t *r)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+    struct weir_str   accept = { NULL, 0 };
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == 6
+                && ngx_memcmp(h[i].lowcase_key, "accept", 6) == 0)
+            {
+                accept.ptr = (char *) h[i].value.data;
+                accept.len = h[i].value.len;
+                return accept;
+            }
+        }
+    }
+
+    return accept;
+}
+
+
+/* the texts are partly the rules', which go with the ask: they are copied */
+
+static ngx_int_t
+ngx_http_weir_body(ngx_http_request_t *r, const struct weir_ask *ask,
+    ngx_str_t *body, ngx_str_t *content_type)
+{
+    int              type, n, room;
+    struct weir_str  ct;
+
+    type = weir_body_type(ngx_http_weir_accept(r));
+    room = NGX_HTTP_WEIR_BODY;
+
+    for (;;) {
+        body->data = ngx_pnalloc(r->pool, room);
+        if (body->data == NULL) {
+            return NGX_ERROR;
+        }
+
+        n = weir_ask_body(ask, type, (char *) body->data, room, &ct);
+        if (n < 0) {
+            return NGX_ERROR;
+        }
+
+        if (n <= room) {
+            break;
+        }
+
+        room = n;
+    }
+
+    body->len = n;
+
+    content_type->len = ct.len;
+    content_type->data = ngx_pnalloc(r->pool, ct.len);
+    if (content_type->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(content_type->data, ct.ptr, ct.len);
+
+    return NGX_OK;
+}
+
+
+/* what a phase handler returns for a request that was refused */
+
+ngx_int_t
+ngx_http_weir_refuse(ngx_http_request_t *r, const struct weir_ask *ask)
+{
+    ngx_str_t                 content_type;
+    ngx_uint_t                status;
+    struct weir_result        result;
+    ngx_http_complex_value_t  body;
+
+    result.size = sizeof(result);
+    (void) weir_ask_result(ask, &result);
+
+    status = result.http_status;
+
+    if (ngx_http_weir_has_error_page(r, status)) {
+        return status;
+    }
+
+    ngx_memzero(&body, sizeof(ngx_http_complex_value_t));
+
+    if (ngx_http_weir_body(r, ask, &body.value, &content_type) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_finalize_request(
+        r, ngx_http_send_response(r, status, &content_type, &body));
+
+    return NGX_DONE;
+}

@@ -1,0 +1,153 @@
+#include "gateway/conf.h"
+
+#include "gateway/places.h"
+
+/* Connections of a worker: each request may have one to a client and one to an API server, which
+ * both are open files. */
+static unsigned long long connections(const struct wr_gateway_plan *plan)
+{
+	uint64_t most = plan->open_files > 256 ? plan->open_files - 128 : 128;
+
+	return most < 16384 ? most : 16384;
+}
+
+static void put_intro(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	if (use == WR_CONF_SHOW)
+		fputs("# Made by weir gateway --print-config. Process id and temporary files are "
+		      "relative\n"
+		      "# to a folder of nginx's own, which -p names:\n"
+		      "#\n"
+		      "#     mkdir run && nginx -p $PWD/run -c $PWD/saved.conf\n"
+		      "#\n"
+		      "# To take it into a configuration of yours: load_module to its top, what "
+		      "begins with\n"
+		      "# weir_ and the maps to its http block, the rest to a server block.\n\n",
+		      out);
+	else
+		fputs("# Made by weir gateway at every start and SIGHUP: changes here are "
+		      "lost.\n\n",
+		      out);
+	(void)plan;
+}
+
+static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	wr_conf_line(out, 0, "load_module", plan->module);
+	if (plan->user) {
+		fputs("user ", out);
+		wr_conf_quote(out, plan->user);
+		fputc(' ', out);
+		wr_conf_quote(out, plan->group);
+		fputs(";\n", out);
+	}
+	if (plan->settings->workers)
+		fprintf(out, "worker_processes %llu;\n",
+			(unsigned long long)plan->settings->workers);
+	else
+		fputs("worker_processes auto;\n", out);
+	fprintf(out, "worker_rlimit_nofile %llu;\n", (unsigned long long)plan->open_files);
+	if (use == WR_CONF_RUN)
+		fputs("daemon off;\n", out);
+	fprintf(out,
+		"pid nginx.pid;\n"
+		"lock_file nginx.lock;\n"
+		"error_log stderr warn;\n"
+		"events {\n"
+		"    worker_connections %llu;\n"
+		"}\n\n",
+		connections(plan));
+}
+
+/* nginx makes all of these at start, used or not, and its own defaults belong to root. */
+static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	const char *const *names = wr_places_temporary;
+
+	for (size_t i = 0; i < WR_TEMPORARY_KINDS; i++) {
+		char path[4096 + 64], directive[32];
+
+		snprintf(path, sizeof path, "%s%s%s_temp", use == WR_CONF_RUN ? plan->bodies : "",
+			 use == WR_CONF_RUN ? "/" : "", names[i]);
+		snprintf(directive, sizeof directive, "%s_temp_path", names[i]);
+		wr_conf_line(out, 1, directive, path);
+	}
+}
+
+static void put_weir(const struct wr_gateway_plan *plan, FILE *out)
+{
+	const struct wr_gateway_settings *s = plan->settings;
+
+	wr_conf_line(out, 1, "weir_rules", plan->rules);
+	fputs("    weir_table ", out);
+	wr_conf_quote(out, s->table);
+	fprintf(out, " %lluk;\n", (unsigned long long)((s->memory_bytes + 1023) / 1024));
+	fprintf(out, "    weir_headers %s;\n", s->headers);
+	if (s->dry_run)
+		fputs("    weir_dry_run on;\n", out);
+	if (plan->has_auth) {
+		fputs("    weir_auth_headers", out);
+		for (size_t i = 0; i < s->auth_headers.count; i++)
+			fprintf(out, " %s", s->auth_headers.items[i]);
+		fputs(";\n", out);
+	}
+	fputc('\n', out);
+}
+
+static void put_log(const struct wr_gateway_plan *plan, FILE *out)
+{
+	fputs("    log_format weir '$remote_addr \"$weir_identity\" [$time_iso8601] \"$request\" "
+	      "$status '\n"
+	      "                    '$body_bytes_sent $request_time id=$request_id '\n"
+	      "                    'upstream=$upstream_addr upstream_status=$upstream_status '\n"
+	      "                    'upstream_time=$upstream_response_time weir=$weir_result '\n"
+	      "                    'rule=\"$weir_rule\" limit=$weir_limit "
+	      "remaining=$weir_remaining '\n"
+	      "                    'retry_after=$weir_retry_after delay=$weir_delay';\n",
+	      out);
+	if (plan->access_log) {
+		fputs("    access_log ", out);
+		wr_conf_quote(out, plan->access_log);
+		fputs(" weir;\n\n", out);
+	} else {
+		fputs("    access_log off;\n\n", out);
+	}
+}
+
+/* What one client may hold, and for how long. */
+static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
+{
+	fprintf(out,
+		"    server_tokens off;\n"
+		"    client_header_timeout 15s;\n"
+		"    client_body_timeout 30s;\n"
+		"    send_timeout 60s;\n"
+		"    keepalive_timeout 65s;\n"
+		"    keepalive_requests 10000;\n"
+		"    reset_timedout_connection on;\n"
+		"    client_header_buffer_size 1k;\n"
+		"    large_client_header_buffers 4 16k;\n"
+		"    client_body_buffer_size 16k;\n"
+		"    client_max_body_size %llu;\n"
+		"    http2_max_concurrent_streams 128;\n"
+		"    # x_user_id and x-user-id are one variable to many an API: only the one with "
+		"hyphens passes.\n"
+		"    underscores_in_headers off;\n"
+		"    ignore_invalid_headers on;\n\n",
+		(unsigned long long)plan->settings->max_body_bytes);
+}
+
+void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	put_intro(plan, use, out);
+	put_main(plan, use, out);
+	fputs("http {\n", out);
+	put_weir(plan, out);
+	put_temporary(plan, use, out);
+	put_log(plan, out);
+	put_bounds(plan, out);
+	wr_conf_forwarded(plan, out);
+	wr_conf_upstreams(plan, out);
+	wr_conf_server(plan, out);
+	fputs("}\n", out);
+}

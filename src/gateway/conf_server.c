@@ -1,0 +1,313 @@
+#include "gateway/conf.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+#define AUTH_LOCATION "/.weir/auth"
+
+/* Fields that the gateway speaks for: an API believes them, so a client's own do not pass. They are
+ * what we see or, where proxies are trusted, what such a one says: the variable of a map. Without a
+ * value the field is dropped. */
+static const struct {
+	const char *name, *own, *relayed;
+} forwarded[] = {
+	{"Host", "$weir_host", "$weir_host"},
+	{"X-Real-IP", "$remote_addr", "$remote_addr"},
+	{"X-Forwarded-For", "$remote_addr", "$weir_forwarded_for"},
+	{"X-Forwarded-Proto", "$scheme", "$weir_forwarded_proto"},
+	{"X-Forwarded-Host", "$weir_host", "$weir_forwarded_host"},
+	{"X-Forwarded-Port", "$server_port", "$server_port"},
+	{"X-Request-Id", "$request_id", "$weir_request_id"},
+	/* Rack believes these before X-Forwarded-Proto. */
+	{"X-Forwarded-Ssl", "\"\"", "\"\""},
+	{"X-Forwarded-Scheme", "\"\"", "\"\""},
+	{"X-Forwarded-Prefix", "\"\"", "\"\""},
+	{"X-Forwarded-Server", "\"\"", "\"\""},
+	{"Forwarded", "\"\"", "\"\""},
+	/* Some frameworks route by these, past limits that go by the path. */
+	{"X-Original-URL", "\"\"", "\"\""},
+	{"X-Rewrite-URL", "\"\"", "\"\""},
+	/* CGI makes HTTP_PROXY of it, which libraries obey. */
+	{"Proxy", "\"\"", "\"\""},
+};
+
+/* What a trusted proxy may say in place of what we see, if it looks like that. */
+static const struct {
+	const char *variable, *said, *pattern, *own;
+} relayed[] = {
+	{"$weir_forwarded_proto", "$http_x_forwarded_proto", "https?", "$scheme"},
+	{"$weir_forwarded_host", "$http_x_forwarded_host", "[A-Za-z0-9._:\\[\\]-]+", "$weir_host"},
+	{"$weir_request_id", "$http_x_request_id", "[A-Za-z0-9._+/=-]{1,128}", "$request_id"},
+};
+
+static void put_maps(FILE *out)
+{
+	fputs("    # Only WebSocket may switch protocols: h2c would be a tunnel past the limits.\n"
+	      "    map $http_upgrade $weir_upgrade {\n"
+	      "        ~*^websocket$ websocket;\n"
+	      "        default \"\";\n"
+	      "    }\n"
+	      "    map $http_upgrade $weir_connection {\n"
+	      "        ~*^websocket$ upgrade;\n"
+	      "        default \"\";\n"
+	      "    }\n"
+	      "    # Host as it was sent, unless the request line names another, which nginx goes "
+	      "by.\n"
+	      "    map \"$host|$http_host\" $weir_host {\n"
+	      "        \"~*^([a-z0-9._:\\[\\]-]{1,255})\\|\\1(:[0-9]+)?$\" $http_host;\n"
+	      "        \"~^\\|\" localhost;\n"
+	      "        default $host;\n"
+	      "    }\n",
+	      out);
+}
+
+static void put_trusted(const struct wr_text_list *trust, FILE *out)
+{
+	bool unix_too = false;
+
+	for (size_t i = 0; i < trust->count; i++)
+		fprintf(out, "    set_real_ip_from %s;\n", trust->items[i]);
+	fputs("    real_ip_header X-Forwarded-For;\n"
+	      "    real_ip_recursive on;\n"
+	      "    geo $realip_remote_addr $weir_trusted_address {\n"
+	      "        default 0;\n",
+	      out);
+	for (size_t i = 0; i < trust->count; i++) {
+		if (strcmp(trust->items[i], "unix:") == 0)
+			unix_too = true;
+		else
+			fprintf(out, "        %s 1;\n", trust->items[i]);
+	}
+	fprintf(out,
+		"    }\n"
+		"    map $realip_remote_addr $weir_trusted {\n"
+		"        \"unix:\" %d;\n"
+		"        default $weir_trusted_address;\n"
+		"    }\n",
+		unix_too);
+}
+
+void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out)
+{
+	const struct wr_text_list *trust = &plan->settings->trust;
+
+	put_maps(out);
+	if (trust->count == 0) {
+		fputc('\n', out);
+		return;
+	}
+	put_trusted(trust, out);
+	fputs("    map \"$weir_trusted|$http_x_forwarded_for\" $weir_forwarded_for {\n"
+	      "        \"~^1\\|(?<weir_hops>.+)$\" \"$weir_hops, $realip_remote_addr\";\n"
+	      "        default $remote_addr;\n"
+	      "    }\n",
+	      out);
+	for (size_t i = 0; i < sizeof relayed / sizeof *relayed; i++)
+		fprintf(out,
+			"    map \"$weir_trusted|%s\" %s {\n"
+			"        \"~^1\\|%s$\" %s;\n"
+			"        default %s;\n"
+			"    }\n",
+			relayed[i].said, relayed[i].variable, relayed[i].pattern, relayed[i].said,
+			relayed[i].own);
+	fputc('\n', out);
+}
+
+/* Idle connections are closed before an API server would do it (Node does after 5 s): a POST on one
+ * that is just being closed would be lost, for it is not sent twice. */
+void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out)
+{
+	char text[WR_ENDPOINT_TEXT];
+
+	fputs("    upstream weir_api {\n"
+	      "        zone weir_api 256k;\n",
+	      out);
+	for (size_t i = 0; i < plan->upstream_count; i++) {
+		wr_endpoint_text(&plan->upstream[i].at, text);
+		fprintf(out, "        server %s max_fails=3 fail_timeout=5s;\n", text);
+	}
+	fputs("        keepalive 64;\n"
+	      "        keepalive_timeout 4s;\n"
+	      "        keepalive_requests 10000;\n"
+	      "    }\n",
+	      out);
+	if (plan->has_auth) {
+		wr_endpoint_text(&plan->auth.at, text);
+		fprintf(out,
+			"    upstream weir_auth {\n"
+			"        zone weir_auth 64k;\n"
+			"        server %s max_fails=0;\n"
+			"        keepalive 16;\n"
+			"        keepalive_timeout 4s;\n"
+			"    }\n",
+			text);
+	}
+	fputc('\n', out);
+}
+
+static void put_listen(const struct wr_gateway_plan *plan, const struct wr_endpoint *at,
+		       const char *speaks, FILE *out)
+{
+	char text[WR_ENDPOINT_TEXT];
+
+	wr_endpoint_text(at, text);
+	fprintf(out, "        listen %s%s backlog=4096;\n", text, speaks);
+	if (at->kind == WR_ENDPOINT_ANY && plan->has_v6)
+		fprintf(out, "        listen [::]:%u%s backlog=4096;\n", at->port, speaks);
+}
+
+static void put_listens(const struct wr_gateway_plan *plan, FILE *out)
+{
+	const struct wr_gateway_settings *s = plan->settings;
+
+	for (size_t i = 0; i < s->listen.count; i++)
+		put_listen(plan, &s->listen.items[i], plan->tls_cert ? " ssl http2" : "", out);
+	for (size_t i = 0; i < s->h2c.count; i++)
+		put_listen(plan, &s->h2c.items[i], " http2", out);
+	if (!plan->tls_cert)
+		return;
+	wr_conf_line(out, 2, "ssl_certificate", plan->tls_cert);
+	wr_conf_line(out, 2, "ssl_certificate_key", plan->tls_key);
+	fputs("        ssl_protocols TLSv1.2 TLSv1.3;\n"
+	      "        ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20;\n"
+	      "        ssl_session_cache shared:weir_tls:10m;\n"
+	      "        ssl_session_timeout 1h;\n"
+	      "        ssl_session_tickets off;\n",
+	      out);
+}
+
+static void put_verify(const struct wr_gateway_plan *plan, const char *name, FILE *out)
+{
+	if (!name)
+		return;
+	fputs("            proxy_ssl_server_name on;\n"
+	      "            proxy_ssl_verify on;\n"
+	      "            proxy_ssl_verify_depth 4;\n"
+	      "            proxy_ssl_protocols TLSv1.2 TLSv1.3;\n",
+	      out);
+	wr_conf_line(out, 3, "proxy_ssl_name", name);
+	wr_conf_line(out, 3, "proxy_ssl_trusted_certificate", plan->upstream_ca);
+}
+
+static void put_fields(const struct wr_gateway_plan *plan, bool to_auth, FILE *out)
+{
+	const struct wr_text_list *names = &plan->settings->auth_headers;
+
+	for (size_t i = to_auth ? 1 : 0; i < sizeof forwarded / sizeof *forwarded; i++)
+		fprintf(out, "            proxy_set_header %s %s;\n", forwarded[i].name,
+			plan->settings->trust.count ? forwarded[i].relayed : forwarded[i].own);
+	for (size_t i = 0; plan->has_auth && i < names->count; i++) {
+		fprintf(out, "            proxy_set_header %s ", names->items[i]);
+		if (to_auth)
+			fputs("\"\"", out);
+		else
+			fputs("$weir_auth_http_", out);
+		for (const char *c = to_auth ? "" : names->items[i]; *c; c++)
+			fputc(*c == '-' ? '_' : wr_lower(*c), out);
+		fputs(";\n", out);
+	}
+}
+
+static unsigned long long milliseconds(uint64_t ns)
+{
+	return (ns + 999999) / 1000000;
+}
+
+static void put_api(const struct wr_gateway_plan *plan, FILE *out)
+{
+	unsigned long long timeout = milliseconds(plan->settings->upstream_timeout_ns);
+
+	fprintf(out, "        location / {\n            proxy_pass %s://weir_api;\n",
+		plan->upstream_name ? "https" : "http");
+	put_verify(plan, plan->upstream_name, out);
+	fputs("            proxy_http_version 1.1;\n", out);
+	put_fields(plan, false, out);
+	fprintf(out,
+		"            proxy_set_header Upgrade $weir_upgrade;\n"
+		"            proxy_set_header Connection $weir_connection;\n"
+		"            proxy_buffering off;\n"
+		"            proxy_buffer_size 16k;\n"
+		"            proxy_buffers 8 16k;\n"
+		"            proxy_request_buffering %s;\n"
+		"            proxy_redirect off;\n"
+		"            # An answer of the API cannot send nginx elsewhere.\n"
+		"            proxy_ignore_headers X-Accel-Redirect X-Accel-Expires "
+		"X-Accel-Limit-Rate\n"
+		"                                 X-Accel-Buffering X-Accel-Charset;\n"
+		"            proxy_connect_timeout 5s;\n"
+		"            proxy_send_timeout %llums;\n"
+		"            proxy_read_timeout %llums;\n"
+		"            proxy_socket_keepalive on;\n"
+		"            # Another server is tried, but never twice what is not safe to "
+		"repeat.\n"
+		"            proxy_next_upstream error timeout;\n"
+		"            proxy_next_upstream_tries 3;\n"
+		"            proxy_next_upstream_timeout %llums;\n"
+		"        }\n",
+		plan->settings->stream_uploads ? "off" : "on", timeout, timeout, timeout);
+}
+
+/* A subrequest of every request; from outside it is not there. */
+static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
+{
+	char text[WR_ENDPOINT_TEXT];
+
+	wr_endpoint_text(&plan->auth.at, text);
+	fprintf(out,
+		"        location = " AUTH_LOCATION " {\n"
+		"            internal;\n"
+		"            weir off;\n"
+		"            weir_auth off;\n"
+		"            proxy_pass \"%s://weir_auth%.*s\";\n",
+		plan->auth.tls ? "https" : "http",
+		plan->auth.path.len ? (int)plan->auth.path.len : 1,
+		plan->auth.path.len ? plan->auth.path.ptr : "/");
+	put_verify(plan, plan->auth_name, out);
+	fprintf(out,
+		"            proxy_http_version 1.1;\n"
+		"            proxy_set_header Connection \"\";\n"
+		"            proxy_set_header Host %s;\n",
+		plan->auth.at.kind == WR_ENDPOINT_UNIX ? "localhost" : text);
+	put_fields(plan, true, out);
+	fputs("            proxy_set_header X-Original-URI $request_uri;\n"
+	      "            proxy_set_header X-Original-Method $request_method;\n"
+	      "            proxy_set_header X-Forwarded-Uri $request_uri;\n"
+	      "            proxy_set_header X-Forwarded-Method $request_method;\n"
+	      "            proxy_pass_request_body off;\n"
+	      "            proxy_set_header Content-Length \"\";\n"
+	      "            # What could make its answer a 304, a 412 or a part is meant for the "
+	      "API.\n"
+	      "            proxy_set_header If-Match \"\";\n"
+	      "            proxy_set_header If-None-Match \"\";\n"
+	      "            proxy_set_header If-Modified-Since \"\";\n"
+	      "            proxy_set_header If-Unmodified-Since \"\";\n"
+	      "            proxy_set_header If-Range \"\";\n"
+	      "            proxy_set_header Range \"\";\n"
+	      "            proxy_ignore_headers X-Accel-Redirect X-Accel-Expires "
+	      "X-Accel-Limit-Rate\n"
+	      "                                 X-Accel-Buffering X-Accel-Charset;\n"
+	      "            proxy_buffer_size 16k;\n"
+	      "            proxy_buffers 8 16k;\n"
+	      "            proxy_max_temp_file_size 0;\n"
+	      "            proxy_connect_timeout 2s;\n"
+	      "            proxy_read_timeout 10s;\n"
+	      "            proxy_next_upstream off;\n"
+	      "        }\n",
+	      out);
+}
+
+void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
+{
+	fputs("    server {\n", out);
+	put_listens(plan, out);
+	fputs("        server_name \"\";\n", out);
+	wr_conf_line(out, 2, "weir", plan->domain);
+	if (plan->has_auth)
+		fputs("        weir_auth " AUTH_LOCATION ";\n", out);
+	fputc('\n', out);
+	put_api(plan, out);
+	if (plan->has_auth)
+		put_auth(plan, out);
+	fputs("    }\n", out);
+}

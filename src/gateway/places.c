@@ -1,0 +1,303 @@
+#include "gateway/places.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "table/paths.h"
+
+#define MODULE "ngx_http_weir_module.so"
+
+const char *wr_places_print(struct wr_arena *arena, const char *format, ...)
+{
+	char text[PATH_MAX + 256];
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	return len < 0 || (size_t)len >= sizeof text ? NULL
+						     : wr_arena_copy(arena, text, (size_t)len);
+}
+
+const char *wr_places_absolute(struct wr_arena *arena, const char *path)
+{
+	char here[PATH_MAX];
+
+	if (path[0] == '/')
+		return path;
+	return getcwd(here, sizeof here) ? wr_places_print(arena, "%s/%s", here, path) : NULL;
+}
+
+/* The first folder of a list parted by colons that has an executable of this name. */
+static const char *search(struct wr_arena *arena, const char *folders, const char *name)
+{
+	while (folders && *folders) {
+		size_t len = strcspn(folders, ":");
+		const char *path = wr_places_print(arena, "%.*s/%s", (int)len, folders, name);
+
+		if (len && path && access(path, X_OK) == 0)
+			return path;
+		folders += len + (folders[len] == ':');
+	}
+	return NULL;
+}
+
+static int find_nginx(struct wr_gateway_plan *plan, struct wr_arena *arena,
+		      struct wr_gateway_error *error)
+{
+	const char *given = plan->settings->nginx;
+
+	if (given && strchr(given, '/')) {
+		plan->nginx = wr_places_absolute(arena, given);
+		if (!plan->nginx || access(plan->nginx, X_OK) != 0)
+			return wr_gateway_fail(error, "--nginx %s: %s", given, strerror(errno));
+		return 0;
+	}
+	plan->nginx = search(arena, getenv("PATH"), given ? given : "nginx");
+	if (!plan->nginx)
+		plan->nginx =
+			search(arena, "/usr/sbin:/usr/local/sbin:/sbin", given ? given : "nginx");
+	if (!plan->nginx)
+		return wr_gateway_fail(error,
+				       "there is no %s here: apt install nginx, or say where it "
+				       "is with --nginx PATH",
+				       given ? given : "nginx");
+	return 0;
+}
+
+/* Beside the program, where the build leaves both; then where installing puts modules. */
+static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
+		       struct wr_gateway_error *error)
+{
+	static const char *const places[] = {"%s/" MODULE, "%s/../lib/nginx/modules/" MODULE,
+					     "%s/../lib/x86_64-linux-gnu/nginx/modules/" MODULE};
+	const char *given = plan->settings->module;
+	char here[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", here, sizeof here - 1);
+
+	if (given) {
+		plan->module = wr_places_absolute(arena, given);
+		if (!plan->module || access(plan->module, R_OK) != 0)
+			return wr_gateway_fail(error, "--module %s: %s", given, strerror(errno));
+		return 0;
+	}
+	here[len > 0 ? len : 0] = 0;
+	if (strrchr(here, '/'))
+		*strrchr(here, '/') = 0;
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		char path[PATH_MAX + 64];
+
+		// NOLINTNEXTLINE(clang-diagnostic-format-nonliteral): the formats are above
+		snprintf(path, sizeof path, places[i], here);
+		if (access(path, R_OK) == 0) {
+			plan->module = wr_places_print(arena, "%s", path);
+			return 0;
+		}
+	}
+	plan->module = "/usr/lib/nginx/modules/" MODULE;
+	if (access(plan->module, R_OK) == 0)
+		return 0;
+	return wr_gateway_fail(error,
+			       "there is no " MODULE " in %s or where nginx has its modules: "
+			       "build it with make, or say where it is with --module PATH",
+			       here);
+}
+
+/* The workers of a gateway that root starts are somebody else. */
+static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
+		     struct wr_gateway_error *error)
+{
+	static const char *const users[] = {"weir", "www-data", "nobody"};
+
+	if (geteuid() != 0)
+		return 0;
+	for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+		const struct passwd *entry = getpwnam(users[i]);
+		const struct group *group = entry ? getgrgid(entry->pw_gid) : NULL;
+
+		if (group) {
+			plan->user = users[i];
+			plan->group = wr_places_print(arena, "%s", group->gr_name);
+			return 0;
+		}
+	}
+	return wr_gateway_fail(error,
+			       "there is no user weir, www-data or nobody for nginx's workers to "
+			       "run as: adduser --system --group weir");
+}
+
+/* "gateway-8080", by the first address; a socket's name stands in for a port. */
+static const char *folder_name(const struct wr_gateway_plan *plan, struct wr_arena *arena)
+{
+	const struct wr_endpoint *first = &plan->settings->listen.items[0];
+
+	if (first->kind == WR_ENDPOINT_UNIX)
+		return wr_places_print(arena, "gateway-%s", strrchr(first->host, '/') + 1);
+	return wr_places_print(arena, "gateway-%u", first->port);
+}
+
+/* The folder where tables are (it is made if need be), unless that is /dev/shm, which is no place
+ * for other files. */
+static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
+			struct wr_gateway_error *error)
+{
+	const char *name = folder_name(plan, arena);
+	struct wr_place table;
+	struct weir_error why;
+
+	if (plan->settings->print_config) {
+		plan->runtime = "."; /* whatever nginx is started with */
+		plan->bodies = ".";
+	} else if (plan->settings->runtime) {
+		plan->runtime = wr_places_absolute(arena, plan->settings->runtime);
+		plan->bodies = plan->runtime;
+	} else {
+		if (wr_place_find(NULL, plan->settings->table, true, &table, &why) != 0)
+			return wr_gateway_fail(error, "--table %s", why.text);
+		if (strcmp(table.dir, "/dev/shm") == 0)
+			snprintf(table.dir, sizeof table.dir, "/tmp/weir-%u", (unsigned)geteuid());
+		plan->runtime = wr_places_print(arena, "%s/%s", table.dir, name);
+		/* Not beside it: /run is memory, and uploads may be large. */
+		plan->bodies =
+			wr_places_print(arena, "/var/tmp/weir-%u-%s", (unsigned)geteuid(), name);
+	}
+	if (!plan->runtime || !plan->bodies)
+		return wr_gateway_fail(error, "the runtime folder's path is too long");
+	return 0;
+}
+
+int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
+		   struct wr_gateway_error *error)
+{
+	if (find_user(plan, arena, error) != 0 || find_nginx(plan, arena, error) != 0 ||
+	    find_module(plan, arena, error) != 0)
+		return -1;
+	return find_folders(plan, arena, error);
+}
+
+/* A folder that nobody but us can write to. In /tmp somebody else may have been there first. */
+static int make_folder(const char *path, mode_t mode, struct wr_gateway_error *error)
+{
+	struct stat st;
+
+	if (mkdir(path, mode) != 0 && errno != EEXIST)
+		return wr_gateway_fail(error,
+				       "cannot make the folder %s: %s; --runtime DIR names another",
+				       path, strerror(errno));
+	if (lstat(path, &st) != 0)
+		return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return wr_gateway_fail(error, "%s is not a folder; --runtime DIR names another",
+				       path);
+	if (st.st_uid != geteuid())
+		return wr_gateway_fail(
+			error,
+			"%s belongs to user %u, not to the one who runs this; --runtime "
+			"DIR names another",
+			path, (unsigned)st.st_uid);
+	if (st.st_mode & 022)
+		return wr_gateway_fail(error,
+				       "others may write to %s: chmod go-w on it, or name another "
+				       "with --runtime DIR",
+				       path);
+	return 0;
+}
+
+int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+{
+	/* Workers that are not us pass through the folder with their files. */
+	mode_t passable = plan->user ? 0711 : 0700;
+	char parent[PATH_MAX];
+
+	snprintf(parent, sizeof parent, "%s", plan->runtime);
+	if (strrchr(parent, '/') && strrchr(parent, '/') != parent)
+		*strrchr(parent, '/') = 0;
+	if (!plan->settings->runtime && strncmp(parent, "/tmp/", 5) == 0 &&
+	    make_folder(parent, 0700, error) != 0)
+		return -1;
+	if (strcmp(plan->runtime, plan->bodies) == 0)
+		return make_folder(plan->runtime, passable, error);
+	if (make_folder(plan->runtime, 0700, error) != 0)
+		return -1;
+	return make_folder(plan->bodies, passable, error);
+}
+
+const char *const wr_places_temporary[WR_TEMPORARY_KINDS] = {"client_body", "proxy", "fastcgi",
+							     "uwsgi", "scgi"};
+
+void wr_places_tidy(const struct wr_gateway_plan *plan)
+{
+	static const char *const files[] = {"nginx.conf", "nginx.conf.new", "gateway.lock"};
+	char path[PATH_MAX + 32];
+
+	for (size_t i = 0; i < WR_TEMPORARY_KINDS; i++) {
+		snprintf(path, sizeof path, "%s/%s_temp", plan->bodies, wr_places_temporary[i]);
+		rmdir(path);
+	}
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		snprintf(path, sizeof path, "%s/%s", plan->runtime, files[i]);
+		unlink(path);
+	}
+	if (plan->settings->runtime)
+		return;
+	rmdir(plan->bodies);
+	rmdir(plan->runtime);
+}
+
+/* Whether the file is still the one at this path: a gateway that ends removes its lock. */
+static bool is_at(int fd, const char *path)
+{
+	struct stat open_file, named;
+
+	return fstat(fd, &open_file) == 0 && stat(path, &named) == 0 &&
+	       open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+static int locked_by_other(int fd, const struct wr_gateway_plan *plan,
+			   struct wr_gateway_error *error)
+{
+	char holder[16] = "";
+	ssize_t len = pread(fd, holder, sizeof holder - 1, 0);
+
+	holder[len > 0 ? strspn(holder, "0123456789") : 0] = 0;
+	close(fd);
+	return wr_gateway_fail(
+		error,
+		"a weir gateway is running already in %s (process %s): stop it, or listen "
+		"elsewhere with --listen PORT",
+		plan->runtime, *holder ? holder : "unknown");
+}
+
+int wr_places_lock(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+{
+	char path[PATH_MAX + 16];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/gateway.lock", plan->runtime);
+	for (;;) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
+		if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+			return locked_by_other(fd, plan, error);
+		if (is_at(fd, path))
+			break;
+		close(fd);
+	}
+	if (ftruncate(fd, 0) != 0 || dprintf(fd, "%d\n", (int)getpid()) < 0) {
+		close(fd);
+		return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
+	}
+	return fd;
+}

@@ -1,0 +1,32 @@
+/* Where things are: nginx, the module, the runtime folder; and who nginx's workers are. */
+#ifndef WR_GATEWAY_PLACES_H
+#define WR_GATEWAY_PLACES_H
+
+#include "gateway/plan.h"
+
+/* Fills in plan->nginx, module, user, group, runtime, bodies. */
+int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
+		   struct wr_gateway_error *error);
+
+/* Makes the folders, or checks that they are ours and closed to others. */
+int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+
+/* After nginx has ended well: removes what the gateway has made, but no folder the user named. */
+void wr_places_tidy(const struct wr_gateway_plan *plan);
+
+/* Folders of temporary files, below plan->bodies: "client_body" is client_body_temp. */
+#define WR_TEMPORARY_KINDS 5
+extern const char *const wr_places_temporary[WR_TEMPORARY_KINDS];
+
+/* Holds the runtime folder for this process as long as the descriptor is open: two gateways would
+ * pull one nginx to and fro. Returns the descriptor or -1. */
+int wr_places_lock(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+
+/* `path` with the current folder before it if it is relative; NULL when memory is out. */
+const char *wr_places_absolute(struct wr_arena *arena, const char *path);
+
+/* A formatted text in the arena; never NULL unless memory is out. */
+const char *wr_places_print(struct wr_arena *arena, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,81 @@
+/* From what the user asked for to what nginx is to do.
+ *
+ * Settings are as they were typed. A plan is checked and complete: every text in it may stand in
+ * nginx's configuration between quotes, every path is absolute, every list is bounded. */
+#ifndef WR_GATEWAY_PLAN_H
+#define WR_GATEWAY_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/rules.h>
+
+#include "base/arena.h"
+#include "base/endpoint.h"
+#include "base/text_list.h"
+#include "gateway/error.h"
+
+struct wr_gateway_settings {
+	struct wr_text_list upstream;
+	struct wr_endpoint_list listen, h2c;
+	const char *tls_cert, *tls_key;
+	const char *rules, *domain, *table, *headers;
+	uint64_t memory_bytes;
+	bool dry_run;
+	struct wr_text_list trust;
+	const char *auth;
+	struct wr_text_list auth_headers;
+	uint64_t workers; /* 0: one for each processor */
+	uint64_t max_body_bytes;
+	bool stream_uploads;
+	uint64_t upstream_timeout_ns, drain_ns;
+	const char *upstream_ca, *upstream_name;
+	const char *access_log; /* a path, "-" or "off" */
+	const char *runtime, *nginx, *module;
+	bool print_config;
+};
+
+struct wr_gateway_plan {
+	const struct wr_gateway_settings *settings;
+
+	/* API servers: all with TLS or none. */
+	struct wr_url upstream[WR_TEXT_LIST_MAX];
+	size_t upstream_count;
+	const char *upstream_name; /* in their certificates; NULL without TLS */
+	const char *upstream_ca;
+
+	bool has_auth;
+	struct wr_url auth;
+	const char *auth_name; /* in its certificate; NULL without TLS */
+
+	const char *tls_cert, *tls_key; /* or NULL */
+	const char *rules;              /* absolute, as the rest of the paths */
+	const char *domain;             /* the one in force */
+	const char *access_log;         /* or NULL */
+	const char *module;
+	const char *nginx;
+	const char *runtime; /* configuration, process id, lock */
+	const char *bodies;  /* request bodies too large for memory; NULL: beside the process id */
+
+	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
+	bool has_v6;              /* a bare port is one of both families */
+	uint64_t open_files;      /* a worker may have */
+};
+
+/* Checks addresses, URLs, certificates; finds nginx and the module, the user workers run as and the
+ * folders. plan->domain is still to be set. Texts are the settings' or the arena's.
+ * Returns 0, or -1. */
+int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena *arena,
+		    struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+
+/* Which domain of the rules decides: the one asked for, or the only one that has `requests:`. */
+int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
+			   struct wr_arena *arena, struct wr_gateway_error *error);
+
+/* plan_net.c */
+int wr_plan_upstreams(struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+int wr_plan_auth(struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+int wr_plan_listens(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+int wr_plan_trust(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+
+#endif

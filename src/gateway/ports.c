@@ -1,0 +1,132 @@
+#include "gateway/ports.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "gateway/process.h"
+
+/* errno of listening there, or 0. Connections of former listeners that linger do not count. */
+static int try_listen(const struct sockaddr *address, socklen_t len)
+{
+	int one = 1, failed = 0;
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (address->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+	if (bind(fd, address, len) != 0 || listen(fd, 1) != 0)
+		failed = errno;
+	close(fd);
+	return failed;
+}
+
+static int taken(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_error *error)
+{
+	char text[WR_ENDPOINT_TEXT], who[64] = "";
+	struct wr_process holder;
+
+	if (wr_process_listening(at->port, &holder)) {
+		if (ours && holder.session == ours)
+			return 0;
+		snprintf(who, sizeof who, " by %s (process %d)", holder.name, (int)holder.pid);
+	}
+	wr_endpoint_text(at, text);
+	return wr_gateway_fail(
+		error,
+		"port %u is taken%s, so %s cannot be listened on: stop that, or choose another "
+		"with --listen PORT",
+		at->port, who, text);
+}
+
+static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct wr_gateway_error *error)
+{
+	char text[WR_ENDPOINT_TEXT];
+
+	if (why == EADDRINUSE)
+		return taken(at, ours, error);
+	wr_endpoint_text(at, text);
+	if (why == EACCES)
+		return wr_gateway_fail(
+			error,
+			"only root may listen on port %u: choose one from 1024 up, start as "
+			"root, or lower net.ipv4.ip_unprivileged_port_start",
+			at->port);
+	if (why == EADDRNOTAVAIL)
+		return wr_gateway_fail(error, "%s is not an address of this machine", text);
+	return wr_gateway_fail(error, "cannot listen on %s: %s", text, strerror(why));
+}
+
+/* All addresses a host stands for; without one, those of the families there are. */
+static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoint *at, pid_t ours,
+		     struct wr_gateway_error *error)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				 .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+	struct addrinfo *found = NULL;
+	char port[8];
+	int rc;
+
+	snprintf(port, sizeof port, "%u", at->port);
+	rc = getaddrinfo(at->kind == WR_ENDPOINT_ANY ? NULL : at->host, port, &hints, &found);
+	if (rc != 0)
+		return wr_gateway_fail(error, "--listen %s: %s", at->host, gai_strerror(rc));
+	for (const struct addrinfo *a = found; a && rc == 0; a = a->ai_next) {
+		int why = a->ai_family == AF_INET6 && !plan->has_v6
+				  ? 0
+				  : try_listen(a->ai_addr, a->ai_addrlen);
+
+		if (why)
+			rc = cannot(at, why, ours, error);
+	}
+	freeaddrinfo(found);
+	return rc;
+}
+
+/* nginx leaves its socket behind when it is killed, and does not start over one. */
+static int check_unix(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_error *error)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat st;
+	int fd, rc;
+
+	if (lstat(at->host, &st) != 0 || ours)
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return wr_gateway_fail(error, "--listen unix:%s: there is a file that is no socket",
+				       at->host);
+	memcpy(address.sun_path, at->host, strlen(at->host) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof address);
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0)
+		return wr_gateway_fail(error, "unix:%s is taken: somebody listens on it", at->host);
+	if (unlink(at->host) != 0)
+		return wr_gateway_fail(error, "cannot remove the old socket %s: %s", at->host,
+				       strerror(errno));
+	return 0;
+}
+
+int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct wr_gateway_error *error)
+{
+	const struct wr_endpoint_list *lists[] = {&plan->settings->listen, &plan->settings->h2c};
+
+	for (size_t l = 0; l < 2; l++)
+		for (size_t i = 0; i < lists[l]->count; i++) {
+			const struct wr_endpoint *at = &lists[l]->items[i];
+
+			if ((at->kind == WR_ENDPOINT_UNIX ? check_unix(at, ours, error)
+							  : check_tcp(plan, at, ours, error)) != 0)
+				return -1;
+		}
+	return 0;
+}

@@ -1,0 +1,456 @@
+#include "gateway/supervisor.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "gateway/process.h"
+
+#define LOOK_MS 20      /* for nginx.pid */
+#define START_MS 20000  /* nginx tries to listen for 2.5 s by itself */
+#define STEADY_MS 10000 /* after so long a death is the first one again */
+#define KILL_MS 5000    /* between asking to end at once and making it end */
+#define BACKOFF_MOST_MS 10000
+
+static void master_gone(struct wr_supervisor *s);
+
+static void say(struct wr_supervisor *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void say(struct wr_supervisor *s, const char *format, ...)
+{
+	char text[10240];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	s->opts.say(s->opts.context, text);
+}
+
+uint64_t wr_supervisor_backoff_ms(unsigned tries)
+{
+	uint64_t ms = 100;
+
+	for (; tries > 1 && ms < BACKOFF_MOST_MS; tries--)
+		ms *= 2;
+	return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
+}
+
+/* ---- the end ---- */
+
+static void maybe_done(struct wr_supervisor *s)
+{
+	if (s->state == WR_SUPERVISOR_CLOSED && s->handles == 0 && s->check.handles == 0)
+		s->opts.done(s->opts.context, s->failed);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct wr_supervisor *s = handle->data;
+
+	s->handles--;
+	maybe_done(s);
+}
+
+/* Signals workers whose master is gone. Returns how many there are. */
+static size_t signal_lost(const struct wr_supervisor *s, int signal)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; i < WR_SUPERVISOR_LOST; i++)
+		if (s->lost[i] != s->session || !s->pid)
+			count += wr_process_signal_session(s->lost[i], 0, signal);
+	return count;
+}
+
+/* nginx is gone. Workers that lost their master are not left to serve for ever. */
+static void finish(struct wr_supervisor *s, bool failed)
+{
+	if (s->state == WR_SUPERVISOR_CLOSED)
+		return;
+	s->state = WR_SUPERVISOR_CLOSED;
+	s->failed = failed;
+	signal_lost(s, SIGTERM);
+	uv_close((uv_handle_t *)&s->timer, on_closed);
+}
+
+/* ---- watching a master ---- */
+
+static void on_child_closed(uv_handle_t *handle)
+{
+	struct wr_supervisor *s = handle->data;
+
+	s->handles--;
+	master_gone(s);
+	maybe_done(s);
+}
+
+static void on_child_exit(uv_process_t *child, int64_t status, int signal)
+{
+	struct wr_supervisor *s = child->data;
+
+	if (signal)
+		snprintf(s->ended, sizeof s->ended,
+			 "nginx (process %d) was ended by signal %d (%s)", (int)s->pid, signal,
+			 strsignal(signal));
+	else
+		snprintf(s->ended, sizeof s->ended, "nginx (process %d) ended with code %d",
+			 (int)s->pid, (int)status);
+	uv_close((uv_handle_t *)child, on_child_closed);
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+	struct wr_supervisor *s = handle->data;
+
+	close(s->pidfd);
+	on_child_closed(handle);
+}
+
+static void on_watch(uv_poll_t *watch, int status, int events)
+{
+	struct wr_supervisor *s = watch->data;
+
+	(void)status;
+	(void)events;
+	snprintf(s->ended, sizeof s->ended, "nginx (process %d) has ended", (int)s->pid);
+	uv_close((uv_handle_t *)watch, on_watch_closed);
+}
+
+/* Watches a master that somebody else started. */
+static bool adopt(struct wr_supervisor *s, const struct wr_process *master)
+{
+	s->pidfd = (int)syscall(SYS_pidfd_open, master->pid, 0);
+	if (s->pidfd < 0)
+		return false;
+	if (uv_poll_init(s->loop, &s->watch, s->pidfd) != 0) {
+		close(s->pidfd);
+		return false;
+	}
+	s->handles++;
+	s->watch.data = s;
+	uv_poll_start(&s->watch, UV_READABLE, on_watch);
+	s->pid = master->pid;
+	s->session = master->session;
+	return true;
+}
+
+/* ---- starting ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void running(struct wr_supervisor *s, bool taken_over)
+{
+	bool first = !s->ran;
+
+	uv_timer_stop(&s->timer);
+	s->state = WR_SUPERVISOR_RUNNING;
+	s->started_ms = uv_now(s->loop);
+	s->ran = true;
+	if (s->take_again)
+		kill(s->pid, SIGHUP);
+	s->take_again = false;
+	if (first)
+		s->opts.ready(s->opts.context, taken_over);
+	else
+		say(s, "nginx runs again (process %d)", (int)s->pid);
+}
+
+static void wait_and_start(struct wr_supervisor *s)
+{
+	uint64_t ms = wr_supervisor_backoff_ms(++s->failed_starts);
+
+	s->state = WR_SUPERVISOR_WAITING;
+	say(s, "%s; starting it again in %.1f s", s->ended, (double)ms / 1000);
+	uv_timer_start(&s->timer, on_timer, ms, 0);
+}
+
+static void spawn(struct wr_supervisor *s)
+{
+	char conf[PATH_MAX + 16], pid[PATH_MAX + 16];
+	const char *args[] = {s->opts.nginx, "-p", s->opts.folder, "-c",
+			      conf,          "-e", "stderr",       NULL};
+	uv_stdio_container_t io[3] = {{.flags = UV_IGNORE},
+				      {.flags = UV_INHERIT_FD, .data.fd = 1},
+				      {.flags = UV_INHERIT_FD, .data.fd = 2}};
+	uv_process_options_t options = {.exit_cb = on_child_exit,
+					.file = s->opts.nginx,
+					.args = (char **)args,
+					.cwd = s->opts.folder,
+					.flags = UV_PROCESS_DETACHED,
+					.stdio = io,
+					.stdio_count = 3};
+	int rc;
+
+	snprintf(conf, sizeof conf, "%s/nginx.conf", s->opts.folder);
+	snprintf(pid, sizeof pid, "%s/nginx.pid", s->opts.folder);
+	unlink(pid);
+	s->take_again = false;
+	s->state = WR_SUPERVISOR_STARTING;
+	s->started_ms = uv_now(s->loop);
+	rc = uv_spawn(s->loop, &s->child, &options);
+	s->child.data = s;
+	s->handles++;
+	if (rc != 0) {
+		snprintf(s->ended, sizeof s->ended, "nginx cannot be run: %s", uv_strerror(rc));
+		uv_close((uv_handle_t *)&s->child, on_child_closed);
+		return;
+	}
+	s->pid = s->child.pid;
+	s->session = s->pid;
+	uv_timer_start(&s->timer, on_timer, LOOK_MS, LOOK_MS);
+}
+
+/* nginx writes its number when it listens. */
+static void look_for_pid(struct wr_supervisor *s)
+{
+	struct wr_process master;
+	pid_t left;
+
+	if (wr_process_master(s->opts.folder, &master, &left) && master.pid == s->pid) {
+		running(s, false);
+	} else if (uv_now(s->loop) - s->started_ms > START_MS) {
+		say(s, "nginx does not get ready; ending it");
+		kill(s->pid, SIGKILL);
+		uv_timer_stop(&s->timer);
+	}
+}
+
+/* A worker without a master holds the ports. It is asked to stop listening and to finish what it
+ * has; if nginx could not start since, it has to go. */
+static void clear_the_way(struct wr_supervisor *s, bool by_force)
+{
+	size_t workers = signal_lost(s, by_force ? SIGKILL : SIGQUIT);
+
+	if (workers)
+		say(s, "%zu worker%s of the last nginx %s", workers, workers == 1 ? "" : "s",
+		    by_force ? "killed" : "asked to finish");
+}
+
+/* An operator has replaced nginx by another (USR2, then QUIT): its pid file names the new one. */
+static bool follow_successor(struct wr_supervisor *s, pid_t gone)
+{
+	struct wr_process successor;
+	pid_t left;
+
+	if (!wr_process_master(s->opts.folder, &successor, &left) || successor.pid == gone ||
+	    !adopt(s, &successor))
+		return false;
+	say(s, "nginx was replaced: process %d follows %d", (int)successor.pid, (int)gone);
+	return true;
+}
+
+static void master_gone(struct wr_supervisor *s)
+{
+	bool was_running = s->state == WR_SUPERVISOR_RUNNING;
+	pid_t gone = s->pid;
+
+	s->pid = 0;
+	uv_timer_stop(&s->timer);
+	if (was_running && follow_successor(s, gone))
+		return;
+	s->lost[s->lost_count++ % WR_SUPERVISOR_LOST] = s->session;
+	if (s->state == WR_SUPERVISOR_STOPPING) {
+		finish(s, false);
+		return;
+	}
+	if (!s->ran) {
+		say(s, "%s before it was ready", s->ended);
+		finish(s, true);
+		return;
+	}
+	if (was_running && uv_now(s->loop) - s->started_ms > STEADY_MS)
+		s->failed_starts = 0;
+	wait_and_start(s);
+	clear_the_way(s, !was_running);
+}
+
+/* ---- configuration ---- */
+
+static void conf_path(const struct wr_supervisor *s, const char *name, char path[PATH_MAX + 16])
+{
+	snprintf(path, PATH_MAX + 16, "%s/%s", s->opts.folder, name);
+}
+
+static void check_conf(struct wr_supervisor *s)
+{
+	char path[PATH_MAX + 16];
+
+	conf_path(s, "nginx.conf.new", path);
+	s->check_again = false;
+	if (s->opts.configure(s->opts.context, path) != 0) {
+		if (s->state == WR_SUPERVISOR_CHECKING)
+			finish(s, true);
+		return;
+	}
+	wr_conf_check_start(&s->check, s->loop, s->opts.nginx, s->opts.folder, path);
+}
+
+/* After the first good check. */
+static void start_or_take_over(struct wr_supervisor *s)
+{
+	struct wr_process master;
+	pid_t left;
+
+	if (wr_process_master(s->opts.folder, &master, &left) && adopt(s, &master)) {
+		kill(s->pid, SIGHUP);
+		running(s, true);
+		return;
+	}
+	spawn(s);
+}
+
+static void conf_is_good(struct wr_supervisor *s)
+{
+	char fresh[PATH_MAX + 16], path[PATH_MAX + 16];
+
+	conf_path(s, "nginx.conf.new", fresh);
+	conf_path(s, "nginx.conf", path);
+	if (rename(fresh, path) != 0) {
+		say(s, "cannot rename %s: %s", fresh, strerror(errno));
+		if (s->state == WR_SUPERVISOR_CHECKING)
+			finish(s, true);
+		return;
+	}
+	s->opts.accepted(s->opts.context);
+	if (s->state == WR_SUPERVISOR_CHECKING) {
+		start_or_take_over(s);
+	} else if (s->state == WR_SUPERVISOR_RUNNING) {
+		kill(s->pid, SIGHUP);
+		say(s, "nginx takes the new configuration");
+	} else if (s->state == WR_SUPERVISOR_STARTING) {
+		/* It may have read the old one. */
+		s->take_again = true;
+	}
+}
+
+static void on_checked(struct wr_conf_check *check)
+{
+	struct wr_supervisor *s = check->data;
+
+	if (s->state == WR_SUPERVISOR_STOPPING || s->state == WR_SUPERVISOR_CLOSED) {
+		if (!s->pid)
+			finish(s, false);
+		maybe_done(s);
+		return;
+	}
+	if (check->good) {
+		/* Warnings, if there are any. */
+		if (check->len)
+			say(s, "nginx says:\n%s", check->report);
+		conf_is_good(s);
+	} else {
+		say(s, "nginx refuses the configuration %s/nginx.conf.new%s:\n%s", s->opts.folder,
+		    s->ran ? ", so the last one stays in force" : "", check->report);
+		if (!s->ran)
+			finish(s, true);
+	}
+	if (s->check_again && s->state != WR_SUPERVISOR_CLOSED)
+		check_conf(s);
+	maybe_done(s);
+}
+
+/* ---- what the owner calls ---- */
+
+int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
+		       const struct wr_supervisor_opts *opts)
+{
+	int rc;
+
+	memset(s, 0, sizeof *s);
+	s->opts = *opts;
+	s->loop = loop;
+	s->check.data = s;
+	s->check.done = on_checked;
+	rc = uv_timer_init(loop, &s->timer);
+	s->timer.data = s;
+	s->handles = 1;
+	return rc;
+}
+
+void wr_supervisor_start(struct wr_supervisor *s)
+{
+	s->state = WR_SUPERVISOR_CHECKING;
+	check_conf(s);
+}
+
+void wr_supervisor_reload(struct wr_supervisor *s)
+{
+	if (s->state == WR_SUPERVISOR_STOPPING || s->state == WR_SUPERVISOR_CLOSED)
+		return;
+	if (s->check.handles)
+		s->check_again = true;
+	else
+		check_conf(s);
+}
+
+void wr_supervisor_reopen(struct wr_supervisor *s)
+{
+	if (s->pid && s->state == WR_SUPERVISOR_RUNNING)
+		kill(s->pid, SIGUSR1);
+}
+
+/* Politely, then at once, then by force. */
+static void stop_harder(struct wr_supervisor *s)
+{
+	unsigned step = s->stop_step++;
+
+	if (step == 0)
+		kill(s->pid, SIGQUIT);
+	else if (step == 1)
+		kill(s->pid, SIGTERM);
+	else {
+		wr_process_signal_session(s->session, 0, SIGKILL);
+		kill(s->pid, SIGKILL); /* one that is not up yet has no title */
+	}
+	uv_timer_start(&s->timer, on_timer, step ? KILL_MS : s->opts.drain_ms, 0);
+}
+
+static void stop_still(struct wr_supervisor *s, const char *why)
+{
+	if (!s->pid)
+		return;
+	say(s, "%s; %s nginx", why, s->stop_step < 2 ? "ending" : "killing");
+	stop_harder(s);
+}
+
+void wr_supervisor_stop(struct wr_supervisor *s)
+{
+	bool starting = s->state == WR_SUPERVISOR_STARTING;
+
+	if (s->state == WR_SUPERVISOR_CLOSED)
+		return;
+	if (s->state == WR_SUPERVISOR_STOPPING) {
+		stop_still(s, "asked again");
+		return;
+	}
+	s->state = WR_SUPERVISOR_STOPPING;
+	uv_timer_stop(&s->timer);
+	if (s->check.handles && !uv_is_closing((uv_handle_t *)&s->check.process))
+		uv_process_kill(&s->check.process, SIGTERM);
+	if (s->pid) {
+		/* Before it listens it knows no signals, and QUIT would leave a core file. */
+		s->stop_step = starting || s->opts.drain_ms == 0;
+		stop_harder(s);
+	} else if (!s->check.handles) {
+		finish(s, false);
+	}
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct wr_supervisor *s = timer->data;
+
+	if (s->state == WR_SUPERVISOR_STARTING)
+		look_for_pid(s);
+	else if (s->state == WR_SUPERVISOR_WAITING)
+		spawn(s);
+	else if (s->state == WR_SUPERVISOR_STOPPING)
+		stop_still(s, "requests are still under way");
+}

@@ -1,0 +1,38 @@
+#include "gateway/worker_view.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int look(const struct wr_gateway_plan *plan)
+{
+	struct weir_rules *rules = NULL;
+	int seen = WR_WORKER_SEES_ALL;
+
+	if (weir_rules_load(plan->rules, &rules, NULL) != 0)
+		seen |= WR_WORKER_NO_RULES;
+	if (access(plan->bodies, X_OK) != 0)
+		seen |= WR_WORKER_NO_BODIES;
+	return seen;
+}
+
+int wr_worker_view(const struct wr_gateway_plan *plan)
+{
+	const struct passwd *user = plan->user ? getpwnam(plan->user) : NULL;
+	int status;
+	pid_t child;
+
+	if (!user)
+		return WR_WORKER_SEES_ALL;
+	child = fork();
+	if (child == 0) {
+		if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 ||
+		    setuid(user->pw_uid) != 0)
+			_exit(WR_WORKER_SEES_ALL); /* nginx will say so itself */
+		_exit(look(plan));
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return WR_WORKER_SEES_ALL;
+	return WEXITSTATUS(status);
+}

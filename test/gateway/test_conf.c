@@ -1,0 +1,226 @@
+/* The configuration's text. That nginx takes it, test/e2e shows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/str.h"
+#include "gateway/conf.h"
+
+static struct wr_gateway_settings settings;
+static struct wr_gateway_plan plan;
+static char *text;
+
+static int setup(void **state)
+{
+	struct wr_gateway_error error = {""};
+
+	(void)state;
+	settings = (struct wr_gateway_settings){
+		.upstream = {.count = 2, .items = {"http://127.0.0.1:3000", "unix:/run/api.sock"}},
+		.listen = {.count = 1},
+		.table = "default",
+		.headers = "x",
+		.memory_bytes = 67108864,
+		.auth_headers = {.count = 2, .items = {"Remote-User", "X-Auth"}},
+		.max_body_bytes = 16777216,
+		.upstream_timeout_ns = 1500000000,
+	};
+	plan = (struct wr_gateway_plan){
+		.settings = &settings,
+		.rules = "/etc/weir/rules",
+		.domain = "api",
+		.module = "/lib/module.so",
+		.runtime = "/run/weir/gateway-8080",
+		.bodies = "/var/tmp/bodies",
+		.open_files = 1024,
+	};
+	if (wr_endpoint_parse(wr_str("8080"), &settings.listen.items[0], NULL) != 0)
+		return -1;
+	return wr_plan_upstreams(&plan, &error);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(text);
+	text = NULL;
+	return 0;
+}
+
+static void write_conf(enum wr_conf_use use)
+{
+	size_t len;
+	FILE *out;
+
+	free(text);
+	out = open_memstream(&text, &len);
+	wr_conf_write(&plan, use, out);
+	fclose(out);
+}
+
+static void has(const char *wanted)
+{
+	if (!strstr(text, wanted))
+		fail_msg("no '%s' in:\n%s", wanted, text);
+}
+
+static void has_not(const char *unwanted)
+{
+	if (strstr(text, unwanted))
+		fail_msg("'%s' in:\n%s", unwanted, text);
+}
+
+static void the_usual(void **state)
+{
+	(void)state;
+	write_conf(WR_CONF_RUN);
+	has("load_module \"/lib/module.so\";\n");
+	has_not("user \"");
+	has("worker_processes auto;\n");
+	has("daemon off;\n");
+	has("    worker_connections 896;\n");
+	has("    weir_rules \"/etc/weir/rules\";\n");
+	has("    weir_table \"default\" 65536k;\n");
+	has("    weir_headers x;\n");
+	has_not("weir_dry_run");
+	has("    client_body_temp_path \"/var/tmp/bodies/client_body_temp\";\n");
+	has("    client_max_body_size 16777216;\n");
+	has("        server 127.0.0.1:3000 max_fails=3 fail_timeout=5s;\n");
+	has("        server unix:/run/api.sock max_fails=3 fail_timeout=5s;\n");
+	has("        listen *:8080 backlog=4096;\n");
+	has_not("listen [::]:8080");
+	has("        weir \"api\";\n");
+	has("            proxy_pass http://weir_api;\n");
+	has("            proxy_request_buffering on;\n");
+	has("            proxy_read_timeout 1500ms;\n");
+	has("    access_log off;\n");
+	has_not("weir_auth");
+	has_not("ssl");
+	has_not("realip");
+}
+
+static void the_unusual(void **state)
+{
+	(void)state;
+	plan.user = "www-data";
+	plan.group = "www-data";
+	plan.has_v6 = true;
+	plan.access_log = "/var/log/weir.log";
+	settings.workers = 4;
+	settings.dry_run = true;
+	settings.stream_uploads = true;
+	settings.h2c.count = 1;
+	assert_int_equal(wr_endpoint_parse(wr_str("[::1]:8081"), &settings.h2c.items[0], NULL), 0);
+	write_conf(WR_CONF_RUN);
+	has("user \"www-data\" \"www-data\";\n");
+	has("worker_processes 4;\n");
+	has("    weir_dry_run on;\n");
+	has("        listen [::]:8080 backlog=4096;\n");
+	has("        listen [::1]:8081 http2 backlog=4096;\n");
+	has("            proxy_request_buffering off;\n");
+	has("    access_log \"/var/log/weir.log\" weir;\n");
+}
+
+static void tls_on_both_sides(void **state)
+{
+	(void)state;
+	plan.tls_cert = "/c.pem";
+	plan.tls_key = "/k.pem";
+	plan.upstream_name = "api.example.com";
+	plan.upstream_ca = "/ca.pem";
+	write_conf(WR_CONF_RUN);
+	has("        listen *:8080 ssl http2 backlog=4096;\n");
+	has("        ssl_certificate \"/c.pem\";\n");
+	has("        ssl_certificate_key \"/k.pem\";\n");
+	has("        ssl_protocols TLSv1.2 TLSv1.3;\n");
+	has("            proxy_pass https://weir_api;\n");
+	has("            proxy_ssl_verify on;\n");
+	has("            proxy_ssl_name \"api.example.com\";\n");
+	has("            proxy_ssl_trusted_certificate \"/ca.pem\";\n");
+}
+
+/* Without --trust a client's own word does not count, with it a trusted proxy's does. */
+static void forwarded_fields(void **state)
+{
+	(void)state;
+	write_conf(WR_CONF_RUN);
+	has("            proxy_set_header X-Forwarded-For $remote_addr;\n");
+	has("            proxy_set_header Forwarded \"\";\n");
+	has("            proxy_set_header X-Original-URL \"\";\n");
+	has("            proxy_set_header X-Forwarded-Ssl \"\";\n");
+	has("            proxy_set_header X-Forwarded-Scheme \"\";\n");
+	settings.trust = (struct wr_text_list){.count = 2, .items = {"10.0.0.0/8", "unix:"}};
+	write_conf(WR_CONF_RUN);
+	has("    set_real_ip_from 10.0.0.0/8;\n    set_real_ip_from unix:;\n");
+	has("        10.0.0.0/8 1;\n    }\n");
+	has("        \"unix:\" 1;\n");
+	has("    real_ip_recursive on;\n");
+	has("            proxy_set_header X-Forwarded-For $weir_forwarded_for;\n");
+	has("            proxy_set_header Forwarded \"\";\n");
+	settings.trust = (struct wr_text_list){.count = 1, .items = {"10.0.0.0/8"}};
+	write_conf(WR_CONF_RUN);
+	has("        \"unix:\" 0;\n");
+}
+
+static void authentication(void **state)
+{
+	struct wr_gateway_error error = {""};
+
+	(void)state;
+	settings.auth = "http://auth:4180/verify;v=1";
+	assert_int_equal(wr_plan_auth(&plan, &error), 0);
+	write_conf(WR_CONF_RUN);
+	has("    weir_auth_headers Remote-User X-Auth;\n");
+	has("        weir_auth /.weir/auth;\n");
+	has("            internal;\n");
+	has("            proxy_pass \"http://weir_auth/verify;v=1\";\n");
+	has("        server auth:4180 max_fails=0;\n");
+	has("            proxy_set_header Host auth:4180;\n");
+	/* The API hears from the service who it is, the service nothing from the client. */
+	has("            proxy_set_header Remote-User $weir_auth_http_remote_user;\n");
+	has("            proxy_set_header X-Auth $weir_auth_http_x_auth;\n");
+	has("            proxy_set_header Remote-User \"\";\n");
+	has("            proxy_pass_request_body off;\n");
+	/* A 304 would be no yes. */
+	has("            proxy_set_header If-None-Match \"\";\n");
+	has("            proxy_set_header Range \"\";\n");
+}
+
+static void shown_to_be_saved(void **state)
+{
+	(void)state;
+	write_conf(WR_CONF_SHOW);
+	has_not("daemon off");
+	has("    client_body_temp_path \"client_body_temp\";\n");
+	has_not("/var/tmp/bodies");
+}
+
+static void nothing_leaves_its_quotes(void **state)
+{
+	(void)state;
+	plan.rules = "/a\"; weir off; #\\";
+	plan.domain = "d\\\" }";
+	write_conf(WR_CONF_RUN);
+	has("    weir_rules \"/a\\\"; weir off; #\\\\\";\n");
+	has("        weir \"d\\\\\\\" }\";\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_usual, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_unusual, setup, teardown),
+		cmocka_unit_test_setup_teardown(tls_on_both_sides, setup, teardown),
+		cmocka_unit_test_setup_teardown(forwarded_fields, setup, teardown),
+		cmocka_unit_test_setup_teardown(authentication, setup, teardown),
+		cmocka_unit_test_setup_teardown(shown_to_be_saved, setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_leaves_its_quotes, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

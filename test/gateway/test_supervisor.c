@@ -1,0 +1,211 @@
+/* The supervisor with a shell script in nginx's place, so that each step can be made to fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gateway/supervisor.h"
+
+static struct {
+	uv_loop_t loop;
+	struct wr_supervisor supervisor;
+	char folder[32], nginx[64];
+	char said[4096];
+	bool is_done, failed;
+	int ready, configured, accepted, answer;
+} t;
+
+static int configure(void *context, const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	(void)context;
+	t.configured++;
+	fclose(file);
+	return t.answer;
+}
+
+static void accepted(void *context)
+{
+	(void)context;
+	t.accepted++;
+}
+
+static void ready(void *context, bool taken_over)
+{
+	(void)context;
+	assert_false(taken_over);
+	t.ready++;
+}
+
+static void say(void *context, const char *text)
+{
+	(void)context;
+	snprintf(t.said + strlen(t.said), sizeof t.said - strlen(t.said), "%s\n", text);
+}
+
+static void done(void *context, bool failed)
+{
+	(void)context;
+	t.is_done = true;
+	t.failed = failed;
+}
+
+/* $1 is -t in a check and -p otherwise. */
+static void nginx_is(const char *script)
+{
+	FILE *file;
+
+	snprintf(t.nginx, sizeof t.nginx, "%s/nginx", t.folder);
+	file = fopen(t.nginx, "w");
+	fprintf(file, "#!/bin/sh\n%s\n", script);
+	fclose(file);
+	chmod(t.nginx, 0700);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&t, 0, sizeof t);
+	strcpy(t.folder, "/tmp/weir-supervisor-XXXXXX");
+	return mkdtemp(t.folder) && uv_loop_init(&t.loop) == 0 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	static const char *const names[] = {"nginx", "nginx.conf", "nginx.conf.new", "nginx.pid"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char path[64];
+
+		snprintf(path, sizeof path, "%s/%s", t.folder, names[i]);
+		unlink(path);
+	}
+	rmdir(t.folder);
+	return uv_loop_close(&t.loop);
+}
+
+/* Until opts.done; every handle is closed by then, or the loop would not end. */
+static void run(void)
+{
+	struct wr_supervisor_opts opts = {.nginx = t.nginx,
+					  .folder = t.folder,
+					  .configure = configure,
+					  .accepted = accepted,
+					  .ready = ready,
+					  .say = say,
+					  .done = done};
+
+	assert_int_equal(wr_supervisor_init(&t.supervisor, &t.loop, &opts), 0);
+	wr_supervisor_start(&t.supervisor);
+	uv_run(&t.loop, UV_RUN_DEFAULT);
+	assert_true(t.is_done);
+}
+
+static void backoff_doubles_up_to_ten_seconds(void **state)
+{
+	static const unsigned ms[] = {100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof ms / sizeof *ms; i++)
+		assert_int_equal(wr_supervisor_backoff_ms(i + 1), ms[i]);
+	assert_int_equal(wr_supervisor_backoff_ms(UINT32_MAX), 10000);
+}
+
+static void no_configuration_no_start(void **state)
+{
+	(void)state;
+	t.answer = -1;
+	nginx_is("exit 0");
+	run();
+	assert_true(t.failed);
+	assert_int_equal(t.ready, 0);
+	assert_int_equal(t.configured, 1);
+	assert_int_equal(t.accepted, 0);
+}
+
+static void shows_what_the_check_says(void **state)
+{
+	(void)state;
+	nginx_is("echo 'unknown directive' >&2; exit 1");
+	run();
+	assert_true(t.failed);
+	assert_non_null(strstr(t.said, "nginx refuses the configuration"));
+	assert_non_null(strstr(t.said, "unknown directive"));
+	assert_int_equal(t.accepted, 0);
+}
+
+/* More than is kept does not block the child. */
+static void a_long_report_is_cut(void **state)
+{
+	(void)state;
+	nginx_is("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1");
+	run();
+	assert_true(t.failed);
+	assert_int_equal(t.supervisor.check.len, sizeof t.supervisor.check.report - 1);
+}
+
+static void a_program_that_cannot_be_run(void **state)
+{
+	(void)state;
+	nginx_is("exit 0");
+	unlink(t.nginx);
+	run();
+	assert_true(t.failed);
+	assert_non_null(strstr(t.said, "no such file"));
+}
+
+static void dies_before_it_was_ready(void **state)
+{
+	(void)state;
+	nginx_is("[ \"$1\" = -t ] || exit 3");
+	run();
+	assert_true(t.failed);
+	assert_non_null(strstr(t.said, "ended with code 3 before it was ready"));
+}
+
+static void on_stop(uv_timer_t *timer)
+{
+	wr_supervisor_stop(&t.supervisor);
+	uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* During the check, and when nginx never gets ready: it ends all the same. */
+static void stops_at_any_time(void **state)
+{
+	static const char *const scripts[] = {"exec sleep 60", "[ \"$1\" = -t ] || exec sleep 60"};
+	uv_timer_t timer;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		nginx_is(scripts[i]);
+		uv_timer_init(&t.loop, &timer);
+		uv_timer_start(&timer, on_stop, 300, 0);
+		run();
+		assert_false(t.failed);
+		assert_int_equal(t.ready, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(backoff_doubles_up_to_ten_seconds),
+		cmocka_unit_test_setup_teardown(no_configuration_no_start, setup, teardown),
+		cmocka_unit_test_setup_teardown(shows_what_the_check_says, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_report_is_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_program_that_cannot_be_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(dies_before_it_was_ready, setup, teardown),
+		cmocka_unit_test_setup_teardown(stops_at_any_time, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

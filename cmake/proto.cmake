@@ -1,0 +1,56 @@
+# Messages of proto/ as a library of protobuf-c code and as a descriptor set, all in the build folder.
+#
+# The C code is made from copies in which `string` is `bytes`, because a text may hold a zero and a C
+# string may not (the wire is the same), and in which all is one package, `pb`, because names such as
+# Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor hide what is said about them.
+find_program(PROTOC_C protoc-c REQUIRED)
+
+function(weir_proto_copy from to)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from})
+  file(READ ${from} text)
+  string(REGEX REPLACE "string ([a-z_]+ = )" "bytes \\1" text "${text}")
+  string(REGEX REPLACE "package (envoy|google|grpc)[a-z0-9_.]*;" "package pb;" text "${text}")
+  string(REGEX REPLACE "(envoy|google|grpc)\\.[a-z0-9_.]*\\.([A-Z])" "pb.\\2" text "${text}")
+  file(CONFIGURE OUTPUT ${to} CONTENT "${text}" @ONLY)
+endfunction()
+
+# weir_proto(name FILES …): the target `name` has the code and where to include it from.
+function(weir_proto name)
+  cmake_parse_arguments(P "" "" "FILES" ${ARGN})
+  set(copies ${CMAKE_CURRENT_BINARY_DIR}/proto)
+  set(code ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set(sources)
+  set(headers)
+  set(inputs)
+  foreach(file ${P_FILES})
+    weir_proto_copy(${PROJECT_SOURCE_DIR}/proto/${file} ${copies}/${file})
+    string(REGEX REPLACE "\\.proto$" ".pb-c" base ${file})
+    list(APPEND inputs ${copies}/${file})
+    list(APPEND sources ${code}/${base}.c)
+    list(APPEND headers ${code}/${base}.h)
+  endforeach()
+  file(MAKE_DIRECTORY ${code})
+  add_custom_command(OUTPUT ${sources} ${headers}
+    COMMAND ${PROTOC_C} -I${copies} --c_out=${code} ${P_FILES}
+    DEPENDS ${inputs} VERBATIM)
+  add_custom_target(${name}_headers DEPENDS ${headers})
+  add_library(${name} OBJECT ${sources})
+  # A system folder: its warnings are its makers'.
+  target_include_directories(${name} SYSTEM PUBLIC ${code})
+  target_link_libraries(${name} PUBLIC protobuf-c)
+  add_dependencies(${name} ${name}_headers)
+endfunction()
+
+# weir_descriptors(source FILES …): a C file with the bytes of the descriptor set of these files and
+# their imports, in wr_descriptors and wr_descriptors_len.
+function(weir_descriptors source)
+  cmake_parse_arguments(D "" "" "FILES" ${ARGN})
+  set(root ${PROJECT_SOURCE_DIR}/proto)
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS ${root}/*.proto)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${PROTOC_C} -I${root} --include_imports --descriptor_set_out=${source}.bin ${D_FILES}
+    COMMAND ${CMAKE_COMMAND} -DIN=${source}.bin -DOUT=${source} -DNAME=wr_descriptors
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${all} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    WORKING_DIRECTORY ${root} VERBATIM)
+endfunction()

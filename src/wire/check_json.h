@@ -1,0 +1,66 @@
+/* POST /v1/check: questions as JSON, and their answers. docs/openapi.yaml has the shapes.
+ *
+ *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
+ *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}
+ *
+ * A list of questions gets a list of answers. All of it is checked before the first is decided. */
+#ifndef WR_WIRE_CHECK_JSON_H
+#define WR_WIRE_CHECK_JSON_H
+
+#include <weir/engine.h>
+
+#include "wire/json.h"
+
+#define WR_CHECK_QUESTIONS_MAX 100
+#define WR_CHECK_ENTRIES_MAX 32
+#define WR_CHECK_HEADERS_MAX 100
+#define WR_CHECK_HITS_MAX 4294967295
+#define WR_CHECK_ANSWER_MAX 32768 /* bytes of one answer, whatever its rules are called */
+
+struct wr_check {
+	json_t *document;
+	bool many;
+	size_t count;
+};
+
+/* Reads a body. 0, or -1 and what is wrong. Close it after 0. */
+int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem);
+void wr_check_close(struct wr_check *check);
+
+struct weir_str wr_check_domain(const struct wr_check *check, size_t i);
+
+/* Adds what question i asks for. 0, or -1 and what is wrong: then nothing may be decided. */
+int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
+		 struct wr_problem *problem);
+
+/* Writes the answer to a decided question. `verdict` is what became of it: WEIR_ADMIT whatever the
+ * ask says when the service is in shadow mode. */
+void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_text *out);
+
+/* ---- the usual question, read in one go ---- */
+
+#define WR_CHECK_QUICK_MAX 8 /* descriptors */
+
+struct wr_check_quick_descriptor {
+	size_t first, count; /* of its entries */
+	int64_t hits;
+};
+
+struct wr_check_quick {
+	struct weir_str domain;
+	int64_t hits;
+	size_t count, entry_count;
+	struct wr_check_quick_descriptor descriptors[WR_CHECK_QUICK_MAX];
+	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
+};
+
+/* False: it is not a usual one, or something is wrong; wr_check_open tells. Texts are the body's.
+ */
+bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick);
+bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask);
+
+/* A list of {"key": …, "value": …} at `at`: count, or -1. */
+int wr_check_entries(const json_t *list, const struct wr_json_at *at,
+		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem);
+
+#endif

@@ -1,0 +1,252 @@
+#include "wire/json.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <weir/algo.h>
+
+#define NAME_SHOWN 64 /* bytes of a member's name that a pointer shows */
+
+static const struct {
+	int status;
+	const char *text;
+} problems[] = {
+#define PROBLEM_ROW(name, status, text) [name] = {status, text},
+	WR_PROBLEMS(PROBLEM_ROW)
+#undef PROBLEM_ROW
+};
+
+/* X(status, phrase) of those we answer with ourselves. */
+#define PHRASES(X)                                                                                 \
+	X(400, "Bad Request")                                                                      \
+	X(401, "Unauthorized")                                                                     \
+	X(403, "Forbidden")                                                                        \
+	X(404, "Not Found")                                                                        \
+	X(405, "Method Not Allowed")                                                               \
+	X(413, "Content Too Large")                                                                \
+	X(415, "Unsupported Media Type")                                                           \
+	X(421, "Misdirected Request")                                                              \
+	X(431, "Request Header Fields Too Large")                                                  \
+	X(500, "Internal Server Error")                                                            \
+	X(503, "Service Unavailable")
+
+const char *wr_problem_phrase(int status)
+{
+	switch (status) {
+#define PHRASE_CASE(number, phrase)                                                                \
+	case number:                                                                               \
+		return phrase;
+		PHRASES(PHRASE_CASE)
+#undef PHRASE_CASE
+	default:
+		return "Error";
+	}
+}
+
+int wr_problem_status(enum wr_problem_code code)
+{
+	return problems[code].status;
+}
+
+/* One step of a pointer: ~ and / are written ~0 and ~1. */
+static void put_step(struct wr_text *out, const struct wr_json_at *at)
+{
+	struct weir_str name;
+
+	wr_text_char(out, '/');
+	if (!at->name) {
+		wr_text_number(out, at->index);
+		return;
+	}
+	name = wr_str_first(wr_str(at->name), NAME_SHOWN);
+	while (name.len && ((unsigned char)at->name[name.len] & 0xc0) == 0x80)
+		name.len--; /* not within a character */
+	for (size_t i = 0; i < name.len; i++) {
+		if (name.ptr[i] == '~')
+			wr_text_put(out, WR_STR("~0"));
+		else if (name.ptr[i] == '/')
+			wr_text_put(out, WR_STR("~1"));
+		else
+			wr_text_char(out, name.ptr[i]);
+	}
+}
+
+static void put_pointer(struct wr_text *out, const struct wr_json_at *at)
+{
+	if (!at)
+		return;
+	put_pointer(out, at->above); // NOLINT(misc-no-recursion): as deep as our own chains are
+	put_step(out, at);
+}
+
+static int set(struct wr_problem *problem, enum wr_problem_code code, const char *format,
+	       va_list args)
+{
+	problem->code = code;
+	vsnprintf(problem->detail, sizeof problem->detail, format, args);
+	return -1;
+}
+
+int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format, ...)
+{
+	va_list args;
+
+	problem->has_pointer = false;
+	problem->pointer[0] = '\0';
+	va_start(args, format);
+	set(problem, code, format, args);
+	va_end(args);
+	return -1;
+}
+
+int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
+		  const struct wr_json_at *at, const char *format, ...)
+{
+	struct wr_text pointer = {problem->pointer, sizeof problem->pointer - 1, 0};
+	va_list args;
+
+	problem->has_pointer = true;
+	put_pointer(&pointer, at);
+	problem->pointer[wr_text_fits(&pointer) ? pointer.len : 0] = '\0';
+	va_start(args, format);
+	set(problem, code, format, args);
+	va_end(args);
+	return -1;
+}
+
+void wr_json_put_text(struct wr_text *out, struct weir_str text)
+{
+	wr_text_char(out, '"');
+	wr_text_json(out, text);
+	wr_text_char(out, '"');
+}
+
+void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text)
+{
+	if (text.len)
+		wr_json_put_text(out, text);
+	else
+		wr_text_put(out, WR_STR("null"));
+}
+
+void wr_json_put_seconds(struct wr_text *out, uint64_t ns)
+{
+	uint64_t ms = ns / 1000000 + (ns % 1000000 != 0);
+
+	if (ns == WEIR_NEVER) {
+		wr_text_put(out, WR_STR("null"));
+		return;
+	}
+	wr_text_number(out, ms / 1000);
+	if (ms % 1000) {
+		wr_text_char(out, '.');
+		wr_text_char(out, (char)('0' + ms / 100 % 10));
+		wr_text_char(out, (char)('0' + ms / 10 % 10));
+		wr_text_char(out, (char)('0' + ms % 10));
+	}
+}
+
+void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)
+{
+	int status = problems[problem->code].status;
+
+	wr_text_put(out, WR_STR("{\"type\":\"about:blank\",\"title\":"));
+	wr_json_put_text(out, wr_str(wr_problem_phrase(status)));
+	wr_text_put(out, WR_STR(",\"status\":"));
+	wr_text_number(out, (uint64_t)status);
+	wr_text_put(out, WR_STR(",\"code\":"));
+	wr_json_put_text(out, wr_str(problems[problem->code].text));
+	wr_text_put(out, WR_STR(",\"detail\":"));
+	wr_json_put_text(out, wr_str(problem->detail));
+	if (problem->has_pointer) {
+		wr_text_put(out, WR_STR(",\"pointer\":"));
+		wr_json_put_text(out, wr_str(problem->pointer));
+	}
+	wr_text_put(out, WR_STR("}\n"));
+}
+
+/* jansson quotes what it stumbled over, which may be any bytes; the place is enough. */
+json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
+{
+	json_error_t error;
+	json_t *document;
+
+	if (body.len == 0) {
+		wr_problem_at(problem, WR_BAD_JSON, NULL, "the body is empty; JSON is expected");
+		return NULL;
+	}
+	document = json_loadb(body.ptr, body.len,
+			      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+	if (document)
+		return document;
+	if (json_error_code(&error) == json_error_duplicate_key)
+		wr_problem_at(problem, WR_BAD_JSON, NULL,
+			      "line %d, column %d: a member comes twice in one object", error.line,
+			      error.column);
+	else
+		wr_problem_at(problem, WR_BAD_JSON, NULL,
+			      "line %d, column %d: this is not JSON in UTF-8", error.line,
+			      error.column);
+	return NULL;
+}
+
+int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
+		     struct wr_problem *problem)
+{
+	if (!json_is_string(value))
+		return wr_problem_at(problem, WR_BAD_TYPE, at, "a string is expected here");
+	*text = (struct weir_str){json_string_value(value), json_string_length(value)};
+	return 0;
+}
+
+int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,
+		    int64_t *number, struct wr_problem *problem)
+{
+	if (!json_is_integer(value))
+		return wr_problem_at(problem, WR_BAD_TYPE, at, "a whole number is expected here");
+	*number = json_integer_value(value);
+	if (*number < low || *number > high)
+		return wr_problem_at(problem, WR_BAD_VALUE, at,
+				     "%" PRId64 " is not within %" PRId64 " to %" PRId64, *number,
+				     low, high);
+	return 0;
+}
+
+int wr_json_get_bool(const json_t *value, const struct wr_json_at *at, bool *flag,
+		     struct wr_problem *problem)
+{
+	if (!json_is_boolean(value))
+		return wr_problem_at(problem, WR_BAD_TYPE, at, "true or false is expected here");
+	*flag = json_is_true(value);
+	return 0;
+}
+
+int wr_json_need_object(const json_t *value, const struct wr_json_at *at,
+			struct wr_problem *problem)
+{
+	return json_is_object(value)
+		       ? 0
+		       : wr_problem_at(problem, WR_BAD_TYPE, at, "an object is expected here");
+}
+
+int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t most,
+		      struct wr_problem *problem)
+{
+	if (!json_is_array(value))
+		return wr_problem_at(problem, WR_BAD_TYPE, at, "a list is expected here");
+	if (json_array_size(value) == 0)
+		return wr_problem_at(problem, WR_BAD_VALUE, at,
+				     "the list is empty; it needs at least one item");
+	if (json_array_size(value) > most)
+		return wr_problem_at(problem, WR_TOO_MANY, at,
+				     "the list has %zu items; at most %zu are taken",
+				     json_array_size(value), most);
+	return 0;
+}
+
+int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem)
+{
+	return wr_problem_at(problem, WR_UNKNOWN_MEMBER, at,
+			     "there is no such member here; there are: %s", known);
+}

@@ -1,0 +1,115 @@
+/* Replies in RESP2 or RESP3, written straight to where they leave from.
+ *
+ * Whoever sends them gives room and is asked for more when it ends. If there is none, the rest is
+ * dropped and `failed` says so: then the connection has to go, for the client would wait for ever.
+ * Types that RESP2 lacks are written as Redis does: maps and sets as arrays, null as $-1.
+ */
+#ifndef WR_WIRE_RESP_REPLY_H
+#define WR_WIRE_RESP_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <weir/rules.h>
+
+#define WR_REPLY_NUMBER_BYTES 24 /* mark, sign, digits, CRLF */
+
+struct wr_resp_out {
+	uint8_t *begin, *at, *end; /* written from `begin` to `at`, room up to `end` */
+	/* Takes what is written and sets the three to room for `need` bytes at least. */
+	bool (*more)(struct wr_resp_out *out, size_t need);
+	void *context;
+	size_t taken;     /* bytes that `more` took */
+	bool failed;      /* `more` had none */
+	uint8_t protocol; /* 2 or 3 */
+};
+
+static inline size_t wr_reply_written(const struct wr_resp_out *out)
+{
+	return out->taken + (size_t)(out->at - out->begin);
+}
+
+/* False: there is no room and nothing may be written. */
+static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
+{
+	if (__builtin_expect((size_t)(out->end - out->at) >= need, 1))
+		return true;
+	if (!out->failed)
+		out->failed = !out->more(out, need);
+	return !out->failed;
+}
+
+/* Digits of a number at `at`; returns behind them. */
+static inline uint8_t *wr_put_number(uint8_t *at, int64_t number)
+{
+	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+	uint8_t digits[20];
+	size_t first = sizeof digits;
+
+	if (number < 0)
+		*at++ = '-';
+	if (rest < 10) {
+		*at++ = (uint8_t)('0' + rest);
+		return at;
+	}
+	for (; rest; rest /= 10)
+		digits[--first] = (uint8_t)('0' + rest % 10);
+	memcpy(at, digits + first, sizeof digits - first);
+	return at + (sizeof digits - first);
+}
+
+/* A mark, a number and the end of the line; there is room. */
+static inline uint8_t *wr_put_line(uint8_t *at, char mark, int64_t number)
+{
+	*at++ = (uint8_t)mark;
+	at = wr_put_number(at, number);
+	*at++ = '\r';
+	*at++ = '\n';
+	return at;
+}
+
+static inline void wr_reply_line(struct wr_resp_out *out, char mark, int64_t number)
+{
+	if (wr_reply_room(out, WR_REPLY_NUMBER_BYTES))
+		out->at = wr_put_line(out->at, mark, number);
+}
+
+static inline void wr_reply_integer(struct wr_resp_out *out, int64_t number)
+{
+	wr_reply_line(out, ':', number);
+}
+
+static inline void wr_reply_array(struct wr_resp_out *out, size_t count)
+{
+	wr_reply_line(out, '*', (int64_t)count);
+}
+
+static inline void wr_reply_map(struct wr_resp_out *out, size_t pairs)
+{
+	wr_reply_line(out, out->protocol == 3 ? '%' : '*',
+		      (int64_t)(out->protocol == 3 ? pairs : 2 * pairs));
+}
+
+static inline void wr_reply_set(struct wr_resp_out *out, size_t count)
+{
+	wr_reply_line(out, out->protocol == 3 ? '~' : '*', (int64_t)count);
+}
+
+/* Bytes that are a reply, or a part of one, already. */
+void wr_reply_raw(struct wr_resp_out *out, const char *bytes, size_t len);
+
+void wr_reply_null(struct wr_resp_out *out);
+void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes);
+void wr_reply_text(struct wr_resp_out *out, const char *text);   /* the same, of a C string */
+void wr_reply_simple(struct wr_resp_out *out, const char *text); /* +OK */
+
+/* Text for people: RESP3 says so. */
+void wr_reply_verbatim(struct wr_resp_out *out, struct weir_str text);
+
+/* -CODE sentence. What a client sent may be in it: whatever would end the line becomes a blank. */
+void wr_reply_error(struct wr_resp_out *out, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

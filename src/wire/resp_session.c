@@ -1,0 +1,217 @@
+#include "wire/resp_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/commands.h"
+
+#define HELD_KEPT 4096u  /* larger memory goes back when it is empty */
+#define SLICE_BYTES 512u /* looked at beyond what a held command is known to want */
+
+void wr_resp_session_reset(struct wr_resp_session *session)
+{
+	session->protocol = 2;
+	session->trusted = session->host->users == NULL;
+	session->user[0] = '\0';
+	session->name[0] = '\0';
+}
+
+void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
+			   uint64_t now_ns)
+{
+	session->host = host;
+	session->since_ns = now_ns;
+	wr_resp_session_reset(session);
+	wr_resp_count(&host->tally.connected);
+	wr_resp_count(&host->tally.accepted);
+}
+
+void wr_resp_session_end(struct wr_resp_session *session)
+{
+	free(session->held);
+	session->held = NULL;
+	session->held_len = session->held_cap = 0;
+	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
+}
+
+/* Keeps input for later. False: there is more of it than may be, or no memory. */
+static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t len)
+{
+	size_t need = session->held_len + len;
+	size_t cap = session->held_cap ? session->held_cap : SLICE_BYTES;
+	uint8_t *larger;
+
+	if (need > WR_RESP_HELD_MAX)
+		return false;
+	while (cap < need)
+		cap *= 2;
+	if (cap > session->held_cap) {
+		larger = realloc(session->held, cap);
+		if (!larger)
+			return false;
+		session->held = larger;
+		session->held_cap = (uint32_t)cap;
+	}
+	memcpy(session->held + session->held_len, data, len);
+	session->held_len = (uint32_t)need;
+	return true;
+}
+
+static void let_go(struct wr_resp_session *session)
+{
+	session->held_len = 0;
+	if (session->held_cap <= HELD_KEPT)
+		return;
+	free(session->held);
+	session->held = NULL;
+	session->held_cap = 0;
+}
+
+static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, const char *error)
+{
+	wr_reply_error(out, "ERR %s", error);
+	session->ended = true;
+	wr_resp_count(&session->host->tally.bad);
+}
+
+static void execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
+		    uint64_t now_ns, struct wr_resp_out *out)
+{
+	if (ready->command.argc == 0)
+		return;
+	wr_resp_count(&session->host->tally.commands);
+	out->protocol = session->protocol;
+	wr_resp_execute(session, ready, now_ns, out);
+	session->ended |= out->failed;
+}
+
+/* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
+ * after the last one. A client that has to give a password first is read one by one, for after that
+ * it may say more. */
+static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
+{
+	struct wr_resp_host *host = session->host;
+	size_t most = session->trusted ? WR_RESP_BATCH : 1;
+	size_t count = 0, at = 0;
+
+	wr_resp_forget(&host->reader);
+	for (*rc = WR_RESP_COMMAND; count < most; count++) {
+		struct wr_resp_ready *ready = &host->batch[count];
+
+		*rc = wr_resp_read(&session->parser, session->trusted, data + at, len - at,
+				   &host->reader, &ready->command);
+		if (*rc != WR_RESP_COMMAND)
+			break;
+		at += ready->command.bytes;
+		if (ready->command.argc)
+			wr_resp_prepare(session, ready);
+	}
+	return count;
+}
+
+/* Runs commands that were read; returns how many. Those it stops before will be read again. */
+static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t now_ns,
+			size_t budget, struct wr_resp_out *out)
+{
+	size_t i = 0;
+
+	for (; i < count && !session->ended && wr_reply_written(out) <= budget; i++)
+		execute(session, &session->host->batch[i], now_ns, out);
+	if (i < count)
+		session->parser = (struct wr_resp_parser){0};
+	return i;
+}
+
+/* Reads and runs commands in place; returns how many bytes were done with. */
+static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t len, uint64_t now_ns,
+		  size_t budget, struct wr_resp_out *out)
+{
+	const struct wr_resp_host *host = session->host;
+	size_t done = 0;
+	int rc = WR_RESP_COMMAND;
+
+	while (rc > WR_RESP_PARTIAL && done < len && !session->ended &&
+	       wr_reply_written(out) <= budget) {
+		size_t count = gather(session, data + done, len - done, &rc);
+		size_t ran = run_batch(session, count, now_ns, budget, out);
+
+		for (size_t i = 0; i < ran; i++)
+			done += host->batch[i].command.bytes;
+		if (rc == WR_RESP_BAD && ran == count && !session->ended)
+			give_up(session, out, host->reader.error);
+	}
+	return done;
+}
+
+/* Completes the command that is held, from as little of `data` as will do; returns how much that
+ * was. */
+static size_t complete(struct wr_resp_session *session, const uint8_t *data, size_t len,
+		       uint64_t now_ns, struct wr_resp_out *out)
+{
+	struct wr_resp_reader *reader = &session->host->reader;
+	struct wr_resp_ready *ready = session->host->batch;
+	size_t done = 0;
+
+	wr_resp_forget(reader);
+	reader->wanted = 1;
+	while (done < len) {
+		size_t before = session->held_len;
+		size_t slice = reader->wanted > SLICE_BYTES ? reader->wanted : SLICE_BYTES;
+		int rc;
+
+		slice = slice < len - done ? slice : len - done;
+		if (!hold(session, data + done, slice)) {
+			give_up(session, out, "out of memory");
+			return len;
+		}
+		rc = wr_resp_read(&session->parser, session->trusted, session->held,
+				  session->held_len, reader, &ready->command);
+		if (rc == WR_RESP_BAD) {
+			give_up(session, out, reader->error);
+			return len;
+		}
+		if (rc == WR_RESP_COMMAND) {
+			if (ready->command.argc)
+				wr_resp_prepare(session, ready);
+			execute(session, ready, now_ns, out);
+			let_go(session);
+			return done + ready->command.bytes - before;
+		}
+		done += slice;
+	}
+	return done;
+}
+
+/* Goes on with commands that were held back for want of room for their replies. */
+static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
+		   struct wr_resp_out *out)
+{
+	size_t done = run(session, session->held, session->held_len, now_ns, budget, out);
+
+	session->held_len -= (uint32_t)done;
+	if (session->held_len)
+		memmove(session->held, session->held + done, session->held_len);
+	else
+		let_go(session);
+}
+
+void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
+{
+	size_t done = 0;
+
+	if (session->held_len && session->stopped)
+		resume(session, now_ns, budget, out);
+	if (session->ended)
+		return;
+	session->stopped = wr_reply_written(out) > budget;
+	if (session->held_len && !session->stopped)
+		done = complete(session, data, len, now_ns, out);
+	if (!session->held_len && !session->ended && done < len)
+		done += run(session, data + done, len - done, now_ns, budget, out);
+	if (session->ended)
+		return;
+	session->stopped = wr_reply_written(out) > budget;
+	if (done < len && !hold(session, data + done, len - done))
+		give_up(session, out, "too much input while replies are not read");
+}

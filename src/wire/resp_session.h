@@ -1,0 +1,112 @@
+/* A conversation in the Redis protocol, without the socket: bytes in, replies out.
+ *
+ * Commands are read where they lie in the input. What is left of it, half a command or commands
+ * whose replies would be too many at once, is kept until it can go on.
+ */
+#ifndef WR_WIRE_RESP_SESSION_H
+#define WR_WIRE_RESP_SESSION_H
+
+#include <stdatomic.h>
+
+#include <weir/engine.h>
+
+#include "wire/resp.h"
+#include "wire/resp_reply.h"
+#include "wire/resp_users.h"
+#include "wire/throttle.h"
+
+#define WR_RESP_NAME_MAX 64u
+#define WR_RESP_REPLY_BYTES_MAX (128u << 10) /* no single reply is longer */
+#define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
+
+struct wr_resp_entry;
+
+/* Numbers for INFO that are not of one loop. Each is written by one thread. */
+struct wr_resp_tally {
+	_Atomic uint64_t connected, accepted, commands, limited, bad;
+};
+
+/* By the one thread that writes it. */
+static inline void wr_resp_count(_Atomic uint64_t *number)
+{
+	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+static inline void wr_resp_tally_add(struct wr_resp_tally *sum, const struct wr_resp_tally *part)
+{
+	sum->connected += part->connected;
+	sum->accepted += part->accepted;
+	sum->commands += part->commands;
+	sum->limited += part->limited;
+	sum->bad += part->bad;
+}
+
+/* A command that has been read, and what could be done of it before its turn. */
+struct wr_resp_ready {
+	struct wr_resp_command command;
+	const struct wr_resp_entry *entry; /* NULL: there is no such command */
+	bool prepared;                     /* the rest is set */
+	struct wr_throttle_request throttle;
+};
+
+#define WR_RESP_BATCH 16 /* commands that are read before the first of them is run */
+
+/* What the sessions of one thread share. */
+struct wr_resp_host {
+	struct weir_engine *engine; /* both of now: set before each input */
+	struct weir_table *table;
+	const struct wr_resp_users *users; /* NULL: no password is asked for */
+	bool shadow;                       /* decide and count, but let everything pass */
+	uint64_t started_ns;
+	struct wr_resp_tally tally;
+	/* Adds up the tallies of all threads; NULL: there is only this one. */
+	void (*sum)(const struct wr_resp_host *host, struct wr_resp_tally *sum);
+	struct wr_throttle_memo throttle;
+	struct wr_resp_reader reader;
+	struct wr_resp_ready batch[WR_RESP_BATCH];
+	_Alignas(16) char ask[WEIR_ASK_BYTES];
+};
+
+struct wr_resp_session {
+	struct wr_resp_host *host;
+	uint64_t id;
+	uint64_t since_ns;
+	const struct wr_resp_entry *last; /* command, for the next will be the same */
+	struct wr_resp_parser parser;
+	uint8_t *held; /* input to go on with */
+	uint32_t held_len, held_cap;
+	uint16_t port; /* it came in by; 0: not a TCP port */
+	uint8_t protocol;
+	bool trusted;     /* no password is asked for, or it was right */
+	bool near;        /* the client is on this machine */
+	bool stopped;     /* `held` has commands for whose replies there was no room */
+	bool ended;       /* QUIT, or there is no sense in going on */
+	char address[48]; /* the client's, without a port: attempts to log in are counted by it */
+	char peer[112];   /* … with it, as shown */
+	char user[WR_USER_NAME_MAX + 1];
+	char name[WR_RESP_NAME_MAX + 1];
+	char library[WR_RESP_NAME_MAX + 1], library_version[WR_RESP_NAME_MAX + 1];
+};
+
+/* `session` is zeroed but for address, peer, port, id and near, which the caller sets. */
+void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
+			   uint64_t now_ns);
+void wr_resp_session_end(struct wr_resp_session *session);
+
+/* Reads and executes, and stops when `budget` bytes of replies are exceeded: then
+ * wr_resp_session_waiting, and a call without data goes on. The session has ended when
+ * session->ended says so: send what was written and close. */
+void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			   uint64_t now_ns, size_t budget, struct wr_resp_out *out);
+
+/* Whether input is kept, be it half a command. */
+static inline bool wr_resp_session_waiting(const struct wr_resp_session *session)
+{
+	return session->held_len > 0;
+}
+
+/* As a new connection is: RESP2, nobody, no name. */
+void wr_resp_session_reset(struct wr_resp_session *session);
+
+#endif

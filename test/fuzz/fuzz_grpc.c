@@ -1,0 +1,139 @@
+/* Any bytes as what an HTTP/2 client sends after its preface: a real stream on a real loop, over a
+ * pair of sockets. The first byte chooses how the input is cut up, the second whether the client
+ * reads what it is sent and how it ends; what is left when it has gone is a finding. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "serve/grpc.h"
+#include "serve/grpc_session.h"
+#include "serve/world.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define INPUT_MAX 65536u
+
+static const char yaml[] =
+	"domain: rl\n"
+	"descriptors:\n"
+	"  - {key: a, rate_limit: {unit: minute, requests_per_unit: 3, name: n}}\n"
+	"  - {key: d, rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, "
+	"queue_size: 3}}\n";
+
+static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+static struct wr_service service;
+static struct wr_loop loop;
+static struct wr_places places = {.max = 10};
+static struct wr_listener listener = {
+	.name = "grpc", .text = "here", .protocol = &wr_grpc_protocol, .places = &places};
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void open_all(void)
+{
+	static char path[64], table[64];
+	int fd = memfd_create("rules", 0);
+	struct weir_error error;
+	struct weir_rules *rules;
+
+	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	snprintf(table, sizeof table, "fuzz-grpc-%d", (int)getpid());
+	service.settings = (struct wr_settings){.rules = path,
+						.table = table,
+						.table_dir = "/dev/shm",
+						.memory_bytes = 1 << 20,
+						.dynamic_metadata = true,
+						.rls_bodies = true};
+	pthread_mutex_init(&service.lock, NULL);
+	pthread_cond_init(&service.woken, NULL);
+	service.world = wr_world_open(&service.settings, true, &rules, &error);
+	require(service.world != NULL);
+	weir_remove(table, "/dev/shm", NULL);
+	wr_log_setup("fuzz", WR_LOG_ERROR, false);
+	require(wr_loop_init(&loop, &service, 0) == 0);
+}
+
+static void turn(void)
+{
+	for (int i = 0; i < 2; i++)
+		uv_run(&loop.uv, UV_RUN_NOWAIT);
+}
+
+static void read_over(int peer)
+{
+	static uint8_t bytes[1 << 16];
+
+	while (recv(peer, bytes, sizeof bytes, 0) > 0)
+		;
+}
+
+/* False: the server has closed, or does not take any more. */
+static int send_all(int peer, const uint8_t *data, size_t len, int reading)
+{
+	for (int tries = 0; len && tries < 64; tries++) {
+		ssize_t sent = send(peer, data, len, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno != EAGAIN)
+			return 0;
+		data += sent > 0 ? sent : 0;
+		len -= sent > 0 ? (size_t)sent : 0;
+		turn();
+		if (reading)
+			read_over(peer);
+	}
+	return len == 0;
+}
+
+static void talk(int peer, const uint8_t *data, size_t size, uint8_t cut, int reading)
+{
+	size_t piece = cut == 0 ? size : (size_t)cut * cut;
+
+	send_all(peer, (const uint8_t *)hello, sizeof hello - 1, reading);
+	while (size) {
+		size_t len = piece < size ? piece : size;
+
+		if (!send_all(peer, data, len, reading))
+			return;
+		data += len;
+		size -= len;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int ends[2];
+
+	if (size < 2 || size > INPUT_MAX)
+		return 0;
+	if (!service.world)
+		open_all();
+	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+	places.used++;
+	wr_stream_accept(&loop, &listener, ends[0]);
+	talk(ends[1], data + 2, size - 2, data[0], data[1] & 1);
+	if (data[1] & 2)
+		wr_streams_drain(&loop);
+	if (data[1] & 4)
+		shutdown(ends[1], SHUT_WR);
+	turn();
+	close(ends[1]);
+	turn();
+	wr_streams_cut(&loop);
+	turn();
+	require(loop.stream_count == 0 && loop.buffered == 0 && places.used == 0);
+	require(loop.waiting.count == 0 && !loop.health_watches);
+	return 0;
+}

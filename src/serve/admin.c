@@ -1,0 +1,255 @@
+#include "serve/admin.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+
+static const struct wr_http_route routes[] = {
+#define ROUTE_ROW(path, methods, handler, what) {path, methods, handler},
+	WR_ADMIN_ROUTES(ROUTE_ROW)
+#undef ROUTE_ROW
+};
+
+/* ---- who is it ---- */
+
+static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	char text[INET6_ADDRSTRLEN] = "?";
+	struct ucred peer;
+	socklen_t len = sizeof peer;
+
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX) {
+		if (request->client &&
+		    getsockopt(request->client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
+			snprintf(who, WR_ADMIN_WHO, "uid %u (pid %d)", (unsigned)peer.uid,
+				 (int)peer.pid);
+		return;
+	}
+	if (info && info->client_addr->sa_family == AF_INET) {
+		const struct sockaddr_in *v4 = (const void *)info->client_addr;
+
+		inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
+	} else if (info && info->client_addr->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *v6 = (const void *)info->client_addr;
+
+		inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+	}
+	snprintf(who, WR_ADMIN_WHO, "%s", text);
+}
+
+void wr_admin_log(const struct wr_http_request *request, const char *format, ...)
+{
+	const struct wr_admin *admin = request->server->context;
+	char what[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof what, format, args);
+	va_end(args);
+	wr_log(WR_LOG_INFO, "admin: %s: %s", admin->who, what);
+}
+
+/* ---- may it come in ---- */
+
+/* A name in a Host field without its port: "localhost", "127.0.0.1", "[::1]". */
+static struct weir_str host_name(struct weir_str host)
+{
+	size_t end;
+
+	if (host.len && host.ptr[0] == '[')
+		end = wr_str_find(host, ']') + 1;
+	else
+		end = wr_str_find(host, ':');
+	return wr_str_first(host, end);
+}
+
+/* A page of another site whose name was made to lead here (DNS rebinding) says its own name. */
+static bool is_this_machine(struct weir_str host)
+{
+	struct weir_str name = host_name(host);
+	struct wr_address address;
+
+	if (wr_str_equal_nocase(name, WR_STR("localhost")) || wr_str_equal(name, WR_STR("[::1]")))
+		return true;
+	return wr_address_parse(name, &address) == 0 && wr_address_is_v4(&address) &&
+	       address.bytes[12] == 127;
+}
+
+static bool is_foreign(struct weir_str origin, struct weir_str host)
+{
+	size_t scheme = wr_str_find(origin, ':');
+
+	if (origin.len == 0)
+		return false;
+	return scheme + 3 > origin.len ||
+	       !wr_str_equal_nocase(wr_str_from(origin, scheme + 3), host);
+}
+
+static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	const struct wr_listener *listener = request->server->listener;
+	struct weir_str host = wr_http_field(request, "Host");
+
+	if (listener->endpoint.kind == WR_ENDPOINT_UNIX)
+		return 0;
+	if (wr_listener_local(listener) && !is_this_machine(host))
+		return wr_problem(problem, WR_MISDIRECTED,
+				  "this is the admin port of another name; ask for 127.0.0.1 or "
+				  "localhost");
+	if (is_foreign(wr_http_field(request, "Origin"), host) ||
+	    wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")))
+		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites may not ask here");
+	return 0;
+}
+
+static int check_token(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	struct wr_admin *admin = request->server->context;
+	const char *name;
+	size_t len;
+
+	if (!admin->tokens || request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
+		return 0;
+	name = wr_tokens_find(admin->tokens, wr_http_field(request, "Authorization"));
+	if (!name)
+		return wr_problem(problem, WR_UNAUTHORIZED,
+				  "a token is needed: Authorization: Bearer TOKEN, with one of "
+				  "--admin-token-file");
+	len = strlen(admin->who);
+	snprintf(admin->who + len, sizeof admin->who - len, ", token %s", name);
+	return 0;
+}
+
+/* A form of another page can send text or a form without being asked, but no JSON. */
+static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	struct weir_str type = wr_http_field(request, "Content-Type");
+
+	if (strcmp(request->method, "POST") != 0)
+		return 0;
+	type = wr_str_trim(wr_str_first(type, wr_str_find(type, ';')));
+	return wr_str_equal_nocase(type, WR_STR("application/json"))
+		       ? 0
+		       : wr_problem(problem, WR_BAD_MEDIA,
+				    "send Content-Type: application/json, and {} if there is "
+				    "nothing to say");
+}
+
+static int check(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	note_peer(request, ((struct wr_admin *)request->server->context)->who);
+	if (check_page(request, problem) != 0 || check_token(request, problem) != 0)
+		return -1;
+	if (request->too_large)
+		return wr_problem(problem, WR_TOO_LARGE, "a body may have %u bytes",
+				  WR_HTTP_BODY_MAX);
+	return check_media(request, problem);
+}
+
+static void handle(struct wr_http_request *request)
+{
+	static struct wr_log_gate gate;
+	const struct wr_admin *admin = request->server->context;
+	struct wr_problem problem;
+	uint64_t held;
+
+	if (check(request, &problem) == 0) {
+		wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
+		return;
+	}
+	if (problem.code != WR_BAD_MEDIA && wr_log_due(&gate, &held))
+		wr_log(WR_LOG_WARN, "admin: %s was turned away: %s (and %llu more)", admin->who,
+		       problem.detail, (unsigned long long)held);
+	wr_http_reply_problem(request, &problem);
+}
+
+/* ---- answers ---- */
+
+void wr_admin_reply(struct wr_http_request *request, unsigned status, const char *content_type,
+		    wr_admin_writer writer, void *context)
+{
+	struct wr_text out = wr_http_answer(request->server);
+	struct MHD_Response *response;
+	char *more = NULL;
+
+	writer(&out, context);
+	while (!wr_text_fits(&out)) {
+		size_t cap = out.len + out.len / 8;
+
+		free(more);
+		more = malloc(cap);
+		if (!more) {
+			wr_http_reply(request, 500, NULL);
+			return;
+		}
+		out = (struct wr_text){more, cap, 0};
+		writer(&out, context);
+	}
+	response = wr_http_response((struct weir_str){out.at, out.len}, content_type);
+	free(more);
+	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+	wr_http_reply(request, status, response);
+}
+
+void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text)
+{
+	struct wr_problem problem;
+	enum wr_problem_code code = rc == WEIR_ENOENT                         ? WR_NOT_FOUND
+				    : rc == WEIR_EMOVED || rc == WEIR_EMEMORY ? WR_UNAVAILABLE
+				    : rc == WEIR_EMANY                        ? WR_TOO_MANY
+									      : WR_BAD_VALUE;
+
+	wr_problem(&problem, code, "%s", text && text[0] ? text : weir_strerror(rc));
+	wr_http_reply_problem(request, &problem);
+}
+
+/* ---- beginning and end ---- */
+
+static int open_api(struct wr_http_server *server, struct weir_error *error)
+{
+	const struct wr_settings *settings = wr_loop_settings(server->loop);
+	struct wr_admin *admin = calloc(1, sizeof *admin);
+	int rc = 0;
+
+	if (!admin)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	if (settings->admin_token_file)
+		rc = wr_tokens_open(settings->admin_token_file, &admin->tokens, error);
+	else if (!wr_listener_local(server->listener))
+		rc = wr_error(error, WEIR_EINVAL,
+			      "--admin %s can be reached from other machines and needs "
+			      "--admin-token-file",
+			      server->listener->text);
+	if (rc < 0)
+		free(admin);
+	else
+		server->context = admin;
+	return rc;
+}
+
+static void close_api(struct wr_http_server *server)
+{
+	struct wr_admin *admin = server->context;
+
+	wr_tokens_free(admin->tokens);
+	free(admin);
+}
+
+static const struct wr_http_api api = {"admin", handle, open_api, close_api};
+
+static int start(struct wr_loop *loop, struct wr_listener *listener, int fd, void **state,
+		 struct weir_error *error)
+{
+	return wr_http_server_start(&api, loop, listener, fd, state, error);
+}
+
+const struct wr_host wr_admin_host = {"admin", start, wr_http_server_drain, wr_http_server_open,
+				      wr_http_server_stop};

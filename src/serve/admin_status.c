@@ -1,0 +1,130 @@
+/* How the service is doing. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include <weir/control.h>
+#include <weir/weir.h>
+
+#include "serve/admin.h"
+#include "serve/service.h"
+
+#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
+
+struct view {
+	struct wr_service *service;
+	struct weir_engine_info engine;
+	struct weir_info table;
+	bool serving;
+	size_t pauses;
+};
+
+static void put_listeners(struct wr_text *out, const struct wr_service *service)
+{
+	bool more = false;
+
+	PUT(out, "\"listeners\":[");
+	for (const struct wr_listener *l = service->listeners; l; l = l->next) {
+		if (more)
+			wr_text_char(out, ',');
+		more = true;
+		PUT(out, "{\"name\":");
+		wr_json_put_text(out, wr_str(l->name));
+		PUT(out, ",\"address\":");
+		wr_json_put_text(out, wr_str(l->text));
+		wr_text_put(out, l->tls ? WR_STR(",\"tls\":true}") : WR_STR(",\"tls\":false}"));
+	}
+	PUT(out, "]");
+}
+
+static void put_number(struct wr_text *out, struct weir_str name, uint64_t number)
+{
+	wr_text_char(out, ',');
+	wr_json_put_text(out, name);
+	wr_text_char(out, ':');
+	wr_text_number(out, number);
+}
+
+static void put_table(struct wr_text *out, const struct weir_info *table)
+{
+	PUT(out, "\"table\":{\"path\":");
+	wr_json_put_text(out, wr_str(table->path));
+	put_number(out, WR_STR("memory_bytes"), table->memory_bytes);
+	put_number(out, WR_STR("room_for_keys"), table->cells);
+	put_number(out, WR_STR("keys"), table->keys);
+	put_number(out, WR_STR("keys_refused"), table->keys_refused);
+	put_number(out, WR_STR("evicted"), table->evicted);
+	put_number(out, WR_STR("evicted_refused"), table->evicted_refused);
+	PUT(out, "}");
+}
+
+static void put_rules(struct wr_text *out, const struct weir_engine_info *info)
+{
+	char hash[20];
+
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
+	PUT(out, "\"rules\":{\"hash\":");
+	wr_json_put_text(out, wr_str(hash));
+	put_number(out, WR_STR("generation"), info->generation);
+	put_number(out, WR_STR("loads_good"), info->loads_good);
+	put_number(out, WR_STR("loads_failed"), info->loads_failed);
+	PUT(out, ",\"loaded_at\":");
+	wr_json_put_seconds(out, info->loaded_ns);
+	PUT(out, ",\"error\":");
+	wr_json_put_text_or_null(out, info->failed_ns ? wr_str(info->error) : WR_STR(""));
+	PUT(out, "}");
+}
+
+static void write_status(struct wr_text *out, void *context)
+{
+	const struct view *view = context;
+
+	PUT(out, "{\"version\":");
+	wr_json_put_text(out, wr_str(weir_version()));
+	put_number(out, WR_STR("pid"), (uint64_t)getpid());
+	wr_text_put(out, view->serving ? WR_STR(",\"health\":\"serving\",")
+				       : WR_STR(",\"health\":\"not_serving\","));
+	put_listeners(out, view->service);
+	put_number(out, WR_STR("loops"), view->service->loop_count);
+	put_number(out, WR_STR("connections"),
+		   __atomic_load_n(&view->service->places.used, __ATOMIC_RELAXED));
+	put_number(out, WR_STR("pauses"), view->pauses);
+	PUT(out, ",");
+	put_table(out, &view->table);
+	PUT(out, ",");
+	put_rules(out, &view->engine);
+	PUT(out, "}\n");
+}
+
+static int count_pause(void *context, struct weir_str rule)
+{
+	(void)rule;
+	(*(size_t *)context)++;
+	return 0;
+}
+
+void wr_admin_status(struct wr_http_request *request)
+{
+	struct wr_loop *loop = request->server->loop;
+	struct view view = {.service = wr_loop_service(loop),
+			    .engine = {.size = sizeof view.engine},
+			    .table = {.size = sizeof view.table},
+			    .serving = wr_loop_health(loop) == WR_HEALTH_SERVING};
+
+	weir_engine_info(wr_loop_engine(loop), &view.engine);
+	weir_info(wr_loop_table(loop), wr_loop_now_ns(loop), &view.table);
+	weir_control_paused(wr_loop_engine(loop), count_pause, &view.pauses);
+	wr_admin_reply(request, 200, "application/json", write_status, &view);
+}
+
+static void write_asked(struct wr_text *out, void *context)
+{
+	(void)context;
+	PUT(out, "{\"reload\":\"asked for; GET /v1/status tells what came of it\"}\n");
+}
+
+void wr_admin_reload(struct wr_http_request *request)
+{
+	wr_service_reload(wr_loop_service(request->server->loop));
+	wr_admin_log(request, "reload");
+	wr_admin_reply(request, 202, "application/json", write_asked, NULL);
+}

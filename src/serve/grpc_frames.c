@@ -1,0 +1,219 @@
+/* nghttp2's callbacks: frames become calls. */
+#include "serve/grpc_session.h"
+
+/* nghttp2 knows 32 bytes more for each field, as HPACK counts them. */
+#define FIELD_OVERHEAD 32u
+#define FRAME_HEAD 9u
+
+/* The call of a stream, or NULL. Frames of one follow each other mostly. */
+static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
+{
+	if (!session->recent || session->recent->id != id)
+		session->recent = nghttp2_session_get_stream_user_data(session->h2, id);
+	return session->recent;
+}
+
+static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_call *call;
+
+	session->heading = NULL; /* a client's trailers are read over */
+	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	call = wr_grpc_call_new(session, frame->hd.stream_id);
+	if (!call)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	session->heading = call;
+	session->recent = call;
+	return nghttp2_session_set_stream_user_data(h2, frame->hd.stream_id, call);
+}
+
+static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+		     nghttp2_rcbuf *value, uint8_t flags, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_call *call = session->heading;
+	nghttp2_vec n, v;
+
+	(void)h2;
+	(void)frame;
+	(void)flags;
+	if (!call)
+		return 0;
+	n = nghttp2_rcbuf_get_buf(name);
+	v = nghttp2_rcbuf_get_buf(value);
+	call->header_bytes += (uint32_t)(n.len + v.len) + FIELD_OVERHEAD;
+	if (call->header_bytes > WR_GRPC_HEADER_BYTES) {
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_HEADERS);
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	wr_grpc_head_field(&call->head, (struct weir_str){(const char *)n.base, n.len},
+			   (struct weir_str){(const char *)v.base, v.len});
+	return 0;
+}
+
+static void headers_whole(struct wr_grpc_call *call)
+{
+	struct weir_error error;
+
+	if (wr_grpc_head_check(&call->head, &error) != 0) {
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	if (call->head.has_timeout)
+		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
+	if (wr_grpc_method_is_many(call->head.method))
+		wr_grpc_call_set_midway(call, false); /* it may stay for as long as it likes */
+}
+
+static void on_headers(struct wr_grpc_session *session, const nghttp2_frame *frame)
+{
+	struct wr_grpc_call *call = call_of(session, frame->hd.stream_id);
+
+	if (!call)
+		return;
+	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		headers_whole(call);
+	session->heading = NULL;
+	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		wr_grpc_call_finish(call);
+}
+
+static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
+{
+	struct wr_grpc_call *call;
+
+	if (frame->hd.length == 0)
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+		return;
+	call = call_of(session, frame->hd.stream_id);
+	if (call)
+		wr_grpc_call_finish(call);
+}
+
+/* The client has seen our announcement: calls that it began before have arrived by now. */
+static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
+{
+	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+		return;
+	}
+	if (session->draining)
+		nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE,
+				      nghttp2_session_get_last_proc_stream_id(session->h2),
+				      NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct wr_grpc_session *session = user;
+
+	(void)h2;
+	wr_grpc_guard_known(&session->guard, FRAME_HEAD + frame->hd.length);
+	switch (frame->hd.type) {
+	case NGHTTP2_HEADERS:
+		on_headers(session, frame);
+		break;
+	case NGHTTP2_DATA:
+		on_data(session, frame);
+		break;
+	case NGHTTP2_PING:
+		on_ping(session, frame);
+		break;
+	case NGHTTP2_SETTINGS:
+		if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+			wr_grpc_guard_charge(&session->guard, WR_GUARD_SETTINGS);
+		session->moved |= !session->greeted;
+		session->greeted = true;
+		break;
+	case NGHTTP2_RST_STREAM: /* counted when the stream closes */
+		break;
+	case NGHTTP2_WINDOW_UPDATE:
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_WINDOW);
+		break;
+	default:
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	}
+	return 0;
+}
+
+static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *bytes,
+			 size_t len, void *user)
+{
+	struct wr_grpc_call *call = call_of(user, id);
+
+	(void)h2;
+	(void)flags;
+	if (call)
+		wr_grpc_call_data(call, bytes, len);
+	return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int error, void *user)
+{
+	struct wr_grpc_session *session = user;
+
+	(void)h2;
+	(void)frame;
+	(void)error;
+	wr_grpc_guard_charge(&session->guard, WR_GUARD_UNFINISHED);
+	return 0;
+}
+
+/* A client that is not done sending when it has its answer is told to stop: its stream would stay
+ * open otherwise. Not sooner, because a reset overtakes an answer. */
+static void answer_sent(struct wr_grpc_session *session, int32_t id)
+{
+	const struct wr_grpc_call *call = call_of(session, id);
+
+	if (call && !call->ended)
+		nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+}
+
+/* The ping that goes with the announcement must not overtake it. */
+static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct wr_grpc_session *session = user;
+
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		answer_sent(session, frame->hd.stream_id);
+	if (frame->hd.type == NGHTTP2_GOAWAY && session->draining && !session->pinged) {
+		session->pinged = true;
+		return nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, NULL);
+	}
+	return 0;
+}
+
+static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_call *call = call_of(session, id);
+
+	(void)h2;
+	if (error == NGHTTP2_NO_ERROR)
+		wr_grpc_guard_answered(&session->guard);
+	else
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_UNFINISHED);
+	if (call)
+		wr_grpc_call_end(call);
+	return 0;
+}
+
+int wr_grpc_callbacks_new(nghttp2_session_callbacks **out)
+{
+	nghttp2_session_callbacks *callbacks;
+
+	if (nghttp2_session_callbacks_new(&callbacks) != 0)
+		return WEIR_EMEMORY;
+	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+	*out = callbacks;
+	return 0;
+}

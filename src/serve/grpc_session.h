@@ -1,0 +1,168 @@
+/* The inside of grpc*.c: a session for each connection, a call for each of its streams, and what
+ * all sessions of a loop share.
+ *
+ * Memory of one connection is bounded: WR_GRPC_STREAMS_MAX calls, WR_GRPC_ROOM_BYTES in long
+ * messages and answers, WR_GRPC_H2_BYTES in nghttp2, WR_OUTPUT_MAX in output. */
+#ifndef WR_SERVE_GRPC_SESSION_H
+#define WR_SERVE_GRPC_SESSION_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "serve/grpc.h"
+#include "serve/grpc_guard.h"
+#include "serve/loop.h"
+#include "serve/pending.h"
+#include "wire/grpc.h"
+#include "wire/reflection.h"
+#include "wire/rls.h"
+
+#define WR_GRPC_STREAMS_MAX 1024u
+#define WR_GRPC_MESSAGE_MAX (128u << 10)   /* of a message, unfolded */
+#define WR_GRPC_SCRATCH_BYTES (768u << 10) /* for a message and its answer, per loop */
+#define WR_GRPC_ROOM_BYTES (1u << 20)
+#define WR_GRPC_H2_BYTES (2u << 20)
+#define WR_GRPC_HEADER_BYTES 16384u /* of a request */
+#define WR_GRPC_WINDOW (1 << 20)    /* of a connection */
+#define WR_GRPC_CALLS_KEPT 2048u
+#define WR_GRPC_OUT_INLINE 256u
+
+struct wr_grpc_session;
+
+/* Pieces of memory of one size that nghttp2 has given back. */
+struct wr_grpc_pieces {
+	struct wr_grpc_piece *kept;
+	size_t count;
+};
+
+#define WR_GRPC_PIECE_SIZES 32u /* in steps of 16 bytes; longer ones are not kept */
+
+/* What the calls of a loop use in turn. */
+struct wr_grpc_loop {
+	struct wr_rls_memory memory;
+	struct wr_grpc_inflater *inflater;
+	struct wr_reflection *reflection;
+	struct wr_rls_options rls;
+	nghttp2_session_callbacks *callbacks;
+	nghttp2_option *option;
+	struct wr_grpc_call *spare;
+	size_t spare_count;
+	struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES];
+	struct wr_log_gate abuse;
+};
+
+struct wr_grpc_call {
+	struct wr_grpc_session *session;
+	struct wr_grpc_call *next, **back; /* of the session */
+	int32_t id;
+	uint32_t header_bytes;
+	struct wr_grpc_head head;
+	uint64_t deadline_ns; /* CLOCK_REALTIME; 0: none */
+
+	bool midway;    /* the client is in the midst of a request */
+	bool ended;     /* the client has sent all it will */
+	bool whole;     /* the one message is there */
+	bool answering; /* header fields of the answer have been submitted */
+	bool final;     /* what is in `out` is all there will be */
+	bool stalled;   /* nghttp2 waits for more in `out` */
+	bool unsent;    /* … or has not taken all of it */
+	bool watching;
+	uint8_t status;          /* enum wr_grpc_code for the trailers */
+	const char *status_text; /* a literal, or NULL */
+
+	/* The answer's bytes, prefixes included. */
+	uint8_t *out; /* NULL: in out_here */
+	size_t out_len, out_sent, out_cap;
+
+	const Pb__RateLimitRequest *request; /* while it is decided at once; else NULL */
+	struct wr_pending pending;
+	struct wr_health_watch watch;
+	struct wr_grpc_reader reader;
+	uint8_t out_here[WR_GRPC_OUT_INLINE];
+};
+
+struct wr_grpc_session {
+	struct wr_stream *stream;
+	struct wr_loop *loop;
+	struct wr_grpc_loop *shared;
+	nghttp2_session *h2;
+	nghttp2_mem mem;
+	size_t h2_bytes; /* held by nghttp2 */
+	struct wr_grpc_room room;
+	struct wr_grpc_guard guard;
+	struct wr_grpc_call *calls;   /* newest first */
+	struct wr_grpc_call *heading; /* whose header fields are arriving */
+	struct wr_grpc_call *recent;  /* last one that something arrived for, or NULL */
+	unsigned open;                /* calls */
+	unsigned midway;              /* … whose request is not whole */
+	unsigned unsent;              /* … whose answer waits for the client's window */
+	bool greeted;                 /* the client's SETTINGS are here */
+	bool moved;                   /* one of the above went on since the clock was set */
+	bool inside;                  /* nghttp2 is at work, or is about to be: send later */
+	bool draining;                /* GOAWAY was announced */
+	bool pinged;                  /* … and a ping sent behind it */
+};
+
+/* grpc_loop.c */
+struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop); /* NULL: no memory */
+
+/* grpc_memory.c: what nghttp2 allocates, counted per session. */
+void wr_grpc_mem_init(struct wr_grpc_session *session);
+void wr_grpc_pieces_free(struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES]);
+
+/* grpc_session.c: writes what nghttp2 has, unless it is inside. That may end calls, so only those
+ * who hold none any more say it. Then sets the stream's clock: it runs while the client owes us
+ * something, and begins anew whenever something went on. */
+void wr_grpc_send(struct wr_grpc_session *session);
+
+/* grpc_frames.c: nghttp2's callbacks. Below 0: no memory. */
+int wr_grpc_callbacks_new(nghttp2_session_callbacks **out);
+
+/* ---- grpc_call.c ---- */
+
+struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t id);
+
+/* Its stream has ended, or the session: cancels what is under way. */
+void wr_grpc_call_end(struct wr_grpc_call *call);
+
+/* Whether the client is in the midst of a request and has to go on with it. */
+void wr_grpc_call_set_midway(struct wr_grpc_call *call, bool midway);
+
+/* Whether there is something of its answer that nghttp2 has not taken. */
+void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent);
+
+/* ---- grpc_run.c ---- */
+
+/* Bytes of the body. */
+void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t len);
+
+/* The client has ended: a unary call is decided now. */
+void wr_grpc_call_finish(struct wr_grpc_call *call);
+
+/* ---- grpc_rls.c, grpc_health.c: methods, with the message as it is after unfolding ---- */
+
+void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message);
+void wr_grpc_health_check(struct wr_grpc_call *call, struct weir_str message);
+void wr_grpc_health_list(struct wr_grpc_call *call, struct weir_str message);
+void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message);
+
+/* The message of a call that is held, once more. 0, or a gRPC code. */
+int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
+			 struct weir_error *error);
+
+/* ---- grpc_reply.c: given to nghttp2, and sent when input is done with or by wr_grpc_send ---- */
+
+/* The whole answer is an HTTP status of 400 and above, or a gRPC status with its text. */
+void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error);
+
+/* Room for a message of `len` bytes in the answer, its prefix written; NULL: no memory, and the
+ * call has failed. */
+uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len);
+void wr_grpc_reply(struct wr_grpc_call *call, struct weir_str message);
+
+/* Passes on what was put into the answer; with `final`, trailers behind it. */
+void wr_grpc_reply_send(struct wr_grpc_call *call, bool final);
+
+/* Ends an answer that has begun. `text` is a literal. */
+void wr_grpc_reply_end(struct wr_grpc_call *call, int status, const char *text);
+
+#endif

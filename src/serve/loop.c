@@ -1,0 +1,239 @@
+#include "serve/loop.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "serve/grpc.h"
+#include "serve/service.h"
+
+/* ---- what protocols call ---- */
+
+uv_loop_t *wr_loop_uv(struct wr_loop *loop)
+{
+	return &loop->uv;
+}
+
+const struct wr_settings *wr_loop_settings(const struct wr_loop *loop)
+{
+	return &loop->service->settings;
+}
+
+struct wr_service *wr_loop_service(const struct wr_loop *loop)
+{
+	return loop->service;
+}
+
+uint64_t wr_loop_now_ns(const struct wr_loop *loop)
+{
+	struct timespec now;
+
+	(void)loop;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+struct weir_engine *wr_loop_engine(const struct wr_loop *loop)
+{
+	return loop->seats.current->world->engine;
+}
+
+struct weir_table *wr_loop_table(const struct wr_loop *loop)
+{
+	return loop->seats.current->world->table;
+}
+
+enum wr_health wr_loop_health(const struct wr_loop *loop)
+{
+	return wr_service_health(loop->service);
+}
+
+void wr_loop_watch_health(struct wr_loop *loop, struct wr_health_watch *watch)
+{
+	watch->next = loop->health_watches;
+	watch->back = &loop->health_watches;
+	if (watch->next)
+		watch->next->back = &watch->next;
+	loop->health_watches = watch;
+}
+
+void wr_loop_unwatch_health(struct wr_health_watch *watch)
+{
+	if (!watch->back)
+		return;
+	*watch->back = watch->next;
+	if (watch->next)
+		watch->next->back = watch->back;
+	watch->next = NULL;
+	watch->back = NULL;
+}
+
+/* ---- messages ---- */
+
+static void tell_health(struct wr_loop *loop)
+{
+	struct wr_health_watch *next;
+
+	for (struct wr_health_watch *watch = loop->health_watches; watch; watch = next) {
+		next = watch->next;
+		watch->changed(watch, wr_loop_health(loop));
+	}
+}
+
+static size_t hosted_open(const struct wr_loop *loop)
+{
+	size_t open = 0;
+
+	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
+		open += h->host->open(h->state);
+	return open;
+}
+
+void wr_loop_check_drained(struct wr_loop *loop)
+{
+	if (!loop->draining || loop->ended || loop->stream_count > 0 || hosted_open(loop) > 0)
+		return;
+	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
+	wr_service_loop_ended(loop->service);
+}
+
+static void begin_draining(struct wr_loop *loop)
+{
+	if (loop->draining)
+		return;
+	loop->draining = true;
+	wr_acceptors_empty(loop);
+	wr_acceptors_close(loop);
+	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
+		h->host->drain(h->state);
+	wr_streams_drain(loop);
+	wr_loop_check_drained(loop);
+}
+
+static void close_handle(uv_handle_t *handle)
+{
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+/* Ends everything; uv_run returns when the last handle has been closed. */
+static void stop(struct wr_loop *loop)
+{
+	if (loop->stopping)
+		return;
+	loop->stopping = true;
+	wr_acceptors_close(loop);
+	wr_streams_cut(loop);
+	wr_streams_flush(loop);
+	while (loop->hosted) {
+		struct wr_hosted *hosted = loop->hosted;
+
+		loop->hosted = hosted->next;
+		hosted->host->stop(hosted->state);
+		free(hosted);
+	}
+	close_handle((uv_handle_t *)&loop->sweep);
+	close_handle((uv_handle_t *)&loop->flush);
+	close_handle((uv_handle_t *)&loop->wake);
+	close_handle((uv_handle_t *)&loop->waiting.timer);
+}
+
+static void on_message(uv_async_t *async)
+{
+	struct wr_loop *loop = async->data;
+	unsigned messages = __atomic_exchange_n(&loop->messages, 0, __ATOMIC_ACQUIRE);
+
+	if (messages & WR_LOOP_WORLD)
+		wr_seats_move(&loop->seats, wr_service_world(loop->service));
+	if (messages & WR_LOOP_HEALTH)
+		tell_health(loop);
+	if (messages & WR_LOOP_DRAIN)
+		begin_draining(loop);
+	if (messages & WR_LOOP_STOP)
+		stop(loop);
+}
+
+/* Release: what the service wrote before is seen by on_message. */
+void wr_loop_tell(struct wr_loop *loop, enum wr_loop_message message)
+{
+	__atomic_fetch_or(&loop->messages, message, __ATOMIC_RELEASE);
+	uv_async_send(&loop->wake);
+}
+
+/* ---- running ---- */
+
+static void on_sweep(uv_timer_t *timer)
+{
+	struct wr_loop *loop = timer->data;
+
+	__atomic_fetch_add(&loop->beats, 1, __ATOMIC_RELAXED);
+	wr_acceptors_wake(loop);
+	wr_streams_sweep(loop, uv_now(&loop->uv));
+}
+
+static void on_flush(uv_prepare_t *prepare)
+{
+	wr_streams_flush(prepare->data);
+}
+
+int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number)
+{
+	memset(loop, 0, sizeof *loop);
+	loop->service = service;
+	loop->number = number;
+	if (uv_loop_init(&loop->uv) < 0)
+		return WEIR_EMEMORY;
+	if (uv_async_init(&loop->uv, &loop->wake, on_message) < 0) {
+		uv_loop_close(&loop->uv);
+		return WEIR_EMEMORY;
+	}
+	uv_timer_init(&loop->uv, &loop->sweep);
+	uv_prepare_init(&loop->uv, &loop->flush);
+	wr_waiting_init(&loop->waiting, &loop->uv);
+	loop->wake.data = loop->sweep.data = loop->flush.data = loop;
+	uv_timer_start(&loop->sweep, on_sweep, WR_LOOP_SWEEP_MS, WR_LOOP_SWEEP_MS);
+	uv_prepare_start(&loop->flush, on_flush);
+	return wr_seats_move(&loop->seats, wr_service_world(service)) < 0 ? WEIR_EMEMORY : 0;
+}
+
+static void *run(void *argument)
+{
+	struct wr_loop *loop = argument;
+
+	uv_run(&loop->uv, UV_RUN_DEFAULT);
+	return NULL;
+}
+
+/* Signals are for the thread that waits for them. */
+int wr_loop_start(struct wr_loop *loop)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	rc = pthread_create(&loop->thread, NULL, run, loop);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		loop->started = true;
+	return rc == 0 ? 0 : WEIR_ESYS;
+}
+
+void wr_loop_join(struct wr_loop *loop)
+{
+	if (loop->started)
+		pthread_join(loop->thread, NULL);
+	loop->started = false;
+}
+
+void wr_loop_free(struct wr_loop *loop)
+{
+	stop(loop);
+	uv_run(&loop->uv, UV_RUN_DEFAULT);
+	uv_loop_close(&loop->uv);
+	wr_seats_free(&loop->seats);
+	wr_waiting_free(&loop->waiting);
+	wr_blocks_free(&loop->blocks);
+	wr_grpc_loop_free(loop->grpc);
+}

@@ -1,0 +1,80 @@
+#include "serve/notify.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t number_of(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t watchdog_ms(void)
+{
+	uint64_t pid = number_of("WATCHDOG_PID");
+
+	if (pid && pid != (uint64_t)getpid())
+		return 0; /* meant for another process */
+	return number_of("WATCHDOG_USEC") / 1000;
+}
+
+/* A path, or with an @ in front a name that is in no file system. */
+static int connect_to(const char *name)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t len = strlen(name);
+	int fd;
+
+	if ((name[0] != '/' && name[0] != '@') || len >= sizeof address.sun_path)
+		return -1;
+	memcpy(address.sun_path, name, len);
+	if (name[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address,
+			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+void wr_notify_open(struct wr_notify *notify)
+{
+	const char *name = getenv("NOTIFY_SOCKET");
+
+	notify->fd = name ? connect_to(name) : -1;
+	notify->watchdog_ms = notify->fd >= 0 ? watchdog_ms() : 0;
+}
+
+/* It is a courtesy: a manager that has gone does not stop the service. */
+void wr_notify_say(const struct wr_notify *notify, const char *text)
+{
+	if (notify->fd >= 0 && send(notify->fd, text, strlen(text), MSG_NOSIGNAL) < 0)
+		return;
+}
+
+void wr_notify_reloading(const struct wr_notify *notify)
+{
+	struct timespec now;
+	char text[96];
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		 (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+	wr_notify_say(notify, text);
+}
+
+void wr_notify_close(struct wr_notify *notify)
+{
+	if (notify->fd >= 0)
+		close(notify->fd);
+	notify->fd = -1;
+}

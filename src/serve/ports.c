@@ -1,0 +1,17 @@
+#include "serve/ports.h"
+
+#include "serve/admin.h"
+#include "serve/grpc.h"
+#include "serve/http.h"
+#include "serve/resp.h"
+
+#define AT(field) .addresses = offsetof(struct wr_settings, field)
+
+const struct wr_port wr_ports[] = {
+	{"grpc", "--grpc", AT(grpc), .protocol = &wr_grpc_protocol, .tls = true},
+	{"http", "--http", AT(http), .host = &wr_http_host},
+	{"admin", "--admin", AT(admin), .host = &wr_admin_host, .admin = true},
+	{"resp", "--resp", AT(resp), .protocol = &wr_resp_protocol, .tls = true},
+};
+
+const size_t wr_port_count = sizeof wr_ports / sizeof *wr_ports;

@@ -1,0 +1,60 @@
+/* What a service says of itself when it starts. */
+#include <string.h>
+#include <time.h>
+
+#include "base/size.h"
+#include "serve/log.h"
+#include "serve/service.h"
+
+static uint64_t real_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void report_table(struct weir_table *table)
+{
+	struct weir_info info = {.size = sizeof info};
+	char size[WR_SIZE_TEXT];
+
+	if (weir_info(table, real_ns(), &info) < 0)
+		return;
+	wr_size_text(info.memory_bytes, size);
+	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu held", info.path, size,
+	       (unsigned long long)info.cells, (unsigned long long)info.keys);
+}
+
+static void report_rules(const struct wr_service *service)
+{
+	struct weir_rules_info info = {.size = sizeof info};
+
+	if (weir_rules_info(service->first_rules, &info) < 0)
+		return;
+	wr_log(WR_LOG_INFO,
+	       "rules %s: %u file%s, %u domain%s, %u limit%s, generation %llu, hash %016llx",
+	       service->settings.rules, info.files, info.files == 1 ? "" : "s", info.domains,
+	       info.domains == 1 ? "" : "s", info.limits, info.limits == 1 ? "" : "s",
+	       (unsigned long long)info.generation, (unsigned long long)info.hash);
+}
+
+static void report_port(const struct wr_service *service, const struct wr_listener *listener)
+{
+	const char *how = !listener->tls                    ? ""
+			  : service->settings.tls_client_ca ? ", TLS with client certificates"
+							    : ", TLS";
+
+	wr_log(WR_LOG_INFO, "%s at %s%s", listener->name, listener->text, how);
+}
+
+void wr_service_report(struct wr_service *service)
+{
+	report_table(service->world->table);
+	report_rules(service);
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		report_port(service, l);
+	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,
+	       service->loop_count == 1 ? "" : "s", service->places.max,
+	       service->settings.shadow ? "; shadow mode: nothing is refused" : "");
+}

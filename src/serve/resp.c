@@ -1,0 +1,230 @@
+#include "serve/resp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "serve/loop.h"
+#include "wire/resp_session.h"
+
+#define REPLY_ROOM 4096u /* asked of a stream at once */
+#define PASSWORD_FILE_MAX 8192u
+#define SECOND_NS 1000000000ull
+
+/* One host per loop, made by its first connection. Others read its tally. */
+static struct {
+	struct wr_resp_users users;
+	bool asked; /* for a password */
+	uint64_t started_ns;
+	_Atomic(struct wr_resp_host *) hosts[WR_LOOPS_MAX];
+	_Atomic uint64_t last_id;
+} shared;
+
+/* ---- hosts ---- */
+
+static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum)
+{
+	(void)host;
+	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
+		const struct wr_resp_host *other = shared.hosts[i];
+
+		if (other)
+			wr_resp_tally_add(sum, &other->tally);
+	}
+}
+
+static struct wr_resp_host *host_of(struct wr_loop *loop)
+{
+	struct wr_resp_host *host = shared.hosts[loop->number];
+
+	if (host)
+		return host;
+	host = aligned_alloc(_Alignof(struct wr_resp_host), sizeof *host);
+	if (!host)
+		return NULL;
+	memset(host, 0, sizeof *host);
+	host->users = shared.asked ? &shared.users : NULL;
+	host->shadow = wr_loop_settings(loop)->shadow;
+	host->started_ns = shared.started_ns;
+	host->sum = sum_hosts;
+	shared.hosts[loop->number] = host;
+	return host;
+}
+
+/* ---- a connection ---- */
+
+static bool is_loopback(const struct sockaddr *peer)
+{
+	const struct sockaddr_in6 *six = (const void *)peer;
+	const struct sockaddr_in *four = (const void *)peer;
+
+	if (peer->sa_family == AF_INET)
+		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) ||
+	       (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) && six->sin6_addr.s6_addr[12] == 127);
+}
+
+/* Of a TCP connection; one whose peer has gone already has no address and no rights. */
+static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
+{
+	const struct sockaddr_in6 *six = (const void *)peer;
+	const struct sockaddr_in *four = (const void *)peer;
+
+	if (peer && peer->sa_family == AF_INET) {
+		inet_ntop(AF_INET, &four->sin_addr, session->address, sizeof session->address);
+		snprintf(session->peer, sizeof session->peer, "%s:%u", session->address,
+			 ntohs(four->sin_port));
+	} else if (peer && peer->sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &six->sin6_addr, session->address, sizeof session->address);
+		snprintf(session->peer, sizeof session->peer, "[%s]:%u", session->address,
+			 ntohs(six->sin6_port));
+	} else {
+		return;
+	}
+	session->near = is_loopback(peer);
+}
+
+static void note_client(struct wr_stream *stream, struct wr_resp_session *session)
+{
+	const struct wr_endpoint *endpoint = &wr_stream_listener(stream)->endpoint;
+
+	session->port = endpoint->port;
+	if (endpoint->kind != WR_ENDPOINT_UNIX) {
+		note_peer(session, wr_stream_peer(stream));
+		return;
+	}
+	snprintf(session->address, sizeof session->address, "unix");
+	snprintf(session->peer, sizeof session->peer, "%.*s", WR_UNIX_PATH_MAX, endpoint->host);
+	session->near = true;
+}
+
+static int open_session(struct wr_stream *stream)
+{
+	struct wr_resp_session *session = wr_stream_state(stream);
+	struct wr_loop *loop = wr_stream_loop(stream);
+	struct wr_resp_host *host = host_of(loop);
+
+	if (!host)
+		return -1;
+	note_client(stream, session);
+	session->id = ++shared.last_id;
+	wr_resp_session_begin(session, host, wr_loop_now_ns(loop));
+	return 0;
+}
+
+static bool more_room(struct wr_resp_out *out, size_t need)
+{
+	size_t written = (size_t)(out->at - out->begin);
+	size_t room = need > REPLY_ROOM ? need : REPLY_ROOM;
+
+	if (out->begin)
+		wr_stream_commit(out->context, written);
+	out->taken += written;
+	out->begin = out->at = wr_stream_reserve(out->context, room);
+	out->end = out->begin ? out->begin + room : NULL;
+	return out->begin != NULL;
+}
+
+/* What a stream may have waiting before commands have to: it stops reading by itself there. */
+static size_t budget_of(const struct wr_stream *stream)
+{
+	size_t pending = wr_stream_pending(stream);
+
+	return pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
+}
+
+static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
+{
+	struct wr_resp_session *session = wr_stream_state(stream);
+	struct wr_loop *loop = wr_stream_loop(stream);
+	struct wr_resp_out out = {.more = more_room, .context = stream};
+
+	session->host->engine = wr_loop_engine(loop);
+	session->host->table = wr_loop_table(loop);
+	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget_of(stream), &out);
+	if (out.begin)
+		wr_stream_commit(stream, (size_t)(out.at - out.begin));
+	wr_stream_busy(stream, session->stopped);
+	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
+	return session->ended ? -1 : 0;
+}
+
+/* A client that does not read its replies: reading stops, and so do the commands that have been
+ * read, until the replies have gone out. */
+static void go_on(struct wr_stream *stream)
+{
+	const struct wr_resp_session *session = wr_stream_state(stream);
+
+	if (session->stopped && feed(stream, NULL, 0) < 0)
+		wr_stream_close(stream);
+}
+
+static void end_session(struct wr_stream *stream)
+{
+	struct wr_resp_session *session = wr_stream_state(stream);
+
+	if (session->host)
+		wr_resp_session_end(session);
+}
+
+const struct wr_protocol wr_resp_protocol = {
+	.name = "resp",
+	.state_bytes = sizeof(struct wr_resp_session),
+	.open = open_session,
+	.input = feed,
+	.writable = go_on,
+	.closed = end_session,
+};
+
+/* ---- start and end ---- */
+
+static int read_users(const char *path, struct weir_error *error)
+{
+	char text[PASSWORD_FILE_MAX];
+	struct stat status;
+	struct weir_error why;
+	ssize_t len;
+	int rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return wr_error_errno(error, WEIR_ESYS, "--resp-password-file %s", path);
+	len = fstat(fd, &status) == 0 ? read(fd, text, sizeof text) : -1;
+	if (len < 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "--resp-password-file %s", path);
+	else if (status.st_mode & (S_IRWXO | S_IWGRP))
+		rc = wr_error(error, WEIR_EINVAL,
+			      "--resp-password-file %s is open to others: chmod 600 it", path);
+	else if (len == sizeof text)
+		rc = wr_error(error, WEIR_EINVAL, "--resp-password-file %s is larger than %u bytes",
+			      path, PASSWORD_FILE_MAX - 1);
+	else if (wr_resp_users_read(&shared.users, text, (size_t)len, &why) != 0)
+		rc = wr_error(error, WEIR_EINVAL, "--resp-password-file %s: %s", path, why.text);
+	close(fd);
+	return rc;
+}
+
+int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	shared.started_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+	shared.asked = settings->resp_password_file != NULL;
+	return shared.asked ? read_users(settings->resp_password_file, error) : 0;
+}
+
+void wr_resp_release(void)
+{
+	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
+		free(shared.hosts[i]);
+		shared.hosts[i] = NULL;
+	}
+}

@@ -1,0 +1,383 @@
+#include "serve/service.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "serve/keeper.h"
+#include "serve/log.h"
+#include "serve/ports.h"
+#include "serve/resp.h"
+#include "serve/tls.h"
+#include "serve/world.h"
+
+#define FILES_BESIDE 64 /* log, table, rules, … */
+#define FILES_A_LOOP 16 /* epoll, wake-up, listening sockets */
+#define CONNECTIONS_LEAST 16
+
+static void lock_init(struct wr_service *service)
+{
+	pthread_condattr_t attributes;
+
+	pthread_mutex_init(&service->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&service->woken, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+static unsigned loops_wanted(const struct wr_settings *settings)
+{
+	cpu_set_t cores;
+
+	if (settings->threads)
+		return settings->threads < WR_LOOPS_MAX ? (unsigned)settings->threads
+							: WR_LOOPS_MAX;
+	if (sched_getaffinity(0, sizeof cores, &cores) < 0)
+		return 1;
+	return CPU_COUNT(&cores) < (int)WR_LOOPS_MAX ? (unsigned)CPU_COUNT(&cores) : WR_LOOPS_MAX;
+}
+
+/* Descriptors for all connections that are allowed, or fewer connections. */
+static int reserve_files(struct wr_service *service, struct weir_error *error)
+{
+	uint64_t beside =
+		FILES_BESIDE + WR_ADMIN_CONNECTIONS + (uint64_t)service->loop_count * FILES_A_LOOP;
+	uint64_t wanted = service->settings.max_connections + beside;
+	uint64_t least = beside + CONNECTIONS_LEAST;
+	uint64_t have = wr_files_raise(wanted);
+
+	service->places.max = (unsigned)service->settings.max_connections;
+	if (have >= wanted)
+		return 0;
+	if (have < least)
+		return wr_error(error, WEIR_ESYS,
+				"only %llu files may be open and %llu are needed at least; raise "
+				"ulimit -n (LimitNOFILE= of a unit)",
+				(unsigned long long)have, (unsigned long long)least);
+	service->places.max = (unsigned)(have - beside);
+	wr_log(WR_LOG_WARN,
+	       "only %llu files may be open: --max-connections is %u instead of %llu; raise "
+	       "ulimit -n (LimitNOFILE= of a unit)",
+	       (unsigned long long)have, service->places.max,
+	       (unsigned long long)service->settings.max_connections);
+	return 0;
+}
+
+/* ---- ports ---- */
+
+static const struct wr_text_list *addresses(const struct wr_service *service,
+					    const struct wr_port *port)
+{
+	return (const struct wr_text_list *)((const char *)&service->settings + port->addresses);
+}
+
+static bool is_off(const struct wr_text_list *list)
+{
+	return list->count == 0 || (list->count == 1 && strcmp(list->items[0], "off") == 0);
+}
+
+/* Who can reach the admin port can lift limits. */
+static int check_admin(const struct wr_service *service, const struct wr_listener *listener,
+		       struct weir_error *error)
+{
+	if (wr_listener_local(listener) || service->settings.admin_token_file)
+		return 0;
+	return wr_error(error, WEIR_EINVAL,
+			"--admin %s can be reached from other machines: give it a secret with "
+			"--admin-token-file, or listen at 127.0.0.1 or a Unix socket",
+			listener->text);
+}
+
+static int open_port(struct wr_service *service, const struct wr_port *port,
+		     struct weir_error *error)
+{
+	const struct wr_text_list *list = addresses(service, port);
+	struct wr_listener like = {.name = port->name,
+				   .protocol = port->protocol,
+				   .host = port->host,
+				   .tls = port->tls ? service->tls : NULL,
+				   .places = &service->port_places[port - wr_ports]};
+
+	for (size_t i = 0; !is_off(list) && i < list->count; i++) {
+		struct wr_listener *before = service->listeners;
+		int rc = wr_listener_open(&like, port->flag, list->items[i], service->loop_count,
+					  &service->listeners, error);
+
+		for (struct wr_listener *l = service->listeners; rc == 0 && l != before;
+		     l = l->next)
+			rc = port->admin ? check_admin(service, l, error) : 0;
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* A flood at one port leaves an eighth of the places to the others, if there are any. */
+static int share_places(struct wr_service *service, struct weir_error *error)
+{
+	unsigned max = service->places.max, open = 0;
+
+	service->port_places = calloc(wr_port_count, sizeof *service->port_places);
+	if (!service->port_places)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	for (size_t i = 0; i < wr_port_count; i++)
+		open += !wr_ports[i].admin && !is_off(addresses(service, &wr_ports[i]));
+	for (size_t i = 0; i < wr_port_count; i++) {
+		struct wr_places *places = &service->port_places[i];
+
+		places->max = wr_ports[i].admin ? WR_ADMIN_CONNECTIONS
+			      : open > 1        ? max - max / 8
+						: max;
+		places->within = wr_ports[i].admin ? NULL : &service->places;
+	}
+	return 0;
+}
+
+static int open_ports(struct wr_service *service, struct weir_error *error)
+{
+	int shared = share_places(service, error);
+
+	if (shared < 0)
+		return shared;
+	for (size_t i = 0; i < wr_port_count; i++) {
+		int rc = open_port(service, &wr_ports[i], error);
+
+		if (rc < 0)
+			return rc;
+	}
+	if (!service->listeners)
+		return wr_error(error, WEIR_EINVAL,
+				"there is nothing to serve: every port is off; give --grpc, "
+				"--http, --resp or --admin an address");
+	return 0;
+}
+
+static int open_tls(struct wr_service *service, struct weir_error *error)
+{
+	const struct wr_settings *s = &service->settings;
+
+	if (s->tls_cert && s->tls_key)
+		return wr_tls_new(s, &service->tls, error);
+	if (s->tls_cert || s->tls_key)
+		return wr_error(error, WEIR_EINVAL, "--tls-cert and --tls-key go together");
+	if (s->tls_client_ca || s->tls_client_san.count)
+		return wr_error(error, WEIR_EINVAL,
+				"--tls-client-ca and --tls-client-san need --tls-cert and "
+				"--tls-key");
+	return 0;
+}
+
+/* Envoy adds it to answers as it is. */
+static int check_header(const char *flag, const char *name, struct weir_error *error)
+{
+	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	if (!name || (name[0] && name[strspn(name, token)] == '\0'))
+		return 0;
+	return wr_error(error, WEIR_EINVAL, "%s '%s' is not a name of a header field", flag, name);
+}
+
+static int check_settings(const struct wr_settings *settings, struct weir_error *error)
+{
+	if (check_header("--limit-header", settings->limit_header, error) < 0 ||
+	    check_header("--remaining-header", settings->remaining_header, error) < 0 ||
+	    check_header("--reset-header", settings->reset_header, error) < 0)
+		return WEIR_EINVAL;
+	if (!settings->rules)
+		return wr_error(error, WEIR_EINVAL,
+				"--rules is missing: a file or a directory of rule files");
+	if (access(settings->rules, R_OK) < 0)
+		return wr_error_errno(error, WEIR_EINVAL, "--rules %s", settings->rules);
+	if (settings->tls_client_san.count && !settings->tls_client_ca)
+		return wr_error(error, WEIR_EINVAL,
+				"--tls-client-san needs --tls-client-ca: without it, clients show "
+				"no certificate");
+	return 0;
+}
+
+int wr_service_init(struct wr_service *service, const struct wr_settings *settings,
+		    struct weir_error *error)
+{
+	struct weir_rules *rules = NULL;
+	int rc;
+
+	memset(service, 0, sizeof *service);
+	lock_init(service);
+	service->settings = *settings;
+	service->loop_count = loops_wanted(settings);
+	wr_notify_open(&service->notify);
+	rc = check_settings(&service->settings, error);
+	if (rc == 0) {
+		service->world = wr_world_open(&service->settings, !settings->quiet, &rules, error);
+		rc = service->world ? 0 : WEIR_EINVAL;
+	}
+	if (rc == 0)
+		rc = open_tls(service, error);
+	if (rc == 0)
+		rc = wr_resp_setup(&service->settings, error);
+	if (rc == 0)
+		rc = reserve_files(service, error);
+	if (rc == 0)
+		rc = open_ports(service, error);
+	service->first_rules = rules;
+	if (rc < 0)
+		wr_service_free(service);
+	return rc;
+}
+
+/* ---- rights ---- */
+
+/* What is read again later has to be readable for the user; asked with a child's rights would be
+ * surer, but a mode that is wrong is what people meet. */
+static int check_readable(const char *flag, const char *path, const struct wr_user *user,
+			  struct weir_error *error)
+{
+	if (!path || access(path, R_OK) == 0)
+		return 0;
+	return wr_error_errno(error, WEIR_EACCESS,
+			      "%s %s is not readable for user %s, who has to read it again when "
+			      "it changes (chgrp %s and chmod g+r)",
+			      flag, path, user->name, user->name);
+}
+
+int wr_service_give(struct wr_service *service, const struct wr_user *user,
+		    struct weir_error *error)
+{
+	const struct wr_settings *s = &service->settings;
+	int rc = 0;
+
+	if (!user->change)
+		return 0;
+	for (struct wr_listener *l = service->listeners; l && rc == 0; l = l->next)
+		rc = wr_listener_own(l, user->uid, user->gid, error);
+	if (rc == 0)
+		rc = wr_user_become(user, error);
+	if (rc == 0)
+		rc = check_readable("--rules", s->rules, user, error);
+	if (rc == 0)
+		rc = check_readable("--tls-cert", s->tls_cert, user, error);
+	if (rc == 0)
+		rc = check_readable("--tls-key", s->tls_key, user, error);
+	if (rc == 0)
+		rc = check_readable("--tls-client-ca", s->tls_client_ca, user, error);
+	return rc;
+}
+
+/* ---- running ---- */
+
+static int start_loop(struct wr_service *service, unsigned number, struct weir_error *error)
+{
+	struct wr_loop *loop = &service->loops[number];
+	int rc = wr_loop_init(loop, service, number);
+
+	if (rc < 0)
+		return wr_error(error, rc, "cannot make a loop: %s", weir_strerror(rc));
+	service->loops_ready++;
+	for (struct wr_listener *l = service->listeners; l; l = l->next) {
+		rc = wr_loop_listen(loop, l, error);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int wr_service_start(struct wr_service *service, struct weir_error *error)
+{
+	int rc = 0;
+
+	service->loops = calloc(service->loop_count, sizeof *service->loops);
+	if (!service->loops)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	for (unsigned i = 0; i < service->loop_count && rc == 0; i++)
+		rc = start_loop(service, i, error);
+	if (rc == 0)
+		rc = wr_world_watch(service, service->world, service->first_rules, &service->watch,
+				    error);
+	for (unsigned i = 0; i < service->loop_count && rc == 0; i++) {
+		rc = wr_loop_start(&service->loops[i]);
+		if (rc < 0)
+			wr_error_errno(error, rc, "cannot start a thread");
+	}
+	if (rc == 0 && wr_keeper_start(service) < 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "cannot start a thread");
+	if (rc == 0)
+		wr_notify_say(&service->notify, "READY=1");
+	return rc;
+}
+
+static void ask(struct wr_service *service, bool *what)
+{
+	pthread_mutex_lock(&service->lock);
+	*what = true;
+	pthread_cond_signal(&service->woken);
+	pthread_mutex_unlock(&service->lock);
+}
+
+void wr_service_reload(struct wr_service *service)
+{
+	ask(service, &service->reload_asked);
+}
+
+void wr_service_drain(struct wr_service *service)
+{
+	ask(service, &service->drain_asked);
+}
+
+void wr_service_loop_ended(struct wr_service *service)
+{
+	pthread_mutex_lock(&service->lock);
+	pthread_cond_signal(&service->woken);
+	pthread_mutex_unlock(&service->lock);
+}
+
+enum wr_health wr_service_health(const struct wr_service *service)
+{
+	return __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_RUNNING
+		       ? WR_HEALTH_SERVING
+		       : WR_HEALTH_NOT_SERVING;
+}
+
+struct wr_world *wr_service_world(struct wr_service *service)
+{
+	struct wr_world *world;
+
+	pthread_mutex_lock(&service->lock);
+	world = service->world;
+	wr_world_hold(world);
+	pthread_mutex_unlock(&service->lock);
+	return world;
+}
+
+void wr_service_stop(struct wr_service *service)
+{
+	wr_keeper_stop(service);
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_tell(&service->loops[i], WR_LOOP_STOP);
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_join(&service->loops[i]);
+	weir_watch_stop(service->watch);
+	service->watch = NULL;
+}
+
+void wr_service_free(struct wr_service *service)
+{
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_free(&service->loops[i]);
+	free(service->loops);
+	wr_resp_release();
+	wr_listeners_close(service->listeners);
+	free(service->port_places);
+	wr_tls_free(service->tls);
+	wr_world_release(service->world);
+	wr_notify_close(&service->notify);
+	pthread_cond_destroy(&service->woken);
+	pthread_mutex_destroy(&service->lock);
+}

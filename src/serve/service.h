@@ -1,0 +1,106 @@
+/* The service as a component: `weir serve` is little else, and `weir gateway` runs it beside nginx.
+ *
+ *   wr_service_init(&service, &settings, &error);    // rules, table, certificates, ports
+ *   wr_service_report(&service);                     // says what was opened
+ *   service.ended = …;
+ *   wr_service_start(&service, &error);              // threads; returns at once
+ *   wr_service_reload(&service);                     // on HUP
+ *   wr_service_drain(&service);                      // on TERM; `ended` is called when done
+ *   wr_service_stop(&service);                       // now; drained or not
+ *   wr_service_free(&service);
+ *
+ * A process has one service at a time: the RESP port's users and log settings are the process's. */
+#ifndef WR_SERVE_SERVICE_H
+#define WR_SERVE_SERVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <weir/engine.h>
+#include <weir/weir.h>
+
+#include "serve/listen.h"
+#include "serve/loop.h"
+#include "serve/notify.h"
+#include "serve/seat.h"
+#include "serve/settings.h"
+#include "serve/user.h"
+
+struct wr_tls;
+
+#define WR_ADMIN_CONNECTIONS 256u /* places of the admin port, whatever the others do */
+
+enum wr_service_stage {
+	WR_SERVICE_RUNNING,
+	WR_SERVICE_DELAY, /* not healthy, still accepting */
+	WR_SERVICE_DRAINING,
+	WR_SERVICE_ENDED,
+};
+
+/* The file that a world's table is in. */
+struct wr_table_file {
+	const struct wr_world *world; /* NULL: not noted yet */
+	char path[512];
+	uint64_t number; /* its inode */
+	unsigned missed; /* looks in a row that did not find it */
+};
+
+struct wr_service {
+	struct wr_settings settings;
+	/* Called once, by a thread of the service, when draining is done. May be NULL. */
+	void (*ended)(void *context);
+	void *context;
+
+	struct wr_tls *tls;
+	struct wr_places places;       /* of all ports but admin */
+	struct wr_places *port_places; /* of each, as wr_ports has them */
+	struct wr_listener *listeners;
+	struct wr_loop *loops;
+	unsigned loop_count, loops_ready;
+	struct wr_notify notify;
+
+	pthread_t keeper;
+	bool keeper_started;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t woken;
+	struct wr_world *world;
+	const struct weir_rules *first_rules; /* until the watch has been started */
+	struct weir_watch *watch;
+	enum wr_service_stage stage;
+	uint64_t stage_until_ms;
+	bool drain_asked, reload_asked, stop_asked;
+	bool full_said; /* the keeper's own, and what follows */
+	struct wr_table_file table_file;
+};
+
+/* Loads the rules (errors are printed as `weir check` does), opens the table, reads certificates,
+ * binds the ports and raises the limit of open files. Starts nothing. */
+int wr_service_init(struct wr_service *service, const struct wr_settings *settings,
+		    struct weir_error *error);
+
+/* Gives the Unix sockets to a user and checks that it can read what is read again later. */
+int wr_service_give(struct wr_service *service, const struct wr_user *user,
+		    struct weir_error *error);
+
+/* Table, rules and ports, a log line each. */
+void wr_service_report(struct wr_service *service);
+
+int wr_service_start(struct wr_service *service, struct weir_error *error);
+
+/* Rules and certificates are read again. Any thread. */
+void wr_service_reload(struct wr_service *service);
+
+/* Health turns to NOT_SERVING, after drain_delay the ports are closed and streams end; those that
+ * have not after drain are cut. Any thread; once. */
+void wr_service_drain(struct wr_service *service);
+
+void wr_service_stop(struct wr_service *service);
+void wr_service_free(struct wr_service *service);
+
+/* ---- for loops and protocols ---- */
+
+enum wr_health wr_service_health(const struct wr_service *service);
+struct wr_world *wr_service_world(struct wr_service *service); /* held */
+void wr_service_loop_ended(struct wr_service *service);
+
+#endif

@@ -1,0 +1,55 @@
+/* How a service is to run: what flags, environment and file said, in one struct. Texts belong to
+ * whoever filled it in and last as long as the service. */
+#ifndef WR_SERVE_SETTINGS_H
+#define WR_SERVE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text_list.h"
+
+struct wr_settings {
+	const char *rules; /* file or directory */
+	const char *table; /* NULL: "default" */
+	const char *table_dir;
+	uint64_t memory_bytes, log_bytes; /* 0: the library's defaults */
+	uint64_t threads;                 /* 0: one per core */
+
+	/* Addresses as wr_endpoint_parse reads them; the one word `off`, or none: not served. */
+	struct wr_text_list grpc, http, resp, admin;
+
+	const char *tls_cert, *tls_key;     /* for grpc and resp; NULL: plain text */
+	const char *tls_client_ca;          /* clients have to show a certificate of these */
+	struct wr_text_list tls_client_san; /* … for one of these names; empty: any */
+
+	const char *admin_token_file;
+	const char *resp_password_file;
+
+	uint64_t drain_delay_ns;  /* from NOT_SERVING to closing the ports */
+	uint64_t drain_ns;        /* from there until open streams are cut */
+	uint64_t idle_ns;         /* 0: idle connections stay */
+	uint64_t max_age_ns;      /* 0: connections may grow old */
+	uint64_t slow_ns;         /* for a handshake, a request, or 4 KiB of an answer */
+	uint64_t max_connections; /* of all listeners but admin, which has places of its own */
+
+	/* Networks whose proxies may describe requests at /check; none: this machine and private
+	 * networks. */
+	struct wr_text_list trust;
+
+	const char *user; /* whose rights to take on; NULL: weir, if root starts it and it exists */
+
+	bool shadow;           /* decide and count, but let everything pass */
+	bool dynamic_metadata; /* RLS: dynamic_metadata in answers */
+	bool rls_headers;      /* RLS: response_headers_to_add with the three names below */
+	const char *limit_header, *remaining_header, *reset_header;
+	const char *rls_profile; /* RLS: fields of this profile too; NULL, "none": not */
+	bool rls_bodies; /* RLS: every refusal has a body, not only by a rule's `response` */
+	int headers;     /* enum weir_profile: what HTTP answers carry */
+	uint64_t near_limit_percent;
+
+	bool quiet;             /* somebody else tells how loading rules went */
+	const char *log_level;  /* error, warn, info, debug */
+	const char *log_format; /* text, json */
+};
+
+#endif

@@ -1,0 +1,85 @@
+#include "serve/helper.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "serve/world.h"
+
+static struct wr_world *make_world(struct bench *bench)
+{
+	struct weir_error error = {0};
+	struct weir_rules *rules;
+	struct wr_world *world = wr_world_open(&bench->service.settings, true, &rules, &error);
+
+	assert_non_null(world);
+	return world;
+}
+
+static const char *write_rules(struct bench *bench, const char *text)
+{
+	static char path[96];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/rules.yaml", bench->folder);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	return path;
+}
+
+void bench_open(struct bench *bench, const char *rules)
+{
+	memset(bench, 0, sizeof *bench);
+	snprintf(bench->folder, sizeof bench->folder, "/tmp/weir-test-serve-XXXXXX");
+	assert_non_null(mkdtemp(bench->folder));
+	bench->service.settings = (struct wr_settings){.rules = write_rules(bench, rules),
+						       .table = "one",
+						       .table_dir = bench->folder,
+						       .memory_bytes = 1 << 20,
+						       .slow_ns = 1000000000,
+						       .drain_ns = 1000000000};
+	pthread_mutex_init(&bench->service.lock, NULL);
+	pthread_cond_init(&bench->service.woken, NULL);
+	bench->service.world = make_world(bench);
+	assert_int_equal(wr_loop_init(&bench->loop, &bench->service, 0), 0);
+}
+
+void bench_move(struct bench *bench, const char *table)
+{
+	struct wr_world *before = bench->service.world;
+
+	bench->service.settings.table = table;
+	bench->service.world = make_world(bench);
+	wr_loop_tell(&bench->loop, WR_LOOP_WORLD);
+	wr_world_release(before);
+	bench_turn(bench);
+}
+
+void bench_turn(struct bench *bench)
+{
+	for (int i = 0; i < 20; i++)
+		uv_run(&bench->loop.uv, UV_RUN_NOWAIT);
+}
+
+void bench_close(struct bench *bench)
+{
+	char command[128];
+
+	wr_loop_free(&bench->loop);
+	wr_world_release(bench->service.world);
+	pthread_cond_destroy(&bench->service.woken);
+	pthread_mutex_destroy(&bench->service.lock);
+	weir_remove("one", bench->folder, NULL);
+	weir_remove("two", bench->folder, NULL);
+	snprintf(command, sizeof command, "%s/rules.yaml", bench->folder);
+	unlink(command);
+	assert_int_equal(rmdir(bench->folder), 0);
+}

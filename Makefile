@@ -7,7 +7,7 @@ JOBS   ?= $(shell nproc)
 
 # One word per benchmark: `make bench-NAME` builds the CMake target bench-NAME, which makes
 # $(BUILD)/bench-NAME, and runs it with the file for its figures as its argument.
-BENCHES = engine rules
+BENCHES = engine rules gateway serve
 
 # `make all` needs neither test libraries nor our idea of a warning-free compiler. A folder that
 # `make test` has been in keeps its settings.
@@ -25,8 +25,9 @@ all: ## build into build/
 	@$(CONFIGURE)
 	@$(COMPILE)
 
-run: all ## build and run the demo: two processes, one limit
-	@$(BUILD)/embed-demo
+run: all ## the gateway before a demo API, with limits to try; [PORT=8080]
+	@tools/setup run
+	@$(PYTHON) examples/quickstart/run $(BUILD) $(or $(PORT),8080)
 
 test: ## everything: plain, sanitizers, models, fuzz targets; [STAGES="plain asan"]
 	@tools/setup build test
@@ -51,7 +52,7 @@ format: ## lay out every source as lint wants it
 bench: $(BENCHES:%=bench-%) ## every benchmark; bench-NAME for one
 
 bench-%:
-	@tools/setup build
+	@tools/setup build bench
 	@$(CONFIGURE)
 	@$(COMPILE) --target $@
 	@mkdir -p $(BUILD)/bench

@@ -24,7 +24,7 @@ struct tally {
 	struct weir_rules_info info;
 };
 
-static void print_errors(const struct weir_errors *errors)
+void wr_cli_print_errors(const struct weir_errors *errors)
 {
 	for (size_t i = 0; i < errors->count; i++) {
 		char text[2048];
@@ -63,7 +63,7 @@ static int check_path(const char *path, json_t *reports, struct tally *tally)
 	if (reports)
 		json_array_append_new(reports, report(path, rc, &errors, &info));
 	else
-		print_errors(&errors);
+		wr_cli_print_errors(&errors);
 	if (rc == WEIR_EMEMORY && !reports)
 		fprintf(stderr, "%s: out of memory\n", path);
 	tally->errors += errors.errors + (rc == WEIR_EMEMORY);

@@ -13,12 +13,22 @@ enum wr_exit {
 };
 
 /* argv[0] is the subcommand's name. Returns an enum wr_exit. */
+int wr_cli_ask(int argc, char **argv);
 int wr_cli_check(int argc, char **argv);
 int wr_cli_explain(int argc, char **argv);
+int wr_cli_gateway(int argc, char **argv);
+int wr_cli_key(int argc, char **argv);
+int wr_cli_pause(int argc, char **argv);
+int wr_cli_resume(int argc, char **argv);
+int wr_cli_serve(int argc, char **argv);
+int wr_cli_table(int argc, char **argv);
 
 /* "weir check: " and the message, to stderr; returns WR_EXIT_USAGE. */
 int wr_cli_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* check.c: all diagnostics, with place and line, to stderr. */
+void wr_cli_print_errors(const struct weir_errors *errors);
 
 /* json.c: a string whatever its bytes (JSON is UTF-8; others become �), all diagnostics as a list,
  * and printing. */

@@ -31,9 +31,6 @@ struct explain {
 void explain_print_text(const struct explain *explain);
 json_t *explain_json(const struct explain *explain);
 
-/* "2 per second", "300 per 3h", "10000 per calendar month in Asia/Seoul". */
-void explain_limit_text(const struct wr_limit *limit, char *text, size_t cap);
-
 /* Whether another walk of the request replaces this limit. */
 bool explain_is_replaced(const struct explain *explain, const struct wr_limit *limit);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "rules/limit_text.h"
 #include "rules/path_text.h"
 #include "rules/requests.h"
 
@@ -51,7 +52,7 @@ static json_t *limit_json(const struct explain *explain, const struct wr_limit *
 	char text[128];
 	json_t *json;
 
-	explain_limit_text(limit, text, sizeof text);
+	wr_limit_text(limit, text, sizeof text);
 	json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b}", "text", text, "name",
 			 wr_json_text(limit->name), "stat", wr_json_text(limit->stat), "unlimited",
 			 limit->unlimited, "shadow", (limit->node->flags & WR_SHADOW) != 0, "quota",

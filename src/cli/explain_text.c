@@ -6,9 +6,9 @@
 
 #include "base/duration.h"
 #include "base/str.h"
+#include "rules/limit_text.h"
 #include "rules/path_text.h"
 #include "rules/requests.h"
-#include "rules/zone.h"
 
 /* Values come from clients: nothing of them may steer the terminal. */
 static void print_value(struct weir_str text)
@@ -20,25 +20,6 @@ static void print_value(struct weir_str text)
 			printf("\\x%02x", c);
 		else
 			putchar(c);
-	}
-}
-
-void explain_limit_text(const struct wr_limit *limit, char *text, size_t cap)
-{
-	static const char *const calendars[] = {"", "day", "week", "month", "year"};
-	static const char *const units[] = {"",    "second", "minute", "hour",
-					    "day", "month",  "year",   "week"};
-	char period[WR_DURATION_TEXT];
-
-	if (limit->unlimited) {
-		snprintf(text, cap, "unlimited");
-	} else if (limit->calendar) {
-		snprintf(text, cap, "%u per calendar %s in %s", limit->limit.limit,
-			 calendars[limit->calendar], limit->zone ? limit->zone->name.ptr : "UTC");
-	} else {
-		wr_duration_text(limit->limit.period_ns, period);
-		snprintf(text, cap, "%u per %s", limit->limit.limit,
-			 limit->unit ? units[limit->unit] : period);
 	}
 }
 
@@ -103,7 +84,7 @@ static void print_limit(const struct explain *explain, const struct wr_limit *li
 	const struct weir_limit *l = &limit->limit;
 	char text[128], duration[WR_DURATION_TEXT];
 
-	explain_limit_text(limit, text, sizeof text);
+	wr_limit_text(limit, text, sizeof text);
 	printf("  limit        %s", text);
 	if (!limit->unlimited)
 		printf(", %s", weir_algorithm_name((int)l->algorithm));
@@ -129,7 +110,7 @@ static void print_limit(const struct explain *explain, const struct wr_limit *li
 		printf(" - replaced by another limit of this request");
 	putchar('\n');
 	for (uint32_t i = 0; i < limit->candidate_count; i++) {
-		explain_limit_text(&limit->candidates[i], text, sizeof text);
+		wr_limit_text(&limit->candidates[i], text, sizeof text);
 		printf("  candidate    %s, %s\n", text,
 		       weir_algorithm_name((int)limit->candidates[i].limit.algorithm));
 	}

@@ -7,8 +7,15 @@
 
 /* X(name, function, one line) */
 #define SUBCOMMANDS(X)                                                                             \
+	X("ask", wr_cli_ask, "one decision from a running service")                                \
 	X("check", wr_cli_check, "look for errors in rule files")                                  \
-	X("explain", wr_cli_explain, "which rule a request meets, and why")
+	X("explain", wr_cli_explain, "which rule a request meets, and why")                        \
+	X("gateway", wr_cli_gateway, "stand before an API and limit its traffic")                  \
+	X("key", wr_cli_key, "look at a counter, reset it, grant more, ban")                       \
+	X("pause", wr_cli_pause, "stop enforcing a rule, or everything")                           \
+	X("resume", wr_cli_resume, "enforce it again")                                             \
+	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
+	X("table", wr_cli_table, "the shared tables of this machine: list, info, resize, rm")
 
 static const struct {
 	const char *name;

@@ -70,9 +70,11 @@ class Install(unittest.TestCase):
             root = self.root(prefix) / prefix[1:]
             headers = sorted(p.name for p in (ROOT / "include/weir").iterdir())
             self.assertEqual(sorted(p.name for p in (root / "include/weir").iterdir()), headers)
-            libs = {p.name for p in self.libdir(prefix).iterdir()}
+            libs = {p.name for p in self.libdir(prefix).iterdir() if p.name != "nginx"}
             self.assertEqual(libs, {"libweir.a", "libweir.so", "libweir.so.0",
                                     f"libweir.so.{VERSION}", "pkgconfig"})
+            modules = {p.name for p in (root / "lib/nginx/modules").iterdir()}
+            self.assertEqual(modules, {"ngx_http_weir_module.so"})
 
     def test_pkg_config(self):
         for prefix in self.each_prefix():

@@ -1,0 +1,290 @@
+#include "cli/gateway_service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/places.h"
+#include "serve/log.h"
+#include "serve/service.h"
+
+#define AT(field) .at = offsetof(struct gateway_service_settings, field)
+#define ARENA_BYTES ((size_t)256 * 1024)
+#define USUAL_ADMIN "127.0.0.1:9099"
+#define CONNECTIONS 1024
+
+struct gateway_service_settings gateway_service_settings;
+
+const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
+	{"admin", WR_OPTION_LIST, "ADDR,…", NULL,
+	 "rules, counters, bans; off for none (" USUAL_ADMIN ",\n"
+	 "if nobody else has it)",
+	 AT(admin)},
+	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
+	 "secret for --admin; needed when others than this\n"
+	 "machine can reach it",
+	 AT(admin_token_file)},
+	{"grpc", WR_OPTION_LIST, "ADDR,…", NULL, "also be Envoy's rate limit service there",
+	 AT(grpc)},
+	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "… answer /v1/check, /check/DOMAIN and /json",
+	 AT(http)},
+	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "… speak the Redis protocol", AT(resp)},
+	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL, "password for AUTH of --resp",
+	 AT(resp_password_file)},
+};
+
+struct gateway_service {
+	struct wr_service service;
+	struct wr_settings settings;
+	struct wr_arena
+		arena;    /* of its texts: the options they came from are read again and freed */
+	bool asleep;      /* there is nothing to open */
+	bool usual_admin; /* nobody asked for it, so it may be missing */
+};
+
+/* ---- settings ---- */
+
+static const char *text(struct gateway_service *service, const char *from)
+{
+	const char *copy = from ? wr_arena_copy(&service->arena, from, strlen(from)) : NULL;
+
+	if (from && !copy)
+		abort();
+	return copy;
+}
+
+static struct wr_text_list list(struct gateway_service *service, const struct wr_text_list *from)
+{
+	struct wr_text_list copy = {.count = from->count};
+
+	for (size_t i = 0; i < from->count; i++)
+		copy.items[i] = text(service, from->items[i]);
+	return copy;
+}
+
+static bool is_off(const struct wr_text_list *list)
+{
+	return list->count == 0 ||
+	       (list->count == 1 && list->items[0] && strcmp(list->items[0], "off") == 0);
+}
+
+/* nginx's way to the service, whatever else is open. */
+static void add_socket(struct gateway_service *service,
+		       const struct gateway_service_settings *settings,
+		       const struct wr_gateway_plan *plan)
+{
+	struct wr_text_list *resp = &service->settings.resp;
+
+	if (is_off(&settings->resp))
+		resp->count = 0;
+	if (strlen(plan->runtime) + strlen("/weir.sock") > WR_UNIX_PATH_MAX)
+		wr_log(WR_LOG_WARN, "no weir.sock: the path of %s is too long for a socket",
+		       plan->runtime);
+	else if (resp->count < WR_TEXT_LIST_MAX)
+		resp->items[resp->count++] =
+			wr_places_print(&service->arena, "unix:%s/weir.sock", plan->runtime);
+}
+
+static void fill(struct gateway_service *service, const struct gateway_service_settings *settings,
+		 const struct wr_gateway_plan *plan)
+{
+	service->settings = (struct wr_settings){
+		.rules = text(service, plan->rules),
+		.table = text(service, plan->settings->table),
+		.memory_bytes = plan->settings->memory_bytes,
+		.threads = 1,
+		.grpc = list(service, &settings->grpc),
+		.http = list(service, &settings->http),
+		.resp = list(service, &settings->resp),
+		.admin = list(service, &settings->admin),
+		.tls_cert = text(service, plan->tls_cert),
+		.tls_key = text(service, plan->tls_key),
+		.admin_token_file = text(service, settings->admin_token_file),
+		.resp_password_file = text(service, settings->resp_password_file),
+		.drain_ns = plan->settings->drain_ns,
+		.idle_ns = 3600000000000,
+		.slow_ns = 10000000000,
+		.max_connections = CONNECTIONS,
+		.shadow = plan->settings->dry_run,
+		.limit_header = "RateLimit-Limit",
+		.remaining_header = "RateLimit-Remaining",
+		.reset_header = "RateLimit-Reset",
+		.headers = weir_profile_by_name((struct weir_str){plan->settings->headers,
+								  strlen(plan->settings->headers)}),
+		.near_limit_percent = 80,
+		.quiet = true,
+	};
+	service->usual_admin = settings->admin.count == 0;
+	if (service->usual_admin)
+		service->settings.admin = (struct wr_text_list){1, {USUAL_ADMIN}};
+	add_socket(service, settings, plan);
+	service->asleep = is_off(&service->settings.grpc) && is_off(&service->settings.http) &&
+			  is_off(&service->settings.resp) && is_off(&service->settings.admin);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_list(const struct wr_text_list *a, const struct wr_text_list *b)
+{
+	for (size_t i = 0; i < a->count && i < b->count; i++)
+		if (strcmp(a->items[i], b->items[i]) != 0)
+			return false;
+	return a->count == b->count;
+}
+
+static bool same(const struct wr_settings *a, const struct wr_settings *b)
+{
+	return same_text(a->rules, b->rules) && same_text(a->table, b->table) &&
+	       same_list(&a->grpc, &b->grpc) && same_list(&a->http, &b->http) &&
+	       same_list(&a->resp, &b->resp) && same_list(&a->admin, &b->admin) &&
+	       same_text(a->tls_cert, b->tls_cert) && same_text(a->tls_key, b->tls_key) &&
+	       same_text(a->admin_token_file, b->admin_token_file) &&
+	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
+	       a->headers == b->headers && a->drain_ns == b->drain_ns;
+}
+
+static struct gateway_service *prepare(const struct gateway_service_settings *settings,
+				       const struct wr_gateway_plan *plan)
+{
+	struct gateway_service *service = calloc(1, sizeof *service);
+
+	if (!service)
+		abort();
+	wr_arena_init(&service->arena, ARENA_BYTES);
+	fill(service, settings, plan);
+	return service;
+}
+
+static void discard(struct gateway_service *service)
+{
+	wr_arena_free(&service->arena);
+	free(service);
+}
+
+/* ---- running ---- */
+
+static int open_ports(struct gateway_service *service, struct weir_error *error)
+{
+	int rc = wr_service_init(&service->service, &service->settings, error);
+	struct wr_settings settings;
+	struct weir_error why;
+
+	if (rc == 0 || !service->usual_admin)
+		return rc;
+	settings = service->settings;
+	settings.admin.count = 0;
+	why = *error;
+	rc = wr_service_init(&service->service, &settings, error);
+	if (rc == 0)
+		wr_log(WR_LOG_WARN, "no admin port: %s", why.text);
+	return rc;
+}
+
+static int launch(struct gateway_service *service)
+{
+	struct weir_error error = {0};
+	int rc;
+
+	if (service->asleep)
+		return 0;
+	rc = open_ports(service, &error);
+	if (rc == 0) {
+		rc = wr_service_start(&service->service, &error);
+		if (rc < 0) {
+			wr_service_stop(&service->service);
+			wr_service_free(&service->service);
+		}
+	}
+	if (rc < 0)
+		wr_log(WR_LOG_ERROR, "%s", error.text);
+	return rc;
+}
+
+struct gateway_service *gateway_service_start(const struct gateway_service_settings *settings,
+					      const struct wr_gateway_plan *plan)
+{
+	struct gateway_service *service = prepare(settings, plan);
+
+	wr_log_setup("weir gateway", WR_LOG_INFO, false);
+	if (launch(service) < 0) {
+		discard(service);
+		return NULL;
+	}
+	return service;
+}
+
+static void end(struct gateway_service *service)
+{
+	if (service->asleep)
+		return;
+	wr_service_stop(&service->service);
+	wr_service_free(&service->service);
+}
+
+/* The ports of the old one have to be free before the new one can have them. */
+static struct gateway_service *exchange(struct gateway_service *old, struct gateway_service *fresh)
+{
+	end(old);
+	if (launch(fresh) == 0) {
+		discard(old);
+		return fresh;
+	}
+	discard(fresh);
+	if (launch(old) == 0) {
+		wr_log(WR_LOG_WARN, "the service goes on with the options it had");
+		return old;
+	}
+	discard(old);
+	return NULL;
+}
+
+void gateway_service_reload(struct gateway_service **service,
+			    const struct gateway_service_settings *settings,
+			    const struct wr_gateway_plan *plan)
+{
+	struct gateway_service *fresh = prepare(settings, plan);
+
+	if (!*service) {
+		discard(fresh);
+		*service = gateway_service_start(settings, plan);
+		return;
+	}
+	if (!same(&(*service)->settings, &fresh->settings)) {
+		*service = exchange(*service, fresh);
+		return;
+	}
+	discard(fresh);
+	if (!(*service)->asleep)
+		wr_service_reload(&(*service)->service);
+}
+
+void gateway_service_summary(const struct gateway_service *service, FILE *out)
+{
+	if (!service)
+		return;
+	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
+		fprintf(out, "  %-9s %s\n", l->name, l->text);
+}
+
+void gateway_service_drain(struct gateway_service *service)
+{
+	if (service && !service->asleep)
+		wr_service_drain(&service->service);
+}
+
+bool gateway_service_drained(const struct gateway_service *service)
+{
+	return !service || service->asleep ||
+	       __atomic_load_n(&service->service.stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
+}
+
+void gateway_service_stop(struct gateway_service *service)
+{
+	if (!service)
+		return;
+	end(service);
+	discard(service);
+}

@@ -1,0 +1,47 @@
+/* The service beside nginx: weir serve's loops in the gateway's process. */
+#ifndef WR_CLI_GATEWAY_SERVICE_H
+#define WR_CLI_GATEWAY_SERVICE_H
+
+#include <stdbool.h>
+
+#include "cli/options.h"
+#include "gateway/plan.h"
+
+struct gateway_service;
+
+/* What --grpc, --http, --resp and --admin of the gateway are read into. */
+struct gateway_service_settings {
+	struct wr_text_list grpc, http, resp, admin;
+	const char *admin_token_file, *resp_password_file;
+};
+
+#define GATEWAY_SERVICE_OPTIONS 6
+extern struct gateway_service_settings gateway_service_settings;
+extern const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS];
+
+/* Opens the ports that were asked for, a Unix socket in the runtime folder for nginx, and
+ * 127.0.0.1:9099 for --admin if nothing is said about it and nobody has it. NULL: a port that was
+ * asked for cannot be had, and why has been printed. */
+struct gateway_service *gateway_service_start(const struct gateway_service_settings *settings,
+					      const struct wr_gateway_plan *plan);
+
+/* Rules and certificates are read again. Where options have changed it is another service from here
+ * on, or the old one again if that cannot be; *service is NULL when not even that is possible.
+ * nginx is not concerned. */
+void gateway_service_reload(struct gateway_service **service,
+			    const struct gateway_service_settings *settings,
+			    const struct wr_gateway_plan *plan);
+
+/* Its ports, a line each. */
+void gateway_service_summary(const struct gateway_service *service, FILE *out);
+
+/* Not healthy from here on. NULL is fine, as below. */
+void gateway_service_drain(struct gateway_service *service);
+
+/* Whether its last connection has ended since, or time is up. */
+bool gateway_service_drained(const struct gateway_service *service);
+
+/* At once. */
+void gateway_service_stop(struct gateway_service *service);
+
+#endif

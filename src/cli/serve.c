@@ -1,0 +1,192 @@
+/* weir serve: the service in a process of its own. */
+#include "cli/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/serve_environment.h"
+#include "serve/log.h"
+#include "serve/service.h"
+
+#define OPTIONS_BYTES ((size_t)1024 * 1024)
+
+extern char **environ;
+
+struct run {
+	struct wr_service service;
+	int signals; /* signalfd */
+	int ended;   /* eventfd */
+	bool draining;
+};
+
+static int refuse(const struct weir_error *error)
+{
+	fprintf(stderr, "weir serve: %s\n", error->text);
+	return WR_EXIT_NO;
+}
+
+/* ---- settings ---- */
+
+static enum wr_log_level level_of(const char *name)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+
+	for (int i = 0; i < 4; i++)
+		if (strcmp(name, names[i]) == 0)
+			return (enum wr_log_level)i;
+	return WR_LOG_INFO;
+}
+
+static void finish_settings(const struct wr_reference *reference)
+{
+	struct weir_str profile = {serve_headers, strlen(serve_headers)};
+
+	serve_settings.headers = weir_profile_by_name(profile);
+	wr_log_setup("weir serve", level_of(serve_settings.log_level),
+		     strcmp(serve_settings.log_format, "json") == 0);
+	if (reference->taken[0])
+		wr_log(WR_LOG_INFO, "taken from the environment: %s", reference->taken);
+	if (reference->ignored[0])
+		wr_log(WR_LOG_WARN, "ignored in the environment, without a meaning here: %s",
+		       reference->ignored);
+}
+
+/* ---- running ---- */
+
+static void on_ended(void *context)
+{
+	struct run *run = context;
+	uint64_t one = 1;
+
+	if (write(run->ended, &one, sizeof one) < 0)
+		return; /* an eventfd takes it */
+}
+
+static int open_signals(struct run *run)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	run->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	run->ended = eventfd(0, EFD_CLOEXEC);
+	return run->signals < 0 || run->ended < 0 ? -1 : 0;
+}
+
+/* False: end now. */
+static bool on_signal(struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	if (read(run->signals, &info, sizeof info) != sizeof info)
+		return true;
+	if (info.ssi_signo == SIGHUP) {
+		wr_log(WR_LOG_INFO, "HUP: rules and certificates are read again");
+		wr_service_reload(&run->service);
+		return true;
+	}
+	if (run->draining) {
+		wr_log(WR_LOG_WARN, "told to end again: ending at once");
+		return false;
+	}
+	run->draining = true;
+	wr_service_drain(&run->service);
+	return true;
+}
+
+static void wait_for_end(struct run *run)
+{
+	struct pollfd fds[] = {{run->signals, POLLIN, 0}, {run->ended, POLLIN, 0}};
+
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return;
+		if (fds[1].revents)
+			return;
+		if (fds[0].revents && !on_signal(run))
+			return;
+	}
+}
+
+static int open_service(struct run *run, struct weir_error *error)
+{
+	struct wr_user user;
+	int rc = wr_user_find(serve_settings.user, &user, error);
+
+	if (rc < 0)
+		return rc;
+	rc = wr_service_init(&run->service, &serve_settings, error);
+	if (rc < 0)
+		return rc;
+	run->service.ended = on_ended;
+	run->service.context = run;
+	wr_service_report(&run->service);
+	rc = wr_service_give(&run->service, &user, error);
+	if (rc == 0)
+		rc = wr_service_start(&run->service, error);
+	if (rc < 0) {
+		wr_service_stop(&run->service);
+		wr_service_free(&run->service);
+	}
+	return rc;
+}
+
+static int run_service(void)
+{
+	static struct run run;
+	struct weir_error error = {0};
+
+	if (open_signals(&run) < 0) {
+		perror("weir serve: signals");
+		return WR_EXIT_NO;
+	}
+	if (open_service(&run, &error) < 0)
+		return refuse(&error);
+	wr_log(WR_LOG_INFO, "ready");
+	wait_for_end(&run);
+	wr_service_stop(&run.service);
+	wr_service_free(&run.service);
+	wr_log(WR_LOG_INFO, "ended");
+	return WR_EXIT_YES;
+}
+
+int wr_cli_serve(int argc, char **argv)
+{
+	static struct wr_reference reference;
+	struct weir_error error = {0};
+	struct wr_arena arena;
+	int code = WR_EXIT_USAGE;
+
+	wr_arena_init(&arena, OPTIONS_BYTES);
+	if (wr_reference_read(environ, &arena, &reference, &error) < 0) {
+		refuse(&error);
+		wr_arena_free(&arena);
+		return WR_EXIT_USAGE;
+	}
+	switch (wr_options_read(&serve_command, argc, argv, reference.environment, &arena,
+				stderr)) {
+	case WR_OPTIONS_HELP:
+		wr_options_help(&serve_command, stdout);
+		code = WR_EXIT_YES;
+		break;
+	case WR_OPTIONS_READ:
+		finish_settings(&reference);
+		code = run_service();
+		break;
+	case WR_OPTIONS_WRONG:
+		break;
+	}
+	wr_arena_free(&arena);
+	return code;
+}

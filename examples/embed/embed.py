@@ -48,8 +48,8 @@ class Opts(c.Structure):
 
 class Decision(c.Structure):
     _fields_ = [("admitted", c.c_uint8), ("soft", c.c_uint8), ("full", c.c_uint8),
-                ("reserved8", c.c_uint8), ("limit", c.c_uint32), ("remaining", c.c_uint32),
-                ("reserved32", c.c_uint32), ("retry_after_ns", c.c_uint64),
+                ("banned", c.c_uint8), ("limit", c.c_uint32), ("remaining", c.c_uint32),
+                ("granted", c.c_uint32), ("retry_after_ns", c.c_uint64),
                 ("reset_after_ns", c.c_uint64), ("delay_ns", c.c_uint64)]
 
 

@@ -1,0 +1,119 @@
+"""weir gateway --auth: a service says who somebody is, and clients cannot."""
+
+import json
+import threading
+
+import pytest
+
+from weirtest.gateway import Gateway, Listener, read_head
+
+
+class Service:
+    """Answers as the Authorization field says: `user NAME`, `status N`; keeps what it was asked."""
+
+    def __init__(self):
+        self.heads = []
+        self.lock = threading.Lock()
+
+    def __call__(self, connection):
+        while True:
+            head, _ = read_head(connection)
+            fields = {k.lower(): v.strip() for k, _, v in
+                      (line.partition(":") for line in head.split("\r\n")[1:])}
+            with self.lock:
+                self.heads.append((head.split(" ")[0:2], fields))
+            word, _, what = fields.get("authorization", "status 401").partition(" ")
+            status = what if word == "status" else "204"
+            extra = f"Remote-User: {what}\r\n" if word == "user" else "WWW-Authenticate: Basic\r\n"
+            extra += "X-Accel-Redirect: /elsewhere\r\n"
+            body = "" if status == "204" else "Content-Length: 0\r\n"
+            connection.sendall(f"HTTP/1.1 {status} Whatever\r\n{extra}{body}\r\n".encode())
+
+
+@pytest.fixture(name="auth")
+def _auth():
+    service = Service()
+    with Listener(service) as server:
+        service.url = f"http://127.0.0.1:{server.port}/verify"
+        yield service
+
+
+def fields_of(response):
+    return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
+
+
+def test_each_user_has_a_limit(api, auth):
+    with Gateway(api.port, "--auth", auth.url) as gateway:
+        for user in ("alice", "bob"):
+            statuses = [gateway.get("/mine/a", {"Authorization": f"user {user}"}).status
+                        for _ in range(3)]
+            assert statuses == [200, 200, 429]
+        assert api.count() == 4
+
+
+def test_what_the_service_and_the_api_are_told(api, auth):
+    with Gateway(api.port, "--auth", auth.url) as gateway:
+        got = fields_of(gateway.request("POST", "/mine/a?echo=1&x=2", {
+            "Authorization": "user alice", "Remote-User": "root", "X-Forwarded-User": "root",
+            "X-Original-URI": "/harmless", "X-Custom": "1"}, b"the body"))
+        assert got["remote-user"] == "alice"
+        assert "x-forwarded-user" not in got
+        assert "x-auth-request-user" not in got
+        [(request, asked)] = auth.heads
+        assert request == ["GET", "/verify"]
+        assert asked["authorization"] == "user alice"
+        assert asked["x-original-uri"] == asked["x-forwarded-uri"] == "/mine/a?echo=1&x=2"
+        assert asked["x-original-method"] == asked["x-forwarded-method"] == "POST"
+        assert asked["x-custom"] == "1"
+        assert asked["x-forwarded-for"] == "127.0.0.1"
+        assert not {"remote-user", "x-forwarded-user", "content-length", "transfer-encoding"} & set(asked)
+
+
+def test_forged_identities_buy_nothing(api, auth):
+    with Gateway(api.port, "--auth", auth.url) as gateway:
+        answers = [gateway.get("/mine/a", {"Authorization": "user eve", "Remote-User": f"u{i}"})
+                   for i in range(4)]
+        assert [a.status for a in answers] == [200, 200, 429, 429]
+        assert [r.get("Remote-User") for r in api.records()] == ["eve", "eve"]
+
+
+def test_who_is_refused_by_the_service_is_refused(api, auth):
+    with Gateway(api.port, "--auth", auth.url) as gateway:
+        answer = gateway.get("/")
+        assert (answer.status, answer.get("www-authenticate")) == (401, "Basic")
+        assert gateway.get("/", {"Authorization": "status 403"}).status == 403
+        assert gateway.get("/", {"Authorization": "status 500"}).status == 502
+        assert api.count() == 0
+
+
+def test_guesses_are_limited_by_address(api, auth):
+    """Failed attempts count, and a flood of them does not reach the service."""
+    with Gateway(api.port, "--auth", auth.url) as gateway:
+        assert [gateway.get("/few/a").status for _ in range(6)] == [401, 401, 429, 429, 429, 429]
+        assert len(auth.heads) == 2
+
+
+def test_the_service_is_down(api):
+    with Listener(lambda connection: None) as server:
+        url = f"http://127.0.0.1:{server.port}"
+    with Gateway(api.port, "--auth", url) as gateway:
+        assert gateway.get("/").status == 502
+        assert api.count() == 0
+
+
+def test_the_way_to_the_service_is_closed_from_outside(api, auth):
+    with Gateway(api.port, "--auth", auth.url) as gateway:
+        for target in ("/.weir/auth", "//.weir/auth", "/.weir/../.weir/auth", "/.weir/%61uth"):
+            assert gateway.get(target, {"Authorization": "user alice"}).status == 404
+        assert auth.heads == []
+        # Neither does an answer of the API lead there.
+        assert gateway.get("/?h=X-Accel-Redirect:/.weir/auth",
+                           {"Authorization": "user alice"}).body == b"ok\n"
+        assert len(auth.heads) == 1
+
+
+def test_other_names_for_the_identity(api, auth):
+    with Gateway(api.port, "--auth", auth.url, "--auth-headers", "X-Nobody,Remote-User") as gateway:
+        got = fields_of(gateway.get("/mine/b?echo=1", {"Authorization": "user alice", "X-Nobody": "root"}))
+        assert got["remote-user"] == "alice"
+        assert "x-nobody" not in got

@@ -1,0 +1,261 @@
+"""weir gateway as a command: what it refuses and how it says so, and the configuration it prints."""
+
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from weirtest import MODULE, NGINX, WEIR, certificate, fetch, free_port, keeper, wait_for
+from weirtest.env import wrapper
+from weirtest.gateway import RULES, variables
+
+
+@pytest.fixture(name="place")
+def _place():
+    path = keeper.folder("command")
+    with open(f"{path}/rules.yaml", "w", encoding="utf-8") as f:
+        f.write(RULES)
+    yield path
+    keeper.forget(path)
+
+
+def weir(place, *options, upstream="http://127.0.0.1:1", rules="rules.yaml", folder=None, **more):
+    """Runs it to its end: exit code, standard output, standard error."""
+    given = (["--upstream", upstream] if upstream else []) + (["--rules", rules] if rules else [])
+    done = subprocess.run([WEIR, "gateway", *given, *map(str, options)], cwd=folder or place, text=True, timeout=60,
+                          capture_output=True, check=False,
+                          env=variables(place, **more))
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_help_has_every_option_and_examples(place):
+    code, out, err = weir(place, "--help")
+    assert (code, err) == (0, "")
+    flags = set(re.findall(r"--[a-z0-9-]+", out))
+    assert {"--upstream", "--listen", "--h2c", "--tls-cert", "--tls-key", "--rules", "--domain", "--table",
+            "--memory", "--headers", "--dry-run", "--trust", "--auth", "--auth-headers", "--workers",
+            "--max-body", "--upstream-timeout", "--upstream-ca", "--drain", "--access-log", "--runtime",
+            "--nginx", "--module", "--config", "--print-config", "--stream-uploads"} <= flags
+    assert "\nExamples\n  weir gateway --upstream http://127.0.0.1:3000 --rules rules.yaml\n" in out
+
+
+@pytest.mark.parametrize("options,said", [
+    (["--upstrem", "x"], "there is no option --upstrem; did you mean --upstream?"),
+    (["--workers", "many"], "--workers is 'many', which is not a whole number"),
+    (["--listen", "99999"], "--listen '99999' is not PORT, HOST:PORT, [IPV6]:PORT or unix:/path"),
+    (["--tls-cert", "rules.yaml"], "--tls-cert and --tls-key go together: --tls-key is missing"),
+    (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "--tls-cert no.pem: No such file or directory"),
+    (["--trust", "10.0.0.1/8"], "--trust 10.0.0.1/8 has bits behind its prefix; did you mean 10.0.0.0/8?"),
+    (["--auth", "auth:80"], "--auth 'auth:80' does not begin with http://"),
+    (["--nginx", "/nowhere/nginx"], "--nginx /nowhere/nginx: No such file or directory"),
+    (["--nginx", "no-such-nginx"], "there is no no-such-nginx here: apt install nginx"),
+    (["--module", "no.so"], "--module no.so: No such file or directory"),
+    (["--table", "../x"], '--table "../x": a table name is 1 to 64'),
+    (["--table", "a$b", "--print-config"], '--table "a$b": a table name is 1 to 64'),
+    (["--access-log", "a$b"], "has a '$', which nginx takes for a variable"),
+    (["--headers", "x; weir off"], "--headers is 'x; weir off', which is not one of: x ietf github none"),
+])
+def test_options_that_are_not_understood(place, options, said):
+    code, out, err = weir(place, *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("weir gateway: ") and said in err
+
+
+def test_a_folder_with_an_odd_name(place):
+    """What begins with it, relative paths, cannot be written into a configuration."""
+    odd = f"{place}/a\nb"
+    os.mkdir(odd)
+    shutil.copy(f"{place}/rules.yaml", odd)
+    code, out, err = weir(place, "--print-config", folder=odd)
+    assert (code, out) == (2, "")
+    assert err == "weir gateway: the path of --rules has control characters\n"
+
+
+def test_a_log_on_a_socket(place):
+    """As under systemd: nginx would not start, and say nothing that helps."""
+    ours, its = socket.socketpair()
+    with ours, its:
+        done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", "rules.yaml",
+                               "--access-log", "-", "--runtime", f"{place}/run"], cwd=place, stdout=its,
+                              stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=variables(place))
+    assert done.returncode == 2
+    assert "--access-log -: standard output is a socket" in done.stderr
+
+
+def test_what_is_missing(place):
+    code, _, err = weir(place, upstream=None)
+    assert code == 2 and "--upstream URL is missing" in err
+    code, _, err = weir(place, rules=None)
+    assert code == 2 and "/etc/weir/rules: No such file or directory; --rules PATH says where they are" in err
+
+
+def test_broken_rules_are_shown_as_check_shows_them(place):
+    with open(f"{place}/rules.yaml", "a", encoding="utf-8") as f:
+        f.write("    rate_limt: {unit: day}\n")
+    code, out, err = weir(place)
+    checked = subprocess.run([WEIR, "check", f"{place}/rules.yaml"], capture_output=True, text=True, check=False)
+    assert (code, out) == (1, "")
+    shown = checked.stderr.rsplit("\n", 2)[0]  # without its last line, the tally
+    assert "rules.yaml:17:5: error: unknown key 'rate_limt'" in shown
+    assert err.startswith(shown)
+    assert f"the rules at {place}/rules.yaml are not usable" in err
+
+
+def test_the_domain_must_be_clear(place):
+    with open(f"{place}/other.yaml", "w", encoding="utf-8") as f:
+        f.write(RULES.replace("domain: api", "domain: other") + "---\n")
+    code, _, err = weir(place, rules=".")
+    assert code == 1 and "several domains have requests:; choose one with --domain: " in err
+    assert {"other", "api"} <= set(re.split(r"\W+", err.rsplit(":", 1)[1]))
+    code, _, err = weir(place, "--domain", "nobody", rules=".")
+    assert code == 1 and "--domain nobody is not in the rules; there are: " in err
+    code, out, _ = weir(place, "--domain", "other", "--print-config", rules=".")
+    assert code == 0 and '        weir "other";\n' in out
+    with open(f"{place}/rules.yaml", "w", encoding="utf-8") as f:
+        f.write("domain: bare\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: 1}\n")
+    code, _, err = weir(place)
+    assert code == 1 and "no domain has requests:" in err
+
+
+def test_ports_that_cannot_be(place):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        code, _, err = weir(place, "--listen", f"127.0.0.1:{port}", "--runtime", "run")
+        assert code == 1
+        assert re.search(rf"port {port} is taken by \S+ \(process {os.getpid()}\)", err)
+        assert "choose another with --listen PORT" in err
+        code, _, err = weir(place, "--listen", port, "--runtime", "run")  # all addresses are one of them
+        assert code == 1 and f"port {port} is taken" in err
+    code, _, err = weir(place, "--listen", f"192.0.2.1:{free_port()}", "--runtime", "run")
+    assert code == 1 and "is not an address of this machine" in err
+    code, _, err = weir(place, "--listen", f"unix:{place}/rules.yaml", "--runtime", "run")
+    assert code == 1 and "there is a file that is no socket" in err
+    assert not os.path.exists(f"{place}/run/nginx.pid")
+
+
+def test_a_folder_that_is_not_ours(place):
+    os.mkdir(f"{place}/open")
+    os.chmod(f"{place}/open", 0o777)
+    code, _, err = weir(place, "--listen", free_port(), "--runtime", "open")
+    assert code == 1 and f"others may write to {place}/open: chmod go-w on it" in err
+    os.symlink("/tmp", f"{place}/link")
+    code, _, err = weir(place, "--listen", free_port(), "--runtime", "link")
+    assert code == 1 and "is not a folder" in err
+    if os.geteuid() == 0:
+        os.mkdir(f"{place}/theirs", 0o700)
+        os.chown(f"{place}/theirs", pwd.getpwnam("nobody").pw_uid, -1)
+        code, _, err = weir(place, "--listen", free_port(), "--runtime", "theirs")
+        assert code == 1 and "not to the one who runs this" in err
+
+
+def test_a_module_that_nginx_does_not_take(place):
+    with open(f"{place}/wrong.so", "wb") as f:
+        f.write(b"not a library")
+    port = free_port()
+    code, _, err = weir(place, "--listen", port, "--runtime", "run", "--module", "wrong.so")
+    assert code == 1
+    assert f"nginx refuses the configuration {place}/run/nginx.conf.new:" in err
+    assert "wrong.so" in err
+
+
+def test_every_option_by_variable_and_file(place):
+    with open(f"{place}/gateway.yaml", "w", encoding="utf-8") as f:
+        f.write("upstream:\n  - http://10.0.0.1:3000\n  - http://10.0.0.2:3000\nmemory: 2M\nworkers: 3\n"
+                "drain: 5s\nrules: rules.yaml\n")
+    code, out, err = weir(place, "--print-config", "--workers", 4, upstream=None, rules=None,
+                          WEIR_CONFIG="gateway.yaml", WEIR_MEMORY="3M", WEIR_WORKERS="5", WEIR_LISTEN="8099")
+    assert (code, err) == (0, "")
+    assert "server 10.0.0.2:3000 max_fails" in out
+    assert 'weir_table "default" 3072k;' in out
+    assert "worker_processes 4;" in out
+    assert "listen *:8099 backlog" in out
+
+
+def test_the_printed_configuration_works_when_saved(place, api):
+    port = free_port()
+    certificate(place)
+    code, out, err = weir(place, "--print-config", "--listen", f"127.0.0.1:{port}", "--tls-cert", "cert.pem",
+                          "--tls-key", "key.pem", "--table", f"weirtest-{port}", "--memory", "1M", "--workers",
+                          1, "--trust", "10.0.0.0/8", "--auth", f"http://127.0.0.1:{api.port}/auth",
+                          upstream=f"http://127.0.0.1:{api.port}")
+    assert (code, err) == (0, "")
+    with open(f"{place}/saved.conf", "w", encoding="utf-8") as f:
+        f.write(out)
+    os.mkdir(f"{place}/run")
+    argv = re.search(r"nginx -p \$PWD/run -c \$PWD/saved.conf", out)[0].replace("$PWD", place).split()
+    nginx = keeper.start([NGINX, *argv[1:], "-g", "daemon off;"], cwd=place,
+                         env={**os.environ, **wrapper(f"{place}/reports")[1]})
+    try:
+        wait_for(lambda: os.path.exists(f"{place}/run/nginx.pid") and fetch(port, tls=True).status == 200,
+                 "nginx to answer")
+        assert api.count("/auth") == api.count() - api.count("/auth") == 1
+    finally:
+        nginx.terminate()
+        nginx.wait(60)
+        keeper.stop(nginx)
+        for folder in ("/run/weir", "/dev/shm", f"{os.environ.get('XDG_RUNTIME_DIR')}/weir"):
+            for name in os.listdir(folder) if os.path.isdir(folder) else []:
+                if f"weirtest-{port}." in name:
+                    os.unlink(f"{folder}/{name}")
+
+
+def test_nothing_is_made_by_printing(place):
+    variables(place)
+    before = sorted(os.listdir(place))
+    assert weir(place, "--print-config", "--runtime", f"{place}/run")[0] == 0
+    assert sorted(os.listdir(place)) == before
+
+
+def test_somebody_who_is_not_root(place, api):
+    """Runs from a folder of its own in /tmp, workers included; a low port is explained."""
+    user = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    port = free_port()
+    shutil.copy(WEIR, f"{place}/weir")
+    shutil.copy(MODULE, f"{place}/module.so")
+    argv = [f"{place}/weir", "gateway", "--upstream", f"http://127.0.0.1:{api.port}", "--rules",
+            f"{place}/rules.yaml", "--module", f"{place}/module.so", "--table", f"weirtest-{port}", "--memory",
+            "1M", "--drain", "1s"]
+    with open(f"{place}/output", "wb") as out:
+        gateway = keeper.start([*argv, "--listen", f"127.0.0.1:{port}"], stdout=out, stderr=out, cwd=place,
+                               env=variables(place), **become)
+    runtime = f"/tmp/weir-{user.pw_uid}/gateway-{port}"
+    session = None
+    try:
+        def said():
+            with open(f"{place}/output", encoding="utf-8") as f:
+                return f.read()
+        wait_for(lambda: "is ready" in said() or gateway.poll() is not None, "the gateway", 30)
+        assert gateway.poll() is None, said()
+        with open(f"{runtime}/nginx.pid", encoding="ascii") as f:
+            session = int(f.read())
+        keeper._tell("+session", str(session))
+        assert [fetch(port, target="/few/a").status for _ in range(3)] == [200, 200, 429]
+        assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in said()
+        assert {os.stat(f"/proc/{pid}").st_uid for pid in keeper.session(session)} == {user.pw_uid}
+        low = subprocess.run([*argv, "--listen", "127.0.0.1:81", "--runtime", f"/tmp/weir-{user.pw_uid}/low"],
+                             capture_output=True, text=True, check=False, env=variables(place), **become)
+        if low_ports_are_roots():
+            assert low.returncode == 1 and "only root may listen on port 81" in low.stderr
+        gateway.terminate()
+        assert gateway.wait(60) == 0, said()
+        assert keeper.session(session) == {}
+    finally:
+        if session:
+            keeper.kill_session(session)
+        keeper.stop(gateway)
+        shutil.rmtree(f"/tmp/weir-{user.pw_uid}", ignore_errors=True)
+        for name in os.listdir("/dev/shm"):
+            if name.startswith(f"weir-{user.pw_uid}-weirtest-{port}."):
+                os.unlink(f"/dev/shm/{name}")
+
+
+def low_ports_are_roots():
+    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as f:
+        return int(f.read()) > 81

@@ -1,0 +1,407 @@
+"""weir gateway: starting, stopping, reloading, and dying in every order."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from weirtest import Closed, Traffic, env, free_port, keeper, wait_for
+from weirtest.gateway import RULES, Gateway
+
+
+def listens(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_says_what_it_does(api):
+    with Gateway(api.port) as gateway:
+        said = gateway.output()
+        assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in said
+        assert f"/weirtest-{gateway.port}.v" in said
+        assert ", 1M, 0 keys held, room for " in said
+        assert f"  rules     {gateway.rules}: 1 file, generation 1, hash " in said
+        assert ("  limits    of domain api:\n"
+                "            api/everyone=together: 1000000 per day for all together, fixed_window\n"
+                "            api/client: 2 per day for each client, fixed_window\n"
+                "            api/user: 2 per day for each user, fixed_window\n") in said
+        assert said.endswith(f"weir gateway is ready, nginx is process {gateway.master()}\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopping_waits_for_requests_under_way(api, number):
+    with Gateway(api.port) as gateway:
+        with gateway.client() as client:
+            client.send("GET", "/slow?hold=stop")
+            wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
+            os.killpg(gateway.pid, number)  # as a terminal does: nginx must not hear of it
+            wait_for(lambda: not accepts(gateway.port), "nginx to stop listening")
+            assert gateway.process.poll() is None
+            api.release("stop")
+            assert client.read().status == 200
+        assert gateway.wait() == 0
+        assert list(gateway.runtime.glob("*_temp")) == []
+
+
+def accepts(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+# nginx says so of every connection that it cuts off.
+CUT_OFF = [r"open socket #\d+ left in connection", "aborting"]
+
+
+def test_a_second_signal_stops_at_once(api):
+    with Gateway(api.port, allow=CUT_OFF) as gateway:
+        with gateway.client() as client:
+            client.send("GET", "/slow?hold=twice")
+            wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
+            gateway.signal(signal.SIGTERM)
+            wait_for(lambda: not accepts(gateway.port), "nginx to stop listening")
+            gateway.signal(signal.SIGTERM)
+            assert gateway.wait() == 0
+            with pytest.raises(Closed):
+                client.read()
+        gateway.wait_said("asked again; ending nginx")
+
+
+def test_draining_ends(api):
+    with Gateway(api.port, "--drain", "300ms", allow=CUT_OFF) as gateway:
+        with gateway.client() as client:
+            client.send("GET", "/slow?hold=drain")
+            wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
+            gateway.signal(signal.SIGTERM)
+            assert gateway.wait() == 0
+        gateway.wait_said("requests are still under way; ending nginx")
+
+
+def test_what_does_not_end_is_killed(api):
+    """A stopped process heeds no signal but one."""
+    with Gateway(api.port, "--drain", "100ms", "--workers", "1") as gateway:
+        master = gateway.master()
+        for pid in keeper.session(master):
+            os.kill(pid, signal.SIGSTOP)
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+        assert keeper.session(master) == {}
+        gateway.wait_said("requests are still under way; killing nginx")
+
+
+def test_the_master_is_killed_and_comes_back(api):
+    with Gateway(api.port, allow=["exited on signal 9"]) as gateway:
+        assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
+        first = gateway.master()
+        os.kill(first, signal.SIGKILL)
+        gateway.wait_said(r"nginx runs again \(process \d+\)")
+        gateway.note_session()
+        assert gateway.master() != first
+        assert gateway.get("/few/a").status == 429  # counters outlive it
+        assert gateway.get("/").status == 200
+        wait_for(lambda: keeper.session(first) == {}, "the old workers to go")
+        gateway.wait_said("was ended by signal 9")
+        gateway.wait_said("2 workers of the last nginx asked to finish")
+
+
+def test_workers_without_master_finish_what_they_have(api):
+    with Gateway(api.port) as gateway:
+        with gateway.client() as client:
+            client.send("GET", "/slow?hold=orphan")
+            wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
+            os.kill(gateway.master(), signal.SIGKILL)
+            gateway.wait_said("nginx runs again")
+            gateway.note_session()
+            assert gateway.get("/").status == 200
+            api.release("orphan")
+            assert client.read().status == 200
+
+
+def test_a_worker_that_holds_the_port_is_killed(api):
+    """It is stopped, so it cannot be asked; nginx fails to start once, then the way is cleared."""
+    with Gateway(api.port, "--workers", "1", allow=[r"bind\(\) to", r"still could not bind"]) as gateway:
+        master = gateway.master()
+        [worker] = [pid for pid in keeper.session(master) if pid != master]
+        os.kill(worker, signal.SIGSTOP)
+        os.kill(master, signal.SIGKILL)
+        gateway.wait_said("1 worker of the last nginx killed", seconds=20)
+        gateway.wait_said("nginx runs again", seconds=20)
+        gateway.note_session()
+        assert gateway.get("/").status == 200
+
+
+def test_nginx_outlives_its_gateway_and_is_taken_over(api):
+    """No request is lost: the same nginx goes on, with the new gateway's configuration."""
+    with Gateway(api.port) as gateway:
+        with Traffic(gateway.port, ["/"]) as traffic:
+            traffic.wait(100)
+            first = gateway.master()
+            gateway.signal(signal.SIGKILL)
+            gateway.process.wait()
+            traffic.wait(100)
+            gateway.options += ["--headers", "none"]
+            gateway.start()
+            assert gateway.master() == first
+            wait_for(lambda: "x-ratelimit-limit" not in gateway.get("/").names(), "the new configuration")
+            traffic.wait(100)
+        assert traffic.lost == [], traffic.lost
+        assert "weir gateway took over an nginx that outlived its gateway" in gateway.output()
+        # And it is watched as if it were our child.
+        os.kill(first, signal.SIGKILL)
+        gateway.wait_said("nginx runs again")
+        gateway.note_session()
+        assert gateway.get("/").status == 200
+
+
+def test_both_are_killed_and_workers_are_left(api):
+    with Gateway(api.port) as gateway:
+        master = gateway.master()
+        gateway.signal(signal.SIGKILL)
+        gateway.process.wait()
+        os.kill(master, signal.SIGKILL)
+        wait_for(lambda: master not in keeper.session(master), "the master to be gone")
+        assert gateway.get("/").status == 200  # workers serve on
+        gateway.start()
+        assert gateway.master() != master
+        assert keeper.session(master) == {}
+        assert gateway.get("/").status == 200
+        gateway.wait_said("2 workers of an nginx without master asked to finish")
+
+
+def test_nginx_is_upgraded_in_place(api):
+    """USR2 and QUIT, as nginx's manual has it: the gateway follows the new master. nginx allows that to
+    a master whose parent has gone, so this is one that was taken over."""
+    with Gateway(api.port) as gateway:
+        gateway.signal(signal.SIGKILL)
+        gateway.process.wait()
+        gateway.start()
+        with Traffic(gateway.port, ["/"]) as traffic:
+            traffic.wait(50)
+            old = gateway.master()
+            os.kill(old, signal.SIGUSR2)
+            wait_for(lambda: (gateway.runtime / "nginx.pid.oldbin").exists() and
+                     (gateway.runtime / "nginx.pid").exists() and gateway.master() != old, "a new master")
+            new = gateway.master()
+            os.kill(old, signal.SIGQUIT)
+            gateway.wait_said(rf"nginx was replaced: process {new} follows {old}")
+            traffic.wait(50)
+        assert traffic.lost == [], traffic.lost
+        assert gateway.get("/").status == 200
+
+
+def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
+    with Gateway(api.port) as gateway, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        config = gateway.folder / "gateway.yaml"
+        config.write_text("headers: x\n", encoding="ascii")
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        gateway.options += ["--config", str(config)]
+        gateway.start()
+        config.write_text(f"h2c: 127.0.0.1:{taken.getsockname()[1]}\n", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said(f"port {taken.getsockname()[1]} is taken by")
+        assert gateway.get("/").status == 200
+
+
+def test_reload_takes_new_options(api):
+    with Gateway(api.port) as gateway:
+        config = gateway.folder / "gateway.yaml"
+        other = free_port()
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        config.write_text("headers: x\n", encoding="ascii")
+        gateway.options += ["--config", str(config)]
+        gateway.start()
+        assert "x-ratelimit-limit" in gateway.get("/").names()
+        with Traffic(gateway.port, ["/"]) as traffic:
+            traffic.wait(50)
+            config.write_text(f"headers: none\nh2c: 127.0.0.1:{other}\n", encoding="ascii")
+            gateway.signal(signal.SIGHUP)
+            gateway.wait_said("nginx takes the new configuration")
+            wait_for(lambda: accepts(other), "the new port")
+            wait_for(lambda: "x-ratelimit-limit" not in gateway.get("/").names(), "the new headers")
+            traffic.wait(50)
+        assert traffic.lost == [], traffic.lost
+
+
+@pytest.mark.parametrize("config,said", [
+    ("headers: purple\n", "headers is 'purple', which is not one of: x ietf github none"),
+    ("heders: x\n", "there is no option 'heders'; did you mean 'headers'?"),
+    ("tls-cert: rules.yaml\ntls-key: rules.yaml\n", "nginx refuses the configuration"),
+    ("rules: nowhere.yaml\n", "--rules nowhere.yaml: No such file or directory"),
+])
+def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
+    with Gateway(api.port, allow=["cannot load certificate"]) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        path = gateway.folder / "gateway.yaml"
+        path.write_text("", encoding="ascii")
+        at = gateway.options
+        gateway.options = [*at, "--config", str(path)]
+        if config.startswith("rules"):  # the command line would win
+            gateway.bare = True
+            gateway.options = ["--upstream", gateway.upstream, "--listen", gateway.listen, "--runtime",
+                               str(gateway.runtime), "--table", f"weirtest-{gateway.port}", "--memory", "1M",
+                               "--config", str(path)]
+            path.write_text("rules: rules.yaml\n", encoding="ascii")
+        gateway.start()
+        path.write_text(config, encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said(said.replace("?", r"\?"))
+        assert gateway.get("/").status == 200
+        assert gateway.process.poll() is None
+        path.write_text("rules: rules.yaml\n" if gateway.bare else "", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("nginx takes the new configuration")
+
+
+def test_what_nginx_refuses_does_not_reach_the_service(api):
+    """Options that nginx refuses for another reason leave the service's ports where they are."""
+    old, new = free_port(), free_port()
+    with Gateway(api.port, allow=["nowhere/log"]) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        path = gateway.folder / "gateway.yaml"
+        path.write_text(f"http: 127.0.0.1:{old}\n", encoding="ascii")
+        gateway.options = ["--config", str(path)]
+        gateway.start()
+        assert listens(old)
+        path.write_text(f"http: 127.0.0.1:{new}\naccess-log: nowhere/log\n", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("nginx refuses the configuration .* so the last one stays in force")
+        assert listens(old) and not listens(new)
+        path.write_text(f"http: 127.0.0.1:{new}\n", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("nginx takes the new configuration")
+        wait_for(lambda: listens(new) and not listens(old), "the service to move")
+
+
+def test_an_nginx_of_another_name(api):
+    """What the program's file is called is nobody's business: it is known by its title."""
+    with Gateway(api.port) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        other = gateway.folder / "webserver"
+        other.symlink_to(gateway.variables().get("WEIR_NGINX", env.NGINX))
+        gateway.options = ["--nginx", str(other)]
+        gateway.start()
+        assert gateway.get("/").status == 200
+        master = gateway.master()
+        os.kill(master, signal.SIGKILL)
+        gateway.wait_said(r"\d workers? of the last nginx asked to finish")
+        gateway.wait_said("nginx runs again")
+        gateway.note_session()
+        assert gateway.get("/").status == 200
+
+
+def test_rules_change_without_a_reload(api):
+    with Gateway(api.port) as gateway:
+        assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
+        fresh = gateway.folder / "fresh.yaml"
+        fresh.write_text(RULES.replace("requests_per_unit: 2}", "requests_per_unit: 4}"), encoding="utf-8")
+        fresh.rename(gateway.rules)
+        wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
+
+
+def test_logs_are_opened_again(api):
+    with Gateway(api.port, "--access-log", "access.log") as gateway:
+        log, moved = gateway.folder / "access.log", gateway.folder / "moved.log"
+        gateway.get("/one", {"User-Agent": "x"})
+        wait_for(lambda: "GET /one" in log.read_text(), "the log")
+        log.rename(moved)
+        gateway.signal(signal.SIGUSR1)
+        wait_for(log.exists, "the new log")
+        wait_for(lambda: gateway.get("/two").status == 200 and "GET /two" in log.read_text(), "the new log")
+        line = moved.read_text()
+        assert 'weir=ADMITTED rule="api/everyone=together/1d" limit=1000000 remaining=999999' in line
+
+
+def test_the_log_on_standard_output(api):
+    with Gateway(api.port, "--access-log", "-") as gateway:
+        gateway.get("/few/a")
+        gateway.signal(signal.SIGUSR1)
+        gateway.wait_said(r'"GET /few/a HTTP/1.1" 200 .* weir=ADMITTED rule="api/client/1d" limit=2 remaining=1')
+
+
+def test_one_gateway_for_one_folder(api):
+    with Gateway(api.port) as gateway:
+        code, said = gateway.run()
+        assert code == 1
+        assert f"a weir gateway is running already in {gateway.runtime} (process {gateway.pid})" in said
+        assert gateway.get("/").status == 200
+
+
+def test_a_port_that_is_taken(api):
+    with Gateway(api.port) as gateway:
+        code, said = gateway.run("--runtime", gateway.folder / "other")
+        assert code == 1
+        assert f"port {gateway.port} is taken by nginx (process {gateway.master()})" in said
+        assert "choose another with --listen PORT" in said
+
+
+def test_hangs_no_terminal_and_no_pipe(api):
+    """Whoever reads the output goes away: the gateway and nginx go on."""
+    with Gateway(api.port) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        read, write = os.pipe()
+        gateway.process = keeper.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
+                                       env=gateway.variables())
+        os.close(write)
+        said = b""
+        while b"is ready" not in said:
+            said += os.read(read, 4096)
+        gateway.note_session()
+        os.close(read)
+        first = gateway.master()
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: (gateway.runtime / "nginx.pid").exists() and
+                 (gateway.runtime / "nginx.pid").read_text().strip() not in ("", str(first)), "a new nginx")
+        gateway.note_session()
+        wait_for(lambda: keeper.session(first) == {}, "the old workers to go")
+        assert gateway.get("/").status == 200
+
+
+ROOT_ONLY = os.geteuid() == 0
+
+
+def test_rules_that_workers_cannot_read(api):
+    """As root, workers are somebody else: said at the start, and SIGHUP reads them all the same. Who is
+    not root has workers that are himself, and no such trouble."""
+    with Gateway(api.port) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        gateway.rules.chmod(0o600)
+        gateway.start()
+        assert ("who cannot read" in gateway.output()) == ROOT_ONLY
+        assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
+        gateway.rules.write_text(RULES.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("nginx takes the new configuration")
+        wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
+
+
+def test_a_folder_that_workers_cannot_enter(api):
+    with Gateway(api.port) as gateway:
+        closed = gateway.folder / "closed"
+        closed.mkdir(mode=0o700)
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        gateway.runtime = closed / "run"
+        if not ROOT_ONLY:
+            gateway.start()
+            return
+        code, said = gateway.run()
+        assert code == 1
+        assert f"who cannot enter {closed}/run: chmod o+x on it" in said
+
+
+def test_a_table_that_cannot_be_had(api):
+    with Gateway(api.port, allow=["emerg"]) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        code, said = gateway.run("--table", f"weirtest-{gateway.port}-huge", "--memory", "1T")
+        assert code == 1
+        assert "no room for the table" in said or "No space left" in said

@@ -1,0 +1,160 @@
+"""`make run`: examples/quickstart, and every line it prints, tried as printed."""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from weirtest import BUILD, ROOT, free_port, keeper, until_next, wait_for
+from weirtest.gateway import variables
+
+QUICKSTART = ROOT / "examples/quickstart"
+
+
+class Demo:
+    """What `make run PORT=…` runs."""
+
+    def __init__(self, port):
+        self.port = port
+        self.folder = Path(keeper.folder("quickstart"))
+        self.log = self.folder / "output"
+        with open(self.log, "wb") as out:
+            self.process = keeper.start(["/usr/bin/python3", "-B", QUICKSTART / "run", BUILD, port], stdout=out,
+                                        stderr=out, cwd=self.folder, env=variables(self.folder))
+        self.sessions = {}
+
+    def __enter__(self):
+        wait_for(lambda: "Ctrl-C ends the demo" in self.said() or self.process.poll() is not None,
+                 "the demo to be ready", 30)
+        self.note_sessions()
+        return self
+
+    def note_sessions(self):
+        """The demo's own, the API's, the gateway's and nginx's: by parents, from ours downwards."""
+        rows = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                fields = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            rows[int(name)] = (int(fields[1]), int(fields[3]))
+        ours = {self.process.pid}
+        while more := {p for p, (parent, _) in rows.items() if parent in ours} - ours:
+            ours |= more
+        for pid in ours & set(rows):
+            self.sessions[rows[pid][1]] = True
+            keeper._tell("+session", str(rows[pid][1]))
+
+    def __exit__(self, *_):
+        for session in self.sessions:
+            keeper.kill_session(session)
+        keeper.stop(self.process)
+        for path in self.traces():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        keeper.forget(str(self.folder))
+
+    def traces(self):
+        """Files and folders of its own, wherever they may be."""
+        user = os.getuid()
+        return [p for pattern in (f"/run/weir/*-{self.port}*", f"/dev/shm/weir-{user}-quickstart-{self.port}.*",
+                                  f"/tmp/weir-{user}/gateway-{self.port}", f"/var/tmp/weir-{user}-gateway-{self.port}",
+                                  f"{os.environ.get('XDG_RUNTIME_DIR', '/nowhere')}/weir/*-{self.port}*")
+                for p in map(Path, glob.glob(pattern))]
+
+    def said(self):
+        return self.log.read_text(errors="replace")
+
+    def curl_lines(self):
+        return re.findall(r"^  (\S.*)\n    (curl .*)$", self.said(), re.M)
+
+    def left(self):
+        return {s: keeper.session(s) for s in self.sessions if keeper.session(s)}
+
+
+def sh(line):
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+# The promise of a line, and what must come out.
+OUTCOMES = [
+    ("2 posts a second for each user. Prints: 201 201 429", ["201", "201", "429"]),
+    ("10 sign-ups a day from each address. Prints ten times 201, then 429", ["201"] * 10 + ["429"]),
+    ("5 rewards a week for each device. Prints five times 200, then 429", ["200"] * 5 + ["429"]),
+    ("10,000 requests a second for all. Prints: X-Ratelimit-Limit: 10000 and X-Ratelimit-Remaining: 9999",
+     ["X-Ratelimit-Limit:", "10000", "X-Ratelimit-Remaining:", "9999"]),
+]
+
+
+@pytest.fixture(name="demo")
+def _demo():
+    with Demo(free_port()) as demo:
+        yield demo
+
+
+@pytest.mark.seconds(120)
+def test_each_line_keeps_its_promise(demo):
+    until_next(86400, 30)  # days and weeks end at midnight
+    lines = demo.curl_lines()
+    assert [promise for promise, _ in lines] == [promise for promise, _ in OUTCOMES]
+    for (promise, line), (_, outcome) in zip(lines, OUTCOMES):
+        assert sh(line).split() == outcome, promise
+
+
+@pytest.mark.seconds(120)
+def test_every_run_begins_fresh(demo):
+    until_next(86400, 30)
+    lines = demo.curl_lines()
+    assert sh(lines[1][1]).split() == OUTCOMES[1][1]
+    assert sh(lines[1][1]).split() == ["429"] * 11
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(60) == 0
+    with Demo(demo.port) as again:
+        assert sh(again.curl_lines()[1][1]).split() == OUTCOMES[1][1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_everything(demo, number):
+    assert len(demo.sessions) == 4
+    demo.process.send_signal(number)
+    assert demo.process.wait(60) == 0
+    wait_for(lambda: demo.left() == {}, f"all of it to end: {demo.left()}")
+    assert demo.traces() == []
+
+
+def test_the_api_ends_with_the_demo_however_that_ends(demo):
+    api = [s for s in demo.sessions if "api.py" in " ".join(
+        Path(f"/proc/{s}/cmdline").read_text().split("\0"))]
+    demo.process.kill()
+    wait_for(lambda: keeper.session(api[0]) == {}, "the API to end")
+
+
+def test_a_port_that_is_taken():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        with Demo(port) as demo:
+            assert demo.process.wait(60) == 1
+            assert f"port {port} is taken by" in demo.said()
+            assert "`make run PORT=8090` takes another port" in demo.said()
+            assert demo.traces() == []
+
+
+def test_the_makefile_runs_it():
+    """Without building: what the recipe is."""
+    recipe = subprocess.run(["make", "-n", "--no-print-directory", "run", "PORT=8123"], cwd=ROOT, capture_output=True, text=True,
+                            check=True).stdout
+    assert "tools/setup run\n" in recipe
+    assert recipe.rstrip().endswith("/usr/bin/python3 examples/quickstart/run build 8123")
+
+
+def test_the_rules_have_no_warning():
+    done = subprocess.run([BUILD / "weir", "check", "--strict", QUICKSTART / "rules.yaml"], capture_output=True,
+                          text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,71 @@
+"""weir gateway --trust: whose word about the client's address counts."""
+
+import json
+
+from weirtest import fetch
+from weirtest.gateway import Gateway
+
+
+def fields_of(response):
+    return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
+
+
+def test_without_trust_the_address_is_the_peers(api):
+    with Gateway(api.port) as gateway:
+        statuses = [gateway.get("/few/a", {"X-Forwarded-For": f"192.0.2.{i}"}).status
+                    for i in range(4)]
+        assert statuses == [200, 200, 429, 429]
+
+
+def test_a_trusted_proxy_tells_the_address(api):
+    with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
+        statuses = [gateway.get("/few/a", {"X-Forwarded-For": f"192.0.2.{i // 3}"}).status
+                    for i in range(6)]
+        assert statuses == [200, 200, 429] * 2
+        got = fields_of(gateway.get("/?echo=1", {
+            "X-Forwarded-For": "192.0.2.9", "X-Forwarded-Proto": "https",
+            "X-Forwarded-Host": "shop.example", "X-Request-Id": "abc-123"}))
+        assert got["x-real-ip"] == "192.0.2.9"
+        assert got["x-forwarded-for"] == "192.0.2.9, 127.0.0.1"
+        assert got["x-forwarded-proto"] == "https"
+        assert got["x-forwarded-host"] == "shop.example"
+        assert got["x-request-id"] == "abc-123"
+
+
+def test_others_are_not_believed(api):
+    """127.0.0.2 is not trusted: what it says of others is dropped."""
+    with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
+        forged = {"X-Forwarded-For": "192.0.2.9", "X-Forwarded-Proto": "https",
+                  "X-Forwarded-Host": "evil", "X-Request-Id": "mine"}
+        got = fields_of(fetch(gateway.port, target="/?echo=1", headers=forged, source="127.0.0.2"))
+        assert got["x-real-ip"] == got["x-forwarded-for"] == "127.0.0.2"
+        assert got["x-forwarded-proto"] == "http"
+        assert got["x-forwarded-host"] == "localhost"
+        assert got["x-request-id"] != "mine"
+
+
+def test_what_is_left_of_the_last_untrusted_hop_does_not_count(api):
+    """The chain is read from the right, as far as proxies are trusted."""
+    with Gateway(api.port, "--trust", "127.0.0.1,10.0.0.0/8") as gateway:
+        got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": "6.6.6.6, 192.0.2.9, 10.1.2.3"}))
+        assert got["x-real-ip"] == "192.0.2.9"
+        assert got["x-forwarded-for"] == "6.6.6.6, 192.0.2.9, 10.1.2.3, 127.0.0.1"
+
+
+def test_nonsense_from_a_trusted_proxy_is_replaced(api):
+    with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
+        got = fields_of(gateway.get("/?echo=1", {
+            "X-Forwarded-For": "not an address", "X-Forwarded-Proto": "javascript",
+            "X-Forwarded-Host": "a b<c>", "X-Request-Id": "x" * 200}))
+        assert got["x-real-ip"] == "127.0.0.1"
+        assert got["x-forwarded-proto"] == "http"
+        assert got["x-forwarded-host"] == "localhost"
+        assert len(got["x-request-id"]) == 32
+
+
+def test_a_proxy_on_a_unix_socket(api, tmp_path):
+    path = str(tmp_path / "gateway.sock")
+    with Gateway(api.port, "--listen", f"unix:{path}", "--trust", "unix:"):
+        got = fields_of(fetch(path, target="/?echo=1", headers={"X-Forwarded-For": "192.0.2.9"}))
+        assert got["x-real-ip"] == "192.0.2.9"
+        assert got["x-forwarded-for"] == "192.0.2.9, unix:"

@@ -1,0 +1,306 @@
+"""Clients that mean harm, or are merely broken: slow ones, vanishing ones, floods, absurd keys."""
+
+import socket
+import time
+
+import pytest
+from weirtest import (H2, Client, Closed, Nginx, by_user, fetch, message, pour, scaled, tally, volley,
+                      wait_for)
+
+SERVER = """
+	client_header_timeout 5s;
+	client_body_timeout 5s;
+	large_client_header_buffers 4 16k;
+	location / { weir on; proxy_pass http://api; }
+	location /free { proxy_pass http://api; }
+"""
+
+
+@pytest.fixture(scope="module")
+def nginx(_api):
+    with Nginx(rules=by_user(), conf_server=SERVER, api=_api, h2c=True) as server:
+        yield server
+
+
+def left(nginx, user):
+    """What the user has left, found out without taking from it: by one more request, which is put back
+    into the sum."""
+    r = nginx.get("/", {"X-User": user})
+    return int(r.get("X-Ratelimit-Remaining")) + (r.status == 200)
+
+
+def still_works(nginx):
+    assert nginx.get("/free").status == 200
+
+
+# ---- slow clients ----
+
+def test_byte_by_byte(nginx):
+    """A request that comes a byte at a time counts once, admitted and refused, body included."""
+    data = message("POST", "/", {"X-User": "bytewise"}, b"0123456789")
+    with nginx.client() as c:
+        for status in [200] * 5 + [429] * 2:
+            for i in range(len(data)):
+                c.raw(data[i:i + 1])
+            assert c.read().status == status
+
+
+def test_an_unfinished_request_counts_nothing(nginx):
+    """Decided is when the head is whole. Ten clients that never finish theirs take nothing."""
+    clients = [nginx.client() for _ in range(10)]
+    for c in clients:
+        c.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX-User: unfinished\r\nX-Never: end")
+    assert nginx.get("/", {"X-User": "unfinished"}).get("X-Ratelimit-Remaining") == "4"
+    for c in clients:
+        c.vanish()
+    assert nginx.get("/", {"X-User": "unfinished"}).get("X-Ratelimit-Remaining") == "3"
+
+
+def test_a_refused_body_that_never_comes(nginx):
+    """Refused clients that announce a body and send none hold a connection until the timeout at most;
+    others are served meanwhile."""
+    while nginx.get("/", {"X-User": "bodyless"}).status == 200:
+        pass
+    clients = [nginx.client() for _ in range(30)]
+    for c in clients:
+        c.send("POST", "/", {"X-User": "bodyless", "Content-Length": "1000000"})
+    for c in clients:
+        assert c.read().status == 429
+        c.raw(b"x")
+    still_works(nginx)
+    for c in clients[:15]:
+        c.vanish()
+    still_works(nginx)
+    for c in clients[15:]:
+        c.close()
+
+
+def test_a_reader_that_does_not_read(nginx):
+    """Refusals pile up unread on a connection; its owner then vanishes."""
+    while nginx.get("/", {"X-User": "deaf"}).status == 200:
+        pass
+    with nginx.client() as c:
+        c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.socket.settimeout(0.5)
+        sent = message("GET", "/", {"X-User": "deaf"})
+        try:
+            for _ in range(scaled(3000)):
+                c.raw(sent)
+        except (TimeoutError, ConnectionError):
+            pass
+        c.vanish()
+    still_works(nginx)
+
+
+# ---- vanishing clients ----
+
+STAGES = {
+    "connected": b"",
+    "in the request line": b"GET / HT",
+    "in the head": b"GET / HTTP/1.1\r\nHost: x\r\nX-User: gone\r\n",
+    "after the head": message("GET", "/?delay=0.05", {"X-User": "gone"}),
+    "in the body": message("POST", "/", {"X-User": "gone", "Content-Length": "100"}) + b"half",
+    "in a chunk": message("POST", "/", {"X-User": "gone", "Transfer-Encoding": "chunked"}) + b"64\r\nhal",
+    "while it is served": message("GET", "/?bytes=3000000", {"X-User": "gone"}),
+    "while it streams": message("GET", "/?chunks=50&gap=0.01", {"X-User": "gone"}),
+    "with more behind": message("GET", "/", {"X-User": "gone"}) * 3 + b"GET / HTTP",
+}
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("stage", STAGES)
+def test_vanishing_at(nginx, stage, refused):
+    user = f"gone-{stage.replace(' ', '-')}-{refused}".encode()
+    data = STAGES[stage].replace(b"X-User: gone", b"X-User: " + user)
+    if refused:
+        while nginx.get("/", {"X-User": user}).status == 200:
+            pass
+    for how in ("vanish", "close"):
+        for _ in range(3):
+            c = nginx.client()
+            c.raw(data)
+            getattr(c, how)()
+    still_works(nginx)
+    r = nginx.get("/", {"X-User": user})
+    assert r.status in (200, 429)
+    if stage in ("connected", "in the request line", "in the head") and not refused:
+        assert r.get("X-Ratelimit-Remaining") == "4"
+
+
+def test_h2_vanishing(nginx):
+    for end in (True, False):
+        c = H2(nginx.h2c_port)
+        for i in range(20):
+            c.send("POST", f"/{i}", {"X-User": "h2-gone"}, b"x" * 10, end=end)
+        c.close()
+    still_works(nginx)
+
+
+# ---- absurd keys ----
+
+KEYS = {
+    "empty": b"", "blank": b"   ", "8 kB": b"k" * 8000, "15 kB": b"k" * 15000, "one byte": b"k",
+    "binary": bytes(b for b in range(1, 256) if b not in b"\r\n"), "invalid UTF-8": b"\xff\xfe\xc3\x28",
+    "overlong": b"\xc0\xaf\xe0\x80\xaf", "emoji": "🌊".encode(), "quotes": b"\"'\\<script>&amp;",
+    "percent": b"%00%0d%0a%25", "separators": b"a=b,c;d|e/f_g", "format": b"%s%n%x%p{}$user",
+    "looks like a field": b"x: y", "long dots": b"../" * 500,
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_absurd_header_values(nginx, name):
+    """Each is a key of its own with five requests; an empty one is none, and not limited."""
+    key = KEYS[name]
+    seen = [nginx.get("/", {"X-User": key}) for _ in range(7)]
+    if not key.strip():
+        assert [r.status for r in seen] == [200] * 7
+        assert {r.get("X-Ratelimit-Limit") for r in seen} == {None}
+    else:
+        assert [r.status for r in seen] == [200] * 5 + [429] * 2
+    for r in seen:  # nothing a client sent comes back in what weir says
+        assert len(key) < 5 or key.strip() not in str(r.headers).encode("utf-8", "surrogateescape")
+        assert r.status != 429 or len(key) < 5 or key not in r.body
+    still_works(nginx)
+
+
+def test_keys_that_differ_in_the_last_byte_of_8_kb(nginx):
+    for end in (b"a", b"b"):
+        assert left(nginx, b"z" * 8000 + end) == 5
+
+
+def test_a_nul_in_a_header_is_refused_by_nginx(nginx):
+    with nginx.client() as c:
+        c.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX-User: a\0b\r\n\r\n")
+        assert c.read().status == 400
+    still_works(nginx)
+
+
+PATHS = """
+domain: api
+requests:
+  - when: {path: "/users/{id}"}
+    descriptor: [{key: id, from: path.id}]
+  - when: {path: /q}
+    descriptor: [{key: q, from: query.k}]
+  - when: {path: /c}
+    descriptor: [{key: c, from: cookie.k}]
+  - when: {path: /host}
+    descriptor: [{key: h, from: host}]
+descriptors:
+  - {key: id, rate_limit: {unit: week, requests_per_unit: 3, algorithm: token_bucket}}
+  - {key: q, rate_limit: {unit: week, requests_per_unit: 3, algorithm: token_bucket}}
+  - {key: c, rate_limit: {unit: week, requests_per_unit: 3, algorithm: token_bucket}}
+  - {key: h, rate_limit: {unit: week, requests_per_unit: 3, algorithm: token_bucket}}
+"""
+
+
+@pytest.fixture(scope="module")
+def paths(_api):
+    with Nginx(rules=PATHS, conf_server="location / { weir on; proxy_pass http://api; }",
+               api=_api) as server:
+        yield server
+
+
+def together(nginx, spellings, headers=({},)):
+    """Asks with each spelling in turn; True when they share one counter of three."""
+    asked = [(t, h) for t in spellings for h in headers]
+    seen = [nginx.get(*asked[i % len(asked)]).status for i in range(max(5, len(asked) + 1))]
+    return seen[:3] == [200] * 3 and set(seen[3:]) == {429}
+
+
+def test_one_counter_however_it_is_spelled(paths):
+    """A client that spells its key in other ways gets no new counter."""
+    assert together(paths, ["/users/7", "/users/%37", "//users//7", "/users/x/../7", "/users/./7",
+                            "/users/7/", "/users/7?x=1"])
+    assert together(paths, ["/q?k=abc", "/q?k=%61bc", "/q?z=1&k=abc", "/q?k=abc&k=abc"])
+    assert together(paths, ["/c"], [{"Cookie": "k=v1"}, {"Cookie": "a=b; k=v1"}, {"Cookie": 'k="v1"'}])
+    assert together(paths, ["/host"], [{"Host": "Example.com"}, {"Host": "example.com"},
+                                       {"Host": "EXAMPLE.COM:80"}])
+
+
+@pytest.mark.parametrize("target", ["/users/%00", "/users/%ff%fe", "/users/%E2%98%83", "/users/a%20b",
+                                    "/users/%25%32%35", "/q?k=%00", "/q?k=%ff", "/q?k=%zz",
+                                    "/q?k=" + "v" * 7000, "/q?k=a%0d%0ab", "/q?" + "&" * 500 + "k=1",
+                                    "/users/" + "u" * 7000])
+def test_absurd_targets(paths, target):
+    """Limited, or refused as unreadable; never a way around the limit, and never a crash."""
+    statuses = [paths.get(target).status for _ in range(5)]
+    assert statuses in ([200] * 3 + [429] * 2, [400] * 5), statuses
+
+
+def test_garbage_is_nginxs_to_refuse(paths):
+    for garbage in (b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00",
+                    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET http://x/users/7 HTTP/1.1\r\n\r\n",
+                    b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+                    b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+        with paths.client() as c:
+            c.raw(garbage)
+            c.socket.shutdown(socket.SHUT_WR)
+            try:
+                assert c.read().status >= 400
+            except Closed:
+                pass
+    assert paths.get("/other").status == 200
+
+
+# ---- floods ----
+
+def test_header_flood(nginx):
+    """As many fields as nginx takes, the one that counts at the end, twice, or among lookalikes."""
+    many = [(f"X-Field-{i}", "v" * 10) for i in range(900)]
+    with nginx.client() as c:
+        for status in [200] * 5 + [429]:
+            assert c.get("/", [*many, ("X-User", "flood")]).status == status
+    lookalikes = [("X-User-", "a"), ("X-Use", "b"), ("X_User", "c"), ("XX-User", "d")]
+    assert nginx.get("/", [*lookalikes, ("x-uSER", "alike")]).get("X-Ratelimit-Remaining") == "4"
+    for _ in range(3):
+        assert nginx.get("/", [("X-User", "v" * 200)] * 200).status in (200, 400, 429)
+    r = nginx.get("/", [(f"X-{i}", "v" * 1000) for i in range(100)])
+    assert r.status == 400  # more than its buffers take: nginx refuses that itself
+    still_works(nginx)
+
+
+def test_cookie_and_query_floods(paths):
+    cookies = "; ".join(f"c{i}=v" for i in range(800))
+    assert [paths.get("/c", {"Cookie": f"{cookies}; k=flood"}).status for _ in range(4)] == [200] * 3 + [429]
+    query = "&".join(f"p{i}=v" for i in range(900))
+    assert [paths.get(f"/q?{query}&k=flood").status for _ in range(4)] == [200] * 3 + [429]
+
+
+@pytest.mark.seconds(90)
+def test_100_000_distinct_keys():
+    """Every key has its own counter, also when there are 100,000: each asks twice with one allowed. The
+    table has room for them all, so nothing is forgotten: exactly one of two passes, for each."""
+    keys = scaled(100000)
+    rules = by_user("{unit: week, requests_per_unit: 1, algorithm: token_bucket}")
+    server = "keepalive_requests 1000000; location / { weir on; empty_gif; }"
+    with Nginx(rules=rules, conf_server=server, workers=2, reuseport=True,
+               table="weir_table test 32m dir={prefix}/table;", log_level="warn") as nginx:
+        heads = [message("GET", "/", {"X-User": f"user-{i}"}) for i in range(keys)]
+        for status in (200, 429):
+            assert pour(nginx.port, heads, connections=8) == {status: keys}
+
+
+def test_more_keys_than_the_table_holds():
+    """A flood of made-up keys through a small table: what is forgotten is whoever is as good as new; a
+    client that was refused stays refused, and nginx lives."""
+    keys = scaled(40000)
+    rules = by_user("{unit: week, requests_per_unit: 2, algorithm: token_bucket}")
+    server = "keepalive_requests 1000000; location / { weir on; empty_gif; }"
+    with Nginx(rules=rules, conf_server=server, table="weir_table test 512k dir={prefix}/table;") as nginx:
+        victim = {"X-User": "victim"}
+        assert [nginx.get("/", victim).status for _ in range(3)] == [200, 200, 429]
+        counts = pour(nginx.port, (message("GET", "/", {"X-User": f"flood-{i}"}) for i in range(keys)))
+        assert counts == {200: keys}
+        assert nginx.get("/", victim).status == 429
+
+
+def test_connection_storm(nginx):
+    """Connections by the hundred that open and close, with and without a word."""
+    for _ in range(3):
+        sockets = [socket.create_connection(("127.0.0.1", nginx.port)) for _ in range(scaled(300, 50))]
+        for i, s in enumerate(sockets):
+            if i % 2:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-User: storm\r\n\r\n"[:i % 50])
+            s.close()
+    still_works(nginx)

@@ -1,0 +1,290 @@
+"""Who is asking: addresses behind trusted proxies, nginx's own values, an authentication service; and
+clients who claim to be somebody else."""
+
+import os
+import signal
+
+import pytest
+from weirtest import Nginx, by_user, fetch, patience, scaled, tally, volley, wait_for
+
+ADDRESS = """
+domain: api
+requests:
+  - descriptor: [{key: address, from: remote_address}]
+descriptors:
+  - key: address
+    rate_limit: {unit: week, requests_per_unit: 2, algorithm: token_bucket}
+"""
+
+# By identity where there is one, and always by address: what is admitted counts in both.
+IDENTITY = """
+domain: api
+requests:
+  - descriptor: [{key: who, from: identity}]
+  - descriptor: [{key: claimed, from: header.remote-user}]
+  - descriptor: [{key: address, from: remote_address}]
+descriptors:
+  - key: who
+    rate_limit: {unit: week, requests_per_unit: 3, algorithm: token_bucket}
+  - key: claimed
+    rate_limit: {unit: week, requests_per_unit: 3, algorithm: token_bucket}
+  - key: address
+    rate_limit: {unit: week, requests_per_unit: %d, algorithm: token_bucket}
+"""
+
+
+# ---- realip ----
+
+def test_realip(api):
+    """Behind a trusted proxy the client is who the proxy says; an untrusted one may say what it likes."""
+    server = """
+	set_real_ip_from 127.0.0.2;
+	real_ip_header X-Forwarded-For;
+	real_ip_recursive on;
+	location / { weir on; proxy_pass http://api; }
+	"""
+    with Nginx(rules=ADDRESS, conf_server=server, api=api) as nginx:
+        def ask(forwarded, source):
+            return fetch(nginx.port, headers={"X-Forwarded-For": forwarded}, source=source).status
+        # Two clients behind the trusted proxy have a counter each …
+        assert [ask("192.0.2.1", "127.0.0.2") for _ in range(3)] == [200, 200, 429]
+        assert [ask("192.0.2.2", "127.0.0.2") for _ in range(3)] == [200, 200, 429]
+        # … the last address that is not a trusted one is believed, not what the client put before it …
+        assert ask("10.9.9.9, 192.0.2.1", "127.0.0.2") == 429
+        assert ask("2001:db8::7", "127.0.0.2") == 200
+        # … and who is not trusted is himself, whoever he says he is.
+        assert [ask(f"192.0.2.{n}", "127.0.0.3") for n in (10, 11, 12, 13)] == [200, 200, 429, 429]
+        assert ask("192.0.2.12", "127.0.0.2") == 200
+
+
+# ---- weir_identity ----
+
+def test_identity_from_a_value(api):
+    """`weir_identity` makes identity of anything nginx knows; empty means nobody."""
+    server = """
+	weir_identity $arg_me-$http_x_team;
+	location / { weir on; proxy_pass http://api; }
+	location /nobody { weir on; weir_identity $arg_none; proxy_pass http://api; }
+	"""
+    rules = by_user().replace("header.x-user", "identity")
+    with Nginx(rules=rules, conf_server=server, api=api) as nginx:
+        for left in "43210":
+            assert nginx.get("/?me=a", {"X-Team": "t"}).get("X-Ratelimit-Remaining") == left
+        assert nginx.get("/?me=a", {"X-Team": "t"}).status == 429
+        assert nginx.get("/?me=b", {"X-Team": "t"}).get("X-Ratelimit-Remaining") == "4"
+        assert nginx.get("/nobody").get("X-Ratelimit-Limit") is None
+
+
+# ---- weir_auth ----
+
+AUTH_HTTP = """
+	map $http_authorization $auth_says {
+		""          "status=401&h=WWW-Authenticate:Bearer%20realm=%22e2e%22";
+		bad         "status=401&h=WWW-Authenticate:Bearer%20error=%22invalid_token%22";
+		forbidden   "status=403";
+		broken      "status=500";
+		teapot      "status=418";
+		found       "status=302&h=Location:/login";
+		drop        "drop=1";
+		mute        "status=204";
+		other       "h=X-Auth-Request-User:other";
+		both        "h=X-Auth-Request-User:second&h=Remote-User:first";
+		long        "h=Remote-User:LONG";
+		default     "h=Remote-User:$http_authorization&h=X-Plan:gold";
+	}
+	log_format who '$status|$weir_result|$weir_identity|$weir_auth_http_x_plan|$weir_auth_http_remote_user';
+"""
+AUTH_SERVER = """
+	weir on;
+	weir_auth /auth;
+	access_log {prefix}/access.log who;
+	location = /auth {
+		internal;
+		proxy_pass http://api/auth?$auth_says;
+		proxy_pass_request_body off;
+		proxy_set_header Content-Length "";
+		proxy_set_header X-Original-URI $request_uri;
+		proxy_read_timeout 2s;
+	}
+	location / { proxy_set_header X-Who $weir_identity; proxy_pass http://api; }
+	location /open { weir_auth off; proxy_pass http://api; }
+	location /named { weir_auth_headers X-Plan; proxy_pass http://api; }
+	location /absent { weir_auth /nowhere/x; proxy_pass http://api; }
+	location /nowhere/ { internal; root {prefix}/nowhere; }
+	location /refused { weir_auth /auth-gone; proxy_pass http://api; }
+	location = /auth-gone { internal; proxy_pass http://127.0.0.1:1/; }
+	location /slow { weir_auth /auth-slow; proxy_pass http://api; }
+	location = /auth-slow { internal; proxy_pass http://api/auth-slow?hold=auth&h=Remote-User:slow; }
+	location /hung { weir_auth /auth-hung; proxy_pass http://api; }
+	location = /auth-hung { internal; proxy_read_timeout 300ms; proxy_pass http://api/auth-hung?hold=never; }
+	location /page { error_page 401 /login.html; proxy_pass http://api; }
+	location = /login.html { internal; }
+"""
+ALLOW = [r"\[crit\].*connect\(\) to 127.0.0.1:1"]
+
+
+def auth_nginx(api, addresses=1000, **kwargs):
+    return Nginx(rules=IDENTITY % addresses, conf_http=AUTH_HTTP, conf_server=AUTH_SERVER, api=api,
+                 files={"login.html": "please log in\n"}, allow=ALLOW, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def nginx(_api):
+    with auth_nginx(_api) as server:
+        yield server
+
+
+def as_user(name, **more):
+    return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
+
+
+def test_the_answer_is_the_identity(nginx, api):
+    for left in ("2", "1", "0"):
+        r = nginx.get("/x", as_user("anna"))
+        assert (r.status, r.get("X-Ratelimit-Limit"), r.get("X-Ratelimit-Remaining")) == (200, "3", left)
+    assert nginx.get("/x", as_user("anna")).status == 429
+    assert nginx.get("/x", as_user("bert")).status == 200
+    assert {r.get("X-Who") for r in api.records() if r.target == "/x"} == {"anna", "bert"}
+
+
+def test_the_auth_request_has_the_clients_headers_and_no_body(nginx, api):
+    r = nginx.request("POST", "/upload?echo=1", as_user("carl", X_Trace="t1"), b"b" * 100000)
+    assert r.status == 200 and b'"body_bytes": 100000' in r.body
+    asked = next(r for r in api.records() if r.target.startswith("/auth"))
+    assert asked.method == "GET"
+    assert asked.get("Authorization") == "carl" and asked.get("X-Trace") == "t1"
+    assert asked.get("X-Original-URI") == "/upload?echo=1"
+    assert asked.get("Content-Length") in (None, "0")
+
+
+def test_one_auth_request_for_one_request(nginx, api):
+    nginx.get("/x", as_user("dora"))
+    assert (api.count("/auth"), api.count("/x")) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["Remote-User", "X-Auth-Request-User", "X-Forwarded-User", "remote-user"])
+def test_forged_identity_headers(nginx, name):
+    """A client that sends the identity headers itself is still who the service says; and its copy is no
+    source for rules either (`header.remote-user` is the service's word)."""
+    victim, thief = f"victim-{name}", f"thief-{name}"
+    for _ in range(3):
+        assert nginx.get("/", {**as_user(thief), name: victim}).status == 200
+    assert nginx.get("/", {**as_user(thief), name: victim}).status == 429
+    assert nginx.get("/", {**as_user(thief), name: "another"}).status == 429
+    assert nginx.get("/", as_user(victim)).get("X-Ratelimit-Remaining") == "2"
+
+
+def test_forged_headers_without_an_identity(nginx):
+    """The service knows nobody (204 without a header): then there is no identity, whatever was sent."""
+    for n in range(5):
+        r = nginx.get("/", {**as_user("mute"), "Remote-User": f"made-up-{n}"})
+        assert r.status == 200
+        assert '"who/1w"' not in r.get("RateLimit") and '"claimed/1w"' not in r.get("RateLimit")
+
+
+def test_the_first_of_the_auth_headers_counts(nginx):
+    assert nginx.get("/", as_user("other")).get("RateLimit").startswith('"who/1w";r=2')
+    assert nginx.get("/", as_user("both")).get("RateLimit").startswith('"who/1w";r=2')
+    assert nginx.get("/", as_user("first")).get("RateLimit").startswith('"who/1w";r=1')
+    assert nginx.get("/", as_user("second")).get("RateLimit").startswith('"who/1w";r=2')
+    assert nginx.get("/named", as_user("emil")).get("RateLimit").startswith('"who/1w";r=2')
+    assert nginx.get("/named", as_user("fritz")).get("RateLimit").startswith('"who/1w";r=1')  # gold too
+
+
+def test_401_and_403_are_passed_on(nginx, api):
+    r = nginx.get("/secret")
+    assert r.status == 401
+    assert r.get("WWW-Authenticate") == 'Bearer realm="e2e"'
+    r = nginx.get("/secret", as_user("bad"))
+    assert (r.status, r.get("WWW-Authenticate")) == (401, 'Bearer error="invalid_token"')
+    r = nginx.get("/secret", as_user("forbidden"))
+    assert (r.status, r.get("WWW-Authenticate")) == (403, None)
+    assert api.count("/secret") == 0
+    r = nginx.get("/page")
+    assert (r.status, r.body) == (401, b"please log in\n")
+
+
+@pytest.mark.parametrize("target, headers, statuses", [
+    ("/x", as_user("broken"), (502,)), ("/x", as_user("teapot"), (502,)), ("/x", as_user("found"), (502,)),
+    ("/x", as_user("drop"), (502,)), ("/refused", {}, (502,)), ("/hung", {}, (502, 504)),
+    ("/absent", {}, (500, 502))])
+def test_a_failing_service_lets_nobody_in_and_takes_nothing(nginx, api, target, headers, statuses):
+    before = nginx.get("/open").get("X-Ratelimit-Remaining")
+    assert nginx.get(target, headers).status in statuses
+    assert api.count(target) == 0
+    assert int(nginx.get("/open").get("X-Ratelimit-Remaining")) == int(before) - 1
+
+
+def test_a_slow_service(nginx, api):
+    """Requests wait for it; others of the worker do not. A client may leave meanwhile."""
+    clients = [nginx.client() for _ in range(4)]
+    for c in clients[:3]:
+        c.send("GET", "/slow", as_user("slow"))
+    clients[3].send("GET", "/slow")
+    wait_for(lambda: api.count("/auth-slow") == 4, "four questions to the service")
+    assert nginx.get("/open").status == 200
+    clients[3].vanish()
+    api.release("auth")
+    assert [c.read().status for c in clients[:3]] == [200] * 3
+    assert api.count("/slow") in (3, 4)
+    for c in clients[:3]:
+        c.close()
+
+
+def test_off_asks_nobody(nginx, api):
+    assert nginx.get("/open", as_user("broken")).status == 200
+    assert api.count("/auth") == 0
+
+
+def test_variables(api):
+    with auth_nginx(api) as nginx:
+        nginx.get("/x", as_user("gina"))
+        nginx.get("/x")
+        nginx.get("/open")
+        lines = nginx.access_lines(3)
+    assert lines[0] == "200|ADMITTED|gina|gold|gina"
+    assert lines[1].startswith("401|") and lines[1].split("|")[2] in ("", "-")
+    assert lines[2] == "200|ADMITTED|-|-|-"  # by address
+
+
+def test_a_flood_does_not_reach_the_service(api):
+    """The address has used up its limit: who floods on is refused before anyone is asked who it is."""
+    with auth_nginx(api, addresses=20) as nginx:
+        shots = volley(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
+        assert tally(shots) == {200: 20}
+        assert api.count("/auth") == 20
+        flood = scaled(400)
+        shots = volley(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
+                       connections=20)
+        assert tally(shots) == {429: flood}
+        assert api.count("/auth") == 20
+        assert api.count("/f/") == 20
+
+
+def test_failed_attempts_count_against_the_address(api):
+    """Guessing passwords spends the address's limit: five tries, then 429 and no more questions."""
+    with auth_nginx(api, addresses=5) as nginx:
+        seen = [nginx.get("/x", as_user("bad")).status for _ in range(8)]
+        assert seen == [401] * 5 + [429] * 3
+        assert api.count("/auth") == 5
+        assert api.count("/x") == 0
+
+
+def test_no_quota_on_a_401(nginx):
+    """What others have left is nobody's business who is not let in (RateLimit fields leak it)."""
+    r = nginx.get("/secret", as_user("bad"))
+    assert r.status == 401
+    assert '"who/1w"' not in (r.get("RateLimit") or "")
+
+
+def test_a_subrequest_and_the_auth_request_do_not_mix(api):
+    """auth_request behind weir_auth in the same place: both are asked once, weir counts once."""
+    server = AUTH_SERVER + """
+	location /both { auth_request /second; proxy_pass http://api; }
+	location = /second { internal; weir_auth /auth; proxy_pass http://api/second; }
+	"""
+    with Nginx(rules=IDENTITY % 1000, conf_http=AUTH_HTTP, conf_server=server, api=api) as nginx:
+        for left in ("2", "1", "0"):
+            r = nginx.get("/both", as_user("hans"))
+            assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, left)
+        assert (api.count("/auth"), api.count("/second"), api.count("/both")) == (3, 3, 3)

@@ -1,0 +1,133 @@
+"""What nginx's processes hold does not grow with requests, refusals, waits or reloads."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from weirtest import (WRAP, Client, Nginx, Traffic, by_user, message, pour, scaled, tally, volley, wait_for)
+
+REQUESTS = scaled(100000)
+# malloc's arenas settle after a while; what is left over must be less than 2.5 bytes a request. Under a
+# wrapper the allocator is another one and keeps what was freed, so its own leak check stands for this.
+GROWTH_KB = 256 if not WRAP else None
+
+
+def anonymous_kb(pid):
+    """Memory of the process's own: neither the table nor the program."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"RssAnon:\s+(\d+) kB", text)[1])
+
+
+def mappings(pid):
+    return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@pytest.mark.seconds(120)
+@pytest.mark.parametrize("kind", ["admitted", "refused body", "keys"])
+def test_requests_leave_nothing_behind(kind):
+    """100,000 requests after 20,000 to warm up: the worker holds as much as before."""
+    limit = 0 if kind == "refused body" else 1000000000
+    rules = by_user(f"{{unit: week, requests_per_unit: {limit}, algorithm: token_bucket}}")
+    status = 429 if limit == 0 else 200
+
+    def heads(count):
+        for i in range(count):
+            user = {"X-User": str(i) if kind == "keys" else "same"}
+            yield message("POST", "/", user, b"body of a request") if limit == 0 else \
+                message("GET", "/", user)
+    with Nginx(rules=rules, conf_server="keepalive_requests 1000000; location / { weir on; empty_gif; }",
+               table="weir_table test 32m dir={prefix}/table;", log_level="warn") as nginx:
+        worker, = nginx.workers()
+        pour(nginx.port, heads(REQUESTS // 5))
+        before = anonymous_kb(worker), descriptors(worker), len(mappings(worker))
+        assert pour(nginx.port, heads(REQUESTS)) == {status: REQUESTS}
+        wait_for(lambda: descriptors(worker) <= before[1], "connections to close")
+        assert nginx.workers() == [worker]
+        if GROWTH_KB is not None:
+            assert anonymous_kb(worker) - before[0] <= GROWTH_KB
+            assert len(mappings(worker)) <= before[2] + 2
+
+
+def test_waiting_leaves_nothing_behind(api):
+    """Requests that waited, and clients that left while they did."""
+    rules = by_user("{unit: second, requests_per_unit: 1000, algorithm: leaky_bucket, queue_size: 50}")
+    rounds = scaled(16, least=4)
+    with Nginx(rules=rules, conf_server="location / { weir on; proxy_pass http://api; }", api=api) as nginx:
+        worker, = nginx.workers()
+
+        def wait_and_leave(times):
+            for n in range(times):
+                shots = volley(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
+                assert set(tally(shots)) <= {200, 429}
+                gone = [Client(nginx.port) for _ in range(20)]
+                for c in gone:
+                    c.send("GET", "/", {"X-User": "b"})
+                for c in gone:
+                    c.vanish()
+        wait_and_leave(rounds)
+        wait_for(lambda: descriptors(worker) < 100, "connections to close")
+        before = anonymous_kb(worker)
+        wait_and_leave(2 * rounds)
+        if GROWTH_KB is not None:
+            assert anonymous_kb(worker) - before <= GROWTH_KB
+
+
+@pytest.mark.seconds(120)
+def test_reloads_leave_nothing_behind():
+    """Fifty reloads: the master has one table mapped, once, as many mappings and files open as after the
+    fifth, and each worker one thread beside its own."""
+    reloads = scaled(50, least=6)
+    with Nginx(rules=by_user(), conf_server="location / { weir on; empty_gif; }",
+               workers=2) as nginx:
+        def table_maps(pid):
+            return sum("/table/" in line for line in mappings(pid))
+        first_tables = table_maps(nginx.master)
+        assert first_tables >= 1
+        for n in range(reloads):
+            nginx.reload()
+            nginx.get("/", {"X-User": str(n)})
+            if n == 4:
+                wait_for(lambda: len(nginx.processes()) == 3, "old workers to end")
+                before = (len(mappings(nginx.master)), descriptors(nginx.master),
+                          anonymous_kb(nginx.master))
+        wait_for(lambda: len(nginx.processes()) == 3, "old workers to end")
+        assert table_maps(nginx.master) == first_tables
+        # the master closes a worker's channel when it has noticed its end, a moment later
+        wait_for(lambda: descriptors(nginx.master) <= before[1], "channels of old workers to close")
+        if GROWTH_KB is not None:
+            assert len(mappings(nginx.master)) <= before[0] + 2
+            assert anonymous_kb(nginx.master) - before[2] <= 1024  # 20 kB a reload; nginx itself keeps some
+        for worker in nginx.workers():
+            assert table_maps(worker) == first_tables
+            assert len(os.listdir(f"/proc/{worker}/task")) == 2  # itself and the watch on the rules
+
+
+def test_rule_changes_leave_nothing_behind():
+    """Rules replaced again and again under traffic: old ones are freed."""
+    def rules(n):
+        return by_user("{unit: week, requests_per_unit: 100000000, algorithm: token_bucket}") + "".join(
+            f"  - key: k{i}\n    rate_limit: {{unit: hour, requests_per_unit: {n + 1}}}\n"
+            for i in range(200))
+    changes = scaled(24, least=4)
+    with Nginx(rules=rules(0), conf_server="location / { weir on; empty_gif; }"
+               ) as nginx:
+        worker, = nginx.workers()
+
+        def change(first, last):
+            for n in range(first, last):
+                seen = nginx.logged("generation")
+                nginx.write_rules(rules(n))
+                wait_for(lambda: nginx.logged("generation") > seen, "new rules", every=0.005)
+        with Traffic(nginx.port, ["/"], connections=2, headers={"X-User": "a"}) as traffic:
+            change(1, 1 + changes // 2)
+            before = anonymous_kb(worker), len(mappings(worker))
+            change(1 + changes // 2, 1 + changes)
+        assert traffic.lost == [] and set(traffic.statuses) == {200}
+        if GROWTH_KB is not None:
+            assert anonymous_kb(worker) - before[0] <= GROWTH_KB
+            assert len(mappings(worker)) <= before[1] + 4

@@ -1,0 +1,231 @@
+"""Limits are one limit through everything that happens to nginx's processes.
+
+The load is against a budget that nothing refills within the test: what is admitted in the end is the budget,
+exactly, whatever was reloaded, replaced or killed meanwhile.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from weirtest import Closed, Nginx, Traffic, by_user, scaled, tally, volley, wait_for
+
+SERVER = """
+	location / { weir on; add_header X-Worker $pid always; proxy_pass http://api; }
+	location /warm { add_header X-Worker $pid always; alias {prefix}/html/index.html; }
+"""
+USER = {"X-User": "budget"}
+
+
+def budget(count, algorithm="token_bucket"):
+    """A week's budget, refilled so slowly that no test sees another token: one in ten minutes at 1,000."""
+    return by_user(f"{{unit: week, requests_per_unit: {count}, algorithm: {algorithm}}}")
+
+
+def four(rules, api, **kwargs):
+    server = "keepalive_requests 100000;\n" + SERVER  # spend_rest may have more than nginx's 1,000 to ask
+    return Nginx(rules=rules, workers=4, reuseport=True, conf_server=server, api=api, **kwargs)
+
+
+def spend_rest(nginx, limit):
+    """Asks until it is refused thrice; returns how many of these were admitted."""
+    admitted = refused = 0
+    c = nginx.client()
+    while refused < 3:
+        try:
+            status = c.get("/rest", USER).status
+        except Closed:  # by a worker that was just leaving
+            c.close()
+            c = nginx.client()
+            continue
+        admitted += status == 200
+        refused += status == 429
+        assert admitted <= limit
+    c.close()
+    return admitted
+
+
+# ---- exact ----
+
+@pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window_log", "sliding_window_counter",
+                                       "token_bucket"])
+def test_exact_across_four_workers(api, algorithm):
+    """Twice the budget over 64 connections of four workers: the budget, not one more or less."""
+    limit = scaled(400)
+    with four(budget(limit, algorithm), api) as nginx:
+        shots = volley(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
+                       connections=64)
+        assert tally(shots) == {200: limit, 429: limit}
+        assert api.count("/r/") == limit
+        workers = {s.response.get("X-Worker") for s in shots}
+        assert len(workers) == 4 and workers == {str(w) for w in nginx.workers()}
+
+
+def test_many_keys_each_exact(api):
+    """A hundred users at once, seven requests each against five: 5 and 2 for every one of them."""
+    users = scaled(100)
+    with four(by_user(), api) as nginx:
+        shots = volley(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
+                                    for i in range(7 * users)], connections=32)
+        assert tally(shots) == {200: 5 * users, 429: 2 * users}
+        for user in range(users):
+            assert tally(shots[user::users]) == {200: 5, 429: 2}, user
+
+
+# ---- nginx -s reload ----
+
+@pytest.mark.seconds(120)
+def test_reload_under_load(api):
+    """Reloads one after the other while eight clients ask: nothing is lost, nothing counted twice or
+    forgotten."""
+    limit, reloads = scaled(3000), scaled(12, least=3)
+    with four(budget(limit), api) as nginx:
+        with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
+            for n in range(reloads):
+                traffic.wait(scaled(100, least=8))
+                if n % 3 == 2:
+                    assert nginx.run("-s", "reload")[0] == 0
+                    wait_for(lambda: nginx.logged("gracefully shutting down") > 0, "old workers")
+                else:
+                    nginx.reload()
+        rest = spend_rest(nginx, limit)
+        assert traffic.lost == []
+        assert set(traffic.statuses) <= {200, 429}
+        assert traffic.statuses[200] + rest == limit
+        assert api.count() == limit
+
+
+def test_reload_to_other_rules(api):
+    """A reload takes the configuration's rules and goes on counting: 5 used of 8 leave 3."""
+    with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
+        assert [nginx.get("/", USER).status for _ in range(6)] == [200] * 5 + [429]
+        other = nginx.prefix / "other.yaml"
+        other.write_text(by_user("{unit: week, requests_per_unit: 8, algorithm: token_bucket}"),
+                         encoding="utf-8")
+        nginx.write_conf(rules=f"weir_rules {other};")
+        nginx.reload()
+        r = nginx.get("/", USER)
+        assert (r.status, r.get("X-Ratelimit-Limit")) == (200, "8")
+
+
+def test_reload_with_broken_rules_leaves_all_as_it_was(api):
+    with Nginx(rules=by_user(), conf_server=SERVER, api=api, allow=[r"\[emerg\]"]) as nginx:
+        assert nginx.get("/", USER).get("X-Ratelimit-Remaining") == "4"
+        before = nginx.workers()
+        bad = nginx.prefix / "bad.yaml"
+        bad.write_text("domain: api\ndescriptors:\n  - kay: user\n", encoding="utf-8")
+        nginx.write_conf(rules=f"weir_rules {bad};")
+        code, output = nginx.run("-s", "reload")
+        assert code != 0 or nginx.wait_logged(r"bad\.yaml:3:") is None
+        if code:
+            assert "bad.yaml:3:" in output
+            os.kill(nginx.master, signal.SIGHUP)
+            nginx.wait_logged(r"bad\.yaml:3:")
+        assert nginx.workers() == before
+        assert nginx.get("/", USER).get("X-Ratelimit-Remaining") == "3"
+
+
+def test_restart_keeps_the_counts(api):
+    """Stopped and started: the table is a file, and the bucket is as empty as it was."""
+    with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
+        assert [nginx.get("/", USER).status for _ in range(4)] == [200] * 4
+        nginx.quit()
+        nginx.start()
+        assert [nginx.get("/", USER).status for _ in range(3)] == [200, 429, 429]
+
+
+# ---- binary upgrade ----
+
+def upgrade(nginx):
+    """USR2, then QUIT to the old master once the new one has workers; waits until the old one is gone."""
+    old = nginx.master
+    os.kill(old, signal.SIGUSR2)
+    previous = Path(f"{nginx.pid_file}.oldbin")
+
+    def new_master():
+        try:
+            return previous.exists() and nginx.master != old and len(nginx.workers()) == 4
+        except (OSError, ValueError):
+            return False
+    wait_for(new_master, "the new binary and its workers", 20)
+    os.kill(old, signal.SIGQUIT)
+    wait_for(lambda: old not in nginx.processes(), "the old master to end", 20)
+
+
+@pytest.mark.seconds(120)
+def test_binary_upgrade_under_load(api):
+    limit, upgrades = scaled(2000), 1 + (scaled(2) == 2)
+    with four(budget(limit), api, orphan=True) as nginx:
+        with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
+            for _ in range(upgrades):
+                traffic.wait(scaled(200, least=8))
+                upgrade(nginx)
+            traffic.wait(scaled(200, least=8))
+        rest = spend_rest(nginx, limit)
+        assert traffic.lost == []
+        assert set(traffic.statuses) <= {200, 429}
+        assert traffic.statuses[200] + rest == limit
+        assert api.count() == limit
+
+
+# ---- kill -9 ----
+
+@pytest.mark.seconds(120)
+def test_workers_killed_under_load(api):
+    """Each killed worker takes with it what it was doing: those requests are lost, nothing else. What
+    they had taken is spent, so the API may see that many fewer than the budget, and never more."""
+    limit, kills = scaled(2000), scaled(12, least=3)
+    connections = 8
+    with four(budget(limit), api, allow=["exited on signal 9", "exited with code"]) as nginx:
+        with Traffic(nginx.port, ["/r"], connections=connections, headers=USER) as traffic:
+            for n in range(kills):
+                traffic.wait(scaled(60, least=6))
+                workers = nginx.workers()
+                os.kill(workers[n % len(workers)], signal.SIGKILL)
+                wait_for(lambda: len(set(nginx.workers()) - set(workers)) >= 1, "a new worker")
+        # A request that met a dead worker's connection was sent again; the first try may count.
+        spoiled = len(traffic.lost) + traffic.races
+        assert spoiled <= kills * connections
+        rest = spend_rest(nginx, limit)
+        assert set(traffic.statuses) <= {200, 429}
+        assert limit - spoiled <= traffic.statuses[200] + rest <= limit
+        assert traffic.statuses[200] + rest <= api.count() <= limit
+        # And all of it still works, on every worker.
+        shots = volley(nginx.port, [("GET", "/x", USER)] * 32)
+        assert tally(shots) == {429: 32}
+
+
+def test_a_worker_killed_while_requests_wait(api):
+    """Places of a dead worker's queue pass by unused; the queue goes on for everybody else."""
+    rules = by_user("{unit: second, requests_per_unit: 10, algorithm: leaky_bucket, queue_size: 6}")
+    with Nginx(rules=rules, conf_server=SERVER, api=api, allow=["exited on signal 9"]) as nginx:
+        clients = [nginx.client() for _ in range(5)]
+        for c in clients:
+            c.send("GET", "/w", USER)
+        wait_for(lambda: api.count("/w") >= 1, "the first of them")
+        start = time.monotonic_ns()
+        before = nginx.workers()
+        os.kill(before[0], signal.SIGKILL)
+        wait_for(lambda: set(nginx.workers()) - set(before), "a new worker")
+        for c in clients:
+            c.close()
+        left = api.count("/w")
+        assert nginx.get("/after", USER).status == 200
+        after = [r for r in api.records() if r.target == "/after"]
+        assert len(after) == 1 and after[0].ns > start
+        assert api.count("/w") == left
+
+
+def test_killed_master_and_a_new_start(api):
+    """nginx dies altogether; the next start finds the counts."""
+    with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
+        assert [nginx.get("/", USER).status for _ in range(3)] == [200] * 3
+        for pid in list(nginx.processes()):
+            os.kill(pid, signal.SIGKILL)
+        nginx.process.wait()
+        wait_for(lambda: not nginx.processes(), "all processes to end")
+        nginx.pid_file.unlink()
+        nginx.start()
+        assert [nginx.get("/", USER).status for _ in range(3)] == [200, 200, 429]

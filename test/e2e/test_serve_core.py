@@ -1,0 +1,568 @@
+"""weir serve as a process: start, stop, reload, sockets, rights, bounds."""
+
+import json
+import os
+import pwd
+import re
+import resource
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from weirtest import env, fetch, free_port, wait_for
+from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls
+from weirtest.serve import Serve
+
+RULES = """
+domain: rl
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 3, algorithm: token_bucket}
+"""
+GENEROUS = RULES.replace("requests_per_unit: 3", "requests_per_unit: 1000000")
+LEAKY = """
+domain: rl
+descriptors:
+  - key: user
+    rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 10}
+"""
+
+
+def user(name):
+    return ("user", name)
+
+
+def as_root(test):
+    """Only root can become somebody else: for others there is no such test."""
+    return test if os.getuid() == 0 else None
+
+
+# ---- starting ----
+
+def test_start_tells_what_is_where():
+    with Serve(rules=RULES, grpc=True, http=True) as serve:
+        log = serve.log()
+        assert f"weir serve: table {serve.table}/default.v" in log
+        assert "4M, room for 122880 keys, 0 held" in log
+        assert f"rules {serve.rules}: 1 file, 1 domain, 1 limit, generation 1" in log
+        assert f"grpc at 127.0.0.1:{serve.grpc_port}\n" in log
+        assert f"http at 127.0.0.1:{serve.http_port}\n" in log
+        assert "1 thread, 16384 connections at most" in log
+        with Rls(serve.grpc_port) as rls:
+            assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
+        assert serve.stop() == 0
+        assert serve.log().endswith("weir serve: ended\n")
+        serve.start()  # counters outlive the process
+        assert ", 1 held" in serve.log()
+        with Rls(serve.grpc_port) as rls:
+            assert rls.ask("rl", user("a")) == OVER
+
+
+def test_rules_missing_or_broken():
+    code, said = Serve(rules_path=None, grpc=True).run()
+    assert (code, said) == (1, "weir serve: --rules is missing: a file or a directory of rule files\n")
+    code, said = Serve(rules_path="/nowhere/rules", grpc=True).run()
+    assert code == 1
+    assert "--rules /nowhere/rules: No such file or directory" in said
+    code, said = Serve(rules=RULES.replace("unit: hour", "unti: hour"), grpc=True).run()
+    assert code == 1
+    assert "FOLDER/rules.yaml:5:18: error: unknown key 'unti'" in said
+    assert "weir serve: FOLDER/rules.yaml: 1 error in the rules" in said
+    assert "weir check FOLDER/rules.yaml shows them" in said
+
+
+def test_rules_may_be_a_directory():
+    with Serve(grpc=True, start=False) as serve:
+        (serve.folder / "rules").mkdir()
+        (serve.folder / "rules" / "a.yaml").write_text(RULES)
+        (serve.folder / "rules" / "b.yaml").write_text(RULES.replace("domain: rl", "domain: other"))
+        serve.rules_path = serve.folder / "rules"
+        serve.start()
+        assert "2 files, 2 domains, 2 limits" in serve.log()
+        with Rls(serve.grpc_port) as rls:
+            assert [rls.ask("other", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
+            assert rls.ask("rl", user("a")) == OK
+
+
+def test_port_taken():
+    with Serve(rules=RULES, grpc=True) as serve:
+        second = Serve(rules=RULES, grpc=f"127.0.0.1:{serve.grpc_port}")
+        code, said = second.run()
+        assert code == 1
+        assert f"cannot listen at 127.0.0.1:{serve.grpc_port}: another program does" in said
+        assert "choose another address with --grpc" in said
+
+
+@pytest.mark.parametrize("args, code, text", [
+    (["--grpc", "1.2.3.4:5"], 1, "this machine has no such address"),
+    (["--grpc", "nonsense"], 1, "--grpc: "),
+    (["--tls-cert", "/x"], 1, "--tls-cert and --tls-key go together"),
+    (["--tls-client-ca", "/x"], 1, "need --tls-cert"),
+    (["--memory", "1K"], 2, "--memory"),
+    (["--user", "nobody-of-that-name"], 1, "there is no such user"),
+    (["--threads", "257"], 2, "--threads"),
+    (["--nonsense"], 2, "nonsense"),
+])
+def test_wrong_flags(args, code, text):
+    got, said = Serve(rules=RULES, grpc=f"127.0.0.1:{free_port()}", args=args).run()
+    assert got == code, said
+    assert text in said
+
+
+def test_nothing_to_serve():
+    code, said = Serve(rules=RULES).run()
+    assert code == 1
+    assert "there is nothing to serve: every port is off" in said
+
+
+def test_help_names_every_port():
+    done = subprocess.run([env.WEIR, "serve", "--help"], capture_output=True, text=True, check=True)
+    for flag in ("--grpc", "--http", "--resp", "--admin", "--tls-client-san", "--drain-delay"):
+        assert f"  {flag} " in done.stdout
+
+
+# ---- the reference's environment ----
+
+def test_environment_of_the_reference():
+    with Serve(start=False) as serve:
+        where = serve.folder / "root" / "sub" / "config"
+        where.mkdir(parents=True)
+        (where / "rl.yaml").write_text(RULES)
+        grpc_port, http_port = free_port(), free_port()
+        serve.addresses = {"resp": "off", "admin": "off"}
+        serve.variables = {
+            "RUNTIME_ROOT": str(serve.folder / "root"), "RUNTIME_SUBDIRECTORY": "sub",
+            "GRPC_HOST": "127.0.0.1", "GRPC_PORT": str(grpc_port), "HOST": "127.0.0.1",
+            "PORT": str(http_port), "SHADOW_MODE": "true", "REDIS_URL": "redis:6379",
+            "REDIS_SOCKET_TYPE": "tcp", "USE_STATSD": "false", "LOG_LEVEL": "info"}
+        serve.start()
+        log = serve.log()
+        assert f"grpc at 127.0.0.1:{grpc_port}\n" in log
+        assert f"http at 127.0.0.1:{http_port}\n" in log
+        ignored = next(line for line in log.splitlines() if "ignored" in line)
+        assert sorted(ignored.split(": ")[-1].split(", ")) == [
+            "REDIS_SOCKET_TYPE", "REDIS_URL", "USE_STATSD"]
+        assert "shadow mode" in log
+        with Rls(grpc_port) as rls:
+            assert [rls.ask("rl", user("a")) for _ in range(5)] == [OK] * 5
+
+
+# ---- stopping ----
+
+def follow(rls, statuses):
+    try:
+        statuses.extend(rls.watch())
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def is_refused(port):
+    """The line in the log comes before the last of the loops has closed its socket."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return True
+    return False
+
+
+def test_drain_says_so_first_and_lets_streams_end():
+    """On TERM the service is unhealthy at once and still answers; then the ports close; a request
+    that waits in a leaky bucket gets its answer; the process ends without waiting for --drain."""
+    with Serve(rules=LEAKY, grpc=True, args=["--drain-delay", "1500ms", "--drain", "20s"]) as serve:
+        with Rls(serve.grpc_port) as rls, Rls(serve.grpc_port) as other:
+            assert rls.health() == SERVING
+            assert rls.ask("rl", user("a")) == OK
+            statuses = []
+            threading.Thread(target=follow, args=(other, statuses), daemon=True).start()
+            wait_for(lambda: statuses == [SERVING], "the first status")
+            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=20)
+                     for _ in range(3)]  # due 1 to 3 s from now
+            serve.signal(signal.SIGTERM)
+            wait_for(lambda: NOT_SERVING in statuses, "the watch to hear of it", 5)
+            assert rls.health() == NOT_SERVING
+            assert other.ask("rl", user("b")) == OK
+            serve.wait_logged("closing ports")
+            wait_for(lambda: is_refused(serve.grpc_port), "the port to close", 5)
+            assert [w.result()[1] for w in waits] == [OK, OK, OK]
+            assert serve.wait(15) == 0
+            assert "cut" not in serve.log()
+
+
+def test_drain_has_an_end():
+    with Serve(rules=LEAKY.replace("queue_size: 10", "queue_size: 1000"), grpc=True,
+               args=["--drain", "500ms"]) as serve:
+        with Rls(serve.grpc_port) as rls:
+            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=100)
+                     for _ in range(30)]
+            wait_for(lambda: any(w.done() for w in waits), "the first to be admitted")
+            serve.signal(signal.SIGTERM)
+            assert serve.wait(15) == 0
+            assert "1 connections had not ended and are cut" in serve.log()
+            codes = [w.code() for w in waits]
+            assert set(codes) == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+            assert codes.count(grpc.StatusCode.OK) < 10
+
+
+def test_second_term_ends_at_once():
+    with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1h"]) as serve:
+        serve.signal(signal.SIGTERM)
+        serve.wait_logged("shutting down: not healthy from now on, ports close in 3600.0 s")
+        serve.signal(signal.SIGTERM)
+        assert serve.wait(10) == 0
+
+
+def test_idle_connections_do_not_hold_up_the_end():
+    """An open connection of each kind without a request under way: told to go, and gone."""
+    with Serve(rules=RULES, grpc=True, http=True, resp=True, admin=True,
+               args=["--drain", "30s"]) as serve:
+        with Rls(serve.grpc_port) as rls:
+            assert rls.ask("rl", user("a")) == OK
+            held = [connect(port) for port in (serve.http_port, serve.admin_port, serve.resp_port)]
+            for s in held[:2]:
+                s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert s.recv(4096).startswith(b"HTTP/1.1 ")
+            held[2].sendall(b"PING\r\n")
+            assert held[2].recv(64) == b"+PONG\r\n"
+            assert serve.stop(15) == 0
+            assert "cut" not in serve.log()
+            for s in held:
+                s.close()
+
+
+# ---- reloading ----
+
+def test_hup_and_changed_rules():
+    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
+        assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
+        serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 5"))
+        serve.wait_logged("rules loaded: generation 2")
+        assert [rls.ask("rl", user("b")) for _ in range(6)] == [OK] * 5 + [OVER]
+        serve.signal(signal.SIGHUP)
+        serve.wait_logged("rules loaded: generation 3")
+        serve.write_rules("domain: rl\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n")
+        serve.wait_logged("rules not loaded: ")
+        assert "generation 3 stays in force" in serve.log()
+        assert "rules.yaml:2:" in serve.log()
+        assert [rls.ask("rl", user("c")) for _ in range(6)] == [OK] * 5 + [OVER]
+
+
+def test_no_request_fails_while_rules_change():
+    with Serve(rules=GENEROUS, grpc=True, threads=2) as serve, Rls(serve.grpc_port) as rls:
+        for i in range(20):
+            serve.write_rules(GENEROUS + f"# {i}\n")
+            serve.signal(signal.SIGHUP)
+            assert [rls.ask("rl", user(str(i))) for _ in range(20)] == [OK] * 20
+
+
+# ---- addresses ----
+
+@pytest.mark.parametrize("address, hosts", [
+    ("{port}", ["127.0.0.1", "::1"]),
+    ("*:{port}", ["127.0.0.1", "::1"]),
+    ("[::1]:{port}", ["::1"]),
+    ("127.0.0.1:{port},[::1]:{port}", ["127.0.0.1", "::1"]),
+])
+def test_addresses(address, hosts):
+    port = free_port()
+    with Serve(rules=RULES, resp=address.format(port=port), threads=2) as serve:
+        for host in ("127.0.0.1", "::1"):
+            if host not in hosts:
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection((host, port), timeout=5)
+                continue
+            with socket.create_connection((host, port), timeout=env.patience(10)) as s:
+                s.sendall(b"PING\r\n")
+                assert s.recv(64) == b"+PONG\r\n"
+        assert serve.log().count("resp at ") == len(address.split(","))
+
+
+def test_log_as_json():
+    with Serve(rules=RULES, resp=True, args=["--log-format", "json"]) as serve:
+        serve.write_rules("domain: \"a\\\"b\"\ndescriptors: [{key: x, unti: 1}]\n")
+        serve.wait_logged("rules not loaded")
+        serve.stop()
+        lines = [json.loads(line) for line in serve.log().splitlines()]
+        assert {line["level"] for line in lines} == {"info", "error"}
+        assert lines[-1]["message"] == "ended"
+        assert any("unknown key 'unti'" in line["message"] for line in lines)
+        assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+                   for line in lines)
+
+
+# ---- Unix sockets ----
+
+def test_unix_socket():
+    with Serve(rules=RULES, grpc="unix:{folder}/rls.sock", threads=2) as serve:
+        path = serve.folder / "rls.sock"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        with Rls(f"unix:{path}") as rls:
+            assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
+        code, said = Serve(rules=RULES, grpc=f"unix:{path}").run()
+        assert code == 1
+        assert "another program listens there" in said
+        serve.kill()
+        assert path.is_socket()  # left over
+        serve.start()
+        with Rls(f"unix:{path}") as rls:
+            assert rls.ask("rl", user("a")) == OVER
+        serve.stop()
+        assert not path.exists()
+
+
+def test_unix_path_that_is_no_socket_is_not_removed():
+    serve = Serve(rules=RULES, grpc="unix:{folder}/file")
+    (serve.folder / "file").write_text("precious")
+    code, said = serve.run()
+    assert code == 1
+    assert "there is a file there that is no socket" in said
+    assert (serve.folder / "file").read_text() == "precious"
+
+
+@as_root
+def test_unix_socket_turns_strangers_away():
+    """The mode of the file keeps them out; so does the service, if somebody widened it."""
+    with Serve(rules=RULES, grpc="unix:{folder}/rls.sock") as serve:
+        path = serve.folder / "rls.sock"
+        path.chmod(0o777)
+        stranger = pwd.getpwnam("nobody")
+        probe = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(10); "
+                 "s.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b'' else 1)")
+        subprocess.run(["/usr/bin/python3", "-c", probe, str(path)], check=True,
+                       user=stranger.pw_uid, group=stranger.pw_gid, extra_groups=[])
+        serve.wait_logged("neither root nor of our user or group was turned away")
+        with Rls(f"unix:{path}") as rls:
+            assert rls.ask("rl", user("a")) == OK
+
+
+# ---- rights ----
+
+@as_root
+def test_user_gives_up_rights_after_opening():
+    nobody = pwd.getpwnam("nobody")
+    with Serve(rules=RULES, grpc="unix:{folder}/rls.sock", http=True,
+               args=["--user", "nobody"]) as serve:
+        status = Path(f"/proc/{serve.pid}/status").read_text()
+        uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
+        assert uids == [str(nobody.pw_uid)] * 4
+        for task in Path(f"/proc/{serve.pid}/task").iterdir():
+            assert f"Uid:\t{nobody.pw_uid}\t" in (task / "status").read_text()
+        assert (serve.folder / "rls.sock").stat().st_uid == nobody.pw_uid
+        with Rls(f"unix:{serve.folder}/rls.sock") as rls:
+            assert rls.ask("rl", user("a")) == OK
+        serve.signal(signal.SIGHUP)
+        serve.wait_logged("rules loaded: generation 2")
+
+
+@as_root
+def test_user_who_cannot_read_the_rules():
+    serve = Serve(rules=RULES, grpc=True, args=["--user", "nobody"])
+    serve.rules.chmod(0o600)
+    code, said = serve.run()
+    assert code == 1
+    assert "--rules FOLDER/rules.yaml is not readable for user nobody" in said
+
+
+# ---- systemd ----
+
+def test_systemd_is_told():
+    with Serve(rules=RULES, grpc=True, start=False) as serve:
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        manager.bind(str(serve.folder / "notify"))
+        manager.settimeout(env.patience(10))
+        serve.variables = {"NOTIFY_SOCKET": str(serve.folder / "notify"), "WATCHDOG_USEC": "1000000"}
+        serve.start()
+
+        def hear(wanted):
+            while (said := manager.recv(1024).decode()) != wanted and wanted not in said.split("\n"):
+                assert said in ("WATCHDOG=1", "READY=1"), said
+            return said
+
+        hear("READY=1")
+        hear("WATCHDOG=1")
+        hear("WATCHDOG=1")
+        serve.signal(signal.SIGHUP)
+        assert "MONOTONIC_USEC=" in hear("RELOADING=1")
+        hear("READY=1")
+        serve.signal(signal.SIGTERM)
+        hear("STOPPING=1")
+        serve.wait()
+        manager.close()
+
+
+# ---- two processes, one table ----
+
+def test_two_processes_one_table_through_kill_9():
+    limit = RULES.replace("requests_per_unit: 3", "requests_per_unit: 100")
+    with Serve(rules=limit, grpc=True) as one, Serve(rules=limit, grpc=True, table=one.table) as two:
+        with Rls(one.grpc_port) as first, Rls(two.grpc_port) as second:
+            admitted = sum(r.ask("rl", user("a")) == OK for _ in range(30) for r in (first, second))
+            assert admitted == 60
+            one.kill()
+            answers = [second.ask("rl", user("a")) for _ in range(50)]
+            assert answers == [OK] * 40 + [OVER] * 10
+        one.start()
+        with Rls(one.grpc_port) as first:
+            assert first.ask("rl", user("a")) == OVER
+
+
+def test_table_resized_under_traffic():
+    """Another process resizes the table: the service moves over and no request is lost."""
+    with Serve(rules=RULES, grpc=True, threads=2) as serve, Rls(serve.grpc_port) as rls:
+        assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
+        resize(serve.table, 8 << 20)
+        deadline = time.monotonic() + env.patience(10)
+        while "the table was resized" not in serve.log():
+            assert rls.ask("rl", user("z")) in (OK, OVER)
+            assert time.monotonic() < deadline, serve.log()
+        assert ": 8M, " in serve.log() or ", 8M, " in serve.log()
+        assert rls.ask("rl", user("a")) == OVER
+        serve.signal(signal.SIGHUP)
+        serve.wait_logged("rules loaded: ")
+        assert [rls.ask("rl", user("b")) for _ in range(4)] == [OK, OK, OK, OVER]
+
+
+def test_table_removed_under_it():
+    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
+        assert rls.ask("rl", user("gone")) == OK
+        resize(serve.table, 8 << 20)
+        serve.wait_logged("the table was resized")
+        time.sleep(3)  # as many looks as would say so
+        assert "was removed" not in serve.log()
+    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
+        assert rls.ask("rl", user("gone")) == OK
+        time.sleep(1)  # the first look at it
+        for file in Path(serve.table).iterdir():
+            file.unlink()
+        serve.wait_logged("was removed: the counters of this process go on")
+        assert rls.ask("rl", user("gone")) == OK
+
+
+def resize(folder, size):
+    code = f"""
+import ctypes, time
+class Opts(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("name", ctypes.c_char_p),
+                ("dir", ctypes.c_char_p), ("memory", ctypes.c_uint64), ("log", ctypes.c_uint64),
+                ("restore", ctypes.c_char_p), ("now", ctypes.c_uint64)]
+lib = ctypes.CDLL({str(env.BUILD / "libweir.so")!r})
+lib.weir_resize.argtypes = [ctypes.POINTER(Opts), ctypes.c_uint64, ctypes.c_char_p]
+error = ctypes.create_string_buffer(256)
+opts = Opts(ctypes.sizeof(Opts), 0, None, {folder.encode()!r}, {size}, 0, None, 0)
+rc = lib.weir_resize(ctypes.byref(opts), time.time_ns(), error)
+assert rc == 0, (rc, error.raw)
+"""
+    # Python leaves memory to the end of its process, which is none of ours
+    variables = {**os.environ, **env.wrapper("/tmp")[1], "ASAN_OPTIONS": "detect_leaks=0"}
+    subprocess.run(["/usr/bin/python3", "-c", code], check=True, timeout=60, env=variables)
+
+
+# ---- bounds ----
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
+
+
+def test_max_connections():
+    with Serve(rules=RULES, grpc=True, args=["--max-connections", "10"]) as serve:
+        held = [connect(serve.grpc_port) for _ in range(10)]
+        for s in held:  # the server's SETTINGS: it has taken the connection
+            assert s.recv(9)
+        refused = connect(serve.grpc_port)
+        assert refused.recv(9) == b""
+        serve.wait_logged("all 10 places for connections of this port are taken")
+        held.pop().close()
+
+        def comes_in():
+            with connect(serve.grpc_port) as s:
+                try:
+                    return s.recv(9) != b""
+                except ConnectionResetError:
+                    return False
+
+        wait_for(comes_in, "a place to be free again")
+        for s in held:
+            s.close()
+        refused.close()
+
+
+def test_a_flood_at_one_port_leaves_room_for_others():
+    """Of 16 places one port may have 14."""
+    with Serve(rules=RULES, grpc=True, http=True, args=["--max-connections", "16"]) as serve:
+        held = [connect(serve.grpc_port) for _ in range(14)]
+        for s in held:
+            assert s.recv(9)
+        with connect(serve.grpc_port) as refused:
+            assert refused.recv(9) == b""
+        serve.wait_logged("all 14 places for connections of this port are taken")
+        assert fetch(serve.http_port, "GET", "/healthz").status == 200
+        for s in held:
+            s.close()
+
+
+def test_file_limit_lowers_the_connections_and_says_so():
+    with Serve(rules=RULES, grpc=True, prefix=["prlimit", "--nofile=500:500", "setpriv",
+                                               "--bounding-set=-sys_resource",
+                                               "--inh-caps=-sys_resource"]) as serve:
+        assert "only 500 files may be open: --max-connections is 164 instead of 16384" in serve.log()
+
+
+def test_out_of_files_is_survived():
+    """With no file descriptors left the service neither spins nor dies; it goes on when there are."""
+    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
+        assert rls.ask("rl", user("a")) == OK
+        soft, hard = resource.prlimit(serve.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (serve.open_files(), hard))
+        waiting = connect(serve.grpc_port)
+        serve.wait_logged("cannot accept connections: Too many open files")
+        before = cpu_ticks(serve.pid)
+        assert rls.ask("rl", user("a")) == OK
+        time.sleep(1)
+        assert cpu_ticks(serve.pid) - before < os.sysconf("SC_CLK_TCK") // 4
+        resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert waiting.recv(9)
+        waiting.close()
+
+
+def cpu_ticks(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_idle_connections_are_closed():
+    with Serve(rules=RULES, grpc=True, args=["--idle", "1s"]) as serve:
+        with connect(serve.grpc_port) as s:
+            s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            while s.recv(4096):
+                pass
+        with Rls(serve.grpc_port) as rls:  # one that comes back is served
+            assert rls.ask("rl", user("a")) == OK
+
+
+def test_old_connections_are_asked_to_go():
+    with Serve(rules=GENEROUS, grpc=True, args=["--max-age", "1s"]) as serve:
+        with Rls(serve.grpc_port) as rls:
+            deadline = time.monotonic() + 3
+            while time.monotonic() < deadline:  # the client moves over, and no call fails
+                assert rls.ask("rl", user("a")) == OK
+
+
+def test_slow_clients_are_cut():
+    with Serve(rules=RULES, grpc=True, args=["--slow", "1s"]) as serve:
+        with connect(serve.grpc_port) as s:  # half a preface
+            s.sendall(b"PRI * HTTP/2.0")
+            while True:
+                try:
+                    if not s.recv(4096):
+                        break
+                except ConnectionResetError:
+                    break
+        serve.wait_logged("too slow to ask or to read was cut off")
+        with Rls(serve.grpc_port) as rls:
+            assert rls.ask("rl", user("a")) == OK

@@ -1,0 +1,39 @@
+"""What weir serve makes of the reference's environment, value by value."""
+
+import pytest
+
+from weirtest.serve import Serve
+
+RULES = "{domain: rl, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1}}]}\n"
+
+
+def laid_out(**variables):
+    serve = Serve(start=False, args=["--resp", "off"])
+    (serve.folder / "config").mkdir()
+    (serve.folder / "config" / "rl.yaml").write_text(RULES)
+    serve.addresses = {"grpc": "off", "http": "off", "admin": "unix:" + str(serve.folder / "a")}
+    serve.variables = {"RUNTIME_ROOT": str(serve.folder), **variables}
+    return serve
+
+
+@pytest.mark.parametrize("spelling, on", [("true", True), ("True", True), ("T", True), ("1", True),
+                                          ("FALSE", False), ("f", False), ("0", False)])
+def test_yes_and_no_as_the_reference_spells_them(spelling, on):
+    with laid_out(SHADOW_MODE=spelling, RESPONSE_DYNAMIC_METADATA=spelling,
+                  GRPC_SERVER_USE_TLS="False") as serve:
+        serve.start()
+        assert ("shadow mode" in serve.log()) == on
+
+
+@pytest.mark.parametrize("name", ["SHADOW_MODE", "GRPC_SERVER_USE_TLS", "LIMIT_RESPONSE_HEADERS_ENABLED"])
+def test_neither_yes_nor_no(name):
+    with laid_out(**{name: "maybe"}) as serve:
+        code, text = serve.run()
+        assert code == 2 and f"{name}=maybe is neither true nor false" in text
+
+
+@pytest.mark.parametrize("name", ["a b", "x:", "é"])
+def test_names_that_no_header_field_has(name):
+    with laid_out(LIMIT_RESPONSE_HEADERS_ENABLED="true", LIMIT_RESET_HEADER=name) as serve:
+        code, text = serve.run()
+        assert code == 1 and f"--reset-header '{name}' is not a name of a header field" in text

@@ -1,0 +1,163 @@
+"""weir serve beside nginx, in the process of weir gateway."""
+
+import signal
+import socket
+
+from weirtest import free_port, wait_for
+from weirtest.gateway import Gateway
+from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls
+
+FEW = """
+domain: api
+requests:
+  - descriptor: [{key: everyone, value: together}]
+descriptors:
+  - key: everyone
+    value: together
+    rate_limit: {unit: day, requests_per_unit: 3, algorithm: token_bucket}
+"""
+TOGETHER = ("everyone", "together")
+
+
+def ping(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(str(path))
+        s.sendall(b"PING\r\n")
+        return s.recv(64)
+
+
+def test_one_counter_for_nginx_and_grpc(api):
+    """Three a day: two through nginx, one over gRPC, and then none through either."""
+    port = free_port()
+    with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off", rules=FEW) as gateway:
+        assert f"  grpc      127.0.0.1:{port}\n" in gateway.output()
+        assert f"  resp      unix:{gateway.runtime}/weir.sock\n" in gateway.output()
+        with Rls(port) as rls:
+            assert [gateway.get().status for _ in range(2)] == [200, 200]
+            assert [rls.ask("api", TOGETHER) for _ in range(2)] == [OK, OVER]
+            assert gateway.get().status == 429
+        assert ping(gateway.runtime / "weir.sock") == b"+PONG\r\n"
+        socket_file = gateway.runtime / "weir.sock"
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+        assert not socket_file.exists()
+
+
+def test_usual_admin_port_is_not_insisted_on(api):
+    """Two gateways on one machine: the second has no admin port, says so, and works."""
+    with Gateway(api.port) as first, Gateway(api.port) as second:
+        assert (first.get().status, second.get().status) == (200, 200)
+        assert "no admin port: cannot listen at 127.0.0.1:9099" in first.output() + second.output()
+
+
+def test_port_that_was_asked_for_is(api):
+    with socket.create_server(("127.0.0.1", free_port())) as taken:
+        port = taken.getsockname()[1]
+        with Gateway(api.port, "--admin", "off") as gateway:
+            gateway.signal(signal.SIGTERM)
+            gateway.wait()
+            code, said = gateway.run("--grpc", f"127.0.0.1:{port}")
+            assert code == 1
+            assert f"cannot listen at 127.0.0.1:{port}" in said
+            assert "choose another address with --grpc" in said
+
+
+def test_runtime_folder_too_deep_for_a_socket(api):
+    """A socket's path has 107 bytes. Without one, and with no port asked for, nginx does its work."""
+    with Gateway(api.port, "--admin", "off") as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        gateway.runtime = gateway.folder / ("x" * 100)
+        gateway.start()
+        assert f"no weir.sock: the path of {gateway.runtime} is too long" in gateway.output()
+        assert gateway.get().status == 200
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("weir gateway is ready", 2)
+        assert gateway.get().status == 200
+
+
+def test_reload_with_other_options(api):
+    """HUP reads the options again: the port moves, the counter stays; and where the new port cannot be
+    had, the old one goes on."""
+    first, second = free_port(), free_port()
+    with Gateway(api.port, "--admin", "off", "--config", "/dev/null", rules=FEW) as gateway:
+        gateway.signal(signal.SIGTERM)
+        gateway.wait()
+        options = gateway.folder / "options.yaml"
+        gateway.options[-1] = options
+        options.write_text(f"grpc: 127.0.0.1:{first}\n")
+        gateway.start()
+        with Rls(first) as rls:
+            assert rls.ask("api", TOGETHER) == OK
+        options.write_text(f"grpc: 127.0.0.1:{second}\n")
+        gateway.signal(signal.SIGHUP)
+        wait_for(lambda: open_at(second), "the new port")
+        assert not open_at(first)
+        with Rls(second) as rls:
+            assert [rls.ask("api", TOGETHER) for _ in range(3)] == [OK, OK, OVER]
+        with socket.create_server(("127.0.0.1", first)):
+            options.write_text(f"grpc: 127.0.0.1:{first}\n")
+            gateway.signal(signal.SIGHUP)
+            gateway.wait_said("the service goes on with the options it had")
+            assert open_at(second)
+        assert gateway.get().status == 429
+
+
+def open_at(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        return True
+    except ConnectionRefusedError:
+        return False
+
+
+def test_kill_9_of_the_gateway_leaves_nginx_and_the_socket_is_taken_over(api):
+    with Gateway(api.port, "--admin", "off", rules=FEW) as gateway:
+        gateway.process.kill()
+        gateway.process.wait()
+        assert gateway.get().status == 200
+        gateway.start()
+        assert gateway.get().status == 200
+        assert ping(gateway.runtime / "weir.sock") == b"+PONG\r\n"
+
+
+def test_health_ends_first(api):
+    """TERM: the service says NOT_SERVING while nginx finishes what is under way."""
+    port = free_port()
+    with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off") as gateway:
+        with Rls(port) as rls:
+            statuses = []
+            assert rls.health() == SERVING
+            slow = gateway.client()
+            slow.send("GET", "/?delay=2")
+            wait_for(lambda: api.count() == 1, "the API to have the request")
+            watch = rls.watch()
+            statuses.append(next(watch))
+            gateway.signal(signal.SIGTERM)
+            statuses.append(next(watch))
+            assert statuses == [SERVING, NOT_SERVING]
+            assert slow.read().status == 200
+            slow.close()
+
+
+SLOW = """
+domain: rl
+requests:
+  - descriptor: [{key: user, value: http}]
+descriptors:
+  - key: user
+    rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 10}
+"""
+
+
+def test_calls_under_way_end_though_nginx_has_nothing_to_do(api):
+    """A call that waits for two seconds in a leaky bucket gets its answer after TERM."""
+    port = free_port()
+    with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off", rules=SLOW) as gateway:
+        with Rls(port) as rls:
+            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=20)
+                     for _ in range(3)]
+            wait_for(lambda: any(w.done() for w in waits), "the first to be admitted")
+            gateway.signal(signal.SIGTERM)
+            assert [w.result()[1] for w in waits] == [OK, OK, OK]

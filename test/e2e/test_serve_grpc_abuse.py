@@ -1,0 +1,375 @@
+"""Clients that mean harm, frame by frame: they are cut off, memory stays bounded, others are served."""
+
+import os
+import socket
+import struct
+
+import grpc
+import pytest
+
+from weirtest import scaled, wait_for
+from weirtest.protos import Request, Response, request
+from weirtest.rawh2 import (ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS,
+                            METHOD, PADDED, PING, PREFACE, PRIORITY, PROTOCOL, REFUSED, RST, SETTINGS, WINDOW,
+                            RawH2, frame, grpc_message, settings)
+from weirtest.serve import Serve
+
+RULES = """
+domain: rl
+descriptors:
+  - {key: user, rate_limit: {unit: day, requests_per_unit: 1000000}}
+"""
+ASKED = request("rl", ("user", "x"))
+SLOW = 2  # seconds, of --slow
+MEGABYTE = 1024  # of resident_kib
+
+INITIAL_WINDOW = 4
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, grpc=True, args=["--slow", f"{SLOW}s"]) as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _others_are_served(serve):
+    """Before, while (a call that is open) and after; and what memory grew by is bounded."""
+    with grpc.insecure_channel(f"127.0.0.1:{serve.grpc_port}",
+                               [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        should = channel.unary_unary(METHOD, Request.SerializeToString, Response.FromString)
+        assert should(ASKED, timeout=20).overall_code == 1
+        before = serve.resident_kib()
+        yield should
+        assert should(ASKED, timeout=20).overall_code == 1
+        assert serve.process.poll() is None
+        assert serve.resident_kib() - before < 16 * MEGABYTE
+
+
+def is_served(should):
+    return should(ASKED, timeout=20).overall_code == 1
+
+
+def drained(raw, seconds=20):
+    """Reads until the server closes; returns the error code of its GOAWAY, or None."""
+    code = None
+    raw.socket.settimeout(seconds)
+    while got := raw.read_frame():
+        if got[0] == GOAWAY:
+            code = struct.unpack(">I", got[3][4:8])[0]
+    return code
+
+
+# ---- floods ----
+
+def test_continuation_flood(serve, _others_are_served):
+    with RawH2(serve.grpc_port) as raw:
+        block = raw.encoder.encode(raw.fields())
+        raw.send(frame(HEADERS, 0, 1, block))
+        raw.pour(frame(CONTINUATION, 0, 1, b"\0\x01x\x01y" * 3000), 400)
+        assert is_served(_others_are_served)
+        assert drained(raw) != 0
+
+
+def test_empty_continuation_flood(serve):
+    with RawH2(serve.grpc_port) as raw:
+        raw.send(frame(HEADERS, 0, 1, raw.encoder.encode(raw.fields())))
+        raw.pour(frame(CONTINUATION, 0, 1) * 100, 400)
+        assert drained(raw) != 0
+
+
+def test_rapid_reset(serve, _others_are_served):
+    """HEADERS, DATA and RST_STREAM at once, again and again (CVE-2023-44487)."""
+    data = ASKED.SerializeToString()
+    with RawH2(serve.grpc_port) as raw:
+        try:
+            for _ in range(40):
+                burst = b""
+                for _ in range(100):
+                    stream, whole = raw.call(data)
+                    burst += whole + frame(RST, 0, stream, struct.pack(">I", 8))
+                raw.send(burst)
+        except ConnectionError:
+            pass
+        assert drained(raw) in (CALM, None)
+        assert is_served(_others_are_served)
+
+
+def test_made_you_reset(serve):
+    """The server is brought to reset: WINDOW_UPDATE of 0 on open calls (CVE-2025-8671)."""
+    with RawH2(serve.grpc_port) as raw:
+        try:
+            for _ in range(40):
+                burst = b""
+                for _ in range(100):
+                    stream = raw.new_stream()
+                    burst += raw.head(stream) + frame(WINDOW, 0, stream, bytes(4))
+                raw.send(burst)
+        except ConnectionError:
+            pass
+        assert drained(raw) in (CALM, 1, None)
+
+
+def test_resets_of_a_proxy_under_load_are_fine(serve):
+    """One call in three is given up; 3,000 calls on one connection."""
+    data = ASKED.SerializeToString()
+    with RawH2(serve.grpc_port) as raw:
+        for _ in range(scaled(100)):
+            burst, kept = b"", []
+            for i in range(30):
+                stream, whole = raw.call(data)
+                burst += whole
+                if i % 3 == 0:
+                    burst += frame(RST, 0, stream, struct.pack(">I", 8))
+                else:
+                    kept.append(stream)
+            raw.send(burst)
+            assert raw.answer(kept[-1])[2]["grpc-status"] == "0"
+
+
+@pytest.mark.parametrize("flood", [
+    settings((1, 4096)), frame(PING, payload=bytes(8)), frame(PRIORITY, 0, 3, bytes(5)),
+    frame(WINDOW, 0, 0, struct.pack(">I", 1)), frame(0xbb, 0, 0, b"xyz")],
+    ids=["settings", "ping", "priority", "window_update", "unknown"])
+@pytest.mark.parametrize("reading", [False, True])
+def test_floods_of_frames_that_ask_for_nothing(serve, _others_are_served, flood, reading):
+    """The connection is closed, whether the client reads what it is sent or not."""
+    with RawH2(serve.grpc_port) as raw:
+        raw.socket.settimeout(20)
+        try:
+            for _ in range(400):
+                raw.send(flood * 500)
+                if reading:
+                    raw.discard()
+        except (ConnectionError, socket.timeout):
+            pass
+        assert is_served(_others_are_served)
+        assert drained(raw) != 0
+
+
+def test_empty_data_flood(serve):
+    with RawH2(serve.grpc_port) as raw:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream))
+        raw.pour(frame(DATA, 0, stream) * 500, 400)
+        assert drained(raw) in (CALM, None)
+
+
+# ---- windows ----
+
+def test_zero_window(serve, _others_are_served):
+    """Answers that the client does not let us send wait in bounds; it may have them later."""
+    data = ASKED.SerializeToString()
+    with RawH2(serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
+        streams = []
+        for _ in range(500):
+            stream, whole = raw.call(data)
+            streams.append(stream)
+            raw.send(whole)
+        for _ in range(500):
+            assert raw.until(HEADERS)[1] & END_STREAM == 0
+        assert is_served(_others_are_served)
+        raw.send(frame(WINDOW, 0, streams[7], struct.pack(">I", 4)))
+        assert raw.until(DATA)[2:] == (streams[7], b"\0\0\0\0")
+        raw.send(frame(WINDOW, 0, streams[7], struct.pack(">I", 100)))
+        _, body, trailers = raw.answer(streams[7])
+        assert (body[0], trailers["grpc-status"]) == (len(body) - 1, "0")
+
+
+def test_window_that_overflows(serve):
+    with RawH2(serve.grpc_port) as raw:
+        raw.send(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fffffff)))
+        assert drained(raw) == 3
+
+
+def test_client_that_does_not_read(serve, _others_are_served):
+    """Calls are sent and no answer read: reading stops, and the connection is cut."""
+    data = ASKED.SerializeToString()
+    with RawH2(serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
+        raw.send(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)))
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.socket.settimeout(5)
+        try:
+            while True:
+                raw.send(b"".join(raw.call(data)[1] for _ in range(200)))
+        except (ConnectionError, socket.timeout):
+            pass
+        assert is_served(_others_are_served)
+
+
+# ---- frames that are not what they say ----
+
+@pytest.mark.parametrize("data", [
+    frame(RST, 0, 1, bytes(3)),
+    frame(PING, 0, 0, bytes(7)),
+    frame(SETTINGS, 0, 0, bytes(5)),
+    frame(SETTINGS, ACK, 0, bytes(6)),
+    frame(WINDOW, 0, 0, bytes(3)),
+    frame(GOAWAY, 0, 0, bytes(7)),
+    struct.pack(">I", 16385)[1:] + struct.pack(">BBI", DATA, 0, 1) + bytes(16385),
+    frame(DATA, 0, 0, b"x"),
+    frame(DATA, 0, 99, b"x"),
+    frame(HEADERS, END_HEADERS, 0, b"\x82"),
+    frame(HEADERS, END_HEADERS, 2, b"\x82"),
+    frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"),
+    frame(HEADERS, END_HEADERS | PADDED, 1, b"\x09\x82"),
+    frame(CONTINUATION, END_HEADERS, 1, b"\x82"),
+    frame(5, END_HEADERS, 1, bytes(8)),
+], ids=lambda d: f"{d[3]}-{int.from_bytes(d[:3], 'big')}-{int.from_bytes(d[5:9], 'big')}")
+def test_wrong_frames_end_the_connection(serve, data):
+    with RawH2(serve.grpc_port) as raw:
+        raw.send(data)
+        assert drained(raw) not in (0, CALM)
+
+
+def test_padding_longer_than_the_frame(serve):
+    with RawH2(serve.grpc_port) as raw:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream) + frame(DATA, PADDED, stream, b"\xff" + b"x" * 20))
+        assert drained(raw) == 1
+
+
+def test_content_length_that_does_not_fit(serve):
+    with RawH2(serve.grpc_port) as raw:
+        stream, whole = raw.call(b"abc", extra=[("content-length", "3")])
+        raw.send(whole)
+        assert raw.until(RST, stream) is not None
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00" * 9,
+                                   PREFACE[:-1] + b"X", PREFACE + frame(PING, payload=bytes(8)),
+                                   os.urandom(64)],
+                         ids=["http1", "tls", "preface", "no-settings", "noise"])
+def test_not_http2(serve, start):
+    with RawH2(serve.grpc_port, greet=False) as raw:
+        raw.send(start)
+        drained(raw)
+
+
+@pytest.mark.parametrize("rest", [b"", PREFACE[:10], PREFACE, PREFACE + b"\0\0\x09\x01"],
+                         ids=["nothing", "half-preface", "no-settings", "half-frame"])
+def test_who_begins_and_stops_is_cut(serve, rest):
+    with RawH2(serve.grpc_port, greet=False) as raw:
+        raw.send(rest)
+        drained(raw)
+
+
+def test_half_a_call_is_cut(serve, _others_are_served):
+    """Headers, and half of a message; and headers in the midst of a block."""
+    with RawH2(serve.grpc_port) as raw, RawH2(serve.grpc_port) as other:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"))
+        other.send(frame(HEADERS, 0, 1, other.encoder.encode(other.fields())))
+        assert is_served(_others_are_served)
+        drained(raw)
+        drained(other)
+
+
+def test_truncated_and_gone(serve):
+    data = ASKED.SerializeToString()
+    for _ in range(scaled(300)):
+        with RawH2(serve.grpc_port) as raw:
+            _, whole = raw.call(data)
+            raw.send(whole[:int.from_bytes(os.urandom(2), "big") % len(whole)])
+    wait_for(lambda: serve.open_files() < 60, "connections to be gone")
+
+
+# ---- header fields ----
+
+def test_huge_header_fields(serve):
+    """Many small ones, one large one, and more than a block may have."""
+    with RawH2(serve.grpc_port) as raw:
+        stream, whole = raw.call(ASKED.SerializeToString(),
+                                 extra=[(f"x-{i}", "v" * 20) for i in range(100)])
+        raw.send(whole)
+        assert raw.answer(stream)[2]["grpc-status"] == "0"
+        stream, whole = raw.call(b"", extra=[(f"x-{i}", "v" * 20) for i in range(400)])
+        raw.send(whole)
+        assert raw.until(RST, stream) is not None
+        stream, whole = raw.call(b"", extra=[("x", "v" * 17000)])
+        raw.send(whole)
+        assert raw.until(RST, stream) is not None
+        stream, whole = raw.call(ASKED.SerializeToString())
+        raw.send(whole)
+        assert raw.answer(stream)[2]["grpc-status"] == "0"
+
+
+def test_hpack_bomb(serve, _others_are_served):
+    """A value of 4,000 bytes in the table, named 16,000 times by a byte each."""
+    with RawH2(serve.grpc_port) as raw:
+        first = raw.head(1, fields=raw.fields(extra=[("x-bomb", "v" * 3900)]))
+        raw.send(first)
+        index = bytes([0x80 | 62])
+        raw.send(frame(HEADERS, END_HEADERS, 3, b"\x83\x86\x84" + index * 16000))
+        assert raw.until(RST, 3) is not None
+        assert is_served(_others_are_served)
+
+
+# ---- streams ----
+
+def test_more_streams_than_allowed(serve, _others_are_served):
+    with RawH2(serve.grpc_port) as raw:
+        got = raw.until(SETTINGS)
+        announced = dict(struct.iter_unpack(">HI", got[3]))
+        assert announced[3] == 1024
+        raw.pour_streams(1100)
+        assert is_served(_others_are_served)
+        assert drained(raw) == PROTOCOL
+    with RawH2(serve.grpc_port) as raw:  # before it has acknowledged our SETTINGS
+        raw.pour_streams(1100)
+        refused = raw.until(RST, 2049)
+        assert refused[3] == struct.pack(">I", REFUSED)
+        drained(raw)  # calls that do not go on are cut
+
+
+def test_streams_that_are_left_open_are_cut(serve, _others_are_served):
+    """1,000 calls without an end: after --slow the connection is gone."""
+    with RawH2(serve.grpc_port) as raw:
+        raw.until(SETTINGS)
+        raw.pour_streams(1000)
+        assert is_served(_others_are_served)
+        assert drained(raw) is None
+
+
+def test_long_messages_share_a_bound(serve, _others_are_served):
+    """100 streams of 100,000 bytes each that do not end: 1 MiB is kept, the others are refused."""
+    with RawH2(serve.grpc_port) as raw:
+        raw.until(SETTINGS)
+        streams = [raw.new_stream() for _ in range(100)]
+        raw.send(b"".join(raw.head(s) for s in streams))
+        raw.socket.settimeout(5)
+        try:
+            for _ in range(5):
+                for stream in streams:
+                    raw.send(frame(DATA, 0, stream, b"\0\0\x01\x86\xa0" + bytes(12000)))
+        except (ConnectionError, socket.timeout):
+            pass
+        assert is_served(_others_are_served)
+
+
+def test_message_beyond_the_bound_is_refused_before_it_arrives(serve):
+    with RawH2(serve.grpc_port) as raw:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream) + frame(DATA, 0, stream, b"\0\0\x02\0\x01"))
+        assert raw.answer(stream)[2]["grpc-status"] == "8"
+        assert raw.until(RST, stream)[3] == bytes(4)  # and told to stop sending
+
+
+def test_answers_nobody_reads_of_a_reflection(serve, _others_are_served):
+    """A stream may ask for ever, but not without reading: what waits is bounded, and then cut."""
+    path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+    asked = grpc_message(b"\x22\x2benvoy.service.ratelimit.v3.RateLimitService")
+    with RawH2(serve.grpc_port) as raw:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream, path=path))
+        for _ in range(1000):
+            raw.send(frame(DATA, 0, stream, asked))
+        assert is_served(_others_are_served)
+        assert drained(raw) is None
+
+
+def test_windows_that_stay_closed_are_cut(serve):
+    with RawH2(serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
+        for _ in range(10):
+            raw.send(raw.call(ASKED.SerializeToString())[1])
+        assert drained(raw) is None

@@ -1,0 +1,496 @@
+"""/v1/check, /json, health, and what bounds them, over real sockets. Every answer is held against
+docs/openapi.yaml."""
+
+import json
+import resource
+import socket
+import threading
+
+import pytest
+
+from weirtest import WRAP, Client, Closed, connect, fetch, scaled, wait_for
+from weirtest.openapi import DOCUMENT, check_answer, check_question, routes
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+requests:
+  - descriptor: [{key: user, from: header.x-user}]
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 3, name: per-user}
+  - key: shadowed
+    shadow_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1}
+  - key: free
+    rate_limit: {unlimited: true}
+  - key: door
+    rate_limit: {unit: minute, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 1}
+  - key: group
+    descriptors:
+      - key: user
+        rate_limit: {unit: year, requests_per_unit: 2}
+  - key: never
+    rate_limit: {unit: second, requests_per_unit: 0}
+"""
+
+
+def descriptor(*pairs, **more):
+    return {"entries": [{"key": k, "value": v} for k, v in pairs], **more}
+
+
+def question(*pairs, **more):
+    return {"domain": "api", "descriptors": [descriptor(*pairs)], **more}
+
+
+def post(port, target, body, headers=(), method="POST"):
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    response = fetch(port, method, target, headers, raw)
+    check_answer(method, target, response)
+    return response
+
+
+def ask(port, body):
+    check_question("/v1/check", body)
+    response = post(port, "/v1/check", body)
+    assert response.status == 200, response.body
+    assert response.get("content-type") == "application/json"
+    return json.loads(response.body)
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        yield running
+
+
+# ---- /v1/check ----
+
+def test_counts_down_then_refuses(serve):
+    told = [ask(serve.http_port, question(("user", "down"))) for _ in range(4)]
+    assert [t["admitted"] for t in told] == [True, True, True, False]
+    assert [t["remaining"] for t in told] == [2, 1, 0, 0]
+    assert [t["status"] for t in told] == [200, 200, 200, 429]
+    assert {t["limit"] for t in told} == {3}
+    assert {t["rule"] for t in told} == {"api/user/365d"}
+    assert told[0]["name"] == "per-user" and told[0]["generation"] == 1
+    assert told[0]["retry_after"] == 0 and told[3]["retry_after"] == told[3]["reset_after"] > 0
+    assert told[3]["descriptors"][0]["code"] == "over_limit"
+    assert told[3]["verdict"] == "refuse" and told[3]["delay"] == 0
+
+
+def test_the_tightest_of_several_speaks(serve):
+    body = {"domain": "api", "descriptors": [descriptor(("user", "t")),
+                                             descriptor(("group", "g"), ("user", "t"))]}
+    told = ask(serve.http_port, body)
+    assert (told["limit"], told["remaining"]) == (2, 1)
+    assert [d["remaining"] for d in told["descriptors"]] == [2, 1]
+    assert [d["requests_per_unit"] for d in told["descriptors"]] == [3, 2]
+    assert {d["unit"] for d in told["descriptors"]} == {"year"}
+
+
+def test_hits_look_and_give_back(serve):
+    port = serve.http_port
+    assert ask(port, question(("user", "h"), hits=2))["remaining"] == 1
+    assert ask(port, question(("user", "h"), hits=0))["remaining"] == 1
+    own = {"domain": "api", "descriptors": [descriptor(("user", "h"), hits=2)]}
+    assert ask(port, own)["admitted"] is False
+    assert ask(port, question(("user", "h"), hits=-2))["remaining"] == 3
+    assert ask(port, {**own, "hits": 3})["remaining"] == 1  # the descriptor's own hits win
+
+
+def test_flags_say_why(serve):
+    port = serve.http_port
+    told = [ask(port, question(("shadowed", "x"))) for _ in range(2)]
+    assert [t["admitted"] for t in told] == [True, True]
+    assert told[1]["descriptors"][0]["flags"] == ["shadow", "would_refuse"]
+    assert ask(port, question(("free", "x")))["descriptors"][0]["flags"] == ["unlimited"]
+    none = ask(port, question(("nothing", "x")))
+    assert none["admitted"] and none["rule"] is None and none["limit"] is None
+    assert ask(port, {**question(("user", "x")), "domain": "elsewhere"})["admitted"]
+    assert ask(port, question(("never", "x")))["retry_after"] is None
+
+
+def test_a_limit_of_the_question(serve):
+    body = {"domain": "api", "descriptors": [descriptor(
+        ("user", "o"), limit={"requests": 1, "unit": "month"})]}
+    told = [ask(serve.http_port, body) for _ in range(2)]
+    assert [t["admitted"] for t in told] == [True, False]
+    assert told[0]["descriptors"][0]["flags"] == ["override"]
+    assert ask(serve.http_port, question(("user", "o")))["remaining"] == 2  # another period is another counter
+
+
+def test_a_described_request(serve):
+    body = {"domain": "api", "request": {"method": "POST", "target": "/v1/posts?x=1", "host": "h",
+                                         "address": "192.0.2.7", "headers": {"X-User": "req"}}}
+    assert ask(serve.http_port, body)["remaining"] == 2
+    body["request"]["headers"] = {"x-user": ["req"]}
+    assert ask(serve.http_port, body)["remaining"] == 1
+    assert ask(serve.http_port, question(("user", "req")))["admitted"]
+
+
+def test_a_delay_is_told_and_not_waited_out(serve):
+    told = [ask(serve.http_port, question(("door", "d"))) for _ in range(3)]
+    assert [t["verdict"] for t in told] == ["admit", "delay", "refuse"]
+    assert [t["admitted"] for t in told] == [True, True, False]
+    assert 59 < told[1]["delay"] <= 60 and told[1]["status"] == 200
+
+
+def test_many_in_order(serve):
+    body = [question(("user", "m")), question(("user", "m"), hits=2), question(("user", "m")),
+            question(("group", "g"), ("user", "m"))]
+    told = ask(serve.http_port, body)
+    assert [t["admitted"] for t in told] == [True, True, False, True]
+    assert [t["remaining"] for t in told] == [2, 0, 0, 1]
+
+
+def test_a_hundred_and_no_more(serve):
+    assert len(ask(serve.http_port, [question(("user", f"n{i}")) for i in range(100)])) == 100
+    refused = post(serve.http_port, "/v1/check", [question(("user", "n"))] * 101)
+    assert refused.status == 400 and json.loads(refused.body)["code"] == "too_many"
+
+
+def test_one_bad_question_and_none_is_decided(serve):
+    body = [question(("user", "all")), {"domain": "api", "descriptors": [{"entries": []}]}]
+    refused = post(serve.http_port, "/v1/check", body)
+    assert refused.status == 400
+    assert json.loads(refused.body)["pointer"] == "/1/descriptors/0/entries"
+    assert ask(serve.http_port, question(("user", "all"), hits=0))["remaining"] == 3
+
+
+E1 = {"entries": [{"key": "user", "value": "p"}]}
+WRONG = [
+    (b"", "bad_json", ""),
+    (b"{", "bad_json", ""),
+    (b'{"domain":"a","domain":"b"}', "bad_json", ""),
+    (b'"text"', "wrong_type", ""),
+    (b"[]", "bad_value", ""),
+    (b"\xff\xfe", "bad_json", ""),
+    ({"descriptors": [E1]}, "missing_member", ""),
+    ({"domain": "", "descriptors": [E1]}, "bad_value", "/domain"),
+    ({"domain": 7, "descriptors": [E1]}, "wrong_type", "/domain"),
+    ({"domain": "api"}, "missing_member", ""),
+    ({"domain": "api", "descriptors": []}, "bad_value", "/descriptors"),
+    ({"domain": "api", "descriptors": [{}]}, "missing_member", "/descriptors/0"),
+    ({"domain": "api", "descriptors": [E1] * 33}, "too_many", "/descriptors"),
+    ({"domain": "api", "descriptors": [{"entries": [{"value": "x"}]}]}, "missing_member",
+     "/descriptors/0/entries/0"),
+    ({"domain": "api", "descriptors": [{"entries": [{"key": "a"}, {"key": 1}]}]}, "wrong_type",
+     "/descriptors/0/entries/1/key"),
+    ({"domain": "api", "descriptors": [{"entries": [{"key": "a", "x~/y": 1}]}]}, "unknown_member",
+     "/descriptors/0/entries/0/x~0~1y"),
+    ({"domain": "api", "descriptors": [{**E1, "hits": 1.5}]}, "wrong_type", "/descriptors/0/hits"),
+    ({"domain": "api", "descriptors": [E1], "hits": 2**33}, "bad_value", "/hits"),
+    ({"domain": "api", "descriptors": [{**E1, "limit": {"requests": 1}}]}, "missing_member",
+     "/descriptors/0/limit"),
+    ({"domain": "api", "descriptors": [{**E1, "limit": {"requests": 1, "unit": "eon"}}]}, "bad_value",
+     "/descriptors/0/limit/unit"),
+    ({"domain": "api", "descriptors": [E1], "extra": 1}, "unknown_member", "/extra"),
+    ({"domain": "api", "request": {"target": "/", "address": "nowhere"}}, "bad_value",
+     "/request/address"),
+    ({"domain": "api", "request": {"method": "GET"}}, "missing_member", "/request"),
+]
+
+
+@pytest.mark.parametrize("body,code,pointer", WRONG)
+def test_what_is_wrong_is_pointed_at(serve, body, code, pointer):
+    response = post(serve.http_port, "/v1/check", body)
+    assert response.status == 400 and response.get("content-type") == "application/problem+json"
+    problem = json.loads(response.body)
+    assert (problem["code"], problem["pointer"], problem["status"]) == (code, pointer, 400)
+
+
+def test_any_text_is_a_key_of_its_own(serve):
+    for value in ("ü", "\u0000", "a\"b\\c", "\U0001f600", "x" * 5000):
+        told = ask(serve.http_port, question(("user", value)))
+        assert told["remaining"] == 2, value
+
+
+# ---- /json ----
+
+def test_json_as_the_reference_answers(serve):
+    port = serve.http_port
+    body = {"domain": "api", "descriptors": [descriptor(("user", "j"))], "hitsAddend": 2}
+    first = post(port, "/json", body)
+    assert first.status == 200 and first.get("content-type") == "application/json"
+    told = json.loads(first.body)
+    assert told["overallCode"] == "OK"
+    assert told["statuses"][0]["currentLimit"] == {"requestsPerUnit": 3, "unit": "YEAR",
+                                                   "name": "per-user"}
+    assert told["statuses"][0]["limitRemaining"] == 1
+    over = post(port, "/json", {**body, "hits_addend": 2, "hitsAddend": None} | {"hitsAddend": None})
+    assert over.status == 429
+    assert json.loads(over.body)["overallCode"] == "OVER_LIMIT"
+    assert "limitRemaining" not in json.loads(over.body)["statuses"][0]
+
+
+def test_json_takes_what_protojson_takes(serve):
+    port = serve.http_port
+    many = {"domain": "api", "descriptors": [
+        {"entries": [{"key": "user", "value": "pj"}], "hits_addend": "2"},
+        {"entries": [{"key": "nothing", "value": None}], "hitsAddend": 0},
+        {"entries": [{"key": "user", "value": "pk"}], "limit": {"requestsPerUnit": "5", "unit": "DAY"}},
+        {"entries": [{"key": "user", "value": "pl"}], "limit": {"requests_per_unit": 6.0, "unit": 3}}]}
+    told = json.loads(post(port, "/json", many, method="PUT").body)
+    assert [s.get("limitRemaining") for s in told["statuses"]] == [1, None, 4, 5]
+    assert told["statuses"][2]["currentLimit"] == {"requestsPerUnit": 5, "unit": "DAY"}
+    assert told["statuses"][3]["currentLimit"]["unit"] == "HOUR"
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"[]", b"7", b'{"domain":"api"}', b'{"domain":"","descriptors":[{"entries":[]}]}',
+    b'{"domain":"api","descriptors":[],"x":1}', b'{"domain":"api","descriptors":[{"enties":[]}]}',
+    b'{"domain":"api","descriptors":[{"entries":[{"key":"a"}],"limit":{"unit":"EON"}}]}',
+    b'{"domain":"api","descriptors":[{"entries":[{"key":"a"}],"limit":{"unit":0}}]}',
+    b'{"domain":"api","descriptors":[{"entries":[{"key":"a"}],"hitsAddend":-1}]}',
+    b'{"domain":"api","descriptors":[{"entries":[{"key":7}]}]}'])
+def test_json_that_is_bad(serve, body):
+    response = post(serve.http_port, "/json", body)
+    assert (response.status, response.body) == (400, b"Bad Request\n")
+    assert response.get("content-type") == "text/plain; charset=utf-8"
+
+
+# ---- health, routes ----
+
+def test_health(serve):
+    for target, text in (("/healthz", b"ok\n"), ("/readyz", b"ready\n"), ("/healthcheck", b"OK")):
+        response = fetch(serve.http_port, "GET", target)
+        check_answer("GET", target, response)
+        assert (response.status, response.body) == (200, text)
+        head = fetch(serve.http_port, "HEAD", target)
+        assert head.status == 200 and head.get("content-length") == str(len(text))
+
+
+def test_wrong_path_and_method(serve):
+    missing = fetch(serve.http_port, "GET", "/v2/check")
+    assert missing.status == 404 and json.loads(missing.body)["code"] == "not_found"
+    wrong = fetch(serve.http_port, "GET", "/v1/check")
+    assert wrong.status == 405 and wrong.get("allow") == "POST"
+    assert fetch(serve.http_port, "GET", "/check/").status == 404
+
+
+def test_the_document_has_every_route_and_no_other():
+    methods = {}
+    for path, item in DOCUMENT["paths"].items():
+        plain = path.replace("{domain}", "")
+        kind = {o["tags"][0] for m, o in item.items() if m in ("get", "post")}
+        methods[plain] = ("admin" if kind == {"admin"} else "http",
+                          sorted(m.upper() for m in item if m in ("get", "post")))
+    known = routes()
+    assert set(known) == set(methods)
+    for path, (name, allowed) in known.items():
+        want = sorted(m for m in allowed.split(", ") if m != "HEAD") if allowed else methods[path][1]
+        assert methods[path] == (name, want), path
+
+
+# ---- connections ----
+
+def test_many_requests_on_one_connection(serve):
+    raw = json.dumps(question(("user", "k"), hits=0)).encode()
+    with Client(serve.http_port) as c:
+        for _ in range(200):
+            assert c.request("POST", "/v1/check", (), raw).status == 200
+
+
+def test_pipelined_and_in_pieces(serve):
+    raw = json.dumps(question(("user", "pipe"))).encode()
+    with Client(serve.http_port) as c:
+        for _ in range(4):
+            c.send("POST", "/v1/check", (), raw)
+        told = [json.loads(c.read().body)["remaining"] for _ in range(4)]
+        assert told == [2, 1, 0, 0]
+        c.send("POST", "/v1/check", (), raw, chunked=7)
+        assert json.loads(c.read().body)["admitted"] is False
+
+
+def test_too_large_a_body(serve):
+    with Client(serve.http_port) as c:
+        c.send("POST", "/v1/check", {"Content-Length": str(300 * 1024)}, None)
+        answer = c.read()
+        assert answer.status == 413 and json.loads(answer.body)["code"] == "too_large"
+        assert c.at_end()
+    with Client(serve.http_port) as c:
+        c.send("POST", "/v1/check", (), b"x" * (300 * 1024), chunked=8000)
+        assert c.read().status == 413
+    with pytest.raises((Closed, OSError)):
+        with Client(serve.http_port) as c:
+            c.send("POST", "/v1/check", (), b"x" * (2 * 1024 * 1024), chunked=8000)
+            c.read()
+    big = ask(serve.http_port, [question(("user", "x" * 2000 + str(i))) for i in range(90)])
+    assert len(big) == 90
+
+
+def test_too_large_a_head(serve):
+    response = fetch(serve.http_port, "GET", "/healthz", {"X-Big": "x" * 20000})
+    assert response.status == 431
+    assert fetch(serve.http_port, "GET", "/healthz", {"X-Big": "x" * 12000}).status == 200
+
+
+@pytest.mark.parametrize("raw", [b"\0" * 4096, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+                                 b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+                                 b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999\r\n\r\n",
+                                 b"POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"])
+def test_nonsense_is_turned_away_and_others_are_served(serve, raw):
+    with socket.create_connection(("127.0.0.1", serve.http_port), 10) as s:
+        s.sendall(raw)
+        s.shutdown(socket.SHUT_WR)
+        assert not s.recv(65536).startswith(b"HTTP/1.1 200")
+    assert ask(serve.http_port, question(("nothing", "x")))["admitted"]
+
+
+def test_slow_and_idle_clients_are_cut():
+    with Serve(rules=RULES, http=True, args=["--idle", "1s", "--slow", "1s"]) as serve:
+        with Client(serve.http_port) as c:  # says nothing
+            assert c.at_end()
+        with Client(serve.http_port) as c:  # never ends its body
+            c.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+            wait_for(lambda: trickle(c), "the connection to be cut", 20, every=0.2)
+        with Client(serve.http_port) as c:  # never ends its head
+            c.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
+            wait_for(lambda: trickle(c), "the connection to be cut", 20, every=0.2)
+        assert ask(serve.http_port, question(("user", "s")))["remaining"] == 2
+
+
+def test_a_head_that_trickles_is_cut_by_slow_alone():
+    with Serve(rules=RULES, http=True, args=["--slow", "1s"]) as serve, Client(serve.http_port) as idle:
+        assert idle.get("/healthz").status == 200
+        for head in (b"G", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "):
+            with Client(serve.http_port) as c:
+                c.raw(head)
+                wait_for(lambda c=c: trickle(c), "the connection to be cut", 20, every=0.2)
+        wait_for(lambda: trickle(idle), "the connection to be cut after its first request", 20, every=0.2)
+        with Client(serve.http_port) as c:
+            assert c.get("/healthz").status == 200
+            c.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            c.parser.expect("GET")
+            assert c.read().status == 200
+
+
+def trickle(client):
+    """Sends one byte more; True once the server has closed."""
+    try:
+        client.raw(b"x")
+        client.socket.setblocking(False)
+        return client.socket.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        client.socket.settimeout(10)
+
+
+def test_more_connections_than_there_are_places():
+    with Serve(rules=RULES, http=True, args=["--max-connections", "5"]) as serve:
+        held = [Client(serve.http_port) for _ in range(5)]
+        try:
+            for c in held:
+                assert c.get("/healthz").status == 200
+            with Client(serve.http_port) as c:
+                assert c.at_end()
+        finally:
+            for c in held:
+                c.__exit__()
+        wait_for(lambda: is_served(serve), "places to be free again")
+
+
+def is_served(serve):
+    try:
+        return fetch(serve.http_port, "GET", "/healthz").status == 200
+    except (Closed, OSError):
+        return False
+
+
+@pytest.mark.seconds(120)
+def test_ten_thousand_idle_connections(serve):
+    """Half of them say nothing, half have begun a request; others are served, and memory is bounded."""
+    count = scaled(10000)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 1000), hard))
+    before, held = serve.resident_kib(), []
+    try:
+        for i in range(count):
+            held.append(connect(serve.http_port))
+            if i % 2:
+                held[-1].sendall(b"POST /v1/ch")
+        assert ask(serve.http_port, question(("user", "idle")))["remaining"] == 2
+        if WRAP == "":  # AddressSanitizer keeps memory for reasons of its own
+            assert serve.resident_kib() - before < count * 16
+    finally:
+        for s in held:
+            s.close()
+    assert ask(serve.http_port, question(("user", "idle")))["remaining"] == 1
+
+
+def test_over_a_unix_socket_and_two_loops():
+    with Serve(rules=RULES, http="unix:{folder}/http.sock", threads=2) as serve:
+        where = str(serve.folder / "http.sock")
+        told = [ask(where, question(("user", "u")))["remaining"] for _ in range(3)]
+        assert told == [2, 1, 0]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_draining_loses_no_request_of_busy_clients(keeps):
+    """They are told to close by an answer, or find the port closed; none is cut off."""
+    lost, answered = [], []
+
+    def ask_on(serve):
+        while True:
+            try:
+                client = Client(serve.http_port)
+            except ConnectionRefusedError:
+                return
+            except OSError as error:
+                lost.append(error)
+                return
+            with client:
+                ends = False
+                while not ends:
+                    try:
+                        ends = client.get("/healthz").get("Connection") == "close" or not keeps
+                    except (OSError, Closed) as error:
+                        lost.append(error)
+                        return
+                    answered.append(1)
+
+    with Serve(rules=RULES, http=True, threads=2) as serve:
+        clients = [threading.Thread(target=ask_on, args=(serve,)) for _ in range(4)]
+        for client in clients:
+            client.start()
+        wait_for(lambda: len(answered) > 100, "answers")
+        serve.stop()
+        for client in clients:
+            client.join()
+    assert not lost
+
+
+def test_drain():
+    with Serve(rules=RULES, http=True, args=["--drain-delay", "3s"]) as serve:
+        with Client(serve.http_port) as idle, Client(serve.http_port) as busy:
+            assert idle.get("/readyz").status == busy.get("/readyz").status == 200
+            serve.signal(15)
+
+            def unready():
+                answer = fetch(serve.http_port, "GET", "/readyz")
+                return answer.status == 503 and answer.get("connection") == "close"
+
+            wait_for(unready, "/readyz to say that it is over")
+            answer = busy.get("/healthz")
+            assert answer.status == 200 and answer.get("connection") == "close" and busy.at_end()
+            assert idle.at_end()
+        serve.wait()
+
+
+def test_shadow_mode_admits_everything():
+    with Serve(rules=RULES, http=True, args=["--shadow"]) as serve:
+        told = [ask(serve.http_port, question(("user", "w"))) for _ in range(4)]
+        assert [t["admitted"] for t in told] == [True] * 4 and told[3]["status"] == 200
+        assert told[3]["descriptors"][0]["code"] == "over_limit"
+        assert post(serve.http_port, "/json", question(("user", "w"))).status == 200
+
+
+def test_json_has_the_metadata_grpc_has():
+    with Serve(rules=RULES, http=True, args=["--dynamic-metadata"]) as serve:
+        told = json.loads(post(serve.http_port, "/json", question(("user", "md"))).body)
+        assert told["dynamicMetadata"]["domain"] == "api"
+        assert told["dynamicMetadata"]["descriptors"][0]["entries"] == ["user=md"]

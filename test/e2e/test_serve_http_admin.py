@@ -1,0 +1,253 @@
+"""The admin API: what it shows and changes, who may, and what is logged."""
+
+import json
+import os
+
+import pytest
+
+from weirtest import Client, fetch, free_port, wait_for
+from weirtest.openapi import check_answer
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 3, name: per-user}
+  - key: user
+    value: vip
+    shadow_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 50}
+  - key: route
+    descriptors:
+      - key: ip
+        rate_limit: {unit: year, requests_per_unit: 1}
+"""
+JSON = {"Content-Type": "application/json"}
+TOKEN = "0123456789abcdef-token-of-ann"
+
+
+def admin(where, target, body=None, headers=(), method=None):
+    method = method or ("GET" if body is None else "POST")
+    raw = None if body is None else json.dumps(body).encode()
+    answer = fetch(where, method, target, {**JSON, **dict(headers)}, raw)
+    check_answer(method, target, answer)
+    return answer
+
+
+def told(where, target, body=None, **more):
+    answer = admin(where, target, body, **more)
+    assert answer.status in (200, 202), answer.body
+    return json.loads(answer.body)
+
+
+def key(*pairs, **more):
+    return {"domain": "api", "entries": [{"key": k, "value": v} for k, v in pairs], **more}
+
+
+def ask(serve, *pairs, hits=1):
+    body = {"domain": "api", "hits": hits,
+            "descriptors": [{"entries": [{"key": k, "value": v} for k, v in pairs]}]}
+    return json.loads(fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode()).body)
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        yield running
+
+
+def test_rules_and_status(serve):
+    rules = told(serve.admin_port, "/v1/rules")
+    assert (rules["generation"], rules["error"], len(rules["domains"])) == (1, None, 1)
+    limits = rules["domains"][0]["rules"]
+    assert [r["rule"] for r in limits] == ["api/user/365d", "api/user=vip/1h", "api/route/ip/365d"]
+    assert limits[0]["limit"] == "3 per year" and limits[0]["name"] == "per-user"
+    assert limits[1]["descriptor"] == [{"key": "user", "value": "vip"}] and limits[1]["shadow"]
+    assert limits[2]["line"] == 12
+    status = told(serve.admin_port, "/v1/status")
+    assert status["health"] == "serving" and status["pid"] == serve.pid
+    assert {x["name"] for x in status["listeners"]} == {"http", "admin"}
+    assert status["rules"]["hash"] == rules["hash"]
+    assert status["table"]["path"].startswith(serve.table)
+
+
+def test_rlconfig_as_the_reference_prints_it(serve):
+    lines = admin(serve.admin_port, "/rlconfig").body.decode().splitlines()
+    assert sorted(lines) == [
+        "api.route.ip: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false",
+        "api.user: unit=YEAR requests_per_unit=3, shadow_mode: false, quota_mode: false",
+        "api.user_vip: unit=HOUR requests_per_unit=50, shadow_mode: true, quota_mode: false"]
+
+
+def test_reset(serve):
+    for _ in range(4):
+        last = ask(serve, ("user", "reset"))
+    assert not last["admitted"]
+    before = told(serve.admin_port, "/v1/key/get", key(("user", "reset")))["counters"]
+    assert [(c["rule"], c["remaining"], c["limit"]) for c in before] == [("api/user/365d", 0, 3)]
+    after = told(serve.admin_port, "/v1/key/reset", key(("user", "reset")))["counters"]
+    assert after[0]["remaining"] == 3 and after[0]["reset_after"] == 0
+    assert ask(serve, ("user", "reset"))["remaining"] == 2
+    serve.wait_logged("admin: 127.0.0.1: reset api user=reset: 1 counter")
+
+
+def test_grant(serve):
+    counter = told(serve.admin_port, "/v1/key/grant",
+                   key(("user", "grant"), extra=2, **{"for": "1h"}))["counters"][0]
+    assert (counter["limit"], counter["remaining"], counter["granted"]) == (5, 5, 2)
+    assert [ask(serve, ("user", "grant"))["admitted"] for _ in range(6)] == [True] * 5 + [False]
+    ended = told(serve.admin_port, "/v1/key/grant", key(("user", "grant"), extra=0))["counters"][0]
+    assert (ended["limit"], ended["remaining"], ended["granted_until"]) == (3, 0, None)
+    serve.wait_logged("grant 2 api user=grant for 3600 s: 1 counter")
+
+
+def test_ban_and_lift(serve):
+    banned = told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), **{"for": "1h"}))["counters"][0]
+    assert banned["banned_until"] > 0 and banned["remaining"] == 3
+    refused = ask(serve, ("user", "ban"))
+    assert not refused["admitted"] and 3590 < refused["retry_after"] <= 3601
+    assert ask(serve, ("user", "other"))["admitted"]
+    listed = told(serve.admin_port, "/v1/overrides")["overrides"]
+    assert [(o["key"], o["rule"]) for o in listed if o["banned_until"]] == [
+        ("api|user=ban", "api/user/365d")]
+    told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), lift=True))
+    assert ask(serve, ("user", "ban"))["remaining"] == 2
+    ever = told(serve.admin_port, "/v1/key/ban", key(("user", "ever"), **{"for": "ever"}))["counters"][0]
+    assert ever["banned_until"] == "ever" and ask(serve, ("user", "ever"))["retry_after"] is None
+
+
+def test_pause_and_resume(serve):
+    pair = (("route", "/a"), ("ip", "192.0.2.1"))
+    assert [ask(serve, *pair)["admitted"] for _ in range(2)] == [True, False]
+    assert told(serve.admin_port, "/v1/pause", {"rule": "api/route"})["paused"] == ["api/route"]
+    assert ask(serve, *pair)["admitted"]
+    assert told(serve.admin_port, "/v1/key/get", key(*pair))["counters"][0]["paused"]
+    assert told(serve.admin_port, "/v1/pause", {})["paused"] == ["", "api/route"]
+    assert told(serve.admin_port, "/v1/status")["pauses"] == 2
+    assert told(serve.admin_port, "/v1/resume", {})["paused"] == ["api/route"]
+    assert admin(serve.admin_port, "/v1/resume", {}).status == 404
+    assert told(serve.admin_port, "/v1/resume", {"rule": "api/route"})["paused"] == []
+    assert told(serve.admin_port, "/v1/paused")["paused"] == []
+    assert not ask(serve, *pair)["admitted"]
+    serve.wait_logged("pause everything")
+
+
+@pytest.mark.parametrize("target,body,status,pointer", [
+    ("/v1/key/get", {"domain": "api"}, 400, ""),
+    ("/v1/key/get", {"domain": "api", "entries": [{"key": ""}]}, 400, "/entries/0"),
+    ("/v1/key/get", {**key(("user", "x")), "for": "1h"}, 400, "/for"),
+    ("/v1/key/get", key(("nothing", "x")), 404, None),
+    ("/v1/key/get", {**key(("user", "x")), "domain": "elsewhere"}, 404, None),
+    ("/v1/key/ban", key(("user", "x")), 400, ""),
+    ("/v1/key/ban", key(("user", "x"), lift=True, **{"for": "1h"}), 400, ""),
+    ("/v1/key/ban", key(("user", "x"), **{"for": "soon"}), 400, "/for"),
+    ("/v1/key/ban", key(("user", "x"), until=1), 400, "/until"),
+    ("/v1/key/grant", key(("user", "x"), **{"for": "1h"}), 400, ""),
+    ("/v1/key/grant", key(("user", "x"), extra=3), 400, ""),
+    ("/v1/key/grant", key(("user", "x"), extra=-3, **{"for": "1h"}), 400, "/extra"),
+    ("/v1/pause", {"rul": "x"}, 400, "/rul"),
+    ("/v1/pause", [], 400, "")])
+def test_what_is_wrong_is_pointed_at(serve, target, body, status, pointer):
+    answer = admin(serve.admin_port, target, body)
+    assert answer.status == status
+    assert json.loads(answer.body).get("pointer") == pointer
+
+
+def test_the_last_error_of_a_reload():
+    with Serve(rules=RULES, admin=True) as serve:
+        serve.write_rules("domain: api\ndescriptors: [{key: user, rate_limi: {}}]\n")
+        told(serve.admin_port, "/v1/reload", {})
+        error = wait_for(lambda: told(serve.admin_port, "/v1/rules")["error"], "the error")
+        assert "rate_limi" in error["text"] and "rules.yaml:2" in error["text"]
+        assert told(serve.admin_port, "/v1/status")["rules"]["generation"] == 1
+        serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 4"))
+        told(serve.admin_port, "/v1/reload", {})
+        wait_for(lambda: told(serve.admin_port, "/v1/rules")["generation"] == 2, "new rules")
+        assert told(serve.admin_port, "/v1/rules")["error"] is None
+        serve.wait_logged("admin: 127.0.0.1: reload", times=2)
+
+
+# ---- who may ----
+
+def test_pages_of_other_sites_stay_outside(serve):
+    port = serve.admin_port
+    rebound = admin(port, "/v1/status", headers={"Host": "evil.example"})
+    assert rebound.status == 421
+    for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", "127.5.5.5", "[::1]:99"):
+        assert admin(port, "/v1/status", headers={"Host": host}).status == 200, host
+    for host in ("localhost.evil.example", "128.0.0.1", "[::2]", ""):
+        assert admin(port, "/v1/status", headers={"Host": host}).status == 421, host
+    own = {"Host": f"127.0.0.1:{port}", "Origin": f"http://127.0.0.1:{port}"}
+    assert admin(port, "/v1/status", headers=own).status == 200
+    foreign = admin(port, "/v1/pause", {}, headers={"Origin": "http://evil.example"})
+    assert foreign.status == 403 and "access-control-allow-origin" not in foreign.names()
+    assert admin(port, "/v1/status", headers={"Origin": "null"}).status == 403
+    form = fetch(port, "POST", "/v1/pause", {"Content-Type": "text/plain"}, b"{}")
+    assert form.status == 415
+    assert fetch(port, "OPTIONS", "/v1/pause", {"Origin": "http://localhost"}).status in (403, 405)
+    assert told(port, "/v1/paused")["paused"] == []
+
+
+def token_file(serve, text, mode=0o600):
+    path = serve.folder / "tokens"
+    path.write_text(text, encoding="ascii")
+    os.chmod(path, mode)
+
+
+def test_tokens():
+    serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
+    with serve:
+        token_file(serve, f"# people\nann:{TOKEN}\n\n0123456789abcdef0123\n")
+        serve.start()
+        port = serve.admin_port
+        assert admin(port, "/v1/status").status == 401
+        for wrong in ("Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}",
+                      TOKEN, "Bearer ann", f"Bearer ann:{TOKEN}"):
+            assert admin(port, "/v1/status", headers={"Authorization": wrong}).status == 401, wrong
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        assert admin(port, "/v1/pause", {}, headers=right).status == 200
+        serve.wait_logged("admin: 127.0.0.1, token ann: pause everything")
+        nameless = {"Authorization": "bearer 0123456789abcdef0123"}
+        assert admin(port, "/v1/resume", {}, headers=nameless).status == 200
+        serve.wait_logged("token line 4: resume everything")
+        token_file(serve, "bob:another-token-of-bob-0\n")
+        assert admin(port, "/v1/status", headers=right).status == 401
+        assert admin(port, "/v1/status", headers={
+            "Authorization": "Bearer another-token-of-bob-0"}).status == 200
+        assert TOKEN not in serve.log()
+
+
+@pytest.mark.parametrize("text,mode,message", [
+    ("short\n", 0o600, "at least 16"), ("# none\n", 0o600, "no token"),
+    (f"{TOKEN}\n", 0o644, "chmod 640")])
+def test_token_files_that_are_refused(text, mode, message):
+    serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
+    token_file(serve, text, mode)
+    code, output = serve.run()
+    assert code == 1 and message in output
+
+
+def test_other_machines_need_a_token():
+    code, output = Serve(rules=RULES, admin=f"0.0.0.0:{free_port()}", start=False).run()
+    assert code != 0 and "--admin-token-file" in output
+
+
+def test_over_a_unix_socket():
+    with Serve(rules=RULES, admin="unix:{folder}/admin.sock") as serve:
+        where = str(serve.folder / "admin.sock")
+        assert told(where, "/v1/pause", {"rule": "api"}, headers={"Host": "anything"})["paused"] == ["api"]
+        serve.wait_logged(f"admin: uid {os.getuid()} (pid {os.getpid()}): pause api")
+
+
+def test_hostile_names_are_logged_harmlessly(serve):
+    told(serve.admin_port, "/v1/key/reset", key(("user", "a\u001b[31m\nb\u0000" + "x" * 10000)))
+    serve.wait_logged("reset api user=a")
+    assert "\x1b" not in serve.log() and "x" * 3000 not in serve.log()
+
+
+def test_admin_has_places_of_its_own():
+    with Serve(rules=RULES, http=True, admin=True, args=["--max-connections", "2"]) as serve:
+        with Client(serve.http_port) as a, Client(serve.http_port) as b:
+            assert a.get("/healthz").status == b.get("/healthz").status == 200
+            assert told(serve.admin_port, "/v1/status")["connections"] == 2

@@ -1,0 +1,169 @@
+"""weir ask, weir key, weir pause, weir resume against a running service: words, JSON, exit codes."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from weirtest import WEIR, free_port, patience
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 2, name: per-user}
+  - key: plan
+    descriptors:
+      - key: user
+        rate_limit: {unit: year, requests_per_unit: 5}
+  - key: door
+    rate_limit: {unit: minute, requests_per_unit: 4, algorithm: leaky_bucket, queue_size: 2}
+"""
+TOKEN = "a-token-for-the-command"
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True, grpc=True, admin=True) as running:
+        yield running
+
+
+def weir(*words, variables=None):
+    """(exit code, stdout, stderr)"""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
+    done = subprocess.run([str(WEIR), *words], env={**env, "TZ": "UTC", **(variables or {})}, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(60), check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_ask_over_both_protocols_counts_once_each(serve):
+    http = ("ask", "--http", f"127.0.0.1:{serve.http_port}")
+    grpc = ("ask", "--grpc", f"127.0.0.1:{serve.grpc_port}")
+    assert weir(*http, "api", "user=1") == (0, "admitted, 1 of 2 left in api/user/365d\n", "")
+    code, out, err = weir(*grpc, "api", "user=1")
+    assert (code, err) == (0, "") and out.startswith("admitted\n  ok, 0 left of 2 per year, reset in ")
+    code, out, _ = weir(*http, "api", "user=1")
+    assert code == 1 and out.startswith("refused, 0 of 2 left in api/user/365d, try again in ")
+    code, out, _ = weir(*grpc, "api", "user=1")
+    assert code == 1 and out.startswith("refused\n  over limit, 0 left of 2 per year")
+
+
+def test_ask_more(serve):
+    http = ("ask", "--http", str(serve.http_port))
+    assert weir(*http, "api", "nobody=1")[:2] == (0, "admitted, no limit applies\n")
+    assert weir(*http, "--hits", "0", "api", "user=2")[1] == "admitted, 2 of 2 left in api/user/365d\n"
+    code, out, _ = weir(*http, "--hits", "3", "api", "user=2")
+    assert (code, out) == (1, "refused, 0 of 2 left in api/user/365d, no wait will do\n")
+    code, out, _ = weir(*http, "--json", "api", "plan=free", "user=a=b", "+", "user=3")
+    told = json.loads(out)
+    assert code == 0 and [d["remaining"] for d in told["descriptors"]] == [4, 1]
+    code, out, _ = weir("ask", "--json", "--hits", "2", "api", "plan=free", "user=a=b", "+", "user=4",
+                        variables={"WEIR_GRPC": str(serve.grpc_port)})
+    told = json.loads(out)
+    assert code == 0 and [s.get("limitRemaining", 0) for s in told["statuses"]] == [2, 0]
+    assert weir(*http, "api", "door=1")[0] == 0
+    assert "admitted after 1" in weir(*http, "api", "door=1")[1]
+
+
+@pytest.mark.parametrize("words,message", [
+    (("ask", "api"), "DOMAIN and KEY=VALUE are missing"),
+    (("ask", "api", "user"), "'user' is not KEY=VALUE"),
+    (("ask", "api", "=7"), "'=7' is not KEY=VALUE"),
+    (("ask", "--hits", "x", "api", "a=1"), "not a number of hits"),
+    (("ask", "--hits", "-1", "api", "a=1"), "needs --http"),
+    (("ask", "--grpc", "1", "--http", "2", "api", "a=1"), "at once"),
+    (("ask", "--what", "api", "a=1"), "'--what' is not understood"),
+    (("ask", "--grpc", "nowhere", "api", "a=1"), "nowhere"),
+    (("key", "get", "api"), "are needed"),
+    (("key", "show", "api", "a=1"), "'show' is none of"),
+    (("key", "get", "--extra", "1", "api", "a=1"), "--extra is for grant"),
+    (("key", "grant", "--extra", "1", "api", "a=1"), "grant needs"),
+    (("key", "ban", "api", "a=1"), "ban needs"),
+    (("pause", "a", "b"), "one word too many"),
+    (("resume", "--lst"), "'--lst' is not understood")])
+def test_usage(words, message):
+    code, out, err = weir(*words)
+    assert (code, out) == (2, "") and message in err
+
+
+def test_nobody_there():
+    port = free_port()
+    for words in (("ask", "--grpc", str(port), "api", "a=1"), ("ask", "--http", str(port), "api", "a=1"),
+                  ("key", "get", "--admin", str(port), "api", "a=1"), ("pause", "--admin", str(port))):
+        code, out, err = weir(*words)
+        assert (code, out) == (2, "") and f"nobody answers at {port}" in err
+
+
+def test_the_wrong_port(serve):
+    code, _, err = weir("ask", "--grpc", str(serve.http_port), "api", "a=1")
+    assert code == 2 and "gRPC" in err
+    code, _, err = weir("ask", "--http", str(serve.grpc_port), "api", "a=1")
+    assert code == 2 and "HTTP/1.1" in err
+
+
+@pytest.mark.parametrize("command", ["ask", "key", "pause", "resume"])
+def test_help_has_examples(command):
+    code, out, _ = weir(command, "--help")
+    assert code == 0 and out.count(f"\n  weir {command}") >= 1 and "Exit: 0" in out
+
+
+def test_key(serve):
+    admin = {"WEIR_ADMIN": f"127.0.0.1:{serve.admin_port}"}
+    ask = ("ask", "--http", str(serve.http_port), "api", "user=k")
+    assert weir("key", "get", "api", "user=k", variables=admin) == (0, "api/user/365d: 2 of 2 left\n", "")
+    weir(*ask)
+    assert "1 of 2 left, as good as new in" in weir("key", "get", "api", "user=k", variables=admin)[1]
+    assert weir("key", "reset", "api", "user=k", variables=admin)[1] == "api/user/365d: 2 of 2 left\n"
+    out = weir("key", "grant", "--extra", "3", "--for", "1h", "api", "user=k", variables=admin)[1]
+    assert out.startswith("api/user/365d: 5 of 5 left, 3 granted until 20")
+    assert weir("key", "grant", "--extra", "0", "api", "user=k", variables=admin)[1].endswith("2 of 2 left\n")
+    out = weir("key", "ban", "--for", "ever", "--limit", "per-user", "api", "user=k", variables=admin)[1]
+    assert out == "api/user/365d: 2 of 2 left, banned for ever\n"
+    assert weir(*ask)[0] == 1
+    told = json.loads(weir("key", "ban", "--json", "--lift", "api", "user=k", variables=admin)[1])
+    assert told["counters"][0]["banned_until"] is None
+    assert weir(*ask)[0] == 0
+    code, out, err = weir("key", "get", "api", "no=1", variables=admin)
+    assert (code, out) == (1, "") and "no limit applies" in err
+    code, _, err = weir("key", "ban", "--for", "soon", "api", "user=k", variables=admin)
+    assert code == 2 and "at /for" in err
+
+
+def test_pause_and_resume(serve):
+    admin = ("--admin", str(serve.admin_port))
+    assert weir("pause", *admin, "--list") == (0, "nothing is paused\n", "")
+    assert weir("pause", *admin) == (0, "paused: everything\n", "")
+    ask = ("ask", "--http", str(serve.http_port), "--hits", "5", "api", "user=p")
+    assert weir(*ask)[0] == 0
+    assert weir("pause", *admin, "api/user")[1] == "paused: everything\npaused: api/user\n"
+    assert weir("resume", *admin)[1] == "paused: api/user\n"
+    assert json.loads(weir("resume", *admin, "--json", "api/user")[1]) == {"paused": []}
+    assert weir(*ask)[0] == 1
+    code, _, err = weir("resume", *admin)
+    assert code == 1 and "not paused" in err
+
+
+def test_over_sockets_and_with_a_token():
+    serve = Serve(rules=RULES, http="unix:{folder}/http.sock", grpc="unix:{folder}/grpc.sock", admin=True,
+                  args=["--admin-token-file", "{folder}/tokens"], start=False)
+    with serve:
+        (serve.folder / "tokens").write_text(f"# me\nme:{TOKEN}\n", encoding="ascii")
+        (serve.folder / "tokens").chmod(0o600)
+        serve.start()
+        assert weir("ask", "--http", f"unix:{serve.folder}/http.sock", "api", "user=1")[0] == 0
+        assert weir("ask", "--grpc", f"unix:{serve.folder}/grpc.sock", "api", "user=1")[0] == 0
+        admin = ("--admin", str(serve.admin_port))
+        code, _, err = weir("pause", *admin)
+        assert code == 2 and "answered 401" in err
+        assert weir("pause", *admin, "--token-file", str(serve.folder / "tokens"))[0] == 0
+        by_variable = {"WEIR_ADMIN_TOKEN_FILE": str(serve.folder / "tokens")}
+        assert weir("key", "get", *admin, "api", "user=1", variables=by_variable)[1].startswith(
+            "api/user/365d: 0 of 2 left, as good as new in")
+        serve.wait_logged("token me: pause everything")
+
+
+def test_hostile_answers_do_not_steer_the_terminal(serve):
+    told = weir("key", "get", "--admin", str(serve.admin_port), "api", "user=\x1b[31m")
+    assert "\x1b" not in told[1] + told[2]

@@ -1,0 +1,253 @@
+"""/check/DOMAIN: what Traefik, Caddy and nginx ask, who may ask it, and leaky buckets that hold the
+answer."""
+
+import json
+import threading
+
+import pytest
+
+from weirtest import Client, connect, fetch, wait_for
+from weirtest.openapi import check_answer
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+requests:
+  - when: {path: /door}
+    descriptor: [{key: door, from: host}]
+  - when: {path: /quick}
+    descriptor: [{key: quick, from: host}]
+  - when: {path: '/by/address'}
+    descriptor: [{key: ip, from: remote_address}]
+  - when: {path: '/by/method', method: [POST]}
+    descriptor: [{key: posts, from: host}]
+  - when: {path: '/by/identity'}
+    descriptor: [{key: who, from: identity, missing: deny}]
+  - when: {path: '/by/user'}
+    descriptor: [{key: user, from: header.x-user}]
+  - when: {path: '/later'}
+    descriptor: [{key: later, from: host}]
+descriptors:
+  - key: door
+    rate_limit: {unit: minute, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 1}
+  - key: quick
+    rate_limit: {unit: second, requests_per_unit: 4, algorithm: leaky_bucket, queue_size: 4}
+  - key: ip
+    rate_limit: {unit: year, requests_per_unit: 2}
+  - key: posts
+    rate_limit: {unit: year, requests_per_unit: 1}
+  - key: who
+    rate_limit: {unit: year, requests_per_unit: 1}
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 2, name: per-user}
+  - key: later
+    rate_limit: {unit: year, requests_per_unit: 1, on_limit: defer}
+"""
+
+
+def check(where, uri, headers=(), method="GET", query="", family="Forwarded", as_method="GET"):
+    fields = dict(headers)
+    if uri is not None and family == "Forwarded":
+        fields = {"X-Forwarded-Method": as_method, "X-Forwarded-Uri": uri, **fields}
+    elif uri is not None:
+        fields = {"X-Original-Method": as_method, "X-Original-URI": uri, **fields}
+    answer = fetch(where, method, f"/check/api{query}", fields)
+    check_answer(method, "/check/api", answer)
+    return answer
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True) as running:
+        yield running
+
+
+def test_admitted_then_refused_with_all_fields(serve):
+    answers = [check(serve.http_port, "/by/user", {"X-User": "1"}) for _ in range(3)]
+    assert [a.status for a in answers] == [200, 200, 429]
+    assert [a.get("x-ratelimit-remaining") for a in answers] == ["1", "0", "0"]
+    assert answers[0].body == b"" and answers[0].get("x-ratelimit-limit") == "2"
+    refused = answers[2]
+    assert int(refused.get("retry-after")) > 0
+    assert refused.get("x-ratelimit-retry-after") == refused.get("retry-after")
+    assert refused.get("cache-control") == "no-store"
+    assert refused.get("content-type") == "application/problem+json"
+    assert json.loads(refused.body)["violated-policies"] == ["per-user"]
+    assert '"per-user";q=2' in refused.get("ratelimit-policy")
+
+
+def test_the_body_is_what_the_client_likes(serve):
+    for _ in range(2):
+        check(serve.http_port, "/by/user", {"X-User": "2"})
+    html = check(serve.http_port, "/by/user", {"X-User": "2", "Accept": "text/html"})
+    assert html.status == 429 and html.get("content-type").startswith("text/html")
+    head = check(serve.http_port, "/by/user", {"X-User": "2"}, method="HEAD")
+    assert head.status == 429 and head.get("retry-after") and head.body == b""
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PROPFIND"])
+def test_any_method_asks(serve, method):
+    answer = check(serve.http_port, "/nothing", method=method)
+    assert answer.status == 200
+
+
+def test_the_method_and_host_that_count_are_the_forwarded_ones(serve):
+    host = {"X-Forwarded-Host": "shop.example"}
+    assert check(serve.http_port, "/by/method", host, method="POST").status == 200  # a GET
+    first = check(serve.http_port, "/by/method", host, as_method="POST")
+    assert (first.status, first.get("x-ratelimit-remaining")) == (200, "0")
+    assert check(serve.http_port, "/by/method", host, as_method="POST").status == 429
+    other = {"X-Forwarded-Host": "other.example"}
+    assert check(serve.http_port, "/by/method", other, as_method="POST").status == 200
+
+
+def test_deny_changes_the_status_alone(serve):
+    for _ in range(2):
+        check(serve.http_port, "/by/user", {"X-User": "3"})
+    refused = check(serve.http_port, "/by/user", {"X-User": "3"}, query="?deny=403")
+    assert (refused.status, refused.get("x-weir-status")) == (403, "429")
+    assert refused.get("retry-after")
+    admitted = check(serve.http_port, "/by/user", {"X-User": "4"}, query="?deny=403")
+    assert admitted.status == 200 and admitted.get("x-weir-status") is None
+
+
+@pytest.mark.parametrize("query", ["?deny=200", "?deny=x", "?by=me", "?denny=403", "?deny=4030"])
+def test_a_query_that_is_not_understood(serve, query):
+    answer = check(serve.http_port, "/by/user", {"X-User": "5"}, query=query)
+    assert answer.status == 400 and json.loads(answer.body)["code"] == "bad_request"
+
+
+def test_a_deferred_one_is_refused_here(serve):
+    assert check(serve.http_port, "/later").status == 200
+    assert check(serve.http_port, "/later").status == 429
+
+
+# ---- who wrote the fields ----
+
+def test_both_families_at_once_are_not_believed(serve):
+    forged = {"X-User": "6", "X-Original-URI": "/nothing"}
+    answer = check(serve.http_port, "/by/user", forged)
+    assert answer.status == 400 and "?by=" in json.loads(answer.body)["detail"]
+    named = check(serve.http_port, "/by/user", forged, query="?by=forwarded")
+    assert (named.status, named.get("x-ratelimit-remaining")) == (200, "1")
+    original = check(serve.http_port, "/by/user", {"X-User": "6", "X-Forwarded-Uri": "/nothing"},
+                     query="?by=original", family="Original")
+    assert original.get("x-ratelimit-remaining") == "0"
+
+
+def test_ingress_nginx_sends_a_whole_url(serve):
+    fields = {"X-Original-Method": "POST", "X-Original-URL": "https://ing.example/by/method?x=1"}
+    assert check(serve.http_port, None, fields).get("x-ratelimit-remaining") == "0"
+    assert check(serve.http_port, None, fields).status == 429
+
+
+@pytest.mark.parametrize("fields", [
+    {}, {"X-Forwarded-Method": "GET"}, {"X-Forwarded-Uri": "/x"},
+    {"X-Original-Method": "GET", "X-Original-URI": "/a", "X-Original-URL": "http://h/b"}])
+def test_what_is_missing_or_twofold_is_said(serve, fields):
+    assert check(serve.http_port, None, fields).status == 400
+
+
+def test_a_field_twice_is_not_believed(serve):
+    fields = [("X-Forwarded-Method", "GET"), ("X-Forwarded-Uri", "/a"), ("X-Forwarded-Uri", "/b")]
+    assert fetch(serve.http_port, "GET", "/check/api", fields).status == 400
+
+
+def remaining(where, xff, **more):
+    answer = check(where, "/by/address", {"X-Forwarded-For": xff}, **more)
+    return answer.get("x-ratelimit-remaining") if answer.status == 200 else answer.status
+
+
+def test_the_address_is_what_the_asking_proxy_saw(serve):
+    port = serve.http_port
+    assert remaining(port, "192.0.2.1") == "1"
+    assert remaining(port, "198.51.100.9, 192.0.2.1") == "0"  # what stands left of it is hearsay
+    assert remaining(port, "192.0.2.1:4711") == 429
+    assert remaining(port, "192.0.2.1, 10.0.0.7") == "1"  # a neighbour is a client like others
+    assert remaining(port, "2001:db8::1") == "1"
+    assert remaining(port, "[2001:db8:0::1]:80") == "0"
+    assert remaining(port, "unknown") == 400
+    real = check(port, "/by/address", {"X-Real-IP": "192.0.2.77"})
+    assert real.get("x-ratelimit-remaining") == "1"
+
+
+def test_proxies_that_are_named_are_passed_over():
+    with Serve(rules=RULES, http=True, args=["--trust", "127.0.0.0/8,203.0.113.0/24"]) as serve:
+        port = serve.http_port
+        assert remaining(port, "192.0.2.1, 203.0.113.5") == "1"
+        assert remaining(port, "198.51.100.1, 192.0.2.1, 203.0.113.5, 203.0.113.6") == "0"
+        assert remaining(port, "10.0.0.9") == "1"
+
+
+def test_strangers_may_not_describe_requests():
+    with Serve(rules=RULES, http=True, args=["--trust", "127.0.0.2"]) as serve:
+        answer = check(serve.http_port, "/by/user", {"X-User": "1"})
+        assert answer.status == 403 and "--trust" in json.loads(answer.body)["detail"]
+        with Client(serve.http_port, source="127.0.0.2") as c:
+            fields = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/by/user", "X-User": "1"}
+            assert c.get("/check/api", fields).status == 200
+        assert fetch(serve.http_port, "GET", "/healthz").status == 200
+
+
+def test_trust_that_is_no_network():
+    code, text = Serve(rules=RULES, http=True, args=["--trust", "everybody"], start=False).run()
+    assert code == 1 and "--trust 'everybody'" in text
+
+
+def test_identity_is_a_field_the_proxy_names(serve):
+    assert check(serve.http_port, "/by/identity").status == 403  # missing: deny
+    fields = {"X-Auth-User": "ann"}
+    assert check(serve.http_port, "/by/identity", fields).status == 403
+    asked = [check(serve.http_port, "/by/identity", fields, query="?identity=X-Auth-User").status
+             for _ in range(2)]
+    assert asked == [200, 429]
+
+
+# ---- leaky buckets hold the answer ----
+
+def test_answers_leave_in_order_and_not_early(serve):
+    """Four a second: the first at once, four wait 250 ms more each, the sixth is refused."""
+    lock, done = threading.Lock(), []
+
+    def one():
+        answer = check(serve.http_port, "/quick", {"X-Forwarded-Host": "q"})
+        with lock:
+            done.append(answer.status)
+
+    threads = [threading.Thread(target=one) for _ in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(done) == [200] * 5 + [429]
+
+
+def test_who_leaves_gives_his_place_back(serve):
+    fields = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/door", "X-Forwarded-Host": "leave"}
+    assert check(serve.http_port, "/door", {"X-Forwarded-Host": "leave"}).status == 200
+    waiting = Client(serve.http_port)
+    waiting.send("GET", "/check/api", fields)
+    wait_for(lambda: check(serve.http_port, "/door", {"X-Forwarded-Host": "leave"}).status == 429,
+             "the queue to be full")
+    waiting.vanish()
+
+    def somebody_else_waits():
+        with connect(serve.http_port) as s:
+            s.sendall(b"GET /check/api HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\n"
+                      b"X-Forwarded-Uri: /door\r\nX-Forwarded-Host: leave\r\n\r\n")
+            s.settimeout(0.5)
+            try:
+                return s.recv(100) == b"never"
+            except TimeoutError:
+                return True
+
+    wait_for(somebody_else_waits, "a place in the queue to be free")
+
+
+def test_the_end_does_not_wait_for_those_who_wait():
+    with Serve(rules=RULES, http=True, args=["--drain", "1s"]) as serve:
+        check(serve.http_port, "/door")
+        with Client(serve.http_port) as c:
+            c.send("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/door"})
+            wait_for(lambda: check(serve.http_port, "/door").status == 429, "it to wait")
+            serve.stop()

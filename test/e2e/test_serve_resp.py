@@ -1,0 +1,250 @@
+"""The RESP port with the clients people have: redis-cli, redis-py, redis-benchmark, ioredis."""
+
+import subprocess
+
+import pytest
+import redis
+
+from weirtest import certificate, env, wait_for
+from weirtest.node import run_node
+from weirtest.resp import Error, Resp
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 3, algorithm: token_bucket}
+"""
+# A bucket of 3 that gets one back in a day: times told are 86400 s and a multiple.
+THREE = ("2", "1", "86400")
+
+
+@pytest.fixture(name="serve", scope="module")
+def _serve():
+    with Serve(rules=RULES, resp=True) as serve:
+        yield serve
+
+
+def cli(*args, serve=None, stdin=None, code=0):
+    """redis-cli; its lines."""
+    where = ["-p", str(serve.resp_port)] if serve else []
+    done = subprocess.run(["redis-cli", "--no-raw", *where, *map(str, args)], text=True, input=stdin,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=env.patience(20), check=False)
+    assert done.returncode == code, done.stdout
+    return done.stdout.splitlines()
+
+
+# ---- redis-cli ----
+
+def test_cli(serve):
+    assert cli("PING", serve=serve) == ["PONG"]
+    asked = ("CL.THROTTLE", "cli", *THREE)
+    assert cli(*asked, serve=serve) == [
+        "1) (integer) 0", "2) (integer) 3", "3) (integer) 2", "4) (integer) -1", "5) (integer) 86400"]
+    assert cli(*asked, 2, serve=serve)[2:4] == ["3) (integer) 0", "4) (integer) -1"]
+    refused = cli(*asked, serve=serve)
+    assert refused[0] == "1) (integer) 1"
+    # Waits are whole seconds, rounded up: of the day that is left not one has gone yet, or one.
+    assert refused[3] in ("4) (integer) 86400", "4) (integer) 86399")
+
+
+def test_cli_resp3_and_inline(serve):
+    answer = cli("-3", "WEIR.CHECK", "api", "user", "cli", serve=serve)
+    assert answer[0] == '1# "verdict" => "admit"'
+    assert answer[2] == '3# "remaining" => (integer) 2'
+    # Lines from a pipe, as people type them.
+    assert cli(serve=serve, stdin='ECHO "a b"\nPING\nNOSUCH x\n') == [
+        '"a b"', "PONG", "(error) ERR unknown command 'NOSUCH', with args beginning with: 'x' "]
+
+
+def test_cli_bulk_loading(serve):
+    """redis-cli --pipe writes without reading, then ECHOes to see that all has arrived."""
+    done = subprocess.run(["redis-cli", "-p", str(serve.resp_port), "--pipe"], text=True,
+                          input="CL.THROTTLE pipe 99 1 86400\r\n" * 1000, stdout=subprocess.PIPE,
+                          timeout=env.patience(20), check=True)
+    assert "errors: 0, replies: 1000" in done.stdout
+    assert cli("CL.THROTTLE", "pipe", 99, 1, 86400, 0, serve=serve)[2] == "3) (integer) 0"
+
+
+# ---- redis-py ----
+
+def test_redis_py(serve):
+    client = redis.Redis(port=serve.resp_port, client_name="e2e", decode_responses=True)
+    assert client.ping() is True
+    assert client.echo("x") == "x"
+    assert client.client_getname() == "e2e"
+    assert client.client_id() > 0
+    assert client.client_info()["name"] == "e2e"
+    assert client.config_get("save") == {"save": ""}
+    assert client.command_count() == 16
+    assert set(client.command()) >= {"cl.throttle", "weir.check", "ping"}
+    assert client.info("server")["tcp_port"] == serve.resp_port
+    assert client.info()["rules_generation"] == 1
+    assert client.execute_command("CL.THROTTLE", "py", *THREE) == [0, 3, 2, -1, 86400]
+    assert client.execute_command("THROTTLE", "py", 3, 1, 86400) == [1, 3, 1, 172800, 0]
+    with pytest.raises(redis.ResponseError, match="^unknown command 'GET'"):
+        client.get("x")
+
+
+def test_redis_py_pipeline(serve):
+    client = redis.Redis(port=serve.resp_port)
+    pipe = client.pipeline(transaction=False)
+    for _ in range(3000):
+        pipe.execute_command("CL.THROTTLE", "py:pipeline", 999, 1, 86400)
+    answers = pipe.execute()
+    assert [a[0] for a in answers] == [0] * 1000 + [1] * 2000
+    assert [a[2] for a in answers[:1000]] == list(range(999, -1, -1))
+
+
+def test_check_peek_reset(serve):
+    client = redis.Redis(port=serve.resp_port, decode_responses=True)
+
+    def ask(what, *more):
+        flat = client.execute_command(what, "api", *more, "user", "check")
+        return dict(zip(flat[::2], flat[1::2]))
+
+    assert ask("WEIR.PEEK")["remaining"] == 3
+    first = ask("WEIR.CHECK")
+    assert (first["verdict"], first["limit"], first["remaining"], first["status"]) == ("admit", 3, 2, 200)
+    assert first["rule"] == "api/user/1d"
+    assert ask("WEIR.CHECK", "HITS", 2)["remaining"] == 0
+    refused = ask("WEIR.CHECK")
+    assert (refused["verdict"], refused["status"]) == ("refuse", 429)
+    # A third of a day, and no more has gone of it than this test took.
+    assert 28_800_000 - env.patience(60) * 1000 < refused["retry_after_ms"] <= 28_800_000
+    assert client.execute_command("WEIR.RESET", "api", "user", "check") == 1
+    assert ask("WEIR.PEEK")["remaining"] == 3
+
+
+# ---- redis-benchmark, ioredis ----
+
+def test_redis_benchmark(serve):
+    with Resp(serve.resp_port) as resp:
+        before = processed(resp)
+        for what in (["-t", "ping"], ["CL.THROTTLE", "bench:__rand_int__", "15", "30", "60"]):
+            done = subprocess.run(["redis-benchmark", "-p", str(serve.resp_port), "-q", "-n", "10000",
+                                   "-c", "20", "-P", "16", "-r", "1000", *what], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=env.patience(60), check=True)
+            assert "requests per second" in done.stdout and "rror" not in done.stdout, done.stdout
+            assert "WARNING" not in done.stdout, done.stdout
+        assert processed(resp) - before >= 3 * 10000
+
+
+def processed(resp):
+    info = dict(line.split(":", 1) for line in resp.call("INFO", "stats").split("\r\n") if ":" in line)
+    return int(info["total_commands_processed"])
+
+
+@pytest.mark.seconds(300)
+def test_ioredis(serve):
+    seen = run_node("ioredis.js", serve.resp_port)
+    assert seen["ping"] == "PONG" and seen["name"] == "e2e"
+    assert [t[:3] for t in seen["throttle"]] == [[0, 2, 1], [0, 2, 0], [1, 2, 0]]
+    assert seen["check"][:6] == ["verdict", "admit", "limit", 3, "remaining", 2]
+    assert (seen["admitted"], seen["refused"]) == (100, 900)
+    assert seen["error"].startswith("ERR unknown command 'NOSUCH'")
+
+
+# ---- passwords ----
+
+@pytest.mark.seconds(300)
+def test_passwords():
+    with Serve(rules=RULES, resp=True, args=["--resp-password-file", "{folder}/users"],
+               start=False) as serve:
+        users = serve.folder / "users"
+        users.write_text("secret\nann:other\n", encoding="ascii")
+        users.chmod(0o644)
+        code, output = serve.run()
+        assert code != 0 and "FOLDER/users is open to others: chmod 600 it" in output
+        users.chmod(0o600)
+        serve.start()
+        port = serve.resp_port
+
+        assert redis.Redis(port=port, password="secret").ping()
+        assert redis.Redis(port=port, username="ann", password="other").ping()
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis(port=port).ping()
+        with pytest.raises(redis.ResponseError, match="^WRONGPASS"):
+            redis.Redis(port=port, password="wrong").ping()
+        assert run_node("ioredis.js", port, "secret")["ping"] == "PONG"
+        with Resp(port) as resp:
+            assert resp.call("CL.THROTTLE", "k", *THREE) == "NOAUTH Authentication required."
+            assert resp.call("HELLO", 3, "AUTH", "ann", "other")["proto"] == 3
+            assert resp.call("CL.THROTTLE", "k", *THREE)[0] == 0
+
+
+def test_guessing_is_slow():
+    """Sixty wrong passwords a minute from one address, whatever connection they come by."""
+    with Serve(rules=RULES, resp=True, args=["--resp-password-file", "{folder}/users"],
+               start=False) as serve:
+        (serve.folder / "users").write_text("secret\n", encoding="ascii")
+        (serve.folder / "users").chmod(0o600)
+        serve.start()
+        answers = []
+        for _ in range(10):
+            with Resp(serve.resp_port) as resp:
+                answers += [resp.call("AUTH", "wrong") for _ in range(10)]
+        wrong = sum(a.startswith("WRONGPASS") for a in answers)
+        # One more is looked at for each second that this takes.
+        assert 60 <= wrong < 100
+        assert all(a.startswith(("WRONGPASS", "ERR too many failed attempts")) for a in answers)
+
+
+# ---- where it listens ----
+
+def test_unix_socket():
+    with Serve(rules=RULES, resp="unix:{folder}/resp") as serve:
+        where = str(serve.folder / "resp")
+        assert cli("-s", where, "PING") == ["PONG"]
+        assert redis.Redis(unix_socket_path=where).execute_command("WEIR.RESET", "api", "user", 1) == 1
+        assert redis.Redis(unix_socket_path=where).client_info()["addr"] == where
+
+
+def test_tls():
+    with Serve(rules=RULES, resp=True, start=False,
+               args=["--tls-cert", "{folder}/cert.pem", "--tls-key", "{folder}/key.pem"]) as serve:
+        certificate(serve.folder)
+        serve.start()
+        ca = str(serve.folder / "cert.pem")
+        assert cli("--tls", "--cacert", ca, "--sni", "localhost", "PING", serve=serve) == ["PONG"]
+        client = redis.Redis(host="localhost", port=serve.resp_port, ssl=True, ssl_ca_certs=ca)
+        pipe = client.pipeline(transaction=False)
+        for _ in range(2000):
+            pipe.execute_command("CL.THROTTLE", "tls", 999, 1, 86400)
+        assert sum(a[0] == 0 for a in pipe.execute()) == 1000
+
+
+# ---- while it runs ----
+
+def test_new_rules_reach_open_connections():
+    with Serve(rules=RULES, resp=True) as serve, Resp(serve.resp_port) as resp:
+        resp.call("HELLO", 3)
+        assert resp.call("WEIR.CHECK", "api", "user", 1)["limit"] == 3
+        serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 30"))
+        wait_for(lambda: resp.call("WEIR.PEEK", "api", "user", 1)["limit"] == 30, "the new rules")
+        assert resp.call("WEIR.CHECK", "api", "user", 1)["remaining"] == 28
+
+
+def test_shadow():
+    with Serve(rules=RULES, resp=True, args=["--shadow"]) as serve, Resp(serve.resp_port) as resp:
+        resp.call("HELLO", 3)
+        answers = [resp.call("WEIR.CHECK", "api", "user", 1) for _ in range(5)]
+        assert {a["verdict"] for a in answers} == {"admit"}
+        assert [a["remaining"] for a in answers] == [2, 1, 0, 0, 0]
+        assert [resp.call("CL.THROTTLE", "k", *THREE)[0] for _ in range(5)] == [0] * 5
+
+
+def test_term_ends_connections():
+    with Serve(rules=RULES, resp=True) as serve, Resp(serve.resp_port) as resp:
+        assert resp.call("PING") == "PONG"
+        assert serve.stop() == 0
+        assert resp.ended()
+
+
+def test_errors_are_values(serve):
+    with Resp(serve.resp_port) as resp:
+        assert isinstance(resp.call("CL.THROTTLE", "k"), Error)
+        assert resp.call("PING") == "PONG"

@@ -1,0 +1,85 @@
+"""Limits through the RESP port are exact: many connections, several threads, two processes, one killed."""
+
+import threading
+
+from weirtest import scaled
+from weirtest.resp import Resp, command
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: LIMIT, algorithm: token_bucket}
+"""
+CROWD = 16
+
+
+def crowd(ports, asks, question, admitted, stop=None):
+    """CROWD connections, each pipelining `asks` questions; counts replies for which admitted(reply)."""
+    counts = [0] * CROWD
+    lost = [False] * CROWD
+    gate = threading.Barrier(CROWD)
+
+    def one(i):
+        with Resp(ports[i % len(ports)]) as resp:
+            gate.wait()
+            try:
+                for _ in range(0, asks, 16):
+                    resp.send(question * 16)
+                    for _ in range(16):
+                        counts[i] += admitted(resp.read())
+                    if stop and i == 0:
+                        stop(counts)
+            except (EOFError, ConnectionError):
+                lost[i] = True
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(CROWD)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts), lost
+
+
+def test_cl_throttle_over_threads():
+    limit = scaled(4000)
+    with Serve(rules=RULES.replace("LIMIT", "1"), resp=True, threads=4) as serve:
+        question = command("CL.THROTTLE", "hot", limit - 1, 1, 86400)
+        count, lost = crowd([serve.resp_port], limit // 4 // 16 * 16, question, lambda r: r[0] == 0)
+        assert (count, any(lost)) == (limit, False)
+        with Resp(serve.resp_port) as resp:
+            assert resp.call("CL.THROTTLE", "hot", limit - 1, 1, 86400, 0)[2] == 0
+
+
+def test_check_over_two_processes():
+    limit = scaled(4000)
+    rules = RULES.replace("LIMIT", str(limit))
+    with Serve(rules=rules, resp=True) as one, \
+            Serve(rules=rules, resp=True, table=one.table) as other:
+        question = command("WEIR.CHECK", "api", "user", 7)
+        count, lost = crowd([one.resp_port, other.resp_port], limit // 4 // 16 * 16, question,
+                            lambda r: r[1] == "admit")
+        assert (count, any(lost)) == (limit, False)
+
+
+def test_a_process_is_killed():
+    """What is lost is what the killed one was deciding and what it had not yet said."""
+    limit = scaled(8000)
+    killed = threading.Event()
+    with Serve(rules=RULES.replace("LIMIT", "1"), resp=True) as one, \
+            Serve(rules=RULES.replace("LIMIT", "1"), resp=True, table=one.table) as other:
+
+        def stop(counts):
+            if counts[0] >= 64 and not killed.is_set():
+                killed.set()
+                other.kill()
+
+        question = command("CL.THROTTLE", "hot", limit - 1, 1, 86400)
+        count, lost = crowd([one.resp_port, other.resp_port], limit, question, lambda r: r[0] == 0, stop)
+        assert killed.is_set()
+        assert lost == [i % 2 == 1 for i in range(CROWD)]
+        # Every connection of the killed one had up to 16 answers on their way to it.
+        assert limit - 16 * CROWD // 2 <= count <= limit
+        with Resp(one.resp_port) as resp:
+            assert resp.call("CL.THROTTLE", "hot", limit - 1, 1, 86400)[0] == 1

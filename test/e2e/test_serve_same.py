@@ -1,0 +1,227 @@
+"""Same answers everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, by the
+library and through the nginx module, all on one table, gives one row of decisions and moves one
+counter."""
+
+import ctypes
+import json
+import time
+
+import grpc
+import pytest
+import redis
+
+from weirtest import BUILD, WRAP, Nginx, fetch
+from weirtest.protos import Request, Response, request
+from weirtest.serve import Serve
+
+ASK = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+LIMIT = 12
+RULES = f"""
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}, {{key: plan, from: header.x-plan}}]
+descriptors:
+  - key: user
+    descriptors:
+      - key: plan
+        value: free
+        rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}
+      - key: plan
+        value: bursts
+        rate_limit: {{unit: year, requests_per_unit: {LIMIT}, algorithm: token_bucket}}
+      - key: plan
+        value: log
+        rate_limit: {{unit: year, requests_per_unit: {LIMIT}, algorithm: sliding_window_log}}
+      - key: plan
+        value: counter
+        rate_limit: {{unit: year, requests_per_unit: {LIMIT}, algorithm: sliding_window_counter}}
+"""
+PLANS = ("free", "bursts", "log", "counter")
+
+
+# ---- the library ----
+
+class Str(ctypes.Structure):
+    _fields_ = [("ptr", ctypes.c_char_p), ("len", ctypes.c_size_t)]
+
+    @classmethod
+    def of(cls, text):
+        return cls(text.encode(), len(text.encode()))
+
+
+class Entry(ctypes.Structure):
+    _fields_ = [("key", Str), ("value", Str), ("source", Str)]
+
+
+class Opts(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("name", ctypes.c_char_p),
+                ("dir", ctypes.c_char_p), ("memory_bytes", ctypes.c_uint64),
+                ("log_bytes", ctypes.c_uint64), ("restore_from", ctypes.c_char_p),
+                ("now_ns", ctypes.c_uint64)]
+
+
+class Result(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("verdict", ctypes.c_uint32),
+                ("http_status", ctypes.c_uint32), ("descriptors", ctypes.c_uint32),
+                ("delay_ns", ctypes.c_uint64), ("retry_after_ns", ctypes.c_uint64),
+                ("generation", ctypes.c_uint64)]
+
+
+class StatusHead(ctypes.Structure):
+    """The beginning of struct weir_status; the rest is room."""
+    _fields_ = [("size", ctypes.c_uint32), ("code", ctypes.c_uint32), ("flags", ctypes.c_uint32),
+                ("requests_per_unit", ctypes.c_uint32), ("unit", ctypes.c_uint32),
+                ("remaining", ctypes.c_uint32), ("limit", ctypes.c_uint32), ("reset_s", ctypes.c_uint32),
+                ("period_ns", ctypes.c_uint64), ("texts", Str * 3), ("decision", ctypes.c_uint64 * 5)]
+
+
+class Library:
+    """libweir in this process, on the same table and rules."""
+
+    def __init__(self, serve):
+        self.lib = ctypes.CDLL(str(BUILD / "libweir.so"))
+        self.table, self.engine = ctypes.c_void_p(), ctypes.c_void_p()
+        rules = ctypes.c_void_p()
+        opts = Opts(size=ctypes.sizeof(Opts), dir=serve.table.encode())
+        assert self.lib.weir_open(ctypes.byref(opts), ctypes.byref(self.table), None) == 0
+        assert self.lib.weir_rules_load(str(serve.rules).encode(), ctypes.byref(rules), None) == 0
+        assert self.lib.weir_engine_new(self.table, rules, None, ctypes.byref(self.engine)) == 0
+        self.memory = (ctypes.c_uint64 * (24576 // 8))()
+
+    def close(self):
+        self.lib.weir_engine_free(self.engine)
+        self.lib.weir_close(self.table)
+
+    def ask(self, *pairs):
+        """(admitted, remaining)"""
+        lib, ask = self.lib, ctypes.c_void_p()
+        lib.weir_ask_decide.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])
+        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(24576), self.engine, Str.of("api"),
+                                 ctypes.byref(ask)) == 0
+        assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(1)) == 0
+        verdict = lib.weir_ask_decide(ask, time.time_ns())
+        status = StatusHead(size=ctypes.sizeof(StatusHead))
+        assert lib.weir_ask_tightest(ask, ctypes.byref(status)) == 0
+        result = Result(size=ctypes.sizeof(Result))
+        assert lib.weir_ask_result(ask, ctypes.byref(result)) == 0 and result.verdict == verdict
+        lib.weir_ask_done(ask)
+        return verdict == 1, status.remaining
+
+
+# ---- all ways of asking; each returns (admitted, remaining) ----
+
+def by_grpc(world, user, plan):
+    should = world.channel.unary_unary(ASK, Request.SerializeToString, Response.FromString)
+    answer = should(request("api", ("user", user), ("plan", plan)), timeout=20)
+    return answer.overall_code == 1, answer.statuses[0].limit_remaining
+
+
+def question(user, plan):
+    return {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user},
+                                                          {"key": "plan", "value": plan}]}]}
+
+
+def by_json(world, user, plan):
+    answer = fetch(world.serve.http_port, "POST", "/json", (), json.dumps(question(user, plan)).encode())
+    told = json.loads(answer.body)
+    assert (answer.status == 200) == (told["overallCode"] == "OK")
+    return answer.status == 200, told["statuses"][0].get("limitRemaining", 0)
+
+
+def by_check(world, user, plan):
+    answer = fetch(world.serve.http_port, "POST", "/v1/check", (),
+                   json.dumps(question(user, plan)).encode())
+    told = json.loads(answer.body)
+    return told["admitted"], told["remaining"]
+
+
+def by_described_request(world, user, plan):
+    body = {"domain": "api", "request": {"target": "/", "headers": {"x-user": user, "x-plan": plan}}}
+    told = json.loads(fetch(world.serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode()).body)
+    return told["admitted"], told["remaining"]
+
+
+def by_forward_auth(world, user, plan):
+    answer = fetch(world.serve.http_port, "GET", "/check/api", {
+        "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user, "X-Plan": plan})
+    assert answer.status in (200, 429)
+    return answer.status == 200, int(answer.get("x-ratelimit-remaining"))
+
+
+def by_resp(world, user, plan):
+    answer = world.redis.execute_command("WEIR.CHECK", "api", "user", user, "plan", plan)
+    told = dict(zip(answer[::2], answer[1::2]))
+    return told[b"verdict"] == b"admit", told[b"remaining"]
+
+
+def by_library(world, user, plan):
+    return world.library.ask(("user", user), ("plan", plan))
+
+
+def by_nginx(world, user, plan):
+    answer = fetch(world.nginx.port, "GET", "/", {"X-User": user, "X-Plan": plan})
+    assert answer.status in (200, 429)
+    return answer.status == 200, int(answer.get("x-ratelimit-remaining"))
+
+
+WAYS = [by_grpc, by_json, by_check, by_described_request, by_forward_auth, by_resp, by_nginx]
+if WRAP == "":
+    WAYS.append(by_library)  # a library with AddressSanitizer does not go into a Python without it
+
+
+class World:
+    pass
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = World()
+    with Serve(rules=RULES, grpc=True, http=True, resp=True, admin=True) as serve:
+        made.serve = serve
+        with Nginx(rules_path=serve.rules, table=f"weir_table default dir={serve.table};",
+                   conf_server="location / { weir api; }") as nginx:
+            made.nginx = nginx
+            made.redis = redis.Redis(port=serve.resp_port)
+            if WRAP == "":
+                made.library = Library(serve)
+            with grpc.insecure_channel(f"127.0.0.1:{serve.grpc_port}") as made.channel:
+                yield made
+            made.redis.close()
+            if WRAP == "":
+                made.library.close()
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_in_turn_they_count_one_counter_down(world, plan):
+    told = [WAYS[i % len(WAYS)](world, "turn", plan) for i in range(LIMIT)]
+    assert told == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
+    assert [way(world, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)
+    assert WAYS[0](world, "another", plan) == (True, LIMIT - 1)
+
+
+@pytest.mark.parametrize("first", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("second", WAYS, ids=lambda way: way.__name__)
+def test_every_pair_shares_a_counter(world, first, second):
+    user = f"{first.__name__}-{second.__name__}"
+    assert first(world, user, "free") == (True, LIMIT - 1)
+    assert second(world, user, "free") == (True, LIMIT - 2)
+
+
+def test_what_an_operator_does_holds_everywhere(world):
+    def operate(verb, **more):
+        body = {"domain": "api", "entries": [{"key": "user", "value": "op"}, {"key": "plan", "value": "free"}],
+                **more}
+        answer = fetch(world.serve.admin_port, "POST", f"/v1/key/{verb}",
+                       {"Content-Type": "application/json"}, json.dumps(body).encode())
+        assert answer.status == 200, answer.body
+
+    operate("ban", **{"for": "1h"})
+    assert [way(world, "op", "free")[0] for way in WAYS] == [False] * len(WAYS)
+    operate("ban", lift=True)
+    operate("grant", extra=5, **{"for": "1h"})
+    told = [WAYS[i % len(WAYS)](world, "op", "free") for i in range(LIMIT + 6)]
+    assert [admitted for admitted, _ in told] == [True] * (LIMIT + 5) + [False]
+    operate("reset")
+    assert [way(world, "op", "free") for way in WAYS] == [
+        (True, LIMIT + 5 - 1 - i) for i in range(len(WAYS))]

@@ -1,0 +1,77 @@
+"""weir table: what people do to tables, with a service that has one open."""
+
+import json
+import os
+import subprocess
+
+from weirtest import env, wait_for
+from weirtest.rls import OK, OVER, Rls
+from weirtest.serve import Serve
+
+RULES = """
+domain: rl
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 3, algorithm: token_bucket}
+"""
+
+
+def table(*words):
+    done = subprocess.run([f"{env.BUILD}/weir", "table", *map(str, words)], capture_output=True, text=True, timeout=60,
+                          check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def as_json(*words):
+    code, out, err = table(*words, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_resize_under_a_service_keeps_the_counters():
+    """Two of three are taken before, the third after; the file is larger and holds one key."""
+    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
+        assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OK]
+        listed = as_json("list", "--dir", serve.table)
+        assert [(t["memory_bytes"], t["keys"]) for t in listed] == [(4 << 20, 1)]
+        name = listed[0]["name"]
+        grown = as_json("resize", name, "8M", "--dir", serve.table)
+        assert (grown["memory_bytes"], grown["keys"]) == (8 << 20, 1)
+        wait_for(lambda: "the table was resized" in serve.log(), "the service to move over")
+        assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OVER]
+        code, out, err = table("info", name, "--dir", serve.table)
+        assert (code, err) == (0, "")
+        assert f"path      {listed[0]['path']}\nmemory    8M, of which 512K for logs\nkeys      1 of " in out
+
+
+def test_rm_and_what_is_not_there(tmp_path):
+    with Serve(rules=RULES, grpc=True) as serve:
+        name = as_json("list", "--dir", serve.table)[0]["name"]
+        assert as_json("rm", name, "--dir", serve.table) == {"removed": name}
+        assert os.listdir(serve.table) == []
+        code, out, err = table("rm", name, "--dir", serve.table)
+        assert (code, out) == (1, "") and err.startswith("weir table: ")
+    assert table("list", "--dir", tmp_path)[:2] == (0, "there is no table\n")
+    code, out, err = table("resize", "none", "8M", "--dir", tmp_path)
+    assert (code, out) == (1, "") and f"there is no {tmp_path}/none.v" in err
+    assert os.listdir(tmp_path) == []
+
+
+def test_files_that_are_no_tables(tmp_path):
+    (tmp_path / "odd.v1").write_text("no table")
+    (tmp_path / "odd.v1").chmod(0o600)
+    (tmp_path / "other.txt").write_text("")
+    (tmp_path / f"{'x' * 70}.v1").write_text("")
+    [odd] = as_json("list", "--dir", tmp_path)
+    assert odd["name"] == "odd" and odd["path"] == f"{tmp_path}/odd.v1" and odd["error"]
+
+
+def test_words_that_are_not_understood():
+    for words, said in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
+                        (("resize",), "resize wants a SIZE"), (("resize", "a", "b"), "'b' is not a size"),
+                        (("rm",), "rm wants a NAME"), (("list", "x"), "'x' is one word too many"),
+                        (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "'--odd' is not understood")]:
+        code, out, err = table(*words)
+        assert (code, out) == (2, "") and said in err, words
+    assert table("info", "../x")[0] == 1
+    assert table("--help")[1].startswith("weir table list\n")

@@ -1,0 +1,183 @@
+"""TLS of weir serve: what is spoken, who may come, and certificates that change."""
+
+import re
+import signal
+import socket
+import ssl
+import subprocess
+
+import grpc
+import pytest
+
+from weirtest import env, wait_for
+from weirtest.rls import OK, OVER, Rls
+from weirtest.serve import Serve
+
+RULES = """
+domain: rl
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 3, algorithm: token_bucket}
+"""
+FLAGS = ["--tls-cert", "{folder}/cert.pem", "--tls-key", "{folder}/key.pem"]
+CLIENTS = FLAGS + ["--tls-client-ca", "{folder}/ca.pem"]
+
+
+def openssl(*args):
+    subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True)
+
+
+def self_signed(folder, name="localhost", cert="cert.pem", key="key.pem"):
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+            2, "-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-keyout", folder / key, "-out", folder / cert)
+
+
+def signed(folder, name, san):
+    """A client's certificate by the folder's CA: (key, certificate), PEM."""
+    ext = folder / f"{name}.ext"
+    ext.write_text(f"subjectAltName={san}\n")
+    openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+            f"/CN={name}", "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
+    openssl("x509", "-req", "-in", folder / f"{name}.csr", "-CA", folder / "ca.pem", "-CAkey",
+            folder / "ca.key", "-days", 2, "-extfile", ext, "-out", folder / f"{name}.pem")
+    return (folder / f"{name}.key").read_bytes(), (folder / f"{name}.pem").read_bytes()
+
+
+def credentials(serve, client=(None, None)):
+    return grpc.ssl_channel_credentials((serve.folder / "cert.pem").read_bytes(), *client)
+
+
+def tls_serve(flags=FLAGS, **kwargs):
+    serve = Serve(rules=RULES, grpc=True, args=flags, **kwargs)
+    self_signed(serve.folder)
+    if "--tls-client-ca" in flags:
+        self_signed(serve.folder, "CA", "ca.pem", "ca.key")
+    return serve
+
+
+def handshake(serve, alpn=("h2",), least=None, most=None, client=None):
+    """The version and protocol that a handshake comes to, and the server's common name's digest."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    if least:
+        context.minimum_version = least
+    if most:
+        context.maximum_version = most
+    if client:
+        context.load_cert_chain(serve.folder / f"{client}.pem", serve.folder / f"{client}.key")
+    with socket.create_connection(("127.0.0.1", serve.grpc_port), timeout=env.patience(10)) as raw:
+        with context.wrap_socket(raw) as s:
+            s.recv(9)  # the server's SETTINGS: with TLS 1.3, only now it has agreed to us
+            return s.version(), s.selected_alpn_protocol(), s.getpeercert(binary_form=True)
+
+
+def test_tls_versions_and_alpn():
+    with tls_serve() as serve:
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
+            assert [rls.ask("rl", ("user", "a")) for _ in range(4)] == [OK, OK, OK, OVER]
+        assert handshake(serve)[:2] == ("TLSv1.3", "h2")
+        assert handshake(serve, most=ssl.TLSVersion.TLSv1_2)[:2] == ("TLSv1.2", "h2")
+        assert handshake(serve, alpn=("http/1.1", "h2"))[1] == "h2"
+        assert handshake(serve, alpn=())[1] is None
+        with pytest.raises(ssl.SSLError, match="no application protocol"):
+            handshake(serve, alpn=("http/1.1",))
+        with pytest.raises(ssl.SSLError):
+            handshake(serve, least=ssl.TLSVersion.MINIMUM_SUPPORTED, most=ssl.TLSVersion.TLSv1_1)
+        assert "TLS\n" in serve.log()
+        serve.wait_logged("a TLS handshake failed: ")
+
+
+def test_plain_text_and_rubbish_are_refused():
+    with tls_serve(flags=FLAGS + ["--slow", "1s"]) as serve:
+        for rubbish in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\0" * 40000,
+                        b"\x16\x03\x01", b""):
+            with socket.create_connection(("127.0.0.1", serve.grpc_port), timeout=10) as s:
+                try:
+                    s.sendall(rubbish)
+                    while s.recv(4096):
+                        pass
+                except ConnectionError:
+                    pass
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
+            assert rls.ask("rl", ("user", "a")) == OK
+
+
+def test_large_answers_over_tls():
+    """More than a record and more than a socket's buffer: sealed as the kernel takes it."""
+    with tls_serve() as serve:
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
+            calls = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01b", timeout=30)
+                     for _ in range(2000)]
+            codes = [c.result()[1] for c in calls]
+            assert codes.count(OK) == 3 and codes.count(OVER) == 1997
+
+
+def test_clients_need_a_certificate():
+    with tls_serve(CLIENTS) as serve:
+        good = signed(serve.folder, "good", "DNS:envoy.example")
+        self_signed(serve.folder, "stranger", "stranger.pem", "stranger.key")
+        assert "TLS with client certificates" in serve.log()
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve, good)) as rls:
+            assert rls.ask("rl", ("user", "a")) == OK
+        assert handshake(serve, client="good")[:2] == ("TLSv1.3", "h2")
+        for most in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            with pytest.raises(ssl.SSLError):
+                handshake(serve, most=most)
+            with pytest.raises(ssl.SSLError):
+                handshake(serve, client="stranger", most=most)
+        assert "peer did not return a certificate" in serve.log()
+
+
+@pytest.mark.parametrize("san", ["DNS:envoy.example", "DNS:*.svc.example", "URI:spiffe://example/envoy",
+                                 "IP:10.0.0.7", "email:envoy@example"])
+def test_allowed_names(san):
+    names = "envoy.example,envoy.svc.example,spiffe://example/envoy,10.0.0.7,envoy@example"
+    with tls_serve(CLIENTS + ["--tls-client-san", names]) as serve:
+        signed(serve.folder, "good", san)
+        signed(serve.folder, "envoy.example", "DNS:other.example.org")  # its common name is no use
+        assert handshake(serve, client="good")[1] == "h2"
+        with pytest.raises(ssl.SSLError):
+            handshake(serve, client="envoy.example")
+        serve.wait_logged("certificate is for none of the names of --tls-client-san")
+
+
+def test_certificates_that_change():
+    with tls_serve() as serve:
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as open_before:
+            assert open_before.ask("rl", ("user", "a")) == OK
+            first = handshake(serve)[2]
+            self_signed(serve.folder)  # both files, one after the other
+            serve.wait_logged("certificates read again: ")
+            second = handshake(serve)[2]
+            assert second != first
+            (serve.folder / "cert.pem").write_text("no certificate\n")
+            serve.wait_logged("new certificates are not usable, the old ones stay: --tls-cert ")
+            wait_for(lambda: handshake(serve)[2] == second, "the last good one")
+            self_signed(serve.folder, "third", "cert.pem", "other.pem")  # not of this key
+            serve.wait_logged("new certificates are not usable", times=2)
+            assert "key values mismatch" in serve.log()
+            assert handshake(serve)[2] == second
+            assert len(re.findall("not usable", serve.log())) == 2  # each once
+            self_signed(serve.folder)
+            serve.wait_logged("certificates read again: ", times=2)
+            assert handshake(serve)[2] not in (first, second)
+            serve.signal(signal.SIGHUP)
+            serve.wait_logged("certificates read again: ", times=3)
+            assert open_before.ask("rl", ("user", "a")) == OK
+
+
+@pytest.mark.parametrize("break_it, text", [
+    (lambda f: (f / "cert.pem").unlink(), "--tls-cert FOLDER/cert.pem: No such file or directory"),
+    (lambda f: (f / "key.pem").write_text("x"), "--tls-key FOLDER/key.pem: there is no private key of this certificate in PEM form in it"),
+    (lambda f: self_signed(f, "x", "x.pem", "key.pem"), "FOLDER/key.pem: there is no private key of this certificate in PEM form in it (key values mismatch)"),
+])
+def test_certificates_broken_at_start(break_it, text):
+    serve = tls_serve()
+    break_it(serve.folder)
+    code, said = serve.run()
+    assert code == 1
+    assert text in said

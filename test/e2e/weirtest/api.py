@@ -1,0 +1,91 @@
+"""The test's end of the API server: starts it, asks what it saw, stops it."""
+
+import json
+import os
+import socket
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import keeper
+from .waiting import wait_for
+
+
+@dataclass
+class Record:
+    """A request as the API server saw it: `ns` is CLOCK_MONOTONIC when it was read. On a busy machine the
+    server may read several at once, in any order; `kernel_ns` is when each arrived, give or take 4 ms."""
+    ns: int
+    method: str
+    target: str
+    headers: list = field(default_factory=list)
+    kernel_ns: int = 0
+
+    def get(self, name):
+        """The value of a header field, or None; of several, joined by `, `."""
+        values = [v for k, v in self.headers if k.lower() == name.lower()]
+        return ", ".join(values) if values else None
+
+
+class Api:
+    """`with Api() as api:` is an API server in its own process; see apiserver.py for what it can.
+
+    api.port, api.socket  where it listens: 127.0.0.1, and a Unix socket
+    api.count("/a")       how many requests arrived whose target begins so; of all without argument
+    api.records()         all of them in order of arrival, see Record
+    api.release(NAME)     answers the requests that `hold=NAME` holds
+    api.reset()           forgets all
+    """
+
+    def __enter__(self):
+        self.folder = keeper.folder("api")
+        try:
+            here = str(Path(__file__).resolve().parents[1])
+            self.process = keeper.start(
+                ["/usr/bin/python3", "-B", "-m", "weirtest.apiserver", self.folder],
+                env={**os.environ, "PYTHONPATH": here}, stdout=sys.stderr)
+            wait_for(lambda: self.process.poll() is not None or os.path.exists(
+                f"{self.folder}/port"), "the API server to listen")
+            self.port = int(Path(self.folder, "port").read_text(encoding="ascii"))
+            self.socket = f"{self.folder}/api.sock"
+            self._line = socket.socket(socket.AF_UNIX)
+            self._line.connect(f"{self.folder}/control.sock")
+            self._line.settimeout(60)
+            self._answers = self._line.makefile("rb")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if hasattr(self, "_line"):
+            self._answers.close()
+            self._line.close()
+        if hasattr(self, "process"):
+            keeper.stop(self.process)
+        keeper.forget(self.folder)
+
+    def _ask(self, **order):
+        self._line.sendall(json.dumps(order).encode() + b"\n")
+        return json.loads(self._answers.readline())
+
+    def count(self, prefix=""):
+        return self._ask(do="count", prefix=prefix)
+
+    def records(self):
+        found = []
+        for ns, method, target, head, kernel_ns in self._ask(do="records"):
+            lines = head.split("\r\n")[1:]
+            found.append(Record(ns, method, target, [
+                tuple(p.strip() for p in line.split(":", 1)) for line in lines if line], kernel_ns))
+        return found
+
+    def unfinished(self):
+        """Connections that were lost within a request."""
+        return self._ask(do="unfinished")
+
+    def release(self, name):
+        self._ask(do="release", name=name)
+
+    def reset(self):
+        self._ask(do="reset")

@@ -1,0 +1,227 @@
+"""The API server behind the gateway, as a process of its own: `python3 -m weirtest.apiserver FOLDER`.
+
+It listens on a TCP port of 127.0.0.1 and on FOLDER/api.sock, writes the port to FOLDER/port, and takes orders
+on FOLDER/control.sock, a JSON object per line. `api.py` is the other end of that.
+
+It counts every request once its head has arrived, in the order of arrival, and stamps it with
+CLOCK_MONOTONIC, which all processes of a machine share. What it answers, the query says:
+
+    status=503        the status                       bytes=N    a body of N times `x`
+    h=Name:value      a header field (may repeat)      echo=1     a JSON object of the request
+    delay=0.2         seconds before it answers        chunks=N   chunked: N pieces, `gap=` seconds apart
+    hold=NAME         answers when told `release NAME` drop=1     closes without an answer
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import socket
+import sys
+import time
+from urllib.parse import parse_qs, urlsplit
+
+REASONS = {200: "OK", 201: "Created", 204: "No Content", 401: "Unauthorized", 403: "Forbidden",
+           404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Error",
+           502: "Bad Gateway", 503: "Service Unavailable"}
+
+
+class State:
+    """What was seen. Each record is (ns, method, target, head bytes, when it reached the kernel)."""
+
+    def __init__(self):
+        self.records = []
+        self.unfinished = 0  # connections lost before a request was complete
+        self.held = {}
+
+    def gate(self, name):
+        return self.held.setdefault(name, asyncio.Event())
+
+
+STATE = State()
+
+
+class Request:
+    def __init__(self, head):
+        lines = head.decode("latin-1").split("\r\n")
+        self.head = head
+        self.method, self.target, self.version = lines[0].split(" ", 2)
+        self.headers = [tuple(p.strip() for p in line.split(":", 1)) for line in lines[1:] if line]
+        self.body = bytearray()
+
+    def get(self, name, default=None):
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return default
+
+
+class Connection(asyncio.Protocol):
+    """One connection: heads are cut from what arrives, answered one after the other."""
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.buffer = bytearray()
+        self.request = None
+        self.wanted = 0  # bytes of a body with Content-Length; -1: chunked
+        self.queue = asyncio.Queue()
+        self.worker = asyncio.ensure_future(self.answer_all())
+
+    def connection_lost(self, exc):
+        self.worker.cancel()
+        if self.buffer or self.request:
+            STATE.unfinished += 1
+
+    def data_received(self, data):
+        self.buffer += data
+        while self.step():
+            pass
+
+    def step(self):
+        if self.request is None:
+            end = self.buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return False
+            head = bytes(self.buffer[:end])
+            del self.buffer[:end + 4]
+            self.request = Request(head)
+            now = time.monotonic_ns()
+            STATE.records.append((now, self.request.method, self.request.target, head,
+                                  now - self.waited_ns()))
+            chunked = "chunked" in self.request.get("transfer-encoding", "").lower()
+            self.wanted = -1 if chunked else int(self.request.get("content-length", 0))
+        return self.chunk() if self.wanted < 0 else self.sized()
+
+    def waited_ns(self):
+        """How long the bytes that came last lay in the kernel until this process got to run: the
+        field tcpi_last_data_recv of struct tcp_info, as exact as a tick (4 ms)."""
+        peer = self.transport.get_extra_info("socket")
+        if peer is None or peer.family != socket.AF_INET:
+            return 0
+        info = peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
+        return int.from_bytes(info[52:56], sys.byteorder) * 1000000
+
+    def sized(self):
+        take = min(self.wanted, len(self.buffer))
+        self.request.body += self.buffer[:take]
+        del self.buffer[:take]
+        self.wanted -= take
+        return self.complete() if self.wanted == 0 else False
+
+    def chunk(self):
+        line = self.buffer.find(b"\r\n")
+        if line < 0:
+            return False
+        size = int(bytes(self.buffer[:line]).split(b";")[0], 16)
+        if len(self.buffer) < line + 2 + size + 2:
+            return False
+        self.request.body += self.buffer[line + 2:line + 2 + size]
+        del self.buffer[:line + 2 + size + 2]
+        return self.complete() if size == 0 else True
+
+    def complete(self):
+        self.queue.put_nowait(self.request)
+        self.request = None
+        self.wanted = 0
+        return True
+
+    async def answer_all(self):
+        while True:
+            request = await self.queue.get()
+            try:
+                await self.answer(request)
+            except ConnectionError:
+                return
+            if request.get("connection", "").lower() == "close" or request.version == "HTTP/1.0":
+                self.transport.close()
+                return
+
+    async def answer(self, request):
+        how = parse_qs(urlsplit(request.target).query)
+        if "hold" in how:
+            await STATE.gate(how["hold"][0]).wait()
+        if "delay" in how:
+            await asyncio.sleep(float(how["delay"][0]))
+        if "drop" in how:
+            self.transport.abort()
+            return
+        status = int(how.get("status", ["200"])[0])
+        body, kind = self.body(request, how)
+        fields = [f"HTTP/1.1 {status} {REASONS.get(status, 'Whatever')}", f"Content-Type: {kind}"]
+        fields += [h.replace(":", ": ", 1) for h in how.get("h", [])]
+        if "chunks" in how:
+            await self.stream(request, fields, int(how["chunks"][0]),
+                              float(how.get("gap", ["0"])[0]))
+            return
+        if status not in (204, 304):
+            fields.append(f"Content-Length: {len(body)}")
+        head = "\r\n".join(fields).encode("latin-1") + b"\r\n\r\n"
+        self.transport.write(head if request.method == "HEAD" or status in (204, 304)
+                             else head + body)
+
+    @staticmethod
+    def body(request, how):
+        if "echo" in how:
+            seen = {"method": request.method, "target": request.target,
+                    "version": request.version, "headers": request.headers,
+                    "body_bytes": len(request.body),
+                    "body_sha256": hashlib.sha256(request.body).hexdigest()}
+            return json.dumps(seen).encode(), "application/json"
+        return b"x" * int(how["bytes"][0]) if "bytes" in how else b"ok\n", "text/plain"
+
+    async def stream(self, request, fields, pieces, gap):
+        fields.append("Transfer-Encoding: chunked")
+        self.transport.write("\r\n".join(fields).encode("latin-1") + b"\r\n\r\n")
+        if request.method == "HEAD":
+            return
+        for n in range(pieces):
+            piece = f"piece {n}\n".encode()
+            self.transport.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            await asyncio.sleep(gap)
+        self.transport.write(b"0\r\n\r\n")
+
+
+def obey(order):
+    """One order of the control socket; returns the answer."""
+    what = order["do"]
+    if what == "records":
+        return [(ns, m, t, head.decode("latin-1"), at) for ns, m, t, head, at in STATE.records]
+    if what == "count":
+        prefix = order.get("prefix", "")
+        return sum(1 for r in STATE.records if r[2].startswith(prefix))
+    if what == "unfinished":
+        return STATE.unfinished
+    if what == "release":
+        STATE.gate(order["name"]).set()
+        return True
+    if what == "reset":
+        STATE.records.clear()
+        STATE.held.clear()
+        STATE.unfinished = 0
+        return True
+    raise ValueError(what)
+
+
+async def control(reader, writer):
+    while line := await reader.readline():
+        writer.write(json.dumps(obey(json.loads(line))).encode() + b"\n")
+        await writer.drain()
+    writer.close()
+
+
+async def main(folder):
+    loop = asyncio.get_running_loop()
+    tcp = await loop.create_server(Connection, "127.0.0.1", 0, backlog=4096)
+    await loop.create_unix_server(Connection, os.path.join(folder, "api.sock"), backlog=4096)
+    os.chmod(os.path.join(folder, "api.sock"), 0o666)
+    await asyncio.start_unix_server(control, os.path.join(folder, "control.sock"),
+                                    limit=1 << 20)
+    port = os.path.join(folder, "port")
+    with open(port + ".new", "w", encoding="ascii") as f:
+        f.write(str(tcp.sockets[0].getsockname()[1]))
+    os.rename(port + ".new", port)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,274 @@
+"""`weir gateway` as a user starts it, in a folder and on a port of its own."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+from . import env, keeper
+from .http1 import Client, fetch
+from .nginx import _BAD
+from .ports import free_port
+from .waiting import wait_for
+
+# Everything is limited, but so widely that only tests who mean it meet a limit.
+RULES = """
+domain: api
+requests:
+  - descriptor: [{key: everyone, value: together}]
+  - when: {path: "/few/*"}
+    descriptor: [{key: client, from: remote_address}]
+  - when: {path: "/mine/*"}
+    descriptor: [{key: user, from: identity, missing: deny}]
+descriptors:
+  - key: everyone
+    value: together
+    rate_limit: {unit: day, requests_per_unit: 1000000}
+  - key: client
+    rate_limit: {unit: day, requests_per_unit: 2}
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 2}
+"""
+
+
+def variables(folder, **more):
+    """The environment for `weir gateway`: nothing of the test run's own WEIR_…. Under asan its nginx is a
+    script that preloads the runtime; `nginx -t` frees nothing, so leaks are looked for in `weir` alone,
+    and in nginx by the module's tests. Reports are in folder/reports."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
+    reports = Path(folder) / "reports"
+    reports.mkdir(exist_ok=True)
+    reports.chmod(0o777)
+    wrapped = env.wrapper(reports)[1]
+    script = Path(folder) / "nginx"
+    if preload := wrapped.pop("LD_PRELOAD", None):
+        words = {**wrapped, "ASAN_OPTIONS": wrapped["ASAN_OPTIONS"] + ":detect_leaks=0", "LD_PRELOAD": preload}
+        exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in words.items())
+        # By its own name, which nginx runs again when it is upgraded, without its environment.
+        script.write_text(f'#!/bin/bash\n{exports}exec -a "$0" {env.NGINX} "$@"\n', encoding="ascii")
+        script.chmod(0o755)
+        clean["WEIR_NGINX"] = str(script)
+    return {**clean, **wrapped, **more}
+
+
+class Gateway:
+    """`with Gateway(api.port) as gateway:` runs `weir gateway` before an API server; options are given as
+    a user would write them.
+
+    .port, .folder, .output()          where it is, what it said
+    .get, .request, .client()          as Nginx has them
+    .master()                          nginx's process; .pid is the gateway's own
+    .signal(number), .wait(seconds)    to the gateway; its exit code
+    At the end it gets SIGTERM and must be gone with all its processes.
+    """
+
+    def __init__(self, upstream, *options, rules=RULES, listen=None, environment=None, tls=False,
+                 allow=(), bare=False):
+        self.upstream = f"http://127.0.0.1:{upstream}" if isinstance(upstream, int) else upstream
+        self.options = [str(o) for o in options]
+        self.rules_text = rules
+        self.port = free_port()
+        self.listen = listen or f"127.0.0.1:{self.port}"
+        self.environment = environment or {}
+        self.tls = tls
+        self.allow = list(allow)
+        self.bare = bare  # options as they are, none added
+        self.process = None
+        self.sessions = set()
+
+    def __enter__(self):
+        self.folder = Path(keeper.folder("gateway"))
+        self.rules = self.folder / "rules.yaml"
+        self.rules.write_text(self.rules_text, encoding="utf-8")
+        self.runtime = self.folder / "run"
+        self.reports = self.folder / "reports"
+        self.variables()
+        try:
+            self.start()
+        except BaseException:
+            self._clean()
+            raise
+        return self
+
+    def __exit__(self, kind, *_):
+        code, left, trouble = None, {}, ""
+        try:
+            if self.process.poll() is None:
+                self.signal(signal.SIGTERM)
+                code = self.wait()
+            left = {s: keeper.session(s) for s in self.sessions if keeper.session(s)}
+            trouble = self.trouble()
+        finally:
+            self._clean()
+        if kind is None:
+            assert code in (0, None), f"weir gateway ended with {code}:\n{self.said}"
+            assert not left, f"left behind: {left}\n{self.said}"
+            assert not trouble, trouble
+
+    def _clean(self):
+        self.said = self.output()
+        for session in self.sessions:
+            keeper.kill_session(session)
+        if self.process:
+            keeper.stop(self.process)
+        for table in self.tables():
+            table.unlink(missing_ok=True)
+        keeper.forget(str(self.folder))
+
+    def command(self):
+        if self.bare:
+            return [env.WEIR, "gateway", *self.options]
+        return [env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
+                self.rules, "--runtime", self.runtime, "--table", f"weirtest-{self.port}", "--memory",
+                "1M", "--workers", "2", *self.options]
+
+    def variables(self):
+        return variables(self.folder, **self.environment)
+
+    def start(self):
+        """Starts it, anew if need be, and waits until it is ready."""
+        before = len(self.output())
+        with open(self.folder / "output", "ab") as out:
+            self.process = keeper.start(self.command(), stdout=out, stderr=out, cwd=self.folder,
+                                        env=self.variables())
+        wait_for(lambda: self.process.poll() is not None
+                 or "weir gateway is ready" in self.output()[before:], "the gateway to be ready", 30)
+        assert self.process.poll() is None, self.output()
+        self.note_session()
+
+    def note_session(self):
+        """nginx has a session of its own, which the keeper must know."""
+        session = os.getsid(self.master())
+        if session not in self.sessions:
+            keeper._tell("+session", str(session))
+            self.sessions.add(session)
+
+    def run(self, *options):
+        """Runs it to its end, as when it cannot start: (exit code, output)."""
+        self.options += [str(o) for o in options]
+        done = subprocess.run([str(c) for c in self.command()], capture_output=True, text=True,
+                              timeout=env.patience(30), cwd=self.folder, env=self.variables(), check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    # ---- looking ----
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def master(self):
+        return int((self.runtime / "nginx.pid").read_text(encoding="ascii"))
+
+    def output(self):
+        path = self.folder / "output"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def wait_said(self, pattern, times=1, seconds=15):
+        wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} to be said",
+                 seconds)
+
+    def tables(self):
+        found = re.findall(r"^  table     (/\S+),", self.output(), re.M)
+        return [Path(p) for p in set(found)]
+
+    def trouble(self):
+        lines = [line for line in self.output().splitlines()
+                 if _BAD.search(line) and not any(re.search(a, line) for a in self.allow)]
+        for report in sorted(self.reports.iterdir()):
+            text = report.read_text(errors="replace")
+            if text.strip():
+                lines.append(f"{report.name}:\n{text}")
+        return "\n".join(lines[:30])
+
+    # ---- acting ----
+
+    def signal(self, number):
+        os.kill(self.process.pid, number)
+
+    def wait(self, seconds=30):
+        try:
+            return self.process.wait(env.patience(seconds))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the gateway does not end:\n{self.output()}") from None
+
+    def client(self, **kwargs):
+        return Client(self.port, tls=self.tls, **kwargs)
+
+    def get(self, target="/", headers=(), **kwargs):
+        return self.request("GET", target, headers, **kwargs)
+
+    def request(self, method, target, headers=(), body=None, **kwargs):
+        return fetch(self.port, method, target, headers, body, tls=self.tls, **kwargs)
+
+
+class Listener:
+    """A TCP server for one behaviour that Api has not: `serve(connection)` runs in a thread for each
+    connection. `with Listener(serve) as server:` … server.port"""
+
+    def __init__(self, serve, wrap=None, port=0):
+        self.serve = serve
+        self.wrap = wrap
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", port))
+        self.socket.listen(64)
+        self.port = self.socket.getsockname()[1]
+        self.connections = []
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        self.thread.join()
+        for connection in self.connections:
+            connection.close()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._run, args=(connection,), daemon=True).start()
+
+    def _run(self, connection):
+        try:
+            with (self.wrap(connection) if self.wrap else connection) as c:
+                c.settimeout(env.patience(20))
+                self.serve(c)
+        except OSError:
+            pass
+
+
+def read_head(connection):
+    """The head of a request, as text, and what came behind it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            raise ConnectionResetError("no request")
+        data += piece
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head.decode("latin-1"), rest
+
+
+def authority(folder):
+    """ca.pem, and a certificate for api.test signed by it: api.pem, api-key.pem."""
+    def openssl(*args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder)
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=weirtest CA", "-keyout", "ca-key.pem",
+            "-out", "ca.pem")
+    openssl("req", *curve, "-subj", "/CN=api.test", "-keyout", "api-key.pem", "-out", "api.csr")
+    Path(folder, "api.ext").write_text("subjectAltName=DNS:api.test\n", encoding="ascii")
+    openssl("x509", "-req", "-in", "api.csr", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
+            "-CAcreateserial", "-days", "2", "-extfile", "api.ext", "-out", "api.pem")

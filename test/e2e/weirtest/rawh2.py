@@ -1,0 +1,150 @@
+"""HTTP/2 frame by frame: what no library would send."""
+
+import socket
+import struct
+
+import hpack
+
+from . import env
+
+DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
+END_STREAM, ACK, END_HEADERS, PADDED = 1, 1, 4, 8
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+CALM, REFUSED, FRAME_SIZE, PROTOCOL, COMPRESSION, FLOW = 11, 7, 6, 1, 9, 3
+METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def settings(*pairs):
+    return frame(SETTINGS, payload=b"".join(struct.pack(">HI", k, v) for k, v in pairs))
+
+
+def grpc_message(data, flag=0, length=None):
+    return struct.pack(">BI", flag, len(data) if length is None else length) + data
+
+
+class RawH2:
+    """A connection that has sent the preface and, unless told otherwise, empty SETTINGS."""
+
+    def __init__(self, port, greet=True, own_settings=()):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.encoder = hpack.Encoder()
+        self.decoder = hpack.Decoder()
+        self.buffer = b""
+        self.next_stream = 1
+        if greet:
+            self.send(PREFACE + settings(*own_settings))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def pour(self, data, times):
+        """Sends the same bytes again and again without reading; returns how many times it went well."""
+        for n in range(times):
+            try:
+                self.socket.sendall(data)
+            except (ConnectionError, socket.timeout):
+                return n
+        return times
+
+    def pour_streams(self, count):
+        """Opens streams that do not end."""
+        try:
+            for _ in range(count):
+                self.send(self.head(self.new_stream()))
+        except ConnectionError:
+            pass
+
+    def discard(self):
+        """Reads over what is there."""
+        timeout = self.socket.gettimeout()
+        self.socket.setblocking(False)
+        try:
+            while self.socket.recv(1 << 20):
+                pass
+        except BlockingIOError:
+            pass
+        self.socket.settimeout(timeout)
+        self.buffer = b""
+
+    def fields(self, path=METHOD, extra=(), method="POST", kind="application/grpc"):
+        return [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x"),
+                *([("content-type", kind)] if kind else []), ("te", "trailers"), *extra]
+
+    def head(self, stream, end=False, fields=None, **kwargs):
+        block = self.encoder.encode(fields if fields is not None else self.fields(**kwargs))
+        return frame(HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, block)
+
+    def new_stream(self):
+        self.next_stream += 2
+        return self.next_stream - 2
+
+    def call(self, data, stream=None, **kwargs):
+        """The frames of a whole call; returns (stream, bytes)."""
+        stream = stream or self.new_stream()
+        return stream, (self.head(stream, **kwargs) +
+                        frame(DATA, END_STREAM, stream, grpc_message(data)))
+
+    def read_frame(self):
+        """(kind, flags, stream, payload), or None: the server has closed."""
+        while True:
+            if len(self.buffer) >= 9:
+                length = int.from_bytes(self.buffer[:3], "big")
+                if len(self.buffer) >= 9 + length:
+                    kind, flags, stream = struct.unpack(">BBI", self.buffer[3:9])
+                    payload = self.buffer[9:9 + length]
+                    self.buffer = self.buffer[9 + length:]
+                    return kind, flags, stream & 0x7fffffff, payload
+            try:
+                piece = self.socket.recv(65536)
+            except ConnectionError:
+                return None
+            if not piece:
+                return None
+            self.buffer += piece
+
+    def until(self, kind, stream=None):
+        """The next frame of this kind, others read over; None when the server closes instead."""
+        while got := self.read_frame():
+            if got[0] == HEADERS and got[0] != kind:
+                self.decoder.decode(got[3])
+            if got[0] == SETTINGS and not got[1] & ACK:
+                self.send(frame(SETTINGS, ACK))
+            if got[0] == kind and (stream is None or got[2] == stream):
+                return got
+        return None
+
+    def answer(self, stream):
+        """(fields, body, trailers) of a stream; of a reset one (fields or None, body, error code)."""
+        head, body = None, b""
+        while got := self.read_frame():
+            kind, flags, of, payload = got
+            if kind == SETTINGS and not flags & ACK:
+                self.send(frame(SETTINGS, ACK))
+            if kind == HEADERS:
+                fields = dict(self.decoder.decode(payload))
+                if of != stream:
+                    continue
+                if flags & END_STREAM:
+                    return head or fields, body, fields
+                head = fields
+            elif of == stream and kind == DATA:
+                body += payload
+            elif of == stream and kind == RST:
+                return head, body, int.from_bytes(payload, "big")
+        raise ConnectionError(f"closed without an answer; had {head}, {body!r}")
+
+    def goaway(self):
+        """(last stream, error code) of the next GOAWAY, or None: closed without."""
+        got = self.until(GOAWAY)
+        return struct.unpack(">II", got[3][:8]) if got else None

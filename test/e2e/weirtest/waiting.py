@@ -1,0 +1,17 @@
+"""Waiting for conditions instead of sleeping and hoping."""
+
+import time
+
+from . import env
+
+
+def wait_for(condition, what, seconds=10, every=0.01):
+    """Calls `condition` until it returns something true, and returns that. AssertionError, naming
+    `what`, when it did not for `seconds` (more under a wrapper)."""
+    deadline = time.monotonic() + env.patience(seconds)
+    while True:
+        if value := condition():
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {env.patience(seconds)} s in vain for: {what}")
+        time.sleep(every)

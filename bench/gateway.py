@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+"""make bench-gateway: what weir costs inside nginx.
+
+Two nginx that differ in one thing run side by side, on a core that is theirs; wrk and the API server
+share the other. A round is a second of load on the one and a second on the other; a figure is the
+median of the rounds' ratios. Cpu time is the worker's own, from /proc/PID/schedstat.
+"""
+
+import re
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import frame
+from frame import LOAD_CORE, Nginx, pinned
+
+KEYS = 100_000
+ACCURACY_S = 30
+BURST = 20
+
+# Reads: one limit for each user and one for all. The numbers are never reached.
+TWO_LIMITS = """
+domain: api
+requests:
+- descriptor: [{key: user, from: header.x-user-id}]
+- descriptor: [{key: all, value: "1"}]
+descriptors:
+- key: user
+  rate_limit: {unit: second, requests_per_unit: 1000000, algorithm: token_bucket}
+- key: all
+  rate_limit: {unit: second, requests_per_unit: 100000000, algorithm: token_bucket}
+"""
+ONE_LIMIT = """
+domain: api
+requests:
+- descriptor: [{key: user, from: header.x-user-id}]
+descriptors:
+- key: user
+  rate_limit: {unit: second, requests_per_unit: 1000000, algorithm: token_bucket}
+"""
+ONE_A_DAY = """
+domain: api
+requests:
+- descriptor: [{key: user, from: header.x-user-id}]
+descriptors:
+- key: user
+  rate_limit: {unit: day, requests_per_unit: 1}
+"""
+THOUSAND_A_SECOND = f"""
+domain: api
+requests:
+- descriptor: [{{key: all, value: "1"}}]
+descriptors:
+- key: all
+  rate_limit: {{unit: second, requests_per_unit: 1000, algorithm: token_bucket, burst: {BURST}}}
+"""
+
+# In turn asks for each key once; else at random.
+WRK = """
+local requests = {}
+local at = 0
+local in_turn = %s
+init = function()
+  math.randomseed(os.time())
+  for i = 1, %d do
+    requests[i] = wrk.format("GET", "/", {["x-user-id"] = "user-" .. i})
+  end
+end
+request = function()
+  at = in_turn and at %% #requests + 1 or math.random(#requests)
+  return requests[at]
+end
+"""
+
+
+def wrk(nginx, script, seconds=1, connections=32):
+    """Requests a second, cpu time of the worker for each in µs, the share that was not 2xx or 3xx."""
+    before = nginx.cpu_ns()
+    out = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script,
+                          f"http://127.0.0.1:{nginx.port}/"], check=True, capture_output=True, text=True,
+                         preexec_fn=pinned(LOAD_CORE)).stdout
+    cpu_ns = nginx.cpu_ns() - before
+    count = int(re.search(r"(\d+) requests in", out)[1])
+    rate = float(re.search(r"Requests/sec: +([\d.]+)", out)[1])
+    errors = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
+    if re.search(r"Socket errors", out):
+        sys.exit(f"bench-gateway: {out}")
+    return rate, cpu_ns / count / 1000, int(errors[1]) / count if errors else 0
+
+
+def compare(figures, name, ours, theirs, script, rounds, remark, expect_refused=False):
+    """The median over rounds of ours ÷ theirs, and the cpu time each takes for a request."""
+    ratios, cpu_ours, cpu_theirs, added = [], [], [], []
+    for i in range(rounds):
+        pair = [(ours, expect_refused), (theirs, expect_refused)]
+        results = {}
+        for nginx, refused in pair if i % 2 else reversed(pair):
+            rate, cpu_us, share = wrk(nginx, script)
+            if share != refused:
+                sys.exit(f"bench-gateway: {name}: a share of {share} was refused")
+            results[nginx] = rate, cpu_us
+        ratios.append(results[ours][0] / results[theirs][0])
+        cpu_ours.append(results[ours][1])
+        cpu_theirs.append(results[theirs][1])
+        added.append(results[ours][1] - results[theirs][1])
+    figures.add(name, statistics.median(ratios), remark)
+    figures.add(f"{name}_cpu_us", statistics.median(cpu_ours), "cpu time of a request here")
+    figures.add(f"{name}_peer_cpu_us", statistics.median(cpu_theirs), "and there")
+    return statistics.median(added)
+
+
+def upstream(api, extra=""):
+    return f"upstream api {{ server 127.0.0.1:{api.port}; keepalive 64; }} {extra}"
+
+
+PROXY = 'proxy_pass http://api; proxy_http_version 1.1; proxy_set_header Connection "";'
+
+
+def api_server(stack):
+    return Nginx(stack, "api", "", "return 200 ok;", core=LOAD_CORE)
+
+
+def script(stack, in_turn):
+    path = frame.folder(stack, "wrk") / "keys.lua"
+    path.write_text(WRK % ("true" if in_turn else "false", KEYS))
+    return path
+
+
+def bench_proxy(figures, stack, rounds):
+    api, random_keys = api_server(stack), script(stack, in_turn=False)
+    bare = Nginx(stack, "bare", upstream(api), PROXY)
+    ours = Nginx(stack, "weir", upstream(api), "weir on;" + PROXY, rules=TWO_LIMITS)
+    added = compare(figures, "vs_bare_proxy", ours, bare, random_keys, rounds,
+                    "÷ the same nginx without it; to reach: >= 0.95")
+    figures.add("added_cpu_us", added, "cpu time added to a request; to reach: <= 3")
+
+
+def bench_limit_req(figures, stack, rounds):
+    api, random_keys = api_server(stack), script(stack, in_turn=False)
+    theirs = Nginx(stack, "limit-req",
+                   upstream(api, "limit_req_zone $http_x_user_id zone=z:64m rate=1000000r/s;"),
+                   "limit_req zone=z burst=100000 nodelay;" + PROXY)
+    ours = Nginx(stack, "weir", upstream(api), "weir on; weir_headers none;" + PROXY, rules=ONE_LIMIT)
+    compare(figures, "vs_limit_req", ours, theirs, random_keys, rounds,
+            "÷ limit_req, one limit, no headers; to reach: >= 1.05")
+
+
+def quoted(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$dollar") + '"'
+
+
+def return_429(port):
+    """nginx configuration that answers what weir answers, byte for byte but the time to wait."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"x-user-id": "user-1"})
+    try:
+        urllib.request.urlopen(request)
+    except urllib.error.HTTPError as error:
+        body = error.read().decode()
+        own = {"server", "date", "content-type", "content-length", "connection"}
+        fields = [(k, v) for k, v in error.headers.items() if k.lower() not in own]
+        return "".join(f"add_header {k} {quoted(v)} always;" for k, v in fields) + \
+            f"default_type {error.headers['content-type']}; return {error.code} {quoted(body)};"
+    sys.exit("bench-gateway: a request that should be refused was not")
+
+
+def bench_refusal(figures, stack, rounds):
+    api, random_keys, in_turn = api_server(stack), script(stack, False), script(stack, True)
+    ours = Nginx(stack, "weir", upstream(api), "weir on;" + PROXY, rules=ONE_A_DAY)
+    rate = wrk(ours, in_turn)[0]
+    wrk(ours, in_turn, seconds=int(1.5 * KEYS / rate) + 2)  # each key has had its one
+    theirs = Nginx(stack, "return", 'geo $dollar { default "$"; }', return_429(ours.port))
+    compare(figures, "refusal_vs_return_429", ours, theirs, random_keys, rounds,
+            "÷ nginx `return 429` with the same answer; to reach: >= 0.9", expect_refused=True)
+
+
+def admitted_rate(nginx, log):
+    """Admitted a second at the API server beyond the burst, offered three times the limit."""
+    log.write_text("")
+    subprocess.run(["hey", "-z", f"{ACCURACY_S}s", "-c", "30", "-q", "100", f"http://127.0.0.1:{nginx.port}/"],
+                   check=True, capture_output=True, preexec_fn=pinned(LOAD_CORE))
+    time.sleep(0.3)  # the log is written every 100 ms
+    stamps = [float(line) for line in log.read_text().split()]
+    return (len(stamps) - BURST - 1) / (max(stamps) - min(stamps))
+
+
+def bench_accuracy(figures, stack, _):
+    folder = frame.folder(stack, "log")
+    folder.chmod(0o755)
+    log = folder / "arrivals"
+    log.touch(mode=0o666)
+    log.chmod(0o666)
+    api = Nginx(stack, "api-log", "log_format stamp $msec;",
+                f"access_log {log} stamp buffer=64k flush=100ms; return 200 ok;", core=LOAD_CORE)
+    ours = Nginx(stack, "weir", upstream(api), "weir on; weir_headers none;" + PROXY,
+                 rules=THOUSAND_A_SECOND)
+    theirs = Nginx(stack, "limit-req",
+                   upstream(api, "limit_req_zone $server_addr zone=z:1m rate=1000r/s;"),
+                   f"limit_req zone=z burst={BURST} nodelay;" + PROXY)
+    figures.add("accuracy_1000rps", admitted_rate(ours, log) / 1000,
+                "admitted ÷ 1000 a second; to reach: 0.999 to 1.001")
+    figures.add("accuracy_1000rps_limit_req", admitted_rate(theirs, log) / 1000, "the same, limit_req")
+
+
+if __name__ == "__main__":
+    frame.main(__doc__, {"proxy": bench_proxy, "limit_req": bench_limit_req, "refusal": bench_refusal,
+                         "accuracy": bench_accuracy})

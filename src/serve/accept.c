@@ -215,6 +215,12 @@ void wr_acceptors_wake(struct wr_loop *loop)
 	}
 }
 
+void wr_acceptors_turn_away(struct wr_loop *loop)
+{
+	for (struct wr_acceptor *a = loop->acceptors; a; a = a->next)
+		wr_listener_turn_away(a->listener, a->fd);
+}
+
 /* Who is in the backlog has connected, and would be cut off by closing the socket. */
 void wr_acceptors_empty(struct wr_loop *loop)
 {

@@ -223,5 +223,9 @@ static int start(struct wr_loop *loop, struct wr_listener *listener, int fd, voi
 	return wr_http_server_start(&api, loop, listener, fd, state, error);
 }
 
-const struct wr_host wr_http_host = {"http", start, wr_http_server_drain, wr_http_server_open,
+const struct wr_host wr_http_host = {"http",
+				     start,
+				     wr_http_server_turn_away,
+				     wr_http_server_drain,
+				     wr_http_server_open,
 				     wr_http_server_stop};

@@ -340,6 +340,14 @@ static void stop_accepting(struct wr_http_server *server)
 	server->fd = -1;
 }
 
+void wr_http_server_turn_away(void *state)
+{
+	struct wr_http_server *server = state;
+
+	if (server->fd >= 0)
+		wr_listener_turn_away(server->listener, server->fd);
+}
+
 /* Who came or asked a moment ago may be sending its next request just now: it is answered, and told
  * that it was the last. */
 void wr_http_server_drain(void *state)

@@ -97,6 +97,7 @@ struct wr_http_server {
 int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
 			 struct wr_listener *listener, int fd, void **state,
 			 struct weir_error *error);
+void wr_http_server_turn_away(void *state);
 void wr_http_server_drain(void *state);
 size_t wr_http_server_open(void *state);
 void wr_http_server_stop(void *state);

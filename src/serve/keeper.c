@@ -8,6 +8,7 @@
 #include "serve/world.h"
 
 #define LOOK_MS 1000
+#define LAST_CALL_MS 100
 #define FILL_LOOKS 60 /* looks between two readings of the whole table */
 #define BEATS_MAX 256
 
@@ -57,6 +58,14 @@ static void begin_delay(struct wr_service *service, uint64_t now_ms)
 	tell_all(service, WR_LOOP_HEALTH);
 }
 
+/* Closing a port resets whoever is half way through connecting, so before that nobody new is let
+ * begin, and those who had begun get this long. */
+static void begin_last_call(struct wr_service *service, uint64_t now_ms)
+{
+	set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
+	tell_all(service, WR_LOOP_TURN_AWAY);
+}
+
 static void begin_draining(struct wr_service *service, uint64_t now_ms)
 {
 	set_stage(service, WR_SERVICE_DRAINING, now_ms + service->settings.drain_ns / 1000000);
@@ -90,6 +99,10 @@ static void advance(struct wr_service *service, uint64_t now_ms)
 			begin_delay(service, now_ms);
 		break;
 	case WR_SERVICE_DELAY:
+		if (over)
+			begin_last_call(service, now_ms);
+		break;
+	case WR_SERVICE_LAST_CALL:
 		if (over)
 			begin_draining(service, now_ms);
 		break;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -291,6 +292,22 @@ int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 		return 0;
 	return wr_error_errno(error, WEIR_ESYS, "%s: cannot give it to user %u", listener->text,
 			      (unsigned)user);
+}
+
+void wr_listener_turn_away(const struct wr_listener *listener, int fd)
+{
+	/* Of a packet, which begins at its TCP header here, the byte of flags; dropped if it has
+	 * SYN. */
+	static struct sock_filter drop_syn[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x02, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
+	};
+	static const struct sock_fprog filter = {sizeof drop_syn / sizeof *drop_syn, drop_syn};
+
+	if (listener->endpoint.kind != WR_ENDPOINT_UNIX)
+		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 static void remove_file(const struct wr_listener *listener)

@@ -27,6 +27,8 @@ struct wr_host {
 	 * wr_listener_leave. */
 	int (*start)(struct wr_loop *loop, struct wr_listener *listener, int fd, void **state,
 		     struct weir_error *error);
+	/* wr_listener_turn_away for its socket. */
+	void (*turn_away)(void *state);
 	/* Accept no more, close the socket; say so in answers (Connection: close). When the last
 	 * connection has gone: wr_loop_check_drained. */
 	void (*drain)(void *state);
@@ -79,6 +81,10 @@ bool wr_listener_local(const struct wr_listener *listener);
 bool wr_listener_admit(struct wr_listener *listener, int fd);
 void wr_listener_leave(struct wr_listener *listener);
 
+/* Before a listening socket is closed: nobody new gets into its backlog, whose connections would be
+ * reset by the closing. A client that tries in between asks again a second later and is refused. */
+void wr_listener_turn_away(const struct wr_listener *listener, int fd);
+
 /* ---- in a loop ---- */
 
 struct wr_acceptor {
@@ -99,7 +105,8 @@ struct wr_hosted {
 /* The loop takes its socket of this listener. Before the loop runs. */
 int wr_loop_listen(struct wr_loop *loop, struct wr_listener *listener, struct weir_error *error);
 
-void wr_acceptors_wake(struct wr_loop *loop);  /* those that rest */
+void wr_acceptors_wake(struct wr_loop *loop); /* those that rest */
+void wr_acceptors_turn_away(struct wr_loop *loop);
 void wr_acceptors_empty(struct wr_loop *loop); /* takes what has connected already */
 void wr_acceptors_close(struct wr_loop *loop); /* no more connections */
 

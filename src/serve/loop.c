@@ -98,6 +98,13 @@ void wr_loop_check_drained(struct wr_loop *loop)
 	wr_service_loop_ended(loop->service);
 }
 
+static void turn_away(struct wr_loop *loop)
+{
+	wr_acceptors_turn_away(loop);
+	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
+		h->host->turn_away(h->state);
+}
+
 static void begin_draining(struct wr_loop *loop)
 {
 	if (loop->draining)
@@ -148,6 +155,8 @@ static void on_message(uv_async_t *async)
 		wr_seats_move(&loop->seats, wr_service_world(loop->service));
 	if (messages & WR_LOOP_HEALTH)
 		tell_health(loop);
+	if (messages & WR_LOOP_TURN_AWAY)
+		turn_away(loop);
 	if (messages & WR_LOOP_DRAIN)
 		begin_draining(loop);
 	if (messages & WR_LOOP_STOP)

@@ -51,10 +51,11 @@ void wr_loop_unwatch_health(struct wr_health_watch *watch);
 /* ---- for the service ---- */
 
 enum wr_loop_message {
-	WR_LOOP_WORLD = 1,  /* another table or engine */
-	WR_LOOP_HEALTH = 2, /* the health has changed */
-	WR_LOOP_DRAIN = 4,  /* close the listening sockets, drain the streams */
-	WR_LOOP_STOP = 8,   /* end at once */
+	WR_LOOP_WORLD = 1,      /* another table or engine */
+	WR_LOOP_HEALTH = 2,     /* the health has changed */
+	WR_LOOP_DRAIN = 4,      /* close the listening sockets, drain the streams */
+	WR_LOOP_STOP = 8,       /* end at once */
+	WR_LOOP_TURN_AWAY = 16, /* the listening sockets will be closed in a moment */
 };
 
 #define WR_LOOP_SWEEP_MS 250

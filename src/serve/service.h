@@ -32,7 +32,8 @@ struct wr_tls;
 
 enum wr_service_stage {
 	WR_SERVICE_RUNNING,
-	WR_SERVICE_DELAY, /* not healthy, still accepting */
+	WR_SERVICE_DELAY,     /* not healthy, still accepting */
+	WR_SERVICE_LAST_CALL, /* nobody new is let in */
 	WR_SERVICE_DRAINING,
 	WR_SERVICE_ENDED,
 };

@@ -186,6 +186,8 @@ class Nginx:
         with open(self.prefix / "stderr", "ab") as out:
             self.process = keeper.start(argv, env=variables, stdout=out, stderr=out)
         wait_for(self._is_up, "nginx to listen", 20)
+        if self.orphan:  # until the shell has gone nginx would ignore USR2
+            self.process.wait(timeout=env.patience(20))
 
     def _is_up(self):
         if self.process.poll() is not None and not (self.orphan and self.processes()):

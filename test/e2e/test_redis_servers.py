@@ -1,0 +1,147 @@
+"""The Redis servers and the proxy that other tests stand on do what they say."""
+
+import socket
+import time
+
+import pytest
+import redis as redispy
+
+from weirtest import wait_for
+from weirtest.proxy import Proxy
+from weirtest.redis import Cluster, Redis, Sentinels
+
+
+def over_tcp(server, port=None, **kwargs):
+    kwargs = {"socket_timeout": 20, "decode_responses": True, **kwargs}
+    return redispy.Redis(host="127.0.0.1", port=port or server.port, **kwargs)
+
+
+def test_killed_and_started_again_it_keeps_what_was_to_be_kept():
+    with Redis() as redis, Redis(aof=True) as kept:
+        for server in (redis, kept):
+            over_tcp(server).set("a", 1)
+            server.restart()
+        assert (redis.client().get("a"), kept.client().get("a")) == (None, "1")
+
+
+def test_users_passwords_and_tls():
+    with Redis(tls=True, password="p", users=["weir on >secret ~weir:* -@all +get +set"]) as redis:
+        client = over_tcp(redis, ssl=True, ssl_ca_certs=str(redis.ca), username="weir", password="secret")
+        client.set("weir:a", 1)
+        with pytest.raises(redispy.exceptions.NoPermissionError):
+            client.set("b", 1)
+        assert redis.client().get("weir:a") == "1"
+        assert redis.url("weir", "secret") == f"rediss://weir:secret@127.0.0.1:{redis.port}"
+
+
+def test_paused_asleep_and_frozen_it_is_silent():
+    with Redis() as redis:
+        impatient = over_tcp(redis, socket_timeout=0.1)
+        redis.pause(0.5)
+        with pytest.raises(redispy.exceptions.TimeoutError):
+            impatient.get("a")
+        assert over_tcp(redis).ping()
+        redis.freeze()
+        with pytest.raises(redispy.exceptions.TimeoutError):
+            impatient.get("a")
+        redis.thaw()
+        redis.sleep(1)
+        wait_for(lambda: is_silent(redis), "it to sleep")
+        assert over_tcp(redis).ping()
+
+
+def is_silent(redis):
+    try:
+        over_tcp(redis, socket_timeout=0.1).ping()
+    except redispy.exceptions.TimeoutError:
+        return True
+    return False
+
+
+def test_sentinels_name_a_new_master_by_order_and_by_themselves():
+    with Sentinels(replicas=2) as group:
+        first = group.master()
+        second = group.failover()
+        assert first is group.servers[0] and second in group.servers[1:]
+        third = next(s for s in group.servers[1:] if s is not second)
+        second.client().set("a", 1)
+        wait_for(lambda: third.client().get("a") == "1", "the other replica to follow the new master")
+        second.kill()
+        assert group.wait_master(second) in (first, third)
+
+
+def test_a_cluster_moves_a_slot_and_survives_a_master():
+    with Cluster() as cluster:
+        a, b, c = cluster.nodes[:3]
+        assert [cluster.owner(s) for s in (0, 6000, 16383)] == [a, b, c]
+        slot = a.client().execute_command("CLUSTER", "KEYSLOT", "{x}")
+        owner = cluster.owner(slot)
+        target = b if owner is not b else c
+        owner.client().set("{x}1", "one")
+        cluster.begin(slot, target)
+        assert cluster.move(slot) == 1
+        with pytest.raises(redispy.exceptions.ResponseError, match="ASK "):
+            owner.client().get("{x}1")
+        cluster.finish(slot)
+        assert cluster.owner(slot) is target
+        with pytest.raises(redispy.exceptions.ResponseError, match="MOVED "):
+            owner.client().get("{x}1")
+        heir = cluster.kill_master(target)
+        assert heir in cluster.nodes[3:]
+        assert heir.client().get("{x}1") == "one"
+
+
+def test_the_proxy_spoils_what_it_is_told_to():
+    with Redis() as redis, Proxy(redis.port) as proxy:
+        client = over_tcp(redis, proxy.port, socket_timeout=0.2)
+        client.set("a", "0123456789")
+        assert proxy.accepted == 1
+
+        proxy.delay(0.1)
+        began = time.monotonic()
+        patient = over_tcp(redis, proxy.port)
+        pipe = patient.pipeline(transaction=False)
+        for _ in range(10):
+            pipe.get("a")
+        assert pipe.execute() == ["0123456789"] * 10
+        assert time.monotonic() - began >= 0.2
+
+        proxy.heal()
+        proxy.drop("replies")
+        with pytest.raises(redispy.exceptions.TimeoutError):
+            client.incr("heard")
+        assert redis.client().get("heard") == "1"
+        proxy.drop("requests")
+        with pytest.raises(redispy.exceptions.TimeoutError):
+            client.incr("unheard")
+        assert redis.client().get("unheard") is None
+        proxy.heal()
+        assert client.get("a") == "0123456789"
+
+        with socket.create_connection(("127.0.0.1", proxy.port)) as s:
+            s.settimeout(0.5)
+            proxy.halve()
+            s.sendall(b"GET a\r\n")
+            assert s.recv(100) == b"$10\r\n012"
+            with pytest.raises(TimeoutError):
+                s.recv(100)
+        with socket.create_connection(("127.0.0.1", proxy.port)) as s:
+            proxy.halve(cut=True)
+            s.sendall(b"GET a\r\n")
+            assert s.recv(100) == b"$10\r\n012"
+            assert ends(s)
+        with socket.create_connection(("127.0.0.1", proxy.port)) as s:
+            proxy.refuse()
+            assert ends(s)
+            with socket.create_connection(("127.0.0.1", proxy.port)) as late:
+                assert ends(late)
+        proxy.heal()
+        assert over_tcp(redis, proxy.port).get("a") == "0123456789"
+
+
+def ends(s):
+    s.settimeout(10)
+    try:
+        return s.recv(100) == b""
+    except ConnectionResetError:
+        return True

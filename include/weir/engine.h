@@ -61,6 +61,13 @@ enum weir_engine_flags {
 		1, /* there is a central store: rules that are not local wait for it */
 };
 
+/* What top keys (weir/stats.h) may show of clients: keys may be personal data. */
+enum weir_engine_keys {
+	WEIR_KEYS_TEXT,   /* 64 bytes of the first ones */
+	WEIR_KEYS_HASHED, /* hashes under the table's secret */
+	WEIR_KEYS_HIDDEN, /* none are kept */
+};
+
 struct weir_engine_opts {
 	uint32_t size;  /* sizeof(struct weir_engine_opts) */
 	uint32_t flags; /* enum weir_engine_flags */
@@ -70,7 +77,9 @@ struct weir_engine_opts {
 	uint64_t now_ns; /* when the first rules came into force */
 	/* Admitted above so much of a limit counts as near_limit in statistics; 0 means 80. */
 	uint32_t near_percent;
-	uint32_t reserved;
+	uint32_t keys; /* enum weir_engine_keys; texts that are there go if it is not TEXT */
+	/* What this process is called among the table's hosts, 23 bytes: "nginx". May be NULL. */
+	const char *host;
 };
 
 /* The engine owns the rules from here on, unless this fails; the table must outlive it. Without
@@ -182,6 +191,16 @@ WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *vi
 
 /* Decides, once. Returns an enum weir_verdict, WEIR_EINVAL (decided before) or WEIR_ETIME. */
 WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
+
+/* Whether to tell how long this decision took, as one in 64 is asked to; the engine reads no clock.
+ *
+ *   verdict = weir_ask_decide(ask, now_ns);
+ *   …                                          // and with WEIR_WAIT, weir_ask_answer
+ *   if (weir_ask_timed(ask))
+ *           weir_ask_took(ask, clock_ns() - now_ns);
+ */
+WEIR_API int weir_ask_timed(const struct weir_ask *ask);
+WEIR_API int weir_ask_took(struct weir_ask *ask, uint64_t ns);
 
 /* The client has left before it was served: what was taken is given back where that is possible. To
  * be called before weir_ask_done, after any verdict; while waiting, an answer may still be passed

@@ -265,6 +265,17 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 	return rc;
 }
 
+int weir_ask_timed(const struct weir_ask *ask)
+{
+	return wr_ask_ok(ask) ? 0 : WEIR_EINVAL;
+}
+
+int weir_ask_took(struct weir_ask *ask, uint64_t ns)
+{
+	(void)ns;
+	return wr_ask_ok(ask) ? 0 : WEIR_EINVAL;
+}
+
 int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
 			struct weir_error *error)
 {

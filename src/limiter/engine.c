@@ -39,7 +39,9 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 
-	if (!table || !out || (opts && (opts->size != sizeof *opts || opts->near_percent > 100)))
+	if (!table || !out ||
+	    (opts && (opts->size != sizeof *opts || opts->near_percent > 100 ||
+		      opts->keys > WEIR_KEYS_HIDDEN)))
 		return WEIR_EINVAL;
 	engine = aligned_alloc(_Alignof(struct weir_engine), sizeof *engine);
 	if (!engine)

@@ -22,9 +22,9 @@
  *   Threads  Any number of threads and processes may call at once. Of two that change the same ban
  *            or the same grant one is the last. None of these calls waits for another; all of them
  *            may take a while by an event loop's measure, weir_control_overrides milliseconds.
- *   Store    It is the table that is acted on. Limits that a central store decides are reset and
- *            granted there by the store's own means; a ban in the table is heeded before the store
- *            is asked.
+ *   Store    It is the table that is acted on. Limits that a central store decides heed the bans
+ *            and grants of the table of whoever asks; their counters in the store are reset by what
+ *            weir_control_question says.
  */
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
@@ -100,6 +100,13 @@ WEIR_API int weir_control_get(struct weir_engine *engine, const struct weir_targ
  */
 WEIR_API int weir_control_reset(struct weir_engine *engine, const struct weir_target *target,
 				uint64_t now_ns, struct weir_error *error);
+
+/* The counters of a target that the central store keeps, as a message to it that resets them: bytes
+ * in the format of limiter/question.h, as weir_ask_question gives them. Returns how many bytes, 0:
+ * the store keeps none of them, or the errors above, or WEIR_EROOM. */
+WEIR_API int weir_control_question(struct weir_engine *engine, const struct weir_target *target,
+				   void *bytes, size_t cap, uint64_t now_ns,
+				   struct weir_error *error);
 
 /* Until `until_ns` (WEIR_NEVER: for good) the limit is larger by `extra`: windows and logs count up
  * to limit + extra in each window, a token bucket holds burst + extra and a leaky bucket's queue

@@ -33,8 +33,9 @@
  *   A rule whose `consistency` is not `local` is decided by a central store if the engine was told
  *   that there is one (WEIR_ENGINE_CENTRAL). weir_ask_decide then says WEIR_WAIT; weir_ask_question
  *   gives the bytes to ask, and weir_ask_answer or weir_ask_store_failed the verdict. After any
- *   other verdict weir_ask_question gives what has to be given back, to be sent once and not
- *   answered; usually that is nothing.
+ *   other verdict weir_ask_question gives what the store has to be told, to be sent once and not
+ *   answered, until it gives nothing; usually that is at once: what has to be given back, and what
+ *   was admitted while the store was away.
  */
 #ifndef WEIR_ENGINE_H
 #define WEIR_ENGINE_H
@@ -72,7 +73,7 @@ struct weir_engine_opts {
 	uint32_t size;  /* sizeof(struct weir_engine_opts) */
 	uint32_t flags; /* enum weir_engine_flags */
 	/* Keys the hashes in questions to the central store: 192 bytes that all nodes have alike.
-	 * NULL: the table's own secret, which no other node knows. */
+	 * NULL: not known yet, see weir_engine_fleet. */
 	const uint8_t *fleet_secret;
 	uint64_t now_ns; /* when the first rules came into force */
 	/* Admitted above so much of a limit counts as near_limit in statistics; 0 means 80. */
@@ -80,6 +81,10 @@ struct weir_engine_opts {
 	uint32_t keys; /* enum weir_engine_keys; texts that are there go if it is not TEXT */
 	/* What this process is called among the table's hosts, 23 bytes: "nginx". May be NULL. */
 	const char *host;
+	/* How many nodes the fleet has, where the table has never been told (weir_fleet_note); 0
+	 * means 1. */
+	uint32_t fleet_size;
+	uint32_t reserved;
 };
 
 /* The engine owns the rules from here on, unless this fails; the table must outlive it. Without
@@ -100,6 +105,30 @@ WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rul
 
 /* Notes that new rules could not be loaded: the last good ones stay in force. */
 WEIR_API int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
+
+#define WEIR_SECRET_BYTES 192
+
+/* The fleet's secret is known now, or has changed: questions of requests whose descriptors are
+ * added from now on name their counters by it. Until an engine knows one, there is no store for it:
+ * what should wait for the store is decided as if weir_ask_store_failed had been called. Any thread
+ * may call, at any time. `secret` has WEIR_SECRET_BYTES and is copied; each other secret takes
+ * memory until the engine is freed. WEIR_EINVAL, WEIR_EMEMORY */
+WEIR_API int weir_engine_fleet(struct weir_engine *engine, const uint8_t *secret);
+
+/* ---- the fleet ----
+ *
+ * When the store fails, a rule that says `on_store_failure: local` lets this node admit its share:
+ * the limit divided by the number of nodes, and 1 at least. What the store admitted before counts.
+ * The number stands in the table, for all processes that have it open, and stays there when the
+ * store is gone. */
+
+/* So many nodes were heard from lately, this one included. WEIR_EINVAL: 0 nodes */
+WEIR_API int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns);
+
+/* How many were noted last, and when (in whole seconds; may be NULL); 0: never. */
+WEIR_API uint32_t weir_fleet_nodes(const struct weir_table *table, uint64_t *noted_ns);
+
+/* ---- what an engine knows of itself ---- */
 
 struct weir_engine_info {
 	uint32_t size;       /* sizeof(struct weir_engine_info), set by the caller */
@@ -242,7 +271,8 @@ WEIR_API void weir_ask_done(struct weir_ask *ask);
 #define WEIR_QUESTION_MAX 16384
 
 /* Bytes to send: limiter/question.h tells the format. Returns how many, 0 for none, or WEIR_EROOM.
- * Asking twice gives a question twice, but a give-back once. */
+ * While waiting it gives the question, as often as it is asked. After a verdict it gives what the
+ * store is to be told, each message once. */
 WEIR_API int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap);
 
 /* Returns a verdict. WEIR_EINVAL: not waiting. WEIR_EFORMAT: not an answer to this question; call

@@ -3,15 +3,24 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "limiter/fleet.h"
 #include "rules/http.h"
 #include "rules/key.h"
 
 #define KEY_DIRECT 1024u /* longer keys are hashed piece by piece first */
+#define DIGEST_BYTES 28u
 #define SHARE_ALL 1000000u
 
-/* The bytes that name a descriptor's counters, or for long ones their digest. */
+/* What names a descriptor's counters: its bytes, or for long ones a digest under the secret the
+ * name is hashed with. */
 struct key_bytes {
-	size_t len;
+	size_t len; /* of the bytes, all of them */
+	struct weir_str here;
+	const struct wr_node *domain, *node;
+	const struct weir_entry *entries;
+	size_t count;
+	const uint8_t *fleet_secret; /* that fleet[] was made with, or NULL */
+	uint64_t fleet[2];
 	char bytes[KEY_DIRECT];
 };
 
@@ -60,48 +69,87 @@ int weir_ask_hits(struct weir_ask *ask, int64_t hits)
 	return 0;
 }
 
-static void feed_hash(void *state, const void *bytes, size_t len)
+static void feed_digest(void *state, const void *bytes, size_t len)
 {
 	XXH3_128bits_update(state, bytes, len);
 }
 
+static void feed_share(void *state, const void *bytes, size_t len)
+{
+	XXH3_64bits_update(state, bytes, len);
+}
+
 /* A long key is a short one made of its hash and length; no key that is written as it is begins
  * with a domain of four thousand million bytes. */
-static void digest_key(const struct weir_ask *ask, const struct wr_node *node,
-		       const struct weir_entry *entries, size_t count, struct key_bytes *key)
+static struct weir_str digest_key(const struct key_bytes *key, const uint8_t *secret,
+				  char digest[DIGEST_BYTES])
 {
 	static const uint8_t mark[4] = {0xff, 0xff, 0xff, 0xff};
 	XXH3_state_t state;
 	XXH128_hash_t hash;
 	uint64_t len = key->len;
 
-	XXH3_128bits_reset_withSecret(&state, ask->engine->fleet_secret, WR_SECRET_BYTES);
-	wr_key_feed(ask->domain, node, entries, count, feed_hash, &state);
+	XXH3_128bits_reset_withSecret(&state, secret, WR_SECRET_BYTES);
+	wr_key_feed(key->domain, key->node, key->entries, key->count, feed_digest, &state);
 	hash = XXH3_128bits_digest(&state);
-	memcpy(key->bytes, mark, 4);
-	memcpy(key->bytes + 4, &len, 8);
-	memcpy(key->bytes + 12, &hash, 16);
-	key->len = 28;
+	memcpy(digest, mark, 4);
+	memcpy(digest + 4, &len, 8);
+	memcpy(digest + 12, &hash, 16);
+	return (struct weir_str){digest, DIGEST_BYTES};
 }
 
 static void make_key(const struct weir_ask *ask, const struct wr_node *node,
 		     const struct weir_entry *entries, size_t count, struct key_bytes *key)
 {
+	key->domain = ask->domain;
+	key->node = node;
+	key->entries = entries;
+	key->count = count;
+	key->fleet_secret = NULL;
 	key->len = wr_key_write(ask->domain, node, entries, count, key->bytes, sizeof key->bytes);
-	if (key->len > sizeof key->bytes)
-		digest_key(ask, node, entries, count, key);
+	key->here = key->len <= sizeof key->bytes
+			    ? (struct weir_str){key->bytes, key->len}
+			    : digest_key(key, ask->engine->table->secret, key->bytes);
 }
 
-/* Whether a key belongs to the share a limit is enforced for. The hash has no secret, so that every
- * node of a fleet, and every table after this one, chooses the same keys. */
+/* The name all nodes have in common. False: the fleet's secret is not known. */
+static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
+{
+	char digest[DIGEST_BYTES];
+	struct weir_str name = key->here;
+	XXH128_hash_t hash;
+
+	if (key->fleet_secret)
+		return true;
+	key->fleet_secret = wr_fleet_secret(ask->engine);
+	if (!key->fleet_secret)
+		return false;
+	if (key->len > sizeof key->bytes)
+		name = digest_key(key, key->fleet_secret, digest);
+	hash = XXH3_128bits_withSecret(name.ptr, name.len, key->fleet_secret, WR_SECRET_BYTES);
+	key->fleet[0] = hash.low64;
+	key->fleet[1] = hash.high64;
+	return true;
+}
+
+/* Without a secret, so that every node of a fleet, and every table after this one, chooses the same
+ * keys. */
+static uint64_t share_hash(const struct key_bytes *key)
+{
+	XXH3_state_t state;
+
+	if (key->len <= sizeof key->bytes)
+		return XXH3_64bits(key->bytes, key->len);
+	XXH3_64bits_reset(&state);
+	wr_key_feed(key->domain, key->node, key->entries, key->count, feed_share, &state);
+	return XXH3_64bits_digest(&state);
+}
+
+/* Whether a key belongs to the share a limit is enforced for. */
 static bool in_share(const struct wr_limit *limit, const struct key_bytes *key)
 {
-	uint64_t hash;
-
-	if (limit->enforce_ppm >= SHARE_ALL)
-		return true;
-	hash = XXH3_64bits(key->bytes, key->len) >> 32;
-	return (hash * SHARE_ALL >> 32) < limit->enforce_ppm;
+	return limit->enforce_ppm >= SHARE_ALL ||
+	       ((share_hash(key) >> 32) * SHARE_ALL >> 32) < limit->enforce_ppm;
 }
 
 static enum wr_class class_of(const struct wr_node *node, const struct wr_limit *limit,
@@ -118,35 +166,33 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 	struct wr_ask_need *need = &ask->needs[ask->need_count];
 	struct weir_table *table = ask->engine->table;
 
-	*need = (struct wr_ask_need){
-		.need = {.limit = limit,
-			 .key = wr_hash_key(table->secret, key->bytes, key->len, limit->checked),
-			 .cost = cost},
-		.own_cost = cost,
-		.descriptor = ask->descriptor_count,
-		.same_as = ask->need_count++};
+	*need = (struct wr_ask_need){.need = {.limit = limit,
+					      .key = wr_hash_key(table->secret, key->here.ptr,
+								 key->here.len, limit->checked),
+					      .cost = cost},
+				     .own_cost = cost,
+				     .descriptor = ask->descriptor_count,
+				     .same_as = ask->need_count++};
 	/* Asked for now, the key's line is there by the time of the decision. */
 	__builtin_prefetch(&wr_row_first(table, need->need.key)->cell[wr_home(need->need.key)], 1);
 	return need;
 }
 
 /* Whether the central store counts it. */
-static void place(struct weir_ask *ask, struct wr_ask_need *need, const struct key_bytes *key)
+static void place(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
-	XXH128_hash_t hash;
-
 	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
 		return;
-	hash = XXH3_128bits_withSecret(key->bytes, key->len, ask->engine->fleet_secret,
-				       WR_SECRET_BYTES);
 	need->part = WR_THERE;
-	need->fleet_key[0] = hash.low64;
-	need->fleet_key[1] = hash.high64;
 	ask->plain = false;
+	if (name_in_fleet(ask, key))
+		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
+	else
+		ask->strayed = true;
 }
 
-static void add_limits(struct weir_ask *ask, const struct wr_match *match,
-		       const struct key_bytes *key, int64_t cost)
+static void add_limits(struct weir_ask *ask, const struct wr_match *match, struct key_bytes *key,
+		       int64_t cost)
 {
 	const struct wr_generation *generation = ask->generation;
 	uint32_t first = generation->first[match->node->id];

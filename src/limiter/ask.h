@@ -34,10 +34,19 @@ enum wr_part {
 	WR_NOWHERE, /* decided already: replaced, or the store failed */
 };
 
+/* What the store is to be told after the verdict. */
+enum wr_tell {
+	WR_TELL_NOTHING,
+	WR_TELL_RETURN,
+	WR_TELL_REPORT,
+};
+
 struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_limit *rule; /* NULL: an override */
 	uint64_t fleet_key[2];       /* part WR_THERE: the key's hash under the fleet's secret */
+	uint64_t decided_us;         /* when the store took, by its clock */
+	uint32_t granted;            /* part WR_THERE: by an operator, in this table */
 	uint32_t slot;               /* in the statistics */
 	uint32_t said;               /* what header fields say of the rule: its number there */
 	uint8_t descriptor;
@@ -49,7 +58,7 @@ struct wr_ask_need {
 	bool paused;      /* by an operator: class is WR_COUNTED for that */
 	bool taken;       /* from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
-	bool returning;   /* to be given back to the store by the next question */
+	uint8_t tell;     /* enum wr_tell: what the next question says of it */
 	int64_t own_cost; /* before costs on one counter were added up */
 };
 
@@ -83,7 +92,8 @@ struct weir_ask {
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
-	bool plain; /* every need is enforced, here, and costs something */
+	bool strayed; /* the fleet's secret is not known: nobody can be asked */
+	bool plain;   /* every need is enforced, here, and costs something */
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: unknown */

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "limiter/ask.h"
+#include "limiter/message.h"
 #include "limiter/text.h"
 #include "table/note.h"
 #include "table/pause.h"
@@ -180,6 +180,25 @@ int weir_control_reset(struct weir_engine *engine, const struct weir_target *tar
 		       uint64_t now_ns, struct weir_error *error)
 {
 	return change(engine, target, now_ns, reset, NULL, error);
+}
+
+static int put_in_message(void *context, const struct scope *scope, const struct wr_ask_need *need)
+{
+	if (need->part == WR_THERE && !scope->ask->strayed)
+		wr_message_add(context, scope->ask, need);
+	return 0;
+}
+
+int weir_control_question(struct weir_engine *engine, const struct weir_target *target, void *bytes,
+			  size_t cap, uint64_t now_ns, struct weir_error *error)
+{
+	struct wr_message message = wr_message(WR_QUESTION_RESET, bytes, cap);
+	int rc;
+
+	if (!bytes)
+		return wr_error(error, WEIR_EINVAL, "there is no room for the message");
+	rc = control(engine, target, now_ns, put_in_message, &message, error);
+	return rc < 0 ? rc : wr_message_end(&message);
 }
 
 /* "api|user=7|ip=10.0.0.1", as far as it fits. */

@@ -258,7 +258,8 @@ static void give_back(struct weir_ask *ask)
 		if (ask->needs[i].part == WR_HERE)
 			wr_take_key(ask->engine->table, need->limit, need->key, need->cost,
 				    ask->now_ns, &need->decision);
-		ask->needs[i].returning = ask->needs[i].part == WR_THERE;
+		if (ask->needs[i].part == WR_THERE && !ask->strayed)
+			ask->needs[i].tell = WR_TELL_RETURN;
 		need->decision.admitted = 1;
 	}
 }
@@ -352,8 +353,8 @@ static void heed_pauses(struct weir_ask *ask, unsigned pausing)
 	}
 }
 
-/* A ban in this table holds for limits of the central store too, which is not asked then. True:
- * one that is enforced is banned. */
+/* A ban in this table holds for limits of the central store too, which is not asked then; of a
+ * grant the store is told. True: one that is enforced is banned. */
 static bool bans_refuse(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
@@ -366,6 +367,7 @@ static bool bans_refuse(struct weir_ask *ask)
 		if (!wr_ask_is_asked(need) || need->same_as != i)
 			continue;
 		override = wr_override_find(table, need->need.key, wr_seconds(ask->now_ns));
+		need->granted = override.granted;
 		if (!override.banned_until_s)
 			continue;
 		need->part = WR_NOWHERE;
@@ -382,6 +384,8 @@ static int decide_centrally(struct weir_ask *ask)
 	if (!asks_central(ask))
 		return wr_ask_settle(ask);
 	ask->state = WR_ASK_WAITING;
+	if (ask->strayed)
+		return weir_ask_store_failed(ask, ask->now_ns);
 	return WEIR_WAIT;
 }
 

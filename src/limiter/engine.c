@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "limiter/fleet.h"
+
 #define NEAR_PERCENT 80
 
 static void publish(struct weir_engine *engine, struct wr_generation *generation, uint64_t now_ns)
@@ -21,16 +23,12 @@ static void publish(struct weir_engine *engine, struct wr_generation *generation
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
 
-static void settle_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
+static int settle_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
 {
-	const uint8_t *secret = engine->table->secret;
-
-	if (opts && opts->fleet_secret)
-		secret = opts->fleet_secret;
-	memcpy(engine->secret, secret, sizeof engine->secret);
-	engine->fleet_secret = engine->secret;
 	engine->central = opts && opts->flags & WEIR_ENGINE_CENTRAL;
 	engine->near_percent = opts && opts->near_percent ? opts->near_percent : NEAR_PERCENT;
+	engine->fleet_size = opts && opts->fleet_size ? opts->fleet_size : 1;
+	return opts && opts->fleet_secret ? weir_engine_fleet(engine, opts->fleet_secret) : 0;
 }
 
 int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
@@ -48,10 +46,9 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 		return WEIR_EMEMORY;
 	memset(engine, 0, sizeof *engine);
 	engine->table = table;
-	settle_options(engine, opts);
 	pthread_mutex_init(&engine->lock, NULL);
 	wr_stats_open(&engine->stats, table);
-	generation = wr_generation_make(engine, rules);
+	generation = settle_options(engine, opts) == 0 ? wr_generation_make(engine, rules) : NULL;
 	if (!generation) {
 		weir_engine_free(engine);
 		return WEIR_EMEMORY;
@@ -78,6 +75,7 @@ void weir_engine_free(struct weir_engine *engine)
 		next = g->next;
 		free(g);
 	}
+	wr_fleet_secrets_free(engine);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
 }

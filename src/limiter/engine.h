@@ -55,15 +55,16 @@ struct wr_generation {
 struct weir_engine {
 	struct wr_generation *current;
 	struct weir_table *table;
-	const uint8_t *fleet_secret;
+	const uint8_t *fleet_secret; /* NULL: not known yet; see fleet.h */
 	bool central;
+	uint32_t fleet_size; /* where the table knows none; at least 1 */
 	uint32_t near_percent;
 	struct wr_stats stats;
 
 	_Alignas(64) pthread_mutex_t lock; /* of all below */
 	struct wr_generation *generations;
 	struct weir_engine_info info;
-	uint8_t secret[WR_SECRET_BYTES];
+	struct wr_fleet_secret *fleet_secrets; /* all there were */
 };
 
 /* Makes a generation of rules, which may be NULL. The lock is held. NULL: no memory. */

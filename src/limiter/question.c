@@ -6,7 +6,7 @@
 #include "base/duration.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "limiter/ask.h"
+#include "limiter/message.h"
 
 #define FAILED_RETRY_NS 1000000000u /* when a store that failed may be back; a guess */
 
@@ -14,19 +14,6 @@ _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct
 								   WR_QUESTION_ID) <=
 		       WEIR_QUESTION_MAX,
 	       "WEIR_QUESTION_MAX is enough");
-
-struct buffer {
-	uint8_t *at;
-	size_t cap;
-	size_t len;
-};
-
-static void put(struct buffer *out, const void *bytes, size_t len)
-{
-	if (out->len + len <= out->cap)
-		memcpy(out->at + out->len, bytes, len);
-	out->len += len;
-}
 
 static bool is_asked(const struct weir_ask *ask, uint8_t i)
 {
@@ -54,8 +41,33 @@ static size_t id_of(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 	return WR_QUESTION_ID;
 }
 
-static void put_item(struct buffer *out, const struct wr_ask_need *need, int64_t cost)
+/* What a message of this kind says the need costs. */
+static int64_t cost_in(enum wr_question_kind kind, const struct wr_need *need)
 {
+	if (kind == WR_QUESTION_RETURN)
+		return need->cost < 0 ? need->cost : -need->cost;
+	return kind == WR_QUESTION_RESET ? 0 : need->cost;
+}
+
+static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need *need,
+			   enum wr_question_kind kind)
+{
+	if (kind == WR_QUESTION_REPORT)
+		return ask->now_ns / 1000;
+	return kind == WR_QUESTION_RETURN ? need->decided_us : 0;
+}
+
+static void put(struct wr_message *message, const void *bytes, size_t len)
+{
+	if (message->len + len <= message->cap)
+		memcpy(message->at + message->len, bytes, len);
+	message->len += len;
+}
+
+void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
+		    const struct wr_ask_need *need)
+{
+	enum wr_question_kind kind = message->kind;
 	const struct weir_limit *limit = need->need.limit;
 	char id[WR_QUESTION_ID + 1];
 	size_t id_len = id_of(need, id);
@@ -66,7 +78,7 @@ static void put_item(struct buffer *out, const struct wr_ask_need *need, int64_t
 		.flags = (uint16_t)limit->flags,
 		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
-		.cost = cost,
+		.cost = cost_in(kind, &need->need),
 		.limit = limit->limit,
 		.burst = limit->burst,
 		.queue_size = limit->queue_size,
@@ -76,41 +88,78 @@ static void put_item(struct buffer *out, const struct wr_ask_need *need, int64_t
 		.soft_for_ns = limit->soft_for_ns,
 		.window_start_ns = limit->window_start_ns,
 		.window_end_ns = limit->window_end_ns,
+		.decided_us = decided_us(ask, need, kind),
+		.delay_ns = kind == WR_QUESTION_RETURN ? need->need.decision.delay_ns : 0,
+		.granted = need->granted,
 	};
 
-	put(out, &item, sizeof item);
-	put(out, id, id_len);
+	put(message, &item, sizeof item);
+	put(message, id, id_len);
+	message->count++;
+}
+
+int wr_message_end(const struct wr_message *message)
+{
+	struct wr_question_head head = {.version = WR_QUESTION_VERSION,
+					.kind = (uint8_t)message->kind,
+					.count = message->count,
+					.bytes = (uint32_t)message->len};
+
+	if (message->count == 0)
+		return 0;
+	if (message->len > message->cap)
+		return WEIR_EROOM;
+	memcpy(message->at, &head, sizeof head);
+	return (int)message->len;
+}
+
+/* A message about the needs that `meant` says. */
+static int tell(const struct weir_ask *ask, enum wr_question_kind kind,
+		bool (*meant)(const struct weir_ask *, uint8_t), void *bytes, size_t cap)
+{
+	struct wr_message message = wr_message(kind, bytes, cap);
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (meant(ask, i))
+			wr_message_add(&message, ask, &ask->needs[i]);
+	return wr_message_end(&message);
+}
+
+static bool is_returned(const struct weir_ask *ask, uint8_t i)
+{
+	return ask->needs[i].tell == WR_TELL_RETURN;
+}
+
+static bool is_reported(const struct weir_ask *ask, uint8_t i)
+{
+	return ask->needs[i].tell == WR_TELL_REPORT;
+}
+
+/* A message that goes out twice would admit more, or charge more. */
+static void forget(struct weir_ask *ask, enum wr_tell tell)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].tell == tell)
+			ask->needs[i].tell = WR_TELL_NOTHING;
 }
 
 int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 {
-	struct wr_question_head head = {.version = WR_QUESTION_VERSION};
-	struct buffer out = {bytes, cap, sizeof head};
-	bool waiting;
+	int len;
 
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || (!bytes && cap))
 		return WEIR_EINVAL;
-	waiting = ask->state == WR_ASK_WAITING;
-	head.kind = waiting ? WR_QUESTION_TAKE : WR_QUESTION_RETURN;
-	for (uint8_t i = 0; i < ask->need_count; i++) {
-		struct wr_ask_need *need = &ask->needs[i];
-
-		if (!(waiting ? is_asked(ask, i) : need->returning))
-			continue;
-		put_item(&out, need,
-			 waiting || need->need.cost < 0 ? need->need.cost : -need->need.cost);
-		head.count++;
-	}
-	if (head.count == 0)
-		return 0;
-	if (out.len > cap)
-		return WEIR_EROOM;
-	head.bytes = (uint32_t)out.len;
-	memcpy(bytes, &head, sizeof head);
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		ask->needs[i].returning =
-			false; /* a give-back that went out twice would admit more */
-	return (int)out.len;
+	if (ask->state == WR_ASK_WAITING)
+		return tell(ask, WR_QUESTION_TAKE, is_asked, bytes, cap);
+	len = tell(ask, WR_QUESTION_RETURN, is_returned, bytes, cap);
+	if (len > 0)
+		forget(ask, WR_TELL_RETURN);
+	if (len != 0)
+		return len;
+	len = tell(ask, WR_QUESTION_REPORT, is_reported, bytes, cap);
+	if (len > 0)
+		forget(ask, WR_TELL_REPORT);
+	return len;
 }
 
 void wr_ask_return_central(struct weir_ask *ask)
@@ -122,7 +171,7 @@ void wr_ask_return_central(struct weir_ask *ask)
 		if (!is_asked(ask, i) || !need->taken || keeps)
 			continue;
 		need->taken = false;
-		need->returning = need->need.cost > 0;
+		need->tell = need->need.cost > 0 ? WR_TELL_RETURN : WR_TELL_NOTHING;
 	}
 }
 
@@ -151,12 +200,14 @@ static void hear(struct wr_ask_need *need, const struct wr_answer *answer)
 		fail(need);
 		return;
 	}
-	need->taken = admitted;
+	need->taken = admitted && !(answer->flags & WR_ANSWER_NOT_TAKEN);
+	need->decided_us = answer->decided_us;
 	need->need.decision = (struct weir_decision){
 		.admitted = admitted,
 		.soft = (answer->flags & WR_ANSWER_SOFT) != 0,
 		.limit = answer->limit,
 		.remaining = answer->remaining,
+		.granted = need->granted < answer->limit ? need->granted : answer->limit,
 		.retry_after_ns = admitted ? 0 : answer->retry_after_ns,
 		.reset_after_ns = answer->reset_after_ns,
 		.delay_ns = admitted ? answer->delay_ns : 0,

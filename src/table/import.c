@@ -227,6 +227,7 @@ static int supersede(struct weir_table *old, struct wr_fresh_file *fresh, const 
 	struct wr_override_list overrides;
 	int rc;
 
+	fresh->table->tallies->fleet = __atomic_load_n(&old->tallies->fleet, __ATOMIC_RELAXED);
 	if (!wr_overrides_collect(fresh->table, now_s, &overrides))
 		rc = wr_error(error, WEIR_EMEMORY, "no memory to carry bans and grants over");
 	else

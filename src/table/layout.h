@@ -96,7 +96,9 @@ struct wr_tallies {
 	uint64_t superseded; /* 1 when a resized table took the name over */
 	uint32_t generation; /* last one given to a block of the slab */
 	uint32_t cursor[16]; /* per size class: where to look for a block next */
-	uint32_t pad[13];
+	uint32_t pad;
+	uint64_t fleet; /* nodes heard from 32 · when, in seconds 32; 0: never */
+	uint32_t spare[10];
 #define WR_TALLY_FIELD(field, text) uint64_t field;
 	WR_TALLIES(WR_TALLY_FIELD)
 #undef WR_TALLY_FIELD

@@ -57,7 +57,9 @@ struct weir_rules *rig_rules(const char *yaml)
 
 void rig_open_with(struct rig *rig, struct weir_rules *rules, const char *domain, uint32_t flags)
 {
-	struct weir_engine_opts opts = {.size = sizeof opts, .flags = flags, .now_ns = NOW_NS};
+	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
+	struct weir_engine_opts opts = {
+		.size = sizeof opts, .flags = flags, .fleet_secret = secret, .now_ns = NOW_NS};
 
 	*rig = (struct rig){.table = rig_table(), .domain = domain, .now_ns = NOW_NS};
 	assert_int_equal(weir_engine_new(rig->table, rules, &opts, &rig->engine), 0);

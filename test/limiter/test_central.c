@@ -396,7 +396,7 @@ static void nonsense(void **state)
 	serve(&store, rig.now_ns);
 	for (size_t len = 0; len < store.answer_len; len++)
 		assert_int_equal(weir_ask_answer(rig.ask, bytes, len, rig.now_ns), WEIR_EFORMAT);
-	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len + 40, rig.now_ns),
+	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len + 48, rig.now_ns),
 			 WEIR_EFORMAT);
 	for (size_t i = 0; i < 12; i++) { /* the head and the first flags */
 		uint8_t before = bytes[i];
@@ -440,7 +440,7 @@ static void bounds(void **state)
 	}
 	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
-	assert_int_equal(store.len, 8 + 64 * (88 + 128));
+	assert_int_equal(store.len, 8 + 64 * (112 + 128));
 	memcpy(&item, store.bytes + 8, sizeof item);
 	assert_int_equal(item.limit, 7);
 	assert_int_equal(item.cost, 2);
@@ -448,7 +448,7 @@ static void bounds(void **state)
 	assert_int_equal(item.algorithm, WEIR_FIXED_WINDOW);
 	assert_int_equal(item.consistency, WR_STRICT);
 	/* Cut ids still differ. */
-	assert_memory_not_equal(store.bytes + 8 + 88, store.bytes + 8 + 88 + 88 + 128, 128);
+	assert_memory_not_equal(store.bytes + 8 + 112, store.bytes + 8 + 112 + 112 + 128, 128);
 	rig_close(&rig);
 	(void)state;
 }

@@ -67,7 +67,8 @@ def _keep(read):
 
 
 def session(sid):
-    """The living processes of a session: {pid: name}. Zombies are not living."""
+    """The living processes of a session: {pid: name}. Zombies are not living, unless a thread of theirs is
+    and still holds what they had open."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -79,7 +80,8 @@ def session(sid):
             continue
         comm, _, rest = text.partition("(")[2].rpartition(")")
         fields = rest.split()
-        if int(fields[3]) == sid and fields[0] not in "ZX":
+        gone = fields[0] in "ZX" and int(fields[17]) <= 1
+        if int(fields[3]) == sid and not gone:
             found[int(name)] = comm
     return found
 

@@ -57,6 +57,16 @@ static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need 
 	return kind == WR_QUESTION_RETURN ? need->decided_us : 0;
 }
 
+/* Quotas are taken descriptor by descriptor, what is counted for itself. */
+static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	if (need->class == WR_ENFORCED)
+		return 0;
+	if (need->class == WR_QUOTA_CLASS)
+		return 1u + need->descriptor;
+	return 1u + WEIR_DESCRIPTORS_MAX + (uint32_t)(need - ask->needs);
+}
+
 static void put(struct wr_message *message, const void *bytes, size_t len)
 {
 	if (message->len + len <= message->cap)
@@ -91,6 +101,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.decided_us = decided_us(ask, need, kind),
 		.delay_ns = kind == WR_QUESTION_RETURN ? need->need.decision.delay_ns : 0,
 		.granted = need->granted,
+		.group = group_of(ask, need),
 	};
 
 	put(message, &item, sizeof item);

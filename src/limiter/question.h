@@ -57,7 +57,9 @@ struct wr_question_item {
 	 * decided_us + this. 0 otherwise. */
 	uint64_t delay_ns;
 	uint32_t granted; /* what an operator granted beyond the limit, at this moment */
-	uint32_t reserved;
+	/* TAKE: items with the same key and group are taken together or not at all. 0: enforced
+	 * ones. What is only counted has a group of its own, for it must not hold others up. */
+	uint32_t group;
 };
 
 enum wr_answer_flags {

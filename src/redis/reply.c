@@ -1,0 +1,198 @@
+#include "redis/reply.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define BLOCK_BYTES 16384u
+#define READER_KEPT (256u << 10) /* the parser's buffer goes back when it is empty and larger */
+
+struct wr_reply_block {
+	struct wr_reply_block *older;
+	size_t used, size;
+	_Alignas(max_align_t) uint8_t bytes[];
+};
+
+/* ---- memory of one reply ---- */
+
+static struct wr_reply_block *add_block(struct wr_replies *replies, size_t size)
+{
+	struct wr_reply_block *block;
+
+	if (size < BLOCK_BYTES)
+		size = BLOCK_BYTES;
+	if (size > WR_REPLY_BYTES_MAX || replies->held + size > WR_REPLY_BYTES_MAX)
+		return NULL;
+	block = malloc(sizeof *block + size);
+	if (!block)
+		return NULL;
+	*block = (struct wr_reply_block){.older = replies->blocks, .size = size};
+	replies->blocks = block;
+	replies->held += size;
+	return block;
+}
+
+static void *alloc(struct wr_replies *replies, size_t size)
+{
+	struct wr_reply_block *block = replies->blocks;
+	void *memory;
+
+	size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+	if (!block || block->size - block->used < size)
+		block = add_block(replies, size);
+	if (!block)
+		return NULL;
+	memory = block->bytes + block->used;
+	block->used += size;
+	return memory;
+}
+
+/* All but the oldest block, which every reply needs, go back. */
+static void reset(struct wr_replies *replies)
+{
+	while (replies->blocks && replies->blocks->older) {
+		struct wr_reply_block *block = replies->blocks;
+
+		replies->blocks = block->older;
+		replies->held -= block->size;
+		free(block);
+	}
+	if (replies->blocks)
+		replies->blocks->used = 0;
+}
+
+/* ---- what the parser calls ---- */
+
+static redisReply *add(const redisReadTask *task)
+{
+	redisReply *reply = alloc(task->privdata, sizeof *reply);
+
+	if (!reply)
+		return NULL;
+	*reply = (redisReply){.type = task->type};
+	if (task->parent) {
+		const redisReply *parent = task->parent->obj;
+
+		parent->element[task->idx] = reply;
+	}
+	return reply;
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t len)
+{
+	redisReply *reply = add(task);
+
+	if (!reply)
+		return NULL;
+	if (len >= WR_REPLY_BYTES_MAX)
+		return NULL;
+	reply->str = alloc(task->privdata, len + 1);
+	if (!reply->str)
+		return NULL;
+	memcpy(reply->str, text, len);
+	reply->str[len] = 0;
+	reply->len = len;
+	return reply;
+}
+
+static void *create_array(const redisReadTask *task, int elements)
+{
+	redisReply *reply;
+
+	if (elements < 0 || (unsigned)elements > WR_REPLY_ELEMENTS_MAX)
+		return NULL;
+	reply = add(task);
+	if (!reply || elements == 0)
+		return reply;
+	reply->element = alloc(task->privdata, (size_t)elements * sizeof *reply->element);
+	if (!reply->element)
+		return NULL;
+	memset(reply->element, 0, (size_t)elements * sizeof *reply->element);
+	reply->elements = (size_t)elements;
+	return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+	redisReply *reply = add(task);
+
+	if (reply)
+		reply->integer = value;
+	return reply;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+	redisReply *reply = add(task);
+
+	if (reply)
+		reply->type = REDIS_REPLY_NIL;
+	return reply;
+}
+
+static void free_object(void *reply)
+{
+	(void)reply; /* the arena's */
+}
+
+static redisReplyObjectFunctions functions = {create_string, create_array, create_integer,
+					      create_nil, free_object};
+
+/* ---- replies ---- */
+
+bool wr_replies_init(struct wr_replies *replies)
+{
+	*replies = (struct wr_replies){.reader = redisReaderCreateWithFunctions(&functions)};
+	if (!replies->reader)
+		return false;
+	replies->reader->maxbuf = READER_KEPT;
+	replies->reader->privdata = replies;
+	return true;
+}
+
+void wr_replies_free(struct wr_replies *replies)
+{
+	if (replies->reader)
+		redisReaderFree(replies->reader);
+	reset(replies);
+	free(replies->blocks);
+	*replies = (struct wr_replies){0};
+}
+
+bool wr_replies_feed(struct wr_replies *replies, const void *bytes, size_t len)
+{
+	const redisReader *reader = replies->reader;
+
+	if (reader->len - reader->pos + len > WR_REPLY_BYTES_MAX)
+		return false;
+	return redisReaderFeed(replies->reader, bytes, len) == REDIS_OK;
+}
+
+int wr_replies_next(struct wr_replies *replies, const redisReply **reply)
+{
+	void *object = NULL;
+
+	/* Half of a reply is in the arena while the parser is not back at its beginning. */
+	if (replies->reader->ridx == -1)
+		reset(replies);
+	if (redisReaderGetReply(replies->reader, &object) != REDIS_OK)
+		return -1;
+	*reply = object;
+	return object != NULL;
+}
+
+struct weir_str wr_reply_text(const redisReply *reply)
+{
+	if (!reply || !(wr_reply_is_text(reply) || reply->type == REDIS_REPLY_ERROR))
+		return WR_STR("");
+	return (struct weir_str){reply->str, reply->len};
+}
+
+const redisReply *wr_reply_at(const redisReply *reply, size_t at)
+{
+	if (!reply || reply->type != REDIS_REPLY_ARRAY || at >= reply->elements)
+		return NULL;
+	return reply->element[at];
+}

@@ -7,6 +7,7 @@ import pytest
 import redis as redispy
 
 from weirtest import wait_for
+from weirtest.netns import Network
 from weirtest.proxy import Proxy
 from weirtest.redis import Cluster, Redis, Sentinels
 
@@ -145,3 +146,21 @@ def ends(s):
         return s.recv(100) == b""
     except ConnectionResetError:
         return True
+
+
+def test_namespaces_are_parted_and_joined():
+    with Network("redis", "a", "b") as net:
+        at = net["redis"]
+        with Redis(host=at.address, prefix=at.prefix) as redis:
+            def there(name):
+                with net.inside(name):
+                    client = redispy.Redis(host=at.address, port=redis.port, socket_timeout=0.3)
+                    client.ping()
+                return client
+            a, b = there("a"), there("b")
+            net.part("a", "redis")
+            with pytest.raises(redispy.exceptions.TimeoutError):
+                a.incr("n")
+            assert b.incr("n") == 1  # nothing of a's came through
+            net.join()
+            assert there("a").get("n") == b"1"

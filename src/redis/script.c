@@ -1,0 +1,85 @@
+/* What comes out of the scripts. */
+#include "redis/script.h"
+
+#include <hiredis/hiredis.h>
+
+/* A reply is now_us and these for each limit. */
+enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, DELAY, VALUES };
+
+/* take.lua has the same numbers; above them, admitted_times. */
+enum {
+	VERDICT_ADMITTED = 1,
+	VERDICT_SOFT = 2,
+	VERDICT_TAKEN = 4,
+	VERDICT_ASTRAY = 8,
+	VERDICT_TIMES = 16
+};
+
+static bool is_number(const redisReply *reply, long long least, long long most)
+{
+	return reply->type == REDIS_REPLY_INTEGER && reply->integer >= least &&
+	       reply->integer <= most;
+}
+
+static bool is_decision(redisReply *const *values)
+{
+	return is_number(values[VERDICT], 0, VERDICT_TIMES * (WR_TAKE_TIMES_MAX + 1LL) - 1) &&
+	       is_number(values[REMAINING], 0, UINT32_MAX) &&
+	       is_number(values[RETRY_AFTER], -1, INT64_MAX) &&
+	       is_number(values[RESET_AFTER], 0, INT64_MAX) &&
+	       is_number(values[DELAY], 0, INT64_MAX);
+}
+
+/* Where a give back has to go. A window: a time within it, a late one's included. The log: the
+ * stamp itself. A bucket: when it will be full if nobody else asks, which tells how much of it
+ * cannot have flown in again, and in a queue whether somebody has joined behind. */
+static uint64_t decided_us(const struct wr_take *take, const struct wr_taken *taken)
+{
+	switch (take->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		return taken->now_us + taken->reset_after_us - (taken->reset_after_us > 0);
+	case WEIR_SLIDING_LOG:
+		return taken->now_us + taken->reset_after_us - take->period_us;
+	case WEIR_SLIDING_COUNTER:
+		return taken->now_us;
+	}
+	return taken->now_us + taken->reset_after_us;
+}
+
+static void hear(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
+		 struct wr_taken *taken)
+{
+	long long verdict = values[VERDICT]->integer;
+	long long retry_us = values[RETRY_AFTER]->integer;
+
+	*taken = (struct wr_taken){
+		.admitted = verdict & VERDICT_ADMITTED,
+		.soft = verdict & VERDICT_SOFT,
+		.taken = verdict & VERDICT_TAKEN,
+		.astray = verdict & VERDICT_ASTRAY,
+		.admitted_times = (uint32_t)(verdict / VERDICT_TIMES),
+		.limit = wr_take_capacity(take),
+		.remaining = (uint32_t)values[REMAINING]->integer,
+		.retry_after_us = retry_us < 0 ? WR_TAKE_NEVER : (uint64_t)retry_us,
+		.reset_after_us = (uint64_t)values[RESET_AFTER]->integer,
+		.delay_us = (uint64_t)values[DELAY]->integer,
+		.now_us = now_us,
+	};
+	if (taken->taken)
+		taken->decided_us = decided_us(take, taken);
+}
+
+int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t count,
+		    struct wr_taken *taken)
+{
+	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count * VALUES ||
+	    !is_number(reply->element[0], 1, INT64_MAX / 1000))
+		return WEIR_EFORMAT;
+	for (size_t i = 0; i < count; i++)
+		if (!is_decision(reply->element + 1 + i * VALUES))
+			return WEIR_EFORMAT;
+	for (size_t i = 0; i < count; i++)
+		hear(&takes[i], reply->element + 1 + i * VALUES,
+		     (uint64_t)reply->element[0]->integer, &taken[i]);
+	return 0;
+}

@@ -1,0 +1,202 @@
+/* What goes into the scripts. */
+#include "base/error.h"
+#include "redis/script.h"
+
+/* The first argument of a limit: its algorithm, and which arguments follow. take.lua has the same
+ * numbers. */
+enum {
+	ARG_COUNT_REJECTED = 8,
+	ARG_SOFT = 16,     /* ceiling, soft_for_us */
+	ARG_MAX_WAIT = 32, /* max_wait_us */
+	ARG_CALENDAR = 64, /* before, start, end, after */
+	ARG_DECIDED = 128, /* decided_us */
+	ARG_TIMES = 256,   /* times */
+	ARG_REPORT = 512,  /* the number of the report */
+};
+
+#define TIME_MAX_US (INT64_MAX / 1000) /* as in C, where ns have 63 bits */
+#define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
+
+/* More than any counter holds; what is beyond makes no difference. */
+#define COST_MAX (1ll << 33)
+
+static bool is_bucket(const struct wr_take *take)
+{
+	return take->algorithm == WEIR_TOKEN_BUCKET || take->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* As weir_limit_check() works it out. */
+static uint32_t own_capacity(const struct wr_take *take)
+{
+	if (take->limit == 0)
+		return 0;
+	if (take->algorithm == WEIR_LEAKY_BUCKET)
+		return take->queue_size + 1;
+	return take->burst ? take->burst : take->limit;
+}
+
+static uint32_t own_ceiling(const struct wr_take *take)
+{
+	return take->soft_ceiling && take->limit ? take->soft_ceiling : own_capacity(take);
+}
+
+/* The largest ceiling that the algorithm can count to. */
+static uint64_t most_of(const struct wr_take *take)
+{
+	unsigned __int128 tokens;
+
+	if (take->algorithm == WEIR_SLIDING_LOG)
+		return WEIR_LOG_MAX;
+	if (!is_bucket(take))
+		return UINT32_MAX;
+	tokens = (unsigned __int128)take->limit * SPAN_MAX_US / take->period_us;
+	return tokens < UINT32_MAX ? (uint64_t)tokens : UINT32_MAX;
+}
+
+static uint32_t granted(const struct wr_take *take)
+{
+	uint64_t most = most_of(take);
+	uint64_t room = most > own_ceiling(take) ? most - own_ceiling(take) : 0;
+
+	return take->granted < room ? take->granted : (uint32_t)room;
+}
+
+uint32_t wr_take_capacity(const struct wr_take *take)
+{
+	return own_capacity(take) + granted(take);
+}
+
+static int64_t clamp_cost(int64_t cost)
+{
+	return cost > COST_MAX ? COST_MAX : cost < -COST_MAX ? -COST_MAX : cost;
+}
+
+static int64_t clamp_us(uint64_t us)
+{
+	return us > TIME_MAX_US ? TIME_MAX_US : (int64_t)us;
+}
+
+static bool is_soft(const struct wr_take *take)
+{
+	return own_ceiling(take) > own_capacity(take);
+}
+
+static bool is_calendar(const struct wr_take *take)
+{
+	return take->window_end_us != 0;
+}
+
+static int flags_of(const struct wr_take *take)
+{
+	int flags = take->algorithm;
+
+	if (take->flags & WEIR_COUNT_REJECTED)
+		flags |= ARG_COUNT_REJECTED;
+	if (is_soft(take))
+		flags |= ARG_SOFT;
+	if (take->max_wait_us)
+		flags |= ARG_MAX_WAIT;
+	if (is_calendar(take))
+		flags |= ARG_CALENDAR;
+	if (take->decided_us)
+		flags |= ARG_DECIDED;
+	if (take->times > 1)
+		flags |= ARG_TIMES;
+	if (take->mode == WR_MODE_REPORT)
+		flags |= ARG_REPORT;
+	return flags;
+}
+
+static size_t count_args(const struct wr_take *take)
+{
+	int flags = flags_of(take);
+
+	return 4u + is_bucket(take) + 2u * !!(flags & ARG_SOFT) + !!(flags & ARG_MAX_WAIT) +
+	       4u * !!(flags & ARG_CALENDAR) + !!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) +
+	       !!(flags & ARG_REPORT);
+}
+
+size_t wr_script_argc(const struct wr_take *takes, size_t count)
+{
+	size_t args = 0;
+
+	for (size_t i = 0; i < count; i++)
+		args += count_args(&takes[i]);
+	return args;
+}
+
+static void put_take(struct wr_commands *out, const struct wr_take *take, uint64_t report_seq)
+{
+	int flags = flags_of(take);
+
+	wr_command_number(out, flags);
+	wr_command_number(out, clamp_cost(take->cost));
+	wr_command_number(out, wr_take_capacity(take));
+	wr_command_number(out, clamp_us(take->period_us));
+	if (is_bucket(take))
+		wr_command_number(out, take->limit);
+	if (flags & ARG_SOFT) {
+		wr_command_number(out, (int64_t)own_ceiling(take) + granted(take));
+		wr_command_number(out, clamp_us(take->soft_for_us));
+	}
+	if (flags & ARG_MAX_WAIT)
+		wr_command_number(out, clamp_us(take->max_wait_us));
+	if (flags & ARG_CALENDAR) {
+		wr_command_number(out, clamp_us(take->window_before_us));
+		wr_command_number(out, clamp_us(take->window_start_us));
+		wr_command_number(out, clamp_us(take->window_end_us));
+		wr_command_number(out, clamp_us(take->window_after_us));
+	}
+	if (flags & ARG_DECIDED)
+		wr_command_number(out, clamp_us(take->decided_us));
+	if (flags & ARG_TIMES)
+		wr_command_number(out, take->times);
+	if (flags & ARG_REPORT)
+		wr_command_number(out, clamp_us(report_seq));
+}
+
+void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
+		    struct wr_commands *out)
+{
+	for (size_t i = 0; i < count; i++)
+		put_take(out, &takes[i], report_seq);
+}
+
+bool wr_take_merges(const struct wr_take *take)
+{
+	return take->mode == WR_MODE_TAKE && take->cost > 0 &&
+	       take->algorithm != WEIR_LEAKY_BUCKET && !take->soft_ceiling &&
+	       !(take->flags & WEIR_COUNT_REJECTED);
+}
+
+static int check_window(const struct wr_take *take, struct weir_error *error)
+{
+	if (take->algorithm != WEIR_FIXED_WINDOW)
+		return wr_error(error, WEIR_ELIMIT, "calendar windows are for fixed_window");
+	if (take->window_start_us >= take->window_end_us || take->window_end_us > TIME_MAX_US)
+		return wr_error(
+			error, WEIR_ELIMIT,
+			"the calendar window ends before it begins, or after the year 2262");
+	if (take->window_start_us % 1000000)
+		return wr_error(error, WEIR_ELIMIT,
+				"a calendar window counted in Redis begins at a whole second");
+	return 0;
+}
+
+int wr_take_check(const struct wr_take *take, struct weir_error *error)
+{
+	if (take->algorithm < WEIR_TOKEN_BUCKET || take->algorithm > WEIR_SLIDING_LOG)
+		return wr_error(error, WEIR_ELIMIT, "unknown algorithm %u", take->algorithm);
+	if (take->period_us > SPAN_MAX_US || (take->period_us == 0 && !is_calendar(take)))
+		return wr_error(error, WEIR_ELIMIT,
+				"the period is %llu µs, which is not within 1 µs and 100 years",
+				(unsigned long long)take->period_us);
+	if (take->queue_size == UINT32_MAX ||
+	    (take->algorithm == WEIR_SLIDING_LOG && own_ceiling(take) > WEIR_LOG_MAX))
+		return wr_error(error, WEIR_ELIMIT, "the queue or the log is too large");
+	if (take->times > WR_TAKE_TIMES_MAX || (take->times > 1 && !wr_take_merges(take)))
+		return wr_error(error, WEIR_EINVAL, "these requests cannot be merged");
+	if (take->mode == WR_MODE_REPORT && take->cost <= 0)
+		return wr_error(error, WEIR_EINVAL, "a report says how much was admitted");
+	return is_calendar(take) ? check_window(take, error) : 0;
+}

@@ -172,6 +172,12 @@ static void handle(struct wr_http_request *request)
 
 /* ---- answers ---- */
 
+void wr_admin_harden(struct MHD_Response *response)
+{
+	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+}
+
 void wr_admin_reply(struct wr_http_request *request, unsigned status, const char *content_type,
 		    wr_admin_writer writer, void *context)
 {
@@ -194,8 +200,7 @@ void wr_admin_reply(struct wr_http_request *request, unsigned status, const char
 	}
 	response = wr_http_response((struct weir_str){out.at, out.len}, content_type);
 	free(more);
-	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
-	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+	wr_admin_harden(response);
 	wr_http_reply(request, status, response);
 }
 

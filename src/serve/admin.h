@@ -44,6 +44,27 @@ typedef void (*wr_admin_writer)(struct wr_text *out, void *context);
 void wr_admin_reply(struct wr_http_request *request, unsigned status, const char *content_type,
 		    wr_admin_writer writer, void *context);
 
+/* Header fields that every answer has. */
+void wr_admin_harden(struct MHD_Response *response);
+
+/* What an answer is made of that is written away from the loop, because it reads the whole table or
+ * thousands of rules. */
+struct wr_admin_work {
+	struct wr_service *service;
+	struct wr_world *world; /* held: table and engine stay */
+	uint64_t now_ns;
+	unsigned choice; /* the handler's own */
+};
+
+/* Called by a thread of libuv's pool; again with more room if there was too little. */
+typedef void (*wr_admin_work_fn)(struct wr_text *out, const struct wr_admin_work *work);
+
+#define WR_ADMIN_WORKS_MAX 8u /* under way in the process; others are told to come again */
+
+/* Answers with 200 when it has been written. */
+void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,
+			  wr_admin_work_fn write, unsigned choice);
+
 /* Notes a change and who made it. */
 void wr_admin_log(const struct wr_http_request *request, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

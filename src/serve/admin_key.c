@@ -382,18 +382,16 @@ static int on_override(void *context, const struct weir_override *override)
 	return 0;
 }
 
-static void write_overrides(struct wr_text *out, void *context)
+static void write_overrides(struct wr_text *out, const struct wr_admin_work *work)
 {
-	const struct wr_http_request *request = context;
 	struct override_list list = {out, false};
 
 	PUT(out, "{\"overrides\":[");
-	weir_control_overrides(wr_loop_engine(request->server->loop),
-			       wr_loop_now_ns(request->server->loop), on_override, &list);
+	weir_control_overrides(work->world->engine, work->now_ns, on_override, &list);
 	PUT(out, "]}\n");
 }
 
 void wr_admin_overrides(struct wr_http_request *request)
 {
-	wr_admin_reply(request, 200, "application/json", write_overrides, request);
+	wr_admin_reply_later(request, "application/json", write_overrides, 0);
 }

@@ -2,23 +2,22 @@
 #include "serve/admin.h"
 #include "wire/rules_json.h"
 
-static void write_rules(struct wr_text *out, void *loop)
+static void write_rules(struct wr_text *out, const struct wr_admin_work *work)
 {
-	wr_rules_json(wr_loop_engine(loop), out);
+	wr_rules_json(work->world->engine, out);
 }
 
-static void write_rlconfig(struct wr_text *out, void *loop)
+static void write_rlconfig(struct wr_text *out, const struct wr_admin_work *work)
 {
-	wr_rules_rlconfig(wr_loop_engine(loop), out);
+	wr_rules_rlconfig(work->world->engine, out);
 }
 
 void wr_admin_rules(struct wr_http_request *request)
 {
-	wr_admin_reply(request, 200, "application/json", write_rules, request->server->loop);
+	wr_admin_reply_later(request, "application/json", write_rules, 0);
 }
 
 void wr_admin_rlconfig(struct wr_http_request *request)
 {
-	wr_admin_reply(request, 200, "text/plain; charset=utf-8", write_rlconfig,
-		       request->server->loop);
+	wr_admin_reply_later(request, "text/plain; charset=utf-8", write_rlconfig, 0);
 }

@@ -74,10 +74,8 @@ static void put_rules(struct wr_text *out, const struct weir_engine_info *info)
 	PUT(out, "}");
 }
 
-static void write_status(struct wr_text *out, void *context)
+static void put_status(struct wr_text *out, const struct view *view)
 {
-	const struct view *view = context;
-
 	PUT(out, "{\"version\":");
 	wr_json_put_text(out, wr_str(weir_version()));
 	put_number(out, WR_STR("pid"), (uint64_t)getpid());
@@ -102,18 +100,21 @@ static int count_pause(void *context, struct weir_str rule)
 	return 0;
 }
 
+static void write_status(struct wr_text *out, const struct wr_admin_work *work)
+{
+	struct view view = {.service = work->service,
+			    .engine = {.size = sizeof view.engine},
+			    .serving = wr_service_health(work->service) == WR_HEALTH_SERVING};
+
+	weir_engine_info(work->world->engine, &view.engine);
+	wr_service_read_table(work->service, work->world, work->now_ns, &view.table);
+	weir_control_paused(work->world->engine, count_pause, &view.pauses);
+	put_status(out, &view);
+}
+
 void wr_admin_status(struct wr_http_request *request)
 {
-	struct wr_loop *loop = request->server->loop;
-	struct view view = {.service = wr_loop_service(loop),
-			    .engine = {.size = sizeof view.engine},
-			    .table = {.size = sizeof view.table},
-			    .serving = wr_loop_health(loop) == WR_HEALTH_SERVING};
-
-	weir_engine_info(wr_loop_engine(loop), &view.engine);
-	weir_info(wr_loop_table(loop), wr_loop_now_ns(loop), &view.table);
-	weir_control_paused(wr_loop_engine(loop), count_pause, &view.pauses);
-	wr_admin_reply(request, 200, "application/json", write_status, &view);
+	wr_admin_reply_later(request, "application/json", write_status, 0);
 }
 
 static void write_asked(struct wr_text *out, void *context)

@@ -316,6 +316,18 @@ struct MHD_Response *wr_http_response(struct weir_str body, const char *content_
 	return response;
 }
 
+struct MHD_Response *wr_http_response_of(char *body, size_t len, const char *content_type)
+{
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(len, body, MHD_RESPMEM_MUST_FREE);
+
+	if (!response)
+		free(body);
+	else
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+	return response;
+}
+
 void wr_http_header(struct MHD_Response *response, struct weir_str name, struct weir_str value)
 {
 	char text[256 + 4096];

@@ -125,6 +125,10 @@ void wr_http_abandon(struct wr_http_request *request);
 /* A response of text that is copied; NULL: no memory (then reply with that, which closes the
  * connection). */
 struct MHD_Response *wr_http_response(struct weir_str body, const char *content_type);
+
+/* The same of text that malloc gave and that is the response's from here on, whatever comes of it.
+ */
+struct MHD_Response *wr_http_response_of(char *body, size_t len, const char *content_type);
 void wr_http_header(struct MHD_Response *response, struct weir_str name, struct weir_str value);
 
 void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct weir_str body,

@@ -26,6 +26,8 @@ static void lock_init(struct wr_service *service)
 	pthread_condattr_t attributes;
 
 	pthread_mutex_init(&service->lock, NULL);
+	pthread_mutex_init(&service->reading.lock, NULL);
+	pthread_mutex_init(&service->reading.reader, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&service->woken, &attributes);
@@ -379,5 +381,7 @@ void wr_service_free(struct wr_service *service)
 	wr_world_release(service->world);
 	wr_notify_close(&service->notify);
 	pthread_cond_destroy(&service->woken);
+	pthread_mutex_destroy(&service->reading.reader);
+	pthread_mutex_destroy(&service->reading.lock);
 	pthread_mutex_destroy(&service->lock);
 }

@@ -46,6 +46,16 @@ struct wr_table_file {
 	unsigned missed; /* looks in a row that did not find it */
 };
 
+/* What a table holds, as it was last read. Reading goes through all of it, so it is done away from
+ * loops, and again only when some time has passed. */
+struct wr_reading {
+	pthread_mutex_t lock;         /* of all below */
+	pthread_mutex_t reader;       /* held while the table is read */
+	const struct wr_world *world; /* whose table it was; NULL: none yet */
+	uint64_t at_ns, took_ns;      /* CLOCK_MONOTONIC */
+	struct weir_info info;
+};
+
 struct wr_service {
 	struct wr_settings settings;
 	/* Called once, by a thread of the service, when draining is done. May be NULL. */
@@ -70,7 +80,9 @@ struct wr_service {
 	enum wr_service_stage stage;
 	uint64_t stage_until_ms;
 	bool drain_asked, reload_asked, stop_asked;
-	bool full_said; /* the keeper's own, and what follows */
+	struct wr_reading reading; /* has its own lock */
+	unsigned admin_works;      /* answers that are being written away from loops */
+	bool full_said;            /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
 };
 
@@ -103,5 +115,11 @@ void wr_service_free(struct wr_service *service);
 enum wr_health wr_service_health(const struct wr_service *service);
 struct wr_world *wr_service_world(struct wr_service *service); /* held */
 void wr_service_loop_ended(struct wr_service *service);
+
+/* Fills in what the table holds; the keys may have been counted a second ago, or longer where
+ * counting takes long. Not for a loop. */
+int wr_service_read_table(struct wr_service *service, struct wr_world *world, uint64_t now_ns,
+			  struct weir_info *info);
+void wr_service_forget_reading(struct wr_service *service); /* there is another world */
 
 #endif

@@ -146,6 +146,7 @@ static void replace(struct wr_service *service, struct wr_world *world, struct w
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_tell(&service->loops[i], WR_LOOP_WORLD);
 	service->table_file.world = NULL;
+	wr_service_forget_reading(service);
 	weir_watch_stop(watch_before);
 	wr_world_release(before);
 }
@@ -227,9 +228,9 @@ void wr_world_follow(struct wr_service *service)
 
 void wr_world_check_fill(struct wr_service *service)
 {
-	struct weir_info info = {.size = sizeof info};
+	struct weir_info info;
 
-	if (weir_info(service->world->table, real_ns(), &info) < 0)
+	if (wr_service_read_table(service, service->world, real_ns(), &info) < 0)
 		return;
 	note_file(service, info.path);
 	if (info.keys * 100 < info.cells * FILL_PERCENT) {

@@ -4,27 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the valid UTF-8 character at the front, or 0. */
-static size_t utf8_len(const char *at, size_t left)
-{
-	const unsigned char *c = (const unsigned char *)at;
-	size_t len = c[0] < 0x80   ? 1
-		     : c[0] < 0xc2 ? 0
-		     : c[0] < 0xe0 ? 2
-		     : c[0] < 0xf0 ? 3
-		     : c[0] < 0xf5 ? 4
-				   : 0;
-
-	if (len == 0 || len > left)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-	    (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
-		return 0;
-	return len;
-}
+#include "base/utf8.h"
 
 json_t *wr_json_text(struct weir_str text)
 {
@@ -35,9 +15,9 @@ json_t *wr_json_text(struct weir_str text)
 	if (!clean)
 		abort();
 	for (size_t i = 0; i < text.len;) {
-		size_t n = utf8_len(text.ptr + i, text.len - i);
+		size_t n = wr_utf8_len(text.ptr + i, text.len - i);
 
-		memcpy(clean + len, n ? text.ptr + i : "\xef\xbf\xbd", n ? n : 3);
+		memcpy(clean + len, n ? text.ptr + i : WR_UTF8_UNKNOWN, n ? n : 3);
 		len += n ? n : 3;
 		i += n ? n : 1;
 	}

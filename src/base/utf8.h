@@ -1,0 +1,43 @@
+/* UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF. */
+#ifndef WR_BASE_UTF8_H
+#define WR_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WR_UTF8_UNKNOWN "\xef\xbf\xbd" /* U+FFFD: what stands for a byte that is no part of any */
+
+/* Bytes of the character at the front, or 0: they are none. `left` is not 0. */
+static inline size_t wr_utf8_len(const char *at, size_t left)
+{
+	const unsigned char *c = (const unsigned char *)at;
+	size_t len = c[0] < 0x80   ? 1
+		     : c[0] < 0xc2 ? 0
+		     : c[0] < 0xe0 ? 2
+		     : c[0] < 0xf0 ? 3
+		     : c[0] < 0xf5 ? 4
+				   : 0;
+
+	if (len == 0 || len > left)
+		return 0;
+	for (size_t i = 1; i < len; i++)
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+	    (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+/* The number of a character that wr_utf8_len has measured. */
+static inline uint32_t wr_utf8_point(const char *at, size_t len)
+{
+	const unsigned char *c = (const unsigned char *)at;
+	uint32_t point = len == 1 ? c[0] : c[0] & (0x7fu >> len);
+
+	for (size_t i = 1; i < len; i++)
+		point = point << 6 | (c[i] & 0x3fu);
+	return point;
+}
+
+#endif

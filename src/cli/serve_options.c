@@ -49,6 +49,10 @@ static const struct wr_option limits[] = {
 	 .max = (uint64_t)1 << 40},
 	{"shadow", WR_OPTION_SWITCH, NULL, NULL, "decide and count, but let everything pass",
 	 AT(shadow)},
+	{"metrics-rules", WR_OPTION_NUMBER, "N", "5000",
+	 "rules that have series of their own at /metrics; the\n"
+	 "rest is counted as \"other\"",
+	 AT(metrics_rules), .min = 1, .max = 65536},
 	{"near-limit", WR_OPTION_NUMBER, "PERCENT", "80",
 	 "above which share of a limit statistics say near_limit", AT(near_limit_percent), .min = 1,
 	 .max = 100},

@@ -10,6 +10,7 @@
 
 /* One list of routes: X(path, methods, handler, what it is), as in http.h. */
 #define WR_ADMIN_ROUTES(X)                                                                         \
+	X("/metrics", "GET, HEAD", wr_admin_metrics, "for Prometheus, and as OpenMetrics")         \
 	X("/v1/status", "GET, HEAD", wr_admin_status, "version, table, rules, last reload error")  \
 	X("/v1/rules", "GET, HEAD", wr_admin_rules, "the rules in force and their generation")     \
 	X("/rlconfig", "GET, HEAD", wr_admin_rlconfig, "the rules as the reference prints them")   \
@@ -56,8 +57,9 @@ struct wr_admin_work {
 	unsigned choice; /* the handler's own */
 };
 
-/* Called by a thread of libuv's pool; again with more room if there was too little. */
-typedef void (*wr_admin_work_fn)(struct wr_text *out, const struct wr_admin_work *work);
+/* Called by a thread of libuv's pool; again with more room if there was too little. Below 0: an
+ * error code, and there is no answer. */
+typedef int (*wr_admin_work_fn)(struct wr_text *out, const struct wr_admin_work *work);
 
 #define WR_ADMIN_WORKS_MAX 8u /* under way in the process; others are told to come again */
 

@@ -382,13 +382,14 @@ static int on_override(void *context, const struct weir_override *override)
 	return 0;
 }
 
-static void write_overrides(struct wr_text *out, const struct wr_admin_work *work)
+static int write_overrides(struct wr_text *out, const struct wr_admin_work *work)
 {
 	struct override_list list = {out, false};
 
 	PUT(out, "{\"overrides\":[");
 	weir_control_overrides(work->world->engine, work->now_ns, on_override, &list);
 	PUT(out, "]}\n");
+	return 0;
 }
 
 void wr_admin_overrides(struct wr_http_request *request)

@@ -13,7 +13,8 @@ struct later {
 	const char *content_type;
 	wr_admin_work_fn write;
 	struct wr_admin_work view;
-	struct wr_text out; /* `at` is NULL: no memory */
+	struct wr_text out;
+	int rc; /* below 0: there is no answer */
 };
 
 static void free_later(struct later *later)
@@ -37,14 +38,16 @@ static void work(uv_work_t *request)
 {
 	struct later *later = request->data;
 
-	if (!make_room(&later->out, FIRST_BYTES))
-		return;
-	later->write(&later->out, &later->view);
-	while (!wr_text_fits(&later->out)) {
-		if (!make_room(&later->out, later->out.len + later->out.len / 8))
+	size_t cap = FIRST_BYTES;
+
+	do {
+		if (!make_room(&later->out, cap)) {
+			later->rc = WEIR_EMEMORY;
 			return;
-		later->write(&later->out, &later->view);
-	}
+		}
+		later->rc = later->write(&later->out, &later->view);
+		cap = later->out.len + later->out.len / 8;
+	} while (later->rc == 0 && !wr_text_fits(&later->out));
 }
 
 /* ---- in the loop ---- */
@@ -55,8 +58,9 @@ static void reply(struct later *later)
 	struct MHD_Response *response;
 	struct wr_problem problem;
 
-	if (!later->out.at) {
-		wr_problem(&problem, WR_UNAVAILABLE, "there is not enough memory for the answer");
+	if (later->rc < 0) {
+		wr_problem(&problem, WR_UNAVAILABLE, "there is no answer: %s",
+			   weir_strerror(later->rc));
 		wr_http_reply_problem(request, &problem);
 		return;
 	}

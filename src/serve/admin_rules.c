@@ -2,14 +2,16 @@
 #include "serve/admin.h"
 #include "wire/rules_json.h"
 
-static void write_rules(struct wr_text *out, const struct wr_admin_work *work)
+static int write_rules(struct wr_text *out, const struct wr_admin_work *work)
 {
 	wr_rules_json(work->world->engine, out);
+	return 0;
 }
 
-static void write_rlconfig(struct wr_text *out, const struct wr_admin_work *work)
+static int write_rlconfig(struct wr_text *out, const struct wr_admin_work *work)
 {
 	wr_rules_rlconfig(work->world->engine, out);
+	return 0;
 }
 
 void wr_admin_rules(struct wr_http_request *request)

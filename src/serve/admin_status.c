@@ -100,16 +100,20 @@ static int count_pause(void *context, struct weir_str rule)
 	return 0;
 }
 
-static void write_status(struct wr_text *out, const struct wr_admin_work *work)
+static int write_status(struct wr_text *out, const struct wr_admin_work *work)
 {
 	struct view view = {.service = work->service,
 			    .engine = {.size = sizeof view.engine},
 			    .serving = wr_service_health(work->service) == WR_HEALTH_SERVING};
+	int rc;
 
 	weir_engine_info(work->world->engine, &view.engine);
-	wr_service_read_table(work->service, work->world, work->now_ns, &view.table);
+	rc = wr_service_read_table(work->service, work->world, work->now_ns, &view.table);
+	if (rc < 0)
+		return rc;
 	weir_control_paused(work->world->engine, count_pause, &view.pauses);
 	put_status(out, &view);
+	return 0;
 }
 
 void wr_admin_status(struct wr_http_request *request)

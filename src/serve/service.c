@@ -213,6 +213,9 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 
 	memset(service, 0, sizeof *service);
 	lock_init(service);
+	wr_metrics_choice_init(&service->metrics,
+			       (uint32_t)(settings->metrics_rules ? settings->metrics_rules
+								  : WR_METRICS_RULES_MAX));
 	service->settings = *settings;
 	service->loop_count = loops_wanted(settings);
 	wr_notify_open(&service->notify);
@@ -381,6 +384,7 @@ void wr_service_free(struct wr_service *service)
 	wr_world_release(service->world);
 	wr_notify_close(&service->notify);
 	pthread_cond_destroy(&service->woken);
+	wr_metrics_choice_free(&service->metrics);
 	pthread_mutex_destroy(&service->reading.reader);
 	pthread_mutex_destroy(&service->reading.lock);
 	pthread_mutex_destroy(&service->lock);

@@ -25,6 +25,7 @@
 #include "serve/seat.h"
 #include "serve/settings.h"
 #include "serve/user.h"
+#include "wire/metrics.h"
 
 struct wr_tls;
 
@@ -81,8 +82,9 @@ struct wr_service {
 	uint64_t stage_until_ms;
 	bool drain_asked, reload_asked, stop_asked;
 	struct wr_reading reading; /* has its own lock */
-	unsigned admin_works;      /* answers that are being written away from loops */
-	bool full_said;            /* the keeper's own, and what follows */
+	struct wr_metrics_choice metrics;
+	unsigned admin_works; /* answers that are being written away from loops */
+	bool full_said;       /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
 };
 

@@ -1,0 +1,61 @@
+/* One list of all metrics. docs/watching.md has the same, and a test sees to that. */
+#ifndef WR_WIRE_METRICS_FAMILIES_H
+#define WR_WIRE_METRICS_FAMILIES_H
+
+#include "wire/metrics.h"
+
+/* X(enum, name, type, unit, what it is) */
+#define WR_METRICS(X)                                                                              \
+	X(decisions, "weir_decisions", COUNTER, "",                                                \
+	  "Decisions of each rule; a request counts for every rule it meets.")                     \
+	X(near_limit, "weir_near_limit", COUNTER, "",                                              \
+	  "Requests admitted above a share of the limit, 80 % unless set otherwise.")              \
+	X(soft, "weir_soft_overshoot", COUNTER, "",                                                \
+	  "Requests admitted above the limit, in the overshoot of soft mode.")                     \
+	X(delayed, "weir_delayed", COUNTER, "", "Requests admitted after a wait.")                 \
+	X(delay, "weir_delay_seconds", COUNTER, "seconds", "Time they waited, all together.")      \
+	X(ruleless, "weir_requests_without_rule", COUNTER, "",                                     \
+	  "Requests that no rule decided, by the reason.")                                         \
+	X(rules_in_other, "weir_rules_in_other", GAUGE, "",                                        \
+	  "Rules that have no series of their own and are counted as other.")                      \
+	X(table_keys, "weir_table_keys", GAUGE, "", "Keys held that are not as good as new.")      \
+	X(table_keys_refused, "weir_table_keys_refused", GAUGE, "",                                \
+	  "Of the keys held, those that were refused last.")                                       \
+	X(table_room, "weir_table_room_for_keys", GAUGE, "", "Keys the table has room for.")       \
+	X(table_bytes, "weir_table_memory_bytes", GAUGE, "bytes", "Size of the table.")            \
+	X(log_bytes, "weir_table_log_bytes", GAUGE, "bytes",                                       \
+	  "Of it, room for sliding window logs.")                                                  \
+	X(log_used, "weir_table_log_used_bytes", GAUGE, "bytes", "Of that room, what is taken.")   \
+	X(evictions, "weir_table_evictions", COUNTER, "",                                          \
+	  "State given up for other keys, by kind; expired is no loss.")                           \
+	X(log_full, "weir_table_log_full", COUNTER, "",                                            \
+	  "Requests refused for want of room for their log.")                                      \
+	X(log_lost, "weir_table_log_lost", COUNTER, "",                                            \
+	  "Logs found missing: the table's file was damaged.")                                     \
+	X(claims_stolen, "weir_table_claims_stolen", COUNTER, "",                                  \
+	  "Claims of dead processes taken over: no loss.")                                         \
+	X(rules, "weir_rules", INFO, "", "The rules in force, by the hash of their files.")        \
+	X(generation, "weir_rules_generation", GAUGE, "",                                          \
+	  "How many sets of rules have been in force since the start.")                            \
+	X(rules_loaded, "weir_rules_loaded_timestamp_seconds", GAUGE, "seconds",                   \
+	  "When the rules in force were loaded.")                                                  \
+	X(rules_failed, "weir_rules_last_load_failed", GAUGE, "",                                  \
+	  "1: the files have errors, and older rules stay in force.")                              \
+	X(loads, "weir_rules_loads", COUNTER, "", "Loads of the rule files, by result.")           \
+	X(build, "weir_build", INFO, "", "The version.")
+
+enum wr_metric {
+#define WR_METRIC_ENUM(id, name, type, unit, help) WR_METRIC_##id,
+	WR_METRICS(WR_METRIC_ENUM)
+#undef WR_METRIC_ENUM
+};
+
+extern const struct wr_prom_family wr_metrics[];
+
+void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info);
+void wr_metrics_put_engine(struct wr_prom *prom, struct weir_engine *engine);
+
+/* A family of one sample without labels. */
+void wr_metrics_put(struct wr_prom *prom, enum wr_metric metric, uint64_t value);
+
+#endif

@@ -49,6 +49,13 @@ static const struct wr_option limits[] = {
 	 .max = (uint64_t)1 << 40},
 	{"shadow", WR_OPTION_SWITCH, NULL, NULL, "decide and count, but let everything pass",
 	 AT(shadow)},
+};
+
+static const struct wr_option watching[] = {
+	{"keys", WR_OPTION_TEXT, "HOW", "text",
+	 "how clients' keys are shown in statistics: text, hashed,\n"
+	 "hidden",
+	 AT(keys), .choices = "text hashed hidden"},
 	{"metrics-rules", WR_OPTION_NUMBER, "N", "5000",
 	 "rules that have series of their own at /metrics; the\n"
 	 "rest is counted as \"other\"",
@@ -134,6 +141,7 @@ static const struct wr_option running[] = {
 static const struct wr_option_group groups[] = {
 	GROUP("Ports", ports, &serve_settings),
 	GROUP("Limits", limits, &serve_settings),
+	GROUP("Watching", watching, &serve_settings),
 	GROUP("TLS", tls, &serve_settings),
 	GROUP("Answers of --http", profile, &serve_headers),
 	GROUP("Answers of --grpc", answers, &serve_settings),

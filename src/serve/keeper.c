@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include <weir/stats.h>
+
 #include "serve/log.h"
 #include "serve/tls.h"
 #include "serve/world.h"
@@ -25,6 +27,14 @@ static uint64_t mono_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t real_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void tell_all(struct wr_service *service, enum wr_loop_message message)
@@ -130,6 +140,7 @@ static void look(struct keeper *keeper)
 	struct wr_service *service = keeper->service;
 
 	wr_world_follow(service);
+	weir_tick(service->world->table, real_ns());
 	if (service->tls)
 		wr_tls_look(service->tls, false);
 	if (keeper->looks++ % FILL_LOOKS == 0)

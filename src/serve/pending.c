@@ -38,6 +38,8 @@ void wr_pending_decide(struct wr_pending *pending)
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	int verdict = weir_ask_decide(pending->ask, now_ns);
 
+	if (verdict > 0 && verdict != WEIR_WAIT && weir_ask_timed(pending->ask) > 0)
+		weir_ask_took(pending->ask, wr_loop_now_ns(pending->loop) - now_ns);
 	if (verdict > 0 && wr_loop_settings(pending->loop)->shadow)
 		verdict = WEIR_ADMIT;
 	if (verdict == WEIR_DELAY && !pending->tell_delay && hold(pending, now_ns))

@@ -46,6 +46,7 @@ struct wr_settings {
 	bool rls_bodies; /* RLS: every refusal has a body, not only by a rule's `response` */
 	int headers;     /* enum weir_profile: what HTTP answers carry */
 	uint64_t near_limit_percent;
+	const char *keys;       /* what may be shown of clients: text, hashed, hidden; NULL: text */
 	uint64_t metrics_rules; /* that have series of their own at /metrics; 0: 5,000 */
 
 	bool quiet;             /* somebody else tells how loading rules went */

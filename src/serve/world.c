@@ -1,6 +1,7 @@
 #include "serve/world.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -103,12 +104,23 @@ int wr_world_watch(struct wr_service *service, struct wr_world *world,
 	return rc;
 }
 
+uint32_t wr_settings_keys(const struct wr_settings *settings)
+{
+	const char *keys = settings->keys ? settings->keys : "text";
+
+	return strcmp(keys, "hidden") == 0   ? WEIR_KEYS_HIDDEN
+	       : strcmp(keys, "hashed") == 0 ? WEIR_KEYS_HASHED
+					     : WEIR_KEYS_TEXT;
+}
+
 struct wr_world *wr_world_open(const struct wr_settings *settings, bool print,
 			       struct weir_rules **rules, struct weir_error *error)
 {
 	struct weir_engine_opts opts = {.size = sizeof opts,
 					.now_ns = real_ns(),
-					.near_percent = (uint32_t)settings->near_limit_percent};
+					.near_percent = (uint32_t)settings->near_limit_percent,
+					.keys = wr_settings_keys(settings),
+					.host = "serve"};
 	struct weir_engine *engine = NULL;
 	struct weir_table *table = NULL;
 	struct wr_world *world;

@@ -4,6 +4,9 @@
 
 #include "serve/service.h"
 
+/* What --keys says, as enum weir_engine_keys. */
+uint32_t wr_settings_keys(const struct wr_settings *settings);
+
 /* Loads the rules and opens the table. Broken rules are printed as `weir check` does if `print`.
  * *rules are the engine's and good until the first reload. NULL: the error says why. */
 struct wr_world *wr_world_open(const struct wr_settings *settings, bool print,

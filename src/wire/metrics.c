@@ -2,7 +2,11 @@
 
 #include <stdlib.h>
 
+#include <weir/stats.h>
+
 #include "wire/metrics_families.h"
+
+#define CANDIDATES_MAX 4u /* of a rule */
 
 /* A rule that has series of its own. */
 struct row {
@@ -12,11 +16,19 @@ struct row {
 	size_t domain_len;
 };
 
+struct candidate {
+	struct weir_candidate counts;
+	const struct row *row;
+	char text[WEIR_STAT_NAME_BYTES];
+};
+
 struct reading {
 	struct wr_metrics_choice *choice;
 	uint64_t loaded_ns; /* when the rules in force were loaded */
 	struct row *rows;
 	uint32_t row_count;
+	struct candidate *candidates;
+	uint32_t candidate_count, candidate_max;
 	uint32_t left_out;                     /* rules in `own[WEIR_STAT_OTHER]` */
 	struct weir_stat own[WEIR_STAT_RULES]; /* names that are not rules' */
 };
@@ -69,6 +81,12 @@ static void add(struct weir_stat *sum, const struct weir_stat *stat)
 #undef ADD
 }
 
+/* Every domain has a name for limits that requests bring along, and few have such requests. */
+static bool is_empty(const struct weir_stat *stat)
+{
+	return stat->admitted + stat->refused + stat->shadowed + stat->deferred == 0;
+}
+
 /* What stands before the first slash, without its escapes: "%2F" is a slash. */
 static size_t domain_of(struct weir_str rule, char domain[WEIR_STAT_NAME_BYTES])
 {
@@ -90,6 +108,8 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	struct reading *reading = context;
 	struct row *row;
 
+	if (stat->slot >= WEIR_STAT_RULES && !stat->loaded_ns && is_empty(stat))
+		return 0;
 	if (stat->slot < WEIR_STAT_RULES) {
 		add(&reading->own[stat->slot], stat);
 		return 0;
@@ -104,6 +124,68 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	memcpy(row->name, stat->rule.ptr, stat->rule.len);
 	row->stat.rule.ptr = row->name;
 	row->domain_len = domain_of(row->stat.rule, row->domain);
+	return 0;
+}
+
+static const struct row *find_row(const struct reading *reading, uint32_t slot)
+{
+	uint32_t low = 0, high = reading->row_count;
+
+	while (low < high) { /* rows are in the order of slots */
+		uint32_t middle = (low + high) / 2;
+
+		if (reading->rows[middle].stat.slot < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < reading->row_count && reading->rows[low].stat.slot == slot
+		       ? &reading->rows[low]
+		       : NULL;
+}
+
+/* Those that the rule has now; ones it had before stay in the table for good. */
+static int on_candidate(void *context, const struct weir_candidate *counts)
+{
+	struct reading *reading = context;
+	const struct row *row = find_row(reading, counts->rule_slot);
+	struct candidate *candidate;
+
+	if (!row || counts->loaded_ns < row->stat.loaded_ns)
+		return 0;
+	if (reading->candidate_count == reading->candidate_max)
+		return 1;
+	candidate = &reading->candidates[reading->candidate_count++];
+	candidate->counts = *counts;
+	candidate->row = row;
+	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
+	memcpy(candidate->text, counts->text.ptr, candidate->counts.text.len);
+	candidate->counts.text.ptr = candidate->text;
+	return 0;
+}
+
+static int count_candidate(void *context, const struct weir_candidate *counts)
+{
+	(void)counts;
+	(*(size_t *)context)++;
+	return 0;
+}
+
+/* Rules are read before. */
+static int read_candidates(struct weir_table *table, struct reading *reading)
+{
+	size_t count = 0;
+
+	weir_candidates_each(table, count_candidate, &count);
+	if (count == 0)
+		return 0;
+	if (count > (size_t)CANDIDATES_MAX * reading->choice->max)
+		count = (size_t)CANDIDATES_MAX * reading->choice->max;
+	reading->candidate_max = (uint32_t)count;
+	reading->candidates = malloc(count * sizeof *reading->candidates);
+	if (!reading->candidates)
+		return WEIR_EMEMORY;
+	weir_candidates_each(table, on_candidate, reading);
 	return 0;
 }
 
@@ -138,6 +220,8 @@ static int read_locked(const struct wr_metrics_view *view, struct reading *readi
 	if (choice->count < choice->max)
 		weir_stats_each(view->table, choose_loaded, reading);
 	rc = weir_stats_each(view->table, on_stat, reading);
+	if (rc == 0)
+		rc = read_candidates(view->table, reading);
 	return rc == WEIR_ELAYOUT ? 0 : rc; /* of another weir: nothing to tell of rules */
 }
 
@@ -234,6 +318,36 @@ static void put_ruleless(struct wr_prom *prom, const struct reading *reading)
 	}
 }
 
+static void put_candidate(struct wr_prom *prom, const struct candidate *candidate, const char *name,
+			  const char *value, uint64_t number)
+{
+	const struct row *row = candidate->row;
+	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
+					 {"rule", row->stat.rule},
+					 {"candidate", candidate->counts.text},
+					 {name, wr_str(value)}};
+
+	wr_prom_number(prom, labels, 4, number);
+}
+
+static void put_candidates(struct wr_prom *prom, const struct reading *reading)
+{
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates]);
+	for (uint32_t i = 0; i < reading->candidate_count; i++) {
+		const struct candidate *c = &reading->candidates[i];
+
+		put_candidate(prom, c, "result", "admitted", c->counts.would_admit);
+		put_candidate(prom, c, "result", "refused", c->counts.would_refuse);
+	}
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates_differ]);
+	for (uint32_t i = 0; i < reading->candidate_count; i++) {
+		const struct candidate *c = &reading->candidates[i];
+
+		put_candidate(prom, c, "how", "admits", c->counts.admits_more);
+		put_candidate(prom, c, "how", "refuses", c->counts.refuses_more);
+	}
+}
+
 static void put_rules(struct wr_prom *prom, const struct reading *reading)
 {
 	put_family(prom, WR_METRIC_decisions, reading, put_decisions);
@@ -242,6 +356,7 @@ static void put_rules(struct wr_prom *prom, const struct reading *reading)
 	put_family(prom, WR_METRIC_delayed, reading, put_delayed);
 	put_family(prom, WR_METRIC_delay, reading, put_delay);
 	put_ruleless(prom, reading);
+	put_candidates(prom, reading);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules_in_other]);
 	wr_prom_number(prom, NULL, 0, reading->left_out);
 }
@@ -259,7 +374,11 @@ int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 		put_rules(prom, &reading);
 		wr_metrics_put_table(prom, view->info);
 		wr_metrics_put_engine(prom, view->engine);
+		wr_metrics_put_latency(prom, view->table);
+		wr_metrics_put_hosts(prom, view->table);
+		wr_metrics_put_gauges(prom, view->table, view->now_ns);
 	}
+	free(reading.candidates);
 	free(reading.rows);
 	return rc;
 }

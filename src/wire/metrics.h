@@ -34,6 +34,7 @@ struct wr_metrics_view {
 	struct weir_table *table;
 	struct weir_engine *engine;
 	const struct weir_info *info; /* of the table */
+	uint64_t now_ns;
 };
 
 /* All families of rules, table and engine; wr_prom_end is the caller's. 0, or WEIR_EMEMORY with

@@ -16,8 +16,14 @@
 	X(delay, "weir_delay_seconds", COUNTER, "seconds", "Time they waited, all together.")      \
 	X(ruleless, "weir_requests_without_rule", COUNTER, "",                                     \
 	  "Requests that no rule decided, by the reason.")                                         \
+	X(candidates, "weir_candidate_decisions", COUNTER, "",                                     \
+	  "What a rule's candidate would have said to the requests the rule decided.")             \
+	X(candidates_differ, "weir_candidate_differences", COUNTER, "",                            \
+	  "Of these, where it would have said something else than the rule.")                      \
 	X(rules_in_other, "weir_rules_in_other", GAUGE, "",                                        \
 	  "Rules that have no series of their own and are counted as other.")                      \
+	X(table, "weir_table", INFO, "",                                                           \
+	  "The table: all counts are of it, whichever process tells them.")                        \
 	X(table_keys, "weir_table_keys", GAUGE, "", "Keys held that are not as good as new.")      \
 	X(table_keys_refused, "weir_table_keys_refused", GAUGE, "",                                \
 	  "Of the keys held, those that were refused last.")                                       \
@@ -42,7 +48,27 @@
 	X(rules_failed, "weir_rules_last_load_failed", GAUGE, "",                                  \
 	  "1: the files have errors, and older rules stay in force.")                              \
 	X(loads, "weir_rules_loads", COUNTER, "", "Loads of the rule files, by result.")           \
-	X(build, "weir_build", INFO, "", "The version.")
+	X(build, "weir_build", INFO, "", "The version.")                                           \
+	X(latency, "weir_decision_duration_seconds", HISTOGRAM, "seconds",                         \
+	  "How long decisions took: of one in 64.")                                                \
+	X(hosts, "weir_hosts", GAUGE, "",                                                          \
+	  "Processes that decide with this table, by the hash of their rules.")                    \
+	X(hosts_failed, "weir_hosts_load_failed", GAUGE, "",                                       \
+	  "Of these, those whose last load of the rules failed.")                                  \
+	X(store_up, "weir_store_up", GAUGE, "", "1: the central store answers.")                   \
+	X(store_breaker, "weir_store_breaker_state", GAUGE, "",                                    \
+	  "0: closed, 1: half open, 2: open: the store is not asked.")                             \
+	X(store_nodes, "weir_store_nodes", GAUGE, "", "Nodes of the central store.")               \
+	X(store_nodes_up, "weir_store_nodes_up", GAUGE, "", "Of these, those that answer.")        \
+	X(store_rtt, "weir_store_rtt_seconds", GAUGE, "seconds",                                   \
+	  "How long the store takes to answer, smoothed.")                                         \
+	X(store_waiting, "weir_store_questions_waiting", GAUGE, "",                                \
+	  "Questions to the store without an answer yet.")                                         \
+	X(fleet_nodes, "weir_fleet_nodes", GAUGE, "", "Nodes of this fleet seen of late.")         \
+	X(share, "weir_share_ratio", GAUGE, "ratio", "This node's share of limits.")               \
+	X(leases, "weir_leases", GAUGE, "", "Leases held.")                                        \
+	X(leased, "weir_leased_units", GAUGE, "", "Units held in leases and not spent.")           \
+	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio", "Admitted above limits, as a share.")
 
 enum wr_metric {
 #define WR_METRIC_ENUM(id, name, type, unit, help) WR_METRIC_##id,
@@ -52,8 +78,12 @@ enum wr_metric {
 
 extern const struct wr_prom_family wr_metrics[];
 
+/* metrics_table.c, metrics_node.c */
 void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info);
 void wr_metrics_put_engine(struct wr_prom *prom, struct weir_engine *engine);
+void wr_metrics_put_latency(struct wr_prom *prom, struct weir_table *table);
+void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table);
+void wr_metrics_put_gauges(struct wr_prom *prom, struct weir_table *table, uint64_t now_ns);
 
 /* A family of one sample without labels. */
 void wr_metrics_put(struct wr_prom *prom, enum wr_metric metric, uint64_t value);

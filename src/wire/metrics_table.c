@@ -22,8 +22,20 @@ static void put_labelled(struct wr_prom *prom, const char *name, const char *tex
 	wr_prom_number(prom, &label, 1, value);
 }
 
+static void put_table_info(struct wr_prom *prom, const struct weir_info *info)
+{
+	char id[40];
+	struct wr_prom_label labels[] = {{"id", {id, 32}}, {"path", wr_str(info->path)}};
+
+	snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)info->table_id[0],
+		 (unsigned long long)info->table_id[1]);
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_table]);
+	wr_prom_number(prom, labels, 2, 1);
+}
+
 void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info)
 {
+	put_table_info(prom, info);
 	wr_metrics_put(prom, WR_METRIC_table_keys, info->keys);
 	wr_metrics_put(prom, WR_METRIC_table_keys_refused, info->keys_refused);
 	wr_metrics_put(prom, WR_METRIC_table_room, info->cells);

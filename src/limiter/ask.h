@@ -41,11 +41,21 @@ enum wr_tell {
 	WR_TELL_REPORT,
 };
 
+/* What makes a limit large or small. */
+struct wr_numbers {
+	uint32_t limit;
+	uint32_t burst;
+	uint32_t queue_size;
+	uint32_t soft_ceiling;
+	uint64_t soft_for_ns;
+};
+
 struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_limit *rule; /* NULL: an override */
 	uint64_t fleet_key[2];       /* part WR_THERE: the key's hash under the fleet's secret */
 	uint64_t decided_us;         /* when the store took, by its clock */
+	struct wr_numbers whole;     /* decided here for want of the store: before it was shared */
 	uint32_t granted;            /* part WR_THERE: by an operator, in this table */
 	uint32_t slot;               /* in the statistics */
 	uint32_t said;               /* what header fields say of the rule: its number there */
@@ -58,6 +68,7 @@ struct wr_ask_need {
 	bool paused;      /* by an operator: class is WR_COUNTED for that */
 	bool taken;       /* from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
+	bool booked;      /* taken by the store, and charged to this node's own use */
 	uint8_t tell;     /* enum wr_tell: what the next question says of it */
 	int64_t own_cost; /* before costs on one counter were added up */
 };

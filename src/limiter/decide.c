@@ -6,7 +6,7 @@
  *      is given back
  *
  * A refusal at any point returns what was taken before it. */
-#include "limiter/ask.h"
+#include "limiter/share.h"
 
 #include "rules/calendar.h"
 #include "table/pause.h"
@@ -248,19 +248,26 @@ static void take_counted(struct weir_ask *ask)
 	}
 }
 
+/* What the store keeps is booked in the table too. */
 static void give_back(struct weir_ask *ask)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++) {
-		struct wr_need *need = &ask->needs[i].need;
+	struct weir_table *table = ask->engine->table;
 
-		if (need->cost >= 0)
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+		struct wr_need *one = &need->need;
+		struct weir_decision booked;
+
+		if (one->cost >= 0)
 			continue;
-		if (ask->needs[i].part == WR_HERE)
-			wr_take_key(ask->engine->table, need->limit, need->key, need->cost,
-				    ask->now_ns, &need->decision);
-		if (ask->needs[i].part == WR_THERE && !ask->strayed)
-			ask->needs[i].tell = WR_TELL_RETURN;
-		need->decision.admitted = 1;
+		if (need->part == WR_HERE)
+			wr_take_key(table, one->limit, one->key, one->cost, ask->now_ns,
+				    &one->decision);
+		if (need->part == WR_THERE)
+			wr_take_key(table, one->limit, one->key, one->cost, ask->now_ns, &booked);
+		if (need->part == WR_THERE && !ask->strayed)
+			need->tell = WR_TELL_RETURN;
+		one->decision.admitted = 1;
 	}
 }
 
@@ -302,6 +309,7 @@ int wr_ask_settle(struct weir_ask *ask)
 	mark_taken(&enforced, true);
 	take_counted(ask);
 	give_back(ask);
+	wr_ask_book(ask);
 	return wr_ask_conclude(ask, true);
 }
 
@@ -437,6 +445,7 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
 	ask->cancelled = true;
+	wr_ask_unbook(ask, now_ns);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 

@@ -7,8 +7,9 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "limiter/message.h"
+#include "limiter/share.h"
 
-#define FAILED_RETRY_NS 1000000000u /* when a store that failed may be back; a guess */
+#define LONGEST_NS ((uint64_t)INT64_MAX / 2) /* that can be added to now */
 
 _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct wr_question_item) +
 								   WR_QUESTION_ID) <=
@@ -67,6 +68,16 @@ static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return 1u + WEIR_DESCRIPTORS_MAX + (uint32_t)(need - ask->needs);
 }
 
+/* The limit's own, whatever share of it was decided on. */
+static struct wr_numbers numbers_of(const struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+
+	return need->failed ? need->whole
+			    : (struct wr_numbers){limit->limit, limit->burst, limit->queue_size,
+						  limit->soft_ceiling, limit->soft_for_ns};
+}
+
 static void put(struct wr_message *message, const void *bytes, size_t len)
 {
 	if (message->len + len <= message->cap)
@@ -79,6 +90,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 {
 	enum wr_question_kind kind = message->kind;
 	const struct weir_limit *limit = need->need.limit;
+	struct wr_numbers numbers = numbers_of(need);
 	char id[WR_QUESTION_ID + 1];
 	size_t id_len = id_of(need, id);
 	struct wr_question_item item = {
@@ -89,13 +101,13 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
 		.cost = cost_in(kind, &need->need),
-		.limit = limit->limit,
-		.burst = limit->burst,
-		.queue_size = limit->queue_size,
-		.soft_ceiling = limit->soft_ceiling,
+		.limit = numbers.limit,
+		.burst = numbers.burst,
+		.queue_size = numbers.queue_size,
+		.soft_ceiling = numbers.soft_ceiling,
 		.period_ns = limit->period_ns,
 		.max_wait_ns = limit->max_wait_ns,
-		.soft_for_ns = limit->soft_for_ns,
+		.soft_for_ns = numbers.soft_for_ns,
 		.window_start_ns = limit->window_start_ns,
 		.window_end_ns = limit->window_end_ns,
 		.decided_us = decided_us(ask, need, kind),
@@ -186,29 +198,12 @@ void wr_ask_return_central(struct weir_ask *ask)
 	}
 }
 
-/* What becomes of a need that nobody can decide. */
-static void fail(struct wr_ask_need *need)
-{
-	uint8_t policy = need->rule ? need->rule->on_store_failure : (uint8_t)WR_FAIL_LOCAL;
-	uint32_t capacity = need->need.limit->capacity;
-
-	need->failed = true;
-	need->part = policy == WR_FAIL_LOCAL ? WR_HERE : WR_NOWHERE;
-	need->need.decision = (struct weir_decision){.limit = capacity};
-	if (policy == WR_FAIL_DENY) {
-		need->need.decision.retry_after_ns = FAILED_RETRY_NS;
-		return;
-	}
-	need->need.decision.admitted = 1;
-	need->need.decision.remaining = capacity;
-}
-
-static void hear(struct wr_ask_need *need, const struct wr_answer *answer)
+static void hear(struct weir_ask *ask, struct wr_ask_need *need, const struct wr_answer *answer)
 {
 	bool admitted = answer->flags & WR_ANSWER_ADMITTED;
 
 	if (answer->flags & WR_ANSWER_FAILED) {
-		fail(need);
+		wr_ask_fail(ask, need);
 		return;
 	}
 	need->taken = admitted && !(answer->flags & WR_ANSWER_NOT_TAKEN);
@@ -243,7 +238,8 @@ static bool fits(const struct weir_ask *ask, const uint8_t *bytes, size_t len)
 		struct wr_answer answer;
 
 		memcpy(&answer, bytes + sizeof head + i * sizeof answer, sizeof answer);
-		if (answer.flags & ~(uint32_t)WR_ANSWER_ALL || answer.remaining > answer.limit)
+		if (answer.flags & ~(uint32_t)WR_ANSWER_ALL || answer.remaining > answer.limit ||
+		    answer.delay_ns > LONGEST_NS || answer.reset_after_ns > LONGEST_NS)
 			return false;
 	}
 	return true;
@@ -283,7 +279,7 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 			continue;
 		memcpy(&answer, at, sizeof answer);
 		at += sizeof answer;
-		hear(&ask->needs[i], &answer);
+		hear(ask, &ask->needs[i], &answer);
 	}
 	return resume(ask, now_ns);
 }
@@ -298,6 +294,6 @@ int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 		return WEIR_ETIME;
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (is_asked(ask, i))
-			fail(&ask->needs[i]);
+			wr_ask_fail(ask, &ask->needs[i]);
 	return resume(ask, now_ns);
 }

@@ -53,6 +53,10 @@ void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, str
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		   struct weir_decision *decision);
 
+/* Takes what somebody else has admitted already: as much of `cost` as there is, whoever refuses. */
+void wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns);
+
 /* A look at the counter itself, whatever ban there is, and at what is in force: store/override.c.
  */
 void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,

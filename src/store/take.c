@@ -350,6 +350,21 @@ void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struc
 		decide(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
+/* In soft mode up to the ceiling: it was asked about the overshoot elsewhere. */
+void wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns)
+{
+	struct weir_limit hard = *limit;
+	struct weir_decision decision = {0};
+
+	if (take_quickly(table, limit, key, cost, now_ns, &decision))
+		return;
+	hard.capacity = hard.ceiling;
+	decide(table, &hard, key, cost, now_ns, WR_TRY, &decision);
+	if (!decision.admitted && !decision.full && decision.remaining)
+		decide(table, &hard, key, decision.remaining, now_ns, WR_TRY, &decision);
+}
+
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,
 	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {

@@ -1,32 +1,11 @@
-/* Waiting for a central store: a stand-in that reads the question, decides by the same arithmetic
- * on counters of its own, and answers; or answers nonsense, or not at all. */
-#include "helper.h"
+/* Waiting for a central store, which answers, or answers nonsense, or not at all. */
+#include "standin.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "limiter/question.h"
 #include "rules/rules.h"
-
-#define COUNTERS 16
-
-struct counter {
-	uint64_t key[2];
-	char id[WR_QUESTION_ID + 1];
-	struct weir_state state;
-};
-
-struct store {
-	struct counter counters[COUNTERS];
-	int count;
-	int questions, returns;
-	uint32_t fail_mask; /* bit i: item i of the next question fails */
-	uint8_t bytes[WEIR_QUESTION_MAX];
-	uint8_t answer[WEIR_QUESTION_MAX];
-	int len;
-	size_t answer_len;
-};
 
 static const char rules[] =
 	"domain: d\n"
@@ -54,112 +33,6 @@ static const char rules[] =
 	"- key: kept\n"
 	"  rate_limit: {unit: day, requests_per_unit: 9, count_rejected: true}\n";
 
-static struct counter *counter_of(struct store *store, const struct wr_question_item *item,
-				  const char *id)
-{
-	struct counter *counter = store->counters;
-
-	for (; counter < store->counters + store->count; counter++)
-		if (memcmp(counter->key, item->key, sizeof item->key) == 0 &&
-		    strncmp(counter->id, id, item->id_len) == 0)
-			return counter;
-	assert_true(store->count < COUNTERS);
-	store->count++;
-	memcpy(counter->key, item->key, sizeof item->key);
-	memcpy(counter->id, id, item->id_len);
-	counter->id[item->id_len] = '\0';
-	return counter;
-}
-
-static struct wr_answer answer_item(struct store *store, const struct wr_question_item *item,
-				    const char *id, uint64_t now_ns)
-{
-	struct weir_limit limit = {.size = sizeof limit,
-				   .algorithm = item->algorithm,
-				   .flags = item->flags,
-				   .limit = item->limit,
-				   .burst = item->burst,
-				   .queue_size = item->queue_size,
-				   .period_ns = item->period_ns,
-				   .max_wait_ns = item->max_wait_ns,
-				   .window_start_ns = item->window_start_ns,
-				   .window_end_ns = item->window_end_ns};
-	struct weir_decision decision;
-
-	assert_int_equal(weir_limit_check(&limit, NULL), 0);
-	assert_int_equal(weir_step(&limit, &counter_of(store, item, id)->state, NULL, item->cost,
-				   now_ns, &decision),
-			 0);
-	return (struct wr_answer){.flags = decision.admitted ? WR_ANSWER_ADMITTED : 0,
-				  .limit = decision.limit,
-				  .remaining = decision.remaining,
-				  .retry_after_ns = decision.retry_after_ns,
-				  .reset_after_ns = decision.reset_after_ns,
-				  .delay_ns = decision.delay_ns};
-}
-
-/* Carries the question out and writes the answer. */
-static void serve(struct store *store, uint64_t now_ns)
-{
-	struct wr_question_head head, out = {WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 0, 0};
-	size_t at = sizeof head;
-
-	memcpy(&head, store->bytes, sizeof head);
-	assert_int_equal(head.version, WR_QUESTION_VERSION);
-	assert_int_equal(head.bytes, store->len);
-	store->questions += head.kind == WR_QUESTION_TAKE;
-	store->returns += head.kind == WR_QUESTION_RETURN;
-	for (uint16_t i = 0; i < head.count; i++) {
-		struct wr_question_item item;
-		struct wr_answer answer = {.flags = WR_ANSWER_FAILED};
-
-		memcpy(&item, store->bytes + at, sizeof item);
-		assert_int_equal(item.bytes, sizeof item + item.id_len);
-		if (!(store->fail_mask >> i & 1))
-			answer = answer_item(store, &item,
-					     (const char *)store->bytes + at + sizeof item, now_ns);
-		at += item.bytes;
-		memcpy(store->answer + sizeof out + i * sizeof answer, &answer, sizeof answer);
-	}
-	assert_int_equal(at, store->len);
-	store->fail_mask = 0;
-	store->answer_len = sizeof out + head.count * sizeof(struct wr_answer);
-	out.count = head.count;
-	out.bytes = (uint32_t)store->answer_len;
-	memcpy(store->answer, &out, sizeof out);
-}
-
-/* Until there is a verdict and nothing left to give back. */
-static int finish(struct rig *rig, struct store *store, int verdict)
-{
-	if (verdict == WEIR_WAIT) {
-		store->len = weir_ask_question(rig->ask, store->bytes, sizeof store->bytes);
-		assert_true(store->len > 0);
-		serve(store, rig->now_ns);
-		verdict = weir_ask_answer(rig->ask, store->answer, store->answer_len, rig->now_ns);
-	}
-	store->len = weir_ask_question(rig->ask, store->bytes, sizeof store->bytes);
-	assert_true(store->len >= 0);
-	if (store->len)
-		serve(store, rig->now_ns);
-	assert_int_equal(weir_ask_question(rig->ask, store->bytes, sizeof store->bytes), 0);
-	return verdict;
-}
-
-static int ask(struct rig *rig, struct store *store, const char *descriptors)
-{
-	return finish(rig, store, rig_ask(rig, descriptors));
-}
-
-static int admitted(struct rig *rig, struct store *store, const char *descriptors, int crowd)
-{
-	int count = 0;
-
-	while (crowd--)
-		count += ask(rig, store, descriptors) == WEIR_ADMIT;
-	return count;
-}
-
 static void open_rig(struct rig *rig, struct store *store)
 {
 	memset(store, 0, sizeof *store);
@@ -182,9 +55,9 @@ static void one_limit_for_all(void **state)
 	weir_engine_free(two.engine);
 	assert_int_equal(weir_engine_new(one.table, rig_rules(rules), &opts, &one.engine), 0);
 	assert_int_equal(weir_engine_new(two.table, rig_rules(rules), &opts, &two.engine), 0);
-	assert_int_equal(admitted(&one, &store, "a=1", 2), 2);
-	assert_int_equal(admitted(&two, &store, "a=1", 9), 3);
-	assert_int_equal(ask(&one, &store, "a=1"), WEIR_REFUSE);
+	assert_int_equal(store_admitted(&one, &store, "a=1", 2), 2);
+	assert_int_equal(store_admitted(&two, &store, "a=1", 9), 3);
+	assert_int_equal(store_ask(&one, &store, "a=1"), WEIR_REFUSE);
 	assert_int_equal(rig_status(&one, 0).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(rig_result(&one).retry_after_ns, DAY_NS);
 	assert_int_equal(store.count, 1);
@@ -207,14 +80,14 @@ static void local_first(void **state)
 
 	open_rig(&rig, &store);
 	assert_int_equal(rig_ask(&rig, "here=1"), WEIR_ADMIT);
-	assert_int_equal(ask(&rig, &store, "here=1;a=1"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "here=1;a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "here=1;a=1"), WEIR_REFUSE);
 	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(rig_status(&rig, 1).code, WEIR_STATUS_OK);
 	assert_int_equal(store.questions, 1);
 	/* The store refuses: the local one takes nothing. */
-	assert_int_equal(admitted(&rig, &store, "b=1", 9), 3);
-	assert_int_equal(ask(&rig, &store, "here=2;b=1"), WEIR_REFUSE);
+	assert_int_equal(store_admitted(&rig, &store, "b=1", 9), 3);
+	assert_int_equal(store_ask(&rig, &store, "here=2;b=1"), WEIR_REFUSE);
 	assert_int_equal(rig_admitted(&rig, "here=2", 9), 2);
 	rig_close(&rig);
 	(void)state;
@@ -227,9 +100,9 @@ static void give_back(void **state)
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	assert_int_equal(admitted(&rig, &store, "a=1;b=1", 9), 3);
+	assert_int_equal(store_admitted(&rig, &store, "a=1;b=1", 9), 3);
 	assert_int_equal(store.returns, 6);
-	assert_int_equal(admitted(&rig, &store, "a=1", 9), 2);
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 9), 2);
 	/* The local one was taken by somebody else while the store was asked. */
 	assert_int_equal(rig_ask(&rig, "a=2;here=1"), WEIR_WAIT);
 	struct rig other = {
@@ -237,14 +110,14 @@ static void give_back(void **state)
 	assert_int_equal(rig_admitted(&other, "here=1", 9), 2);
 	weir_ask_done(other.ask);
 	store.returns = 0;
-	assert_int_equal(finish(&rig, &store, WEIR_WAIT), WEIR_REFUSE);
+	assert_int_equal(store_finish(&rig, &store, WEIR_WAIT), WEIR_REFUSE);
 	assert_int_equal(store.returns, 1);
-	assert_int_equal(admitted(&rig, &store, "a=2", 9), 5);
+	assert_int_equal(store_admitted(&rig, &store, "a=2", 9), 5);
 	/* A limit that counts rejected requests keeps what it was charged. */
-	assert_int_equal(ask(&rig, &store, "kept=1;b=1"), WEIR_REFUSE);
-	assert_int_equal(admitted(&rig, &store, "kept=1", 20), 8);
+	assert_int_equal(store_ask(&rig, &store, "kept=1;b=1"), WEIR_REFUSE);
+	assert_int_equal(store_admitted(&rig, &store, "kept=1", 20), 8);
 	/* The same counter twice is asked for once, with both costs. */
-	assert_int_equal(ask(&rig, &store, "a=3;a=3"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "a=3;a=3"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 1).remaining, 3);
 	rig_close(&rig);
 	(void)state;
@@ -257,33 +130,27 @@ static void cancelling(void **state)
 
 	open_rig(&rig, &store);
 	/* After it was admitted. */
-	assert_int_equal(ask(&rig, &store, "a=1;here=1"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "a=1;here=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
 	assert_true(store.len > 0);
-	serve(&store, rig.now_ns);
+	store_serve(&store, rig.now_ns);
 	assert_int_equal(store.returns, 1);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
 	assert_int_equal(rig_admitted(&rig, "here=1", 9), 2);
 	/* While it waited: what the answer grants is given back. */
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
-	serve(&store, rig.now_ns);
+	store_serve(&store, rig.now_ns);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(weir_ask_answer(rig.ask, store.answer, store.answer_len, rig.now_ns),
 			 WEIR_REFUSE);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
 	assert_true(store.len > 0);
-	serve(&store, rig.now_ns);
-	assert_int_equal(admitted(&rig, &store, "a=1", 9), 5);
+	store_serve(&store, rig.now_ns);
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 9), 5);
 	rig_close(&rig);
 	(void)state;
-}
-
-static int fail_all(struct rig *rig, const char *descriptors)
-{
-	assert_int_equal(rig_ask(rig, descriptors), WEIR_WAIT);
-	return weir_ask_store_failed(rig->ask, rig->now_ns);
 }
 
 /* local, allow and deny; nothing is given back of what may have been taken. */
@@ -291,30 +158,23 @@ static void failures(void **state)
 {
 	static struct store store;
 	struct rig rig;
-	int count = 0;
 
 	open_rig(&rig, &store);
-	for (int i = 0; i < 9; i++)
-		count += fail_all(&rig, "a=1") == WEIR_ADMIT;
-	assert_int_equal(count, 5); /* this node's own count */
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 9), 5); /* this node's own count */
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
-	for (int i = 0; i < 9; i++)
-		assert_int_equal(fail_all(&rig, "c=1"), WEIR_ADMIT);
-	assert_int_equal(fail_all(&rig, "b=1"), WEIR_REFUSE);
+	assert_int_equal(store_fails_admitted(&rig, "c=1", 9), 9);
+	assert_int_equal(store_fails(&rig, "b=1"), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, SECOND_NS);
 	/* One that denies refuses for all; the one that would have counted here does not. */
-	assert_int_equal(fail_all(&rig, "a=2;b=1"), WEIR_REFUSE);
-	count = 0;
-	for (int i = 0; i < 9; i++)
-		count += fail_all(&rig, "a=2;c=1") == WEIR_ADMIT;
-	assert_int_equal(count, 5);
+	assert_int_equal(store_fails(&rig, "a=2;b=1"), WEIR_REFUSE);
+	assert_int_equal(store_fails_admitted(&rig, "a=2;c=1", 9), 5);
 	/* A part that failed: the rest of the answer counts, and is given back. */
 	store.fail_mask = 2;
-	assert_int_equal(ask(&rig, &store, "a=3;b=1"), WEIR_REFUSE);
+	assert_int_equal(store_ask(&rig, &store, "a=3;b=1"), WEIR_REFUSE);
 	assert_int_equal(store.returns, 1);
 	store.fail_mask = 2;
-	assert_int_equal(ask(&rig, &store, "a=3;c=1"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "a=3;c=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 4);
 	assert_int_equal(rig_status(&rig, 1).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
 	/* An override has no policy of its own: local. */
@@ -334,22 +194,22 @@ static void delays_quotas_shadows(void **state)
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	assert_int_equal(ask(&rig, &store, "leaky=1"), WEIR_ADMIT);
-	assert_int_equal(ask(&rig, &store, "leaky=1;a=1"), WEIR_DELAY);
+	assert_int_equal(store_ask(&rig, &store, "leaky=1"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "leaky=1;a=1"), WEIR_DELAY);
 	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
-	assert_int_equal(ask(&rig, &store, "q=1;a=2"), WEIR_ADMIT);
-	assert_int_equal(ask(&rig, &store, "q=1;a=2"), WEIR_REFUSE);
-	assert_int_equal(ask(&rig, &store, "a=2"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "q=1;a=2"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "q=1;a=2"), WEIR_REFUSE);
+	assert_int_equal(store_ask(&rig, &store, "a=2"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 3);
-	assert_int_equal(admitted(&rig, &store, "s=1", 4), 4);
+	assert_int_equal(store_admitted(&rig, &store, "s=1", 4), 4);
 	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
 	/* Give-backs go out when all is decided, and want no answer. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=2", -2);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
-	serve(&store, rig.now_ns);
-	assert_int_equal(admitted(&rig, &store, "a=2", 9), 5);
+	store_serve(&store, rig.now_ns);
+	assert_int_equal(store_admitted(&rig, &store, "a=2", 9), 5);
 	rig_close(&rig);
 	(void)state;
 }
@@ -393,7 +253,7 @@ static void nonsense(void **state)
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
 	/* Until it is answered it can be asked for again. */
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), store.len);
-	serve(&store, rig.now_ns);
+	store_serve(&store, rig.now_ns);
 	for (size_t len = 0; len < store.answer_len; len++)
 		assert_int_equal(weir_ask_answer(rig.ask, bytes, len, rig.now_ns), WEIR_EFORMAT);
 	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len + 48, rig.now_ns),

@@ -1,0 +1,349 @@
+/* A fleet's secret that comes late and changes; grants, places and resets of counters in a store.
+ */
+#include "standin.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir/control.h>
+
+#include "base/str.h"
+
+static const char rules[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- key: a\n"
+	"  rate_limit: {unit: day, requests_per_unit: 5}\n"
+	"- key: deny\n"
+	"  rate_limit: {unit: day, requests_per_unit: 5, on_store_failure: deny}\n"
+	"- key: here\n"
+	"  rate_limit: {unit: day, requests_per_unit: 5, consistency: local}\n"
+	"- key: some\n"
+	"  rate_limit: {unit: day, requests_per_unit: 5, consistency: local, enforce: 50%}\n"
+	"- key: two\n"
+	"  rate_limits:\n"
+	"  - {unit: day, requests_per_unit: 5}\n"
+	"  - {unit: hour, requests_per_unit: 2, name: hourly}\n"
+	"- key: leaky\n"
+	"  rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: "
+	"3}\n";
+
+/* Which bytes of it a hash uses depends on the key's length. */
+static uint8_t red[WEIR_SECRET_BYTES], blue[WEIR_SECRET_BYTES];
+
+static void open_rig(struct rig *rig, struct store *store, const uint8_t *secret)
+{
+	struct weir_engine_opts opts = {
+		.size = sizeof opts, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret};
+
+	memset(store, 0, sizeof *store);
+	*rig = (struct rig){.table = rig_table(), .domain = "d", .now_ns = NOW_NS};
+	assert_int_equal(weir_engine_new(rig->table, rig_rules(rules), &opts, &rig->engine), 0);
+}
+
+/* What the next question says. */
+static struct wr_question_item first_item(struct rig *rig, struct store *store)
+{
+	struct wr_question_item item;
+
+	assert_true(store_fetch(rig, store) > 0);
+	memcpy(&item, store->bytes + sizeof(struct wr_question_head), sizeof item);
+	return item;
+}
+
+/* Nobody is asked before the secret is known, and nothing can be told. */
+static void secret_comes_late(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store, NULL);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	assert_int_equal(rig_admitted(&rig, "a=1", 9), 4);
+	assert_int_equal(rig_ask(&rig, "deny=1"), WEIR_REFUSE);
+	assert_int_equal(rig_ask(&rig, "here=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED);
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", -1);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+
+	assert_int_equal(weir_engine_fleet(NULL, red), WEIR_EINVAL);
+	assert_int_equal(weir_engine_fleet(rig.engine, NULL), WEIR_EINVAL);
+	/* A request that has begun stays with what it knew. */
+	rig_begin(&rig);
+	rig_add(&rig, "deny=1", 1);
+	assert_int_equal(weir_engine_fleet(rig.engine, red), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	assert_int_equal(store_ask(&rig, &store, "deny=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 4);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Another secret names other counters; the same one the same, on another node as well. */
+static void secret_changes(void **state)
+{
+	static struct store store;
+	struct wr_question_item first, changed, again, elsewhere;
+	struct rig rig, other;
+
+	open_rig(&rig, &store, red);
+	open_rig(&other, &store, red);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	first = first_item(&rig, &store);
+	assert_int_equal(weir_engine_fleet(rig.engine, blue), 0);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	changed = first_item(&rig, &store);
+	assert_int_equal(weir_engine_fleet(rig.engine, red), 0);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	again = first_item(&rig, &store);
+	assert_int_equal(rig_ask(&other, "a=1"), WEIR_WAIT);
+	elsewhere = first_item(&other, &store);
+	assert_memory_not_equal(first.key, changed.key, sizeof first.key);
+	assert_memory_equal(first.key, again.key, sizeof first.key);
+	assert_memory_equal(first.key, elsewhere.key, sizeof first.key);
+	rig_close(&rig);
+	rig_close(&other);
+	(void)state;
+}
+
+/* A key of more than 1,024 bytes counts in the table whether or not the secret is known; in the
+ * store it is one, and of `enforce` it is the same share on every node. */
+static void long_keys(void **state)
+{
+	static struct store store;
+	struct wr_question_item here, there;
+	char descriptor[2100] = "a=";
+	struct rig rig, other;
+
+	memset(descriptor + 2, 'x', sizeof descriptor - 3);
+	open_rig(&rig, &store, NULL);
+	open_rig(&other, &store, red);
+	assert_int_equal(rig_admitted(&rig, descriptor, 2), 2);
+	assert_int_equal(weir_engine_fleet(rig.engine, red), 0);
+	assert_int_equal(store_fails_admitted(&rig, descriptor, 9), 3);
+	here = first_item(&other, (rig_ask(&other, descriptor), &store));
+	there = first_item(&rig, (rig_ask(&rig, descriptor), &store));
+	assert_memory_equal(here.key, there.key, sizeof here.key);
+	memcpy(descriptor, "some=", 5);
+	for (char c = 'a'; c <= 'z'; c++) {
+		descriptor[8] = c;
+		rig_ask(&rig, descriptor);
+		rig_ask(&other, descriptor);
+		assert_int_equal(rig_status(&rig, 0).flags, rig_status(&other, 0).flags);
+	}
+	rig_close(&rig);
+	rig_close(&other);
+	(void)state;
+}
+
+/* Limits of one key that another one of them refuses take nothing: nothing is given back. */
+static void not_taken(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store, red);
+	store.all_or_none = true;
+	assert_int_equal(store_admitted(&rig, &store, "two=1", 9), 2);
+	assert_int_equal(store.questions, 9);
+	assert_int_equal(store.returns, 0);
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 1), 1);
+	/* Another key is given back, once. */
+	assert_int_equal(store_ask(&rig, &store, "a=2;two=1"), WEIR_REFUSE);
+	rig.now_ns += HOUR_NS;
+	assert_int_equal(store_admitted(&rig, &store, "two=1", 9), 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Give-backs say when it was taken by the store's clock, and which place it was. */
+static void when_and_where(void **state)
+{
+	static struct store store;
+	struct wr_question_item item;
+	struct rig rig;
+
+	open_rig(&rig, &store, red);
+	assert_int_equal(store_ask(&rig, &store, "leaky=1"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&rig, &store, "leaky=1"), WEIR_DELAY);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns + 5000), 0);
+	item = first_item(&rig, &store);
+	assert_int_equal(item.cost, -1);
+	assert_int_equal(item.decided_us, NOW_NS / 1000 + STORE_CLOCK_US);
+	assert_int_equal(item.delay_ns, SECOND_NS);
+	/* A request that gives back by itself does not know. */
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", -3);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	item = first_item(&rig, &store);
+	assert_int_equal(item.cost, -3);
+	assert_int_equal(item.decided_us, 0);
+	/* A wait beyond all bounds is no answer. */
+	assert_int_equal(rig_ask(&rig, "leaky=2"), WEIR_WAIT);
+	store_fetch(&rig, &store);
+	store_serve(&store, rig.now_ns);
+	memset(store.answer + 8 + 32, 0xff, 8);
+	assert_int_equal(weir_ask_answer(rig.ask, store.answer, store.answer_len, rig.now_ns),
+			 WEIR_EFORMAT);
+	rig_close(&rig);
+	(void)state;
+}
+
+static struct weir_target target(struct weir_entry *entry, const char *key, const char *limit)
+{
+	*entry = (struct weir_entry){.key = wr_str(key), .value = WR_STR("1")};
+	return (struct weir_target){.size = sizeof(struct weir_target),
+				    .domain = WR_STR("d"),
+				    .entries = entry,
+				    .count = 1,
+				    .limit = wr_str(limit)};
+}
+
+/* The store is told of a grant; a ban keeps it from being asked. */
+static void grants_and_bans(void **state)
+{
+	static struct store store;
+	struct weir_entry entry;
+	struct weir_target who = target(&entry, "a", "");
+	struct rig rig;
+
+	open_rig(&rig, &store, red);
+	assert_int_equal(weir_control_grant(rig.engine, &who, 3, NOW_NS + HOUR_NS, NOW_NS, NULL),
+			 1);
+	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
+	assert_int_equal(store.items[0].granted, 3);
+	assert_int_equal(store.items[0].limit, 5);
+	assert_int_equal(rig_status(&rig, 0).limit, 8);
+	assert_int_equal(rig_status(&rig, 0).decision.granted, 3);
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 9), 7);
+	rig.now_ns += HOUR_NS;
+	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_REFUSE);
+	assert_int_equal(store.items[0].granted, 0);
+	store.questions = 0;
+	assert_int_equal(weir_control_ban(rig.engine, &who, WEIR_NEVER, rig.now_ns, NULL), 1);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_BANNED);
+	assert_int_equal(store.questions, 0);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The message that resets counters names the same ones that questions do. */
+static void resets(void **state)
+{
+	static struct store store;
+	struct weir_entry entry;
+	struct weir_target who = target(&entry, "two", "");
+	struct weir_error error;
+	struct wr_question_head head;
+	struct rig rig;
+
+	open_rig(&rig, &store, red);
+	assert_int_equal(store_ask(&rig, &store, "two=1"), WEIR_ADMIT);
+	assert_int_equal(store.count, 2);
+	store.len = weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes, NOW_NS,
+					  &error);
+	memcpy(&head, store.bytes, sizeof head);
+	assert_int_equal(head.kind, WR_QUESTION_RESET);
+	store_serve(&store, rig.now_ns);
+	assert_int_equal(store.item_count, 2);
+	assert_int_equal(store.count, 2);
+	assert_int_equal(store.items[1].cost, 0);
+	who = target(&entry, "two", "hourly");
+	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
+					       NOW_NS, &error),
+			 8 + 112 + (int)strlen("fixed_window/1h"));
+	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, 100, NOW_NS, &error),
+			 WEIR_EROOM);
+	/* The table's own are not the store's business. */
+	who = target(&entry, "here", "");
+	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
+					       NOW_NS, &error),
+			 0);
+	who = target(&entry, "nobody", "");
+	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
+					       NOW_NS, &error),
+			 WEIR_ENOENT);
+	assert_int_equal(weir_control_question(rig.engine, &who, NULL, 0, NOW_NS, &error),
+			 WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* How many nodes there are survives a resize. */
+static void resized(void **state)
+{
+	char name[64];
+	struct weir_opts opts = {
+		.size = sizeof opts, .dir = "/dev/shm", .name = name, .memory_bytes = 1 << 20};
+	struct weir_table *table;
+
+	snprintf(name, sizeof name, "test-fleet-%d", (int)getpid());
+	assert_int_equal(weir_open(&opts, &table, NULL), 0);
+	weir_fleet_note(table, 7, NOW_NS);
+	weir_close(table);
+	opts.memory_bytes = 2 << 20;
+	assert_int_equal(weir_resize(&opts, NOW_NS, NULL), 0);
+	assert_int_equal(weir_open(&opts, &table, NULL), 0);
+	weir_remove(name, opts.dir, NULL);
+	assert_int_equal(weir_fleet_nodes(table, NULL), 7);
+	weir_close(table);
+	(void)state;
+}
+
+static void *change_secrets(void *engine)
+{
+	for (int i = 0; i < 2000; i++)
+		weir_engine_fleet(engine, i % 2 ? blue : red);
+	return NULL;
+}
+
+/* Whoever asks meanwhile sees one or the other, whole. */
+static void changing_under_load(void **state)
+{
+	static struct store store;
+	struct wr_question_item as_red, as_blue, item;
+	struct rig rig;
+	pthread_t thread;
+
+	open_rig(&rig, &store, blue);
+	as_blue = first_item(&rig, (rig_ask(&rig, "a=1"), &store));
+	weir_engine_fleet(rig.engine, red);
+	as_red = first_item(&rig, (rig_ask(&rig, "a=1"), &store));
+	assert_int_equal(pthread_create(&thread, NULL, change_secrets, rig.engine), 0);
+	for (int i = 0; i < 2000; i++) {
+		item = first_item(&rig, (rig_ask(&rig, "a=1"), &store));
+		assert_true(memcmp(item.key, as_red.key, sizeof item.key) == 0 ||
+			    memcmp(item.key, as_blue.key, sizeof item.key) == 0);
+	}
+	pthread_join(thread, NULL);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(secret_comes_late),
+		cmocka_unit_test(secret_changes),
+		cmocka_unit_test(long_keys),
+		cmocka_unit_test(not_taken),
+		cmocka_unit_test(when_and_where),
+		cmocka_unit_test(grants_and_bans),
+		cmocka_unit_test(resets),
+		cmocka_unit_test(resized),
+		cmocka_unit_test(changing_under_load),
+	};
+
+	for (unsigned i = 0; i < WEIR_SECRET_BYTES; i++) {
+		red[i] = (uint8_t)(i * 37 + i / 8);
+		blue[i] = (uint8_t)(i * 53 + i / 16 + 1);
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

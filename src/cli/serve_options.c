@@ -52,9 +52,17 @@ static const struct wr_option limits[] = {
 };
 
 static const struct wr_option watching[] = {
+	{"decision-log", WR_OPTION_TEXT, "FILE", NULL,
+	 "decisions, a line of JSON each; - is standard output.\n"
+	 "HUP opens it again",
+	 AT(decision_log)},
+	{"decision-log-refused", WR_OPTION_NUMBER, "N", "1000",
+	 "refusals told in a second, at most", AT(decision_log_refused), .max = 1000000},
+	{"decision-log-share", WR_OPTION_TEXT, "PERCENT", "0",
+	 "how many of the others are told: 1%, 0.05%, 100%", AT(decision_log_share)},
 	{"keys", WR_OPTION_TEXT, "HOW", "text",
-	 "how clients' keys are shown in statistics: text, hashed,\n"
-	 "hidden",
+	 "how clients' keys are shown in statistics and in that log:\n"
+	 "text, hashed, hidden",
 	 AT(keys), .choices = "text hashed hidden"},
 	{"metrics-rules", WR_OPTION_NUMBER, "N", "5000",
 	 "rules that have series of their own at /metrics; the\n"
@@ -156,7 +164,7 @@ const struct wr_command serve_command = {
 	"Answers whether requests may pass: to Envoy over gRPC, to proxies and programs over "
 	"HTTP,\n"
 	"and to any Redis client. TERM or Ctrl-C ends it after the requests under way, a second\n"
-	"one at once; HUP reads rules and certificates again.\n"
+	"one at once; HUP reads rules and certificates again, and opens the decision log again.\n"
 	"\n"
 	"Where RUNTIME_ROOT, RUNTIME_SUBDIRECTORY or RUNTIME_APPDIRECTORY is set, the variables "
 	"of\n"

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "limiter/fleet.h"
+#include "limiter/keep.h"
 #include "rules/http.h"
 #include "rules/key.h"
 
@@ -276,6 +277,8 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 		 const struct weir_limit *override, int64_t hits)
 {
+	int rc;
+
 	if (!wr_ask_ok(ask) || (!entries && count) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
 	if (ask->descriptor_count == WEIR_DESCRIPTORS_MAX)
@@ -287,8 +290,11 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 		ask->descriptor_count++;
 		return 0;
 	}
-	return override ? add_override(ask, entries, count, override, hits)
-			: add_rule(ask, entries, count, hits);
+	rc = override ? add_override(ask, entries, count, override, hits)
+		      : add_rule(ask, entries, count, hits);
+	if (rc == 0 && __builtin_expect(ask->kept != NULL, 0))
+		wr_ask_keep_descriptor(ask, entries, count);
+	return rc;
 }
 
 int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)

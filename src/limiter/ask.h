@@ -79,7 +79,8 @@ struct wr_ask_descriptor {
 	uint8_t first_need;
 	uint8_t need_count;
 	bool override;
-	bool replaced; /* an `unlimited` rule that another one put out of force */
+	bool replaced;              /* an `unlimited` rule that another one put out of force */
+	uint16_t kept_at, kept_len; /* its text in what is kept */
 };
 
 struct wr_ask_header {
@@ -112,6 +113,8 @@ struct weir_ask {
 	uint64_t now_ns; /* of the decision */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
+	char *kept; /* texts of descriptors, in the caller's memory; NULL: they are not kept */
+	uint16_t kept_cap, kept_len;
 	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
 	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar's window */

@@ -1,6 +1,25 @@
 /* GET /metrics, for Prometheus and whoever reads its formats. */
 #include "serve/admin.h"
+#include "serve/decision_log.h"
 #include "serve/service.h"
+#include "wire/metrics_families.h"
+
+/* What is this process's own. */
+static void put_service(struct wr_prom *prom, struct wr_service *service)
+{
+	struct wr_decision_log_tally tally;
+
+	wr_metrics_put(prom, WR_METRIC_connections,
+		       __atomic_load_n(&service->places.used, __ATOMIC_RELAXED));
+	if (!service->decision_log)
+		return;
+	wr_decision_log_sum(service->decision_log, &tally);
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_log_lines]);
+#define PUT_TALLY(field, name, what)                                                               \
+	wr_prom_number(prom, &(struct wr_prom_label){"outcome", WR_STR(name)}, 1, tally.field);
+	WR_DECISION_LOG_TALLY(PUT_TALLY)
+#undef PUT_TALLY
+}
 
 static int write_metrics(struct wr_text *out, const struct wr_admin_work *work)
 {
@@ -14,6 +33,7 @@ static int write_metrics(struct wr_text *out, const struct wr_admin_work *work)
 
 	if (rc == 0)
 		rc = wr_metrics_write(&prom, &work->service->metrics, &view);
+	put_service(&prom, work->service);
 	wr_prom_end(&prom);
 	return rc;
 }

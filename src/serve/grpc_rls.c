@@ -88,6 +88,8 @@ static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
 	if (wr_pending_init(&call->pending, session->loop, wr_rls_domain(request)) != 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	call->pending.done = decided;
+	call->pending.via = "grpc";
+	call->pending.trace = call->head.trace;
 	call->pending.deadline_ns = answer_by_ns(call);
 	return wr_rls_ask(request, call->pending.ask, &session->shared->memory, error);
 }

@@ -83,6 +83,7 @@ static void decide(struct wr_http_request *request)
 {
 	request->pending.done = on_decided;
 	request->pending.tell_delay = true;
+	wr_http_trace(request, "http");
 	wr_pending_decide(&request->pending);
 	if (!request->answered)
 		wr_http_hold(request, on_gone);
@@ -224,6 +225,7 @@ static bool decide_next(struct list_run *run)
 	}
 	pending->done = on_list_decided;
 	pending->tell_delay = true;
+	wr_http_trace(run->request, "http");
 	run->deciding = true;
 	run->decided = false;
 	wr_pending_decide(pending);

@@ -191,6 +191,7 @@ static void ask_about(struct wr_http_request *request, const struct weir_http_vi
 		return;
 	}
 	pending->done = on_decided;
+	wr_http_trace(request, "forward_auth");
 	wr_pending_decide(pending);
 	if (!request->answered)
 		wr_http_hold(request, on_gone);

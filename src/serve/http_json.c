@@ -117,6 +117,7 @@ void wr_http_json(struct wr_http_request *request)
 	}
 	request->context = message;
 	pending->done = on_decided;
+	wr_http_trace(request, "http");
 	wr_pending_decide(pending);
 	if (!request->answered)
 		wr_http_hold(request, on_gone);

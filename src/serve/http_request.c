@@ -410,3 +410,10 @@ const char *wr_http_argument(const struct wr_http_request *request, const char *
 {
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
+
+void wr_http_trace(struct wr_http_request *request, const char *via)
+{
+	request->pending.via = via;
+	if (request->server->loop->decisions)
+		wr_trace_read(wr_http_field(request, "traceparent"), &request->pending.trace);
+}

@@ -144,6 +144,9 @@ size_t wr_http_fields(void *connection, struct weir_str name, struct weir_str *v
 /* The first field of that name, or empty. */
 struct weir_str wr_http_field(const struct wr_http_request *request, const char *name);
 
+/* For the decision log: by which door the request came, and its trace. */
+void wr_http_trace(struct wr_http_request *request, const char *via);
+
 /* An argument of the query, decoded; NULL: not there. */
 const char *wr_http_argument(const struct wr_http_request *request, const char *name);
 

@@ -5,6 +5,7 @@
 
 #include <weir/stats.h>
 
+#include "serve/decision_log.h"
 #include "serve/log.h"
 #include "serve/tls.h"
 #include "serve/world.h"
@@ -131,6 +132,7 @@ static void reload(struct wr_service *service)
 {
 	wr_notify_reloading(&service->notify);
 	weir_watch_poke(service->watch);
+	wr_decision_log_reopen(service->decision_log);
 	if (service->tls)
 		wr_tls_look(service->tls, true);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "serve/decision_log.h"
 #include "serve/grpc.h"
 #include "serve/service.h"
 
@@ -191,6 +192,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	memset(loop, 0, sizeof *loop);
 	loop->service = service;
 	loop->number = number;
+	loop->decisions = wr_decision_lane(service->decision_log, number);
 	if (uv_loop_init(&loop->uv) < 0)
 		return WEIR_EMEMORY;
 	if (uv_async_init(&loop->uv, &loop->wake, on_message) < 0) {

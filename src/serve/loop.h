@@ -84,7 +84,8 @@ struct wr_loop {
 	struct wr_health_watch *health_watches;
 	struct wr_seats seats;
 	struct wr_waiting waiting;
-	struct wr_grpc_loop *grpc; /* made with the first connection */
+	struct wr_decision_lane *decisions; /* the log of them, or NULL */
+	struct wr_grpc_loop *grpc;          /* made with the first connection */
 	uint8_t input[WR_READ_BYTES];
 	uint8_t opened[WR_READ_BYTES]; /* input, decrypted */
 };

@@ -1,5 +1,7 @@
 #include "serve/pending.h"
 
+#include "limiter/keep.h"
+#include "serve/decision_log.h"
 #include "serve/loop.h"
 
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain)
@@ -17,6 +19,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 		return rc;
 	}
 	pending->seat = wr_seat_enter(&loop->seats);
+	if (loop->decisions)
+		wr_ask_keep(pending->ask, (char *)memory + weir_ask_size(), WR_DECISION_KEPT);
 	return 0;
 }
 
@@ -33,13 +37,30 @@ static bool hold(struct wr_pending *pending, uint64_t now_ns)
 	return false;
 }
 
+/* A verdict is there: for statistics, and for the decision log. */
+static void note(struct wr_pending *pending, uint64_t begun_ns)
+{
+	struct wr_loop *loop = pending->loop;
+
+	if (weir_ask_timed(pending->ask) > 0)
+		weir_ask_took(pending->ask, wr_loop_now_ns(loop) - begun_ns);
+	if (loop->decisions)
+		wr_decision_note(
+			loop->decisions,
+			&(struct wr_decision_view){.ask = pending->ask,
+						   .now_ns = begun_ns,
+						   .via = pending->via,
+						   .enforced = !wr_loop_settings(loop)->shadow,
+						   .trace = &pending->trace});
+}
+
 void wr_pending_decide(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	int verdict = weir_ask_decide(pending->ask, now_ns);
 
-	if (verdict > 0 && verdict != WEIR_WAIT && weir_ask_timed(pending->ask) > 0)
-		weir_ask_took(pending->ask, wr_loop_now_ns(pending->loop) - now_ns);
+	if (verdict > 0 && verdict != WEIR_WAIT)
+		note(pending, now_ns);
 	if (verdict > 0 && wr_loop_settings(pending->loop)->shadow)
 		verdict = WEIR_ADMIT;
 	if (verdict == WEIR_DELAY && !pending->tell_delay && hold(pending, now_ns))

@@ -16,6 +16,8 @@
 
 #include <weir/engine.h>
 
+#include "wire/decision_json.h"
+
 struct wr_loop;
 struct wr_seat;
 
@@ -27,6 +29,9 @@ struct wr_pending {
 	/* The caller waits a leaky bucket's delay out itself: `done` comes at once with WEIR_DELAY,
 	 * and the place in the queue is kept. */
 	bool tell_delay;
+	/* For the decision log: which door it came by (a literal), and its trace. */
+	const char *via;
+	struct wr_trace trace;
 	/* The verdict to answer with, which may be milder than weir_ask_result's when the service
 	 * is in shadow mode: WEIR_ADMIT   go on; a leaky bucket's wait is over WEIR_REFUSE,
 	 * WEIR_DEFER WEIR_DELAY   would have to wait beyond the deadline or beyond what can be

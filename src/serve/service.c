@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "serve/decision_log.h"
 #include "serve/keeper.h"
 #include "serve/log.h"
 #include "serve/ports.h"
@@ -227,6 +228,9 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	if (rc == 0)
 		rc = open_tls(service, error);
 	if (rc == 0)
+		rc = wr_decision_log_open(&service->settings, service->loop_count,
+					  &service->decision_log, error);
+	if (rc == 0)
 		rc = wr_resp_setup(&service->settings, error);
 	if (rc == 0)
 		rc = reserve_files(service, error);
@@ -263,6 +267,7 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		return 0;
 	for (struct wr_listener *l = service->listeners; l && rc == 0; l = l->next)
 		rc = wr_listener_own(l, user->uid, user->gid, error);
+	wr_decision_log_give(service->decision_log, user->uid, user->gid);
 	if (rc == 0)
 		rc = wr_user_become(user, error);
 	if (rc == 0)
@@ -311,7 +316,8 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 		if (rc < 0)
 			wr_error_errno(error, rc, "cannot start a thread");
 	}
-	if (rc == 0 && wr_keeper_start(service) < 0)
+	if (rc == 0 &&
+	    (wr_decision_log_start(service->decision_log) < 0 || wr_keeper_start(service) < 0))
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot start a thread");
 	if (rc == 0)
 		wr_notify_say(&service->notify, "READY=1");
@@ -377,6 +383,7 @@ void wr_service_free(struct wr_service *service)
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_free(&service->loops[i]);
 	free(service->loops);
+	wr_decision_log_close(service->decision_log);
 	wr_resp_release();
 	wr_listeners_close(service->listeners);
 	free(service->port_places);

@@ -27,6 +27,7 @@
 #include "serve/user.h"
 #include "wire/metrics.h"
 
+struct wr_decision_log;
 struct wr_tls;
 
 #define WR_ADMIN_CONNECTIONS 256u /* places of the admin port, whatever the others do */
@@ -64,8 +65,9 @@ struct wr_service {
 	void *context;
 
 	struct wr_tls *tls;
-	struct wr_places places;       /* of all ports but admin */
-	struct wr_places *port_places; /* of each, as wr_ports has them */
+	struct wr_decision_log *decision_log; /* NULL: none */
+	struct wr_places places;              /* of all ports but admin */
+	struct wr_places *port_places;        /* of each, as wr_ports has them */
 	struct wr_listener *listeners;
 	struct wr_loop *loops;
 	unsigned loop_count, loops_ready;
@@ -102,7 +104,7 @@ void wr_service_report(struct wr_service *service);
 
 int wr_service_start(struct wr_service *service, struct weir_error *error);
 
-/* Rules and certificates are read again. Any thread. */
+/* Rules and certificates are read again, logs opened again. Any thread. */
 void wr_service_reload(struct wr_service *service);
 
 /* Health turns to NOT_SERVING, after drain_delay the ports are closed and streams end; those that

@@ -46,6 +46,9 @@ struct wr_settings {
 	bool rls_bodies; /* RLS: every refusal has a body, not only by a rule's `response` */
 	int headers;     /* enum weir_profile: what HTTP answers carry */
 	uint64_t near_limit_percent;
+	const char *decision_log;       /* file, or "-"; NULL: none */
+	uint64_t decision_log_refused;  /* a second, at most */
+	const char *decision_log_share; /* of what was not refused: "1%"; NULL: nothing */
 	const char *keys;       /* what may be shown of clients: text, hashed, hidden; NULL: text */
 	uint64_t metrics_rules; /* that have series of their own at /metrics; 0: 5,000 */
 

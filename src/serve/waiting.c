@@ -11,7 +11,7 @@ void *wr_ask_memory_take(struct wr_waiting *waiting)
 	void *memory = waiting->asks;
 
 	if (!memory)
-		return malloc(weir_ask_size());
+		return malloc(weir_ask_size() + WR_DECISION_KEPT);
 	memcpy(&waiting->asks, memory, sizeof waiting->asks);
 	waiting->ask_count--;
 	return memory;

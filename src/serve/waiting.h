@@ -8,7 +8,7 @@
 
 #include "serve/pending.h"
 
-#define WR_WAITING_MAX 4096u /* of one loop: each holds an ask's memory, 19 KiB */
+#define WR_WAITING_MAX 4096u /* of one loop: each holds an ask's memory, 20 KiB */
 #define WR_WAITING_BUCKETS 1024u
 #define WR_ASKS_KEPT 64u
 
@@ -34,6 +34,7 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending);
 /* Trades places with all behind it, and takes it out. */
 void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, uint64_t now_ns);
 
+/* For an ask, and behind it WR_DECISION_KEPT bytes for the texts of its descriptors. */
 void *wr_ask_memory_take(struct wr_waiting *waiting);
 void wr_ask_memory_give(struct wr_waiting *waiting, void *memory);
 

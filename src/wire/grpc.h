@@ -14,6 +14,7 @@
 #include <weir/rules.h>
 
 #include "wire/rls_memory.h"
+#include "wire/trace.h"
 
 #define WR_GRPC_PREFIX 5
 
@@ -74,6 +75,7 @@ struct wr_grpc_head {
 	bool has_timeout;
 	bool bad_timeout;
 	uint64_t timeout_ns;
+	struct wr_trace trace;
 };
 
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value);

@@ -66,6 +66,8 @@ void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct 
 		head->bad_timeout = wr_grpc_timeout_parse(value, &head->timeout_ns) != 0;
 	} else if (name.len == 13 && is_named(name, WR_STR("grpc-encoding"))) {
 		head->encoding = encoding_of(value);
+	} else if (name.len == 11 && is_named(name, WR_STR("traceparent"))) {
+		wr_trace_read(value, &head->trace);
 	}
 }
 

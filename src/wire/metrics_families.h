@@ -68,7 +68,10 @@
 	X(share, "weir_share_ratio", GAUGE, "ratio", "This node's share of limits.")               \
 	X(leases, "weir_leases", GAUGE, "", "Leases held.")                                        \
 	X(leased, "weir_leased_units", GAUGE, "", "Units held in leases and not spent.")           \
-	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio", "Admitted above limits, as a share.")
+	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio", "Admitted above limits, as a share.") \
+	X(log_lines, "weir_decision_log_lines", COUNTER, "",                                       \
+	  "Lines of this process's decision log, by what became of them.")                         \
+	X(connections, "weir_connections", GAUGE, "", "Clients connected to this process.")
 
 enum wr_metric {
 #define WR_METRIC_ENUM(id, name, type, unit, help) WR_METRIC_##id,

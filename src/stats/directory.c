@@ -74,9 +74,23 @@ static bool take_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_st
 	return true;
 }
 
+static void mark_used(const struct wr_history_map *history, uint32_t slot)
+{
+	uint64_t bit = 1ull << slot % 64;
+
+	if (!(wr_load(&history->used[slot / 64]) & bit))
+		__atomic_fetch_or(&history->used[slot / 64], bit, __ATOMIC_RELAXED);
+}
+
 uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name)
 {
-	uint64_t hash = XXH3_64bits(name.ptr, name.len) | 1;
+	return wr_stats_slot_of(stats, WR_NAME_RULE, name);
+}
+
+uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
+			  struct weir_str name)
+{
+	uint64_t hash = (XXH3_64bits_withSeed(name.ptr, name.len, kind) & ~7ull) | kind << 1 | 1;
 	uint32_t mask = stats->map.name_count - 1;
 	uint32_t probes = mask < PROBES_MAX ? mask : PROBES_MAX;
 
@@ -86,8 +100,26 @@ uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name)
 		uint32_t slot = (uint32_t)(hash >> 32) + i;
 
 		slot &= mask;
-		if (slot >= WEIR_STAT_RULES && take_entry(&stats->map.names[slot], hash, name))
+		if (slot >= WEIR_STAT_RULES && take_entry(&stats->map.names[slot], hash, name)) {
+			mark_used(&stats->map.history, slot);
 			return slot;
+		}
 	}
 	return WEIR_STAT_OTHER;
+}
+
+/* Words are whole; that they are of one load is nothing to rely on. */
+void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note)
+{
+	struct wr_rule_note *at;
+
+	if (!stats->usable || slot < WEIR_STAT_RULES)
+		return;
+	at = &stats->map.history.notes[slot];
+	__atomic_store_n(&at->limit, note->limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->burst, note->burst, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->flags, note->flags, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->parent, note->parent, __ATOMIC_RELAXED);
+	wr_store(&at->period_ns, note->period_ns);
+	wr_store(&at->loaded_ns, note->loaded_ns);
 }

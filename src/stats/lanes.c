@@ -1,21 +1,10 @@
-/* Who writes which lane.
- *
- * An owner is a process: its id, when it started, and the namespace its id is from. A lane is free
- * when it has no owner or a dead one. Ids of another namespace mean nothing here, so their lanes
- * are left alone. */
+/* Who writes which lane. A lane is free when it has no owner or a dead one. */
 #include "stats/stats.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define STARTED_BITS 40 /* of the owner's second word; the rest names the namespace */
+#include "stats/owner.h"
 
 __attribute__((tls_model("initial-exec"))) _Thread_local struct wr_seats wr_seats;
 
@@ -27,58 +16,6 @@ static struct wr_pair self;   /* lo: this process; hi: its start and namespace; 
 static pthread_key_t at_exit; /* of a thread */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
-/* The 22nd field of /proc/PID/stat, in ticks since boot. 0: not to be had. */
-static uint64_t started_at(pid_t pid)
-{
-	char path[32], text[1024];
-	const char *at;
-	ssize_t len;
-	int fd;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	len = read(fd, text, sizeof text - 1);
-	close(fd);
-	text[len > 0 ? len : 0] = '\0';
-	at = strrchr(text, ')'); /* the name before it may hold anything */
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) & ((1ull << STARTED_BITS) - 1) : 0;
-}
-
-static uint64_t namespace_bits(void)
-{
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) != 0)
-		return 0;
-	return st.st_ino * 0x9e3779b97f4a7c15u >> STARTED_BITS << STARTED_BITS;
-}
-
-static void know_self(void)
-{
-	pid_t pid = getpid();
-
-	self.lo = (uint64_t)pid << 32;
-	self.hi = namespace_bits() | started_at(pid);
-}
-
-static bool is_dead(struct wr_pair owner)
-{
-	const uint64_t started = (1ull << STARTED_BITS) - 1;
-	pid_t pid = (pid_t)(owner.lo >> 32);
-	uint64_t now;
-
-	if ((owner.hi & ~started) != (self.hi & ~started))
-		return false;
-	if (kill(pid, 0) != 0 && errno == ESRCH)
-		return true;
-	now = started_at(pid);
-	return now != 0 && (owner.hi & started) != 0 && now != (owner.hi & started);
-}
-
 /* Takes a lane that nobody has, or that a dead process had. The swap's barrier makes the last
  * owner's counts visible. */
 static bool claim(struct wr_pair *owner, bool from_dead)
@@ -86,26 +23,66 @@ static bool claim(struct wr_pair *owner, bool from_dead)
 	struct wr_pair seen = wr_pair_load(owner);
 	struct wr_pair mine = {self.lo | ++claims, self.hi};
 
-	if (seen.lo != 0 && !(from_dead && is_dead(seen)))
+	if (seen.lo != 0 && !(from_dead && wr_owner_is_dead(seen, self)))
 		return false;
 	return wr_pair_cas(owner, &seen, mine);
+}
+
+/* Readers look no further than the last lane that was ever used. */
+static void raise_used(const struct wr_stats_map *map, unsigned lane)
+{
+	uint32_t *used = &map->header->lanes_used;
+	uint32_t seen = __atomic_load_n(used, __ATOMIC_RELAXED);
+
+	while (seen < lane && !__atomic_compare_exchange_n(used, &seen, lane, true,
+							   __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
 }
 
 static unsigned find_lane(const struct wr_stats_map *map)
 {
 	for (int from_dead = 0; from_dead < 2; from_dead++)
 		for (unsigned lane = 1; lane < WR_LANES; lane++)
-			if (claim(&map->owners[lane], from_dead))
+			if (claim(&map->owners[lane], from_dead)) {
+				raise_used(map, lane);
 				return lane;
+			}
 	return 0;
+}
+
+/* A process is a host of the table once it decides. The lock is held. */
+static void become_host(struct wr_stats *stats)
+{
+	struct wr_history_map *history = &stats->map.history;
+
+	for (int from_dead = 0; from_dead < 2 && !stats->host; from_dead++)
+		for (uint32_t i = 0; i < history->host_count && !stats->host; i++)
+			if (claim(&history->hosts[i].owner, from_dead))
+				stats->host = &history->hosts[i];
+	if (stats->host)
+		wr_host_write(stats->host, &stats->news);
+}
+
+void wr_host_tell(struct wr_stats *stats, const struct wr_host_news *news)
+{
+	pthread_mutex_lock(&lock);
+	stats->news = *news;
+	if (stats->host)
+		wr_host_write(stats->host, news);
+	pthread_mutex_unlock(&lock);
+}
+
+static void give_up(struct wr_pair *owner)
+{
+	struct wr_pair seen = wr_pair_load(owner);
+
+	wr_pair_cas(owner, &seen, (struct wr_pair){0, 0});
 }
 
 static void release(struct wr_stats *stats, unsigned lane)
 {
-	struct wr_pair seen = wr_pair_load(&stats->map.owners[lane]);
-
 	stats->lanes &= ~(1ull << lane);
-	wr_pair_cas(&stats->map.owners[lane], &seen, (struct wr_pair){0, 0});
+	give_up(&stats->map.owners[lane]);
 }
 
 static void leave(struct wr_lane *lane)
@@ -142,8 +119,10 @@ static void in_child(void)
 {
 	memset(&wr_seats, 0, sizeof wr_seats);
 	self.lo = 0;
-	for (struct wr_stats *stats = open_stats; stats; stats = stats->next)
+	for (struct wr_stats *stats = open_stats; stats; stats = stats->next) {
 		stats->lanes = 0;
+		stats->host = NULL;
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -184,10 +163,13 @@ struct wr_lane *wr_lane_claim(struct wr_stats *stats)
 	pthread_mutex_lock(&lock);
 	leave(lane);
 	if (self.lo == 0)
-		know_self();
+		self = wr_owner_self();
+	if (stats->usable && !stats->host)
+		become_host(stats);
 	number = stats->usable ? find_lane(&stats->map) : 0;
 	*lane = (struct wr_lane){.serial = stats->serial,
 				 .map = stats->usable ? &stats->map : NULL,
+				 .random = (self.lo | claims) * 0x9e3779b97f4a7c15u,
 				 .number = number};
 	if (number) {
 		lane->index = stats->map.index + (size_t)(number - 1) * stats->map.name_count;
@@ -246,6 +228,9 @@ void wr_stats_close(struct wr_stats *stats)
 	for (unsigned lane = 1; lane < WR_LANES; lane++)
 		if (stats->lanes >> lane & 1)
 			release(stats, lane);
+	if (stats->host)
+		give_up(&stats->host->owner);
+	stats->host = NULL;
 	stats->serial = 0;
 	pthread_mutex_unlock(&lock);
 }

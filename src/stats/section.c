@@ -1,11 +1,10 @@
-/* Where things are in the section, and reading them all. */
+/* Where things are in the sections of lanes, history and top keys. */
 #include "stats/stats.h"
-
-#include <string.h>
 
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
 #define BYTES_PER_NAME 512u /* of the section: an entry, a shared line, 63 indexes, a few lines */
+#define BYTES_PER_HOST 131072u
 
 static uint32_t names_for(uint64_t bytes)
 {
@@ -14,6 +13,61 @@ static uint32_t names_for(uint64_t bytes)
 	while (names < NAMES_MAX && 2ull * names * BYTES_PER_NAME <= bytes)
 		names *= 2;
 	return names;
+}
+
+static uint32_t hosts_for(uint64_t bytes)
+{
+	uint64_t hosts = bytes / BYTES_PER_HOST;
+
+	return hosts < WR_HOSTS_MIN   ? WR_HOSTS_MIN
+	       : hosts > WR_HOSTS_MAX ? WR_HOSTS_MAX
+				      : (uint32_t)hosts;
+}
+
+static uint8_t *align(uint8_t *at)
+{
+	return at + (-(uintptr_t)at & 63);
+}
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
+/* A rule needs a series and a place for its top keys; all rules together need a series. */
+static uint32_t series_for(uint64_t bytes, uint64_t top_bytes)
+{
+	uint32_t series = least(bytes / sizeof(struct wr_series), WR_HISTORY_RULES + 1);
+
+	return least(series, top_bytes / sizeof(struct wr_top) + 1);
+}
+
+static bool map_history(const struct weir_table *table, uint32_t names, struct wr_history_map *map)
+{
+	struct wr_extent section = table->header.sections[WR_SECTION_HISTORY];
+	struct wr_extent top = table->header.sections[WR_SECTION_TOP];
+	uint8_t *at = table->base + section.offset;
+	const uint8_t *end = at + section.bytes;
+
+	map->header = (struct wr_history_header *)at;
+	at += sizeof *map->header;
+	map->host_count = hosts_for(section.bytes);
+	map->hosts = (struct wr_host *)at;
+	at += map->host_count * sizeof *map->hosts;
+	map->used = (uint64_t *)at;
+	at += (names + 63) / 64 * sizeof *map->used;
+	map->track = (uint32_t *)at;
+	at = align(at + names * sizeof *map->track);
+	map->paces = (struct wr_pace *)at;
+	at += names * sizeof *map->paces;
+	map->notes = (struct wr_rule_note *)at;
+	at = align(at + names * sizeof *map->notes);
+	map->series = (struct wr_series *)at;
+	map->tops = (struct wr_top *)(table->base + top.offset);
+	if (at > end)
+		return false;
+	map->series_count = series_for((uint64_t)(end - at), top.bytes);
+	return true;
 }
 
 bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map)
@@ -35,7 +89,7 @@ bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map)
 	map->lines = (struct wr_stat_line *)at - 1; /* the first is number 1 */
 	fixed = (uint64_t)(at - (table->base + section.offset)) +
 		(uint64_t)(WR_LANES - 1) * map->name_count * sizeof *map->index;
-	if (fixed > section.bytes)
+	if (fixed > section.bytes || !map_history(table, map->name_count, &map->history))
 		return false;
 	lines = (section.bytes - fixed) / sizeof *map->lines;
 	map->line_count = (uint32_t)(lines < UINT16_MAX ? lines + 1 : UINT16_MAX);
@@ -45,45 +99,55 @@ bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map)
 	       version == WR_STATS_VERSION;
 }
 
-static void add_line(struct weir_stat *stat, struct wr_stat_line *line)
+static uint32_t names_used(const struct wr_stats_map *map)
 {
-	const uint64_t *count = line->count;
+	uint32_t count = WEIR_STAT_RULES;
 
-#define ADD_COUNT(field, text)                                                                     \
-	stat->field += __atomic_load_n(&count[WR_STAT_##field], __ATOMIC_RELAXED);
-	WEIR_STATS(ADD_COUNT)
-#undef ADD_COUNT
+	for (uint32_t slot = WEIR_STAT_RULES; slot < map->name_count; slot++)
+		count += wr_load(&map->history.used[slot / 64]) >> slot % 64 & 1;
+	return count;
 }
 
-static void add_all_lanes(const struct wr_stats_map *map, struct weir_stat *stat)
+static uint32_t series_used(const struct wr_history_map *history)
 {
-	add_line(stat, &map->shared[stat->slot]);
-	for (unsigned lane = 1; lane < WR_LANES; lane++) {
-		size_t at = (size_t)(lane - 1) * map->name_count + stat->slot;
-		uint16_t line = __atomic_load_n(&map->index[at], __ATOMIC_ACQUIRE);
+	uint32_t count = 0;
 
-		if (line != 0 && line < map->line_count)
-			add_line(stat, &map->lines[line]);
-	}
+	for (uint32_t i = 1; i < history->series_count; i++)
+		count += __atomic_load_n(&history->series[i].owner, __ATOMIC_RELAXED) != 0;
+	return count;
 }
 
-int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *context)
+/* What a rule takes that has everything, counted for by so many threads. */
+static uint32_t rule_bytes(uint32_t lanes)
+{
+	return (uint32_t)(sizeof(struct wr_stat_name) + sizeof(struct wr_stat_line) * (1 + lanes) +
+			  sizeof(uint16_t) * (WR_LANES - 1) + sizeof(uint32_t) + 1 +
+			  sizeof(struct wr_pace) + sizeof(struct wr_rule_note) +
+			  sizeof(struct wr_series) + sizeof(struct wr_top));
+}
+
+int weir_stats_info(struct weir_table *table, struct weir_stats_info *info)
 {
 	struct wr_stats_map map;
-	int rc = 0;
+	uint32_t lanes;
 
-	if (!table || !fn)
+	if (!table || !info || info->size != sizeof *info)
 		return WEIR_EINVAL;
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
-	for (uint32_t slot = 0; slot < map.name_count && rc == 0; slot++) {
-		struct weir_stat stat = {.size = sizeof stat, .slot = slot};
-		char name[WR_STAT_NAME_MAX + 1];
-
-		if (!wr_stats_name(&map, slot, name, &stat.rule))
-			continue;
-		add_all_lanes(&map, &stat);
-		rc = fn(context, &stat);
-	}
-	return rc;
+	lanes = __atomic_load_n(&map.header->lanes_used, __ATOMIC_RELAXED);
+	*info = (struct weir_stats_info){
+		.size = sizeof *info,
+		.names = map.name_count,
+		.names_used = names_used(&map),
+		.history = map.history.series_count ? map.history.series_count - 1 : 0,
+		.history_used = series_used(&map.history),
+		.lanes = WR_LANES - 1,
+		.lanes_used = least(lanes, WR_LANES - 1),
+		.lines = map.line_count - 1,
+		.lines_used = __atomic_load_n(&map.header->next_line, __ATOMIC_RELAXED),
+		.rule_bytes = rule_bytes(least(lanes, WR_LANES - 1)),
+		.ticked_ns = wr_load(&map.history.header->tick_s) * 1000000000u,
+	};
+	return 0;
 }

@@ -1,0 +1,157 @@
+/* Hosts and gauges: what processes say of themselves and of the world outside the table. */
+#include "stats/stats.h"
+
+#include <string.h>
+
+#include "stats/owner.h"
+
+#define READ_TRIES 8
+
+#define HOST_WORDS 6
+
+static void write_words(uint64_t *to, const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++) {
+		uint64_t word;
+
+		memcpy(&word, (const char *)from + i * 8, 8);
+		wr_store(&to[i], word);
+	}
+}
+
+static void read_words(void *to, const uint64_t *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++) {
+		uint64_t word = wr_load(&from[i]);
+
+		memcpy((char *)to + i * 8, &word, 8);
+	}
+}
+
+/* A place may have been left half written: its next owner makes the number even again. */
+void wr_host_write(struct wr_host *host, const struct wr_host_news *news)
+{
+	const uint64_t words[HOST_WORDS] = {news->rules_hash, news->generation,   news->loaded_ns,
+					    news->loads_good, news->loads_failed, news->failed_ns};
+	uint64_t writes = wr_load(&host->writes) | 1;
+
+	wr_store(&host->writes, writes);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	write_words(host->words, words, sizeof words);
+	write_words(host->name, news->name, sizeof news->name);
+	write_words(host->error, news->error, sizeof news->error);
+	/* Paired with the load in read_host. */
+	__atomic_store_n(&host->writes, writes + 1, __ATOMIC_RELEASE);
+}
+
+static bool read_host(const struct wr_host *host, struct wr_host_news *news)
+{
+	uint64_t words[HOST_WORDS];
+
+	for (int i = 0; i < READ_TRIES; i++) {
+		uint64_t writes = __atomic_load_n(&host->writes, __ATOMIC_ACQUIRE);
+
+		read_words(words, host->words, sizeof words);
+		read_words(news->name, host->name, sizeof news->name);
+		read_words(news->error, host->error, sizeof news->error);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (!(writes & 1) && wr_load(&host->writes) == writes) {
+			news->rules_hash = words[0];
+			news->generation = words[1];
+			news->loaded_ns = words[2];
+			news->loads_good = words[3];
+			news->loads_failed = words[4];
+			news->failed_ns = words[5];
+			news->name[WR_HOST_NAME - 1] = '\0';
+			news->error[WR_HOST_ERROR - 1] = '\0';
+			return true;
+		}
+	}
+	return false;
+}
+
+int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *context)
+{
+	struct wr_stats_map map;
+	struct wr_pair self;
+	int rc = 0;
+
+	if (!table || !fn)
+		return WEIR_EINVAL;
+	if (!wr_stats_map(table, &map))
+		return WEIR_ELAYOUT;
+	self = wr_owner_self();
+	for (uint32_t i = 0; i < map.history.host_count && rc == 0; i++) {
+		struct wr_host *at = &map.history.hosts[i];
+		struct wr_pair owner = wr_pair_load(&at->owner);
+		struct wr_host_news news;
+
+		if (owner.lo == 0 || !read_host(at, &news))
+			continue;
+		rc = fn(context, &(struct weir_host){
+					 .size = sizeof(struct weir_host),
+					 .pid = wr_owner_pid(owner),
+					 .alive = !wr_owner_is_dead(owner, self),
+					 .name = {news.name, strlen(news.name)},
+					 .rules_hash = news.rules_hash,
+					 .generation = news.generation,
+					 .loaded_ns = news.loaded_ns,
+					 .loads_good = news.loads_good,
+					 .loads_failed = news.loads_failed,
+					 .failed_ns = news.failed_ns,
+					 .error = {news.error, strlen(news.error)},
+				 });
+	}
+	return rc;
+}
+
+static const struct {
+	const char *name, *what;
+} gauges[] = {
+#define GAUGE(number, name, what) [number] = {(name), (what)},
+	WEIR_GAUGES(GAUGE)
+#undef GAUGE
+};
+
+int weir_gauge_set(struct weir_table *table, enum weir_gauge_name gauge, int64_t value,
+		   uint64_t now_ns)
+{
+	struct wr_stats_map map;
+	struct wr_gauge *at;
+
+	if (!table || gauge >= WEIR_GAUGE_COUNT)
+		return WEIR_EINVAL;
+	if (!wr_stats_map(table, &map))
+		return WEIR_ELAYOUT;
+	at = &map.history.header->gauges[gauge];
+	__atomic_store_n(&at->value, value, __ATOMIC_RELAXED);
+	/* Paired with the load in weir_gauges_each. */
+	__atomic_store_n(&at->set_ns, now_ns ? now_ns : 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int weir_gauges_each(struct weir_table *table, weir_gauge_fn fn, void *context)
+{
+	struct wr_stats_map map;
+	int rc = 0;
+
+	if (!table || !fn)
+		return WEIR_EINVAL;
+	if (!wr_stats_map(table, &map))
+		return WEIR_ELAYOUT;
+	for (unsigned i = 0; i < WEIR_GAUGE_COUNT && rc == 0; i++) {
+		const struct wr_gauge *at = &map.history.header->gauges[i];
+		struct weir_gauge gauge = {.size = sizeof gauge,
+					   .number = i,
+					   .name = gauges[i].name,
+					   .what = gauges[i].what,
+					   .set_ns =
+						   __atomic_load_n(&at->set_ns, __ATOMIC_ACQUIRE)};
+
+		if (gauge.set_ns == 0)
+			continue;
+		gauge.value = __atomic_load_n(&at->value, __ATOMIC_RELAXED);
+		rc = fn(context, &gauge);
+	}
+	return rc;
+}

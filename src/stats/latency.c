@@ -1,0 +1,119 @@
+/* How long decisions took. The buckets are counters of lanes like any other: a histogram is twelve
+ * names in the directory, of eight buckets each, so it is exact and outlives its writers. */
+#include "stats/stats.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIRST_BITS 6 /* what takes less than 64 ns is in the first bucket */
+#define SUM_AT WEIR_LATENCY_BUCKETS
+#define NAMES_WANTED 256 /* in a smaller directory rules need the room more */
+
+_Static_assert(SUM_AT < WR_LATENCY_LINES * WR_STAT_COUNT, "room for all buckets and the sum");
+
+uint64_t weir_latency_below(unsigned i)
+{
+	if (i + 1 >= WEIR_LATENCY_BUCKETS)
+		return UINT64_MAX;
+	return (uint64_t)(4 + i % 4) << (FIRST_BITS - 2 + i / 4);
+}
+
+static unsigned bucket_of(uint64_t ns)
+{
+	unsigned power, bucket;
+
+	if (ns >> FIRST_BITS == 0)
+		return 0;
+	power = 63 - (unsigned)__builtin_clzll(ns);
+	bucket = (power - FIRST_BITS) * 4 + (unsigned)(ns >> (power - 2) & 3) + 1;
+	return bucket < WEIR_LATENCY_BUCKETS ? bucket : WEIR_LATENCY_BUCKETS - 1;
+}
+
+static void name_line(enum weir_latency_kind kind, unsigned line, char name[32])
+{
+	snprintf(name, 32, "latency %d %u", (int)kind, line);
+}
+
+/* The slot of a line of a histogram, looked up once. Threads that do so at once find the same. */
+static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, unsigned line)
+{
+	uint32_t *at = &stats->latency[kind][line];
+	uint32_t slot = __atomic_load_n(at, __ATOMIC_RELAXED);
+	char name[32];
+
+	if (slot != 0 || stats->map.name_count < NAMES_WANTED)
+		return slot;
+	name_line(kind, line, name);
+	slot = wr_stats_slot_of(stats, WR_NAME_LATENCY,
+				(struct weir_str){name, strlen(name)}); /* or WEIR_STAT_OTHER: 0 */
+	__atomic_store_n(at, slot, __ATOMIC_RELAXED);
+	return slot;
+}
+
+static void add(struct wr_stats *stats, enum weir_latency_kind kind, unsigned at, uint64_t n)
+{
+	uint32_t slot = line_slot(stats, kind, at / WR_STAT_COUNT);
+
+	if (slot)
+		wr_stat_add(wr_lane_mine(stats), slot, at % WR_STAT_COUNT, n);
+}
+
+void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_t ns)
+{
+	if (!stats->usable)
+		return;
+	add(stats, kind, bucket_of(ns), 1);
+	add(stats, kind, SUM_AT, ns);
+}
+
+/* Which line of the histogram a slot is; WR_LATENCY_LINES if it is none of this kind. */
+static unsigned line_of(const struct wr_stats_map *map, uint32_t slot, enum weir_latency_kind kind)
+{
+	char name[32], text[WR_STAT_NAME_MAX + 1];
+	struct weir_str found;
+	unsigned line = 0;
+
+	if (wr_stats_kind(map, slot) != WR_NAME_LATENCY || !wr_stats_name(map, slot, text, &found))
+		return WR_LATENCY_LINES;
+	do
+		name_line(kind, line, name);
+	while (strcmp(text, name) != 0 && ++line < WR_LATENCY_LINES);
+	return line;
+}
+
+static void take_line(const uint64_t counts[WR_STAT_COUNT], unsigned line,
+		      struct weir_latency *latency)
+{
+	for (unsigned i = 0; i < WR_STAT_COUNT; i++) {
+		unsigned at = line * WR_STAT_COUNT + i;
+
+		if (at < WEIR_LATENCY_BUCKETS) {
+			latency->bucket[at] = counts[i];
+			latency->count += counts[i];
+		} else if (at == SUM_AT) {
+			latency->sum_ns = counts[i];
+		}
+	}
+}
+
+int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
+		 struct weir_latency *latency)
+{
+	struct wr_stats_map map;
+
+	if (!table || !latency || latency->size != sizeof *latency || kind > WEIR_LATENCY_CENTRAL)
+		return WEIR_EINVAL;
+	if (!wr_stats_map(table, &map))
+		return WEIR_ELAYOUT;
+	*latency = (struct weir_latency){.size = sizeof *latency};
+	for (uint32_t slot = WEIR_STAT_RULES; slot < map.name_count; slot++) {
+		unsigned line = line_of(&map, slot, kind);
+		uint64_t counts[WR_STAT_COUNT];
+
+		if (line == WR_LATENCY_LINES)
+			continue;
+		wr_stats_read(&map, slot, counts);
+		take_line(counts, line, latency);
+	}
+	return 0;
+}

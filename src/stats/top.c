@@ -1,0 +1,332 @@
+#include "stats/top.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "stats/history.h"
+#include "stats/stats.h"
+
+#define TRIES 4 /* a sample that finds no quiet moment is left out */
+
+static uint32_t count_of(uint64_t hi)
+{
+	return (uint32_t)(hi >> 32);
+}
+
+static uint32_t over_of(uint64_t hi)
+{
+	return (uint32_t)hi;
+}
+
+static uint64_t counts(uint32_t count, uint32_t over)
+{
+	return (uint64_t)count << 32 | over;
+}
+
+static uint32_t sum(uint32_t a, uint32_t b)
+{
+	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+/* ---- texts ---- */
+
+static uint64_t seal_of(const uint64_t words[WEIR_TOP_TEXT / 8], uint64_t hash, unsigned kind,
+			unsigned len)
+{
+	uint64_t checksum = XXH3_64bits_withSeed(words, WEIR_TOP_TEXT, hash ^ kind << 8 ^ len);
+
+	return (checksum & UINT32_MAX) << 32 | kind << 8 | len;
+}
+
+static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_key_text *text)
+{
+	uint64_t words[WEIR_TOP_TEXT / 8] = {0};
+
+	memcpy(words, text->bytes, text->len);
+	wr_store(&at->hash, 0);
+	for (size_t i = 0; i < WEIR_TOP_TEXT / 8; i++)
+		wr_store(&at->words[i], words[i]);
+	wr_store(&at->seal, seal_of(words, hash, text->kind, text->len));
+	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
+}
+
+/* A text that is half written, or of two writers, does not fit its seal. */
+static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
+{
+	uint64_t words[WEIR_TOP_TEXT / 8];
+	uint64_t seal = wr_load(&at->seal);
+	unsigned kind = seal >> 8 & 0xff, len = seal & 0xff;
+
+	for (size_t i = 0; i < WEIR_TOP_TEXT / 8; i++)
+		words[i] = wr_load(&at->words[i]);
+	if (len > WEIR_TOP_TEXT || kind > WEIR_TOP_CUT || seal != seal_of(words, hash, kind, len))
+		return false;
+	key->text_kind = kind;
+	key->text_len = len;
+	memcpy(key->text, words, len);
+	return true;
+}
+
+static void wipe_text(struct wr_top_text *at)
+{
+	wr_store(&at->hash, 0);
+	wr_store(&at->seal, 0);
+	for (size_t i = 0; i < WEIR_TOP_TEXT / 8; i++)
+		wr_store(&at->words[i], 0);
+}
+
+static struct wr_top_text *find_text(struct wr_top_list *list, uint64_t hash)
+{
+	for (unsigned i = 0; i < WR_TOP_TEXTS; i++)
+		if (__atomic_load_n(&list->text[i].hash, __ATOMIC_ACQUIRE) == hash)
+			return &list->text[i];
+	return NULL;
+}
+
+static uint32_t count_in(const struct wr_top_list *list, uint64_t hash)
+{
+	for (unsigned i = 0; hash && i < WEIR_TOP_KEYS; i++)
+		if (wr_load(&list->entry[i].lo) == hash)
+			return count_of(wr_load(&list->entry[i].hi));
+	return 0;
+}
+
+/* Texts are of the keys with the largest counts: a new one takes the place of the smallest. */
+static void keep_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
+		      const struct wr_key_text *text)
+{
+	struct wr_top_text *at = find_text(list, hash);
+	struct weir_top_key seen;
+	uint32_t least = count;
+
+	if (at) {
+		if (!read_text(at, hash, &seen))
+			write_text(at, hash, text);
+		return;
+	}
+	for (unsigned i = 0; i < WR_TOP_TEXTS && least; i++) {
+		uint32_t its = count_in(list, wr_load(&list->text[i].hash));
+
+		if (its < least) {
+			least = its;
+			at = &list->text[i];
+		}
+	}
+	if (at)
+		write_text(at, hash, text);
+}
+
+/* ---- counting ---- */
+
+/* The key's entry; else that of the smallest count. */
+static struct wr_pair *find_entry(struct wr_top_list *list, uint64_t hash)
+{
+	struct wr_pair *smallest = &list->entry[0];
+	uint32_t least = UINT32_MAX;
+
+	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++) {
+		struct wr_pair *entry = &list->entry[i];
+		uint32_t count = count_of(wr_load(&entry->hi));
+
+		if (wr_load(&entry->lo) == hash)
+			return entry;
+		if (count < least) {
+			least = count;
+			smallest = entry;
+		}
+	}
+	return smallest;
+}
+
+void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uint32_t weight,
+		const struct wr_key_text *text)
+{
+	struct wr_top_list *list = &top->list[which];
+
+	hash |= hash == 0;
+	for (int i = 0; i < TRIES; i++) {
+		struct wr_pair *entry = find_entry(list, hash);
+		struct wr_pair seen = wr_pair_load(entry);
+		uint32_t before = count_of(seen.hi);
+		uint32_t over = seen.lo == hash ? over_of(seen.hi) : before;
+		struct wr_pair next = {hash, counts(sum(before, weight), over)};
+
+		if (!wr_pair_cas(entry, &seen, next))
+			continue;
+		__atomic_fetch_add(&top->total[which], weight, __ATOMIC_RELAXED);
+		if (text && text->kind != WEIR_TOP_NO_TEXT)
+			keep_text(list, hash, count_of(next.hi), text);
+		return;
+	}
+}
+
+/* ---- forgetting ---- */
+
+/* Returns what the list has lost by it. */
+static uint64_t fade_list(struct wr_top_list *list)
+{
+	uint64_t lost = 0;
+
+	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++) {
+		struct wr_pair seen = wr_pair_load(&list->entry[i]);
+
+		for (int try = 0; try < TRIES; try++) {
+			uint32_t count = count_of(seen.hi) / 2;
+			struct wr_pair next = {count ? seen.lo : 0,
+					       counts(count, over_of(seen.hi) / 2)};
+			uint32_t before = count_of(seen.hi);
+
+			if (wr_pair_cas(&list->entry[i], &seen, next)) {
+				lost += before - count;
+				break;
+			}
+		}
+	}
+	for (unsigned i = 0; i < WR_TOP_TEXTS; i++)
+		if (count_in(list, wr_load(&list->text[i].hash)) == 0)
+			wipe_text(&list->text[i]);
+	return lost;
+}
+
+void wr_top_fade(struct wr_top *top)
+{
+	for (int i = 0; i < 2; i++) {
+		uint64_t lost = fade_list(&top->list[i]);
+		uint64_t total = wr_load(&top->total[i]);
+		uint32_t shift = __atomic_load_n(&top->noise_shift[i], __ATOMIC_RELAXED);
+
+		__atomic_fetch_sub(&top->total[i], lost < total ? lost : total, __ATOMIC_RELAXED);
+		/* Halved counts have a quarter of the variance: as if twice as many had been
+		 * looked at. */
+		__atomic_store_n(&top->noise_shift[i], shift ? shift - 1 : 0, __ATOMIC_RELAXED);
+	}
+}
+
+void wr_top_wipe_texts(struct wr_top *top)
+{
+	for (int i = 0; i < 2; i++)
+		for (unsigned j = 0; j < WR_TOP_TEXTS; j++)
+			wipe_text(&top->list[i].text[j]);
+}
+
+void wr_top_clear(struct wr_top *top)
+{
+	wr_top_wipe_texts(top);
+	for (int i = 0; i < 2; i++) {
+		for (unsigned j = 0; j < WEIR_TOP_KEYS; j++) {
+			wr_store(&top->list[i].entry[j].lo, 0);
+			wr_store(&top->list[i].entry[j].hi, 0);
+		}
+		wr_store(&top->total[i], 0);
+		__atomic_store_n(&top->noise_shift[i], 0, __ATOMIC_RELAXED);
+	}
+}
+
+/* ---- reading ---- */
+
+static uint64_t root(uint64_t n)
+{
+	uint64_t low = 0, high = 1ull << 32;
+
+	while (high - low > 1) {
+		uint64_t middle = (low + high) / 2;
+
+		if (middle * middle <= n)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Three standard deviations, the other way round: of k samples seen, one in w taken, at most
+ * w · (k + 4.5 + 3 √(k + 2.25)) were there. */
+static uint64_t noise_of(uint64_t count, uint32_t shift)
+{
+	uint64_t samples = count >> shift;
+
+	return shift ? (9 + 3 * root(4 * samples + 9)) << shift >> 1 : 0;
+}
+
+/* Enters a key where its count belongs; the last one may fall off. Returns how many there are. */
+static size_t insert(struct weir_top_key *keys, size_t count, size_t max,
+		     const struct weir_top_key *key)
+{
+	size_t at = count < max ? count : max;
+
+	while (at > 0 && keys[at - 1].count < key->count) {
+		if (at < max)
+			keys[at] = keys[at - 1];
+		at--;
+	}
+	if (at < max)
+		keys[at] = *key;
+	return count < max ? count + 1 : max;
+}
+
+/* The i-th entry with what others have of the same key; count 0 if it is not the first of them. */
+static struct weir_top_key merged(const struct wr_pair entries[WEIR_TOP_KEYS], unsigned i)
+{
+	struct weir_top_key key = {.hash = entries[i].lo};
+
+	for (unsigned j = 0; j < WEIR_TOP_KEYS && key.hash; j++) {
+		if (entries[j].lo != key.hash)
+			continue;
+		if (j < i)
+			return (struct weir_top_key){0};
+		key.count += count_of(entries[j].hi);
+		key.over += over_of(entries[j].hi);
+	}
+	return key;
+}
+
+static size_t read_list(struct wr_top *top, enum weir_top_list which, struct weir_top_key *keys,
+			size_t max)
+{
+	struct wr_pair entries[WEIR_TOP_KEYS];
+	uint32_t shift = __atomic_load_n(&top->noise_shift[which], __ATOMIC_RELAXED);
+	size_t count = 0;
+
+	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++)
+		entries[i] = wr_pair_load(&top->list[which].entry[i]);
+	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++) {
+		struct weir_top_key key = merged(entries, i);
+
+		key.noise = noise_of(key.count, shift < WR_TRACK_SHIFT_MAX ? shift : 0);
+		if (key.count)
+			count = insert(keys, count, max, &key);
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct wr_top_text *text = find_text(&top->list[which], keys[i].hash);
+
+		if (text)
+			read_text(text, keys[i].hash, &keys[i]);
+	}
+	return count;
+}
+
+int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_list list,
+	     struct weir_top_key *keys, size_t max, struct weir_top_info *info)
+{
+	struct wr_stats_map map;
+	uint32_t track, series;
+	struct wr_top *top;
+
+	if (!table || (!keys && max) || list > WEIR_TOP_REFUSED ||
+	    (info && info->size != sizeof *info))
+		return WEIR_EINVAL;
+	if (!wr_stats_map(table, &map))
+		return WEIR_ELAYOUT;
+	if (slot >= map.name_count)
+		return WEIR_ENOENT;
+	track = __atomic_load_n(&map.history.track[slot], __ATOMIC_ACQUIRE);
+	series = wr_track_series(track);
+	if (series == 0 || series >= map.history.series_count)
+		return WEIR_ENOENT;
+	top = &map.history.tops[series - 1];
+	if (info)
+		*info = (struct weir_top_info){.size = sizeof *info,
+					       .every = 1u << wr_track_shift(track, list),
+					       .total = wr_load(&top->total[list])};
+	return (int)read_list(top, list, keys, max);
+}

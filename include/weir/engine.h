@@ -60,6 +60,7 @@ struct weir_ask;
 enum weir_engine_flags {
 	WEIR_ENGINE_CENTRAL =
 		1, /* there is a central store: rules that are not local wait for it */
+	WEIR_ENGINE_NO_STATS = 2, /* decides and counts nothing in the statistics: trial runs */
 };
 
 /* What top keys (weir/stats.h) may show of clients: keys may be personal data. */

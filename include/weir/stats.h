@@ -196,7 +196,7 @@ struct weir_candidate {
 	uint32_t rule_slot;   /* of the rule it is a candidate of */
 	uint32_t algorithm;   /* enum weir_algorithm */
 	struct weir_str rule; /* that rule's name */
-	struct weir_str text; /* "token_bucket, 100 per 1m, burst 20" */
+	struct weir_str text; /* "token_bucket, 100 per minute, burst 20" */
 	uint64_t loaded_ns;   /* when rules that have it were loaded last */
 	uint64_t period_ns;   /* 0: a calendar's window */
 	uint32_t limit;

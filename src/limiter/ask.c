@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "limiter/fleet.h"
 #include "limiter/keep.h"
+#include "limiter/sample.h"
 #include "rules/http.h"
 #include "rules/key.h"
 
@@ -246,6 +247,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 	descriptor->outcome = WR_LIMITED;
 	descriptor->override = true;
 	descriptor->need_count = 1;
+	wr_ask_sample(ask, descriptor, entries, count);
 	ask->descriptor_count++;
 	return 0;
 }
@@ -266,6 +268,7 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 		make_key(ask, match.node, entries, count, &key);
 		add_limits(ask, &match, &key, cost);
 		descriptor->need_count = (uint8_t)match.limit_count;
+		wr_ask_sample(ask, descriptor, entries, count);
 	} else if (match.outcome == WR_UNLIMITED) {
 		ask->has_replaces |= match.limits[0].replace_count != 0;
 		ask->plain = false;
@@ -315,17 +318,6 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 				  WEIR_HITS_UNSET);
 	ask->unreadable |= rc != 0;
 	return rc;
-}
-
-int weir_ask_timed(const struct weir_ask *ask)
-{
-	return wr_ask_ok(ask) ? 0 : WEIR_EINVAL;
-}
-
-int weir_ask_took(struct weir_ask *ask, uint64_t ns)
-{
-	(void)ns;
-	return wr_ask_ok(ask) ? 0 : WEIR_EINVAL;
 }
 
 int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,

@@ -58,6 +58,7 @@ struct wr_ask_need {
 	struct wr_numbers whole;     /* decided here for want of the store: before it was shared */
 	uint32_t granted;            /* part WR_THERE: by an operator, in this table */
 	uint32_t slot;               /* in the statistics */
+	uint32_t track;              /* where its top keys are, see stats/history.h; 0: nowhere */
 	uint32_t said;               /* what header fields say of the rule: its number there */
 	uint8_t descriptor;
 	uint8_t class;   /* enum wr_class */
@@ -69,6 +70,7 @@ struct wr_ask_need {
 	bool taken;       /* from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
 	bool booked;      /* taken by the store, and charged to this node's own use */
+	bool looked_at;   /* for the top keys */
 	uint8_t tell;     /* enum wr_tell: what the next question says of it */
 	int64_t own_cost; /* before costs on one counter were added up */
 };
@@ -79,6 +81,7 @@ struct wr_ask_descriptor {
 	uint8_t first_need;
 	uint8_t need_count;
 	bool override;
+	bool has_text;              /* see wr_ask_sample */
 	bool replaced;              /* an `unlimited` rule that another one put out of force */
 	uint16_t kept_at, kept_len; /* its text in what is kept */
 };
@@ -104,6 +107,8 @@ struct weir_ask {
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
+	bool waited;  /* for the central store */
+	bool timed;   /* one of those whose host is asked how long it took */
 	bool strayed; /* the fleet's secret is not known: nobody can be asked */
 	bool plain;   /* every need is enforced, here, and costs something */
 	struct weir_engine *engine;
@@ -119,7 +124,7 @@ struct weir_ask {
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
 	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar's window */
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	char text[WR_ASK_TEXT];
+	char text[WR_ASK_TEXT]; /* before the verdict: texts of keys, see wr_ask_sample */
 };
 
 _Static_assert(sizeof(struct weir_ask) <= WEIR_ASK_BYTES, "WEIR_ASK_BYTES is enough");
@@ -156,5 +161,8 @@ void wr_ask_return_central(struct weir_ask *ask);
 
 /* result.c: verdict, waits and statistics from the needs' decisions. Returns the verdict. */
 int wr_ask_conclude(struct weir_ask *ask, bool admitted);
+
+/* count.c: the statistics of it. */
+void wr_ask_count(struct weir_ask *ask, bool admitted);
 
 #endif

@@ -392,6 +392,7 @@ static int decide_centrally(struct weir_ask *ask)
 	if (!asks_central(ask))
 		return wr_ask_settle(ask);
 	ask->state = WR_ASK_WAITING;
+	ask->waited = true;
 	if (ask->strayed)
 		return weir_ask_store_failed(ask, ask->now_ns);
 	return WEIR_WAIT;

@@ -8,6 +8,24 @@
 
 #define NEAR_PERCENT 80
 
+/* What the table's hosts say of this one. */
+static void tell(struct weir_engine *engine)
+{
+	const struct weir_engine_info *info = &engine->info;
+	struct wr_host_news news = {
+		.rules_hash = info->hash,
+		.generation = info->generation,
+		.loaded_ns = info->loaded_ns,
+		.loads_good = info->loads_good,
+		.loads_failed = info->loads_failed,
+		.failed_ns = info->failed_ns,
+	};
+
+	memcpy(news.name, engine->host, sizeof news.name);
+	snprintf(news.error, sizeof news.error, "%.*s", (int)sizeof news.error - 1, info->error);
+	wr_host_tell(&engine->stats, &news);
+}
+
 static void publish(struct weir_engine *engine, struct wr_generation *generation, uint64_t now_ns)
 {
 	struct weir_engine_info *info = &engine->info;
@@ -19,6 +37,8 @@ static void publish(struct weir_engine *engine, struct wr_generation *generation
 	info->loads_good++;
 	info->failed_ns = 0;
 	info->error[0] = '\0';
+	wr_generation_note(engine, generation, now_ns);
+	tell(engine);
 	/* Paired with the loads in wr_generation_hold. */
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
@@ -27,6 +47,12 @@ static int settle_options(struct weir_engine *engine, const struct weir_engine_o
 {
 	engine->central = opts && opts->flags & WEIR_ENGINE_CENTRAL;
 	engine->near_percent = opts && opts->near_percent ? opts->near_percent : NEAR_PERCENT;
+	engine->keys = opts ? opts->keys : WEIR_KEYS_TEXT;
+	engine->uncounted = opts && opts->flags & WEIR_ENGINE_NO_STATS;
+	if (opts && opts->host)
+		snprintf(engine->host, sizeof engine->host, "%s", opts->host);
+	if (engine->keys != WEIR_KEYS_TEXT)
+		wr_stats_wipe_texts(&engine->stats);
 	engine->fleet_size = opts && opts->fleet_size ? opts->fleet_size : 1;
 	return opts && opts->fleet_secret ? weir_engine_fleet(engine, opts->fleet_secret) : 0;
 }
@@ -104,6 +130,7 @@ int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t no
 	engine->info.loads_failed++;
 	engine->info.failed_ns = now_ns;
 	snprintf(engine->info.error, sizeof engine->info.error, "%s", text);
+	tell(engine);
 	pthread_mutex_unlock(&engine->lock);
 	return 0;
 }

@@ -45,6 +45,9 @@ struct wr_generation {
 	 * domain at first[domain->id]. */
 	uint32_t *first;
 	uint32_t *slots;
+	uint32_t *
+		candidates; /* slots of the candidates of slots[i]: candidate_slots from there on */
+	uint32_t *candidate_slots;
 	struct wr_said *said; /* numbered as slots */
 	char *said_text;
 	uint64_t number;
@@ -59,6 +62,9 @@ struct weir_engine {
 	bool central;
 	uint32_t fleet_size; /* where the table knows none; at least 1 */
 	uint32_t near_percent;
+	uint32_t keys;  /* enum weir_engine_keys */
+	bool uncounted; /* WEIR_ENGINE_NO_STATS */
+	char host[WR_HOST_NAME];
 	struct wr_stats stats;
 
 	_Alignas(64) pthread_mutex_t lock; /* of all below */
@@ -69,6 +75,10 @@ struct weir_engine {
 
 /* Makes a generation of rules, which may be NULL. The lock is held. NULL: no memory. */
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
+
+/* Tells the statistics what the rules of a generation are. */
+void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
+			uint64_t now_ns);
 
 /* Frees the rules of those that are neither current nor held. The lock is held. */
 void wr_generations_reclaim(struct weir_engine *engine);

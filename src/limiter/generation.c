@@ -1,3 +1,4 @@
+#include "limiter/candidates.h"
 #include "limiter/policy.h"
 
 #include <stdlib.h>
@@ -43,17 +44,34 @@ static uint32_t override_slot(const struct wr_stats *stats, const struct wr_node
 
 static void find_slots(struct weir_engine *engine, struct wr_generation *generation)
 {
-	uint32_t at = 0;
+	uint32_t at = 0, next = 0;
 
 	for (const struct wr_node *node = generation->rules->first_domain; node;
 	     node = wr_node_next(node)) {
 		generation->first[node->id] = at;
 		if (node->kind == WR_NODE_DOMAIN)
 			generation->slots[at++] = override_slot(&engine->stats, node);
-		for (uint32_t i = 0; i < node->limit_count; i++)
-			generation->slots[at++] =
-				wr_stats_slot(&engine->stats, node->limits[i].stat);
+		for (uint32_t i = 0; i < node->limit_count; i++, at++) {
+			const struct wr_limit *limit = &node->limits[i];
+
+			generation->slots[at] = wr_stats_slot(&engine->stats, limit->stat);
+			generation->candidates[at] = next;
+			for (uint32_t j = 0; j < limit->candidate_count; j++)
+				generation->candidate_slots[next++] =
+					wr_candidate_slot(&engine->stats, &limit->candidates[j],
+							  generation->slots[at]);
+		}
 	}
+}
+
+static uint32_t candidates_wanted(const struct weir_rules *rules)
+{
+	uint32_t count = 0;
+
+	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node))
+		for (uint32_t i = 0; i < node->limit_count; i++)
+			count += node->limits[i].candidate_count;
+	return count;
 }
 
 static uint32_t slots_wanted(const struct weir_rules *rules)
@@ -63,6 +81,47 @@ static uint32_t slots_wanted(const struct weir_rules *rules)
 	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node))
 		count += node->limit_count + (node->kind == WR_NODE_DOMAIN);
 	return count;
+}
+
+/* A slot's note: what readers of the statistics are told of the limit. */
+static void note(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
+		 uint32_t parent, uint64_t now_ns)
+{
+	struct wr_rule_note note = {
+		.loaded_ns = now_ns,
+		.period_ns = limit->calendar ? 0 : limit->limit.period_ns,
+		.limit = limit->limit.limit,
+		.burst = limit->limit.algorithm == WEIR_LEAKY_BUCKET ? limit->limit.queue_size
+								     : limit->limit.burst,
+		.parent = parent,
+	};
+
+	note.flags = limit->limit.algorithm << WR_NOTE_ALGORITHM;
+	note.flags |= limit->unlimited ? WEIR_STAT_UNLIMITED : 0;
+	note.flags |= limit->node->flags & WR_SHADOW ? WEIR_STAT_SHADOW : 0;
+	note.flags |= limit->node->flags & WR_QUOTA ? WEIR_STAT_QUOTA : 0;
+	note.flags |= limit->consistency != WR_LOCAL ? WEIR_STAT_CENTRAL : 0;
+	wr_stats_note(stats, slot, &note);
+}
+
+void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
+			uint64_t now_ns)
+{
+	for (const struct wr_node *node = generation->rules->first_domain; node;
+	     node = wr_node_next(node)) {
+		uint32_t at = generation->first[node->id];
+
+		for (uint32_t i = 0; i < node->limit_count; i++, at++) {
+			const struct wr_limit *limit = &node->limits[i];
+			const uint32_t *slots =
+				&generation->candidate_slots[generation->candidates[at]];
+
+			note(&engine->stats, generation->slots[at], limit, 0, now_ns);
+			for (uint32_t j = 0; j < limit->candidate_count; j++)
+				note(&engine->stats, slots[j], &limit->candidates[j],
+				     generation->slots[at], now_ns);
+		}
+	}
 }
 
 static uint64_t holders(const struct wr_generation *generation)
@@ -97,10 +156,13 @@ static void empty(struct wr_generation *generation)
 	weir_rules_free(generation->rules);
 	free(generation->first);
 	free(generation->slots);
+	free(generation->candidates);
+	free(generation->candidate_slots);
 	free(generation->said);
 	free(generation->said_text);
 	generation->rules = NULL;
 	generation->first = generation->slots = NULL;
+	generation->candidates = generation->candidate_slots = NULL;
 	generation->said = NULL;
 	generation->said_text = NULL;
 	generation->number = 0;
@@ -117,7 +179,11 @@ struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir
 	generation->rules = rules;
 	generation->first = calloc(rules->node_count + 1, sizeof *generation->first);
 	generation->slots = calloc(count + 1, sizeof *generation->slots);
-	if (generation->first && generation->slots) {
+	generation->candidates = calloc(count + 1, sizeof *generation->candidates);
+	generation->candidate_slots =
+		calloc(candidates_wanted(rules) + 1, sizeof *generation->candidate_slots);
+	if (generation->first && generation->slots && generation->candidates &&
+	    generation->candidate_slots) {
 		find_slots(engine, generation);
 		if (wr_policies_make(generation, count))
 			return generation;

@@ -1,4 +1,4 @@
-/* From the needs' decisions to the verdict, and to the statistics. */
+/* From the needs' decisions to the verdict. */
 #include "limiter/ask.h"
 
 #include "limiter/status.h"
@@ -87,79 +87,6 @@ static uint64_t longest_delay(const struct weir_ask *ask)
 	return longest;
 }
 
-static bool is_near(const struct weir_engine *engine, const struct weir_decision *decision)
-{
-	return decision->limit - (uint64_t)decision->remaining >
-	       (uint64_t)decision->limit * engine->near_percent / 100;
-}
-
-static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
-			   const struct wr_ask_need *need)
-{
-	const struct weir_decision *decision = &need->need.decision;
-
-	wr_stat_add(lane, need->slot, WR_STAT_admitted, 1);
-	if (is_near(ask->engine, decision))
-		wr_stat_add(lane, need->slot, WR_STAT_near_limit, 1);
-	if (decision->soft)
-		wr_stat_add(lane, need->slot, WR_STAT_soft, 1);
-	if (decision->delay_ns && need->class != WR_COUNTED) {
-		wr_stat_add(lane, need->slot, WR_STAT_delayed, 1);
-		wr_stat_add(lane, need->slot, WR_STAT_delay_us, decision->delay_ns / 1000);
-	}
-}
-
-/* A need of a refused request counts only if it refused; a need of an admitted one counts. */
-static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
-		       const struct wr_ask_need *need, bool admitted)
-{
-	bool over = !need->need.decision.admitted;
-
-	if (over && need->class == WR_COUNTED) {
-		if (admitted)
-			wr_stat_add(lane, need->slot, WR_STAT_shadowed, 1);
-	} else if (over) {
-		wr_stat_add(lane, need->slot,
-			    ask->verdict == WEIR_DEFER ? WR_STAT_deferred : WR_STAT_refused, 1);
-	} else if (admitted) {
-		count_admitted(ask, lane, need);
-	}
-}
-
-static void count_unlimited(const struct weir_ask *ask, struct wr_lane *lane)
-{
-	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
-		const struct wr_ask_descriptor *descriptor = &ask->descriptors[i];
-		const struct wr_generation *generation = ask->generation;
-
-		if (descriptor->outcome == WR_UNLIMITED && !descriptor->replaced)
-			wr_stat_add(lane,
-				    generation->slots[generation->first[descriptor->node->id]],
-				    WR_STAT_admitted, 1);
-	}
-}
-
-static void count(struct weir_ask *ask, bool admitted)
-{
-	struct wr_lane *lane = wr_lane_mine(&ask->engine->stats);
-
-	for (uint8_t i = 0; i < ask->need_count; i++) {
-		const struct wr_ask_need *need = &ask->needs[i];
-
-		if (need->same_as == i && need->need.cost > 0 && !need->replaced)
-			count_need(ask, lane, need, admitted);
-	}
-	if (ask->allowed)
-		wr_stat_add(lane, WEIR_STAT_ALLOWED, WR_STAT_admitted, 1);
-	else if (ask->denied || ask->unreadable)
-		wr_stat_add(lane, ask->denied ? WEIR_STAT_MISSING : WEIR_STAT_UNREADABLE,
-			    WR_STAT_refused, 1);
-	else if (!ask->domain)
-		wr_stat_add(lane, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 1);
-	else if (!ask->plain && admitted)
-		count_unlimited(ask, lane);
-}
-
 int wr_ask_conclude(struct weir_ask *ask, bool admitted)
 {
 	if (admitted) {
@@ -169,7 +96,7 @@ int wr_ask_conclude(struct weir_ask *ask, bool admitted)
 		ask->retry_after_ns = retry_after(ask);
 		ask->verdict = all_defer(ask) ? WEIR_DEFER : WEIR_REFUSE;
 	}
-	count(ask, admitted);
+	wr_ask_count(ask, admitted);
 	return ask->verdict;
 }
 

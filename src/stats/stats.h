@@ -51,7 +51,7 @@ struct wr_stat_line {
 /* Whose counts they are. */
 enum wr_name_kind {
 	WR_NAME_RULE,
-	WR_NAME_CANDIDATE, /* "12 token_bucket, 100 per 1m": the rule's slot, and what it is */
+	WR_NAME_CANDIDATE, /* "12 token_bucket, 100 per minute": the rule's slot, and what it is */
 	WR_NAME_LATENCY,   /* eight buckets of a histogram */
 };
 
@@ -139,6 +139,9 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 
 /* What is shown of a rule or a candidate beside its counts. */
 void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note);
+
+/* Forgets what top keys show of clients. */
+void wr_stats_wipe_texts(const struct wr_stats *stats);
 
 /* This process's rules, in the list of hosts: at once if it has decided something, else then. */
 void wr_host_tell(struct wr_stats *stats, const struct wr_host_news *news);

@@ -17,9 +17,10 @@
 #define CLAIM_S 3   /* how long a claim is respected */
 #define BACK_S 5    /* clocks of processes may differ by so much; beyond that it was set back */
 #define MEMORY_S 64 /* of a rate */
-#define BUSIEST 64  /* given a series in one tick */
-#define IDLEST 8    /* retired in one tick */
-#define FADES 64    /* top keys halved in one tick */
+#define BUSY_MILLI 1000
+#define BUSIEST 64 /* given a series in one tick */
+#define IDLEST 8   /* retired in one tick */
+#define FADES 64   /* top keys halved in one tick */
 #define SAMPLES_PER_S 1000
 #define TOTAL_MAX (1ull << 31) /* of a list; above it is halved at once: counts have 32 bits */
 

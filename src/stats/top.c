@@ -209,6 +209,12 @@ void wr_top_wipe_texts(struct wr_top *top)
 			wipe_text(&top->list[i].text[j]);
 }
 
+void wr_stats_wipe_texts(const struct wr_stats *stats)
+{
+	for (uint32_t i = 1; stats->usable && i < stats->map.history.series_count; i++)
+		wr_top_wipe_texts(&stats->map.history.tops[i - 1]);
+}
+
 void wr_top_clear(struct wr_top *top)
 {
 	wr_top_wipe_texts(top);

@@ -97,7 +97,7 @@ int weir_stats_slot(struct weir_table *table, uint32_t slot, char name[WEIR_STAT
 	return 0;
 }
 
-/* "12 token_bucket, 100 per 1m": what stands behind the slot. */
+/* "12 token_bucket, 100 per minute": what stands behind the slot. */
 static struct weir_str candidate_text(struct weir_str name)
 {
 	const char *space = memchr(name.ptr, ' ', name.len);

@@ -1,0 +1,135 @@
+#include "limiter/candidates.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/str.h"
+#include "limiter/text.h"
+#include "rules/calendar.h"
+#include "rules/limit_text.h"
+
+#define TEXT_MAX 512
+
+static void put_number(struct wr_text *text, const char *what, uint64_t number)
+{
+	wr_text_put(text, wr_str(what));
+	wr_text_number(text, number);
+}
+
+static void put_duration(struct wr_text *text, const char *what, uint64_t ns)
+{
+	char duration[WR_DURATION_TEXT];
+
+	wr_duration_text(ns, duration);
+	wr_text_put(text, wr_str(what));
+	wr_text_put(text, wr_str(duration));
+}
+
+/* "token_bucket, 100 per minute, burst 20": all that makes it another candidate. */
+static void describe(const struct wr_limit *candidate, struct wr_text *text)
+{
+	const struct weir_limit *limit = &candidate->limit;
+	char numbers[TEXT_MAX / 2];
+
+	wr_limit_text(candidate, numbers, sizeof numbers);
+	wr_text_put(text, wr_str(weir_algorithm_name((int)limit->algorithm)));
+	wr_text_put(text, WR_STR(", "));
+	wr_text_put(text, wr_str(numbers));
+	if (limit->algorithm == WEIR_TOKEN_BUCKET && limit->burst)
+		put_number(text, ", burst ", limit->burst);
+	if (limit->algorithm == WEIR_LEAKY_BUCKET)
+		put_number(text, ", queue_size ", limit->queue_size);
+	if (limit->max_wait_ns)
+		put_duration(text, ", max_wait ", limit->max_wait_ns);
+	if (limit->soft_ceiling) {
+		put_number(text, ", up to ", limit->soft_ceiling);
+		put_duration(text, " for ", limit->soft_for_ns);
+	}
+	if (limit->flags & WEIR_COUNT_REJECTED)
+		wr_text_put(text, WR_STR(", count_rejected"));
+	if (candidate->name.len) {
+		wr_text_put(text, WR_STR(", "));
+		wr_text_put(text, candidate->name);
+	}
+}
+
+uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
+			   uint32_t rule_slot)
+{
+	char name[TEXT_MAX];
+	struct wr_text text = {.at = name, .cap = sizeof name};
+
+	if (rule_slot == WEIR_STAT_OTHER)
+		return WEIR_STAT_OTHER;
+	put_number(&text, "", rule_slot);
+	wr_text_put(&text, WR_STR(" "));
+	describe(candidate, &text);
+	return wr_stats_slot_of(stats, WR_NAME_CANDIDATE,
+				(struct weir_str){name, text.len < text.cap ? text.len : text.cap});
+}
+
+/* Well mixed, and different from all other keys as far as 64 bits go. */
+static struct wr_key key_of(const struct wr_ask_need *need, const struct wr_limit *candidate)
+{
+	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
+						  candidate->limit.checked)};
+
+	return key;
+}
+
+static void take(const struct weir_ask *ask, const struct wr_ask_need *need,
+		 const struct wr_limit *candidate, struct weir_decision *decision)
+{
+	const struct weir_limit *limit = &candidate->limit;
+	struct weir_limit windowed;
+
+	if (candidate->calendar) {
+		windowed = *limit;
+		wr_calendar_window(candidate->zone, candidate->calendar, ask->now_ns,
+				   &windowed.window_start_ns, &windowed.window_end_ns);
+		limit = &windowed;
+	}
+	wr_take_key(ask->engine->table, limit, key_of(need, candidate), need->need.cost,
+		    ask->now_ns, decision);
+}
+
+static void count(struct wr_lane *lane, uint32_t slot, const struct weir_decision *said,
+		  bool live_admitted)
+{
+	wr_stat_add(lane, slot, said->admitted ? WR_STAT_admitted : WR_STAT_refused, 1);
+	if (said->admitted && !live_admitted)
+		wr_stat_add(lane, slot, (enum wr_stat)WR_CANDIDATE_admits_more, 1);
+	if (!said->admitted && live_admitted)
+		wr_stat_add(lane, slot, (enum wr_stat)WR_CANDIDATE_refuses_more, 1);
+	if (said->admitted && said->delay_ns) {
+		wr_stat_add(lane, slot, WR_STAT_delayed, 1);
+		wr_stat_add(lane, slot, WR_STAT_delay_us, said->delay_ns / 1000);
+	}
+}
+
+/* A ban says nothing of limits. */
+void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
+		       const struct wr_ask_need *need)
+{
+	const struct wr_generation *generation = ask->generation;
+	const uint32_t *slots = &generation->candidate_slots[generation->candidates[need->said]];
+
+	if (need->need.decision.banned)
+		return;
+	for (uint32_t i = 0; i < need->rule->candidate_count; i++) {
+		struct weir_decision said;
+
+		if (slots[i] == WEIR_STAT_OTHER)
+			continue;
+		take(ask, need, &need->rule->candidates[i], &said);
+		count(lane, slots[i], &said, need->need.decision.admitted);
+	}
+}
+
+void wr_candidates_return(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	struct weir_decision said;
+
+	for (uint32_t i = 0; need->rule && i < need->rule->candidate_count; i++)
+		take(ask, need, &need->rule->candidates[i], &said);
+}

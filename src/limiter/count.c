@@ -1,0 +1,108 @@
+/* What a decision leaves in the statistics. */
+#include "limiter/candidates.h"
+#include "limiter/sample.h"
+
+#define TIMED 64 /* one decision in so many */
+
+static bool is_near(const struct weir_engine *engine, const struct weir_decision *decision)
+{
+	return decision->limit - (uint64_t)decision->remaining >
+	       (uint64_t)decision->limit * engine->near_percent / 100;
+}
+
+static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
+			   const struct wr_ask_need *need)
+{
+	const struct weir_decision *decision = &need->need.decision;
+
+	wr_stat_add(lane, need->slot, WR_STAT_admitted, 1);
+	if (is_near(ask->engine, decision))
+		wr_stat_add(lane, need->slot, WR_STAT_near_limit, 1);
+	if (decision->soft)
+		wr_stat_add(lane, need->slot, WR_STAT_soft, 1);
+	if (decision->delay_ns && need->class != WR_COUNTED) {
+		wr_stat_add(lane, need->slot, WR_STAT_delayed, 1);
+		wr_stat_add(lane, need->slot, WR_STAT_delay_us, decision->delay_ns / 1000);
+	}
+}
+
+/* A need of a refused request counts only if it refused; a need of an admitted one counts. */
+static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
+		       const struct wr_ask_need *need, bool admitted)
+{
+	bool over = !need->need.decision.admitted;
+
+	if (!admitted && (!over || need->class == WR_COUNTED))
+		return;
+	if (!over)
+		count_admitted(ask, lane, need);
+	else if (need->class == WR_COUNTED)
+		wr_stat_add(lane, need->slot, WR_STAT_shadowed, 1);
+	else
+		wr_stat_add(lane, need->slot,
+			    ask->verdict == WEIR_DEFER ? WR_STAT_deferred : WR_STAT_refused, 1);
+	if (need->track)
+		wr_ask_count_key(ask, lane, need, over);
+	if (need->rule && need->rule->candidate_count)
+		wr_candidates_try(ask, lane, need);
+}
+
+static void count_unlimited(const struct weir_ask *ask, struct wr_lane *lane)
+{
+	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
+		const struct wr_ask_descriptor *descriptor = &ask->descriptors[i];
+		const struct wr_generation *generation = ask->generation;
+
+		if (descriptor->outcome == WR_UNLIMITED && !descriptor->replaced)
+			wr_stat_add(lane,
+				    generation->slots[generation->first[descriptor->node->id]],
+				    WR_STAT_admitted, 1);
+	}
+}
+
+void wr_ask_count(struct weir_ask *ask, bool admitted)
+{
+	struct wr_lane *lane;
+
+	if (ask->engine->uncounted)
+		return;
+	lane = wr_lane_mine(&ask->engine->stats);
+	ask->timed = lane->decisions++ % TIMED == 0;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->same_as != i || need->need.cost == 0 || need->replaced)
+			continue;
+		if (need->need.cost > 0)
+			count_need(ask, lane, need, admitted);
+		else if (admitted)
+			wr_candidates_return(ask, need);
+	}
+	if (ask->allowed)
+		wr_stat_add(lane, WEIR_STAT_ALLOWED, WR_STAT_admitted, 1);
+	else if (ask->denied || ask->unreadable)
+		wr_stat_add(lane, ask->denied ? WEIR_STAT_MISSING : WEIR_STAT_UNREADABLE,
+			    WR_STAT_refused, 1);
+	else if (!ask->domain)
+		wr_stat_add(lane, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 1);
+	else if (!ask->plain && admitted)
+		count_unlimited(ask, lane);
+}
+
+int weir_ask_timed(const struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask))
+		return WEIR_EINVAL;
+	return ask->state == WR_ASK_DECIDED && ask->timed;
+}
+
+int weir_ask_took(struct weir_ask *ask, uint64_t ns)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->timed)
+		return WEIR_EINVAL;
+	ask->timed = false;
+	wr_latency_add(&ask->engine->stats, ask->waited ? WEIR_LATENCY_CENTRAL : WEIR_LATENCY_LOCAL,
+		       ns);
+	return 0;
+}

@@ -1,0 +1,114 @@
+#include "limiter/sample.h"
+
+#include <string.h>
+
+#define TEXT_SHIFT 4u /* at least one text in 16 is copied: whose refusals may be counted */
+
+_Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
+	       "a text for each descriptor");
+_Static_assert(_Alignof(struct wr_key_text) == 1, "anywhere in the ask's text");
+
+static struct wr_key_text *text_of(const struct weir_ask *ask, size_t descriptor)
+{
+	return (struct wr_key_text *)ask->text + descriptor;
+}
+
+static void put(struct wr_key_text *text, const char *bytes, size_t len)
+{
+	size_t room = WEIR_TOP_TEXT - text->len;
+
+	if (len > room) {
+		text->kind = WEIR_TOP_CUT;
+		len = room;
+	}
+	if (len)
+		memcpy(text->bytes + text->len, bytes, len);
+	text->len = (uint8_t)(text->len + len);
+}
+
+/* Whether the value is the client's, and part of the key. */
+static bool is_open(const struct wr_node *node)
+{
+	return !node || (node->kind != WR_NODE_EXACT && !(node->flags & WR_SHARE));
+}
+
+static void write_text(const struct wr_node *node, const struct weir_entry *entries, size_t count,
+		       struct wr_key_text *text)
+{
+	static const char between = WEIR_TOP_BETWEEN;
+	const struct wr_node *path[WR_DEPTH_MAX] = {NULL};
+	bool any = false;
+
+	text->kind = WEIR_TOP_WHOLE;
+	text->len = 0;
+	for (; node && node->depth; node = node->parent)
+		path[node->depth - 1] = node;
+	for (size_t i = 0; i < count; i++) {
+		if (!is_open(i < WR_DEPTH_MAX ? path[i] : NULL))
+			continue;
+		if (any)
+			put(text, &between, 1);
+		put(text, entries[i].value.ptr, entries[i].value.len);
+		any = true;
+	}
+}
+
+/* True: one in two to the power of `shift`. */
+static bool drawn(uint32_t random, unsigned shift)
+{
+	return (random & ((1u << shift) - 1)) == 0;
+}
+
+void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
+		   const struct weir_entry *entries, size_t count)
+{
+	struct weir_engine *engine = ask->engine;
+	const uint32_t *tracks = engine->stats.map.history.track;
+	bool wanted = false;
+	uint32_t random;
+
+	if (engine->keys == WEIR_KEYS_HIDDEN || engine->uncounted || !engine->stats.usable)
+		return;
+	random = wr_lane_random(wr_lane_mine(&engine->stats));
+	for (uint8_t i = 0; i < descriptor->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
+		/* Paired with the store in tick.c. */
+		uint32_t track = __atomic_load_n(&tracks[need->slot], __ATOMIC_ACQUIRE);
+		unsigned shift = wr_track_shift(track, WEIR_TOP_HOT);
+
+		need->track = track;
+		need->looked_at = drawn(random, shift);
+		wanted |= track && drawn(random, shift < TEXT_SHIFT ? shift : TEXT_SHIFT);
+	}
+	if (!wanted || engine->keys != WEIR_KEYS_TEXT)
+		return;
+	write_text(descriptor->node, entries, count, text_of(ask, ask->descriptor_count));
+	descriptor->has_text = true;
+}
+
+void wr_ask_count_key(const struct weir_ask *ask, struct wr_lane *lane,
+		      const struct wr_ask_need *need, bool over)
+{
+	const struct wr_history_map *history = &ask->engine->stats.map.history;
+	uint32_t series = wr_track_series(need->track);
+	unsigned hot = wr_track_shift(need->track, WEIR_TOP_HOT);
+	unsigned refused = wr_track_shift(need->track, WEIR_TOP_REFUSED);
+	bool as_refused = over && drawn(wr_lane_random(lane), refused);
+	const struct wr_key_text *text = NULL;
+	struct wr_top *top;
+
+	if (!need->looked_at && !as_refused)
+		return;
+	/* A request that waited for the store may have outlived its rule's place here. */
+	if (series >= history->series_count ||
+	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
+		    series)
+		return;
+	top = &history->tops[series - 1];
+	if (ask->descriptors[need->descriptor].has_text)
+		text = text_of(ask, need->descriptor);
+	if (need->looked_at)
+		wr_top_add(top, WEIR_TOP_HOT, need->need.key.tag, 1u << hot, text);
+	if (as_refused)
+		wr_top_add(top, WEIR_TOP_REFUSED, need->need.key.tag, 1u << refused, text);
+}

@@ -1,0 +1,118 @@
+-- Token and leaky bucket. The backlog, in tokens, is used - part / period, where part < period: what
+-- is missing to a full bucket, rounded up, is then `used` itself.
+local function bucket()
+	local EPOCH, DIGITS, MOST = 1577836800000000, 1000000000000000, 9222
+
+	local function parse(v)
+		if #v == 12 then
+			return unpack('>I7I5', v)
+		end
+		return (tonumber(sub(v, -15)) or 0) + EPOCH, tonumber(sub(v, 1, -16)) or 0
+	end
+
+	local function carry(l, taken)
+		l.since, l.taken, l.changed = l.at, taken, true
+	end
+
+	local function load(l, v)
+		local since, taken = 0, 0
+		if v and l.limit > 0 then
+			since, taken = parse(v)
+		end
+		l.late = late(since)
+		l.at, l.since, l.taken, l.used, l.part = now + l.late, since, taken, 0, 0
+		if since > l.at then
+			carry(l, min(taken, l.ceiling))
+		end
+		local elapsed = l.at - l.since
+		-- A product that large is not exact, but neither so wrong.
+		if elapsed * l.limit < max(EXACT, 2 * l.taken * l.period) then
+			local drained, part = muldiv(elapsed, l.limit, l.period)
+			if l.taken > drained then
+				l.used, l.part = l.taken - drained, part
+				return
+			end
+		end
+		l.since, l.taken = l.at, 0
+	end
+
+	local function add(l, n)
+		local elapsed = l.at - l.since
+		l.taken, l.used, l.changed = l.taken + n, l.used + n, true
+		if l.taken >= l.limit and elapsed >= l.period then
+			local both = min(floor(l.taken / l.limit), floor(elapsed / l.period))
+			l.since, l.taken = l.since + both * l.period, l.taken - both * l.limit
+		end
+	end
+
+	-- Until the backlog is `tokens` smaller than now, if it is that large.
+	local function drain(l, tokens)
+		if tokens < 1 or l.used == 0 then
+			return 0
+		end
+		local q, m = muldiv(l.period, tokens, l.limit)
+		return q + ceil((m - l.part) / l.limit)
+	end
+
+	local function take_away(l, n)
+		if l.used <= n then
+			carry(l, 0)
+			l.used, l.part = 0, 0
+		elseif n > 0 then
+			l.taken, l.used, l.changed = l.taken - n, l.used - n, true
+		end
+	end
+
+	-- decided is when the bucket would have been full after the take. What lies before now has flown
+	-- in since and is no longer the taker's to give; if nobody asked since, all that is missing is.
+	-- In a queue nobody moves up: a place is given back while it is the last, and not yet due.
+	local function give(l, n)
+		if l.used == 0 then
+			return
+		elseif l.decided then
+			local left, ours = drain(l, l.used), l.decided - l.at
+			if l.queue then
+				local due = l.used < n or (l.used == n and l.part > 0)
+				if left ~= ours or due then
+					return
+				end
+			elseif ours < left then
+				n = ours > 1 and min(n, (muldiv(ours - 1, l.limit, l.period))) or 0
+				if n == 0 then
+					return
+				end
+			end
+		end
+		take_away(l, n)
+	end
+
+	return {
+		load = load,
+		add = add,
+		give = give,
+		wait = function(l, ceiling, n)
+			local us = drain(l, l.used + n - ceiling)
+			return us > 0 and min(us, SPAN_MAX_US) + l.late or 0
+		end,
+		reset = function(l)
+			return min(drain(l, l.used), SPAN_MAX_US) + l.late
+		end,
+		-- How far the end of a queue is beyond the longest wait.
+		beyond = function(l)
+			return min(max(drain(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
+		end,
+		report = function(l, n)
+			n = min(n, l.capacity - l.used)
+			if n > 0 then
+				add(l, n)
+			end
+		end,
+		pack = function(l)
+			local since = l.since - EPOCH
+			if l.taken <= MOST and since >= 0 and since < DIGITS then
+				return format('%d%015.0f', l.taken, since)
+			end
+			return pack('>I7I5', l.since, l.taken)
+		end,
+	}
+end

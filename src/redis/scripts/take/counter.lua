@@ -1,0 +1,86 @@
+-- Sliding window counter.
+local function counter()
+	local function estimate(l)
+		l.used = l.current + muldiv(l.left, l.previous, l.period)
+	end
+
+	local function load(l, v)
+		local index = floor(now / l.period)
+		l.left = l.period - (now - index * l.period)
+		l.late, l.previous, l.current = 0, 0, 0
+		if v and #v == 15 then
+			local of, previous, current = unpack('>I7I4I4', v)
+			local ahead = of - index
+			local begins = (ahead - 1) * l.period + l.left
+			if ahead > 0 and begins <= SKEW_US then
+				l.late, l.left, index, ahead = begins, l.period, of, 0
+			end
+			if ahead >= 0 then
+				l.previous, l.current, l.changed = previous, current, ahead > 0
+			elseif ahead == -1 then
+				l.previous = current
+			end
+		end
+		l.index = index
+		estimate(l)
+	end
+
+	local function add(l, n)
+		l.current, l.used, l.changed = min(l.current + n, COUNT_MAX), l.used + n, true
+	end
+
+	local function reach(l, count, m)
+		if count < m then
+			return l.period
+		end
+		local q, rest = muldiv(l.period, m, count)
+		return rest == 0 and q - 1 or q
+	end
+
+	local function wait_for(l, room)
+		if l.current > room then
+			return l.late + l.left + l.period - reach(l, l.current, room + 1)
+		end
+		local reached = reach(l, l.previous, room - l.current + 1)
+		return l.left > reached and l.late + l.left - reached or 0
+	end
+
+	-- Where a give back or a report belongs: 0 this window, 1 the one before, other: gone.
+	local function age(l)
+		return l.index - floor(l.decided / l.period)
+	end
+
+	local function give(l, n)
+		local here = (not l.decided or age(l) == 0) and min(n, l.current) or 0
+		local before = (not l.decided or age(l) == 1) and min(n - here, l.previous) or 0
+		if here + before > 0 then
+			l.current, l.previous, l.changed = l.current - here, l.previous - before, true
+			estimate(l)
+		end
+	end
+
+	local function report(l, n)
+		if age(l) == 0 then
+			add(l, n)
+		elseif age(l) == 1 then
+			l.previous, l.changed = min(l.previous + n, COUNT_MAX), true
+			estimate(l)
+		end
+	end
+
+	return {
+		load = load,
+		add = add,
+		give = give,
+		report = report,
+		wait = function(l, ceiling, n)
+			return wait_for(l, ceiling - n)
+		end,
+		reset = function(l)
+			return wait_for(l, 0)
+		end,
+		pack = function(l)
+			return pack('>I7I4I4', l.index, l.previous, l.current)
+		end,
+	}
+end

@@ -1,0 +1,140 @@
+#include "redis/script_test.h"
+
+#define CLOCK "redis.call('TIME')"
+#define OUR_CLOCK "{0, redis.call('GET', 'clock')}"
+
+/* In the tests of traces a second of ours is no second of Redis, so nothing may expire meanwhile.
+ */
+#define LIFE "ceil(us / 1000) + 1"
+#define LONG_LIFE "ceil(us / 1000) + 1 + 86400000"
+
+/* The text with the only place of `old` replaced. The caller frees it. */
+static char *replaced(const char *text, const char *old, const char *new)
+{
+	const char *at = strstr(text, old);
+	size_t size = strlen(text) + strlen(new) + 1;
+	char *out = malloc(size);
+
+	assert_non_null(out);
+	assert_non_null(at);
+	assert_null(strstr(at + 1, old));
+	snprintf(out, size, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+	return out;
+}
+
+int script_setup(void **state)
+{
+	static struct script_test test;
+	char *clocked;
+	char *text;
+	redisReply *sha1;
+
+	if (redis_server_start(&test.server) < 0)
+		return -1;
+	clocked = replaced(wr_script_take.text, CLOCK, OUR_CLOCK);
+	text = replaced(clocked, LIFE, LONG_LIFE);
+	sha1 = redis_ask(&test.server, "SCRIPT LOAD %s", text);
+	snprintf(test.sha1, sizeof test.sha1, "%s", sha1->str);
+	freeReplyObject(sha1);
+	free(text);
+	free(clocked);
+	*state = &test;
+	return 0;
+}
+
+int script_teardown(void **state)
+{
+	struct script_test *test = *state;
+
+	redis_server_stop(&test->server);
+	return 0;
+}
+
+struct wr_take take_of(const struct weir_limit *l, int64_t cost)
+{
+	return (struct wr_take){.algorithm = (uint8_t)l->algorithm,
+				.flags = (uint16_t)l->flags,
+				.limit = l->limit,
+				.burst = l->burst,
+				.queue_size = l->queue_size,
+				.soft_ceiling = l->soft_ceiling,
+				.cost = cost,
+				.period_us = l->period_ns / US,
+				.max_wait_us = l->max_wait_ns / US,
+				.soft_for_us = l->soft_for_ns / US,
+				.window_start_us = l->window_start_ns / US,
+				.window_end_us = l->window_end_ns / US};
+}
+
+static void put_keys(struct wr_commands *out, const char *key, size_t count, bool report)
+{
+	char name[64];
+
+	wr_command_number(out, (int64_t)(count + report));
+	for (size_t i = 0; i < count; i++) {
+		snprintf(name, sizeof name, "%s%zu", key, i);
+		wr_command_text(out, name);
+	}
+	if (!report)
+		return;
+	snprintf(name, sizeof name, "%sr", key);
+	wr_command_text(out, name);
+}
+
+void script_send(struct script_test *test, const char *key, const struct wr_take *takes,
+		 size_t count, uint64_t report_seq, uint64_t now_us)
+{
+	bool report = takes[0].mode == WR_MODE_REPORT;
+	struct weir_error error = {0};
+	struct wr_commands out;
+
+	for (size_t i = 0; i < count; i++)
+		if (wr_take_check(&takes[i], &error))
+			fail_msg("%s", error.text);
+	wr_commands_init(&out, 65536);
+	wr_command_begin(&out, 3);
+	wr_command_text(&out, "SET");
+	wr_command_text(&out, "clock");
+	wr_command_number(&out, (int64_t)now_us);
+	assert_true(wr_command_end(&out));
+	wr_command_begin(&out, 3 + count + report + wr_script_argc(takes, count));
+	wr_command_text(&out, "EVALSHA");
+	wr_command_text(&out, test->sha1);
+	put_keys(&out, key, count, report);
+	wr_script_args(takes, count, report_seq, &out);
+	assert_true(wr_command_end(&out));
+	redisAppendFormattedCommand(test->server.link, (const char *)out.bytes + out.start,
+				    wr_commands_len(&out));
+	wr_commands_free(&out);
+}
+
+static redisReply *next_reply(struct script_test *test)
+{
+	void *reply = NULL;
+
+	if (redisGetReply(test->server.link, &reply) != REDIS_OK)
+		fail_msg("redis-server hung up: %s", test->server.link->errstr);
+	return reply;
+}
+
+void script_hear(struct script_test *test, const struct wr_take *takes, size_t count,
+		 struct wr_taken *taken)
+{
+	redisReply *reply;
+
+	freeReplyObject(next_reply(test));
+	reply = next_reply(test);
+	if (wr_script_reply(reply, takes, count, taken))
+		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
+	freeReplyObject(reply);
+}
+
+struct wr_taken script_take(struct script_test *test, const char *key, struct wr_take take,
+			    uint64_t now_us)
+{
+	struct wr_taken taken;
+
+	script_send(test, key, &take, 1, 0, now_us);
+	script_hear(test, &take, 1, &taken);
+	return taken;
+}

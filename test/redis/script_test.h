@@ -1,0 +1,38 @@
+/* What the suites of the scripts share: a server with take.lua in it under a clock of ours, and a
+ * call of it for limits as src/algo has them. */
+#ifndef TEST_REDIS_SCRIPT_H
+#define TEST_REDIS_SCRIPT_H
+
+#include "algo/algo_test.h"
+#include "redis/script.h"
+#include "redis/server.h"
+
+#define US 1000ull           /* in ns */
+#define NOW 1700000040000000 /* T0 in µs: a whole minute */
+#define SECOND_US 1000000ull
+#define MINUTE_US (60 * SECOND_US)
+
+struct script_test {
+	struct redis_server server;
+	char sha1[41]; /* of the script with the clock of ours */
+};
+
+/* For cmocka: the state is a struct script_test. */
+int script_setup(void **state);
+int script_teardown(void **state);
+
+/* The limit as a call has it. Its times must be whole µs. */
+struct wr_take take_of(const struct weir_limit *limit, int64_t cost);
+
+/* Sends a call at now_us on keys KEY0, KEY1, …; a report's last key is KEYr. */
+void script_send(struct script_test *test, const char *key, const struct wr_take *takes,
+		 size_t count, uint64_t report_seq, uint64_t now_us);
+/* Reads the answers to it. */
+void script_hear(struct script_test *test, const struct wr_take *takes, size_t count,
+		 struct wr_taken *taken);
+
+/* Both, for one limit. */
+struct wr_taken script_take(struct script_test *test, const char *key, struct wr_take take,
+			    uint64_t now_us);
+
+#endif

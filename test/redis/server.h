@@ -1,0 +1,28 @@
+/* A real redis-server of a suite's own: on a Unix socket in a folder of its own, gone with the
+ * suite whatever becomes of it. */
+#ifndef TEST_REDIS_SERVER_H
+#define TEST_REDIS_SERVER_H
+
+#include <sys/types.h>
+
+#include <hiredis/hiredis.h>
+
+struct redis_server {
+	pid_t pid;
+	char dir[64];
+	redisContext *link;
+};
+
+/* 0, or -1 after printing what is missing. */
+int redis_server_start(struct redis_server *server);
+void redis_server_stop(struct redis_server *server);
+
+/* One command whose reply is not an error. */
+redisReply *redis_ask(struct redis_server *server, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void redis_tell(struct redis_server *server, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+long long redis_number(struct redis_server *server, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

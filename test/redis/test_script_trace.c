@@ -1,0 +1,252 @@
+/* The same random trace through take.lua in a real Redis and through src/algo, decision by
+ * decision. Limits of any size and period, any cost, time standing, running and stepping back,
+ * limits that change on the way. */
+#include "redis/script_test.h"
+
+#define RUNS 250 /* of each kind */
+#define STEPS 60
+#define NOW_MAX (5500000000000000ull) /* in µs: a period more still is below 2^53 */
+#define SOFT_FOR_MAX (4294966 * US)   /* up to here src/algo keeps the time of an excess exactly */
+
+struct pair {
+	struct weir_limit limit;
+	struct weir_state state, soft;
+	struct weir_log log;
+	uint64_t now_us;
+	int back_percent;
+	char key[32];
+};
+
+struct tally {
+	int admitted, refused, soft, delayed;
+};
+
+static uint64_t stamps[WEIR_LOG_MAX];
+static int next_key;
+
+static uint64_t whole_us(uint64_t ns)
+{
+	return ns / US * US;
+}
+
+/* As drawn, in whole µs; false: it is none any more. */
+static bool round_off(struct weir_limit *l)
+{
+	l->period_ns = whole_us(l->period_ns + US - 1);
+	if (l->period_ns > WEIR_SPAN_MAX_NS)
+		l->period_ns = WEIR_SPAN_MAX_NS;
+	l->max_wait_ns = whole_us(l->max_wait_ns);
+	if (l->soft_ceiling)
+		l->soft_for_ns = US + whole_us(l->soft_for_ns % SOFT_FOR_MAX);
+	return weir_limit_check(l, NULL) == 0;
+}
+
+static struct weir_limit draw(struct rnd *r, uint32_t algorithm, bool soft, uint32_t log_max)
+{
+	struct weir_limit l;
+
+	do
+		l = soft ? rnd_soft_limit(r, algorithm, log_max) : rnd_limit(r, algorithm, log_max);
+	while (!round_off(&l));
+	return l;
+}
+
+/* Another limit of the same period: what was used counts against it. */
+static void change(struct rnd *r, struct pair *pair, bool soft, uint32_t log_max)
+{
+	struct weir_limit l;
+
+	do {
+		l = draw(r, pair->limit.algorithm, soft, log_max);
+		l.period_ns = pair->limit.period_ns;
+	} while (weir_limit_check(&l, NULL));
+	pair->limit = l;
+}
+
+static void begin(struct rnd *r, struct pair *pair)
+{
+	snprintf(pair->key, sizeof pair->key, "trace:%d:", next_key++);
+	pair->state = pair->soft = (struct weir_state){0};
+	pair->log = (struct weir_log){.capacity = WEIR_LOG_MAX, .stamps = stamps};
+	pair->back_percent = (int)rnd_below(r, 3) * 10;
+}
+
+/* A window is known by its number modulo 9 · 10^8 in Redis, modulo 2^32 in a table. */
+static bool too_far(const struct pair *pair, uint64_t now_us)
+{
+	uint64_t by = now_us > pair->now_us ? now_us - pair->now_us : pair->now_us - now_us;
+
+	return by / (pair->limit.period_ns / US) > 400000000;
+}
+
+static void move_on(struct rnd *r, struct pair *pair, uint64_t retry_us)
+{
+	uint64_t now_us = rnd_next(r, &pair->limit, pair->now_us * US, pair->back_percent) / US;
+
+	/* When it was told to come, or a moment before. */
+	if (retry_us && retry_us != WR_TAKE_NEVER && rnd_below(r, 3) == 0)
+		now_us = pair->now_us + retry_us - rnd_below(r, 2);
+	if (now_us < 1 || now_us > NOW_MAX)
+		now_us = pair->now_us;
+	if (too_far(pair, now_us))
+		begin(r, pair);
+	pair->now_us = now_us;
+}
+
+static struct weir_decision step_in_c(struct pair *pair, int64_t cost)
+{
+	struct weir_decision d;
+	int rc;
+
+	if (pair->limit.algorithm == WEIR_SLIDING_LOG)
+		rc = weir_log_step(&pair->limit, &pair->log, &pair->soft, cost, pair->now_us * US,
+				   &d);
+	else
+		rc = weir_step(&pair->limit, &pair->state, &pair->soft, cost, pair->now_us * US,
+			       &d);
+	assert_int_equal(rc, 0);
+	return d;
+}
+
+static uint64_t us_up(uint64_t ns)
+{
+	return ns == WEIR_NEVER ? WR_TAKE_NEVER : (ns + US - 1) / US;
+}
+
+static bool same(const struct weir_decision *c, const struct wr_taken *lua)
+{
+	return c->admitted == lua->admitted && c->soft == lua->soft &&
+	       c->remaining == lua->remaining && us_up(c->retry_after_ns) == lua->retry_after_us &&
+	       us_up(c->reset_after_ns) == lua->reset_after_us &&
+	       us_up(c->delay_ns) == lua->delay_us;
+}
+
+static bool passes_after(struct pair pair, int64_t cost, uint64_t us)
+{
+	pair.now_us += us;
+	return step_in_c(&pair, cost).admitted;
+}
+
+/* In soft mode C may tell a wait that ends within the last µs of the grace. In whole µs that is too
+ * late, and the script tells the next that will do. */
+static bool grace_ends_between(const struct pair *before, int64_t cost,
+			       const struct weir_decision *c, const struct wr_taken *lua)
+{
+	struct weir_decision alike = *c;
+
+	alike.retry_after_ns = lua->retry_after_us * US;
+	return before->limit.soft_ceiling && before->limit.algorithm != WEIR_SLIDING_LOG &&
+	       lua->retry_after_us != WR_TAKE_NEVER && same(&alike, lua) &&
+	       !passes_after(*before, cost, us_up(c->retry_after_ns)) &&
+	       passes_after(*before, cost, lua->retry_after_us);
+}
+
+static _Noreturn void differ(const struct pair *pair, int64_t cost, int at,
+			     const struct weir_decision *c, const struct wr_taken *lua)
+{
+	const struct weir_limit *l = &pair->limit;
+
+	print_error("%s step %d: %s limit %u burst %u queue %u ceiling %u flags %u period %llu us, "
+		    "max_wait %llu, soft_for %llu, cost %lld at %llu\n",
+		    pair->key, at, weir_algorithm_name((int)l->algorithm), l->limit, l->burst,
+		    l->queue_size, l->ceiling, l->flags, (unsigned long long)(l->period_ns / US),
+		    (unsigned long long)(l->max_wait_ns / US),
+		    (unsigned long long)(l->soft_for_ns / US), (long long)cost,
+		    (unsigned long long)pair->now_us);
+	print_error("C:   admitted %d soft %d remaining %u retry %lld reset %lld delay %lld\n",
+		    c->admitted, c->soft, c->remaining, (long long)us_up(c->retry_after_ns),
+		    (long long)us_up(c->reset_after_ns), (long long)us_up(c->delay_ns));
+	print_error("Lua: admitted %d soft %d remaining %u retry %lld reset %lld delay %lld\n",
+		    lua->admitted, lua->soft, lua->remaining, (long long)lua->retry_after_us,
+		    (long long)lua->reset_after_us, (long long)lua->delay_us);
+	fail();
+	abort();
+}
+
+static void compare(struct script_test *test, struct pair *pair, int64_t cost, int at,
+		    struct tally *tally, uint64_t *retry_us)
+{
+	struct wr_take take = take_of(&pair->limit, cost);
+	struct wr_taken taken = script_take(test, pair->key, take, pair->now_us);
+	struct weir_decision d = step_in_c(pair, cost);
+
+	if (!same(&d, &taken) && !grace_ends_between(pair, cost, &d, &taken))
+		differ(pair, cost, at, &d, &taken);
+	assert_int_equal(taken.limit, d.limit);
+	assert_int_equal(taken.now_us, pair->now_us);
+	assert_int_equal(taken.taken, d.admitted && cost > 0);
+	tally->admitted += d.admitted;
+	tally->refused += !d.admitted;
+	tally->soft += d.soft;
+	tally->delayed += d.delay_ns > 0;
+	*retry_us = taken.retry_after_us;
+}
+
+static struct tally run(struct script_test *test, uint32_t algorithm, bool soft, uint32_t log_max,
+			int runs, int steps)
+{
+	struct rnd r = {rnd_seed() + algorithm * 2 + soft};
+	struct tally tally = {0};
+
+	for (int i = 0; i < runs; i++) {
+		struct pair pair = {.limit = draw(&r, algorithm, soft, log_max)};
+		uint64_t retry_us = 0;
+
+		begin(&r, &pair);
+		pair.now_us = rnd_start(&r) / US % NOW_MAX + 1;
+		for (int at = 0; at < steps; at++) {
+			if (rnd_below(&r, 20) == 0)
+				change(&r, &pair, soft, log_max);
+			compare(test, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
+			move_on(&r, &pair, retry_us);
+		}
+		redis_tell(&test->server, "FLUSHALL");
+	}
+	assert_true(tally.admitted > runs && tally.refused > runs);
+	return tally;
+}
+
+static void test_hard(void **state)
+{
+	struct tally leaky;
+
+	for (uint32_t algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_COUNTER; algorithm++)
+		run(*state, algorithm, false, 0, RUNS, STEPS);
+	leaky = run(*state, WEIR_LEAKY_BUCKET, false, 0, RUNS, STEPS);
+	assert_true(leaky.delayed > RUNS);
+}
+
+static void test_soft(void **state)
+{
+	static const uint32_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
+					      WEIR_SLIDING_COUNTER};
+
+	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
+		assert_true(run(*state, algorithms[i], true, 0, RUNS, STEPS).soft > RUNS / 4);
+}
+
+static void test_log(void **state)
+{
+	run(*state, WEIR_SLIDING_LOG, false, 40, RUNS, STEPS);
+	assert_true(run(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
+}
+
+/* Rings: grown, wrapped around, and shrunk. */
+static void test_long_log(void **state)
+{
+	run(*state, WEIR_SLIDING_LOG, false, 1000, 12, 1500);
+	run(*state, WEIR_SLIDING_LOG, true, 1000, 12, 1500);
+	run(*state, WEIR_SLIDING_LOG, false, 60000, 4, 500);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hard),
+		cmocka_unit_test(test_soft),
+		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_long_log),
+	};
+
+	return cmocka_run_group_tests(tests, script_setup, script_teardown);
+}

@@ -1,0 +1,111 @@
+/* Limits and differences in words, and limits as rule files write them. */
+#include "stats/words.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+
+static const char *algorithm_name(uint32_t algorithm)
+{
+	switch (algorithm) {
+#define NAME_CASE(name, number, text)                                                              \
+	case number:                                                                               \
+		return text;
+		WEIR_ALGORITHMS(NAME_CASE)
+#undef NAME_CASE
+	default:
+		return "unknown";
+	}
+}
+
+void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS])
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+	size_t at = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			text[at++] = ',';
+		text[at++] = digits[i];
+	}
+	text[at] = '\0';
+}
+
+const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_limit_view *like,
+			   char *text, size_t cap)
+{
+	bool same = like && like->limit == limit->limit && like->period_ns == limit->period_ns;
+	char number[WR_NUMBER_WORDS], period[WR_DURATION_TEXT] = "calendar window", rate[96] = "",
+				      burst[48] = "";
+
+	wr_number_words(limit->limit, number);
+	if (limit->period_ns)
+		wr_duration_text(limit->period_ns, period);
+	if (!same)
+		snprintf(rate, sizeof rate, ", %s per %s", number, period);
+	wr_number_words(limit->burst, number);
+	if (limit->algorithm == WEIR_TOKEN_BUCKET)
+		snprintf(burst, sizeof burst, ", burst %s", number);
+	else if (limit->algorithm == WEIR_LEAKY_BUCKET)
+		snprintf(burst, sizeof burst, ", queue %s", number);
+	snprintf(text, cap, "%s%s%s", algorithm_name(limit->algorithm), rate, burst);
+	return text;
+}
+
+const char *wr_candidate_words(const struct weir_candidate *candidate, char *text, size_t cap)
+{
+	uint64_t fewer = candidate->admits_more, more = candidate->refuses_more;
+	char a[WR_NUMBER_WORDS], b[WR_NUMBER_WORDS];
+
+	wr_number_words(fewer, a);
+	wr_number_words(more, b);
+	if (candidate->would_admit + candidate->would_refuse == 0)
+		snprintf(text, cap, "has seen no request yet");
+	else if (fewer == 0 && more == 0)
+		snprintf(text, cap, "no difference");
+	else if (more == 0)
+		snprintf(text, cap, "%s fewer refusal%s, none more", a, fewer == 1 ? "" : "s");
+	else if (fewer == 0)
+		snprintf(text, cap, "%s more refusal%s, none fewer", b, more == 1 ? "" : "s");
+	else
+		snprintf(text, cap, "%s fewer refusals, %s more", a, b);
+	return text;
+}
+
+/* A unit that the reference knows too, or a period of ours. */
+static void period_yaml(uint64_t period_ns, char *text, size_t cap)
+{
+	static const struct {
+		uint64_t s;
+		const char *name;
+	} units[] = {{1, "second"},    {60, "minute"},     {3600, "hour"},    {86400, "day"},
+		     {604800, "week"}, {2592000, "month"}, {31536000, "year"}};
+	char duration[WR_DURATION_TEXT];
+
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (period_ns == units[i].s * 1000000000) {
+			snprintf(text, cap, "unit: %s, ", units[i].name);
+			return;
+		}
+	wr_duration_text(period_ns, duration);
+	snprintf(text, cap, "period: %s, ", duration);
+}
+
+void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap)
+{
+	const char *note = limit->period_ns ? "" : "  # calendar and timezone as they are";
+	char period[64] = "", algorithm[48] = "", burst[48] = "";
+
+	if (limit->period_ns)
+		period_yaml(limit->period_ns, period, sizeof period);
+	if (limit->algorithm != WEIR_FIXED_WINDOW)
+		snprintf(algorithm, sizeof algorithm, ", algorithm: %s",
+			 algorithm_name(limit->algorithm));
+	if (limit->algorithm == WEIR_TOKEN_BUCKET && limit->burst != limit->limit)
+		snprintf(burst, sizeof burst, ", burst: %u", limit->burst);
+	else if (limit->algorithm == WEIR_LEAKY_BUCKET)
+		snprintf(burst, sizeof burst, ", queue_size: %u", limit->burst);
+	snprintf(text, cap, "{%srequests_per_unit: %u%s%s}%s", period, limit->limit, algorithm,
+		 burst, note);
+}

@@ -1,0 +1,19 @@
+/* Limits and numbers as people read them. */
+#ifndef WR_STATS_WORDS_H
+#define WR_STATS_WORDS_H
+
+#include <stdbool.h>
+
+#include <weir/algo.h>
+
+#include "stats/advice.h"
+
+#define WR_NUMBER_WORDS 32
+
+/* 1234567 is "1,234,567". */
+void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS]);
+
+/* "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst: 20}" */
+void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
+
+#endif

@@ -255,7 +255,7 @@ static void test_candidates(void **state)
 	assert_int_equal(rig_admitted(&rig, "user=1", 5), 3);
 	scrape(&rig, &choice, false);
 #define CANDIDATE                                                                                  \
-	"{domain=\"api\",rule=\"api/user/1m\",candidate=\"token_bucket, 3 per 1m, burst 20\""
+	"{domain=\"api\",rule=\"api/user/1m\",candidate=\"token_bucket, 3 per minute, burst 20\""
 	assert_value("weir_candidate_decisions_total" CANDIDATE ",result=\"admitted\"}", 5);
 	assert_value("weir_candidate_decisions_total" CANDIDATE ",result=\"refused\"}", 0);
 	assert_value("weir_candidate_differences_total" CANDIDATE ",how=\"admits\"}", 2);

@@ -1,108 +1,212 @@
-#include "central/central.h"
-
+/* Beginning, end and time. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/str.h"
+#include "central/inner.h"
 
-struct wr_central {
-	struct wr_central_host host;
-	void *context;
-};
+#define TIMEOUT_LEAST_NS WR_MS_NS
+#define TIMEOUT_MOST_NS (60000 * WR_MS_NS)
+
+void wr_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
+{
+	central->depth++;
+	central->now_ns = now_ns;
+	if (mono_ns > central->mono_ns)
+		central->mono_ns = mono_ns;
+}
+
+/* Lines are freed when nobody can be in their functions any more. */
+void wr_leave(struct wr_central *central)
+{
+	if (--central->depth == 0)
+		wr_lines_bury(central);
+}
+
+void wr_wake(struct wr_central *central, uint64_t mono_ns)
+{
+	if (mono_ns >= central->wake_ns)
+		return;
+	central->wake_ns = mono_ns;
+	if (!central->ticking)
+		central->host.wake_at(central->context, mono_ns);
+}
+
+/* xorshift64: good enough to keep nodes from doing things at the same time. */
+uint64_t wr_random(struct wr_central *central)
+{
+	central->random ^= central->random << 13;
+	central->random ^= central->random >> 7;
+	central->random ^= central->random << 17;
+	return central->random;
+}
+
+void wr_say(struct wr_central *central, enum wr_say level, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	central->host.say(central->context, level, text);
+}
+
+/* ---- beginning ---- */
+
+static int check(const struct wr_central_opts *opts, struct weir_error *error)
+{
+	const char *prefix = opts->prefix ? opts->prefix : "weir";
+	size_t len = strlen(prefix);
+
+	if (!opts->target || opts->target->at.count == 0)
+		return wr_error(error, WEIR_EINVAL, "there is no Redis to connect to");
+	if (len == 0 || len > WR_CENTRAL_PREFIX_MAX)
+		return wr_error(error, WEIR_EINVAL,
+				"the prefix of keys in Redis has 1 to %u letters",
+				WR_CENTRAL_PREFIX_MAX);
+	for (size_t i = 0; i < len; i++)
+		if (prefix[i] <= ' ' || prefix[i] > '~' || prefix[i] == '{' || prefix[i] == '}')
+			return wr_error(
+				error, WEIR_EINVAL,
+				"the prefix '%s' must be printable and have no blanks and no "
+				"braces",
+				prefix);
+	if (opts->timeout_ns &&
+	    (opts->timeout_ns < TIMEOUT_LEAST_NS || opts->timeout_ns > TIMEOUT_MOST_NS))
+		return wr_error(error, WEIR_EINVAL, "the timeout for Redis is 1ms to 1m");
+	return 0;
+}
+
+static void set_up(struct wr_central *central, const struct wr_central_opts *opts)
+{
+	central->target = opts->target;
+	central->prefix_len = (size_t)snprintf(central->prefix, sizeof central->prefix,
+					       "%s:1:", opts->prefix ? opts->prefix : "weir");
+	snprintf(central->holder, sizeof central->holder, "%016llx%016llx",
+		 (unsigned long long)opts->holder[0], (unsigned long long)opts->holder[1]);
+	snprintf(central->reporter, sizeof central->reporter, "%s-%u", central->holder,
+		 opts->number);
+	central->timeout_ns = opts->timeout_ns ? opts->timeout_ns : WR_CENTRAL_TIMEOUT_NS;
+	central->chief = opts->chief;
+	central->random = opts->seed | 1;
+	central->turn = 1;
+	central->wake_ns = UINT64_MAX;
+	central->reports.next_seq = central->now_ns / 1000 + 1; /* above those before a restart */
+	central->duties.secret_given = opts->secret != NULL;
+	if (opts->secret) {
+		memcpy(central->duties.secret, opts->secret, WR_CENTRAL_SECRET);
+		central->duties.secret_known = true;
+	}
+}
+
+static bool make_shards(struct wr_central *central)
+{
+	if (central->target->kind == WR_REDIS_CLUSTER)
+		return wr_route_start(central);
+	if (central->target->kind == WR_REDIS_SENTINEL)
+		return wr_watchers_start(central);
+	central->shards[0] = wr_shard_new(central, &central->target->at.items[0]);
+	central->shard_count = central->shards[0] != NULL;
+	return central->shard_count == 1;
+}
 
 int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_host *host,
-		   void *context, uint64_t now_ns, uint64_t mono_ns, struct wr_central **central,
+		   void *context, uint64_t now_ns, uint64_t mono_ns, struct wr_central **out,
 		   struct weir_error *error)
 {
-	struct wr_central *self = calloc(1, sizeof *self);
+	struct wr_central *central;
+	int rc = check(opts, error);
 
-	(void)opts, (void)now_ns, (void)mono_ns;
-	if (!self)
-		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	self->host = *host;
-	self->context = context;
-	*central = self;
+	if (rc < 0)
+		return rc;
+	central = calloc(1, sizeof *central);
+	if (!central)
+		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
+	central->host = *host;
+	central->context = context;
+	central->now_ns = now_ns;
+	central->mono_ns = mono_ns;
+	set_up(central, opts);
+	central->refusals = calloc(1, sizeof *central->refusals);
+	if (!central->refusals || !make_shards(central)) {
+		wr_central_free(central);
+		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
+	}
+	*out = central;
+	if (!central->route)
+		wr_shard_connect(central->shards[0]);
+	wr_wake(central, mono_ns);
 	return 0;
+}
+
+/* ---- end ---- */
+
+static void fail_queue(struct wr_central *central, struct wr_queue *queue)
+{
+	struct wr_call *call;
+
+	while ((call = wr_queue_take(queue)))
+		wr_call_fail(central, call, WR_FAULT_LOST);
 }
 
 void wr_central_free(struct wr_central *central)
 {
+	if (!central)
+		return;
+	central->freeing = true;
+	central->depth++;
+	wr_asks_fail(central);
+	fail_queue(central, &central->again);
+	if (central->watchers && central->watchers->line)
+		wr_line_close(central->watchers->line);
+	for (uint32_t i = 0; i < central->shard_count; i++)
+		wr_shard_end(central->shards[i]);
+	wr_route_free(central);
+	wr_reports_free(central);
+	wr_control_free(central);
+	wr_lines_bury(central);
+	for (uint32_t i = 0; i < central->shard_count; i++)
+		free(central->shards[i]);
+	wr_pools_free(central);
+	free(central->watchers);
+	free(central->refusals);
 	free(central);
+}
+
+/* ---- time ---- */
+
+static void send_again(struct wr_central *central)
+{
+	struct wr_queue *again = &central->again;
+
+	while (again->first && again->first->mono_ns <= central->mono_ns)
+		wr_call_send(central, wr_queue_take(again));
+	if (again->first)
+		wr_wake(central, again->first->mono_ns);
 }
 
 void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
-	(void)central, (void)now_ns, (void)mono_ns;
-}
-
-void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
-		     size_t len, uint64_t now_ns, uint64_t mono_ns)
-{
-	(void)central, (void)question, (void)len, (void)now_ns, (void)mono_ns;
-	ask->done(ask, NULL, 0);
-}
-
-void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
-{
-	(void)central, (void)ask;
-}
-
-void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
-		     uint64_t mono_ns)
-{
-	(void)central, (void)question, (void)len, (void)now_ns, (void)mono_ns;
-}
-
-void wr_central_forget(struct wr_central *central, const uint64_t key[2])
-{
-	(void)central, (void)key;
-}
-
-int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns)
-{
-	(void)central, (void)bytes, (void)len, (void)mono_ns;
-	return WEIR_EROOM;
-}
-
-void wr_link_up(struct wr_link *link, uint64_t now_ns, uint64_t mono_ns)
-{
-	(void)link, (void)now_ns, (void)mono_ns;
-}
-
-void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64_t mono_ns)
-{
-	(void)link, (void)why, (void)now_ns, (void)mono_ns;
-}
-
-void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint64_t now_ns,
-		   uint64_t mono_ns)
-{
-	(void)link, (void)bytes, (void)len, (void)now_ns, (void)mono_ns;
-}
-
-bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
-{
-	(void)link, (void)bytes, (void)len;
-	return false;
-}
-
-void wr_link_sent(struct wr_link *link, size_t len)
-{
-	(void)link, (void)len;
-}
-
-const char *wr_shard_state_name(enum wr_shard_state state)
-{
-	static const char *const names[] = {
-#define NAME(name, text) text,
-		WR_SHARD_STATES(NAME)
-#undef NAME
-	};
-
-	return names[state];
-}
-
-void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
-{
-	(void)central;
-	*info = (struct wr_central_info){0};
+	wr_enter(central, now_ns, mono_ns);
+	central->wake_ns = UINT64_MAX;
+	central->ticking = true;
+	wr_asks_expire(central);
+	send_again(central);
+	for (uint32_t i = 0; i < central->shard_count; i++)
+		wr_shard_tick(central->shards[i]);
+	if (central->route)
+		wr_route_tick(central);
+	if (central->watchers)
+		wr_watchers_tick(central);
+	wr_duties_tick(central);
+	wr_control_tick(central);
+	wr_reports_tick(central);
+	central->ticking = false;
+	if (central->wake_ns != UINT64_MAX)
+		central->host.wake_at(central->context, central->wake_ns);
+	wr_leave(central);
 }

@@ -174,10 +174,11 @@ void wr_link_sent(struct wr_link *link, size_t len);
 	X(merged, "takes that went along in another one's call")                                   \
 	X(again, "calls repeated, because Redis had not done them")                                \
 	X(late, "replies that came after their timeout")                                           \
-	X(returned, "give-backs sent")                                                             \
+	X(returned, "give-backs carried out")                                                      \
 	X(returns_lost, "give-backs that were lost: quota burnt")                                  \
 	X(reported, "reports of an outage confirmed")                                              \
-	X(reports_lost, "reports that were lost, too old, or for which there was no room")         \
+	X(reports_stale, "reports dropped, because their windows had ended")                       \
+	X(reports_lost, "reports that were lost, or for which there was no room")                  \
 	X(connects, "connections made")                                                            \
 	X(opened, "times a breaker opened")
 

@@ -1,0 +1,285 @@
+/* Questions: cut into calls, waited for, answered or given up. */
+#include <string.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+/* ---- asks by deadline; all wait equally long, so they are in the order they came ---- */
+
+static void link_ask(struct wr_central *central, struct wr_central_ask *ask)
+{
+	ask->before = central->last_ask;
+	ask->behind = NULL;
+	if (central->last_ask)
+		central->last_ask->behind = ask;
+	else
+		central->first_ask = ask;
+	central->last_ask = ask;
+	central->waiting++;
+}
+
+static void unlink_ask(struct wr_central *central, struct wr_central_ask *ask)
+{
+	if (ask->before)
+		ask->before->behind = ask->behind;
+	else
+		central->first_ask = ask->behind;
+	if (ask->behind)
+		ask->behind->before = ask->before;
+	else
+		central->last_ask = ask->before;
+	ask->before = ask->behind = NULL;
+	central->waiting--;
+}
+
+/* ---- answering ---- */
+
+static size_t write_answer(const struct wr_central_ask *ask, uint8_t bytes[WR_CENTRAL_ANSWER_MAX])
+{
+	struct wr_question_head head = {
+		.version = WR_QUESTION_VERSION, .kind = WR_QUESTION_ANSWER, .count = ask->count};
+	uint8_t *at = bytes + sizeof head;
+
+	for (const struct wr_central_part *part = ask->parts; part; part = part->next) {
+		struct wr_answer answer = {.flags = WR_ANSWER_FAILED};
+
+		if (!part->call)
+			answer = part->answer;
+		memcpy(at, &answer, sizeof answer);
+		at += sizeof answer;
+	}
+	head.bytes = (uint32_t)(at - bytes);
+	memcpy(bytes, &head, sizeof head);
+	return head.bytes;
+}
+
+/* Parts whose call is still under way are left to it. */
+static void release_parts(struct wr_central *central, struct wr_central_ask *ask)
+{
+	while (ask->parts) {
+		struct wr_central_part *part = ask->parts;
+
+		ask->parts = part->next;
+		part->next = NULL;
+		part->ask = NULL;
+		if (!part->call)
+			wr_part_free(central, part);
+	}
+}
+
+/* Tells what is known; what is not has failed. */
+static void conclude(struct wr_central_ask *ask)
+{
+	struct wr_central *central = ask->central;
+	uint8_t answer[WR_CENTRAL_ANSWER_MAX];
+	size_t len = write_answer(ask, answer);
+
+	release_parts(central, ask);
+	unlink_ask(central, ask);
+	ask->central = NULL;
+	ask->done(ask, answer, len);
+}
+
+void wr_part_answered(struct wr_central *central, struct wr_central_part *part)
+{
+	struct wr_central_ask *ask = part->ask;
+
+	part->call = NULL;
+	if (!ask) {
+		wr_part_free(central, part);
+		return;
+	}
+	if (--ask->open == 0)
+		conclude(ask);
+}
+
+/* ---- asking ---- */
+
+static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
+		       struct wr_question_reader *reader)
+{
+	struct wr_central_part **tail = &ask->parts;
+
+	while (reader->left) {
+		struct wr_central_part *part = wr_part_new(central);
+
+		if (!part) {
+			central->counts.faults[WR_FAULT_FULL]++;
+			return false;
+		}
+		*tail = part;
+		tail = &part->next;
+		part->ask = ask;
+		ask->count++;
+		if (!wr_question_next(reader, part))
+			return false;
+	}
+	return true;
+}
+
+static bool same_group(const struct wr_central_part *a, const struct wr_central_part *b)
+{
+	return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->group == b->group;
+}
+
+/* A call for the part and for those behind it that are taken together with it. */
+static struct wr_call *call_for(struct wr_central *central, struct wr_central_part *first)
+{
+	struct wr_call *call = wr_call_new(central, WR_CALL_TAKE);
+
+	if (!call)
+		return NULL;
+	memcpy(call->key, first->key, sizeof call->key);
+	for (struct wr_central_part *part = first; part; part = part->next)
+		if (!part->call && !part->settled && call->count < WR_TAKES_MAX &&
+		    same_group(first, part))
+			wr_call_add(call, part);
+	return call;
+}
+
+/* Calls are made first and sent then: one that fails at once answers its parts. */
+static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
+{
+	struct wr_queue calls = {0};
+	struct wr_call *call;
+
+	for (struct wr_central_part *part = ask->parts; part; part = part->next) {
+		if (part->call || part->settled)
+			continue;
+		call = call_for(central, part);
+		if (!call) {
+			central->counts.faults[WR_FAULT_FULL]++;
+			part->answer = (struct wr_answer){.flags = WR_ANSWER_FAILED};
+			part->settled = true;
+			ask->open--;
+			continue;
+		}
+		wr_queue_add(&calls, call);
+	}
+	while ((call = wr_queue_take(&calls)))
+		wr_call_send(central, call);
+}
+
+void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
+		     size_t len, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct wr_question_reader reader;
+
+	wr_enter(central, now_ns, mono_ns);
+	ask->parts = NULL;
+	ask->count = 0;
+	ask->central = NULL;
+	if (central->freeing || !wr_question_open(&reader, question, len) ||
+	    reader.kind != WR_QUESTION_TAKE || !read_parts(central, ask, &reader)) {
+		release_parts(central, ask);
+		wr_leave(central);
+		ask->done(ask, NULL, 0);
+		return;
+	}
+	ask->central = central;
+	ask->deadline_mono_ns = mono_ns + central->timeout_ns;
+	link_ask(central, ask);
+	ask->open = (uint16_t)(ask->count + 1); /* this function's own */
+	ask->open = (uint16_t)(ask->open - wr_recall(central, ask));
+	if (ask->open > 1)
+		send_parts(central, ask);
+	if (--ask->open == 0)
+		conclude(ask);
+	else
+		wr_wake(central, ask->deadline_mono_ns);
+	wr_leave(central);
+}
+
+/* What was answered already is given back now, the rest when its answer comes. */
+static void leave_part(struct wr_central *central, struct wr_central_part *part)
+{
+	part->next = NULL;
+	part->ask = NULL;
+	part->left = true;
+	if (part->call)
+		return;
+	if ((part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN)) ==
+		    WR_ANSWER_ADMITTED &&
+	    part->take.cost > 0)
+		wr_give_back(central, part);
+	else
+		wr_part_free(central, part);
+}
+
+void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
+{
+	if (!ask->central)
+		return;
+	wr_enter(central, central->now_ns, central->mono_ns);
+	unlink_ask(central, ask);
+	ask->central = NULL;
+	while (ask->parts) {
+		struct wr_central_part *part = ask->parts;
+
+		ask->parts = part->next;
+		leave_part(central, part);
+	}
+	wr_leave(central);
+}
+
+/* ---- too late ---- */
+
+/* Shards whose calls are late, with how often each. */
+struct blame {
+	struct wr_shard *shards[WEIR_NEEDS_MAX];
+	uint32_t times[WEIR_NEEDS_MAX];
+	size_t count;
+};
+
+static void blame(struct blame *late, struct wr_shard *shard)
+{
+	for (size_t i = 0; i < late->count; i++)
+		if (late->shards[i] == shard) {
+			late->times[i]++;
+			return;
+		}
+	late->shards[late->count] = shard;
+	late->times[late->count++] = 1;
+}
+
+/* A call counts once, however many asks it was for. One that was not written yet is not the fault
+ * of a server: what it waits for has a deadline of its own. */
+static void note_late(struct wr_central *central, const struct wr_central_ask *ask,
+		      struct blame *late)
+{
+	for (const struct wr_central_part *part = ask->parts; part; part = part->next) {
+		struct wr_call *call = part->call;
+
+		if (!call)
+			continue;
+		(call->shard ? &call->shard->counts : &central->counts)->failed++;
+		if (call->late)
+			continue;
+		call->late = true;
+		(call->shard ? &call->shard->counts : &central->counts)->faults[WR_FAULT_TIMEOUT]++;
+		if (call->written)
+			blame(late, call->shard);
+	}
+}
+
+void wr_asks_expire(struct wr_central *central)
+{
+	while (central->first_ask && central->first_ask->deadline_mono_ns <= central->mono_ns) {
+		struct wr_central_ask *ask = central->first_ask;
+		struct blame late = {.count = 0};
+
+		note_late(central, ask, &late);
+		conclude(ask);
+		for (size_t i = 0; i < late.count; i++)
+			while (late.times[i]--)
+				wr_shard_fault(late.shards[i], WR_FAULT_TIMEOUT, WR_STR(""));
+	}
+	if (central->first_ask)
+		wr_wake(central, central->first_ask->deadline_mono_ns);
+}
+
+void wr_asks_fail(struct wr_central *central)
+{
+	while (central->first_ask)
+		conclude(central->first_ask);
+}

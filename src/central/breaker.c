@@ -1,0 +1,57 @@
+#include "central/breaker.h"
+
+#define STEP_MAX 16u /* by then the pause has long been the longest */
+
+static uint64_t pause_ns(uint32_t step, uint64_t random)
+{
+	uint64_t whole = WR_BREAKER_PAUSE_NS << step;
+
+	if (whole > WR_BREAKER_PAUSE_MAX_NS)
+		whole = WR_BREAKER_PAUSE_MAX_NS;
+	return whole - random % (whole / 2);
+}
+
+bool wr_breaker_pass(struct wr_breaker *breaker)
+{
+	if (breaker->state == WR_BREAKER_CLOSED)
+		return true;
+	if (breaker->state == WR_BREAKER_OPEN || breaker->trials == 0)
+		return false;
+	breaker->trials--;
+	return true;
+}
+
+bool wr_breaker_succeeded(struct wr_breaker *breaker)
+{
+	breaker->failures = 0;
+	if (breaker->state != WR_BREAKER_TRYING)
+		return false; /* open: the answer to something asked before */
+	*breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
+	return true;
+}
+
+bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random)
+{
+	if (breaker->state == WR_BREAKER_OPEN)
+		return false;
+	if (breaker->state == WR_BREAKER_CLOSED && ++breaker->failures < WR_BREAKER_FAILURES)
+		return false;
+	wr_breaker_open(breaker, mono_ns, random);
+	return true;
+}
+
+void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random)
+{
+	breaker->back_at_ns = mono_ns + pause_ns(breaker->step, random);
+	if (breaker->step < STEP_MAX)
+		breaker->step++;
+	breaker->state = WR_BREAKER_OPEN;
+	breaker->failures = 0;
+}
+
+void wr_breaker_try(struct wr_breaker *breaker)
+{
+	breaker->state = WR_BREAKER_TRYING;
+	breaker->trials = WR_BREAKER_TRIALS;
+	breaker->failures = 0;
+}

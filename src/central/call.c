@@ -1,0 +1,217 @@
+/* What all calls have in common: whom they go to, what an error reply means for them, and when they
+ * are tried again. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+#define TRYAGAIN_NS (2 * WR_MS_NS)
+
+static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
+	[WR_CALL_TAKE] = &wr_take_ops,           [WR_CALL_RETURN] = &wr_return_ops,
+	[WR_CALL_REPORT] = &wr_report_ops,       [WR_CALL_RESET] = &wr_reset_ops,
+	[WR_CALL_ASKING] = &wr_asking_ops,       [WR_CALL_GREETING] = &wr_greeting_ops,
+	[WR_CALL_PING] = &wr_ping_ops,           [WR_CALL_INFO] = &wr_info_ops,
+	[WR_CALL_SLOTS] = &wr_slots_ops,         [WR_CALL_MASTER] = &wr_master_ops,
+	[WR_CALL_SENTINELS] = &wr_sentinels_ops, [WR_CALL_BEAT] = &wr_beat_ops,
+	[WR_CALL_SECRET] = &wr_secret_ops,       [WR_CALL_TIME] = &wr_time_ops,
+	[WR_CALL_LISTEN] = &wr_listen_ops,       [WR_CALL_PUBLISH] = &wr_publish_ops,
+};
+
+const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
+{
+	return kinds[call->kind];
+}
+
+/* ---- keys ---- */
+
+/* The 128 bits of a key's hash, six to a letter. */
+void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT])
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	unsigned __int128 bits = (unsigned __int128)key[1] << 64 | key[0];
+
+	for (int i = 0; i < 22; i++) {
+		text[i] = letters[(unsigned)bits & 63];
+		bits >>= 6;
+	}
+	text[22] = 0;
+}
+
+/* "weir:1:{HASH}:fixed_window/1m" */
+size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
+		      const struct wr_central_part *part, char key[WR_REDIS_KEY])
+{
+	char *at = key;
+
+	memcpy(at, central->prefix, central->prefix_len);
+	at += central->prefix_len;
+	*at++ = '{';
+	wr_key_text(call->key, at);
+	at += 22;
+	*at++ = '}';
+	*at++ = ':';
+	memcpy(at, part->id, part->id_len);
+	return (size_t)(at - key) + part->id_len;
+}
+
+void wr_own_key(const struct wr_central *central, const char *name, char key[WR_REDIS_KEY])
+{
+	snprintf(key, WR_REDIS_KEY, "%s%s", central->prefix, name);
+}
+
+uint16_t wr_call_slot(const struct wr_central *central, const char *key)
+{
+	return central->route ? wr_slot_of(key, strlen(key)) : 0;
+}
+
+/* ---- scripts ---- */
+
+static const struct wr_script *script_of(enum wr_script_name name)
+{
+	return name == WR_SCRIPT_TAKE ? &wr_script_take : &wr_script_nodes;
+}
+
+void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_name name,
+		   size_t args)
+{
+	const struct wr_script *script = script_of(name);
+
+	wr_command_begin(&line->out, 2 + args);
+	if (call->eval) {
+		line->evals[name] = line->written + 1;
+		wr_command_arg(&line->out, "EVAL", 4);
+		wr_command_arg(&line->out, script->text, script->len);
+	} else {
+		wr_command_arg(&line->out, "EVALSHA", 7);
+		wr_command_arg(&line->out, script->sha1, 40);
+	}
+}
+
+/* The first call that learns of the missing script brings it along; those that were written before
+ * that one need not. */
+static bool plan_script(struct wr_line *line, struct wr_call *call)
+{
+	int name = wr_call_ops(call)->script;
+
+	if (name < 0)
+		return false;
+	call->eval = call->number >= line->evals[name];
+	if (call->eval)
+		line->evals[name] = line->written + 1;
+	return true;
+}
+
+/* ---- sending ---- */
+
+void wr_call_send(struct wr_central *central, struct wr_call *call)
+{
+	struct wr_shard *shard;
+
+	if (central->route && wr_call_ops(call)->keyed && call->first) {
+		char text[WR_KEY_TEXT];
+
+		wr_key_text(call->key, text);
+		call->slot = wr_slot_of(text, strlen(text));
+	}
+	shard = wr_route_shard(central, call->slot);
+	call->shard = shard;
+	if (call->kind == WR_CALL_TAKE)
+		(shard ? &shard->counts : &central->counts)->asked += call->count;
+	if (shard)
+		wr_shard_push(shard, call);
+	else if (central->route && !central->route->known && !central->route->hopeless)
+		wr_queue_add(&central->route->homeless, call);
+	else
+		wr_call_fail(central, call, WR_FAULT_NOWHERE);
+}
+
+void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+
+	counts->faults[fault]++;
+	wr_call_ops(call)->failed(central, call, fault);
+}
+
+/* ---- replies ---- */
+
+/* Follows a redirection. False: it leads nowhere. */
+static bool follow(struct wr_line *line, struct wr_call *call, bool moved, struct weir_str text)
+{
+	struct wr_central *central = line->central;
+	struct wr_endpoint at;
+	struct wr_shard *shard;
+	uint16_t slot;
+
+	if (!central->route || !wr_place_redirect(text, &line->link.at, &slot, &at))
+		return false;
+	shard = wr_route_redirect(central, &at, slot, moved);
+	if (!shard)
+		return false;
+	call->asking = !moved;
+	call->eval = false;
+	call->shard = shard;
+	wr_shard_push(shard, call);
+	return true;
+}
+
+static void wait_a_moment(struct wr_central *central, struct wr_call *call)
+{
+	call->mono_ns = central->mono_ns + TRYAGAIN_NS;
+	wr_queue_add(&central->again, call);
+	wr_wake(central, call->mono_ns);
+}
+
+/* Redis has not done it, so it may be asked again. False: not this one. */
+static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault fault,
+		      struct weir_str text)
+{
+	struct wr_shard *shard = line->shard;
+
+	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
+		return false;
+	call->written = false;
+	call->asking = false;
+	if (fault == WR_FAULT_NOSCRIPT) {
+		if (!plan_script(line, call))
+			return false;
+		wr_queue_add(&shard->turn, call);
+		wr_line_touch(line);
+	} else if (fault == WR_FAULT_TRYAGAIN) {
+		wait_a_moment(line->central, call);
+	} else if (!follow(line, call, fault == WR_FAULT_MOVED, text)) {
+		return false;
+	}
+	shard->counts.again++;
+	shard->counts.faults[fault]++;
+	return true;
+}
+
+static void heard_error(struct wr_line *line, struct wr_call *call, struct weir_str text)
+{
+	const struct wr_call_ops *ops = wr_call_ops(call);
+	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
+	enum wr_fault_act act = wr_fault_act(fault);
+
+	if (act == WR_ACT_AGAIN && try_again(line, call, fault, text))
+		return;
+	if (line->shard && ops->counts && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
+		wr_shard_passed(line->shard); /* it answers; the trouble is this call's own */
+	if (line->shard && (ops->counts || act != WR_ACT_COUNT))
+		wr_shard_fault(line->shard, fault, text);
+	wr_call_fail(line->central, call, fault);
+}
+
+void wr_call_reply(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	const struct wr_call_ops *ops = wr_call_ops(call);
+
+	if (reply->type == REDIS_REPLY_ERROR && !ops->errors) {
+		heard_error(line, call, wr_reply_text(reply));
+		return;
+	}
+	ops->heard(line, call, reply);
+}

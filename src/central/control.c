@@ -1,0 +1,316 @@
+/* Control messages between nodes: a stream in Redis, of which each node reads what is new twice a
+ * second. Orders of an operator (bans, grants, resets) reach all nodes that way. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+#define LISTEN_NS (500 * WR_MS_NS)
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* there is more to read */
+#define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
+#define READ_AT_ONCE 64
+#define KEPT "1024"         /* messages, more or less */
+#define STEP_BACK_MS 10000u /* how far to read again when Redis' clock has stepped back */
+
+static struct wr_call *new_call(struct wr_central *central, enum wr_call_kind kind)
+{
+	struct wr_call *call = wr_call_new(central, kind);
+	char key[WR_REDIS_KEY];
+
+	if (!call)
+		return NULL;
+	wr_own_key(central, "control", key);
+	call->slot = wr_call_slot(central, key);
+	return call;
+}
+
+/* ---- what time it is there ---- */
+
+static enum wr_put put_time(struct wr_line *line, struct wr_call *call)
+{
+	(void)call;
+	wr_command_begin(&line->out, 1);
+	wr_command_text(&line->out, "TIME");
+	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+}
+
+static bool read_number(struct weir_str text, uint64_t *number)
+{
+	uint64_t value = 0;
+
+	if (text.len == 0 || text.len > 18)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] < '0' || text.ptr[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
+	}
+	*number = value;
+	return true;
+}
+
+/* Identifiers begin with the time: a new master whose clock is behind gives some that are not above
+ * those we know. Some messages are read twice then. */
+static void heard_time(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_duties *duties = &line->central->duties;
+	bool of_stream = call->step == WR_TIME_OF_STREAM;
+	uint64_t s, us;
+
+	wr_call_free(line->central, call);
+	if (!read_number(wr_reply_text(wr_reply_at(reply, 0)), &s) ||
+	    !read_number(wr_reply_text(wr_reply_at(reply, 1)), &us) || s > UINT32_MAX * 4ull)
+		return;
+	wr_shard_clock(line->shard, s * 1000000 + us);
+	if (!of_stream)
+		return;
+	duties->redis_us = s * 1000000 + us;
+	if (duties->heard_ms > duties->redis_us / 1000 + 1000) {
+		duties->heard_ms = duties->redis_us / 1000 - STEP_BACK_MS;
+		duties->heard_seq = 0;
+	}
+}
+
+static void failed_time(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	(void)fault;
+	wr_call_free(central, call);
+}
+
+const struct wr_call_ops wr_time_ops = {
+	.put = put_time, .heard = heard_time, .failed = failed_time, .keyed = true, .script = -1};
+
+/* ---- listening ---- */
+
+static enum wr_put put_listen(struct wr_line *line, struct wr_call *call)
+{
+	const struct wr_duties *duties = &line->central->duties;
+	char key[WR_REDIS_KEY], id[48];
+
+	(void)call;
+	wr_own_key(line->central, "control", key);
+	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->heard_ms,
+		 (unsigned long long)duties->heard_seq);
+	wr_command_begin(&line->out, 6);
+	wr_command_text(&line->out, "XREAD");
+	wr_command_text(&line->out, "COUNT");
+	wr_command_number(&line->out, READ_AT_ONCE);
+	wr_command_text(&line->out, "STREAMS");
+	wr_command_text(&line->out, key);
+	wr_command_text(&line->out, id);
+	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+}
+
+static struct weir_str field_of(const redisReply *fields, const char *name)
+{
+	for (size_t i = 0; wr_reply_at(fields, i + 1); i += 2)
+		if (wr_str_equal(wr_reply_text(wr_reply_at(fields, i)), wr_str(name)))
+			return wr_reply_text(wr_reply_at(fields, i + 1));
+	return WR_STR("");
+}
+
+static uint64_t age_ns(const struct wr_duties *duties)
+{
+	uint64_t now_ms = duties->redis_us / 1000;
+	uint64_t age_ms = now_ms > duties->heard_ms ? now_ms - duties->heard_ms : 0;
+
+	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
+}
+
+/* [id, [name, value, …]] */
+static void hear_one(struct wr_central *central, const redisReply *entry)
+{
+	struct wr_duties *duties = &central->duties;
+	struct weir_str id = wr_reply_text(wr_reply_at(entry, 0));
+	const redisReply *fields = wr_reply_at(entry, 1);
+	size_t dash = wr_str_find(id, '-');
+	struct weir_str bytes = field_of(fields, "m");
+	uint64_t ms, seq;
+
+	if (dash == id.len || !read_number(wr_str_first(id, dash), &ms) ||
+	    !read_number(wr_str_from(id, dash + 1), &seq))
+		return;
+	duties->heard_ms = ms;
+	duties->heard_seq = seq;
+	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX ||
+	    wr_str_equal(field_of(fields, "h"), wr_str(central->holder)))
+		return;
+	central->host.heard(central->context, bytes.ptr, bytes.len, age_ns(duties));
+}
+
+static void heard_listen(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_central *central = line->central;
+	const redisReply *entries = wr_reply_at(wr_reply_at(reply, 0), 1);
+	size_t count = entries && entries->type == REDIS_REPLY_ARRAY ? entries->elements : 0;
+
+	wr_call_free(central, call);
+	central->duties.listening = false;
+	for (size_t i = 0; i < count; i++)
+		hear_one(central, entries->element[i]);
+	if (count >= READ_AT_ONCE)
+		central->duties.listen_at_ns = central->mono_ns + LISTEN_SOON_NS;
+	wr_wake(central, central->duties.listen_at_ns);
+}
+
+static void failed_listen(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	(void)fault;
+	central->duties.listening = false;
+	wr_wake(central, central->duties.listen_at_ns);
+	wr_call_free(central, call);
+}
+
+const struct wr_call_ops wr_listen_ops = {.put = put_listen,
+					  .heard = heard_listen,
+					  .failed = failed_listen,
+					  .keyed = true,
+					  .script = -1};
+
+static void listen(struct wr_central *central)
+{
+	struct wr_call *time = new_call(central, WR_CALL_TIME);
+	struct wr_call *call = new_call(central, WR_CALL_LISTEN);
+
+	central->duties.listen_at_ns = central->mono_ns + LISTEN_NS;
+	if (time) {
+		time->step = WR_TIME_OF_STREAM;
+		wr_call_send(central, time);
+	}
+	if (!call)
+		return;
+	central->duties.listening = true;
+	wr_call_send(central, call);
+}
+
+/* ---- publishing: one at a time, so that they stay in order ---- */
+
+static enum wr_put put_publish(struct wr_line *line, struct wr_call *call)
+{
+	const struct wr_publication *message = line->central->duties.first;
+	char key[WR_REDIS_KEY];
+
+	(void)call;
+	wr_own_key(line->central, "control", key);
+	wr_command_begin(&line->out, 10);
+	wr_command_text(&line->out, "XADD");
+	wr_command_text(&line->out, key);
+	wr_command_text(&line->out, "MAXLEN");
+	wr_command_text(&line->out, "~");
+	wr_command_text(&line->out, KEPT);
+	wr_command_text(&line->out, "*");
+	wr_command_text(&line->out, "h");
+	wr_command_text(&line->out, line->central->holder);
+	wr_command_text(&line->out, "m");
+	wr_command_arg(&line->out, message->bytes, message->len);
+	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+}
+
+static void publish(struct wr_central *central)
+{
+	struct wr_call *call = new_call(central, WR_CALL_PUBLISH);
+
+	central->duties.publish_at_ns = central->mono_ns + PUBLISH_AGAIN_NS;
+	wr_wake(central, central->duties.publish_at_ns);
+	if (!call)
+		return;
+	central->duties.publishing = true;
+	wr_call_send(central, call);
+}
+
+static void drop_first(struct wr_duties *duties)
+{
+	struct wr_publication *message = duties->first;
+
+	duties->first = message->next;
+	if (!duties->first)
+		duties->last = NULL;
+	duties->message_count--;
+	free(message);
+}
+
+static void heard_publish(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_central *central = line->central;
+
+	(void)reply;
+	wr_call_free(central, call);
+	central->duties.publishing = false;
+	drop_first(&central->duties);
+	if (central->duties.first)
+		publish(central);
+}
+
+static void failed_publish(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	(void)fault;
+	central->duties.publishing = false;
+	wr_wake(central, central->duties.publish_at_ns);
+	wr_call_free(central, call);
+}
+
+const struct wr_call_ops wr_publish_ops = {.put = put_publish,
+					   .heard = heard_publish,
+					   .failed = failed_publish,
+					   .keyed = true,
+					   .script = -1};
+
+int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns)
+{
+	struct wr_duties *duties = &central->duties;
+	struct wr_publication *message;
+
+	if (len == 0 || len > WR_CENTRAL_MESSAGE_MAX || duties->message_count >= WR_MESSAGES_MAX)
+		return WEIR_EROOM;
+	message = malloc(sizeof *message + len);
+	if (!message)
+		return WEIR_EROOM;
+	message->next = NULL;
+	message->len = len;
+	memcpy(message->bytes, bytes, len);
+	wr_enter(central, central->now_ns, mono_ns);
+	if (duties->last)
+		duties->last->next = message;
+	else
+		duties->first = message;
+	duties->last = message;
+	duties->message_count++;
+	if (!duties->publishing)
+		publish(central);
+	wr_leave(central);
+	return 0;
+}
+
+/* ---- time ---- */
+
+void wr_control_tick(struct wr_central *central)
+{
+	struct wr_duties *duties = &central->duties;
+
+	if (duties->first && !duties->publishing && central->mono_ns >= duties->publish_at_ns)
+		publish(central);
+	if (duties->first && !duties->publishing)
+		wr_wake(central, duties->publish_at_ns);
+	if (!central->chief)
+		return;
+	if (!duties->listening && central->mono_ns >= duties->listen_at_ns)
+		listen(central);
+	if (!duties->listening)
+		wr_wake(central, duties->listen_at_ns);
+}
+
+void wr_time_ask(struct wr_line *line)
+{
+	struct wr_call *call = wr_call_new(line->central, WR_CALL_TIME);
+
+	if (call)
+		wr_line_push(line, call);
+}
+
+void wr_control_free(struct wr_central *central)
+{
+	while (central->duties.first)
+		drop_first(&central->duties);
+}

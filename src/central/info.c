@@ -1,0 +1,81 @@
+/* How it fares, for people. */
+#include <string.h>
+
+#include "central/inner.h"
+
+const char *wr_shard_state_name(enum wr_shard_state state)
+{
+	static const char *const names[] = {
+#define NAME(name, text) text,
+		WR_SHARD_STATES(NAME)
+#undef NAME
+	};
+
+	return names[state];
+}
+
+static enum wr_shard_state state_of(const struct wr_shard *shard)
+{
+	if (shard->breaker.state == WR_BREAKER_OPEN)
+		return WR_SHARD_AWAY;
+	if (!wr_shard_is_ready(shard))
+		return WR_SHARD_CONNECTING;
+	return shard->breaker.state == WR_BREAKER_TRYING ? WR_SHARD_TRYING : WR_SHARD_UP;
+}
+
+void wr_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)part;
+
+	for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
+		to[i] += from[i];
+}
+
+static void show(const struct wr_shard *shard, struct wr_shard_info *info)
+{
+	*info = (struct wr_shard_info){
+		.state = state_of(shard),
+		.slots = shard->slots,
+		.under_way = shard->turn.count + (shard->line ? shard->line->waiting.count : 0),
+		.back_at_ns =
+			shard->breaker.state == WR_BREAKER_OPEN ? shard->breaker.back_at_ns : 0,
+		.aof = shard->aof,
+		.counts = shard->counts,
+	};
+	if (shard->at.kind != WR_ENDPOINT_ANY)
+		wr_endpoint_text(&shard->at, info->at);
+	memcpy(info->trouble, shard->trouble, sizeof info->trouble);
+	memcpy(info->version, shard->version, sizeof info->version);
+	memcpy(info->policy, shard->policy, sizeof info->policy);
+}
+
+/* A node of a cluster that serves no slot is none that questions go to. */
+static bool is_shown(const struct wr_central *central, const struct wr_shard *shard)
+{
+	return !central->route || shard->slots || !central->route->known;
+}
+
+void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
+{
+	*info = (struct wr_central_info){
+		.counts = central->counts,
+		.nodes = central->duties.nodes,
+		.secret_known = central->duties.secret_known,
+		.all_up = true,
+		.waiting = central->waiting,
+		.reports_waiting = central->reports.parts,
+	};
+	for (uint32_t i = 0; i < central->shard_count; i++) {
+		const struct wr_shard *shard = central->shards[i];
+
+		wr_counts_add(&info->counts, &shard->counts);
+		if (!is_shown(central, shard))
+			continue;
+		info->shard_count++;
+		info->any_up |= wr_shard_is_up(shard);
+		info->all_up &= wr_shard_is_up(shard);
+		if (info->shards_shown < WR_CENTRAL_SHARDS_SHOWN)
+			show(shard, &info->shards[info->shards_shown++]);
+	}
+}

@@ -1,0 +1,423 @@
+/* The parts of struct wr_central and what its files ask of each other.
+ *
+ *   ask ──► parts (a limit each) ──► calls (a script call each) ──► shard ──► link ──► Redis
+ *
+ * A part belongs to its ask until that is concluded, and to its call until that is answered; when
+ * one of the two has gone, to the other alone. A call belongs to exactly one queue: its shard's
+ * until it is written (the end of a turn), its link's until it is answered, or one of those that
+ * wait for better times. Functions that are given a call own it from then on. */
+#ifndef WR_CENTRAL_INNER_H
+#define WR_CENTRAL_INNER_H
+
+#include "central/breaker.h"
+#include "central/central.h"
+#include "central/refusals.h"
+#include "redis/cluster.h"
+#include "redis/command.h"
+#include "redis/reply.h"
+#include "redis/script.h"
+
+#define WR_PARTS_MAX 65536u      /* limits under way in one loop, reports included */
+#define WR_REPORTS_MAX 16384u    /* … of which reports */
+#define WR_UNDER_WAY_MAX 8192u   /* calls of one shard without a reply, or not written yet */
+#define WR_OUTPUT_MAX (8u << 20) /* bytes of one link not yet written */
+#define WR_SHARDS_MAX 256u
+#define WR_MERGE_PLACES 1024u
+#define WR_MERGED_MAX 4096u         /* takes in one call */
+#define WR_TRIES_MAX 8u             /* redirections and the like of one call */
+#define WR_SILENCE_NS 1000000000ull /* a connection that says nothing for so long is given up */
+#define WR_MESSAGES_MAX 64u
+#define WR_KEY_TEXT 24 /* a key's hash as text */
+#define WR_REDIS_KEY (WR_CENTRAL_PREFIX_MAX + WR_KEY_TEXT + WR_QUESTION_ID + 16)
+#define WR_MS_NS 1000000ull
+
+/* ---- what is under way ---- */
+
+/* One limit of a question. */
+struct wr_central_part {
+	struct wr_central_part *next; /* of its ask, in the question's order */
+	struct wr_central_part *mate; /* of its call */
+	struct wr_central_ask *ask;   /* NULL: nobody waits for it any more */
+	struct wr_call *call;         /* NULL: answered */
+	struct wr_take take;
+	struct wr_answer answer;
+	uint64_t key[2];
+	uint64_t identity; /* of the limit: its id and its numbers */
+	uint32_t group;
+	bool recalled; /* the answer is from memory */
+	bool settled;  /* … or need not be asked for */
+	bool left;     /* the asker has gone: what is granted is given back */
+	uint8_t id_len;
+	char id[WR_QUESTION_ID];
+};
+
+enum wr_call_kind {
+	WR_CALL_TAKE,
+	WR_CALL_RETURN,
+	WR_CALL_REPORT,
+	WR_CALL_RESET,
+	WR_CALL_ASKING,   /* says that the next call is here by an ASK */
+	WR_CALL_GREETING, /* one of a link's first commands */
+	WR_CALL_PING,
+	WR_CALL_INFO,
+	WR_CALL_SLOTS,
+	WR_CALL_MASTER,
+	WR_CALL_SENTINELS,
+	WR_CALL_BEAT,
+	WR_CALL_SECRET,
+	WR_CALL_TIME,
+	WR_CALL_LISTEN,
+	WR_CALL_PUBLISH,
+	WR_CALL_KINDS
+};
+
+/* One command, and what is to become of its reply. */
+struct wr_call {
+	struct wr_call *next; /* of the queue it is in */
+	uint8_t kind;         /* enum wr_call_kind */
+	uint8_t step;         /* GREETING, SECRET: which command */
+	uint8_t tries;
+	bool asking;  /* an ASKING goes before it */
+	bool eval;    /* the script's text goes along */
+	bool written; /* Redis may carry it out */
+	bool late;    /* its timeout was counted */
+	bool merged;  /* its parts are takes of one counter and one cost */
+	uint16_t slot;
+	uint16_t count; /* parts */
+	uint64_t key[2];
+	uint64_t number;          /* of its writing, within the link */
+	uint64_t mono_ns;         /* when it was written; waiting to be tried again: when that is */
+	uint64_t report_seq;      /* 0: not sent yet */
+	uint64_t report_since_ns; /* mono, when it was first sent */
+	bool report_out;          /* under way */
+	struct wr_call *report_next; /* of its list */
+	struct wr_shard *shard;
+	struct wr_central_part *first, *last;
+};
+
+struct wr_queue {
+	struct wr_call *first, *last;
+	uint32_t count;
+};
+
+static inline void wr_queue_add(struct wr_queue *queue, struct wr_call *call)
+{
+	call->next = NULL;
+	if (queue->last)
+		queue->last->next = call;
+	else
+		queue->first = call;
+	queue->last = call;
+	queue->count++;
+}
+
+static inline struct wr_call *wr_queue_take(struct wr_queue *queue)
+{
+	struct wr_call *call = queue->first;
+
+	if (!call)
+		return NULL;
+	queue->first = call->next;
+	if (!queue->first)
+		queue->last = NULL;
+	queue->count--;
+	call->next = NULL;
+	return call;
+}
+
+/* ---- connections and servers ---- */
+
+enum wr_link_state {
+	WR_LINK_OPENING,
+	WR_LINK_GREETING, /* connected; logging in */
+	WR_LINK_READY,
+	WR_LINK_DEAD, /* closed; freed when nobody is in its functions any more */
+};
+
+enum wr_script_name { WR_SCRIPT_TAKE, WR_SCRIPT_NODES, WR_SCRIPT_NAMES };
+
+struct wr_line {
+	struct wr_link link; /* first: hosts hold a pointer to it */
+	struct wr_central *central;
+	struct wr_shard *shard; /* NULL: to a sentinel */
+	enum wr_link_state state;
+	bool dirty;  /* the host was told */
+	bool served; /* a question was answered */
+	uint64_t opened_mono_ns;
+	uint64_t written;                /* number of the call written last */
+	uint64_t evals[WR_SCRIPT_NAMES]; /* number of the last one that brings the text along */
+	struct wr_commands out;
+	struct wr_replies in;
+	struct wr_queue waiting; /* written, in the order of their replies */
+	struct wr_line *next;    /* dead ones */
+};
+
+/* A server, or in a topology of one, the server. */
+struct wr_shard {
+	struct wr_central *central;
+	struct wr_endpoint at; /* WR_ENDPOINT_ANY: not known yet (sentinels) */
+	struct wr_line *line;  /* NULL: none */
+	struct wr_breaker breaker;
+	struct wr_queue turn;   /* not written yet */
+	uint64_t connect_by_ns; /* mono; not 0: the breaker opens unless it is ready by then */
+	uint64_t away_since_ns; /* mono */
+	uint32_t slots;
+	uint32_t said;    /* faults told to the log since it was last up, a bit each */
+	bool away;        /* the log was told so */
+	bool probing;     /* a PING is under way */
+	int64_t clock_us; /* its clock less ours */
+	char trouble[160], version[24], policy[24];
+	int8_t aof;
+	struct wr_central_counts counts;
+};
+
+/* ---- duties ---- */
+
+/* cluster.c: who serves which slot. */
+struct wr_route {
+	bool known;     /* there was a map once */
+	bool hopeless;  /* all known nodes were tried in vain */
+	bool asking;    /* CLUSTER SLOTS is under way */
+	bool said;      /* the log was told what is wrong */
+	uint32_t turn;  /* whom to ask next */
+	uint32_t tried; /* in vain, since one answered */
+	uint64_t refresh_at_ns, refreshed_ns;
+	struct wr_queue homeless;  /* calls that wait for the first map */
+	uint16_t owner[WR_SLOTS];  /* number of the shard, or WR_CLUSTER_NOBODY */
+	struct wr_cluster_map map; /* the last one, as it was read */
+};
+
+/* sentinels.c: who the master is. */
+struct wr_watchers {
+	struct wr_endpoint_list list;
+	uint32_t at;    /* whom we ask */
+	uint32_t tried; /* in vain, since one answered */
+	struct wr_line *line;
+	bool asking;
+	bool said; /* the log was told that they are of no help */
+	uint32_t polls;
+	uint64_t polled_ns, poll_at_ns;
+	uint64_t answer_by_ns; /* mono; 0: none is awaited */
+};
+
+struct wr_publication {
+	struct wr_publication *next;
+	size_t len;
+	uint8_t bytes[];
+};
+
+/* node.c, control.c: what a node does once. */
+struct wr_duties {
+	bool beating, listening, publishing, agreeing;
+	bool secret_known, secret_given, said_secret;
+	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
+	uint32_t nodes;
+	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* mono */
+	uint64_t redis_us;                                /* what TIME said */
+	uint64_t heard_ms, heard_seq;                     /* the last message's id */
+	struct wr_publication *first, *last;              /* to be published */
+	uint32_t message_count;
+};
+
+#define WR_REPORT_LISTS 1024u
+#define WR_TIME_OF_STREAM 1u /* step of a TIME that goes with a look at the stream */
+
+struct wr_reports {
+	struct wr_call *lists[WR_REPORT_LISTS]; /* by key, in the order they came, sent ones too */
+	uint32_t calls, parts;
+	uint32_t under_way;
+	uint64_t next_seq;
+	uint64_t send_at_ns; /* mono */
+};
+
+struct wr_merge_place {
+	uint64_t turn;
+	struct wr_call *call;
+};
+
+struct wr_pool_block;
+
+struct wr_pool {
+	struct wr_pool_block *blocks;
+	void *free;
+	uint32_t made;
+};
+
+struct wr_central {
+	const struct wr_redis_target *target;
+	struct wr_central_host host;
+	void *context;
+	char prefix[WR_CENTRAL_PREFIX_MAX + 4]; /* "weir:1:" */
+	size_t prefix_len;
+	char holder[48];   /* the node's name in Redis */
+	char reporter[64]; /* … and that of this loop in reports */
+	uint64_t timeout_ns;
+	bool chief;
+	bool freeing, ticking;
+	uint64_t random;
+
+	uint64_t now_ns, mono_ns; /* as last told */
+	uint64_t wake_ns;         /* when the host was asked to call */
+	uint32_t depth;           /* calls into here that have not returned */
+	struct wr_line *dead;
+
+	struct wr_central_ask *first_ask, *last_ask; /* by deadline */
+	uint32_t waiting;
+	struct wr_pool parts, calls;
+	struct wr_queue again; /* calls to be tried again in a moment, by time */
+	uint64_t turn;         /* calls of a turn may be merged */
+	struct wr_merge_place merge[WR_MERGE_PLACES];
+
+	struct wr_shard *shards[WR_SHARDS_MAX];
+	uint32_t shard_count;
+	struct wr_route *route;       /* cluster */
+	struct wr_watchers *watchers; /* sentinels */
+	struct wr_duties duties;
+	struct wr_reports reports;
+	struct wr_refusals *refusals;
+	struct wr_central_counts counts; /* what is no shard's, and of shards that are gone */
+};
+
+/* central.c: each call from outside is between these two. */
+void wr_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
+void wr_leave(struct wr_central *central);
+void wr_wake(struct wr_central *central, uint64_t mono_ns);
+uint64_t wr_random(struct wr_central *central);
+__attribute__((format(printf, 3, 4))) void wr_say(struct wr_central *central, enum wr_say level,
+						  const char *format, ...);
+
+/* pool.c: zeroed, or NULL: there are too many. */
+struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind);
+struct wr_central_part *wr_part_new(struct wr_central *central);
+void wr_part_free(struct wr_central *central, struct wr_central_part *part);
+void wr_call_free(struct wr_central *central, struct wr_call *call); /* with its parts */
+void wr_call_add(struct wr_call *call, struct wr_central_part *part);
+void wr_pools_free(struct wr_central *central);
+
+/* question.c: a message's bytes as parts. */
+struct wr_question_reader {
+	const uint8_t *at, *end;
+	uint16_t left;
+	uint8_t kind;
+};
+
+bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size_t len);
+/* False: it is malformed. */
+bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part *part);
+
+/* call.c: what is common to all kinds. */
+const struct wr_call_ops *wr_call_ops(const struct wr_call *call);
+void wr_call_send(struct wr_central *central, struct wr_call *call); /* to whom it belongs */
+void wr_call_reply(struct wr_line *line, struct wr_call *call, const redisReply *reply);
+void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+uint16_t wr_call_slot(const struct wr_central *central, const char *key);
+/* The key of something the fleet has one of: "weir:1:nodes". */
+void wr_own_key(const struct wr_central *central, const char *name, char key[WR_REDIS_KEY]);
+size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
+		      const struct wr_central_part *part, char key[WR_REDIS_KEY]);
+void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT]);
+void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_name name,
+		   size_t args);
+
+enum wr_put {
+	WR_PUT,
+	WR_PUT_NOTHING, /* nobody wants it any more */
+	WR_PUT_NO_ROOM,
+};
+
+/* What the files of the kinds give: put writes the command; heard gets a reply that is no error;
+ * failed is told the fault once nothing more is done about it. */
+struct wr_call_ops {
+	enum wr_put (*put)(struct wr_line *line, struct wr_call *call);
+	void (*heard)(struct wr_line *line, struct wr_call *call, const redisReply *reply);
+	void (*failed)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+	bool keyed;    /* belongs to the shard of its slot, and follows it */
+	bool counts;   /* its success and failure are the breaker's business */
+	bool errors;   /* heard gets error replies, too */
+	int8_t script; /* enum wr_script_name, or -1 */
+};
+
+extern const struct wr_call_ops wr_take_ops, wr_return_ops, wr_report_ops, wr_reset_ops;
+extern const struct wr_call_ops wr_asking_ops, wr_greeting_ops, wr_ping_ops, wr_info_ops;
+extern const struct wr_call_ops wr_slots_ops, wr_master_ops, wr_sentinels_ops;
+extern const struct wr_call_ops wr_beat_ops, wr_secret_ops, wr_time_ops, wr_listen_ops;
+extern const struct wr_call_ops wr_publish_ops;
+
+/* ask.c */
+void wr_asks_expire(struct wr_central *central);
+void wr_asks_fail(struct wr_central *central); /* all of them */
+/* The part is out of its call and has its answer; whoever waits may be told. */
+void wr_part_answered(struct wr_central *central, struct wr_central_part *part);
+
+/* take.c: what the part has got is sent back, with the part. */
+void wr_give_back(struct wr_central *central, struct wr_central_part *part);
+
+/* recall.c: answers what memory knows; how many parts of the ask need not be asked. */
+uint16_t wr_recall(struct wr_central *central, struct wr_central_ask *ask);
+
+/* merge.c: whether a call with one part could go along in another one of this turn; then it has,
+ * and is gone. If not, others may go along with it. */
+bool wr_merge(struct wr_central *central, struct wr_call *call);
+
+/* shard.c */
+struct wr_shard *wr_shard_new(struct wr_central *central, const struct wr_endpoint *at);
+void wr_shard_end(struct wr_shard *shard); /* all but its memory */
+void wr_shard_push(struct wr_shard *shard, struct wr_call *call);
+void wr_shard_connect(struct wr_shard *shard);
+void wr_shard_ready(struct wr_shard *shard);
+void wr_shard_passed(struct wr_shard *shard);
+void wr_shard_clock(struct wr_shard *shard, uint64_t now_us); /* what its clock says now */
+void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
+/* The line is gone. served: it had been of use. */
+void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, const char *why);
+/* It is at another address now, or its address has changed hands. */
+void wr_shard_move(struct wr_shard *shard, const struct wr_endpoint *at);
+void wr_shard_tick(struct wr_shard *shard);
+bool wr_shard_is_up(const struct wr_shard *shard);
+/* Whether the line is there and a call may be put on it beside all questions. */
+bool wr_shard_is_ready(const struct wr_shard *shard);
+
+/* line.c */
+struct wr_line *wr_line_open(struct wr_central *central, const struct wr_endpoint *at,
+			     struct wr_shard *shard);
+void wr_line_push(struct wr_line *line, struct wr_call *call); /* written in this turn */
+void wr_line_touch(struct wr_line *line);                      /* there is something to write */
+/* Closes it; what waited on it fails. Whoever held it does no longer. */
+void wr_line_close(struct wr_line *line);
+/* The same, and its shard or the sentinels are told. */
+void wr_line_lost(struct wr_line *line, enum wr_fault fault, const char *why);
+void wr_lines_bury(struct wr_central *central);
+
+/* greet.c */
+void wr_greet(struct wr_line *line);
+
+/* info.c */
+void wr_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part);
+
+/* cluster.c, sentinels.c, node.c, control.c, report.c, settings.c */
+struct wr_shard *wr_route_shard(struct wr_central *central, uint16_t slot);
+bool wr_route_start(struct wr_central *central);
+void wr_route_free(struct wr_central *central);
+void wr_route_tick(struct wr_central *central);
+void wr_route_soon(struct wr_central *central); /* the map may be out of date */
+void wr_route_ready(struct wr_central *central, struct wr_shard *shard);
+void wr_route_failed(struct wr_central *central, struct wr_shard *shard);
+struct wr_shard *wr_route_redirect(struct wr_central *central, const struct wr_endpoint *at,
+				   uint16_t slot, bool moved);
+bool wr_watchers_start(struct wr_central *central);
+void wr_watchers_tick(struct wr_central *central);
+void wr_watchers_soon(struct wr_central *central); /* the master may be another one */
+void wr_watchers_ready(struct wr_central *central);
+void wr_watchers_lost(struct wr_central *central, const char *why);
+void wr_duties_ready(struct wr_central *central);
+void wr_duties_tick(struct wr_central *central);
+void wr_control_tick(struct wr_central *central);
+void wr_control_free(struct wr_central *central);
+void wr_reports_take(struct wr_central *central, struct wr_call *call);
+void wr_reports_soon(struct wr_central *central); /* a shard may be back */
+void wr_reports_tick(struct wr_central *central);
+void wr_reports_free(struct wr_central *central);
+void wr_time_ask(struct wr_line *line);
+void wr_settings_ask(struct wr_line *line);
+
+#endif

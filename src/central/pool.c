@@ -1,0 +1,121 @@
+/* Parts and calls come from pools that grow block by block up to a maximum and give nothing back
+ * before the end: what the load has needed once, it will need again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "central/inner.h"
+
+#define BLOCK_OBJECTS 128u
+
+struct wr_pool_block {
+	struct wr_pool_block *next;
+	_Alignas(max_align_t) uint8_t bytes[];
+};
+
+static void set_next(void *object, void *next)
+{
+	memcpy(object, &next, sizeof next);
+}
+
+static bool grow(struct wr_pool *pool, size_t size, uint32_t max)
+{
+	struct wr_pool_block *block;
+
+	if (pool->made + BLOCK_OBJECTS > max)
+		return false;
+	block = malloc(sizeof *block + BLOCK_OBJECTS * size);
+	if (!block)
+		return false;
+	block->next = pool->blocks;
+	pool->blocks = block;
+	pool->made += BLOCK_OBJECTS;
+	for (size_t i = BLOCK_OBJECTS; i > 0; i--) {
+		set_next(block->bytes + (i - 1) * size, pool->free);
+		pool->free = block->bytes + (i - 1) * size;
+	}
+	return true;
+}
+
+static void *take(struct wr_pool *pool, size_t size, uint32_t max)
+{
+	void *object;
+
+	if (!pool->free && !grow(pool, size, max))
+		return NULL;
+	object = pool->free;
+	memcpy(&pool->free, object, sizeof pool->free);
+	return object;
+}
+
+static void give(struct wr_pool *pool, void *object)
+{
+	set_next(object, pool->free);
+	pool->free = object;
+}
+
+struct wr_central_part *wr_part_new(struct wr_central *central)
+{
+	struct wr_central_part *part = take(&central->parts, sizeof *part, WR_PARTS_MAX);
+
+	/* All but the text of the id. */
+	if (part)
+		memset(part, 0, offsetof(struct wr_central_part, id));
+	return part;
+}
+
+void wr_part_free(struct wr_central *central, struct wr_central_part *part)
+{
+	give(&central->parts, part);
+}
+
+/* As many as there may be parts, and some for a link's own commands. */
+struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
+{
+	struct wr_call *call = take(&central->calls, sizeof *call, 2 * WR_PARTS_MAX);
+
+	if (call)
+		*call = (struct wr_call){.kind = (uint8_t)kind};
+	return call;
+}
+
+void wr_call_free(struct wr_central *central, struct wr_call *call)
+{
+	while (call->first) {
+		struct wr_central_part *part = call->first;
+
+		call->first = part->mate;
+		wr_part_free(central, part);
+	}
+	if (!call->written)
+		central->turn++; /* nobody may go along with it any more */
+	give(&central->calls, call);
+}
+
+void wr_call_add(struct wr_call *call, struct wr_central_part *part)
+{
+	part->call = call;
+	part->mate = NULL;
+	if (call->last)
+		call->last->mate = part;
+	else
+		call->first = part;
+	call->last = part;
+	call->count++;
+}
+
+static void free_blocks(struct wr_pool *pool)
+{
+	while (pool->blocks) {
+		struct wr_pool_block *block = pool->blocks;
+
+		pool->blocks = block->next;
+		free(block);
+	}
+	*pool = (struct wr_pool){0};
+}
+
+void wr_pools_free(struct wr_central *central)
+{
+	free_blocks(&central->parts);
+	free_blocks(&central->calls);
+}

@@ -1,0 +1,106 @@
+/* Questions as the limiter writes them, read with care: they may have come through a socket. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "central/inner.h"
+
+bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size_t len)
+{
+	struct wr_question_head head;
+
+	if (len < sizeof head || len > WEIR_QUESTION_MAX)
+		return false;
+	memcpy(&head, bytes, sizeof head);
+	if (head.version != WR_QUESTION_VERSION || head.bytes != len || head.count == 0 ||
+	    head.count > WEIR_NEEDS_MAX)
+		return false;
+	*reader = (struct wr_question_reader){.at = (const uint8_t *)bytes + sizeof head,
+					      .end = (const uint8_t *)bytes + len,
+					      .left = head.count,
+					      .kind = head.kind};
+	return true;
+}
+
+/* Rather too strict: periods are rounded up, waits down. */
+static uint64_t up_us(uint64_t ns)
+{
+	return ns / 1000 + (ns % 1000 != 0);
+}
+
+static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
+{
+	return (struct wr_take){
+		.algorithm = item->algorithm,
+		.mode = kind == WR_QUESTION_REPORT ? WR_MODE_REPORT : WR_MODE_TAKE,
+		.flags = item->flags,
+		.limit = item->limit,
+		.burst = item->burst,
+		.queue_size = item->queue_size,
+		.soft_ceiling = item->soft_ceiling,
+		.granted = item->granted,
+		.cost = item->cost,
+		.period_us = up_us(item->period_ns),
+		.max_wait_us = item->max_wait_ns / 1000,
+		.soft_for_us = item->soft_for_ns / 1000,
+		.window_start_us = item->window_start_ns / 1000,
+		.window_end_us = item->window_end_ns / 1000,
+		.decided_us = item->decided_us,
+	};
+}
+
+/* What makes two requests to one key the same but for their cost: id and numbers. */
+static uint64_t identity_of(const struct wr_question_item *item, const char *id)
+{
+	uint64_t numbers[] = {
+		item->algorithm | (uint64_t)item->flags << 8 | (uint64_t)item->group << 32,
+		item->limit | (uint64_t)item->burst << 32,
+		item->queue_size | (uint64_t)item->soft_ceiling << 32,
+		item->granted,
+		item->period_ns,
+		item->max_wait_ns,
+		item->soft_for_ns,
+		item->window_start_ns,
+		item->window_end_ns,
+	};
+
+	return XXH3_64bits_withSeed(id, item->id_len, XXH3_64bits(numbers, sizeof numbers));
+}
+
+static bool fits_kind(const struct wr_question_item *item, uint8_t kind)
+{
+	switch (kind) {
+	case WR_QUESTION_TAKE:
+		return item->cost >= 0;
+	case WR_QUESTION_RETURN:
+		return item->cost < 0;
+	case WR_QUESTION_REPORT:
+		return item->cost > 0;
+	case WR_QUESTION_RESET:
+		return true;
+	}
+	return false;
+}
+
+bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part *part)
+{
+	struct wr_question_item item;
+	size_t room = (size_t)(reader->end - reader->at);
+
+	if (room < sizeof item)
+		return false;
+	memcpy(&item, reader->at, sizeof item);
+	if (item.id_len == 0 || item.id_len > WR_QUESTION_ID ||
+	    item.bytes != sizeof item + item.id_len || room < item.bytes ||
+	    !fits_kind(&item, reader->kind))
+		return false;
+	part->take = take_of(&item, reader->kind);
+	part->key[0] = item.key[0];
+	part->key[1] = item.key[1];
+	part->group = item.group;
+	part->id_len = (uint8_t)item.id_len;
+	memcpy(part->id, reader->at + sizeof item, item.id_len);
+	part->identity = identity_of(&item, part->id);
+	reader->at += item.bytes;
+	reader->left--;
+	return wr_take_check(&part->take, NULL) == 0 && (reader->left || reader->at == reader->end);
+}

@@ -1,0 +1,75 @@
+/* What was refused a moment ago is refused again without asking. */
+#include "central/inner.h"
+
+static bool is_refused(const struct wr_central_part *part)
+{
+	return part->recalled && !(part->answer.flags & WR_ANSWER_ADMITTED);
+}
+
+/* Looks want to know how it is now, and what counts rejected requests has to count this one. */
+static bool may_recall(const struct wr_central_ask *ask)
+{
+	for (const struct wr_central_part *part = ask->parts; part; part = part->next)
+		if (part->take.flags & WEIR_COUNT_REJECTED)
+			return false;
+	return true;
+}
+
+/* True: some limit is known to refuse. */
+static bool look_up(struct wr_central *central, struct wr_central_ask *ask)
+{
+	bool refused = false;
+
+	for (struct wr_central_part *part = ask->parts; part; part = part->next) {
+		part->recalled = part->take.cost > 0 &&
+				 wr_refusals_find(central->refusals, part->key, part->identity,
+						  part->take.cost, central->mono_ns, &part->answer);
+		refused |= is_refused(part);
+	}
+	return refused;
+}
+
+/* Whether the refusal of one limit answers for another: those taken together are refused together,
+ * and where an enforced one refuses, the request is. */
+static bool is_settled_by(const struct wr_central_part *part, const struct wr_central_part *refused)
+{
+	return refused->group == 0 ||
+	       (part->group == refused->group && part->key[0] == refused->key[0] &&
+		part->key[1] == refused->key[1]);
+}
+
+static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
+{
+	for (const struct wr_central_part *other = ask->parts; other; other = other->next)
+		if (is_refused(other) && is_settled_by(part, other))
+			return true;
+	return false;
+}
+
+/* A limit that was not asked has nothing to say. */
+static void say_nothing(struct wr_central_part *part)
+{
+	uint32_t capacity = wr_take_capacity(&part->take);
+
+	part->answer = (struct wr_answer){.flags = WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN,
+					  .limit = capacity,
+					  .remaining = capacity};
+}
+
+uint16_t wr_recall(struct wr_central *central, struct wr_central_ask *ask)
+{
+	uint16_t count = 0;
+
+	if (!may_recall(ask) || !look_up(central, ask))
+		return 0;
+	for (struct wr_central_part *part = ask->parts; part; part = part->next) {
+		part->settled = is_settled(ask, part);
+		if (!part->settled)
+			continue;
+		if (!part->recalled)
+			say_nothing(part);
+		count++;
+	}
+	central->counts.remembered += count;
+	return count;
+}

@@ -1,0 +1,92 @@
+#include "central/refusals.h"
+
+#include <string.h>
+
+#include <weir/algo.h>
+
+static size_t set_of(const uint64_t key[2], uint64_t identity)
+{
+	return (key[0] ^ key[1] ^ identity) % WR_REFUSALS_SETS;
+}
+
+static bool is_about(const struct wr_refusal *place, const uint64_t key[2], uint64_t identity)
+{
+	return place->key[0] == key[0] && place->key[1] == key[1] && place->identity == identity;
+}
+
+static uint64_t left_of(uint64_t wait_ns, uint64_t elapsed_ns)
+{
+	if (wait_ns == WEIR_NEVER || wait_ns == 0)
+		return wait_ns;
+	return wait_ns > elapsed_ns ? wait_ns - elapsed_ns : 1;
+}
+
+bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
+		      int64_t cost, uint64_t mono_ns, struct wr_answer *answer)
+{
+	const struct wr_refusal *set = refusals->places[set_of(key, identity)];
+
+	for (size_t i = 0; i < WR_REFUSALS_WAYS; i++) {
+		const struct wr_refusal *place = &set[i];
+
+		if (!is_about(place, key, identity) || mono_ns >= place->until_mono_ns)
+			continue;
+		if (!(place->answer.flags & WR_ANSWER_ADMITTED) && cost < place->cost)
+			continue;
+		*answer = place->answer;
+		answer->retry_after_ns =
+			left_of(answer->retry_after_ns, mono_ns - place->told_mono_ns);
+		answer->reset_after_ns =
+			left_of(answer->reset_after_ns, mono_ns - place->told_mono_ns);
+		return true;
+	}
+	return false;
+}
+
+/* The same limit's, else the one that ends first; those that have ended, first of all. */
+static struct wr_refusal *place_for(struct wr_refusals *refusals, const uint64_t key[2],
+				    uint64_t identity)
+{
+	struct wr_refusal *set = refusals->places[set_of(key, identity)];
+	struct wr_refusal *best = set;
+
+	for (size_t i = 0; i < WR_REFUSALS_WAYS; i++) {
+		if (is_about(&set[i], key, identity))
+			return &set[i];
+		if (set[i].until_mono_ns < best->until_mono_ns)
+			best = &set[i];
+	}
+	return best;
+}
+
+void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
+		      int64_t cost, const struct wr_answer *answer, uint64_t last_ns,
+		      uint64_t mono_ns)
+{
+	struct wr_refusal *place = place_for(refusals, key, identity);
+
+	*place = (struct wr_refusal){
+		.key = {key[0], key[1]},
+		.identity = identity,
+		.cost = cost,
+		.told_mono_ns = mono_ns,
+		.until_mono_ns =
+			mono_ns + (last_ns < WR_REFUSALS_LAST_NS ? last_ns : WR_REFUSALS_LAST_NS),
+		.answer = *answer,
+	};
+}
+
+void wr_refusals_forget(struct wr_refusals *refusals, const uint64_t key[2])
+{
+	if (!key) {
+		memset(refusals, 0, sizeof *refusals);
+		return;
+	}
+	for (size_t i = 0; i < WR_REFUSALS_SETS; i++)
+		for (size_t j = 0; j < WR_REFUSALS_WAYS; j++) {
+			struct wr_refusal *place = &refusals->places[i][j];
+
+			if (place->key[0] == key[0] && place->key[1] == key[1])
+				place->until_mono_ns = 0;
+		}
+}

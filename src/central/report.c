@@ -1,0 +1,319 @@
+/* Reports: what this node admitted on its own while a shard was away, kept until it is back.
+ *
+ * What was admitted of one counter within one window is one sum. A call reports the counters of one
+ * key under a number that rises; Redis keeps the last number it has seen of this loop for the key,
+ * so a report whose answer was lost is sent again and counts once. That holds only if the next one
+ * waits until the one before is confirmed, and only as long as Redis remembers: a minute. */
+#include <stdio.h>
+#include <string.h>
+
+#include "central/inner.h"
+
+#define SEND_NS (200 * WR_MS_NS)
+#define OUT_MAX 512u
+#define REMEMBERED_NS (50000 * WR_MS_NS) /* somewhat less than Redis does */
+
+static struct wr_call **list_of(struct wr_central *central, const uint64_t key[2])
+{
+	return &central->reports.lists[key[0] % WR_REPORT_LISTS];
+}
+
+static bool same_key(const struct wr_call *a, const struct wr_call *b)
+{
+	return a->key[0] == b->key[0] && a->key[1] == b->key[1];
+}
+
+static void send_at(struct wr_central *central, uint64_t mono_ns)
+{
+	if (central->reports.calls == 0)
+		return;
+	if (mono_ns < central->reports.send_at_ns)
+		central->reports.send_at_ns = mono_ns;
+	wr_wake(central, central->reports.send_at_ns);
+}
+
+void wr_reports_soon(struct wr_central *central)
+{
+	send_at(central, central->mono_ns);
+}
+
+/* ---- keeping ---- */
+
+static uint64_t window_of(const struct wr_take *take)
+{
+	if (take->window_end_us)
+		return take->window_start_us;
+	return take->decided_us / take->period_us;
+}
+
+static bool is_same_sum(const struct wr_central_part *a, const struct wr_central_part *b)
+{
+	return a->id_len == b->id_len && memcmp(a->id, b->id, a->id_len) == 0 &&
+	       window_of(&a->take) == window_of(&b->take);
+}
+
+/* Adds to a sum of the call, whose numbers are then the newer ones. */
+static bool add_up(struct wr_call *call, const struct wr_central_part *part)
+{
+	for (struct wr_central_part *sum = call->first; sum; sum = sum->mate) {
+		int64_t cost = sum->take.cost;
+
+		if (!is_same_sum(sum, part))
+			continue;
+		sum->take = part->take;
+		if (__builtin_add_overflow(cost, part->take.cost, &sum->take.cost))
+			sum->take.cost = INT64_MAX;
+		return true;
+	}
+	return false;
+}
+
+static void keep_part(struct wr_central *central, struct wr_call *call,
+		      struct wr_central_part *part)
+{
+	wr_call_add(call, part);
+	central->reports.parts++;
+}
+
+/* What has a number stays as it was sent. */
+static struct wr_call *open_call(struct wr_central *central, const struct wr_call *like)
+{
+	struct wr_call *found = NULL;
+
+	for (struct wr_call *call = *list_of(central, like->key); call; call = call->report_next)
+		if (same_key(call, like) && call->report_seq == 0)
+			found = call;
+	return found;
+}
+
+static void enlist(struct wr_central *central, struct wr_call *call)
+{
+	struct wr_call **at = list_of(central, call->key);
+
+	while (*at)
+		at = &(*at)->report_next;
+	*at = call;
+	call->report_next = NULL;
+	central->reports.calls++;
+}
+
+/* Moves parts of a new call into one that is there; those that do not fit stay. */
+static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
+{
+	struct wr_central_part *part = call->first;
+
+	call->first = call->last = NULL;
+	call->count = 0;
+	while (part) {
+		struct wr_central_part *mate = part->mate;
+
+		if (add_up(kept, part))
+			wr_part_free(central, part);
+		else if (kept->count < WR_TAKES_MAX - 1)
+			keep_part(central, kept, part);
+		else
+			wr_call_add(call, part);
+		part = mate;
+	}
+}
+
+void wr_reports_take(struct wr_central *central, struct wr_call *call)
+{
+	struct wr_call *kept = open_call(central, call);
+
+	if (central->reports.parts + call->count > WR_REPORTS_MAX) {
+		central->counts.reports_lost += call->count;
+		wr_call_free(central, call);
+		return;
+	}
+	if (kept)
+		merge_into(central, kept, call);
+	if (call->count == 0) {
+		wr_call_free(central, call);
+	} else {
+		central->reports.parts += call->count;
+		enlist(central, call);
+	}
+	send_at(central, central->mono_ns + SEND_NS);
+}
+
+/* It is done with, one way or the other. */
+static void forget(struct wr_central *central, struct wr_call *call)
+{
+	struct wr_call **at = list_of(central, call->key);
+
+	while (*at != call)
+		at = &(*at)->report_next;
+	*at = call->report_next;
+	central->reports.calls--;
+	central->reports.parts -= call->count;
+	wr_call_free(central, call);
+}
+
+/* ---- sending ---- */
+
+static enum wr_put put(struct wr_line *line, struct wr_call *call)
+{
+	struct wr_central *central = line->central;
+	struct wr_take takes[WR_TAKES_MAX];
+	char key[WR_REDIS_KEY], text[WR_KEY_TEXT];
+	size_t count = 0;
+
+	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+		takes[count] = part->take;
+		takes[count].decided_us += (uint64_t)line->shard->clock_us;
+		count++;
+	}
+	wr_put_script(line, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
+	wr_command_number(&line->out, (int64_t)count + 1);
+	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+		wr_command_arg(&line->out, key, wr_counter_key(central, call, part, key));
+	wr_key_text(call->key, text);
+	snprintf(key, sizeof key, "%s{%s}:r:%s", central->prefix, text, central->reporter);
+	wr_command_text(&line->out, key);
+	wr_script_args(takes, count, call->report_seq, &line->out);
+	if (!wr_command_end(&line->out))
+		return WR_PUT_NO_ROOM;
+	line->shard->counts.calls++;
+	return WR_PUT;
+}
+
+static void back(struct wr_central *central, struct wr_call *call)
+{
+	call->report_out = false;
+	central->reports.under_way--;
+}
+
+static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_central *central = line->central;
+
+	(void)reply;
+	wr_shard_passed(line->shard);
+	line->shard->counts.reported += call->count;
+	back(central, call);
+	forget(central, call);
+	if (central->reports.under_way == 0)
+		wr_reports_soon(central);
+}
+
+/* What Redis cannot make sense of will not get better. */
+static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	call->written = call->asking = call->eval = call->late = false;
+	call->tries = 0;
+	back(central, call);
+	if (central->freeing || fault == WR_FAULT_OTHER || fault == WR_FAULT_WRONGTYPE) {
+		central->counts.reports_lost += call->count;
+		forget(central, call);
+		return;
+	}
+	send_at(central, central->mono_ns + SEND_NS);
+}
+
+const struct wr_call_ops wr_report_ops = {.put = put,
+					  .heard = heard,
+					  .failed = failed,
+					  .keyed = true,
+					  .counts = true,
+					  .script = WR_SCRIPT_TAKE};
+
+/* How long a take can be of any consequence. */
+static uint64_t lasting_us(const struct wr_take *take)
+{
+	if (take->window_end_us)
+		return take->window_end_us - take->window_start_us;
+	if (take->algorithm != WEIR_TOKEN_BUCKET && take->algorithm != WEIR_LEAKY_BUCKET)
+		return 2 * take->period_us;
+	if (take->limit == 0)
+		return 0;
+	return (uint64_t)((unsigned __int128)wr_take_capacity(take) * take->period_us /
+			  take->limit);
+}
+
+static bool is_stale(const struct wr_central *central, const struct wr_call *call)
+{
+	uint64_t now_us = central->now_ns / 1000;
+
+	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+		if (now_us <= part->take.decided_us ||
+		    now_us - part->take.decided_us <= lasting_us(&part->take))
+			return false;
+	return true;
+}
+
+static bool is_behind_another(const struct wr_call *list, const struct wr_call *call)
+{
+	for (; list != call; list = list->report_next)
+		if (same_key(list, call))
+			return true;
+	return false;
+}
+
+static void send_out(struct wr_central *central, struct wr_call *call)
+{
+	if (call->report_seq == 0) {
+		call->report_seq = central->reports.next_seq++;
+		call->report_since_ns = central->mono_ns;
+	}
+	call->report_out = true;
+	central->reports.under_way++;
+	wr_call_send(central, call);
+}
+
+static bool can_go(struct wr_central *central, const struct wr_call *call)
+{
+	const struct wr_shard *shard;
+	uint16_t slot = 0;
+
+	if (central->route) {
+		char text[WR_KEY_TEXT];
+
+		wr_key_text(call->key, text);
+		slot = wr_slot_of(text, strlen(text));
+	}
+	shard = wr_route_shard(central, slot);
+	return shard && wr_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
+}
+
+/* One call of a list: sent, dropped, or left for later. */
+static void look_at(struct wr_central *central, struct wr_call *list, struct wr_call *call)
+{
+	if (call->report_out)
+		return;
+	if (is_stale(central, call)) {
+		central->counts.reports_stale += call->count;
+		forget(central, call);
+	} else if (call->report_seq && central->mono_ns - call->report_since_ns >= REMEMBERED_NS) {
+		central->counts.reports_lost += call->count;
+		forget(central, call);
+	} else if (!is_behind_another(list, call) && can_go(central, call)) {
+		send_out(central, call);
+	}
+}
+
+void wr_reports_tick(struct wr_central *central)
+{
+	struct wr_reports *reports = &central->reports;
+
+	if (reports->calls == 0 || central->mono_ns < reports->send_at_ns) {
+		send_at(central, UINT64_MAX);
+		return;
+	}
+	reports->send_at_ns = central->mono_ns + SEND_NS;
+	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
+		for (struct wr_call *call = reports->lists[i], *next; call; call = next) {
+			next = call->report_next;
+			if (reports->under_way < OUT_MAX)
+				look_at(central, reports->lists[i], call);
+		}
+	send_at(central, UINT64_MAX);
+}
+
+/* Those under way went with their shards. */
+void wr_reports_free(struct wr_central *central)
+{
+	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
+		while (central->reports.lists[i])
+			forget(central, central->reports.lists[i]);
+}

@@ -1,0 +1,100 @@
+/* Messages nobody waits for: give-backs, reports, resets. */
+#include <string.h>
+
+#include "central/inner.h"
+
+static enum wr_call_kind kind_of(uint8_t question)
+{
+	switch (question) {
+	case WR_QUESTION_RETURN:
+		return WR_CALL_RETURN;
+	case WR_QUESTION_REPORT:
+		return WR_CALL_REPORT;
+	case WR_QUESTION_RESET:
+		return WR_CALL_RESET;
+	}
+	return WR_CALL_KINDS;
+}
+
+/* Items of one key that follow each other go out in one call. */
+static bool joins(const struct wr_call *call, const struct wr_central_part *part)
+{
+	return call && call->count < WR_TAKES_MAX && call->key[0] == part->key[0] &&
+	       call->key[1] == part->key[1];
+}
+
+static void hand_over(struct wr_central *central, struct wr_call *call)
+{
+	if (!call)
+		return;
+	if (call->kind == WR_CALL_RESET)
+		wr_refusals_forget(central->refusals, call->key);
+	if (call->kind == WR_CALL_REPORT)
+		wr_reports_take(central, call);
+	else
+		wr_call_send(central, call);
+}
+
+static void lose(struct wr_central *central, enum wr_call_kind kind)
+{
+	if (kind == WR_CALL_REPORT)
+		central->counts.reports_lost++;
+	if (kind == WR_CALL_RETURN)
+		central->counts.returns_lost++;
+	central->counts.faults[WR_FAULT_FULL]++;
+}
+
+/* Adds a part to the call, or hands that over and begins another. NULL: no memory. */
+static struct wr_call *add(struct wr_central *central, struct wr_call *call,
+			   struct wr_central_part *part, enum wr_call_kind kind)
+{
+	if (!joins(call, part)) {
+		hand_over(central, call);
+		call = wr_call_new(central, kind);
+		if (!call) {
+			lose(central, kind);
+			wr_part_free(central, part);
+			return NULL;
+		}
+		memcpy(call->key, part->key, sizeof call->key);
+	}
+	wr_call_add(call, part);
+	return call;
+}
+
+static void send_items(struct wr_central *central, struct wr_question_reader *reader)
+{
+	enum wr_call_kind kind = kind_of(reader->kind);
+	struct wr_call *call = NULL;
+
+	while (kind != WR_CALL_KINDS && reader->left) {
+		struct wr_central_part *part = wr_part_new(central);
+
+		if (!part) {
+			lose(central, kind);
+			break;
+		}
+		if (!wr_question_next(reader, part)) {
+			wr_part_free(central, part);
+			break;
+		}
+		call = add(central, call, part, kind);
+	}
+	hand_over(central, call);
+}
+
+void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
+		     uint64_t mono_ns)
+{
+	struct wr_question_reader reader;
+
+	wr_enter(central, now_ns, mono_ns);
+	if (wr_question_open(&reader, question, len))
+		send_items(central, &reader);
+	wr_leave(central);
+}
+
+void wr_central_forget(struct wr_central *central, const uint64_t key[2])
+{
+	wr_refusals_forget(central->refusals, key);
+}

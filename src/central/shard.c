@@ -1,0 +1,414 @@
+/* A server and its state: connected or not, trusted or not, and what happens when that changes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+_Static_assert(WR_FAULT_COUNT <= 32, "wr_shard.said has a bit for each");
+
+#define GIVE_UP_TIMEOUTS 10u /* a connection may take so many timeouts, while nobody waits for it  \
+			      */
+#define GIVE_UP_LEAST_NS 1000000000ull
+
+struct wr_shard *wr_shard_new(struct wr_central *central, const struct wr_endpoint *at)
+{
+	struct wr_shard *shard = calloc(1, sizeof *shard);
+
+	if (!shard)
+		return NULL;
+	shard->central = central;
+	shard->at = *at;
+	shard->aof = -1;
+	return shard;
+}
+
+bool wr_shard_is_ready(const struct wr_shard *shard)
+{
+	return shard->line && shard->line->state == WR_LINK_READY;
+}
+
+bool wr_shard_is_up(const struct wr_shard *shard)
+{
+	return wr_shard_is_ready(shard) && shard->breaker.state == WR_BREAKER_CLOSED;
+}
+
+/* ---- what the log is told ---- */
+
+static const char *advice(const struct wr_shard *shard, enum wr_fault fault)
+{
+	switch (fault) {
+	case WR_FAULT_NOAUTH:
+		return "; give a password in the URL or by --redis-password-file";
+	case WR_FAULT_WRONGPASS:
+		return "; look at user and password in the URL or in --redis-password-file";
+	case WR_FAULT_NOPERM:
+		return "; docs/redis.md has the ACL line that weir needs";
+	case WR_FAULT_OOM:
+		return "; raise its maxmemory";
+	case WR_FAULT_MOVED:
+		return shard->central->route ? "" : "; it is a cluster: write redis+cluster://";
+	case WR_FAULT_READONLY:
+		return shard->central->target->kind == WR_REDIS_SINGLE
+			       ? "; weir needs the master's address, or redis+sentinel://"
+			       : "";
+	case WR_FAULT_WRONGTYPE:
+		return "; choose another --redis-prefix";
+	default:
+		return "";
+	}
+}
+
+/* What a server said goes to a log: as a line, and without what a terminal would obey. */
+static void note_trouble(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
+{
+	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
+
+	if (len == 0) {
+		snprintf(shard->trouble, sizeof shard->trouble, "%s", wr_fault_text(fault));
+		return;
+	}
+	for (size_t i = 0; i < len; i++)
+		shard->trouble[i] = text.ptr[i] >= ' ' && text.ptr[i] != 127 ? text.ptr[i] : ' ';
+	shard->trouble[len] = 0;
+}
+
+/* Once for each kind of trouble until it is over. */
+static void say_trouble(struct wr_shard *shard, enum wr_fault fault)
+{
+	char at[WR_ENDPOINT_TEXT];
+	bool away = shard->breaker.state == WR_BREAKER_OPEN;
+
+	if (shard->said >> fault & 1)
+		return;
+	shard->said |= 1u << fault;
+	wr_endpoint_text(&shard->at, at);
+	wr_say(shard->central, WR_SAY_WARN, "%s: %s%s%s",
+	       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
+	       away ? "; until it is back, limits do what their on_store_failure says" : "",
+	       advice(shard, fault));
+}
+
+static void say_back(struct wr_shard *shard)
+{
+	char at[WR_ENDPOINT_TEXT];
+
+	if (!shard->away)
+		return;
+	shard->away = false;
+	shard->said = 0;
+	wr_endpoint_text(&shard->at, at);
+	wr_say(shard->central, WR_SAY_INFO, "%s: back after %.1f s", at,
+	       (double)(shard->central->mono_ns - shard->away_since_ns) / 1e9);
+}
+
+/* ---- going away ---- */
+
+static void fail_turn(struct wr_shard *shard)
+{
+	struct wr_queue turn = shard->turn;
+	struct wr_call *call;
+
+	shard->turn = (struct wr_queue){0};
+	while ((call = wr_queue_take(&turn)))
+		wr_call_fail(shard->central, call, WR_FAULT_OPEN);
+}
+
+/* The breaker has just opened. */
+static void opened(struct wr_shard *shard, enum wr_fault fault, bool anew)
+{
+	shard->connect_by_ns = 0;
+	if (anew) {
+		shard->counts.opened++;
+		if (!shard->away)
+			shard->away_since_ns = shard->central->mono_ns;
+		shard->away = true;
+	}
+	say_trouble(shard, fault);
+	wr_wake(shard->central, shard->breaker.back_at_ns);
+	if (shard->central->route)
+		wr_route_soon(shard->central);
+	if (shard->central->watchers)
+		wr_watchers_soon(shard->central);
+	fail_turn(shard);
+}
+
+static void go_away(struct wr_shard *shard, enum wr_fault fault)
+{
+	bool anew = shard->breaker.state != WR_BREAKER_OPEN;
+
+	wr_breaker_open(&shard->breaker, shard->central->mono_ns, wr_random(shard->central));
+	opened(shard, fault, anew);
+}
+
+/* Without the line: to be connected anew. */
+static void drop(struct wr_shard *shard, enum wr_fault fault)
+{
+	struct wr_line *line = shard->line;
+
+	shard->probing = false;
+	shard->line = NULL;
+	go_away(shard, fault);
+	if (line)
+		wr_line_close(line);
+}
+
+static void count_failure(struct wr_shard *shard, enum wr_fault fault)
+{
+	struct wr_central *central = shard->central;
+
+	if (wr_breaker_failed(&shard->breaker, central->mono_ns, wr_random(central)))
+		opened(shard, fault, true);
+}
+
+void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
+{
+	note_trouble(shard, fault, text);
+	switch (wr_fault_act(fault)) {
+	case WR_ACT_NONE:
+	case WR_ACT_AGAIN:
+		say_trouble(shard, fault);
+		break;
+	case WR_ACT_COUNT:
+		count_failure(shard, fault);
+		break;
+	case WR_ACT_OPEN:
+		go_away(shard, fault);
+		break;
+	case WR_ACT_RELOCATE:
+		if (shard->central->route) {
+			wr_route_soon(shard->central);
+			count_failure(shard, fault);
+		} else {
+			drop(shard, fault);
+		}
+		break;
+	case WR_ACT_RELOGIN:
+		drop(shard, fault);
+		break;
+	}
+}
+
+/* One that has served well and is lost may be back at once: it is connected anew, and until that
+ * fails questions wait for it. */
+void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, const char *why)
+{
+	shard->line = NULL;
+	shard->probing = false;
+	note_trouble(shard, fault, wr_str(why));
+	if (served && shard->breaker.state == WR_BREAKER_CLOSED) {
+		if (shard->central->watchers)
+			wr_watchers_soon(shard->central);
+		wr_shard_connect(shard);
+	} else {
+		shard->counts.faults[fault]++;
+		go_away(shard, fault);
+	}
+	if (shard->central->route)
+		wr_route_failed(shard->central, shard);
+}
+
+/* ---- coming back ---- */
+
+void wr_shard_connect(struct wr_shard *shard)
+{
+	struct wr_central *central = shard->central;
+
+	if (shard->line)
+		return;
+	if (shard->breaker.state == WR_BREAKER_CLOSED) {
+		shard->connect_by_ns = central->mono_ns + central->timeout_ns;
+		wr_wake(central, shard->connect_by_ns);
+	}
+	if (shard->at.kind != WR_ENDPOINT_ANY)
+		wr_line_open(central, &shard->at, shard);
+}
+
+void wr_shard_passed(struct wr_shard *shard)
+{
+	wr_breaker_succeeded(&shard->breaker);
+	if (shard->line)
+		shard->line->served = true;
+	if (shard->breaker.state == WR_BREAKER_CLOSED)
+		say_back(shard);
+}
+
+void wr_shard_clock(struct wr_shard *shard, uint64_t now_us)
+{
+	shard->clock_us = (int64_t)now_us - (int64_t)(shard->central->now_ns / 1000);
+}
+
+/* Logged in. */
+void wr_shard_ready(struct wr_shard *shard)
+{
+	struct wr_central *central = shard->central;
+
+	shard->connect_by_ns = 0;
+	shard->counts.connects++;
+	if (shard->breaker.state == WR_BREAKER_OPEN)
+		wr_breaker_try(&shard->breaker);
+	wr_time_ask(shard->line);
+	if (central->chief)
+		wr_settings_ask(shard->line);
+	if (central->route)
+		wr_route_ready(central, shard);
+	wr_duties_ready(central);
+	wr_reports_soon(central);
+	if (shard->turn.first)
+		wr_line_touch(shard->line);
+}
+
+void wr_shard_move(struct wr_shard *shard, const struct wr_endpoint *at)
+{
+	struct wr_line *line = shard->line;
+
+	shard->line = NULL;
+	shard->at = *at;
+	shard->probing = false;
+	shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
+	wr_shard_connect(shard);
+	if (line)
+		wr_line_close(line);
+}
+
+/* ---- probes ---- */
+
+static enum wr_put put_ping(struct wr_line *line, struct wr_call *call)
+{
+	(void)call;
+	wr_command_begin(&line->out, 1);
+	wr_command_text(&line->out, "PING");
+	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+}
+
+static void heard_ping(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	(void)reply;
+	line->shard->probing = false;
+	if (line->shard->breaker.state == WR_BREAKER_OPEN)
+		wr_breaker_try(&line->shard->breaker);
+	wr_call_free(line->central, call);
+}
+
+static void failed_ping(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	(void)fault;
+	if (call->shard)
+		call->shard->probing = false;
+	wr_call_free(central, call);
+}
+
+const struct wr_call_ops wr_ping_ops = {
+	.put = put_ping, .heard = heard_ping, .failed = failed_ping, .script = -1};
+
+/* What comes of it is seen when it comes; if nothing does, there is the next pause. */
+static void probe(struct wr_shard *shard)
+{
+	struct wr_central *central = shard->central;
+	struct wr_call *call;
+
+	wr_breaker_open(&shard->breaker, central->mono_ns, wr_random(central));
+	if (!shard->line) {
+		wr_shard_connect(shard);
+		return;
+	}
+	if (!wr_shard_is_ready(shard) || shard->probing)
+		return;
+	call = wr_call_new(central, WR_CALL_PING);
+	if (!call)
+		return;
+	shard->probing = true;
+	wr_line_push(shard->line, call);
+}
+
+/* ---- time ---- */
+
+static uint64_t give_up_ns(const struct wr_central *central)
+{
+	uint64_t ns = GIVE_UP_TIMEOUTS * central->timeout_ns;
+
+	return ns > GIVE_UP_LEAST_NS ? ns : GIVE_UP_LEAST_NS;
+}
+
+/* When the line is given up; 0: not. */
+static uint64_t end_of(const struct wr_line *line)
+{
+	if (line->state == WR_LINK_OPENING || line->state == WR_LINK_GREETING)
+		return line->opened_mono_ns + give_up_ns(line->central);
+	return line->waiting.first ? line->waiting.first->mono_ns + WR_SILENCE_NS : 0;
+}
+
+static void check_line(struct wr_shard *shard)
+{
+	uint64_t end = shard->line ? end_of(shard->line) : 0;
+
+	if (!end)
+		return;
+	if (shard->central->mono_ns < end)
+		wr_wake(shard->central, end);
+	else if (shard->line->state == WR_LINK_READY)
+		wr_line_lost(shard->line, WR_FAULT_LOST, "no reply for a second");
+	else
+		wr_line_lost(shard->line, WR_FAULT_CONNECT, "connecting took too long");
+}
+
+void wr_shard_tick(struct wr_shard *shard)
+{
+	struct wr_central *central = shard->central;
+
+	if (shard->connect_by_ns && central->mono_ns >= shard->connect_by_ns) {
+		shard->counts.faults[WR_FAULT_CONNECT]++;
+		note_trouble(shard, WR_FAULT_CONNECT, WR_STR("not connected within the timeout"));
+		go_away(shard, WR_FAULT_CONNECT);
+		if (central->route)
+			wr_route_failed(central, shard);
+	} else if (shard->connect_by_ns) {
+		wr_wake(central, shard->connect_by_ns);
+	}
+	check_line(shard);
+	if (shard->breaker.state != WR_BREAKER_OPEN || (central->route && !shard->slots))
+		return;
+	if (central->mono_ns >= shard->breaker.back_at_ns)
+		probe(shard);
+	wr_wake(central, shard->breaker.back_at_ns);
+}
+
+/* ---- questions ---- */
+
+void wr_shard_push(struct wr_shard *shard, struct wr_call *call)
+{
+	struct wr_central *central = shard->central;
+	uint32_t under_way = shard->turn.count + (shard->line ? shard->line->waiting.count : 0);
+
+	call->shard = shard;
+	if (shard->breaker.state == WR_BREAKER_OPEN) {
+		wr_call_fail(central, call, WR_FAULT_OPEN);
+		return;
+	}
+	if (wr_merge(central, call))
+		return;
+	if (wr_call_ops(call)->counts && !wr_breaker_pass(&shard->breaker)) {
+		wr_call_fail(central, call, WR_FAULT_OPEN);
+		return;
+	}
+	if (under_way >= WR_UNDER_WAY_MAX) {
+		wr_call_fail(central, call, WR_FAULT_FULL);
+		return;
+	}
+	wr_queue_add(&shard->turn, call);
+	if (wr_shard_is_ready(shard))
+		wr_line_touch(shard->line);
+	else
+		wr_shard_connect(shard);
+}
+
+void wr_shard_end(struct wr_shard *shard)
+{
+	struct wr_line *line = shard->line;
+
+	shard->line = NULL;
+	fail_turn(shard);
+	if (line)
+		wr_line_close(line);
+}

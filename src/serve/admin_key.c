@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "serve/admin.h"
+#include "serve/redis.h"
 #include "wire/check_json.h"
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
@@ -23,6 +24,7 @@ struct order {
 	uint64_t until_ns; /* 0: not said */
 	bool lift, has_extra;
 	uint64_t now_ns;
+	struct wr_loop *loop;
 	struct weir_engine *engine;
 };
 
@@ -209,22 +211,29 @@ static int do_get(struct order *order, struct weir_error *error)
 	return weir_control_get(order->engine, &order->target, order->now_ns, on_counter, &list);
 }
 
+static int give(struct order *order, enum wr_order_verb verb, struct weir_error *error)
+{
+	struct wr_order given = {.verb = verb,
+				 .target = &order->target,
+				 .extra = (uint32_t)order->extra,
+				 .until_ns = order->lift ? 0 : order->until_ns};
+
+	return wr_order_run(order->loop, &given, order->now_ns, error);
+}
+
 static int do_reset(struct order *order, struct weir_error *error)
 {
-	return weir_control_reset(order->engine, &order->target, order->now_ns, error);
+	return give(order, WR_ORDER_RESET, error);
 }
 
 static int do_grant(struct order *order, struct weir_error *error)
 {
-	return weir_control_grant(order->engine, &order->target, (uint32_t)order->extra,
-				  order->until_ns ? order->until_ns : order->now_ns + SECOND_NS,
-				  order->now_ns, error);
+	return give(order, WR_ORDER_GRANT, error);
 }
 
 static int do_ban(struct order *order, struct weir_error *error)
 {
-	return weir_control_ban(order->engine, &order->target, order->lift ? 0 : order->until_ns,
-				order->now_ns, error);
+	return give(order, WR_ORDER_BAN, error);
 }
 
 static int check_get(const struct order *order, struct wr_problem *problem)
@@ -320,6 +329,7 @@ static void run(struct wr_http_request *request, const struct verb *verb)
 {
 	struct order order = {.target = {.size = sizeof order.target},
 			      .now_ns = wr_loop_now_ns(request->server->loop),
+			      .loop = request->server->loop,
 			      .engine = wr_loop_engine(request->server->loop)};
 	struct wr_problem problem;
 

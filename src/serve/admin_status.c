@@ -1,11 +1,13 @@
 /* How the service is doing. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <weir/control.h>
 #include <weir/weir.h>
 
 #include "serve/admin.h"
+#include "serve/admin_store.h"
 #include "serve/service.h"
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
@@ -14,6 +16,7 @@ struct view {
 	struct wr_service *service;
 	struct weir_engine_info engine;
 	struct weir_info table;
+	struct wr_central_info *store; /* NULL: there is none */
 	bool serving;
 	size_t pauses;
 };
@@ -90,6 +93,8 @@ static void put_status(struct wr_text *out, const struct view *view)
 	put_table(out, &view->table);
 	PUT(out, ",");
 	put_rules(out, &view->engine);
+	PUT(out, ",\"store\":");
+	wr_admin_put_store(out, view->service->redis, view->store);
 	PUT(out, "}\n");
 }
 
@@ -112,7 +117,10 @@ static int write_status(struct wr_text *out, const struct wr_admin_work *work)
 	if (rc < 0)
 		return rc;
 	weir_control_paused(work->world->engine, count_pause, &view.pauses);
+	if (work->service->redis)
+		view.store = wr_redis_info(work->service->redis);
 	put_status(out, &view);
+	free(view.store);
 	return 0;
 }
 

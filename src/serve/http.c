@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "serve/service.h"
 #include "wire/forward_auth.h"
 
 #define MEMORY_BYTES ((size_t)512 << 10) /* of a message of /json and its answer */
@@ -109,8 +110,11 @@ void wr_http_ready(struct wr_http_request *request)
 {
 	struct wr_problem problem;
 
-	if (wr_loop_health(request->server->loop) != WR_HEALTH_SERVING) {
+	if (wr_service_is_ending(wr_loop_service(request->server->loop))) {
 		wr_problem(&problem, WR_UNAVAILABLE, "the service is shutting down");
+	} else if (wr_loop_health(request->server->loop) != WR_HEALTH_SERVING) {
+		wr_problem(&problem, WR_UNAVAILABLE,
+			   "Redis is away, and every rule says on_store_failure: deny");
 	} else if (!has_rules(request)) {
 		wr_problem(&problem, WR_UNAVAILABLE, "no rules have been loaded yet");
 	} else {

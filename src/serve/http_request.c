@@ -6,6 +6,8 @@
 
 #include <weir/error.h>
 
+#include "serve/service.h"
+
 /* ---- memory ---- */
 
 static struct wr_http_request *take_request(struct wr_http_server *server)
@@ -270,7 +272,7 @@ void wr_http_reply(struct wr_http_request *request, unsigned status, struct MHD_
 		return;
 	}
 	if (request->server->draining || request->too_large ||
-	    wr_loop_health(request->server->loop) != WR_HEALTH_SERVING)
+	    wr_service_is_ending(wr_loop_service(request->server->loop)))
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	request->result = MHD_queue_response(request->connection, status, response);
 	MHD_destroy_response(response);

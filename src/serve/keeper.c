@@ -142,6 +142,7 @@ static void look(struct keeper *keeper)
 	struct wr_service *service = keeper->service;
 
 	wr_world_follow(service);
+	wr_world_check_ready(service);
 	weir_tick(service->world->table, real_ns());
 	if (service->tls)
 		wr_tls_look(service->tls, false);

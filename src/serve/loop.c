@@ -7,7 +7,11 @@
 
 #include "serve/decision_log.h"
 #include "serve/grpc.h"
+#include "serve/redis.h"
+#include "serve/resp.h"
 #include "serve/service.h"
+
+#define FLUSH_ROUNDS 8 /* before the loop looks at its sockets again */
 
 /* ---- what protocols call ---- */
 
@@ -32,6 +36,15 @@ uint64_t wr_loop_now_ns(const struct wr_loop *loop)
 
 	(void)loop;
 	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t wr_loop_mono_ns(const struct wr_loop *loop)
+{
+	struct timespec now;
+
+	(void)loop;
+	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
@@ -141,6 +154,8 @@ static void stop(struct wr_loop *loop)
 		hosted->host->stop(hosted->state);
 		free(hosted);
 	}
+	wr_redis_flush(loop); /* what they give back */
+	wr_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);
 	close_handle((uv_handle_t *)&loop->flush);
 	close_handle((uv_handle_t *)&loop->wake);
@@ -156,6 +171,8 @@ static void on_message(uv_async_t *async)
 		wr_seats_move(&loop->seats, wr_service_world(loop->service));
 	if (messages & WR_LOOP_HEALTH)
 		tell_health(loop);
+	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
+		wr_central_forget(loop->redis->central, NULL);
 	if (messages & WR_LOOP_TURN_AWAY)
 		turn_away(loop);
 	if (messages & WR_LOOP_DRAIN)
@@ -180,11 +197,23 @@ static void on_sweep(uv_timer_t *timer)
 	__atomic_fetch_add(&loop->beats, 1, __ATOMIC_RELAXED);
 	wr_acceptors_wake(loop);
 	wr_streams_sweep(loop, uv_now(&loop->uv));
+	wr_redis_sweep(loop);
 }
 
+/* Replies to clients let commands go on that had to wait, those ask the store, and a connection to
+ * it that turns out to be lost answers clients. */
 static void on_flush(uv_prepare_t *prepare)
 {
-	wr_streams_flush(prepare->data);
+	struct wr_loop *loop = prepare->data;
+
+	for (int i = 0; i < FLUSH_ROUNDS; i++) {
+		wr_resp_go_on(loop);
+		wr_streams_flush(loop);
+		if (!loop->redis || !loop->redis->dirty)
+			return;
+		wr_redis_flush(loop);
+	}
+	uv_async_send(&loop->wake);
 }
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number)
@@ -205,7 +234,9 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	loop->wake.data = loop->sweep.data = loop->flush.data = loop;
 	uv_timer_start(&loop->sweep, on_sweep, WR_LOOP_SWEEP_MS, WR_LOOP_SWEEP_MS);
 	uv_prepare_start(&loop->flush, on_flush);
-	return wr_seats_move(&loop->seats, wr_service_world(service)) < 0 ? WEIR_EMEMORY : 0;
+	if (wr_seats_move(&loop->seats, wr_service_world(service)) < 0)
+		return WEIR_EMEMORY;
+	return wr_redis_loop_init(loop);
 }
 
 static void *run(void *argument)
@@ -243,6 +274,7 @@ void wr_loop_free(struct wr_loop *loop)
 	stop(loop);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	uv_loop_close(&loop->uv);
+	wr_redis_loop_free(loop);
 	wr_seats_free(&loop->seats);
 	wr_waiting_free(&loop->waiting);
 	wr_blocks_free(&loop->blocks);

@@ -17,10 +17,11 @@
 #include "serve/waiting.h"
 
 struct wr_service;
+struct wr_redis_loop;
 
 enum wr_health {
 	WR_HEALTH_SERVING = 1,
-	WR_HEALTH_NOT_SERVING = 2, /* shutting down */
+	WR_HEALTH_NOT_SERVING = 2, /* shutting down, or the store is away and all rules deny */
 };
 
 /* ---- for protocols; in the loop's own thread ---- */
@@ -31,6 +32,9 @@ struct wr_service *wr_loop_service(const struct wr_loop *loop);
 
 /* CLOCK_REALTIME, now. */
 uint64_t wr_loop_now_ns(const struct wr_loop *loop);
+
+/* CLOCK_MONOTONIC, now. */
+uint64_t wr_loop_mono_ns(const struct wr_loop *loop);
 
 /* Valid until the caller returns to the loop: the table may be resized and both replaced. Requests
  * that take longer are held by struct wr_pending. */
@@ -56,6 +60,7 @@ enum wr_loop_message {
 	WR_LOOP_DRAIN = 4,      /* close the listening sockets, drain the streams */
 	WR_LOOP_STOP = 8,       /* end at once */
 	WR_LOOP_TURN_AWAY = 16, /* the listening sockets will be closed in a moment */
+	WR_LOOP_FORGET = 32,    /* remembered refusals of the central store */
 };
 
 #define WR_LOOP_SWEEP_MS 250
@@ -85,6 +90,7 @@ struct wr_loop {
 	struct wr_seats seats;
 	struct wr_waiting waiting;
 	struct wr_decision_lane *decisions; /* the log of them, or NULL */
+	struct wr_redis_loop *redis;        /* NULL: there is no central store */
 	struct wr_grpc_loop *grpc;          /* made with the first connection */
 	uint8_t input[WR_READ_BYTES];
 	uint8_t opened[WR_READ_BYTES]; /* input, decrypted */

@@ -3,6 +3,7 @@
 #include "limiter/keep.h"
 #include "serve/decision_log.h"
 #include "serve/loop.h"
+#include "serve/redis.h"
 
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain)
 {
@@ -38,9 +39,10 @@ static bool hold(struct wr_pending *pending, uint64_t now_ns)
 }
 
 /* A verdict is there: for statistics, and for the decision log. */
-static void note(struct wr_pending *pending, uint64_t begun_ns)
+static void note(struct wr_pending *pending)
 {
 	struct wr_loop *loop = pending->loop;
+	uint64_t begun_ns = pending->begun_ns;
 
 	if (weir_ask_timed(pending->ask) > 0)
 		weir_ask_took(pending->ask, wr_loop_now_ns(loop) - begun_ns);
@@ -54,27 +56,82 @@ static void note(struct wr_pending *pending, uint64_t begun_ns)
 						   .trace = &pending->trace});
 }
 
+/* Decided, but for a wait. What the store has to know of it goes out first: `done` ends the ask. */
+static void settle(struct wr_pending *pending, int verdict, uint64_t now_ns)
+{
+	struct wr_loop *loop = pending->loop;
+
+	if (verdict > 0)
+		note(pending);
+	if (verdict > 0 && wr_loop_settings(loop)->shadow)
+		verdict = WEIR_ADMIT;
+	if (verdict == WEIR_DELAY && !pending->tell_delay && hold(pending, now_ns)) {
+		wr_redis_tell_of(loop, pending->ask, now_ns);
+		return;
+	}
+	wr_redis_tell_of(loop, pending->ask, now_ns);
+	pending->done(pending, verdict);
+}
+
+/* ---- the central store ---- */
+
+static void on_answer(struct wr_central_ask *store, const void *answer, size_t len)
+{
+	struct wr_pending *pending =
+		(struct wr_pending *)((char *)store - offsetof(struct wr_pending, store));
+	uint64_t now_ns = wr_loop_now_ns(pending->loop);
+	int verdict = len ? weir_ask_answer(pending->ask, answer, len, now_ns) : WEIR_EFORMAT;
+
+	pending->asking = false;
+	if (verdict == WEIR_EFORMAT)
+		verdict = weir_ask_store_failed(pending->ask, now_ns);
+	settle(pending, verdict, now_ns);
+}
+
+/* The answer comes before this returns, or later. */
+static void ask_store(struct wr_pending *pending, uint64_t now_ns)
+{
+	uint8_t question[WEIR_QUESTION_MAX];
+	int len = weir_ask_question(pending->ask, question, sizeof question);
+
+	if (!pending->loop->redis || len <= 0) {
+		settle(pending, weir_ask_store_failed(pending->ask, now_ns), now_ns);
+		return;
+	}
+	pending->asking = true;
+	pending->store.done = on_answer;
+	wr_redis_take(pending->loop, &pending->store, question, (size_t)len, now_ns);
+}
+
 void wr_pending_decide(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	int verdict = weir_ask_decide(pending->ask, now_ns);
 
-	if (verdict > 0 && verdict != WEIR_WAIT)
-		note(pending, now_ns);
-	if (verdict > 0 && wr_loop_settings(pending->loop)->shadow)
-		verdict = WEIR_ADMIT;
-	if (verdict == WEIR_DELAY && !pending->tell_delay && hold(pending, now_ns))
-		return;
-	pending->done(pending, verdict);
+	pending->begun_ns = now_ns;
+	if (verdict == WEIR_WAIT)
+		ask_store(pending, now_ns);
+	else
+		settle(pending, verdict, now_ns);
+}
+
+static void stop_asking(struct wr_pending *pending)
+{
+	if (pending->asking)
+		wr_redis_leave(pending->loop, &pending->store);
+	pending->asking = false;
 }
 
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
+	bool asked = pending->asking; /* then what is granted is given back by who was asked */
 
+	stop_asking(pending);
 	if (pending->heap_at)
 		wr_waiting_leave(&pending->loop->waiting, pending, now_ns);
-	weir_ask_cancel(pending->ask, now_ns);
+	if (weir_ask_cancel(pending->ask, now_ns) == 0 && !asked)
+		wr_redis_tell_of(pending->loop, pending->ask, now_ns);
 }
 
 void wr_pending_end(struct wr_pending *pending)
@@ -83,6 +140,7 @@ void wr_pending_end(struct wr_pending *pending)
 
 	if (!pending->ask)
 		return;
+	stop_asking(pending);
 	if (pending->heap_at)
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);

@@ -16,6 +16,7 @@
 
 #include <weir/engine.h>
 
+#include "central/central.h"
 #include "wire/decision_json.h"
 
 struct wr_loop;
@@ -39,6 +40,9 @@ struct wr_pending {
 	void (*done)(struct wr_pending *pending, int verdict);
 
 	/* Not the caller's. */
+	struct wr_central_ask store; /* what the central store is asked */
+	bool asking;
+	uint64_t begun_ns; /* when it was decided, or the store asked */
 	struct wr_seat *seat;
 	uint64_t queue, due_ns;
 	size_t heap_at; /* place in the heap, from 1; 0: not waiting */
@@ -51,8 +55,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 
 void wr_pending_decide(struct wr_pending *pending);
 
-/* The client has gone: `done` will not be called any more, what was taken is given back and those
- * who wait behind move up. Before, while or after it is decided. */
+/* The client has gone: `done` will not be called any more, what was taken is given back, here and
+ * in the central store, and those who wait behind move up. Before, while or after it is decided. */
 void wr_pending_cancel(struct wr_pending *pending);
 
 /* Lets go of rules and memory. Once, also when not decided; a zeroed struct is fine. */

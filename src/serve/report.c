@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "serve/log.h"
+#include "serve/redis.h"
 #include "serve/service.h"
 
 static uint64_t real_ns(void)
@@ -48,10 +49,30 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 	wr_log(WR_LOG_INFO, "%s at %s%s", listener->name, listener->text, how);
 }
 
+/* Where the counters are that machines share; nobody waits for it to be there. */
+static void report_store(const struct wr_service *service)
+{
+	const struct wr_redis *redis = service->redis;
+	struct wr_redis_rules rules;
+
+	if (!redis)
+		return;
+	rules = wr_redis_rules(service->world->engine);
+	wr_log(WR_LOG_INFO, "redis %s: prefix %s, timeout %.3g ms, decides %u of %u limits",
+	       redis->text, redis->settings->prefix, (double)redis->settings->timeout_ns / 1e6,
+	       rules.there, rules.limits);
+	if (rules.not_strict)
+		wr_log(WR_LOG_WARN,
+		       "%u limit%s: consistency lease and eventual are decided as strict by this "
+		       "version",
+		       rules.not_strict, rules.not_strict == 1 ? "" : "s");
+}
+
 void wr_service_report(struct wr_service *service)
 {
 	report_table(service->world->table);
 	report_rules(service);
+	report_store(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,

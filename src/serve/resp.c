@@ -12,18 +12,18 @@
 
 #include "base/error.h"
 #include "serve/loop.h"
-#include "wire/resp_session.h"
+#include "serve/resp_store.h"
 
 #define REPLY_ROOM 4096u /* asked of a stream at once */
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 
-/* One host per loop, made by its first connection. Others read its tally. */
+/* One per loop, made by its first connection. Others read its host's tally. */
 static struct {
 	struct wr_resp_users users;
 	bool asked; /* for a password */
 	uint64_t started_ns;
-	_Atomic(struct wr_resp_host *) hosts[WR_LOOPS_MAX];
+	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
 	_Atomic uint64_t last_id;
 } shared;
 
@@ -33,29 +33,31 @@ static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum
 {
 	(void)host;
 	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
-		const struct wr_resp_host *other = shared.hosts[i];
+		const struct wr_resp_loop *other = shared.loops[i];
 
 		if (other)
-			wr_resp_tally_add(sum, &other->tally);
+			wr_resp_tally_add(sum, &other->host.tally);
 	}
 }
 
-static struct wr_resp_host *host_of(struct wr_loop *loop)
+static struct wr_resp_loop *own_of(struct wr_loop *loop)
 {
-	struct wr_resp_host *host = shared.hosts[loop->number];
+	struct wr_resp_loop *own = shared.loops[loop->number];
 
-	if (host)
-		return host;
-	host = aligned_alloc(_Alignof(struct wr_resp_host), sizeof *host);
-	if (!host)
+	if (own)
+		return own;
+	own = aligned_alloc(_Alignof(struct wr_resp_loop), sizeof *own);
+	if (!own)
 		return NULL;
-	memset(host, 0, sizeof *host);
-	host->users = shared.asked ? &shared.users : NULL;
-	host->shadow = wr_loop_settings(loop)->shadow;
-	host->started_ns = shared.started_ns;
-	host->sum = sum_hosts;
-	shared.hosts[loop->number] = host;
-	return host;
+	memset(own, 0, sizeof *own);
+	own->loop = loop;
+	own->host.users = shared.asked ? &shared.users : NULL;
+	own->host.shadow = wr_loop_settings(loop)->shadow;
+	own->host.started_ns = shared.started_ns;
+	own->host.sum = sum_hosts;
+	wr_resp_store_begin(own);
+	shared.loops[loop->number] = own;
+	return own;
 }
 
 /* ---- a connection ---- */
@@ -103,19 +105,21 @@ static void note_client(struct wr_stream *stream, struct wr_resp_session *sessio
 	snprintf(session->address, sizeof session->address, "unix");
 	snprintf(session->peer, sizeof session->peer, "%.*s", WR_UNIX_PATH_MAX, endpoint->host);
 	session->near = true;
+	session->unix_socket = true;
 }
 
 static int open_session(struct wr_stream *stream)
 {
-	struct wr_resp_session *session = wr_stream_state(stream);
+	struct wr_resp_talk *talk = wr_stream_state(stream);
 	struct wr_loop *loop = wr_stream_loop(stream);
-	struct wr_resp_host *host = host_of(loop);
+	struct wr_resp_loop *own = own_of(loop);
 
-	if (!host)
+	if (!own)
 		return -1;
-	note_client(stream, session);
-	session->id = ++shared.last_id;
-	wr_resp_session_begin(session, host, wr_loop_now_ns(loop));
+	talk->stream = stream;
+	note_client(stream, &talk->session);
+	talk->session.id = ++shared.last_id;
+	wr_resp_session_begin(&talk->session, &own->host, wr_loop_now_ns(loop));
 	return 0;
 }
 
@@ -140,9 +144,21 @@ static size_t budget_of(const struct wr_stream *stream)
 	return pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
 }
 
+/* Commands that have to wait, for room or for the store, keep the stream from reading more. */
+static void tell_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
+{
+	const struct wr_resp_session *session = &talk->session;
+
+	wr_stream_busy(stream, session->stopped || session->waits);
+	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
+	if (session->host->store)
+		wr_stream_pause(stream, session->stopped || session->ended);
+}
+
 static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
-	struct wr_resp_session *session = wr_stream_state(stream);
+	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_resp_session *session = &talk->session;
 	struct wr_loop *loop = wr_stream_loop(stream);
 	struct wr_resp_out out = {.more = more_room, .context = stream};
 
@@ -151,37 +167,62 @@ static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
 	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget_of(stream), &out);
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
-	wr_stream_busy(stream, session->stopped);
-	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
-	return session->ended ? -1 : 0;
+	wr_resp_note_stalled(talk);
+	tell_stream(stream, talk);
+	return wr_resp_session_over(session) ? -1 : 0;
+}
+
+void wr_resp_feed(struct wr_resp_talk *talk)
+{
+	if (feed(talk->stream, NULL, 0) < 0)
+		wr_stream_close(talk->stream);
 }
 
 /* A client that does not read its replies: reading stops, and so do the commands that have been
  * read, until the replies have gone out. */
 static void go_on(struct wr_stream *stream)
 {
-	const struct wr_resp_session *session = wr_stream_state(stream);
+	struct wr_resp_talk *talk = wr_stream_state(stream);
 
-	if (session->stopped && feed(stream, NULL, 0) < 0)
-		wr_stream_close(stream);
+	if (talk->session.stopped)
+		wr_resp_feed(talk);
 }
 
 static void end_session(struct wr_stream *stream)
 {
-	struct wr_resp_session *session = wr_stream_state(stream);
+	struct wr_resp_talk *talk = wr_stream_state(stream);
 
-	if (session->host)
-		wr_resp_session_end(session);
+	if (!talk->session.host)
+		return;
+	wr_resp_session_end(&talk->session, wr_loop_now_ns(wr_stream_loop(stream)));
+	wr_resp_forget_talk(talk);
+}
+
+/* What was asked is answered, though nothing more will come. */
+static bool is_busy(struct wr_stream *stream)
+{
+	const struct wr_resp_talk *talk = wr_stream_state(stream);
+
+	return talk->session.waits != NULL;
 }
 
 const struct wr_protocol wr_resp_protocol = {
 	.name = "resp",
-	.state_bytes = sizeof(struct wr_resp_session),
+	.state_bytes = sizeof(struct wr_resp_talk),
 	.open = open_session,
 	.input = feed,
 	.writable = go_on,
+	.outlives_input = is_busy,
 	.closed = end_session,
 };
+
+void wr_resp_go_on(struct wr_loop *loop)
+{
+	struct wr_resp_loop *own = shared.loops[loop->number];
+
+	if (own && own->host.store)
+		wr_resp_store_go_on(own);
+}
 
 /* ---- start and end ---- */
 
@@ -224,7 +265,11 @@ int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 void wr_resp_release(void)
 {
 	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
-		free(shared.hosts[i]);
-		shared.hosts[i] = NULL;
+		struct wr_resp_loop *own = shared.loops[i];
+
+		shared.loops[i] = NULL;
+		if (own)
+			wr_resp_store_end(own);
+		free(own);
 	}
 }

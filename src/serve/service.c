@@ -14,12 +14,14 @@
 #include "serve/keeper.h"
 #include "serve/log.h"
 #include "serve/ports.h"
+#include "serve/redis.h"
 #include "serve/resp.h"
 #include "serve/tls.h"
 #include "serve/world.h"
 
-#define FILES_BESIDE 64 /* log, table, rules, … */
-#define FILES_A_LOOP 16 /* epoll, wake-up, listening sockets */
+#define FILES_BESIDE 64  /* log, table, rules, … */
+#define FILES_A_LOOP 16  /* epoll, wake-up, listening sockets */
+#define FILES_A_STORE 96 /* of a loop: servers of a cluster, sentinels, names being looked up */
 #define CONNECTIONS_LEAST 16
 
 static void lock_init(struct wr_service *service)
@@ -50,8 +52,8 @@ static unsigned loops_wanted(const struct wr_settings *settings)
 /* Descriptors for all connections that are allowed, or fewer connections. */
 static int reserve_files(struct wr_service *service, struct weir_error *error)
 {
-	uint64_t beside =
-		FILES_BESIDE + WR_ADMIN_CONNECTIONS + (uint64_t)service->loop_count * FILES_A_LOOP;
+	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_STORE : 0);
+	uint64_t beside = FILES_BESIDE + WR_ADMIN_CONNECTIONS + service->loop_count * a_loop;
 	uint64_t wanted = service->settings.max_connections + beside;
 	uint64_t least = beside + CONNECTIONS_LEAST;
 	uint64_t have = wr_files_raise(wanted);
@@ -221,8 +223,11 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	service->loop_count = loops_wanted(settings);
 	wr_notify_open(&service->notify);
 	rc = check_settings(&service->settings, error);
+	if (rc == 0)
+		rc = wr_redis_new(&service->settings.redis, service->loop_count, &service->redis,
+				  error);
 	if (rc == 0) {
-		service->world = wr_world_open(&service->settings, !settings->quiet, &rules, error);
+		service->world = wr_world_open(service, !settings->quiet, &rules, error);
 		rc = service->world ? 0 : WEIR_EINVAL;
 	}
 	if (rc == 0)
@@ -278,6 +283,14 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		rc = check_readable("--tls-key", s->tls_key, user, error);
 	if (rc == 0)
 		rc = check_readable("--tls-client-ca", s->tls_client_ca, user, error);
+	if (rc == 0)
+		rc = check_readable("--redis-password-file", s->redis.password_file, user, error);
+	if (rc == 0)
+		rc = check_readable("--redis-ca", s->redis.ca, user, error);
+	if (rc == 0)
+		rc = check_readable("--redis-cert", s->redis.cert, user, error);
+	if (rc == 0)
+		rc = check_readable("--redis-key", s->redis.key, user, error);
 	return rc;
 }
 
@@ -349,11 +362,16 @@ void wr_service_loop_ended(struct wr_service *service)
 	pthread_mutex_unlock(&service->lock);
 }
 
+bool wr_service_is_ending(const struct wr_service *service)
+{
+	return __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) != WR_SERVICE_RUNNING;
+}
+
 enum wr_health wr_service_health(const struct wr_service *service)
 {
-	return __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_RUNNING
-		       ? WR_HEALTH_SERVING
-		       : WR_HEALTH_NOT_SERVING;
+	return wr_service_is_ending(service) || __atomic_load_n(&service->unready, __ATOMIC_RELAXED)
+		       ? WR_HEALTH_NOT_SERVING
+		       : WR_HEALTH_SERVING;
 }
 
 struct wr_world *wr_service_world(struct wr_service *service)
@@ -388,6 +406,7 @@ void wr_service_free(struct wr_service *service)
 	wr_listeners_close(service->listeners);
 	free(service->port_places);
 	wr_tls_free(service->tls);
+	wr_redis_free(service->redis);
 	wr_world_release(service->world);
 	wr_notify_close(&service->notify);
 	pthread_cond_destroy(&service->woken);

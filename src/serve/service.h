@@ -28,6 +28,7 @@
 #include "wire/metrics.h"
 
 struct wr_decision_log;
+struct wr_redis;
 struct wr_tls;
 
 #define WR_ADMIN_CONNECTIONS 256u /* places of the admin port, whatever the others do */
@@ -66,6 +67,7 @@ struct wr_service {
 
 	struct wr_tls *tls;
 	struct wr_decision_log *decision_log; /* NULL: none */
+	struct wr_redis *redis;               /* NULL: there is no central store */
 	struct wr_places places;              /* of all ports but admin */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
 	struct wr_listener *listeners;
@@ -86,6 +88,7 @@ struct wr_service {
 	struct wr_reading reading; /* has its own lock */
 	struct wr_metrics_choice metrics;
 	unsigned admin_works; /* answers that are being written away from loops */
+	bool unready;         /* the store is away, and without it every rule refuses */
 	bool full_said;       /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
 };
@@ -116,6 +119,7 @@ void wr_service_free(struct wr_service *service);
 
 /* ---- for loops and protocols ---- */
 
+bool wr_service_is_ending(const struct wr_service *service);
 enum wr_health wr_service_health(const struct wr_service *service);
 struct wr_world *wr_service_world(struct wr_service *service); /* held */
 void wr_service_loop_ended(struct wr_service *service);

@@ -8,12 +8,25 @@
 
 #include "base/text_list.h"
 
+/* The central store. */
+struct wr_redis_settings {
+	const char *url;    /* NULL: there is none */
+	const char *prefix; /* of its keys; NULL: "weir" */
+	uint64_t timeout_ns;
+	const char *password_file;   /* the password, instead of one in the URL */
+	const char *ca, *cert, *key; /* TLS: whom to believe, and who we are */
+	const char *key_secret;      /* file of the fleet's secret; NULL: agreed in Redis */
+	uint64_t fleet_size;         /* nodes there are, as long as nobody has counted */
+};
+
 struct wr_settings {
 	const char *rules; /* file or directory */
 	const char *table; /* NULL: "default" */
 	const char *table_dir;
 	uint64_t memory_bytes, log_bytes; /* 0: the library's defaults */
 	uint64_t threads;                 /* 0: one per core */
+
+	struct wr_redis_settings redis;
 
 	/* Addresses as wr_endpoint_parse reads them; the one word `off`, or none: not served. */
 	struct wr_text_list grpc, http, resp, admin;

@@ -125,7 +125,7 @@ void wr_stream_busy(struct wr_stream *stream, bool busy)
 {
 	stream->busy = busy;
 	stream->active_ms = uv_now(&stream->loop->uv);
-	if (!busy && stream->draining && !stream->protocol->drain)
+	if (!busy && (stream->last_read || (stream->draining && !stream->protocol->drain)))
 		wr_stream_close(stream);
 }
 
@@ -259,7 +259,10 @@ static void receive(struct wr_stream *stream)
 		if (n == 0)
 			stream->stage = WR_STREAM_DEAD;
 	}
-	if (n == 0)
+	if (n == 0 && stream->stage == WR_STREAM_OPEN && stream->protocol->outlives_input &&
+	    stream->protocol->outlives_input(stream))
+		stream->last_read = true;
+	else if (n == 0)
 		wr_stream_close(stream);
 	else if (stream->stage <= WR_STREAM_OPEN && stream->tls)
 		wr_stream_unseal(stream, data, (size_t)n);
@@ -276,7 +279,8 @@ static void poll_as_needed(struct wr_stream *stream)
 	int events = 0;
 
 	if (stream->stage == WR_STREAM_LINGERING || stream->stage == WR_STREAM_HANDSHAKE ||
-	    (stream->stage == WR_STREAM_OPEN && !stream->paused && !stream->choked))
+	    (stream->stage == WR_STREAM_OPEN && !stream->paused && !stream->choked &&
+	     !stream->last_read))
 		events |= UV_READABLE;
 	if (wr_stream_pending(stream) > 0)
 		events |= UV_WRITABLE;

@@ -25,6 +25,9 @@ struct wr_protocol {
 	int (*input)(struct wr_stream *stream, const uint8_t *data, size_t len);
 	/* Output has gone down below WR_LOW_BYTES after it was above WR_HIGH_BYTES. May be NULL. */
 	void (*writable)(struct wr_stream *stream);
+	/* The peer has sent its last byte: whether there is still something to be answered. Then
+	 * the stream ends when it is not busy any more. NULL: it ends at once. */
+	bool (*outlives_input)(struct wr_stream *stream);
 	/* Shutting down, or idle for too long: say so (GOAWAY), end when nothing is under way. Once
 	 * at most. NULL: the stream is closed as soon as it is not busy. */
 	void (*drain)(struct wr_stream *stream);

@@ -25,7 +25,7 @@ static uint64_t mix(uint64_t seed, uint64_t value)
 	return (seed ^ value) * 0x9e3779b97f4a7c15 + (seed >> 29);
 }
 
-static uint64_t fingerprint_of(const char *path, uint64_t seed)
+uint64_t wr_tls_fingerprint(const char *path, uint64_t seed)
 {
 	struct stat st;
 
@@ -39,12 +39,11 @@ static uint64_t fingerprint_of(const char *path, uint64_t seed)
 
 static uint64_t fingerprint(const struct wr_tls *tls)
 {
-	return fingerprint_of(tls->client_ca,
-			      fingerprint_of(tls->key, fingerprint_of(tls->cert, 0)));
+	return wr_tls_fingerprint(tls->client_ca,
+				  wr_tls_fingerprint(tls->key, wr_tls_fingerprint(tls->cert, 0)));
 }
 
-/* `what` should be in the file. */
-static int file_error(struct weir_error *error, const char *flag, const char *path,
+int wr_tls_file_error(struct weir_error *error, const char *flag, const char *path,
 		      const char *what)
 {
 	unsigned long code = ERR_peek_error();
@@ -101,12 +100,12 @@ static int require_clients(SSL_CTX *context, const struct wr_tls *tls, struct we
 	if (!tls->client_ca)
 		return 0;
 	if (SSL_CTX_load_verify_file(context, tls->client_ca) != 1)
-		return file_error(error, "--tls-client-ca", tls->client_ca,
-				  "certificate in PEM form");
+		return wr_tls_file_error(error, "--tls-client-ca", tls->client_ca,
+					 "certificate in PEM form");
 	names = SSL_load_client_CA_file(tls->client_ca);
 	if (!names)
-		return file_error(error, "--tls-client-ca", tls->client_ca,
-				  "certificate in PEM form");
+		return wr_tls_file_error(error, "--tls-client-ca", tls->client_ca,
+					 "certificate in PEM form");
 	SSL_CTX_set_client_CA_list(context, names);
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, verify);
 	return 0;
@@ -115,11 +114,11 @@ static int require_clients(SSL_CTX *context, const struct wr_tls *tls, struct we
 static int read_files(SSL_CTX *context, const struct wr_tls *tls, struct weir_error *error)
 {
 	if (SSL_CTX_use_certificate_chain_file(context, tls->cert) != 1)
-		return file_error(error, "--tls-cert", tls->cert, "certificate in PEM form");
+		return wr_tls_file_error(error, "--tls-cert", tls->cert, "certificate in PEM form");
 	if (SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1 ||
 	    SSL_CTX_check_private_key(context) != 1)
-		return file_error(error, "--tls-key", tls->key,
-				  "private key of this certificate in PEM form");
+		return wr_tls_file_error(error, "--tls-key", tls->key,
+					 "private key of this certificate in PEM form");
 	return require_clients(context, tls, error);
 }
 

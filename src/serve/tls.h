@@ -28,6 +28,15 @@ SSL *wr_tls_session(struct wr_tls *tls, const char *alpn);
 /* Why a handshake failed, in words; valid until the next call in this thread. */
 const char *wr_tls_failure(SSL *session, unsigned long code);
 
+/* ---- for who reads files of certificates ---- */
+
+/* A number that changes when the file does; `seed` is that of others to be noticed with it. */
+uint64_t wr_tls_fingerprint(const char *path, uint64_t seed);
+
+/* The error of OpenSSL about a file in which `what` should be; returns WEIR_EINVAL. */
+int wr_tls_file_error(struct weir_error *error, const char *flag, const char *path,
+		      const char *what);
+
 /* Whether the certificate is for one of these names: DNS (its wildcards count), URI, address or
  * e-mail, as an alternative name. The subject's common name does not count. */
 bool wr_tls_san_allowed(X509 *certificate, const struct wr_text_list *allowed);

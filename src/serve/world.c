@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "serve/log.h"
+#include "serve/redis.h"
 
 #define FILL_PERCENT 80
 #define DIAGNOSTICS_LOGGED 10
@@ -113,9 +114,11 @@ uint32_t wr_settings_keys(const struct wr_settings *settings)
 					     : WEIR_KEYS_TEXT;
 }
 
-struct wr_world *wr_world_open(const struct wr_settings *settings, bool print,
-			       struct weir_rules **rules, struct weir_error *error)
+struct wr_world *wr_world_open(struct wr_service *service, bool print, struct weir_rules **rules,
+			       struct weir_error *error)
 {
+	const struct wr_settings *settings = &service->settings;
+	uint8_t secret[WEIR_SECRET_BYTES];
 	struct weir_engine_opts opts = {.size = sizeof opts,
 					.now_ns = real_ns(),
 					.near_percent = (uint32_t)settings->near_limit_percent,
@@ -125,6 +128,7 @@ struct wr_world *wr_world_open(const struct wr_settings *settings, bool print,
 	struct weir_table *table = NULL;
 	struct wr_world *world;
 
+	wr_redis_engine_opts(service->redis, &opts, secret);
 	if (load_rules(settings->rules, print, rules, error) < 0)
 		return NULL;
 	if (open_table(settings, &table, error) < 0) {
@@ -155,6 +159,7 @@ static void replace(struct wr_service *service, struct wr_world *world, struct w
 	service->world = world;
 	service->watch = watch;
 	pthread_mutex_unlock(&service->lock);
+	wr_redis_teach(service->redis, world->engine); /* it may have come meanwhile */
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_tell(&service->loops[i], WR_LOOP_WORLD);
 	service->table_file.world = NULL;
@@ -222,7 +227,7 @@ void wr_world_follow(struct wr_service *service)
 		check_file(service);
 		return;
 	}
-	world = wr_world_open(&service->settings, false, &rules, &error);
+	world = wr_world_open(service, false, &rules, &error);
 	if (world && wr_world_watch(service, world, rules, &watch, &error) < 0) {
 		wr_world_release(world);
 		world = NULL;
@@ -236,6 +241,27 @@ void wr_world_follow(struct wr_service *service)
 	}
 	log_table(world);
 	replace(service, world, watch);
+}
+
+void wr_world_check_ready(struct wr_service *service)
+{
+	struct wr_redis_rules rules;
+	bool unready = false;
+
+	if (!service->redis)
+		return;
+	if (wr_redis_is_away(service->redis)) {
+		rules = wr_redis_rules(service->world->engine);
+		unready = rules.limits > 0 && rules.deny == rules.limits;
+	}
+	if (unready == service->unready)
+		return;
+	__atomic_store_n(&service->unready, unready, __ATOMIC_RELAXED);
+	wr_log(WR_LOG_WARN, unready ? "not ready: Redis is away, and every rule says "
+				      "on_store_failure: deny"
+				    : "ready again");
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_tell(&service->loops[i], WR_LOOP_HEALTH);
 }
 
 void wr_world_check_fill(struct wr_service *service)

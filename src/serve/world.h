@@ -9,8 +9,8 @@ uint32_t wr_settings_keys(const struct wr_settings *settings);
 
 /* Loads the rules and opens the table. Broken rules are printed as `weir check` does if `print`.
  * *rules are the engine's and good until the first reload. NULL: the error says why. */
-struct wr_world *wr_world_open(const struct wr_settings *settings, bool print,
-			       struct weir_rules **rules, struct weir_error *error);
+struct wr_world *wr_world_open(struct wr_service *service, bool print, struct weir_rules **rules,
+			       struct weir_error *error);
 
 /* Follows the rules on disk from here on. */
 int wr_world_watch(struct wr_service *service, struct wr_world *world,
@@ -19,6 +19,9 @@ int wr_world_watch(struct wr_service *service, struct wr_world *world,
 
 /* When the table has been resized: a new world for all loops. */
 void wr_world_follow(struct wr_service *service);
+
+/* Whether questions are welcome: not while the store is away and all rules refuse without it. */
+void wr_world_check_ready(struct wr_service *service);
 
 /* Says once when the table is more than four fifths full. */
 void wr_world_check_fill(struct wr_service *service);

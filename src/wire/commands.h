@@ -75,6 +75,10 @@ void wr_command_check(const struct wr_resp_call *call);
 void wr_command_peek(const struct wr_resp_call *call);
 void wr_command_reset_counters(const struct wr_resp_call *call);
 
+void wr_command_ask(const struct wr_resp_call *call);
+void wr_command_tell(const struct wr_resp_call *call);
+void wr_command_fleet(const struct wr_resp_call *call);
+
 void wr_command_ping(const struct wr_resp_call *call);
 void wr_command_echo(const struct wr_resp_call *call);
 void wr_command_select(const struct wr_resp_call *call);

@@ -4,6 +4,7 @@
 #include <weir/control.h>
 
 #include "base/str.h"
+#include "wire/resp_wait.h"
 
 #define ENTRIES_MAX 32 /* of one descriptor; rules go no deeper */
 #define MS_NS 1000000ull
@@ -95,9 +96,9 @@ static bool read_descriptor(struct reader *reader)
 	return reader->count || fail(reader, "a descriptor without keys");
 }
 
-static bool tell_error(const struct wr_resp_call *call, int rc)
+static bool tell_error(struct wr_resp_out *out, int rc)
 {
-	wr_reply_error(call->out, "ERR %s",
+	wr_reply_error(out, "ERR %s",
 		       rc == WEIR_EMANY ? "a request has 32 descriptors and 64 limits at most"
 					: weir_strerror(rc));
 	return false;
@@ -113,7 +114,7 @@ static bool add_descriptors(struct weir_ask *ask, struct reader *reader)
 			return false;
 		rc = weir_ask_add(ask, reader->entries, reader->count, NULL, reader->hits);
 		if (rc != 0)
-			return tell_error(reader->call, rc);
+			return tell_error(reader->call->out, rc);
 	}
 	return true;
 }
@@ -191,19 +192,19 @@ static void tell_descriptor(struct wr_resp_out *out, const struct weir_ask *ask,
 	tell_waits(out, status.decision.retry_after_ns, status.decision.delay_ns);
 }
 
-static void tell_answer(const struct wr_resp_call *call, const struct weir_ask *ask)
+static void tell_answer(struct wr_resp_host *host, const struct weir_ask *ask,
+			struct wr_resp_out *out)
 {
 	struct weir_status tightest = {.size = sizeof tightest};
 	struct weir_result result = {.size = sizeof result};
-	struct wr_resp_out *out = call->out;
 	bool several;
 
 	weir_ask_result(ask, &result);
 	if (weir_ask_tightest(ask, &tightest) != 0)
 		tightest = (struct weir_status){0};
 	if (result.verdict == WEIR_REFUSE)
-		wr_resp_count(&call->host->tally.limited);
-	if (call->host->shadow)
+		wr_resp_count(&host->tally.limited);
+	if (host->shadow)
 		result = (struct weir_result){.verdict = WEIR_ADMIT,
 					      .http_status = 200,
 					      .descriptors = result.descriptors};
@@ -223,28 +224,110 @@ static void tell_answer(const struct wr_resp_call *call, const struct weir_ask *
 		tell_descriptor(out, ask, i);
 }
 
-static void decide(const struct wr_resp_call *call, int64_t hits, bool costs)
+/* ---- by the table alone ---- */
+
+static void decide_here(const struct wr_resp_call *call, struct reader *reader)
 {
-	struct reader reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
 	struct weir_ask *ask;
 	int rc = weir_ask_init(call->host->ask, sizeof call->host->ask, call->host->engine,
 			       call->argv[1], &ask);
 
 	if (rc != 0) {
-		tell_error(call, rc);
+		tell_error(call->out, rc);
 		return;
 	}
-	if (add_descriptors(ask, &reader)) {
+	if (add_descriptors(ask, reader)) {
 		rc = weir_ask_decide(ask, call->now_ns);
 		/* Nobody here can ask a central store. */
 		if (rc == WEIR_WAIT)
 			rc = weir_ask_store_failed(ask, call->now_ns);
 		if (rc < 0)
-			tell_error(call, rc);
+			tell_error(call->out, rc);
 		else
-			tell_answer(call, ask);
+			tell_answer(call->host, ask, call->out);
 	}
 	weir_ask_done(ask);
+}
+
+/* ---- with the central store ---- */
+
+static void hear(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+{
+	int rc = len ? weir_ask_answer(wait->ask, answer, len, now_ns) : WEIR_EFORMAT;
+
+	if (rc == WEIR_EFORMAT)
+		rc = weir_ask_store_failed(wait->ask, now_ns);
+	wait->rc = rc;
+	wr_resp_tell_store(wait->session->host, wait->ask, now_ns);
+}
+
+static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+{
+	if (wait->rc < 0)
+		tell_error(out, wait->rc);
+	else
+		tell_answer(wait->session->host, wait->ask, out);
+}
+
+/* A client that has left gets nothing for what was taken. */
+static void end(struct wr_resp_wait *wait, bool told, uint64_t now_ns)
+{
+	if (!told && wait->heard && weir_ask_cancel(wait->ask, now_ns) == 0)
+		wr_resp_tell_store(wait->session->host, wait->ask, now_ns);
+	weir_ask_done(wait->ask);
+}
+
+static const struct wr_resp_wait_kind check_kind = {hear, tell, end};
+
+/* True: it waits. */
+static bool decide_or_ask(const struct wr_resp_call *call, struct wr_resp_wait *wait)
+{
+	struct wr_resp_host *host = call->host;
+	int rc = weir_ask_decide(wait->ask, call->now_ns);
+
+	if (rc == WEIR_WAIT) {
+		int len = weir_ask_question(wait->ask, host->question, sizeof host->question);
+
+		if (len > 0) {
+			wr_resp_wait_ask(wait, host->question, (size_t)len, call->now_ns);
+			return true;
+		}
+		rc = weir_ask_store_failed(wait->ask, call->now_ns);
+	}
+	wr_resp_tell_store(host, wait->ask, call->now_ns);
+	if (rc < 0)
+		tell_error(call->out, rc);
+	else
+		tell_answer(host, wait->ask, call->out);
+	return false;
+}
+
+static void decide_there(const struct wr_resp_call *call, struct reader *reader)
+{
+	struct wr_resp_wait *wait = wr_resp_wait_begin(call->session, &check_kind, true);
+	int rc = wait ? weir_ask_init(wait->ask, weir_ask_size(), call->host->engine, call->argv[1],
+				      &wait->ask)
+		      : WEIR_EMEMORY;
+
+	if (rc == 0) {
+		if (add_descriptors(wait->ask, reader) && decide_or_ask(call, wait))
+			return;
+		weir_ask_done(wait->ask);
+	} else {
+		tell_error(call->out, rc);
+	}
+	if (wait)
+		wr_resp_wait_drop(call->session, wait);
+}
+
+static void decide(const struct wr_resp_call *call, int64_t hits, bool costs)
+{
+	struct reader reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
+
+	if (call->host->store)
+		decide_there(call, &reader);
+	else
+		decide_here(call, &reader);
 }
 
 void wr_command_check(const struct wr_resp_call *call)
@@ -255,6 +338,14 @@ void wr_command_check(const struct wr_resp_call *call)
 void wr_command_peek(const struct wr_resp_call *call)
 {
 	decide(call, 0, false);
+}
+
+static int reset(const struct wr_resp_call *call, const struct weir_target *target,
+		 struct weir_error *error)
+{
+	if (call->host->store)
+		return call->host->store->reset(call->host, target, call->now_ns, error);
+	return weir_control_reset(call->host->engine, target, call->now_ns, error);
 }
 
 /* All descriptors are read before the first counter is touched. */
@@ -274,7 +365,7 @@ void wr_command_reset_counters(const struct wr_resp_call *call)
 		read_descriptor(&reader);
 		target.entries = reader.entries;
 		target.count = reader.count;
-		rc = weir_control_reset(call->host->engine, &target, call->now_ns, &error);
+		rc = reset(call, &target, &error);
 		if (rc < 0 && rc != WEIR_ENOENT) {
 			wr_reply_error(call->out, "ERR %s", error.text);
 			return;

@@ -121,19 +121,19 @@ static void greet(const struct wr_resp_call *call)
 	struct wr_resp_out *out = call->out;
 
 	wr_reply_map(out, 7);
-	wr_reply_text(out, "server");
-	wr_reply_text(out, "weir");
-	wr_reply_text(out, "version");
-	wr_reply_text(out, weir_version());
-	wr_reply_text(out, "proto");
+	wr_reply_cstr(out, "server");
+	wr_reply_cstr(out, "weir");
+	wr_reply_cstr(out, "version");
+	wr_reply_cstr(out, weir_version());
+	wr_reply_cstr(out, "proto");
 	wr_reply_integer(out, call->session->protocol);
-	wr_reply_text(out, "id");
+	wr_reply_cstr(out, "id");
 	wr_reply_integer(out, (int64_t)call->session->id);
-	wr_reply_text(out, "mode");
-	wr_reply_text(out, "standalone");
-	wr_reply_text(out, "role");
-	wr_reply_text(out, "master");
-	wr_reply_text(out, "modules");
+	wr_reply_cstr(out, "mode");
+	wr_reply_cstr(out, "standalone");
+	wr_reply_cstr(out, "role");
+	wr_reply_cstr(out, "master");
+	wr_reply_cstr(out, "modules");
 	wr_reply_array(out, 0);
 }
 
@@ -204,7 +204,7 @@ void wr_command_hello(const struct wr_resp_call *call)
 void wr_command_client_getname(const struct wr_resp_call *call)
 {
 	if (call->session->name[0])
-		wr_reply_text(call->out, call->session->name);
+		wr_reply_cstr(call->out, call->session->name);
 	else
 		wr_reply_null(call->out);
 }

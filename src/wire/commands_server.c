@@ -43,7 +43,7 @@ static void tell_flags(struct wr_resp_out *out, uint16_t flags)
 static void tell_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	wr_reply_array(out, 10);
-	wr_reply_text(out, entry->name);
+	wr_reply_cstr(out, entry->name);
 	wr_reply_integer(out, entry->arity);
 	tell_flags(out, entry->flags);
 	wr_reply_integer(out, entry->key);
@@ -68,13 +68,13 @@ static void tell_command(struct wr_resp_out *out, const struct wr_resp_entry *en
 
 static void tell_pair(struct wr_resp_out *out, const char *key, const char *value)
 {
-	wr_reply_text(out, key);
-	wr_reply_text(out, value);
+	wr_reply_cstr(out, key);
+	wr_reply_cstr(out, value);
 }
 
 static void tell_docs_head(struct wr_resp_out *out, const struct wr_resp_entry *entry, bool parent)
 {
-	wr_reply_text(out, entry->name);
+	wr_reply_cstr(out, entry->name);
 	wr_reply_map(out, parent ? 5 : 4);
 	tell_pair(out, "summary", entry->summary);
 	tell_pair(out, "since", SINCE);
@@ -89,7 +89,7 @@ static void tell_docs(struct wr_resp_out *out, const struct wr_resp_entry *entry
 	tell_docs_head(out, entry, children > 0);
 	if (children == 0)
 		return;
-	wr_reply_text(out, "subcommands");
+	wr_reply_cstr(out, "subcommands");
 	wr_reply_map(out, children);
 	for (size_t i = 0; i < children; i++)
 		tell_docs_head(out, &entry->children[i], false);
@@ -122,7 +122,7 @@ void wr_command_command_list(const struct wr_resp_call *call)
 {
 	wr_reply_array(call->out, count_of(wr_resp_commands));
 	for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
-		wr_reply_text(call->out, entry->name);
+		wr_reply_cstr(call->out, entry->name);
 }
 
 void wr_command_command_info(const struct wr_resp_call *call)

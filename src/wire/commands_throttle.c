@@ -1,5 +1,9 @@
 /* CL.THROTTLE and THROTTLE: numbers in, numbers out. */
+#include "limiter/fleet.h"
+#include "limiter/share.h"
+#include "store/store.h"
 #include "wire/commands.h"
+#include "wire/resp_wait.h"
 
 /* How a command counts: its bucket holds max_burst + `beyond`. */
 struct dialect {
@@ -89,37 +93,27 @@ void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 	prepare(host, &crab, ready);
 }
 
-/* False: the client has been told why not. */
-static bool decide(const struct wr_resp_call *call, const struct dialect *dialect,
-		   struct wr_throttle_answer *answer)
+/* The limit that was asked for; NULL: the client has been told why not. */
+static const struct weir_limit *limit_of(const struct wr_resp_call *call,
+					 const struct dialect *dialect)
 {
-	const struct wr_throttle_request *request = &call->ready->throttle;
 	const struct weir_limit *limit;
 	struct weir_error error;
 
 	if (!call->ready->prepared) {
 		tell_number(call, dialect);
-		return false;
+		return NULL;
 	}
-	limit = wr_throttle_limit(&call->host->throttle, request, &error);
-	if (!limit) {
+	limit = wr_throttle_limit(&call->host->throttle, &call->ready->throttle, &error);
+	if (!limit)
 		wr_reply_error(call->out, "ERR %s", error.text);
-		return false;
-	}
-	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns,
-		    answer);
-	if (__builtin_expect(answer->limited, 0)) {
-		wr_resp_count(&call->host->tally.limited);
-		if (call->host->shadow) {
-			answer->limited = false;
-			answer->retry_s = -1;
-		}
-	}
-	return true;
+	return limit;
 }
 
-static void tell(struct wr_resp_out *out, int64_t first, const struct wr_throttle_answer *answer,
-		 int64_t fourth, int64_t fifth)
+/* ---- answers ---- */
+
+static void put(struct wr_resp_out *out, int64_t first, const struct wr_throttle_answer *answer,
+		int64_t fourth, int64_t fifth)
 {
 	uint8_t *at;
 
@@ -133,21 +127,137 @@ static void tell(struct wr_resp_out *out, int64_t first, const struct wr_throttl
 	out->at = wr_put_line(at, ':', fifth);
 }
 
-/* limited, limit, remaining, retry after, reset after */
-void wr_command_cl_throttle(const struct wr_resp_call *call)
+/* redis-cell: limited, limit, remaining, retry after, reset after.
+ * throttlecrab: allowed, limit, remaining, reset after, retry after, which is 0 when allowed. */
+static void answer(struct wr_resp_host *host, const struct dialect *dialect,
+		   struct wr_throttle_answer *answer, struct wr_resp_out *out)
 {
-	struct wr_throttle_answer answer;
-
-	if (decide(call, &cell, &answer))
-		tell(call->out, answer.limited, &answer, answer.retry_s, answer.reset_s);
+	if (__builtin_expect(answer->limited, 0)) {
+		wr_resp_count(&host->tally.limited);
+		if (host->shadow) {
+			answer->limited = false;
+			answer->retry_s = -1;
+		}
+	}
+	if (dialect == &cell)
+		put(out, answer->limited, answer, answer->retry_s, answer->reset_s);
+	else
+		put(out, !answer->limited, answer, answer->reset_s,
+		    answer->limited ? answer->retry_s : 0);
 }
 
-/* allowed, limit, remaining, reset after, retry after: 0 when allowed */
+/* ---- with a central store ---- */
+
+/* Nobody answered: this node's share is decided here, and the store is told when it is back. */
+static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
+			 const struct wr_throttle_request *request, uint64_t now_ns,
+			 struct wr_throttle_answer *said)
+{
+	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
+	uint8_t report[WR_THROTTLE_MESSAGE];
+	size_t len;
+
+	wr_throttle(host->table, &share, request->key, request->quantity, now_ns, said);
+	if (said->limited || request->quantity <= 0 || !host->store->secret(host))
+		return;
+	len = wr_throttle_message(WR_QUESTION_REPORT, limit, request, request->quantity, now_ns,
+				  report);
+	host->store->tell(host, report, len, now_ns);
+}
+
+/* What was admitted there counts here too, for the time when the store is away. */
+static void book(struct wr_resp_host *host, const struct weir_limit *limit,
+		 const struct wr_throttle_request *request, uint64_t now_ns)
+{
+	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
+
+	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns);
+}
+
+static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
+{
+	struct wr_resp_host *host = wait->session->host;
+	const struct wr_throttle_request *request = &wait->throttle.request;
+	const struct weir_limit *limit = wr_throttle_limit(&host->throttle, request, NULL);
+
+	if (!wr_throttle_read(bytes, len, limit, request, &wait->throttle.answer))
+		decide_share(host, limit, request, now_ns, &wait->throttle.answer);
+	else if (!wait->throttle.answer.limited && request->quantity > 0)
+		book(host, limit, request, now_ns);
+}
+
+static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+{
+	answer(wait->session->host, wait->throttle.crab ? &crab : &cell, &wait->throttle.answer,
+	       out);
+}
+
+static const struct wr_resp_wait_kind throttle_kind = {hear, tell, NULL};
+
+/* What is given back goes first, and then how it stands is asked for. */
+static void ask_store(const struct wr_resp_call *call, struct wr_resp_wait *wait,
+		      const struct weir_limit *limit)
+{
+	const struct wr_throttle_request *request = &wait->throttle.request;
+	uint8_t message[WR_THROTTLE_MESSAGE];
+	int64_t cost = request->quantity;
+	size_t len;
+
+	if (cost < 0) {
+		len = wr_throttle_message(WR_QUESTION_RETURN, limit, request, cost, call->now_ns,
+					  message);
+		call->host->store->tell(call->host, message, len, call->now_ns);
+		cost = 0;
+	}
+	len = wr_throttle_message(WR_QUESTION_TAKE, limit, request, cost, call->now_ns, message);
+	wr_resp_wait_ask(wait, message, len, call->now_ns);
+}
+
+static void decide_there(const struct wr_resp_call *call, const struct dialect *dialect,
+			 const struct weir_limit *limit)
+{
+	struct wr_throttle_request request = call->ready->throttle;
+	const uint8_t *secret = call->host->store->secret(call->host);
+	struct wr_throttle_answer said;
+	struct wr_resp_wait *wait;
+
+	if (secret)
+		wr_throttle_fleet_key(secret, call->argv[1], request.fleet_key);
+	wait = secret ? wr_resp_wait_begin(call->session, &throttle_kind, false) : NULL;
+	if (!wait) {
+		decide_share(call->host, limit, &request, call->now_ns, &said);
+		answer(call->host, dialect, &said, call->out);
+		return;
+	}
+	wait->throttle.request = request;
+	wait->throttle.crab = dialect == &crab;
+	ask_store(call, wait, limit);
+}
+
+/* ---- the commands ---- */
+
+static void decide(const struct wr_resp_call *call, const struct dialect *dialect)
+{
+	const struct wr_throttle_request *request = &call->ready->throttle;
+	const struct weir_limit *limit = limit_of(call, dialect);
+	struct wr_throttle_answer said;
+
+	if (!limit)
+		return;
+	if (call->host->store) {
+		decide_there(call, dialect, limit);
+		return;
+	}
+	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns, &said);
+	answer(call->host, dialect, &said, call->out);
+}
+
+void wr_command_cl_throttle(const struct wr_resp_call *call)
+{
+	decide(call, &cell);
+}
+
 void wr_command_throttle(const struct wr_resp_call *call)
 {
-	struct wr_throttle_answer answer;
-
-	if (decide(call, &crab, &answer))
-		tell(call->out, !answer.limited, &answer, answer.reset_s,
-		     answer.limited ? answer.retry_s : 0);
+	decide(call, &crab);
 }

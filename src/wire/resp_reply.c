@@ -35,7 +35,7 @@ void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes)
 	*out->at++ = '\n';
 }
 
-void wr_reply_text(struct wr_resp_out *out, const char *text)
+void wr_reply_cstr(struct wr_resp_out *out, const char *text)
 {
 	wr_reply_bulk(out, wr_str(text));
 }

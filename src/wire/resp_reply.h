@@ -102,7 +102,7 @@ void wr_reply_raw(struct wr_resp_out *out, const char *bytes, size_t len);
 
 void wr_reply_null(struct wr_resp_out *out);
 void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes);
-void wr_reply_text(struct wr_resp_out *out, const char *text);   /* the same, of a C string */
+void wr_reply_cstr(struct wr_resp_out *out, const char *text);   /* the same, of a C string */
 void wr_reply_simple(struct wr_resp_out *out, const char *text); /* +OK */
 
 /* Text for people: RESP3 says so. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "wire/commands.h"
+#include "wire/resp_wait.h"
 
 #define HELD_KEPT 4096u  /* larger memory goes back when it is empty */
 #define SLICE_BYTES 512u /* looked at beyond what a held command is known to want */
@@ -26,8 +27,9 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 	wr_resp_count(&host->tally.accepted);
 }
 
-void wr_resp_session_end(struct wr_resp_session *session)
+void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns)
 {
+	wr_resp_waits_end(session, now_ns);
 	free(session->held);
 	session->held = NULL;
 	session->held_len = session->held_cap = 0;
@@ -69,7 +71,11 @@ static void let_go(struct wr_resp_session *session)
 
 static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, const char *error)
 {
-	wr_reply_error(out, "ERR %s", error);
+	struct wr_resp_out kept, *to = wr_resp_waits_open(session, out, &kept);
+
+	wr_reply_error(to, "ERR %s", error);
+	if (to == &kept)
+		wr_resp_waits_close(&kept);
 	session->ended = true;
 	wr_resp_count(&session->host->tally.bad);
 }
@@ -77,12 +83,28 @@ static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, co
 static void execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
 		    uint64_t now_ns, struct wr_resp_out *out)
 {
+	struct wr_resp_out kept, *to;
+
 	if (ready->command.argc == 0)
 		return;
 	wr_resp_count(&session->host->tally.commands);
-	out->protocol = session->protocol;
-	wr_resp_execute(session, ready, now_ns, out);
-	session->ended |= out->failed;
+	to = wr_resp_waits_open(session, out, &kept);
+	to->protocol = session->protocol;
+	wr_resp_execute(session, ready, now_ns, to);
+	session->ended |= to->failed;
+	if (__builtin_expect(to == &kept, 0))
+		wr_resp_waits_close(&kept);
+	if (__builtin_expect(session->waits != NULL, 0))
+		wr_resp_waits_tell(session, now_ns, out);
+}
+
+/* Whether another command may be run: there is room for its reply, and not too many wait for the
+ * store. */
+static bool may_go_on(const struct wr_resp_session *session, size_t budget,
+		      const struct wr_resp_out *out)
+{
+	return wr_reply_written(out) + session->kept_bytes <= budget &&
+	       !wr_resp_waits_full(session);
 }
 
 /* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
@@ -115,7 +137,7 @@ static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t 
 {
 	size_t i = 0;
 
-	for (; i < count && !session->ended && wr_reply_written(out) <= budget; i++)
+	for (; i < count && !session->ended && may_go_on(session, budget, out); i++)
 		execute(session, &session->host->batch[i], now_ns, out);
 	if (i < count)
 		session->parser = (struct wr_resp_parser){0};
@@ -131,7 +153,7 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 	int rc = WR_RESP_COMMAND;
 
 	while (rc > WR_RESP_PARTIAL && done < len && !session->ended &&
-	       wr_reply_written(out) <= budget) {
+	       may_go_on(session, budget, out)) {
 		size_t count = gather(session, data + done, len - done, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
@@ -189,14 +211,16 @@ static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budg
 	size_t done = run(session, session->held, session->held_len, now_ns, budget, out);
 
 	session->held_len -= (uint32_t)done;
+	if (done == 0)
+		return;
 	if (session->held_len)
 		memmove(session->held, session->held + done, session->held_len);
 	else
 		let_go(session);
 }
 
-void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
-			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
+static void take_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+		       uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
 	size_t done = 0;
 
@@ -204,14 +228,24 @@ void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data,
 		resume(session, now_ns, budget, out);
 	if (session->ended)
 		return;
-	session->stopped = wr_reply_written(out) > budget;
+	session->stopped = !may_go_on(session, budget, out);
 	if (session->held_len && !session->stopped)
 		done = complete(session, data, len, now_ns, out);
 	if (!session->held_len && !session->ended && done < len)
 		done += run(session, data + done, len - done, now_ns, budget, out);
 	if (session->ended)
 		return;
-	session->stopped = wr_reply_written(out) > budget;
+	session->stopped = !may_go_on(session, budget, out);
 	if (done < len && !hold(session, data + done, len - done))
 		give_up(session, out, "too much input while replies are not read");
+}
+
+void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
+{
+	session->inside = true;
+	wr_resp_waits_tell(session, now_ns, out);
+	if (!session->ended)
+		take_input(session, data, len, now_ns, budget, out);
+	session->inside = false;
 }

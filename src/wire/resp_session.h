@@ -2,6 +2,9 @@
  *
  * Commands are read where they lie in the input. What is left of it, half a command or commands
  * whose replies would be too many at once, is kept until it can go on.
+ *
+ * A command that has to ask the central store is answered later (resp_wait.h). Those behind it are
+ * run meanwhile, and replies go out in the order of the commands.
  */
 #ifndef WR_WIRE_RESP_SESSION_H
 #define WR_WIRE_RESP_SESSION_H
@@ -20,6 +23,8 @@
 #define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
 
 struct wr_resp_entry;
+struct wr_resp_store;
+struct wr_resp_wait;
 
 /* Numbers for INFO that are not of one loop. Each is written by one thread. */
 struct wr_resp_tally {
@@ -57,6 +62,9 @@ struct wr_resp_host {
 	struct weir_engine *engine; /* both of now: set before each input */
 	struct weir_table *table;
 	const struct wr_resp_users *users; /* NULL: no password is asked for */
+	const struct wr_resp_store *store; /* NULL: there is no central store */
+	void *context;                     /* the store's */
+	size_t waits, waits_max;           /* commands of all sessions that wait for it */
 	bool shadow;                       /* decide and count, but let everything pass */
 	uint64_t started_ns;
 	struct wr_resp_tally tally;
@@ -66,6 +74,7 @@ struct wr_resp_host {
 	struct wr_resp_reader reader;
 	struct wr_resp_ready batch[WR_RESP_BATCH];
 	_Alignas(16) char ask[WEIR_ASK_BYTES];
+	uint8_t question[WEIR_QUESTION_MAX];
 };
 
 struct wr_resp_session {
@@ -76,11 +85,16 @@ struct wr_resp_session {
 	struct wr_resp_parser parser;
 	uint8_t *held; /* input to go on with */
 	uint32_t held_len, held_cap;
-	uint16_t port; /* it came in by; 0: not a TCP port */
+	struct wr_resp_wait *waits, *waits_last; /* in the order of their commands */
+	uint32_t wait_count;
+	uint32_t kept_bytes; /* replies that have to wait for those before them */
+	uint16_t port;       /* it came in by; 0: not a TCP port */
 	uint8_t protocol;
 	bool trusted;     /* no password is asked for, or it was right */
 	bool near;        /* the client is on this machine */
-	bool stopped;     /* `held` has commands for whose replies there was no room */
+	bool unix_socket; /* … and who it is was checked */
+	bool stopped;     /* `held` may have commands that can not be run yet */
+	bool inside;      /* in wr_resp_session_input, which will say what is answered */
 	bool ended;       /* QUIT, or there is no sense in going on */
 	char address[48]; /* the client's, without a port: attempts to log in are counted by it */
 	char peer[112];   /* … with it, as shown */
@@ -89,14 +103,15 @@ struct wr_resp_session {
 	char library[WR_RESP_NAME_MAX + 1], library_version[WR_RESP_NAME_MAX + 1];
 };
 
-/* `session` is zeroed but for address, peer, port, id and near, which the caller sets. */
+/* `session` is zeroed but for address, peer, port, id, near and unix_socket, which the caller sets.
+ */
 void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
 			   uint64_t now_ns);
-void wr_resp_session_end(struct wr_resp_session *session);
+void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns);
 
-/* Reads and executes, and stops when `budget` bytes of replies are exceeded: then
- * wr_resp_session_waiting, and a call without data goes on. The session has ended when
- * session->ended says so: send what was written and close. */
+/* Says what has been answered, reads and executes. Stops when `budget` bytes of replies are
+ * exceeded or enough commands wait for the store: then session->stopped, and a call without data
+ * goes on. When wr_resp_session_over says so, send what was written and close. */
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out);
 
@@ -104,6 +119,12 @@ void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data,
 static inline bool wr_resp_session_waiting(const struct wr_resp_session *session)
 {
 	return session->held_len > 0;
+}
+
+/* Whether the last reply has been written. */
+static inline bool wr_resp_session_over(const struct wr_resp_session *session)
+{
+	return session->ended && !session->waits;
 }
 
 /* As a new connection is: RESP2, nobody, no name. */

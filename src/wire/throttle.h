@@ -15,6 +15,7 @@
 #include <weir/weir.h>
 
 #include "base/hash.h"
+#include "limiter/question.h"
 
 #define WR_THROTTLE_PERIOD_MAX_S 3155760000ll /* 100 years */
 
@@ -31,6 +32,7 @@ struct wr_throttle_request {
 	uint64_t period_s;
 	int64_t quantity;
 	struct wr_key key;
+	uint64_t fleet_key[2]; /* with a central store: the key's hash under the fleet's secret */
 };
 
 struct wr_throttle_answer {
@@ -55,5 +57,22 @@ struct wr_key wr_throttle_key(const struct weir_table *table, const struct weir_
  * below 0 gives back. now_ns is below 2^63. */
 void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t quantity, uint64_t now_ns, struct wr_throttle_answer *answer);
+
+/* ---- with a central store ----
+ *
+ * The same buckets there, by the key's hash and "throttle/60s". */
+
+#define WR_THROTTLE_MESSAGE 160 /* bytes of a message about one bucket, at most */
+
+void wr_throttle_fleet_key(const uint8_t *secret, struct weir_str key, uint64_t fleet_key[2]);
+
+/* A message about the bucket; returns its length. */
+size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *limit,
+			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
+			   uint8_t bytes[WR_THROTTLE_MESSAGE]);
+
+/* What the store answered. False: it did not. */
+bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *limit,
+		      const struct wr_throttle_request *request, struct wr_throttle_answer *answer);
 
 #endif

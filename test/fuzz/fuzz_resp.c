@@ -201,7 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(whole.len == pieces.len && memcmp(whole.said, pieces.said, whole.len) == 0);
 	require(whole.session.ended == pieces.session.ended);
 	check_replies(&whole);
-	wr_resp_session_end(&whole.session);
-	wr_resp_session_end(&pieces.session);
+	wr_resp_session_end(&whole.session, NOW_NS);
+	wr_resp_session_end(&pieces.session, NOW_NS);
 	return 0;
 }

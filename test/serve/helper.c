@@ -16,7 +16,7 @@ static struct wr_world *make_world(struct bench *bench)
 {
 	struct weir_error error = {0};
 	struct weir_rules *rules;
-	struct wr_world *world = wr_world_open(&bench->service.settings, true, &rules, &error);
+	struct wr_world *world = wr_world_open(&bench->service, true, &rules, &error);
 
 	assert_non_null(world);
 	return world;

@@ -59,8 +59,13 @@ static void on_closed(struct wr_stream *stream)
 	seen.stream = NULL;
 }
 
-static const struct wr_protocol protocol = {"test",   NULL,        16,       on_open,
-					    on_input, on_writable, on_drain, on_closed};
+static const struct wr_protocol protocol = {.name = "test",
+					    .state_bytes = 16,
+					    .open = on_open,
+					    .input = on_input,
+					    .writable = on_writable,
+					    .drain = on_drain,
+					    .closed = on_closed};
 
 static struct wr_listener listener = {.name = "test", .text = "here", .protocol = &protocol};
 

@@ -45,12 +45,29 @@ struct talk *talk_open(const char *users)
 	return talk;
 }
 
+void talk_with_store(struct talk *talk, const struct wr_resp_store *store, void *context)
+{
+	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
+	struct weir_engine_opts opts = {.size = sizeof opts,
+					.flags = WEIR_ENGINE_CENTRAL,
+					.fleet_secret = secret,
+					.now_ns = NOW_NS};
+
+	weir_engine_free(talk->rig.engine);
+	assert_int_equal(
+		weir_engine_new(talk->rig.table, rig_rules(rules), &opts, &talk->rig.engine), 0);
+	talk->host->engine = talk->rig.engine;
+	talk->host->store = store;
+	talk->host->context = context;
+	talk->host->waits_max = 1000;
+}
+
 void talk_again(struct talk *talk)
 {
 	static uint64_t id;
 
 	if (talk->session.host)
-		wr_resp_session_end(&talk->session);
+		wr_resp_session_end(&talk->session, talk->rig.now_ns);
 	memset(&talk->session, 0, sizeof talk->session);
 	talk->session.id = ++id;
 	snprintf(talk->session.address, sizeof talk->session.address, "192.0.2.1");
@@ -60,7 +77,7 @@ void talk_again(struct talk *talk)
 
 void talk_close(struct talk *talk)
 {
-	wr_resp_session_end(&talk->session);
+	wr_resp_session_end(&talk->session, talk->rig.now_ns);
 	assert_int_equal(talk->host->tally.connected, 0);
 	rig_close(&talk->rig);
 	free(talk->host);

@@ -5,6 +5,7 @@
 #include "limiter/helper.h"
 
 #include "wire/commands.h"
+#include "wire/resp_wait.h"
 
 #define SAID_BYTES (1u << 20)
 
@@ -22,6 +23,9 @@ struct talk {
 /* `users` as a password file, or NULL. */
 struct talk *talk_open(const char *users);
 void talk_close(struct talk *talk);
+
+/* From here on rules are decided by a central store. */
+void talk_with_store(struct talk *talk, const struct wr_resp_store *store, void *context);
 
 /* Another connection to the same host. */
 void talk_again(struct talk *talk);

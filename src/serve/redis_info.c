@@ -1,0 +1,87 @@
+/* How the store fares, as all loops together see it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/redis.h"
+
+/* Counters are 64-bit words, one behind the other. */
+_Static_assert(sizeof(struct wr_central_counts) % sizeof(uint64_t) == 0, "words");
+
+static void add_counts(struct wr_central_counts *sum, const struct wr_central_counts *part)
+{
+	for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
+		((uint64_t *)sum)[i] += ((const uint64_t *)part)[i];
+}
+
+static int badness(enum wr_shard_state state)
+{
+	static const int order[] = {[WR_SHARD_UP] = 0,
+				    [WR_SHARD_CONNECTING] = 1,
+				    [WR_SHARD_TRYING] = 2,
+				    [WR_SHARD_AWAY] = 3};
+
+	return order[state];
+}
+
+static void add_shard(struct wr_central_info *sum, const struct wr_shard_info *shard)
+{
+	struct wr_shard_info *have = sum->shards;
+
+	while (have < sum->shards + sum->shards_shown && strcmp(have->at, shard->at) != 0)
+		have++;
+	if (have == sum->shards + WR_CENTRAL_SHARDS_SHOWN)
+		return;
+	if (have == sum->shards + sum->shards_shown) {
+		*have = *shard;
+		sum->shards_shown++;
+		return;
+	}
+	if (badness(shard->state) > badness(have->state)) {
+		have->state = shard->state;
+		memcpy(have->trouble, shard->trouble, sizeof have->trouble);
+	}
+	have->under_way += shard->under_way;
+	add_counts(&have->counts, &shard->counts);
+}
+
+static void add_info(struct wr_central_info *sum, const struct wr_central_info *part)
+{
+	add_counts(&sum->counts, &part->counts);
+	sum->nodes = part->nodes ? part->nodes : sum->nodes;
+	sum->any_up |= part->any_up;
+	sum->all_up &= part->all_up;
+	sum->waiting += part->waiting;
+	sum->reports_waiting += part->reports_waiting;
+	sum->shard_count =
+		part->shard_count > sum->shard_count ? part->shard_count : sum->shard_count;
+	for (uint32_t i = 0; i < part->shards_shown; i++)
+		add_shard(sum, &part->shards[i]);
+}
+
+struct wr_central_info *wr_redis_info(struct wr_redis *redis)
+{
+	struct wr_central_info *sum = calloc(1, sizeof *sum);
+
+	if (!sum)
+		return NULL;
+	sum->all_up = true;
+	pthread_mutex_lock(&redis->lock);
+	sum->secret_known = redis->secret_known;
+	for (unsigned i = 0; i < redis->loop_count; i++)
+		if (redis->seen[i])
+			add_info(sum, redis->seen[i]);
+	pthread_mutex_unlock(&redis->lock);
+	sum->all_up &= sum->any_up;
+	return sum;
+}
+
+bool wr_redis_is_away(struct wr_redis *redis)
+{
+	bool away = true;
+
+	pthread_mutex_lock(&redis->lock);
+	for (unsigned i = 0; i < redis->loop_count; i++)
+		away &= redis->seen[i] && !redis->seen[i]->any_up;
+	pthread_mutex_unlock(&redis->lock);
+	return away;
+}

@@ -1,0 +1,256 @@
+#include "serve/resp_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/loop.h"
+
+/* Commands of pipelines wait here rather than in Redis, where they would run into the timeout: as
+ * many are let out as are answered within half of it. */
+#define WAITS_FIRST 256u
+#define WAITS_LEAST 16u
+#define WAITS_MOST 2048u
+#define SPARE_MAX 256u
+
+struct wr_resp_pending {
+	struct wr_resp_wait wait; /* first: a wait is one of these */
+	struct wr_central_ask ask;
+	struct wr_seat *seat; /* of the ask in `wait` */
+	uint64_t asked_mono_ns;
+	struct wr_resp_pending *next;
+};
+
+static struct wr_resp_loop *own_of(struct wr_resp_host *host)
+{
+	return (struct wr_resp_loop *)host;
+}
+
+static struct wr_resp_pending *pending_of(struct wr_resp_wait *wait)
+{
+	return (struct wr_resp_pending *)wait;
+}
+
+/* ---- lists of sessions ---- */
+
+static void append(struct wr_resp_talks *list, struct wr_resp_talk *talk)
+{
+	if (talk->back)
+		return;
+	talk->next = NULL;
+	talk->back = list->last;
+	*list->last = talk;
+	list->last = &talk->next;
+}
+
+static void take_out(struct wr_resp_talks *list, struct wr_resp_talk *talk)
+{
+	*talk->back = talk->next;
+	if (talk->next)
+		talk->next->back = talk->back;
+	else
+		list->last = talk->back;
+	talk->next = NULL;
+	talk->back = NULL;
+}
+
+/* A list that sessions are in only if they are not in the other. */
+static struct wr_resp_talks *list_of(struct wr_resp_loop *own, const struct wr_resp_talk *talk)
+{
+	return talk->stalled ? &own->stalled : &own->ready;
+}
+
+void wr_resp_forget_talk(struct wr_resp_talk *talk)
+{
+	if (talk->back)
+		take_out(list_of(own_of(talk->session.host), talk), talk);
+}
+
+static void make_ready(struct wr_resp_talk *talk)
+{
+	struct wr_resp_loop *own = own_of(talk->session.host);
+
+	if (talk->back && talk->stalled)
+		take_out(&own->stalled, talk);
+	talk->stalled = false;
+	append(&own->ready, talk);
+}
+
+/* One with commands of its own under way goes on when those are answered. */
+void wr_resp_note_stalled(struct wr_resp_talk *talk)
+{
+	struct wr_resp_host *host = talk->session.host;
+
+	if (!host->store || !talk->session.stopped || host->waits < host->waits_max)
+		return;
+	own_of(host)->was_full = true;
+	if (talk->session.waits || talk->back)
+		return;
+	talk->stalled = true;
+	append(&own_of(host)->stalled, talk);
+}
+
+void wr_resp_store_go_on(struct wr_resp_loop *own)
+{
+	while (own->ready.first) {
+		struct wr_resp_talk *talk = own->ready.first;
+
+		take_out(&own->ready, talk);
+		wr_resp_feed(talk);
+	}
+	while (own->stalled.first && own->host.waits < own->host.waits_max) {
+		struct wr_resp_talk *talk = own->stalled.first;
+
+		take_out(&own->stalled, talk);
+		talk->stalled = false;
+		wr_resp_feed(talk);
+	}
+}
+
+/* ---- how many may wait ---- */
+
+static void adapt(struct wr_resp_loop *own, uint64_t asked_ns, uint64_t now_ns, bool failed)
+{
+	uint64_t timeout_ns = own->loop->redis->redis->settings->timeout_ns;
+	struct wr_resp_host *host = &own->host;
+
+	if (failed || now_ns - asked_ns > timeout_ns / 2) {
+		if (now_ns - own->cut_mono_ns < timeout_ns / 2)
+			return;
+		own->cut_mono_ns = now_ns;
+		own->was_full = false;
+		host->waits_max = host->waits_max * 3 / 4;
+		if (host->waits_max < WAITS_LEAST)
+			host->waits_max = WAITS_LEAST;
+	} else if (own->was_full && now_ns - asked_ns < timeout_ns / 4 &&
+		   host->waits_max < WAITS_MOST) {
+		host->waits_max++;
+	}
+}
+
+/* ---- what sessions need of the store ---- */
+
+static struct wr_resp_pending *take_pending(struct wr_resp_loop *own)
+{
+	struct wr_resp_pending *pending = own->spare;
+
+	if (!pending)
+		return malloc(sizeof *pending);
+	own->spare = pending->next;
+	own->spare_count--;
+	return pending;
+}
+
+static void give_pending(struct wr_resp_loop *own, struct wr_resp_pending *pending)
+{
+	if (own->spare_count == SPARE_MAX) {
+		free(pending);
+		return;
+	}
+	pending->next = own->spare;
+	own->spare = pending;
+	own->spare_count++;
+}
+
+static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+{
+	struct wr_resp_loop *own = own_of(host);
+	struct wr_resp_pending *pending = take_pending(own);
+
+	if (!pending)
+		return NULL;
+	memset(pending, 0, sizeof *pending);
+	if (!with_ask)
+		return &pending->wait;
+	pending->wait.ask = wr_ask_memory_take(&own->loop->waiting);
+	if (!pending->wait.ask) {
+		give_pending(own, pending);
+		return NULL;
+	}
+	pending->seat = wr_seat_enter(&own->loop->seats);
+	return &pending->wait;
+}
+
+static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	struct wr_resp_loop *own = own_of(host);
+	struct wr_resp_pending *pending = pending_of(wait);
+
+	if (pending->seat) {
+		wr_ask_memory_give(&own->loop->waiting, wait->ask);
+		wr_seat_leave(&own->loop->seats, pending->seat);
+	}
+	give_pending(own, pending);
+}
+
+static void on_answer(struct wr_central_ask *ask, const void *answer, size_t len)
+{
+	struct wr_resp_pending *pending =
+		(struct wr_resp_pending *)((char *)ask - offsetof(struct wr_resp_pending, ask));
+	struct wr_resp_session *session = pending->wait.session;
+	struct wr_resp_loop *own = own_of(session->host);
+
+	own->host.engine = wr_loop_engine(own->loop);
+	own->host.table = wr_loop_table(own->loop);
+	if (!session->inside) /* asked for a while ago */
+		adapt(own, pending->asked_mono_ns, wr_loop_mono_ns(own->loop), len == 0);
+	if (wr_resp_heard(&pending->wait, answer, len, wr_loop_now_ns(own->loop)))
+		make_ready((struct wr_resp_talk *)session);
+}
+
+static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
+		 size_t len, uint64_t now_ns)
+{
+	struct wr_resp_pending *pending = pending_of(wait);
+	struct wr_loop *loop = own_of(host)->loop;
+
+	pending->asked_mono_ns = wr_loop_mono_ns(loop);
+	pending->ask.done = on_answer;
+	wr_redis_take(loop, &pending->ask, question, len, now_ns);
+}
+
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+{
+	(void)now_ns;
+	wr_redis_leave(own_of(host)->loop, &pending_of(wait)->ask);
+}
+
+static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+{
+	wr_redis_tell(own_of(host)->loop, message, len, now_ns);
+}
+
+static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
+		 struct weir_error *error)
+{
+	struct wr_order order = {.verb = WR_ORDER_RESET, .target = target};
+
+	return wr_order_run(own_of(host)->loop, &order, now_ns, error);
+}
+
+static const uint8_t *secret(struct wr_resp_host *host)
+{
+	return wr_redis_secret(host->engine);
+}
+
+static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+
+/* ---- beginning and end ---- */
+
+void wr_resp_store_begin(struct wr_resp_loop *own)
+{
+	own->ready.last = &own->ready.first;
+	own->stalled.last = &own->stalled.first;
+	own->host.waits_max = WAITS_FIRST;
+	if (own->loop->redis)
+		own->host.store = &store;
+}
+
+void wr_resp_store_end(struct wr_resp_loop *own)
+{
+	while (own->spare) {
+		struct wr_resp_pending *pending = own->spare;
+
+		own->spare = pending->next;
+		free(pending);
+	}
+}

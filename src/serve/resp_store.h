@@ -1,0 +1,47 @@
+/* RESP sessions of a loop and the central store: who waits for it, whose answers are there, and how
+ * many may wait at once. */
+#ifndef WR_SERVE_RESP_STORE_H
+#define WR_SERVE_RESP_STORE_H
+
+#include "serve/redis.h"
+#include "serve/stream.h"
+#include "wire/resp_wait.h"
+
+struct wr_resp_pending;
+
+/* A stream's state. */
+struct wr_resp_talk {
+	struct wr_resp_session session;
+	struct wr_stream *stream;
+	bool stalled; /* … in that list, not in the other: */
+	struct wr_resp_talk *next, **back;
+};
+
+struct wr_resp_talks {
+	struct wr_resp_talk *first, **last; /* where the next one goes */
+};
+
+/* What a loop has. */
+struct wr_resp_loop {
+	struct wr_resp_host host; /* first: a host is one of these */
+	struct wr_loop *loop;
+	struct wr_resp_talks ready;   /* with answers to say */
+	struct wr_resp_talks stalled; /* others wait for the store, so these have to */
+	struct wr_resp_pending *spare;
+	size_t spare_count;
+	uint64_t cut_mono_ns; /* when fewer were let wait, last */
+	bool was_full;        /* since then */
+};
+
+void wr_resp_store_begin(struct wr_resp_loop *own);
+void wr_resp_store_end(struct wr_resp_loop *own);
+void wr_resp_store_go_on(struct wr_resp_loop *own);
+
+/* After input: whether it has to wait for others to be answered. */
+void wr_resp_note_stalled(struct wr_resp_talk *talk);
+void wr_resp_forget_talk(struct wr_resp_talk *talk);
+
+/* resp.c: input without data. */
+void wr_resp_feed(struct wr_resp_talk *talk);
+
+#endif

@@ -2,6 +2,7 @@
 #include "cli/gateway.h"
 
 #include "cli/gateway_service.h"
+#include "cli/redis_options.h"
 
 #define AT(field) .at = offsetof(struct wr_gateway_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
@@ -112,6 +113,7 @@ static const struct wr_option_group groups[] = {
 	GROUP("Running", running),
 	{"Service (weir serve in this process)", gateway_service_options, GATEWAY_SERVICE_OPTIONS,
 	 &gateway_service_settings},
+	{"Redis", redis_options, WR_REDIS_OPTIONS, &gateway_service_settings.redis},
 };
 
 const struct wr_command gateway_command = {

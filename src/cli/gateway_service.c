@@ -6,6 +6,7 @@
 
 #include "gateway/places.h"
 #include "serve/log.h"
+#include "serve/redis.h"
 #include "serve/service.h"
 
 #define AT(field) .at = offsetof(struct gateway_service_settings, field)
@@ -85,6 +86,20 @@ static void add_socket(struct gateway_service *service,
 			wr_places_print(&service->arena, "unix:%s/weir.sock", plan->runtime);
 }
 
+static struct wr_redis_settings redis(struct gateway_service *service,
+				      const struct wr_redis_settings *from)
+{
+	return (struct wr_redis_settings){.url = text(service, from->url),
+					  .prefix = text(service, from->prefix),
+					  .timeout_ns = from->timeout_ns,
+					  .password_file = text(service, from->password_file),
+					  .ca = text(service, from->ca),
+					  .cert = text(service, from->cert),
+					  .key = text(service, from->key),
+					  .key_secret = text(service, from->key_secret),
+					  .fleet_size = from->fleet_size};
+}
+
 static void fill(struct gateway_service *service, const struct gateway_service_settings *settings,
 		 const struct wr_gateway_plan *plan)
 {
@@ -97,6 +112,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.http = list(service, &settings->http),
 		.resp = list(service, &settings->resp),
 		.admin = list(service, &settings->admin),
+		.redis = redis(service, &settings->redis),
 		.tls_cert = text(service, plan->tls_cert),
 		.tls_key = text(service, plan->tls_key),
 		.admin_token_file = text(service, settings->admin_token_file),
@@ -135,12 +151,22 @@ static bool same_list(const struct wr_text_list *a, const struct wr_text_list *b
 	return a->count == b->count;
 }
 
+static bool same_redis(const struct wr_redis_settings *a, const struct wr_redis_settings *b)
+{
+	return same_text(a->url, b->url) && same_text(a->prefix, b->prefix) &&
+	       a->timeout_ns == b->timeout_ns && same_text(a->password_file, b->password_file) &&
+	       same_text(a->ca, b->ca) && same_text(a->cert, b->cert) &&
+	       same_text(a->key, b->key) && same_text(a->key_secret, b->key_secret) &&
+	       a->fleet_size == b->fleet_size;
+}
+
 static bool same(const struct wr_settings *a, const struct wr_settings *b)
 {
 	return same_text(a->rules, b->rules) && same_text(a->table, b->table) &&
 	       same_list(&a->grpc, &b->grpc) && same_list(&a->http, &b->http) &&
 	       same_list(&a->resp, &b->resp) && same_list(&a->admin, &b->admin) &&
-	       same_text(a->tls_cert, b->tls_cert) && same_text(a->tls_key, b->tls_key) &&
+	       same_redis(&a->redis, &b->redis) && same_text(a->tls_cert, b->tls_cert) &&
+	       same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
 	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
 	       a->headers == b->headers && a->drain_ns == b->drain_ns;
@@ -267,6 +293,8 @@ void gateway_service_summary(const struct gateway_service *service, FILE *out)
 		return;
 	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
 		fprintf(out, "  %-9s %s\n", l->name, l->text);
+	if (service->service.redis)
+		fprintf(out, "  %-9s %s\n", "redis", service->service.redis->text);
 }
 
 void gateway_service_drain(struct gateway_service *service)

@@ -6,13 +6,15 @@
 
 #include "cli/options.h"
 #include "gateway/plan.h"
+#include "serve/settings.h"
 
 struct gateway_service;
 
-/* What --grpc, --http, --resp and --admin of the gateway are read into. */
+/* What --grpc, --http, --resp, --admin and --redis of the gateway are read into. */
 struct gateway_service_settings {
 	struct wr_text_list grpc, http, resp, admin;
 	const char *admin_token_file, *resp_password_file;
+	struct wr_redis_settings redis; /* by redis_options */
 };
 
 #define GATEWAY_SERVICE_OPTIONS 6

@@ -1,6 +1,8 @@
 /* weir serve: its options. */
 #include "cli/serve.h"
 
+#include "cli/redis_options.h"
+
 #define AT(field) .at = offsetof(struct wr_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 #define DAY SECONDS(86400)
@@ -150,6 +152,7 @@ static const struct wr_option_group groups[] = {
 	GROUP("Ports", ports, &serve_settings),
 	GROUP("Limits", limits, &serve_settings),
 	GROUP("Watching", watching, &serve_settings),
+	{"Redis", redis_options, WR_REDIS_OPTIONS, &serve_settings.redis},
 	GROUP("TLS", tls, &serve_settings),
 	GROUP("Answers of --http", profile, &serve_headers),
 	GROUP("Answers of --grpc", answers, &serve_settings),
@@ -172,6 +175,9 @@ const struct wr_command serve_command = {
 	"Examples\n"
 	"  weir serve --rules rules.yaml\n"
 	"  weir serve --rules /etc/weir/rules --grpc unix:/run/weir/rls.sock --resp off\n"
+	"  weir serve --rules rules.yaml --redis rediss://weir@redis.internal "
+	"--redis-password-file "
+	"redis.pw\n"
 	"  weir serve --rules rules.yaml --tls-cert cert.pem --tls-key key.pem \\\n"
 	"      --tls-client-ca clients.pem --tls-client-san spiffe://example.org/envoy\n"
 	"\n"

@@ -1,0 +1,10 @@
+/* --redis and what belongs to it: options that `weir serve` and `weir gateway` share. */
+#ifndef WR_CLI_REDIS_OPTIONS_H
+#define WR_CLI_REDIS_OPTIONS_H
+
+#include "cli/options.h"
+
+#define WR_REDIS_OPTIONS 9
+extern const struct wr_option redis_options[WR_REDIS_OPTIONS]; /* into struct wr_redis_settings */
+
+#endif

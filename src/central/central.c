@@ -44,7 +44,7 @@ uint64_t wr_random(struct wr_central *central)
 	return central->random;
 }
 
-void wr_say(struct wr_central *central, enum wr_say level, const char *format, ...)
+void wr_central_say(struct wr_central *central, enum wr_say level, const char *format, ...)
 {
 	char text[512];
 	va_list args;

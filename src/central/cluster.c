@@ -181,10 +181,11 @@ static void no_help(struct wr_central *central, const redisReply *reply)
 	struct weir_str text = wr_reply_text(reply);
 
 	if (!central->route->said)
-		wr_say(central, WR_SAY_ERROR,
-		       "the cluster's slots are not told: %.*s; a server that is no cluster wants "
-		       "redis://",
-		       (int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
+		wr_central_say(
+			central, WR_SAY_ERROR,
+			"the cluster's slots are not told: %.*s; a server that is no cluster wants "
+			"redis://",
+			(int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
 	central->route->said = true;
 	refresh_at(central, central->mono_ns + REFRESH_LEAST_NS);
 }

@@ -114,8 +114,8 @@ static void heard(struct wr_line *line, struct wr_call *call, const redisReply *
 			return;
 		}
 		if (step == AUTH)
-			wr_say(line->central, WR_SAY_WARN,
-			       "a password is given, but the server asks for none");
+			wr_central_say(line->central, WR_SAY_WARN,
+				       "a password is given, but the server asks for none");
 	}
 	if (step == ROLE && !wr_role_may_be_master(reply)) {
 		refuse(line, WR_FAULT_READONLY, WR_STR("not the master (any more)"));

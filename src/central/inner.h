@@ -283,8 +283,8 @@ void wr_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 void wr_leave(struct wr_central *central);
 void wr_wake(struct wr_central *central, uint64_t mono_ns);
 uint64_t wr_random(struct wr_central *central);
-__attribute__((format(printf, 3, 4))) void wr_say(struct wr_central *central, enum wr_say level,
-						  const char *format, ...);
+__attribute__((format(printf, 3, 4))) void
+wr_central_say(struct wr_central *central, enum wr_say level, const char *format, ...);
 
 /* pool.c: zeroed, or NULL: there are too many. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind);

@@ -119,8 +119,8 @@ static void adopt(struct wr_central *central, const uint8_t *secret)
 	if (duties->secret_known && memcmp(duties->secret, secret, sizeof duties->secret) == 0)
 		return;
 	if (duties->secret_known)
-		wr_say(central, WR_SAY_WARN,
-		       "the fleet's secret has become another one: counters begin anew");
+		wr_central_say(central, WR_SAY_WARN,
+			       "the fleet's secret has become another one: counters begin anew");
 	memcpy(duties->secret, secret, sizeof duties->secret);
 	duties->secret_known = true;
 	central->host.secret(central->context, duties->secret);
@@ -158,10 +158,11 @@ static void heard_secret(struct wr_line *line, struct wr_call *call, const redis
 		adopt(central, secret);
 	} else if (!duties->said_secret) {
 		duties->said_secret = true;
-		wr_say(central, WR_SAY_ERROR,
-		       "the key %ssecret is not a secret of weir's; delete it, or choose another "
-		       "--redis-prefix",
-		       central->prefix);
+		wr_central_say(
+			central, WR_SAY_ERROR,
+			"the key %ssecret is not a secret of weir's; delete it, or choose another "
+			"--redis-prefix",
+			central->prefix);
 	}
 }
 

@@ -45,8 +45,8 @@ void wr_watchers_lost(struct wr_central *central, const char *why)
 	}
 	watchers->tried = 0;
 	if (!watchers->said)
-		wr_say(central, WR_SAY_WARN, "no sentinel tells who is '%s': %s",
-		       central->target->master, why);
+		wr_central_say(central, WR_SAY_WARN, "no sentinel tells who is '%s': %s",
+			       central->target->master, why);
 	watchers->said = true;
 	poll_at(central, central->mono_ns + POLL_NS - wr_random(central) % (POLL_NS / 2));
 }
@@ -77,8 +77,8 @@ static void found(struct wr_central *central, const struct wr_endpoint *master)
 		return;
 	wr_endpoint_text(master, at);
 	if (shard->at.kind != WR_ENDPOINT_ANY)
-		wr_say(central, WR_SAY_INFO, "the master '%s' is %s now", central->target->master,
-		       at);
+		wr_central_say(central, WR_SAY_INFO, "the master '%s' is %s now",
+			       central->target->master, at);
 	wr_shard_move(shard, master);
 }
 

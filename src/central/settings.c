@@ -28,9 +28,9 @@ static void keep(char *text, size_t size, struct weir_str value)
 static void check_version(struct wr_shard *shard, const char *at)
 {
 	if (shard->version[0] && strtol(shard->version, NULL, 10) < VERSION_LEAST)
-		wr_say(shard->central, WR_SAY_ERROR,
-		       "%s: version %s is too old; weir needs Redis 5 or later, or Valkey", at,
-		       shard->version);
+		wr_central_say(shard->central, WR_SAY_ERROR,
+			       "%s: version %s is too old; weir needs Redis 5 or later, or Valkey",
+			       at, shard->version);
 }
 
 /* Counters expire when they are as good as new, so `noeviction` keeps all that matter; when memory
@@ -45,10 +45,11 @@ static void check_policy(struct wr_shard *shard, const char *at, struct weir_str
 	    wr_str_equal(policy, WR_STR("volatile-ttl")) || maxmemory.len == 0 ||
 	    wr_str_equal(maxmemory, WR_STR("0")))
 		return;
-	wr_say(shard->central, WR_SAY_WARN,
-	       "%s: maxmemory-policy %s may forget counters of clients that are being refused; set "
-	       "noeviction, or volatile-ttl if the server is shared",
-	       at, shard->policy);
+	wr_central_say(shard->central, WR_SAY_WARN,
+		       "%s: maxmemory-policy %s may forget counters of clients that are being "
+		       "refused; set "
+		       "noeviction, or volatile-ttl if the server is shared",
+		       at, shard->policy);
 }
 
 /* Once for each answer that differs: reconnecting is no reason to repeat a warning. */

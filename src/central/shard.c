@@ -8,8 +8,9 @@
 
 _Static_assert(WR_FAULT_COUNT <= 32, "wr_shard.said has a bit for each");
 
-#define GIVE_UP_TIMEOUTS 10u /* a connection may take so many timeouts, while nobody waits for it  \
-			      */
+#define GIVE_UP_TIMEOUTS                                                                           \
+	10u /* a connection may take so many timeouts, while nobody waits for it                   \
+	     */
 #define GIVE_UP_LEAST_NS 1000000000ull
 
 struct wr_shard *wr_shard_new(struct wr_central *central, const struct wr_endpoint *at)
@@ -84,10 +85,10 @@ static void say_trouble(struct wr_shard *shard, enum wr_fault fault)
 		return;
 	shard->said |= 1u << fault;
 	wr_endpoint_text(&shard->at, at);
-	wr_say(shard->central, WR_SAY_WARN, "%s: %s%s%s",
-	       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-	       away ? "; until it is back, limits do what their on_store_failure says" : "",
-	       advice(shard, fault));
+	wr_central_say(shard->central, WR_SAY_WARN, "%s: %s%s%s",
+		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
+		       away ? "; until it is back, limits do what their on_store_failure says" : "",
+		       advice(shard, fault));
 }
 
 static void say_back(struct wr_shard *shard)
@@ -99,8 +100,8 @@ static void say_back(struct wr_shard *shard)
 	shard->away = false;
 	shard->said = 0;
 	wr_endpoint_text(&shard->at, at);
-	wr_say(shard->central, WR_SAY_INFO, "%s: back after %.1f s", at,
-	       (double)(shard->central->mono_ns - shard->away_since_ns) / 1e9);
+	wr_central_say(shard->central, WR_SAY_INFO, "%s: back after %.1f s", at,
+		       (double)(shard->central->mono_ns - shard->away_since_ns) / 1e9);
 }
 
 /* ---- going away ---- */

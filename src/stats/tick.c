@@ -132,6 +132,7 @@ static void give(const struct tick *tick, uint32_t at, const struct ranked *to)
 
 	__atomic_store_n(&series->owner, 0, __ATOMIC_RELEASE);
 	wr_top_clear(&tick->history->tops[at - 1]);
+	wr_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
 	if (to->fresh)
 		wr_series_begin(series, nothing, tick->from_s);
 	else

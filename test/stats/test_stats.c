@@ -1,11 +1,6 @@
 /* Counts are exact: across threads and processes, through exits and kill -9, when lanes, lines and
  * names run out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "helper.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,23 +10,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "base/str.h"
-#include "stats/stats.h"
-
-static struct weir_table *table_of(uint64_t bytes)
-{
-	static int number;
-	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = bytes};
-	struct weir_table *table;
-	char name[64];
-
-	snprintf(name, sizeof name, "test-stats-%d-%d", (int)getpid(), number++);
-	opts.name = name;
-	assert_int_equal(weir_open(&opts, &table, NULL), 0);
-	weir_remove(name, opts.dir, NULL);
-	return table;
-}
 
 struct found {
 	const char *rule;
@@ -47,35 +25,6 @@ static int find(void *context, const struct weir_stat *stat)
 	if (wr_str_equal(stat->rule, wr_str(found->rule)))
 		found->stat = *stat;
 	return 0;
-}
-
-static struct weir_stat total(struct weir_table *table, const char *rule)
-{
-	struct found found = {.rule = rule};
-
-	assert_int_equal(weir_stats_each(table, find, &found), 0);
-	return found.stat;
-}
-
-/* On the heap: the list of open handles goes through them, also after a test that failed. */
-static struct wr_stats *open_stats(const struct weir_table *table)
-{
-	struct wr_stats *stats = calloc(1, sizeof *stats);
-
-	assert_non_null(stats);
-	wr_stats_open(stats, table);
-	return stats;
-}
-
-static void close_stats(struct wr_stats *stats)
-{
-	wr_stats_close(stats);
-	free(stats);
-}
-
-static void add(struct wr_stats *stats, uint32_t slot, enum wr_stat what, uint64_t n)
-{
-	wr_stat_add(wr_lane_mine(stats), slot, what, n);
 }
 
 static unsigned lanes_owned(const struct wr_stats *stats)

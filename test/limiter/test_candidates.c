@@ -1,0 +1,382 @@
+/* Candidates see what their rule sees and change nothing. */
+#include "standin.h"
+
+#include <weir/control.h>
+
+#include <stdio.h>
+
+#include "base/str.h"
+
+struct wanted {
+	const char *text;
+	struct weir_candidate found;
+	char rule[64];
+	int count;
+};
+
+static int take_candidate(void *context, const struct weir_candidate *candidate)
+{
+	struct wanted *wanted = context;
+
+	wanted->count++;
+	if (!wr_str_equal(candidate->text, wr_str(wanted->text)))
+		return 0;
+	wanted->found = *candidate;
+	snprintf(wanted->rule, sizeof wanted->rule, "%.*s", (int)candidate->rule.len,
+		 candidate->rule.ptr);
+	return 0;
+}
+
+static struct wanted candidate(struct rig *rig, const char *text)
+{
+	struct wanted wanted = {.text = text};
+
+	assert_int_equal(weir_candidates_each(rig->table, take_candidate, &wanted), 0);
+	return wanted;
+}
+
+#define LIVE                                                                                       \
+	"domain: api\n"                                                                            \
+	"descriptors:\n"                                                                           \
+	"  - key: user\n"                                                                          \
+	"    rate_limit: {unit: second, requests_per_unit: 2, "
+
+/* Two a second, were it five in a burst; and were it one. */
+static void would(void **state)
+{
+	struct rig rig;
+	struct wanted more, less;
+
+	rig_open(&rig,
+		 LIVE "candidates: [{unit: second, requests_per_unit: 2, algorithm: token_bucket, "
+		      "burst: 5}, {unit: minute, requests_per_unit: 1}]}\n",
+		 "api");
+	assert_int_equal(rig_admitted(&rig, "user=7", 6), 2);
+	more = candidate(&rig, "token_bucket, 2 per second, burst 5");
+	assert_int_equal(more.count, 2);
+	assert_string_equal(more.rule, "api/user/1s");
+	assert_int_equal(more.found.would_admit, 5);
+	assert_int_equal(more.found.would_refuse, 1);
+	assert_int_equal(more.found.admits_more, 3);
+	assert_int_equal(more.found.refuses_more, 0);
+	assert_int_equal(more.found.algorithm, WEIR_TOKEN_BUCKET);
+	assert_int_equal(more.found.limit, 2);
+	assert_int_equal(more.found.burst, 5);
+	assert_int_equal(more.found.period_ns, SECOND_NS);
+	assert_int_equal(more.found.loaded_ns, NOW_NS);
+	less = candidate(&rig, "fixed_window, 1 per minute");
+	assert_int_equal(less.found.would_admit, 1);
+	assert_int_equal(less.found.would_refuse, 5);
+	assert_int_equal(less.found.admits_more, 0);
+	assert_int_equal(less.found.refuses_more, 1);
+	/* The rule has its own counts alone, and candidates are no rules. */
+	assert_int_equal(rig_stat(&rig, "api/user/1s").admitted, 2);
+	assert_int_equal(rig_stat(&rig, "api/user/1s").refused, 4);
+	/* Another key, another counter. */
+	rig_ask(&rig, "user=8");
+	less = candidate(&rig, "fixed_window, 1 per minute");
+	assert_int_equal(less.found.would_admit, 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The same candidate under two limits of one descriptor has two counters. */
+static void two_of_a_kind(void **state)
+{
+	struct rig rig;
+	struct wanted found;
+
+	rig_open(&rig,
+		 "domain: api\n"
+		 "descriptors:\n"
+		 "  - key: user\n"
+		 "    rate_limits:\n"
+		 "      - {unit: second, requests_per_unit: 9, candidates: [{unit: hour, "
+		 "requests_per_unit: 3}]}\n"
+		 "      - {unit: minute, requests_per_unit: 9, candidates: [{unit: hour, "
+		 "requests_per_unit: 3}]}\n",
+		 "api");
+	assert_int_equal(rig_admitted(&rig, "user=7", 4), 4);
+	found = candidate(&rig, "fixed_window, 3 per hour");
+	assert_int_equal(found.count, 2);
+	assert_int_equal(found.found.would_admit, 3);
+	assert_int_equal(found.found.would_refuse, 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+static uint64_t random_from(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+/* Requests of four users at odd times, of cost 1 to 3, and some that look or give back. Returns how
+ * many were to be counted; `verdicts` gets what became of them. */
+static uint64_t odd_traffic(struct rig *rig, bool gives_back, char *verdicts, int count)
+{
+	uint64_t random = 42, counted = 0;
+
+	for (int i = 0; i < count; i++) {
+		char descriptor[32];
+		int64_t cost = (int64_t)(random_from(&random) % 5) - 1;
+
+		snprintf(descriptor, sizeof descriptor, "user=%d", (int)(random_from(&random) % 4));
+		cost = cost < 0 && !gives_back ? 0 : cost;
+		rig_begin(rig);
+		rig_add(rig, descriptor, cost);
+		verdicts[i] = (char)rig_decide(rig);
+		counted += cost > 0;
+		rig->now_ns += random_from(&random) % 100 * 1000000;
+	}
+	return counted;
+}
+
+/* A candidate with the numbers of its rule never disagrees, and with or without one the rule says
+ * the same: with costs, looks, give-backs, windows that end. */
+static void the_same_limit(void **state)
+{
+	static const struct {
+		const char *limit, *candidate, *rule;
+		bool gives_back;
+	} limits[] = {
+		{"unit: second, requests_per_unit: 5", "fixed_window, 5 per second", "1s", true},
+		{"period: 2s, requests_per_unit: 5, algorithm: sliding_window_log",
+		 "sliding_window_log, 5 per 2s", "2s", true},
+		{"unit: second, requests_per_unit: 5, algorithm: sliding_window_counter",
+		 "sliding_window_counter, 5 per second", "1s", true},
+		{"unit: second, requests_per_unit: 5, algorithm: token_bucket, burst: 7",
+		 "token_bucket, 5 per second, burst 7", "1s", true},
+		{"unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue_size: 3, "
+		 "max_wait: 5s",
+		 "leaky_bucket, 5 per second, queue_size 3, max_wait 5s", "1s", false},
+		{"calendar: day, timezone: Asia/Seoul, requests_per_unit: 50",
+		 "fixed_window, 50 per calendar day in Asia/Seoul", "day@Asia/Seoul", true},
+		{"unit: second, requests_per_unit: 5, mode: soft, soft: {overshoot: 40%, for: 2s}",
+		 "fixed_window, 5 per second, up to 7 for 2s", "1s", true},
+	};
+	enum { COUNT = 3000 };
+
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		static char with[COUNT], without[COUNT];
+		struct weir_stat stat;
+		struct wanted found;
+		uint64_t counted;
+		char text[512];
+		struct rig rig;
+
+		snprintf(text, sizeof text,
+			 "domain: api\ndescriptors: [{key: user, rate_limit: {%s}}]\n",
+			 limits[i].limit);
+		rig_open(&rig, text, "api");
+		odd_traffic(&rig, limits[i].gives_back, without, COUNT);
+		rig_close(&rig);
+		snprintf(text, sizeof text,
+			 "domain: api\ndescriptors: [{key: user, rate_limit: {%s, candidates: "
+			 "[{%s}]}}]\n",
+			 limits[i].limit, limits[i].limit);
+		rig_open(&rig, text, "api");
+		counted = odd_traffic(&rig, limits[i].gives_back, with, COUNT);
+		assert_memory_equal(with, without, COUNT);
+		found = candidate(&rig, limits[i].candidate);
+		snprintf(text, sizeof text, "api/user/%s", limits[i].rule);
+		stat = rig_stat(&rig, text);
+		assert_int_equal(found.found.would_admit + found.found.would_refuse, counted);
+		assert_int_equal(found.found.would_admit, stat.admitted);
+		assert_int_equal(found.found.would_refuse, stat.refused);
+		assert_true(stat.refused > 100);
+		assert_int_equal(found.found.admits_more + found.found.refuses_more, 0);
+		assert_int_equal(found.found.would_delay, stat.delayed);
+		assert_int_equal(found.found.would_delay_us, stat.delay_us);
+		rig_close(&rig);
+	}
+	(void)state;
+}
+
+/* Candidates of a live limit, against each limit stepped by itself. */
+static void oracle(void **state)
+{
+	struct weir_limit live = {.size = sizeof live,
+				  .algorithm = WEIR_FIXED_WINDOW,
+				  .limit = 4,
+				  .period_ns = SECOND_NS};
+	struct weir_limit other = {.size = sizeof other,
+				   .algorithm = WEIR_SLIDING_COUNTER,
+				   .limit = 3,
+				   .period_ns = SECOND_NS};
+	struct weir_state live_state[3] = {{0}}, other_state[3] = {{0}};
+	uint64_t admit = 0, refuse = 0, more = 0, fewer = 0, random = 1;
+	struct wanted found;
+	struct rig rig;
+
+	weir_limit_check(&live, NULL);
+	weir_limit_check(&other, NULL);
+	rig_open(&rig,
+		 "domain: api\ndescriptors: [{key: user, rate_limit: {unit: second, "
+		 "requests_per_unit: 4, candidates: [{unit: second, requests_per_unit: 3, "
+		 "algorithm: sliding_window_counter}]}}]\n",
+		 "api");
+	for (int i = 0; i < 5000; i++) {
+		unsigned user = (unsigned)random_from(&random) % 3;
+		struct weir_decision said, would;
+		char descriptor[32];
+
+		snprintf(descriptor, sizeof descriptor, "user=%u", user);
+		rig_ask(&rig, descriptor);
+		weir_step(&live, &live_state[user], NULL, 1, rig.now_ns, &said);
+		weir_step(&other, &other_state[user], NULL, 1, rig.now_ns, &would);
+		admit += would.admitted;
+		refuse += !would.admitted;
+		more += would.admitted && !said.admitted;
+		fewer += !would.admitted && said.admitted;
+		rig.now_ns += random_from(&random) % 200 * 1000000;
+	}
+	found = candidate(&rig, "sliding_window_counter, 3 per second");
+	assert_int_equal(found.found.would_admit, admit);
+	assert_int_equal(found.found.would_refuse, refuse);
+	assert_int_equal(found.found.admits_more, more);
+	assert_int_equal(found.found.refuses_more, fewer);
+	assert_true(more > 20 && fewer > 20);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* What another rule refuses, an operator bans or nobody pays for is not for candidates. */
+static void not_asked(void **state)
+{
+	struct weir_entry entry = {WR_STR("user"), WR_STR("9"), WR_STR("")};
+	struct weir_target target = {
+		.size = sizeof target, .domain = WR_STR("api"), .entries = &entry, .count = 1};
+	struct wanted found;
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: api\n"
+		 "descriptors:\n"
+		 "  - {key: user, rate_limit: {unit: second, requests_per_unit: 9, candidates: "
+		 "[{unit: second, requests_per_unit: 5}]}}\n"
+		 "  - {key: door, rate_limit: {unit: second, requests_per_unit: 2}}\n",
+		 "api");
+	assert_int_equal(rig_admitted(&rig, "user=7;door=1", 5), 2);
+	rig_begin(&rig);
+	rig_add(&rig, "user=7", 0);
+	rig_decide(&rig);
+	found = candidate(&rig, "fixed_window, 5 per second");
+	assert_int_equal(found.found.would_admit, 2);
+	assert_int_equal(found.found.would_refuse, 0);
+	assert_int_equal(weir_control_ban(rig.engine, &target, WEIR_NEVER, NOW_NS, NULL), 1);
+	assert_int_equal(rig_ask(&rig, "user=9"), WEIR_REFUSE);
+	assert_int_equal(candidate(&rig, "fixed_window, 5 per second").found.would_admit, 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A rule in shadow mode: what it would have refused is what is compared. */
+static void shadow(void **state)
+{
+	struct wanted found;
+	struct rig rig;
+
+	rig_open(&rig,
+		 "domain: api\ndescriptors: [{key: user, shadow_mode: true, rate_limit: {unit: "
+		 "second, requests_per_unit: 1, candidates: [{unit: second, requests_per_unit: "
+		 "3}]}}]\n",
+		 "api");
+	assert_int_equal(rig_admitted(&rig, "user=7", 5), 5);
+	found = candidate(&rig, "fixed_window, 3 per second");
+	assert_int_equal(found.found.would_admit, 3);
+	assert_int_equal(found.found.would_refuse, 2);
+	assert_int_equal(found.found.admits_more, 2);
+	assert_int_equal(found.found.refuses_more, 0);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The store decides the rule, the table its candidates. */
+static void central(void **state)
+{
+	struct store store = {0};
+	struct wanted found;
+	struct rig rig;
+
+	rig_open_with(&rig,
+		      rig_rules("domain: api\ndescriptors: [{key: user, rate_limit: {unit: second, "
+				"requests_per_unit: 2, candidates: [{unit: second, "
+				"requests_per_unit: 4}]}}]\n"),
+		      "api", WEIR_ENGINE_CENTRAL);
+	assert_int_equal(store_admitted(&rig, &store, "user=7", 6), 2);
+	assert_int_equal(store.questions, 6);
+	found = candidate(&rig, "fixed_window, 4 per second");
+	assert_int_equal(found.found.would_admit, 4);
+	assert_int_equal(found.found.would_refuse, 2);
+	assert_int_equal(found.found.admits_more, 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* With other numbers it is another candidate; with the old ones again it goes on. */
+static void reloaded(void **state)
+{
+	static const char *const yaml[] = {
+		LIVE "candidates: [{unit: second, requests_per_unit: 1}]}\n",
+		LIVE "candidates: [{unit: second, requests_per_unit: 3}]}\n",
+	};
+	struct rig rig;
+
+	rig_open(&rig, yaml[0], "api");
+	rig_admitted(&rig, "user=7", 2);
+	rig.now_ns += SECOND_NS;
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(yaml[1]), rig.now_ns), 0);
+	rig_admitted(&rig, "user=7", 2);
+	rig.now_ns += SECOND_NS;
+	assert_int_equal(candidate(&rig, "fixed_window, 1 per second").found.would_refuse, 1);
+	assert_int_equal(candidate(&rig, "fixed_window, 1 per second").found.loaded_ns, NOW_NS);
+	assert_int_equal(candidate(&rig, "fixed_window, 3 per second").found.would_admit, 2);
+	assert_int_equal(candidate(&rig, "fixed_window, 3 per second").found.loaded_ns,
+			 NOW_NS + SECOND_NS);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(yaml[0]), rig.now_ns), 0);
+	rig_admitted(&rig, "user=7", 2);
+	assert_int_equal(candidate(&rig, "fixed_window, 1 per second").found.would_refuse, 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* No room in the directory: none is asked, and no rule gets its counts. */
+static void no_room(void **state)
+{
+	char yaml[16384];
+	size_t len = 0;
+	struct rig rig;
+
+	len += (size_t)snprintf(yaml, sizeof yaml, "domain: api\ndescriptors:\n");
+	for (int i = 0; i < 120; i++)
+		len += (size_t)snprintf(yaml + len, sizeof yaml - len,
+					"  - {key: k%d, rate_limit: {unit: hour, "
+					"requests_per_unit: 1, candidates: [{unit: hour, "
+					"requests_per_unit: 2}]}}\n",
+					i);
+	rig_open(&rig, yaml, "api");
+	for (int i = 0; i < 120; i++) {
+		char descriptor[16];
+
+		snprintf(descriptor, sizeof descriptor, "k%d=1", i);
+		assert_int_equal(rig_admitted(&rig, descriptor, 2), 1);
+	}
+	assert_true(candidate(&rig, "none").count < 120);
+	assert_true(rig_stat(&rig, "other").admitted == rig_stat(&rig, "other").refused);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(would),   cmocka_unit_test(two_of_a_kind),
+		cmocka_unit_test(oracle),  cmocka_unit_test(the_same_limit),
+		cmocka_unit_test(shadow),  cmocka_unit_test(not_asked),
+		cmocka_unit_test(central), cmocka_unit_test(reloaded),
+		cmocka_unit_test(no_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

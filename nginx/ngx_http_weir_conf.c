@@ -37,6 +37,14 @@ static ngx_conf_enum_t  ngx_http_weir_log_levels[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_weir_keys[] = {
+    { ngx_string("text"), WEIR_KEYS_TEXT },
+    { ngx_string("hashed"), WEIR_KEYS_HASHED },
+    { ngx_string("hidden"), WEIR_KEYS_HIDDEN },
+    { ngx_null_string, 0 }
+};
+
+
 #define NGX_HTTP_WEIR_ANY_CONF                                                \
     (NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF)
 
@@ -56,6 +64,13 @@ ngx_command_t  ngx_http_weir_commands[] = {
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
+
+    { ngx_string("weir_keys"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_weir_main_conf_t, keys),
+      &ngx_http_weir_keys },
 
     { ngx_string("weir"),
       NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
@@ -496,6 +511,8 @@ ngx_http_weir_create_main_conf(ngx_conf_t *cf)
         return NULL;
     }
 
+    wmcf->keys = NGX_CONF_UNSET_UINT;
+
     return wmcf;
 }
 
@@ -506,6 +523,8 @@ char *
 ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf)
 {
     ngx_http_weir_main_conf_t  *wmcf = conf;
+
+    ngx_conf_init_uint_value(wmcf->keys, WEIR_KEYS_TEXT);
 
     if (wmcf->rules_path.len == 0) {
         return NGX_CONF_OK;

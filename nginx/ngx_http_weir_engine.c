@@ -112,6 +112,8 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     ngx_memzero(&opts, sizeof(opts));
     opts.size = sizeof(opts);
     opts.now_ns = ngx_http_weir_now();
+    opts.keys = wmcf->keys;
+    opts.host = "nginx";
 
     rc = weir_engine_new(wmcf->table, wmcf->rules, &opts, &wmcf->engine);
 

@@ -47,6 +47,7 @@ typedef struct {
     size_t               table_log;
     ngx_str_t            table_path;
     uint64_t             table_keys;     /* when it was opened */
+    ngx_uint_t           keys;           /* what top keys show of clients */
 
     struct weir_rules   *rules;          /* as read by this cycle */
     struct weir_table   *table;

@@ -419,6 +419,10 @@ ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_block_t *block,
     verdict = weir_ask_decide(block->ask, now_ns);
 
     if (verdict > 0 && verdict != WEIR_WAIT) {
+        if (weir_ask_timed(block->ask) == 1) {
+            (void) weir_ask_took(block->ask, ngx_http_weir_now() - now_ns);
+        }
+
         return verdict;
     }
 

@@ -168,9 +168,10 @@ struct weir_watch_opts {
 };
 
 /* Starts a thread that loads the rules at `path` when they change on disk, within a second: plain
- * writes, renames, links that come to point elsewhere. Rules with errors change nothing. `seen` is
- * the set the host loaded before from this path, or NULL: then the first load is at once.
- * The thread takes no signals. WEIR_EINVAL, WEIR_EMEMORY, WEIR_ESYS */
+ * writes, renames, links that come to point elsewhere. It also calls weir_tick (weir/stats.h).
+ * Rules with errors change nothing. `seen` is the set the host loaded before from this path, or
+ * NULL: then the first load is at once. The thread takes no signals. WEIR_EINVAL, WEIR_EMEMORY,
+ * WEIR_ESYS */
 WEIR_API int weir_watch_start(struct weir_engine *engine, const char *path,
 			      const struct weir_rules *seen, const struct weir_watch_opts *opts,
 			      struct weir_watch **watch);

@@ -45,6 +45,10 @@ static const struct wr_option limiting[] = {
 	 "the counters: processes that name one table share them", AT(table)},
 	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "the table's size, about 44 bytes a key",
 	 AT(memory_bytes), .min = 262144, .max = (uint64_t)1 << 40},
+	{"keys", WR_OPTION_TEXT, "HOW", "text",
+	 "how clients' keys are shown in statistics: text, hashed,\n"
+	 "hidden",
+	 AT(keys), .choices = "text hashed hidden"},
 };
 
 static const struct wr_option clients[] = {

@@ -128,6 +128,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.headers = weir_profile_by_name((struct weir_str){plan->settings->headers,
 								  strlen(plan->settings->headers)}),
 		.near_limit_percent = 80,
+		.keys = text(service, plan->settings->keys),
 		.quiet = true,
 	};
 	service->usual_admin = settings->admin.count == 0;
@@ -169,7 +170,8 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
 	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
-	       a->headers == b->headers && a->drain_ns == b->drain_ns;
+	       same_text(a->keys, b->keys) && a->headers == b->headers &&
+	       a->drain_ns == b->drain_ns;
 }
 
 static struct gateway_service *prepare(const struct gateway_service_settings *settings,

@@ -1,5 +1,7 @@
 #include "gateway/conf.h"
 
+#include <string.h>
+
 #include "gateway/places.h"
 
 /* Connections of a worker: each request may have one to a client and one to an API server, which
@@ -83,6 +85,8 @@ static void put_weir(const struct wr_gateway_plan *plan, FILE *out)
 	wr_conf_quote(out, s->table);
 	fprintf(out, " %lluk;\n", (unsigned long long)((s->memory_bytes + 1023) / 1024));
 	fprintf(out, "    weir_headers %s;\n", s->headers);
+	if (s->keys && strcmp(s->keys, "text") != 0)
+		fprintf(out, "    weir_keys %s;\n", s->keys);
 	if (s->dry_run)
 		fputs("    weir_dry_run on;\n", out);
 	if (plan->has_auth) {

@@ -20,6 +20,7 @@ struct wr_gateway_settings {
 	struct wr_endpoint_list listen, h2c;
 	const char *tls_cert, *tls_key;
 	const char *rules, *domain, *table, *headers;
+	const char *keys; /* text, hashed, hidden; NULL: text */
 	uint64_t memory_bytes;
 	bool dry_run;
 	struct wr_text_list trust;

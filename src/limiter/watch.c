@@ -97,13 +97,21 @@ static void drain(int fd)
 		;
 }
 
+/* Until the next look, or the next second: history's seconds are best told where they end. */
+static int wait_ms(const struct weir_watch *watch)
+{
+	int second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
+
+	return second_ms < POLL_MS ? second_ms : POLL_MS;
+}
+
 /* Waits for a change, a call or the time. Folders with other traffic do not wake it all the time:
  * what has been told meanwhile is thrown away. */
 static void wait_for_change(const struct weir_watch *watch)
 {
 	struct pollfd fds[] = {{watch->wake, POLLIN, 0}, {watch->changes, POLLIN, 0}};
 
-	poll(fds, watch->changes < 0 ? 1 : 2, POLL_MS);
+	poll(fds, watch->changes < 0 ? 1 : 2, wait_ms(watch));
 	drain(watch->changes);
 	drain(watch->wake);
 }
@@ -213,6 +221,7 @@ static void *watch_main(void *arg)
 			watch->seen = settled_fingerprint(watch);
 			load(watch, poked);
 		}
+		weir_tick(watch->engine->table, now_ns(watch));
 		weir_engine_info(watch->engine, &info); /* frees rules nobody holds any more */
 		if (!stopped(watch))
 			wait_for_change(watch);

@@ -23,6 +23,8 @@ BROKEN = {
     "weir twice": ("weir on; weir off;", "", "\"weir\" directive is duplicate"),
     "unknown profile": ("weir on; weir_headers shiny;", "", "shiny"),
     "dry run maybe": ("weir on; weir_dry_run maybe;", "", "maybe"),
+    "unknown way to show keys": ("weir on;", "weir_keys loud;", "loud"),
+    "keys in a server": ("weir on; weir_keys text;", "", "\"weir_keys\" directive is not allowed here"),
     "unknown log level": ("weir on; weir_log_level loud;", "", "loud"),
     "rules in a server": ("weir_rules rules.yaml;", "", "\"weir_rules\" directive is not allowed here"),
     "table in a server": ("weir_table x 8m;", "", "\"weir_table\" directive is not allowed here"),

@@ -88,6 +88,7 @@ static void the_usual(void **state)
 	has("    weir_table \"default\" 65536k;\n");
 	has("    weir_headers x;\n");
 	has_not("weir_dry_run");
+	has_not("weir_keys");
 	has("    client_body_temp_path \"/var/tmp/bodies/client_body_temp\";\n");
 	has("    client_max_body_size 16777216;\n");
 	has("        server 127.0.0.1:3000 max_fails=3 fail_timeout=5s;\n");
@@ -113,6 +114,7 @@ static void the_unusual(void **state)
 	plan.access_log = "/var/log/weir.log";
 	settings.workers = 4;
 	settings.dry_run = true;
+	settings.keys = "hidden";
 	settings.stream_uploads = true;
 	settings.h2c.count = 1;
 	assert_int_equal(wr_endpoint_parse(wr_str("[::1]:8081"), &settings.h2c.items[0], NULL), 0);
@@ -120,6 +122,7 @@ static void the_unusual(void **state)
 	has("user \"www-data\" \"www-data\";\n");
 	has("worker_processes 4;\n");
 	has("    weir_dry_run on;\n");
+	has("    weir_keys hidden;\n");
 	has("        listen [::]:8080 backlog=4096;\n");
 	has("        listen [::1]:8081 http2 backlog=4096;\n");
 	has("            proxy_request_buffering off;\n");

@@ -1,0 +1,161 @@
+/* A central store with a host in memory: connections are queues of commands, time is a number, and
+ * the test says what the servers answer. Housekeeping (logging in, PING, INFO, beats, the control
+ * stream) is answered by itself, in its turn; scripts that decide are the test's. */
+#ifndef TEST_CENTRAL_RIG_H
+#define TEST_CENTRAL_RIG_H
+
+// clang-format off
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include <stdbool.h>
+
+#include "central/central.h"
+#include "redis/script.h"
+
+#define MS 1000000ull
+#define NOW_NS 1700000040000000000ull /* a whole minute */
+#define NOW_US (NOW_NS / 1000)
+#define PEERS_MAX 256
+#define COMMANDS_MAX 4200
+#define COMMAND_BYTES 640
+#define PORTS_MAX 16
+
+struct rig;
+
+/* A connection, as the other side sees it. */
+struct peer {
+	struct rig *rig;
+	struct wr_link *link; /* NULL: closed */
+	uint16_t port;
+	bool up;
+	int waiting; /* commands not answered yet, oldest first: */
+	char (*commands)[COMMAND_BYTES];
+	int taken; /* of them seen by next_command() */
+};
+
+/* What is wrong with a port. */
+struct trouble {
+	uint16_t port;
+	bool refuses;     /* connections */
+	bool silent;      /* does not even answer those */
+	bool mute;        /* connects, but answers nothing by itself */
+	const char *ping; /* answer to PING in place of +PONG */
+	const char *auth, *role;
+};
+
+struct rig {
+	struct wr_redis_target target;
+	struct wr_central *central;
+	uint64_t now_ns, mono_ns, wake_ns;
+	bool waking;
+	struct peer peers[PEERS_MAX];
+	int peer_count;
+	struct peer *dirty[PEERS_MAX];
+	int dirty_count;
+	int writes; /* of bytes to links, and in all */
+	size_t bytes;
+	struct trouble troubles[PORTS_MAX];
+	int trouble_count;
+
+	/* What servers know. */
+	char secret_hex[400]; /* "": none */
+	bool refuses_secret;  /* another node was first: SET NX changes nothing */
+	int nodes;
+	const char *info;   /* NULL: a modest one */
+	const char *slots;  /* CLUSTER SLOTS */
+	uint16_t master;    /* what sentinels say; 0: unknown */
+	const char *stream; /* XREAD, once */
+	int added;          /* XADDs */
+	char added_text[COMMAND_BYTES];
+	char last_xread[COMMAND_BYTES];
+
+	/* What the host was told. */
+	char said[32768];
+	int secrets;
+	uint8_t secret[WR_CENTRAL_SECRET];
+	uint32_t nodes_told;
+	char heard[4096];
+	uint64_t heard_age_ns;
+	struct wr_central_info info_now;
+};
+
+/* A rig at a URL, already connected unless something is wrong with the port. opts may be NULL;
+ * target, prefix and seed are filled in. */
+struct rig *rig_new(const char *url, const struct wr_central_opts *opts);
+struct rig *rig_begin(const char *url); /* without a central: to arrange things first */
+void rig_start(struct rig *rig, const struct wr_central_opts *opts);
+void rig_free(struct rig *rig);
+
+struct trouble *rig_trouble(struct rig *rig, uint16_t port);
+
+/* One turn of the loop: output is written and read, and answered where that goes by itself. */
+void turn(struct rig *rig);
+/* Lets so much time pass, with ticks when they were asked for. */
+void pass(struct rig *rig, uint64_t ns);
+
+/* The connection to a port, the newest; NULL: there is none. */
+struct peer *peer_at(struct rig *rig, uint16_t port);
+/* The next command that is the test's to answer, or NULL. */
+const char *next_command(struct peer *peer);
+/* Answers the oldest of them. */
+void reply(struct peer *peer, const char *bytes);
+/* Ends the connection. */
+void cut(struct peer *peer, const char *why);
+
+/* The answer of take.lua for one limit; `times` admitted of a merged call. */
+const char *taken(bool admitted, int remaining, int64_t retry_us, int times);
+/* … for several: n groups of these five. */
+const char *taken_all(int n, const int64_t (*values)[5]);
+enum { V_ADMITTED = 1, V_SOFT = 2, V_TAKEN = 4, V_ASTRAY = 8, V_TIMES = 16 };
+
+const struct wr_central_info *info(struct rig *rig);
+uint64_t faults(struct rig *rig, enum wr_fault fault);
+
+/* ---- questions ---- */
+
+struct item {
+	uint64_t key;
+	const char *id; /* NULL: "fixed_window/1m" */
+	int64_t cost;
+	uint32_t limit; /* 0: 10 */
+	uint32_t group;
+	uint8_t algorithm; /* 0: fixed window */
+	uint16_t flags;
+	uint32_t burst, soft_ceiling, granted;
+	uint64_t decided_us;
+};
+
+/* Bytes of a question; they last until the next one. */
+size_t question(uint8_t kind, const struct item *items, size_t count, const uint8_t **bytes);
+
+struct asker {
+	struct wr_central_ask ask;
+	struct rig *rig;
+	int done;
+	size_t len;
+	int count;
+	struct wr_answer answers[WEIR_NEEDS_MAX];
+	uint64_t done_at_ns; /* mono */
+	void (*then)(struct asker *asker);
+};
+
+void take(struct rig *rig, struct asker *asker, const struct item *items, size_t count);
+void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost);
+void tell(struct rig *rig, uint8_t kind, const struct item *items, size_t count);
+
+/* Flags of the asker's n-th answer, which must be there. */
+uint32_t flags_of(const struct asker *asker, int n);
+
+#define assert_pending(asker) assert_int_equal((asker)->done, 0)
+#define assert_admitted(asker)                                                                     \
+	assert_int_equal(flags_of(asker, 0) & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED),             \
+			 WR_ANSWER_ADMITTED)
+#define assert_refused(asker)                                                                      \
+	assert_int_equal(flags_of(asker, 0) & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED), 0)
+#define assert_failed(asker) assert_int_equal(flags_of(asker, 0), WR_ANSWER_FAILED)
+
+#endif

@@ -13,7 +13,9 @@ enum wr_exit {
 };
 
 /* argv[0] is the subcommand's name. Returns an enum wr_exit. */
+int wr_cli_advise(int argc, char **argv);
 int wr_cli_ask(int argc, char **argv);
+int wr_cli_candidates(int argc, char **argv);
 int wr_cli_check(int argc, char **argv);
 int wr_cli_explain(int argc, char **argv);
 int wr_cli_gateway(int argc, char **argv);
@@ -22,6 +24,7 @@ int wr_cli_pause(int argc, char **argv);
 int wr_cli_resume(int argc, char **argv);
 int wr_cli_serve(int argc, char **argv);
 int wr_cli_table(int argc, char **argv);
+int wr_cli_top(int argc, char **argv);
 
 /* "weir check: " and the message, to stderr; returns WR_EXIT_USAGE. */
 int wr_cli_usage(const char *command, const char *format, ...)

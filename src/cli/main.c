@@ -7,7 +7,9 @@
 
 /* X(name, function, one line) */
 #define SUBCOMMANDS(X)                                                                             \
+	X("advise", wr_cli_advise, "whether the rules are right, by their numbers")                \
 	X("ask", wr_cli_ask, "one decision from a running service")                                \
+	X("candidates", wr_cli_candidates, "what other limits would have said")                    \
 	X("check", wr_cli_check, "look for errors in rule files")                                  \
 	X("explain", wr_cli_explain, "which rule a request meets, and why")                        \
 	X("gateway", wr_cli_gateway, "stand before an API and limit its traffic")                  \
@@ -15,7 +17,8 @@
 	X("pause", wr_cli_pause, "stop enforcing a rule, or everything")                           \
 	X("resume", wr_cli_resume, "enforce it again")                                             \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
-	X("table", wr_cli_table, "the shared tables of this machine: list, info, resize, rm")
+	X("table", wr_cli_table, "the shared tables of this machine: list, info, resize, rm")      \
+	X("top", wr_cli_top, "live: rules, hottest keys, table, store")
 
 static const struct {
 	const char *name;
@@ -44,7 +47,7 @@ static void print_help(FILE *out)
 {
 	fputs("weir decides how much of an API's traffic passes.\n\n", out);
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-		fprintf(out, "  weir %-8s %s\n", subcommands[i].name, subcommands[i].line);
+		fprintf(out, "  weir %-10s %s\n", subcommands[i].name, subcommands[i].line);
 	fputs("\nweir COMMAND --help says more.\n", out);
 }
 

@@ -2,7 +2,11 @@
 #include "ngx_http_weir_module.h"
 
 
-static ngx_int_t ngx_http_weir_auth_probe(ngx_http_request_t *r,
+static ngx_int_t ngx_http_weir_auth_looked(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
+static ngx_int_t ngx_http_weir_auth_made_sure(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
+static ngx_int_t ngx_http_weir_auth_start(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 static ngx_int_t ngx_http_weir_auth_done(ngx_http_request_t *r, void *data,
     ngx_int_t rc);
@@ -10,15 +14,18 @@ static void ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
     ngx_http_weir_ctx_t *ctx);
 
 
-/* the service is asked only for requests that limits would let pass */
+/*
+ * The service is asked only for requests that limits would let pass: a flood
+ * is refused before it. A look at those that hold for whoever it is costs
+ * nothing; what it says is made sure of by a real decision, which is taken
+ * back if it turns out better.
+ */
 
 ngx_int_t
 ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    ngx_int_t                    rc;
-    ngx_http_request_t          *sr;
-    ngx_http_weir_loc_conf_t    *wlcf;
-    ngx_http_post_subrequest_t  *ps;
+    ngx_http_weir_block_t     *block;
+    ngx_http_weir_loc_conf_t  *wlcf;
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
@@ -26,11 +33,95 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     ctx->state = NGX_HTTP_WEIR_DONE;
 
-    rc = ngx_http_weir_auth_probe(r, ctx);
-
-    if (rc != NGX_OK) {
-        return rc;
+    if (wlcf->dry_run) {
+        return ngx_http_weir_auth_start(r, ctx);
     }
+
+    ctx->probing = 1;
+    block = ngx_http_weir_ask(r, ctx, 0);
+    ctx->probing = 0;
+
+    if (block == NULL) {
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_looked);
+}
+
+
+static ngx_uint_t
+ngx_http_weir_is_over_limit(ngx_http_weir_block_t *block, int verdict)
+{
+    struct weir_status  status;
+
+    status.size = sizeof(status);
+
+    return (verdict == WEIR_REFUSE || verdict == WEIR_DEFER)
+           && weir_ask_tightest(block->ask, &status) == 0;
+}
+
+
+static ngx_int_t
+ngx_http_weir_auth_looked(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block, int verdict)
+{
+    ngx_uint_t  over;
+
+    if (block == NULL) {
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    over = ngx_http_weir_is_over_limit(block, verdict);
+    ngx_http_weir_ask_done(block);
+
+    if (!over) {
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    block = ngx_http_weir_ask(r, ctx, 1);
+    if (block == NULL) {
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_made_sure);
+}
+
+
+static ngx_int_t
+ngx_http_weir_auth_made_sure(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block, int verdict)
+{
+    ngx_int_t  rc;
+
+    if (block == NULL) {
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    if (!ngx_http_weir_is_over_limit(block, verdict)) {
+        (void) weir_ask_cancel(block->ask, ctx->decided_ns);
+        ngx_http_weir_ask_done(block);
+
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    rc = ngx_http_weir_note(r, ctx, block->ask, verdict) == NGX_OK
+             ? ngx_http_weir_refuse(r, block->ask)
+             : NGX_HTTP_INTERNAL_SERVER_ERROR;
+
+    ngx_http_weir_ask_done(block);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_request_t          *sr;
+    ngx_http_weir_loc_conf_t    *wlcf;
+    ngx_http_post_subrequest_t  *ps;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     ps = ngx_palloc(r->pool, sizeof(ngx_http_post_subrequest_t));
     if (ps == NULL) {
@@ -63,96 +154,6 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ctx->state = NGX_HTTP_WEIR_AUTHENTICATING;
 
     return NGX_AGAIN;
-}
-
-
-static ngx_uint_t
-ngx_http_weir_is_over_limit(struct weir_ask *ask, int verdict)
-{
-    struct weir_status  status;
-
-    status.size = sizeof(status);
-
-    return (verdict == WEIR_REFUSE || verdict == WEIR_DEFER)
-           && weir_ask_tightest(ask, &status) == 0;
-}
-
-
-/* whether a limit would refuse it, whoever it is */
-
-static ngx_uint_t
-ngx_http_weir_auth_look(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
-{
-    int                     verdict;
-    ngx_uint_t              over;
-    ngx_http_weir_block_t  *block;
-
-    ctx->probing = 1;
-    block = ngx_http_weir_ask(r, ctx, 0);
-    ctx->probing = 0;
-
-    if (block == NULL) {
-        return 0;
-    }
-
-    verdict = ngx_http_weir_decide(r, block, ngx_http_weir_now());
-    if (verdict == NGX_ERROR) {
-        return 0;
-    }
-
-    over = ngx_http_weir_is_over_limit(block->ask, verdict);
-    ngx_http_weir_ask_done(block);
-
-    return over;
-}
-
-
-/*
- * A flood is refused before it reaches the authentication service. The look
- * costs nothing; what it says is made sure of by a real decision, which is
- * taken back if it turns out better. NGX_OK: go on.
- */
-
-static ngx_int_t
-ngx_http_weir_auth_probe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
-{
-    int                        verdict;
-    ngx_int_t                  rc;
-    ngx_http_weir_block_t     *block;
-    ngx_http_weir_loc_conf_t  *wlcf;
-
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
-
-    if (wlcf->dry_run || !ngx_http_weir_auth_look(r, ctx)) {
-        return NGX_OK;
-    }
-
-    block = ngx_http_weir_ask(r, ctx, 1);
-    if (block == NULL) {
-        return NGX_OK;
-    }
-
-    ctx->decided_ns = ngx_http_weir_now();
-
-    verdict = ngx_http_weir_decide(r, block, ctx->decided_ns);
-    if (verdict == NGX_ERROR) {
-        return NGX_OK;
-    }
-
-    if (!ngx_http_weir_is_over_limit(block->ask, verdict)) {
-        (void) weir_ask_cancel(block->ask, ctx->decided_ns);
-        rc = NGX_OK;
-
-    } else if (ngx_http_weir_note(r, ctx, block->ask, verdict) != NGX_OK) {
-        rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
-
-    } else {
-        rc = ngx_http_weir_refuse(r, block->ask);
-    }
-
-    ngx_http_weir_ask_done(block);
-
-    return rc;
 }
 
 

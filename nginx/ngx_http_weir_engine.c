@@ -115,6 +115,11 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     opts.keys = wmcf->keys;
     opts.host = "nginx";
 
+    if (wmcf->central.name.len) {
+        opts.flags = WEIR_ENGINE_CENTRAL;
+        opts.fleet_size = (uint32_t) wmcf->central.fleet;
+    }
+
     rc = weir_engine_new(wmcf->table, wmcf->rules, &opts, &wmcf->engine);
 
     if (rc != 0) {

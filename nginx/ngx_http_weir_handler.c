@@ -7,8 +7,26 @@ ngx_http_weir_cleanup(void *data)
 {
     ngx_http_weir_ctx_t  *ctx = data;
 
-    if (ctx->state == NGX_HTTP_WEIR_WAITING) {
+    switch (ctx->state) {
+
+    case NGX_HTTP_WEIR_HELD:
+        ngx_http_weir_central_let_go(ctx);
+        break;
+
+    case NGX_HTTP_WEIR_ASKING:
+        ngx_http_weir_central_leave(ctx);
+        break;
+
+    case NGX_HTTP_WEIR_ANSWERED:
+        ngx_http_weir_central_forget(ctx);
+        break;
+
+    case NGX_HTTP_WEIR_WAITING:
         ngx_http_weir_queue_leave(ctx);
+        break;
+
+    default:
+        break;
     }
 }
 
@@ -68,6 +86,88 @@ ngx_http_weir_create_ctx(ngx_http_request_t *r, ngx_http_weir_loc_conf_t *wlcf)
 }
 
 
+static ngx_uint_t
+ngx_http_weir_is_parked(ngx_http_weir_ctx_t *ctx)
+{
+    return ctx->state == NGX_HTTP_WEIR_HELD
+           || ctx->state == NGX_HTTP_WEIR_ASKING
+           || ctx->state == NGX_HTTP_WEIR_WAITING;
+}
+
+
+/* of a parked request, which goes on once it is not parked any more */
+
+static void
+ngx_http_weir_unpark(ngx_http_request_t *r)
+{
+    ngx_http_weir_ctx_t  *ctx;
+
+    ctx = ngx_http_weir_get_ctx(r);
+
+    if (ngx_http_weir_is_parked(ctx)) {
+        if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
+            ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        }
+
+        return;
+    }
+
+    if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    ngx_http_core_run_phases(r);
+}
+
+
+/*
+ * Lets a request wait: nothing of it is read, but its client's leaving is
+ * noticed. It goes on when its state has changed and a write event of its
+ * connection is posted.
+ */
+
+ngx_int_t
+ngx_http_weir_park(ngx_http_request_t *r)
+{
+    ngx_event_t  *rev;
+
+    rev = r->connection->read;
+
+    if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_weir_unpark;
+
+    /* a client that left before this has been told of already */
+
+    if (rev->ready || rev->pending_eof) {
+        ngx_post_event(rev, &ngx_posted_events);
+    }
+
+    return NGX_OK;
+}
+
+
+/* with a request that the central store has answered */
+
+static ngx_int_t
+ngx_http_weir_go_on(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_block_t  *block;
+
+    block = ctx->block;
+    ctx->block = NULL;
+
+    return ctx->next(r, ctx, block, ctx->verdict);
+}
+
+
 ngx_int_t
 ngx_http_weir_handler(ngx_http_request_t *r)
 {
@@ -98,6 +198,10 @@ ngx_http_weir_handler(ngx_http_request_t *r)
     switch (ctx->state) {
 
     case NGX_HTTP_WEIR_NEW:
+        if (ngx_http_weir_central_hold(r, ctx)) {
+            return NGX_AGAIN;
+        }
+
         if (wlcf->auth_uri.len) {
             return ngx_http_weir_auth_begin(r, ctx);
         }
@@ -107,8 +211,14 @@ ngx_http_weir_handler(ngx_http_request_t *r)
     case NGX_HTTP_WEIR_AUTHENTICATING:
         return ngx_http_weir_auth_end(r, ctx);
 
+    case NGX_HTTP_WEIR_HELD:
+    case NGX_HTTP_WEIR_ASKING:
     case NGX_HTTP_WEIR_WAITING:
         return NGX_AGAIN;
+
+    case NGX_HTTP_WEIR_ANSWERED:
+        ctx->state = NGX_HTTP_WEIR_DONE;
+        return ngx_http_weir_go_on(r, ctx);
 
     case NGX_HTTP_WEIR_RELEASED:
         ctx->state = NGX_HTTP_WEIR_DONE;
@@ -277,35 +387,15 @@ ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* decides a request, for good */
+/* what a decision comes to */
 
-ngx_int_t
-ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+static ngx_int_t
+ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block, int verdict)
 {
-    int                        verdict;
-    ngx_int_t                  rc;
-    ngx_http_weir_block_t     *block;
-    ngx_http_weir_loc_conf_t  *wlcf;
+    ngx_int_t  rc;
 
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
-
-    ctx->state = NGX_HTTP_WEIR_DONE;
-
-    if (wlcf->identity && (ctx->accepted || wlcf->auth_uri.len == 0)
-        && ngx_http_complex_value(r, wlcf->identity, &ctx->identity) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    block = ngx_http_weir_ask(r, ctx, 1);
     if (block == NULL) {
-        return ngx_http_weir_auth_pass(r, ctx);
-    }
-
-    ctx->decided_ns = ngx_http_weir_now();
-
-    verdict = ngx_http_weir_decide(r, block, ctx->decided_ns);
-    if (verdict == NGX_ERROR) {
         return ngx_http_weir_auth_pass(r, ctx);
     }
 
@@ -325,4 +415,31 @@ ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ngx_http_weir_ask_done(block);
 
     return rc;
+}
+
+
+/* decides a request, for good */
+
+ngx_int_t
+ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_block_t     *block;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    ctx->state = NGX_HTTP_WEIR_DONE;
+
+    if (wlcf->identity && (ctx->accepted || wlcf->auth_uri.len == 0)
+        && ngx_http_complex_value(r, wlcf->identity, &ctx->identity) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    block = ngx_http_weir_ask(r, ctx, 1);
+    if (block == NULL) {
+        return ngx_http_weir_auth_pass(r, ctx);
+    }
+
+    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_obey);
 }

@@ -10,7 +10,9 @@
  *   handler    the phase handler: what becomes of a request
  *   request    a request as libweir sees it
  *   auth       asking who it is
- *   queue      requests that wait
+ *   queue      requests that wait their turn
+ *   central    requests that wait for the central store
+ *   link       the connection to it
  *   response   refusals
  *   filter     header fields
  *   variables  $weir_...
@@ -38,6 +40,17 @@
 #define NGX_HTTP_WEIR_DOMAIN  2
 
 
+/* where the central store is asked */
+
+typedef struct {
+    ngx_str_t         name;              /* empty: there is none */
+    struct sockaddr  *sockaddr;
+    socklen_t         socklen;
+    ngx_msec_t        timeout;
+    ngx_uint_t        fleet;             /* nodes; 0: not given */
+} ngx_http_weir_central_conf_t;
+
+
 typedef struct {
     ngx_str_t            rules_path;
 
@@ -48,6 +61,8 @@ typedef struct {
     ngx_str_t            table_path;
     uint64_t             table_keys;     /* when it was opened */
     ngx_uint_t           keys;           /* what top keys show of clients */
+
+    ngx_http_weir_central_conf_t  central;
 
     struct weir_rules   *rules;          /* as read by this cycle */
     struct weir_table   *table;
@@ -101,7 +116,10 @@ struct ngx_http_weir_block_s {
 
 typedef enum {
     NGX_HTTP_WEIR_NEW = 0,
+    NGX_HTTP_WEIR_HELD,
     NGX_HTTP_WEIR_AUTHENTICATING,
+    NGX_HTTP_WEIR_ASKING,
+    NGX_HTTP_WEIR_ANSWERED,
     NGX_HTTP_WEIR_WAITING,
     NGX_HTTP_WEIR_RELEASED,
     NGX_HTTP_WEIR_DONE
@@ -119,7 +137,19 @@ typedef enum {
 } ngx_http_weir_result_e;
 
 
-typedef struct ngx_http_weir_group_s ngx_http_weir_group_t;
+typedef struct ngx_http_weir_ctx_s      ngx_http_weir_ctx_t;
+typedef struct ngx_http_weir_group_s    ngx_http_weir_group_t;
+typedef struct ngx_http_weir_pending_s  ngx_http_weir_pending_t;
+
+
+/*
+ * Goes on with a request that was decided, and returns what a phase handler
+ * does. The block is its own to release; it is NULL, and the verdict below 0,
+ * where weir failed.
+ */
+
+typedef ngx_int_t (*ngx_http_weir_next_pt)(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 
 
 /*
@@ -127,7 +157,7 @@ typedef struct ngx_http_weir_group_s ngx_http_weir_group_t;
  * error pages and subrequests find it again.
  */
 
-typedef struct {
+struct ngx_http_weir_ctx_s {
     ngx_http_request_t     *request;
     ngx_http_weir_state_e   state;
 
@@ -154,11 +184,16 @@ typedef struct {
     uint64_t                due_ns;
     ngx_msec_t              latest;
 
+    /* while the central store is asked, and when it has answered */
+    ngx_http_weir_pending_t *pending;
+    ngx_http_weir_next_pt   next;
+    int                     verdict;
+
     unsigned                limited:1;   /* limit, remaining are set */
     unsigned                auth_done:1;
     unsigned                accepted:1;  /* by the authentication service */
     unsigned                probing:1;   /* before it was asked */
-} ngx_http_weir_ctx_t;
+};
 
 
 /* conf */
@@ -197,13 +232,15 @@ ngx_http_weir_ctx_t *ngx_http_weir_get_ctx(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_ask *ask, int verdict);
+ngx_int_t ngx_http_weir_park(ngx_http_request_t *r);
 
 /* request */
 
 ngx_http_weir_block_t *ngx_http_weir_ask(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, int64_t hits);
-int ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_block_t *block,
-    uint64_t now_ns);
+ngx_int_t ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block, ngx_http_weir_next_pt next);
+void ngx_http_weir_took(struct weir_ask *ask, uint64_t since_ns);
 void ngx_http_weir_ask_done(ngx_http_weir_block_t *block);
 void ngx_http_weir_free_spare(void);
 void ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc);
@@ -226,6 +263,44 @@ ngx_int_t ngx_http_weir_queue_wait(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block);
 void ngx_http_weir_queue_leave(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_queue_abandon(void);
+
+/* central */
+
+ngx_int_t ngx_http_weir_central_init(ngx_cycle_t *cycle,
+    ngx_http_weir_main_conf_t *wmcf);
+void ngx_http_weir_central_exit(void);
+ngx_uint_t ngx_http_weir_central_hold(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+void ngx_http_weir_central_let_go(ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_central_ask(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block,
+    ngx_http_weir_next_pt next);
+void ngx_http_weir_central_leave(ngx_http_weir_ctx_t *ctx);
+void ngx_http_weir_central_forget(ngx_http_weir_ctx_t *ctx);
+void ngx_http_weir_central_tell(struct weir_ask *ask);
+
+/* link */
+
+typedef struct {
+    u_char   type;                       /* of RESP: + - : $ _ */
+    u_char  *data;
+    size_t   len;
+    u_char  *end;                        /* of it all */
+} ngx_http_weir_reply_t;
+
+ngx_int_t ngx_http_weir_link_init(ngx_cycle_t *cycle,
+    ngx_http_weir_main_conf_t *wmcf);
+void ngx_http_weir_link_close(void);
+ngx_int_t ngx_http_weir_link_send(const char *name, const u_char *argument,
+    size_t len);
+void ngx_http_weir_link_lose(const char *why, ngx_err_t err);
+void ngx_http_weir_link_works(void);
+
+/* what the link calls */
+
+void ngx_http_weir_central_up(void);
+ngx_int_t ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply);
+void ngx_http_weir_central_lost(void);
 
 /* response */
 

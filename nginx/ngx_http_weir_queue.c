@@ -21,7 +21,6 @@ struct ngx_http_weir_group_s {
 
 
 static void ngx_http_weir_queue_expire(ngx_event_t *ev);
-static void ngx_http_weir_queue_resume(ngx_http_request_t *r);
 
 
 static ngx_rbtree_t      ngx_http_weir_groups;
@@ -153,7 +152,6 @@ ngx_int_t
 ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block)
 {
-    ngx_event_t            *rev;
     struct weir_place       place;
     ngx_http_weir_group_t  *group;
 
@@ -164,9 +162,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         group = ngx_http_weir_queue_group(place.queue);
     }
 
-    if (group == NULL
-        || ngx_handle_read_event(r->connection->read, 0) != NGX_OK)
-    {
+    if (group == NULL || ngx_http_weir_park(r) != NGX_OK) {
         (void) weir_ask_cancel(block->ask, ctx->decided_ns);
         ngx_http_weir_ask_done(block);
 
@@ -185,17 +181,6 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     ngx_http_weir_queue_insert(ctx, group);
     ngx_http_weir_queue_arm(group, ctx->decided_ns);
-
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_weir_queue_resume;
-
-    /* a client that left before this has been told of already */
-
-    rev = r->connection->read;
-
-    if (rev->ready || rev->pending_eof) {
-        ngx_post_event(rev, &ngx_posted_events);
-    }
 
     return NGX_AGAIN;
 }
@@ -229,33 +214,6 @@ ngx_http_weir_queue_expire(ngx_event_t *ev)
     }
 
     ngx_http_weir_queue_arm(group, now_ns);
-}
-
-
-static void
-ngx_http_weir_queue_resume(ngx_http_request_t *r)
-{
-    ngx_http_weir_ctx_t  *ctx;
-
-    ctx = ngx_http_weir_get_ctx(r);
-
-    if (ctx->state == NGX_HTTP_WEIR_WAITING) {
-        if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
-            ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-        }
-
-        return;
-    }
-
-    if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-        return;
-    }
-
-    r->read_event_handler = ngx_http_block_reading;
-    r->write_event_handler = ngx_http_core_run_phases;
-
-    ngx_http_core_run_phases(r);
 }
 
 

@@ -48,6 +48,8 @@ ngx_http_weir_block_memory(ngx_http_weir_block_t *block)
 void
 ngx_http_weir_ask_done(ngx_http_weir_block_t *block)
 {
+    ngx_http_weir_central_tell(block->ask);
+
     weir_ask_done(block->ask);
 
     if (ngx_http_weir_nspare == NGX_HTTP_WEIR_SPARE_MAX) {
@@ -408,26 +410,49 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* a verdict, or NGX_ERROR with the block released: let it pass */
+/* some decisions are timed, for the statistics */
 
-int
-ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_block_t *block,
-    uint64_t now_ns)
+void
+ngx_http_weir_took(struct weir_ask *ask, uint64_t since_ns)
+{
+    uint64_t  now_ns;
+
+    if (weir_ask_timed(ask) != 1) {
+        return;
+    }
+
+    now_ns = ngx_http_weir_now();
+
+    if (now_ns >= since_ns) {
+        (void) weir_ask_took(ask, now_ns - since_ns);
+    }
+}
+
+
+/* next() is called now, or when the central store has been asked */
+
+ngx_int_t
+ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block, ngx_http_weir_next_pt next)
 {
     int  verdict;
 
-    verdict = weir_ask_decide(block->ask, now_ns);
+    ctx->decided_ns = ngx_http_weir_now();
 
-    if (verdict > 0 && verdict != WEIR_WAIT) {
-        if (weir_ask_timed(block->ask) == 1) {
-            (void) weir_ask_took(block->ask, ngx_http_weir_now() - now_ns);
-        }
+    verdict = weir_ask_decide(block->ask, ctx->decided_ns);
 
-        return verdict;
+    if (verdict == WEIR_WAIT) {
+        return ngx_http_weir_central_ask(r, ctx, block, next);
     }
 
-    ngx_http_weir_failed(r->connection->log, "weir_ask_decide()", verdict);
-    ngx_http_weir_ask_done(block);
+    if (verdict < 0) {
+        ngx_http_weir_failed(r->connection->log, "weir_ask_decide()", verdict);
+        ngx_http_weir_ask_done(block);
+        block = NULL;
 
-    return NGX_ERROR;
+    } else {
+        ngx_http_weir_took(block->ask, ctx->decided_ns);
+    }
+
+    return next(r, ctx, block, verdict);
 }

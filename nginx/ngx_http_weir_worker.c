@@ -98,17 +98,10 @@ ngx_http_weir_loaded(void *data, const struct weir_load *load)
 /* without it the rules of now stay in force, which is no reason to stop */
 
 static void
-ngx_http_weir_watch(ngx_cycle_t *cycle)
+ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 {
-    int                         rc;
-    struct weir_watch_opts      opts;
-    ngx_http_weir_main_conf_t  *wmcf;
-
-    wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);
-
-    if (wmcf == NULL || wmcf->engine == NULL) {
-        return;
-    }
+    int                     rc;
+    struct weir_watch_opts  opts;
 
     wmcf->log = cycle->log;
 
@@ -153,6 +146,8 @@ ngx_http_weir_init_module(ngx_cycle_t *cycle)
 ngx_int_t
 ngx_http_weir_init_process(ngx_cycle_t *cycle)
 {
+    ngx_http_weir_main_conf_t  *wmcf;
+
     if (ngx_process != NGX_PROCESS_WORKER
         && ngx_process != NGX_PROCESS_SINGLE)
     {
@@ -160,9 +155,16 @@ ngx_http_weir_init_process(ngx_cycle_t *cycle)
     }
 
     ngx_http_weir_queue_init();
-    ngx_http_weir_watch(cycle);
 
-    return NGX_OK;
+    wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);
+
+    if (wmcf == NULL || wmcf->engine == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_http_weir_watch(cycle, wmcf);
+
+    return ngx_http_weir_central_init(cycle, wmcf);
 }
 
 
@@ -172,6 +174,7 @@ ngx_http_weir_exit_process(ngx_cycle_t *cycle)
     ngx_http_weir_main_conf_t  *wmcf;
 
     ngx_http_weir_queue_abandon();
+    ngx_http_weir_central_exit();
     ngx_http_weir_free_spare();
 
     wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);

@@ -6,7 +6,8 @@ static bool waits(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DELAY && !ask->cancelled;
 }
 
-/* Who else waits in the same queue, at this node, can be told by the key alone. */
+/* Who else waits in the same queue, at this node, can be told by the key alone. It is the first
+ * member of a struct wr_ask_need that is called a place here. */
 static bool is_place(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
@@ -52,9 +53,16 @@ int weir_ask_place(const struct weir_ask *ask, struct weir_place *place)
 	return 0;
 }
 
-static void go_at(struct weir_ask *ask, struct wr_need *place, uint64_t due_ns)
+/* When a place that the store keeps leaves, by the store's clock. */
+static uint64_t leaves_us(const struct wr_need *place)
+{
+	return ((const struct wr_ask_need *)place)->decided_us + place->decision.delay_ns / 1000;
+}
+
+static void go_at(struct weir_ask *ask, struct wr_need *place, uint64_t due_ns, uint64_t leaves_us)
 {
 	place->decision.delay_ns = due_ns - ask->now_ns;
+	((struct wr_ask_need *)place)->decided_us = leaves_us - place->decision.delay_ns / 1000;
 	ask->delay_ns = last_place(ask)->decision.delay_ns;
 }
 
@@ -62,7 +70,7 @@ int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying)
 {
 	const struct wr_need *from;
 	struct wr_need *to, *place;
-	uint64_t early_ns, late_ns;
+	uint64_t early_ns, late_ns, early_us, late_us;
 
 	if (!waits(leaving) || !waits(staying) || leaving == staying)
 		return WEIR_EINVAL;
@@ -75,7 +83,9 @@ int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying)
 	if (early_ns >= late_ns || early_ns < staying->now_ns)
 		return WEIR_EINVAL;
 	place = place_in(leaving, from);
-	go_at(leaving, place, late_ns);
-	go_at(staying, to, early_ns);
+	early_us = leaves_us(place);
+	late_us = leaves_us(to);
+	go_at(leaving, place, late_ns, late_us);
+	go_at(staying, to, early_ns, early_us);
 	return 0;
 }

@@ -195,6 +195,36 @@ static void when_and_where(void **state)
 	(void)state;
 }
 
+/* Places trade by both clocks: the store is given back the last one as it knows it. */
+static void trading_places(void **state)
+{
+	static struct store store;
+	struct wr_question_item item;
+	struct rig first, second;
+
+	open_rig(&first, &store, red);
+	second = (struct rig){
+		.table = first.table, .engine = first.engine, .domain = "d", .now_ns = NOW_NS};
+	assert_int_equal(store_ask(&first, &store, "leaky=1"), WEIR_ADMIT);
+	assert_int_equal(store_ask(&first, &store, "leaky=1"), WEIR_DELAY);
+	/* The answer took 3 ms to come back, by this node's clock. */
+	second.now_ns += 500000;
+	assert_int_equal(rig_ask(&second, "leaky=1"), WEIR_WAIT);
+	store_fetch(&second, &store);
+	store_serve(&store, second.now_ns);
+	second.now_ns += 3000000;
+	assert_int_equal(weir_ask_answer(second.ask, store.answer, store.answer_len, second.now_ns),
+			 WEIR_DELAY);
+	assert_int_equal(weir_ask_trade(first.ask, second.ask), 0);
+	assert_int_equal(weir_ask_cancel(first.ask, NOW_NS + 4000000), 0);
+	item = first_item(&first, &store);
+	assert_int_equal(item.decided_us + item.delay_ns / 1000,
+			 NOW_NS / 1000 + STORE_CLOCK_US + 2000000);
+	weir_ask_done(second.ask);
+	rig_close(&first);
+	(void)state;
+}
+
 static struct weir_target target(struct weir_entry *entry, const char *key, const char *limit)
 {
 	*entry = (struct weir_entry){.key = wr_str(key), .value = WR_STR("1")};
@@ -330,15 +360,11 @@ static void changing_under_load(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(secret_comes_late),
-		cmocka_unit_test(secret_changes),
-		cmocka_unit_test(long_keys),
-		cmocka_unit_test(not_taken),
-		cmocka_unit_test(when_and_where),
-		cmocka_unit_test(grants_and_bans),
-		cmocka_unit_test(resets),
-		cmocka_unit_test(resized),
-		cmocka_unit_test(changing_under_load),
+		cmocka_unit_test(secret_comes_late), cmocka_unit_test(secret_changes),
+		cmocka_unit_test(long_keys),         cmocka_unit_test(not_taken),
+		cmocka_unit_test(when_and_where),    cmocka_unit_test(trading_places),
+		cmocka_unit_test(grants_and_bans),   cmocka_unit_test(resets),
+		cmocka_unit_test(resized),           cmocka_unit_test(changing_under_load),
 	};
 
 	for (unsigned i = 0; i < WEIR_SECRET_BYTES; i++) {

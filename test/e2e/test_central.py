@@ -1,0 +1,453 @@
+"""Limits that a central store keeps: nginx asks over a socket while the request is parked. The store is
+a stand-in (weirtest/standin.py), so that it can be late, talk nonsense, halve its words, close and say
+nothing. No test asserts how fast something is; where a test needs a timeout to end it waits for it."""
+
+import os
+import signal
+import time
+
+import pytest
+from weirtest import H2, Nginx, Traffic, by_user, check_conf, patience, tally, volley, wait_for
+from weirtest.standin import ADMITTED, Store, answer, bulk
+
+FIVE = "{unit: day, requests_per_unit: 5}"
+# Long enough to be sure that nobody went on before, short enough to wait for it.
+SHORT = f"{int(patience(0.2) * 1000)}ms"
+
+BACK = '"weir_central" is back'
+
+SERVER = """
+	location / {
+		weir on;
+		add_header X-Result $weir_result always;
+		add_header X-Remaining $weir_remaining always;
+		add_header X-Limit $weir_limit always;
+		add_header X-Delay $weir_delay always;
+		proxy_pass http://api;
+	}
+	location /free { alias {prefix}/html/index.html; }
+"""
+
+
+def policy(on_store_failure, limit=5):
+    return by_user(f"{{unit: day, requests_per_unit: {limit}, on_store_failure: {on_store_failure}}}")
+
+
+def ready(nginx, workers=1):
+    """Every worker has been told the secret."""
+    nginx.wait_logged('"weir_central" is there', workers)
+
+
+def nginx_with(store, rules, **kwargs):
+    return Nginx(rules=rules, conf_http=store.conf, conf_server=SERVER, **kwargs)
+
+
+def parked(store, count):
+    wait_for(lambda: len(store.asked) >= count, f"{count} questions")
+
+
+def test_the_store_decides(api):
+    """What it says is what the client gets, and what variables say."""
+    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+        ready(nginx)
+        store.reply = lambda message, usual: bulk(answer([(ADMITTED, 5, 3, 0, 0)]))
+        r = nginx.get("/", {"X-User": "7"})
+        assert (r.status, r.get("X-Result"), r.get("X-Limit"), r.get("X-Remaining")) == (
+            200, "ADMITTED", "5", "3")
+        assert r.get("X-Ratelimit-Remaining") == "3"
+        store.reply = lambda message, usual: bulk(answer([(0, 5, 0, 90 * 10 ** 9, 0)]))
+        r = nginx.get("/", {"X-User": "7"})
+        assert (r.status, r.get("X-Result"), r.get("Retry-After")) == (429, "REFUSED", "90")
+        assert api.count() == 1
+        item = store.asked[0].items[0]
+        assert (item.cost, item.limit, item.id) == (1, 5, "fixed_window/1d")
+        assert store.asked[1].items[0].key == item.key
+        assert store.told == []
+
+
+def test_two_nginx_one_limit(api):
+    with Store() as store:
+        with nginx_with(store, by_user(FIVE), api=api) as one, nginx_with(store, by_user(FIVE), api=api) as two:
+            ready(one)
+            ready(two)
+            statuses = [n.get("/", {"X-User": "7"}).status for n in (one, two) * 4]
+            assert statuses == [200] * 5 + [429] * 3
+            assert len({m.items[0].key for m in store.asked}) == 1
+
+
+def test_local_rules_do_not_ask(api):
+    """Neither rules that say so, nor requests that a local limit refuses."""
+    rules = by_user("{unit: day, requests_per_unit: 2, consistency: local}") + """\
+  - key: ip
+    rate_limit: {unit: day, requests_per_unit: 9}
+"""
+    rules = rules.replace("requests:\n", "requests:\n  - descriptor: [{key: ip, from: remote_address}]\n")
+    with Store() as store:
+        with nginx_with(store, by_user("{unit: day, requests_per_unit: 2, consistency: local}"), api=api) as nginx:
+            ready(nginx)
+            assert tally(volley(nginx.port, [("GET", "/", {"X-User": "7"})] * 5)) == {200: 2, 429: 3}
+            assert store.asked == []
+        with nginx_with(store, rules, api=api) as nginx:
+            ready(nginx)
+            assert [nginx.get("/", {"X-User": "7"}).status for _ in range(4)] == [200, 200, 429, 429]
+            assert len(store.asked) == 2
+
+
+def test_parked_requests_share_a_connection(api):
+    """A crowd waits, on one connection for each worker, while other requests go on."""
+    with Store() as store, nginx_with(store, policy("deny", 30), api=api, workers=2,
+                                      reuseport=True) as nginx:
+        ready(nginx, 2)
+        store.hold()
+        with Traffic(nginx.port, ["/"], connections=40, headers={"X-User": "7"}) as traffic:
+            parked(store, 40)
+            assert nginx.get("/free").status == 200
+            assert not traffic.answers
+            store.release()
+            traffic.wait(40)
+        assert set(traffic.statuses) == {200, 429} and not traffic.lost
+        assert traffic.statuses[200] == 30 == api.count()
+        assert store.connections == 2
+        assert store.told == []
+
+
+@pytest.mark.parametrize("on_failure, status", [("local", 200), ("allow", 200), ("deny", 429)])
+def test_time_is_up(api, on_failure, status):
+    """No answer in time: the rule's on_store_failure. A late one is ignored and given back nothing:
+    it counts as taken. While one is late nobody else is asked; then all is as before."""
+    with Store(timeout=SHORT) as store, nginx_with(store, policy(on_failure), api=api) as nginx:
+        ready(nginx)
+        store.hold()
+        assert nginx.get("/", {"X-User": "7"}).status == status
+        assert len(store.asked) == 1
+        assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [status] * 3
+        assert len(store.asked) == 1
+        store.release()
+        more = iter(range(10 ** 6))
+        wait_for(lambda: nginx.get("/", {"X-User": f"more-{next(more)}"}) and len(store.asked) > 1,
+                 "the store to be asked again")
+        reports = 3 + next(more) if on_failure == "local" else 0
+        wait_for(lambda: store.reported() >= reports, "reports")
+        assert store.reported() == reports and store.returned() == []
+        assert nginx.logged("no answer from") == 1
+
+
+def test_share_while_away(api):
+    """The share counts what the store admitted before: 4 of 10 for two nodes, of which 3 are used."""
+    conf = lambda store: store.conf.replace(";", " fleet=2;")  # noqa: E731
+    with Store() as store:
+        with Nginx(rules=policy("local", 8), conf_http=conf(store), conf_server=SERVER, api=api) as nginx:
+            ready(nginx)
+            assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200] * 3
+            store.stop()
+            wait_for(lambda: nginx.logged("closed the connection"), "the loss")
+            assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 429, 429]
+            r = nginx.get("/", {"X-User": "8"})
+            assert (r.get("X-Limit"), r.get("X-Remaining")) == ("4", "3")
+            # Kept until it is back, and told once.
+            store.listen()
+            nginx.wait_logged(BACK)
+            wait_for(lambda: store.reported() >= 2, "reports")
+            assert nginx.get("/", {"X-User": "7"}).get("X-Remaining") == "4"
+            assert store.reported() == 2
+
+
+def test_client_leaves(api):
+    """What was granted to one who has gone is given back, once, with the store's time; not before it
+    was granted."""
+    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+        ready(nginx)
+        store.hold()
+        with nginx.client() as client:
+            client.send("GET", "/", {"X-User": "7"})
+            parked(store, 1)
+            client.vanish()
+        with nginx.client() as stays:
+            stays.send("GET", "/", {"X-User": "7"})
+            parked(store, 2)
+            assert store.returned() == []
+            store.release()
+            assert stays.read().status == 200
+        wait_for(store.returned, "a give-back")
+        (cost, decided_us), = store.returned()
+        assert cost == -1
+        assert abs(decided_us - time.time_ns() // 1000) < 10 ** 9 * 60
+        assert api.count() == 1
+
+
+def test_stream_is_cancelled(api):
+    with Store() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
+        ready(nginx)
+        store.hold()
+        with H2(nginx.h2c_port) as h2:
+            gone = h2.send("GET", "/", {"x-user": "7"})
+            stays = h2.send("GET", "/", {"x-user": "7"})
+            parked(store, 2)
+            h2.cancel(gone)
+            # nginx has seen it once it answers what was sent after it.
+            assert h2.get("/free").status == 200
+            store.release()
+            assert h2.read(stays).status == 200
+        wait_for(store.returned, "a give-back")
+        assert [cost for cost, _ in store.returned()] == [-1]
+        assert api.count() == 1
+
+
+def test_socket_is_lost_and_comes_back(api):
+    """All who wait go on; it is told once, and its return is."""
+    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+        ready(nginx)
+        for times in (1, 2):
+            store.hold()
+            clients = [nginx.client() for _ in range(20)]
+            before = len(store.asked)
+            for i, client in enumerate(clients):
+                client.send("GET", "/", {"X-User": str(i)})
+            parked(store, before + 20)
+            store.cut()
+            assert [client.read().status for client in clients] == [429] * 20
+            for client in clients:
+                client.close()
+            store.release()
+            nginx.wait_logged(BACK, times)
+            assert nginx.get("/", {"X-User": f"back-{times}"}).status == 200
+            assert nginx.logged('"weir_central" has closed the connection') == times
+        assert store.connections == 3
+
+
+def test_nobody_listens(api):
+    """nginx starts and serves without it, tells that once, and finds it when it is there."""
+    with Store() as store:
+        store.stop()
+        os.unlink(store.path)
+        with nginx_with(store, policy("local", 2), api=api) as nginx:
+            assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 200, 429]
+            time.sleep(0.5)  # some tries
+            assert nginx.logged('"weir_central" cannot be connected to') == 1
+            assert nginx.logged("connect\\(\\)") == 0
+            store.listen()
+            nginx.wait_logged(BACK)
+            assert nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "1"
+            assert len(store.asked) == 1
+
+
+NONSENSE = {
+    "a word": b"hello\r\n",
+    "no line": b"x" * 2000,
+    "an array": b"*1\r\n$1\r\na\r\n",
+    "a length": b"$abc\r\n",
+    "a huge bulk": b"$999999999\r\n",
+    "a bulk that does not end": b"$3\r\nabcdefg",
+    "a lone line feed": b"+OK\n+OK\n",
+    "one more": b"$-1\r\n$-1\r\n",
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense(api, what):
+    """Whatever comes that is no reply: the connection is given up, and made again."""
+    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+        ready(nginx)
+        store.reply = lambda message, usual: NONSENSE[what]
+        assert nginx.get("/", {"X-User": "7"}).status == 429
+        nginx.wait_logged("answers what makes no sense")
+        store.reply = None
+        nginx.wait_logged(BACK)
+        assert nginx.get("/", {"X-User": "7"}).status == 200
+        assert store.connections == 2
+
+
+@pytest.mark.parametrize("reply", [b"$-1\r\n", b"-ERR no\r\n", b"$0\r\n\r\n", bulk(b"nonsense"),
+                                   bulk(answer([(ADMITTED, 5, 4, 0, 0)] * 2)),
+                                   bulk(answer([(ADMITTED, 5, 6, 0, 0)])),
+                                   bulk(answer([(64, 5, 4, 0, 0)]))])
+def test_no_answer_to_this_question(api, reply):
+    """It fails for that request alone; the connection is fine."""
+    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+        ready(nginx)
+        store.reply = lambda message, usual: reply
+        assert nginx.get("/", {"X-User": "7"}).status == 429
+        store.reply = None
+        assert nginx.get("/", {"X-User": "7"}).status == 200
+        assert store.connections == 1
+
+
+def test_in_pieces(api):
+    """Replies that come byte by byte, and halves before the connection breaks."""
+    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+        ready(nginx)
+        store.piece = 1
+        assert tally(volley(nginx.port, [("GET", "/", {"X-User": "7"})] * 8)) == {200: 5, 429: 3}
+        store.piece = None
+
+        def half(message, usual):
+            store.reply = lambda *_: None
+            return usual[:len(usual) // 2]
+
+        store.reply = half
+        shots = volley(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
+        assert tally(shots) == {429: 6}
+        store.reply = None
+        nginx.wait_logged(BACK)
+        assert nginx.get("/", {"X-User": "8"}).status == 200
+
+
+def test_the_secret_comes_late(api):
+    """The socket is there but the store is not: local. Then it is asked, without a reload."""
+    with Store(secret=None) as store, nginx_with(store, policy("local", 3), api=api) as nginx:
+        wait_for(lambda: store.fleets, "nginx to connect")
+        assert nginx.get("/", {"X-User": "7"}).status == 200
+        assert store.asked == []
+        store.secret = bytes(range(1, 193))
+        wait_for(lambda: nginx.get("/", {"X-User": "8"}).status and store.asked, "a question")
+        key = store.asked[0].items[0].key
+        # Another secret names other counters.
+        store.secret = bytes(range(3, 195))
+        wait_for(lambda: nginx.get("/", {"X-User": "8"}).status and store.asked[-1].items[0].key != key,
+                 "the new secret")
+
+
+def test_refused_by_the_service(api):
+    """A server that is none, or does not let nginx in, is told of once and not called again and again."""
+    class Stranger(Store):
+        def _reply(self, command):
+            return b"-NOPERM this is not for you\r\n"
+
+    with Stranger() as store, nginx_with(store, policy("local"), api=api) as nginx:
+        nginx.wait_logged('answers "NOPERM this is not for you"')
+        assert nginx.get("/", {"X-User": "7"}).status == 200
+        wait_for(lambda: store.fleets >= 3, "it to be asked again")
+        assert nginx.logged("NOPERM") == 1
+        assert store.connections == 1
+
+
+def test_silence(api):
+    """Who does not answer at all is given up after a while; nobody waits longer than the timeout."""
+    with Store(timeout="50ms") as store, nginx_with(store, policy("allow"), api=api) as nginx:
+        ready(nginx)
+        store.hold()
+        with Traffic(nginx.port, ["/"], connections=4, headers={"X-User": "7"}, pause=0.02) as traffic:
+            nginx.wait_logged("does not answer", seconds=20)
+            store.release()
+            nginx.wait_logged(BACK, seconds=20)
+        assert set(traffic.statuses) == {200} and not traffic.lost
+
+
+def test_reload(api):
+    """New workers know the secret before they decide: nobody is refused, though the rule denies without
+    a store. Old ones end, though they are connected."""
+    with Store() as store, nginx_with(store, policy("deny", 100000), api=api, workers=2) as nginx:
+        ready(nginx, 2)
+        with Traffic(nginx.port, ["/"], connections=6, headers={"X-User": "7"}, keep=False) as traffic:
+            for _ in range(3):
+                traffic.wait(30)
+                nginx.reload()
+            traffic.wait(30)
+        assert set(traffic.statuses) == {200} and not traffic.lost
+        assert nginx.logged('"weir_central" (?!is there)') == 0
+
+
+def test_quit_and_stop_while_waiting(api):
+    """QUIT lets those finish who wait; TERM does not wait for them. Neither leaves anything behind."""
+    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+        ready(nginx)
+        store.hold()
+        with nginx.client() as client:
+            client.send("GET", "/", {"X-User": "7"})
+            parked(store, 1)
+            os.kill(nginx.master, signal.SIGQUIT)
+            nginx.wait_logged("gracefully shutting down")
+            store.release()
+            assert client.read().status == 200
+        wait_for(lambda: not nginx.processes(), "nginx to end")
+    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+        ready(nginx)
+        store.hold()
+        with nginx.client() as client:
+            client.send("GET", "/", {"X-User": "7"})
+            parked(store, 1)
+            os.kill(nginx.master, signal.SIGTERM)
+            wait_for(lambda: not nginx.processes(), "nginx to end")
+
+
+def test_a_queue_in_the_store(api):
+    """The answer may be a wait; who leaves meanwhile gives the place back, with its time."""
+    rules = by_user("{unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}")
+    with Store() as store, nginx_with(store, rules, api=api) as nginx:
+        ready(nginx)
+        wait_ns = int(patience(1)) * 10 ** 9
+        store.reply = lambda message, usual: bulk(answer([(ADMITTED, 10, 8, 0, wait_ns)]))
+        start = time.monotonic_ns()
+        r = nginx.get("/", {"X-User": "7"})
+        assert (r.status, r.get("X-Result"), r.get("X-Delay")) == (200, "DELAYED", f"{wait_ns // 10**9}.000")
+        assert time.monotonic_ns() - start >= wait_ns - 10 ** 6
+        with nginx.client() as client:
+            client.send("GET", "/", {"X-User": "7"})
+            parked(store, 2)
+            wait_for(lambda: nginx.logged("delayed by") == 2, "it to wait")
+            client.vanish()
+        wait_for(store.returned, "the place to be given back")
+        item, = store.told[-1].items
+        assert (item.cost, item.delay_ns) == (-1, wait_ns)
+
+
+AUTH = """
+	location / {
+		weir on; weir_auth /_auth; add_header X-Result $weir_result always; proxy_pass http://api;
+	}
+	location /_auth { internal; proxy_pass http://api/auth; }
+"""
+
+
+def test_before_authentication(api):
+    """A look at the store first, so that a flood does not reach the service; then the real thing."""
+    rules = """\
+domain: api
+requests:
+  - descriptor: [{key: ip, from: remote_address}]
+  - descriptor: [{key: user, from: identity}]
+descriptors:
+  - key: ip
+    rate_limit: {unit: day, requests_per_unit: 3}
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 9}
+"""
+    with Store() as store:
+        with Nginx(rules=rules, conf_http=store.conf, conf_server=AUTH, api=api) as nginx:
+            ready(nginx)
+            assert [nginx.get("/x").status for _ in range(5)] == [200] * 3 + [429] * 2
+            assert api.count("/auth") == 3 and api.count("/x") == 3
+            looks = [m for m in store.asked if all(i.cost == 0 for i in m.items)]
+            assert len(looks) == 5
+
+
+def test_configuration():
+    rules = by_user(FIVE)
+    with Store() as store:
+        code, output = check_conf(http=store.conf, rules=rules)
+        assert code == 0, output
+        assert store.connections == 0
+    wrong = {
+        "weir_central 127.0.0.1:6380;": "is not the socket of a",
+        "weir_central unix:relative;": "is not the socket of a",
+        "weir_central unix:/a timeout=0;": 'invalid parameter "timeout=0"',
+        "weir_central unix:/a timeout=11s;": 'invalid parameter "timeout=11s"',
+        "weir_central unix:/a fleet=0;": 'invalid parameter "fleet=0"',
+        "weir_central unix:/a tries=3;": 'invalid parameter "tries=3"',
+        f"weir_central unix:/{'x' * 200};": "too long path",
+        "weir_central unix:/a; weir_central unix:/b;": "is duplicate",
+    }
+    for line, text in wrong.items():
+        code, output = check_conf(http=line, rules=rules)
+        assert code == 1 and text in output, (line, output)
+
+
+def test_dry_run_counts_in_the_store(api):
+    server = "location / { weir on; weir_dry_run on; add_header X-Result $weir_result always; proxy_pass http://api; }"
+    with Store() as store:
+        with Nginx(rules=by_user("{unit: day, requests_per_unit: 1}"), conf_http=store.conf, conf_server=server,
+                   api=api) as nginx:
+            ready(nginx)
+            results = [nginx.get("/", {"X-User": "7"}).get("X-Result") for _ in range(2)]
+            assert results == ["ADMITTED", "REFUSED_DRY_RUN"]
+            assert list(store.used.values()) == [1]

@@ -1,0 +1,232 @@
+"""A stand-in for the socket of `weir serve` behind which a central store is: real sockets, answers as
+bytes of src/limiter/question.h, and every way to go wrong that a test may want."""
+
+import os
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+
+from . import keeper
+
+HEAD = struct.Struct("<BBHI")
+ITEM = struct.Struct("<HBBHH2QqIIIIQQQQQQQII")
+VERDICT = struct.Struct("<IIIIQQQQ")
+TAKE, RETURN, ANSWER, REPORT, RESET = 1, 2, 3, 4, 5
+ADMITTED, FAILED = 1, 4
+DAY_NS = 86400 * 10 ** 9
+
+
+@dataclass
+class Item:
+    """One limit of a message."""
+    algorithm: int
+    key: tuple
+    id: str
+    cost: int
+    limit: int
+    period_ns: int
+    decided_us: int
+    delay_ns: int
+
+
+@dataclass
+class Message:
+    kind: int
+    items: list = field(default_factory=list)
+
+
+def parse(data):
+    version, kind, count, size = HEAD.unpack_from(data)
+    assert version == 1 and size == len(data), data
+    message, at = Message(kind), HEAD.size
+    for _ in range(count):
+        (size, algorithm, _, _, id_len, k0, k1, cost, limit, _, _, _, period, _, _, _, _, decided, delay, _,
+         _) = ITEM.unpack_from(data, at)
+        name = data[at + ITEM.size:at + ITEM.size + id_len].decode()
+        message.items.append(Item(algorithm, (k0, k1), name, cost, limit, period, decided, delay))
+        at += size
+    assert at == len(data)
+    return message
+
+
+def answer(verdicts):
+    """The bytes of an answer: each verdict is (flags, limit, remaining, retry_ns, delay_ns)."""
+    body = b"".join(VERDICT.pack(flags, limit, remaining, 0, retry, DAY_NS, delay, now_us())
+                    for flags, limit, remaining, retry, delay in verdicts)
+    return HEAD.pack(1, ANSWER, len(verdicts), HEAD.size + len(body)) + body
+
+
+def now_us():
+    return time.time_ns() // 1000
+
+
+def bulk(data):
+    return b"$%d\r\n%s\r\n" % (len(data), data)
+
+
+class Store:
+    """`with Store() as store:` listens on store.path (`store.conf` is the directive for nginx).
+
+    It counts `limit` for each key, which never comes back, and keeps `.asked` and `.told` (Messages),
+    `.connections` and `.fleets` (how often it was asked for the secret).
+
+    secret      what WEIR.FLEET says; None: it is not known
+    hold()      questions are kept without an answer until release()
+    reply       a function (Message, bytes) -> bytes that stand in for the answer's, or None: close
+    piece       so many bytes are sent at a time
+    """
+
+    def __init__(self, timeout="5s", secret=bytes(range(7, 199))):
+        self.folder = keeper.folder("store")
+        os.chmod(self.folder, 0o755)
+        self.path = f"{self.folder}/s.sock"
+        self.conf = f"weir_central unix:{self.path} timeout={timeout};"
+        self.secret, self.reply, self.piece = secret, None, None
+        self.asked, self.told, self.used = [], [], {}
+        self.connections = self.fleets = 0
+        self.peers = []
+        self.lock = threading.Lock()
+        self.go = threading.Event()
+        self.go.set()
+        self.listener = None
+
+    def __enter__(self):
+        self.listen()
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+        self.stop()
+        keeper.forget(self.folder)
+
+    def listen(self):
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        os.chmod(self.path, 0o666)
+        self.listener.listen(64)
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    def stop(self):
+        """Nobody listens any more, and who is connected is not."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.cut()
+
+    def cut(self):
+        """Closes all connections; new ones are accepted."""
+        with self.lock:
+            peers, self.peers = self.peers, []
+        for peer in peers:
+            peer.shutdown(socket.SHUT_RDWR)
+
+    def hold(self):
+        self.go.clear()
+
+    def release(self):
+        self.go.set()
+
+    def returned(self):
+        """What was given back: [(cost, decided_us)]."""
+        return [(i.cost, i.decided_us) for m in self.told if m.kind == RETURN for i in m.items]
+
+    def reported(self):
+        return sum(i.cost for m in self.told if m.kind == REPORT for i in m.items)
+
+    # ---- inside ----
+
+    def _accept(self, listener):
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with self.lock:
+                self.connections += 1
+                self.peers.append(peer)
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer):
+        """Reads at once and answers in order, so that what was asked shows while answers are held."""
+        queue, ready = [], threading.Condition()
+
+        def write():
+            while True:
+                with ready:
+                    ready.wait_for(lambda: queue)
+                    message = queue.pop(0)
+                if message is None or not self._answer(peer, message):
+                    return
+
+        threading.Thread(target=write, daemon=True).start()
+        stream = peer.makefile("rb")
+        try:
+            while command := self._command(stream):
+                self._note(command)
+                with ready:
+                    queue.append(command)
+                    ready.notify()
+        except OSError:
+            pass
+        with ready:
+            queue.append(None)
+            ready.notify()
+
+    @staticmethod
+    def _command(stream):
+        line = stream.readline()
+        if not line:
+            return None
+        words = []
+        for _ in range(int(line[1:])):
+            size = int(stream.readline()[1:])
+            words.append(stream.read(size + 2)[:-2])
+        return words
+
+    def _note(self, command):
+        with self.lock:
+            if command[0] == b"WEIR.FLEET":
+                self.fleets += 1
+            else:
+                (self.asked if command[0] == b"WEIR.ASK" else self.told).append(parse(command[1]))
+
+    def _answer(self, peer, command):
+        data = self._reply(command)
+        if data is None:
+            with self.lock:
+                if peer in self.peers:
+                    self.peers.remove(peer)
+            peer.shutdown(socket.SHUT_RDWR)
+            return False
+        try:
+            for at in range(0, len(data), self.piece or len(data)):
+                peer.sendall(data[at:at + (self.piece or len(data))])
+                if self.piece:
+                    time.sleep(0.0005)
+        except OSError:
+            return False
+        return True
+
+    def _reply(self, command):
+        if command[0] == b"WEIR.FLEET":
+            self.go.wait()
+            return bulk(self.secret) if self.secret else b"$-1\r\n"
+        if command[0] == b"WEIR.TELL":
+            return b"+OK\r\n"
+        self.go.wait()
+        message = parse(command[1])
+        usual = bulk(answer([self._decide(item) for item in message.items]))
+        return self.reply(message, usual) if self.reply else usual
+
+    def _decide(self, item):
+        with self.lock:
+            used = self.used.get((item.key, item.id), 0)
+            admitted = used + max(item.cost, 1) <= item.limit
+            if admitted:
+                used += item.cost
+                self.used[item.key, item.id] = used
+        return (ADMITTED if admitted else 0, item.limit, item.limit - used,
+                0 if admitted else DAY_NS, 0)

@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <time.h>
 
-#include <weir/stats.h>
-
 #include "serve/decision_log.h"
 #include "serve/log.h"
 #include "serve/tls.h"
@@ -28,14 +26,6 @@ static uint64_t mono_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static uint64_t real_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void tell_all(struct wr_service *service, enum wr_loop_message message)
@@ -143,7 +133,6 @@ static void look(struct keeper *keeper)
 
 	wr_world_follow(service);
 	wr_world_check_ready(service);
-	weir_tick(service->world->table, real_ns());
 	if (service->tls)
 		wr_tls_look(service->tls, false);
 	if (keeper->looks++ % FILL_LOOKS == 0)

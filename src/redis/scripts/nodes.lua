@@ -1,4 +1,4 @@
--- Who takes part: KEYS[1] is a sorted set of nodes by the time they were last heard from, ARGV[1] the
+-- Who takes part: KEYS[1] is a sorted set of nodes by when they were last heard from, ARGV[1] the
 -- one that calls. Returns how many were within 10 s, the caller included. Nothing outlives its node
 -- by much: those gone for longer are dropped, and the set with the last of them.
 

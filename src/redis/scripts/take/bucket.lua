@@ -1,13 +1,14 @@
--- Token and leaky bucket. The backlog, in tokens, is used - part / period, where part < period: what
--- is missing to a full bucket, rounded up, is then `used` itself.
+
+-- Token and leaky bucket. The backlog is used - part / period tokens, with part < period: so `used`
+-- is what is missing to a full bucket, rounded up.
 local function bucket()
 	local EPOCH, DIGITS, MOST = 1577836800000000, 1000000000000000, 9222
 
 	local function parse(v)
 		if #v == 12 then
-			return unpack('>I7I5', v)
+			return struct.unpack('>I7I5', v)
 		end
-		return (tonumber(sub(v, -15)) or 0) + EPOCH, tonumber(sub(v, 1, -16)) or 0
+		return (tonumber(string.sub(v, -15)) or 0) + EPOCH, tonumber(string.sub(v, 1, -16)) or 0
 	end
 
 	local function carry(l, taken)
@@ -22,11 +23,11 @@ local function bucket()
 		l.late = late(since)
 		l.at, l.since, l.taken, l.used, l.part = now + l.late, since, taken, 0, 0
 		if since > l.at then
-			carry(l, min(taken, l.ceiling))
+			carry(l, math.min(taken, l.ceiling))
 		end
 		local elapsed = l.at - l.since
 		-- A product that large is not exact, but neither so wrong.
-		if elapsed * l.limit < max(EXACT, 2 * l.taken * l.period) then
+		if elapsed * l.limit < math.max(EXACT, 2 * l.taken * l.period) then
 			local drained, part = muldiv(elapsed, l.limit, l.period)
 			if l.taken > drained then
 				l.used, l.part = l.taken - drained, part
@@ -40,7 +41,7 @@ local function bucket()
 		local elapsed = l.at - l.since
 		l.taken, l.used, l.changed = l.taken + n, l.used + n, true
 		if l.taken >= l.limit and elapsed >= l.period then
-			local both = min(floor(l.taken / l.limit), floor(elapsed / l.period))
+			local both = math.min(math.floor(l.taken / l.limit), math.floor(elapsed / l.period))
 			l.since, l.taken = l.since + both * l.period, l.taken - both * l.limit
 		end
 	end
@@ -51,7 +52,7 @@ local function bucket()
 			return 0
 		end
 		local q, m = muldiv(l.period, tokens, l.limit)
-		return q + ceil((m - l.part) / l.limit)
+		return q + math.ceil((m - l.part) / l.limit)
 	end
 
 	local function take_away(l, n)
@@ -77,7 +78,7 @@ local function bucket()
 					return
 				end
 			elseif ours < left then
-				n = ours > 1 and min(n, (muldiv(ours - 1, l.limit, l.period))) or 0
+				n = ours > 1 and math.min(n, (muldiv(ours - 1, l.limit, l.period))) or 0
 				if n == 0 then
 					return
 				end
@@ -92,17 +93,17 @@ local function bucket()
 		give = give,
 		wait = function(l, ceiling, n)
 			local us = drain(l, l.used + n - ceiling)
-			return us > 0 and min(us, SPAN_MAX_US) + l.late or 0
+			return us > 0 and math.min(us, SPAN_MAX_US) + l.late or 0
 		end,
 		reset = function(l)
-			return min(drain(l, l.used), SPAN_MAX_US) + l.late
+			return math.min(drain(l, l.used), SPAN_MAX_US) + l.late
 		end,
 		-- How far the end of a queue is beyond the longest wait.
 		beyond = function(l)
-			return min(max(drain(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
+			return math.min(math.max(drain(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
 		end,
 		report = function(l, n)
-			n = min(n, l.capacity - l.used)
+			n = math.min(n, l.capacity - l.used)
 			if n > 0 then
 				add(l, n)
 			end
@@ -110,9 +111,9 @@ local function bucket()
 		pack = function(l)
 			local since = l.since - EPOCH
 			if l.taken <= MOST and since >= 0 and since < DIGITS then
-				return format('%d%015.0f', l.taken, since)
+				return string.format('%d%015d', l.taken, since)
 			end
-			return pack('>I7I5', l.since, l.taken)
+			return struct.pack('>I7I5', l.since, l.taken)
 		end,
 	}
 end

@@ -1,3 +1,4 @@
+
 -- Sliding window counter.
 local function counter()
 	local function estimate(l)
@@ -5,11 +6,11 @@ local function counter()
 	end
 
 	local function load(l, v)
-		local index = floor(now / l.period)
+		local index = math.floor(now / l.period)
 		l.left = l.period - (now - index * l.period)
 		l.late, l.previous, l.current = 0, 0, 0
 		if v and #v == 15 then
-			local of, previous, current = unpack('>I7I4I4', v)
+			local of, previous, current = struct.unpack('>I7I4I4', v)
 			local ahead = of - index
 			local begins = (ahead - 1) * l.period + l.left
 			if ahead > 0 and begins <= SKEW_US then
@@ -26,7 +27,7 @@ local function counter()
 	end
 
 	local function add(l, n)
-		l.current, l.used, l.changed = min(l.current + n, COUNT_MAX), l.used + n, true
+		l.current, l.used, l.changed = math.min(l.current + n, COUNT_MAX), l.used + n, true
 	end
 
 	local function reach(l, count, m)
@@ -47,12 +48,12 @@ local function counter()
 
 	-- Where a give back or a report belongs: 0 this window, 1 the one before, other: gone.
 	local function age(l)
-		return l.index - floor(l.decided / l.period)
+		return l.index - math.floor(l.decided / l.period)
 	end
 
 	local function give(l, n)
-		local here = (not l.decided or age(l) == 0) and min(n, l.current) or 0
-		local before = (not l.decided or age(l) == 1) and min(n - here, l.previous) or 0
+		local here = (not l.decided or age(l) == 0) and math.min(n, l.current) or 0
+		local before = (not l.decided or age(l) == 1) and math.min(n - here, l.previous) or 0
 		if here + before > 0 then
 			l.current, l.previous, l.changed = l.current - here, l.previous - before, true
 			estimate(l)
@@ -63,7 +64,7 @@ local function counter()
 		if age(l) == 0 then
 			add(l, n)
 		elseif age(l) == 1 then
-			l.previous, l.changed = min(l.previous + n, COUNT_MAX), true
+			l.previous, l.changed = math.min(l.previous + n, COUNT_MAX), true
 			estimate(l)
 		end
 	end
@@ -80,7 +81,7 @@ local function counter()
 			return wait_for(l, 0)
 		end,
 		pack = function(l)
-			return pack('>I7I4I4', l.index, l.previous, l.current)
+			return struct.pack('>I7I4I4', l.index, l.previous, l.current)
 		end,
 	}
 end

@@ -1,3 +1,4 @@
+
 local KINDS = {bucket, bucket, fixed, counter, log}
 local made = {}
 
@@ -7,26 +8,40 @@ local function arg()
 	return tonumber(ARGV[at])
 end
 
-local function read_limit(key)
-	local flags = arg()
-	local algorithm = band(flags, 7)
-	local l = {key = key, cost = arg(), capacity = arg(), period = arg(), times = 1, base = 0}
-	l.n = l.cost == 0 and 1 or math.abs(l.cost)
-	l.ceiling = l.capacity
-	l.count_rejected = band(flags, COUNT_REJECTED) > 0
-	l.queue = algorithm == 2
-	l.limit = algorithm <= 2 and arg()
-	if band(flags, SOFT) > 0 then
-		l.ceiling, l.soft_for, l.span = arg(), arg(), l.period
+-- What most limits do not have, in this order.
+local function read_more(l, flags)
+	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
+	local DECIDED, TIMES, REPORT = 128, 256, 512
+
+	l.count_rejected = bit.band(flags, COUNT_REJECTED) > 0
+	if bit.band(flags, SOFT) > 0 then
+		l.ceiling, l.soft_for, l.span, l.soft = arg(), arg(), l.period, soft()
 	end
-	l.max_wait = band(flags, MAX_WAIT) > 0 and arg()
-	if band(flags, CALENDAR) > 0 then
+	l.max_wait = bit.band(flags, MAX_WAIT) > 0 and arg()
+	if bit.band(flags, CALENDAR) > 0 then
 		l.before, l.start, l.stop, l.after = arg(), arg(), arg(), arg()
-		l.span = l.span and (l.period > 0 and l.period or l.stop - l.start)
+		l.span = l.period > 0 and l.period or l.stop - l.start
 	end
-	l.decided = band(flags, DECIDED) > 0 and arg()
-	l.times = band(flags, TIMES) > 0 and arg() or 1
-	l.report = band(flags, REPORT) > 0 and arg()
+	l.decided = bit.band(flags, DECIDED) > 0 and arg()
+	l.times = bit.band(flags, TIMES) > 0 and arg() or 1
+	l.report = bit.band(flags, REPORT) > 0 and arg()
+end
+
+-- A table that is born with its fields need not grow, which is most of what reading would cost.
+local function read_limit(key)
+	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
+	local algorithm = flags % 8
+	local l = {
+		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1,
+		capacity = capacity, ceiling = capacity, period = period,
+		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
+		soft = false, decided = false, report = false, kind = false, base = 0,
+		at = 0, late = 0, since = 0, taken = 0, part = 0, -- a bucket's; others have as many
+		used = 0, fit = 0, delay = 0, value = '', changed = false,
+	}
+	if flags >= 8 then
+		read_more(l, flags)
+	end
 	made[algorithm] = made[algorithm] or KINDS[algorithm]()
 	l.kind = made[algorithm]
 	return l
@@ -35,16 +50,16 @@ end
 local function load(l)
 	local kind, v = l.kind
 	if kind.peek then
-		v = call('GETRANGE', l.key, 0, kind.peek)
+		v = redis.call('GETRANGE', l.key, 0, kind.peek)
 	else
-		v = call('GET', l.key)
+		v = redis.call('GET', l.key)
 	end
-	if v and #v >= 15 and sub(v, 1, 1) == 's' then
-		l.last, l.lasted = unpack('>I7I7', v, 2)
-		l.base, v = 15, sub(v, 16)
-		if l.soft_for and last_excess(l, now) ~= l.last then
-			l.last, l.noted = now, true
-		end
+	if v and #v >= 15 and string.sub(v, 1, 1) == 's' then
+		l.last, l.lasted = struct.unpack('>I7I7', v, 2)
+		l.base, v = 15, string.sub(v, 16)
+	end
+	if l.soft then
+		l.soft.carry(l)
 	end
 	l.value = v or ''
 	kind.load(l, v ~= '' and v)
@@ -55,14 +70,14 @@ local function beyond(l)
 end
 
 local function decide(l)
-	l.fit, l.delay = 0, l.queue and l.kind.reset(l) or 0
 	if l.astray then
 		return
 	elseif l.cost < 0 or l.report then
-		l.fit, l.delay = 1, 0
+		l.fit = 1
 	elseif l.used + l.n <= l.capacity and beyond(l) == 0 then
-		l.fit = min(l.times, floor((l.capacity - l.used) / l.n))
-	elseif l.soft_for and l.used + l.n <= l.ceiling and not spent(l, now) then
+		l.fit = math.min(l.times, math.floor((l.capacity - l.used) / l.n))
+		l.delay = l.queue and l.kind.reset(l) or 0
+	elseif l.soft and l.used + l.n <= l.ceiling and not l.soft.spent(l, now) then
 		l.fit, l.over = 1, true
 	end
 end
@@ -74,8 +89,8 @@ local function apply(l, all)
 	elseif l.cost < 0 then
 		kind.give(l, l.n)
 	elseif l.cost > 0 then
-		if l.soft_for and (l.fit == 0 or (l.over and all)) then
-			note_excess(l)
+		if l.soft and (l.fit == 0 or (l.over and all)) then
+			l.soft.note(l)
 		end
 		if all then
 			kind.add(l, l.n * l.fit)
@@ -92,29 +107,29 @@ local function retry_after(l)
 		return -1
 	end
 	local us = l.n <= l.capacity and kind.wait(l, l.capacity, l.n)
-	if not l.soft_for then
+	if not l.soft then
 		local over = beyond(l)
-		return max(us, over > 0 and over + l.late or 0)
+		return math.max(us, over > 0 and over + l.late or 0)
 	end
 	-- The ceiling's wait holds if the grace lasts until then, or else once it is armed again.
 	local above = kind.wait(l, l.ceiling, l.n)
-	if spent(l, now + above) then
-		above = max(above, rearm_after(l))
+	if l.soft.spent(l, now + above) then
+		above = math.max(above, l.soft.rearm_after(l))
 	end
-	return us and min(us, above) or above
+	return us and math.min(us, above) or above
 end
 
 -- An excess that was noted does not make the rest of the state any newer.
 local function store(l, reset)
-	local soft = l.last and 's' .. pack('>I7I7', l.last, l.lasted) or ''
+	local head = l.last and 's' .. struct.pack('>I7I7', l.last, l.lasted) or ''
 	local value = l.value
 	if l.changed or l.kind.peek then
-		value = l.kind.pack(l, soft)
+		value = l.kind.pack(l, head)
 	end
 	if value then
-		call('SET', l.key, soft .. value, 'PX', life_ms(reset))
+		redis.call('SET', l.key, head .. value, 'PX', life_ms(reset))
 	else
-		call('PEXPIRE', l.key, life_ms(reset))
+		redis.call('PEXPIRE', l.key, life_ms(reset))
 	end
 end
 
@@ -132,27 +147,25 @@ end
 local seq = limits[1].report
 local known = astray
 if seq then
-	local before = tonumber(call('GET', KEYS[#KEYS]) or 0) or 0
+	local before = tonumber(redis.call('GET', KEYS[#KEYS]) or 0) or 0
 	known = known or before >= seq
 	if not known then
-		call('SET', KEYS[#KEYS], format('%d', seq), 'PX', REPORT_MS)
+		redis.call('SET', KEYS[#KEYS], string.format('%d', seq), 'PX', REPORT_MS)
 	end
 end
 
 local reply = {now}
-for _, l in ipairs(limits) do
-	local verdict, remaining, retry, reset = 0, 0, 0, 0
-	if l.astray then
-		verdict = ASTRAY
-	else
+for i, l in ipairs(limits) do
+	local verdict, remaining, retry, reset = ASTRAY, 0, 0, 0
+	if not l.astray then
 		if not known then
 			apply(l, all)
 		end
 		reset = l.kind.reset(l)
-		if l.soft_for then
-			reset = max(reset, rearm_after(l))
+		if l.soft then
+			reset = math.max(reset, l.soft.rearm_after(l))
 		end
-		remaining = beyond(l) > 0 and 0 or max(l.capacity - l.used, 0)
+		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used, 0)
 		if l.fit < l.times then
 			retry = retry_after(l)
 		end
@@ -162,8 +175,8 @@ for _, l in ipairs(limits) do
 			store(l, reset)
 		end
 	end
-	local n = #reply
-	reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = verdict, remaining, retry, reset
-	reply[n + 5] = all and l.delay or 0
+	local to = 5 * i - 4
+	reply[to + 1], reply[to + 2], reply[to + 3] = verdict, remaining, retry
+	reply[to + 4], reply[to + 5] = reset, all and l.delay or 0
 end
 return reply

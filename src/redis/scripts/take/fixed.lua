@@ -1,7 +1,8 @@
--- Fixed window. The window is told by its number, or by the second a calendar's begins at, modulo so
--- much that it fits: one from before would have been expired long before it could be mistaken.
+
+-- Fixed window. The window is told by its number, or by the second at which a calendar's begins,
+-- modulo so much that it fits: one from before has expired long before it could be mistaken.
 local function fixed()
-	local WINDOWS, DIGITS = 900000000, 10000000000
+	local WINDOWS = 900000000
 
 	-- Which of the windows given holds now.
 	local function open(l)
@@ -25,20 +26,20 @@ local function fixed()
 		if not v or l.astray then
 			return
 		end
-		local ahead = (tonumber(sub(v, 1, -11)) or 0) - floor(l.start / l.unit)
+		local ahead = (tonumber(string.sub(v, 1, -11)) or 0) - math.floor(l.start / l.unit)
 		ahead = (ahead + WINDOWS / 2) % WINDOWS - WINDOWS / 2
 		local start = l.start + ahead * l.unit
 		if late(start) > 0 then
 			l.start, l.stop = start, l.stop + (start - l.start)
 		end
 		if start >= l.start then
-			l.used = tonumber(sub(v, -10)) or 0
+			l.used = tonumber(string.sub(v, -10)) or 0
 			l.changed = start > l.start
 		end
 	end
 
 	local function add(l, n)
-		l.used, l.changed = min(l.used + n, COUNT_MAX), true
+		l.used, l.changed = math.min(l.used + n, COUNT_MAX), true
 	end
 
 	local function rest(l)
@@ -54,7 +55,7 @@ local function fixed()
 		add = add,
 		give = function(l, n)
 			if l.used > 0 and same(l) then
-				l.used, l.changed = max(l.used - n, 0), true
+				l.used, l.changed = math.max(l.used - n, 0), true
 			end
 		end,
 		wait = function(l, ceiling, n)
@@ -69,7 +70,7 @@ local function fixed()
 			end
 		end,
 		pack = function(l)
-			return format('%d%010.0f', floor(l.start / l.unit) % WINDOWS, l.used)
+			return string.format('%d%010d', math.floor(l.start / l.unit) % WINDOWS, l.used)
 		end,
 	}
 end

@@ -1,3 +1,4 @@
+
 -- Sliding window log. As in C the last `pending` entries carry `newest` and stand nowhere else. A
 -- short one is read and written whole. A long one is a ring in which a take writes two places, so
 -- that it costs no more than a short one; l.list is nil then, and stamps are read one by one.
@@ -19,17 +20,17 @@ local function log()
 		if i > l.count - l.pending then
 			return l.newest
 		elseif l.list then
-			return (unpack('>I7', l.list, (i - 1) * STAMP + 1))
+			return (struct.unpack('>I7', l.list, (i - 1) * STAMP + 1))
 		end
 		local at = place(l, slot_of(l, i))
-		return (unpack('>I7', call('GETRANGE', l.key, at, at + STAMP - 1)))
+		return (struct.unpack('>I7', redis.call('GETRANGE', l.key, at, at + STAMP - 1)))
 	end
 
 	-- The first entry, from low on, that is later than us; count + 1 if none is.
 	local function first_after(l, us, low)
 		local high = l.count + 1
 		while low < high do
-			local middle = floor((low + high) / 2)
+			local middle = math.floor((low + high) / 2)
 			if stamp(l, middle) > us then
 				high = middle
 			else
@@ -44,28 +45,28 @@ local function log()
 		if from > to then
 			return ''
 		elseif l.list then
-			return sub(l.list, (from - 1) * STAMP + 1, to * STAMP)
+			return string.sub(l.list, (from - 1) * STAMP + 1, to * STAMP)
 		end
 		local first, last = slot_of(l, from), slot_of(l, to)
 		local stop = place(l, last) + STAMP - 1
 		if first <= last then
-			return call('GETRANGE', l.key, place(l, first), stop)
+			return redis.call('GETRANGE', l.key, place(l, first), stop)
 		end
-		return call('GETRANGE', l.key, place(l, first), place(l, l.slots) - 1)
-			.. call('GETRANGE', l.key, place(l, 0), stop)
+		return redis.call('GETRANGE', l.key, place(l, first), place(l, l.slots) - 1)
+			.. redis.call('GETRANGE', l.key, place(l, 0), stop)
 	end
 
 	local function parse(l, v)
 		l.newest, l.pending, l.count, l.list = 0, 0, 0, ''
 		if #v + l.base > LONGEST_SHORT then
-			local newest, pending, head, count, slots = unpack('>I7I2I2I2I2', v)
+			local newest, pending, head, count, slots = struct.unpack('>I7I2I2I2I2', v)
 			if pending <= count and count <= slots and head < slots then
 				l.newest, l.pending, l.count = newest, pending, count
 				l.head, l.slots, l.list = head, slots, nil
 			end
 		elseif #v >= HEAD and (#v - HEAD) % STAMP == 0 then
-			l.newest, l.pending = unpack('>I7I2', v)
-			l.list = sub(v, HEAD + 1)
+			l.newest, l.pending = struct.unpack('>I7I2', v)
+			l.list = string.sub(v, HEAD + 1)
 			l.count = (#v - HEAD) / STAMP + l.pending
 		end
 	end
@@ -76,7 +77,7 @@ local function log()
 		l.at = now + l.late
 		if l.newest > l.at then
 			local later = first_after(l, l.at - 1, 1)
-			l.list = l.list and slice(l, 1, min(later - 1, l.count - l.pending))
+			l.list = l.list and slice(l, 1, math.min(later - 1, l.count - l.pending))
 			l.newest, l.pending, l.changed = l.at, l.count - later + 1, true
 		end
 		-- Newest and oldest first: for a key that was idle or is under its limit they suffice.
@@ -95,7 +96,7 @@ local function log()
 	-- head moved by so much.
 	local function become(l, list, pending, count, moved)
 		if list then
-			list = sub(list, #list - (count - pending) * STAMP + 1)
+			list = string.sub(list, #list - (count - pending) * STAMP + 1)
 		else
 			l.head = (l.head + moved) % l.slots
 		end
@@ -109,26 +110,27 @@ local function log()
 
 	-- Pending stamps into their slots, which end at the head.
 	local function flush(l)
-		local first, bytes = slot_of(l, l.count - l.pending + 1), pack('>I7', l.newest)
-		local upto = min(l.pending, l.slots - first)
-		call('SETRANGE', l.key, place(l, first), rep(bytes, upto))
+		local first, bytes = slot_of(l, l.count - l.pending + 1), struct.pack('>I7', l.newest)
+		local upto = math.min(l.pending, l.slots - first)
+		redis.call('SETRANGE', l.key, place(l, first), string.rep(bytes, upto))
 		if upto < l.pending then
-			call('SETRANGE', l.key, place(l, 0), rep(bytes, l.pending - upto))
+			redis.call('SETRANGE', l.key, place(l, 0), string.rep(bytes, l.pending - upto))
 		end
 	end
 
 	local function add(l, n)
-		local added = min(n, l.ceiling)
+		local added = math.min(n, l.ceiling)
 		local joins = l.used > 0 and l.newest == l.at
 		local flushed = l.used > 0 and not joins and l.pending or 0
-		local count = min(l.used + added, l.ceiling)
-		local pending = min(added + (joins and l.pending or 0), count)
+		local count = math.min(l.used + added, l.ceiling)
+		local pending = math.min(added + (joins and l.pending or 0), count)
 		local list
 		if added == 0 then
 			return
 		end
 		if not ring_serves(l, count) then
-			list = slice(l, l.dead + 1, l.count - l.pending) .. rep(pack('>I7', l.newest), flushed)
+			list = slice(l, l.dead + 1, l.count - l.pending)
+				.. string.rep(struct.pack('>I7', l.newest), flushed)
 		elseif flushed > 0 then
 			flush(l)
 		end
@@ -137,7 +139,7 @@ local function log()
 	end
 
 	local function drop_newest(l, n)
-		local count, pending = l.used - n, max(l.pending - n, 0)
+		local count, pending = l.used - n, math.max(l.pending - n, 0)
 		local list
 		if not ring_serves(l, count) then
 			list = slice(l, l.dead + 1, l.dead + count - pending)
@@ -148,7 +150,7 @@ local function log()
 	-- One that came after the take is not taken away in its place: it stays for longer.
 	local function give(l, n)
 		if not l.decided then
-			n = min(n, l.used)
+			n = math.min(n, l.used)
 			if n > 0 then
 				drop_newest(l, n)
 			end
@@ -156,7 +158,7 @@ local function log()
 		end
 		local from = first_after(l, l.decided - 1, l.dead + 1)
 		local behind = first_after(l, l.decided, from)
-		n = min(n, behind - from)
+		n = math.min(n, behind - from)
 		if n > 0 and behind > l.count then
 			drop_newest(l, n)
 		elseif n > 0 then
@@ -166,7 +168,7 @@ local function log()
 	end
 
 	local function report(l, n)
-		local us = min(l.decided, l.at)
+		local us = math.min(l.decided, l.at)
 		if l.at - us >= l.period then
 			return
 		elseif l.used == 0 or us >= l.newest then
@@ -175,10 +177,10 @@ local function log()
 			return
 		end
 		local from = first_after(l, us, l.dead + 1)
-		local count = min(l.used + n, l.ceiling)
-		n = min(n, l.ceiling)
-		become(l, slice(l, l.dead + 1, from - 1) .. rep(pack('>I7', us), n)
-			.. slice(l, from, l.count - l.pending), min(l.pending, count), count)
+		local count = math.min(l.used + n, l.ceiling)
+		n = math.min(n, l.ceiling)
+		become(l, slice(l, l.dead + 1, from - 1) .. string.rep(struct.pack('>I7', us), n)
+			.. slice(l, from, l.count - l.pending), math.min(l.pending, count), count)
 	end
 
 	-- Until the i-th oldest live one is out.
@@ -187,9 +189,9 @@ local function log()
 	end
 
 	local function as_ring(l)
-		local slots = max(SHORTEST_RING, l.count, min(l.ceiling, 2 * l.count))
-		return pack('>I7I2I2I2I2', l.newest, l.pending, l.count - 1, l.count, slots)
-			.. l.list .. rep('\0', slots * STAMP - #l.list)
+		local slots = math.max(SHORTEST_RING, l.count, math.min(l.ceiling, 2 * l.count))
+		return struct.pack('>I7I2I2I2I2', l.newest, l.pending, l.count - 1, l.count, slots)
+			.. l.list .. string.rep('\0', slots * STAMP - #l.list)
 	end
 
 	return {
@@ -209,7 +211,7 @@ local function log()
 		pack = function(l, soft)
 			if not l.list then
 				if #soft == l.base then
-					call('SETRANGE', l.key, 0, soft .. pack('>I7I2I2I2I2', l.newest, l.pending,
+					redis.call('SETRANGE', l.key, 0, soft .. struct.pack('>I7I2I2I2I2', l.newest, l.pending,
 						l.head, l.count, l.slots))
 					return nil
 				end
@@ -218,7 +220,7 @@ local function log()
 			if #l.list > SHORT * STAMP then
 				return as_ring(l)
 			end
-			return pack('>I7I2', l.newest, l.pending) .. l.list
+			return struct.pack('>I7I2', l.newest, l.pending) .. l.list
 		end,
 	}
 end

@@ -1,26 +1,35 @@
--- Soft mode. An excess is at most as far ahead as clocks may differ; further, it happened now.
-local function last_excess(l, us)
-	return l.last > us + max(l.span, SKEW_US) and us or l.last
-end
 
-local function armed(l, us)
-	return not l.last or us >= last_excess(l, us) + l.span
-end
-
-local function spent(l, us)
-	return not armed(l, us) and max(us - last_excess(l, us) + l.lasted, 0) >= l.soft_for
-end
-
--- How long it lasts is counted up to where it is past any grace, as in C.
-local function note_excess(l)
-	if armed(l, now) then
-		l.last, l.lasted, l.noted = now, 0, true
-	elseif now > l.last then
-		local most = 4294967 * (floor(l.soft_for / 4294967.295) + 1)
-		l.last, l.lasted, l.noted = now, min(l.lasted + now - l.last, most), true
+-- Soft mode: the last excess, and how long they lasted from the first to it.
+local function soft()
+	-- From further ahead than clocks may differ, it happened now.
+	local function last(l, us)
+		return l.last > us + math.max(l.span, SKEW_US) and us or l.last
 	end
-end
 
-local function rearm_after(l)
-	return armed(l, now) and 0 or last_excess(l, now) + l.span - now
+	local function armed(l, us)
+		return not l.last or us >= last(l, us) + l.span
+	end
+
+	return {
+		carry = function(l)
+			if l.last and last(l, now) ~= l.last then
+				l.last, l.noted = now, true
+			end
+		end,
+		-- Counted up to where it is past any grace, as in C.
+		note = function(l)
+			local most = 4294967 * (math.floor(l.soft_for / 4294967.295) + 1)
+			if armed(l, now) then
+				l.last, l.lasted, l.noted = now, 0, true
+			elseif now > l.last then
+				l.last, l.lasted, l.noted = now, math.min(l.lasted + now - l.last, most), true
+			end
+		end,
+		spent = function(l, us)
+			return not armed(l, us) and math.max(us - last(l, us) + l.lasted, 0) >= l.soft_for
+		end,
+		rearm_after = function(l)
+			return armed(l, now) and 0 or last(l, now) + l.span - now
+		end,
+	}
 end

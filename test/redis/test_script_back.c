@@ -1,0 +1,232 @@
+/* What take.lua does with what was taken before: gives it back, into the same window only; and
+ * books what was admitted while Redis was away, once. */
+#include "redis/script_test.h"
+
+static struct wr_take limit_of(uint8_t algorithm, uint32_t limit, int64_t cost)
+{
+	return (struct wr_take){
+		.algorithm = algorithm, .limit = limit, .period_us = MINUTE_US, .cost = cost};
+}
+
+static uint32_t remaining(void **state, const char *key, struct wr_take take, uint64_t now_us)
+{
+	take.cost = 0;
+	take.decided_us = 0;
+	take.mode = WR_MODE_TAKE;
+	return script_take(*state, key, take, now_us).remaining;
+}
+
+static uint64_t taken_at(void **state, const char *key, struct wr_take take, uint64_t now_us)
+{
+	struct wr_taken taken = script_take(*state, key, take, now_us);
+
+	assert_true(taken.taken);
+	return taken.decided_us;
+}
+
+/* Gives back what was taken, as a node does that was refused elsewhere. */
+static void give_back(void **state, const char *key, struct wr_take take, uint64_t decided_us,
+		      uint64_t now_us)
+{
+	struct wr_taken taken;
+
+	take.cost = -take.cost;
+	take.decided_us = decided_us;
+	taken = script_take(*state, key, take, now_us);
+	assert_true(taken.admitted);
+	assert_false(taken.taken);
+}
+
+static void test_give_back_window(void **state)
+{
+	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 2);
+	uint64_t first_us = taken_at(state, "back:f", take, NOW);
+	uint64_t second_us = taken_at(state, "back:f", take, NOW + MINUTE_US - 1);
+
+	give_back(state, "back:f", take, first_us, NOW + MINUTE_US - 1);
+	assert_int_equal(remaining(state, "back:f", take, NOW + MINUTE_US - 1), 3);
+	/* The window has ended; what is in the next is others'. */
+	taken_at(state, "back:f", take, NOW + MINUTE_US);
+	give_back(state, "back:f", take, second_us, NOW + MINUTE_US);
+	assert_int_equal(remaining(state, "back:f", take, NOW + MINUTE_US), 3);
+}
+
+static void test_give_back_counter(void **state)
+{
+	struct wr_take take = limit_of(WEIR_SLIDING_COUNTER, 10, 4);
+	uint64_t first_us = taken_at(state, "back:c", take, NOW);
+	uint64_t next_us = NOW + MINUTE_US;
+	uint64_t second_us = taken_at(state, "back:c", take, next_us);
+
+	assert_int_equal(remaining(state, "back:c", take, next_us), 2);
+	give_back(state, "back:c", take, second_us, next_us);
+	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
+	give_back(state, "back:c", take, second_us, next_us); /* there is none of it left */
+	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
+	give_back(state, "back:c", take, first_us, next_us);
+	assert_int_equal(remaining(state, "back:c", take, next_us), 10);
+	taken_at(state, "back:c", take, NOW + 3 * MINUTE_US);
+	give_back(state, "back:c", take, first_us, NOW + 3 * MINUTE_US);
+	assert_int_equal(remaining(state, "back:c", take, NOW + 3 * MINUTE_US), 6);
+}
+
+/* The entry itself goes, not one that came later. */
+static void give_back_from_log(void **state, const char *key, uint32_t before)
+{
+	struct wr_take take = limit_of(WEIR_SLIDING_LOG, before + 3, before);
+	uint64_t decided_us;
+
+	for (uint32_t i = 0; i < before; i++) {
+		take.cost = 1;
+		taken_at(state, key, take, NOW + i);
+	}
+	decided_us = taken_at(state, key, take, NOW + 1000);
+	taken_at(state, key, take, NOW + 2000);
+	taken_at(state, key, take, NOW + 3000);
+	assert_int_equal(remaining(state, key, take, NOW + 4000), 0);
+	give_back(state, key, take, decided_us, NOW + 4000);
+	assert_int_equal(remaining(state, key, take, NOW + 4000), 1);
+	give_back(state, key, take, decided_us, NOW + 4000);
+	assert_int_equal(remaining(state, key, take, NOW + 4000), 1);
+	/* Those of 2000 and 3000 are still there when all others have left. */
+	assert_int_equal(remaining(state, key, take, NOW + MINUTE_US + 1999), before + 1);
+	assert_int_equal(remaining(state, key, take, NOW + MINUTE_US + 2999), before + 2);
+	give_back(state, key, take, decided_us, NOW + MINUTE_US + 2999);
+	assert_int_equal(remaining(state, key, take, NOW + MINUTE_US + 2999), before + 2);
+}
+
+static void test_give_back_log(void **state)
+{
+	give_back_from_log(state, "back:l", 3);
+	give_back_from_log(state, "back:r", 300);
+}
+
+/* 10 a minute: a token comes every 6 s. */
+static void test_give_back_bucket(void **state)
+{
+	struct wr_take take = limit_of(WEIR_TOKEN_BUCKET, 10, 4);
+	uint64_t decided_us = taken_at(state, "back:t", take, NOW);
+	struct wr_take all = limit_of(WEIR_TOKEN_BUCKET, 10, 10);
+
+	/* Nobody asked since: all that is missing is the taker's. */
+	give_back(state, "back:t", take, decided_us, NOW + 15 * SECOND_US);
+	assert_int_equal(remaining(state, "back:t", take, NOW + 15 * SECOND_US), 10);
+	/* Three of the four have come back by themselves when another takes; half a one of the
+	 * fourth is not a token. */
+	decided_us = taken_at(state, "back:u", take, NOW);
+	taken_at(state, "back:u", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
+	give_back(state, "back:u", take, decided_us, NOW + 21 * SECOND_US);
+	assert_int_equal(remaining(state, "back:u", take, NOW + 21 * SECOND_US), 4);
+	/* Earlier two and a third were still the taker's. */
+	decided_us = taken_at(state, "back:w", take, NOW);
+	taken_at(state, "back:w", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
+	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 2);
+	give_back(state, "back:w", take, decided_us, NOW + 10 * SECOND_US);
+	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 4);
+	/* All have, and the bucket was full since: nothing is left to give. */
+	decided_us = taken_at(state, "back:v", all, NOW);
+	taken_at(state, "back:v", all, NOW + MINUTE_US);
+	give_back(state, "back:v", all, decided_us, NOW + MINUTE_US);
+	assert_int_equal(remaining(state, "back:v", all, NOW + MINUTE_US), 0);
+}
+
+static void test_give_back_queue(void **state)
+{
+	struct wr_take take = limit_of(WEIR_LEAKY_BUCKET, 60, 1);
+	uint64_t decided_us[4];
+
+	take.queue_size = 9;
+	for (uint64_t i = 0; i < 4; i++)
+		decided_us[i] = taken_at(state, "back:q", take, NOW);
+	/* Somebody stands behind: nobody moves up. */
+	give_back(state, "back:q", take, decided_us[2], NOW);
+	assert_int_equal(remaining(state, "back:q", take, NOW), 6);
+	give_back(state, "back:q", take, decided_us[3], NOW);
+	assert_int_equal(remaining(state, "back:q", take, NOW), 7);
+	give_back(state, "back:q", take, decided_us[3], NOW);
+	assert_int_equal(remaining(state, "back:q", take, NOW), 7);
+	/* Its time has come, it is used up. */
+	give_back(state, "back:q", take, decided_us[2], NOW + 2 * SECOND_US + 1);
+	assert_int_equal(remaining(state, "back:q", take, NOW + 2 * SECOND_US + 1), 9);
+}
+
+static void report(void **state, const char *key, struct wr_take take, int64_t cost,
+		   uint64_t decided_us, uint64_t seq, uint64_t now_us)
+{
+	struct wr_taken taken;
+
+	take.mode = WR_MODE_REPORT;
+	take.cost = cost;
+	take.decided_us = decided_us;
+	script_send(*state, key, &take, 1, seq, now_us);
+	script_hear(*state, &take, 1, &taken);
+	assert_true(taken.admitted);
+	assert_false(taken.taken);
+}
+
+static void test_report(void **state)
+{
+	struct wr_take fixed = limit_of(WEIR_FIXED_WINDOW, 10, 0);
+	struct wr_take counter = limit_of(WEIR_SLIDING_COUNTER, 10, 0);
+	struct wr_take token = limit_of(WEIR_TOKEN_BUCKET, 10, 0);
+	struct wr_take log = limit_of(WEIR_SLIDING_LOG, 10, 0);
+	uint64_t next_us = NOW + MINUTE_US;
+
+	report(state, "rep:f", fixed, 7, NOW + 5, 1, NOW + 10);
+	assert_int_equal(remaining(state, "rep:f", fixed, NOW + 10), 3);
+	report(state, "rep:f", fixed, 7, NOW + 5, 2, NOW + 10); /* over the limit, not refused */
+	assert_int_equal(remaining(state, "rep:f", fixed, NOW + 10), 0);
+	report(state, "rep:f", fixed, 7, NOW + 5, 3, next_us);
+	assert_int_equal(remaining(state, "rep:f", fixed, next_us), 10);
+
+	report(state, "rep:c", counter, 4, NOW + 5, 1, next_us);
+	assert_int_equal(remaining(state, "rep:c", counter, next_us), 6);
+	report(state, "rep:c", counter, 4, next_us, 2, next_us);
+	assert_int_equal(remaining(state, "rep:c", counter, next_us), 2);
+	report(state, "rep:c", counter, 4, NOW - 1, 3, next_us);
+	assert_int_equal(remaining(state, "rep:c", counter, next_us), 2);
+
+	report(state, "rep:t", token, 25, NOW, 1, NOW);
+	assert_int_equal(remaining(state, "rep:t", token, NOW), 0);
+	assert_int_equal(remaining(state, "rep:t", token, NOW + 6 * SECOND_US), 1);
+
+	log.cost = 1;
+	taken_at(state, "rep:l", log, NOW + 10);
+	taken_at(state, "rep:l", log, NOW + 20);
+	report(state, "rep:l", log, 3, NOW + 15, 1, NOW + 30);
+	report(state, "rep:l", log, 2, NOW + 25, 2, NOW + 30);
+	assert_int_equal(remaining(state, "rep:l", log, NOW + 30), 3);
+	assert_int_equal(remaining(state, "rep:l", log, next_us + 10), 4);
+	assert_int_equal(remaining(state, "rep:l", log, next_us + 15), 7);
+	assert_int_equal(remaining(state, "rep:l", log, next_us + 20), 8);
+	assert_int_equal(remaining(state, "rep:l", log, next_us + 25), 10);
+	report(state, "rep:l", log, 3, NOW + 30, 3, next_us + 30);
+	assert_int_equal(remaining(state, "rep:l", log, next_us + 30), 10);
+}
+
+/* Whoever does not know whether a report arrived sends it again. */
+static void test_report_once(void **state)
+{
+	struct script_test *test = *state;
+	struct wr_take fixed = limit_of(WEIR_FIXED_WINDOW, 100, 0);
+
+	report(state, "once:", fixed, 7, NOW, 5, NOW);
+	report(state, "once:", fixed, 7, NOW, 5, NOW);
+	report(state, "once:", fixed, 7, NOW, 4, NOW);
+	assert_int_equal(remaining(state, "once:", fixed, NOW), 93);
+	report(state, "once:", fixed, 7, NOW, 6, NOW);
+	assert_int_equal(remaining(state, "once:", fixed, NOW), 86);
+	assert_in_range(redis_number(&test->server, "PTTL once:r"), 30000, 60000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_give_back_window), cmocka_unit_test(test_give_back_counter),
+		cmocka_unit_test(test_give_back_log),    cmocka_unit_test(test_give_back_bucket),
+		cmocka_unit_test(test_give_back_queue),  cmocka_unit_test(test_report),
+		cmocka_unit_test(test_report_once),
+	};
+
+	return cmocka_run_group_tests(tests, script_setup, script_teardown);
+}

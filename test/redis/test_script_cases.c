@@ -1,0 +1,378 @@
+/* What take.lua decides where src/algo has no word or an example says more than a trace: extremes,
+ * several limits at once, merged requests, calendar windows, grants, clocks that step back. */
+#include "redis/script_test.h"
+
+#define LIMIT_OF(name, per, us)                                                                    \
+	{                                                                                          \
+		.algorithm = (name), .limit = (per), .period_us = (us), .cost = 1                  \
+	}
+
+static void assert_taken(struct wr_taken taken, uint32_t remaining, uint64_t reset_after_us)
+{
+	assert_true(taken.admitted);
+	assert_true(taken.taken);
+	assert_int_equal(taken.remaining, remaining);
+	assert_int_equal(taken.retry_after_us, 0);
+	assert_int_equal(taken.reset_after_us, reset_after_us);
+}
+
+static void assert_refused(struct wr_taken taken, uint64_t retry_after_us)
+{
+	assert_false(taken.admitted);
+	assert_false(taken.taken);
+	assert_int_equal(taken.retry_after_us, retry_after_us);
+}
+
+static void test_one_per_year(void **state)
+{
+	uint64_t year_us = YEAR / US;
+
+	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct wr_take take = LIMIT_OF(algorithm, 1, year_us);
+		uint64_t begin_us = (NOW / year_us + 1) * year_us;
+		char key[32];
+
+		snprintf(key, sizeof key, "year:%d:", algorithm);
+		assert_true(script_take(*state, key, take, begin_us).admitted);
+		/* The counter's one of the year before weighs less than a whole only after it. */
+		assert_refused(script_take(*state, key, take, begin_us + 1),
+			       algorithm == WEIR_SLIDING_COUNTER ? year_us : year_us - 1);
+		assert_true(script_take(*state, key, take, begin_us + year_us + 1).admitted);
+	}
+}
+
+static void test_as_many_as_can_be(void **state)
+{
+	struct wr_take token = LIMIT_OF(WEIR_TOKEN_BUCKET, UINT32_MAX, SECOND_US);
+	struct wr_take fixed = LIMIT_OF(WEIR_FIXED_WINDOW, UINT32_MAX, SECOND_US);
+	struct wr_take counter = LIMIT_OF(WEIR_SLIDING_COUNTER, UINT32_MAX, SECOND_US);
+
+	token.cost = fixed.cost = counter.cost = UINT32_MAX;
+	assert_taken(script_take(*state, "many:t", token, NOW), 0, SECOND_US);
+	assert_refused(script_take(*state, "many:t", token, NOW + 1), SECOND_US - 1);
+	token.cost = 4294; /* in a µs come 4294.967295 */
+	assert_taken(script_take(*state, "many:t", token, NOW + 1), 0, SECOND_US);
+	token.cost = 1;
+	assert_refused(script_take(*state, "many:t", token, NOW + 1), 1);
+	assert_taken(script_take(*state, "many:f", fixed, NOW), 0, SECOND_US);
+	assert_refused(script_take(*state, "many:f", fixed, NOW + 1), SECOND_US - 1);
+	assert_true(script_take(*state, "many:c", counter, NOW).admitted);
+	assert_refused(script_take(*state, "many:c", counter, NOW + 1), 2 * SECOND_US - 1);
+}
+
+/* The bucket that takes longest to fill: products of 2^83. */
+static void test_widest_bucket(void **state)
+{
+	uint64_t century_us = WEIR_SPAN_MAX_NS / US;
+	struct wr_take take = LIMIT_OF(WEIR_TOKEN_BUCKET, UINT32_MAX - 1, century_us - 1);
+
+	take.burst = UINT32_MAX - 1;
+	take.cost = UINT32_MAX - 2;
+	assert_taken(script_take(*state, "wide:", take, NOW), 1, century_us - 734758);
+	take.cost = 1;
+	assert_taken(script_take(*state, "wide:", take, NOW + 5), 0, century_us - 1 - 5);
+	/* A token comes every 734757.6 µs. */
+	assert_refused(script_take(*state, "wide:", take, NOW + 734757), 1);
+	assert_taken(script_take(*state, "wide:", take, NOW + 734758), 0, century_us - 1);
+}
+
+static void test_longest_log(void **state)
+{
+	struct wr_take take = LIMIT_OF(WEIR_SLIDING_LOG, WEIR_LOG_MAX, MINUTE_US);
+
+	take.cost = WEIR_LOG_MAX / 2;
+	assert_taken(script_take(*state, "log:", take, NOW), 32766, MINUTE_US);
+	assert_taken(script_take(*state, "log:", take, NOW + 1), 0, MINUTE_US);
+	take.cost = 1;
+	assert_refused(script_take(*state, "log:", take, NOW + 2), MINUTE_US - 2);
+	assert_taken(script_take(*state, "log:", take, NOW + MINUTE_US), 32765, MINUTE_US);
+	take.cost = 32766;
+	assert_refused(script_take(*state, "log:", take, NOW + MINUTE_US), 1);
+	assert_taken(script_take(*state, "log:", take, NOW + MINUTE_US + 1), 32765, MINUTE_US);
+}
+
+/* Two of one instant are two, and none of them makes the other's place in time its own. */
+static void test_same_instant(void **state)
+{
+	struct wr_take take = LIMIT_OF(WEIR_SLIDING_LOG, 3, MINUTE_US);
+
+	assert_taken(script_take(*state, "same:", take, NOW), 2, MINUTE_US);
+	assert_taken(script_take(*state, "same:", take, NOW), 1, MINUTE_US);
+	assert_taken(script_take(*state, "same:", take, NOW + 10), 0, MINUTE_US);
+	assert_refused(script_take(*state, "same:", take, NOW + 10), MINUTE_US - 10);
+	take.cost = 2;
+	assert_refused(script_take(*state, "same:", take, NOW + 10), MINUTE_US - 10);
+	assert_taken(script_take(*state, "same:", take, NOW + MINUTE_US), 0, MINUTE_US);
+	take.cost = 1;
+	assert_refused(script_take(*state, "same:", take, NOW + MINUTE_US), 10);
+}
+
+/* Above 128 stamps a log is a ring; each of 1000 instants, two and two, is found again. */
+static void test_ring(void **state)
+{
+	struct wr_take take = LIMIT_OF(WEIR_SLIDING_LOG, 2000, MINUTE_US);
+
+	for (uint64_t i = 0; i < 2000; i++)
+		assert_taken(script_take(*state, "ring:", take, NOW + i / 2), 1999 - (uint32_t)i,
+			     MINUTE_US);
+	assert_int_equal(redis_number(&((struct script_test *)*state)->server, "STRLEN ring:0"),
+			 15 + 7 * 2000);
+	for (uint64_t i = 0; i < 3000; i++) {
+		uint64_t now_us = NOW + MINUTE_US + i;
+
+		assert_refused(script_take(*state, "ring:", take, now_us - 1), 1);
+		assert_taken(script_take(*state, "ring:", take, now_us), 1, MINUTE_US);
+		assert_taken(script_take(*state, "ring:", take, now_us), 0, MINUTE_US);
+		if (i == 999) /* the second time round they are a minute later */
+			i += MINUTE_US - 1000;
+		if (i > MINUTE_US)
+			break;
+	}
+}
+
+static void take_three(struct script_test *test, const char *key, struct wr_take takes[3],
+		       uint64_t now_us, struct wr_taken taken[3])
+{
+	script_send(test, key, takes, 3, 0, now_us);
+	script_hear(test, takes, 3, taken);
+}
+
+static void test_all_or_none(void **state)
+{
+	struct wr_take takes[3] = {LIMIT_OF(WEIR_FIXED_WINDOW, 10, MINUTE_US),
+				   LIMIT_OF(WEIR_TOKEN_BUCKET, 2, SECOND_US),
+				   LIMIT_OF(WEIR_SLIDING_LOG, 5, MINUTE_US)};
+	struct wr_taken taken[3];
+
+	takes[2].flags = WEIR_COUNT_REJECTED;
+	for (uint32_t i = 1; i <= 2; i++) {
+		take_three(*state, "all:", takes, NOW, taken);
+		assert_taken(taken[0], 10 - i, MINUTE_US);
+		assert_taken(taken[1], 2 - i, i * SECOND_US / 2);
+		assert_taken(taken[2], 5 - i, MINUTE_US);
+	}
+	/* The bucket refuses: the window would admit and keeps its 8, the log charges refusals. */
+	for (uint32_t i = 1; i <= 3; i++) {
+		take_three(*state, "all:", takes, NOW, taken);
+		assert_true(taken[0].admitted);
+		assert_false(taken[0].taken);
+		assert_int_equal(taken[0].remaining, 8);
+		assert_refused(taken[1], SECOND_US / 2);
+		assert_false(taken[2].taken);
+		assert_int_equal(taken[2].remaining, 3 - i);
+	}
+	/* Now the log is full as well, and each tells its own wait. */
+	take_three(*state, "all:", takes, NOW + 1, taken);
+	assert_refused(taken[1], SECOND_US / 2 - 1);
+	assert_refused(taken[2], MINUTE_US - 1);
+	/* A bucket that is not asked for too much is not charged for the log's refusal. */
+	take_three(*state, "all:", takes, NOW + SECOND_US, taken);
+	assert_true(taken[1].admitted);
+	assert_false(taken[1].taken);
+	assert_int_equal(taken[1].remaining, 2);
+	assert_refused(taken[2], MINUTE_US - SECOND_US);
+}
+
+static void test_look_takes_nothing(void **state)
+{
+	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct wr_take look = LIMIT_OF(algorithm, 1, MINUTE_US);
+		struct wr_taken taken;
+		char key[32];
+
+		snprintf(key, sizeof key, "look:%d:", algorithm);
+		look.cost = 0;
+		for (int i = 0; i < 3; i++) {
+			taken = script_take(*state, key, look, NOW);
+			assert_true(taken.admitted);
+			assert_false(taken.taken);
+			assert_int_equal(taken.remaining, 1);
+		}
+		assert_int_equal(
+			redis_number(&((struct script_test *)*state)->server, "EXISTS %s0", key),
+			0);
+	}
+}
+
+/* So many at once are as many one by one: the same answers, and the same state to the byte. */
+static void merged_equal_single(struct script_test *test, struct rnd *r, uint8_t algorithm)
+{
+	struct wr_take take = LIMIT_OF(algorithm, 1 + (uint32_t)rnd_below(r, 20),
+				       1 + rnd_below(r, 2 * SECOND_US));
+	uint64_t now_us = NOW;
+	redisReply *a, *b;
+
+	take.cost = 1 + (int64_t)rnd_below(r, 3);
+	redis_tell(&test->server, "FLUSHALL");
+	for (int step = 0; step < 30; step++) {
+		struct wr_taken one, all;
+		uint32_t passed = 0;
+
+		take.times = 1;
+		for (uint32_t i = 0, n = 1 + (uint32_t)rnd_below(r, 9);; i++) {
+			one = script_take(test, "a:", take, now_us);
+			passed += one.admitted;
+			if (i + 1 < n)
+				continue;
+			take.times = n;
+			break;
+		}
+		all = script_take(test, "b:", take, now_us);
+		assert_int_equal(all.admitted_times, passed);
+		assert_int_equal(all.admitted, passed > 0);
+		assert_int_equal(all.remaining, one.remaining);
+		assert_int_equal(all.retry_after_us, one.retry_after_us);
+		assert_int_equal(all.reset_after_us, one.reset_after_us);
+		a = redis_ask(&test->server, "GET a:0");
+		b = redis_ask(&test->server, "GET b:0");
+		assert_int_equal(a->len, b->len);
+		assert_memory_equal(a->str, b->str, a->len);
+		freeReplyObject(a);
+		freeReplyObject(b);
+		now_us += rnd_below(r, take.period_us);
+	}
+}
+
+static void test_merged(void **state)
+{
+	struct rnd r = {rnd_seed()};
+	struct wr_take leaky = LIMIT_OF(WEIR_LEAKY_BUCKET, 1, MINUTE_US);
+	struct wr_take counting = LIMIT_OF(WEIR_FIXED_WINDOW, 1, MINUTE_US);
+
+	for (int i = 0; i < 40; i++) {
+		merged_equal_single(*state, &r, WEIR_TOKEN_BUCKET);
+		merged_equal_single(*state, &r, WEIR_FIXED_WINDOW);
+		merged_equal_single(*state, &r, WEIR_SLIDING_COUNTER);
+		merged_equal_single(*state, &r, WEIR_SLIDING_LOG);
+	}
+	counting.flags = WEIR_COUNT_REJECTED;
+	assert_false(wr_take_merges(&leaky));
+	assert_false(wr_take_merges(&counting));
+}
+
+/* A month that ends between the asker's clock and that of Redis. */
+static void test_calendar(void **state)
+{
+	uint64_t day_us = DAY / US, month_us = 30 * day_us;
+	struct wr_take take = {.algorithm = WEIR_FIXED_WINDOW,
+			       .limit = 2,
+			       .cost = 1,
+			       .window_before_us = NOW - 31 * day_us,
+			       .window_start_us = NOW,
+			       .window_end_us = NOW + month_us,
+			       .window_after_us = NOW + month_us + 31 * day_us};
+	struct wr_taken taken;
+
+	assert_taken(script_take(*state, "month:", take, NOW - 1), 1, 1);
+	assert_taken(script_take(*state, "month:", take, NOW), 1, month_us);
+	assert_taken(script_take(*state, "month:", take, NOW + month_us - 1), 0, 1);
+	assert_refused(script_take(*state, "month:", take, NOW + month_us - 1), 1);
+	assert_taken(script_take(*state, "month:", take, NOW + month_us), 1, 31 * day_us);
+	/* The next asker's clock is right; it is the same window. */
+	take.window_before_us = 0;
+	take.window_start_us = NOW + month_us;
+	take.window_end_us = take.window_after_us;
+	take.window_after_us = 0;
+	assert_taken(script_take(*state, "month:", take, NOW + month_us + 1), 0, 31 * day_us - 1);
+	/* One that knows neither neighbour is told, and nothing is taken. */
+	taken = script_take(*state, "month:", take, NOW + month_us - 2);
+	assert_true(taken.astray);
+	assert_false(taken.admitted);
+	taken = script_take(*state, "month:", take, take.window_end_us);
+	assert_true(taken.astray);
+	assert_int_equal(taken.now_us, take.window_end_us);
+	assert_refused(script_take(*state, "month:", take, take.window_end_us - 1), 1);
+}
+
+static void test_granted(void **state)
+{
+	static const uint32_t remaining[] = {0, 5, 5, 5, 5, 5};
+
+	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct wr_take take = LIMIT_OF(algorithm, 3, MINUTE_US);
+		struct wr_taken taken;
+		char key[32];
+
+		snprintf(key, sizeof key, "granted:%d:", algorithm);
+		take.queue_size = algorithm == WEIR_LEAKY_BUCKET ? 2 : 0;
+		take.cost = 3;
+		assert_true(script_take(*state, key, take, NOW).admitted);
+		take.cost = 1;
+		assert_false(script_take(*state, key, take, NOW).admitted);
+		take.granted = 6;
+		taken = script_take(*state, key, take, NOW);
+		assert_true(taken.admitted);
+		assert_int_equal(taken.limit, 9);
+		assert_int_equal(taken.remaining, remaining[algorithm]);
+		take.granted = 0;
+		assert_false(script_take(*state, key, take, NOW).admitted);
+	}
+}
+
+/* A new master's clock an hour behind: what was used is carried there, refuses for one period at
+ * most, and no more is admitted than the limit. */
+static void test_clock_behind(void **state)
+{
+	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct wr_take take = LIMIT_OF(algorithm, 5, MINUTE_US);
+		uint64_t behind_us = NOW - HOUR / US;
+		struct wr_taken taken;
+		char key[32];
+
+		snprintf(key, sizeof key, "behind:%d:", algorithm);
+		take.queue_size = algorithm == WEIR_LEAKY_BUCKET ? 4 : 0;
+		take.cost = 5;
+		assert_true(script_take(*state, key, take, NOW).admitted);
+		take.cost = 1;
+		taken = script_take(*state, key, take, behind_us);
+		assert_false(taken.admitted);
+		assert_in_range(taken.retry_after_us, 1,
+				algorithm == WEIR_SLIDING_COUNTER ? 2 * MINUTE_US : MINUTE_US);
+		assert_true(
+			script_take(*state, key, take, behind_us + taken.retry_after_us).admitted);
+	}
+}
+
+/* 100 per minute, 20 % more for 30 s, as algo/soft.h tells it. */
+static void test_soft_example(void **state)
+{
+	struct wr_take take = LIMIT_OF(WEIR_FIXED_WINDOW, 100, MINUTE_US);
+	struct wr_taken taken;
+
+	take.soft_ceiling = 120;
+	take.soft_for_us = 30 * SECOND_US;
+	take.cost = 100;
+	assert_taken(script_take(*state, "soft:", take, NOW), 0, MINUTE_US);
+	take.cost = 1;
+	taken = script_take(*state, "soft:", take, NOW + 20 * SECOND_US);
+	assert_true(taken.admitted && taken.soft && taken.taken);
+	assert_int_equal(taken.reset_after_us, MINUTE_US);
+	for (int i = 2; i <= 20; i++)
+		assert_true(script_take(*state, "soft:", take, NOW + 21 * SECOND_US).soft);
+	assert_refused(script_take(*state, "soft:", take, NOW + 22 * SECOND_US), 38 * SECOND_US);
+	/* The next minute: the grace is spent, 100 pass, and refusals keep it from being armed. */
+	take.cost = 100;
+	assert_true(script_take(*state, "soft:", take, NOW + 61 * SECOND_US).admitted);
+	take.cost = 1;
+	taken = script_take(*state, "soft:", take, NOW + 70 * SECOND_US);
+	assert_refused(taken, 50 * SECOND_US);
+	assert_int_equal(taken.reset_after_us, 60 * SECOND_US);
+	/* A minute without excess later it is. */
+	take.cost = 101;
+	assert_true(script_take(*state, "soft:", take, NOW + 130 * SECOND_US).soft);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_per_year),  cmocka_unit_test(test_as_many_as_can_be),
+		cmocka_unit_test(test_widest_bucket), cmocka_unit_test(test_longest_log),
+		cmocka_unit_test(test_same_instant),  cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_all_or_none),   cmocka_unit_test(test_look_takes_nothing),
+		cmocka_unit_test(test_merged),        cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_granted),       cmocka_unit_test(test_clock_behind),
+		cmocka_unit_test(test_soft_example),
+	};
+
+	return cmocka_run_group_tests(tests, script_setup, script_teardown);
+}

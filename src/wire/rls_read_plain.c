@@ -4,6 +4,7 @@
 
 #define VARINT 0u
 #define LENGTH 2u
+#define LENGTH_BYTES 5 /* of 32 bits, seven in each */
 #define FIELD(number, type) ((number) << 3 | (type))
 
 /* What is left to read. `end` is never passed. */
@@ -32,11 +33,14 @@ static bool read_tag(struct reader *r, uint8_t *tag)
 	return !(*tag & 0x80);
 }
 
+/* A length of more bytes than it could need is protobuf-c's to judge. */
 static bool read_part(struct reader *r, struct reader *part)
 {
+	const uint8_t *begin = r->at;
 	uint64_t len;
 
-	if (!read_varint(r, &len) || len > (uint64_t)(r->end - r->at))
+	if (!read_varint(r, &len) || r->at - begin > LENGTH_BYTES ||
+	    len > (uint64_t)(r->end - r->at))
 		return false;
 	*part = (struct reader){r->at, r->at + len};
 	r->at += len;

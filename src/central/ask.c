@@ -177,7 +177,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 		return;
 	}
 	ask->central = central;
-	ask->deadline_mono_ns = mono_ns + central->timeout_ns;
+	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
 	link_ask(central, ask);
 	ask->open = (uint16_t)(ask->count + 1); /* this function's own */
 	ask->open = (uint16_t)(ask->open - wr_recall(central, ask));

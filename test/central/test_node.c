@@ -1,0 +1,267 @@
+/* What a node does once: the secret, the count of nodes, control messages. */
+#include "rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define URL "redis://127.0.0.1:6379"
+
+static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
+
+/* ---- nodes ---- */
+
+static void test_nodes(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig->nodes = 3;
+	rig_start(rig, &chief);
+	assert_int_equal(rig->nodes_told, 3);
+	assert_int_equal(info(rig)->nodes, 3);
+	rig->nodes = 2;
+	pass(rig, 1990 * MS);
+	assert_int_equal(rig->nodes_told, 3);
+	pass(rig, 20 * MS);
+	assert_int_equal(rig->nodes_told, 2);
+	rig_free(rig);
+	rig = rig_begin(URL); /* another loop of the node does not count */
+	rig->nodes = 3;
+	rig_start(rig, NULL);
+	pass(rig, 5000 * MS);
+	assert_int_equal(rig->nodes_told, 0);
+	rig_free(rig);
+}
+
+static void test_beat(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+	struct peer *peer;
+	char command[256];
+
+	(void)state;
+	rig_trouble(rig, 6379)->mute = true;
+	rig_start(rig, &chief);
+	peer = peer_at(rig, 6379);
+	turn(rig);
+	reply(peer, "+OK\r\n");
+	reply(peer, "+PONG\r\n");
+	turn(rig);
+	snprintf(command, sizeof command,
+		 "EVALSHA %s 1 weir:1:nodes 000000000000000a000000000000000b",
+		 wr_script_nodes.sha1);
+	for (int i = 0; i < peer->waiting; i++)
+		if (strcmp(peer->commands[i], command) == 0)
+			command[0] = 0;
+	assert_string_equal(command, "");
+	rig_free(rig);
+}
+
+/* ---- the secret ---- */
+
+static void test_secret_agreed(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+	uint8_t first[WR_CENTRAL_SECRET];
+
+	(void)state;
+	rig_start(rig, &chief);
+	assert_int_equal(rig->secrets, 1);
+	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
+	assert_true(info(rig)->secret_known);
+	pass(rig, 10000 * MS);
+	assert_int_equal(rig->secrets, 1); /* told once */
+	/* FLUSHALL: it is put back as it was. */
+	memcpy(first, rig->secret, sizeof first);
+	rig->secret_hex[0] = 0;
+	pass(rig, 2001 * MS);
+	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
+	assert_int_equal(rig->secrets, 1);
+	/* Somebody else was first, with another one: it is ours from then on. */
+	memset(rig->secret_hex, '7', 2 * WR_CENTRAL_SECRET);
+	pass(rig, 2001 * MS);
+	assert_int_equal(rig->secrets, 2);
+	for (size_t i = 0; i < WR_CENTRAL_SECRET; i++)
+		assert_int_equal(rig->secret[i], 0x77);
+	assert_memory_not_equal(rig->secret, first, sizeof first);
+	assert_non_null(strstr(rig->said, "has become another one"));
+	rig_free(rig);
+}
+
+static void test_secret_found(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	memset(rig->secret_hex, 'a', 2 * WR_CENTRAL_SECRET);
+	rig_start(rig, &chief);
+	assert_int_equal(rig->secrets, 1);
+	assert_int_equal(rig->secret[191], 0xaa);
+	assert_string_equal(rig->said, "");
+	rig_free(rig);
+}
+
+static void test_secret_given(void **state)
+{
+	static const uint8_t secret[WR_CENTRAL_SECRET] = {9};
+	struct wr_central_opts opts = chief;
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	opts.secret = secret;
+	rig_start(rig, &opts);
+	pass(rig, 5000 * MS);
+	assert_int_equal(rig->secrets, 0);
+	assert_string_equal(rig->secret_hex, "");
+	assert_true(info(rig)->secret_known);
+	rig_free(rig);
+}
+
+static void test_secret_of_somebody_else(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	strcpy(rig->secret_hex, "hunter2");
+	rig_start(rig, &chief);
+	pass(rig, 10000 * MS);
+	assert_int_equal(rig->secrets, 0);
+	assert_string_equal(rig->said, "0 the key weir:1:secret is not a secret of weir's; delete "
+				       "it, or choose another --redis-prefix\n");
+	rig_free(rig);
+}
+
+/* Redis comes later: the secret is known as soon as it is there. */
+static void test_secret_late(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig_trouble(rig, 6379)->refuses = true;
+	rig_start(rig, &chief);
+	pass(rig, 10000 * MS);
+	assert_int_equal(rig->secrets, 0);
+	assert_false(info(rig)->secret_known);
+	rig_trouble(rig, 6379)->refuses = false;
+	pass(rig, 2000 * MS);
+	assert_int_equal(rig->secrets, 1);
+	/* The beat is a question like others: answered, it closes the breaker. */
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	rig_free(rig);
+}
+
+/* ---- control messages ---- */
+
+#define STREAM "*1\r\n*2\r\n$14\r\nweir:1:control\r\n"
+
+static void test_heard(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	/* Three minutes old, of another node; one of our own; one that is none. */
+	rig->stream = STREAM "*3\r\n"
+			     "*2\r\n$15\r\n1699999860000-0\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$"
+			     "1\r\nm\r\n$3\r\nban\r\n"
+			     "*2\r\n$15\r\n1699999860000-1\r\n*4\r\n$1\r\nh\r\n$32\r\n"
+			     "000000000000000a000000000000000b\r\n$1\r\nm\r\n$4\r\nmine\r\n"
+			     "*2\r\n$15\r\n1699999860000-2\r\n*2\r\n$1\r\nz\r\n$3\r\nodd\r\n";
+	rig_start(rig, &chief);
+	pass(rig, 1 * MS);
+	assert_string_equal(rig->heard, "ban;");
+	assert_int_equal(rig->heard_age_ns / 1000000000, 180);
+	assert_string_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 0-0");
+	pass(rig, 500 * MS);
+	assert_string_equal(rig->last_xread,
+			    "XREAD COUNT 64 STREAMS weir:1:control 1699999860000-2");
+	rig_free(rig);
+}
+
+/* A new master's clock is an hour behind: what it says from now on is heard. */
+static void test_clock_behind(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig->stream = STREAM "*1\r\n*2\r\n$15\r\n1700003640000-0\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$"
+			     "1\r\nm\r\n$1\r\na\r\n";
+	rig_start(rig, &chief);
+	pass(rig, 1 * MS);
+	assert_string_equal(rig->heard, "a;");
+	pass(rig, 1000 * MS);
+	assert_memory_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 170000003", 47);
+	rig_free(rig);
+}
+
+static void test_published(void **state)
+{
+	struct rig *rig = rig_new(URL, &chief);
+
+	(void)state;
+	assert_int_equal(wr_central_publish(rig->central, "ban u=1", 7, rig->mono_ns), 0);
+	assert_int_equal(wr_central_publish(rig->central, "ban u=2", 7, rig->mono_ns), 0);
+	turn(rig);
+	assert_int_equal(rig->added, 2);
+	assert_string_equal(
+		rig->added_text,
+		"XADD weir:1:control MAXLEN ~ 1024 * h 000000000000000a000000000000000b m "
+		"ban u=2");
+	assert_int_equal(wr_central_publish(rig->central, "", 0, rig->mono_ns), WEIR_EROOM);
+	rig_free(rig);
+}
+
+/* Redis is away: they wait, in order and bounded, and go out when it is back. */
+static void test_published_later(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig_trouble(rig, 6379)->refuses = true;
+	rig_start(rig, NULL);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(wr_central_publish(rig->central, "x", 1, rig->mono_ns), 0);
+	assert_int_equal(wr_central_publish(rig->central, "x", 1, rig->mono_ns), WEIR_EROOM);
+	pass(rig, 3000 * MS);
+	assert_int_equal(rig->added, 0);
+	rig_trouble(rig, 6379)->refuses = false;
+	pass(rig, 2300 * MS);
+	assert_int_equal(rig->added, 64);
+	rig_free(rig);
+}
+
+/* Its answer is lost: sent again rather than not at all. */
+static void test_published_again(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	rig_trouble(rig, 6379)->mute = true;
+	assert_int_equal(wr_central_publish(rig->central, "ban", 3, rig->mono_ns), 0);
+	assert_memory_equal(next_command(peer), "XADD", 4);
+	rig_trouble(rig, 6379)->mute = false;
+	cut(peer, "reset");
+	pass(rig, 300 * MS);
+	assert_int_equal(rig->added, 1);
+	rig_free(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_beat),
+		cmocka_unit_test(test_secret_agreed),
+		cmocka_unit_test(test_secret_found),
+		cmocka_unit_test(test_secret_given),
+		cmocka_unit_test(test_secret_of_somebody_else),
+		cmocka_unit_test(test_secret_late),
+		cmocka_unit_test(test_heard),
+		cmocka_unit_test(test_clock_behind),
+		cmocka_unit_test(test_published),
+		cmocka_unit_test(test_published_later),
+		cmocka_unit_test(test_published_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* What was admitted while a shard was away: kept, added up, reported once. */
+#include "rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define URL "redis://127.0.0.1:6379"
+#define REPORTED "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
+
+/* Away from the beginning. */
+static struct rig *begin(void)
+{
+	struct rig *rig = rig_begin(URL);
+
+	rig_trouble(rig, 6379)->refuses = true;
+	rig_start(rig, NULL);
+	return rig;
+}
+
+static void come_back(struct rig *rig)
+{
+	rig_trouble(rig, 6379)->refuses = false;
+	for (int i = 0; i < 250 && !peer_at(rig, 6379); i++)
+		pass(rig, 10 * MS);
+	assert_non_null(peer_at(rig, 6379));
+	pass(rig, 200 * MS);
+}
+
+static void report(struct rig *rig, uint64_t key, const char *id, int64_t cost, uint64_t decided_us)
+{
+	struct item item = {.key = key, .id = id, .cost = cost, .decided_us = decided_us};
+
+	tell(rig, WR_QUESTION_REPORT, &item, 1);
+}
+
+/* Arguments behind the keys: 643 is fixed window (3), decided (128), report (512). */
+static void test_added_up(void **state)
+{
+	struct rig *rig = begin();
+	const char *command;
+	unsigned long long seq;
+
+	(void)state;
+	report(rig, 7, "fixed_window/1m", 1, NOW_US);
+	report(rig, 7, "fixed_window/1m", 2, NOW_US + 1000000);
+	report(rig, 7, "fixed_window/1m", 4, NOW_US + 60000000); /* the next window */
+	report(rig, 7, "other", 8, NOW_US);
+	assert_int_equal(info(rig)->reports_waiting, 3);
+	come_back(rig);
+	command = next_command(peer_at(rig, 6379));
+	assert_non_null(command);
+	assert_non_null(strstr(command, " 4 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
+					"weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
+					"weir:1:{HAAAAAAAAAA-_________D}:other "
+					"weir:1:{HAAAAAAAAAA-_________D}:r:"
+					"000000000000000a000000000000000b-0 "));
+	assert_int_equal(
+		sscanf(strstr(command, " 643 "), " 643 3 10 60000000 1700000041000000 %llu", &seq),
+		1);
+	assert_int_equal(seq, NOW_US + 1); /* above all numbers of the past */
+	assert_non_null(strstr(command, " 643 4 10 60000000 1700000100000000 "));
+	assert_non_null(strstr(command, " 643 8 10 60000000 1700000040000000 "));
+	reply(peer_at(rig, 6379), "*16\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1"
+				  "\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n");
+	assert_int_equal(info(rig)->counts.reported, 3);
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	rig_free(rig);
+}
+
+/* Times are told by Redis' clock, which here is an hour ahead. */
+static void test_clock(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0};
+	char ahead[128];
+
+	(void)state;
+	take_one(rig, &asker, 1, 1);
+	turn(rig);
+	snprintf(ahead, sizeof ahead, "*6\r\n:%llu\r\n:5\r\n:9\r\n:0\r\n:0\r\n:0\r\n",
+		 (unsigned long long)(rig->now_ns / 1000 + 3600000000));
+	reply(peer, ahead);
+	assert_admitted(&asker);
+	report(rig, 7, NULL, 1, NOW_US);
+	pass(rig, 250 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 1700003640000000 "));
+	rig_free(rig);
+}
+
+/* The answer is lost: sent again with the same number, so that it counts once. What came in between
+ * waits, and has the next number. */
+static void test_again(void **state)
+{
+	struct rig *rig = begin();
+	unsigned long long seq[3];
+	const char *command;
+
+	(void)state;
+	report(rig, 7, "a", 1, NOW_US);
+	come_back(rig);
+	command = next_command(peer_at(rig, 6379));
+	assert_int_equal(sscanf(strstr(command, " 643 1 "), " 643 1 10 60000000 %*u %llu", &seq[0]),
+			 1);
+	report(rig, 7, "a", 2, NOW_US);
+	pass(rig, 300 * MS);
+	assert_null(next_command(peer_at(rig, 6379)));
+	cut(peer_at(rig, 6379), "reset");
+	come_back(rig);
+	command = next_command(peer_at(rig, 6379));
+	assert_int_equal(sscanf(strstr(command, " 643 1 "), " 643 1 10 60000000 %*u %llu", &seq[1]),
+			 1);
+	assert_int_equal(seq[0], seq[1]);
+	assert_null(next_command(peer_at(rig, 6379)));
+	reply(peer_at(rig, 6379), REPORTED);
+	pass(rig, 300 * MS);
+	command = next_command(peer_at(rig, 6379));
+	assert_int_equal(sscanf(strstr(command, " 643 2 "), " 643 2 10 60000000 %*u %llu", &seq[2]),
+			 1);
+	assert_int_equal(seq[2], seq[1] + 1);
+	reply(peer_at(rig, 6379), REPORTED);
+	assert_int_equal(info(rig)->counts.reported, 2);
+	assert_int_equal(info(rig)->counts.reports_lost, 0);
+	rig_free(rig);
+}
+
+/* Redis forgets numbers after a minute: what was sent before that and not confirmed is lost. */
+static void test_too_late_to_repeat(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	report(rig, 7, "a", 1, NOW_US + 40000000);
+	come_back(rig);
+	assert_non_null(next_command(peer_at(rig, 6379)));
+	rig_trouble(rig, 6379)->refuses = true;
+	cut(peer_at(rig, 6379), "reset");
+	pass(rig, 49000 * MS);
+	assert_int_equal(info(rig)->reports_waiting, 1);
+	pass(rig, 1500 * MS);
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	assert_int_equal(info(rig)->counts.reports_lost, 1);
+	rig_free(rig);
+}
+
+/* An outage longer than the window: there is nothing to report any more. */
+static void test_stale(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	report(rig, 7, "a", 1, NOW_US);
+	pass(rig, 119000 * MS);
+	assert_int_equal(info(rig)->reports_waiting, 1);
+	pass(rig, 1500 * MS);
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	assert_int_equal(info(rig)->counts.reports_stale, 1);
+	rig_free(rig);
+}
+
+static void test_bound(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	for (uint64_t key = 0; key < 16390; key++)
+		report(rig, key, NULL, 1, NOW_US);
+	assert_int_equal(info(rig)->reports_waiting, 16384);
+	assert_int_equal(info(rig)->counts.reports_lost, 6);
+	report(rig, 5, NULL, 1, NOW_US); /* a sum needs no room, but is not looked for then */
+	assert_int_equal(info(rig)->counts.reports_lost, 7);
+	rig_free(rig);
+}
+
+/* Not all at once: 512 calls are under way at most, of which 16 find out whether it works. */
+static void test_many(void **state)
+{
+	struct rig *rig = begin();
+	int rounds = 0;
+
+	(void)state;
+	for (uint64_t key = 0; key < 2000; key++)
+		report(rig, key, NULL, 1, NOW_US);
+	come_back(rig);
+	assert_int_equal(peer_at(rig, 6379)->waiting, 16);
+	while (info(rig)->reports_waiting && rounds++ < 100) {
+		struct peer *peer = peer_at(rig, 6379);
+
+		assert_true(peer->waiting <= 512);
+		while (peer->waiting)
+			reply(peer, REPORTED);
+		pass(rig, 200 * MS);
+	}
+	assert_int_equal(info(rig)->counts.reported, 2000);
+	assert_in_range(rounds, 4, 8);
+	rig_free(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_added_up), cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_again),    cmocka_unit_test(test_too_late_to_repeat),
+		cmocka_unit_test(test_stale),    cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

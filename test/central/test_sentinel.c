@@ -1,0 +1,244 @@
+/* Sentinels: the master found, and followed. */
+#include "rig.h"
+
+#include <string.h>
+
+#define URL "redis+sentinel://127.0.0.1:26379,127.0.0.1:26380/mymaster"
+
+static const char replica[] =
+	"*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:6379\r\n$9\r\nconnected\r\n:7\r\n";
+
+static struct rig *begin(void)
+{
+	struct rig *rig = rig_begin(URL);
+
+	rig->master = 6379;
+	rig_start(rig, NULL);
+	return rig;
+}
+
+static void take_at(struct rig *rig, uint16_t port)
+{
+	struct asker asker = {.done = 0};
+
+	take_one(rig, &asker, 1, 1);
+	assert_pending(&asker);
+	assert_non_null(peer_at(rig, port));
+	assert_non_null(next_command(peer_at(rig, port)));
+	reply(peer_at(rig, port), taken(true, 9, 0, 1));
+	assert_admitted(&asker);
+}
+
+static void test_found(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	assert_int_equal(peer_at(rig, 26379)->link->purpose, WR_LINK_SENTINEL);
+	assert_int_equal(peer_at(rig, 6379)->link->purpose, WR_LINK_DATA);
+	assert_string_equal(info(rig)->shards[0].at, "127.0.0.1:6379");
+	take_at(rig, 6379);
+	assert_string_equal(rig->said, "");
+	rig_free(rig);
+}
+
+/* Questions asked before the master is known wait for it. */
+static void test_waits(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	rig->master = 6379;
+	rig_trouble(rig, 26379)->silent = true;
+	rig_start(rig, NULL);
+	take_one(rig, &asker, 1, 1);
+	assert_pending(&asker);
+	rig_trouble(rig, 26379)->silent = false;
+	turn(rig);
+	assert_non_null(next_command(peer_at(rig, 6379)));
+	reply(peer_at(rig, 6379), taken(true, 9, 0, 1));
+	assert_admitted(&asker);
+	rig_free(rig);
+}
+
+/* One does not answer, the next one does; those they tell of are asked, too. */
+static void test_next_sentinel(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	rig_trouble(rig, 26379)->refuses = rig_trouble(rig, 26380)->refuses = true;
+	cut(peer_at(rig, 26379), "reset");
+	pass(rig, 1 * MS);
+	assert_non_null(peer_at(rig, 26388)); /* learnt of */
+	take_at(rig, 6379);
+	rig->master = 6380;
+	pass(rig, 1000 * MS);
+	take_at(rig, 6380);
+	rig_free(rig);
+}
+
+static void test_slow_sentinel(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig->master = 6379;
+	rig_trouble(rig, 26379)->mute = true;
+	rig_start(rig, NULL);
+	pass(rig, 249 * MS);
+	assert_null(peer_at(rig, 26380));
+	pass(rig, 2 * MS);
+	assert_null(peer_at(rig, 26379));
+	assert_non_null(peer_at(rig, 26380));
+	pass(rig, 500 * MS);
+	take_at(rig, 6379);
+	rig_free(rig);
+}
+
+/* A failover is followed within a second, though the old master still answers. */
+static void test_failover(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	take_at(rig, 6379);
+	rig->master = 6380;
+	pass(rig, 1001 * MS);
+	assert_null(peer_at(rig, 6379));
+	take_at(rig, 6380);
+	assert_non_null(strstr(rig->said, "the master 'mymaster' is 127.0.0.1:6380 now"));
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	rig_free(rig);
+}
+
+/* The master dies: until the sentinels have agreed upon another one, questions fail at once. */
+static void test_master_dies(void **state)
+{
+	struct rig *rig = begin();
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	take_at(rig, 6379);
+	rig_trouble(rig, 6379)->refuses = true;
+	cut(peer_at(rig, 6379), "reset");
+	take_one(rig, &asker, 1, 1);
+	assert_failed(&asker);
+	pass(rig, 3000 * MS);
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	rig->master = 6380;
+	pass(rig, 201 * MS); /* asked five times a second meanwhile */
+	take_at(rig, 6380);
+	rig_free(rig);
+}
+
+/* It has become a replica, and says so to a question. */
+static void test_readonly(void **state)
+{
+	struct rig *rig = begin();
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	pass(rig, 300 * MS);
+	take_one(rig, &asker, 1, 1);
+	turn(rig);
+	rig->master = 6380;
+	reply(peer_at(rig, 6379), "-READONLY You can't write against a read only replica.\r\n");
+	assert_failed(&asker);
+	pass(rig, 60 * MS); /* asked at once, not when it is time again */
+	take_at(rig, 6380);
+	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
+	rig_free(rig);
+}
+
+/* A sentinel that is behind the times: who says that he is no master is not asked. */
+static void test_role(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	rig->master = 6379;
+	rig_trouble(rig, 6379)->role = replica;
+	rig_start(rig, NULL);
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
+	take_one(rig, &asker, 1, 1);
+	assert_failed(&asker);
+	rig->master = 6380;
+	pass(rig, 210 * MS);
+	take_at(rig, 6380);
+	rig_free(rig);
+}
+
+static void test_unknown_name(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig_start(rig, NULL);
+	pass(rig, 10000 * MS);
+	assert_string_equal(
+		rig->said,
+		"1 no sentinel tells who is 'mymaster': they know none of that name\n"
+		"1 the master: not connected within the timeout; until it is back, limits "
+		"do what their on_store_failure says\n");
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_string_equal(info(rig)->shards[0].at, "");
+	rig->master = 6379;
+	pass(rig, 1100 * MS);
+	take_at(rig, 6379);
+	rig_free(rig);
+}
+
+/* All sentinels are gone: the master we know is still good. */
+static void test_no_sentinels(void **state)
+{
+	struct rig *rig = begin();
+
+	(void)state;
+	rig_trouble(rig, 26379)->refuses = rig_trouble(rig, 26380)->refuses =
+		rig_trouble(rig, 26388)->refuses = true;
+	cut(peer_at(rig, 26379), "reset");
+	pass(rig, 5000 * MS);
+	take_at(rig, 6379);
+	assert_in_range(rig->peer_count, 10, 40);
+	rig_free(rig);
+}
+
+/* Sentinels have a password of their own. */
+static void test_passwords(void **state)
+{
+	struct rig *rig =
+		rig_begin("redis+sentinel://ann:data@127.0.0.1:26379/m?sentinel_password=s");
+
+	(void)state;
+	rig->master = 6379;
+	rig_trouble(rig, 26379)->mute = true;
+	rig_trouble(rig, 6379)->mute = true;
+	rig_start(rig, NULL);
+	assert_string_equal(next_command(peer_at(rig, 26379)), "AUTH s");
+	reply(peer_at(rig, 26379), "+OK\r\n");
+	reply(peer_at(rig, 26379), "+OK\r\n");
+	reply(peer_at(rig, 26379), "+PONG\r\n");
+	turn(rig);
+	assert_string_equal(peer_at(rig, 26379)->commands[0], "SENTINEL get-master-addr-by-name m");
+	reply(peer_at(rig, 26379), "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n");
+	assert_string_equal(next_command(peer_at(rig, 6379)), "AUTH ann data");
+	rig_free(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_found),         cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_next_sentinel), cmocka_unit_test(test_slow_sentinel),
+		cmocka_unit_test(test_failover),      cmocka_unit_test(test_master_dies),
+		cmocka_unit_test(test_readonly),      cmocka_unit_test(test_role),
+		cmocka_unit_test(test_unknown_name),  cmocka_unit_test(test_no_sentinels),
+		cmocka_unit_test(test_passwords),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -602,6 +602,17 @@ ngx_http_weir_central_poll(ngx_event_t *ev)
 }
 
 
+/* the service does not know the secret itself yet */
+
+static ngx_uint_t
+ngx_http_weir_central_not_yet(ngx_http_weir_reply_t *reply)
+{
+    return reply->type == '_'
+           || (reply->type == '-' && reply->len >= 6
+               && ngx_strncmp(reply->data, "NOTYET", 6) == 0);
+}
+
+
 /* another kind of server, or one that does not know this user */
 
 static void
@@ -628,9 +639,9 @@ ngx_http_weir_central_fleet(ngx_http_weir_central_t *central,
 
     central->asked = 0;
 
-    if (reply->type == '_') {
+    if (ngx_http_weir_central_not_yet(reply)) {
         ngx_http_weir_central_greeted(central);
-        return NGX_OK; /* nobody knows it yet */
+        return NGX_OK;
     }
 
     if (reply->type == '-') {

@@ -111,6 +111,9 @@ static int edition_fill(struct edition *edition, int argc, char **argv)
 	}
 	edition->settings = gateway_settings;
 	edition->service = gateway_service_settings;
+	edition->settings.central = edition->service.redis.url != NULL;
+	edition->settings.central_timeout_ns = edition->service.redis.timeout_ns;
+	edition->settings.fleet_size = edition->service.redis.fleet_size;
 	if (wr_gateway_plan(&edition->settings, &edition->arena, &edition->plan, &error) != 0)
 		return refuse(&error, WR_EXIT_USAGE);
 	rc = load_rules(edition);
@@ -164,6 +167,7 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
 		say(NULL, "the runtime folder stays the same until the next start");
 	fresh->plan.runtime = wr_places_print(&fresh->arena, "%s", now->plan.runtime);
 	fresh->plan.bodies = wr_places_print(&fresh->arena, "%s", now->plan.bodies);
+	fresh->plan.socket = wr_places_print(&fresh->arena, "%s", now->plan.socket);
 }
 
 /* At the start the options have just been read; on a reload they are read again. */

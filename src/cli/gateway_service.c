@@ -1,5 +1,6 @@
 #include "cli/gateway_service.h"
 
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,21 +70,37 @@ static bool is_off(const struct wr_text_list *list)
 	       (list->count == 1 && list->items[0] && strcmp(list->items[0], "off") == 0);
 }
 
-/* nginx's way to the service, whatever else is open. */
-static void add_socket(struct gateway_service *service,
-		       const struct gateway_service_settings *settings,
-		       const struct wr_gateway_plan *plan)
+static void add_socket(struct gateway_service *service, const char *path)
 {
 	struct wr_text_list *resp = &service->settings.resp;
 
+	if (resp->count < WR_TEXT_LIST_MAX)
+		resp->items[resp->count++] = wr_places_print(&service->arena, "unix:%s", path);
+}
+
+/* Whatever else is open: one for whoever runs the gateway, and if there is Redis one for nginx,
+ * which may be the same. */
+static void add_sockets(struct gateway_service *service,
+			const struct gateway_service_settings *settings,
+			const struct wr_gateway_plan *plan)
+{
+	const char *own = wr_places_print(&service->arena, "%s/weir.sock", plan->runtime);
+	const struct group *workers = plan->group ? getgrnam(plan->group) : NULL;
+
+	if (!own)
+		abort();
 	if (is_off(&settings->resp))
-		resp->count = 0;
-	if (strlen(plan->runtime) + strlen("/weir.sock") > WR_UNIX_PATH_MAX)
+		service->settings.resp.count = 0;
+	if (strlen(own) > WR_UNIX_PATH_MAX)
 		wr_log(WR_LOG_WARN, "no weir.sock: the path of %s is too long for a socket",
 		       plan->runtime);
-	else if (resp->count < WR_TEXT_LIST_MAX)
-		resp->items[resp->count++] =
-			wr_places_print(&service->arena, "unix:%s/weir.sock", plan->runtime);
+	else
+		add_socket(service, own);
+	if (!plan->settings->central)
+		return;
+	if (strcmp(own, plan->socket) != 0)
+		add_socket(service, plan->socket);
+	service->settings.socket_group = workers ? workers->gr_gid : 0;
 }
 
 static struct wr_redis_settings redis(struct gateway_service *service,
@@ -134,7 +151,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 	service->usual_admin = settings->admin.count == 0;
 	if (service->usual_admin)
 		service->settings.admin = (struct wr_text_list){1, {USUAL_ADMIN}};
-	add_socket(service, settings, plan);
+	add_sockets(service, settings, plan);
 	service->asleep = is_off(&service->settings.grpc) && is_off(&service->settings.http) &&
 			  is_off(&service->settings.resp) && is_off(&service->settings.admin);
 }
@@ -171,7 +188,7 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_text(a->admin_token_file, b->admin_token_file) &&
 	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&
-	       a->drain_ns == b->drain_ns;
+	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group;
 }
 
 static struct gateway_service *prepare(const struct gateway_service_settings *settings,

@@ -76,7 +76,26 @@ static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use u
 	}
 }
 
-static void put_weir(const struct wr_gateway_plan *plan, FILE *out)
+/* nginx waits a little longer than the service does for Redis, whose word it is then. */
+static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	uint64_t timeout_ns = plan->settings->central_timeout_ns;
+	uint64_t timeout_ms = (timeout_ns + timeout_ns / 4 + 999999) / 1000000;
+	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];
+
+	if (use == WR_CONF_SHOW)
+		fprintf(out,
+			"    # The Unix socket of weir serve --resp unix:%s --redis …\n"
+			"    # that nginx's workers may connect to.\n",
+			plan->socket);
+	snprintf(address, sizeof address, "unix:%s", plan->socket);
+	fputs("    weir_central ", out);
+	wr_conf_quote(out, address);
+	fprintf(out, " timeout=%llums fleet=%llu;\n", (unsigned long long)timeout_ms,
+		(unsigned long long)plan->settings->fleet_size);
+}
+
+static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	const struct wr_gateway_settings *s = plan->settings;
 
@@ -87,6 +106,8 @@ static void put_weir(const struct wr_gateway_plan *plan, FILE *out)
 	fprintf(out, "    weir_headers %s;\n", s->headers);
 	if (s->keys && strcmp(s->keys, "text") != 0)
 		fprintf(out, "    weir_keys %s;\n", s->keys);
+	if (s->central)
+		put_central(plan, use, out);
 	if (s->dry_run)
 		fputs("    weir_dry_run on;\n", out);
 	if (plan->has_auth) {
@@ -146,7 +167,7 @@ void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FIL
 	put_intro(plan, use, out);
 	put_main(plan, use, out);
 	fputs("http {\n", out);
-	put_weir(plan, out);
+	put_weir(plan, use, out);
 	put_temporary(plan, use, out);
 	put_log(plan, out);
 	put_bounds(plan, out);

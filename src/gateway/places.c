@@ -177,13 +177,35 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return 0;
 }
 
+/* In a folder that workers can enter: as somebody else they do not get into the runtime folder, nor
+ * into those above it. Who prints the configuration runs a service of his own. */
+static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
+		       struct wr_gateway_error *error)
+{
+	const char *folder = plan->user ? plan->bodies : plan->runtime;
+
+	if (plan->settings->print_config)
+		folder = plan->settings->runtime
+				 ? wr_places_absolute(arena, plan->settings->runtime)
+				 : "/run/weir";
+	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
+	if (!plan->socket || (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
+		return wr_gateway_fail(
+			error,
+			"%s/weir.sock, where nginx would ask for limits that Redis "
+			"keeps, is too long for a socket: choose another folder with "
+			"--runtime DIR",
+			folder ? folder : "");
+	return 0;
+}
+
 int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		   struct wr_gateway_error *error)
 {
 	if (find_user(plan, arena, error) != 0 || find_nginx(plan, arena, error) != 0 ||
 	    find_module(plan, arena, error) != 0)
 		return -1;
-	return find_folders(plan, arena, error);
+	return find_folders(plan, arena, error) != 0 ? -1 : find_socket(plan, arena, error);
 }
 
 /* A folder that nobody but us can write to. In /tmp somebody else may have been there first. */

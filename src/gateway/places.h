@@ -4,7 +4,7 @@
 
 #include "gateway/plan.h"
 
-/* Fills in plan->nginx, module, user, group, runtime, bodies. */
+/* Fills in plan->nginx, module, user, group, runtime, bodies, socket. */
 int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		   struct wr_gateway_error *error);
 

@@ -34,6 +34,8 @@ struct wr_gateway_settings {
 	const char *access_log; /* a path, "-" or "off" */
 	const char *runtime, *nginx, *module;
 	bool print_config;
+	bool central; /* the service beside nginx has --redis: nginx asks it */
+	uint64_t central_timeout_ns, fleet_size;
 };
 
 struct wr_gateway_plan {
@@ -57,6 +59,7 @@ struct wr_gateway_plan {
 	const char *nginx;
 	const char *runtime; /* configuration, process id, lock */
 	const char *bodies;  /* request bodies too large for memory; NULL: beside the process id */
+	const char *socket;  /* where workers find the service */
 
 	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
 	bool has_v6;              /* a bare port is one of both families */

@@ -29,17 +29,19 @@ static bool in_group(int fd, gid_t group)
 	return false;
 }
 
-/* Root, ourselves, and our group. The mode of the file says so too, but not on every system and not
- * after somebody changed it. */
-static bool peer_allowed(int fd)
+/* Root, ourselves, our group, and the one the socket was given to. The mode of the file says so
+ * too, but not on every system and not after somebody changed it. */
+static bool peer_allowed(const struct wr_listener *listener, int fd)
 {
 	struct ucred peer;
 	socklen_t len = sizeof peer;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return false;
-	return peer.uid == 0 || peer.uid == geteuid() || peer.gid == getegid() ||
-	       in_group(fd, getegid());
+	if (peer.uid == 0 || peer.uid == geteuid() || peer.gid == getegid() ||
+	    in_group(fd, getegid()))
+		return true;
+	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }
 
 static void log_refused_peer(const struct wr_listener *listener)
@@ -87,7 +89,7 @@ bool wr_listener_admit(struct wr_listener *listener, int fd)
 {
 	struct wr_places *full;
 
-	if (listener->endpoint.kind == WR_ENDPOINT_UNIX && !peer_allowed(fd)) {
+	if (listener->endpoint.kind == WR_ENDPOINT_UNIX && !peer_allowed(listener, fd)) {
 		log_refused_peer(listener);
 		return false;
 	}

@@ -257,6 +257,9 @@ static int open_unix(const struct wr_listener *like, const char *flag,
 		listener->unix_ino = st.st_ino;
 	}
 	listener->fds[listener->fd_count++] = fd;
+	if (like->group && lchown(address.sun_path, (uid_t)-1, like->group) < 0)
+		return wr_error_errno(error, WEIR_ESYS, "%s: cannot give it to group %u", text,
+				      (unsigned)like->group);
 	while (listener->fd_count < loops) {
 		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		if (fd < 0)

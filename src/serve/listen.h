@@ -57,6 +57,7 @@ struct wr_listener {
 	struct wr_places *places; /* the port's: shared by its addresses */
 	int fds[WR_LOOPS_MAX];    /* one per loop; -1: closed, or taken over */
 	unsigned fd_count;
+	gid_t group;    /* may come in at a Unix socket beside our own; 0: none */
 	dev_t unix_dev; /* of the socket file, so that nobody else's is removed */
 	ino_t unix_ino;
 	struct wr_listener *next;

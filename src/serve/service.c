@@ -108,7 +108,8 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 				   .protocol = port->protocol,
 				   .host = port->host,
 				   .tls = port->tls ? service->tls : NULL,
-				   .places = &service->port_places[port - wr_ports]};
+				   .places = &service->port_places[port - wr_ports],
+				   .group = port->admin ? 0 : service->settings.socket_group};
 
 	for (size_t i = 0; !is_off(list) && i < list->count; i++) {
 		struct wr_listener *before = service->listeners;

@@ -49,6 +49,8 @@ struct wr_settings {
 	 * networks. */
 	struct wr_text_list trust;
 
+	unsigned socket_group; /* may come in at Unix sockets of resp, as our own may; 0: none */
+
 	const char *user; /* whose rights to take on; NULL: weir, if root starts it and it exists */
 
 	bool shadow;           /* decide and count, but let everything pass */

@@ -431,7 +431,7 @@ def test_configuration():
         "weir_central 127.0.0.1:6380;": "is not the socket of a",
         "weir_central unix:relative;": "is not the socket of a",
         "weir_central unix:/a timeout=0;": 'invalid parameter "timeout=0"',
-        "weir_central unix:/a timeout=11s;": 'invalid parameter "timeout=11s"',
+        "weir_central unix:/a timeout=61s;": 'invalid parameter "timeout=61s"',
         "weir_central unix:/a fleet=0;": 'invalid parameter "fleet=0"',
         "weir_central unix:/a tries=3;": 'invalid parameter "tries=3"',
         f"weir_central unix:/{'x' * 200};": "too long path",

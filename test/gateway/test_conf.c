@@ -105,6 +105,25 @@ static void the_usual(void **state)
 	has_not("realip");
 }
 
+/* nginx waits a quarter longer than the service does for Redis. */
+static void central(void **state)
+{
+	(void)state;
+	write_conf(WR_CONF_RUN);
+	has_not("weir_central");
+	settings.central = true;
+	settings.central_timeout_ns = 20000000;
+	settings.fleet_size = 3;
+	plan.socket = "/var/tmp/bodies/weir.sock";
+	write_conf(WR_CONF_RUN);
+	has("    weir_central \"unix:/var/tmp/bodies/weir.sock\" timeout=25ms fleet=3;\n");
+	has_not("weir serve");
+	settings.central_timeout_ns = 1000001;
+	write_conf(WR_CONF_SHOW);
+	has("    # The Unix socket of weir serve --resp unix:/var/tmp/bodies/weir.sock --redis");
+	has(" timeout=2ms fleet=3;\n");
+}
+
 static void the_unusual(void **state)
 {
 	(void)state;
@@ -217,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_usual, setup, teardown),
+		cmocka_unit_test_setup_teardown(central, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_unusual, setup, teardown),
 		cmocka_unit_test_setup_teardown(tls_on_both_sides, setup, teardown),
 		cmocka_unit_test_setup_teardown(forwarded_fields, setup, teardown),

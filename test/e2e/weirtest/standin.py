@@ -213,7 +213,7 @@ class Store:
     def _reply(self, command):
         if command[0] == b"WEIR.FLEET":
             self.go.wait()
-            return bulk(self.secret) if self.secret else b"$-1\r\n"
+            return bulk(self.secret) if self.secret else b"-NOTYET nobody knows\r\n"
         if command[0] == b"WEIR.TELL":
             return b"+OK\r\n"
         self.go.wait()

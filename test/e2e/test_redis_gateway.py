@@ -1,0 +1,300 @@
+"""Gateways with one Redis: one limit for all of them, and what clients notice when Redis, or the service between,
+is gone. Real redis-server, real gateways, each with a table of its own as on a machine of its own.
+
+The store's timeout is long (SECONDS) where a test counts exactly: on a busy machine the usual 20 ms may be over
+before anybody was at fault. What was too late is decided by on_store_failure, which other tests are about."""
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from weirtest import MODULE, WEIR, Nginx, Traffic, fetch, free_port, patience, scaled, tally, volley, wait_for
+from weirtest import keeper
+from weirtest.gateway import Gateway, variables
+from weirtest.redis import Redis
+
+SECONDS = ["--redis-timeout", "5s", "--admin", "off"]
+
+BY_USER = """
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {limit}
+"""
+
+POLICIES = """
+domain: api
+requests:
+  - when: {path: "/local/*"}
+    descriptor: [{key: local, value: x}]
+  - when: {path: "/allow/*"}
+    descriptor: [{key: allow, value: x}]
+  - when: {path: "/deny/*"}
+    descriptor: [{key: deny, value: x}]
+  - when: {path: "/here/*"}
+    descriptor: [{key: here, value: x}]
+descriptors:
+  - {key: local, rate_limit: {unit: day, requests_per_unit: 1000000, on_store_failure: local}}
+  - {key: allow, rate_limit: {unit: day, requests_per_unit: 1000000, on_store_failure: allow}}
+  - {key: deny, rate_limit: {unit: day, requests_per_unit: 1000000, on_store_failure: deny}}
+  - {key: here, rate_limit: {unit: day, requests_per_unit: 1000000, consistency: local}}
+"""
+
+PATHS = ["/local/x", "/allow/x", "/deny/x", "/here/x"]
+
+
+def by_user(limit):
+    return BY_USER.format(limit=limit)
+
+
+def gateway(api, redis, *options, **kwargs):
+    return Gateway(api.port, "--redis", redis.url(), *options, **kwargs)
+
+
+@pytest.fixture
+def redis():
+    with Redis() as server:
+        yield server
+
+
+class Fleet:
+    """Some gateways on one Redis."""
+
+    def __init__(self, api, redis, count, *options, rules):
+        self.members = [gateway(api, redis, *options, rules=rules) for _ in range(count)]
+        self.redis = redis
+
+    def __enter__(self):
+        try:
+            for one in self.members:
+                one.__enter__()
+            wait_for(lambda: all(self.asks(one) for one in self.members), "all gateways to ask Redis", 30)
+            self.redis.client().delete(*self.redis.keys("weir:1:{*"))
+        except BaseException as error:
+            self.__exit__(type(error))
+            raise
+        return self.members
+
+    def asks(self, one):
+        """Whether a request to this gateway makes a counter in Redis."""
+        before = len(self.redis.keys("weir:1:{*"))
+        one.get("/", {"X-User": f"probe-{time.monotonic_ns()}"})
+        return len(self.redis.keys("weir:1:{*")) > before
+
+    def __exit__(self, kind=None, *_):
+        for one in self.members:
+            if one.process:
+                one.__exit__(kind)
+
+
+def balancer(members):
+    servers = "".join(f"server 127.0.0.1:{one.port};" for one in members)
+    return Nginx(conf_http=f"upstream fleet {{ {servers} keepalive 256; }} proxy_http_version 1.1; "
+                           'proxy_set_header Connection "";',
+                 conf_server="location / { proxy_pass http://fleet; }", table=None)
+
+
+def test_18_three_gateways_behind_a_balancer(api, redis):
+    """ACCEPTANCE 18: a log of 1,000 per minute, 1,001 at once: 1,000 pass, one does not."""
+    limit = scaled(1000)
+    rules = by_user(f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log}}")
+    with Fleet(api, redis, 3, *SECONDS, rules=rules) as members, balancer(members) as front:
+        api.reset()
+        shots = volley(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
+        assert tally(shots) == {200: limit, 429: 1}
+        assert api.count() == limit
+
+
+def test_20_a_client_hops(api, redis):
+    """ACCEPTANCE 20: whichever of two gateways it asks, it is one limit, and is told the same."""
+    with Fleet(api, redis, 2, *SECONDS, rules=by_user("{unit: day, requests_per_unit: 7}")) as (one, two):
+        answers = [(one, two)[i % 2].get("/", {"X-User": "7"}) for i in range(10)]
+        assert [a.status for a in answers] == [200] * 7 + [429] * 3
+        assert [a.get("X-Ratelimit-Remaining") for a in answers] == list("6543210000")
+
+
+def slowest(traffic):
+    return max(done - sent for sent, done, _ in traffic.answers) / 1e9
+
+
+def statuses(one, path, count=20):
+    return {one.get(path).status for _ in range(count)}
+
+
+def test_21_redis_is_killed_under_load(api, redis):
+    """ACCEPTANCE 21: each rule does what it says, nobody fails or waits beyond the timeout, and limits are back
+    with Redis."""
+    timeout_s = 0.5
+    with gateway(api, redis, "--redis-timeout", "500ms", "--admin", "off", rules=POLICIES) as one:
+        wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 20)
+        traffics = [Traffic(one.port, [path], connections=3) for path in PATHS]
+        for traffic in traffics:
+            traffic.__enter__()
+        try:
+            for traffic in traffics:
+                traffic.wait(50)
+            redis.kill()
+            wait_for(lambda: one.get("/deny/x").status == 429, "the loss to be noticed", 20)
+            for traffic in traffics:
+                traffic.wait(100)
+            assert [statuses(one, path) for path in PATHS] == [{200}, {200}, {429}, {200}]
+            redis.start()
+            wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked again", 30)
+            for traffic in traffics:
+                traffic.wait(50)
+            assert [statuses(one, path) for path in PATHS] == [{200}] * 4
+        finally:
+            for traffic in traffics:
+                traffic.stop()
+        for path, traffic in zip(PATHS, traffics):
+            assert not traffic.lost, path
+            assert set(traffic.statuses) <= ({200, 429} if path == "/deny/x" else {200}), path
+            # The timeout, nginx's quarter more, and what a busy machine adds.
+            assert slowest(traffic) < timeout_s * 1.25 + patience(5), path
+
+
+def test_limits_are_back_with_redis(api, redis):
+    """What was admitted on the node's share while Redis was away is in Redis afterwards."""
+    with Fleet(api, redis, 1, *SECONDS, rules=by_user("{unit: day, requests_per_unit: 10}")) as (one,):
+        assert [one.get("/", {"X-User": "7"}).status for _ in range(4)] == [200] * 4
+        redis.kill()
+        wait_for(lambda: "away" in one.output() or one.get("/", {"X-User": "x"}), "the loss")
+        # The share of one node is all of it, of which 4 are used.
+        assert [one.get("/", {"X-User": "7"}).status for _ in range(7)] == [200] * 6 + [429]
+        redis.start()
+        wait_for(lambda: one.get("/", {"X-User": "7"}).status == 429 and redis.keys("weir:1:{*"),
+                 "the report", 20)
+
+
+def test_the_service_is_killed_under_load(api, redis):
+    """kill -9 of the gateway, and with it of the service: nginx goes on with the node's share, nobody notices;
+    the next gateway takes nginx over and limits are Redis' again."""
+    with gateway(api, redis, "--redis-timeout", "500ms", "--admin", "off", rules=POLICIES,
+                 allow=["shutting down"]) as one:
+        wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 20)
+        traffics = [Traffic(one.port, [path], connections=3) for path in PATHS]
+        for traffic in traffics:
+            traffic.__enter__()
+        try:
+            for traffic in traffics:
+                traffic.wait(50)
+            os.kill(one.pid, signal.SIGKILL)
+            one.wait()
+            wait_for(lambda: one.get("/deny/x").status == 429, "the loss to be noticed", 20)
+            for traffic in traffics:
+                traffic.wait(100)
+            assert [statuses(one, path) for path in PATHS] == [{200}, {200}, {429}, {200}]
+            one.start()
+            wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked again", 30)
+            for traffic in traffics:
+                traffic.wait(50)
+        finally:
+            for traffic in traffics:
+                traffic.stop()
+        assert "took over an nginx" in one.output()
+        for path, traffic in zip(PATHS, traffics):
+            assert not traffic.lost, path
+            assert set(traffic.statuses) <= ({200, 429} if path == "/deny/x" else {200}), path
+
+
+def test_redis_comes_late(api, redis):
+    """The gateway starts without it, and needs no reload when it is there."""
+    redis.kill()
+    with gateway(api, redis, *SECONDS, rules=POLICIES) as one:
+        assert [one.get(path).status for path in PATHS] == [200, 200, 429, 200]
+        redis.start()
+        wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 30)
+        assert [one.get(path).status for path in PATHS] == [200] * 4
+
+
+def test_redis_is_added_by_a_reload(api, redis, tmp_path):
+    """SIGHUP reads the options again: nginx and the service get a Redis, and lose it."""
+    config = tmp_path / "gateway.yaml"
+    config.write_text("drain: 5s\n", encoding="ascii")
+    with Gateway(api.port, "--config", config, "--admin", "off", rules=POLICIES) as one:
+        assert one.get("/deny/x").status == 200
+        assert not redis.keys("weir:1:{*")
+        config.write_text(f"redis: {redis.url()}\nredis-timeout: 5s\n", encoding="ascii")
+        one.signal(signal.SIGHUP)
+        wait_for(lambda: one.get("/deny/x").status == 200 and redis.keys("weir:1:{*"), "Redis to be asked", 30)
+        assert f'weir_central "unix:{one.runtime}/weir.sock" timeout=6250ms fleet=1;' in (
+            one.runtime / "nginx.conf").read_text(encoding="utf-8")
+        config.write_text("drain: 5s\n", encoding="ascii")
+        one.signal(signal.SIGHUP)
+        wait_for(lambda: "weir_central" not in (one.runtime / "nginx.conf").read_text(encoding="utf-8"), "a reload")
+        wait_for(lambda: redis.connections() == 0, "the service to leave Redis")
+        # Workers from before deny until they have gone.
+        wait_for(lambda: one.get("/deny/x").status == 200, "the table to be counted in")
+
+
+def run_plain(folder, port, redis, rules, api, user):
+    """`weir gateway` without a --runtime of its own, as this user, who may not get at the build."""
+    shutil.copy(WEIR, f"{folder}/weir")
+    shutil.copy(MODULE, f"{folder}/module.so")
+    argv = [f"{folder}/weir", "gateway", "--module", f"{folder}/module.so", "--upstream", f"http://127.0.0.1:{api.port}", "--listen", f"127.0.0.1:{port}",
+            "--rules", str(rules), "--workers", "1", "--redis", redis.url(), *SECONDS, "--table", f"weirtest-{port}",
+            "--memory", "1M"]
+    become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    with open(f"{folder}/output", "wb") as out:
+        return keeper.start(argv, stdout=out, stderr=out, cwd=folder, env=variables(folder), **become)
+
+
+@pytest.mark.parametrize("who", ["root", "nobody"])
+def test_rights(api, redis, who):
+    """nginx's workers reach the service in the usual folders: of root, whose workers are somebody else, and of an
+    ordinary user. Nobody else does."""
+    if who == "root" and os.geteuid() != 0:
+        pytest.skip("only root has workers that are somebody else")
+    user = pwd.getpwnam(who) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    folder, port = keeper.folder("rights"), free_port()
+    os.chmod(folder, 0o755)
+    rules = f"{folder}/rules.yaml"
+    with open(rules, "w", encoding="ascii") as f:
+        f.write(POLICIES)
+    process = run_plain(folder, port, redis, rules, api, user)
+    try:
+        def said():
+            return Path(folder, "output").read_text(errors="replace")
+        wait_for(lambda: "weir gateway is ready" in said() or process.poll() is not None, "the gateway", 30)
+        assert process.poll() is None, said()
+        master = int(re.search(r"nginx is process (\d+)", said()).group(1))
+        keeper._tell("+session", str(os.getsid(master)))
+        wait_for(lambda: fetch(port, "GET", "/deny/x").status == 200, "Redis to be asked", 20)
+        assert redis.keys("weir:1:{*")
+        sockets = re.findall(r"^  resp      unix:(\S+)$", said(), re.M)
+        assert len(sockets) == (2 if who == "root" else 1), said()
+        for path in sockets:
+            stranger = subprocess.run(["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups",
+                                       "/usr/bin/python3", "-c", "import socket,sys; s=socket.socket(socket.AF_UNIX)\n"
+                                       "s.connect(sys.argv[1])", path], capture_output=True, text=True, check=False)
+            if os.geteuid() == 0:
+                assert "PermissionError" in stranger.stderr, (path, stranger.stderr)
+    finally:
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGTERM)
+            process.wait(patience(30))
+        keeper.stop(process)
+        for table in re.findall(r"^  table     (/\S+),", said(), re.M):
+            if os.path.exists(table):
+                os.unlink(table)
+        keeper.forget(folder)
+    assert process.returncode == 0
+    assert not [path for path in sockets if os.path.exists(path)]
+
+
+def test_printed_configuration(api, redis, tmp_path):
+    """--print-config has the line, and no password in it."""
+    (tmp_path / "rules.yaml").write_text(POLICIES, encoding="ascii")
+    done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", tmp_path / "rules.yaml",
+                           "--redis", "redis://:hunter2@127.0.0.1:6399", "--fleet-size", "3", "--print-config"],
+                          capture_output=True, text=True, check=True, env=variables(tmp_path))
+    assert 'weir_central "unix:/run/weir/weir.sock" timeout=25ms fleet=3;' in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr

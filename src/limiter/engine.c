@@ -21,7 +21,7 @@ static void tell(struct weir_engine *engine)
 		.failed_ns = info->failed_ns,
 	};
 
-	memcpy(news.name, engine->host, sizeof news.name);
+	memcpy(news.name, engine->stats.news.name, sizeof news.name);
 	snprintf(news.error, sizeof news.error, "%.*s", (int)sizeof news.error - 1, info->error);
 	wr_host_tell(&engine->stats, &news);
 }
@@ -50,7 +50,7 @@ static int settle_options(struct weir_engine *engine, const struct weir_engine_o
 	engine->keys = opts ? opts->keys : WEIR_KEYS_TEXT;
 	engine->uncounted = opts && opts->flags & WEIR_ENGINE_NO_STATS;
 	if (opts && opts->host)
-		snprintf(engine->host, sizeof engine->host, "%s", opts->host);
+		snprintf(engine->stats.news.name, sizeof engine->stats.news.name, "%s", opts->host);
 	if (engine->keys != WEIR_KEYS_TEXT)
 		wr_stats_wipe_texts(&engine->stats);
 	engine->fleet_size = opts && opts->fleet_size ? opts->fleet_size : 1;

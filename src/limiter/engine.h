@@ -60,11 +60,10 @@ struct weir_engine {
 	struct weir_table *table;
 	const uint8_t *fleet_secret; /* NULL: not known yet; see fleet.h */
 	bool central;
+	bool uncounted;      /* WEIR_ENGINE_NO_STATS */
 	uint32_t fleet_size; /* where the table knows none; at least 1 */
 	uint32_t near_percent;
-	uint32_t keys;  /* enum weir_engine_keys */
-	bool uncounted; /* WEIR_ENGINE_NO_STATS */
-	char host[WR_HOST_NAME];
+	uint32_t keys; /* enum weir_engine_keys */
 	struct wr_stats stats;
 
 	_Alignas(64) pthread_mutex_t lock; /* of all below */

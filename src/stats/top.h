@@ -49,7 +49,7 @@ struct wr_key_text {
 };
 
 /* Adds to a key's count. `text` may be NULL or have none. */
-void wr_top_add(struct wr_top *top, enum weir_top_list list, uint64_t hash, uint32_t weight,
+void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uint32_t weight,
 		const struct wr_key_text *text);
 
 /* Halves everything, and forgets what is down to nothing. */

@@ -51,9 +51,9 @@ enum wr_section {
 	WR_SECTION_KEYS,      /* struct wr_row[] */
 	WR_SECTION_SPANS,     /* uint32_t[]: size class of each span of the slab */
 	WR_SECTION_SLAB,      /* struct wr_block in spans: the stamps of sliding window logs */
-	WR_SECTION_LANES,     /* reserved: rule statistics in single-writer lanes */
-	WR_SECTION_HISTORY,   /* reserved: per second and per minute */
-	WR_SECTION_TOP,       /* reserved: hottest and most refused keys */
+	WR_SECTION_LANES,     /* rule statistics in single-writer lanes: stats/stats.h */
+	WR_SECTION_HISTORY,   /* … per second and per minute: stats/history.h */
+	WR_SECTION_TOP,       /* hottest and most refused keys: stats/top.h */
 	WR_SECTION_LEASES,    /* reserved: units borrowed from a central store */
 	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
 	WR_SECTION_OVERRIDES, /* struct wr_control, then struct wr_note[] */

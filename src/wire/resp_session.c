@@ -107,9 +107,16 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
+/* Whether it changes how much the client may say in the next one. */
+static bool changes_trust(const struct wr_resp_entry *entry)
+{
+	return entry && (entry->run == wr_command_auth || entry->run == wr_command_hello ||
+			 entry->run == wr_command_reset);
+}
+
 /* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
  * after the last one. A client that has to give a password first is read one by one, for after that
- * it may say more. */
+ * it may say more; and nothing is read beyond a command that changes that. */
 static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
@@ -117,7 +124,7 @@ static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_
 	size_t count = 0, at = 0;
 
 	wr_resp_forget(&host->reader);
-	for (*rc = WR_RESP_COMMAND; count < most; count++) {
+	for (*rc = WR_RESP_COMMAND; count < most;) {
 		struct wr_resp_ready *ready = &host->batch[count];
 
 		*rc = wr_resp_read(&session->parser, session->trusted, data + at, len - at,
@@ -125,8 +132,12 @@ static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_
 		if (*rc != WR_RESP_COMMAND)
 			break;
 		at += ready->command.bytes;
-		if (ready->command.argc)
-			wr_resp_prepare(session, ready);
+		count++;
+		if (ready->command.argc == 0)
+			continue;
+		wr_resp_prepare(session, ready);
+		if (host->users && changes_trust(ready->entry))
+			break;
 	}
 	return count;
 }

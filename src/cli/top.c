@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "cli/show.h"
 
-#define PIPE_COLUMNS 120u
+#define PIPE_COLUMNS 160u
 #define PIPE_RULES 20u
 #define JSON_RULES 400u
 #define PIPE_KEYS 5u

@@ -11,8 +11,9 @@
 #include "cli/watch_key.h"
 #include "stats/words.h"
 
-#define BARS 20u       /* columns of a minute */
-#define WIDE 118u      /* columns with room for two of them */
+#define BARS 20u  /* columns of a minute */
+#define WIDE 118u /* columns with room for two of them */
+#define VERY_WIDE 140u
 #define NARROW 100u    /* … with little room for anything */
 #define NAME_LEAST 16u /* columns of a rule's name */
 #define NUMBERS 32u    /* columns of the numbers between its limit and its minute */
@@ -281,7 +282,7 @@ static void put_head(const struct wr_watch *watch, const struct top_look *look,
 
 static size_t limit_columns(const struct top_look *look)
 {
-	return look->columns < NARROW ? 16 : 22;
+	return look->columns < NARROW ? 16 : look->columns < VERY_WIDE ? 22 : 28;
 }
 
 static size_t name_columns(const struct top_look *look)

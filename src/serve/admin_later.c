@@ -82,7 +82,10 @@ static void on_done(uv_work_t *request, int status)
 
 static void on_gone(struct wr_http_request *request)
 {
-	((struct later *)request->context)->request = NULL;
+	struct later *later = request->context;
+
+	later->request = NULL;
+	uv_cancel((uv_req_t *)&later->work); /* if it has not been begun */
 }
 
 static struct later *begin(struct wr_http_request *request, const char *content_type,

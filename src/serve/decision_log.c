@@ -91,6 +91,8 @@ void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *vi
 	char line[WR_DECISION_LINE];
 	struct wr_text out = {line, sizeof line, 0};
 
+	if (!wr_decision_counts(view->ask))
+		return;
 	view->keys = log->keys;
 	view->sampled_ppm = MILLION;
 	if (!wr_decision_refused(view->ask)) {

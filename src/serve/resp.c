@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "serve/decision_log.h"
 #include "serve/loop.h"
 #include "serve/resp_store.h"
 
@@ -40,6 +41,17 @@ static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum
 	}
 }
 
+static void note_decision(struct wr_resp_host *host, const struct weir_ask *ask)
+{
+	const struct wr_resp_loop *own = (const struct wr_resp_loop *)host;
+
+	wr_decision_note(own->loop->decisions,
+			 &(struct wr_decision_view){.ask = ask,
+						    .now_ns = wr_loop_now_ns(own->loop),
+						    .via = "resp",
+						    .enforced = !host->shadow});
+}
+
 static struct wr_resp_loop *own_of(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
@@ -53,6 +65,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 	own->loop = loop;
 	own->host.users = shared.asked ? &shared.users : NULL;
 	own->host.shadow = wr_loop_settings(loop)->shadow;
+	own->host.decided = loop->decisions ? note_decision : NULL;
 	own->host.started_ns = shared.started_ns;
 	own->host.sum = sum_hosts;
 	wr_resp_store_begin(own);

@@ -4,6 +4,8 @@
 #include <weir/control.h>
 
 #include "base/str.h"
+#include "limiter/keep.h"
+#include "wire/decision_json.h"
 #include "wire/resp_wait.h"
 
 #define ENTRIES_MAX 32 /* of one descriptor; rules go no deeper */
@@ -199,6 +201,8 @@ static void tell_answer(struct wr_resp_host *host, const struct weir_ask *ask,
 	struct weir_result result = {.size = sizeof result};
 	bool several;
 
+	if (host->decided)
+		host->decided(host, ask);
 	weir_ask_result(ask, &result);
 	if (weir_ask_tightest(ask, &tightest) != 0)
 		tightest = (struct weir_status){0};
@@ -226,6 +230,13 @@ static void tell_answer(struct wr_resp_host *host, const struct weir_ask *ask,
 
 /* ---- by the table alone ---- */
 
+/* Behind an ask there is room for them. */
+static void keep_texts(const struct wr_resp_host *host, struct weir_ask *ask)
+{
+	if (host->decided)
+		wr_ask_keep(ask, (char *)ask + weir_ask_size(), WR_DECISION_KEPT);
+}
+
 static void decide_here(const struct wr_resp_call *call, struct reader *reader)
 {
 	struct weir_ask *ask;
@@ -236,6 +247,7 @@ static void decide_here(const struct wr_resp_call *call, struct reader *reader)
 		tell_error(call->out, rc);
 		return;
 	}
+	keep_texts(call->host, ask);
 	if (add_descriptors(ask, reader)) {
 		rc = weir_ask_decide(ask, call->now_ns);
 		/* Nobody here can ask a central store. */
@@ -310,6 +322,7 @@ static void decide_there(const struct wr_resp_call *call, struct reader *reader)
 		      : WEIR_EMEMORY;
 
 	if (rc == 0) {
+		keep_texts(call->host, wait->ask);
 		if (add_descriptors(wait->ask, reader) && decide_or_ask(call, wait))
 			return;
 		weir_ask_done(wait->ask);

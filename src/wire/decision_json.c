@@ -12,7 +12,17 @@
 #define MILLION 1000000u
 #define NAME_MAX_BYTES 512u
 
+_Static_assert(sizeof(struct weir_ask) + WR_DECISION_KEPT <= WEIR_ASK_BYTES, "room for texts");
+
 /* ---- what it is about ---- */
+
+bool wr_decision_counts(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].own_cost > 0)
+			return true;
+	return ask->need_count == 0;
+}
 
 static const struct wr_ask_need *shadowed_need(const struct weir_ask *ask)
 {
@@ -40,19 +50,31 @@ static const struct wr_ask_need *subject(const struct weir_ask *ask)
 
 /* ---- writing ---- */
 
-/* Any bytes: what is not UTF-8 becomes U+FFFD, and so do controls beyond ASCII. */
+/* Beyond ASCII: controls of eight bits, ends of lines, and marks that turn text around. */
+static bool is_control(uint32_t point)
+{
+	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
+	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
+/* Any bytes, as text that does nothing to whoever looks at the log; what is not UTF-8 becomes
+ * U+FFFD. */
 static void put_any_text(struct wr_text *out, struct weir_str text)
 {
 	wr_text_char(out, '"');
 	for (size_t i = 0; i < text.len;) {
 		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
+		uint32_t point = len ? wr_utf8_point(text.ptr + i, len) : 0;
+		char escape[8];
 
-		if (len == 0)
+		if (len == 0) {
 			PUT(out, WR_UTF8_UNKNOWN);
-		else if (len == 2 && wr_utf8_point(text.ptr + i, 2) < 0xa0)
-			PUT(out, "\\ufffd");
-		else
+		} else if (is_control(point)) {
+			snprintf(escape, sizeof escape, "\\u%04x", (unsigned)point);
+			wr_text_put(out, wr_str(escape));
+		} else {
 			wr_text_json(out, (struct weir_str){text.ptr + i, len});
+		}
 		i += len ? len : 1;
 	}
 	wr_text_char(out, '"');

@@ -15,7 +15,7 @@
 #include "wire/trace.h"
 
 #define WR_DECISION_LINE 8192u /* no line is longer: names are cut at 512 bytes */
-#define WR_DECISION_KEPT 1024u /* memory for wr_ask_keep */
+#define WR_DECISION_KEPT 1024u /* memory for wr_ask_keep; WEIR_ASK_BYTES have it to spare */
 
 struct wr_decision_view {
 	const struct weir_ask *ask; /* decided */
@@ -26,6 +26,9 @@ struct wr_decision_view {
 	bool enforced;        /* false: the service is in shadow mode, and lets everything pass */
 	const struct wr_trace *trace;
 };
+
+/* Whether it is counted: what only looks or gives back is not. */
+bool wr_decision_counts(const struct weir_ask *ask);
 
 /* Whether it was refused or put off, or would have been, were the rule enforced. */
 bool wr_decision_refused(const struct weir_ask *ask);

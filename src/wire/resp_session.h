@@ -66,6 +66,8 @@ struct wr_resp_host {
 	void *context;                     /* the store's */
 	size_t waits, waits_max;           /* commands of all sessions that wait for it */
 	bool shadow;                       /* decide and count, but let everything pass */
+	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */
+	void (*decided)(struct wr_resp_host *host, const struct weir_ask *ask);
 	uint64_t started_ns;
 	struct wr_resp_tally tally;
 	/* Adds up the tallies of all threads; NULL: there is only this one. */

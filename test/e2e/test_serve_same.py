@@ -2,15 +2,14 @@
 library and through the nginx module, all on one table, gives one row of decisions and moves one
 counter."""
 
-import ctypes
 import json
-import time
 
 import grpc
 import pytest
 import redis
 
-from weirtest import BUILD, WRAP, Nginx, fetch
+from weirtest import WRAP, Nginx, fetch
+from weirtest.library import Library
 from weirtest.protos import Request, Response, request
 from weirtest.serve import Serve
 
@@ -37,76 +36,6 @@ descriptors:
         rate_limit: {{unit: year, requests_per_unit: {LIMIT}, algorithm: sliding_window_counter}}
 """
 PLANS = ("free", "bursts", "log", "counter")
-
-
-# ---- the library ----
-
-class Str(ctypes.Structure):
-    _fields_ = [("ptr", ctypes.c_char_p), ("len", ctypes.c_size_t)]
-
-    @classmethod
-    def of(cls, text):
-        return cls(text.encode(), len(text.encode()))
-
-
-class Entry(ctypes.Structure):
-    _fields_ = [("key", Str), ("value", Str), ("source", Str)]
-
-
-class Opts(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("name", ctypes.c_char_p),
-                ("dir", ctypes.c_char_p), ("memory_bytes", ctypes.c_uint64),
-                ("log_bytes", ctypes.c_uint64), ("restore_from", ctypes.c_char_p),
-                ("now_ns", ctypes.c_uint64)]
-
-
-class Result(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("verdict", ctypes.c_uint32),
-                ("http_status", ctypes.c_uint32), ("descriptors", ctypes.c_uint32),
-                ("delay_ns", ctypes.c_uint64), ("retry_after_ns", ctypes.c_uint64),
-                ("generation", ctypes.c_uint64)]
-
-
-class StatusHead(ctypes.Structure):
-    """The beginning of struct weir_status; the rest is room."""
-    _fields_ = [("size", ctypes.c_uint32), ("code", ctypes.c_uint32), ("flags", ctypes.c_uint32),
-                ("requests_per_unit", ctypes.c_uint32), ("unit", ctypes.c_uint32),
-                ("remaining", ctypes.c_uint32), ("limit", ctypes.c_uint32), ("reset_s", ctypes.c_uint32),
-                ("period_ns", ctypes.c_uint64), ("texts", Str * 3), ("decision", ctypes.c_uint64 * 5)]
-
-
-class Library:
-    """libweir in this process, on the same table and rules."""
-
-    def __init__(self, serve):
-        self.lib = ctypes.CDLL(str(BUILD / "libweir.so"))
-        self.table, self.engine = ctypes.c_void_p(), ctypes.c_void_p()
-        rules = ctypes.c_void_p()
-        opts = Opts(size=ctypes.sizeof(Opts), dir=serve.table.encode())
-        assert self.lib.weir_open(ctypes.byref(opts), ctypes.byref(self.table), None) == 0
-        assert self.lib.weir_rules_load(str(serve.rules).encode(), ctypes.byref(rules), None) == 0
-        assert self.lib.weir_engine_new(self.table, rules, None, ctypes.byref(self.engine)) == 0
-        self.memory = (ctypes.c_uint64 * (24576 // 8))()
-
-    def close(self):
-        self.lib.weir_engine_free(self.engine)
-        self.lib.weir_close(self.table)
-
-    def ask(self, *pairs):
-        """(admitted, remaining)"""
-        lib, ask = self.lib, ctypes.c_void_p()
-        lib.weir_ask_decide.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-        entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])
-        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(24576), self.engine, Str.of("api"),
-                                 ctypes.byref(ask)) == 0
-        assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(1)) == 0
-        verdict = lib.weir_ask_decide(ask, time.time_ns())
-        status = StatusHead(size=ctypes.sizeof(StatusHead))
-        assert lib.weir_ask_tightest(ask, ctypes.byref(status)) == 0
-        result = Result(size=ctypes.sizeof(Result))
-        assert lib.weir_ask_result(ask, ctypes.byref(result)) == 0 and result.verdict == verdict
-        lib.weir_ask_done(ask)
-        return verdict == 1, status.remaining
 
 
 # ---- all ways of asking; each returns (admitted, remaining) ----
@@ -184,7 +113,7 @@ def world():
             made.nginx = nginx
             made.redis = redis.Redis(port=serve.resp_port)
             if WRAP == "":
-                made.library = Library(serve)
+                made.library = Library(serve.table, serve.rules)
             with grpc.insecure_channel(f"127.0.0.1:{serve.grpc_port}") as made.channel:
                 yield made
             made.redis.close()

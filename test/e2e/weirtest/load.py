@@ -231,7 +231,7 @@ async def _pour(where, heads, connections, depth):
     return counts
 
 
-_ANSWER = re.compile(rb"HTTP/1\.1 (\d\d\d) .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n", re.S)
+_ANSWER = re.compile(rb"HTTP/1\.1 (\d\d\d) .*?\r\nContent-Length: (\d+)(?:\r\n.*?)??\r\n\r\n", re.S)
 
 
 async def _exchange(stream, batch, counts):

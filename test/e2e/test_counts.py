@@ -1,0 +1,194 @@
+"""Counts agree exactly with what was sent: through four nginx workers, two services and a program that
+embeds the engine, all on one table; when some of them are killed with -9, and after restarts."""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import redis
+
+from weirtest import ROOT, WEIR, WRAP, Nginx, keeper, message, pour, scaled, wait_for
+from weirtest.scrape import Metrics
+from weirtest.serve import Serve
+
+LIMIT = scaled(400)
+RULES = f"""
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}
+"""
+RULE = "api/user/365d"
+CONF = "location / { weir api; }"
+
+
+class Embedder:
+    """weirtest.library in a process of its own."""
+
+    def __init__(self, serve):
+        self.process = keeper.start([sys.executable, "-B", "-m", "weirtest.library", serve.table, serve.rules],
+                                    cwd=ROOT / "test/e2e", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    env={**os.environ, "WEIR_BUILD": str(WEIR.parent)})
+
+    def ask(self, user, count):
+        self.process.stdin.write(f"{count} user {user}\n".encode())
+        self.process.stdin.flush()
+        admitted, refused = self.process.stdout.readline().split()
+        return {200: int(admitted), 429: int(refused)}
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        keeper.stop(self.process)
+
+
+def through_nginx(nginx, user, count):
+    return pour(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
+                depth=10)
+
+
+def through_http(serve, user, count):
+    head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user})
+    return pour(serve.http_port, (head for _ in range(count)))
+
+
+def through_resp(serve, user, count):
+    counts = collections.Counter()
+    with redis.Redis(port=serve.resp_port) as client:
+        pipe = client.pipeline(transaction=False)
+        for _ in range(count):
+            pipe.execute_command("WEIR.CHECK", "api", "user", user)
+        for answer in pipe.execute():
+            told = dict(zip(answer[::2], answer[1::2]))
+            counts[200 if told[b"verdict"] == b"admit" else 429] += 1
+    return counts
+
+
+def told_by_top(serve):
+    """What `weir top` says, which needs none of them."""
+    done = subprocess.run([WEIR, "top", "--json", "--dir", serve.table], check=True, capture_output=True)
+    rule = next(r for r in json.loads(done.stdout)["rules"] if r["rule"] == RULE)
+    return {200: rule["admitted"], 429: rule["refused"]}
+
+
+def told_by_metrics(serve):
+    metrics = Metrics(serve.admin_port)
+    return {200: metrics.value("weir_decisions_total", rule=RULE, result="admitted"),
+            429: metrics.value("weir_decisions_total", rule=RULE, result="refused")}
+
+
+class Sum:
+    """What was answered so far, and what it has to be."""
+
+    def __init__(self):
+        self.answers = collections.Counter()
+        self.users = set()
+        self.sent = 0
+
+    def add(self, user, counts, sent):
+        assert sum(counts.values()) == sent and set(counts) <= {200, 429}
+        self.answers.update(counts)
+        self.users.add(user)
+        self.sent += sent
+
+    def check(self, *serves):
+        """Every door, and the table itself, tells the same."""
+        assert sum(self.answers.values()) == self.sent
+        wanted = {200: self.answers[200], 429: self.answers[429]}
+        for serve in serves:
+            assert told_by_metrics(serve) == wanted
+        assert told_by_top(serves[0]) == wanted
+
+
+@pytest.mark.seconds(240)
+def test_exact_across_processes_kills_and_restarts():
+    total = Sum()
+    each = scaled(300)
+    with Serve(rules=RULES, http=True, admin=True, threads=2) as one, \
+            Serve(rules=RULES, resp=True, admin=True, table=one.table, threads=2) as two, \
+            Nginx(rules_path=one.rules, table=f"weir_table default dir={one.table};", workers=4,
+                  reuseport=True, conf_server=CONF) as nginx:
+        embedder = None if WRAP else Embedder(one)
+
+        def round_of(user):
+            """Everybody asks about one user, who is admitted LIMIT times, whoever is asked."""
+            before = total.answers[200]
+            total.add(user, through_nginx(nginx, user, each), each)
+            total.add(user, through_http(one, user, each), each)
+            total.add(user, through_resp(two, user, each), each)
+            if embedder:
+                total.add(user, embedder.ask(user, each), each)
+            assert total.answers[200] - before == LIMIT
+            total.check(one, two)
+
+        try:
+            round_of("a")
+            workers = nginx.workers()
+            assert len(workers) == 4
+            for pid in workers[:2]:
+                os.kill(pid, signal.SIGKILL)
+            nginx.allow += [r"exited on signal 9"]
+            wait_for(lambda: len(nginx.workers()) == 4 and not set(workers[:2]) & set(nginx.workers()),
+                     "new workers")
+            two.kill()
+            if embedder:
+                embedder.kill()
+                embedder.stop()
+                embedder = Embedder(one)
+            total.check(one)
+            two.start()
+            round_of("b")
+            one.kill()
+            one.start()
+            nginx.reload()
+            round_of("c")
+            one.stop()
+            one.start()
+            total.check(one, two)
+        finally:
+            if embedder:
+                embedder.stop()
+
+
+@pytest.mark.seconds(120)
+def test_killed_in_the_midst_of_it():
+    """Then an answer or two never came: counted is at least what was answered, at most what was sent."""
+    counted = 0
+    with Serve(rules=RULES, http=True, admin=True, threads=2) as serve:
+        for turn in range(3):
+            process = keeper.start([sys.executable, "-B", "-c", f"""
+import sys
+sys.path.insert(0, {str(ROOT / "test/e2e")!r})
+from weirtest import connect, message
+stream = connect({serve.http_port})
+sent = answered = 0
+try:
+    while True:
+        stream.sendall(message("GET", "/check/api", {{"X-Forwarded-Method": "GET",
+                               "X-Forwarded-Uri": "/", "X-User": "{turn}"}}))
+        sent += 1
+        answered += b"\\r\\n\\r\\n" in stream.recv(65536)
+        print(sent, answered, flush=True)
+except OSError:
+    print(sent, answered, flush=True)
+"""], stdout=subprocess.PIPE, text=True)
+            for _ in range(200):
+                last = process.stdout.readline()
+            serve.kill()
+            rest = process.stdout.read().split("\n")
+            keeper.stop(process)
+            sent, answered = map(int, ([last] + rest)[-2].split())
+            serve.start()
+            told = sum(told_by_metrics(serve).values())
+            assert counted + answered <= told <= counted + sent
+            counted = told

@@ -1,0 +1,222 @@
+"""The decision log: what is in it by every door, what is left out, rotation, readers that do not read."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import grpc
+import pytest
+import redis
+
+from weirtest import ROOT, Nginx, fetch, keeper, message, pour, scaled, wait_for
+from weirtest.protos import Request, Response, request
+from weirtest.scrape import Metrics
+from weirtest.serve import Serve
+
+ASK = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+RULES = """
+domain: api
+requests:
+  - descriptor: [{key: user, from: header.x-user}]
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 2}
+  - key: quiet
+    shadow_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1, algorithm: token_bucket}
+"""
+TRACE = "4bf92f3577b34da6a3ce929d0e0e473"
+SPAN = "00f067aa0ba902b7"
+
+
+def parent(digit):
+    return {"traceparent": f"00-{TRACE}{digit}-{SPAN}-01"}
+
+
+def by_grpc(serve, user, trace):
+    with grpc.insecure_channel(f"127.0.0.1:{serve.grpc_port}") as channel:
+        should = channel.unary_unary(ASK, Request.SerializeToString, Response.FromString)
+        return should(request("api", ("user", user)), timeout=20, metadata=tuple(trace.items())).overall_code == 1
+
+
+def by_check(serve, user, trace):
+    body = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
+    return json.loads(fetch(serve.http_port, "POST", "/v1/check", trace, json.dumps(body).encode()).body)["admitted"]
+
+
+def by_json(serve, user, trace):
+    body = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
+    return fetch(serve.http_port, "POST", "/json", trace, json.dumps(body).encode()).status == 200
+
+
+def by_forward_auth(serve, user, trace):
+    return fetch(serve.http_port, "GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/",
+                                                        "X-User": user, **trace}).status == 200
+
+
+def by_resp(serve, user, trace):
+    with redis.Redis(port=serve.resp_port) as client:
+        answer = client.execute_command("WEIR.CHECK", "api", "user", user)
+        return dict(zip(answer[::2], answer[1::2]))[b"verdict"] == b"admit"
+
+
+WAYS = {"grpc": by_grpc, "http": by_check, "forward_auth": by_forward_auth, "resp": by_resp}
+
+
+def lines_of(path, count):
+    """The first lines of the log, waited for; each is JSON."""
+    wait_for(lambda: os.path.exists(path) and open(path, encoding="utf-8").read().count("\n") >= count,
+             f"{count} lines in the decision log")
+    return [json.loads(line) for line in open(path, encoding="utf-8").read().splitlines()]
+
+
+def logging(*args, **kwargs):
+    return Serve(rules=RULES, admin=True, args=["--decision-log", "{folder}/decisions.log", *args], **kwargs)
+
+
+def test_every_door():
+    with logging("--decision-log-share", "100%", grpc=True, http=True, resp=True) as serve:
+        path = f"{serve.folder}/decisions.log"
+        for number, (via, way) in enumerate(WAYS.items()):
+            assert [way(serve, via, parent(number)) for _ in range(3)] == [True, True, False]
+        by_json(serve, "json", parent(9))
+        lines = lines_of(path, 13)
+        assert len(lines) == 13
+        for number, via in enumerate(WAYS):
+            mine = lines[3 * number:3 * number + 3]
+            assert [x["verdict"] for x in mine] == ["admit", "admit", "refuse"]
+            assert [x["remaining"] for x in mine] == [1, 0, 0]
+            for line in mine:
+                assert (line["via"], line["rule"], line["algorithm"], line["limit"]) == (
+                    via, "api/user/365d", "fixed_window", 2)
+                assert (line["domain"], line["key"]) == ("api", f"user={via}")
+                if via == "resp":
+                    assert "trace_id" not in line
+                else:
+                    assert (line["trace_id"], line["span_id"]) == (f"{TRACE}{number}", SPAN)
+            assert mine[2]["retry_after"] > 0
+        assert lines[12]["via"] == "http" and lines[12]["trace_id"] == f"{TRACE}9"
+        assert Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="written") == 13
+
+
+def test_refusals_alone_are_told_unless_a_share_is_wanted():
+    with logging(http=True, resp=True) as serve:
+        for _ in range(6):
+            by_check(serve, "7", {})
+        with redis.Redis(port=serve.resp_port) as client:
+            for _ in range(3):
+                client.execute_command("WEIR.CHECK", "api", "quiet", "1")
+            client.execute_command("WEIR.PEEK", "api", "user", "7")  # only looks: no decision
+        lines = lines_of(f"{serve.folder}/decisions.log", 6)
+        assert [(x["verdict"], x.get("shadowed")) for x in lines] == [("refuse", None)] * 4 + [("admit", True)] * 2
+        assert lines[5]["rule"] == "api/quiet/365d" and "sampled" not in lines[5]
+        assert all("trace_id" not in x for x in lines)
+
+
+def test_a_flood_of_refusals_is_cut_and_counted():
+    count = scaled(20_000)
+    with logging("--decision-log-refused", "50", http=True) as serve:
+        head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
+        began = time.time()
+        assert pour(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
+        seconds = int(time.time() - began) + 2
+
+        def tally():
+            metrics = Metrics(serve.admin_port)
+            return [metrics.value("weir_decision_log_lines_total", outcome=o)
+                    for o in ("written", "lost", "over_rate")]
+
+        wait_for(lambda: sum(tally()) == count - 2, "every refusal to be written, lost or left out")
+        written, lost, held = tally()
+        assert 50 <= written <= 50 * seconds and lost == 0 and held == count - 2 - written
+        assert len(lines_of(f"{serve.folder}/decisions.log", written)) == written
+
+
+@pytest.mark.parametrize("how", ["hashed", "hidden"])
+def test_keys_by_setting(how):
+    with logging("--keys", how, http=True) as serve:
+        for _ in range(4):
+            by_check(serve, "secret", {})
+        lines = lines_of(f"{serve.folder}/decisions.log", 2)
+        assert "secret" not in open(f"{serve.folder}/decisions.log", encoding="utf-8").read()
+        if how == "hidden":
+            assert all("key" not in x for x in lines)
+        else:
+            assert re.fullmatch("#[0-9a-f]{16}", lines[0]["key"]) and lines[0]["key"] == lines[1]["key"]
+
+
+def test_hostile_keys_are_one_line_of_json_each():
+    hostile = ["\x1b[2J", "a\nb\r\n", '"},{"verdict":"admit', "\u2028\u202e", "x" * 10_000, "\x00", "日本", "\\"]
+    with logging("--decision-log-share", "100", http=True) as serve:
+        for value in hostile:
+            by_check(serve, value, {"traceparent": value.encode("unicode_escape").decode()[:200]})
+        lines = lines_of(f"{serve.folder}/decisions.log", len(hostile))
+        assert [x["key"] for x in lines] == [f"user={v}" if len(v) < 100 else f"user={v[:232]}…" for v in hostile]
+        assert all(x["verdict"] == "admit" and "trace_id" not in x for x in lines)
+        raw = open(f"{serve.folder}/decisions.log", "rb").read()
+        assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", raw)
+
+
+def test_opened_again_on_hup():
+    with logging(http=True) as serve:
+        path = f"{serve.folder}/decisions.log"
+        for _ in range(3):
+            by_check(serve, "7", {})
+        lines_of(path, 1)
+        os.rename(path, path + ".1")
+        by_check(serve, "7", {})
+        lines_of(path + ".1", 2)  # until it is told
+        serve.signal(signal.SIGHUP)
+        wait_for(lambda: os.path.exists(path), "the file to be made anew")
+        by_check(serve, "7", {})
+        assert len(lines_of(path, 1)) == 1 and len(lines_of(path + ".1", 2)) == 2
+
+
+def test_standard_output_that_nobody_reads():
+    """Decisions and the end go on, and lines are lost."""
+    with Serve(rules=RULES, http=True, admin=True, start=False,
+               args=["--decision-log", "-", "--decision-log-refused", "1000000"]) as serve:
+        read, write = os.pipe()
+        with open(serve.output, "ab") as errors:
+            serve.process = keeper.start(serve.command(), stdout=write, stderr=errors, cwd=serve.folder)
+        os.close(write)
+        serve.wait_logged("weir serve: ready")
+        head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
+        count = scaled(8000, 4000)
+        assert pour(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
+        assert Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="lost") > 0
+        serve.stop()
+        first = os.read(read, 65536).split(b"\n")[0]
+        assert json.loads(first)["verdict"] == "refuse"
+        os.close(read)
+
+
+def test_a_log_that_cannot_be():
+    with Serve(rules=RULES, http=True, start=False, args=["--decision-log", "/no/such/folder/x"]) as serve:
+        code, output = serve.run()
+        assert code == 1 and "--decision-log /no/such/folder/x: No such file or directory" in output
+    with Serve(rules=RULES, http=True, start=False, args=["--decision-log", "{folder}/x",
+                                                          "--decision-log-share", "lots"]) as serve:
+        code, output = serve.run()
+        assert code == 1 and "--decision-log-share 'lots' is not a share of 0 to 100 %" in output
+
+
+def test_nginx_writes_the_same(api):
+    """The log_format of docs/watching.md, word for word."""
+    document = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    conf = re.search(r"```nginx\n(.*?)```", document, re.S)[1]
+    conf = conf.replace("/var/log/nginx/decisions.log", "{prefix}/access.log").replace("1% 1;", "99.99% 1;")
+    with Nginx(rules=RULES, conf_http=conf, api=api,
+               conf_server="location / { weir api; proxy_pass http://api; }\nlocation /off { return 204; }") as nginx:
+        for _ in range(3):
+            nginx.get("/", {"X-User": 'quote"', **parent(5)})
+        nginx.get("/off")
+        lines = [json.loads(line) for line in nginx.access_lines(3)]
+        assert [x["verdict"] for x in lines] == ["ADMITTED", "ADMITTED", "REFUSED"]
+        assert (lines[2]["rule"], lines[2]["remaining"], lines[2]["domain"]) == ("api/user/365d", "0", "api")
+        assert lines[2]["traceparent"] == f"00-{TRACE}5-{SPAN}-01"
+        nginx.quit()
+        assert len(nginx.access_lines(3)) == 3

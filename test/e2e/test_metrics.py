@@ -1,0 +1,249 @@
+"""/metrics: what promtool, a real Prometheus and a reader of our own make of it; and that it tells exactly
+what was sent."""
+
+import json
+import re
+import subprocess
+import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from weirtest import ROOT, Client, fetch, free_port, keeper, message, pour, scaled, wait_for
+from weirtest.scrape import OPEN, Metrics
+from weirtest.serve import Serve
+
+LIMIT = 5
+RULES = f"""
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit:
+      unit: year
+      requests_per_unit: {LIMIT}
+      candidates: [{{unit: year, requests_per_unit: 8, algorithm: token_bucket}}]
+  - key: quiet
+    shadow_mode: true
+    rate_limit: {{unit: year, requests_per_unit: 1, algorithm: sliding_window_log}}
+  - key: door
+    rate_limit: {{unit: second, requests_per_unit: 10, algorithm: leaky_bucket, queue_size: 3}}
+"""
+USER = {"domain": "api", "rule": "api/user/365d", "algorithm": "fixed_window"}
+
+
+def ask(serve, key, value, domain="api"):
+    body = {"domain": domain, "descriptors": [{"entries": [{"key": key, "value": value}]}]}
+    answer = fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode())
+    assert answer.status == 200, answer.body
+    return json.loads(answer.body)["verdict"]
+
+
+@pytest.fixture
+def serve():
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        yield running
+
+
+def promtool(text):
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True,
+                          check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_counts_are_what_was_sent(serve):
+    assert [ask(serve, "user", "7") for _ in range(9)] == ["admit"] * 5 + ["refuse"] * 4
+    assert [ask(serve, "quiet", "7") for _ in range(3)] == ["admit"] * 3
+    assert [ask(serve, "door", "1") for _ in range(3)].count("delay") == 2
+    ask(serve, "user", "7", domain="nobody")
+    metrics = Metrics(serve.admin_port)
+    value = metrics.value
+    assert value("weir_decisions_total", result="admitted", **USER) == 5
+    assert value("weir_decisions_total", result="refused", **USER) == 4
+    assert value("weir_near_limit_total", **USER) == 1
+    assert value("weir_decisions_total", rule="api/quiet/365d", result="shadowed") == 2
+    assert value("weir_decisions_total", rule="api/quiet/365d", result="admitted",
+                 algorithm="sliding_window_log") == 1
+    assert value("weir_delayed_total", rule="api/door/1s") == 2
+    assert 0.2 < value("weir_delay_seconds_total", rule="api/door/1s") <= 0.3
+    assert value("weir_requests_without_rule_total", reason="domain_not_found") == 1
+    assert value("weir_candidate_decisions_total", rule="api/user/365d", result="admitted") == 8
+    assert value("weir_candidate_differences_total", rule="api/user/365d", how="admits") == 3
+    assert value("weir_candidate_differences_total", rule="api/user/365d", how="refuses") == 0
+    assert value("weir_rules_loads_total", result="good") == 1
+    assert value("weir_hosts", host="serve") == 1
+    assert value("weir_decision_duration_seconds_count", store="local") == value(
+        "weir_decision_duration_seconds_bucket", store="local", le="+Inf")
+
+
+def test_both_formats(serve):
+    ask(serve, "user", 'quote " back \\ line \n end')
+    plain, opened = Metrics(serve.admin_port), Metrics(serve.admin_port, OPEN)
+    assert plain.type == "text/plain; version=0.0.4; charset=utf-8"
+    assert opened.type == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert opened.text.endswith("\n# EOF\n") and "# EOF" not in plain.text
+    changing = {"weir_connections"}
+    assert {k for k in opened.samples if k[0] not in changing} == {
+        k for k in plain.samples if k[0] not in changing}
+    assert promtool(plain.text) == (0, "")
+    assert fetch(serve.admin_port, "HEAD", "/metrics").status == 200
+    assert fetch(serve.admin_port, "POST", "/metrics", {"Content-Type": "application/json"},
+                 b"{}").status == 405
+
+
+def test_no_key_of_a_client_is_in_it(serve):
+    for i in range(50):
+        ask(serve, "user", f"secret-{i}")
+    metrics = Metrics(serve.admin_port)
+    assert "secret" not in metrics.text
+    assert metrics.value("weir_decisions_total", result="admitted", **USER) == 50
+    wait_for(lambda: Metrics(serve.admin_port).value("weir_table_keys") == 100,
+             "the keys to be counted, once for the rule and once for its candidate")
+
+
+def test_reloads(serve):
+    def loads(result):
+        return Metrics(serve.admin_port).value("weir_rules_loads_total", result=result)
+
+    def hash_of():
+        return dict(next(k[1] for k in Metrics(serve.admin_port).samples if k[0] == "weir_rules_info"))
+
+    ask(serve, "user", "7")  # a process is a host from its first decision on
+    before = hash_of()
+    serve.write_rules("domain: api\nnonsense: 1\n")
+    wait_for(lambda: loads("failed") == 1, "the failed load to be counted")
+    assert Metrics(serve.admin_port).value("weir_rules_last_load_failed") == 1
+    wait_for(lambda: Metrics(serve.admin_port).value("weir_hosts_load_failed", host="serve") == 1,
+             "the host to say so")
+    assert hash_of() == before
+    serve.write_rules(RULES + "  - {key: more, rate_limit: {unit: day, requests_per_unit: 1}}\n")
+    wait_for(lambda: loads("good") == 2, "the good load to be counted")
+    assert Metrics(serve.admin_port).value("weir_rules_last_load_failed") == 0
+    assert Metrics(serve.admin_port).value("weir_rules_generation") == 2
+    assert hash_of() != before
+
+
+def test_the_list_in_the_documentation_is_complete():
+    source = (ROOT / "src/wire/metrics_families.h").read_text(encoding="utf-8")
+    documented = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    families = re.findall(r'X\(\w+, "(weir_\w+)", (\w+)', source)
+    assert len(families) > 30
+    for name, kind in families:
+        name += {"COUNTER": "_total", "INFO": "_info"}.get(kind, "")
+        assert f"`{name}" in documented, name
+
+
+# ---- bounds ----
+
+@pytest.mark.seconds(300)
+def test_thousands_of_rules_and_keys():
+    rules = "domain: api\nrequests:\n  - descriptor: [{key: user, from: header.x-user}]\ndescriptors:\n"
+    rules += f"  - {{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}\n"
+    rules += "".join(f"  - {{key: k{i}, rate_limit: {{unit: hour, requests_per_unit: 100}}}}\n"
+                     for i in range(4999))
+    keys = scaled(100_000)
+
+    def anonymous_kib(serve):
+        status = open(f"/proc/{serve.pid}/status", encoding="ascii").read()
+        return int(re.search(r"RssAnon:\s+(\d+)", status)[1])
+
+    with Serve(rules=rules, http=True, admin=True, memory="64M") as serve:
+        ask(serve, "k0", "x")
+        first = Metrics(serve.admin_port)
+        before = anonymous_kib(serve)
+        heads = (message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/",
+                                               "X-User": f"user-{i}"}) for i in range(keys))
+        assert pour(serve.http_port, heads) == {200: keys}
+        metrics = Metrics(serve.admin_port)
+        assert metrics.value("weir_decisions_total", result="admitted", **USER) == keys
+        assert metrics.value("weir_rules_in_other") == 0
+        assert metrics.series("weir_decisions_total") == 2 * 5001
+        assert metrics.series() == first.series()  # not one more for all these keys
+        assert len(metrics.text) < 4 << 20
+        for _ in range(5):
+            Metrics(serve.admin_port)
+        assert anonymous_kib(serve) - before < (24 << 10)
+        assert promtool(metrics.text)[0] == 0
+    with Serve(rules=rules, http=True, admin=True, memory="64M", args=["--metrics-rules", "100"]) as serve:
+        for i in range(300):
+            ask(serve, f"k{i}", "x")
+        metrics = Metrics(serve.admin_port)
+        assert metrics.series("weir_decisions_total") == 2 * 101
+        assert metrics.value("weir_rules_in_other") == 4900
+        told = metrics.all("weir_decisions_total", result="admitted")
+        assert len(told) == 101 and sum(told.values()) == 300
+
+
+def test_scrapes_at_once(serve):
+    """More than are answered at a time are told to come again; nobody waits, nothing breaks."""
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(lambda _: fetch(serve.admin_port, "GET", "/metrics").status, range(96)))
+    assert set(answers) <= {200, 503} and answers.count(200) >= 8
+    assert Metrics(serve.admin_port).series() > 50
+
+
+def test_client_that_leaves(serve):
+    for _ in range(20):
+        client = Client(serve.admin_port)
+        client.send("GET", "/metrics")
+        client.vanish()
+    wait_for(lambda: fetch(serve.admin_port, "GET", "/metrics").status == 200, "its turn")
+
+
+# ---- a real Prometheus ----
+
+class Prometheus:
+    def __init__(self, target):
+        self.folder = keeper.folder("prometheus")
+        self.port = free_port()
+        with open(f"{self.folder}/prometheus.yml", "w", encoding="ascii") as f:
+            f.write("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
+                    f"  - job_name: weir\n    static_configs: [{{targets: ['127.0.0.1:{target}']}}]\n")
+
+    def __enter__(self):
+        with open(f"{self.folder}/output", "wb") as out:
+            self.process = keeper.start(
+                ["prometheus", f"--config.file={self.folder}/prometheus.yml",
+                 f"--storage.tsdb.path={self.folder}/data", f"--web.listen-address=127.0.0.1:{self.port}",
+                 "--log.level=warn"], stdout=out, stderr=out)
+        return self
+
+    def __exit__(self, *_):
+        keeper.stop(self.process)
+        keeper.forget(self.folder)
+
+    def get(self, path, **query):
+        try:
+            answer = fetch(self.port, "GET", f"/api/v1/{path}?{urllib.parse.urlencode(query)}")
+        except OSError:
+            return None
+        told = json.loads(answer.body)
+        return told["data"] if answer.status == 200 and told["status"] == "success" else None
+
+    def value(self, query):
+        """The one number a query gives, or None."""
+        data = self.get("query", query=query)
+        values = [float(r["value"][1]) for r in data["result"]] if data else []
+        assert len(values) <= 1, f"{query}: {data}"
+        return values[0] if values else None
+
+
+@pytest.mark.seconds(120)
+def test_a_real_prometheus(serve):
+    for _ in range(9):
+        ask(serve, "user", "7")
+    with Prometheus(serve.admin_port) as prometheus:
+        refused = 'weir_decisions_total{rule="api/user/365d",result="refused"}'
+        wait_for(lambda: prometheus.value(refused) == 4, "Prometheus to have scraped", 60, every=0.2)
+        target = prometheus.get("targets")["activeTargets"][0]
+        assert (target["health"], target["lastError"]) == ("up", "")
+        assert prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9
+        types = prometheus.get("metadata")
+        assert types["weir_decisions"][0]["type"] == "counter"  # it asks for OpenMetrics
+        assert types["weir_decision_duration_seconds"][0]["type"] == "histogram"
+        for _ in range(6):
+            ask(serve, "user", "7")
+        wait_for(lambda: prometheus.value(refused) == 10, "the next scrape", 60, every=0.2)
+        assert prometheus.value(f"increase({refused}[1m]) > bool 0") == 1
+        assert prometheus.value('count(weir_rules_info)') == 1

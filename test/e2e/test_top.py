@@ -1,0 +1,329 @@
+"""weir top, weir candidates and weir advise: what they show of a table, in a terminal and in a pipe, and
+that no client can do anything to the terminal."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import redis
+import yaml
+
+from weirtest import ROOT, WEIR, wait_for
+from weirtest.serve import Serve
+from weirtest.terminal import Terminal
+
+LIMIT = 10
+RULES = f"""
+domain: api
+descriptors:
+  - key: user
+    rate_limit:
+      unit: year
+      requests_per_unit: {LIMIT}
+      candidates: [{{unit: year, requests_per_unit: {LIMIT}, algorithm: token_bucket, burst: 400}}]
+  - key: route
+    value: signup
+    descriptors:
+      - key: ip
+        rate_limit: {{unit: year, requests_per_unit: 1000, algorithm: token_bucket, burst: 50}}
+  - key: idle
+    rate_limit: {{unit: hour, requests_per_unit: 7}}
+"""
+HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "\x1b[31mred", "a\r\nb\tc\x00d", "\x9b31m", "‮drow", "é" + "x" * 10_000,
+           "<script>alert(1)</script>", "日本", "\\x1b", "\x7f\x08\x08\x08"]
+
+
+def weir(*args, env=None, code=0):
+    done = subprocess.run([WEIR, *map(str, args)], capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})})
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout.decode()
+
+
+def ask(serve, *pairs, times=1):
+    with redis.Redis(port=serve.resp_port) as client:
+        pipe = client.pipeline(transaction=False)
+        for _ in range(times):
+            pipe.execute_command("WEIR.CHECK", "api", *[x for pair in pairs for x in pair])
+        return pipe.execute()
+
+
+def wait_ticking(serve):
+    """History is on its way: what is decided from now on is seen to be new."""
+    def knows():
+        points = json.loads(weir("top", "--json", "--dir", serve.table))["last_minute"]["decisions"]
+        return points[-1] is not None
+
+    wait_for(knows, "the first second of history", 20, every=0.1)
+
+
+def wait_kept(serve, *rules):
+    """History and keys are kept from a second after a rule's first decision on."""
+    wait_for(lambda: all("last_minute" in told(serve, rule) for rule in rules), "history to be kept", 20,
+             every=0.1)
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, resp=True, admin=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def busy(serve):
+    """Rules with history: user 7 with 30 refusals of 40 requests, each hostile one with 12, of which 2."""
+    wait_ticking(serve)
+    ask(serve, ("user", "first"))
+    ask(serve, ("route", "signup"), ("ip", "192.0.2.9"))
+    wait_kept(serve, "api/user/365d", "api/route=signup/ip/365d")
+    ask(serve, ("user", "7"), times=40)
+    for value in HOSTILE:
+        ask(serve, ("user", value.encode("utf-8", "surrogateescape")), times=12)
+    ask(serve, ("route", "signup"), ("ip", "192.0.2.1"), times=59)
+    return serve
+
+
+def told(serve, rule):
+    rules = json.loads(weir("top", "--json", "--dir", serve.table))["rules"]
+    return next(r for r in rules if r["rule"] == rule)
+
+
+def keys_of(serve, rule, which="hottest"):
+    return told(serve, rule)[which]
+
+
+def assert_harmless(text):
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", text), repr(text)
+
+
+# ---- in a pipe ----
+
+def test_snapshot(busy):
+    text = weir("top", "--dir", busy.table)
+    assert_harmless(text)
+    lines = text.splitlines()
+    assert lines[0].startswith("weir top   default  ") and "3 rules, 1 process: serve 1" in lines[0]
+    user = next(line for line in lines if line.startswith("api/user/365d "))
+    assert "10 per 365d" in user
+    total = 1 + 40 + 12 * len(HOSTILE)
+    refused = 30 + 2 * len(HOSTILE)
+    assert re.search(rf" {refused * 100 // total}% +{total} ", user)
+    signup = next(line for line in lines if line.startswith("api/route=signup/ip/365d"))
+    assert "1,000 per 365d, burst 50" in signup and re.search(r" 15% +60 ", signup)
+    assert re.search(r"^ +40  7 .* 30  7$", text, re.M)  # hottest, and most refused
+
+
+def test_json_is_exact(busy):
+    whole = json.loads(weir("top", "--json", "--dir", busy.table))
+    rule = told(busy, "api/user/365d")
+    assert (rule["admitted"], rule["refused"]) == (11 + 10 * len(HOSTILE), 30 + 2 * len(HOSTILE))
+    assert (rule["algorithm"], rule["limit"], rule["period"]) == ("fixed_window", LIMIT, 31536000)
+    assert rule["hottest"][0]["values"] == ["7"] and rule["hottest"][0]["count"] == 40
+    assert rule["most_refused"][0]["values"] == ["7"] and rule["most_refused"][0]["count"] == 30
+    assert whole["hosts"][0]["name"] == "serve" and whole["hosts"][0]["pid"] == busy.pid
+    assert whole["rule_count"] == 3 and whole["without_rule"]["domain_not_found"] == 0
+    assert len(json.loads(weir("top", "--json", "--rules", "1", "--dir", busy.table))["rules"]) == 1
+
+
+def test_hostile_keys_are_text(busy):
+    shown = weir("top", "--dir", busy.table)
+    assert_harmless(shown)
+    values = [k["values"][0] for k in keys_of(busy, "api/user/365d") if k["values"]]
+    assert "\x1b[2J\x1b]0;owned\x07" in values  # JSON has it as it is, escaped
+    assert_harmless(weir("top", "--json", "--dir", busy.table))
+    assert_harmless(weir("advise", "--dir", busy.table))
+    plain = weir("top", "--dir", busy.table, env={"LC_ALL": "C"})
+    assert_harmless(plain)
+    assert plain.isascii() and max(map(len, plain.splitlines())) <= 160
+
+
+def test_sorts(busy):
+    def order(*args):
+        text = weir("top", "--dir", busy.table, *args)
+        return re.findall(r"^(api/\S+) +\d", text, re.M)
+
+    assert order("--sort", "name") == ["api/idle/1h", "api/route=signup/ip/365d", "api/user/365d"]
+    assert order("--sort", "refused")[0] == "api/user/365d"
+    assert order("--sort", "requests", "--rules", "1") == ["api/user/365d"]
+
+
+def test_hashed_and_hidden_keys():
+    for how in ("hashed", "hidden"):
+        with Serve(rules=RULES, resp=True, args=["--keys", how]) as serve:
+            wait_ticking(serve)
+            ask(serve, ("user", "first"))
+            wait_kept(serve, "api/user/365d")
+            ask(serve, ("user", "secret"), times=20)
+            text = weir("top", "--json", "--dir", serve.table)
+            assert "secret" not in text
+            assert "secret" not in weir("top", "--dir", serve.table)
+            keys = keys_of(serve, "api/user/365d")
+            if how == "hidden":
+                assert keys == []
+            else:
+                assert keys[0]["values"] is None and len(keys[0]["hash"]) == 16
+                assert f"#{keys[0]['hash']}" in weir("top", "--dir", serve.table)
+
+
+def test_what_is_not_understood(tmp_path):
+    weir("top", "--dir", tmp_path, code=1)
+    weir("candidates", "--dir", tmp_path, code=1)
+    weir("advise", "--dir", tmp_path, code=1)
+    for args in (["top", "--sort", "colour"], ["top", "--rules", "0"], ["top", "--interval", "1ms"],
+                 ["top", "x"], ["top", "--nonsense"], ["advise", "--nonsense"], ["candidates", "--nonsense"]):
+        weir(*args, code=2)
+    for command in ("top", "candidates", "advise"):
+        assert weir(command, "--help").startswith(f"weir {command}")
+
+
+def test_without_any_service(busy, tmp_path):
+    """The table alone tells it, when all who wrote it have ended."""
+    with Serve(rules=RULES, resp=True) as serve:
+        ask(serve, ("user", "7"), times=15)
+        serve.stop()
+        rule = told(serve, "api/user/365d")
+        assert (rule["admitted"], rule["refused"]) == (10, 5)
+        assert json.loads(weir("top", "--json", "--dir", serve.table))["hosts"] == []
+        assert "no difference" not in weir("candidates", "--dir", serve.table)
+
+
+# ---- candidates and advice ----
+
+def test_candidates(busy):
+    refused = 30 + 2 * len(HOSTILE)
+    text = weir("candidates", "--dir", busy.table)
+    assert f"  with token_bucket, burst 400: {refused} fewer refusals, none more" in text
+    told_json = json.loads(weir("candidates", "--json", "--dir", busy.table))
+    assert [r["rule"] for r in told_json] == ["api/user/365d"]
+    candidate = told_json[0]["candidates"][0]
+    assert (candidate["fewer_refusals"], candidate["more_refusals"]) == (refused, 0)
+    assert candidate["would_admit"] == told_json[0]["admitted"] + refused
+    weir("candidates", "api/route", "--dir", busy.table, code=1)
+    assert json.loads(weir("candidates", "--json", "api/route", "--dir", busy.table, code=1)) == []
+
+
+def check_rules(tmp_path, change):
+    """Whether a proposed limit is one that weir takes."""
+    path = tmp_path / "proposed.yaml"
+    document = {"domain": "api", "descriptors": [{"key": "user", **yaml.safe_load(change)}]}
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    weir("check", path)
+
+
+def test_advice(tmp_path):
+    rules = """
+        domain: api
+        descriptors:
+          - {key: tight, rate_limit: {unit: year, requests_per_unit: 100}}
+          - {key: one, rate_limit: {unit: year, requests_per_unit: 50}}
+          - key: tried
+            rate_limit:
+              unit: year
+              requests_per_unit: 10
+              candidates: [{unit: year, requests_per_unit: 10, algorithm: token_bucket, burst: 150}]
+          - {key: fine, rate_limit: {unit: year, requests_per_unit: 100}}
+        """
+    with Serve(rules=rules, resp=True) as serve:
+        wait_ticking(serve)
+        for key in ("tight", "one", "tried", "fine"):
+            ask(serve, (key, "first"))
+        wait_kept(serve, *(f"api/{key}/365d" for key in ("tight", "one", "tried", "fine")))
+        for i in range(12):
+            ask(serve, ("tight", f"client-{i}"), times=120)
+        ask(serve, ("one", "loud"), times=400)
+        ask(serve, ("tried", "x"), times=130)
+        ask(serve, ("fine", "x"), times=50)
+        advice = json.loads(weir("advise", "--json", "--dir", serve.table))
+        by_rule = {(a["rule"], a["kind"]): a for a in advice}
+        tight = by_rule["api/tight/365d", "too_tight"]
+        assert tight["numbers"]["clients_just_above"] == 12
+        assert tight["change"] == "rate_limit: {unit: year, requests_per_unit: 120}"
+        one = by_rule["api/one/365d", "one_client"]
+        assert one["client"]["values"] == ["loud"] and one["numbers"]["client_refusals"] == 350
+        tried = by_rule["api/tried/365d", "candidate_better"]
+        assert tried["text"] == "with token_bucket, burst 150: 120 fewer refusals, none more"
+        assert not any(rule == "api/fine/365d" for rule, _ in by_rule)
+        for piece in advice:
+            if "change" in piece:
+                check_rules(tmp_path, piece["change"])
+        text = weir("advise", "api/one", "--dir", serve.table)
+        assert "one_client: one client has 350 of the last 350 refusals, 100 %" in text
+        assert "    the client: loud" in text and "tight" not in text
+
+
+# ---- in a terminal ----
+
+@pytest.mark.seconds(120)
+def test_live(busy):
+    with Terminal([WEIR, "top", "--dir", busy.table, "--interval", "200ms"], columns=130, lines=30) as terminal:
+        screen = terminal.wait_shown("api/user/365d ")
+        assert_harmless(screen)
+        assert screen.startswith("weir top   default")
+        before = told(busy, "api/idle/1h")["admitted"]
+        ask(busy, ("idle", "now"), times=5)
+        terminal.wait_shown(lambda s: re.search(rf"^api/idle/1h .* {before + 5}\b", s, re.M))
+        terminal.press("n")
+        terminal.wait_shown(lambda s: re.findall(r"^(api/\S+) +\d", s, re.M)[:1] == ["api/idle/1h"])
+        terminal.press("f")
+        terminal.wait_shown(lambda s: re.findall(r"^(api/\S+) +\d", s, re.M)[:1] == ["api/user/365d"])
+        # The keys below belong to the rule that is chosen.
+        terminal.wait_shown(lambda s: "\napi/user/365d\n" in s and "  7" in s)
+        terminal.press("Down")
+        terminal.wait_shown(lambda s: "\napi/route=signup/ip/365d\n" in s and "192.0.2.1" in s)
+        terminal.press("Up")
+        terminal.wait_shown("\napi/user/365d\n")
+        terminal.press("j", "k", "Escape", "[", "Z", "x")
+        terminal.resize(80, 24)
+        screen = terminal.wait_shown(lambda s: max(map(len, s.splitlines())) <= 80 and "\napi/user/365d\n" in s)
+        assert_harmless(screen)
+        terminal.resize(40, 8)
+        terminal.wait_shown("weir top")
+        terminal.press("q")
+        screen = terminal.wait_shown("ended: 0")
+        assert "RULE" not in screen  # the screen that was there before is back
+        terminal.press("echoed", "Enter")
+        terminal.wait_shown("echoed\nechoed")  # typed text shows again, and cat repeats it
+
+
+@pytest.mark.seconds(120)
+@pytest.mark.parametrize("key", ["C-c", "q"])
+def test_live_ends_and_leaves_the_terminal_as_it_was(busy, key):
+    with Terminal([WEIR, "top", "--dir", busy.table], columns=100, lines=20) as terminal:
+        terminal.wait_shown("RULE")
+        terminal.press(key)
+        terminal.wait_shown("ended: 0")
+        terminal.press("echoed", "Enter")
+        terminal.wait_shown("echoed\nechoed")
+
+
+def test_live_in_a_terminal_without_utf8(busy):
+    with Terminal([WEIR, "top", "--dir", busy.table], before="LC_ALL=C") as terminal:
+        assert terminal.wait_shown("RULE").isascii()
+        terminal.press("q")
+        terminal.wait_shown("ended: 0")
+
+
+@pytest.mark.seconds(120)
+def test_live_moves_history_on_if_nobody_does(tmp_path):
+    """A table whose writers have no watching thread: weir top sees to it while it runs."""
+    with Serve(rules=RULES, resp=True) as serve:
+        ask(serve, ("user", "7"), times=3)
+        serve.stop()
+        with Terminal([WEIR, "top", "--dir", serve.table, "--interval", "300ms"]) as terminal:
+            terminal.wait_shown("RULE")
+
+            def known():
+                points = json.loads(weir("top", "--json", "--dir", serve.table))["last_minute"]["decisions"]
+                return points[-4:] == [0, 0, 0, 0]
+
+            wait_for(known, "seconds of history", 30, every=0.5)
+            terminal.press("q")
+            terminal.wait_shown("ended: 0")
+
+
+def test_documentation_names_every_command():
+    text = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    for command in ("weir top", "weir candidates", "weir advise", "--decision-log", "/metrics"):
+        assert command in text

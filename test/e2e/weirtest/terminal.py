@@ -1,0 +1,71 @@
+"""A terminal that a program runs in and whose screen can be read: tmux, a server of its own."""
+
+import os
+import shlex
+import subprocess
+
+from . import keeper
+from .env import patience
+from .waiting import wait_for
+
+
+class Terminal:
+    """`with Terminal(["weir", "top"], columns=100, lines=30) as terminal:` and then `.screen()`, `.press("q")`,
+    `.wait_shown("text")`, `.resize(80, 24)`. When the program has ended its exit code is shown as
+    "ended: 0". `before` is typed into the shell's line before the program, as LC_ALL=C."""
+
+    def __init__(self, argv, columns=100, lines=30, before="LC_ALL=C.UTF-8"):
+        self.folder = keeper.folder("tmux")
+        self.size = (columns, lines)
+        command = " ".join(shlex.quote(str(a)) for a in argv)
+        # The shell stays, so that what the program leaves behind can be seen.
+        self.command = f"{before} {command}; echo ended: $?; exec cat"
+
+    def _tmux(self, *args):
+        return subprocess.run(["tmux", "-S", f"{self.folder}/socket", "-f", "/dev/null", *args], text=True,
+                              capture_output=True, check=True, timeout=patience(20),
+                              env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"}).stdout
+
+    def __enter__(self):
+        columns, lines = map(str, self.size)
+        # In the foreground, so that the keeper has all of it: -D is a server without a client.
+        self.server = keeper.start(["tmux", "-S", f"{self.folder}/socket", "-f", "/dev/null", "-D"],
+                                   env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"})
+        wait_for(lambda: os.path.exists(f"{self.folder}/socket"), "tmux")
+        self._tmux("new-session", "-d", "-x", columns, "-y", lines, self.command)
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self._tmux("kill-server")
+        finally:
+            keeper.stop(self.server)
+            keeper.forget(self.folder)
+
+    def screen(self):
+        return self._tmux("capture-pane", "-p")
+
+    def coloured(self):
+        """The screen with what makes it bold or inverse."""
+        return self._tmux("capture-pane", "-p", "-e")
+
+    def press(self, *keys):
+        self._tmux("send-keys", *keys)
+
+    def resize(self, columns, lines):
+        self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
+    def wait_shown(self, text, seconds=20):
+        """Waits for a text, or for a condition of the screen; returns the screen."""
+        shown = text if callable(text) else (lambda screen: text in screen)
+        seen = {}
+
+        def is_there():
+            seen["screen"] = self.screen()
+            return shown(seen["screen"])
+
+        try:
+            wait_for(is_there, f"{text!r} on the screen", seconds, every=0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it shows\n{seen['screen']}") from None
+        return seen["screen"]

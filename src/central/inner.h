@@ -227,7 +227,7 @@ struct wr_reports {
 	uint32_t calls, parts;
 	uint32_t under_way;
 	uint64_t next_seq;
-	uint64_t send_at_ns; /* mono */
+	uint64_t send_at_ns; /* mono; UINT64_MAX: there are none */
 };
 
 struct wr_merge_place {

@@ -214,8 +214,8 @@ bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
 	wr_enter(central, central->now_ns, central->mono_ns);
 	if (line->state == WR_LINK_READY && line->shard && line->shard->turn.first)
 		write_turn(line);
-	*bytes = line->out.bytes + line->out.start;
 	*len = wr_commands_len(&line->out);
+	*bytes = *len ? line->out.bytes + line->out.start : NULL;
 	line->dirty = *len > 0;
 	if (!line->dirty && line->state == WR_LINK_READY && line->shard && line->shard->turn.first)
 		wr_line_touch(line);

@@ -296,18 +296,18 @@ void wr_reports_tick(struct wr_central *central)
 {
 	struct wr_reports *reports = &central->reports;
 
-	if (reports->calls == 0 || central->mono_ns < reports->send_at_ns) {
-		send_at(central, UINT64_MAX);
+	if (central->mono_ns < reports->send_at_ns) {
+		wr_wake(central, reports->send_at_ns);
 		return;
 	}
-	reports->send_at_ns = central->mono_ns + SEND_NS;
+	reports->send_at_ns = UINT64_MAX;
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		for (struct wr_call *call = reports->lists[i], *next; call; call = next) {
 			next = call->report_next;
 			if (reports->under_way < OUT_MAX)
 				look_at(central, reports->lists[i], call);
 		}
-	send_at(central, UINT64_MAX);
+	send_at(central, central->mono_ns + SEND_NS);
 }
 
 /* Those under way went with their shards. */

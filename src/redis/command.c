@@ -42,8 +42,6 @@ static bool grow(struct wr_commands *out, size_t more)
 	size_t cap = out->cap ? out->cap : FIRST_BYTES;
 	uint8_t *bytes;
 
-	if (len + more > out->max)
-		return false;
 	while (cap < len + more)
 		cap *= 2;
 	bytes = cap == out->cap ? out->bytes : malloc(cap);
@@ -65,7 +63,8 @@ static uint8_t *room(struct wr_commands *out, size_t more)
 {
 	if (out->full)
 		return NULL;
-	if (out->cap - out->end < more && !grow(out, more)) {
+	if (wr_commands_len(out) + more > out->max ||
+	    (out->cap - out->end < more && !grow(out, more))) {
 		out->full = true;
 		return NULL;
 	}

@@ -179,7 +179,7 @@ static int take_hosts(struct weir_str *rest, struct wr_redis_target *target,
 	struct weir_str hosts = wr_str_first(*rest, wr_str_find(*rest, '/'));
 
 	*rest = wr_str_from(*rest, hosts.len);
-	do {
+	for (bool more = true; more;) {
 		size_t end = wr_str_find(hosts, ',');
 
 		if (target->at.count == WR_ENDPOINTS_MAX)
@@ -190,8 +190,9 @@ static int take_hosts(struct weir_str *rest, struct wr_redis_target *target,
 				&target->at.items[target->at.count++]))
 			return bad(error, "needs HOST, HOST:PORT or [IPV6]:PORT, several of them "
 					  "parted by commas");
-		hosts = end < hosts.len ? wr_str_from(hosts, end + 1) : WR_STR("");
-	} while (hosts.len);
+		more = end < hosts.len;
+		hosts = wr_str_from(hosts, more ? end + 1 : end);
+	}
 	if (target->kind == WR_REDIS_SINGLE && target->at.count > 1)
 		return bad(error, "names several hosts; write redis+cluster:// or "
 				  "redis+sentinel:// for these");

@@ -85,14 +85,15 @@ static json_t *candidate_json(const struct weir_candidate *c)
 static json_t *rule_json(const struct wr_watch_rule *rule,
 			 const struct wr_watch_candidate *const *found, size_t count)
 {
+	uint64_t refused = rule->stat.refused + rule->stat.deferred;
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(list, candidate_json(&found[i]->counts));
 	return json_pack("{s:o, s:I, s:I, s:I, s:o}", "rule", wr_json_text(rule->stat.rule),
 			 "admitted", (json_int_t)rule->stat.admitted, "refused",
-			 (json_int_t)(rule->stat.refused + rule->stat.deferred), "shadowed",
-			 (json_int_t)rule->stat.shadowed, "candidates", list);
+			 (json_int_t)refused, "shadowed", (json_int_t)rule->stat.shadowed,
+			 "candidates", list);
 }
 
 /* ---- text ---- */

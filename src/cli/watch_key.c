@@ -1,11 +1,11 @@
 #include "cli/watch_key.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/show.h"
+#include "limiter/text.h"
 
 static struct weir_str text_of(const struct weir_top_key *key)
 {
@@ -18,26 +18,21 @@ size_t wr_watch_key_text(const struct weir_top_key *key, size_t columns, bool ut
 {
 	struct weir_str rest = text_of(key);
 	char joined[3 * WEIR_TOP_TEXT + 8];
-	size_t len = 0;
+	struct wr_text out = {joined, sizeof joined, 0};
 
 	if (key->text_kind == WEIR_TOP_NO_TEXT) {
-		len = (size_t)snprintf(joined, sizeof joined, "#%016llx",
-				       (unsigned long long)key->hash);
-		return wr_show_text((struct weir_str){joined, len}, columns, utf8, text, cap);
+		snprintf(joined, sizeof joined, "#%016llx", (unsigned long long)key->hash);
+		return wr_show_text(wr_str(joined), columns, utf8, text, cap);
 	}
 	for (size_t i = 0; i < rest.len; i++) {
-		if (rest.ptr[i] == WEIR_TOP_BETWEEN) {
-			memcpy(joined + len, " | ", 3);
-			len += 3;
-		} else {
-			joined[len++] = rest.ptr[i];
-		}
+		if (rest.ptr[i] == WEIR_TOP_BETWEEN)
+			wr_text_put(&out, WR_STR(" | "));
+		else
+			wr_text_char(&out, rest.ptr[i]);
 	}
-	if (key->text_kind == WEIR_TOP_CUT) {
-		memcpy(joined + len, "...", 3);
-		len += 3;
-	}
-	return wr_show_text((struct weir_str){joined, len}, columns, utf8, text, cap);
+	if (key->text_kind == WEIR_TOP_CUT)
+		wr_text_put(&out, WR_STR("..."));
+	return wr_show_text((struct weir_str){joined, out.len}, columns, utf8, text, cap);
 }
 
 json_t *wr_watch_key_json(const struct weir_top_key *key)

@@ -130,7 +130,7 @@ static int read_share(const char *text, uint32_t *ppm, struct weir_error *error)
 				"--decision-log-share '%s' is not a share of 0 to 100 %%: 1%%, "
 				"0.05%%",
 				text);
-	*ppm = (uint32_t)(percent * (MILLION / 100) + 0.5);
+	*ppm = (uint32_t)(percent * 10000 + 0.5);
 	return 0;
 }
 
@@ -152,12 +152,12 @@ static int make_lanes(struct wr_decision_log *log, unsigned loops)
 }
 
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
-			 struct wr_decision_log **out, struct weir_error *error)
+			 struct wr_decision_log **opened, struct weir_error *error)
 {
 	struct wr_decision_log *log;
 	int rc = 0;
 
-	*out = NULL;
+	*opened = NULL;
 	if (!settings->decision_log)
 		return 0;
 	log = calloc(1, sizeof *log);
@@ -177,7 +177,7 @@ int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 	if (rc < 0)
 		wr_decision_log_close(log);
 	else
-		*out = log;
+		*opened = log;
 	return rc;
 }
 

@@ -31,9 +31,9 @@ struct wr_decision_log_tally {
 #undef WR_DECISION_LOG_FIELD
 };
 
-/* Opens the file that the settings name; *log is NULL if they name none. */
+/* Opens the file that the settings name; *opened is NULL if they name none. */
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
-			 struct wr_decision_log **log, struct weir_error *error);
+			 struct wr_decision_log **opened, struct weir_error *error);
 
 /* The file becomes the user's, so that he can open it again. */
 void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid);

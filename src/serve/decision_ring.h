@@ -9,6 +9,7 @@
 
 #define WR_RING_BYTES ((size_t)256 << 10) /* a power of two */
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a cache line for each of the two
 struct wr_decision_lane {
 	struct wr_decision_log *log;
 	uint64_t random;
@@ -34,8 +35,8 @@ struct wr_decision_log {
 	bool given_up; /* the writing thread's: it ends, and nobody reads */
 };
 
-/* The writing thread; `log` is its argument. */
-void *wr_decision_writer(void *log);
+/* The writing thread; a log is its argument. */
+void *wr_decision_writer(void *argument);
 
 /* Opens what --decision-log names. Below 0: errno says why. */
 int wr_decision_file(const char *path);

@@ -1,15 +1,20 @@
 #include "redis/script_test.h"
 
-#define CLOCK "redis.call('TIME')"
-#define OUR_CLOCK "{0, redis.call('GET', 'clock')}"
+/* What take.lua says about time, and what we say instead: the clock is a key, and a second of ours
+ * is no second of Redis, so that nothing may expire; when it would have is another key. */
+static const char *const ours[][2] = {
+	{"redis.call('TIME')", "{0, redis.call('GET', 'clock')}"},
+	{"redis.call('PTTL', l.key)", /* in steps of 2, as -1 would say that it does not expire */
+	 "2 * math.floor((redis.call('GET', l.key .. 'x') - redis.call('GET', 'clock') / 1000) / "
+	 "2)"},
+	{"redis.call('SET', l.key, head .. value, 'PX', ms)",
+	 "redis.call('SET', l.key, head .. value)"
+	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + ms)"},
+	{"redis.call('PEXPIRE', l.key, ms)", ""},
+};
 
-/* In the tests of traces a second of ours is no second of Redis, so nothing may expire meanwhile.
- */
-#define LIFE "ceil(us / 1000) + 1"
-#define LONG_LIFE "ceil(us / 1000) + 1 + 86400000"
-
-/* The text with the only place of `old` replaced. The caller frees it. */
-static char *replaced(const char *text, const char *old, const char *new)
+/* The text, which is freed, with the only place of `old` replaced. The caller frees it. */
+static char *replaced(char *text, const char *old, const char *new)
 {
 	const char *at = strstr(text, old);
 	size_t size = strlen(text) + strlen(new) + 1;
@@ -19,25 +24,25 @@ static char *replaced(const char *text, const char *old, const char *new)
 	assert_non_null(at);
 	assert_null(strstr(at + 1, old));
 	snprintf(out, size, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+	free(text);
 	return out;
 }
 
 int script_setup(void **state)
 {
 	static struct script_test test;
-	char *clocked;
-	char *text;
 	redisReply *sha1;
+	char *text;
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	clocked = replaced(wr_script_take.text, CLOCK, OUR_CLOCK);
-	text = replaced(clocked, LIFE, LONG_LIFE);
+	text = strdup(wr_script_take.text);
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		text = replaced(text, ours[i][0], ours[i][1]);
 	sha1 = redis_ask(&test.server, "SCRIPT LOAD %s", text);
 	snprintf(test.sha1, sizeof test.sha1, "%s", sha1->str);
 	freeReplyObject(sha1);
 	free(text);
-	free(clocked);
 	*state = &test;
 	return 0;
 }

@@ -14,6 +14,7 @@ struct pair {
 	struct weir_log log;
 	uint64_t now_us;
 	int back_percent;
+	bool calendar;
 	char key[32];
 };
 
@@ -71,12 +72,34 @@ static void begin(struct rnd *r, struct pair *pair)
 	pair->back_percent = (int)rnd_below(r, 3) * 10;
 }
 
-/* A window is known by its number modulo 9 · 10^8 in Redis, modulo 2^32 in a table. */
+/* A calendar in which months differ: the n-th begins at n periods and so many seconds. */
+static uint64_t month_us(const struct pair *pair, uint64_t n)
+{
+	uint64_t period_us = pair->limit.period_ns / US;
+
+	return n * period_us + n * 7919 % (period_us / SECOND_US / 2) * SECOND_US;
+}
+
+static void open_month(struct pair *pair, struct wr_take *take)
+{
+	uint64_t n = pair->now_us / (pair->limit.period_ns / US);
+
+	n -= month_us(pair, n) > pair->now_us;
+	take->window_before_us = month_us(pair, n - 1);
+	take->window_start_us = month_us(pair, n);
+	take->window_end_us = month_us(pair, n + 1);
+	take->window_after_us = month_us(pair, n + 2);
+	pair->limit.window_start_ns = take->window_start_us * US;
+	pair->limit.window_end_ns = take->window_end_us * US;
+}
+
+/* A window is known by its number, a calendar's by its second, modulo 9 · 10^8 in Redis; modulo
+ * 2^32 in a table. */
 static bool too_far(const struct pair *pair, uint64_t now_us)
 {
 	uint64_t by = now_us > pair->now_us ? now_us - pair->now_us : pair->now_us - now_us;
 
-	return by / (pair->limit.period_ns / US) > 400000000;
+	return by / (pair->calendar ? SECOND_US : pair->limit.period_ns / US) > 400000000;
 }
 
 static void move_on(struct rnd *r, struct pair *pair, uint64_t retry_us)
@@ -167,9 +190,13 @@ static void compare(struct script_test *test, struct pair *pair, int64_t cost, i
 		    struct tally *tally, uint64_t *retry_us)
 {
 	struct wr_take take = take_of(&pair->limit, cost);
-	struct wr_taken taken = script_take(test, pair->key, take, pair->now_us);
-	struct weir_decision d = step_in_c(pair, cost);
+	struct wr_taken taken;
+	struct weir_decision d;
 
+	if (pair->calendar)
+		open_month(pair, &take);
+	taken = script_take(test, pair->key, take, pair->now_us);
+	d = step_in_c(pair, cost);
 	if (!same(&d, &taken) && !grace_ends_between(pair, cost, &d, &taken))
 		differ(pair, cost, at, &d, &taken);
 	assert_int_equal(taken.limit, d.limit);
@@ -216,6 +243,40 @@ static void test_hard(void **state)
 	assert_true(leaky.delayed > RUNS);
 }
 
+/* A calendar's count is forgotten when its key expires, and so it is in C. */
+static void expire(struct script_test *test, struct rnd *r, struct pair *pair)
+{
+	redisReply *reply = redis_ask(&test->server, "GET %s0x", pair->key);
+
+	if (reply->str && strtoull(reply->str, NULL, 10) < pair->now_us / 1000)
+		begin(r, pair);
+	freeReplyObject(reply);
+}
+
+static void test_calendar(void **state)
+{
+	struct rnd r = {rnd_seed()};
+	struct tally tally = {0};
+
+	for (int i = 0; i < RUNS; i++) {
+		struct pair pair = {.calendar = true, .now_us = NOW};
+		uint64_t retry_us = 0;
+
+		do
+			pair.limit = draw(&r, WEIR_FIXED_WINDOW, i % 2, 0);
+		while (pair.limit.period_ns < 10 * SECOND || pair.limit.period_ns > YEAR);
+		pair.limit.period_ns = pair.limit.period_ns / SECOND * SECOND;
+		begin(&r, &pair);
+		for (int at = 0; at < STEPS; at++) {
+			compare(*state, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
+			move_on(&r, &pair, retry_us);
+			expire(*state, &r, &pair);
+		}
+		redis_tell(&((struct script_test *)*state)->server, "FLUSHALL");
+	}
+	assert_true(tally.admitted > RUNS && tally.refused > RUNS && tally.soft > RUNS / 8);
+}
+
 static void test_soft(void **state)
 {
 	static const uint32_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -242,9 +303,8 @@ static void test_long_log(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hard),
-		cmocka_unit_test(test_soft),
-		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_hard),     cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_soft),     cmocka_unit_test(test_log),
 		cmocka_unit_test(test_long_log),
 	};
 

@@ -47,22 +47,30 @@ local function read_limit(key)
 	return l
 end
 
-local function load(l)
+local function fetch(l)
 	local kind, v = l.kind
 	if kind.peek then
 		v = redis.call('GETRANGE', l.key, 0, kind.peek)
 	else
 		v = redis.call('GET', l.key)
 	end
-	if v and #v >= 15 and string.sub(v, 1, 1) == 's' then
+	if v and #v <= 10 and kind.life then
+		l.ttl = redis.call('PTTL', l.key)
+	end
+	l.value = v or ''
+end
+
+local function load(l)
+	local v = l.value
+	if #v >= 15 and string.sub(v, 1, 1) == 's' then
 		l.last, l.lasted = struct.unpack('>I7I7', v, 2)
 		l.base, v = 15, string.sub(v, 16)
 	end
 	if l.soft then
 		l.soft.carry(l)
 	end
-	l.value = v or ''
-	kind.load(l, v ~= '' and v)
+	l.value = v
+	l.kind.load(l, v ~= '' and v)
 end
 
 local function beyond(l)
@@ -121,26 +129,31 @@ end
 
 -- An excess that was noted does not make the rest of the state any newer.
 local function store(l, reset)
+	local kind, value = l.kind, l.value
 	local head = l.last and 's' .. struct.pack('>I7I7', l.last, l.lasted) or ''
-	local value = l.value
-	if l.changed or l.kind.peek then
-		value = l.kind.pack(l, head)
+	local ms = life_ms(kind.life and math.max(reset, kind.life(l)) or reset)
+	if l.changed or kind.peek then
+		value = kind.pack(l, head, ms)
 	end
 	if value then
-		redis.call('SET', l.key, head .. value, 'PX', life_ms(reset))
-	else
-		redis.call('PEXPIRE', l.key, life_ms(reset))
+		redis.call('SET', l.key, head .. value, 'PX', ms)
 	end
 end
 
 local limits, all, astray = {}, true, false
 while ARGV[at + 1] do
 	local l = read_limit(KEYS[#limits + 1])
+	fetch(l)
+	limits[#limits + 1] = l
+end
+
+local time = redis.call('TIME')
+now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+for _, l in ipairs(limits) do
 	load(l)
 	decide(l)
 	all = all and l.fit > 0
 	astray = astray or l.astray
-	limits[#limits + 1] = l
 end
 
 -- A report that comes again, because nobody knew whether it had, is not booked twice.

@@ -1,40 +1,75 @@
 
--- Fixed window. The window is told by its number, or by the second at which a calendar's begins,
--- modulo so much that it fits: one from before has expired long before it could be mistaken.
+-- Fixed window. A count that stands alone belongs to the window that ends as its key expires, less
+-- the moment that keys are given longer: INCR would leave the same. Where that moment is too much
+-- of a window, where soft mode needs the key for longer, or a calendar does not tell the window, it
+-- stands there by its number (a calendar's by the second it begins at), modulo so much that it
+-- fits: one from before has expired long before it could be mistaken.
 local function fixed()
 	local WINDOWS = 900000000
+	local ALONE_US = 1000000
 
-	-- Which of the windows given holds now.
+	-- Which of the windows given holds now. l.after: it is a calendar's.
 	local function open(l)
-		if not l.start then
+		if not l.after then
 			l.start = now - now % l.period
 			l.stop = l.start + l.period
 			return
 		end
 		if now >= l.stop then
-			l.start, l.stop = l.stop, l.after
+			l.before, l.start, l.stop, l.after = l.start, l.stop, l.after, 0
 		elseif now < l.start and l.before > 0 then
-			l.start, l.stop = l.before, l.start
+			l.before, l.start, l.stop, l.after = 0, l.before, l.start, l.stop
 		end
 		l.astray = now < l.start or now >= l.stop
 	end
 
+	local function unit(l)
+		return l.after and 1000000 or l.period
+	end
+
+	local function in_full(l, start, count)
+		return string.format('%d%010d', math.floor(start / unit(l)) % WINDOWS, count)
+	end
+
+	local function start_by_number(l, v)
+		local ahead = (tonumber(string.sub(v, 1, -11)) or 0) - math.floor(l.start / unit(l))
+		ahead = (ahead + WINDOWS / 2) % WINDOWS - WINDOWS / 2
+		return l.start + ahead * unit(l)
+	end
+
+	-- The clock was read after the time to live was, so what comes out is too late rather than too
+	-- early, and nothing is forgotten. What lives on for long is not of a window that is over.
+	local function start_by_expiry(l)
+		local ends, start = now + l.ttl * 1000, l.start
+		if not l.after then
+			start = math.floor(ends / l.period) * l.period - l.period
+		elseif ends >= l.stop + ALONE_US then
+			start = l.after > 0 and ends >= l.after + ALONE_US and l.after or l.stop
+		elseif ends < l.stop then
+			start = l.before
+		end
+		return start < l.start and (l.ttl == -1 or ends >= now + ALONE_US) and l.start or start
+	end
+
 	local function load(l, v)
 		open(l)
-		l.late, l.used = 0, 0
-		l.unit = l.after and 1000000 or l.period
 		if not v or l.astray then
 			return
 		end
-		local ahead = (tonumber(string.sub(v, 1, -11)) or 0) - math.floor(l.start / l.unit)
-		ahead = (ahead + WINDOWS / 2) % WINDOWS - WINDOWS / 2
-		local start = l.start + ahead * l.unit
+		local alone = l.ttl and not string.find(v, '%D')
+		local start = alone and start_by_expiry(l) or start_by_number(l, v)
+		local count = tonumber(string.sub(v, -10)) or 0
 		if late(start) > 0 then
 			l.start, l.stop = start, l.stop + (start - l.start)
+			l.odd = l.after
 		end
 		if start >= l.start then
-			l.used = tonumber(string.sub(v, -10)) or 0
+			l.used = count
 			l.changed = start > l.start
+			l.stood = alone and start == l.start and l.ttl > 0 and count
+		end
+		if l.soft then
+			l.value = in_full(l, start, count)
 		end
 	end
 
@@ -69,8 +104,15 @@ local function fixed()
 				add(l, n)
 			end
 		end,
-		pack = function(l)
-			return string.format('%d%010d', math.floor(l.start / l.unit) % WINDOWS, l.used)
+		life = rest,
+		pack = function(l, soft)
+			if soft ~= '' or l.odd or (not l.after and l.period < ALONE_US) then
+				return in_full(l, l.start, l.used)
+			elseif l.stood then
+				redis.call('INCRBY', l.key, l.used - l.stood)
+				return nil
+			end
+			return string.format('%d', l.used)
 		end,
 	}
 end

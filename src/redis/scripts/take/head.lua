@@ -12,7 +12,7 @@
 -- States are strings, as small as Redis can hold them: what reads as a number of up to 19 digits
 -- takes no memory beyond the object. Numbers behind names are bytes, big end first.
 --   buckets  number: taken · 10^15 + since - 2020; or if that is too large: since 7 · taken 5
---   fixed    number: window · 10^10 + count
+--   fixed    number: count; or window · 10^10 + count
 --   counter  index 7 · previous 4 · current 4
 --   log      newest 7 · pending 2 · stamps 7 each, oldest first; of more than 128 a ring:
 --            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
@@ -30,12 +30,12 @@ local SKEW_US = 1000000              -- as WR_SKEW_NS
 local SPAN_MAX_US = 4611686018427388 -- as wr_span_up()
 local REPORT_MS = 60000              -- how long a report is known, should it come again
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local now -- by the clock of Redis, read when all states are
 
--- State goes when the key is as good as new. Redis counts from the beginning of the script.
+-- State goes when the key is as good as new, and a moment later: Redis may count from the beginning
+-- of the script, and be held up before the clock is read.
 local function life_ms(us)
-	return math.ceil(us / 1000) + 1
+	return math.ceil(us / 1000) + 100
 end
 
 -- a · b / c and what is left over, exact as long as the quotient is below 2^53. c is below 2^52.

@@ -207,12 +207,13 @@ local function log()
 		reset = function(l)
 			return l.used > 0 and rest(l, l.used) or 0
 		end,
-		-- nil: all but the head of the ring is where it belongs, and `soft` has its place.
-		pack = function(l, soft)
+		-- nil: all but the head of the ring stood where it belongs, and now that does too.
+		pack = function(l, soft, ms)
 			if not l.list then
 				if #soft == l.base then
-					redis.call('SETRANGE', l.key, 0, soft .. struct.pack('>I7I2I2I2I2', l.newest, l.pending,
-						l.head, l.count, l.slots))
+					redis.call('SETRANGE', l.key, 0, soft .. struct.pack('>I7I2I2I2I2', l.newest,
+						l.pending, l.head, l.count, l.slots))
+					redis.call('PEXPIRE', l.key, ms)
 					return nil
 				end
 				l.list = slice(l, 1, l.count - l.pending)

@@ -82,8 +82,9 @@ struct wr_redis_loop {
 	struct wr_redis_tls *tls;      /* NULL: not spoken */
 	struct wr_names *names;
 	uv_timer_t timer;
-	struct wr_redis_link *dirty; /* connections with something to write */
-	unsigned attempts;           /* to connect to a name */
+	struct wr_redis_link *links, *next_link; /* connections; the next one to be read */
+	struct wr_redis_link *dirty;             /* those with something to write */
+	unsigned attempts;                       /* to connect to a name */
 	struct wr_central_info *info;
 	bool closing;
 };

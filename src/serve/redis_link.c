@@ -45,6 +45,7 @@ struct wr_redis_link {
 	bool dirty;  /* in the loop's list */
 	bool inside; /* in a call from which it may be closed */
 	struct wr_redis_link *dirty_next;
+	struct wr_redis_link *next, **back; /* of the loop's */
 };
 
 /* ---- the end ---- */
@@ -84,6 +85,11 @@ static void clean(struct wr_redis_link *self)
 /* Nothing comes from it any more. The memory stays as long as somebody has it in hand. */
 static void destroy(struct wr_redis_link *self)
 {
+	if (self->owner->next_link == self)
+		self->owner->next_link = self->next;
+	*self->back = self->next;
+	if (self->next)
+		self->next->back = self->back;
 	wr_names_leave(&self->name);
 	drop_socket(self);
 	clean(self);
@@ -230,6 +236,18 @@ static void receive(struct wr_redis_link *self)
 			return;
 		if (!self->tls && n < (ssize_t)WR_READ_BYTES)
 			return;
+	}
+}
+
+void wr_redis_links_read(struct wr_redis_loop *owner)
+{
+	owner->next_link = owner->links;
+	while (owner->next_link) {
+		struct wr_redis_link *self = owner->next_link;
+
+		owner->next_link = self->next;
+		if (self->stage == OPEN)
+			receive(self);
 	}
 }
 
@@ -488,6 +506,11 @@ void wr_redis_link_open(void *context, struct wr_link *link)
 	self->link = link;
 	self->stage = NAMING;
 	self->name.found = on_found;
+	self->next = owner->links;
+	self->back = &owner->links;
+	if (self->next)
+		self->next->back = &self->next;
+	owner->links = self;
 	link->data = self;
 	wr_redis_loop_password(owner);
 	if (link->at.kind == WR_ENDPOINT_UNIX)

@@ -7,6 +7,9 @@
 /* `context` is the struct wr_redis_loop. */
 void wr_redis_link_open(void *context, struct wr_link *link);
 void wr_redis_link_close(void *context, struct wr_link *link);
+/* Takes what has come in already, before anybody is told that it has not. */
+void wr_redis_links_read(struct wr_redis_loop *owner);
+
 void wr_redis_link_dirty(void *context, struct wr_link *link);
 
 #endif

@@ -14,10 +14,13 @@
 
 /* ---- what the central asks for ---- */
 
+/* libuv calls timers before it looks at sockets: after a pause of our own, because others had the
+ * processor, answers are there that would be too late a moment later. */
 static void on_timer(uv_timer_t *timer)
 {
 	struct wr_redis_loop *self = timer->data;
 
+	wr_redis_links_read(self);
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 

@@ -5,11 +5,10 @@
 
 #include "serve/loop.h"
 
-/* Commands of pipelines wait here rather than in Redis, where they would run into the timeout: as
- * many are let out as are answered within half of it. */
-#define WAITS_FIRST 256u
-#define WAITS_LEAST 16u
-#define WAITS_MOST 2048u
+#define WAITS_FIRST 32u
+#define WAITS_LEAST 8u
+#define WAITS_MOST 1024u
+#define BEST_FOR_NS 10000000000u /* then a time that was good once is forgotten */
 #define SPARE_MAX 256u
 
 struct wr_resp_pending {
@@ -106,24 +105,36 @@ void wr_resp_store_go_on(struct wr_resp_loop *own)
 	}
 }
 
-/* ---- how many may wait ---- */
+/* ---- how many may wait ----
+ *
+ * Commands of pipelines wait here rather than in Redis, where a queue would bring all of them near
+ * the timeout: one more is let out with each answer as long as answers are hardly later than they
+ * were at best, and a quarter fewer once they are. */
 
-static void adapt(struct wr_resp_loop *own, uint64_t asked_ns, uint64_t now_ns, bool failed)
+static void note_best(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
-	uint64_t timeout_ns = own->loop->redis->redis->settings->timeout_ns;
+	if (took_ns > own->best_ns && now_ns - own->best_mono_ns < BEST_FOR_NS)
+		return;
+	own->best_ns = took_ns;
+	own->best_mono_ns = now_ns;
+}
+
+static void adapt(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
+{
+	uint64_t slack_ns = own->loop->redis->redis->settings->timeout_ns / 8;
 	struct wr_resp_host *host = &own->host;
 
-	if (failed || now_ns - asked_ns > timeout_ns / 2) {
-		if (now_ns - own->cut_mono_ns < timeout_ns / 2)
-			return;
+	note_best(own, took_ns, now_ns);
+	if (took_ns <= own->best_ns + slack_ns) {
+		if (own->was_full && host->waits_max < WAITS_MOST)
+			host->waits_max++;
+	} else if (took_ns > own->best_ns + 2 * slack_ns &&
+		   now_ns - own->cut_mono_ns > took_ns) { /* once for all that were out together */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
-		host->waits_max = host->waits_max * 3 / 4;
+		host->waits_max -= host->waits_max / 4;
 		if (host->waits_max < WAITS_LEAST)
 			host->waits_max = WAITS_LEAST;
-	} else if (own->was_full && now_ns - asked_ns < timeout_ns / 4 &&
-		   host->waits_max < WAITS_MOST) {
-		host->waits_max++;
 	}
 }
 
@@ -191,8 +202,11 @@ static void on_answer(struct wr_central_ask *ask, const void *answer, size_t len
 
 	own->host.engine = wr_loop_engine(own->loop);
 	own->host.table = wr_loop_table(own->loop);
-	if (!session->inside) /* asked for a while ago */
-		adapt(own, pending->asked_mono_ns, wr_loop_mono_ns(own->loop), len == 0);
+	if (!session->inside) { /* asked for a while ago */
+		uint64_t now_ns = wr_loop_mono_ns(own->loop);
+
+		adapt(own, now_ns - pending->asked_mono_ns, now_ns);
+	}
 	if (wr_resp_heard(&pending->wait, answer, len, wr_loop_now_ns(own->loop)))
 		make_ready((struct wr_resp_talk *)session);
 }

@@ -29,8 +29,9 @@ struct wr_resp_loop {
 	struct wr_resp_talks stalled; /* others wait for the store, so these have to */
 	struct wr_resp_pending *spare;
 	size_t spare_count;
-	uint64_t cut_mono_ns; /* when fewer were let wait, last */
-	bool was_full;        /* since then */
+	uint64_t best_ns, best_mono_ns; /* how soon an answer came of late, and when */
+	uint64_t cut_mono_ns;           /* when fewer were let wait, last */
+	bool was_full;                  /* since then */
 };
 
 void wr_resp_store_begin(struct wr_resp_loop *own);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "cli/redis_environment.h"
 
 #define MADE_MAX 32
 #define VALUE_MAX 4096
@@ -61,8 +62,8 @@ static const struct row {
 	{"CONFIG_TYPE", PART, NULL},
 	{"FORCE_START_WITHOUT_INITIAL_CONFIG", IGNORED, NULL},
 	{"QUOTA_MODE", IGNORED, NULL},
-	{"BACKEND_TYPE", IGNORED, NULL},
-	{"CACHE_KEY_PREFIX", IGNORED, NULL},
+	{"BACKEND_TYPE", PART, NULL},
+	{"CACHE_KEY_PREFIX", COPIED, "WEIR_REDIS_PREFIX"},
 	{"EXPIRATION_JITTER_MAX_SECONDS", IGNORED, NULL},
 	{"LOCAL_CACHE_SIZE_IN_BYTES", IGNORED, NULL},
 	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", IGNORED, NULL},
@@ -75,6 +76,16 @@ static const struct row {
 	{"STATSD_", FAMILY, NULL},
 	{"DOG_STATSD_", FAMILY, NULL},
 	{"PROMETHEUS_", FAMILY, NULL},
+	{"REDIS_TYPE", PART, NULL},
+	{"REDIS_SOCKET_TYPE", PART, NULL},
+	{"REDIS_URL", PART, NULL},
+	{"REDIS_AUTH", PART, NULL},
+	{"REDIS_SENTINEL_AUTH", PART, NULL},
+	{"REDIS_TLS", PART, NULL},
+	{"REDIS_TLS_CACERT", PART, NULL},
+	{"REDIS_TLS_CLIENT_CERT", PART, NULL},
+	{"REDIS_TLS_CLIENT_KEY", PART, NULL},
+	{"REDIS_TIMEOUT", COPIED, "WEIR_REDIS_TIMEOUT"},
 	{"REDIS_", FAMILY, NULL},
 	{"MEMCACHE_", FAMILY, NULL},
 	{"CONFIG_GRPC_XDS_", FAMILY, NULL},
@@ -207,6 +218,37 @@ static void make_tls(struct reader *reader)
 	copy(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
 }
 
+/* One store: what the reference may keep elsewhere, counters of a second, is kept there too. */
+static void make_redis(struct reader *reader)
+{
+	struct redis_environment from = {.type = get(reader, "REDIS_TYPE"),
+					 .socket_type = get(reader, "REDIS_SOCKET_TYPE"),
+					 .url = get(reader, "REDIS_URL"),
+					 .auth = get(reader, "REDIS_AUTH"),
+					 .sentinel_auth = get(reader, "REDIS_SENTINEL_AUTH")};
+	const char *backend = get(reader, "BACKEND_TYPE");
+	char url[VALUE_MAX];
+
+	if (backend && strcasecmp(backend, "redis") != 0)
+		reader->rc = wr_error(reader->error, WEIR_EINVAL,
+				      "BACKEND_TYPE=%s: counters are kept in this machine's "
+				      "memory or in Redis; unset it",
+				      backend);
+	if (!from.url || get(reader, "WEIR_REDIS"))
+		return;
+	from.tls = is_true(reader, "REDIS_TLS", get(reader, "REDIS_TLS"));
+	if (redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
+		reader->rc = WEIR_EINVAL;
+		return;
+	}
+	make(reader, "WEIR_REDIS", url);
+	if (!from.tls)
+		return;
+	copy(reader, "REDIS_TLS_CACERT", "WEIR_REDIS_CA");
+	copy(reader, "REDIS_TLS_CLIENT_CERT", "WEIR_REDIS_CERT");
+	copy(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
+}
+
 /* The reference has more levels. */
 static void make_log_level(struct reader *reader)
 {
@@ -311,6 +353,7 @@ int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_refe
 	make_rules(&reader);
 	make_addresses(&reader);
 	make_tls(&reader);
+	make_redis(&reader);
 	make_log_level(&reader);
 	check_config_type(&reader);
 	reference->environment = joined(&reader);

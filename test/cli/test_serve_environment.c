@@ -152,7 +152,7 @@ static void test_values(void **state)
 
 static void test_names_of_those_ignored(void **state)
 {
-	const char *environment[] = {"REDIS_URL=redis:6379",
+	const char *environment[] = {"REDIS_POOL_SIZE=10",
 				     "RUNTIME_ROOT=/x",
 				     "PATH=/bin",
 				     "MEMCACHE_HOST_PORT=m:1",
@@ -165,9 +165,56 @@ static void test_names_of_those_ignored(void **state)
 
 	(void)state;
 	assert_int_equal(read_all(environment), 0);
-	assert_string_equal(reference.ignored, "REDIS_URL, MEMCACHE_HOST_PORT, QUOTA_MODE, "
+	assert_string_equal(reference.ignored, "REDIS_POOL_SIZE, MEMCACHE_HOST_PORT, QUOTA_MODE, "
 					       "USE_DOG_STATSD, PROMETHEUS_ADDR");
 	assert_string_equal(reference.taken, "RUNTIME_ROOT");
+}
+
+static const char *redis_of(const char *a, const char *b, const char *c, const char *d)
+{
+	const char *environment[] = {"RUNTIME_ROOT=/x", a, b, c, d, NULL};
+
+	if (read_all(environment) != 0)
+		return error.text;
+	return value("WEIR_REDIS");
+}
+
+static void test_redis(void **state)
+{
+	(void)state;
+	assert_string_equal(redis_of("REDIS_URL=redis:6379", "REDIS_SOCKET_TYPE=tcp", NULL, NULL),
+			    "redis://redis:6379");
+	assert_string_equal(redis_of("REDIS_URL=/run/r.sock", "REDIS_AUTH=x", NULL, NULL),
+			    "redis+unix://:x@/run/r.sock");
+	assert_string_equal(redis_of("REDIS_URL=r:1", "REDIS_AUTH=al:p@:/ w", "REDIS_TLS=true",
+				     "REDIS_TLS_CACERT=/ca"),
+			    "rediss://al:p%40%3A%2F%20w@r:1");
+	assert_string_equal(value("WEIR_REDIS_CA"), "/ca");
+	assert_string_equal(redis_of("REDIS_TYPE=SENTINEL", "REDIS_URL=mymaster,s1:26379,s2:26379",
+				     "REDIS_AUTH=pw", "REDIS_SENTINEL_AUTH=u:v"),
+			    "redis+sentinel://:pw@s1:26379,s2:26379/"
+			    "mymaster?sentinel_user=u&sentinel_password=v");
+	assert_string_equal(redis_of("REDIS_TYPE=cluster", "REDIS_URL=a:1,b:2", "REDIS_TLS=1",
+				     "CACHE_KEY_PREFIX=p"),
+			    "rediss+cluster://a:1,b:2");
+	assert_string_equal(value("WEIR_REDIS_PREFIX"), "p");
+	assert_string_equal(
+		redis_of("REDIS_URL=rediss://u:p@h:1/2", "REDIS_TIMEOUT=50ms", NULL, NULL),
+		"rediss://u:p@h:1/2");
+	assert_string_equal(value("WEIR_REDIS_TIMEOUT"), "50ms");
+	assert_string_equal(redis_of("REDIS_URL=r:1", "WEIR_REDIS=redis://mine", NULL, NULL),
+			    "redis://mine");
+	assert_string_equal(redis_of("REDIS_TYPE=SINGLE", NULL, NULL, NULL), "");
+}
+
+static void test_redis_that_cannot_be_read(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(redis_of("REDIS_URL=r:1", "REDIS_TYPE=RING", NULL, NULL), "RING"));
+	assert_non_null(
+		strstr(redis_of("REDIS_URL=s:1", "REDIS_TYPE=SENTINEL", NULL, NULL), "mymaster,"));
+	assert_non_null(strstr(redis_of("REDIS_URL=/x", "REDIS_TLS=true", NULL, NULL), "Unix"));
+	assert_non_null(strstr(redis_of("BACKEND_TYPE=memcache", NULL, NULL, NULL), "memcache"));
 }
 
 static void test_what_cannot_be_read(void **state)
@@ -194,6 +241,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tls_only_when_switched_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_values, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_names_of_those_ignored, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_redis, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_redis_that_cannot_be_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_cannot_be_read, setup, teardown),
 	};
 

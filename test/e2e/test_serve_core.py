@@ -140,15 +140,15 @@ def test_environment_of_the_reference():
         serve.variables = {
             "RUNTIME_ROOT": str(serve.folder / "root"), "RUNTIME_SUBDIRECTORY": "sub",
             "GRPC_HOST": "127.0.0.1", "GRPC_PORT": str(grpc_port), "HOST": "127.0.0.1",
-            "PORT": str(http_port), "SHADOW_MODE": "true", "REDIS_URL": "redis:6379",
-            "REDIS_SOCKET_TYPE": "tcp", "USE_STATSD": "false", "LOG_LEVEL": "info"}
+            "PORT": str(http_port), "SHADOW_MODE": "true", "REDIS_POOL_SIZE": "10",
+            "REDIS_PERSECOND": "false", "USE_STATSD": "false", "LOG_LEVEL": "info"}
         serve.start()
         log = serve.log()
         assert f"grpc at 127.0.0.1:{grpc_port}\n" in log
         assert f"http at 127.0.0.1:{http_port}\n" in log
         ignored = next(line for line in log.splitlines() if "ignored" in line)
         assert sorted(ignored.split(": ")[-1].split(", ")) == [
-            "REDIS_SOCKET_TYPE", "REDIS_URL", "USE_STATSD"]
+            "REDIS_PERSECOND", "REDIS_POOL_SIZE", "USE_STATSD"]
         assert "shadow mode" in log
         with Rls(grpc_port) as rls:
             assert [rls.ask("rl", user("a")) for _ in range(5)] == [OK] * 5

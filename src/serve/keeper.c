@@ -132,7 +132,7 @@ static void look(struct keeper *keeper)
 	struct wr_service *service = keeper->service;
 
 	wr_world_follow(service);
-	wr_world_check_ready(service);
+	wr_world_check_store(service);
 	if (service->tls)
 		wr_tls_look(service->tls, false);
 	if (keeper->looks++ % FILL_LOOKS == 0)

@@ -83,6 +83,7 @@ static void on_answer(struct wr_central_ask *store, const void *answer, size_t l
 	int verdict = len ? weir_ask_answer(pending->ask, answer, len, now_ns) : WEIR_EFORMAT;
 
 	pending->asking = false;
+	wr_redis_note_rtt(pending->loop, now_ns - pending->begun_ns);
 	if (verdict == WEIR_EFORMAT)
 		verdict = weir_ask_store_failed(pending->ask, now_ns);
 	settle(pending, verdict, now_ns);

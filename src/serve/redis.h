@@ -23,6 +23,12 @@ struct wr_redis_link;
 
 /* ---- of the service ---- */
 
+/* How it fares, as a loop sees it. */
+struct wr_redis_seen {
+	struct wr_central_info *info; /* as of its last sweep; NULL: not yet */
+	uint64_t rtt_ns;              /* an answer takes, smoothed; 0: none has come */
+};
+
 struct wr_redis {
 	const struct wr_redis_settings *settings;
 	struct wr_redis_target target; /* as it was at the start */
@@ -32,7 +38,7 @@ struct wr_redis {
 	pthread_mutex_t lock; /* of all below */
 	bool secret_known;
 	uint8_t secret[WEIR_SECRET_BYTES];
-	struct wr_central_info **seen; /* of each loop, as of its last sweep; NULL: not yet */
+	struct wr_redis_seen *seen; /* of each loop */
 	unsigned loop_count;
 };
 
@@ -61,6 +67,9 @@ struct wr_redis_rules wr_redis_rules(struct weir_engine *engine);
  * it worst has it. Memory to be freed, or NULL. */
 struct wr_central_info *wr_redis_info(struct wr_redis *redis);
 
+/* The same as gauges in the table. */
+void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns);
+
 /* Reads the password's file into the target. WEIR_EINVAL, WEIR_ESYS */
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error);
@@ -86,6 +95,9 @@ struct wr_redis_loop {
 	struct wr_redis_link *dirty;             /* those with something to write */
 	unsigned attempts;                       /* to connect to a name */
 	struct wr_central_info *info;
+	uint64_t rtt_ns;
+	bool said;    /* something about the servers */
+	bool up_said; /* … that they answer */
 	bool closing;
 };
 
@@ -109,6 +121,9 @@ void wr_redis_sweep(struct wr_loop *loop);
 
 void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
 		   size_t len, uint64_t now_ns);
+/* An answer took so long. */
+void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns);
+
 void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask);
 void wr_redis_tell(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns);
 

@@ -146,7 +146,7 @@ int wr_redis_new(const struct wr_redis_settings *settings, unsigned loops, struc
 	redis->settings = settings;
 	redis->loop_count = loops;
 	pthread_mutex_init(&redis->lock, NULL);
-	redis->seen = calloc(loops, sizeof(struct wr_central_info *));
+	redis->seen = calloc(loops, sizeof *redis->seen);
 	rc = redis->seen ? read_settings(redis, error)
 			 : wr_error(error, WEIR_EMEMORY, "out of memory");
 	if (rc < 0)
@@ -161,7 +161,7 @@ void wr_redis_free(struct wr_redis *redis)
 	if (!redis)
 		return;
 	for (unsigned i = 0; redis->seen && i < redis->loop_count; i++)
-		free(redis->seen[i]);
+		free(redis->seen[i].info);
 	free(redis->seen);
 	pthread_mutex_destroy(&redis->lock);
 	explicit_bzero(redis, sizeof *redis);

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/stats.h>
+
 #include "serve/redis.h"
 
 /* Counters are 64-bit words, one behind the other. */
@@ -68,8 +70,8 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis)
 	pthread_mutex_lock(&redis->lock);
 	sum->secret_known = redis->secret_known;
 	for (unsigned i = 0; i < redis->loop_count; i++)
-		if (redis->seen[i])
-			add_info(sum, redis->seen[i]);
+		if (redis->seen[i].info)
+			add_info(sum, redis->seen[i].info);
 	pthread_mutex_unlock(&redis->lock);
 	sum->all_up &= sum->any_up;
 	return sum;
@@ -81,7 +83,58 @@ bool wr_redis_is_away(struct wr_redis *redis)
 
 	pthread_mutex_lock(&redis->lock);
 	for (unsigned i = 0; i < redis->loop_count; i++)
-		away &= redis->seen[i] && !redis->seen[i]->any_up;
+		away &= redis->seen[i].info && !redis->seen[i].info->any_up;
 	pthread_mutex_unlock(&redis->lock);
 	return away;
+}
+
+/* The slowest loop's: what a request may meet. */
+static uint64_t rtt_ns(struct wr_redis *redis)
+{
+	uint64_t most = 0;
+
+	pthread_mutex_lock(&redis->lock);
+	for (unsigned i = 0; i < redis->loop_count; i++)
+		most = redis->seen[i].rtt_ns > most ? redis->seen[i].rtt_ns : most;
+	pthread_mutex_unlock(&redis->lock);
+	return most;
+}
+
+/* 0: closed, 1: half open, 2: open; of the shard that is worst off. */
+static int64_t breaker(const struct wr_central_info *info)
+{
+	int worst = 0;
+
+	for (uint32_t i = 0; i < info->shards_shown; i++)
+		worst = badness(info->shards[i].state) > worst ? badness(info->shards[i].state)
+							       : worst;
+	return worst > 1 ? worst - 1 : 0;
+}
+
+static int64_t shards_up(const struct wr_central_info *info)
+{
+	int64_t up = 0;
+
+	for (uint32_t i = 0; i < info->shards_shown; i++)
+		up += info->shards[i].state == WR_SHARD_UP;
+	return up;
+}
+
+void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns)
+{
+	struct wr_central_info *info = redis ? wr_redis_info(redis) : NULL;
+	uint32_t nodes = weir_fleet_nodes(table, NULL);
+
+	if (!info)
+		return;
+	nodes = nodes ? nodes : (uint32_t)redis->settings->fleet_size;
+	weir_gauge_set(table, WEIR_GAUGE_STORE_UP, info->all_up, now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, breaker(info), now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES, info->shard_count, now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES_UP, shards_up(info), now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_RTT_US, (int64_t)(rtt_ns(redis) / 1000), now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_WAITING, info->waiting, now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_FLEET_NODES, nodes, now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_SHARE_PPM, 1000000 / (nodes ? nodes : 1), now_ns);
+	free(info);
 }

@@ -43,8 +43,9 @@ static void say(void *context, enum wr_say level, const char *text)
 	static const enum wr_log_level levels[] = {[WR_SAY_ERROR] = WR_LOG_ERROR,
 						   [WR_SAY_WARN] = WR_LOG_WARN,
 						   [WR_SAY_INFO] = WR_LOG_INFO};
-	const struct wr_redis_loop *self = context;
+	struct wr_redis_loop *self = context;
 
+	self->said = true;
 	if (!self->closing)
 		wr_log(self->loop->number == 0 ? levels[level] : WR_LOG_DEBUG, "redis: %s", text);
 }
@@ -224,6 +225,26 @@ void wr_redis_tell_of(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_n
 
 /* ---- how it fares ---- */
 
+void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
+{
+	struct wr_redis_loop *self = loop->redis;
+
+	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
+}
+
+/* If there was trouble, that is what is said, and its end. */
+static void say_up(struct wr_redis_loop *self)
+{
+	const struct wr_central_info *info = self->info;
+
+	if (self->up_said || !info->all_up)
+		return;
+	self->up_said = true;
+	if (!self->said && self->loop->number == 0)
+		wr_log(WR_LOG_INFO, "redis: %u server%s answer%s", info->shard_count,
+		       info->shard_count == 1 ? "" : "s", info->shard_count == 1 ? "s" : "");
+}
+
 void wr_redis_sweep(struct wr_loop *loop)
 {
 	struct wr_redis_loop *self = loop->redis;
@@ -232,9 +253,10 @@ void wr_redis_sweep(struct wr_loop *loop)
 	if (!self || !self->central || !self->info)
 		return;
 	wr_central_info(self->central, self->info);
+	say_up(self);
 	pthread_mutex_lock(&self->redis->lock);
-	before = self->redis->seen[loop->number];
-	self->redis->seen[loop->number] = self->info;
+	before = self->redis->seen[loop->number].info;
+	self->redis->seen[loop->number] = (struct wr_redis_seen){self->info, self->rtt_ns};
 	pthread_mutex_unlock(&self->redis->lock);
 	self->info = before ? before : calloc(1, sizeof *self->info);
 }

@@ -205,6 +205,7 @@ static void on_answer(struct wr_central_ask *ask, const void *answer, size_t len
 	if (!session->inside) { /* asked for a while ago */
 		uint64_t now_ns = wr_loop_mono_ns(own->loop);
 
+		wr_redis_note_rtt(own->loop, now_ns - pending->asked_mono_ns);
 		adapt(own, now_ns - pending->asked_mono_ns, now_ns);
 	}
 	if (wr_resp_heard(&pending->wait, answer, len, wr_loop_now_ns(own->loop)))

@@ -243,13 +243,14 @@ void wr_world_follow(struct wr_service *service)
 	replace(service, world, watch);
 }
 
-void wr_world_check_ready(struct wr_service *service)
+void wr_world_check_store(struct wr_service *service)
 {
 	struct wr_redis_rules rules;
 	bool unready = false;
 
 	if (!service->redis)
 		return;
+	wr_redis_set_gauges(service->redis, service->world->table, real_ns());
 	if (wr_redis_is_away(service->redis)) {
 		rules = wr_redis_rules(service->world->engine);
 		unready = rules.limits > 0 && rules.deny == rules.limits;

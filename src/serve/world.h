@@ -20,8 +20,9 @@ int wr_world_watch(struct wr_service *service, struct wr_world *world,
 /* When the table has been resized: a new world for all loops. */
 void wr_world_follow(struct wr_service *service);
 
-/* Whether questions are welcome: not while the store is away and all rules refuse without it. */
-void wr_world_check_ready(struct wr_service *service);
+/* Tells how the central store fares, and whether questions are welcome: not while it is away and
+ * all rules refuse without it. */
+void wr_world_check_store(struct wr_service *service);
 
 /* Says once when the table is more than four fifths full. */
 void wr_world_check_fill(struct wr_service *service);

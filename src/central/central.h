@@ -81,9 +81,10 @@ struct wr_central_host {
 	void (*secret)(void *context, const uint8_t secret[WR_CENTRAL_SECRET]);
 	/* Chief: so many nodes, this one included, were heard from within 10 s. Every 2 s. */
 	void (*nodes)(void *context, uint32_t nodes);
-	/* Chief: a control message of another node, so old by Redis' clock; in order, those that
-	 * are still kept at the start included. Rarely one comes twice (failover). */
-	void (*heard)(void *context, const void *bytes, size_t len, uint64_t age_ns);
+	/* Chief: a control message, so old by Redis' clock; in order, those that are still kept at
+	 * the start included, and `own` ones, which may have been overtaken by others' and stand
+	 * for the last word if they have not. Rarely one comes twice (failover). */
+	void (*heard)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
 };
 
 /* WEIR_EINVAL (options), WEIR_EMEMORY. Links may be opened before it returns. `host` is copied. */

@@ -128,16 +128,17 @@ static void hear_one(struct wr_central *central, const redisReply *entry)
 	size_t dash = wr_str_find(id, '-');
 	struct weir_str bytes = field_of(fields, "m");
 	uint64_t ms, seq;
+	bool own;
 
 	if (dash == id.len || !read_number(wr_str_first(id, dash), &ms) ||
 	    !read_number(wr_str_from(id, dash + 1), &seq))
 		return;
 	duties->heard_ms = ms;
 	duties->heard_seq = seq;
-	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX ||
-	    wr_str_equal(field_of(fields, "h"), wr_str(central->holder)))
+	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
 		return;
-	central->host.heard(central->context, bytes.ptr, bytes.len, age_ns(duties));
+	own = wr_str_equal(field_of(fields, "h"), wr_str(central->holder));
+	central->host.heard(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 
 static void heard_listen(struct wr_line *line, struct wr_call *call, const redisReply *reply)

@@ -19,7 +19,7 @@ const struct wr_option redis_options[WR_REDIS_OPTIONS] = {
 	{"redis-timeout", WR_OPTION_DURATION, "TIME", "20ms",
 	 "for connecting and for an answer; after it a rule does\n"
 	 "what its on_store_failure says",
-	 AT(timeout_ns), .min = 1000000, .max = 10000000000},
+	 AT(timeout_ns), .min = 1000000, .max = 60000000000},
 	{"redis-ca", WR_OPTION_TEXT, "FILE", NULL,
 	 "certificates to believe, PEM (those of the system)", AT(ca)},
 	{"redis-cert", WR_OPTION_TEXT, "FILE", NULL, "our certificate, if Redis asks for one",

@@ -89,9 +89,6 @@ static int take_login(struct weir_str *rest, struct wr_redis_login *login, struc
 	     !decode(wr_str_from(user, colon + 1), login->password, WR_REDIS_PASSWORD_MAX)))
 		return bad(error, "has a user or password that is too long, or a '%' that is not "
 				  "followed by two hexadecimal digits");
-	if (login->user[0] && !login->password[0])
-		return bad(error, "has a user without a password; write USER:PASSWORD@HOST, or "
-				  ":PASSWORD@HOST for the default user");
 	return 0;
 }
 

@@ -6,8 +6,9 @@
  *   redis+cluster://[USER[:PASSWORD]@]HOST[:PORT],…       some of the cluster's nodes
  *
  * rediss, rediss+sentinel and rediss+cluster are the same by TLS. ":PASSWORD@" has no user, which
- * is how passwords without ACL are said. User, password, master and path may have %XX. Behind a ?
- * there may be db=, sentinel_user= and sentinel_password=, joined by &. */
+ * is how passwords without ACL are said; "USER@" wants wr_redis_target_password. User, password,
+ * master and path may have %XX. Behind a ? there may be db=, sentinel_user= and sentinel_password=,
+ * joined by &. */
 #ifndef WR_REDIS_URL_H
 #define WR_REDIS_URL_H
 

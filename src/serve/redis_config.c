@@ -25,6 +25,7 @@ static int read_private(const char *flag, const char *path, char text[FILE_MAX],
 	ssize_t n;
 	int rc = 0;
 
+	*len = 0;
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "%s %s", flag, path);
 	n = fstat(fd, &status) == 0 ? read(fd, text, FILE_MAX) : -1;
@@ -126,6 +127,10 @@ static int read_settings(struct wr_redis *redis, struct weir_error *error)
 	wr_redis_target_text(&redis->target, redis->text);
 	if (s->password_file)
 		rc = wr_redis_password_read(s, &redis->target, error);
+	else if (redis->target.login.user[0] && !redis->target.login.password[0])
+		rc = wr_error(error, WEIR_EINVAL,
+			      "--redis has a user without a password: put it into a file that "
+			      "--redis-password-file names, or write USER:PASSWORD@HOST");
 	if (rc == 0 && s->key_secret)
 		rc = read_secret(redis, error);
 	return rc == 0 ? check_tls(redis, error) : rc;

@@ -232,7 +232,7 @@ static void log_order(const struct wr_order *order, uint64_t age_ns, int counter
 	       "redis: another node: %s %s: %d counters", verbs[order->verb], text, counters);
 }
 
-void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns)
+void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct reader in = {bytes, len, false};
 	struct weir_entry entries[ENTRIES_MAX];
@@ -250,12 +250,14 @@ void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_
 	}
 	order.verb = head.verb;
 	order.extra = head.extra;
-	if (!end_of(&head, age_ns, now_ns, &order.until_ns))
+	if (!end_of(&head, age_ns, now_ns, &order.until_ns) ||
+	    (own && order.verb == WR_ORDER_RESET))
 		return;
 	rc = carry_out(wr_loop_engine(loop), &order, now_ns, &error);
-	if (rc < 0)
-		wr_log(rc == WEIR_ENOENT ? WR_LOG_DEBUG : WR_LOG_WARN,
-		       "redis: an order of another node: %s", error.text);
+	if (rc < 0 || own)
+		wr_log(rc == WEIR_ENOENT || own ? WR_LOG_DEBUG : WR_LOG_WARN,
+		       "redis: an order of %s: %s", own ? "this node" : "another node",
+		       rc < 0 ? error.text : "carried out");
 	else
 		log_order(&order, age_ns, rc);
 	forget_refusals(loop);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,7 @@ static ssize_t put(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
 		n = send(self->socket->fd, bytes, len, MSG_NOSIGNAL);
 		return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? 0 : n;
 	}
+	ERR_clear_error();
 	n = SSL_write(self->tls, bytes, (int)(len < SEAL_BYTES ? len : SEAL_BYTES));
 	if (n > 0)
 		return n;
@@ -158,31 +160,6 @@ static ssize_t put(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
 	default:
 		return -1;
 	}
-}
-
-/* False: it failed, and is gone. */
-static bool write_out(struct wr_redis_link *self)
-{
-	const uint8_t *bytes;
-	size_t len;
-
-	self->unsent = false;
-	while (wr_link_output(self->link, &bytes, &len)) {
-		ssize_t n = put(self, bytes, len);
-
-		if (n < 0) {
-			fail(self, self->tls ? wr_redis_tls_failure(self->tls) : strerror(errno));
-			return false;
-		}
-		if (n > 0)
-			wr_link_sent(self->link, (size_t)n);
-		if (n == 0 || (!self->tls && (size_t)n < len)) {
-			self->unsent = true;
-			break;
-		}
-	}
-	poll_for(self, UV_READABLE | (self->unsent ? UV_WRITABLE : 0));
-	return true;
 }
 
 /* So many bytes are there; 0: none yet; below 0: the end, and `why`. */
@@ -201,6 +178,7 @@ static ssize_t get(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 			*why = strerror(errno);
 		return -1;
 	}
+	ERR_clear_error();
 	n = SSL_read(self->tls, bytes, WR_READ_BYTES);
 	if (n > 0)
 		return n;
@@ -216,8 +194,9 @@ static ssize_t get(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 	}
 }
 
-/* What OpenSSL has decrypted already no poll tells of: with TLS it is read to its end. */
-static void receive(struct wr_redis_link *self)
+/* What OpenSSL has decrypted already no poll tells of: with TLS it is read to its end. False: it
+ * ended, and the link is gone. */
+static bool receive(struct wr_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;
 
@@ -228,15 +207,48 @@ static void receive(struct wr_redis_link *self)
 		if (n < 0)
 			fail(self, why);
 		if (n <= 0)
-			return;
+			return n == 0;
 		self->inside = true;
 		wr_link_input(self->link, loop->input, (size_t)n, wr_loop_now_ns(loop),
 			      wr_loop_mono_ns(loop));
 		if (!leave(self))
-			return;
+			return false;
 		if (!self->tls && n < (ssize_t)WR_READ_BYTES)
-			return;
+			return true;
 	}
+	return true;
+}
+
+/* A connection that broke off may have said why before that. */
+static void break_off(struct wr_redis_link *self, const char *why)
+{
+	if (self->stage != OPEN || receive(self))
+		fail(self, why);
+}
+
+/* False: it failed, and is gone. */
+static bool write_out(struct wr_redis_link *self)
+{
+	const uint8_t *bytes;
+	size_t len;
+
+	self->unsent = false;
+	while (wr_link_output(self->link, &bytes, &len)) {
+		ssize_t n = put(self, bytes, len);
+
+		if (n < 0) {
+			break_off(self, strerror(errno));
+			return false;
+		}
+		if (n > 0)
+			wr_link_sent(self->link, (size_t)n);
+		if (n == 0 || (!self->tls && (size_t)n < len)) {
+			self->unsent = true;
+			break;
+		}
+	}
+	poll_for(self, UV_READABLE | (self->unsent ? UV_WRITABLE : 0));
+	return true;
 }
 
 void wr_redis_links_read(struct wr_redis_loop *owner)
@@ -296,8 +308,10 @@ static void up(struct wr_redis_link *self)
 static void shake_hands(struct wr_redis_link *self)
 {
 	const struct wr_redis_loop *owner = self->owner;
-	int rc = SSL_do_handshake(self->tls);
+	int rc;
 
+	ERR_clear_error();
+	rc = SSL_do_handshake(self->tls);
 	if (rc == 1) {
 		if (wr_redis_tls_fits(self->tls, &self->link->at, &owner->target))
 			up(self);
@@ -362,9 +376,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	if (self->stage == CONNECTING) {
 		check_connected(self);
 	} else if (status < 0) { /* all that libuv tells of an error */
-		int error = socket_error(self);
-
-		fail(self, error ? strerror(error) : "the server closed the connection");
+		break_off(self, "the connection was reset");
 	} else if (self->stage == HANDSHAKE) {
 		shake_hands(self);
 	} else {

@@ -94,12 +94,13 @@ static void host_nodes(void *context, uint32_t nodes)
 	((struct rig *)context)->nodes_told = nodes;
 }
 
-static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns)
+static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct rig *rig = context;
 	size_t at = strlen(rig->heard);
 
-	snprintf(rig->heard + at, sizeof rig->heard - at, "%.*s;", (int)len, (const char *)bytes);
+	snprintf(rig->heard + at, sizeof rig->heard - at, "%s%.*s;", own ? "own " : "", (int)len,
+		 (const char *)bytes);
 	rig->heard_age_ns = age_ns;
 	wr_central_forget(rig->central, NULL);
 }

@@ -168,7 +168,7 @@ static void test_heard(void **state)
 			     "*2\r\n$15\r\n1699999860000-2\r\n*2\r\n$1\r\nz\r\n$3\r\nodd\r\n";
 	rig_start(rig, &chief);
 	pass(rig, 1 * MS);
-	assert_string_equal(rig->heard, "ban;");
+	assert_string_equal(rig->heard, "ban;own mine;");
 	assert_int_equal(rig->heard_age_ns / 1000000000, 180);
 	assert_string_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 0-0");
 	pass(rig, 500 * MS);

@@ -93,11 +93,13 @@ static void on_nodes(void *context, uint32_t nodes)
 	((struct live *)context)->nodes = nodes;
 }
 
-static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns)
+static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct live *live = context;
 
 	assert_true(age_ns < PATIENCE_S * 1000000000ull);
+	if (own)
+		return;
 	snprintf(live->heard, sizeof live->heard, "%.*s", (int)len, (const char *)bytes);
 }
 

@@ -135,9 +135,9 @@ static void on_nodes(void *context, uint32_t nodes)
 	require(nodes > 0);
 }
 
-static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns)
+static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
-	(void)context, (void)bytes, (void)age_ns;
+	(void)context, (void)bytes, (void)age_ns, (void)own;
 	require(len > 0 && len <= WR_CENTRAL_MESSAGE_MAX);
 	wr_central_forget(s.central, NULL);
 }

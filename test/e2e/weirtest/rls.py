@@ -53,6 +53,10 @@ class Rls:
         assert answer[0] == 1 << 3, answer
         return answer[1]
 
+    def begin(self, domain, *entries, timeout=60):
+        """A question under way: a grpc.Future."""
+        return self._ask.future(question(domain, *entries), timeout=timeout)
+
     def health(self, service="ratelimit", timeout=10):
         answer = self._health(_field(1, service.encode()) if service else b"", timeout=timeout)
         return answer[1] if answer else 0

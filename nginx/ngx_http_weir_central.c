@@ -158,14 +158,16 @@ ngx_http_weir_central_disarm(ngx_http_weir_central_t *central)
 static void
 ngx_http_weir_central_greeted(ngx_http_weir_central_t *central)
 {
-    ngx_queue_t          *q;
+    ngx_queue_t          *q, *next;
     ngx_http_weir_ctx_t  *ctx;
 
     central->greeting = 0;
     ngx_http_weir_central_disarm(central);
 
-    while (!ngx_queue_empty(&central->held)) {
-        q = ngx_queue_head(&central->held);
+    for (q = ngx_queue_head(&central->held);
+         q != ngx_queue_sentinel(&central->held); q = next)
+    {
+        next = ngx_queue_next(q);
         ctx = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
 
         ngx_http_weir_central_let_go(ctx);
@@ -676,6 +678,7 @@ ngx_int_t
 ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
 {
     ngx_int_t                 rc;
+    ngx_queue_t              *next;
     ngx_http_weir_central_t  *central;
     ngx_http_weir_pending_t  *p;
 
@@ -688,6 +691,7 @@ ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
     }
 
     rc = NGX_OK;
+    next = ngx_queue_next(&p->queue);
 
     if (p->command == NGX_HTTP_WEIR_FLEET) {
         rc = ngx_http_weir_central_fleet(central, reply);
@@ -698,8 +702,13 @@ ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
 
     ngx_http_weir_central_remove(p);
 
-    p = ngx_http_weir_central_first();
-    central->overdue = central->overdue && p && p->late;
+    if (next == ngx_queue_sentinel(&central->pending)) {
+        central->overdue = 0;
+
+    } else {
+        p = ngx_queue_data(next, ngx_http_weir_pending_t, queue);
+        central->overdue = central->overdue && p->late;
+    }
 
     return rc;
 }
@@ -710,12 +719,18 @@ ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
 void
 ngx_http_weir_central_lost(void)
 {
+    ngx_queue_t              *q, *next;
     ngx_http_weir_central_t  *central;
     ngx_http_weir_pending_t  *p;
 
     central = &ngx_http_weir_central;
 
-    while ((p = ngx_http_weir_central_first()) != NULL) {
+    for (q = ngx_queue_head(&central->pending);
+         q != ngx_queue_sentinel(&central->pending); q = next)
+    {
+        next = ngx_queue_next(q);
+        p = ngx_queue_data(q, ngx_http_weir_pending_t, queue);
+
         ngx_http_weir_central_settle(p, NULL);
         ngx_http_weir_central_remove(p);
     }
@@ -737,7 +752,7 @@ ngx_http_weir_central_lost(void)
 void
 ngx_http_weir_central_exit(void)
 {
-    ngx_queue_t              *q;
+    ngx_queue_t              *q, *next;
     ngx_http_weir_central_t  *central;
     ngx_http_weir_pending_t  *p;
 
@@ -757,8 +772,10 @@ ngx_http_weir_central_exit(void)
         }
     }
 
-    while (!ngx_queue_empty(&central->held)) {
-        q = ngx_queue_head(&central->held);
+    for (q = ngx_queue_head(&central->held);
+         q != ngx_queue_sentinel(&central->held); q = next)
+    {
+        next = ngx_queue_next(q);
         ngx_http_weir_central_let_go(
             ngx_queue_data(q, ngx_http_weir_ctx_t, queue));
     }

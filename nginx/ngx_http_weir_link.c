@@ -501,7 +501,7 @@ ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
     p = link->in;
     last = link->in + link->in_len;
 
-    for (rc = NGX_OK; p < last; p = reply.end) {
+    for ( /* void */ ; p < last; p = reply.end) {
         rc = ngx_http_weir_link_parse(p, last, &reply);
 
         if (rc == NGX_OK) {

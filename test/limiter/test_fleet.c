@@ -130,9 +130,9 @@ static void long_keys(void **state)
 	here = first_item(&other, (rig_ask(&other, descriptor), &store));
 	there = first_item(&rig, (rig_ask(&rig, descriptor), &store));
 	assert_memory_equal(here.key, there.key, sizeof here.key);
-	memcpy(descriptor, "some=", 5);
-	for (char c = 'a'; c <= 'z'; c++) {
-		descriptor[8] = c;
+	snprintf(descriptor, sizeof descriptor, "some=%02000d", 0);
+	for (int c = 'a'; c <= 'z'; c++) {
+		descriptor[8] = (char)c;
 		rig_ask(&rig, descriptor);
 		rig_ask(&other, descriptor);
 		assert_int_equal(rig_status(&rig, 0).flags, rig_status(&other, 0).flags);

@@ -1,0 +1,164 @@
+/* Any bytes as the answer of a central store. The first byte chooses what was asked and what
+ * happens afterwards, the second whether the rest is the answer as it is or the verdicts behind a
+ * head that fits. Whatever it says there is one verdict, messages are in bounds and told once. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <weir/engine.h>
+#include <weir/weir.h>
+
+#include "base/str.h"
+#include "limiter/question.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define NOW_NS (1794787200ull * 1000000000)
+#define ITEMS_MAX 8u
+
+static const char yaml[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- {key: a, rate_limit: {unit: day, requests_per_unit: 5}}\n"
+	"- {key: b, rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, "
+	"queue_size: 3}}\n"
+	"- {key: c, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 5, "
+	"on_store_failure: deny}}\n"
+	"- {key: d, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 5, "
+	"on_store_failure: allow}}\n"
+	"- {key: e, rate_limit: {calendar: month, requests_per_unit: 5, count_rejected: true}}\n"
+	"- {key: f, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: token_bucket, "
+	"mode: soft,\n"
+	"    soft: {overshoot: 20%, for: 30s}}}\n"
+	"- {key: g, rate_limit: {unit: day, requests_per_unit: 5, consistency: local}}\n"
+	"- {key: h, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: "
+	"sliding_window_log}}\n";
+
+static struct weir_engine *engine;
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void open_engine(void)
+{
+	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
+	struct weir_opts table_opts = {
+		.size = sizeof table_opts, .dir = "/dev/shm", .memory_bytes = 1 << 20};
+	struct weir_engine_opts opts = {
+		.size = sizeof opts, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret};
+	int fd = memfd_create("rules", 0);
+	struct weir_table *table;
+	struct weir_rules *rules;
+	char path[64], name[64];
+
+	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	snprintf(name, sizeof name, "fuzz-answer-%d", (int)getpid());
+	table_opts.name = name;
+	require(weir_rules_load(path, &rules, NULL) == 0);
+	require(weir_open(&table_opts, &table, NULL) == 0);
+	weir_remove(name, table_opts.dir, NULL);
+	weir_fleet_note(table, 2, NOW_NS);
+	require(weir_engine_new(table, rules, &opts, &engine) == 0);
+	close(fd);
+}
+
+/* A descriptor for each bit. Returns how many the store is asked for. */
+static unsigned describe(struct weir_ask *ask, uint8_t which)
+{
+	unsigned asked = 0;
+
+	for (unsigned i = 0; i < 8; i++) {
+		char key = (char)('a' + i);
+		struct weir_entry entry = {.key = {&key, 1}, .value = WR_STR("1")};
+
+		if (!(which >> i & 1))
+			continue;
+		require(weir_ask_add(ask, &entry, 1, NULL, WEIR_HITS_UNSET) == 0);
+		asked += key != 'g';
+	}
+	return asked;
+}
+
+static size_t with_head(uint8_t *to, unsigned count, const uint8_t *data, size_t size)
+{
+	size_t len = sizeof(struct wr_question_head) + count * sizeof(struct wr_answer);
+	struct wr_question_head head = {.version = WR_QUESTION_VERSION,
+					.kind = WR_QUESTION_ANSWER,
+					.count = (uint16_t)count,
+					.bytes = (uint32_t)len};
+	size_t room = len - sizeof head;
+
+	memset(to, 0, len);
+	memcpy(to, &head, sizeof head);
+	if (size)
+		memcpy(to + sizeof head, data, size < room ? size : room);
+	return len;
+}
+
+/* What is told after a verdict ends, and stays within its bound. */
+static void tell(struct weir_ask *ask)
+{
+	static uint8_t bytes[WEIR_QUESTION_MAX];
+	int messages = 0, len;
+
+	while ((len = weir_ask_question(ask, bytes, sizeof bytes)) != 0)
+		require(len > 0 && ++messages <= 2);
+}
+
+static void finish(struct weir_ask *ask, bool cancel)
+{
+	struct weir_result result = {.size = sizeof result};
+	struct weir_place place = {.size = sizeof place};
+
+	require(weir_ask_result(ask, &result) == 0);
+	require(result.verdict >= WEIR_ADMIT && result.verdict <= WEIR_DEFER);
+	if (weir_ask_place(ask, &place) == 0)
+		require(place.due_ns >= NOW_NS);
+	weir_ask_headers(ask, WEIR_PROFILE_X);
+	if (cancel)
+		weir_ask_cancel(ask, NOW_NS + 5);
+	tell(ask);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static _Alignas(64) char memory[WEIR_ASK_BYTES];
+	static uint8_t
+		answer[sizeof(struct wr_question_head) + ITEMS_MAX * sizeof(struct wr_answer)];
+	struct weir_ask *ask;
+	unsigned asked;
+	int verdict;
+
+	if (!engine)
+		open_engine();
+	if (size < 2)
+		return 0;
+	require(weir_ask_init(memory, sizeof memory, engine, WR_STR("d"), &ask) == 0);
+	asked = describe(ask, data[0]);
+	verdict = weir_ask_decide(ask, NOW_NS);
+	if (verdict == WEIR_WAIT) {
+		const uint8_t *bytes = data + 2;
+		size_t len = size - 2;
+
+		if (data[1] & 2)
+			weir_ask_cancel(ask, NOW_NS + 1);
+		if (data[1] & 1) {
+			len = with_head(answer, asked, bytes, len);
+			bytes = answer;
+		}
+		verdict = weir_ask_answer(ask, bytes, len, NOW_NS + 2);
+		if (verdict == WEIR_EFORMAT)
+			verdict = weir_ask_store_failed(ask, NOW_NS + 3);
+	}
+	require(verdict > 0 && verdict != WEIR_WAIT);
+	finish(ask, data[1] & 4);
+	weir_ask_done(ask);
+	return 0;
+}

@@ -20,7 +20,7 @@
 
 #define NGX_HTTP_WEIR_CENTRAL_POLL     1000  /* ms between looks at the link */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000  /* ms after which it is given up */
-#define NGX_HTTP_WEIR_CENTRAL_MAX      16384 /* commands without an answer */
+#define NGX_HTTP_WEIR_CENTRAL_MAX      4096  /* commands without an answer */
 #define NGX_HTTP_WEIR_CENTRAL_KEPT     (1024 * 1024) /* bytes */
 
 
@@ -110,10 +110,33 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 /* ---- a worker's first moments ---- */
 
 
+/* whoever it may turn out to be */
+
+static ngx_uint_t
+ngx_http_weir_central_concerns(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_uint_t              concerns;
+    ngx_http_weir_block_t  *block;
+
+    ctx->probing = 1;
+    block = ngx_http_weir_ask(r, ctx, 1);
+    ctx->probing = 0;
+
+    if (block == NULL) {
+        return 0;
+    }
+
+    concerns = weir_ask_central(block->ask) == 1;
+    ngx_http_weir_ask_done(block);
+
+    return concerns;
+}
+
+
 /*
  * A new worker does not know the fleet's secret before the link has told it.
- * So that a reload does not look like a store that has failed, the requests of
- * this moment wait for it, no longer than they would for an answer.
+ * So that a reload does not look like a store that has failed, requests that
+ * need the store wait for it, no longer than they would for an answer.
  */
 
 ngx_uint_t
@@ -123,7 +146,9 @@ ngx_http_weir_central_hold(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     central = &ngx_http_weir_central;
 
-    if (!central->greeting || ngx_http_weir_park(r) != NGX_OK) {
+    if (!central->greeting || !ngx_http_weir_central_concerns(r, ctx)
+        || ngx_http_weir_park(r) != NGX_OK)
+    {
         return 0;
     }
 
@@ -508,6 +533,8 @@ ngx_http_weir_central_tell(struct weir_ask *ask)
 }
 
 
+/* half of the places stay free for questions */
+
 static void
 ngx_http_weir_central_send_kept(ngx_http_weir_central_t *central)
 {
@@ -521,7 +548,7 @@ ngx_http_weir_central_send_kept(ngx_http_weir_central_t *central)
     p = central->kept;
     last = p + central->kept_len;
 
-    while (p < last) {
+    while (p < last && central->npending < NGX_HTTP_WEIR_CENTRAL_MAX / 2) {
         ngx_memcpy(&len, p, sizeof(size_t));
         p += sizeof(size_t);
 
@@ -701,6 +728,10 @@ ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
     }
 
     ngx_http_weir_central_remove(p);
+
+    if (central->npending == NGX_HTTP_WEIR_CENTRAL_MAX / 4) {
+        ngx_http_weir_central_send_kept(central);
+    }
 
     if (next == ngx_queue_sentinel(&central->pending)) {
         central->overdue = 0;

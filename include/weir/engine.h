@@ -272,6 +272,9 @@ WEIR_API void weir_ask_done(struct weir_ask *ask);
 
 #define WEIR_QUESTION_MAX 16384
 
+/* Whether the store keeps a limit of what was added so far: 1 or 0, or WEIR_EINVAL. */
+WEIR_API int weir_ask_central(const struct weir_ask *ask);
+
 /* Bytes to send: limiter/question.h tells the format. Returns how many, 0 for none, or WEIR_EROOM.
  * While waiting it gives the question, as often as it is asked. After a verdict it gives what the
  * store is to be told, each message once. */

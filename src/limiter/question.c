@@ -166,6 +166,16 @@ static void forget(struct weir_ask *ask, enum wr_tell tell)
 			ask->needs[i].tell = WR_TELL_NOTHING;
 }
 
+int weir_ask_central(const struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask))
+		return WEIR_EINVAL;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].part == WR_THERE)
+			return 1;
+	return 0;
+}
+
 int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 {
 	int len;

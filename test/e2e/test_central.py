@@ -2,12 +2,13 @@
 a stand-in (weirtest/standin.py), so that it can be late, talk nonsense, halve its words, close and say
 nothing. No test asserts how fast something is; where a test needs a timeout to end it waits for it."""
 
+import contextlib
 import os
 import signal
 import time
 
 import pytest
-from weirtest import H2, Nginx, Traffic, by_user, check_conf, patience, tally, volley, wait_for
+from weirtest import H2, WRAP, Nginx, Traffic, by_user, check_conf, patience, pour, tally, volley, wait_for
 from weirtest.standin import ADMITTED, Store, answer, bulk
 
 FIVE = "{unit: day, requests_per_unit: 5}"
@@ -345,6 +346,63 @@ def test_reload(api):
             traffic.wait(30)
         assert set(traffic.statuses) == {200} and not traffic.lost
         assert nginx.logged('"weir_central" (?!is there)') == 0
+
+
+def test_first_moments(api):
+    """Until a new worker knows the secret, those wait who need it, and nobody else."""
+    rules = policy("deny") + """\
+  - key: ip
+    rate_limit: {unit: day, requests_per_unit: 1000, consistency: local}
+"""
+    rules = rules.replace("requests:\n", "requests:\n  - descriptor: [{key: ip, from: remote_address}]\n")
+    with Store() as store:
+        store.hold()
+        with nginx_with(store, rules, api=api) as nginx, nginx.client() as waits, nginx.client() as leaves:
+            wait_for(lambda: store.fleets, "nginx to connect")
+            waits.send("GET", "/", {"X-User": "7"})
+            leaves.send("GET", "/", {"X-User": "7"})
+            assert nginx.get("/").get("X-Result") == "ADMITTED"
+            leaves.vanish()
+            assert nginx.get("/").status == 200
+            assert store.asked == []
+            store.release()
+            assert waits.read().get("X-Remaining") == "4"
+
+
+def test_bounds(api):
+    """More questions than may be under way have failed at once; the others are answered."""
+    if WRAP:
+        return  # the numbers are nginx's own
+    streams, connections = 128, 34
+    with Store(timeout="60s") as store, nginx_with(store, policy("allow", 10 ** 6), api=api, h2c=True) as nginx:
+        ready(nginx)
+        store.hold()
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(H2(nginx.h2c_port)) for _ in range(connections)]
+            sent = [(c, c.send("GET", "/", {"x-user": "7"})) for c in clients for _ in range(streams)]
+            wait_for(lambda: api.count() >= streams * connections - 4096, "those who are not asked for")
+            assert len(store.asked) == 4096
+            store.release()
+            assert {c.read(stream).status for c, stream in sent} == {200}
+        assert api.count() == streams * connections and not nginx.logged("lost|no answer")
+
+
+def test_what_is_kept_is_bounded(api):
+    """What the store is to be told while it is away: a megabyte, and a line in the log."""
+    with Store() as store, nginx_with(store, policy("local", 10 ** 6), api=api) as nginx:
+        ready(nginx)
+        store.stop()
+        nginx.wait_logged("closed the connection")
+        count = 8000 if not WRAP else 10
+        head = b"GET /nothing HTTP/1.1\r\nHost: x\r\nX-User: 7\r\n\r\n"
+        pour(nginx.port, [head] * count)
+        assert nginx.logged("there is no room to keep all") == (not WRAP)
+        store.listen()
+        nginx.wait_logged(BACK)
+        wait_for(lambda: nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "999999" and store.asked, "the store")
+        item = 8 + 8 + 112 + len("fixed_window/1d")
+        wait_for(lambda: store.reported() >= min(count, 2 ** 20 // item), "the reports")
+        assert store.reported() == min(count, 2 ** 20 // item)
 
 
 def test_quit_and_stop_while_waiting(api):

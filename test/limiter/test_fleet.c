@@ -67,6 +67,12 @@ static void secret_comes_late(void **state)
 	assert_int_equal(rig_ask(&rig, "deny=1"), WEIR_REFUSE);
 	assert_int_equal(rig_ask(&rig, "here=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED);
+	assert_int_equal(weir_ask_central(NULL), WEIR_EINVAL);
+	rig_begin(&rig);
+	rig_add(&rig, "here=1", 1);
+	assert_int_equal(weir_ask_central(rig.ask), 0);
+	rig_add(&rig, "a=1", 1);
+	assert_int_equal(weir_ask_central(rig.ask), 1);
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", -1);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);

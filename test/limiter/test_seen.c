@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -403,6 +404,7 @@ static void hosts(void **state)
 	assert_int_equal(pipe(go), 0);
 	child = fork();
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
 		rig_ask(&rig, "user=7");
 		weir_engine_swap(rig.engine, rig_rules("domain: api\ndescriptors: [{key: user}]\n"),
 				 NOW_NS + 9);

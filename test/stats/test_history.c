@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -297,11 +298,13 @@ static void killed_tickers(void **state)
 		uint64_t from = *tick_s - START_S;
 		pid_t child = fork();
 
-		if (child == 0)
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
 			for (uint64_t s = from + 1;; s++) {
 				add(scene.stats, scene.slot, WR_STAT_admitted, 1);
 				tick(scene.table, s);
 			}
+		}
 		while (__atomic_load_n(tick_s, __ATOMIC_ACQUIRE) < START_S + from + 3)
 			usleep(200);
 		kill(child, SIGKILL);
@@ -462,6 +465,38 @@ static void the_busiest(void **state)
 	(void)state;
 }
 
+/* Someone was killed while he gave a series away, or took one: it is not lost. */
+static void half_given(void **state)
+{
+	struct weir_table *table = table_of(1 << 20); /* with six of them */
+	struct wr_stats *stats = open_stats(table);
+	struct wr_history_map *history = &stats->map.history;
+	struct weir_stats_info info = {.size = sizeof info};
+
+	for (int i = 0; i < 6; i++) {
+		char name[32];
+
+		snprintf(name, sizeof name, "api/%d", i);
+		slots[i] = wr_stats_slot(stats, wr_str(name));
+	}
+	for (uint64_t s = 0; s < 6; s++) {
+		for (int i = 0; i < 6; i++)
+			add(stats, slots[i], WR_STAT_admitted, 1);
+		tick(table, s);
+		assert_int_equal(with_history(table, 0, 6), s == 0 ? 0 : s == 3 ? 5 : 6);
+		if (s == 2) {
+			history->track[slots[0]] = 0; /* was being retired */
+			history->series[wr_track_series(history->track[slots[1]])].owner = 0;
+			history->track[slots[1]] = 7; /* nowhere */
+		}
+	}
+	weir_stats_info(table, &info);
+	assert_int_equal(info.history_used, 6);
+	close_stats(stats);
+	weir_close(table);
+	(void)state;
+}
+
 /* Small tables have what there is room for, and say so. */
 static void small_tables(void **state)
 {
@@ -551,8 +586,8 @@ int main(void)
 		cmocka_unit_test(long_gap),        cmocka_unit_test(clock_steps_back),
 		cmocka_unit_test(dead_ticker),     cmocka_unit_test(killed_tickers),
 		cmocka_unit_test(several_tickers), cmocka_unit_test(the_busiest),
-		cmocka_unit_test(small_tables),    cmocka_unit_test(nonsense),
-		cmocka_unit_test(wrong_arguments),
+		cmocka_unit_test(half_given),      cmocka_unit_test(small_tables),
+		cmocka_unit_test(nonsense),        cmocka_unit_test(wrong_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

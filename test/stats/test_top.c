@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -474,9 +474,11 @@ static void killed(void **state)
 	for (int round = 0; round < 30; round++) {
 		pid_t child = fork();
 
-		if (child == 0)
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
 			for (;;)
 				write_much((void *)1);
+		}
 		while (__atomic_load_n(&shared_scene.top->total[0], __ATOMIC_RELAXED) <
 		       1000u * (unsigned)round + 1000)
 			usleep(100);

@@ -3,6 +3,7 @@
 
 #include <weir/control.h>
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/str.h"
@@ -368,6 +369,62 @@ static void no_room(void **state)
 	(void)state;
 }
 
+/* ---- several at once ---- */
+
+#define THREADS 4
+#define EACH 4000
+
+static void *ask_much(void *arg)
+{
+	struct weir_engine *engine = arg;
+	_Alignas(16) char memory[WEIR_ASK_BYTES];
+
+	for (int i = 0; i < EACH; i++) {
+		struct weir_entry entry = {WR_STR("user"), WR_STR("7"), WR_STR("")};
+		struct weir_ask *ask;
+
+		entry.value.ptr += i % 2; /* two users: "7" and none */
+		entry.value.len -= (size_t)(i % 2);
+		weir_ask_init(memory, sizeof memory, engine, WR_STR("api"), &ask);
+		weir_ask_add(ask, &entry, 1, NULL, 1);
+		weir_ask_decide(ask, NOW_NS + (uint64_t)i);
+		weir_ask_done(ask);
+	}
+	return NULL;
+}
+
+/* All are counted, by rule and candidate, and each limit holds exactly. */
+static void threads(void **state)
+{
+	struct wanted more, fewer;
+	pthread_t ids[THREADS];
+	struct rig rig;
+
+	rig_open(
+		&rig,
+		"domain: api\ndescriptors: [{key: user, rate_limit: {unit: hour, "
+		"requests_per_unit: 300, candidates: [{unit: hour, requests_per_unit: 500}, {unit: "
+		"day, requests_per_unit: 100}]}}]\n",
+		"api");
+	weir_tick(rig.table, NOW_NS);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&ids[i], NULL, ask_much, rig.engine);
+	for (uint64_t s = 1; s < 50; s++) /* history and top keys come and go meanwhile */
+		weir_tick(rig.table, NOW_NS + s * SECOND_NS);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(ids[i], NULL);
+	assert_int_equal(rig_stat(&rig, "api/user/1h").admitted, 600);
+	assert_int_equal(rig_stat(&rig, "api/user/1h").refused, THREADS * EACH - 600);
+	more = candidate(&rig, "fixed_window, 500 per hour");
+	assert_int_equal(more.found.would_admit, 1000);
+	assert_int_equal(more.found.would_refuse, THREADS * EACH - 1000);
+	fewer = candidate(&rig, "fixed_window, 100 per day");
+	assert_int_equal(fewer.found.would_admit, 200);
+	assert_int_equal(fewer.found.would_refuse, THREADS * EACH - 200);
+	rig_close(&rig);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,7 +432,7 @@ int main(void)
 		cmocka_unit_test(oracle),  cmocka_unit_test(the_same_limit),
 		cmocka_unit_test(shadow),  cmocka_unit_test(not_asked),
 		cmocka_unit_test(central), cmocka_unit_test(reloaded),
-		cmocka_unit_test(no_room),
+		cmocka_unit_test(no_room), cmocka_unit_test(threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

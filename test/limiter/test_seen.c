@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -193,6 +194,67 @@ static void sampled(void **state)
 	assert_in_range(keys[1].count, 20000 - 3500, 20000 + 3500);
 	assert_true(keys[0].noise > 1000);
 	rig_close(&rig);
+	(void)state;
+}
+
+#define RULES 5000
+#define KEYS 20 /* of each rule */
+
+static int sum_up(void *context, const struct weir_stat *stat)
+{
+	uint64_t *sums = context;
+
+	sums[0] += stat->admitted;
+	sums[1] += stat->refused;
+	sums[2]++;
+	sums[3] += stat->flags & WEIR_STAT_HISTORY;
+	return 0;
+}
+
+/* 5,000 rules, 100,000 keys: everything counted, and no more kept than there is room for. */
+static void many(void **state)
+{
+	struct weir_opts opts = {.size = sizeof opts,
+				 .name = "test-limiter-many",
+				 .dir = "/dev/shm",
+				 .memory_bytes = 64 << 20};
+	struct weir_stats_info info = {.size = sizeof info};
+	size_t cap = 100 + RULES * 80ul, len;
+	char *rules = malloc(cap);
+	struct rig rig = {.domain = "api", .now_ns = NOW_NS};
+	uint64_t sums[4] = {0};
+
+	len = (size_t)snprintf(rules, cap, "domain: api\ndescriptors:\n");
+	for (int i = 0; i < RULES; i++)
+		len += (size_t)snprintf(rules + len, cap - len,
+					"- {key: k%d, rate_limit: {unit: week, requests_per_unit: "
+					"1}}\n",
+					i);
+	weir_remove(opts.name, opts.dir, NULL);
+	assert_int_equal(weir_open(&opts, &rig.table, NULL), 0);
+	weir_remove(opts.name, opts.dir, NULL);
+	assert_int_equal(weir_engine_new(rig.table, rig_rules(rules), NULL, &rig.engine), 0);
+	weir_tick(rig.table, rig.now_ns);
+	for (int key = 0; key < KEYS; key++) {
+		for (int i = 0; i < RULES; i++) {
+			char descriptor[64];
+
+			snprintf(descriptor, sizeof descriptor, "k%d=client %d", i, key);
+			rig_ask(&rig, descriptor);
+			rig_ask(&rig, descriptor);
+		}
+		next_second(&rig);
+	}
+	assert_int_equal(weir_stats_each(rig.table, sum_up, sums), 0);
+	assert_int_equal(sums[0], RULES * KEYS);
+	assert_int_equal(sums[1], RULES * KEYS);
+	assert_int_equal(sums[2], RULES + 1 + WEIR_STAT_RULES); /* one for overrides */
+	assert_int_equal(sums[3], 400);
+	assert_int_equal(weir_stats_info(rig.table, &info), 0);
+	assert_int_equal(info.history_used, 400);
+	assert_true(info.rule_bytes <= 20480);
+	rig_close(&rig);
+	free(rules);
 	(void)state;
 }
 
@@ -465,12 +527,19 @@ static void gauges(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(top_keys), cmocka_unit_test(texts),
-		cmocka_unit_test(sampled),  cmocka_unit_test(hashed_and_hidden),
-		cmocka_unit_test(latency),  cmocka_unit_test(latency_of_the_store),
-		cmocka_unit_test(buckets),  cmocka_unit_test(rules),
-		cmocka_unit_test(one_slot), cmocka_unit_test(uncounted),
-		cmocka_unit_test(hosts),    cmocka_unit_test(gauges),
+		cmocka_unit_test(top_keys),
+		cmocka_unit_test(texts),
+		cmocka_unit_test(sampled),
+		cmocka_unit_test(many),
+		cmocka_unit_test(hashed_and_hidden),
+		cmocka_unit_test(latency),
+		cmocka_unit_test(latency_of_the_store),
+		cmocka_unit_test(buckets),
+		cmocka_unit_test(rules),
+		cmocka_unit_test(one_slot),
+		cmocka_unit_test(uncounted),
+		cmocka_unit_test(hosts),
+		cmocka_unit_test(gauges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

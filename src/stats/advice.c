@@ -169,7 +169,7 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 {
 	const struct weir_stat *stat = view->stat;
 	struct wr_limit_view limit = wr_stat_limit(stat);
-	uint64_t factors[WEIR_TOP_KEYS], factor;
+	uint64_t factors[WEIR_TOP_KEYS] = {0}, factor;
 	size_t others, count = just_above(view, factors, &others);
 	char words[WR_NUMBER_WORDS];
 

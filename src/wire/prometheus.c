@@ -139,10 +139,9 @@ static void put_decimal(struct wr_text *out, uint64_t part, uint64_t whole)
 	if (rest == 0)
 		return;
 	wr_text_char(out, '.');
-	while (rest) {
-		whole /= 10;
-		wr_text_char(out, (char)('0' + rest / whole));
-		rest %= whole;
+	for (uint64_t unit = whole / 10; rest && unit; unit /= 10) {
+		wr_text_char(out, (char)('0' + rest / unit));
+		rest %= unit;
 	}
 }
 

@@ -1,10 +1,13 @@
 #include "wire/prometheus.h"
 
+#include <stdio.h>
+
 #include "base/utf8.h"
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-#define MICROS 1000000u
-#define NANOS 1000000000u
+#define MICROS 6u /* decimals */
+#define NANOS 9u
+#define SECOND_NS 1000000000u
 
 static const struct {
 	const char *name, *open_name, *suffix;
@@ -130,19 +133,21 @@ static void put_labels(struct wr_text *out, const struct wr_prom_label *labels, 
 	wr_text_char(out, ' ');
 }
 
-/* part / whole with as many decimals as it needs. `whole` is a power of ten. */
-static void put_decimal(struct wr_text *out, uint64_t part, uint64_t whole)
+/* With so many decimals as it needs: 1500000 with 6 is "1.5". */
+static void put_decimal(struct wr_text *out, uint64_t number, unsigned decimals)
 {
-	uint64_t rest = part % whole;
+	char digits[32];
+	int len = snprintf(digits, sizeof digits, "%0*llu", (int)decimals + 1,
+			   (unsigned long long)number);
+	size_t end = (size_t)len, point = end - decimals;
 
-	wr_text_number(out, part / whole);
-	if (rest == 0)
+	while (end > point && digits[end - 1] == '0')
+		end--;
+	wr_text_put(out, (struct weir_str){digits, point});
+	if (end == point)
 		return;
 	wr_text_char(out, '.');
-	for (uint64_t unit = whole / 10; rest && unit; unit /= 10) {
-		wr_text_char(out, (char)('0' + rest / unit));
-		rest %= unit;
-	}
+	wr_text_put(out, (struct weir_str){digits + point, end - point});
 }
 
 static void put_name(const struct wr_prom *prom, const char *suffix)
@@ -214,7 +219,7 @@ void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels,
 
 		sum += histogram->counts[i];
 		put_decimal(&bound, histogram->bounds_ns[i], NANOS);
-		if (histogram->bounds_ns[i] % NANOS == 0)
+		if (histogram->bounds_ns[i] % SECOND_NS == 0)
 			PUT(&bound, ".0"); /* OpenMetrics: a bound is a float */
 		put_bucket(prom, labels, count, (struct weir_str){text, bound.len}, sum);
 	}

@@ -26,7 +26,7 @@ void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf
 		  size_t cap);
 
 /* "0", "0.4", "12", "3.4k", "1.2M": of thousandths, in at most six columns. */
-#define WR_SHOW_RATE 24
+#define WR_SHOW_RATE 48
 void wr_show_rate(uint64_t milli, char text[WR_SHOW_RATE]);
 
 #endif

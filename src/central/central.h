@@ -89,7 +89,7 @@ struct wr_central_host {
 
 /* WEIR_EINVAL (options), WEIR_EMEMORY. Links may be opened before it returns. `host` is copied. */
 int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_host *host,
-		   void *context, uint64_t now_ns, uint64_t mono_ns, struct wr_central **central,
+		   void *context, uint64_t now_ns, uint64_t mono_ns, struct wr_central **out,
 		   struct weir_error *error);
 
 /* Whoever still waits is done with (failed), links are closed. */

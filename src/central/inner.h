@@ -331,10 +331,10 @@ struct wr_call_ops {
 	enum wr_put (*put)(struct wr_line *line, struct wr_call *call);
 	void (*heard)(struct wr_line *line, struct wr_call *call, const redisReply *reply);
 	void (*failed)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-	bool keyed;    /* belongs to the shard of its slot, and follows it */
-	bool counts;   /* its success and failure are the breaker's business */
-	bool errors;   /* heard gets error replies, too */
-	int8_t script; /* enum wr_script_name, or -1 */
+	bool keyed;  /* belongs to the shard of its slot, and follows it */
+	bool counts; /* its success and failure are the breaker's business */
+	bool errors; /* heard gets error replies, too */
+	int script;  /* enum wr_script_name, or -1 */
 };
 
 extern const struct wr_call_ops wr_take_ops, wr_return_ops, wr_report_ops, wr_reset_ops;

@@ -99,6 +99,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
 
 static void *create_array(const redisReadTask *task, int elements)
 {
+	size_t bytes = (size_t)elements * sizeof(void *);
 	redisReply *reply;
 
 	if (elements < 0 || (unsigned)elements > WR_REPLY_ELEMENTS_MAX)
@@ -106,10 +107,10 @@ static void *create_array(const redisReadTask *task, int elements)
 	reply = add(task);
 	if (!reply || elements == 0)
 		return reply;
-	reply->element = alloc(task->privdata, (size_t)elements * sizeof *reply->element);
+	reply->element = alloc(task->privdata, bytes);
 	if (!reply->element)
 		return NULL;
-	memset(reply->element, 0, (size_t)elements * sizeof *reply->element);
+	memset(reply->element, 0, bytes);
 	reply->elements = (size_t)elements;
 	return reply;
 }

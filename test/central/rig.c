@@ -280,7 +280,7 @@ static void serve(struct peer *peer)
 
 /* ---- bytes ---- */
 
-static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, char mark, long *number)
+static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint8_t mark, long *number)
 {
 	char *stop;
 
@@ -466,7 +466,7 @@ size_t question(uint8_t kind, const struct item *items, size_t count, const uint
 		};
 
 		memcpy(buffer + len, &item, sizeof item);
-		memcpy(buffer + len + sizeof item, id, strlen(id));
+		memcpy(buffer + len + sizeof item, id, item.id_len);
 		len += item.bytes;
 	}
 	head.bytes = (uint32_t)len;

@@ -87,7 +87,7 @@ struct rig {
  * target, prefix and seed are filled in. */
 struct rig *rig_new(const char *url, const struct wr_central_opts *opts);
 struct rig *rig_begin(const char *url); /* without a central: to arrange things first */
-void rig_start(struct rig *rig, const struct wr_central_opts *opts);
+void rig_start(struct rig *rig, const struct wr_central_opts *given);
 void rig_free(struct rig *rig);
 
 struct trouble *rig_trouble(struct rig *rig, uint16_t port);
@@ -135,9 +135,8 @@ size_t question(uint8_t kind, const struct item *items, size_t count, const uint
 struct asker {
 	struct wr_central_ask ask;
 	struct rig *rig;
-	int done;
 	size_t len;
-	int count;
+	int done, count;
 	struct wr_answer answers[WEIR_NEEDS_MAX];
 	uint64_t done_at_ns; /* mono */
 	void (*then)(struct asker *asker);

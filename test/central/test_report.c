@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define URL "redis://127.0.0.1:6379"
@@ -26,6 +27,17 @@ static void come_back(struct rig *rig)
 	pass(rig, 200 * MS);
 }
 
+/* The last argument but those of other limits: the number of the report, behind this. */
+static uint64_t seq_in(const char *command, const char *behind)
+{
+	const char *at = strstr(command, behind);
+	char *end;
+
+	assert_non_null(at);
+	(void)strtoull(at + strlen(behind), &end, 10); /* when it was decided */
+	return strtoull(end, NULL, 10);
+}
+
 static void report(struct rig *rig, uint64_t key, const char *id, int64_t cost, uint64_t decided_us)
 {
 	struct item item = {.key = key, .id = id, .cost = cost, .decided_us = decided_us};
@@ -38,7 +50,6 @@ static void test_added_up(void **state)
 {
 	struct rig *rig = begin();
 	const char *command;
-	unsigned long long seq;
 
 	(void)state;
 	report(rig, 7, "fixed_window/1m", 1, NOW_US);
@@ -54,10 +65,9 @@ static void test_added_up(void **state)
 					"weir:1:{HAAAAAAAAAA-_________D}:other "
 					"weir:1:{HAAAAAAAAAA-_________D}:r:"
 					"000000000000000a000000000000000b-0 "));
-	assert_int_equal(
-		sscanf(strstr(command, " 643 "), " 643 3 10 60000000 1700000041000000 %llu", &seq),
-		1);
-	assert_int_equal(seq, NOW_US + 1); /* above all numbers of the past */
+	assert_non_null(strstr(command, " 643 3 10 60000000 1700000041000000 "));
+	/* Above all numbers of the past. */
+	assert_int_equal(seq_in(command, " 643 3 10 60000000 "), NOW_US + 1);
 	assert_non_null(strstr(command, " 643 4 10 60000000 1700000100000000 "));
 	assert_non_null(strstr(command, " 643 8 10 60000000 1700000040000000 "));
 	reply(peer_at(rig, 6379), "*16\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1"
@@ -79,8 +89,8 @@ static void test_clock(void **state)
 	(void)state;
 	take_one(rig, &asker, 1, 1);
 	turn(rig);
-	snprintf(ahead, sizeof ahead, "*6\r\n:%llu\r\n:5\r\n:9\r\n:0\r\n:0\r\n:0\r\n",
-		 (unsigned long long)(rig->now_ns / 1000 + 3600000000));
+	snprintf(ahead, sizeof ahead, "*6\r\n:%lu\r\n:5\r\n:9\r\n:0\r\n:0\r\n:0\r\n",
+		 rig->now_ns / 1000 + 3600000000);
 	reply(peer, ahead);
 	assert_admitted(&asker);
 	report(rig, 7, NULL, 1, NOW_US);
@@ -94,30 +104,27 @@ static void test_clock(void **state)
 static void test_again(void **state)
 {
 	struct rig *rig = begin();
-	unsigned long long seq[3];
+	uint64_t seq[3];
 	const char *command;
 
 	(void)state;
 	report(rig, 7, "a", 1, NOW_US);
 	come_back(rig);
 	command = next_command(peer_at(rig, 6379));
-	assert_int_equal(sscanf(strstr(command, " 643 1 "), " 643 1 10 60000000 %*u %llu", &seq[0]),
-			 1);
+	seq[0] = seq_in(command, " 643 1 10 60000000 ");
 	report(rig, 7, "a", 2, NOW_US);
 	pass(rig, 300 * MS);
 	assert_null(next_command(peer_at(rig, 6379)));
 	cut(peer_at(rig, 6379), "reset");
 	come_back(rig);
 	command = next_command(peer_at(rig, 6379));
-	assert_int_equal(sscanf(strstr(command, " 643 1 "), " 643 1 10 60000000 %*u %llu", &seq[1]),
-			 1);
+	seq[1] = seq_in(command, " 643 1 10 60000000 ");
 	assert_int_equal(seq[0], seq[1]);
 	assert_null(next_command(peer_at(rig, 6379)));
 	reply(peer_at(rig, 6379), REPORTED);
 	pass(rig, 300 * MS);
 	command = next_command(peer_at(rig, 6379));
-	assert_int_equal(sscanf(strstr(command, " 643 2 "), " 643 2 10 60000000 %*u %llu", &seq[2]),
-			 1);
+	seq[2] = seq_in(command, " 643 2 10 60000000 ");
 	assert_int_equal(seq[2], seq[1] + 1);
 	reply(peer_at(rig, 6379), REPORTED);
 	assert_int_equal(info(rig)->counts.reported, 2);

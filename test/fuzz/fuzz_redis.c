@@ -45,12 +45,9 @@ static const char *const replies[] = {
 	"-ERR what\r\n",
 	"*2\r\n$8\r\n10.0.0.3\r\n$4\r\n6379\r\n",
 	"*1\r\n*4\r\n$2\r\nip\r\n$8\r\n10.0.0.4\r\n$4\r\nport\r\n$5\r\n26379\r\n",
-	"*2\r\n*3\r\n:0\r\n:8000\r\n*2\r\n$8\r\n10.0.0.1\r\n:7000\r\n*3\r\n:8001\r\n:16383\r\n*"
-	"2\r\n$0"
-	"\r\n\r\n:7002\r\n",
+	"*1\r\n*3\r\n:8001\r\n:16383\r\n*2\r\n$0\r\n\r\n:7002\r\n",
 	"*2\r\n$10\r\n1700000000\r\n$1\r\n5\r\n",
-	"*1\r\n*2\r\n$1\r\nk\r\n*1\r\n*2\r\n$3\r\n5-1\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$1\r\nm\r\n$"
-	"3\r\nban\r\n",
+	"*1\r\n*2\r\n$1\r\nk\r\n*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nm\r\n$1\r\nb\r\n",
 	"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",
 	"*3\r\n$5\r\nslave\r\n:0\r\n*0\r\n",
 	"$35\r\nmaxmemory:1\r\nmaxmemory_policy:lru\r\n\r\n",
@@ -173,7 +170,8 @@ static size_t write_question(uint8_t kind, uint8_t bytes[WEIR_QUESTION_MAX])
 		if (kind == WR_QUESTION_REPORT)
 			item.cost = 1;
 		memcpy(bytes + len, &item, sizeof item);
-		memcpy(bytes + len + sizeof item, "id", 2);
+		bytes[len + sizeof item] = 'i';
+		bytes[len + sizeof item + 1] = 'd';
 		len += item.bytes;
 	}
 	head.bytes = (uint32_t)len;

@@ -270,7 +270,7 @@ WEIR_API void weir_ask_done(struct weir_ask *ask);
 
 /* ---- the central store ---- */
 
-#define WEIR_QUESTION_MAX 16384
+#define WEIR_QUESTION_MAX 20480
 
 /* Whether the store keeps a limit of what was added so far: 1 or 0, or WEIR_EINVAL. */
 WEIR_API int weir_ask_central(const struct weir_ask *ask);

@@ -42,8 +42,10 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 		.period_us = up_us(item->period_ns),
 		.max_wait_us = item->max_wait_ns / 1000,
 		.soft_for_us = item->soft_for_ns / 1000,
+		.window_before_us = item->window_before_ns / 1000,
 		.window_start_us = item->window_start_ns / 1000,
 		.window_end_us = item->window_end_ns / 1000,
+		.window_after_us = item->window_after_ns / 1000,
 		.decided_us = item->decided_us,
 	};
 }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "limiter/message.h"
+#include "rules/calendar.h"
 #include "limiter/share.h"
 
 #define LONGEST_NS ((uint64_t)INT64_MAX / 2) /* that can be added to now */
@@ -78,6 +79,20 @@ static struct wr_numbers numbers_of(const struct wr_ask_need *need)
 						  limit->soft_ceiling, limit->soft_for_ns};
 }
 
+/* Windows beside the one that holds now. */
+static void add_neighbours(struct wr_question_item *item, const struct wr_limit *rule)
+{
+	uint64_t start_ns, end_ns;
+
+	if (item->window_start_ns) {
+		wr_calendar_window(rule->zone, rule->calendar, item->window_start_ns - 1, &start_ns,
+				   &end_ns);
+		item->window_before_ns = start_ns;
+	}
+	wr_calendar_window(rule->zone, rule->calendar, item->window_end_ns, &start_ns, &end_ns);
+	item->window_after_ns = end_ns;
+}
+
 static void put(struct wr_message *message, const void *bytes, size_t len)
 {
 	if (message->len + len <= message->cap)
@@ -116,6 +131,8 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.group = group_of(ask, need),
 	};
 
+	if (need->rule && need->rule->calendar)
+		add_neighbours(&item, need->rule);
 	put(message, &item, sizeof item);
 	put(message, id, id_len);
 	message->count++;

@@ -50,6 +50,10 @@ struct wr_question_item {
 	uint64_t soft_for_ns;
 	uint64_t window_start_ns; /* calendar windows; both 0 otherwise */
 	uint64_t window_end_ns;
+	/* … the beginning of the window before it and the end of the one after it: the store's
+	 * clock may be there, and then that window counts. */
+	uint64_t window_before_ns;
+	uint64_t window_after_ns;
 	/* When it was taken. RETURN: as the answer said, by the store's clock; 0: the request gives
 	 * back by itself what was taken at some time. REPORT: by this node's clock. TAKE: 0. */
 	uint64_t decided_us;
@@ -83,7 +87,7 @@ struct wr_answer {
 };
 
 _Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");
-_Static_assert(sizeof(struct wr_question_item) == 112, "as on the wire");
+_Static_assert(sizeof(struct wr_question_item) == 128, "as on the wire");
 _Static_assert(sizeof(struct wr_answer) == 48, "as on the wire");
 
 #endif

@@ -463,6 +463,10 @@ size_t question(uint8_t kind, const struct item *items, size_t count, const uint
 			.granted = items[i].granted,
 			.group = items[i].group,
 			.decided_us = items[i].decided_us,
+			.window_before_ns = items[i].windows[0] * 1000 * MS,
+			.window_start_ns = items[i].windows[1] * 1000 * MS,
+			.window_end_ns = items[i].windows[2] * 1000 * MS,
+			.window_after_ns = items[i].windows[3] * 1000 * MS,
 		};
 
 		memcpy(buffer + len, &item, sizeof item);

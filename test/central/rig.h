@@ -127,6 +127,7 @@ struct item {
 	uint16_t flags;
 	uint32_t burst, soft_ceiling, granted;
 	uint64_t decided_us;
+	uint64_t windows[4]; /* calendar: before, start, end, after, in seconds */
 };
 
 /* Bytes of a question; they last until the next one. */

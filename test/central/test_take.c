@@ -311,6 +311,21 @@ static void test_looks_are_not_remembered(void **state)
 	rig_free(rig);
 }
 
+/* The script is told the windows beside this one, and takes that of its own clock. */
+static void test_calendar(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0};
+	struct item item = {.key = 7, .cost = 1, .windows = {1000, 2000, 3000, 4000}};
+
+	(void)state;
+	take(rig, &asker, &item, 1);
+	assert_string_equal(strstr(args_of(next_command(peer)), "1m "),
+			    "1m 67 1 10 60000000 1000000000 2000000000 3000000000 4000000000");
+	rig_free(rig);
+}
+
 /* ---- leaving ---- */
 
 static void test_leave(void **state)
@@ -523,6 +538,7 @@ int main(void)
 		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_remembered_groups),
 		cmocka_unit_test(test_looks_are_not_remembered),
+		cmocka_unit_test(test_calendar),
 		cmocka_unit_test(test_leave),
 		cmocka_unit_test(test_leave_before_writing),
 		cmocka_unit_test(test_leave_merged),

@@ -100,7 +100,7 @@ void wr_ask_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 	if (!need->looked_at && !as_refused)
 		return;
 	/* A request that waited for the store may have outlived its rule's place here. */
-	if (series >= history->series_count ||
+	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
 		    series)
 		return;

@@ -256,6 +256,19 @@ static int remove_folder(void **state)
 	(void)state;
 }
 
+/* The thread moves history on as well: soon a second has been recorded. */
+static void expect_history(struct rig *rig)
+{
+	uint64_t deadline_ns = clock_ns() + 20 * SECOND_NS, end_s;
+	struct weir_point point = {0};
+
+	while (!point.known && clock_ns() < deadline_ns) {
+		weir_history(rig->table, WEIR_STAT_ALL, WEIR_SECONDS, &point, 1, &end_s);
+		usleep(10000);
+	}
+	assert_true(point.known);
+}
+
 static void a_file(void **state)
 {
 	struct weir_engine_info info = {.size = sizeof info};
@@ -289,6 +302,7 @@ static void a_file(void **state)
 	assert_int_equal(info.generation, 3);
 	usleep(1200000);
 	expect(&log_of, 2, 1);
+	expect_history(&rig);
 	/* Touched, the same: it has been said. */
 	write_file(path, "domain: d\ndescriptors:\n- kye: a\n");
 	usleep(900000);

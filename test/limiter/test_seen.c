@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "stats/stats.h"
 
 static const char *const yaml =
 	"domain: api\n"
@@ -405,6 +406,25 @@ static void uncounted(void **state)
 	(void)state;
 }
 
+/* Tracks that lead nowhere are not followed. */
+static void nonsense(void **state)
+{
+	static const uint32_t tracks[] = {0x10000, 0xffff, 0xffffffff, 7, 0x3ff0000};
+	struct wr_stats_map map;
+	struct rig rig;
+
+	open_as(&rig, WEIR_KEYS_TEXT, 0);
+	assert_true(wr_stats_map(rig.table, &map));
+	for (size_t i = 0; i < sizeof tracks / sizeof *tracks; i++) {
+		map.history.track[rig_stat(&rig, "api/user/1s").slot] = tracks[i];
+		for (int j = 0; j < 200; j++)
+			rig_ask(&rig, "user=7");
+	}
+	assert_int_equal(rig_stat(&rig, "api/user/1s").admitted, 5);
+	rig_close(&rig);
+	(void)state;
+}
+
 /* ---- hosts ---- */
 
 struct hosts {
@@ -540,6 +560,7 @@ int main(void)
 		cmocka_unit_test(uncounted),
 		cmocka_unit_test(hosts),
 		cmocka_unit_test(gauges),
+		cmocka_unit_test(nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from . import keeper
 
 HEAD = struct.Struct("<BBHI")
-ITEM = struct.Struct("<HBBHH2QqIIIIQQQQQQQII")
+ITEM = struct.Struct("<HBBHH2QqIIIIQQQQQQQQQII")
 VERDICT = struct.Struct("<IIIIQQQQ")
 TAKE, RETURN, ANSWER, REPORT, RESET = 1, 2, 3, 4, 5
 ADMITTED, FAILED = 1, 4
@@ -42,8 +42,8 @@ def parse(data):
     assert version == 1 and size == len(data), data
     message, at = Message(kind), HEAD.size
     for _ in range(count):
-        (size, algorithm, _, _, id_len, k0, k1, cost, limit, _, _, _, period, _, _, _, _, decided, delay, _,
-         _) = ITEM.unpack_from(data, at)
+        (size, algorithm, _, _, id_len, k0, k1, cost, limit, _, _, _, period, _, _, _, _, _, _, decided, delay,
+         _, _) = ITEM.unpack_from(data, at)
         name = data[at + ITEM.size:at + ITEM.size + id_len].decode()
         message.items.append(Item(algorithm, (k0, k1), name, cost, limit, period, decided, delay))
         at += size

@@ -34,11 +34,12 @@ static bool make_room(struct wr_text *out, size_t cap)
 	return out->at != NULL;
 }
 
+/* There is room for as much as the longest answer so far: then it is written once. */
 static void work(uv_work_t *request)
 {
 	struct later *later = request->data;
-
-	size_t cap = FIRST_BYTES;
+	uint32_t *longest = &later->view.service->admin_longest;
+	size_t cap = __atomic_load_n(longest, __ATOMIC_RELAXED) + FIRST_BYTES;
 
 	do {
 		if (!make_room(&later->out, cap)) {
@@ -48,6 +49,8 @@ static void work(uv_work_t *request)
 		later->rc = later->write(&later->out, &later->view);
 		cap = later->out.len + later->out.len / 8;
 	} while (later->rc == 0 && !wr_text_fits(&later->out));
+	if (later->rc == 0 && later->out.len > __atomic_load_n(longest, __ATOMIC_RELAXED))
+		__atomic_store_n(longest, (uint32_t)later->out.len, __ATOMIC_RELAXED);
 }
 
 /* ---- in the loop ---- */

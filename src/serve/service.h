@@ -87,9 +87,10 @@ struct wr_service {
 	bool drain_asked, reload_asked, stop_asked;
 	struct wr_reading reading; /* has its own lock */
 	struct wr_metrics_choice metrics;
-	unsigned admin_works; /* answers that are being written away from loops */
-	bool unready;         /* the store is away, and without it every rule refuses */
-	bool full_said;       /* the keeper's own, and what follows */
+	unsigned admin_works;   /* answers that are being written away from loops */
+	uint32_t admin_longest; /* bytes of the longest of them so far */
+	bool unready;           /* the store is away, and without it every rule refuses */
+	bool full_said;         /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
 };
 

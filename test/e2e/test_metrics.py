@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from weirtest import ROOT, WRAP, Client, fetch, free_port, keeper, message, pour, scaled, wait_for
+from weirtest import ROOT, WEIR, WRAP, Client, fetch, free_port, keeper, message, pour, scaled, wait_for
+from weirtest.redis import Redis
 from weirtest.scrape import OPEN, Metrics
 from weirtest.serve import Serve
 
@@ -132,6 +133,27 @@ def test_the_list_in_the_documentation_is_complete():
     for name, kind in families:
         name += {"COUNTER": "_total", "INFO": "_info"}.get(kind, "")
         assert f"`{name}" in documented, name
+
+
+def test_the_store():
+    with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=["--redis", store.url()]) as serve:
+        def value(name):
+            return Metrics(serve.admin_port).value(name)
+
+        def top():
+            return subprocess.run([WEIR, "top", "--dir", serve.table], capture_output=True, text=True,
+                                  check=True).stdout
+
+        assert [ask(serve, "user", "7") for _ in range(7)] == ["admit"] * 5 + ["refuse"] * 2
+        assert Metrics(serve.admin_port).value("weir_decisions_total", result="refused", **USER) == 2
+        wait_for(lambda: value("weir_store_up") == 1 and value("weir_fleet_nodes") == 1, "the store's gauges", 20)
+        assert value("weir_store_breaker_state") == 0 and value("weir_store_nodes") == 1
+        assert value("weir_store_rtt_seconds") < 60 and value("weir_share_ratio") == 1
+        assert "store      answers, breaker closed" in top()
+        assert promtool(Metrics(serve.admin_port).text) == (0, "")
+        store.kill()
+        wait_for(lambda: value("weir_store_up") == 0, "the store to be missed", 20)
+        assert "store      does not answer" in top()
 
 
 # ---- bounds ----

@@ -63,7 +63,6 @@ struct wr_resp_host {
 	struct weir_table *table;
 	const struct wr_resp_users *users; /* NULL: no password is asked for */
 	const struct wr_resp_store *store; /* NULL: there is no central store */
-	void *context;                     /* the store's */
 	size_t waits, waits_max;           /* commands of all sessions that wait for it */
 	bool shadow;                       /* decide and count, but let everything pass */
 	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */

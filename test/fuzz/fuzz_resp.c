@@ -1,16 +1,20 @@
 /* Any bytes as a conversation in the Redis protocol. The first byte says whether passwords are
- * asked for and whether the client is near, the second how the input is cut up, the third how many
- * bytes of replies are taken at a time. All at once or in pieces, the replies are the same, they
- * are RESP, and there is one to each command. */
+ * asked for and whether the client is near, on a Unix socket, and has a central store to wait for;
+ * the second how the input is cut up, the third how many bytes of replies are taken at a time. All
+ * at once or in pieces, the replies are the same, they are RESP, and there is one to each command.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "limiter/question.h"
 #include "table/table.h"
 #include "wire/commands.h"
+#include "wire/resp_wait.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,6 +22,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SAID_BYTES (16u << 20)
 #define INPUT_MAX 16384u
 #define DEPTH_MAX 8
+#define WAITS_MAX 1024
+
+enum how {
+	PASSWORDS = 1,
+	NEAR = 2,
+	STORE = 4,
+	UNIX_SOCKET = 8,
+	FAILURES = 16,     /* some questions are not answered */
+	NEWEST_FIRST = 32, /* answers come the other way round */
+	AT_ONCE = 64,      /* … or before the asking is done */
+	FEW = 128,         /* hardly anybody may wait */
+};
 
 static const char yaml[] =
 	"domain: api\n"
@@ -27,12 +43,22 @@ static const char yaml[] =
 	"  - {key: q, rate_limit: {unit: second, requests_per_unit: 2, algorithm: "
 	"leaky_bucket, queue_size: 4}}\n";
 
+/* A question that is out, and what will be said to it. */
+struct asked {
+	struct wr_resp_wait *wait;
+	size_t len;
+	uint8_t answer[sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * sizeof(struct wr_answer)];
+};
+
 /* One side: a table, an engine, a session, and what it said. */
 struct side {
+	struct wr_resp_host host; /* first: a host is of a side */
 	struct weir_table *table;
-	struct weir_engine *engine;
+	struct weir_engine *engine, *central;
+	uint8_t how;
+	struct asked asked[WAITS_MAX];
+	size_t waiting, questions;
 	uint8_t *fresh; /* the table as it was made */
-	struct wr_resp_host host;
 	struct wr_resp_session session;
 	size_t len;
 	uint8_t said[SAID_BYTES];
@@ -61,10 +87,128 @@ static struct weir_rules *load_rules(void)
 	return rules;
 }
 
+/* ---- the store ---- */
+
+static const uint8_t secret_bytes[WEIR_SECRET_BYTES] = "the fleet's";
+
+static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+{
+	struct wr_resp_wait *wait = calloc(1, sizeof *wait);
+
+	(void)host;
+	if (with_ask)
+		wait->ask = malloc(weir_ask_size());
+	return wait;
+}
+
+static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	free(wait->ask);
+	free(wait);
+}
+
+/* By the number of the question alone, so that both sides are told the same. */
+static size_t write_answer(const struct side *side, const void *question, size_t len,
+			   uint8_t *bytes)
+{
+	struct wr_question_head head;
+	size_t number = side->questions;
+
+	require(len >= sizeof head && len <= WEIR_QUESTION_MAX);
+	memcpy(&head, question, sizeof head);
+	require(head.bytes == len && head.kind == WR_QUESTION_TAKE);
+	if (head.count > WEIR_NEEDS_MAX || (side->how & FAILURES && number % 3 == 1))
+		return 0;
+	head.kind = WR_QUESTION_ANSWER;
+	head.bytes = (uint32_t)(sizeof head + head.count * sizeof(struct wr_answer));
+	memcpy(bytes, &head, sizeof head);
+	for (size_t i = 0; i < head.count; i++) {
+		struct wr_answer answer = {.flags = (number + i) % 2 ? WR_ANSWER_ADMITTED : 0,
+					   .limit = 5,
+					   .remaining = (uint32_t)(number % 5),
+					   .retry_after_ns = number,
+					   .reset_after_ns = 7};
+
+		memcpy(bytes + sizeof head + i * sizeof answer, &answer, sizeof answer);
+	}
+	return head.bytes;
+}
+
+static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
+		 size_t len, uint64_t now_ns)
+{
+	struct side *side = (struct side *)host;
+	struct asked *asked = &side->asked[side->waiting];
+
+	require(side->waiting < WAITS_MAX);
+	asked->wait = wait;
+	asked->len = write_answer(side, question, len, asked->answer);
+	side->questions++;
+	if (side->how & AT_ONCE)
+		wr_resp_heard(wait, asked->answer, asked->len, now_ns);
+	else
+		side->waiting++;
+}
+
+static void take_out(struct side *side, size_t at)
+{
+	memmove(&side->asked[at], &side->asked[at + 1],
+		(--side->waiting - at) * sizeof *side->asked);
+}
+
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+{
+	struct side *side = (struct side *)host;
+	size_t at = 0;
+
+	(void)now_ns;
+	while (at < side->waiting && side->asked[at].wait != wait)
+		at++;
+	require(at < side->waiting);
+	take_out(side, at);
+}
+
+static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+{
+	(void)host, (void)now_ns;
+	require(len <= WEIR_QUESTION_MAX && message);
+}
+
+static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
+		 struct weir_error *error)
+{
+	(void)host, (void)now_ns, (void)error;
+	return (int)target->count;
+}
+
+static const uint8_t *secret(struct wr_resp_host *host)
+{
+	(void)host;
+	return secret_bytes;
+}
+
+static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+
+/* Without an answer the table decides, so these keep their order. */
+static void answer_one(struct side *side)
+{
+	bool newest = side->how & NEWEST_FIRST && !(side->how & FAILURES);
+	size_t at = newest ? side->waiting - 1 : 0;
+	struct asked asked = side->asked[at];
+
+	take_out(side, at);
+	wr_resp_heard(asked.wait, asked.answer, asked.len, NOW_NS);
+}
+
+/* ---- sides ---- */
+
 /* Making a table and loading rules takes far longer than most conversations do. */
 static void make_table(struct side *side)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
+	struct weir_engine_opts central = {
+		.size = sizeof central, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret_bytes};
 	char name[64];
 
 	snprintf(name, sizeof name, "fuzz-resp-%d", (int)getpid());
@@ -72,6 +216,7 @@ static void make_table(struct side *side)
 	require(weir_open(&opts, &side->table, NULL) == 0);
 	weir_remove(name, opts.dir, NULL);
 	require(weir_engine_new(side->table, load_rules(), NULL, &side->engine) == 0);
+	require(weir_engine_new(side->table, load_rules(), &central, &side->central) == 0);
 	side->fresh = malloc(side->table->bytes);
 	require(side->fresh != NULL);
 	memcpy(side->fresh, side->table->base, side->table->bytes);
@@ -86,11 +231,16 @@ static void open_side(struct side *side, uint8_t how)
 	side->len = 0;
 	memset(&side->host, 0, sizeof side->host);
 	memset(&side->session, 0, sizeof side->session);
-	side->host.engine = side->engine;
+	side->how = how;
+	side->waiting = side->questions = 0;
+	side->host.engine = how & STORE ? side->central : side->engine;
 	side->host.table = side->table;
-	side->host.users = how & 1 ? &users : NULL;
+	side->host.store = how & STORE ? &store : NULL;
+	side->host.waits_max = how & FEW ? 2 : WAITS_MAX;
+	side->host.users = how & PASSWORDS ? &users : NULL;
 	side->host.started_ns = NOW_NS;
-	side->session.near = (how & 2) != 0;
+	side->session.near = (how & NEAR) != 0;
+	side->session.unix_socket = (how & UNIX_SOCKET) != 0;
 	side->session.id = 7;
 	wr_resp_session_begin(&side->session, &side->host, NOW_NS);
 }
@@ -126,6 +276,9 @@ static void feed(struct side *side, const uint8_t *data, size_t len, size_t budg
 		keep(side, &out);
 	require(!out.failed);
 	require(side->session.held_cap <= 2 * WR_RESP_HELD_MAX);
+	require(side->session.wait_count <= WR_RESP_WAITS_MAX);
+	require(side->session.kept_bytes <= budget + WR_RESP_REPLY_BYTES_MAX);
+	require(side->host.waits == side->session.wait_count);
 }
 
 /* Pieces in memory of their own size, so that the sanitizer sees every byte read too far. */
@@ -136,8 +289,27 @@ static void feed_piece(struct side *side, const uint8_t *data, size_t len, size_
 	memcpy(copy, data, len);
 	feed(side, copy, len, budget);
 	free(copy);
-	while (side->session.stopped && !side->session.ended)
+	while (side->session.stopped && !side->session.ended) {
+		if (side->waiting)
+			answer_one(side);
 		feed(side, NULL, 0, budget);
+	}
+}
+
+static void answer_all(struct side *side)
+{
+	for (feed(side, NULL, 0, SAID_BYTES); side->waiting; feed(side, NULL, 0, SAID_BYTES))
+		answer_one(side);
+	require(!side->session.waits && side->session.kept_bytes == 0);
+}
+
+/* What INFO tells depends on what has been answered by then. */
+static bool tells_counts(const uint8_t *data, size_t size)
+{
+	for (size_t i = 0; i + 4 <= size; i++)
+		if (strncasecmp((const char *)data + i, "info", 4) == 0)
+			return true;
+	return false;
 }
 
 /* ---- replies ---- */
@@ -183,6 +355,13 @@ static void check_replies(const struct side *side)
 		(side->session.ended && replies + 1 == side->host.tally.commands));
 }
 
+static void compare(void)
+{
+	require(whole.len == pieces.len && memcmp(whole.said, pieces.said, whole.len) == 0);
+	require(whole.session.ended == pieces.session.ended);
+	check_replies(&whole);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t piece, budget;
@@ -196,12 +375,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	open_side(&whole, data[0]);
 	open_side(&pieces, data[0]);
 	feed_piece(&whole, data + 3, size - 3, SAID_BYTES);
-	for (size_t at = 3; at < size && !pieces.session.ended; at += piece)
+	answer_all(&whole);
+	for (size_t at = 3; at < size && !pieces.session.ended; at += piece) {
 		feed_piece(&pieces, data + at, size - at < piece ? size - at : piece, budget);
-	require(whole.len == pieces.len && memcmp(whole.said, pieces.said, whole.len) == 0);
-	require(whole.session.ended == pieces.session.ended);
-	check_replies(&whole);
+		if (pieces.waiting && at % 3)
+			answer_one(&pieces);
+	}
+	if (!(data[0] & STORE) || (size % 2 && !tells_counts(data + 3, size - 3))) {
+		answer_all(&pieces);
+		compare();
+	}
 	wr_resp_session_end(&whole.session, NOW_NS);
-	wr_resp_session_end(&pieces.session, NOW_NS);
+	wr_resp_session_end(&pieces.session, NOW_NS); /* perhaps with questions out */
+	require(pieces.waiting == 0);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "serve/redis.h"
 #include "serve/world.h"
 
 static struct wr_world *make_world(struct bench *bench)
@@ -37,17 +38,28 @@ static const char *write_rules(struct bench *bench, const char *text)
 
 void bench_open(struct bench *bench, const char *rules)
 {
+	bench_open_redis(bench, rules, NULL);
+}
+
+void bench_open_redis(struct bench *bench, const char *rules, const char *url)
+{
+	struct weir_error error = {0};
+
 	memset(bench, 0, sizeof *bench);
 	snprintf(bench->folder, sizeof bench->folder, "/tmp/weir-test-serve-XXXXXX");
 	assert_non_null(mkdtemp(bench->folder));
-	bench->service.settings = (struct wr_settings){.rules = write_rules(bench, rules),
-						       .table = "one",
-						       .table_dir = bench->folder,
-						       .memory_bytes = 1 << 20,
-						       .slow_ns = 1000000000,
-						       .drain_ns = 1000000000};
+	bench->service.settings = (struct wr_settings){
+		.rules = write_rules(bench, rules),
+		.table = "one",
+		.table_dir = bench->folder,
+		.memory_bytes = 1 << 20,
+		.redis = {.url = url, .prefix = "weir", .timeout_ns = 20000000, .fleet_size = 1},
+		.slow_ns = 1000000000,
+		.drain_ns = 1000000000};
 	pthread_mutex_init(&bench->service.lock, NULL);
 	pthread_cond_init(&bench->service.woken, NULL);
+	assert_int_equal(
+		wr_redis_new(&bench->service.settings.redis, 1, &bench->service.redis, &error), 0);
 	bench->service.world = make_world(bench);
 	assert_int_equal(wr_loop_init(&bench->loop, &bench->service, 0), 0);
 }
@@ -74,6 +86,7 @@ void bench_close(struct bench *bench)
 	char command[128];
 
 	wr_loop_free(&bench->loop);
+	wr_redis_free(bench->service.redis);
 	wr_world_release(bench->service.world);
 	pthread_cond_destroy(&bench->service.woken);
 	pthread_mutex_destroy(&bench->service.lock);

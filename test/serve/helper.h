@@ -13,6 +13,9 @@ struct bench {
 };
 
 void bench_open(struct bench *bench, const char *rules);
+
+/* The same with --redis. */
+void bench_open_redis(struct bench *bench, const char *rules, const char *url);
 void bench_close(struct bench *bench);
 
 /* A new table and engine for the same rules, as after a resize. */

@@ -45,7 +45,7 @@ struct talk *talk_open(const char *users)
 	return talk;
 }
 
-void talk_with_store(struct talk *talk, const struct wr_resp_store *store, void *context)
+void talk_with_store(struct talk *talk, const struct wr_resp_store *store)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
 	struct weir_engine_opts opts = {.size = sizeof opts,
@@ -58,7 +58,6 @@ void talk_with_store(struct talk *talk, const struct wr_resp_store *store, void 
 		weir_engine_new(talk->rig.table, rig_rules(rules), &opts, &talk->rig.engine), 0);
 	talk->host->engine = talk->rig.engine;
 	talk->host->store = store;
-	talk->host->context = context;
 	talk->host->waits_max = 1000;
 }
 

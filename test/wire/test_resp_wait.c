@@ -122,7 +122,7 @@ static struct talk *open_talk(void)
 {
 	memset(&fake, 0, sizeof fake);
 	fake.talk = talk_open(NULL);
-	talk_with_store(fake.talk, &store, NULL);
+	talk_with_store(fake.talk, &store);
 	return fake.talk;
 }
 

@@ -132,6 +132,8 @@ static void give(const struct tick *tick, uint32_t at, const struct ranked *to)
 
 	__atomic_store_n(&series->owner, 0, __ATOMIC_RELEASE);
 	wr_top_clear(&tick->history->tops[at - 1]);
+	/* It has begun now: the end of these five minutes halves it, not the next second. */
+	wr_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
 	wr_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
 	if (to->fresh)
 		wr_series_begin(series, nothing, tick->from_s);

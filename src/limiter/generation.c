@@ -83,6 +83,14 @@ static uint32_t slots_wanted(const struct weir_rules *rules)
 	return count;
 }
 
+/* The bucket's size, as it is when the rule does not say it. */
+static uint32_t burst_of(const struct weir_limit *limit)
+{
+	if (limit->algorithm == WEIR_LEAKY_BUCKET)
+		return limit->queue_size;
+	return limit->algorithm == WEIR_TOKEN_BUCKET && !limit->burst ? limit->limit : limit->burst;
+}
+
 /* A slot's note: what readers of the statistics are told of the limit. */
 static void note(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
 		 uint32_t parent, uint64_t now_ns)
@@ -91,8 +99,7 @@ static void note(const struct wr_stats *stats, uint32_t slot, const struct wr_li
 		.loaded_ns = now_ns,
 		.period_ns = limit->calendar ? 0 : limit->limit.period_ns,
 		.limit = limit->limit.limit,
-		.burst = limit->limit.algorithm == WEIR_LEAKY_BUCKET ? limit->limit.queue_size
-								     : limit->limit.burst,
+		.burst = burst_of(&limit->limit),
 		.parent = parent,
 	};
 

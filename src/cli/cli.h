@@ -2,9 +2,9 @@
 #ifndef WR_CLI_CLI_H
 #define WR_CLI_CLI_H
 
-#include <jansson.h>
-
 #include <weir/rules.h>
+
+#include "wire/json.h"
 
 enum wr_exit {
 	WR_EXIT_YES = 0,   /* fine */
@@ -33,10 +33,7 @@ int wr_cli_usage(const char *command, const char *format, ...)
 /* check.c: all diagnostics, with place and line, to stderr. */
 void wr_cli_print_errors(const struct weir_errors *errors);
 
-/* json.c: a string whatever its bytes (JSON is UTF-8; others become �), all diagnostics as a list,
- * and printing. */
-json_t *wr_json_text(struct weir_str text);
-json_t *wr_json_diagnostics(const struct weir_errors *errors);
+/* json.c: prints, and returns exit_code. */
 int wr_json_print(json_t *json, int exit_code);
 
 #endif

@@ -5,13 +5,11 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "base/str.h"
 
 #define HEADERS_MAX 100
 #define ENTRIES_MAX 64
-#define MEMORY_BYTES ((size_t)1024 * 1024)
 
 static const char help[] =
 	"weir explain --rules PATH [--json] DOMAIN KEY=VALUE…\n"
@@ -128,31 +126,8 @@ static int make_view(const struct arguments *a, struct weir_http_view *view)
 	return 0;
 }
 
-static void note(void *context, const struct wr_step *step)
-{
-	struct explain_walk *walk = context;
-
-	if (walk->step_count < EXPLAIN_STEPS_MAX)
-		walk->steps[walk->step_count++] = *step;
-	else
-		walk->steps_left_out++;
-}
-
-static void walk_descriptor(const struct weir_rules *rules, struct explain *explain,
-			    const struct weir_entry *entries, size_t count,
-			    const struct wr_request *request)
-{
-	struct explain_walk *walk = &explain->walks[explain->walk_count++];
-	struct wr_tracer tracer = {note, walk};
-
-	walk->entries = entries;
-	walk->count = count;
-	walk->request = request;
-	wr_rules_explain(rules, explain->domain, entries, count, &walk->match, &tracer);
-}
-
 static int explain_descriptor(const struct weir_rules *rules, const struct arguments *a,
-			      struct explain *explain, struct weir_entry *entries)
+			      struct wr_explain *explain, struct weir_entry *entries)
 {
 	size_t count = 0;
 
@@ -165,70 +140,38 @@ static int explain_descriptor(const struct weir_rules *rules, const struct argum
 		entries[count++] = (struct weir_entry){wr_str_first(text, equals),
 						       wr_str_from(text, equals + 1), WR_STR("")};
 	}
-	if (explain->domain)
-		walk_descriptor(rules, explain, entries, count, NULL);
+	wr_explain_descriptor(explain, rules, entries, count);
 	return 0;
 }
 
-static int explain_http(const struct weir_rules *rules, const struct weir_http_view *view,
-			struct explain *explain, void *memory)
+static int explain_http(const struct weir_rules *rules, const struct arguments *a,
+			const struct weir_http_view *view, struct wr_explain *explain)
 {
-	struct wr_http *http = &explain->result;
-
-	if (!explain->domain)
-		return 0;
-	if (wr_http_read(explain->domain, view, memory, MEMORY_BYTES, http) != 0)
+	if (wr_explain_http(explain, rules, view, a->http) != 0)
 		return wr_cli_usage("explain", "the request is too large");
-	for (uint32_t i = 0; i < http->count; i++)
-		walk_descriptor(rules, explain, http->descriptors[i].entries,
-				http->descriptors[i].count, http->descriptors[i].request);
 	return 0;
-}
-
-bool explain_is_replaced(const struct explain *explain, const struct wr_limit *limit)
-{
-	for (size_t i = 0; i < explain->walk_count; i++)
-		if (wr_replaced(&explain->walks[i].match, 1, limit->name))
-			return true;
-	return false;
-}
-
-static bool is_limited(const struct explain *explain)
-{
-	if (explain->result.denied)
-		return true;
-	for (size_t i = 0; i < explain->walk_count; i++)
-		for (size_t j = 0; j < explain->walks[i].match.limit_count; j++)
-			if (!explain->walks[i].match.limits[j].unlimited &&
-			    !explain_is_replaced(explain, &explain->walks[i].match.limits[j]))
-				return true;
-	return false;
 }
 
 /* All of one domain. Returns an exit code; with `list` the report goes there instead. */
 static int explain_domain(const struct weir_rules *rules, const struct arguments *a,
 			  const struct weir_http_view *view, struct weir_str name, json_t *list)
 {
-	struct explain explain = {.domain_name = name, .http = a->http};
 	struct weir_entry entries[ENTRIES_MAX];
-	void *memory = malloc(MEMORY_BYTES);
+	struct wr_explain explain;
 	int rc;
 
-	explain.domain = wr_rules_domain(rules, name);
-	explain.walks = calloc(WR_DESCRIPTORS_MAX, sizeof *explain.walks);
-	if (!memory || !explain.walks)
+	if (wr_explain_init(&explain, rules, name) != 0)
 		abort();
-	rc = view ? explain_http(rules, view, &explain, memory)
+	rc = view ? explain_http(rules, a, view, &explain)
 		  : explain_descriptor(rules, a, &explain, entries);
 	if (rc == 0) {
-		rc = is_limited(&explain) ? WR_EXIT_YES : WR_EXIT_NO;
+		rc = wr_explain_is_limited(&explain) ? WR_EXIT_YES : WR_EXIT_NO;
 		if (list)
-			json_array_append_new(list, explain_json(&explain));
+			json_array_append_new(list, wr_explain_json(&explain));
 		else
 			explain_print_text(&explain);
 	}
-	free(explain.walks);
-	free(memory);
+	wr_explain_free(&explain);
 	return rc;
 }
 

@@ -23,14 +23,6 @@ static void print_value(struct weir_str text)
 	}
 }
 
-const char *explain_outcome(enum wr_outcome outcome)
-{
-	static const char *const names[] = {"no_rule", "pass", "whitelisted", "limited",
-					    "unlimited"};
-
-	return names[outcome];
-}
-
 static void print_node(const struct wr_node *node)
 {
 	char path[512];
@@ -60,7 +52,7 @@ static void print_step(const struct wr_step *step)
 		printf(step->matched ? "  <- taken\n" : ": does not match\n");
 }
 
-static void print_steps(const struct explain_walk *walk)
+static void print_steps(const struct wr_explain_walk *walk)
 {
 	size_t level = SIZE_MAX;
 
@@ -79,7 +71,7 @@ static void print_steps(const struct explain_walk *walk)
 		printf("    … and %zu more\n", walk->steps_left_out);
 }
 
-static void print_limit(const struct explain *explain, const struct wr_limit *limit)
+static void print_limit(const struct wr_explain *explain, const struct wr_limit *limit)
 {
 	const struct weir_limit *l = &limit->limit;
 	char text[128], duration[WR_DURATION_TEXT];
@@ -106,7 +98,7 @@ static void print_limit(const struct explain *explain, const struct wr_limit *li
 		printf(", quota");
 	if (limit->on_limit == WR_DEFER)
 		printf(", deferred when over");
-	if (explain_is_replaced(explain, limit))
+	if (wr_explain_is_replaced(explain, limit))
 		printf(" - replaced by another limit of this request");
 	putchar('\n');
 	for (uint32_t i = 0; i < limit->candidate_count; i++) {
@@ -117,7 +109,7 @@ static void print_limit(const struct explain *explain, const struct wr_limit *li
 }
 
 /* Which requests share the counter. */
-static void print_counter(const struct explain_walk *walk)
+static void print_counter(const struct wr_explain_walk *walk)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];
 
@@ -137,7 +129,7 @@ static void print_counter(const struct explain_walk *walk)
 	putchar('\n');
 }
 
-static void print_outcome(const struct explain *explain, const struct explain_walk *walk)
+static void print_outcome(const struct wr_explain *explain, const struct wr_explain_walk *walk)
 {
 	switch (walk->match.outcome) {
 	case WR_NO_RULE:
@@ -163,7 +155,7 @@ static void print_outcome(const struct explain *explain, const struct explain_wa
 		print_counter(walk);
 }
 
-static void print_walk(const struct explain *explain, const struct explain_walk *walk)
+static void print_walk(const struct wr_explain *explain, const struct wr_explain_walk *walk)
 {
 	printf("descriptor     ");
 	for (size_t i = 0; i < walk->count; i++) {
@@ -184,7 +176,7 @@ static void print_walk(const struct explain *explain, const struct explain_walk 
 	print_outcome(explain, walk);
 }
 
-void explain_print_text(const struct explain *explain)
+void explain_print_text(const struct wr_explain *explain)
 {
 	printf("domain         ");
 	print_value(explain->domain_name);

@@ -1,52 +1,6 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/utf8.h"
-
-json_t *wr_json_text(struct weir_str text)
-{
-	char *clean = malloc(3 * text.len + 1);
-	size_t len = 0;
-	json_t *json;
-
-	if (!clean)
-		abort();
-	for (size_t i = 0; i < text.len;) {
-		size_t n = wr_utf8_len(text.ptr + i, text.len - i);
-
-		memcpy(clean + len, n ? text.ptr + i : WR_UTF8_UNKNOWN, n ? n : 3);
-		len += n ? n : 3;
-		i += n ? n : 1;
-	}
-	json = json_stringn(clean, len);
-	free(clean);
-	return json;
-}
-
-static json_t *text(const char *s)
-{
-	return wr_json_text((struct weir_str){s, strlen(s)});
-}
-
-json_t *wr_json_diagnostics(const struct weir_errors *errors)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < errors->count; i++) {
-		const struct weir_diagnostic *d = &errors->items[i];
-
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
-						d->severity == WEIR_ERROR ? "error" : "warning",
-						"id", d->id, "file", text(d->file), "line",
-						(int)d->line, "column", (int)d->column, "width",
-						(int)d->width, "message", text(d->text)));
-	}
-	return list;
-}
 
 int wr_json_print(json_t *json, int exit_code)
 {

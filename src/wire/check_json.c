@@ -6,6 +6,7 @@
 #define QUESTION_MEMBERS "domain, descriptors, request, hits"
 #define DESCRIPTOR_MEMBERS "entries, hits, limit"
 #define ENTRY_MEMBERS "key, value"
+#define SOURCED_MEMBERS "key, value, source"
 #define LIMIT_MEMBERS "requests, unit"
 #define REQUEST_MEMBERS "method, target, host, address, identity, headers"
 
@@ -14,8 +15,20 @@ static bool is(const char *name, const char *wanted)
 	return strcmp(name, wanted) == 0;
 }
 
-static int read_entry(json_t *item, const struct wr_json_at *at, struct weir_entry *entry,
-		      struct wr_problem *problem)
+static int read_entry_member(const char *name, const json_t *value, const struct wr_json_at *at,
+			     bool sourced, struct weir_entry *entry, struct wr_problem *problem)
+{
+	if (is(name, "key"))
+		return wr_json_get_text(value, at, &entry->key, problem);
+	if (is(name, "value"))
+		return wr_json_get_text(value, at, &entry->value, problem);
+	if (sourced && is(name, "source"))
+		return wr_json_get_text(value, at, &entry->source, problem);
+	return wr_json_unknown(at, sourced ? SOURCED_MEMBERS : ENTRY_MEMBERS, problem);
+}
+
+static int read_entry(json_t *item, const struct wr_json_at *at, bool sourced,
+		      struct weir_entry *entry, struct wr_problem *problem)
 {
 	const char *name;
 	json_t *value;
@@ -26,13 +39,9 @@ static int read_entry(json_t *item, const struct wr_json_at *at, struct weir_ent
 	json_object_foreach(item, name, value)
 	{
 		struct wr_json_at here = {at, name, 0};
-		int rc = is(name, "key") ? wr_json_get_text(value, &here, &entry->key, problem)
-			 : is(name, "value")
-				 ? wr_json_get_text(value, &here, &entry->value, problem)
-				 : wr_json_unknown(&here, ENTRY_MEMBERS, problem);
 
-		if (rc != 0)
-			return rc;
+		if (read_entry_member(name, value, &here, sourced, entry, problem) != 0)
+			return -1;
 	}
 	if (entry->key.len == 0)
 		return wr_problem_at(problem, WR_MISSING_MEMBER, at,
@@ -40,8 +49,8 @@ static int read_entry(json_t *item, const struct wr_json_at *at, struct weir_ent
 	return 0;
 }
 
-int wr_check_entries(const json_t *list, const struct wr_json_at *at,
-		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem)
+static int read_entries(const json_t *list, const struct wr_json_at *at, bool sourced,
+			struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem)
 {
 	size_t count;
 
@@ -51,10 +60,23 @@ int wr_check_entries(const json_t *list, const struct wr_json_at *at,
 	for (size_t i = 0; i < count; i++) {
 		struct wr_json_at here = {at, NULL, i};
 
-		if (read_entry(json_array_get(list, i), &here, &entries[i], problem) != 0)
+		if (read_entry(json_array_get(list, i), &here, sourced, &entries[i], problem) != 0)
 			return -1;
 	}
 	return (int)count;
+}
+
+int wr_check_entries(const json_t *list, const struct wr_json_at *at,
+		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem)
+{
+	return read_entries(list, at, false, entries, problem);
+}
+
+int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
+			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
+			     struct wr_problem *problem)
+{
+	return read_entries(list, at, true, entries, problem);
 }
 
 static int read_unit(const json_t *value, const struct wr_json_at *at, int *unit,
@@ -168,13 +190,7 @@ static int add_descriptors(const json_t *list, const struct wr_json_at *at, stru
 	return 0;
 }
 
-/* Header fields of a described request: {"x-user": "7", "accept": ["a", "b"]}. */
-struct fields {
-	struct weir_header items[WR_CHECK_HEADERS_MAX];
-	size_t count;
-};
-
-static int add_field(struct fields *fields, const char *name, const json_t *value,
+static int add_field(struct wr_check_fields *fields, const char *name, const json_t *value,
 		     const struct wr_json_at *at, struct wr_problem *problem)
 {
 	if (fields->count == WR_CHECK_HEADERS_MAX)
@@ -184,7 +200,7 @@ static int add_field(struct fields *fields, const char *name, const json_t *valu
 	return wr_json_get_text(value, at, &fields->items[fields->count++].value, problem);
 }
 
-static int read_fields(json_t *object, const struct wr_json_at *at, struct fields *fields,
+static int read_fields(json_t *object, const struct wr_json_at *at, struct wr_check_fields *fields,
 		       struct wr_problem *problem)
 {
 	const char *name;
@@ -228,7 +244,7 @@ static int read_address(const json_t *value, const struct wr_json_at *at,
 }
 
 static int read_request_member(const char *name, json_t *value, const struct wr_json_at *at,
-			       struct weir_http_view *view, struct fields *fields,
+			       struct weir_http_view *view, struct wr_check_fields *fields,
 			       struct wr_problem *problem)
 {
 	if (is(name, "method"))
@@ -246,30 +262,40 @@ static int read_request_member(const char *name, json_t *value, const struct wr_
 	return wr_json_unknown(at, REQUEST_MEMBERS, problem);
 }
 
-static int add_request(json_t *item, const struct wr_json_at *at, struct weir_ask *ask,
-		       struct wr_problem *problem)
+int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,
+		     struct wr_check_fields *fields, struct wr_problem *problem)
 {
-	struct weir_http_view view = {.size = sizeof view, .method = WR_STR("GET")};
-	struct fields fields;
 	const char *name;
 	json_t *value;
-	int rc;
 
-	fields.count = 0;
+	*view = (struct weir_http_view){.size = sizeof *view, .method = WR_STR("GET")};
+	fields->count = 0;
 	if (wr_json_need_object(item, at, problem) != 0)
 		return -1;
 	json_object_foreach(item, name, value)
 	{
 		struct wr_json_at here = {at, name, 0};
 
-		if (read_request_member(name, value, &here, &view, &fields, problem) != 0)
+		if (read_request_member(name, value, &here, view, fields, problem) != 0)
 			return -1;
 	}
-	if (view.target.len == 0 || view.method.len == 0)
+	if (view->target.len == 0 || view->method.len == 0)
 		return wr_problem_at(problem, WR_MISSING_MEMBER, at,
 				     "a request needs a \"target\" such as \"/v1/posts?page=2\"");
-	view.headers = fields.items;
-	view.header_count = fields.count;
+	view->headers = fields->items;
+	view->header_count = fields->count;
+	return 0;
+}
+
+static int add_request(json_t *item, const struct wr_json_at *at, struct weir_ask *ask,
+		       struct wr_problem *problem)
+{
+	struct weir_http_view view;
+	struct wr_check_fields fields;
+	int rc;
+
+	if (wr_check_request(item, at, &view, &fields, problem) != 0)
+		return -1;
 	if (!ask)
 		return 0;
 	rc = weir_ask_http(ask, &view);

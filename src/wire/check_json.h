@@ -63,4 +63,20 @@ bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask
 int wr_check_entries(const json_t *list, const struct wr_json_at *at,
 		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem);
 
+/* The same where an entry may say in "source" which of several places its value came from: requests
+ * that bring it from there count apart. */
+int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
+			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
+			     struct wr_problem *problem);
+
+/* Header fields of a described request: {"x-user": "7", "accept": ["a", "b"]}. */
+struct wr_check_fields {
+	struct weir_header items[WR_CHECK_HEADERS_MAX];
+	size_t count;
+};
+
+/* A described request at `at`; texts are the document's, and `fields` is part of the view. */
+int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,
+		     struct wr_check_fields *fields, struct wr_problem *problem);
+
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/utf8.h"
 #include "limiter/keep.h"
 #include "limiter/status.h"
 #include "wire/json.h"
@@ -50,39 +49,9 @@ static const struct wr_ask_need *subject(const struct weir_ask *ask)
 
 /* ---- writing ---- */
 
-/* Beyond ASCII: controls of eight bits, ends of lines, and marks that turn text around. */
-static bool is_control(uint32_t point)
-{
-	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
-	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
-}
-
-/* Any bytes, as text that does nothing to whoever looks at the log; what is not UTF-8 becomes
- * U+FFFD. */
-static void put_any_text(struct wr_text *out, struct weir_str text)
-{
-	wr_text_char(out, '"');
-	for (size_t i = 0; i < text.len;) {
-		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
-		uint32_t point = len ? wr_utf8_point(text.ptr + i, len) : 0;
-		char escape[8];
-
-		if (len == 0) {
-			PUT(out, WR_UTF8_UNKNOWN);
-		} else if (is_control(point)) {
-			snprintf(escape, sizeof escape, "\\u%04x", (unsigned)point);
-			wr_text_put(out, wr_str(escape));
-		} else {
-			wr_text_json(out, (struct weir_str){text.ptr + i, len});
-		}
-		i += len ? len : 1;
-	}
-	wr_text_char(out, '"');
-}
-
 static void put_name(struct wr_text *out, struct weir_str name)
 {
-	put_any_text(out, wr_str_first(name, NAME_MAX_BYTES));
+	wr_json_put_bytes(out, wr_str_first(name, NAME_MAX_BYTES));
 }
 
 static void put_time(struct wr_text *out, uint64_t now_ns)
@@ -125,7 +94,7 @@ static void put_key(struct wr_text *out, const struct wr_decision_view *view,
 		return;
 	PUT(out, ",\"key\":");
 	if (view->keys == WEIR_KEYS_TEXT && text.len) {
-		put_any_text(out, text);
+		wr_json_put_bytes(out, text);
 		return;
 	}
 	snprintf(hash, sizeof hash, "\"#%016llx\"", (unsigned long long)need->need.key.tag);

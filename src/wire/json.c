@@ -6,6 +6,8 @@
 
 #include <weir/algo.h>
 
+#include "base/utf8.h"
+
 #define NAME_SHOWN 64 /* bytes of a member's name that a pointer shows */
 
 static const struct {
@@ -128,6 +130,38 @@ void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text)
 		wr_json_put_text(out, text);
 	else
 		wr_text_put(out, WR_STR("null"));
+}
+
+/* Beyond ASCII: controls of eight bits, ends of lines, and marks that turn text around. */
+static bool is_control(uint32_t point)
+{
+	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
+	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
+bool wr_json_put_bytes(struct wr_text *out, struct weir_str text)
+{
+	bool same = true;
+
+	wr_text_char(out, '"');
+	for (size_t i = 0; i < text.len;) {
+		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
+		uint32_t point = len ? wr_utf8_point(text.ptr + i, len) : 0;
+		char escape[8];
+
+		if (len == 0) {
+			wr_text_put(out, WR_STR(WR_UTF8_UNKNOWN));
+		} else if (is_control(point)) {
+			snprintf(escape, sizeof escape, "\\u%04x", (unsigned)point);
+			wr_text_put(out, wr_str(escape));
+		} else {
+			wr_text_json(out, (struct weir_str){text.ptr + i, len});
+		}
+		same = same && len;
+		i += len ? len : 1;
+	}
+	wr_text_char(out, '"');
+	return same;
 }
 
 void wr_json_put_seconds(struct wr_text *out, uint64_t ns)

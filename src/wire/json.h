@@ -90,8 +90,20 @@ int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_pr
 void wr_json_put_text(struct wr_text *out, struct weir_str text);
 void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text);
 
+/* Any bytes, as clients send them: what is not UTF-8 becomes U+FFFD, and so do controls beyond
+ * ASCII. Returns whether that is the text itself. */
+bool wr_json_put_bytes(struct wr_text *out, struct weir_str text);
+
 /* ns as seconds, rounded up to milliseconds so that waiting this long is long enough; null for
  * WEIR_NEVER. */
 void wr_json_put_seconds(struct wr_text *out, uint64_t ns);
+
+/* ---- as values of jansson ---- */
+
+/* A string whatever its bytes; those that are not UTF-8 become U+FFFD. */
+json_t *wr_json_text(struct weir_str text);
+
+/* All there is to say about the rules, as a list. */
+json_t *wr_json_diagnostics(const struct weir_errors *errors);
 
 #endif

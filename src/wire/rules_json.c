@@ -41,7 +41,7 @@ static struct weir_str unit_name(const struct wr_limit *limit)
 /* ---- JSON ---- */
 
 /* From the domain down; rules are as deep as WR_DEPTH_MAX. */
-static void put_path(struct wr_text *out, const struct wr_node *node)
+static void put_path(struct wr_text *out, const struct wr_node *node, bool tell_open)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];
 	size_t count = 0;
@@ -56,6 +56,8 @@ static void put_path(struct wr_text *out, const struct wr_node *node)
 			PUT(out, ",\"value\":");
 			wr_json_put_text(out, path[i]->value);
 		}
+		if (tell_open && path[i]->kind != WR_NODE_EXACT && !(path[i]->flags & WR_SHARE))
+			PUT(out, ",\"open\":true");
 		wr_text_put(out, i ? WR_STR("},") : WR_STR("}"));
 	}
 	PUT(out, "]");
@@ -75,16 +77,17 @@ static void put_bool(struct wr_text *out, bool flag)
 	wr_text_put(out, flag ? WR_STR("true") : WR_STR("false"));
 }
 
-static void put_rule(struct wr_text *out, const struct wr_node *node, const struct wr_limit *limit)
+static void put_rule(struct wr_text *out, const struct wr_node *node, const struct wr_limit *limit,
+		     bool tell_open)
 {
 	const char *algorithm = weir_algorithm_name((int)limit->limit.algorithm);
 
-	PUT(out, "{\"rule\":");
+	PUT(out, "\"rule\":");
 	wr_json_put_text_or_null(out, limit->stat);
 	PUT(out, ",\"name\":");
 	wr_json_put_text_or_null(out, limit->name);
 	PUT(out, ",\"descriptor\":");
-	put_path(out, node);
+	put_path(out, node, tell_open);
 	PUT(out, ",\"limit\":");
 	if (limit->unlimited)
 		PUT(out, "\"unlimited\"");
@@ -102,7 +105,6 @@ static void put_rule(struct wr_text *out, const struct wr_node *node, const stru
 	wr_json_put_text_or_null(out, wr_str(node->more->file ? node->more->file : ""));
 	PUT(out, ",\"line\":");
 	wr_text_number(out, node->more->line);
-	PUT(out, "}");
 }
 
 static void put_domain(struct wr_text *out, const struct wr_node *domain)
@@ -116,10 +118,10 @@ static void put_domain(struct wr_text *out, const struct wr_node *domain)
 	PUT(out, ",\"rules\":[");
 	for (const struct wr_node *n = next_node(domain); n; n = next_node(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
-			if (!first)
-				PUT(out, ",");
+			wr_text_put(out, first ? WR_STR("{") : WR_STR(",{"));
 			first = false;
-			put_rule(out, n, &n->limits[i]);
+			put_rule(out, n, &n->limits[i], false);
+			PUT(out, "}");
 		}
 	PUT(out, "]}");
 }
@@ -241,6 +243,44 @@ static void write_held(struct weir_engine *engine, struct wr_text *out,
 		view.info.loaded_ns = held->rules->loaded_ns;
 	}
 	write(out, &view);
+	wr_generation_release(engine, held, shard);
+}
+
+/* ---- one of them ---- */
+
+static const struct wr_limit *find_limit(const struct weir_rules *rules, struct weir_str stat)
+{
+	for (const struct wr_node *d = rules ? rules->first_domain : NULL; d; d = d->more->next)
+		for (const struct wr_node *n = next_node(d); n; n = next_node(n))
+			for (unsigned i = 0; i < n->limit_count; i++)
+				if (wr_str_equal(n->limits[i].stat, stat))
+					return &n->limits[i];
+	return NULL;
+}
+
+static void put_found(struct wr_text *out, const struct wr_limit *limit)
+{
+	const struct wr_node *domain = limit->node;
+
+	while (domain->depth)
+		domain = domain->parent;
+	PUT(out, "{\"domain\":");
+	wr_json_put_text(out, domain->key);
+	PUT(out, ",");
+	put_rule(out, limit->node, limit, true);
+	PUT(out, "}");
+}
+
+void wr_rules_json_one(struct weir_engine *engine, struct weir_str stat, struct wr_text *out)
+{
+	unsigned shard = wr_shard_mine();
+	struct wr_generation *held = wr_generation_hold(engine, shard);
+	const struct wr_limit *limit = find_limit(held->rules, stat);
+
+	if (limit)
+		put_found(out, limit);
+	else
+		PUT(out, "null");
 	wr_generation_release(engine, held, shard);
 }
 

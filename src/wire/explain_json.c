@@ -1,12 +1,12 @@
-/* weir explain for programs. */
-#include "cli/explain.h"
-
+/* What was explained, for programs. */
 #include <stdio.h>
 
 #include "base/str.h"
 #include "rules/limit_text.h"
 #include "rules/path_text.h"
 #include "rules/requests.h"
+#include "wire/explain.h"
+#include "wire/json.h"
 
 static json_t *place(const char *file, uint32_t line)
 {
@@ -26,7 +26,7 @@ static json_t *node_json(const struct wr_node *node)
 	return json;
 }
 
-static json_t *steps_json(const struct explain_walk *walk)
+static json_t *steps_json(const struct wr_explain_walk *walk)
 {
 	static const char *const names[] = {"exact", "wildcard", "any", "passed_over",
 					    "nothing_below"};
@@ -41,7 +41,7 @@ static json_t *steps_json(const struct explain_walk *walk)
 	return list;
 }
 
-static json_t *limit_json(const struct explain *explain, const struct wr_limit *limit)
+static json_t *limit_json(const struct wr_explain *explain, const struct wr_limit *limit)
 {
 	static const char *const on_limit[] = {
 #define WORD(name, number, text) [number] = (text),
@@ -57,7 +57,7 @@ static json_t *limit_json(const struct explain *explain, const struct wr_limit *
 			 wr_json_text(limit->name), "stat", wr_json_text(limit->stat), "unlimited",
 			 limit->unlimited, "shadow", (limit->node->flags & WR_SHADOW) != 0, "quota",
 			 (limit->node->flags & WR_QUOTA) != 0, "replaced",
-			 explain_is_replaced(explain, limit));
+			 wr_explain_is_replaced(explain, limit));
 	if (limit->unlimited)
 		return json;
 	json_object_set_new(json, "id", wr_json_text(limit->id));
@@ -71,7 +71,7 @@ static json_t *limit_json(const struct explain *explain, const struct wr_limit *
 	return json;
 }
 
-static json_t *entries_json(const struct explain_walk *walk)
+static json_t *entries_json(const struct wr_explain_walk *walk)
 {
 	json_t *list = json_array();
 
@@ -84,7 +84,7 @@ static json_t *entries_json(const struct explain_walk *walk)
 	return list;
 }
 
-static json_t *walk_json(const struct explain *explain, const struct explain_walk *walk)
+static json_t *walk_json(const struct wr_explain *explain, const struct wr_explain_walk *walk)
 {
 	json_t *limits = json_array();
 	json_t *json;
@@ -92,15 +92,15 @@ static json_t *walk_json(const struct explain *explain, const struct explain_wal
 	for (size_t i = 0; i < walk->match.limit_count; i++)
 		json_array_append_new(limits, limit_json(explain, &walk->match.limits[i]));
 	json = json_pack("{s:o, s:o, s:s, s:o, s:o}", "entries", entries_json(walk), "steps",
-			 steps_json(walk), "outcome", explain_outcome(walk->match.outcome), "rule",
-			 node_json(walk->match.node), "limits", limits);
+			 steps_json(walk), "outcome", wr_explain_outcome(walk->match.outcome),
+			 "rule", node_json(walk->match.node), "limits", limits);
 	if (walk->request)
 		json_object_set_new(json, "made_by",
 				    place(walk->request->file, walk->request->line));
 	return json;
 }
 
-json_t *explain_json(const struct explain *explain)
+json_t *wr_explain_json(const struct wr_explain *explain)
 {
 	json_t *walks = json_array();
 	json_t *json;

@@ -312,6 +312,9 @@ void gateway_service_summary(const struct gateway_service *service, FILE *out)
 		return;
 	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
 		fprintf(out, "  %-9s %s\n", l->name, l->text);
+	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
+		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
+			fprintf(out, "  %-9s http://%s/\n", "dashboard", l->text);
 	if (service->service.redis)
 		fprintf(out, "  %-9s %s\n", "redis", service->service.redis->text);
 }

@@ -1,6 +1,7 @@
 #include "serve/admin.h"
 
 #include <arpa/inet.h>
+#include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 #include <sys/un.h>
 
 #include "base/error.h"
+#include "serve/admin_changes.h"
+#include "serve/service.h"
 
 static const struct wr_http_route routes[] = {
 #define ROUTE_ROW(path, methods, handler, what) {path, methods, handler},
@@ -44,7 +47,7 @@ static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_W
 	snprintf(who, WR_ADMIN_WHO, "%s", text);
 }
 
-void wr_admin_log(const struct wr_http_request *request, const char *format, ...)
+void wr_admin_log(const struct wr_http_request *request, uint64_t key, const char *format, ...)
 {
 	const struct wr_admin *admin = request->server->context;
 	char what[512];
@@ -54,6 +57,8 @@ void wr_admin_log(const struct wr_http_request *request, const char *format, ...
 	vsnprintf(what, sizeof what, format, args);
 	va_end(args);
 	wr_log(WR_LOG_INFO, "admin: %s: %s", admin->who, what);
+	wr_changes_note(wr_loop_service(request->server->loop)->changes,
+			wr_loop_now_ns(request->server->loop), key, admin->who, what);
 }
 
 /* ---- may it come in ---- */
@@ -92,6 +97,13 @@ static bool is_foreign(struct weir_str origin, struct weir_str host)
 	       !wr_str_equal_nocase(wr_str_from(origin, scheme + 3), host);
 }
 
+/* Somebody followed a link to the dashboard, which is a document of its own then. */
+static bool follows_link(const struct wr_http_request *request)
+{
+	return wr_admin_is_page(request->path) &&
+	       wr_str_equal(wr_http_field(request, "Sec-Fetch-Dest"), WR_STR("document"));
+}
+
 static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const struct wr_listener *listener = request->server->listener;
@@ -104,7 +116,8 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 				  "this is the admin port of another name; ask for 127.0.0.1 or "
 				  "localhost");
 	if (is_foreign(wr_http_field(request, "Origin"), host) ||
-	    wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")))
+	    (wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
+	     !follows_link(request)))
 		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites may not ask here");
 	return 0;
 }
@@ -115,13 +128,16 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 	const char *name;
 	size_t len;
 
-	if (!admin->tokens || request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
+	admin->token_name = NULL;
+	if (!admin->tokens || request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||
+	    wr_admin_is_page(request->path))
 		return 0;
 	name = wr_tokens_find(admin->tokens, wr_http_field(request, "Authorization"));
 	if (!name)
 		return wr_problem(problem, WR_UNAUTHORIZED,
 				  "a token is needed: Authorization: Bearer TOKEN, with one of "
 				  "--admin-token-file");
+	admin->token_name = name;
 	len = strlen(admin->who);
 	snprintf(admin->who + len, sizeof admin->who - len, ", token %s", name);
 	return 0;
@@ -142,10 +158,28 @@ static int check_media(const struct wr_http_request *request, struct wr_problem 
 				    "nothing to say");
 }
 
+/* A browser says from where a page asks. Whatever it says, the page has to know what only pages of
+ * this origin can read. */
+static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	const char *token = wr_admin_page_token();
+	struct weir_str shown = wr_http_field(request, "X-Weir-Page");
+
+	if (strcmp(request->method, "POST") != 0 ||
+	    (wr_http_field(request, "Origin").len == 0 &&
+	     wr_http_field(request, "Sec-Fetch-Site").len == 0))
+		return 0;
+	if (token && shown.len == strlen(token) && CRYPTO_memcmp(shown.ptr, token, shown.len) == 0)
+		return 0;
+	return wr_problem(problem, WR_FORBIDDEN,
+			  "a page has to send X-Weir-Page, with what GET /v1/session told it");
+}
+
 static int check(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	note_peer(request, ((struct wr_admin *)request->server->context)->who);
-	if (check_page(request, problem) != 0 || check_token(request, problem) != 0)
+	if (check_page(request, problem) != 0 || check_token(request, problem) != 0 ||
+	    check_browser(request, problem) != 0)
 		return -1;
 	if (request->too_large)
 		return wr_problem(problem, WR_TOO_LARGE, "a body may have %u bytes",

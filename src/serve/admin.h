@@ -1,4 +1,5 @@
-/* The admin API: what operators look at and change, on an address of its own. docs/http-api.md.
+/* The admin API and the dashboard: what operators look at and change, on an address of its own.
+ * docs/http-api.md, docs/dashboard.md.
  *
  * Who may come in: on a Unix socket whom its listener admits; on loopback everybody of this
  * machine, but no web page (the Host has to be this machine's, a foreign Origin is turned away);
@@ -10,15 +11,25 @@
 
 /* One list of routes: X(path, methods, handler, what it is), as in http.h. */
 #define WR_ADMIN_ROUTES(X)                                                                         \
+	X("/", "GET, HEAD", wr_admin_front, "the dashboard")                                       \
+	X("/ui/", "GET, HEAD", wr_admin_file, "what the dashboard is made of")                     \
+	X("/v1/session", "GET, HEAD", wr_admin_session, "what a page needs to make changes")       \
+	X("/v1/overview", "GET, HEAD", wr_admin_overview, "all rules, once or as events")          \
+	X("/v1/rule", "GET, HEAD", wr_admin_rule, "one rule, once or as events")                   \
+	X("/v1/fleet", "GET, HEAD", wr_admin_fleet, "hosts and store, once or as events")          \
 	X("/metrics", "GET, HEAD", wr_admin_metrics, "for Prometheus, and as OpenMetrics")         \
 	X("/v1/status", "GET, HEAD", wr_admin_status, "version, table, rules, last reload error")  \
 	X("/v1/rules", "GET, HEAD", wr_admin_rules, "the rules in force and their generation")     \
+	X("/v1/rules/text", "GET, HEAD", wr_admin_rules_text, "rule files, and what is wrong")     \
+	X("/v1/explain", "POST", wr_admin_explain, "which rule a request or descriptor meets")     \
 	X("/rlconfig", "GET, HEAD", wr_admin_rlconfig, "the rules as the reference prints them")   \
 	X("/v1/reload", "POST", wr_admin_reload, "read rules and certificates again")              \
 	X("/v1/key/get", "POST", wr_admin_key_get, "the counters of a descriptor")                 \
 	X("/v1/key/reset", "POST", wr_admin_key_reset, "make them as good as new")                 \
 	X("/v1/key/grant", "POST", wr_admin_key_grant, "allow more for a while")                   \
 	X("/v1/key/ban", "POST", wr_admin_key_ban, "refuse for a while, or lift that")             \
+	X("/v1/key/changes", "POST", wr_admin_key_changes, "what was done to it, and when")        \
+	X("/v1/changes", "GET, HEAD", wr_admin_changes, "what was done to anything")               \
 	X("/v1/overrides", "GET, HEAD", wr_admin_overrides, "bans and grants in force")            \
 	X("/v1/paused", "GET, HEAD", wr_admin_paused, "what is not enforced")                      \
 	X("/v1/pause", "POST", wr_admin_pause, "stop enforcing a rule, or all")                    \
@@ -35,6 +46,7 @@ WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 struct wr_admin {
 	struct wr_tokens *tokens; /* NULL: none are asked for */
 	char who[WR_ADMIN_WHO];   /* of the request that is being handled, for the log */
+	const char *token_name;   /* the token it showed; NULL: none was asked for */
 };
 
 extern const struct wr_host wr_admin_host;
@@ -54,7 +66,8 @@ struct wr_admin_work {
 	struct wr_service *service;
 	struct wr_world *world; /* held: table and engine stay */
 	uint64_t now_ns;
-	unsigned choice; /* the handler's own */
+	unsigned choice; /* the handler's own, and … */
+	void *context;   /* … from malloc, freed when the work is over; may be NULL */
 };
 
 /* Called by a thread of libuv's pool; again with more room if there was too little. Below 0: an
@@ -66,10 +79,67 @@ typedef int (*wr_admin_work_fn)(struct wr_text *out, const struct wr_admin_work 
 /* Answers with 200 when it has been written. */
 void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,
 			  wr_admin_work_fn write, unsigned choice);
+void wr_admin_reply_with(struct wr_http_request *request, const char *content_type,
+			 wr_admin_work_fn write, void *context);
 
-/* Notes a change and who made it. */
-void wr_admin_log(const struct wr_http_request *request, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* A text that is being written. */
+struct wr_admin_job {
+	uv_work_t work;
+	wr_admin_work_fn write;
+	struct wr_admin_work view;
+	struct wr_text out; /* the one who is told may keep out.at, and sets it to NULL */
+	int rc;             /* below 0: there is no text */
+	/* In the loop, when it has been written. */
+	void (*done)(struct wr_admin_job *job);
+};
+
+/* Begins, with `write`, `done`, view.choice and view.context set. False: too many are under way. */
+bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop);
+void wr_admin_job_end(struct wr_admin_job *job); /* after `done`; view.context stays */
+
+#define WR_ADMIN_LIVE_MAX 16u /* pages that follow something, in the process */
+
+/* The same text again and again, as server-sent events: one a second, or fewer where writing one
+ * takes long, so that it costs a twentieth of a core at most. What a slow client has not read when
+ * the next is there, is not sent. */
+void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context);
+
+/* Whether it asks for events. */
+bool wr_admin_wants_events(const struct wr_http_request *request);
+
+/* ---- pages ---- */
+
+#define WR_ADMIN_PAGE_TOKEN 33
+
+/* What a page has to show for a change, in X-Weir-Page: it reads it at /v1/session, which no page
+ * of another origin can. One for the life of the process. NULL: there is no randomness. */
+const char *wr_admin_page_token(void);
+
+/* Whether the path leads to the dashboard itself, which anybody may have: it holds no data. */
+bool wr_admin_is_page(const char *path);
+
+/* ---- what was done ---- */
+
+struct wr_changes;
+
+struct wr_changes *wr_changes_new(void);
+void wr_changes_free(struct wr_changes *changes);
+
+/* The key's number, for lists of what was done to it. */
+uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count,
+			     struct weir_str domain);
+
+/* Writes {"changes":[…]}, newest first: of one key, or all if `key` is 0. */
+void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_text *out);
+
+/* ---- pieces of answers ---- */
+
+/* "table":{…},"rules":{…}: how the service is doing at a glance. */
+int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work);
+
+/* Notes a change and who made it; `key` is the number of the key it was made to, or 0. */
+void wr_admin_log(const struct wr_http_request *request, uint64_t key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* An error of the library as a problem: WEIR_ENOENT is 404, the caller's fault 400. */
 void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text);

@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "serve/admin.h"
 #include "serve/redis.h"
+#include "serve/service.h"
 #include "wire/check_json.h"
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
@@ -67,7 +68,7 @@ static int read_until(const json_t *value, const struct wr_json_at *at, struct o
 static int read_entries(const json_t *value, const struct wr_json_at *at, struct order *order,
 			struct wr_problem *problem)
 {
-	int count = wr_check_entries(value, at, order->entries, problem);
+	int count = wr_check_sourced_entries(value, at, order->entries, problem);
 
 	order->target.entries = order->entries;
 	order->target.count = count > 0 ? (size_t)count : 0;
@@ -306,7 +307,10 @@ static void log_change(const struct wr_http_request *request, const struct verb 
 	if (order->has_extra)
 		snprintf(extra, sizeof extra, " %" PRId64, order->extra);
 	describe_end(order, end, sizeof end);
-	wr_admin_log(request, "%s%s %s%s: %d counters", verb->name, extra, who, end, counters);
+	wr_admin_log(request,
+		     wr_admin_key_number(order->entries, order->target.count, order->target.domain),
+		     "%s%s %s%s: %d counter%s", verb->name, extra, who, end, counters,
+		     counters == 1 ? "" : "s");
 }
 
 static void carry_out(struct wr_http_request *request, const struct verb *verb, struct order *order)
@@ -325,6 +329,28 @@ static void carry_out(struct wr_http_request *request, const struct verb *verb, 
 	wr_admin_reply(request, 200, "application/json", write_counters, order);
 }
 
+struct history {
+	struct wr_changes *changes;
+	uint64_t key;
+};
+
+static void write_changes(struct wr_text *out, void *context)
+{
+	const struct history *history = context;
+
+	wr_changes_write(history->changes, history->key, out);
+}
+
+static void show_changes(struct wr_http_request *request, const struct order *order)
+{
+	struct history history = {
+		wr_loop_service(request->server->loop)->changes,
+		wr_admin_key_number(order->entries, order->target.count, order->target.domain)};
+
+	wr_admin_reply(request, 200, "application/json", write_changes, &history);
+}
+
+/* Without a verb: what was done. */
 static void run(struct wr_http_request *request, const struct verb *verb)
 {
 	struct order order = {.target = {.size = sizeof order.target},
@@ -334,9 +360,12 @@ static void run(struct wr_http_request *request, const struct verb *verb)
 	struct wr_problem problem;
 
 	order.document = wr_json_read(wr_http_body(request), &problem);
-	if (!order.document || read_order(&order, verb->members, &problem) != 0 ||
-	    verb->check(&order, &problem) != 0)
+	if (!order.document ||
+	    read_order(&order, verb ? verb->members : KEY_MEMBERS, &problem) != 0 ||
+	    (verb && verb->check(&order, &problem) != 0))
 		wr_http_reply_problem(request, &problem);
+	else if (!verb)
+		show_changes(request, &order);
 	else
 		carry_out(request, verb, &order);
 	json_decref(order.document);
@@ -362,6 +391,11 @@ void wr_admin_key_ban(struct wr_http_request *request)
 	run(request, &ban);
 }
 
+void wr_admin_key_changes(struct wr_http_request *request)
+{
+	run(request, NULL);
+}
+
 /* ---- all of them ---- */
 
 struct override_list {
@@ -377,7 +411,10 @@ static int on_override(void *context, const struct weir_override *override)
 		wr_text_char(list->out, ',');
 	list->more = true;
 	PUT(list->out, "{\"key\":");
-	wr_json_put_text_or_null(list->out, override->key);
+	if (override->key.len) /* it may have been cut within a character */
+		wr_json_put_bytes(list->out, override->key);
+	else
+		PUT(list->out, "null");
 	PUT(list->out, ",\"rule\":");
 	wr_json_put_text_or_null(list->out, override->rule);
 	PUT(list->out, ",\"banned_until\":");

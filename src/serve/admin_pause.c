@@ -76,7 +76,7 @@ static void run(struct wr_http_request *request, const char *verb,
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc, error.text);
 	} else {
-		wr_admin_log(request, "%s %.*s", verb, rule.len ? (int)rule.len : 10,
+		wr_admin_log(request, 0, "%s %.*s", verb, rule.len ? (int)rule.len : 10,
 			     rule.len ? rule.ptr : "everything");
 		wr_admin_reply(request, 200, "application/json", write_paused, request);
 	}

@@ -105,6 +105,24 @@ static int count_pause(void *context, struct weir_str rule)
 	return 0;
 }
 
+int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work)
+{
+	struct weir_engine_info engine = {.size = sizeof engine};
+	struct weir_info table;
+	size_t pauses = 0;
+	int rc = wr_service_read_table(work->service, work->world, work->now_ns, &table);
+
+	if (rc < 0)
+		return rc;
+	weir_engine_info(work->world->engine, &engine);
+	weir_control_paused(work->world->engine, count_pause, &pauses);
+	put_table(out, &table);
+	PUT(out, ",");
+	put_rules(out, &engine);
+	put_number(out, WR_STR("pauses"), pauses);
+	return 0;
+}
+
 static int write_status(struct wr_text *out, const struct wr_admin_work *work)
 {
 	struct view view = {.service = work->service,
@@ -138,6 +156,6 @@ static void write_asked(struct wr_text *out, void *context)
 void wr_admin_reload(struct wr_http_request *request)
 {
 	wr_service_reload(wr_loop_service(request->server->loop));
-	wr_admin_log(request, "reload");
+	wr_admin_log(request, 0, "reload");
 	wr_admin_reply(request, 202, "application/json", write_asked, NULL);
 }

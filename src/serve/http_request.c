@@ -211,6 +211,8 @@ static void resume(struct wr_http_request *request)
 
 void wr_http_abandon(struct wr_http_request *request)
 {
+	if (request->streaming)
+		request->gone(request);
 	if (!request->held || request->answered)
 		return;
 	unwatch(request);

@@ -361,6 +361,8 @@ void wr_http_server_drain(void *state)
 	server->draining = true;
 	stop_accepting(server);
 	for (struct wr_http_connection *c = server->connections; c; c = c->next) {
+		if (c->request && c->request->streaming)
+			wr_http_abandon(c->request);
 		if (c->request || c->fd < 0)
 			continue;
 		if (now_ms - c->active_ms < LAST_REQUEST_MS)

@@ -50,6 +50,7 @@ struct wr_http_request {
 	struct MHD_Response *response; /* of one that was held, until it is asked for again */
 	unsigned status;
 	bool too_large, held, answered;
+	bool streaming;         /* its answer has no end but `gone`, or the client's leaving */
 	enum MHD_Result result; /* for libmicrohttpd: MHD_NO closes the connection */
 	/* One that is held: the client has gone, or the server ends. No answer is wanted. */
 	void (*gone)(struct wr_http_request *request);

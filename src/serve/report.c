@@ -47,6 +47,8 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 							    : ", TLS";
 
 	wr_log(WR_LOG_INFO, "%s at %s%s", listener->name, listener->text, how);
+	if (strcmp(listener->name, "admin") == 0 && listener->endpoint.kind != WR_ENDPOINT_UNIX)
+		wr_log(WR_LOG_INFO, "dashboard at http://%s/", listener->text);
 }
 
 /* Where the counters are that machines share; nobody waits for it to be there. */

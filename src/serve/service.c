@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "serve/admin.h"
 #include "serve/decision_log.h"
 #include "serve/keeper.h"
 #include "serve/log.h"
@@ -220,6 +221,7 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	wr_metrics_choice_init(&service->metrics,
 			       (uint32_t)(settings->metrics_rules ? settings->metrics_rules
 								  : WR_METRICS_RULES_MAX));
+	service->changes = wr_changes_new();
 	service->settings = *settings;
 	service->loop_count = loops_wanted(settings);
 	wr_notify_open(&service->notify);
@@ -410,6 +412,7 @@ void wr_service_free(struct wr_service *service)
 	wr_redis_free(service->redis);
 	wr_world_release(service->world);
 	wr_notify_close(&service->notify);
+	wr_changes_free(service->changes);
 	pthread_cond_destroy(&service->woken);
 	wr_metrics_choice_free(&service->metrics);
 	pthread_mutex_destroy(&service->reading.reader);

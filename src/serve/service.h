@@ -27,6 +27,7 @@
 #include "serve/user.h"
 #include "wire/metrics.h"
 
+struct wr_changes;
 struct wr_decision_log;
 struct wr_redis;
 struct wr_tls;
@@ -87,10 +88,12 @@ struct wr_service {
 	bool drain_asked, reload_asked, stop_asked;
 	struct wr_reading reading; /* has its own lock */
 	struct wr_metrics_choice metrics;
-	unsigned admin_works;   /* answers that are being written away from loops */
-	uint32_t admin_longest; /* bytes of the longest of them so far */
-	bool unready;           /* the store is away, and without it every rule refuses */
-	bool full_said;         /* the keeper's own, and what follows */
+	unsigned admin_works;       /* answers that are being written away from loops */
+	uint32_t admin_longest;     /* bytes of the longest of them so far */
+	bool unready;               /* the store is away, and without it every rule refuses */
+	unsigned admin_lives;       /* pages that follow something */
+	struct wr_changes *changes; /* what the admin API was told to do; has its own lock */
+	bool full_said;             /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
 };
 

@@ -1,0 +1,21 @@
+/* The files of the dashboard, as cmake/web.cmake makes them of web/. */
+#ifndef WR_SERVE_ADMIN_WEB_H
+#define WR_SERVE_ADMIN_WEB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct wr_web_file {
+	const char *name; /* "views/rule.js", at /ui/views/rule.js */
+	const char *content_type;
+	const char *tag, *packed_tag; /* ETag of each form, quotes included */
+	const uint8_t *plain;
+	size_t plain_len;
+	const uint8_t *packed; /* gzip */
+	size_t packed_len;
+};
+
+extern const struct wr_web_file wr_web_files[];
+extern const size_t wr_web_file_count;
+
+#endif

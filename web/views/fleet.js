@@ -1,0 +1,79 @@
+import { bytes, count, h, nanos, percent, replace, span, visible, when } from "/ui/dom.js";
+import { get } from "/ui/api.js";
+
+const BREAKER = ["closed", "half open", "open"];
+
+function fact(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+function storeFacts(g) {
+  if (g.store_up === undefined) return [h("p", { class: "soft" }, "No central store: every limit is kept in the table of this machine.")];
+  const list = [fact("Store", g.store_up ? "answers" : "away"), fact("Breaker", BREAKER[g.store_breaker] ?? "unknown")];
+  if (g.store_nodes !== undefined) list.push(fact("Its nodes", `${count(g.store_nodes_up ?? 0)} of ${count(g.store_nodes)} answer`));
+  if (g.store_rtt_us !== undefined) list.push(fact("An answer takes", nanos(g.store_rtt_us * 1000)));
+  if (g.store_waiting !== undefined) list.push(fact("Waiting for it", count(g.store_waiting)));
+  return [h("dl", { class: "facts" }, list)];
+}
+
+function fleetFacts(g) {
+  const list = [];
+  if (g.fleet_nodes !== undefined) list.push(fact("Nodes of the fleet", count(g.fleet_nodes)));
+  if (g.share_ppm !== undefined) list.push(fact("Share of this node", percent(g.share_ppm, 1e6)));
+  if (g.leases !== undefined) list.push(fact("Leases held", `${count(g.leases)}, ${count(g.leased_units ?? 0)} units not spent`));
+  if (g.overshoot_ppm !== undefined) list.push(fact("Admitted above limits", percent(g.overshoot_ppm, 1e6)));
+  return list.length ? [h("dl", { class: "facts" }, list)] : [];
+}
+
+function tableFacts(t) {
+  return h("dl", { class: "facts" }, fact("File", visible(t.path)), fact("Memory", bytes(t.memory_bytes)), fact("Keys", `${count(t.keys)} of ${count(t.room_for_keys)} (${percent(t.keys, t.room_for_keys)})`),
+    fact("Over their limit", count(t.keys_refused)), fact("Evicted", `${count(t.evicted)}, ${count(t.evicted_refused)} of them over their limit`));
+}
+
+function latencyFacts(l) {
+  const said = (x) => (x ? `half within ${nanos(x.p50_ns)}, 99 % within ${nanos(x.p99_ns)}` : "none timed yet");
+  return h("dl", { class: "facts" }, fact("In the table", said(l.local)), l.central ? fact("By the store", said(l.central)) : "");
+}
+
+function hostRow(host, now, odd) {
+  return h("tr", {}, h("th", { scope: "row" }, visible(host.name)), h("td", { class: "number" }, String(host.pid)),
+    h("td", {}, h("code", {}, host.rules_hash ? host.rules_hash.slice(0, 12) : "no rules"), odd ? h("span", { class: "badge bad" }, "other rules") : ""),
+    h("td", { class: "wide" }, `generation ${host.generation}, ${host.loaded_at ? `${span(Math.max(0, Math.round(now - host.loaded_at)))} ago` : "never"}`),
+    h("td", {}, host.error ? h("span", { class: "badge bad", title: visible(host.error, 200) }, "last load failed") : "fine"));
+}
+
+export function fleet(view, context) {
+  const store = h("div"), nodes = h("div"), table = h("div"), latency = h("div"), hosts = h("tbody"), changes = h("ul", { class: "plain" });
+  const nodesCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Fleet"), nodes);
+  view.append(h("h1", {}, "Fleet"), h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Central store"), store), nodesCard,
+    h("section", { class: "card" }, h("h2", {}, "Table"), table), h("section", { class: "card" }, h("h2", {}, "How long a decision takes"), latency)),
+  h("section", { class: "card" }, h("h2", {}, "Processes that decide"), h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Processes and the rules each has"),
+    h("thead", {}, h("tr", {}, ["Name", "Process", "Rules"].map((t) => h("th", { scope: "col" }, t)), h("th", { scope: "col", class: "wide" }, "Loaded"), h("th", { scope: "col" }, "State"))), hosts))),
+  h("section", { class: "card" }, h("h2", {}, "What was done here"), changes));
+
+  let timer = null, closed = false;
+  async function look() {
+    try {
+      const list = (await get("/v1/changes")).changes;
+      if (closed) return;
+      replace(changes, list.length ? list.slice(0, 50).map((c) => h("li", {}, h("time", {}, when(c.at)), ` ${visible(c.what, 200)} `, h("span", { class: "soft" }, `by ${visible(c.who)}`))) : h("li", { class: "soft" }, "Nothing since this service began."));
+    } catch { /* the events tell of a lost connection */ }
+    if (!closed) timer = setTimeout(look, 3000);
+  }
+
+  context.follow("/v1/fleet", (data) => {
+    const first = data.hosts[0]?.rules_hash;
+    replace(store, storeFacts(data.gauges));
+    const more = fleetFacts(data.gauges);
+    nodesCard.hidden = !more.length;
+    replace(nodes, more);
+    replace(table, tableFacts(data.health.table));
+    replace(latency, latencyFacts(data.latency));
+    replace(hosts, data.hosts.map((host) => hostRow(host, data.now, host.rules_hash !== first)));
+  });
+  look();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+  };
+}

@@ -1,0 +1,194 @@
+import { confirm, count, h, note, replace, setText, span, visible, when, words } from "/ui/dom.js";
+import { post } from "/ui/api.js";
+import { keyHref } from "/ui/views/keylink.js";
+
+const LOOK_MS = 2000;
+
+const until = (instant) => (instant === "ever" ? "for good" : `until ${when(instant)}`);
+
+// Why, and for how long.
+function sentence(c) {
+  const soft = c.shadow || c.paused;
+  const per = c.period ? ` per ${span(c.period)}` : "";
+  if (c.banned_until) return ["bad", `${soft ? "Would be refused" : "Refused"}: banned ${until(c.banned_until)}.`];
+  if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per}.`];
+  const wait = c.retry_after === null ? "no wait will do" : `the next one passes in ${span(c.retry_after)}`;
+  return ["bad", `${soft ? "Would be refused" : "Refused"}: all ${count(c.limit)}${per} are used; ${wait}.`];
+}
+
+function counter(c) {
+  const [state, text] = sentence(c);
+  const notes = [c.shadow && !c.paused && "shadow: counted, never refused", c.paused && "paused: not enforced", c.quota && "quota",
+    c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
+  return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),
+    h("div", {}, text), h("meter", { min: 0, max: Math.max(1, c.limit), value: c.remaining, "aria-label": "left" }),
+    notes.length ? h("div", { class: "soft" }, notes.join(" · ")) : "");
+}
+
+const untouched = (counters) => counters.every((c) => c.remaining === c.limit && !c.banned_until && !c.granted);
+
+function steps(walk) {
+  const said = { exact: "this value", wildcard: "wildcard", any: "any value", passed_over: "passed over", nothing_below: "nothing below" };
+  return h("details", {}, h("summary", {}, "How the rule was found"),
+    h("ol", {}, walk.steps.map((s) => h("li", {}, `entry ${s.entry + 1}, ${said[s.tried] ?? s.tried}: `,
+      s.rule ? h("code", {}, `${s.rule.path} (${s.rule.file}:${s.rule.line})`) : "no such rule", s.matched ? " ← taken" : ""))));
+}
+
+function entryRow(key, value, remove) {
+  const row = h("div", { class: "pair" }, h("input", { name: "k", "aria-label": "Key", placeholder: "key", value: key, required: true, spellcheck: "false", autocapitalize: "off" }),
+    h("span", { "aria-hidden": "true" }, "="), h("input", { name: "v", "aria-label": "Value", placeholder: "value", value, spellcheck: "false", autocapitalize: "off" }),
+    h("button", { type: "button", class: "quiet", "aria-label": "Remove this entry", onclick: () => remove(row) }, "×"));
+  return row;
+}
+
+export function key(view, context, to) {
+  const keys = to.query.getAll("k"), values = to.query.getAll("v");
+  const target = { domain: to.query.get("domain") ?? "", entries: keys.map((k, i) => ({ key: k, value: values[i] ?? "" })) };
+  const asked = target.domain && target.entries.length;
+  const domain = h("input", { id: "domain", name: "domain", required: true, value: target.domain, spellcheck: "false", autocapitalize: "off" });
+  const pairs = h("div", { class: "pairs" });
+  const remove = (row) => pairs.children.length > 1 && row.remove();
+  const add = (k = "", v = "") => pairs.append(entryRow(k, v, remove));
+  const out = h("div", { "aria-live": "polite" });
+  const said = h("div");
+  (asked ? target.entries : [{ key: "", value: "" }]).forEach((e) => add(e.key, e.value));
+
+  view.append(h("h1", {}, "Key"), h("form", {
+    class: "card lookup",
+    onsubmit(event) {
+      event.preventDefault();
+      const fields = new FormData(event.target);
+      const v = fields.getAll("v");
+      location.hash = keyHref(fields.get("domain"), fields.getAll("k").map((k, i) => ({ key: k, value: v[i] })));
+    },
+  }, h("div", {}, h("label", { for: "domain" }, "Domain"), domain), h("fieldset", {}, h("legend", {}, "Descriptor"), pairs,
+    h("button", { type: "button", class: "quiet", onclick: () => { add(); pairs.lastChild.firstChild.focus(); } }, "Add an entry")),
+  h("button", { class: "primary", type: "submit" }, "Look up")), said, out);
+  context.state("still");
+  if (!asked) {
+    domain.focus({ preventScroll: true });
+    return null;
+  }
+
+  // ---- a key that was asked for ----
+
+  let variants = [], chosen = null, timer = null, closed = false, busy = false;
+  const state = h("ul", { class: "plain counters" }), history = h("ul", { class: "plain" }), how = h("div"), told = h("div", { class: "told" });
+  const buttons = h("div", { class: "actions" });
+  const name = target.entries.map((e) => `${e.key}=${e.value}`).join(" ");
+
+  async function find() {
+    const explained = (await post("/v1/explain", target)).domains[0];
+    variants = [{ source: "", entries: target.entries }];
+    explained?.sources.forEach((labels, i) => labels.forEach((source) => variants.push({
+      source, entries: target.entries.map((e, j) => (i === j ? { ...e, source } : e)),
+    })));
+    const walk = explained?.descriptors[0];
+    if (walk) replace(how, steps(walk));
+    for (const variant of variants) variant.counters = await look(variant);
+    const used = variants.filter((v) => !untouched(v.counters));
+    chosen = used[0] ?? variants[1] ?? variants[0];
+  }
+
+  const look = async (variant) => (await post("/v1/key/get", { domain: target.domain, entries: variant.entries })).counters;
+
+  function chooser() {
+    if (variants.length < 2) return "";
+    return h("fieldset", { class: "tools" }, h("legend", {}, "The value comes from"), variants.map((v, i) => h("label", {},
+      h("input", { type: "radio", name: "source", value: String(i), checked: v === chosen, onchange: () => { chosen = v; refresh(); } }), ` ${v.source || "the descriptor itself"}`)));
+  }
+
+  function act(text, danger, ask) {
+    return h("button", { type: "button", class: danger ? "danger" : "", async onclick() {
+      const order = await ask();
+      if (!order) return;
+      await change(order[0], order[1]);
+    } }, text);
+  }
+
+  async function change(verb, more) {
+    try {
+      chosen.counters = (await post(`/v1/key/${verb}`, { domain: target.domain, entries: chosen.entries, ...more })).counters;
+      replace(told, note("good", "Done."));
+    } catch (error) {
+      replace(told, note("bad", `That did not work: ${error.message}`));
+    }
+    await refresh();
+  }
+
+  const forField = (usual) => h("p", {}, h("label", { for: "for" }, "For how long"), h("input", { id: "for", name: "for", required: true, value: usual, pattern: "ever|([0-9]+(ms|s|m|h|d))+", title: "90s, 15m, 1h30m, 7d, or ever", autofocus: true }),
+    h("span", { class: "soft" }, " 90s, 15m, 1h30m, 7d, or ever"));
+  const about = (text) => h("p", {}, text, " ", h("code", { class: "long" }, visible(`${target.domain} ${name}`, 300)));
+
+  const orders = {
+    reset: async () => (await confirm("Reset this key?", about("All counters of this key become as good as new:"), "Reset")) && ["reset", {}],
+    async grant() {
+      const fields = await confirm("Grant more?", h("div", {}, about("For a while the limits are larger for"),
+        h("p", {}, h("label", { for: "extra" }, "How many more"), h("input", { id: "extra", name: "extra", type: "number", min: "1", max: "4294967295", required: true, value: "10", autofocus: true })), forField("1h")), "Grant");
+      return fields && ["grant", { extra: Number(fields.extra), for: fields.for }];
+    },
+    async ban() {
+      const fields = await confirm("Ban this key?", h("div", {}, about("Every request is refused of"), forField("1h")), "Ban", true);
+      return fields && ["ban", { for: fields.for }];
+    },
+    lift: async () => (await confirm("Lift the ban?", about("Requests are admitted again, as the limits allow, of"), "Lift the ban")) && ["ban", { lift: true }],
+    end: async () => (await confirm("End the grant?", about("The limits are the rules' again for"), "End the grant")) && ["grant", { extra: 0 }],
+  };
+
+  function showButtons() {
+    const banned = chosen.counters.some((c) => c.banned_until), granted = chosen.counters.some((c) => c.granted_until);
+    const wanted = `${banned}${granted}`;
+    if (buttons.dataset.shows === wanted) return;
+    buttons.dataset.shows = wanted;
+    replace(buttons, act("Reset…", false, orders.reset), act("Grant more…", false, orders.grant), granted ? act("End the grant…", false, orders.end) : "",
+      banned ? act("Lift the ban…", false, orders.lift) : act("Ban…", true, orders.ban));
+  }
+
+  async function refresh() {
+    clearTimeout(timer);
+    if (busy || closed) return;
+    busy = true;
+    try {
+      chosen.counters = await look(chosen);
+      const changes = (await post("/v1/key/changes", target)).changes;
+      if (closed) return;
+      replace(state, chosen.counters.map(counter));
+      replace(history, changes.length ? changes.map((c) => h("li", {}, h("time", {}, when(c.at)), ` ${visible(c.what, 200)} `, h("span", { class: "soft" }, `by ${visible(c.who)}`))) : h("li", { class: "soft" }, "Nothing since this service began."));
+      showButtons();
+      context.state("live");
+    } catch (error) {
+      if (closed) return;
+      if (error.status === 401) return context.denied();
+      context.state("lost", error.status ? error.message : "");
+    } finally {
+      busy = false;
+    }
+    if (!closed) timer = setTimeout(refresh, LOOK_MS);
+  }
+
+  async function begin() {
+    try {
+      await find();
+    } catch (error) {
+      if (closed) return;
+      if (error.status === 401) return context.denied();
+      if (!error.status) {
+        context.state("lost");
+        timer = setTimeout(begin, LOOK_MS);
+        return;
+      }
+      replace(said, note("bad", error.status === 404 ? "No limit applies to this descriptor: requests that bring it are admitted." : error.message));
+      return;
+    }
+    if (closed) return;
+    replace(out, h("section", { class: "card" }, h("h2", {}, "Its state in every limit"), chooser(), state, buttons, told, how),
+      h("section", { class: "card" }, h("h2", {}, "What was done to it"), history));
+    await refresh();
+  }
+
+  begin();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+  };
+}

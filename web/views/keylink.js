@@ -1,0 +1,29 @@
+// From a key of a list to its own page.
+import { h, visible } from "/ui/dom.js";
+
+export function keyHref(domain, entries) {
+  const query = new URLSearchParams({ domain });
+  for (const entry of entries) {
+    query.append("k", entry.key);
+    query.append("v", entry.value);
+  }
+  return `#/key?${query}`;
+}
+
+// The entries of a key, by the rule's descriptor and the values that were left open; null: not to be told.
+export function entriesOf(descriptor, text) {
+  if (!descriptor) return null;
+  const open = descriptor.filter((d) => d.open).length;
+  const values = open === 1 ? [text] : open ? text.split("\u001f") : [];
+  if (values.length !== open) return null;
+  return descriptor.map((d) => ({ key: d.key, value: d.open ? values.shift() : d.value ?? "" }));
+}
+
+// A key as text, and as a link where its page can be found.
+export function keyText(key, rule) {
+  if (!key) return "–";
+  if (key.text === null) return h("code", { class: "hash", title: "its text is not kept; this is a hash" }, key.hash.slice(0, 12));
+  const shown = h("code", { title: visible(key.text, 200) }, key.text === "" ? "all together" : visible(key.text, 40), key.exact ? "" : "…");
+  const entries = key.exact && rule ? entriesOf(rule.descriptor, key.text) : null;
+  return entries ? h("a", { href: keyHref(rule.domain, entries) }, shown) : shown;
+}

@@ -1,0 +1,198 @@
+import { bytes, count, h, percent, rate, replace, setText, span, words } from "/ui/dom.js";
+import { Chart, curves, spark } from "/ui/chart.js";
+import { keyText } from "/ui/views/keylink.js";
+
+const ROWS = 50;
+
+function sum(list, last) {
+  return list.slice(-last).reduce((all, n) => all + (n ?? 0), 0);
+}
+
+// ---- health ----
+
+function tile(title, href) {
+  const value = h("strong"), more = h("span", { class: "soft" });
+  const box = h(href ? "a" : "div", { class: "tile", href }, h("span", { class: "tile-title" }, title), value, more);
+  return {
+    box,
+    set(state, text, detail) {
+      box.dataset.state = state;
+      setText(value, text);
+      setText(more, detail);
+    },
+  };
+}
+
+function tableHealth(tile, table) {
+  const share = table.keys / Math.max(1, table.room_for_keys);
+  tile.set(share > 0.95 ? "bad" : share > 0.8 ? "warn" : "good", `${percent(table.keys, table.room_for_keys)} full`,
+    `${count(table.keys)} keys in ${bytes(table.memory_bytes)}${table.evicted ? `, ${count(table.evicted)} evicted` : ""}`);
+}
+
+function rulesHealth(tile, rules, pauses, now) {
+  if (rules.error) tile.set("bad", "not loaded", `a change has errors; generation ${rules.generation} stays in force`);
+  else tile.set(pauses ? "warn" : "good", pauses ? `${pauses} paused` : "in force",
+    `generation ${rules.generation}, loaded ${span(Math.max(0, Math.round(now - rules.loaded_at)))} ago`);
+}
+
+function storeHealth(tile, gauges) {
+  if (gauges.store_up === undefined) return tile.set("none", "none", "every limit is kept in the table");
+  const breaker = ["closed", "half open", "open"][gauges.store_breaker] ?? "unknown";
+  tile.set(gauges.store_up ? (gauges.store_breaker ? "warn" : "good") : "bad", gauges.store_up ? "answers" : "away",
+    `breaker ${breaker}${gauges.store_rtt_us ? `, ${(gauges.store_rtt_us / 1000).toFixed(1)} ms` : ""}`);
+}
+
+// ---- rows ----
+
+function badges(row) {
+  return [row.shadow && "shadow", row.quota && "quota"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
+}
+
+class Row {
+  constructor(row) {
+    this.name = h("a", { href: `#/rule/${row.slot}` }, row.rule);
+    this.marks = h("span");
+    this.limit = h("td", { class: "wide" });
+    this.rate = h("td", { class: "number" });
+    this.canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
+    this.spark = spark(this.canvas);
+    this.share = h("span");
+    this.bar = h("meter", { min: 0, max: 1, value: 0, "aria-label": "share refused" });
+    this.key = h("td", { class: "key" });
+    this.keyed = "";
+    this.element = h("tr", {}, h("th", { scope: "row" }, this.name, this.marks), this.limit, this.rate,
+      h("td", { class: "wide" }, this.canvas), h("td", { class: "share" }, this.bar, this.share), this.key);
+  }
+
+  set(row) {
+    const window = row.window ?? { admitted: row.admitted, refused: row.refused + row.deferred, shadowed: row.shadowed };
+    const refused = window.refused + window.shadowed, all = window.admitted + refused;
+    setText(this.name, row.rule);
+    replace(this.marks, badges(row));
+    setText(this.limit, row.words ? words(row.words) : "–");
+    setText(this.rate, rate(row.per_second));
+    if (row.window) this.spark.set(row.window);
+    this.bar.value = all ? refused / all : 0;
+    setText(this.share, percent(refused, all));
+    this.setKey(row);
+  }
+
+  setKey(row) {
+    const key = row.most_refused ?? row.busiest;
+    const text = key ? `${key.hash} ${key.text}` : "";
+    if (text === this.keyed) return;
+    this.keyed = text;
+    replace(this.key, keyText(key, null));
+  }
+}
+
+class Rows {
+  constructor(body) {
+    this.body = body;
+    this.rows = new Map();
+  }
+
+  // Rows stay where somebody is in them: nothing moves away under a finger or a cursor.
+  set(list) {
+    const wanted = new Set(list.map((r) => r.slot));
+    const busy = this.body.contains(document.activeElement) || this.body.matches(":hover");
+    for (const [slot, row] of this.rows) {
+      if (wanted.has(slot)) continue;
+      row.spark.close();
+      row.element.remove();
+      this.rows.delete(slot);
+    }
+    list.forEach((data, i) => {
+      let row = this.rows.get(data.slot);
+      const fresh = !row;
+      if (fresh) this.rows.set(data.slot, (row = new Row(data)));
+      if (fresh || (!busy && this.body.children[i] !== row.element)) this.body.insertBefore(row.element, this.body.children[i] ?? null);
+      row.set(data);
+    });
+  }
+
+  close() {
+    for (const row of this.rows.values()) row.spark.close();
+  }
+}
+
+// ---- the page ----
+
+export function overview(view, context) {
+  const query = { by: "busy", filter: "", first: 0 };
+  const table = tile("Table"), store = tile("Store", "#/fleet"), rules = tile("Rules", "#/rules"), now = tile("Last minute");
+  const box = h("div", { class: "chart" });
+  const said = h("figcaption", { class: "unseen" });
+  const body = h("tbody");
+  const empty = h("p", { class: "soft", hidden: true });
+  const range = h("span", { class: "soft", role: "status" });
+  const before = h("button", { type: "button", onclick: () => turn(-ROWS) }, "Previous");
+  const after = h("button", { type: "button", onclick: () => turn(ROWS) }, "Next");
+  const filter = h("input", { type: "search", id: "filter", maxlength: "60", placeholder: "part of a name", oninput: () => later() });
+  const by = h("select", { id: "by", onchange: () => { query.by = by.value; turn(-query.first); } },
+    h("option", { value: "busy" }, "busiest first"), h("option", { value: "refused" }, "most refused first"), h("option", { value: "name" }, "by name"));
+
+  view.append(h("h1", {}, "Overview"),
+    h("div", { class: "tiles" }, now.box, table.box, store.box, rules.box),
+    h("section", { class: "card", "aria-labelledby": "flow" }, h("h2", { id: "flow" }, "Requests a second"), h("figure", {}, box, said)),
+    h("section", { class: "card", "aria-labelledby": "all" },
+      h("div", { class: "head" }, h("h2", { id: "all" }, "Rules"),
+        h("div", { class: "tools" }, h("label", { for: "filter" }, "Find"), filter, h("label", { for: "by" }, "Order"), by)),
+      h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Rules, their traffic in the last five minutes and who meets them"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "wide" }, "Limit"), h("th", { scope: "col", class: "number" }, "A second"),
+          h("th", { scope: "col", class: "wide" }, "Five minutes"), h("th", { scope: "col" }, "Refused"), h("th", { scope: "col" }, "Busiest key"))), body)),
+      empty, h("div", { class: "pager" }, before, range, after)));
+
+  const chart = new Chart(box, [{ label: "admitted", colour: "admit", fill: true }, { label: "refused", colour: "refuse", fill: true }]);
+  const rows = new Rows(body);
+  let timer = null;
+
+  function turn(by) {
+    query.first = Math.max(0, query.first + by);
+    start();
+  }
+  function later() {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      query.filter = filter.value;
+      turn(-query.first);
+    }, 200);
+  }
+  function start() {
+    context.follow(`/v1/overview?${new URLSearchParams({ ...query, count: ROWS })}`, show);
+  }
+
+  function showSums(data) {
+    const admitted = sum(data.history.admitted, 60), refused = sum(data.history.refused, 60) + sum(data.history.shadowed, 60);
+    now.set(refused ? "warn" : "good", `${count(admitted)} admitted`, `${count(refused)} refused (${percent(refused, admitted + refused)})`);
+    setText(said, `In the last minute ${count(admitted)} requests were admitted and ${count(refused)} refused.`);
+  }
+
+  function showRules(list) {
+    rows.set(list.rows);
+    const last = list.first + list.rows.length;
+    empty.hidden = list.matched > 0;
+    setText(empty, list.count ? "No rule has that in its name." : "No rule has been met or loaded yet.");
+    setText(range, list.matched ? `${count(list.first + 1)} to ${count(last)} of ${count(list.matched)}` : "");
+    before.disabled = list.first === 0;
+    after.disabled = last >= list.matched;
+    before.hidden = after.hidden = list.matched <= ROWS;
+  }
+
+  function show(data) {
+    const { history, health } = data;
+    chart.set(curves(history, history.admitted, history.refused.map((n, i) => (n === null ? null : n + history.shadowed[i]))));
+    showSums(data);
+    tableHealth(table, health.table);
+    rulesHealth(rules, health.rules, health.pauses, data.now);
+    storeHealth(store, health.gauges);
+    showRules(data.rules);
+  }
+
+  start();
+  return () => {
+    clearTimeout(timer);
+    chart.close();
+    rows.close();
+  };
+}

@@ -1,0 +1,134 @@
+import { count, h, nanos, percent, rate, replace, setText, span, visible, words } from "/ui/dom.js";
+import { Chart, curves } from "/ui/chart.js";
+import { keyText } from "/ui/views/keylink.js";
+
+const COLOURS = ["one", "two", "three", "four"];
+
+const plus = (history) => history.refused.map((n, i) => (n === null ? null : n + history.shadowed[i]));
+
+function numbers(rule) {
+  const refused = rule.refused + rule.deferred, all = rule.admitted + refused + rule.shadowed;
+  const list = [["a second, now", rate(rule.per_second)], ["admitted", count(rule.admitted)],
+    ["refused", `${count(refused)} (${percent(refused, all)})`]];
+  if (rule.shadowed) list.push(["would have been refused", count(rule.shadowed)]);
+  if (rule.near_limit) list.push(["near the limit", count(rule.near_limit)]);
+  if (rule.delayed) list.push(["delayed", `${count(rule.delayed)}, ${span(rule.delay_us / rule.delayed / 1e6)} each`]);
+  if (rule.deferred) list.push(["put off for later", count(rule.deferred)]);
+  if (rule.soft) list.push(["above a soft limit", count(rule.soft)]);
+  if (rule.latency.local) list.push(["a decision takes", `${nanos(rule.latency.local.p50_ns)}, 99 %: ${nanos(rule.latency.local.p99_ns)}`]);
+  if (rule.latency.central) list.push(["with the store", `${nanos(rule.latency.central.p50_ns)}, 99 %: ${nanos(rule.latency.central.p99_ns)}`]);
+  return list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+function keyTable(title, list, rule, kind) {
+  if (!list) return h("p", { class: "soft" }, "Keys are kept for the busiest rules, where the service may show them.");
+  const most = Math.max(1, ...list.keys.map((k) => k.count));
+  const rows = list.keys.slice(0, 20).map((k) => {
+    const off = k.over + k.noise;
+    return h("tr", {}, h("th", { scope: "row", class: "key" }, keyText(k, rule.in_force)),
+      h("td", { class: "number" }, count(k.count), off ? h("span", { class: "soft", title: "the true count is so far off at most" }, ` ±${count(off)}`) : ""),
+      h("td", { class: "share" }, h("meter", { min: 0, max: most, value: k.count, "aria-label": "compared with the first" }), percent(k.count, list.total)));
+  });
+  return rows.length ? h("table", { class: `rows ${kind}` }, h("caption", { class: "unseen" }, title),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col", class: "number" }, "Requests"), h("th", { scope: "col" }, "Share"))), h("tbody", {}, rows))
+    : h("p", { class: "soft" }, "None of late.");
+}
+
+function adviceList(rule) {
+  return rule.advice.map((a) => h("li", {}, h("strong", {}, words(a.kind)), ": ", a.text, a.key ? [" (", keyText(a.key, rule.in_force), ")"] : "",
+    a.yaml ? h("pre", { tabindex: "0" }, a.yaml) : ""));
+}
+
+export function rule(view, context, to) {
+  const slot = Number(to.rest[0]) || 0;
+  let by = "seconds", chart = null, made = "", waits = null, drawn = "";
+  const title = h("h1", {}, "Rule");
+  const lead = h("p", { class: "lead" });
+  const facts = h("dl", { class: "facts" });
+  const box = h("div", { class: "chart" }), said = h("figcaption", { class: "unseen" });
+  const overlays = h("div", { class: "overlays" });
+  const waitBox = h("div", { class: "chart" });
+  const waitCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Delayed"), h("figure", {}, waitBox));
+  const refused = h("div"), hot = h("div"), candidates = h("ul", { class: "plain" }), advice = h("ul", { class: "plain" });
+  const candidateCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Candidates"),
+    h("p", { class: "soft" }, "Other limits that saw the same requests without effect."), candidates);
+  const adviceCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Advice"), advice);
+  const nothing = h("p", { class: "soft", hidden: true }, "No history is kept for this rule: others have been busier.");
+  const spans = h("select", { id: "span", onchange: () => { by = spans.value; start(); } },
+    h("option", { value: "seconds" }, "ten minutes, by the second"), h("option", { value: "minutes" }, "a day, by the minute"));
+  view.append(title, lead, facts,
+    h("section", { class: "card", "aria-labelledby": "traffic" },
+      h("div", { class: "head" }, h("h2", { id: "traffic" }, "Traffic"), h("div", { class: "tools" }, h("label", { for: "span" }, "Show"), spans)),
+      h("figure", {}, box, said), nothing, overlays),
+    waitCard, candidateCard, adviceCard,
+    h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Most refused keys"), refused),
+      h("section", { class: "card" }, h("h2", {}, "Hottest keys"), hot)));
+
+  // The curves there are follow from the candidates; another set makes another chart.
+  function makeChart(rule) {
+    const ids = rule.candidates.map((c) => c.slot).join();
+    if (chart && ids === made) return;
+    chart?.close();
+    made = ids;
+    const series = [{ label: "admitted", colour: "admit", fill: true }, { label: "refused", colour: "refuse", fill: true },
+      { label: "limit of one key", colour: "limit", dash: [2, 4] },
+      ...rule.candidates.map((c, i) => ({ label: `${words(c.short)} would refuse`, colour: COLOURS[i % COLOURS.length], dash: [8, 4], width: 2.2 }))];
+    replace(overlays, rule.candidates.map((c, i) => h("label", {},
+      h("input", { type: "checkbox", checked: true, onchange: (e) => chart.showSeries(3 + i, e.target.checked) }), ` overlay ${words(c.short)}`)));
+    chart = new Chart(box, series, 280);
+  }
+
+  function draw(rule) {
+    const history = rule.history;
+    nothing.hidden = !!history;
+    box.hidden = !history;
+    if (!history) return;
+    makeChart(rule);
+    const none = history.admitted.map(() => null);
+    const one = rule.period ? (rule.limit / rule.period) * history.span : null;
+    chart.set(curves(history, history.admitted, plus(history), none.map(() => one), ...rule.candidates.map((c) => (c.history?.admitted.length === none.length ? plus(c.history) : none))));
+    setText(said, `In the time shown ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} refused.`);
+    drawWaits(history);
+  }
+
+  function drawWaits(history) {
+    waitCard.hidden = !history.delayed.some((n) => n);
+    if (waitCard.hidden) return;
+    waits ??= new Chart(waitBox, [{ label: "delayed", colour: "two", fill: false }], 160);
+    waits.set(curves(history, history.delayed));
+  }
+
+  function describe(rule) {
+    setText(title, visible(rule.rule));
+    document.title = `${visible(rule.rule)} – weir`;
+    const place = rule.in_force;
+    replace(lead, rule.words ? words(rule.words) : "no limit", place ? [" · ", h("a", { href: `#/rules?file=${encodeURIComponent(place.file)}&line=${place.line}` }, `${place.file}:${place.line}`)] : " · not in force here",
+      rule.shadow ? h("span", { class: "badge" }, "shadow") : "", rule.quota ? h("span", { class: "badge" }, "quota") : "");
+    replace(facts, numbers(rule));
+  }
+
+  function show(rule) {
+    describe(rule);
+    draw(rule);
+    candidateCard.hidden = !rule.candidates.length;
+    replace(candidates, rule.candidates.map((c, i) => h("li", { class: `with-${COLOURS[i % COLOURS.length]}` }, "with ", h("strong", {}, words(c.short)), `: ${c.words}`)));
+    adviceCard.hidden = !rule.advice.length;
+    const lists = JSON.stringify([rule.hot, rule.refused_keys, rule.advice]);
+    const inside = [refused, hot, advice].some((e) => e.contains(document.activeElement));
+    if (lists === drawn || inside) return;
+    drawn = lists;
+    replace(refused, keyTable("Most refused keys", rule.refused_keys, rule, ""));
+    replace(hot, keyTable("Hottest keys", rule.hot, rule, "hot"));
+    replace(advice, adviceList(rule));
+  }
+
+  function start() {
+    context.follow(`/v1/rule?slot=${slot}&span=${by}`, show);
+  }
+
+  start();
+  return () => {
+    chart?.close();
+    waits?.close();
+  };
+}

@@ -1,0 +1,73 @@
+// A browser that does what it is told: a line of JSON in, {op, …}, a line of JSON out.
+"use strict";
+const fs = require("fs");
+const readline = require("readline");
+const { chromium } = require("playwright-core");
+
+const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+let browser, context, page;
+let noise = [];
+
+// What a page should never do: errors, and requests that leave the origin it came from.
+function listen(p, origin) {
+  p.on("pageerror", (e) => noise.push(`error: ${e.message}`));
+  p.on("console", (m) => {
+    if (m.type() === "error" && !/Failed to load resource|ERR_/.test(m.text())) noise.push(`console: ${m.text()}`);
+  });
+  p.on("dialog", (d) => { noise.push(`dialog: ${d.message()}`); d.dismiss(); });
+  p.on("request", (r) => { if (origin && !r.url().startsWith(origin) && !r.url().startsWith("data:")) noise.push(`asks ${r.url()}`); });
+}
+
+const ops = {
+  async launch() {
+    browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+  },
+  async open({ url, origin, options }) {
+    await context?.close();
+    noise = [];
+    context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
+    page = await context.newPage();
+    page.setDefaultTimeout(20000);
+    listen(page, origin);
+    await page.goto(url, { waitUntil: "domcontentloaded" });
+  },
+  goto: ({ url }) => page.goto(url, { waitUntil: "domcontentloaded" }).then(() => null),
+  click: ({ selector }) => page.click(selector),
+  fill: ({ selector, text }) => page.fill(selector, text),
+  select: ({ selector, value }) => page.selectOption(selector, value).then(() => null),
+  press: ({ keys }) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve()),
+  type: ({ text }) => page.keyboard.type(text),
+  // A page that is just being left has no answer; the one that comes has.
+  evaluate: ({ code }) => page.evaluate(code).catch(async (error) => {
+    if (!/context was destroyed/.test(error.message)) throw error;
+    await page.waitForLoadState("domcontentloaded");
+    return page.evaluate(code);
+  }),
+  frame: ({ index, code }) => page.frames()[index].evaluate(code),
+  offline: ({ on }) => context.setOffline(on),
+  size: ({ width, height }) => page.setViewportSize({ width, height }),
+  media: ({ options }) => page.emulateMedia(options),
+  shot: ({ path, full }) => page.screenshot({ path, fullPage: !!full }).then(() => null),
+  noise: () => noise,
+  async axe() {
+    await page.evaluate(AXE);
+    const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+    return found.violations.filter((v) => ["serious", "critical"].includes(v.impact))
+      .map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + (n.any[0]?.message ?? "")).slice(0, 3).join("; ")}`);
+  },
+};
+
+async function main() {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const order = JSON.parse(line);
+    try {
+      const value = await ops[order.op](order);
+      process.stdout.write(`${JSON.stringify({ value: value ?? null })}\n`);
+    } catch (error) {
+      process.stdout.write(`${JSON.stringify({ error: String(error.message ?? error).slice(0, 2000) })}\n`);
+    }
+  }
+  await browser?.close();
+}
+
+main();

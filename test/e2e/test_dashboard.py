@@ -1,0 +1,446 @@
+"""The dashboard in a real browser, before a gateway under traffic and a service with much in it.
+
+Pictures of every page are written to BUILD/dashboard; `cp build/dashboard/overview.png docs/dashboard.png` takes one
+into the README."""
+
+import json
+import threading
+
+import pytest
+
+from weirtest import Api, Client, Closed, env, fetch, free_port, wait_for
+from weirtest.browser import Browser
+from weirtest.gateway import Gateway
+from weirtest.serve import Serve
+
+SHOTS = env.BUILD / "dashboard"
+
+RULES = """\
+domain: api
+requests:
+  - descriptor: [{key: everyone, value: together}]
+  - when: {path: "/v1/*"}
+    descriptor: [{key: user, from: [header.x-user-id, masked_remote_address]}]
+  - when: {method: POST, path: /v1/accounts}
+    descriptor: [{key: signup_address, from: masked_remote_address}]
+
+descriptors:
+  # For the whole system.
+  - key: everyone
+    value: together
+    rate_limit: {unit: second, requests_per_unit: 10000, algorithm: token_bucket}
+
+  - key: user
+    rate_limit:
+      unit: minute
+      requests_per_unit: 120
+      candidates:
+        - {unit: minute, requests_per_unit: 120, algorithm: token_bucket, burst: 400}
+        - {unit: minute, requests_per_unit: 60}
+
+  - key: signup_address
+    rate_limit: {unit: day, requests_per_unit: 10}
+"""
+
+
+class Crowd:
+    """Some users who behave, and one who does not."""
+
+    def __init__(self, port):
+        self.port = port
+        self.ended = threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=(f"user-{i}", 0.5), daemon=True) for i in range(6)]
+        self.threads.append(threading.Thread(target=self.run, args=("mallory", 0.02), daemon=True))
+
+    def run(self, user, pause):
+        while not self.ended.is_set():
+            try:
+                with Client(self.port) as client:
+                    while not self.ended.is_set():
+                        client.get("/v1/posts", {"X-User-Id": user})
+                        self.ended.wait(pause)
+            except (OSError, Closed):  # nginx closes a connection after a thousand requests
+                self.ended.wait(pause)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        for thread in self.threads:
+            thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    SHOTS.mkdir(exist_ok=True)
+    with Browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    """A gateway under traffic, and the address of its dashboard."""
+    port = free_port()
+    with Api() as api, Gateway(api.port, "--admin", f"127.0.0.1:{port}", "--memory", "8M", rules=RULES) as gateway:
+        gateway.admin = f"http://127.0.0.1:{port}"
+        gateway.admin_port = port
+        with Crowd(gateway.port):
+            yield gateway
+
+
+def live(browser):
+    browser.until("document.getElementById('live').dataset.state === 'live'", "the page to be live")
+
+
+def statuses(gateway, user, times=3):
+    return {fetch(gateway.port, "GET", "/v1/posts", {"X-User-Id": user}).status for _ in range(times)}
+
+
+# ---- the story ----
+
+def test_find_the_offender_ban_and_release(browser, crowded):
+    browser.open(crowded.admin + "/")
+    live(browser)
+    browser.until_text("api/user/1m", ".rows tbody")
+    # The refused curve rises: what its caption says of the last minute is more and more.
+    refused = ("Number(/and ([\\d,]+) refused/.exec(document.querySelector('figcaption').textContent)?.[1]"
+               ".replaceAll(',', '') ?? 0)")
+    browser.until(f"{refused} > 20", "the refused curve to rise", 60)
+    first = browser.js(refused)
+    browser.until(f"{refused} > {first}", "it to rise further")
+    browser.select("#by", "refused")
+    browser.until("document.querySelector('.rows tbody th a')?.textContent === 'api/user/1m'", "the order")
+    browser.until_text("mallory", ".rows tbody tr")
+    browser.click(".rows tbody th a")
+    browser.until_text("api/user/1m", "h1")
+    browser.until_text("Most refused keys")
+    browser.click("a:has-text('mallory') >> nth=0")
+    browser.until_text("Its state in every limit")
+    assert browser.js("document.querySelector('input[name=k]').value") == "user"
+    assert browser.js("document.querySelector('[name=source]:checked').parentElement.innerText").strip() == "header.x-user-id"
+    browser.click("text=Ban…")
+    browser.fill("dialog #for", "1h")
+    browser.shot(SHOTS / "ban.png")
+    browser.click("dialog button.danger")
+    browser.until_text("banned until", ".counters")
+    browser.until_text("ban api user=mallory for 3600 s")
+    assert statuses(crowded, "mallory") == {429}
+    browser.click("text=Reset…")
+    browser.click("dialog button:has-text('Reset')")
+    browser.until_text("reset api user=mallory")
+    assert statuses(crowded, "mallory") == {429}, "a ban outlives a reset"
+    browser.click("text=Lift the ban…")
+    browser.click("dialog button:has-text('Lift')")
+    browser.until("!document.querySelector('.counters').innerText.includes('banned')", "the ban to be lifted")
+    browser.shot(SHOTS / "key.png", full=True)
+    browser.click("text=Reset…")
+    browser.click("dialog button:has-text('Reset')")
+    wait_for(lambda: 200 in statuses(crowded, "mallory", 1), "mallory to be admitted")
+    assert browser.noise() == []
+
+
+def test_grant(browser, crowded):
+    browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-1")
+    browser.until_text("Its state in every limit")
+    browser.click("text=Grant more…")
+    browser.fill("dialog #extra", "7")
+    browser.click("dialog button.primary")
+    browser.until_text("7 more granted", ".counters")
+    browser.until_text("of 127 left", ".counters")
+    browser.click("text=End the grant…")
+    browser.click("dialog button.quiet")  # thought better of it
+    browser.click("text=End the grant…")
+    browser.click("dialog button.primary")
+    browser.until("!document.querySelector('.counters').innerText.includes('granted')", "the grant to end")
+    assert browser.noise() == []
+
+
+def test_candidates_are_laid_over(browser, crowded):
+    slot = json.loads(fetch(crowded.admin_port, "GET", "/v1/overview?filter=api/user").body)["rules"]["rows"][0]["slot"]
+    browser.open(f"{crowded.admin}/#/rule/{slot}")
+    live(browser)
+    browser.until_text("would refuse", ".u-legend")
+    browser.until_text("token bucket, burst 400", ".overlays")
+    browser.until_text("fewer refusals")
+    browser.until_text("limit of one key", ".u-legend")
+    browser.until("document.querySelectorAll('.u-series').length === 6", "a curve for each")
+    browser.click(".overlays label >> nth=0")
+    browser.until("document.querySelectorAll('.u-series.u-off').length === 1", "one to be hidden")
+    browser.click(".overlays label >> nth=0")
+    browser.select("#span", "minutes")
+    browser.until_text("api/user/1m", "h1")
+    browser.select("#span", "seconds")
+    live(browser)
+    browser.shot(SHOTS / "rule.png", full=True)
+    assert browser.axe() == []
+    assert browser.noise() == []
+
+
+def test_a_broken_rule_file_and_mending_it(browser, crowded):
+    browser.open(crowded.admin + "/#/rules")
+    browser.until_text("generation 1")
+    browser.until("document.querySelectorAll('.y-name').length > 10 && document.querySelector('.y-comment')", "colours")
+    broken = RULES.replace("unit: day", "unit: dya")
+    crowded.rules.write_text(broken, encoding="utf-8")
+    browser.until_text("The file has 1 error; generation 1 stays in force.")
+    line = broken[:broken.index("dya")].count("\n") + 1
+    browser.until(f"document.querySelector('.line[data-mark=error]')?.dataset.line === '{line}'", "the error at its line")
+    assert "dya" in browser.text(".line[data-mark=error]")
+    browser.shot(SHOTS / "rules-error.png")
+    browser.goto(crowded.admin + "/#/")
+    browser.until_text("not loaded", ".tiles")
+    browser.goto(crowded.admin + "/#/rules")
+    crowded.rules.write_text(RULES, encoding="utf-8")
+    browser.until("!document.querySelector('.line[data-mark=error]') && !document.querySelector('.note.bad')", "it to be mended")
+    assert browser.noise() == []
+
+
+def test_try_a_request(browser, crowded):
+    browser.open(crowded.admin + "/#/rules")
+    browser.until_text("generation")
+    browser.fill("#line", "POST /v1/accounts")
+    browser.fill("#headers", "x-user-id: 7\n")
+    browser.fill("#address", "192.0.2.7")
+    browser.click("text=Try it")
+    browser.until_text("signup_address=192.0.2.7", ".try")
+    said = browser.text(".try")
+    assert "user=7" in said and "10 per day" in said and "120 per minute" in said
+    browser.click(".try button.link >> nth=1")
+    browser.until("document.activeElement.classList.contains('listing')", "the line to be shown")
+    browser.fill("#address", "nowhere")
+    browser.click("text=Try it")
+    browser.until_text("an address is written", ".try")
+    browser.shot(SHOTS / "rules.png")
+    assert browser.axe() == [] and browser.noise() == []
+
+
+def test_fleet(browser, crowded):
+    browser.open(crowded.admin + "/#/fleet")
+    live(browser)
+    browser.until_text("nginx", ".rows tbody")
+    browser.until_text("No central store")
+    browser.shot(SHOTS / "fleet.png", full=True)
+    assert browser.axe() == [] and browser.noise() == []
+
+
+# ---- how it looks, and to whom ----
+
+@pytest.mark.parametrize("scheme, ground", [("light", "rgb(245, 247, 249)"), ("dark", "rgb(16, 23, 29)")])
+def test_light_dark_and_narrow(browser, crowded, scheme, ground):
+    browser.open(crowded.admin + "/", colorScheme=scheme)
+    live(browser)
+    browser.until_text("api/user/1m", ".rows tbody")
+    assert browser.js("getComputedStyle(document.body).backgroundColor") == ground
+    browser.shot(SHOTS / ("overview.png" if scheme == "light" else "overview-dark.png"))
+    assert browser.axe() == []
+    browser.size(360, 740)
+    browser.until("document.documentElement.scrollWidth <= 360", "no page wider than a phone")
+    browser.shot(SHOTS / f"phone-{scheme}.png")
+    for page in ("key?domain=api&k=user&v=mallory", "rules", "fleet"):
+        browser.goto(f"{crowded.admin}/#/{page}")
+        live(browser)
+        browser.until("document.documentElement.scrollWidth <= 360", f"{page} to fit")
+        assert browser.axe() == [], page
+    browser.shot(SHOTS / f"phone-fleet-{scheme}.png")
+    browser.click("#theme")  # light
+    browser.click("#theme")  # dark, whatever the system has
+    assert browser.js("getComputedStyle(document.body).backgroundColor") == "rgb(16, 23, 29)"
+    assert browser.noise() == []
+
+
+def test_keyboard_only(browser, crowded):
+    browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-2")
+    browser.until_text("Its state in every limit")
+
+    def tab_to(name):
+        for _ in range(60):
+            browser.press("Tab")
+            if browser.js("document.activeElement.textContent.trim() || document.activeElement.id") == name:
+                assert browser.js("getComputedStyle(document.activeElement).outlineStyle") != "none", name
+                return
+        raise AssertionError(f"Tab does not come to {name!r}")
+
+    tab_to("Ban…")
+    browser.press("Enter")
+    browser.until("document.querySelector('dialog')?.contains(document.activeElement)", "the question to have the focus")
+    browser.press("Escape")
+    browser.until("!document.querySelector('dialog')", "Escape to leave it")
+    browser.press("Enter")
+    browser.until("document.activeElement.id === 'for'", "the field")
+    browser.press("Control+a")
+    browser.type("10m")
+    browser.press("Enter")
+    browser.until_text("banned until", ".counters")
+    tab_to("Lift the ban…")
+    browser.press("Enter")
+    browser.until("document.querySelector('dialog')?.contains(document.activeElement)", "the question to have the focus")
+    browser.press("Tab", "Enter")
+    browser.until("!document.querySelector('.counters').innerText.includes('banned')", "the ban to be lifted")
+    tab_to("Fleet")
+    browser.press("Enter")
+    browser.until_text("Processes that decide")
+    assert browser.noise() == []
+
+
+def test_offline_and_back(browser):
+    rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+    with Serve(rules=rules, admin=True) as serve:
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/")
+        live(browser)
+        state = "document.getElementById('live').dataset.state"
+
+        def lost_and_back(lose, mend):
+            lose()
+            browser.until(f"{state} === 'lost'", "the loss to be said", 40)
+            assert "cannot be heard" in browser.text("#lost")
+            mend()
+            browser.until(f"{state} === 'live' && document.getElementById('lost').hidden", "it to come back", 40)
+
+        lost_and_back(lambda: browser.offline(True), lambda: browser.offline(False))
+        lost_and_back(serve.stop, serve.start)
+        # The one that came back has another token for pages; a change gets it first.
+        browser.goto(f"http://127.0.0.1:{serve.admin_port}/#/key?domain=api&k=user&v=7")
+        browser.until_text("Its state in every limit")
+        browser.click("text=Ban…")
+        browser.click("dialog button.danger")
+        browser.until_text("banned until", ".counters")
+
+
+# ---- hostile ----
+
+HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\x1b[31mred\x07\x00\x9b", "\u202egnp.exe",
+           "'\"><svg/onload=alert(3)>", "k" * 10000]
+
+
+def test_hostile_keys_are_text(browser):
+    rules = """
+    domain: api
+    descriptors:
+      - key: user
+        rate_limit: {unit: hour, requests_per_unit: 1}
+      - key: "<b>rule</b>"
+        rate_limit: {unit: hour, requests_per_unit: 1}
+    """
+    with Serve(rules=rules, http=True, admin=True) as serve:
+        url = f"http://127.0.0.1:{serve.admin_port}"
+
+        def ask():
+            for value in HOSTILE:
+                body = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": value}]}]}
+                fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode())
+            return json.loads(fetch(serve.admin_port, "GET", "/v1/overview").body)["rules"]["rows"]
+
+        wait_for(lambda: any((r["most_refused"] or {}).get("text") for r in ask()), "keys to be watched")
+        for _ in range(3):
+            rows = ask()
+        slot = next(r["slot"] for r in rows if r["rule"] == "api/user/1h")
+        browser.open(url + "/")
+        live(browser)
+        browser.until_text("<b>rule", ".rows tbody")
+        browser.goto(f"{url}/#/rule/{slot}")
+        browser.until_text("<script>alert(1)</script>")
+        browser.until_text("<img src=x onerror=alert(2)>")
+        said = browser.text()
+        assert "\x1b" not in said and "\u241b[31mred" in said and "\u202e" not in said and "⟨202E⟩" in said
+        assert not browser.js("[...document.querySelectorAll('main img, main script, main svg')].length")
+        browser.click("a:has-text('<script>') >> nth=0")
+        browser.until_text("Its state in every limit")
+        browser.click("text=Ban…")
+        browser.click("dialog button.danger")
+        browser.until_text("banned until", ".counters")
+        browser.until_text("ban api user=<script>alert(1)</script>")
+        browser.fill("[name=v]", HOSTILE[-1])
+        browser.click("text=Look up")
+        browser.until_text("Refused: all 1 per", ".counters")
+        browser.goto(url + "/#/fleet")
+        browser.until_text("user=<script>alert(1)</script>")
+        assert browser.noise() == []
+
+
+def test_forgery_and_framing_fail(browser):
+    rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+    with Serve(rules=rules, http=True, admin=True) as serve:
+        url = f"http://127.0.0.1:{serve.admin_port}"
+        # Another origin of the same machine: the decision port has a page that is no page of ours.
+        browser.open(f"http://127.0.0.1:{serve.http_port}/healthz", origin="")
+        attack = f"""(async () => {{
+            const body = JSON.stringify({{domain: 'api', entries: [{{key: 'user', value: '7'}}], for: '1h'}});
+            const tries = [{{}}, {{'Content-Type': 'application/json'}}, {{'Content-Type': 'text/plain'}}, {{'X-Weir-Page': 'x'}}];
+            const out = [];
+            for (const headers of tries)
+              out.push(await fetch('{url}/v1/key/ban', {{method: 'POST', headers, body}}).then((r) => r.status, () => 'failed'));
+            out.push(await fetch('{url}/v1/key/ban', {{method: 'POST', mode: 'no-cors', body}}).then((r) => r.type, () => 'failed'));
+            out.push(await fetch('{url}/v1/session').then((r) => r.text(), () => 'failed'));
+            return out;
+        }})()"""
+        assert browser.js(attack) == ["failed"] * 4 + ["opaque", "failed"]
+        browser.js(f"(() => {{ const f = document.createElement('iframe'); f.src = '{url}/'; f.id = 'f'; document.body.append(f);"
+                   " return new Promise((r) => f.onload = () => r(null)); })()")
+        assert browser.frame(1, "document.querySelector('nav') === null && !document.body?.innerText.includes('Overview')")
+        overrides = json.loads(fetch(serve.admin_port, "GET", "/v1/overrides").body)["overrides"]
+        assert overrides == []
+        # A form of another site, sent as browsers send one.
+        browser.js(f"(() => {{ const f = document.createElement('form'); f.method = 'post'; f.enctype = 'text/plain'; f.action = '{url}/v1/pause';"
+                   " document.body.append(f); f.submit(); })()")
+        browser.until("!document.body || document.body.innerText.includes('may not ask here')", "the form to be turned away")
+        assert json.loads(fetch(serve.admin_port, "GET", "/v1/paused").body) == {"paused": []}
+
+
+def test_sign_in(browser):
+    token = "0123456789abcdef-of-ann"
+    rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+    serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
+    with serve:
+        path = serve.folder / "tokens"
+        path.write_text(f"ann:{token}\n", encoding="ascii")
+        path.chmod(0o600)
+        serve.start()
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/#/key?domain=api&k=user&v=7")
+        browser.until_text("Sign in", "h1")
+        assert browser.axe() == []
+        browser.fill("#token", "0123456789abcdef-of-bob")
+        browser.press("Enter")
+        browser.until_text("none of the tokens")
+        browser.fill("#token", token)
+        browser.press("Enter")
+        browser.until_text("Its state in every limit")
+        browser.click("text=Ban…")
+        browser.click("dialog button.danger")
+        browser.until_text("by 127.0.0.1, token ann")
+        browser.click("text=Sign out")
+        browser.until_text("Sign in", "h1")
+        assert browser.js("sessionStorage.length") == 0
+        assert browser.noise() == []
+
+
+# ---- much ----
+
+def test_five_thousand_rules_and_many_keys(browser):
+    """Nothing here says how fast: that the first view is one page of rules and one of text, whatever there is."""
+    names = "".join(f"  - key: rule{i:04}\n    rate_limit: {{unit: hour, requests_per_unit: 5}}\n" for i in range(5000))
+    with Serve(rules="domain: api\ndescriptors:\n" + names, http=True, admin=True, memory="64M") as serve:
+        with Client(serve.http_port) as client:
+            for i in range(0, 100000, 5000):
+                questions = [{"domain": "api", "descriptors": [{"entries": [{"key": f"rule{(i + j) // 20 % 5000:04}", "value": str(i + j)}]}]}
+                             for j in range(0, 5000, 50)]
+                assert client.request("POST", "/v1/check", (), json.dumps(questions).encode()).status == 200
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/")
+        live(browser)
+        browser.until("document.querySelectorAll('.rows tbody tr').length === 50", "a page of rules")
+        assert "of 5,000" in browser.text(".pager")
+        first = browser.js("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+        print(f"first view: {first:.0f} ms to the page; {browser.js('document.querySelectorAll(`*`).length')} elements")
+        assert browser.js("document.querySelectorAll('*').length") < 3000
+        browser.click("text=Next")
+        browser.until_text("51 to 100 of 5,000", ".pager")
+        browser.fill("#filter", "rule4321")
+        browser.until("document.querySelectorAll('.rows tbody tr').length === 1", "one rule")
+        browser.goto(f"http://127.0.0.1:{serve.admin_port}/#/rules")
+        browser.until("document.querySelectorAll('.line').length > 10", "lines")
+        assert browser.js("document.querySelectorAll('.line').length") < 200
+        browser.js("document.querySelector('.listing').scrollTop = 1e6")
+        browser.until_text("rule4999", ".listing")
+        assert browser.noise() == []

@@ -1,0 +1,261 @@
+"""What the dashboard is served by: its files, events, explanations, and who may change something."""
+
+import gzip
+import json
+import socket
+
+import pytest
+
+from weirtest import Client, fetch, wait_for
+from weirtest.openapi import check_answer
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+requests:
+  - descriptor: [{key: user, from: [header.x-user, remote_address]}]
+descriptors:
+  - key: user
+    rate_limit:
+      unit: year
+      requests_per_unit: 3
+      candidates: [{unit: year, requests_per_unit: 5}]
+  - key: quiet
+    rate_limit: {unit: hour, requests_per_unit: 7}
+"""
+JSON = {"Content-Type": "application/json"}
+
+
+def get(port, target, headers=()):
+    answer = fetch(port, "GET", target, dict(headers))
+    check_answer("GET", target, answer)
+    return answer
+
+
+def told(port, target, body=None, headers=()):
+    raw = None if body is None else json.dumps(body).encode()
+    answer = fetch(port, "POST" if raw else "GET", target, {**JSON, **dict(headers)}, raw)
+    check_answer("POST" if raw else "GET", target, answer)
+    assert answer.status == 200, answer.body
+    return json.loads(answer.body)
+
+
+def ask(serve, user, times=1):
+    body = json.dumps({"domain": "api", "request": {"target": "/", "headers": {"x-user": user}}}).encode()
+    return [json.loads(fetch(serve.http_port, "POST", "/v1/check", (), body).body)["admitted"]
+            for _ in range(times)]
+
+
+def rows(serve, query=""):
+    return told(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        yield running
+
+
+# ---- files ----
+
+def test_files_are_hardened_and_cached(serve):
+    front = get(serve.admin_port, "/")
+    assert front.status == 200 and front.get("content-type").startswith("text/html")
+    policy = front.get("content-security-policy")
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy and "http" not in policy and front.get("x-frame-options") == "DENY"
+    for name, kind in (("app.js", "text/javascript"), ("style.css", "text/css"), ("uPlot.js", "text/javascript")):
+        plain = get(serve.admin_port, f"/ui/{name}")
+        packed = get(serve.admin_port, f"/ui/{name}", {"Accept-Encoding": "gzip, br"})
+        assert plain.get("content-type").startswith(kind)
+        assert packed.get("content-encoding") == "gzip" and gzip.decompress(packed.body) == plain.body
+        assert plain.get("etag") != packed.get("etag")
+        again = get(serve.admin_port, f"/ui/{name}", {"If-None-Match": plain.get("etag")})
+        assert again.status == 304 and again.body == b""
+    for name in ("/ui/no.js", "/ui/../app.js", "/ui/%2e%2e/rules.yaml", "/ui/"):
+        assert fetch(serve.admin_port, "GET", name).status == 404, name
+
+
+def test_a_link_leads_here_and_a_frame_does_not(serve):
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
+    assert get(serve.admin_port, "/", link).status == 200
+    assert get(serve.admin_port, "/", {**link, "Sec-Fetch-Dest": "iframe"}).status == 403
+    assert get(serve.admin_port, "/v1/session", link).status == 403
+
+
+# ---- changes ----
+
+def test_a_page_needs_its_token_for_a_change(serve):
+    port = serve.admin_port
+    own = {"Origin": f"http://127.0.0.1:{port}", "Host": f"127.0.0.1:{port}"}
+    body = json.dumps({"domain": "api", "entries": [{"key": "quiet", "value": "x"}]}).encode()
+    page = told(port, "/v1/session")["page"]
+    assert len(page) == 32
+    for extra in ({}, {"X-Weir-Page": ""}, {"X-Weir-Page": page[:-1] + "g"}, {"X-Weir-Page": page + "0"}):
+        answer = fetch(port, "POST", "/v1/key/reset", {**JSON, **own, **extra}, body)
+        assert answer.status == 403 and b"X-Weir-Page" in answer.body, extra
+    assert fetch(port, "POST", "/v1/key/reset", {**JSON, **own, "X-Weir-Page": page}, body).status == 200
+    evil = {"Origin": "http://evil.example", "Host": f"127.0.0.1:{port}", "X-Weir-Page": page}
+    assert fetch(port, "POST", "/v1/key/reset", {**JSON, **evil}, body).status == 403
+    assert fetch(port, "POST", "/v1/key/reset", JSON, body).status == 200  # weir key, curl
+
+
+def test_what_was_done_is_told(serve):
+    key = {"domain": "api", "entries": [{"key": "quiet", "value": "told"}]}
+    assert told(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
+    told(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
+    told(serve.admin_port, "/v1/key/reset", key)
+    done = told(serve.admin_port, "/v1/key/changes", key)["changes"]
+    assert [c["what"].split(":")[0] for c in done] == ["reset api quiet=told", "ban api quiet=told for 3600 s"]
+    assert done[0]["who"] == "127.0.0.1" and done[0]["at"] >= done[1]["at"] > 1e9
+    assert told(serve.admin_port, "/v1/changes")["changes"][:2] == done
+    other = {"domain": "api", "entries": [{"key": "quie", "value": "ttold"}]}
+    assert told(serve.admin_port, "/v1/key/changes", other) == {"changes": []}
+
+
+def test_a_source_names_the_counter(serve):
+    assert ask(serve, "sourced", 4) == [True, True, True, False]
+    key = {"domain": "api", "entries": [{"key": "user", "value": "sourced"}]}
+    assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
+    key["entries"][0]["source"] = "header.x-user"
+    assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 0
+    told(serve.admin_port, "/v1/key/reset", key)
+    assert ask(serve, "sourced") == [True]
+
+
+# ---- looking ----
+
+def test_overview_counts_and_pages(serve):
+    ask(serve, "a", 5)
+    wait_for(lambda: sum(r["admitted"] + r["refused"] for r in rows(serve)) >= 5, "counts")
+    by_name = rows(serve, "?by=name")
+    assert [r["rule"] for r in by_name] == ["api/quiet/1h", "api/user/365d"]
+    assert [r["rule"] for r in rows(serve, "?by=name&first=1&count=1")] == ["api/user/365d"]
+    assert [r["rule"] for r in rows(serve, "?filter=QUI")] == ["api/quiet/1h"]
+    assert rows(serve, "?filter=nothing") == []
+    wait_for(lambda: rows(serve, "?by=refused")[0]["window"] and rows(serve, "?by=refused")[0]["window"]["refused"],
+             "history")
+
+    def most_refused():  # keys are watched from the second on that a rule was first met in
+        ask(serve, "a")
+        return rows(serve, "?by=refused")[0]["most_refused"]
+
+    wait_for(most_refused, "top keys")
+    wait_for(lambda: rows(serve)[0]["window"]["refused"] == rows(serve)[0]["refused"], "the second to end")
+    user = rows(serve, "?by=refused")[0]
+    assert user["rule"] == "api/user/365d" and user["words"] == "fixed_window, 3 per 365d"
+    assert user["window"]["refused"] == user["refused"] and len(user["window"]["all"]) == 60
+    assert sum(user["window"]["all"]) == user["admitted"] + user["refused"]
+    assert user["most_refused"]["text"] == "a" and user["most_refused"]["exact"]
+    for bad in ("?by=size", "?count=201", "?first=-1", "?span=days", "?slot=x", "?filter=" + "x" * 64):
+        assert get(serve.admin_port, f"/v1/overview{bad}").status == 400, bad
+
+
+def test_one_rule(serve):
+    ask(serve, "b", 6)
+    slot = rows(serve, "?filter=user")[0]["slot"]
+    wait_for(lambda: told(serve.admin_port, f"/v1/rule?slot={slot}")["refused_keys"]["keys"], "top keys")
+    rule = told(serve.admin_port, f"/v1/rule?slot={slot}")
+    assert rule["in_force"]["domain"] == "api"
+    assert rule["in_force"]["descriptor"] == [{"key": "user", "open": True}]
+    candidate = rule["candidates"][0]
+    assert candidate["text"].startswith("fixed_window, 5 per") and candidate["refuses_more"] == 0
+    assert candidate["would_admit"] + candidate["would_refuse"] == rule["admitted"] + rule["refused"]
+    assert len(rule["history"]["admitted"]) == len(candidate["history"]["admitted"])
+    minutes = told(serve.admin_port, f"/v1/rule?slot={slot}&span=minutes")["history"]
+    assert minutes["span"] == 60
+    assert get(serve.admin_port, "/v1/rule?slot=4294967294").status == 404
+
+
+def test_fleet(serve):
+    fleet = told(serve.admin_port, "/v1/fleet")
+    assert [(h["pid"], h["name"]) for h in fleet["hosts"]] == [(serve.pid, "serve")]
+    assert fleet["hosts"][0]["rules_hash"] == fleet["health"]["rules"]["hash"]
+
+
+def test_explain(serve):
+    request = {"method": "POST", "target": "/v1/posts", "headers": {"x-user": "7"}, "address": "192.0.2.7"}
+    domain = told(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
+    walk = domain["descriptors"][0]
+    assert walk["entries"] == [{"key": "user", "value": "7", "source": "header.x-user"}]
+    assert walk["limits"][0]["stat"] == "api/user/365d" and walk["rule"]["line"] == 6
+    key = {"domain": "api", "entries": [{"key": "user", "value": "7"}]}
+    assert told(serve.admin_port, "/v1/explain", key)["domains"][0]["sources"] == [["header.x-user", "remote_address"]]
+    none = {"domain": "no such", "entries": [{"key": "user", "value": "7"}]}
+    assert told(serve.admin_port, "/v1/explain", none)["domains"][0]["known"] is False
+    for bad in ({}, {"domain": "api"}, {"entries": key["entries"]}, {"request": {}}, {"reqest": {}}, {**key, "request": request}):
+        answer = fetch(serve.admin_port, "POST", "/v1/explain", JSON, json.dumps(bad).encode())
+        assert answer.status == 400, bad
+
+
+def test_rule_files_and_their_errors():
+    with Serve(rules=RULES, admin=True) as serve:
+        text = told(serve.admin_port, "/v1/rules/text")
+        assert [f["name"] for f in text["files"]] == [str(serve.rules)]
+        assert text["files"][0]["text"] == serve.rules.read_text(encoding="utf-8")
+        assert not [d for d in text["diagnostics"] if d["severity"] == "error"]
+        broken = serve.rules.read_text(encoding="utf-8").replace("unit: hour", "unit: huor")
+        serve.write_rules(broken + "# \u00fc and " + "\n")
+        serve.wait_logged("error")
+        text = told(serve.admin_port, "/v1/rules/text")
+        error = [d for d in text["diagnostics"] if d["severity"] == "error"][0]
+        assert (error["line"], text["rules"]["generation"]) == (12, 1) and "huor" in error["message"]
+        assert "huor" in text["rules"]["error"] and text["files"][0]["text"].count("\u00fc") == 1
+
+
+# ---- events ----
+
+def events(port, target="/v1/fleet"):
+    client = Client(port)
+    client.send("GET", target, {"Accept": "text/event-stream"})
+    return client
+
+
+def read_events(client, count):
+    """The data of so many events, from a chunked answer."""
+    seen = b""
+    while seen.count(b"\n\n") < count:
+        piece = client.socket.recv(65536)
+        assert piece, seen
+        seen += piece
+    return seen
+
+
+def test_events_come_every_second(serve):
+    with events(serve.admin_port, "/v1/overview?count=1") as client:
+        seen = read_events(client, 3)
+    assert seen.startswith(b"HTTP/1.1 200") and b"text/event-stream" in seen.split(b"\r\n\r\n")[0]
+    assert seen.count(b"data: {\"now\":") >= 3
+
+
+def test_events_are_bounded_and_given_back(serve):
+    clients = []
+    while len(clients) < 20:
+        client = events(serve.admin_port)
+        if b" 503 " in client.socket.recv(100):
+            client.close()
+            break
+        clients.append(client)
+    assert len(clients) in (15, 16)  # the test before this one may have left just now
+    for client in clients:
+        read_events(client, 2)
+    assert get(serve.admin_port, "/v1/fleet").status == 200
+    for client in clients:
+        client.vanish()
+    wait_for(lambda: try_events(serve.admin_port), "a place", 20)
+
+
+def try_events(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+        raw.sendall(b"GET /v1/fleet HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+        return b" 200 " in raw.recv(100)
+
+
+def test_events_end_with_the_service():
+    with Serve(rules=RULES, admin=True, args=["--drain", "20s"]) as serve:
+        client = events(serve.admin_port)
+        read_events(client, 1)
+        stuck = events(serve.admin_port, "/v1/overview")  # reads nothing
+        serve.stop()
+        client.close()
+        stuck.close()

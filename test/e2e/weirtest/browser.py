@@ -1,0 +1,101 @@
+"""Debian's Chromium, driven by playwright-core in a Node.js process of its own."""
+
+import json
+import os
+import subprocess
+
+from . import env, keeper, node
+from .waiting import wait_for
+
+
+class Browser:
+    """`with Browser() as browser: browser.open("http://127.0.0.1:9099/")`. One page at a time.
+
+    .open(url, **options)     a new page, without cookies or storage; options as browser.newContext has them
+    .click, .fill, .press     by selectors of playwright ("text=Ban…", "role=button[name='Ban…']")
+    .js(code)                 what an expression is in the page
+    .until(code, what)        until it is true
+    .noise()                  what a page should never do: errors, requests to other origins
+    """
+
+    def __enter__(self):
+        node.install()
+        variables = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+        self.process = keeper.start(["node", str(node.SOURCE / "browser.js")], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True,
+                                    env={**variables, "NODE_PATH": str(node.FOLDER / "node_modules")})
+        self._ask("launch")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            self.process.wait(env.patience(10))
+        except subprocess.TimeoutExpired:
+            pass
+        keeper.stop(self.process)
+
+    def _ask(self, op, **more):
+        self.process.stdin.write(json.dumps({"op": op, **more}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, f"the browser ended at {op} {more}"
+        answer = json.loads(line)
+        assert "error" not in answer, f"{op} {more}: {answer['error']}"
+        return answer["value"]
+
+    def open(self, url, origin=None, **options):
+        self._ask("open", url=url, origin=origin if origin is not None else "/".join(url.split("/")[:3]), options=options)
+
+    def goto(self, url):
+        self._ask("goto", url=url)
+
+    def click(self, selector):
+        self._ask("click", selector=selector)
+
+    def fill(self, selector, text):
+        self._ask("fill", selector=selector, text=text)
+
+    def select(self, selector, value):
+        self._ask("select", selector=selector, value=value)
+
+    def press(self, *keys):
+        self._ask("press", keys=keys)
+
+    def type(self, text):
+        self._ask("type", text=text)
+
+    def js(self, code):
+        return self._ask("evaluate", code=code)
+
+    def frame(self, index, code):
+        return self._ask("frame", index=index, code=code)
+
+    def until(self, code, what, seconds=20):
+        wait_for(lambda: self.js(code), what, seconds)
+
+    def text(self, selector="main"):
+        return self.js(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def until_text(self, text, selector="main", seconds=20):
+        where, wanted = json.dumps(selector), json.dumps(text)
+        self.until(f"(document.querySelector({where})?.innerText ?? '').includes({wanted})", f"{selector} to say {text!r}", seconds)
+
+    def offline(self, on):
+        self._ask("offline", on=on)
+
+    def size(self, width, height):
+        self._ask("size", width=width, height=height)
+
+    def media(self, **options):
+        self._ask("media", options=options)
+
+    def shot(self, path, full=False):
+        self._ask("shot", path=str(path), full=full)
+
+    def axe(self):
+        """Serious faults that axe-core finds."""
+        return self._ask("axe")
+
+    def noise(self):
+        return self._ask("noise")

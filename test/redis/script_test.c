@@ -49,9 +49,10 @@ int script_setup(void **state)
 
 int script_teardown(void **state)
 {
-	struct script_test *test = *state;
+	struct script_test *test = *state; /* NULL after a setup that failed */
 
-	redis_server_stop(&test->server);
+	if (test)
+		redis_server_stop(&test->server);
 	return 0;
 }
 

@@ -68,13 +68,6 @@ static bool add_up(struct wr_call *call, const struct wr_central_part *part)
 	return false;
 }
 
-static void keep_part(struct wr_central *central, struct wr_call *call,
-		      struct wr_central_part *part)
-{
-	wr_call_add(call, part);
-	central->reports.parts++;
-}
-
 /* What has a number stays as it was sent. */
 static struct wr_call *open_call(struct wr_central *central, const struct wr_call *like)
 {
@@ -97,9 +90,11 @@ static void enlist(struct wr_central *central, struct wr_call *call)
 	central->reports.calls++;
 }
 
-/* Moves parts of a new call into one that is there; those that do not fit stay. */
+/* Moves parts of a new call into one that is there, if there is one; those that do not fit stay,
+ * and those for which there is no room at all are lost. */
 static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
 {
+	struct wr_reports *reports = &central->reports;
 	struct wr_central_part *part = call->first;
 
 	call->first = call->last = NULL;
@@ -107,33 +102,26 @@ static void merge_into(struct wr_central *central, struct wr_call *kept, struct 
 	while (part) {
 		struct wr_central_part *mate = part->mate;
 
-		if (add_up(kept, part))
+		if (kept && add_up(kept, part)) {
 			wr_part_free(central, part);
-		else if (kept->count < WR_TAKES_MAX - 1)
-			keep_part(central, kept, part);
-		else
-			wr_call_add(call, part);
+		} else if (reports->parts == WR_REPORTS_MAX) {
+			central->counts.reports_lost++;
+			wr_part_free(central, part);
+		} else {
+			wr_call_add(kept && kept->count < WR_TAKES_MAX ? kept : call, part);
+			reports->parts++;
+		}
 		part = mate;
 	}
 }
 
 void wr_reports_take(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_call *kept = open_call(central, call);
-
-	if (central->reports.parts + call->count > WR_REPORTS_MAX) {
-		central->counts.reports_lost += call->count;
+	merge_into(central, open_call(central, call), call);
+	if (call->count == 0)
 		wr_call_free(central, call);
-		return;
-	}
-	if (kept)
-		merge_into(central, kept, call);
-	if (call->count == 0) {
-		wr_call_free(central, call);
-	} else {
-		central->reports.parts += call->count;
+	else
 		enlist(central, call);
-	}
 	send_at(central, central->mono_ns + SEND_NS);
 }
 

@@ -389,6 +389,9 @@ void wr_shard_push(struct wr_shard *shard, struct wr_call *call)
 	}
 	if (wr_merge(central, call))
 		return;
+	/* Trials whose askers left before they were written have told nothing. */
+	if (under_way == 0 && shard->breaker.state == WR_BREAKER_TRYING)
+		wr_breaker_try(&shard->breaker);
 	if (wr_call_ops(call)->counts && !wr_breaker_pass(&shard->breaker)) {
 		wr_call_fail(central, call, WR_FAULT_OPEN);
 		return;

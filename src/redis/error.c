@@ -3,13 +3,21 @@
 #include <string.h>
 
 #define WRAPPED "ERR Error running script"
-#define MAXCLIENTS "ERR max number of clients"
 
 struct fault {
 	const char *word;
 	const char *name;
 	const char *text;
 	enum wr_fault_act act;
+};
+
+/* Errors without a word of their own. */
+static const struct {
+	const char *begins;
+	enum wr_fault fault;
+} phrases[] = {
+	{"ERR max number of clients", WR_FAULT_MAXCLIENTS},
+	{"ERR The user executing the script can't", WR_FAULT_NOPERM},
 };
 
 static const struct fault faults[] = {
@@ -59,8 +67,9 @@ static enum wr_fault within_script(const char *text, size_t len)
 
 enum wr_fault wr_fault_of(const char *text, size_t len)
 {
-	if (begins(text, len, MAXCLIENTS))
-		return WR_FAULT_MAXCLIENTS;
+	for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+		if (begins(text, len, phrases[i].begins))
+			return phrases[i].fault;
 	if (begins(text, len, WRAPPED))
 		return within_script(text, len);
 	return by_word(text, len);

@@ -178,6 +178,27 @@ static void test_trial_fails(void **state)
 	rig_free(rig);
 }
 
+/* Those who leave before their trial was written must not use them up. */
+static void test_trials_not_used_up(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker askers[17] = {{.done = 0}};
+
+	(void)state;
+	take_and_hear(rig, 1, "-BUSY\r\n");
+	pass(rig, 60 * MS);
+	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	for (int i = 0; i < 17; i++)
+		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
+	assert_failed(&askers[16]);
+	for (int i = 0; i < 16; i++)
+		wr_central_leave(rig->central, &askers[i].ask);
+	turn(rig);
+	take_and_hear(rig, 30, taken(true, 9, 0, 1));
+	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	rig_free(rig);
+}
+
 /* ---- time ---- */
 
 static void test_timeout(void **state)
@@ -644,6 +665,7 @@ int main(void)
 		cmocka_unit_test(test_failures_in_a_row),
 		cmocka_unit_test(test_half_open),
 		cmocka_unit_test(test_trial_fails),
+		cmocka_unit_test(test_trials_not_used_up),
 		cmocka_unit_test(test_timeout),
 		cmocka_unit_test(test_timeout_of_one_group),
 		cmocka_unit_test(test_timeouts_open),

@@ -173,6 +173,9 @@ static void test_errors(void **state)
 	assert_int_equal(fault("BUSYKEY Target key name already exists."), WR_FAULT_OTHER);
 	assert_int_equal(fault(""), WR_FAULT_OTHER);
 	assert_int_equal(fault("ERR max number of clients reached"), WR_FAULT_MAXCLIENTS);
+	assert_int_equal(fault("ERR The user executing the script can't run this command or "
+			       "subcommand script: 5f, on @user_script:12."),
+			 WR_FAULT_NOPERM);
 	assert_int_equal(fault("ERR unknown command 'OOM '"), WR_FAULT_OTHER);
 	assert_int_equal(fault("ERR Error running script (call to f_x): @user_script:3: "
 			       "@user_script: 3: -OOM command not allowed"),

@@ -611,6 +611,8 @@ static void test_full(void **state)
 	for (int i = 8192; i < 8200; i++)
 		assert_failed(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_FULL), 8);
+	take_one(rig, &askers[8199], 8200, 1); /* nobody goes along with what was turned away */
+	assert_failed(&askers[8199]);
 	rig_free(rig);
 	for (int i = 0; i < 8200; i++)
 		assert_failed(&askers[i]);

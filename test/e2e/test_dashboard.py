@@ -138,7 +138,7 @@ def test_find_the_offender_ban_and_release(browser, crowded):
     browser.shot(SHOTS / "key.png", full=True)
     browser.click("text=Reset…")
     browser.click("dialog button:has-text('Reset')")
-    wait_for(lambda: 200 in statuses(crowded, "mallory", 1), "mallory to be admitted")
+    wait_for(lambda: 200 in statuses(crowded, "mallory", 1), "mallory to be admitted", 70)  # or in the next minute
     assert browser.noise() == []
 
 
@@ -418,29 +418,41 @@ def test_sign_in(browser):
 
 # ---- much ----
 
+def many_keys(serve, keys, rules, at_once=2500):
+    """So many keys, spread over the rules: 25 descriptors in each question."""
+    with Client(serve.http_port) as client:
+        for start in range(0, keys, at_once):
+            questions = [{"domain": "api", "hits": 1, "descriptors": [
+                {"entries": [{"key": f"rule{k % rules:04}", "value": f"customer-{k}"}]} for k in range(first, first + 25)]}
+                for first in range(start, start + at_once, 25)]
+            answer = client.request("POST", "/v1/check", (), json.dumps(questions).encode())
+            assert answer.status == 200, answer.body
+
+
 def test_five_thousand_rules_and_many_keys(browser):
-    """Nothing here says how fast: that the first view is one page of rules and one of text, whatever there is."""
-    names = "".join(f"  - key: rule{i:04}\n    rate_limit: {{unit: hour, requests_per_unit: 5}}\n" for i in range(5000))
+    """Nothing here says how fast, though it is printed; that the first view is one page of rules and one of text,
+    whatever there is, is what makes it so."""
+    rules = 5000
+    names = "".join(f"  - key: rule{i:04}\n    rate_limit: {{unit: hour, requests_per_unit: 5}}\n" for i in range(rules))
     with Serve(rules="domain: api\ndescriptors:\n" + names, http=True, admin=True, memory="64M") as serve:
-        with Client(serve.http_port) as client:
-            for i in range(0, 100000, 5000):
-                questions = [{"domain": "api", "descriptors": [{"entries": [{"key": f"rule{(i + j) // 20 % 5000:04}", "value": str(i + j)}]}]}
-                             for j in range(0, 5000, 50)]
-                assert client.request("POST", "/v1/check", (), json.dumps(questions).encode()).status == 200
+        many_keys(serve, 100000, rules)
         browser.open(f"http://127.0.0.1:{serve.admin_port}/")
-        live(browser)
         browser.until("document.querySelectorAll('.rows tbody tr').length === 50", "a page of rules")
-        assert "of 5,000" in browser.text(".pager")
-        first = browser.js("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-        print(f"first view: {first:.0f} ms to the page; {browser.js('document.querySelectorAll(`*`).length')} elements")
-        assert browser.js("document.querySelectorAll('*').length") < 3000
+        live(browser)
+        assert "of 5,000" in browser.text(".pager") and browser.js("document.querySelectorAll('*').length") < 3000
+        told = json.loads(fetch(serve.admin_port, "GET", "/v1/status").body)
+        assert told["table"]["keys"] == 100000
+        first = browser.js("performance.getEntriesByName('weir-first-view')[0].startTime")
+        browser.js("""{ window.slow = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => slow.push(e.duration)))
+                   .observe({type: 'longtask'}); null }""")
         browser.click("text=Next")
         browser.until_text("51 to 100 of 5,000", ".pager")
         browser.fill("#filter", "rule4321")
         browser.until("document.querySelectorAll('.rows tbody tr').length === 1", "one rule")
-        browser.goto(f"http://127.0.0.1:{serve.admin_port}/#/rules")
+        browser.js("location.hash = '#/rules'")
         browser.until("document.querySelectorAll('.line').length > 10", "lines")
         assert browser.js("document.querySelectorAll('.line').length") < 200
         browser.js("document.querySelector('.listing').scrollTop = 1e6")
         browser.until_text("rule4999", ".listing")
+        print(f"first view after {first:.0f} ms; tasks above 50 ms while turning pages: {browser.js('slow')}")
         assert browser.noise() == []

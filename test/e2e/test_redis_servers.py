@@ -152,12 +152,12 @@ def test_namespaces_are_parted_and_joined():
     with Network("redis", "a", "b") as net:
         at = net["redis"]
         with Redis(host=at.address, prefix=at.prefix) as redis:
-            def there(name):
+            def there(name, timeout=20):
                 with net.inside(name):
-                    client = redispy.Redis(host=at.address, port=redis.port, socket_timeout=0.3)
-                    client.ping()
+                    client = redispy.Redis(host=at.address, port=redis.port, socket_timeout=timeout)
+                    wait_for(client.ping, "an answer")
                 return client
-            a, b = there("a"), there("b")
+            a, b = there("a", 1), there("b")
             net.part("a", "redis")
             with pytest.raises(redispy.exceptions.TimeoutError):
                 a.incr("n")

@@ -114,9 +114,9 @@ class Proxy:
     def _close(self, link):
         self._links.discard(link)
         for writer in link.writers:
-            if sock := writer.get_extra_info("socket"):
-                if sock.family != socket.AF_UNIX:
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock = writer.get_extra_info("socket")
+            if sock.fileno() >= 0 and sock.family != socket.AF_UNIX:  # it may be closed already
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
     async def _accept(self, reader, writer):

@@ -203,13 +203,15 @@ class Sentinels:
     .master()              the Redis whom the sentinels call master
     .failover()            by order of a sentinel; returns when all three name the new master
     .wait_master(not_=)    until they name another than that Redis, as after .master().kill()
-    password, sentinel_password, users: as of Redis; `tls` for all of them
+    password, sentinel_password, users, sentinel_users: as of Redis; `tls` for all of them
     """
 
     name = "weirmaster"
 
-    def __init__(self, *config, replicas=1, watchers=3, tls=False, password=None, sentinel_password=None, users=()):
+    def __init__(self, *config, replicas=1, watchers=3, tls=False, password=None, sentinel_password=None, users=(),
+                 sentinel_users=()):
         self.password, self.sentinel_password, self.tls = password, sentinel_password, tls
+        self.sentinel_users = sentinel_users
         auth = [f"masterauth {password}"] if password else []
         self.servers = [Redis(*config, *auth, tls=tls, password=password, users=users, start=False)]
         share = self.servers[0] if tls else False
@@ -294,6 +296,7 @@ class Sentinel(Redis):
                  f"sentinel myid {self.id}", *self._port_lines(tls)]
         if group.sentinel_password:
             lines += [f"requirepass {group.sentinel_password}", f"sentinel sentinel-pass {group.sentinel_password}"]
+        lines += [f"user {line}" for line in group.sentinel_users]
         name, master = group.name, group.servers[0]
         lines += [f"sentinel monitor {name} 127.0.0.1 {master.port} 2", f"sentinel down-after-milliseconds {name} 700",
                   f"sentinel failover-timeout {name} 1000"]
@@ -319,11 +322,12 @@ class Cluster:
     .owner(slot)                     the master that has it
     .begin(slot, target), .move(slot), .finish(slot)
                                      the three steps of a slot's migration; .migrate(slot, target) is all
+    .moving                          slots between begin and finish: {slot: (source, target)}
     .kill_master(node)               kill -9; returns the replica that took over
     """
 
     def __init__(self, *config, masters=3, replicas=1, tls=False, users=(), timeout_ms=1000):
-        self.nodes, self.tls, self._moving = [], tls, {}
+        self.nodes, self.tls, self.moving = [], tls, {}
         lines = [*config, "cluster-enabled yes", f"cluster-node-timeout {timeout_ms}", "cluster-replica-validity-factor 0",
                  "cluster-require-full-coverage no", *(["tls-cluster yes"] if tls else [])]
         for _ in range(masters * (1 + replicas)):
@@ -398,11 +402,11 @@ class Cluster:
         source = self.owner(slot)
         target.client().execute_command("CLUSTER SETSLOT", slot, "IMPORTING", source.id)
         source.client().execute_command("CLUSTER SETSLOT", slot, "MIGRATING", target.id)
-        self._moving[slot] = (source, target)
+        self.moving[slot] = (source, target)
 
     def move(self, slot, most=1000):
         """Moves up to so many keys of the slot; returns how many."""
-        source, target = self._moving[slot]
+        source, target = self.moving[slot]
         keys = source.client().execute_command("CLUSTER GETKEYSINSLOT", slot, most)
         if keys:
             source.client().execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "REPLACE", "KEYS", *keys)
@@ -410,7 +414,7 @@ class Cluster:
 
     def finish(self, slot):
         """From here on MOVED, until a client has a new map."""
-        source, target = self._moving.pop(slot)
+        source, target = self.moving.pop(slot)
         for node in (target, source, *self.masters()):
             node.client().execute_command("CLUSTER SETSLOT", slot, "NODE", target.id)
 

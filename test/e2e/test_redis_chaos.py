@@ -1,0 +1,217 @@
+"""Two nodes under load while something happens to their Redis, or to the way there. What is held, whatever it is:
+
+- with `deny` nobody is admitted more often than his limit, plus one more limit for each time that Redis lost data;
+- every question gets a decision, and none hangs;
+- afterwards the limits hold again, for both nodes together.
+"""
+
+import contextlib
+
+import pytest
+
+from weirtest import free_port, patience, wait_for
+from weirtest.fleet import Hammer, Node, alternate, wait_exact
+from weirtest.netns import Network
+from weirtest.proxy import Proxy
+from weirtest.redis import Redis
+
+LIMIT = 30
+USERS = 20
+HANG = patience(2)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
+
+# A bucket that fills within a week: nothing comes back while a test runs, and there is no window's edge.
+RULES = f"""
+domain: api
+descriptors:
+  - key: denied
+    rate_limit: {{unit: week, requests_per_unit: {LIMIT}, algorithm: token_bucket, on_store_failure: deny}}
+  - key: logged
+    rate_limit: {{unit: week, requests_per_unit: {LIMIT}, algorithm: sliding_window_log, on_store_failure: deny}}
+  - key: allowed
+    rate_limit: {{unit: week, requests_per_unit: {LIMIT}, algorithm: token_bucket, on_store_failure: allow}}
+  - key: five
+    rate_limit: {{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}}
+  - key: here
+    rate_limit: {{unit: week, requests_per_unit: 1000000, algorithm: token_bucket, consistency: local}}
+"""
+
+
+class Fleet:
+    """Two nodes that reach their Redis through a proxy."""
+
+    def __init__(self, timeout="100ms", **redis):
+        self.timeout = timeout
+        self.redis = Redis(**redis)
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.redis)
+            self.proxy = stack.enter_context(Proxy(self.redis.port))
+            url = self.redis.url(port=self.proxy.port)
+            self.nodes = [stack.enter_context(Node(url, RULES, timeout=self.timeout)) for _ in range(2)]
+            for node in self.nodes:
+                node.wait_up()
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *what):
+        return self.stack.__exit__(*what)
+
+    def recover(self):
+        """Both nodes are back, and five are five."""
+        for node in self.nodes:
+            node.wait_up()
+        wait_exact(self.nodes)
+
+
+def hammered(fleet, fault, heal, key="denied", losses=0, during=150):
+    """Load before, during and after a fault; returns the load for further questions."""
+    with Hammer(fleet.nodes, key, USERS) as load:
+        load.wait(100)
+        fault()
+        load.wait(during)
+        before = load.total()
+        heal()
+        wait_for(lambda: load.total() > before or before >= LIMIT * USERS, "it to admit again")
+        load.wait(300)
+    assert load.failures == []
+    assert load.slowest < HANG
+    assert max(load.admitted.values()) <= LIMIT * (1 + losses), load.admitted
+    fleet.recover()
+    return load
+
+
+def nothing():
+    pass
+
+
+@pytest.mark.parametrize("key", ["denied", "logged"])
+def test_killed_and_restarted_with_its_data(key):
+    with Fleet(aof=True) as fleet:
+        hammered(fleet, fleet.redis.kill, fleet.redis.start, key)
+        wait_for(lambda: all("open" in node.faults() for node in fleet.nodes), "the breaker to keep questions back")
+
+
+def test_killed_and_restarted_without_its_data_costs_one_limit_each_time():
+    with Fleet() as fleet:
+        hammered(fleet, fleet.redis.kill, fleet.redis.start, losses=1)
+
+
+def test_flushall_costs_one_limit():
+    with Fleet() as fleet:
+        load = hammered(fleet, fleet.redis.flush, nothing, losses=1)
+        assert load.total() > 0
+
+
+def test_script_flush_costs_nothing():
+    with Fleet(timeout="5s") as fleet:
+        with Hammer(fleet.nodes, "denied", USERS) as load:
+            for _ in range(5):
+                load.wait(40)
+                fleet.redis.client().script_flush()
+            wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 30)
+            load.wait(100)
+        assert load.failures == []
+        assert set(load.admitted.values()) == {LIMIT}
+
+
+@pytest.mark.parametrize("how", ["pause", "sleep", "freeze"])
+def test_a_redis_that_is_silent(how):
+    with Fleet() as fleet:
+        if how == "freeze":
+            hammered(fleet, fleet.redis.freeze, fleet.redis.thaw)
+        else:
+            hammered(fleet, lambda: getattr(fleet.redis, how)(0.7), nothing)
+        wait_for(lambda: any("timeout" in node.faults() for node in fleet.nodes), "a timeout to be counted")
+
+
+@pytest.mark.parametrize("how", ["delay", "drop replies", "drop requests", "halve", "halve and cut", "refuse", "cut"])
+def test_a_network_that_does_not_keep_its_word(how):
+    orders = {"delay": lambda p: p.delay(0.4), "drop replies": lambda p: p.drop("replies"),
+              "drop requests": lambda p: p.drop("requests"), "halve": lambda p: p.halve(),
+              "halve and cut": lambda p: p.halve(cut=True), "refuse": lambda p: p.refuse(), "cut": lambda p: p.cut()}
+    with Fleet() as fleet:
+        hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal)
+        if how in ("delay", "drop replies", "drop requests", "halve"):
+            wait_for(lambda: any("timeout" in node.faults() for node in fleet.nodes), "a timeout to be counted")
+        assert all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes) or how == "delay"
+
+
+def test_again_and_again():
+    """Faults follow each other faster than anybody recovers; the data survives them all."""
+    with Fleet(aof=True) as fleet, Hammer(fleet.nodes, "denied", USERS) as load:
+        for fault in (fleet.proxy.cut, fleet.redis.restart, fleet.proxy.halve, fleet.proxy.refuse, fleet.proxy.heal,
+                      fleet.redis.restart, fleet.proxy.cut, lambda: fleet.proxy.delay(0.4), fleet.proxy.heal) * 2:
+            fault()
+            load.wait(40)
+        fleet.recover()
+        load.wait(200)
+    assert load.failures == [] and load.slowest < HANG
+    assert max(load.admitted.values()) <= LIMIT
+
+
+def test_what_needs_no_redis_is_not_held_up():
+    """With a timeout of five seconds and a Redis that says nothing, two hundred local questions, asked in the midst
+    of others that wait, take nowhere near a second each."""
+    with Redis() as redis, Node(redis.url(), RULES, timeout="5s") as node, node.connect() as one:
+        node.wait_up()
+        redis.freeze()
+        with Hammer([node], "denied", threads=4) as load:
+            assert all(node.ask("here", "x", connection=one)["verdict"] == "admit" for _ in range(200))
+            assert load.answers < 200
+            redis.thaw()
+        assert load.failures == []
+
+
+def test_allow_admits_uncounted_while_redis_is_away():
+    with Fleet() as fleet:
+        assert all(fleet.nodes[0].verdicts("allowed", "x", times=LIMIT))
+        assert not any(fleet.nodes[1].verdicts("allowed", "x", times=5))
+        fleet.proxy.refuse()
+        for node in fleet.nodes:
+            wait_for(lambda node=node: node.store()["state"] == "away", "the breaker to open")
+        # A refusal is remembered for up to a second, whatever becomes of Redis.
+        wait_for(lambda: all(alternate(fleet.nodes, "allowed", "x", times=2)), "refusals to be forgotten")
+        assert all(alternate(fleet.nodes, "allowed", "x", times=2 * LIMIT))
+        assert not any(alternate(fleet.nodes, "denied", "x", times=5))
+        fleet.proxy.heal()
+        fleet.recover()
+        assert not any(alternate(fleet.nodes, "allowed", "x", times=5))
+
+
+def test_a_partition():
+    """A node that is cut off, without a word, from Redis and from nobody else; then all of them."""
+    with Network("redis", "a", "b") as net, contextlib.ExitStack() as stack:
+        at = net["redis"]
+        redis = stack.enter_context(Redis(host=at.address, prefix=at.prefix))
+        nodes = [stack.enter_context(Node(redis.url(), RULES, timeout="100ms", prefix=net[name].prefix,
+                                          resp="unix:{folder}/resp.sock", admin="unix:{folder}/admin.sock"))
+                 for name in ("a", "b")]
+        for node in nodes:
+            node.wait_up()
+        with Hammer(nodes, "denied", USERS) as load:
+            load.wait(100)
+            net.part("a", "redis")
+            nodes[0].wait_fault("open")
+            load.wait(100)
+            assert nodes[1].faults() == {}, "the other node has not noticed"
+            net.part("b", "redis")
+            nodes[1].wait_fault("open")
+            load.wait(100)
+            net.join()
+            for node in nodes:
+                node.wait_up()
+            load.wait(600)
+        assert load.failures == [] and load.slowest < HANG
+        assert max(load.admitted.values()) <= LIMIT
+        wait_exact(nodes)
+
+
+def test_a_start_without_redis():
+    port = free_port()
+    with Node(f"redis://127.0.0.1:{port}", RULES, timeout="100ms") as node:
+        assert not any(node.verdicts("denied", "x", times=3))
+        assert all(node.verdicts("allowed", "x", times=3))
+        with Redis(port=port):
+            node.wait_up()
+            wait_exact([node])

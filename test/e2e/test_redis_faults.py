@@ -1,0 +1,294 @@
+"""What Redis may say instead of an answer, each with its outcome and its counter; and a way there that changes."""
+
+import contextlib
+import threading
+import time
+
+import pytest
+import redis as redispy
+
+from weirtest import fetch, free_port, wait_for
+from weirtest.fleet import Node, alternate, order, wait_exact
+from weirtest.redis import Redis
+
+RULES = """
+domain: api
+descriptors:
+  - key: denied
+    rate_limit: {unit: week, requests_per_unit: 1000, algorithm: token_bucket, on_store_failure: deny}
+  - key: allowed
+    rate_limit: {unit: week, requests_per_unit: 1000, algorithm: token_bucket, on_store_failure: allow}
+  - key: shared
+    rate_limit: {unit: week, requests_per_unit: 10, algorithm: token_bucket, on_store_failure: local}
+  - key: window
+    rate_limit: {unit: year, requests_per_unit: 10, on_store_failure: local}
+  - key: five
+    rate_limit: {unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}
+"""
+
+
+@contextlib.contextmanager
+def one_node(redis, url=None, timeout="1s", **kwargs):
+    with Node(url or redis.url(), RULES, timeout=timeout, **kwargs) as node:
+        node.wait_up()
+        assert node.ask("denied", "x")["verdict"] == "admit"
+        yield node
+
+
+def outcome(node):
+    """What a rule does that denies without a store, and one that allows."""
+    return node.ask("denied", "x")["verdict"], node.ask("allowed", "x")["verdict"]
+
+
+def recovers(node):
+    node.wait_up()
+    wait_exact([node])
+
+
+AWAY = ("refuse", "admit")
+
+
+@contextlib.contextmanager
+def readonly(redis):
+    redis.client().execute_command("REPLICAOF", "127.0.0.1", "1")
+    yield
+    redis.client().execute_command("REPLICAOF", "NO", "ONE")
+
+
+@contextlib.contextmanager
+def masterdown(redis):
+    with redis.client() as c:
+        c.config_set("replica-serve-stale-data", "no")
+        c.execute_command("REPLICAOF", "127.0.0.1", "1")
+        yield
+        c.execute_command("REPLICAOF", "NO", "ONE")
+
+
+@contextlib.contextmanager
+def oom(redis):
+    redis.client().config_set("maxmemory", 1)
+    yield
+    redis.client().config_set("maxmemory", 0)
+
+
+@contextlib.contextmanager
+def busy(redis):
+    """Somebody's script runs and runs."""
+    def run():
+        with contextlib.suppress(redispy.exceptions.RedisError):
+            redis.client().eval("while true do end", 0)
+    redis.client().config_set("busy-reply-threshold", 20)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield
+    redis.client().script_kill()
+    thread.join(20)
+
+
+@contextlib.contextmanager
+def noreplicas(redis):
+    redis.client().config_set("min-replicas-to-write", 1)
+    yield
+    redis.client().config_set("min-replicas-to-write", 0)
+
+
+@contextlib.contextmanager
+def misconf(redis):
+    """A save that failed: a folder is in its way."""
+    with redis.client() as c:
+        c.config_set("save", "1 1000000")
+        c.config_set("stop-writes-on-bgsave-error", "yes")
+        blocked = redis.folder / "dump.rdb"
+        blocked.mkdir()
+        (blocked / "file").touch()
+        with contextlib.suppress(redispy.exceptions.RedisError):
+            c.bgsave()
+        wait_for(lambda: c.info("persistence")["rdb_last_bgsave_status"] == "err", "a save to fail")
+        yield
+        c.config_set("stop-writes-on-bgsave-error", "no")
+
+
+@pytest.mark.parametrize("kind", [readonly, masterdown, oom, busy, noreplicas, misconf], ids=lambda f: f.__name__)
+def test_replies_that_are_no_answer(kind):
+    with Redis() as redis, one_node(redis) as node:
+        with kind(redis):
+            wait_for(lambda: outcome(node) == AWAY and node.faults().get(kind.__name__), f"{kind.__name__} to be noticed")
+            assert outcome(node) == AWAY
+        recovers(node)
+
+
+def test_loading():
+    """A restart that takes its time: keys are read one by one, each with a pause."""
+    with Redis("key-load-delay 20000", "loading-process-events-interval-bytes 1024", aof=False) as redis:
+        with redis.client() as c:
+            for n in range(120):
+                c.set(f"other:{n}", "x" * 2000)
+            c.save()
+        with one_node(redis) as node:
+            redis.kill()
+            redis.launch()
+            node.wait_fault("loading")
+            assert outcome(node) == AWAY
+            recovers(node)
+
+
+def test_a_key_of_another_type():
+    with Redis() as redis, one_node(redis) as node:
+        with redis.client() as c:
+            for key in c.scan_iter("weir:1:{*}:token_bucket*"):
+                c.delete(key)
+                c.rpush(key, "not", "weir's")
+        assert node.ask("denied", "x")["verdict"] == "refuse"
+        assert node.ask("denied", "another")["verdict"] == "admit", "it is that key's trouble alone"
+        node.wait_fault("wrongtype")
+
+
+@pytest.mark.parametrize("policy, warned", [("allkeys-lru", True), ("noeviction", False), ("volatile-ttl", False)])
+def test_a_policy_that_forgets_counters_is_warned_of(policy, warned):
+    with Redis("maxmemory 100mb", f"maxmemory-policy {policy}") as redis, one_node(redis) as node:
+        wait_for(lambda: node.store()["shards"][0]["maxmemory_policy"] == policy, "the policy to be known")
+        assert (f"maxmemory-policy {policy} may forget" in node.log()) == warned
+
+
+# ---- who we are ----
+
+def test_a_password_that_changes():
+    """Existing connections live on in Redis; what connects anew needs the new one, which the file has."""
+    user = "weir on >first ~weir:* &* +@all"
+    with Redis(users=[user]) as redis, contextlib.ExitStack() as stack:
+        secret = redis.folder / "secret"
+        secret.write_text("first\n", encoding="ascii")
+        secret.chmod(0o600)
+        url = redis.url("weir", "first")  # the file goes before it
+        node = stack.enter_context(one_node(redis, url, args=["--redis-password-file", secret]))
+        with redis.client() as c:
+            c.execute_command("ACL", "SETUSER", "weir", "resetpass", ">second")
+            assert node.ask("denied", "x")["verdict"] == "admit"
+            c.execute_command("CLIENT", "KILL", "USER", "weir")
+        node.wait_fault("wrongpass")
+        assert outcome(node) == AWAY
+        secret.write_text("second\n", encoding="ascii")
+        recovers(node)
+        assert "second" not in node.log() and "first" not in node.log()
+
+
+def test_a_password_that_was_not_given():
+    with Redis(password="p") as redis, Node(redis.url(), RULES) as node:
+        node.wait_fault("noauth")
+        assert outcome(node) == AWAY
+        redis.client().config_set("requirepass", "")
+        redis.password = None
+        recovers(node)
+
+
+def test_rights_that_are_taken_away():
+    with Redis(users=["weir on >p ~weir:* +@all"]) as redis, one_node(redis, redis.url("weir", "p")) as node:
+        with redis.client() as c:
+            c.execute_command("ACL", "SETUSER", "weir", "-evalsha")
+            wait_for(lambda: outcome(node) == AWAY and node.faults().get("noperm"), "noperm to be noticed")
+            c.execute_command("ACL", "SETUSER", "weir", "+evalsha")
+        recovers(node)
+
+
+def test_the_url_is_shown_without_its_password():
+    with Redis(users=["weir on >hush-hush ~weir:* +@all"]) as redis, \
+            one_node(redis, redis.url("weir", "hush-hush")) as node:
+        shown = f"{node.log()}{node.status()}"
+        assert "hush" not in shown and f"127.0.0.1:{redis.port}" in shown
+
+
+# ---- where it is ----
+
+def test_a_name_that_points_elsewhere():
+    """The name moves from one address to another: the next connection goes there. The node has a hosts file of its own."""
+    port = free_port()
+    with Redis(host="127.0.0.2", port=port) as old, Redis(host="127.0.0.3", port=port) as new:
+        hosts = old.folder / "hosts"
+        hosts.write_text("127.0.0.2 redis.test\n127.0.0.1 localhost\n", encoding="ascii")
+        prefix = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
+        with one_node(old, f"redis://redis.test:{port}", prefix=prefix) as node:
+            assert old.keys("weir:1:*") and not new.keys("weir:1:*")
+            hosts.write_text("127.0.0.3 redis.test\n127.0.0.1 localhost\n", encoding="ascii")
+            old.kill()
+            recovers(node)
+            assert new.keys("weir:1:*")
+
+
+# ---- the share of an outage ----
+
+@pytest.mark.parametrize("rule", ["shared", "window"])
+def test_local_shares_and_what_is_told_afterwards(rule):
+    """Ten for two nodes. Three are taken while Redis is there (two of them by the first); without it each node grants
+    five in all, counting what it took before: three more of the first and four of the second. When Redis is back it
+    hears of the seven: ten are gone."""
+    with Redis(aof=True) as redis, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node(redis.url(), RULES, timeout="1s")) for _ in range(2)]
+        for node in nodes:
+            node.wait_up()
+            wait_for(lambda node=node: node.store()["nodes"] == 2, "the nodes to know of each other", 20)
+        assert nodes[0].verdicts(rule, "x", times=2) == [True] * 2
+        assert nodes[1].verdicts(rule, "x", times=1) == [True]
+        redis.kill()
+        for node in nodes:
+            wait_for(lambda node=node: node.ask("denied", "y")["verdict"] == "refuse", "Redis to be missed")
+        assert nodes[0].verdicts(rule, "x", times=6) == [True] * 3 + [False] * 3
+        assert nodes[1].verdicts(rule, "x", times=6) == [True] * 4 + [False] * 2
+        redis.start()
+        for node in nodes:
+            node.wait_up()
+        wait_for(lambda: sum(node.store()["counts"]["reported"] for node in nodes) >= 2, "the reports to arrive", 20)
+        assert not any(alternate(nodes, rule, "x", times=4))
+        assert alternate(nodes, rule, "other", times=12) == [True] * 10 + [False] * 2
+
+
+def test_a_fleet_that_nobody_has_heard_of_is_as_large_as_it_is_said_to_be():
+    with Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms", args=["--fleet-size", "4"]) as node, \
+            Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms") as alone:
+        assert node.verdicts("shared", "x", times=5) == [True] * 2 + [False] * 3
+        assert alone.verdicts("shared", "x", times=12) == [True] * 10 + [False] * 2
+
+
+# ---- operators ----
+
+def test_bans_grants_and_resets_act_everywhere_within_a_second():
+    with Redis() as redis, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node(redis.url(), RULES)) for _ in range(2)]
+        for node in nodes:
+            node.wait_up()
+        one, other = nodes
+        assert alternate(nodes, "five", "x", times=6) == [True] * 5 + [False]
+
+        told(one, "grant", **{"extra": 3, "for": "1h"})
+        within_a_second(lambda: other.ask("five", "x")["verdict"] == "admit", "the grant")
+        assert alternate(nodes, "five", "x", times=3) == [True] * 2 + [False]
+
+        told(other, "reset")
+        within_a_second(lambda: one.ask("five", "x")["verdict"] == "admit", "the reset")
+
+        told(one, "ban", **{"for": "1h"})
+        within_a_second(lambda: other.ask("five", "x")["verdict"] == "refuse", "the ban")
+        told(other, "ban", **{"lift": True})
+        within_a_second(lambda: one.ask("five", "x")["verdict"] == "admit", "its end")
+
+
+def told(node, what, **more):
+    order(node, what, domain="api", entries=[{"key": "five", "value": "x"}], **more)
+
+
+def within_a_second(condition, what):
+    began = time.monotonic()
+    wait_for(condition, what, 10)
+    # The promise is a second; the rest is for a machine that does other things as well.
+    assert time.monotonic() - began < 5, what
+
+
+# ---- readiness ----
+
+def test_readiness_stays_up_without_redis_unless_every_rule_denies():
+    url = f"redis://127.0.0.1:{free_port()}"
+    only_deny = "domain: api\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: 5, " \
+                "on_store_failure: deny}\n"
+    with Node(url, RULES, timeout="100ms", http=True) as mixed, \
+            Node(url, only_deny, timeout="100ms", http=True) as strict:
+        assert fetch(mixed.http_port, "GET", "/readyz").status == 200
+        wait_for(lambda: fetch(strict.http_port, "GET", "/readyz").status == 503, "it to be not ready")

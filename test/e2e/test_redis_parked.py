@@ -1,0 +1,160 @@
+"""Requests that are parked in nginx while Redis is asked: what becomes of them when it is killed or silent, or when
+their clients leave. test_redis_gateway.py has the rest about gateways."""
+
+import contextlib
+import json
+import time
+
+import pytest
+from weirtest import Traffic, fetch, free_port, patience, tally, volley, wait_for
+from weirtest.gateway import Gateway
+from weirtest.redis import Redis
+
+HANG = patience(2)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
+
+RULES = """
+domain: api
+requests:
+  - when: {path: "/deny/*"}
+    descriptor: [{key: denied, from: header.x-user}]
+  - when: {path: "/log/*"}
+    descriptor: [{key: logged, from: header.x-user}]
+  - when: {path: "/allow/*"}
+    descriptor: [{key: allowed, from: header.x-user}]
+  - when: {path: "/share/*"}
+    descriptor: [{key: shared, from: header.x-user}]
+  - when: {path: "/here/*"}
+    descriptor: [{key: here, value: all}]
+descriptors:
+  - key: denied
+    rate_limit: {unit: week, requests_per_unit: 20, algorithm: token_bucket, on_store_failure: deny}
+  - key: logged
+    rate_limit: {unit: week, requests_per_unit: 20, algorithm: sliding_window_log, on_store_failure: deny}
+  - key: allowed
+    rate_limit: {unit: week, requests_per_unit: 20, algorithm: token_bucket, on_store_failure: allow}
+  - key: shared
+    rate_limit: {unit: week, requests_per_unit: 20, algorithm: token_bucket, on_store_failure: local}
+  - key: here
+    value: all
+    rate_limit: {unit: week, requests_per_unit: 1000000, algorithm: token_bucket, consistency: local}
+"""
+
+
+def gateway(api, url, *options, rules=RULES, timeout="5s"):
+    options = options or ("--admin", "off")
+    return Gateway(api.port, "--redis", url, "--redis-timeout", timeout, *options, rules=rules)
+
+
+def as_user(name):
+    return {"X-User": name}
+
+
+@contextlib.contextmanager
+def several(api, url, count, **kwargs):
+    with contextlib.ExitStack() as stack:
+        gateways = [stack.enter_context(gateway(api, url, **kwargs)) for _ in range(count)]
+        for one in gateways:
+            wait_ready(one)
+        yield gateways
+
+
+def wait_ready(one):
+    """The fleet's secret is known to nginx's workers, all of them: until then `deny` denies."""
+    def ready():
+        shots = volley(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
+        return set(tally(shots)) == {200}
+    wait_for(ready, "the gateway to have its Redis", 20, every=0.05)
+
+
+def holds(gateways):
+    """Twenty pass, and never more; fewer if the machine was so busy that somebody was too late."""
+    user = as_user(f"again-{time.monotonic_ns()}")
+    statuses = [gateways[n % len(gateways)].get("/deny/x", user).status for n in range(24)]
+    assert statuses.count(200) <= 20, statuses
+    return statuses == [200] * 20 + [429] * 4
+
+
+@pytest.mark.seconds(120)
+def test_nobody_gets_more_than_his_limit_when_redis_is_killed_and_comes_back(api):
+    with Redis(aof=True) as redis, several(api, redis.url(), 2, timeout="100ms") as gateways:
+        users = [f"{rule}/{n}" for rule in ("deny", "allow", "share", "here") for n in range(4)]
+        with contextlib.ExitStack() as stack:
+            loads = {user: stack.enter_context(Traffic(gateways[i % 2].port, [f"/{user}"], 1, as_user(user), pause=0.002))
+                     for i, user in enumerate(users)}
+            for load in loads.values():
+                load.wait(10)
+            redis.kill()
+            for load in loads.values():
+                load.wait(10)
+            redis.start()
+            for load in loads.values():
+                load.wait(10)
+            for one in gateways:
+                wait_ready(one)
+            for load in loads.values():
+                load.wait(30)
+        for user, load in loads.items():
+            rule = user.split("/")[0]
+            assert load.lost == [], user
+            assert set(load.statuses) <= {200, 429}, (user, load.statuses)
+            assert max(done - sent for sent, done, _ in load.answers) < HANG * 1e9, user
+            if rule == "here":
+                assert set(load.statuses) == {200}
+            if rule == "deny":
+                assert load.statuses[200] <= 20, (user, load.statuses)
+            if rule == "allow":
+                assert load.statuses[200] >= 20, "those while it was away came on top"
+        wait_for(lambda: holds(gateways), "the limit to hold for both together")
+
+
+def test_clients_that_leave_while_redis_is_silent(api):
+    """What Redis grants to those who have left is given back: twenty go, and twenty others pass. (Of a bucket
+    the first would get nothing back while others have taken behind it: part of his token has flown in since.)"""
+    port = free_port()
+    with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="10s") as one:
+        wait_ready(one)
+
+        def store():
+            return json.loads(fetch(port, "GET", "/v1/status").body)["store"]
+        redis.freeze()
+        clients = [one.client() for _ in range(20)]
+        for client in clients:
+            client.send("GET", "/log/x", as_user("leaver"))
+        wait_for(lambda: store()["waiting"] == 20, "all to wait")
+        assert one.get("/here/x").status == 200, "nobody else waits"
+        for client in clients:
+            client.vanish()
+        redis.thaw()
+        wait_for(lambda: store()["counts"]["returned"] == 20, "all twenty to be given back")
+        assert api.count("/log/x") == 0
+        assert [one.get("/log/x", as_user("leaver")).status for _ in range(21)] == [200] * 20 + [429]
+
+
+def test_requests_parked_when_the_timeout_ends(api):
+    with Redis() as redis, several(api, redis.url(), 1, timeout="200ms") as (one,):
+        redis.freeze()
+        began = time.monotonic()
+        shots = volley(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
+        assert time.monotonic() - began < 10 * HANG
+        assert {s.status for s in shots[0::2]} == {429} and {s.status for s in shots[1::2]} == {200}
+        redis.thaw()
+        wait_ready(one)
+
+
+def test_two_workers_and_many_users_through_one_socket(api):
+    users = 30
+    with Redis() as redis, several(api, redis.url(), 2) as gateways:
+        requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]
+        shots = volley(gateways[0].port, requests) + volley(gateways[1].port, requests)
+        assert tally(shots) == {200: users * 20, 429: users * 6}
+
+
+def test_header_fields_are_those_of_a_local_limit(api):
+    with Redis() as redis, several(api, redis.url(), 1) as (one,):
+        for _ in range(20):
+            admitted = fetch(one.port, "GET", "/deny/x", as_user("fields"))
+        refused = fetch(one.port, "GET", "/deny/x", as_user("fields"))
+        assert (admitted.get("x-ratelimit-limit"), admitted.get("x-ratelimit-remaining")) == ("20", "0")
+        assert (refused.status, refused.get("x-ratelimit-remaining")) == (429, "0")
+        # A token comes every 8.4 hours.
+        assert 30000 < int(refused.get("retry-after")) <= 30240

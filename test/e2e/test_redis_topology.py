@@ -1,0 +1,341 @@
+"""Ways to have a Redis: alone, by Unix socket, TLS, users; with sentinels; as a cluster. And many nodes on it."""
+
+import contextlib
+import os
+import re
+import subprocess
+import threading
+
+import pytest
+from weirtest import ROOT, WRAP, patience, scaled, wait_for
+from weirtest.fleet import Hammer, Node, alternate, order, wait_exact
+from weirtest.redis import Cluster, Redis, Sentinels, certificates
+
+LIMIT = 30
+USERS = 30
+HANG = patience(2)
+
+RULES = f"""
+domain: api
+descriptors:
+  - key: denied
+    rate_limit: {{unit: week, requests_per_unit: {LIMIT}, algorithm: token_bucket, on_store_failure: deny}}
+  - key: five
+    rate_limit: {{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}}
+  - key: two
+    rate_limit: {{unit: week, requests_per_unit: 2, algorithm: token_bucket, on_store_failure: deny}}
+"""
+
+# One of each algorithm, five within a test (ten in a queue that moves every 8.4 hours is refused at once).
+ALGORITHMS = {
+    "token_bucket": "{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}",
+    "fixed_window": "{unit: year, requests_per_unit: 5, algorithm: fixed_window, on_store_failure: deny}",
+    "sliding_window_log": "{unit: week, requests_per_unit: 5, algorithm: sliding_window_log, on_store_failure: deny}",
+    "sliding_window_counter": "{unit: year, requests_per_unit: 5, algorithm: sliding_window_counter, on_store_failure: deny}",
+    "leaky_bucket": "{unit: week, requests_per_unit: 5, algorithm: leaky_bucket, queue_size: 4, on_store_failure: deny}",
+}
+ALL = RULES + "  - {key: long, rate_limit: {unit: week, requests_per_unit: 200, algorithm: sliding_window_log, " \
+    "on_store_failure: deny}}\n" + "".join(f"  - key: {name}\n    rate_limit: {limit}\n" for name, limit in ALGORITHMS.items())
+
+
+@contextlib.contextmanager
+def nodes_on(url, count=2, rules=RULES, **kwargs):
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node(url, rules, **kwargs)) for _ in range(count)]
+        for node in nodes:
+            node.wait_up()
+        yield nodes
+
+
+def five(nodes, value="x"):
+    assert alternate(nodes, "five", value, times=8) == [True] * 5 + [False] * 3
+
+
+# ---- one Redis ----
+
+def test_by_unix_socket_in_another_database_under_another_prefix():
+    with Redis() as redis:
+        with nodes_on(redis.unix_url, 1, args=["--redis-prefix", "mine"]) as there, \
+                nodes_on(redis.url(), 1, args=["--redis-prefix", "mine"]) as here:
+            five(here + there)
+            assert redis.keys() and all(k.startswith("mine:1:") for k in redis.keys())
+        with nodes_on(redis.url(db=3), 1) as other:
+            five(other)
+            assert redis.client(db=3).dbsize() and redis.keys("weir:*") == []
+
+
+def test_keys_name_nobody_and_go_away():
+    with Redis() as redis, nodes_on(redis.url(), 1) as nodes:
+        nodes[0].ask("five", "alice@example.org")
+        with redis.client() as c:
+            found = list(c.scan_iter("weir:1:{*}:*"))
+            assert len(found) >= 2  # alice's, and those by which the test saw that the node is up
+            for key in found:
+                assert re.fullmatch(r"weir:1:\{[\w-]{22}\}:token_bucket/1w", key)
+                # A fifth of the bucket is back after a fifth of the week.
+                assert 0 < c.pttl(key) <= (7 * 86400 // 5 + 2) * 1000
+
+
+def test_tls():
+    with Redis(tls=True) as redis:
+        with nodes_on(redis.url(), args=["--redis-ca", redis.ca]) as nodes:
+            five(nodes)
+        with nodes_on(redis.url(host="localhost"), 1, args=["--redis-ca", redis.ca]) as nodes:
+            five(nodes, "by name")
+
+
+def test_tls_that_is_not_to_be_trusted(tmp_path):
+    certificates(tmp_path)
+    with Redis(tls=True) as redis, \
+            Node(redis.url(), RULES, args=["--redis-ca", tmp_path / "ca.pem"]) as stranger, \
+            Node(redis.url(), RULES) as trusting_the_system:
+        for node in (stranger, trusting_the_system):
+            node.wait_fault("connect")
+            assert not any(node.verdicts("five", "x", times=2))
+            assert re.search("certificate|verify", node.log()), node.log()
+    with Redis(tls=True) as redis:
+        certificates(redis.folder, "DNS:elsewhere.test")
+        redis.restart()
+        with Node(redis.url(), RULES, args=["--redis-ca", redis.ca]) as node:
+            node.wait_fault("connect")
+            assert not any(node.verdicts("five", "x", times=2))
+
+
+def test_tls_with_a_certificate_of_ours():
+    with Redis("tls-auth-clients yes", tls=True) as redis:
+        shown = ["--redis-ca", redis.ca, "--redis-cert", redis.client_cert, "--redis-key", redis.client_key]
+        with nodes_on(redis.url(), args=shown) as nodes:
+            five(nodes)
+        with Node(redis.url(), RULES, args=["--redis-ca", redis.ca]) as node:
+            wait_for(lambda: node.faults(), "Redis to turn it away")
+            assert not any(node.verdicts("five", "x", times=2))
+
+
+def documented_user(which=0):
+    """The ACL lines of docs/redis.md: that of the servers, that of the sentinels."""
+    text = (ROOT / "docs/redis.md").read_text(encoding="utf-8")
+    return re.findall(r"^ACL SETUSER (weir .*)$", text, re.M)[which].replace("PASSWORD", "secret")
+
+
+def everything(nodes):
+    """All that weir does with a Redis."""
+    for n, name in enumerate(ALGORITHMS):
+        alternate(nodes, name, f"x{n}", times=7)
+    assert all(nodes[0].verdicts("long", "x", times=150))  # a log that has become a ring
+    for n in range(3):
+        for node in nodes:
+            node.ask("two", f"y{n}", "|", "five", f"y{n}")  # the third is refused: what the other took is given back
+    order(nodes[0], "reset", domain="api", entries=[{"key": "two", "value": "y0"}])
+    order(nodes[0], "ban", domain="api", entries=[{"key": "two", "value": "y0"}], **{"for": "1h"})
+    wait_for(lambda: nodes[1].ask("two", "y0")["verdict"] == "refuse", "the ban to be heard of")
+    wait_for(lambda: all(node.store()["nodes"] == len(nodes) for node in nodes), "the nodes to know of each other", 20)
+    wait_for(lambda: all(node.store()["shards"][0]["version"] for node in nodes), "the version to be known")
+    assert not any("noperm" in node.faults() for node in nodes)
+
+
+def denied(servers):
+    return [entry for server in servers for entry in server.client().execute_command("ACL", "LOG")]
+
+
+def used(servers):
+    """Commands that somebody gave, as an ACL names them."""
+    found = set()
+    for server in servers:
+        found |= {name.removeprefix("cmdstat_") for name in server.client().info("commandstats")}
+    return found
+
+
+def test_the_documented_user_is_enough():
+    with Redis(users=[documented_user()]) as redis, nodes_on(redis.url("weir", "secret"), rules=ALL) as nodes:
+        everything(nodes)
+        redis.client().script_flush()
+        five(nodes, "after SCRIPT FLUSH")
+        assert denied([redis]) == []
+
+
+# ---- sentinels ----
+
+def test_sentinels_a_failover_by_order():
+    with Sentinels() as group, nodes_on(group.url(), timeout="500ms") as nodes:
+        with Hammer(nodes, "denied", USERS) as load:
+            load.wait(100)
+            group.failover()
+            wait_for(lambda: all(_asks_only(node, group.master()) for node in nodes), "the new master to be asked", 20)
+            load.wait(300)
+        assert load.failures == [] and load.slowest < HANG
+        assert max(load.admitted.values()) <= 2 * LIMIT, "at most one more limit for what was lost"
+        wait_exact(nodes)
+
+
+def _asks_only(node, master):
+    shards = node.store()["shards"]
+    return [s["address"] for s in shards] == [f"127.0.0.1:{master.port}"] and shards[0]["state"] == "up"
+
+
+def test_sentinels_when_the_master_is_killed():
+    with Sentinels(password="p", sentinel_password="s") as group, \
+            nodes_on(group.url("", "p") + "?sentinel_password=s", timeout="500ms") as nodes:
+        first = group.master()
+        group.watchers[0].kill()  # the one that is asked first
+        with Hammer(nodes, "denied", USERS) as load:
+            load.wait(100)
+            first.kill()
+            second = group.wait_master(first)
+            wait_for(lambda: all(_asks_only(node, second) for node in nodes), "the new master to be asked", 20)
+            load.wait(300)
+        assert load.failures == [] and load.slowest < HANG
+        assert max(load.admitted.values()) <= 2 * LIMIT
+        wait_exact(nodes)
+
+
+def test_sentinels_with_tls_and_the_documented_users():
+    with Sentinels(tls=True, users=[documented_user()], sentinel_users=[documented_user(1)]) as group, \
+            nodes_on(group.url("weir", "secret") + "?sentinel_user=weir&sentinel_password=secret",
+                     args=["--redis-ca", group.servers[0].ca]) as nodes:
+        five(nodes)
+        group.failover()
+        wait_for(lambda: all(_asks_only(node, group.master()) for node in nodes), "the new master to be asked", 20)
+        five(nodes, "after")
+        assert denied(group.servers + group.watchers) == []
+        assert "role" in used(group.servers)
+
+
+# ---- cluster ----
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+def counters(server):
+    return [k for k in server.client().scan_iter("weir:1:{*}:*", count=1000) if "bucket" in k]
+
+
+def slot_of(server, key):
+    return server.client().execute_command("CLUSTER", "KEYSLOT", key)
+
+
+def test_cluster_all_masters_have_a_part(cluster):
+    with nodes_on(cluster.url()) as nodes:
+        for user in range(20):
+            five(nodes, f"part-{user}")
+        assert all(counters(node) for node in cluster.masters())
+
+
+def test_cluster_descriptors_in_different_slots_are_all_or_none(cluster):
+    """Two limits in two places: the one that would admit gives back what the other's refusal made useless."""
+    with nodes_on(cluster.url(), 1) as (node,):
+        for n in range(10):
+            pair = ("two", f"pair-{n}", "|", "five", f"pair-{n}")
+            assert [node.ask(*pair)["verdict"] for _ in range(4)] == ["admit", "admit", "refuse", "refuse"]
+            assert node.verdicts("five", f"pair-{n}", times=5) == [True] * 3 + [False] * 2
+
+
+def test_cluster_slots_move_under_load(cluster):
+    with nodes_on(cluster.url()) as nodes:
+        with Hammer(nodes, "denied", USERS) as load:
+            load.wait(100)
+            a, b = cluster.masters()[:2]
+            moved = {slot_of(a, key) for key in counters(a)[:8]}
+            for slot in moved:
+                cluster.begin(slot, b)
+                load.wait(10)
+                cluster.move(slot)
+                load.wait(10)
+                cluster.finish(slot)
+                load.wait(10)
+            wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 60)
+            load.wait(100)
+        assert moved and load.failures == [] and load.slowest < HANG
+        assert load.total() == LIMIT * USERS and set(load.admitted.values()) == {LIMIT}, "nothing lost, nothing doubled"
+        def faults():
+            return set().union(*(node.faults() for node in nodes))
+        wait_for(lambda: faults() >= {"moved", "ask"}, "redirections to be counted")
+        assert faults() <= {"moved", "ask", "tryagain"}
+
+
+def test_cluster_a_master_is_killed_under_load(cluster):
+    with nodes_on(cluster.url(), timeout="500ms") as nodes:
+        with Hammer(nodes, "denied", USERS) as load:
+            load.wait(200)
+            victim = cluster.owner(0)
+            cluster.kill_master(victim)
+            for node in nodes:
+                node.wait_up(30)
+            load.wait(300)
+        assert load.failures == [] and load.slowest < HANG
+        assert max(load.admitted.values()) <= 2 * LIMIT
+        for _ in range(10):
+            wait_exact(nodes)
+        victim.start()
+        wait_for(cluster.is_settled, "the killed one to follow", 30)
+
+
+def test_cluster_with_tls_and_a_user_who_may_no_more_than_needed():
+    """The documented user is enough, and there is nothing in its line that nobody uses."""
+    line = documented_user()
+    with Cluster(tls=True, users=[line]) as made, \
+            nodes_on(made.url("weir", "secret"), rules=ALL, args=["--redis-ca", made.nodes[0].ca]) as nodes:
+        for user in range(6):
+            five(nodes, f"u{user}")
+        everything(nodes)
+        a, b = made.masters()[:2]
+        before = set(counters(a))
+        for step in ("taken", "while they move", "moved"):
+            for user in range(12):
+                assert nodes[0].ask("denied", f"u{user}")["verdict"] == "admit", step
+            for slot in {slot_of(a, key) for key in set(counters(a)) - before} if step == "taken" else ():
+                made.begin(slot, b)
+                made.move(slot)
+            for slot in list(made.moving) if step == "while they move" else ():
+                made.finish(slot)
+        assert not made.moving
+        assert denied(made.nodes) == []
+        allowed = {word[1:] for word in line.split() if word.startswith("+")}
+        assert allowed - used(made.nodes) == {"role"}, "which only a master without a cluster is asked for"
+
+
+# ---- many nodes, many threads, many clocks ----
+
+def test_19_processes_and_threads_on_one_key_admit_exactly_the_limit():
+    limit = scaled(400)
+    rules = f"domain: api\ndescriptors:\n  - key: all\n    rate_limit: {{unit: week, requests_per_unit: {limit}," \
+            " algorithm: sliding_window_log, on_store_failure: deny}\n"
+    with Redis() as redis, nodes_on(redis.url(), 3, rules, threads=2, timeout="10s") as nodes:
+        admitted = []
+
+        def ask(node):
+            admitted.append(sum(node.verdicts("all", "x", times=limit // 8)))
+        threads = [threading.Thread(target=ask, args=(nodes[i % 3],)) for i in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(admitted) == 12 and sum(admitted) == limit
+
+
+def faketime(offset):
+    """The environment of a process that lives so much later. The sanitizer's runtime wants to come first."""
+    libraries = ["/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"]
+    if WRAP == "asan":
+        runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True, capture_output=True)
+        libraries.insert(0, os.path.realpath(runtime.stdout.strip()))
+    return {"LD_PRELOAD": ":".join(libraries), "FAKETIME": offset, "DONT_FAKE_MONOTONIC": "1"}
+
+
+def test_clocks_an_hour_apart_give_the_same_answers():
+    with Redis() as redis, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node(redis.url(), ALL, variables=faketime(offset)))
+                 for offset in ("-1h", "+0", "+1h")]
+        for node in nodes:
+            node.wait_up()
+        for name in ALGORITHMS:
+            answers = [nodes[n % 3].ask(name, "x") for n in range(9)]
+            verdicts = [a["verdict"] for a in answers]
+            first = "admit" if name != "leaky_bucket" else "delay"
+            assert verdicts == ["admit"] + [first] * 4 + ["refuse"] * 4, (name, verdicts)
+            assert [a["remaining"] for a in answers] == [4, 3, 2, 1, 0, 0, 0, 0, 0], name
+            # The same wait from all, not an hour more or less. Later ones may be shorter by what passed.
+            waits = [a["retry_after_ms"] for a in answers[5:]]
+            assert max(waits) - min(waits) < 60000, (name, waits)

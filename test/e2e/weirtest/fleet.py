@@ -1,0 +1,162 @@
+"""Nodes of a fleet, each a `weir serve` with a table of its own on a common Redis, and load that counts what they admit."""
+
+import collections
+import json
+import threading
+import time
+
+from . import env
+from .http1 import fetch
+from .resp import Error, Resp
+from .serve import Serve
+from .waiting import wait_for
+
+
+class Node(Serve):
+    """A Serve with --redis. `url` as Redis.url() and the others give it; `timeout` of questions is so long that a
+    busy machine is no fault, unless a test is about timeouts.
+
+    .ask(key, value)       one question over RESP: its answer as a dict
+    .store()               what /v1/status says of Redis, up to a second old
+    .wait_up()             until Redis is asked and answers: the status says so, and a question about a new value of
+                           the key `probe`, whose rule denies without Redis, is admitted
+    """
+
+    def __init__(self, url, rules, timeout="5s", args=(), probe="five", **kwargs):
+        self.probe = probe
+        kwargs = {"resp": True, "admin": True, **kwargs}
+        args = ["--redis", url, "--redis-timeout", timeout, *args]
+        super().__init__(rules=rules, args=args, **kwargs)
+
+    def connect(self):
+        return Resp(self.resp_port or self._path("resp"))
+
+    def _path(self, name):
+        """Of a port that is a Unix socket."""
+        return self.addresses[name].removeprefix("unix:")
+
+    def ask(self, *words, domain="api", connection=None):
+        if connection:
+            return answer(connection.call("WEIR.CHECK", domain, *words))
+        with self.connect() as fresh:
+            return answer(fresh.call("WEIR.CHECK", domain, *words))
+
+    def verdicts(self, *words, times):
+        """Of so many questions, one after the other: [True, True, False] …"""
+        with self.connect() as connection:
+            return [self.ask(*words, connection=connection)["verdict"] == "admit" for _ in range(times)]
+
+    def status(self):
+        found = fetch(self.admin_port or self._path("admin"), "GET", "/v1/status")
+        assert found.status == 200, found
+        return json.loads(found.body)
+
+    def store(self):
+        return self.status()["store"]
+
+    def faults(self):
+        """{kind: how many} of those that happened, but for the script that the first one has to send."""
+        return {kind: n for kind, n in self.store()["faults"].items() if kind != "noscript"}
+
+    def is_up(self):
+        store = self.store()
+        return store["state"] == "up" and store["secret"] != "unknown"
+
+    def wait_up(self, seconds=15):
+        wait_for(lambda: self.is_up() and self.ask(self.probe, f"probe-{time.monotonic_ns()}")["verdict"] == "admit",
+                 "Redis to be up", seconds, every=0.02)
+
+    def wait_fault(self, kind, seconds=15):
+        wait_for(lambda: self.faults().get(kind), f"a fault {kind!r}", seconds, every=0.02)
+
+
+def answer(reply):
+    """A reply to WEIR.CHECK as a dict; anything else is a failed request."""
+    if isinstance(reply, Error) or not isinstance(reply, list):
+        raise AssertionError(f"no decision: {reply!r}")
+    return dict(zip(reply[::2], reply[1::2]))
+
+
+def order(node, what, **body):
+    """An operator's: reset, grant, ban."""
+    done = fetch(node.admin_port, "POST", f"/v1/key/{what}", {"Content-Type": "application/json"},
+                 json.dumps(body).encode())
+    assert done.status == 200, done
+
+
+def alternate(nodes, *words, times):
+    """So many questions, each to the next node in turn; [True, …]."""
+    lines = [node.connect() for node in nodes]
+    try:
+        return [nodes[i % len(nodes)].ask(*words, connection=lines[i % len(nodes)])["verdict"] == "admit"
+                for i in range(times)]
+    finally:
+        for line in lines:
+            line.close()
+
+
+def wait_exact(nodes, limit=5, key="five"):
+    """Until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. Never more; fewer
+    only as long as a node does not reach Redis, or was too late because the machine was busy."""
+    def exact():
+        verdicts = alternate(nodes, key, f"exact-{time.monotonic_ns()}", times=limit + 3)
+        assert sum(verdicts) <= limit, verdicts
+        return verdicts == [True] * limit + [False] * 3
+    wait_for(exact, f"the limit of {limit} to hold for all nodes together", 20)
+
+
+class Hammer:
+    """Asks nodes about the values `u0` … of a key, in turn, until the end of the block.
+
+    .wait(n)        until n more answers have come
+    .admitted       {value: how many}
+    .answers        how many came; .failures those that did not, or were no decision
+    .slowest        seconds the slowest answer took
+    """
+
+    def __init__(self, nodes, key, users=20, threads=4, pause=0.001):
+        self.nodes, self.key, self.users, self.pause = nodes, key, users, pause
+        self.admitted = collections.Counter()
+        self.answers = 0
+        self.slowest = 0.0
+        self.failures = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(threads)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(env.patience(30))
+
+    def wait(self, more, seconds=30):
+        target = self.answers + more
+        wait_for(lambda: self.answers >= target or self.failures, f"{more} more answers", seconds)
+
+    def total(self):
+        return sum(self.admitted.values())
+
+    def _run(self, number):
+        node = self.nodes[number % len(self.nodes)]
+        turn = number
+        with node.connect() as connection:
+            while not self._stop.is_set():
+                turn += 1
+                value = f"u{turn % self.users}"
+                began = time.monotonic()
+                try:
+                    admitted = node.ask(self.key, value, connection=connection)["verdict"] == "admit"
+                except (AssertionError, OSError, EOFError) as e:
+                    self.failures.append(repr(e))
+                    return
+                took = time.monotonic() - began
+                with self._lock:
+                    self.answers += 1
+                    self.admitted[value] += admitted
+                    self.slowest = max(self.slowest, took)
+                self._stop.wait(self.pause)

@@ -1,0 +1,50 @@
+"""A web app of which several run. How often somebody may come is not its business: it asks weir, one question for
+each request, and weir keeps one count for all of them."""
+
+import json
+import os
+import urllib.request
+
+from flask import Flask, g, jsonify, request
+
+WEIR = os.environ.get("WEIR", "http://127.0.0.1:8082")
+NAME = os.environ.get("NAME", "app")
+
+app = Flask(__name__)
+
+
+def ask(user):
+    """What weir says about one more request of this user."""
+    question = {"domain": "flask", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
+    with urllib.request.urlopen(f"{WEIR}/v1/check", json.dumps(question).encode(), timeout=1) as answer:
+        return json.load(answer)
+
+
+@app.before_request
+def limit():
+    # A demo believes the header. Take the user of your session, or of a verified token.
+    user = request.headers.get("X-User-Id") or request.remote_addr
+    try:
+        g.decision = ask(user)
+    except OSError as e:
+        app.logger.warning("weir does not answer, the request passes: %s", e)
+        return None
+    if g.decision["admitted"]:
+        return None
+    return jsonify(error="too many requests", retry_after=g.decision["retry_after"]), g.decision["status"]
+
+
+@app.after_request
+def tell(response):
+    decision = g.get("decision")
+    if decision and decision["limit"] is not None:
+        response.headers["X-Ratelimit-Limit"] = decision["limit"]
+        response.headers["X-Ratelimit-Remaining"] = decision["remaining"]
+        if decision["retry_after"]:
+            response.headers["Retry-After"] = int(-(-decision["retry_after"] // 1))
+    return response
+
+
+@app.get("/")
+def hello():
+    return jsonify(message="hello", app=NAME)

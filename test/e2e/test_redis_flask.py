@@ -1,0 +1,91 @@
+"""examples/flask as its README tells: three apps, each with a weir of its own, nginx and Redis; one limit."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from weirtest import ROOT, WEIR, Client, free_port, keeper, tally, volley, wait_for
+from weirtest.gateway import variables
+
+EXAMPLE = ROOT / "examples/flask"
+PORTS = ("8080", "5001", "5002", "5003", "8091", "8092", "8093", "6390")
+
+
+class Demo:
+    """`run`, in a copy of its folder with ports that are free."""
+
+    def __init__(self):
+        self.folder = Path(keeper.folder("flask"))
+        self.place = self.folder / "flask"
+        shutil.copytree(EXAMPLE, self.place, ignore=shutil.ignore_patterns("__pycache__"))
+        self.ports = {p: str(free_port()) for p in PORTS}
+        for name in ("run", "nginx.conf"):
+            text = re.sub(r"\b(%s)\b" % "|".join(PORTS), lambda m: self.ports[m[0]],
+                          (self.place / name).read_text(encoding="utf-8"))
+            (self.place / name).write_text(text, encoding="utf-8")
+        self.port = int(self.ports["8080"])
+
+    def __enter__(self):
+        (self.folder / "tmp").mkdir()
+        with open(self.folder / "output", "wb") as out:
+            self.process = keeper.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env={
+                **variables(self.folder), "TMPDIR": str(self.folder / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"})
+        wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)
+        assert self.process.poll() is None, self.said()
+        return self
+
+    def __exit__(self, kind, *_):
+        os.kill(self.process.pid, signal.SIGTERM)
+        try:
+            wait_for(lambda: self.process.poll() is not None, "the demo to end", 20)
+            left = keeper.session(self.process.pid)
+            traces = list((self.folder / "tmp").iterdir())
+        finally:
+            keeper.stop(self.process)
+            said = self.said()
+            keeper.forget(str(self.folder))
+        if kind is None:
+            assert (self.process.returncode, left, traces) == (0, {}, []), said
+            assert not re.search("Traceback|Sanitizer|runtime error", said), said
+
+    def said(self):
+        return (self.folder / "output").read_text(errors="replace")
+
+    def printed(self):
+        """The command it says to try."""
+        return re.search(r"^  (curl .*)$", self.said(), re.M)[1]
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with Demo() as running:
+        yield running
+
+
+def test_one_user_twelve_requests_three_apps_ten_pass(demo):
+    with os.popen(demo.printed()) as pipe:
+        assert pipe.read().split() == ["200"] * 10 + ["429"] * 2
+
+
+def test_all_three_apps_answer_and_count_down_together(demo):
+    with Client(demo.port) as client:
+        answers = [client.get("/", {"X-User-Id": "bob"}) for _ in range(11)]
+    assert [a.status for a in answers] == [200] * 10 + [429]
+    assert [a.get("x-ratelimit-remaining") for a in answers] == [str(n) for n in (9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)]
+    assert {json.loads(a.body)["app"] for a in answers[:10]} == {"app1", "app2", "app3"}
+    refused = answers[10]
+    assert 1 <= int(refused.get("retry-after")) <= 60
+    assert json.loads(refused.body)["error"] == "too many requests"
+
+
+def test_at_once_and_exactly(demo):
+    requests = [("GET", "/", {"X-User-Id": f"u{n // 20}"}) for n in range(60)]
+    shots = volley(demo.port, requests)
+    assert tally(shots) == {200: 30, 429: 30}
+    for user in range(3):
+        assert tally(shots[20 * user:20 * user + 20]) == {200: 10, 429: 10}

@@ -168,7 +168,9 @@ export function rules(view, context, to) {
     choose(first ? first.file : wanted, first ? first.line : before ? 0 : line);
   }
 
+  // Files that take long to read are read less often.
   async function look() {
+    const began = performance.now();
     clearTimeout(timer);
     try {
       const told = await get("/v1/rules/text");
@@ -180,7 +182,7 @@ export function rules(view, context, to) {
       if (error.status === 401) return context.denied();
       context.state("lost", error.status ? error.message : "");
     }
-    if (!closed) timer = setTimeout(look, LOOK_MS);
+    if (!closed) timer = setTimeout(look, Math.max(LOOK_MS, 20 * (performance.now() - began)));
   }
 
   look();

@@ -138,9 +138,11 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
 	}
 	*out = central;
+	wr_enter(central, now_ns, mono_ns);
 	if (!central->route)
 		wr_shard_connect(central->shards[0]);
 	wr_wake(central, mono_ns);
+	wr_leave(central);
 	return 0;
 }
 

@@ -78,7 +78,7 @@ struct wr_shard *wr_route_shard(struct wr_central *central, uint16_t slot)
 static void assign(struct wr_central *central)
 {
 	struct wr_route *route = central->route;
-	uint16_t numbers[WR_CLUSTER_NODES_MAX];
+	uint16_t numbers[WR_CLUSTER_NODES_MAX] = {0};
 
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		central->shards[i]->slots = 0;

@@ -47,7 +47,7 @@ def pinned(core):
 class Nginx:
     """One nginx with one worker, ended with the benchmark."""
 
-    def __init__(self, stack, name, http="", location="", core=SERVER_CORE, rules=None):
+    def __init__(self, stack, name, http="", location="", core=SERVER_CORE, rules=None, main=""):
         self.dir = folder(stack, name)
         self.port = free_port()
         if rules is not None:
@@ -55,7 +55,7 @@ class Nginx:
             http = (f"weir_rules {self.dir}/rules.yaml; weir_table bench 64m dir={self.dir};\n{http}")
         (self.dir / "nginx.conf").write_text(f"""
 {f"load_module {MODULE};" if rules is not None else ""}
-worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log error; daemon off;
+{main} worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log error; daemon off;
 events {{ worker_connections 1024; }}
 http {{
   access_log off; keepalive_requests 1000000000;

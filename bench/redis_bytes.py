@@ -4,7 +4,7 @@
     WEIR_BUILD=build bench/redis_bytes.py [FILE]
 
 Memory is what Redis says it uses with so many keys more, divided by them: value, name, expiry and its
-share of the hash tables. bench/redis.py calls measure() with its own Redis.
+share of the hash tables. bench/central.py calls measure() with its own Redis.
 """
 
 import contextlib

@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+"""make bench-redis: what a decision costs when its counter is in Redis.
+
+Redis has a core of its own. What is held against it is Redis asked for the same script with the same arguments,
+by redis-benchmark, without weir. A round is a run of each, in turn; a figure is the median of the rounds' ratios.
+"""
+
+import re
+import statistics
+import subprocess
+import sys
+
+import redis
+
+import frame
+import gateway
+import redis_bytes
+from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, Process, free_port, pinned
+
+KEYS = 100_000
+DEPTH = 16
+COUNT = 150_000  # of a round
+RATE = 2000  # a second, of gRPC calls and of EVALSHA beside them
+RULES = """
+domain: bench
+descriptors:
+- key: service
+  value: api
+  descriptors:
+  - key: user
+    rate_limit: {unit: second, requests_per_unit: 1000000, algorithm: token_bucket}
+"""
+ONE_LIMIT = gateway.ONE_LIMIT
+TOKEN_BUCKET, MILLION, SECOND_US = "1", "1000000", "1000000"
+
+
+def redis_server(stack):
+    port = free_port()
+    Process(stack, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], port)
+    return port
+
+
+def serve(stack, store, core, rules=RULES, **ports):
+    """weir serve with one thread, its counters in Redis; ports: the listeners that are on, the last one with TCP.
+    Returns that one's port."""
+    place = frame.folder(stack, "serve")
+    (place / "rules.yaml").write_text(rules)
+    argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
+            "--threads", "1", "--redis", f"redis://127.0.0.1:{store}", "--redis-timeout", "1s"]
+    for name in ("grpc", "http", "resp", "admin"):
+        argv += [f"--{name}", ports.get(name, "off")]
+    port = int(list(ports.values())[-1].rpartition(":")[2])
+    Process(stack, argv, port, core=core)
+    return port
+
+
+def own_script(port):
+    """The script that weir uses, as EVALSHA knows it, and a call of it as weir makes it."""
+    sha1 = redis.Redis(port=port).script_load((BUILD / "src/redis/take.lua").read_text())
+    return ["EVALSHA", sha1, "1", "weir:1:{%s}:token_bucket/1s", TOKEN_BUCKET, "1", MILLION, SECOND_US, MILLION]
+
+
+def named(command, key):
+    """Keys as long as weir's, whose hash has 32 digits."""
+    return [word.replace("%s", "0" * (32 - 12) + key) for word in command]
+
+
+def redis_benchmark(port, *command):
+    out = subprocess.run(["redis-benchmark", "-p", str(port), "-c", "50", "-n", str(COUNT), "-P", str(DEPTH), "-r",
+                          str(KEYS), "--csv", *command], check=True, capture_output=True, text=True,
+                         preexec_fn=pinned(LOAD_CORE)).stdout
+    return float(re.findall(r'^"[^"]*","([\d.]+)"', out, re.M)[-1])
+
+
+def bench_throughput(figures, stack, rounds):
+    store = redis_server(stack)
+    port = serve(stack, store, LOAD_CORE, resp=f"127.0.0.1:{free_port()}")
+    raw = named(own_script(store), "__rand_int__")
+    check = ["WEIR.CHECK", "bench", "service", "api", "user", "__rand_int__"]
+    answer = redis.Redis(port=port).execute_command(*check)
+    if b"admit" not in answer:
+        sys.exit(f"bench-redis: {answer}")
+    rates = []
+
+    def ours():
+        rates.append(redis_benchmark(port, *check))
+        return rates[-1]
+
+    ratio = frame.interleaved(rounds, ours, lambda: redis_benchmark(store, *raw))
+    calls = redis.Redis(port=store).info("commandstats")["cmdstat_evalsha"]["calls"]
+    if calls < 0.9 * 2 * rounds * COUNT:  # a few went along in others' calls
+        sys.exit(f"bench-redis: Redis was asked {calls} times only")
+    figures.add("strict_vs_raw_evalsha", ratio, f"÷ EVALSHA of the same script, pipeline {DEPTH}; to reach: >= 0.9")
+    figures.add("strict_per_s", statistics.median(rates), "decisions a second")
+
+
+def p99_ms(*argv):
+    out = subprocess.run([str(a) for a in argv], check=True, capture_output=True, text=True,
+                         preexec_fn=pinned(LOAD_CORE)).stdout.split()
+    if int(out[4]):
+        sys.exit(f"bench-redis: {argv[0].name}: {out[4]} of {out[0]} failed")
+    return float(out[3])
+
+
+def bench_latency(figures, stack, rounds):
+    store = redis_server(stack)
+    port = serve(stack, store, SERVER_CORE, grpc=f"127.0.0.1:{free_port()}")
+    raw = named(own_script(store), "000000KEY")
+    pairs = []
+    for _ in range(max(3, rounds // 3)):
+        pairs.append((p99_ms(BUILD / "grpc-load", port, 2, KEYS, 8, 32, RATE),
+                      p99_ms(BUILD / "resp-load", store, 2, KEYS, 8, RATE, *raw)))
+    mine, theirs = (statistics.median(p[i] for p in pairs) for i in (0, 1))
+    figures.add("strict_p99_vs_raw", statistics.median(a / b for a, b in pairs),
+                f"gRPC ÷ EVALSHA, {RATE} a second; to reach: <= 2.5")
+    figures.add("strict_p99_ms", mine, "gRPC, the counter in Redis")
+    figures.add("raw_p99_ms", theirs, "EVALSHA")
+
+
+def bench_gateway(figures, stack, rounds):
+    api, keys, store = gateway.api_server(stack), gateway.script(stack, in_turn=False), redis_server(stack)
+    socket = f"unix:{frame.folder(stack, 'sock')}/weir.sock"
+    serve(stack, store, LOAD_CORE, rules=ONE_LIMIT, resp=socket, http=f"127.0.0.1:{free_port()}")
+    strict = Nginx(stack, "strict", gateway.upstream(api, f"weir_central {socket} timeout=1s;"),
+                   "weir on;" + gateway.PROXY, rules=ONE_LIMIT, main="user root;")
+    local = Nginx(stack, "local", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=ONE_LIMIT)
+    ratio = frame.interleaved(rounds, lambda: gateway.wrk(strict, keys)[0], lambda: gateway.wrk(local, keys)[0])
+    figures.add("gateway_strict_vs_local", ratio, "requests a second, counters in Redis ÷ in the table")
+
+
+def bench_bytes(figures, _stack, _rounds):
+    with redis_bytes.own_redis() as client:
+        redis_bytes.add_figures(figures, client)
+
+
+if __name__ == "__main__":
+    frame.main(__doc__, {"throughput": bench_throughput, "latency": bench_latency, "gateway": bench_gateway,
+                         "bytes": bench_bytes})

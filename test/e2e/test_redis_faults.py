@@ -9,6 +9,7 @@ import redis as redispy
 
 from weirtest import fetch, free_port, wait_for
 from weirtest.fleet import Node, alternate, order, wait_exact
+from weirtest.proxy import Proxy
 from weirtest.redis import Redis
 
 RULES = """
@@ -159,7 +160,7 @@ def test_a_password_that_changes():
         secret = redis.folder / "secret"
         secret.write_text("first\n", encoding="ascii")
         secret.chmod(0o600)
-        url = redis.url("weir", "first")  # the file goes before it
+        url = f"redis://weir@127.0.0.1:{redis.port}"
         node = stack.enter_context(one_node(redis, url, args=["--redis-password-file", secret]))
         with redis.client() as c:
             c.execute_command("ACL", "SETUSER", "weir", "resetpass", ">second")
@@ -239,6 +240,27 @@ def test_local_shares_and_what_is_told_afterwards(rule):
         wait_for(lambda: sum(node.store()["counts"]["reported"] for node in nodes) >= 2, "the reports to arrive", 20)
         assert not any(alternate(nodes, rule, "x", times=4))
         assert alternate(nodes, rule, "other", times=12) == [True] * 10 + [False] * 2
+
+
+@pytest.mark.parametrize("rule", ["shared", "window"])
+def test_a_report_whose_answer_is_lost_counts_once(rule):
+    """Two with Redis and three without. The report of the three arrives, and its answer does not: it is sent again, and
+    five of ten are gone, not eight."""
+    with Redis() as redis, Proxy(redis.port) as proxy, Node(redis.url(port=proxy.port), RULES, timeout="1s") as node:
+        node.wait_up()
+        assert node.verdicts(rule, "x", times=2) == [True] * 2
+        proxy.refuse()
+        wait_for(lambda: node.ask("denied", "y")["verdict"] == "refuse", "Redis to be missed")
+        assert node.verdicts(rule, "x", times=3) == [True] * 3
+        with redis.client() as c:
+            reports = "weir:1:{*}:r:*"
+            assert not list(c.scan_iter(reports))
+            proxy.spoil(replies=lambda sent: sent if not list(c.scan_iter(reports)) else b"")
+            wait_for(lambda: list(c.scan_iter(reports)), "the report to arrive", 20)
+            proxy.heal()
+        wait_for(lambda: node.store()["counts"]["reported"] >= 1, "the report to be confirmed", 20)
+        node.wait_up()
+        assert node.verdicts(rule, "x", times=7) == [True] * 5 + [False] * 2
 
 
 def test_a_fleet_that_nobody_has_heard_of_is_as_large_as_it_is_said_to_be():

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from weirtest import Traffic, fetch, free_port, patience, tally, volley, wait_for
+from weirtest import SLOWER, Traffic, fetch, free_port, patience, tally, volley, wait_for
 from weirtest.gateway import Gateway
 from weirtest.redis import Redis
 
@@ -139,6 +139,39 @@ def test_requests_parked_when_the_timeout_ends(api):
         assert {s.status for s in shots[0::2]} == {429} and {s.status for s in shots[1::2]} == {200}
         redis.thaw()
         wait_ready(one)
+
+
+def test_3_a_queue_in_redis(api):
+    """Ten at once over two gateways, one place every quarter of a second (a whole one under a wrapper), four may wait: five
+    are refused, the others leave one after the other, never faster."""
+    per_second = 4 if SLOWER == 1 else 1
+    with Redis() as redis, several(api, redis.url(), 2, rules=f"""
+domain: api
+requests:
+  - when: {{path: "/queue"}}
+    descriptor: [{{key: queue, value: all}}]
+  - when: {{path: "/deny/*"}}
+    descriptor: [{{key: denied, from: header.x-user}}]
+descriptors:
+  - key: queue
+    value: all
+    rate_limit: {{unit: second, requests_per_unit: {per_second}, algorithm: leaky_bucket, queue_size: 4,
+                  on_store_failure: deny}}
+  - key: denied
+    rate_limit: {{unit: week, requests_per_unit: 20, algorithm: token_bucket, on_store_failure: deny}}
+""") as gateways:
+        api.reset()
+        clients = [gateways[n % 2].client() for n in range(10)]
+        sent = time.monotonic_ns()
+        for client in clients:
+            client.send("GET", "/queue")
+        statuses = [client.read().status for client in clients]
+        for client in clients:
+            client.close()
+        assert statuses.count(200) == 5 and statuses.count(429) == 5
+        left = [r.ns for r in api.records() if r.target == "/queue"]
+        for k, at in enumerate(left):
+            assert at - sent >= k * 1e9 / per_second - 1e6, (k, at - sent)
 
 
 def test_two_workers_and_many_users_through_one_socket(api):

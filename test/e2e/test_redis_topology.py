@@ -1,15 +1,18 @@
 """Ways to have a Redis: alone, by Unix socket, TLS, users; with sentinels; as a cluster. And many nodes on it."""
 
 import contextlib
+import json
 import os
 import re
 import subprocess
 import threading
+import time
 
 import pytest
-from weirtest import ROOT, WRAP, patience, scaled, wait_for
+from weirtest import ROOT, WRAP, fetch, patience, scaled, until_next, wait_for
 from weirtest.fleet import Hammer, Node, alternate, order, wait_exact
 from weirtest.redis import Cluster, Redis, Sentinels, certificates
+from weirtest.rls import OK, OVER, Rls
 
 LIMIT = 30
 USERS = 30
@@ -339,3 +342,49 @@ def test_clocks_an_hour_apart_give_the_same_answers():
             # The same wait from all, not an hour more or less. Later ones may be shorter by what passed.
             waits = [a["retry_after_ms"] for a in answers[5:]]
             assert max(waits) - min(waits) < 60000, (name, waits)
+
+
+def test_calendar_days_begin_by_the_clock_of_redis():
+    """A zone where the day has begun less than an hour ago: for the node that is late it is still yesterday, and it
+    counts in the same window all the same."""
+    hour = time.gmtime().tm_hour
+    until_next(3600, 30)
+    zone = f"Etc/GMT+{hour}" if hour <= 12 else f"Etc/GMT-{24 - hour}"
+    rules = f"""
+domain: api
+descriptors:
+  - {{key: five, rate_limit: {{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}}}}
+  - {{key: day, rate_limit: {{calendar: day, timezone: {zone}, requests_per_unit: 5, on_store_failure: deny}}}}
+"""
+    with Redis() as redis, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node(redis.url(), rules, variables=faketime(offset)))
+                 for offset in ("-1h", "+0", "+1h")]
+        for node in nodes:
+            node.wait_up()
+        answers = [nodes[n % 3].ask("day", "x") for n in range(9)]
+        assert [a["verdict"] for a in answers] == ["admit"] * 5 + ["refuse"] * 4
+        # The day has 23 to 24 hours left.
+        assert all(23 * 3600000 - 60000 < a["retry_after_ms"] <= 24 * 3600000 for a in answers[5:]), answers
+
+
+# ---- every protocol ----
+
+def test_every_protocol_asks_the_same_counter():
+    rules = RULES + "requests:\n  - descriptor: [{key: five, from: header.x-user}]\n"
+    with Redis() as redis, nodes_on(redis.url(), 2, rules, grpc=True, http=True) as (one, other), \
+            Rls(one.grpc_port) as rls:
+        question = {"domain": "api", "descriptors": [{"entries": [{"key": "five", "value": "x"}]}]}
+
+        def http(node):
+            return json.loads(fetch(node.http_port, "POST", "/v1/check", (), json.dumps(question).encode()).body)
+        def forward(node):
+            return fetch(node.http_port, "GET", "/check/api", {
+                "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "x"}).status
+
+        def envoy(node):
+            return fetch(node.http_port, "POST", "/json", (), json.dumps(question).encode()).status
+        assert rls.ask("api", ("five", "x")) == OK
+        assert (http(other)["admitted"], envoy(one), forward(other)) == (True, 200, 200)
+        assert one.ask("five", "x")["remaining"] == 0
+        assert (rls.ask("api", ("five", "x")), http(other)["admitted"], envoy(one), forward(other)) == (OVER, False, 429, 429)
+        assert other.ask("five", "x")["verdict"] == "refuse"

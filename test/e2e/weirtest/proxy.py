@@ -12,6 +12,7 @@ What it does holds for what arrives from then on, on open and on new connections
     drop("requests")    swallows what the client sends; drop() both
     halve()             sends half of the next piece that the server sends, then nothing more, on each connection
     halve(cut=True)     and closes the connection there
+    spoil(replies=f)    passes on f(piece) of each piece the server sends; f runs in the proxy's thread. b"" is a piece lost
     refuse()            closes every connection as soon as it is there, and those that are
     cut()               closes those that are (with a reset) and takes new ones: a fault of one moment
     heal()              again as a cable; what was swallowed stays lost, so connections that lost something are closed
@@ -72,6 +73,9 @@ class Proxy:
 
     def halve(self, cut=False):
         self._set("halve", which="cut" if cut else "")
+
+    def spoil(self, replies):
+        self._set("spoil", which=replies)
 
     def refuse(self):
         self._set("refuse")
@@ -183,5 +187,9 @@ class Proxy:
         if self._mode == "halve" and direction == "replies":
             piece = b"" if link.lost else data[:len(data) // 2]
             link.lost = True
+            return piece
+        if self._mode == "spoil" and direction == "replies":
+            piece = b"" if link.lost else self._which(data)
+            link.lost |= piece != data
             return piece
         return data

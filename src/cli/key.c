@@ -21,6 +21,8 @@ static const char help[] =
 	"  --for TIME          90s, 15m, 1h30m, 7d, or ever\n"
 	"  --lift              end a ban\n"
 	"  --limit NAME        of the limits that apply, this one\n"
+	"  --from KEY=SOURCE   where KEY's value came from, for rules whose `from` names several\n"
+	"                      sources: a header and an address of one spelling are two clients\n"
 	"  --admin ADDR        PORT, HOST:PORT or unix:/path (WEIR_ADMIN, or 127.0.0.1:9099)\n"
 	"  --token-file FILE   the token to show (WEIR_ADMIN_TOKEN_FILE)\n"
 	"  --json              the whole answer\n"
@@ -28,14 +30,19 @@ static const char help[] =
 	"Exit: 0 done, 1 no limit applies, 2 not understood or nobody answered.\n"
 	"\n"
 	"  weir key get api user=7\n"
+	"  weir key get --from user_id=header.x-user-id api user_id=alice\n"
 	"  weir key grant --extra 100 --for 1h api user=7\n"
 	"  weir key ban --for ever api ip=192.0.2.7\n"
 	"  weir key ban --lift api ip=192.0.2.7\n";
+
+#define SOURCES_MAX 32 /* as many as a descriptor has entries */
 
 struct arguments {
 	const char *verb, *domain;
 	const char *admin, *token_file, *limit, *span;
 	const char *extra;
+	const char *sources[SOURCES_MAX]; /* KEY=SOURCE each */
+	int source_count;
 	bool lift, json, help;
 	char **words;
 	int word_count;
@@ -59,6 +66,10 @@ static void take_option(struct arguments *a, int option)
 	case 'e':
 		a->extra = optarg;
 		break;
+	case 's':
+		if (a->source_count < SOURCES_MAX)
+			a->sources[a->source_count++] = optarg;
+		break;
 	case 'u':
 		a->lift = true;
 		break;
@@ -77,6 +88,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
 						{"limit", required_argument, NULL, 'l'},
 						{"for", required_argument, NULL, 'f'},
 						{"extra", required_argument, NULL, 'e'},
+						{"from", required_argument, NULL, 's'},
 						{"lift", no_argument, NULL, 'u'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
@@ -132,6 +144,31 @@ static int set_extra(json_t *body, const char *text)
 	return 0;
 }
 
+/* False: --from names a key that is not there. */
+static bool set_source(json_t *entries, const char *text)
+{
+	struct weir_str word = wr_str(text);
+	size_t equals = wr_str_find(word, '=');
+	struct weir_str key = wr_str_first(word, equals);
+	bool found = false;
+	json_t *entry;
+	size_t i;
+
+	json_array_foreach(entries, i, entry)
+	{
+		const char *own = json_string_value(json_object_get(entry, "key"));
+
+		if (equals == word.len || !own || !wr_str_equal(wr_str(own), key))
+			continue;
+		json_object_set_new(entry, "source", wr_json_text(wr_str_from(word, equals + 1)));
+		found = true;
+	}
+	if (!found)
+		wr_cli_usage("key", "--from '%s' is not KEY=SOURCE with a KEY of the descriptor",
+			     text);
+	return found;
+}
+
 static json_t *make_body(const struct arguments *a)
 {
 	json_t *entries = json_array();
@@ -148,6 +185,8 @@ static json_t *make_body(const struct arguments *a)
 		else
 			wr_cli_usage("key", "'%s' is not KEY=VALUE", a->words[i]);
 	}
+	for (int i = 0; i < a->source_count && fine; i++)
+		fine = set_source(entries, a->sources[i]);
 	if (a->limit)
 		json_object_set_new(body, "limit", wr_json_text(wr_str(a->limit)));
 	if (a->span)

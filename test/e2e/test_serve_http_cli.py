@@ -6,12 +6,17 @@ import subprocess
 
 import pytest
 
-from weirtest import WEIR, free_port, patience
+from weirtest import WEIR, Client, free_port, patience
 from weirtest.serve import Serve
 
 RULES = """
 domain: api
+requests:
+  - when: {path: /named}
+    descriptor: [{key: client, from: [header.x-name, remote_address]}]
 descriptors:
+  - key: client
+    rate_limit: {unit: year, requests_per_unit: 9}
   - key: user
     rate_limit: {unit: year, requests_per_unit: 2, name: per-user}
   - key: plan
@@ -81,6 +86,8 @@ def test_ask_more(serve):
     (("key", "get", "--extra", "1", "api", "a=1"), "--extra is for grant"),
     (("key", "grant", "--extra", "1", "api", "a=1"), "grant needs"),
     (("key", "ban", "api", "a=1"), "ban needs"),
+    (("key", "get", "--from", "b=path", "api", "a=1"), "a KEY of the descriptor"),
+    (("key", "get", "--from", "a", "api", "a=1"), "a KEY of the descriptor"),
     (("pause", "a", "b"), "one word too many"),
     (("resume", "--lst"), "'--lst' is not understood")])
 def test_usage(words, message):
@@ -129,6 +136,17 @@ def test_key(serve):
     assert (code, out) == (1, "") and "no limit applies" in err
     code, _, err = weir("key", "ban", "--for", "soon", "api", "user=k", variables=admin)
     assert code == 2 and "at /for" in err
+
+
+def test_key_by_source(serve):
+    """Rules that name several sources keep a header's value and an address of that spelling apart."""
+    admin = {"WEIR_ADMIN": f"127.0.0.1:{serve.admin_port}"}
+    forwarded = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/named", "X-Name": "10.1.1.1"}
+    with Client(serve.http_port) as client:
+        assert client.get("/check/api", forwarded).get("X-Ratelimit-Remaining") == "8"
+    by = lambda source: weir("key", "get", "--from", f"client={source}", "api", "client=10.1.1.1", variables=admin)
+    assert by("header.x-name")[1].startswith("api/client/365d: 8 of 9 left")
+    assert by("remote_address")[1].startswith("api/client/365d: 9 of 9 left")
 
 
 def test_pause_and_resume(serve):

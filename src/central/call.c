@@ -202,6 +202,8 @@ static void heard_error(struct wr_line *line, struct wr_call *call, struct weir_
 		wr_shard_passed(line->shard); /* it answers; the trouble is this call's own */
 	if (line->shard && (ops->counts || act != WR_ACT_COUNT))
 		wr_shard_fault(line->shard, fault, text);
+	else if (line->shard)
+		wr_shard_warn(line->shard, fault, text);
 	wr_call_fail(line->central, call, fault);
 }
 

@@ -59,22 +59,10 @@ void wr_central_say(struct wr_central *central, enum wr_say level, const char *f
 
 static int check(const struct wr_central_opts *opts, struct weir_error *error)
 {
-	const char *prefix = opts->prefix ? opts->prefix : "weir";
-	size_t len = strlen(prefix);
-
 	if (!opts->target || opts->target->at.count == 0)
 		return wr_error(error, WEIR_EINVAL, "there is no Redis to connect to");
-	if (len == 0 || len > WR_CENTRAL_PREFIX_MAX)
-		return wr_error(error, WEIR_EINVAL,
-				"the prefix of keys in Redis has 1 to %u letters",
-				WR_CENTRAL_PREFIX_MAX);
-	for (size_t i = 0; i < len; i++)
-		if (prefix[i] <= ' ' || prefix[i] > '~' || prefix[i] == '{' || prefix[i] == '}')
-			return wr_error(
-				error, WEIR_EINVAL,
-				"the prefix '%s' must be printable and have no blanks and no "
-				"braces",
-				prefix);
+	if (wr_redis_prefix_check(opts->prefix ? opts->prefix : "weir", error) < 0)
+		return WEIR_EINVAL;
 	if (opts->timeout_ns &&
 	    (opts->timeout_ns < TIMEOUT_LEAST_NS || opts->timeout_ns > TIMEOUT_MOST_NS))
 		return wr_error(error, WEIR_EINVAL, "the timeout for Redis is 1ms to 1m");

@@ -28,7 +28,7 @@
 #define WR_SILENCE_NS 1000000000ull /* a connection that says nothing for so long is given up */
 #define WR_MESSAGES_MAX 64u
 #define WR_KEY_TEXT 24 /* a key's hash as text */
-#define WR_REDIS_KEY (WR_CENTRAL_PREFIX_MAX + WR_KEY_TEXT + WR_QUESTION_ID + 16)
+#define WR_REDIS_KEY (WR_REDIS_PREFIX_MAX + WR_KEY_TEXT + WR_QUESTION_ID + 16)
 #define WR_MS_NS 1000000ull
 
 /* ---- what is under way ---- */
@@ -247,7 +247,7 @@ struct wr_central {
 	const struct wr_redis_target *target;
 	struct wr_central_host host;
 	void *context;
-	char prefix[WR_CENTRAL_PREFIX_MAX + 4]; /* "weir:1:" */
+	char prefix[WR_REDIS_PREFIX_MAX + 4]; /* "weir:1:" */
 	size_t prefix_len;
 	char holder[48];   /* the node's name in Redis */
 	char reporter[64]; /* … and that of this loop in reports */
@@ -368,6 +368,7 @@ void wr_shard_ready(struct wr_shard *shard);
 void wr_shard_passed(struct wr_shard *shard);
 void wr_shard_clock(struct wr_shard *shard, uint64_t now_us); /* what its clock says now */
 void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
+void wr_shard_warn(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
 /* The line is gone. served: it had been of use. */
 void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, const char *why);
 /* It is at another address now, or its address has changed hands. */
@@ -409,7 +410,7 @@ void wr_watchers_tick(struct wr_central *central);
 void wr_watchers_soon(struct wr_central *central); /* the master may be another one */
 void wr_watchers_ready(struct wr_central *central);
 void wr_watchers_lost(struct wr_central *central, const char *why);
-void wr_duties_ready(struct wr_central *central);
+void wr_duties_ready(struct wr_central *central, const struct wr_shard *shard);
 void wr_duties_tick(struct wr_central *central);
 void wr_control_tick(struct wr_central *central);
 void wr_control_free(struct wr_central *central);

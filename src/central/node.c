@@ -196,13 +196,18 @@ static void beat(struct wr_central *central)
 	}
 }
 
-/* A shard has become ready: who does not know the secret cannot wait for the next beat. */
-void wr_duties_ready(struct wr_central *central)
+/* A shard has become ready: who does not know the secret cannot wait for the next beat. Nor can who
+ * does: if the data were lost, a newcomer would find none, propose another, and all counters would
+ * begin anew a second time. */
+void wr_duties_ready(struct wr_central *central, const struct wr_shard *shard)
 {
+	char key[WR_REDIS_KEY];
+
 	if (!central->chief)
 		return;
-	if (central->duties.nodes == 0 ||
-	    (!central->duties.secret_known && !central->duties.secret_given))
+	wr_own_key(central, "secret", key);
+	if (central->duties.nodes == 0 || !central->duties.secret_known ||
+	    wr_route_shard(central, wr_call_slot(central, key)) == shard)
 		beat(central);
 	wr_wake(central, central->mono_ns);
 }

@@ -163,6 +163,14 @@ static void count_failure(struct wr_shard *shard, enum wr_fault fault)
 		opened(shard, fault, true);
 }
 
+/* Of a duty, which opens no breaker: it may be all that is ever heard, for without the secret no
+ * question goes out. */
+void wr_shard_warn(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
+{
+	note_trouble(shard, fault, text);
+	say_trouble(shard, fault);
+}
+
 void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	note_trouble(shard, fault, text);
@@ -254,7 +262,7 @@ void wr_shard_ready(struct wr_shard *shard)
 		wr_settings_ask(shard->line);
 	if (central->route)
 		wr_route_ready(central, shard);
-	wr_duties_ready(central);
+	wr_duties_ready(central, shard);
 	wr_reports_soon(central);
 	if (shard->turn.first)
 		wr_line_touch(shard->line);

@@ -271,6 +271,23 @@ int wr_redis_target_password(struct wr_redis_target *target, struct weir_str pas
 	return 0;
 }
 
+int wr_redis_prefix_check(const char *prefix, struct weir_error *error)
+{
+	size_t len = strlen(prefix);
+
+	if (len == 0 || len > WR_REDIS_PREFIX_MAX)
+		return wr_error(error, WEIR_EINVAL,
+				"the prefix of keys in Redis has 1 to %u letters",
+				WR_REDIS_PREFIX_MAX);
+	for (size_t i = 0; i < len; i++)
+		if (prefix[i] <= ' ' || prefix[i] > '~' || prefix[i] == '{' || prefix[i] == '}')
+			return wr_error(error, WEIR_EINVAL,
+					"the prefix '%s' must be printable ASCII and have no "
+					"blanks and no braces",
+					prefix);
+	return 0;
+}
+
 static const char *scheme_of(const struct wr_redis_target *target)
 {
 	bool path = target->at.count && target->at.items[0].kind == WR_ENDPOINT_UNIX;

@@ -30,6 +30,8 @@ struct wr_redis_login {
 	char password[WR_REDIS_PASSWORD_MAX + 1]; /* "": no AUTH */
 };
 
+#define WR_REDIS_PREFIX_MAX 64u
+
 struct wr_redis_target {
 	enum wr_redis_kind kind;
 	bool tls;
@@ -47,6 +49,10 @@ int wr_redis_target_parse(struct weir_str text, struct wr_redis_target *target,
 /* Replaces the password, as a file says it: newlines at the end are no part of it. WEIR_EINVAL */
 int wr_redis_target_password(struct wr_redis_target *target, struct weir_str password,
 			     struct weir_error *error);
+
+/* What keys begin with: letters that a log can show, and no braces, which mark what a cluster
+ * hashes. WEIR_EINVAL */
+int wr_redis_prefix_check(const char *prefix, struct weir_error *error);
 
 /* The URL without user and passwords, for people; returns its length. */
 size_t wr_redis_target_text(const struct wr_redis_target *target, char text[WR_REDIS_TEXT]);

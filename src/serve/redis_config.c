@@ -124,6 +124,8 @@ static int read_settings(struct wr_redis *redis, struct weir_error *error)
 
 	if (wr_redis_target_parse(wr_str(s->url), &redis->target, &why) != 0)
 		return wr_error(error, WEIR_EINVAL, "--redis: %s", why.text);
+	if (s->prefix && wr_redis_prefix_check(s->prefix, &why) != 0)
+		return wr_error(error, WEIR_EINVAL, "--redis-prefix: %s", why.text);
 	wr_redis_target_text(&redis->target, redis->text);
 	if (s->password_file)
 		rc = wr_redis_password_read(s, &redis->target, error);

@@ -73,6 +73,8 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis)
 		if (redis->seen[i].info)
 			add_info(sum, redis->seen[i].info);
 	pthread_mutex_unlock(&redis->lock);
+	/* Without the secret no question goes out, whoever answers there. */
+	sum->any_up &= sum->secret_known;
 	sum->all_up &= sum->any_up;
 	return sum;
 }
@@ -83,7 +85,8 @@ bool wr_redis_is_away(struct wr_redis *redis)
 
 	pthread_mutex_lock(&redis->lock);
 	for (unsigned i = 0; i < redis->loop_count; i++)
-		away &= redis->seen[i].info && !redis->seen[i].info->any_up;
+		away &= redis->seen[i].info &&
+			!(redis->secret_known && redis->seen[i].info->any_up);
 	pthread_mutex_unlock(&redis->lock);
 	return away;
 }

@@ -237,7 +237,7 @@ static void say_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;
 
-	if (self->up_said || !info->all_up)
+	if (self->up_said || !info->all_up || !info->secret_known)
 		return;
 	self->up_said = true;
 	if (!self->said && self->loop->number == 0)

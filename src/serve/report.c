@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/duration.h"
 #include "base/size.h"
 #include "serve/log.h"
 #include "serve/redis.h"
@@ -56,13 +57,14 @@ static void report_store(const struct wr_service *service)
 {
 	const struct wr_redis *redis = service->redis;
 	struct wr_redis_rules rules;
+	char timeout[WR_DURATION_TEXT];
 
 	if (!redis)
 		return;
 	rules = wr_redis_rules(service->world->engine);
-	wr_log(WR_LOG_INFO, "redis %s: prefix %s, timeout %.3g ms, decides %u of %u limits",
-	       redis->text, redis->settings->prefix, (double)redis->settings->timeout_ns / 1e6,
-	       rules.there, rules.limits);
+	wr_duration_text(redis->settings->timeout_ns, timeout);
+	wr_log(WR_LOG_INFO, "redis %s: prefix %s, timeout %s, decides %u of %u limits", redis->text,
+	       redis->settings->prefix, timeout, rules.there, rules.limits);
 	if (rules.not_strict)
 		wr_log(WR_LOG_WARN,
 		       "%u limit%s: consistency lease and eventual are decided as strict by this "

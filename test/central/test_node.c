@@ -131,6 +131,48 @@ static void test_secret_of_somebody_else(void **state)
 	rig_free(rig);
 }
 
+/* Redis was killed and has lost everything: the secret is put back before a newcomer looks for one.
+ */
+static void test_secret_put_back(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig_start(rig, &chief);
+	pass(rig, 100 * MS);
+	rig->secret_hex[0] = 0;
+	cut(peer_at(rig, 6379), "gone");
+	pass(rig, 60 * MS);
+	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
+	assert_int_equal(rig->secrets, 1);
+	rig_free(rig);
+}
+
+/* Without the secret no question goes out, so this is all that is ever heard of it. */
+static void test_secret_forbidden(void **state)
+{
+	struct rig *rig = rig_begin(URL);
+	struct peer *peer;
+
+	(void)state;
+	rig_trouble(rig, 6379)->mute = true;
+	rig_start(rig, &chief);
+	peer = peer_at(rig, 6379);
+	turn(rig);
+	reply(peer, "+OK\r\n");
+	reply(peer, "+PONG\r\n");
+	turn(rig);
+	while (peer->waiting)
+		reply(peer, strncmp(peer->commands[0], "GET ", 4) == 0
+				    ? "-NOPERM this user has no permissions\r\n"
+				    : "$-1\r\n");
+	assert_false(info(rig)->secret_known);
+	assert_string_equal(rig->said, "1 127.0.0.1:6379: NOPERM this user has no permissions; "
+				       "docs/redis.md has the ACL line that weir needs\n");
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	rig_free(rig);
+}
+
 /* Redis comes later: the secret is known as soon as it is there. */
 static void test_secret_late(void **state)
 {
@@ -255,6 +297,8 @@ int main(void)
 		cmocka_unit_test(test_secret_found),
 		cmocka_unit_test(test_secret_given),
 		cmocka_unit_test(test_secret_of_somebody_else),
+		cmocka_unit_test(test_secret_put_back),
+		cmocka_unit_test(test_secret_forbidden),
 		cmocka_unit_test(test_secret_late),
 		cmocka_unit_test(test_heard),
 		cmocka_unit_test(test_clock_behind),

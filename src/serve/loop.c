@@ -218,6 +218,8 @@ static void on_flush(uv_prepare_t *prepare)
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number)
 {
+	int rc;
+
 	memset(loop, 0, sizeof *loop);
 	loop->service = service;
 	loop->number = number;
@@ -236,7 +238,10 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	uv_prepare_start(&loop->flush, on_flush);
 	if (wr_seats_move(&loop->seats, wr_service_world(service)) < 0)
 		return WEIR_EMEMORY;
-	return wr_redis_loop_init(loop);
+	rc = wr_redis_loop_init(loop);
+	if (rc < 0)
+		wr_loop_free(loop);
+	return rc;
 }
 
 static void *run(void *argument)

@@ -69,12 +69,13 @@ static struct wr_settings settings_here(void)
 				    .headers = WEIR_PROFILE_X};
 }
 
-static int setup(void **state)
+static void start(const char *redis)
 {
 	struct wr_settings settings = settings_here();
 	struct weir_error error = {0};
 
-	(void)state;
+	settings.redis = (struct wr_redis_settings){
+		.url = redis, .prefix = "weir", .timeout_ns = 20000000, .fleet_size = 1};
 	ended = 0;
 	if (wr_service_init(&service, &settings, &error) < 0)
 		fail_msg("%s", error.text);
@@ -82,6 +83,20 @@ static int setup(void **state)
 	service.context = &service;
 	if (wr_service_start(&service, &error) < 0)
 		fail_msg("%s", error.text);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	start(NULL);
+	return 0;
+}
+
+/* One that is not there: each loop asks, fails, and decides alone, on the same table. */
+static int setup_redis(void **state)
+{
+	(void)state;
+	start("redis://127.0.0.1:1");
 	return 0;
 }
 
@@ -293,10 +308,14 @@ static void test_init_that_fails_leaves_nothing(void **state)
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE_REDIS(f) cmocka_unit_test_setup_teardown(f, setup_redis, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(test_one_counter_for_all_loops),
 		CASE(test_everything_at_once),
 		CASE(test_stopped_with_connections_open),
+		CASE_REDIS(test_one_counter_for_all_loops),
+		CASE_REDIS(test_everything_at_once),
+		CASE_REDIS(test_stopped_with_connections_open),
 		cmocka_unit_test(test_init_that_fails_leaves_nothing),
 	};
 

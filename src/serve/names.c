@@ -144,13 +144,17 @@ static void forget(struct lookup *gone)
 	close_lookup(gone);
 }
 
-static void unlink_wait(struct wr_name_wait *wait)
+/* The first who waits, who does not any more. */
+static struct wr_name_wait *take_wait(struct lookup *lookup)
 {
-	*wait->back = wait->next;
+	struct wr_name_wait *wait = lookup->waits;
+
+	lookup->waits = wait->next;
 	if (wait->next)
-		wait->next->back = wait->back;
+		wait->next->back = &lookup->waits;
 	wait->next = NULL;
 	wait->back = NULL;
+	return wait;
 }
 
 static void answer(const struct lookup *lookup, struct wr_name_wait *wait)
@@ -180,12 +184,8 @@ static void on_done(uv_poll_t *poll, int status, int events)
 	if (!lookup->waits)
 		return;
 	detach(lookup);
-	while (lookup->waits) {
-		struct wr_name_wait *wait = lookup->waits;
-
-		unlink_wait(wait);
-		answer(lookup, wait);
-	}
+	while (lookup->waits)
+		answer(lookup, take_wait(lookup));
 	close_lookup(lookup);
 }
 
@@ -272,7 +272,7 @@ void wr_names_stop(struct wr_names *names)
 		struct lookup *lookup = names->lookups;
 
 		while (lookup->waits)
-			unlink_wait(lookup->waits);
+			take_wait(lookup);
 		forget(lookup);
 	}
 	names->stopped = true;
@@ -306,6 +306,11 @@ void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait
 
 void wr_names_leave(struct wr_name_wait *wait)
 {
-	if (wait->back)
-		unlink_wait(wait);
+	if (!wait->back)
+		return;
+	*wait->back = wait->next;
+	if (wait->next)
+		wait->next->back = wait->back;
+	wait->next = NULL;
+	wait->back = NULL;
 }

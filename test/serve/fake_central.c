@@ -7,11 +7,11 @@
 struct wr_central *fake;
 
 int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_host *host,
-		   void *context, uint64_t now_ns, uint64_t mono_ns, struct wr_central **central,
+		   void *context, uint64_t now_ns, uint64_t mono_ns, struct wr_central **out,
 		   struct weir_error *error)
 {
 	(void)now_ns, (void)mono_ns, (void)error;
-	fake = *central = calloc(1, sizeof *fake);
+	fake = *out = calloc(1, sizeof *fake);
 	fake->host = *host;
 	fake->context = context;
 	fake->opts = *opts;

@@ -427,7 +427,8 @@ static size_t put_command(uint8_t *at, const char *name, const void *bytes, size
 				      name, len);
 
 	memcpy(at + head, bytes, len);
-	memcpy(at + head + len, "\r\n", 2);
+	at[head + len] = '\r';
+	at[head + len + 1] = '\n';
 	return head + len + 2;
 }
 

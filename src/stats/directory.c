@@ -1,10 +1,12 @@
 /* Names and their slots. Slots are never given back: a rule that comes again finds its counts. */
 #include "stats/stats.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PROBES_MAX 128u /* a name that finds no room within these counts as other */
 #define LAST_BYTE 119u
+#define TAIL_BYTES 9u /* ~1f2e3d4c */
 
 static const char *const own_names[] = {
 #define OWN_NAME(name, text, what) [name] = (text),
@@ -12,18 +14,29 @@ static const char *const own_names[] = {
 #undef OWN_NAME
 };
 
-static size_t name_len(struct weir_str name)
+/* A name that is too long ends in a part of its hash: two rules that begin alike would otherwise be
+ * one series to Prometheus. Cut between characters: half a one is no label. */
+static size_t cut_name(struct weir_str name, uint64_t hash, char text[WR_STAT_NAME_MAX + 1])
 {
-	return name.len < WR_STAT_NAME_MAX ? name.len : WR_STAT_NAME_MAX;
+	size_t len = name.len;
+
+	if (len <= WR_STAT_NAME_MAX) {
+		memcpy(text, name.ptr, len);
+		return len;
+	}
+	len = WR_STAT_NAME_MAX - TAIL_BYTES;
+	while (len && ((unsigned char)name.ptr[len] & 0xc0) == 0x80)
+		len--;
+	memcpy(text, name.ptr, len);
+	return len + (size_t)snprintf(text + len, TAIL_BYTES + 1, "~%08x", (unsigned)(hash >> 32));
 }
 
 /* Several may write one name at once: the same words. */
-static void write_name(struct wr_stat_name *entry, struct weir_str name)
+static void write_name(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
 {
 	uint64_t words[15] = {0};
-	size_t len = name_len(name);
+	size_t len = cut_name(name, hash, (char *)words);
 
-	memcpy(words, name.ptr, len);
 	for (int i = 0; i < 14; i++)
 		__atomic_store_n(&entry->words[i], words[i], __ATOMIC_RELAXED);
 	((char *)words)[LAST_BYTE] = (char)(len + 1);
@@ -70,7 +83,7 @@ static bool take_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_st
 	if (seen != hash)
 		return false;
 	if (!has_name(entry))
-		write_name(entry, name);
+		write_name(entry, hash, name);
 	return true;
 }
 

@@ -134,7 +134,6 @@ static void give(const struct tick *tick, uint32_t at, const struct ranked *to)
 	wr_top_clear(&tick->history->tops[at - 1]);
 	/* It has begun now: the end of these five minutes halves it, not the next second. */
 	wr_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
-	wr_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
 	if (to->fresh)
 		wr_series_begin(series, nothing, tick->from_s);
 	else

@@ -71,7 +71,7 @@ static void names(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
-	char name[300];
+	char name[300], told[2][WEIR_STAT_NAME_BYTES];
 	uint32_t slot, longer;
 	struct weir_stat stat;
 
@@ -95,9 +95,20 @@ static void names(void **state)
 	longer = wr_stats_slot(stats, (struct weir_str){name, 201});
 	assert_int_not_equal(slot, longer);
 	add(stats, slot, WR_STAT_refused, 9);
-	name[119] = '\0';
-	assert_true(total(table, name).refused == 9 || total(table, name).slot == longer);
-	name[119] = 'n';
+	assert_int_equal(weir_stats_slot(table, slot, told[0], &stat), 0);
+	assert_int_equal(stat.refused, 9);
+	assert_int_equal(weir_stats_slot(table, longer, told[1], &stat), 0);
+	assert_int_equal(strlen(told[0]), 119);
+	assert_memory_equal(told[0], told[1], 111); /* and ~ and eight digits, which differ */
+	assert_string_not_equal(told[0], told[1]);
+	/* Not within a character. */
+	memcpy(name + 109, "\xe2\x82\xac", 3);
+	assert_int_equal(weir_stats_slot(table, wr_stats_slot(stats, (struct weir_str){name, 200}),
+					 told[0], &stat),
+			 0);
+	assert_int_equal(told[0][108], 'n');
+	assert_int_equal(told[0][109], '~');
+	memset(name, 'n', sizeof name);
 	slot = wr_stats_slot(stats, (struct weir_str){name, 119});
 	add(stats, slot, WR_STAT_refused, 1);
 	close_stats(stats);

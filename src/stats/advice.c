@@ -192,13 +192,20 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	return true;
 }
 
+/* A key without a text that has everything is that of a limit for all together: there is nobody to
+ * set apart. (Or texts are not kept, and there is one client only: no loss.) */
+static bool is_for_all(const struct wr_advice_view *view)
+{
+	return view->hot_count == 1 && view->hot->text_len == 0;
+}
+
 static bool advise_one_client(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_top_key *key = view->refused;
 	char count[WR_NUMBER_WORDS], total[WR_NUMBER_WORDS];
 
-	if (view->refused_count == 0 || view->refused_total < WR_ADVICE_REFUSALS ||
-	    least_count(key) * 2 <= view->refused_total)
+	if (view->refused_count == 0 || is_for_all(view) ||
+	    view->refused_total < WR_ADVICE_REFUSALS || least_count(key) * 2 <= view->refused_total)
 		return false;
 	wr_number_words(least_count(key), count);
 	wr_number_words(view->refused_total, total);
@@ -280,24 +287,26 @@ static uint64_t age_s(const struct wr_advice_view *view)
 	return loaded_ns && view->now_ns > loaded_ns ? (view->now_ns - loaded_ns) / SECOND_NS : 0;
 }
 
-/* Who never used more than four fifths of a limit would not notice if that were all of it. */
+/* Who never used more than four fifths of a limit would not notice if that were all of it. Of a
+ * bucket that is the burst: how fast it was filled again may all have been needed. */
 static bool advise_not_reached(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_stat *stat = view->stat;
 	struct wr_limit_view limit = wr_stat_limit(stat);
+	bool bucket = limit.algorithm == WEIR_TOKEN_BUCKET;
+	uint32_t *capacity = bucket ? &limit.burst : &limit.limit;
 	char count[WR_NUMBER_WORDS], lower[WR_NUMBER_WORDS];
 
 	if (requests(stat) < WR_ADVICE_REQUESTS || refusals(stat) || stat->near_limit ||
-	    stat->delayed || age_s(view) < WR_ADVICE_LEAST_S || limit.limit < 5 ||
+	    stat->delayed || age_s(view) < WR_ADVICE_LEAST_S || *capacity < 5 ||
 	    limit.algorithm == WEIR_LEAKY_BUCKET)
 		return false;
-	limit.limit = (uint32_t)((uint64_t)limit.limit * 4 / 5);
-	limit.burst = (uint32_t)((uint64_t)limit.burst * 4 / 5);
+	*capacity = (uint32_t)((uint64_t)*capacity * 4 / 5);
 	wr_number_words(requests(stat), count);
-	wr_number_words(limit.limit, lower);
+	wr_number_words(*capacity, lower);
 	say(advice,
-	    "none of %s requests came near it; %s would have refused nobody, and protect better",
-	    count, lower);
+	    "none of %s requests came near it; %s%s would have refused nobody, and protect better",
+	    count, bucket ? "a burst of " : "", lower);
 	add_number(advice, "requests", requests(stat));
 	add_number(advice, "near_limit", 0);
 	add_number(advice, "age_seconds", age_s(view));

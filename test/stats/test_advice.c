@@ -158,6 +158,29 @@ static void test_not_reached(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
+/* Ten a second and 100 at once: 9 a second never come near, and 8 a second would not do. */
+static void test_bucket_not_reached(void **state)
+{
+	struct wr_advice advice[WR_ADVICE_MAX];
+	struct wr_advice_view view = {0};
+	struct weir_stat stat = a_rule();
+
+	(void)state;
+	stat.algorithm = WEIR_TOKEN_BUCKET;
+	stat.period_ns = SECOND_NS;
+	stat.limit = 10;
+	stat.burst = 100;
+	stat.admitted = 5000;
+	assert_int_equal(advise(&view, &stat, advice), 1);
+	assert_string_equal(advice[0].text, "none of 5,000 requests came near it; a burst of 80 "
+					    "would have refused nobody, and protect better");
+	assert_string_equal(advice[0].yaml,
+			    "rate_limit: {unit: second, requests_per_unit: 10, algorithm: "
+			    "token_bucket, burst: 80}");
+	stat.burst = 4;
+	assert_int_equal(advise(&view, &stat, advice), 0);
+}
+
 static void test_one_client(void **state)
 {
 	struct weir_top_key keys[] = {{.hash = 7, .count = 960, .over = 40, .noise = 10},
@@ -176,6 +199,14 @@ static void test_one_client(void **state)
 	keys[0].count = 550; /* 500 for sure: not more than half */
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	keys[0].count = 551;
+	assert_int_equal(advise(&view, &stat, advice), 1);
+	view.hot_count = 1; /* a limit for all together has one key */
+	view.hot = keys;
+	assert_int_equal(advise(&view, &stat, advice), 0);
+	keys[0].text_len = 3; /* a client, who is alone */
+	assert_int_equal(advise(&view, &stat, advice), 1);
+	keys[0].text_len = 0;
+	view.hot_count = 2;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	view.refused_total = 99;
 	assert_int_equal(advise(&view, &stat, advice), 0);
@@ -308,9 +339,9 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words),          cmocka_unit_test(test_difference_in_words),
 		cmocka_unit_test(test_nothing_to_say), cmocka_unit_test(test_not_met),
-		cmocka_unit_test(test_not_reached),    cmocka_unit_test(test_one_client),
-		cmocka_unit_test(test_too_tight),      cmocka_unit_test(test_bursts),
-		cmocka_unit_test(test_candidate),
+		cmocka_unit_test(test_not_reached),    cmocka_unit_test(test_bucket_not_reached),
+		cmocka_unit_test(test_one_client),     cmocka_unit_test(test_too_tight),
+		cmocka_unit_test(test_bursts),         cmocka_unit_test(test_candidate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

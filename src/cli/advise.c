@@ -26,7 +26,7 @@ static const char help[] =
 	"  --dir DIR     where it is (WEIR_TABLE_DIR, or where weir itself looks)\n"
 	"  --json        the whole answer\n"
 	"\n"
-	"Exit: 0 told, or nothing to say; 1 there is no such table, 2 not understood.\n"
+	"Exit: 0 told, or nothing to say; 1 there is no such table or rule, 2 not understood.\n"
 	"\n"
 	"  weir advise\n"
 	"  weir advise api/route=signup\n";
@@ -183,6 +183,14 @@ static size_t advise_all(const struct arguments *a, struct wr_watch *watch, json
 	return pieces;
 }
 
+static bool any_is_meant(const struct arguments *a, const struct wr_watch *watch)
+{
+	for (size_t i = 0; i < watch->rule_count; i++)
+		if (is_meant(a, watch->rules[i].stat.rule))
+			return true;
+	return a->rule_count == 0;
+}
+
 static int run(const struct arguments *a)
 {
 	struct weir_error error = {0};
@@ -193,6 +201,12 @@ static int run(const struct arguments *a)
 	if (wr_watch_open(&watch, wr_watch_table(a->table), wr_watch_dir(a->dir), &error) < 0 ||
 	    wr_watch_read(&watch, &error) < 0)
 		return wr_watch_fail("advise", &error);
+	if (!any_is_meant(a, &watch)) {
+		fputs("weir advise: there is no such rule; weir top --sort name lists them\n",
+		      stderr);
+		wr_watch_close(&watch);
+		return WR_EXIT_NO;
+	}
 	list = json_array();
 	pieces = advise_all(a, &watch, list);
 	wr_watch_close(&watch);

@@ -114,10 +114,12 @@ static void tell(const struct wr_watch_rule *rule, const struct wr_watch_candida
 		struct wr_limit_view limit = wr_candidate_limit(c);
 		char difference[96];
 
+		printf("  with %s: %s", wr_limit_words(&limit, &own, words, sizeof words),
+		       wr_candidate_words(c, difference, sizeof difference));
 		wr_number_words(c->would_admit + c->would_refuse, a);
-		printf("  with %s: %s; of %s requests\n",
-		       wr_limit_words(&limit, &own, words, sizeof words),
-		       wr_candidate_words(c, difference, sizeof difference), a);
+		if (c->would_admit + c->would_refuse)
+			printf("; of %s requests", a);
+		putchar('\n');
 	}
 }
 
@@ -159,7 +161,8 @@ static int run(const struct arguments *a)
 	if (a->json)
 		return wr_json_print(list, any ? WR_EXIT_YES : WR_EXIT_NO);
 	if (!any)
-		puts("no rule has candidates; docs/watching.md says how to give it some");
+		printf("no rule %shas candidates; docs/watching.md says how to give it some\n",
+		       a->rule_count ? "of that name " : "");
 	return any ? WR_EXIT_YES : WR_EXIT_NO;
 }
 

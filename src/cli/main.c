@@ -1,6 +1,7 @@
 /* weir: one table of subcommands. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,15 @@ static void print_help(FILE *out)
 	fputs("\nweir COMMAND --help says more.\n", out);
 }
 
+/* What was printed has arrived, or the exit code says that it has not: a full disk. */
+static int flushed(int code)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE || code != WR_EXIT_YES)
+		return code;
+	perror("weir: standard output");
+	return WR_EXIT_NO;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -59,7 +69,7 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		if (strcmp(argv[1], subcommands[i].name) == 0)
-			return subcommands[i].run(argc - 1, argv + 1);
+			return flushed(subcommands[i].run(argc - 1, argv + 1));
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
 		print_help(stdout);
 		return WR_EXIT_YES;

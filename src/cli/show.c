@@ -149,3 +149,11 @@ void wr_show_rate(uint64_t milli, char text[WR_SHOW_RATE])
 			 (unsigned long long)(whole % scale * 10 / scale), units[unit]);
 	}
 }
+
+void wr_show_count(uint64_t count, char text[WR_SHOW_RATE])
+{
+	if (count < 10000)
+		snprintf(text, WR_SHOW_RATE, "%llu", (unsigned long long)count);
+	else
+		wr_show_rate(count < UINT64_MAX / 1000 ? count * 1000 : UINT64_MAX, text);
+}

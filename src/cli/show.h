@@ -29,4 +29,7 @@ void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf
 #define WR_SHOW_RATE 48
 void wr_show_rate(uint64_t milli, char text[WR_SHOW_RATE]);
 
+/* "0", "4", "9999", "12.3k". */
+void wr_show_count(uint64_t count, char text[WR_SHOW_RATE]);
+
 #endif

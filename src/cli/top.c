@@ -149,9 +149,18 @@ static int tell_once(const struct arguments *a, struct wr_watch *watch, struct t
 	return WR_EXIT_YES;
 }
 
+/* Whether what we run in can be drawn on. */
+static bool is_screen(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) && term && term[0] &&
+	       strcmp(term, "dumb") != 0;
+}
+
 static int run(const struct arguments *a)
 {
-	bool live = !a->once && !a->json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+	bool live = !a->once && !a->json && is_screen();
 	struct top_look look = {.sort = a->sort,
 				.rules = a->rules  ? a->rules
 					 : a->json ? JSON_RULES

@@ -9,7 +9,9 @@
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/top.h"
 
@@ -106,8 +108,30 @@ static void fit(const struct wr_watch *watch, struct top_look *look, size_t line
 		look->first = look->chosen - look->rules + 1;
 }
 
+/* How much of a line the terminal has columns for. It would cut, too, but show the line's last
+ * character in its last column: of a number that makes another one. */
+static size_t fitting(const char *line, size_t len, size_t columns)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		size_t bytes = wr_utf8_len(line + at, len - at);
+		int width = bytes ? wcwidth((wchar_t)wr_utf8_point(line + at, bytes)) : 1;
+
+		if (line[at] == '\x1b') { /* a colour, which ends with an m */
+			bytes = strcspn(line + at, "m\n") + 1;
+			width = 0;
+		}
+		if (width > 0 && (size_t)width > columns)
+			break;
+		columns -= width > 0 ? (size_t)width : 0;
+		at += bytes ? bytes : 1;
+	}
+	return at < len ? at : len;
+}
+
 /* Lines of the page as far as the terminal has room, each in a line that was cleared. */
-static void draw(const struct top_page *page, size_t lines)
+static void draw(const struct top_page *page, size_t lines, size_t columns)
 {
 	struct top_page out = {0};
 	size_t at = 0, line = 0;
@@ -117,7 +141,8 @@ static void draw(const struct top_page *page, size_t lines)
 		const char *end = memchr(page->text + at, '\n', page->len - at);
 		size_t len = end ? (size_t)(end - page->text) - at : page->len - at;
 
-		top_put(&out, "%s\x1b[2K%.*s", line ? "\r\n" : "", (int)len, page->text + at);
+		top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
+			(int)fitting(page->text + at, len, columns), page->text + at);
 		at += len + 1;
 	}
 	if (line < lines)
@@ -138,7 +163,7 @@ static void show(const struct wr_watch *watch, struct top_look *look, struct top
 			head++;
 		head++;
 	}
-	draw(page, lines);
+	draw(page, lines, look->columns);
 }
 
 /* ---- keys ---- */

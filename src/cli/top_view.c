@@ -339,7 +339,7 @@ static void put_rule(const struct wr_watch *watch, const struct top_look *look, 
 
 	wr_show_rate(rule->all_milli, a);
 	wr_show_rate(rule->refused_milli, b);
-	wr_show_rate(total * 1000, c);
+	wr_show_count(total, c);
 	if (chosen)
 		top_put(page, "\x1b[1m");
 	put_text(page, look, rule->stat.rule, name_columns(look));
@@ -382,7 +382,7 @@ static void put_key(const struct top_look *look, const struct weir_top_key *key,
 	}
 	if (room > LINE / 4 - 1)
 		room = LINE / 4 - 1;
-	wr_show_rate(key->count * 1000, count);
+	wr_show_count(key->count, count);
 	used = wr_watch_key_text(key, room, look->utf8, text, sizeof text);
 	top_put(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
 }

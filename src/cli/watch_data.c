@@ -9,11 +9,12 @@
 #include "cli/cli.h"
 
 #define SECOND_NS 1000000000ull
-#define INFO_SHARE 20u                /* reading the table takes at most a twentieth of the time */
-#define INFO_OLD_NS (5 * SECOND_NS)   /* … and is done no more often than this */
-#define TICK_OLD_NS (3 * SECOND_NS)   /* nobody moves history on */
-#define GAUGE_OLD_NS (60 * SECOND_NS) /* who said it has gone */
-#define RATE_LEAST_NS (SECOND_NS / 5) /* between two readings that make a rate */
+#define INFO_SHARE 20u                 /* reading the table takes at most a twentieth of the time */
+#define INFO_OLD_NS (5 * SECOND_NS)    /* … and is done no more often than this */
+#define TICK_OLD_NS (3 * SECOND_NS)    /* nobody moves history on */
+#define TICK_AHEAD_NS (10 * SECOND_NS) /* … nor since the clock was set back */
+#define GAUGE_OLD_NS (60 * SECOND_NS)  /* who said it has gone */
+#define RATE_LEAST_NS (SECOND_NS / 5)  /* between two readings that make a rate */
 #define RATE_MOST_NS (30 * SECOND_NS)
 
 static uint64_t clock_ns(clockid_t clock)
@@ -99,7 +100,8 @@ static void tick_if_nobody_does(struct wr_watch *watch)
 {
 	watch->room = (struct weir_stats_info){.size = sizeof watch->room};
 	if (weir_stats_info(watch->table, &watch->room) == 0 &&
-	    watch->room.ticked_ns + TICK_OLD_NS < watch->now_ns)
+	    (watch->room.ticked_ns + TICK_OLD_NS < watch->now_ns ||
+	     watch->room.ticked_ns > watch->now_ns + TICK_AHEAD_NS))
 		weir_tick(watch->table, watch->now_ns);
 }
 

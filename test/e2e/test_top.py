@@ -253,6 +253,31 @@ def test_advice(tmp_path):
         assert "    the client: loud" in text and "tight" not in text
 
 
+def test_a_limit_for_all_together_has_no_client_to_blame():
+    rules = """
+        domain: api
+        descriptors:
+          - {key: all, value: of, rate_limit: {unit: year, requests_per_unit: 10}}
+        """
+    with Serve(rules=rules, resp=True) as serve:
+        wait_ticking(serve)
+        ask(serve, ("all", "of"))
+        wait_kept(serve, "api/all=of/365d")
+        ask(serve, ("all", "of"), times=400)
+        assert told(serve, "api/all=of/365d")["most_refused"][0]["count"] == 391
+        assert json.loads(weir("advise", "--json", "--dir", serve.table)) == []
+
+
+def test_what_cannot_be_told_is_an_error(busy):
+    weir("advise", "api/nobody", "--dir", busy.table, code=1)
+    assert "of that name" in weir("candidates", "api/idle", "--dir", busy.table, code=1)
+    for command in ("top", "candidates", "advise"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([WEIR, command, "--json", "--dir", busy.table], stdout=full, check=False,
+                                  stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 1 and b"No space left" in done.stderr
+
+
 # ---- in a terminal ----
 
 @pytest.mark.seconds(120)
@@ -279,7 +304,9 @@ def test_live(busy):
         screen = terminal.wait_shown(lambda s: max(map(len, s.splitlines())) <= 80 and "\napi/user/365d\n" in s)
         assert_harmless(screen)
         terminal.resize(40, 8)
-        terminal.wait_shown("weir top")
+        # Lines are cut where the terminal ends: its last column has no character of their end.
+        whole = weir("top", "--dir", busy.table).splitlines()[1]
+        terminal.wait_shown(lambda s: s.splitlines()[1:2] == [whole[:40].rstrip()])
         terminal.press("q")
         screen = terminal.wait_shown("ended: 0")
         assert "RULE" not in screen  # the screen that was there before is back
@@ -296,6 +323,11 @@ def test_live_ends_and_leaves_the_terminal_as_it_was(busy, key):
         terminal.wait_shown("ended: 0")
         terminal.press("echoed", "Enter")
         terminal.wait_shown("echoed\nechoed")
+
+
+def test_a_terminal_that_cannot_be_drawn_on_is_told_once(busy):
+    with Terminal([WEIR, "top", "--dir", busy.table], before="TERM=dumb") as terminal:
+        terminal.wait_shown("ended: 0")  # without a key
 
 
 def test_live_in_a_terminal_without_utf8(busy):

@@ -226,6 +226,7 @@ struct wr_reports {
 	struct wr_call *lists[WR_REPORT_LISTS]; /* by key, in the order they came, sent ones too */
 	uint32_t calls, parts;
 	uint32_t under_way;
+	bool full_said; /* since there was room the last time */
 	uint64_t next_seq;
 	uint64_t send_at_ns; /* mono; UINT64_MAX: there are none */
 };

@@ -90,6 +90,20 @@ static void enlist(struct wr_central *central, struct wr_call *call)
 	central->reports.calls++;
 }
 
+static void lose(struct wr_central *central, struct wr_central_part *part)
+{
+	struct wr_reports *reports = &central->reports;
+
+	if (!reports->full_said)
+		wr_central_say(central, WR_SAY_WARN,
+			       "Redis is away and %u counters wait to be told to it: what is "
+			       "admitted of others is not counted there when it is back",
+			       WR_REPORTS_MAX);
+	reports->full_said = true;
+	central->counts.reports_lost++;
+	wr_part_free(central, part);
+}
+
 /* Moves parts of a new call into one that is there, if there is one; those that do not fit stay,
  * and those for which there is no room at all are lost. */
 static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
@@ -105,8 +119,7 @@ static void merge_into(struct wr_central *central, struct wr_call *kept, struct 
 		if (kept && add_up(kept, part)) {
 			wr_part_free(central, part);
 		} else if (reports->parts == WR_REPORTS_MAX) {
-			central->counts.reports_lost++;
-			wr_part_free(central, part);
+			lose(central, part);
 		} else {
 			wr_call_add(kept && kept->count < WR_TAKES_MAX ? kept : call, part);
 			reports->parts++;
@@ -135,6 +148,8 @@ static void forget(struct wr_central *central, struct wr_call *call)
 	*at = call->report_next;
 	central->reports.calls--;
 	central->reports.parts -= call->count;
+	if (central->reports.parts < WR_REPORTS_MAX / 2)
+		central->reports.full_said = false;
 	wr_call_free(central, call);
 }
 

@@ -82,6 +82,7 @@ struct weir_stat {
 	uint32_t limit;
 	uint32_t burst;        /* of a token bucket; of a leaky bucket its queue_size */
 	uint64_t recent_milli; /* decisions in a thousand seconds, at the rate of the last minute */
+	uint64_t since_ns;     /* when it was loaded first with these numbers */
 };
 
 /* Names that are not rules': a rule's has a slash in it. X(enum, name, what it counts) */

@@ -282,9 +282,9 @@ static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *a
 
 static uint64_t age_s(const struct wr_advice_view *view)
 {
-	uint64_t loaded_ns = view->stat->loaded_ns;
+	uint64_t since_ns = view->stat->since_ns;
 
-	return loaded_ns && view->now_ns > loaded_ns ? (view->now_ns - loaded_ns) / SECOND_NS : 0;
+	return since_ns && view->now_ns > since_ns ? (view->now_ns - since_ns) / SECOND_NS : 0;
 }
 
 /* Who never used more than four fifths of a limit would not notice if that were all of it. Of a

@@ -121,6 +121,14 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 	return WEIR_STAT_OTHER;
 }
 
+static bool same_numbers(const struct wr_rule_note *at, const struct wr_rule_note *note)
+{
+	return __atomic_load_n(&at->limit, __ATOMIC_RELAXED) == note->limit &&
+	       __atomic_load_n(&at->burst, __ATOMIC_RELAXED) == note->burst &&
+	       __atomic_load_n(&at->flags, __ATOMIC_RELAXED) == note->flags &&
+	       wr_load(&at->period_ns) == note->period_ns;
+}
+
 /* Words are whole; that they are of one load is nothing to rely on. */
 void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note)
 {
@@ -129,6 +137,8 @@ void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_
 	if (!stats->usable || slot < WEIR_STAT_RULES)
 		return;
 	at = &stats->map.history.notes[slot];
+	if (wr_load(&at->since_ns) == 0 || !same_numbers(at, note))
+		wr_store(&at->since_ns, note->loaded_ns);
 	__atomic_store_n(&at->limit, note->limit, __ATOMIC_RELAXED);
 	__atomic_store_n(&at->burst, note->burst, __ATOMIC_RELAXED);
 	__atomic_store_n(&at->flags, note->flags, __ATOMIC_RELAXED);

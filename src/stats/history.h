@@ -66,6 +66,7 @@ struct wr_pace {
 
 struct wr_rule_note {
 	uint64_t loaded_ns;
+	uint64_t since_ns; /* loaded first with these numbers; wr_stats_note finds out */
 	uint64_t period_ns;
 	uint32_t limit;
 	uint32_t burst;
@@ -98,7 +99,7 @@ struct wr_series {
 
 _Static_assert(sizeof(struct wr_history_header) == 1024, "header of the section");
 _Static_assert(sizeof(struct wr_host) == 256, "a host");
-_Static_assert(sizeof(struct wr_rule_note) == 32, "a note");
+_Static_assert(sizeof(struct wr_rule_note) == 40, "a note");
 _Static_assert(sizeof(struct wr_series) == 16448, "a rule's history");
 
 struct wr_history_map {

@@ -29,6 +29,7 @@ static struct wr_rule_note note_of(const struct wr_stats_map *map, uint32_t slot
 	const struct wr_rule_note *at = &map->history.notes[slot];
 	struct wr_rule_note note = {
 		.loaded_ns = wr_load(&at->loaded_ns),
+		.since_ns = wr_load(&at->since_ns),
 		.period_ns = wr_load(&at->period_ns),
 		.limit = __atomic_load_n(&at->limit, __ATOMIC_RELAXED),
 		.burst = __atomic_load_n(&at->burst, __ATOMIC_RELAXED),
@@ -50,6 +51,7 @@ static void read_stat(const struct wr_stats_map *map, uint32_t slot, struct weir
 	WEIR_STATS(TAKE_COUNT)
 #undef TAKE_COUNT
 	stat->loaded_ns = note.loaded_ns;
+	stat->since_ns = note.since_ns;
 	stat->period_ns = note.period_ns;
 	stat->flags = (note.flags & WR_NOTE_FLAGS) | (track ? WEIR_STAT_HISTORY : 0);
 	stat->algorithm = note.flags >> WR_NOTE_ALGORITHM;

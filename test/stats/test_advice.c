@@ -20,7 +20,7 @@ static struct weir_stat a_rule(void)
 	return (struct weir_stat){.size = sizeof(struct weir_stat),
 				  .slot = 9,
 				  .rule = {"api/user/1m", 11},
-				  .loaded_ns = NOW_NS - 7200 * SECOND_NS,
+				  .since_ns = NOW_NS - 7200 * SECOND_NS,
 				  .period_ns = MINUTE_NS,
 				  .algorithm = WEIR_FIXED_WINDOW,
 				  .limit = 100};
@@ -111,7 +111,7 @@ static void test_nothing_to_say(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	stat = a_rule();
 	stat.flags = WEIR_STAT_UNLIMITED;
-	stat.loaded_ns = 1;
+	stat.since_ns = 1;
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
@@ -123,9 +123,9 @@ static void test_not_met(void **state)
 
 	(void)state;
 	assert_int_equal(advise(&view, &stat, advice), 0); /* for two hours only */
-	stat.loaded_ns = NOW_NS - 86399 * SECOND_NS;
+	stat.since_ns = NOW_NS - 86399 * SECOND_NS;
 	assert_int_equal(advise(&view, &stat, advice), 0);
-	stat.loaded_ns = NOW_NS - 3 * 86400 * SECOND_NS;
+	stat.since_ns = NOW_NS - 3 * 86400 * SECOND_NS;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_NOT_MET);
 	assert_string_equal(advice[0].text,
@@ -154,7 +154,7 @@ static void test_not_reached(void **state)
 	stat.near_limit = 1;
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	stat.near_limit = 0;
-	stat.loaded_ns = NOW_NS - 3599 * SECOND_NS;
+	stat.since_ns = NOW_NS - 3599 * SECOND_NS;
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 

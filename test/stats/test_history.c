@@ -454,7 +454,7 @@ static void the_busiest(void **state)
 	assert_int_equal(info.names_used, RULES + WEIR_STAT_RULES);
 	assert_int_equal(info.lanes_used, 1);
 	assert_int_equal(info.lines_used, RULES);
-	assert_int_equal(info.rule_bytes, 20083);
+	assert_int_equal(info.rule_bytes, 20091);
 	assert_int_equal(info.ticked_ns, (START_S + 320) * SECOND_NS);
 	/* Ten a second, for a minute and more. */
 	assert_in_range(total(table, "api/user=3000/1s").recent_milli, 9500, 10000);
@@ -497,6 +497,29 @@ static void half_given(void **state)
 	(void)state;
 }
 
+/* A rule is as old as its numbers are, however often it is loaded. */
+static void since_when(void **state)
+{
+	struct weir_table *table = table_of(1 << 20);
+	struct wr_stats *stats = open_stats(table);
+	struct wr_rule_note note = {.loaded_ns = 10, .limit = 5, .period_ns = SECOND_NS};
+	uint32_t slot = wr_stats_slot(stats, WR_STR("a/b"));
+
+	wr_stats_note(stats, slot, &note);
+	assert_int_equal(total(table, "a/b").since_ns, 10);
+	note.loaded_ns = 20;
+	wr_stats_note(stats, slot, &note);
+	assert_int_equal(total(table, "a/b").since_ns, 10);
+	assert_int_equal(total(table, "a/b").loaded_ns, 20);
+	note.loaded_ns = 30;
+	note.limit = 6;
+	wr_stats_note(stats, slot, &note);
+	assert_int_equal(total(table, "a/b").since_ns, 30);
+	close_stats(stats);
+	weir_close(table);
+	(void)state;
+}
+
 /* Small tables have what there is room for, and say so. */
 static void small_tables(void **state)
 {
@@ -504,7 +527,7 @@ static void small_tables(void **state)
 		uint64_t bytes;
 		uint32_t history;
 	} sizes[] = {
-		{256 << 10, 0}, {1 << 20, 6}, {4 << 20, 29}, {64 << 20, 400}, {256 << 20, 400}};
+		{256 << 10, 0}, {1 << 20, 6}, {4 << 20, 28}, {64 << 20, 400}, {256 << 20, 400}};
 
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		struct weir_table *table = table_of(sizes[i].bytes);
@@ -586,8 +609,9 @@ int main(void)
 		cmocka_unit_test(long_gap),        cmocka_unit_test(clock_steps_back),
 		cmocka_unit_test(dead_ticker),     cmocka_unit_test(killed_tickers),
 		cmocka_unit_test(several_tickers), cmocka_unit_test(the_busiest),
-		cmocka_unit_test(half_given),      cmocka_unit_test(small_tables),
-		cmocka_unit_test(nonsense),        cmocka_unit_test(wrong_arguments),
+		cmocka_unit_test(half_given),      cmocka_unit_test(since_when),
+		cmocka_unit_test(small_tables),    cmocka_unit_test(nonsense),
+		cmocka_unit_test(wrong_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

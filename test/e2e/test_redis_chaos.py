@@ -9,7 +9,7 @@ import contextlib
 
 import pytest
 
-from weirtest import free_port, patience, wait_for
+from weirtest import free_port, wait_for
 from weirtest.fleet import Hammer, Node, alternate, wait_exact
 from weirtest.netns import Network
 from weirtest.proxy import Proxy
@@ -17,7 +17,6 @@ from weirtest.redis import Redis
 
 LIMIT = 30
 USERS = 20
-HANG = patience(2)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
 
 # A bucket that fills within a week: nothing comes back while a test runs, and there is no window's edge.
 RULES = f"""
@@ -75,7 +74,7 @@ def hammered(fleet, fault, heal, key="denied", losses=0, during=150):
         wait_for(lambda: load.total() > before or before >= LIMIT * USERS, "it to admit again")
         load.wait(300)
     assert load.failures == []
-    assert load.slowest < HANG
+    assert load.slow == []
     assert max(load.admitted.values()) <= LIMIT * (1 + losses), load.admitted
     fleet.recover()
     return load
@@ -134,7 +133,8 @@ def test_a_network_that_does_not_keep_its_word(how):
         hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal)
         if how in ("delay", "drop replies", "drop requests", "halve"):
             wait_for(lambda: any("timeout" in node.faults() for node in fleet.nodes), "a timeout to be counted")
-        assert all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes) or how == "delay"
+        if how != "delay":
+            wait_for(lambda: all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes), "new connections")
 
 
 def test_again_and_again():
@@ -146,7 +146,7 @@ def test_again_and_again():
             load.wait(40)
         fleet.recover()
         load.wait(200)
-    assert load.failures == [] and load.slowest < HANG
+    assert load.failures == [] and load.slow == []
     assert max(load.admitted.values()) <= LIMIT
 
 
@@ -202,7 +202,7 @@ def test_a_partition():
             for node in nodes:
                 node.wait_up()
             load.wait(600)
-        assert load.failures == [] and load.slowest < HANG
+        assert load.failures == [] and load.slow == []
         assert max(load.admitted.values()) <= LIMIT
         wait_exact(nodes)
 

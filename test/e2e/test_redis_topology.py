@@ -9,14 +9,13 @@ import threading
 import time
 
 import pytest
-from weirtest import ROOT, WRAP, fetch, patience, scaled, until_next, wait_for
+from weirtest import ROOT, WRAP, fetch, scaled, until_next, wait_for
 from weirtest.fleet import Hammer, Node, alternate, order, wait_exact
 from weirtest.redis import Cluster, Redis, Sentinels, certificates
 from weirtest.rls import OK, OVER, Rls
 
 LIMIT = 30
 USERS = 30
-HANG = patience(2)
 
 RULES = f"""
 domain: api
@@ -65,6 +64,18 @@ def test_by_unix_socket_in_another_database_under_another_prefix():
         with nodes_on(redis.url(db=3), 1) as other:
             five(other)
             assert redis.client(db=3).dbsize() and redis.keys("weir:*") == []
+
+
+def test_hits_that_give_back_and_hits_that_only_look():
+    with Redis() as redis, nodes_on(redis.url()) as (one, other):
+        assert one.ask("HITS", 4, "five", "x")["remaining"] == 1
+        assert other.ask("HITS", 0, "five", "x")["verdict"] == "admit"
+        assert other.ask("HITS", 2, "five", "x")["verdict"] == "refuse"
+        one.ask("HITS", -3, "five", "x")
+        wait_for(lambda: other.ask("HITS", 0, "five", "x")["remaining"] == 4, "three to be given back")
+        # A refusal is remembered for up to a second, for as many and for more.
+        wait_for(lambda: other.ask("HITS", 4, "five", "x")["verdict"] == "admit", "four to be had")
+        wait_for(lambda: one.ask("HITS", 0, "five", "x")["verdict"] == "refuse", "nothing to be left")
 
 
 def test_keys_name_nobody_and_go_away():
@@ -165,7 +176,7 @@ def test_sentinels_a_failover_by_order():
             group.failover()
             wait_for(lambda: all(_asks_only(node, group.master()) for node in nodes), "the new master to be asked", 20)
             load.wait(300)
-        assert load.failures == [] and load.slowest < HANG
+        assert load.failures == [] and load.slow == []
         assert max(load.admitted.values()) <= 2 * LIMIT, "at most one more limit for what was lost"
         wait_exact(nodes)
 
@@ -186,7 +197,7 @@ def test_sentinels_when_the_master_is_killed():
             second = group.wait_master(first)
             wait_for(lambda: all(_asks_only(node, second) for node in nodes), "the new master to be asked", 20)
             load.wait(300)
-        assert load.failures == [] and load.slowest < HANG
+        assert load.failures == [] and load.slow == []
         assert max(load.admitted.values()) <= 2 * LIMIT
         wait_exact(nodes)
 
@@ -237,20 +248,19 @@ def test_cluster_descriptors_in_different_slots_are_all_or_none(cluster):
 
 def test_cluster_slots_move_under_load(cluster):
     with nodes_on(cluster.url()) as nodes:
+        a, b = cluster.masters()[:2]
+        before = set(counters(a))
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(100)
-            a, b = cluster.masters()[:2]
-            moved = {slot_of(a, key) for key in counters(a)[:8]}
-            for slot in moved:
-                cluster.begin(slot, b)
-                load.wait(10)
-                cluster.move(slot)
-                load.wait(10)
-                cluster.finish(slot)
-                load.wait(10)
+            # Of two nodes' users each is asked about once in two rounds, in every step.
+            moved = {slot_of(a, key) for key in set(counters(a)) - before}
+            for slot in sorted(moved)[:4]:
+                for step in (lambda: cluster.begin(slot, b), lambda: cluster.move(slot), lambda: cluster.finish(slot)):
+                    step()
+                    load.wait(3 * USERS // 2)
             wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 60)
             load.wait(100)
-        assert moved and load.failures == [] and load.slowest < HANG
+        assert moved and load.failures == [] and load.slow == []
         assert load.total() == LIMIT * USERS and set(load.admitted.values()) == {LIMIT}, "nothing lost, nothing doubled"
         def faults():
             return set().union(*(node.faults() for node in nodes))
@@ -267,7 +277,7 @@ def test_cluster_a_master_is_killed_under_load(cluster):
             for node in nodes:
                 node.wait_up(30)
             load.wait(300)
-        assert load.failures == [] and load.slowest < HANG
+        assert load.failures == [] and load.slow == []
         assert max(load.admitted.values()) <= 2 * LIMIT
         for _ in range(10):
             wait_exact(nodes)

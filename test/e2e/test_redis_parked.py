@@ -10,7 +10,7 @@ from weirtest import SLOWER, Traffic, fetch, free_port, patience, tally, volley,
 from weirtest.gateway import Gateway
 from weirtest.redis import Redis
 
-HANG = patience(2)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
+HANG = patience(5)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
 
 RULES = """
 domain: api

@@ -115,9 +115,9 @@ def stop(process):
     _tell("-session", str(process.pid))
 
 
-def folder(prefix):
+def folder(prefix, where=None):
     """A temporary folder that workers who are not root may enter; `forget` removes it."""
-    path = tempfile.mkdtemp(prefix=f"weirtest-{prefix}-")
+    path = tempfile.mkdtemp(prefix=f"weirtest-{prefix}-", dir=where)
     os.chmod(path, 0o755)
     _tell("+folder", path)
     return path

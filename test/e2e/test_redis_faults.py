@@ -1,6 +1,7 @@
 """What Redis may say instead of an answer, each with its outcome and its counter; and a way there that changes."""
 
 import contextlib
+import os
 import threading
 import time
 
@@ -206,7 +207,8 @@ def test_a_name_that_points_elsewhere():
     with Redis(host="127.0.0.2", port=port) as old, Redis(host="127.0.0.3", port=port) as new:
         hosts = old.folder / "hosts"
         hosts.write_text("127.0.0.2 redis.test\n127.0.0.1 localhost\n", encoding="ascii")
-        prefix = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
+        user = ["--user", "--map-root-user"] if os.getuid() else []
+        prefix = ["unshare", *user, "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
         with one_node(old, f"redis://redis.test:{port}", prefix=prefix) as node:
             assert old.keys("weir:1:*") and not new.keys("weir:1:*")
             hosts.write_text("127.0.0.3 redis.test\n127.0.0.1 localhost\n", encoding="ascii")

@@ -2,54 +2,59 @@
 
     with Network("redis", "a", "b") as net:
         Redis(host=net["redis"].address, prefix=net["redis"].prefix)
-        Serve(..., prefix=net["a"].prefix)       # in that namespace; its 127.0.0.1 is not ours
-        with net.inside("a"):                    # sockets that this thread opens are there, and stay there
-            client = Client(port)
+        Serve(..., prefix=net["a"].prefix)       # in that namespace, where 127.0.0.1 is not ours: talk to it by Unix sockets
         net.part("a", "redis")                   # packets between the two vanish; nobody is told
         net.join()
 
 Nothing of it is seen outside: the switch is in a namespace too. Each is held by a process that the keeper knows;
-with the process go namespace and cables. Needs root, as whatever makes network interfaces.
+with the process go namespace and cables. Who is not root is so in a user namespace.
 """
 
-import contextlib
-import ctypes
 import os
 import subprocess
 
 from . import keeper
 from .waiting import wait_for
 
-_CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class Host:
-    """.address, and .prefix: what stands before the command line of a program that shall run there."""
+    """.address, and .prefix: what stands before the command line of a program that shall run there. `beside` is a host
+    whose user namespace it shares."""
 
-    def __init__(self, name, address):
+    def __init__(self, name, address, beside=None):
         self.name, self.address = name, address
         ours = os.readlink("/proc/self/ns/net")
-        self.process = keeper.start(["unshare", "--net", "sleep", "infinity"])
-        self.prefix = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net"]
-        wait_for(lambda: self._namespace() not in ("", ours), "a network namespace (needs root)")
+        new_user = ["--user", "--map-root-user"] if os.getuid() and not beside else []
+        self.process = keeper.start([*(beside.enter("user") if beside else []), "unshare", *new_user, "--net",
+                                     "sleep", "infinity"])
+        wait_for(lambda: self._namespace() not in ("", ours), "a network namespace")
+        self.prefix = self.enter("user", "net")
+
+    def enter(self, *which):
+        """nsenter, into these namespaces; that of users only for who needs it."""
+        paths = [f"--{kind}=/proc/{self.process.pid}/ns/{kind}" for kind in which if kind != "user" or os.getuid()]
+        return ["nsenter", "--preserve-credentials", *paths] if paths else []
 
     def _namespace(self):
         if self.process.poll() is not None:
-            raise AssertionError("no network namespaces: the test needs root and a kernel that has them")
+            raise AssertionError("no namespaces of network and users here: the kernel has them switched off")
         try:
             return os.readlink(f"/proc/{self.process.pid}/ns/net")
         except OSError:
             return ""
 
     def run(self, *argv, text=None):
-        subprocess.run([*self.prefix, *argv], check=True, input=text, text=True, capture_output=True)
+        done = subprocess.run([*self.prefix, *argv], check=False, input=text, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        assert done.returncode == 0, (argv, done.stdout)
+        return done.stdout
 
 
 class Network:
     def __init__(self, *names):
         self.names = names
         self.hosts = {}
+        self._switch = None
 
     def __getitem__(self, name):
         return self.hosts[name]
@@ -67,14 +72,15 @@ class Network:
         return self
 
     def __exit__(self, *_):
-        for host in (*self.hosts.values(), *([self._switch] if hasattr(self, "_switch") else [])):
-            keeper.stop(host.process)
+        for host in (*self.hosts.values(), self._switch):
+            if host:
+                keeper.stop(host.process)
 
     def _plug(self, name, address):
-        host = self.hosts[name] = Host(name, address)
-        far = self._switch.process.pid
+        host = self.hosts[name] = Host(name, address, self._switch)
         host.run("ip", "link", "set", "lo", "up")
-        host.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", f"to-{name}", "netns", str(far))
+        host.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", f"to-{name}", "netns",
+                 str(self._switch.process.pid))
         host.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
         host.run("ip", "link", "set", "eth0", "up")
         self._switch.run("ip", "link", "set", f"to-{name}", "master", "switch", "up")
@@ -91,19 +97,3 @@ class Network:
         """All hear each other again."""
         for host in self.hosts.values():
             host.run("nft", "flush", "set", "inet", "weirtest", "away")
-
-    @contextlib.contextmanager
-    def inside(self, name):
-        """This thread, for so long."""
-        with open("/proc/thread-self/ns/net", "rb") as home, \
-                open(f"/proc/{self[name].process.pid}/ns/net", "rb") as there:
-            _setns(there)
-            try:
-                yield
-            finally:
-                _setns(home)
-
-
-def _setns(namespace):
-    if _libc.setns(namespace.fileno(), _CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -10,6 +10,7 @@
 #define WAITS_MOST 1024u
 #define BEST_FOR_NS 10000000000u /* then a time that was good once is forgotten */
 #define SPARE_MAX 256u
+#define TURN 16 /* commands of a session before it is the next one's turn */
 
 struct wr_resp_pending {
 	struct wr_resp_wait wait; /* first: a wait is one of these */
@@ -31,77 +32,78 @@ static struct wr_resp_pending *pending_of(struct wr_resp_wait *wait)
 
 /* ---- lists of sessions ---- */
 
-static void append(struct wr_resp_talks *list, struct wr_resp_talk *talk)
+static void append(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
 {
-	if (talk->back)
+	struct wr_resp_talks *talks = &own->lists[list];
+	struct wr_resp_place *place = &talk->places[list];
+
+	if (place->back)
 		return;
-	talk->next = NULL;
-	talk->back = list->last;
-	*list->last = talk;
-	list->last = &talk->next;
+	place->next = NULL;
+	place->back = talks->last;
+	*talks->last = talk;
+	talks->last = &place->next;
 }
 
-static void take_out(struct wr_resp_talks *list, struct wr_resp_talk *talk)
+static void take_out(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
 {
-	*talk->back = talk->next;
-	if (talk->next)
-		talk->next->back = talk->back;
+	struct wr_resp_place *place = &talk->places[list];
+
+	if (!place->back)
+		return;
+	*place->back = place->next;
+	if (place->next)
+		place->next->places[list].back = place->back;
 	else
-		list->last = talk->back;
-	talk->next = NULL;
-	talk->back = NULL;
+		own->lists[list].last = place->back;
+	*place = (struct wr_resp_place){0};
 }
 
-/* A list that sessions are in only if they are not in the other. */
-static struct wr_resp_talks *list_of(struct wr_resp_loop *own, const struct wr_resp_talk *talk)
+static struct wr_resp_talk *take_first(struct wr_resp_loop *own, enum wr_resp_list list)
 {
-	return talk->stalled ? &own->stalled : &own->ready;
+	struct wr_resp_talk *talk = own->lists[list].first;
+
+	if (talk)
+		take_out(own, list, talk);
+	return talk;
 }
 
 void wr_resp_forget_talk(struct wr_resp_talk *talk)
 {
-	if (talk->back)
-		take_out(list_of(own_of(talk->session.host), talk), talk);
-}
-
-static void make_ready(struct wr_resp_talk *talk)
-{
 	struct wr_resp_loop *own = own_of(talk->session.host);
 
-	if (talk->back && talk->stalled)
-		take_out(&own->stalled, talk);
-	talk->stalled = false;
-	append(&own->ready, talk);
+	take_out(own, WR_RESP_READY, talk);
+	take_out(own, WR_RESP_LINE, talk);
+	own->host.line = own->lists[WR_RESP_LINE].first != NULL;
 }
 
-/* One with commands of its own under way goes on when those are answered. */
+/* Who has to stop because enough wait stands in line, also if commands of his own are among them:
+ * he would always be the first to take their places. */
 void wr_resp_note_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
+	struct wr_resp_loop *own = own_of(host);
 
-	if (!host->store || !talk->session.stopped || host->waits < host->waits_max)
+	if (!host->store || !talk->session.stopped ||
+	    (host->waits < host->waits_max && !host->line))
 		return;
-	own_of(host)->was_full = true;
-	if (talk->session.waits || talk->back)
-		return;
-	talk->stalled = true;
-	append(&own_of(host)->stalled, talk);
+	own->was_full = true;
+	host->line = true;
+	append(own, WR_RESP_LINE, talk);
 }
 
 void wr_resp_store_go_on(struct wr_resp_loop *own)
 {
-	while (own->ready.first) {
-		struct wr_resp_talk *talk = own->ready.first;
+	struct wr_resp_host *host = &own->host;
+	struct wr_resp_talk *talk;
 
-		take_out(&own->ready, talk);
+	while ((talk = take_first(own, WR_RESP_READY)))
 		wr_resp_feed(talk);
-	}
-	while (own->stalled.first && own->host.waits < own->host.waits_max) {
-		struct wr_resp_talk *talk = own->stalled.first;
-
-		take_out(&own->stalled, talk);
-		talk->stalled = false;
+	while (host->waits < host->waits_max && (talk = take_first(own, WR_RESP_LINE))) {
+		host->line = own->lists[WR_RESP_LINE].first != NULL;
+		talk->session.turn = TURN;
 		wr_resp_feed(talk);
+		talk->session.turn = 0;
 	}
 }
 
@@ -209,7 +211,7 @@ static void on_answer(struct wr_central_ask *ask, const void *answer, size_t len
 		adapt(own, now_ns - pending->asked_mono_ns, now_ns);
 	}
 	if (wr_resp_heard(&pending->wait, answer, len, wr_loop_now_ns(own->loop)))
-		make_ready((struct wr_resp_talk *)session);
+		append(own, WR_RESP_READY, (struct wr_resp_talk *)session);
 }
 
 static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
@@ -253,8 +255,8 @@ static const struct wr_resp_store store = {begin, end, take, leave, tell, reset,
 
 void wr_resp_store_begin(struct wr_resp_loop *own)
 {
-	own->ready.last = &own->ready.first;
-	own->stalled.last = &own->stalled.first;
+	for (int i = 0; i < WR_RESP_LISTS; i++)
+		own->lists[i].last = &own->lists[i].first;
 	own->host.waits_max = WAITS_FIRST;
 	if (own->loop->redis)
 		own->host.store = &store;

@@ -9,12 +9,19 @@
 
 struct wr_resp_pending;
 
+enum wr_resp_list {
+	WR_RESP_READY, /* with answers to say */
+	WR_RESP_LINE,  /* whose commands have to wait until fewer wait for the store */
+	WR_RESP_LISTS,
+};
+
 /* A stream's state. */
 struct wr_resp_talk {
 	struct wr_resp_session session;
 	struct wr_stream *stream;
-	bool stalled; /* … in that list, not in the other: */
-	struct wr_resp_talk *next, **back;
+	struct wr_resp_place {
+		struct wr_resp_talk *next, **back; /* back is NULL: not in it */
+	} places[WR_RESP_LISTS];
 };
 
 struct wr_resp_talks {
@@ -25,8 +32,7 @@ struct wr_resp_talks {
 struct wr_resp_loop {
 	struct wr_resp_host host; /* first: a host is one of these */
 	struct wr_loop *loop;
-	struct wr_resp_talks ready;   /* with answers to say */
-	struct wr_resp_talks stalled; /* others wait for the store, so these have to */
+	struct wr_resp_talks lists[WR_RESP_LISTS];
 	struct wr_resp_pending *spare;
 	size_t spare_count;
 	uint64_t best_ns, best_mono_ns; /* how soon an answer came of late, and when */

@@ -64,6 +64,7 @@ struct wr_resp_host {
 	const struct wr_resp_users *users; /* NULL: no password is asked for */
 	const struct wr_resp_store *store; /* NULL: there is no central store */
 	size_t waits, waits_max;           /* commands of all sessions that wait for it */
+	bool line;                         /* sessions stand in line for one of these */
 	bool shadow;                       /* decide and count, but let everything pass */
 	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */
 	void (*decided)(struct wr_resp_host *host, const struct weir_ask *ask);
@@ -88,6 +89,7 @@ struct wr_resp_session {
 	uint32_t held_len, held_cap;
 	struct wr_resp_wait *waits, *waits_last; /* in the order of their commands */
 	uint32_t wait_count;
+	uint32_t turn;       /* in spite of the line, so many more commands may wait */
 	uint32_t kept_bytes; /* replies that have to wait for those before them */
 	uint16_t port;       /* it came in by; 0: not a TCP port */
 	uint8_t protocol;

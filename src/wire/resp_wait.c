@@ -37,6 +37,7 @@ void wr_resp_wait_ask(struct wr_resp_wait *wait, const void *question, size_t le
 		session->waits = wait;
 	session->waits_last = wait;
 	session->wait_count++;
+	session->turn -= session->turn > 0;
 	host->waits++;
 	host->store->take(host, wait, question, len, now_ns);
 }
@@ -65,7 +66,8 @@ bool wr_resp_waits_full(const struct wr_resp_session *session)
 	const struct wr_resp_host *host = session->host;
 
 	return session->wait_count >= WR_RESP_WAITS_MAX ||
-	       (host->store && host->waits >= host->waits_max);
+	       (host->store &&
+		(host->waits >= host->waits_max || (host->line && session->turn == 0)));
 }
 
 /* Takes the first one away. */

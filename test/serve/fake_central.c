@@ -31,6 +31,8 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 {
 	(void)now_ns, (void)mono_ns;
 	central->ticks++;
+	if (central->watched)
+		central->read_by_tick = central->watched->in_len;
 }
 
 void fake_answer(int i, uint32_t flags, uint64_t delay_ns)

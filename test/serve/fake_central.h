@@ -26,9 +26,11 @@ struct wr_central {
 	struct wr_question_head heads[FAKE_ASKS];
 	int count; /* asked so far */
 	int left, ticks, forgotten;
-	bool at_once;   /* answers before wr_central_take returns */
-	uint32_t flags; /* … with these, in every verdict */
-	int told[8];    /* messages by their kind */
+	const struct fake_link *watched; /* how much it had read … */
+	size_t read_by_tick;             /* … when the last tick came */
+	bool at_once;                    /* answers before wr_central_take returns */
+	uint32_t flags;                  /* … with these, in every verdict */
+	int told[8];                     /* messages by their kind */
 	uint8_t published[WR_CENTRAL_MESSAGE_MAX];
 	size_t published_len;
 	int published_count;

@@ -66,7 +66,7 @@ def test_sentinels_name_a_new_master_by_order_and_by_themselves():
         assert first is group.servers[0] and second in group.servers[1:]
         third = next(s for s in group.servers[1:] if s is not second)
         second.client().set("a", 1)
-        wait_for(lambda: third.client().get("a") == "1", "the other replica to follow the new master")
+        wait_for(lambda: third.client().get("a") == "1", "the other replica to follow the new master", 40)
         second.kill()
         assert group.wait_master(second) in (first, third)
 

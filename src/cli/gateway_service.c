@@ -237,6 +237,7 @@ static int launch(struct gateway_service *service)
 		return 0;
 	rc = open_ports(service, &error);
 	if (rc == 0) {
+		wr_service_report_store(&service->service);
 		rc = wr_service_start(&service->service, &error);
 		if (rc < 0) {
 			wr_service_stop(&service->service);

@@ -239,6 +239,8 @@ static void tell_counter(const json_t *counter)
 		printf(", in shadow mode");
 	if (json_is_true(json_object_get(counter, "paused")))
 		printf(", paused");
+	if (json_is_true(json_object_get(counter, "central")))
+		printf(", counting this machine alone");
 	putchar('\n');
 }
 

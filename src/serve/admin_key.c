@@ -172,6 +172,7 @@ static void put_counter(struct wr_text *out, const struct weir_counter *counter)
 	put_flag(out, WR_STR("shadow"), counter->flags & WEIR_COUNTER_SHADOW);
 	put_flag(out, WR_STR("quota"), counter->flags & WEIR_COUNTER_QUOTA);
 	put_flag(out, WR_STR("paused"), counter->flags & WEIR_COUNTER_PAUSED);
+	put_flag(out, WR_STR("central"), counter->flags & WEIR_COUNTER_CENTRAL);
 	PUT(out, "}");
 }
 

@@ -96,6 +96,7 @@ struct wr_redis_loop {
 	unsigned attempts;                       /* to connect to a name */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
+	bool taking;  /* in wr_redis_take: an answer now did not come from Redis */
 	bool said;    /* something about the servers */
 	bool up_said; /* … that they answer */
 	bool closing;

@@ -191,11 +191,15 @@ void wr_redis_loop_free(struct wr_loop *loop)
 void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
 		   size_t len, uint64_t now_ns)
 {
-	if (loop->redis->central)
-		wr_central_take(loop->redis->central, ask, question, len, now_ns,
-				wr_loop_mono_ns(loop));
+	struct wr_redis_loop *self = loop->redis;
+	bool taking = self->taking;
+
+	self->taking = true;
+	if (self->central)
+		wr_central_take(self->central, ask, question, len, now_ns, wr_loop_mono_ns(loop));
 	else
 		ask->done(ask, NULL, 0);
+	self->taking = taking;
 }
 
 void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask)
@@ -229,6 +233,8 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 {
 	struct wr_redis_loop *self = loop->redis;
 
+	if (self->taking)
+		return;
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 

@@ -52,8 +52,7 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 		wr_log(WR_LOG_INFO, "dashboard at http://%s/", listener->text);
 }
 
-/* Where the counters are that machines share; nobody waits for it to be there. */
-static void report_store(const struct wr_service *service)
+void wr_service_report_store(const struct wr_service *service)
 {
 	const struct wr_redis *redis = service->redis;
 	struct wr_redis_rules rules;
@@ -76,7 +75,7 @@ void wr_service_report(struct wr_service *service)
 {
 	report_table(service->world->table);
 	report_rules(service);
-	report_store(service);
+	wr_service_report_store(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,

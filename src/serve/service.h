@@ -109,6 +109,9 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 /* Table, rules and ports, a log line each. */
 void wr_service_report(struct wr_service *service);
 
+/* Where the counters are that machines share, if there is such a place. */
+void wr_service_report_store(const struct wr_service *service);
+
 int wr_service_start(struct wr_service *service, struct weir_error *error);
 
 /* Rules and certificates are read again, logs opened again. Any thread. */

@@ -396,15 +396,15 @@ def test_orders_act_everywhere():
         assert two.ask("deny", "1")["verdict"] == "refuse"
         order(one, "reset", "deny", "1")
         assert one.ask("deny", "1")["remaining"] == 1
-        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there", 2)
+        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there", 5)
         assert one.ask("deny", "1")["verdict"] == "refuse"
         order(two, "grant", "deny", "1", extra=3, **{"for": "1h"})
-        wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there", 2)
+        wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there", 5)
         order(two, "ban", "user", "7", **{"for": "1h"})
         assert look(two, "user", "7") == "refuse"
-        wait_for(lambda: look(one, "user", "7") == "refuse", "the ban to act there", 2)
+        wait_for(lambda: look(one, "user", "7") == "refuse", "the ban to act there", 5)
         order(one, "ban", "user", "7", lift=True)
-        wait_for(lambda: look(two, "user", "7") == "admit", "it to be lifted there", 2)
+        wait_for(lambda: look(two, "user", "7") == "admit", "it to be lifted there", 5)
 
 
 def test_the_last_order_is_the_last_everywhere():
@@ -412,16 +412,18 @@ def test_the_last_order_is_the_last_everywhere():
     with Redis() as redis, node(redis) as one, node(redis) as two:
         one.wait_up()
         two.wait_up()
-        for _ in range(3):
+        for written in (1, 3, 5):
             order(two, "ban", "user", "7", **{"for": "1h"})
+            wait_for(lambda: redis.client().xlen("weir:1:control") == written, "the ban to be written")
             order(one, "ban", "user", "7", lift=True)
+            wait_for(lambda: redis.client().xlen("weir:1:control") == written + 1, "the end of it to be written")
         order(one, "ban", "user", "8", **{"for": "1h"})
-        wait_for(lambda: look(two, "user", "8") == "refuse", "all of it to be heard", 2)
-        wait_for(lambda: [look(n, "user", "7") for n in (one, two)] == ["admit"] * 2, "them to agree", 2)
+        wait_for(lambda: look(two, "user", "8") == "refuse", "all of it to be heard", 5)
+        wait_for(lambda: [look(n, "user", "7") for n in (one, two)] == ["admit"] * 2, "them to agree", 5)
         one.stop()
         one.start()
         one.wait_up()
-        wait_for(lambda: look(one, "user", "8") == "refuse", "what is in force", 2)
+        wait_for(lambda: look(one, "user", "8") == "refuse", "what is in force", 5)
         assert look(one, "user", "7") == "admit"
 
 
@@ -436,7 +438,7 @@ def test_a_node_that_comes_later_hears_of_bans():
         wait_for(lambda: redis.client().exists("weir:1:control"), "the ban to be written")
         with node(redis) as two:
             two.wait_up()
-            wait_for(lambda: look(two, "user", "7") == "refuse", "the ban to be read", 2)
+            wait_for(lambda: look(two, "user", "7") == "refuse", "the ban to be read", 5)
 
 
 def test_reset_by_resp():
@@ -446,7 +448,7 @@ def test_reset_by_resp():
         assert one.verdicts("deny", "1", times=3) == [True, True, False]
         with one.connect() as connection:
             assert connection.call("WEIR.RESET", "api", "deny", "1") == 1
-        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there", 2)
+        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there", 5)
 
 
 # ---- a table that is resized, and the end ----

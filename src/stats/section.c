@@ -108,12 +108,13 @@ static uint32_t names_used(const struct wr_stats_map *map)
 	return count;
 }
 
-static uint32_t series_used(const struct wr_history_map *history)
+/* By who has one: a look at each series would make all of their memory resident. */
+static uint32_t series_used(const struct wr_stats_map *map)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 1; i < history->series_count; i++)
-		count += __atomic_load_n(&history->series[i].owner, __ATOMIC_RELAXED) != 0;
+	for (uint32_t slot = WEIR_STAT_RULES; slot < map->name_count; slot++)
+		count += __atomic_load_n(&map->history.track[slot], __ATOMIC_RELAXED) != 0;
 	return count;
 }
 
@@ -141,7 +142,7 @@ int weir_stats_info(struct weir_table *table, struct weir_stats_info *info)
 		.names = map.name_count,
 		.names_used = names_used(&map),
 		.history = map.history.series_count ? map.history.series_count - 1 : 0,
-		.history_used = series_used(&map.history),
+		.history_used = series_used(&map),
 		.lanes = WR_LANES - 1,
 		.lanes_used = least(lanes, WR_LANES - 1),
 		.lines = map.line_count - 1,

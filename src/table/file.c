@@ -156,6 +156,18 @@ static void attach(struct weir_table *table)
 	table->span_count = (uint32_t)(at[WR_SECTION_SLAB].bytes / table->header.span_bytes);
 }
 
+/* Large pages for the keys, where the system grants them: fewer misses of the address cache. Not
+ * for the rest, of which most is never touched: of a file on a disk it would all be read in. */
+static void advise(const struct weir_table *table)
+{
+	struct wr_extent keys = table->header.sections[WR_SECTION_KEYS];
+	size_t behind = keys.offset + keys.bytes;
+
+	madvise(table->base + keys.offset, keys.bytes, MADV_HUGEPAGE);
+	if (behind % WR_PAGE == 0)
+		madvise(table->base + behind, table->bytes - behind, MADV_RANDOM);
+}
+
 /* A handle on an open, checked file. */
 static int map(int fd, const char *path, const struct wr_header *header, int flags,
 	       struct weir_table **out, struct weir_error *error)
@@ -172,8 +184,7 @@ static int map(int fd, const char *path, const struct wr_header *header, int fla
 		free(table);
 		return wr_error_errno(error, WEIR_ESYS, "cannot map %s", path);
 	}
-	/* Fewer misses of the address cache where the system grants it; no harm where not. */
-	madvise(table->base, table->bytes, MADV_HUGEPAGE);
+	advise(table);
 	attach(table);
 	*out = table;
 	return 0;

@@ -349,8 +349,10 @@ def test_quit_lets_waiters_finish(api):
 
 
 def test_reload_lets_waiters_finish_in_one_queue_with_the_new(api):
-    """The old worker's waiters and the new worker's share a queue: the rate holds over both."""
-    with Nginx(rules=leaky(10, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+    """The old worker's waiters and the new worker's share a queue: the rate holds over both. Slower under a
+    wrapper: of two that are due in one turn of the worker the API may see the second first."""
+    rate = {"": 10, "asan": 5, "valgrind": 2}[WRAP]
+    with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
         row.ask("a")
         wait_for(lambda: api.count("/r/") >= 1, "the first request")
         nginx.reload()
@@ -360,7 +362,7 @@ def test_reload_lets_waiters_finish_in_one_queue_with_the_new(api):
         records = api.records()
         assert order(records)[:8] == list(range(8))
         assert sorted(order(records)[8:]) == [8, 9, 10, 11]
-        never_early(records, row.sent_ns[0], 100 * MS)
+        never_early(records, row.sent_ns[0], 1000 * MS // rate)
 
 
 def test_terminate_with_waiters(api):

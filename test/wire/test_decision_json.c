@@ -124,8 +124,8 @@ static void test_hostile_keys(void **state)
 	static const char *const values[] = {
 		"\x1b[2J\x07\n\r\"\\</script>",
 		"\xff\xfe\x80 not UTF-8",
-		"\xc2\x9b"
-		"31m is a control of eight bits",
+		("\xc2\x9b"
+		 "31m is a control of eight bits"),
 		"\xe2\x80\xae backwards",
 	};
 	char long_value[10001];

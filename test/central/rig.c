@@ -282,12 +282,13 @@ static void serve(struct peer *peer)
 
 static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint8_t mark, long *number)
 {
-	char *stop;
-
 	assert_true(at < end && *at == mark);
-	*number = strtol((const char *)at + 1, &stop, 10);
-	assert_memory_equal(stop, "\r\n", 2);
-	return (const uint8_t *)stop + 2;
+	*number = 0;
+	for (at++; at < end && *at >= '0' && *at <= '9'; at++)
+		*number = *number * 10 + (*at - '0');
+	assert_true(end - at >= 2);
+	assert_memory_equal(at, "\r\n", 2);
+	return at + 2;
 }
 
 /* "EVALSHA … 1 key …": arguments parted by blanks, in which a script's text is cut. */

@@ -136,7 +136,8 @@ def test_the_list_in_the_documentation_is_complete():
 
 
 def test_the_store():
-    with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=["--redis", store.url()]) as serve:
+    args = lambda store: ["--redis", store.url(), "--redis-timeout", "10s"]
+    with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=args(store)) as serve:
         def value(name):
             return Metrics(serve.admin_port).value(name)
 
@@ -144,9 +145,9 @@ def test_the_store():
             return subprocess.run([WEIR, "top", "--dir", serve.table], capture_output=True, text=True,
                                   check=True).stdout
 
+        wait_for(lambda: value("weir_store_up") == 1 and value("weir_fleet_nodes") == 1, "the store's gauges", 20)
         assert [ask(serve, "user", "7") for _ in range(7)] == ["admit"] * 5 + ["refuse"] * 2
         assert Metrics(serve.admin_port).value("weir_decisions_total", result="refused", **USER) == 2
-        wait_for(lambda: value("weir_store_up") == 1 and value("weir_fleet_nodes") == 1, "the store's gauges", 20)
         assert value("weir_store_breaker_state") == 0 and value("weir_store_nodes") == 1
         assert value("weir_store_rtt_seconds") < 60 and value("weir_share_ratio") == 1
         assert "store      answers, breaker closed" in top()

@@ -4,11 +4,13 @@ in a folder of its own, started in a fraction of a second and gone with the test
 Every server listens on a Unix socket too, by which the test talks to it (`client()`) whatever has become of its
 network, its TLS or its passwords."""
 
+import contextlib
 import os
 import secrets
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import redis
@@ -228,7 +230,7 @@ class Sentinels:
                 one.launch()
             for one in (*self.servers, *self.watchers):
                 wait_for(one._answers, "redis to answer", 20, every=0.005)
-            wait_for(self.is_settled, "replicas and sentinels to be ready", 20)
+            wait_for(self.is_settled, "replicas and sentinels to be ready", 60)
         except BaseException:
             self.__exit__()
             raise
@@ -261,14 +263,20 @@ class Sentinels:
         return next((s for s in self.servers if {s.port} == ports), None)
 
     def failover(self):
+        """Ordered again if it was given up: a second is what it may take, and not always enough."""
         before = self.master()
-        # A sentinel that has not yet had a replica's INFO says NOGOODSLAVE.
+        at = {"ordered": -10.0}
+
         def ordered():
-            try:
-                return self.watchers[0].client().execute_command("SENTINEL FAILOVER", self.name)
-            except redis.exceptions.ResponseError:
-                return False
-        wait_for(ordered, "a replica that can be promoted", 20, every=0.1)
+            if self.watchers[0].client().sentinel_get_master_addr_by_name(self.name)[1] != before.port:
+                return True
+            if time.monotonic() - at["ordered"] > 5:
+                at["ordered"] = time.monotonic()
+                # One that has not yet had a replica's INFO says NOGOODSLAVE, one that is at it INPROG.
+                with contextlib.suppress(redis.exceptions.ResponseError):
+                    self.watchers[0].client().execute_command("SENTINEL FAILOVER", self.name)
+            return False
+        wait_for(ordered, "a failover", 60, every=0.1)
         return self.wait_master(before)
 
     def wait_master(self, not_):
@@ -276,7 +284,7 @@ class Sentinels:
             master = self.master()
             return master if master and master is not not_ and master.client().info("replication")["role"] == "master" \
                 else None
-        return wait_for(other, "the sentinels to name another master", 30, every=0.05)
+        return wait_for(other, "the sentinels to name another master", 60, every=0.05)
 
     def url(self, user="", password=""):
         scheme = "rediss+sentinel" if self.tls else "redis+sentinel"

@@ -69,6 +69,7 @@ static void sizes(void **state)
 
 static void names(void **state)
 {
+	static const char euro[] = {'\xe2', '\x82', '\xac'};
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
 	char name[300], told[2][WEIR_STAT_NAME_BYTES];
@@ -102,7 +103,7 @@ static void names(void **state)
 	assert_memory_equal(told[0], told[1], 111); /* and ~ and eight digits, which differ */
 	assert_string_not_equal(told[0], told[1]);
 	/* Not within a character. */
-	memcpy(name + 109, "\xe2\x82\xac", 3);
+	memcpy(name + 109, euro, sizeof euro);
 	assert_int_equal(weir_stats_slot(table, wr_stats_slot(stats, (struct weir_str){name, 200}),
 					 told[0], &stat),
 			 0);

@@ -236,7 +236,7 @@ static Pb__RateLimitRequest *make_request(const struct arguments *a, json_t *des
 {
 	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(a->domain)),
 				 "descriptors", descriptors);
-	struct wr_problem problem;
+	struct wr_problem problem = {0};
 	ProtobufCMessage *message;
 	json_t *each;
 	size_t i;

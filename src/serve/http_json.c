@@ -27,7 +27,7 @@ static struct wr_rls_memory *memory_of(const struct wr_http_request *request)
 static Pb__RateLimitRequest *read_message(const struct wr_http_request *request)
 {
 	struct wr_rls_memory *memory = memory_of(request);
-	struct wr_problem problem;
+	struct wr_problem problem = {0};
 
 	wr_rls_memory_reset(memory);
 	return (Pb__RateLimitRequest *)wr_rls_json_read(&pb__rate_limit_request__descriptor,

@@ -35,7 +35,7 @@ static bool begins_nocase(struct weir_str text, const char *prefix)
 {
 	size_t i = 0;
 
-	while (prefix[i] && i < text.len && lower(text.ptr[i]) == lower(prefix[i]))
+	while (i < text.len && prefix[i] && lower(text.ptr[i]) == lower(prefix[i]))
 		i++;
 	return prefix[i] == '\0';
 }

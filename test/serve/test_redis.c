@@ -304,7 +304,7 @@ static int note(void *context, const struct weir_counter *counter)
 
 static struct weir_counter look(void)
 {
-	struct weir_counter counter;
+	struct weir_counter counter = {0};
 
 	assert_int_equal(weir_control_get(wr_loop_engine(&bench.loop), &target,
 					  wr_loop_now_ns(&bench.loop), note, &counter),

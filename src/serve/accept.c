@@ -242,8 +242,7 @@ void wr_acceptors_close(struct wr_loop *loop)
 		struct wr_acceptor *acceptor = loop->acceptors;
 
 		loop->acceptors = acceptor->next;
-		uv_poll_stop(&acceptor->poll);
-		close(acceptor->fd);
 		uv_close((uv_handle_t *)&acceptor->poll, free_acceptor);
+		close(acceptor->fd);
 	}
 }

@@ -265,7 +265,8 @@ static void close_handles(struct wr_http_server *server)
 		(uv_handle_t *)&server->timer, (uv_handle_t *)&server->sweep};
 
 	for (unsigned i = 0; i < HANDLES; i++)
-		uv_close(handles[i], free_server);
+		if (!uv_is_closing(handles[i]))
+			uv_close(handles[i], free_server);
 }
 
 static int start_handles(struct wr_http_server *server)
@@ -335,7 +336,7 @@ static void stop_accepting(struct wr_http_server *server)
 {
 	if (server->fd < 0)
 		return;
-	uv_poll_stop(&server->accepting);
+	uv_close((uv_handle_t *)&server->accepting, free_server);
 	close(server->fd);
 	server->fd = -1;
 }
@@ -386,7 +387,7 @@ void wr_http_server_stop(void *state)
 	for (struct wr_http_connection *c = server->connections; c; c = c->next)
 		if (c->request)
 			wr_http_abandon(c->request);
-	uv_poll_stop(&server->polling);
+	uv_close((uv_handle_t *)&server->polling, free_server);
 	uv_timer_stop(&server->timer);
 	MHD_stop_daemon(server->daemon);
 	server->api->close(server);

@@ -122,10 +122,9 @@ static void on_closed(uv_handle_t *handle)
 
 static void close_lookup(struct lookup *lookup)
 {
-	uv_poll_stop(&lookup->poll);
+	uv_close((uv_handle_t *)&lookup->poll, on_closed);
 	release(lookup->job);
 	lookup->names->count--;
-	uv_close((uv_handle_t *)&lookup->poll, on_closed);
 }
 
 /* Nobody finds it any more. */

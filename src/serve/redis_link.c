@@ -30,9 +30,8 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	self->tls = NULL;
 	self->socket = NULL;
 	socket->self = NULL;
-	uv_poll_stop(&socket->poll);
-	close(socket->fd);
 	uv_close((uv_handle_t *)&socket->poll, free_socket);
+	close(socket->fd);
 }
 
 static void clean(struct wr_redis_link *self)

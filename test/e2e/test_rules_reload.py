@@ -47,6 +47,7 @@ def test_22_edited_under_traffic(api, edit):
             edit(nginx.rules, rules(10))
             wait_for(lambda: all(nginx.get("/", USER).status == 429 for _ in range(8)),
                      "the lower limit in all workers", 5)
+            wait_for(lambda: traffic.statuses[429] > 0, "the traffic to meet the lower limit", 30)
             edit(nginx.rules, rules(2000000))
             wait_for(lambda: all(told_limit(nginx) == "2000000" for _ in range(8)),
                      "the higher limit in all workers", 5)

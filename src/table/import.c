@@ -1,6 +1,7 @@
 /* Carrying keys from one table file to another: checkpoint, restore, resize. A key's tag names its
  * rows in a table of any size, so a cell is all there is to carry. What an operator said is carried
  * apart: it is in two cells, or in none. */
+#include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
 #include "table/pause.h"
@@ -97,6 +98,7 @@ void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t no
 			import_cell(to, from, &from->rows[r].cell[i], now_s);
 	wr_overrides_import(to, from, now_s);
 	wr_pauses_import(to, from);
+	wr_deferred_import(to, from);
 }
 
 /* A new file at `place` with what `from` holds. */
@@ -236,6 +238,7 @@ static int supersede(struct weir_table *old, struct wr_fresh_file *fresh, const 
 		__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_SEQ_CST);
 		wr_overrides_hand_over(fresh->table, old, &overrides, now_s);
 		wr_pauses_hand_over(fresh->table, old, &pauses);
+		wr_deferred_import(fresh->table, old);
 	}
 	free(overrides.items);
 	return rc;

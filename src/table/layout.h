@@ -57,6 +57,7 @@ enum wr_section {
 	WR_SECTION_LEASES,    /* reserved: units borrowed from a central store */
 	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
 	WR_SECTION_OVERRIDES, /* struct wr_control, then struct wr_note[] */
+	WR_SECTION_DEFERRED,  /* keys with requests put off for later: table/deferred.h */
 	WR_SECTIONS = 16,
 };
 

@@ -88,6 +88,18 @@
 	X(replaces_nothing, WARNING, "no limit in domain '%s' has the name '%s'")                  \
 	X(unusable_limit, ERROR, "%s")                                                             \
 	X(bad_content_type, ERROR, "'%s' is not a media type such as application/json")            \
+	X(defer_without_on_limit, ERROR, "defer takes effect with on_limit: defer; add it")        \
+	X(defer_count_rejected, ERROR,                                                             \
+	  "count_rejected would charge each try to deliver; leave it out with on_limit: defer")    \
+	X(defer_never, WARNING,                                                                    \
+	  "requests_per_unit 0 admits nothing: what is deferred is never delivered")               \
+	X(defer_safe_method, WARNING,                                                              \
+	  "only POST, PUT, PATCH and DELETE are deferred: %s is refused here")                     \
+	X(bad_size, ERROR, "%s takes a size such as 64K or 1M, from %s to %s")                     \
+	X(bad_max_age, ERROR, "max_age takes a duration from %s to %s")                            \
+	X(bad_field_name, ERROR, "'%s' is not the name of a header field")                         \
+	X(hop_by_hop_field, ERROR,                                                                 \
+	  "'%s' is about one connection and has no meaning in a later one; leave it out")          \
 	/* requests */                                                                             \
 	X(empty_request, ERROR, "an entry of requests needs a descriptor or allow: true")          \
 	X(allow_and_descriptor, ERROR, "allow: true makes no descriptor; use two entries")         \

@@ -20,7 +20,8 @@
 	X(WR_IN_RESPONSE, 64, "response")                                                          \
 	X(WR_IN_REQUEST, 128, "requests")                                                          \
 	X(WR_IN_WHEN, 256, "when")                                                                 \
-	X(WR_IN_PART, 512, "an entry of descriptor")
+	X(WR_IN_PART, 512, "an entry of descriptor")                                               \
+	X(WR_IN_DEFER, 1024, "defer")
 
 enum wr_place {
 #define WR_PLACE_ENUM(name, bit, text) name = (bit),
@@ -62,6 +63,7 @@ enum wr_place {
 	X(SOFT, "soft", WR_IN_ANY_LIMIT, false)                                                    \
 	X(COUNT_REJECTED, "count_rejected", WR_IN_ANY_LIMIT, false)                                \
 	X(ON_LIMIT, "on_limit", WR_IN_LIMIT, false)                                                \
+	X(DEFER, "defer", WR_IN_LIMIT, false)                                                      \
 	X(CONSISTENCY, "consistency", WR_IN_LIMIT, false)                                          \
 	X(ON_STORE_FAILURE, "on_store_failure", WR_IN_LIMIT, false)                                \
 	X(RESPONSE, "response", WR_IN_LIMIT, false)                                                \
@@ -72,6 +74,11 @@ enum wr_place {
 	X(STATUS, "status", WR_IN_RESPONSE, false)                                                 \
 	X(CONTENT_TYPE, "content_type", WR_IN_RESPONSE, false)                                     \
 	X(BODY, "body", WR_IN_RESPONSE, false)                                                     \
+	X(HEADERS, "headers", WR_IN_DEFER, false)                                                  \
+	X(MAX_BODY, "max_body", WR_IN_DEFER, false)                                                \
+	X(MAX_AGE, "max_age", WR_IN_DEFER, false)                                                  \
+	X(MAX_TRIES, "max_tries", WR_IN_DEFER, false)                                              \
+	X(MAX_WAITING, "max_waiting", WR_IN_DEFER, false)                                          \
 	X(WHEN, "when", WR_IN_REQUEST, false)                                                      \
 	X(ALLOW, "allow", WR_IN_REQUEST, false)                                                    \
 	X(DESCRIPTOR, "descriptor", WR_IN_REQUEST, false)                                          \

@@ -46,10 +46,20 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 	return wild ? wild : any;
 }
 
-enum met { NOTHING = 0, A_RULE = 1, A_LIMIT = 2 };
+enum met { NOTHING = 0, A_RULE = 1, A_LIMIT = 2, A_DEFERRAL = 4 };
+
+static bool defers(const struct wr_node *node)
+{
+	for (uint8_t i = 0; i < node->limit_count; i++)
+		if (node->limits[i].on_limit == WR_DEFER)
+			return true;
+	return false;
+}
 
 static unsigned met_at(const struct wr_node *node)
 {
+	if (node->limit_count && defers(node))
+		return A_RULE | A_LIMIT | A_DEFERRAL;
 	if (node->limit_count)
 		return node->limits[0].unlimited ? A_RULE : A_RULE | A_LIMIT;
 	return node->more->first_child ? NOTHING : A_RULE;
@@ -182,6 +192,17 @@ static void check_dodge(struct wr_load *load, const struct wr_requests *requests
 		  request->column, WR_ARGS(optional ? optional->label : loose->label));
 }
 
+/* An entry whose methods are never deferred, though it leads to a limit that defers. */
+static void check_deferral(struct wr_load *load, const struct wr_request *request)
+{
+	for (uint32_t i = 0; i < request->methods.count; i++)
+		if (wr_defer_method(request->methods.items[i]))
+			return;
+	if (request->methods.count)
+		wr_say_at(load, WR_D_defer_safe_method, request->file, request->line,
+			  request->column, WR_ARGS(request->methods.items[0]));
+}
+
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 {
 	const struct wr_requests *requests = domain->more->requests;
@@ -190,6 +211,8 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 		unsigned met = r->allow ? A_RULE : mark(load, r, 0, domain);
 
 		r->meets_limit = met & A_LIMIT;
+		if (met & A_DEFERRAL)
+			check_deferral(load, r);
 		if (met == NOTHING && load->lint_steps < load->bounds.lint_steps)
 			wr_say_at(load, WR_D_unmatched_request, r->file, r->line, r->column,
 				  WR_ARGS(domain->key));

@@ -10,6 +10,8 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *fields, struct
 /* read_limit_extras.c: the parts of a limit that are maps themselves. */
 void wr_read_soft(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_response(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
+/* read_defer.c: on_limit has been read. */
+void wr_read_defer(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 
 /* limit_id.c: what tells the limits of one node apart, after all of them are read. `marks` has
@@ -31,6 +33,9 @@ const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_
 
 /* read_metadata.c: any YAML as JSON. */
 struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *value);
+
+/* read_request.c: letters of a token (RFC 9110), which methods and header names are made of. */
+bool wr_is_token(struct weir_str text);
 
 /* read_request.c: the list under `requests`, appended to the domain's. */
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain);

@@ -256,6 +256,7 @@ static void read_limit(struct wr_load *load, const struct wr_yaml *map, struct w
 	read_counting(load, &f, limit);
 	read_behaviour(load, &f, limit);
 	wr_read_response(load, &f, limit);
+	wr_read_defer(load, &f, limit);
 	wr_get_share(load, &f, WR_KEY_ENFORCE, WHOLE_PPM, &limit->enforce_ppm);
 	read_candidates(load, &f, limit);
 }

@@ -36,8 +36,7 @@ static void upper(struct weir_str text)
 			at[i] = (char)(at[i] - ('a' - 'A'));
 }
 
-/* Letters of a token (RFC 9110), which methods and header names are made of. */
-static bool is_token(struct weir_str text)
+bool wr_is_token(struct weir_str text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		char c = wr_lower(text.ptr[i]);
@@ -80,7 +79,7 @@ static struct wr_texts read_texts(struct wr_load *load, const struct wr_fields *
 		items[texts.count++] = text;
 		if (key == WR_KEY_METHOD) {
 			upper(text);
-			if (!is_token(text))
+			if (!wr_is_token(text))
 				wr_say(load, WR_D_bad_method, value, WR_ARGS(text));
 		} else {
 			lower(text);
@@ -174,7 +173,7 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 	if (source->kind == WR_FROM_HEADER)
 		lower(source->label);
 	source->name = wr_str_from(source->label, sources[i].name.len);
-	if (source->kind == WR_FROM_HEADER && !is_token(source->name)) {
+	if (source->kind == WR_FROM_HEADER && !wr_is_token(source->name)) {
 		wr_say(load, WR_D_unknown_source, value, WR_ARGS(value->text));
 		return false;
 	}

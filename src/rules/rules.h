@@ -93,6 +93,22 @@ struct wr_response {
 	struct weir_str body;
 };
 
+/* How requests are kept that a limit with `on_limit: defer` refused. */
+struct wr_defer {
+	const struct weir_str *headers; /* fields that are kept, in lower case */
+	uint32_t header_count;
+	uint32_t max_tries;
+	uint32_t max_waiting; /* of one key */
+	uint32_t max_body;    /* bytes */
+	uint64_t max_age_ns;
+};
+
+/* What holds where a rule says nothing else. */
+extern const struct wr_defer wr_defer_default;
+
+/* Whether requests with this method are put off: those that change something. */
+bool wr_defer_method(struct weir_str method);
+
 /* A limit of a rule. */
 struct wr_limit {
 	struct weir_limit
@@ -107,6 +123,7 @@ struct wr_limit {
 	const struct wr_limit *candidates; /* counted, never enforced, never shared */
 	const struct wr_zone *zone;
 	const struct wr_response *response; /* or NULL */
+	const struct wr_defer *defer;       /* on_limit is WR_DEFER: how; otherwise NULL */
 	uint32_t replace_count;
 	uint32_t candidate_count;
 	uint32_t enforce_ppm;     /* share of keys it is enforced for, of a million */

@@ -24,6 +24,7 @@ PLACES = {
     "WR_IN_REQUEST": "request",
     "WR_IN_WHEN": "when",
     "WR_IN_PART": "part",
+    "WR_IN_DEFER": "defer",
 }
 
 

@@ -238,6 +238,76 @@ WEIR_API int weir_ask_took(struct weir_ask *ask, uint64_t ns);
  * in, to give back what it granted. */
 WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 
+/* ---- put off for later ----
+ *
+ * A host that can keep a refused request and deliver it later says so before it adds descriptors
+ * (weir_ask_record), and what became of it after WEIR_DEFER (weir_ask_kept). Who delivers asks
+ * again with the descriptors that were recorded:
+ *
+ *   weir_ask_record(ask, memory, sizeof memory);          // the host
+ *   weir_ask_http(ask, &view);
+ *   if (weir_ask_decide(ask, now_ns) == WEIR_DEFER) {
+ *           weir_ask_deferral(ask, &deferral);
+ *           …                                             // keep it, with weir_ask_recorded
+ *           weir_ask_kept(ask, kept);                     // 202, or a refusal like others
+ *   }
+ *
+ *   weir_ask_replay(ask, bytes, len);                     // who delivers
+ *   weir_ask_drain(ask);
+ *   weir_ask_decide(ask, now_ns);                         // ADMIT or DELAY: deliver it
+ *
+ * While requests are kept under a key (table/deferred.h), new ones of that key are told WEIR_DEFER
+ * without taking anything, so that they come behind them. Nobody else heeds that: an ask that is
+ * not recorded gets WEIR_DEFER when its limits refuse, as a refusal of another name. */
+
+#define WEIR_RECORD_MAX 16384 /* bytes to record in; requests that need more are not kept */
+
+/* Bytes of `memory` get what is added from here on; they are of no use after weir_ask_done. An
+ * override cannot be recorded: then, and if `cap` is too small, weir_ask_deferral says WEIR_EROOM.
+ * WEIR_EINVAL: something was added before. */
+WEIR_API int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap);
+
+/* What was recorded; empty if nothing of it would be put off, so that nobody keeps it in vain. */
+WEIR_API struct weir_str weir_ask_recorded(const struct weir_ask *ask);
+
+/* Adds the descriptors that were recorded, costs included. The domain is not among them.
+ *   WEIR_EFORMAT: no such bytes; nothing was added. And as weir_ask_add */
+WEIR_API int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len);
+
+/* This one was kept and is to be delivered now: it does not wait for those behind it, and when it
+ * is refused once more, nothing is counted. To be called before weir_ask_decide. WEIR_EINVAL */
+WEIR_API int weir_ask_drain(struct weir_ask *ask);
+
+/* This one cannot be kept (it is a GET, nobody would deliver it): limits that would put it off
+ * refuse it. To be called before weir_ask_decide. WEIR_EINVAL */
+WEIR_API int weir_ask_no_defer(struct weir_ask *ask);
+
+/* How to keep a request. Texts are the rules' and last until weir_ask_done. */
+struct weir_deferral {
+	uint32_t size; /* sizeof(struct weir_deferral), set by the caller */
+	uint32_t max_tries;
+	/* Whose order is kept: names the counter of the request's most specific limit that defers,
+	 * the same in all processes, on all nodes, for ever. */
+	uint8_t key[16];
+	struct weir_str rule;           /* that limit's name in statistics */
+	const struct weir_str *headers; /* fields to keep, in lower case */
+	uint32_t header_count;
+	uint32_t max_waiting; /* of the key */
+	uint64_t max_body;
+	uint64_t max_age_ns;
+	uint64_t wait_ns;     /* until the limits would have admitted it; or WEIR_NEVER */
+	uint64_t interval_ns; /* how far apart that limit admits requests in the long run */
+};
+
+/* After WEIR_DEFER, if the ask was recorded. WEIR_EINVAL: not so. WEIR_EROOM: what was added did
+ * not fit, and the request cannot be kept. */
+WEIR_API int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral);
+
+/* Whether it was kept, which counts as deferred, or not, which counts as refused; until then it
+ * counts as nothing. Returns the verdict that holds: WEIR_DEFER or WEIR_REFUSE. WEIR_EINVAL: not
+ * WEIR_DEFER, not recorded, or told before. */
+WEIR_API int weir_ask_kept(struct weir_ask *ask, int kept);
+
 /* ---- waiting one's turn ----
  *
  * A host that holds delayed requests itself lets them move up when one leaves: it trades places

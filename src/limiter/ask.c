@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "limiter/defer.h"
 #include "limiter/fleet.h"
 #include "limiter/keep.h"
 #include "limiter/sample.h"
@@ -211,6 +212,8 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		ask->has_calendar |= limit->calendar != 0;
 		ask->has_replaces |= limit->replace_count != 0;
 		place(ask, need, key);
+		if (__builtin_expect(limit->on_limit == WR_DEFER, 0))
+			wr_defer_name(ask, need, key->entries, key->count);
 	}
 }
 
@@ -297,6 +300,8 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 		      : add_rule(ask, entries, count, hits);
 	if (rc == 0 && __builtin_expect(ask->kept != NULL, 0))
 		wr_ask_keep_descriptor(ask, entries, count);
+	if (rc == 0 && ask->record)
+		wr_record_add(ask, entries, count, override, hits);
 	return rc;
 }
 

@@ -107,10 +107,16 @@ struct weir_ask {
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
-	bool waited;  /* for the central store */
-	bool timed;   /* one of those whose host is asked how long it took */
-	bool strayed; /* the fleet's secret is not known: nobody can be asked */
-	bool plain;   /* every need is enforced, here, and costs something */
+	bool waited;       /* for the central store */
+	bool timed;        /* one of those whose host is asked how long it took */
+	bool strayed;      /* the fleet's secret is not known: nobody can be asked */
+	bool plain;        /* every need is enforced, here, and costs something */
+	bool drains;       /* it was put off before and is to be delivered now */
+	bool stays;        /* it can not be put off */
+	bool counted;      /* in the statistics */
+	bool unrecorded;   /* some of it could not be recorded */
+	uint8_t deferring; /* 1 + the need that says how it is put off; 0: none does */
+	uint8_t defer_key[16];
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: unknown */
@@ -120,6 +126,9 @@ struct weir_ask {
 	uint64_t retry_after_ns;
 	char *kept; /* texts of descriptors, in the caller's memory; NULL: they are not kept */
 	uint16_t kept_cap, kept_len;
+	uint8_t *
+		record; /* descriptors as bytes, in the caller's memory; NULL: nobody puts it off */
+	size_t record_cap, record_len;
 	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
 	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar's window */

@@ -6,6 +6,7 @@
  *      is given back
  *
  * A refusal at any point returns what was taken before it. */
+#include "limiter/defer.h"
 #include "limiter/share.h"
 
 #include "rules/calendar.h"
@@ -182,7 +183,8 @@ static void look_and_refuse(struct weir_ask *ask, enum wr_class class)
 
 	list_of(ask, class, -1, &list);
 	wr_needs_look(table, list.needs, list.count, ask->now_ns);
-	wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
+	if (!ask->drains) /* its first refusal counted */
+		wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
 }
 
 /* What a refused request wanted to give back stays where it is; giving back is never refused. */
@@ -411,6 +413,10 @@ static int decide(struct weir_ask *ask)
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
 	merge(ask);
+	if (__builtin_expect(ask->deferring && wr_defer_is_behind(ask), 0))
+		return refuse_early(ask);
+	if (__builtin_expect(ask->drains, 0) && table_refuses(ask))
+		return refuse_early(ask);
 	if (ask->plain)
 		return settle_plain(ask);
 	return asks_central(ask) ? decide_centrally(ask) : wr_ask_settle(ask);

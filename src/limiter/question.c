@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "limiter/defer.h"
 #include "limiter/message.h"
 #include "rules/calendar.h"
 #include "limiter/share.h"
@@ -112,7 +113,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.bytes = (uint16_t)(sizeof item + id_len),
 		.algorithm = (uint8_t)limit->algorithm,
 		.consistency = need->rule ? need->rule->consistency : (uint8_t)WR_STRICT,
-		.flags = (uint16_t)limit->flags,
+		.flags = wr_defer_flags(ask, limit),
 		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
 		.cost = cost_in(kind, &need->need),

@@ -1,6 +1,7 @@
 /* From the needs' decisions to the verdict. */
 #include "limiter/ask.h"
 
+#include "limiter/defer.h"
 #include "limiter/status.h"
 
 /* Whether the request was refused because of this need. In quota mode that takes all of them, so
@@ -66,7 +67,8 @@ static bool all_defer(const struct weir_ask *ask)
 		if (!refuses(ask, need) || (enforced && need->class != WR_ENFORCED))
 			continue;
 		any = true;
-		if (!need->rule || need->rule->on_limit != WR_DEFER)
+		if (!need->rule || need->rule->on_limit != WR_DEFER ||
+		    wr_ask_decision(ask, need)->banned)
 			return false;
 	}
 	return any;
@@ -94,9 +96,10 @@ int wr_ask_conclude(struct weir_ask *ask, bool admitted)
 		ask->verdict = ask->delay_ns ? WEIR_DELAY : WEIR_ADMIT;
 	} else {
 		ask->retry_after_ns = retry_after(ask);
-		ask->verdict = all_defer(ask) ? WEIR_DEFER : WEIR_REFUSE;
+		ask->verdict = all_defer(ask) && !ask->stays ? WEIR_DEFER : WEIR_REFUSE;
 	}
-	wr_ask_count(ask, admitted);
+	if (admitted || !wr_defer_counts_later(ask))
+		wr_ask_count(ask, admitted);
 	return ask->verdict;
 }
 

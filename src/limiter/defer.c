@@ -1,0 +1,159 @@
+#include "limiter/defer.h"
+
+#include "base/blake.h"
+#include "base/str.h"
+#include "limiter/status.h"
+#include "rules/key.h"
+#include "table/deferred.h"
+
+_Static_assert(sizeof((struct weir_ask *)0)->defer_key == WR_BLAKE_BYTES, "a digest is a key");
+_Static_assert(WR_DEFERRED_KEY == WR_BLAKE_BYTES, "in the table too");
+
+static void feed(void *blake, const void *bytes, size_t len)
+{
+	wr_blake_feed(blake, bytes, len);
+}
+
+/* Smaller is more specific: a client before its network, a limit that refuses alone before one that
+ * takes others to refuse. It must not depend on anything but the rules and the request, or one
+ * client's requests would be kept in two orders. */
+static int rank(const struct wr_ask_need *need)
+{
+	return (need->class == WR_ENFORCED ? 0 : 256) - need->rule->node->depth;
+}
+
+/* Without a secret, for a queue outlives tables and is read by other nodes; that is what the slow
+ * hash is for. */
+void wr_defer_name(struct weir_ask *ask, const struct wr_ask_need *need,
+		   const struct weir_entry *entries, size_t count)
+{
+	const struct wr_limit *rule = need->rule;
+	struct wr_blake blake;
+
+	if (need->class == WR_COUNTED ||
+	    (ask->deferring && rank(&ask->needs[ask->deferring - 1]) <= rank(need)))
+		return;
+	wr_blake_begin(&blake);
+	wr_key_feed(ask->domain, rule->node, entries, count, feed, &blake);
+	wr_blake_feed(&blake, rule->id.ptr, rule->id.len);
+	wr_blake_end(&blake, ask->defer_key);
+	ask->deferring = (uint8_t)(1 + (need - ask->needs));
+}
+
+#define LONGEST_NS ((uint64_t)INT64_MAX / 2)
+
+/* a + b · c, within bounds. */
+static uint64_t plus_times(uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t product;
+
+	if (__builtin_mul_overflow(b, c, &product) || product > LONGEST_NS || a > LONGEST_NS)
+		return LONGEST_NS;
+	return a + product;
+}
+
+/* Between two requests, in the long run. */
+static uint64_t interval_ns(const struct weir_limit *limit)
+{
+	uint64_t period_ns = limit->window_end_ns ? limit->window_end_ns - limit->window_start_ns
+						  : limit->period_ns;
+
+	return limit->limit ? period_ns / limit->limit : 0;
+}
+
+/* What the counter says by itself. False: an operator's ban holds, and nothing is put off. */
+static bool look(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	struct weir_table *table = ask->engine->table;
+	struct wr_need *one = &need->need;
+
+	if (need->part == WR_HERE) {
+		wr_decide_key(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
+			      &one->decision);
+		return !one->decision.banned;
+	}
+	one->decision = (struct weir_decision){.limit = one->limit->capacity};
+	return !wr_override_find(table, one->key, wr_seconds(ask->now_ns)).banned_until_s;
+}
+
+bool wr_defer_is_behind(struct weir_ask *ask)
+{
+	struct wr_ask_need *need = &ask->needs[ask->needs[ask->deferring - 1].same_as];
+	struct weir_decision *decision = &need->need.decision;
+	uint64_t waiting;
+
+	if (!ask->record || ask->drains || ask->stays || need->class == WR_COUNTED ||
+	    need->part == WR_NOWHERE || need->need.cost <= 0)
+		return false;
+	waiting = wr_deferred_count(ask->engine->table, ask->defer_key);
+	if (waiting == 0 || !look(ask, need))
+		return false;
+	if (decision->admitted)
+		decision->retry_after_ns = 0;
+	if (decision->retry_after_ns != WEIR_NEVER)
+		decision->retry_after_ns = plus_times(decision->retry_after_ns, waiting,
+						      interval_ns(need->need.limit));
+	decision->admitted = 0;
+	decision->remaining = 0;
+	need->part = WR_NOWHERE;
+	return true;
+}
+
+int weir_ask_drain(struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	ask->drains = true;
+	return 0;
+}
+
+int weir_ask_no_defer(struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	ask->stays = true;
+	return 0;
+}
+
+static bool can_be_kept(const struct weir_ask *ask)
+{
+	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->drains;
+}
+
+int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral)
+{
+	const struct wr_ask_need *need;
+	const struct wr_defer *how;
+
+	if (!can_be_kept(ask) || !ask->deferring || !deferral || deferral->size != sizeof *deferral)
+		return WEIR_EINVAL;
+	if (ask->unrecorded)
+		return WEIR_EROOM;
+	need = &ask->needs[ask->deferring - 1];
+	how = need->rule->defer;
+	*deferral = (struct weir_deferral){
+		.size = sizeof *deferral,
+		.max_tries = how->max_tries,
+		.rule = need->rule->stat,
+		.headers = how->headers,
+		.header_count = how->header_count,
+		.max_waiting = how->max_waiting,
+		.max_body = how->max_body,
+		.max_age_ns = how->max_age_ns,
+		.wait_ns = ask->retry_after_ns,
+		.interval_ns = interval_ns(need->need.limit),
+	};
+	memcpy(deferral->key, ask->defer_key, sizeof deferral->key);
+	return 0;
+}
+
+int weir_ask_kept(struct weir_ask *ask, int kept)
+{
+	if (!can_be_kept(ask) || ask->counted)
+		return WEIR_EINVAL;
+	ask->counted = true;
+	if (!kept)
+		ask->verdict = WEIR_REFUSE;
+	wr_ask_count(ask, false);
+	return ask->verdict;
+}

@@ -1,0 +1,157 @@
+/* Descriptors as bytes, to be asked about again by another process:
+ *
+ *   version 8 { cost 64 · entries 8 { len 32 key · len 32 value · len 32 source }* }*
+ *
+ * little endian, without padding. */
+#include <string.h>
+
+#include "limiter/defer.h"
+
+#define VERSION 1u
+
+static void put(struct weir_ask *ask, const void *bytes, size_t len)
+{
+	if (len > ask->record_cap - ask->record_len) {
+		ask->unrecorded = true;
+		return;
+	}
+	if (len)
+		memcpy(ask->record + ask->record_len, bytes, len);
+	ask->record_len += len;
+}
+
+static void put_text(struct weir_ask *ask, struct weir_str text)
+{
+	uint32_t len = (uint32_t)text.len;
+
+	if (text.len > ask->record_cap) {
+		ask->unrecorded = true;
+		return;
+	}
+	put(ask, &len, sizeof len);
+	put(ask, text.ptr, text.len);
+}
+
+int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap)
+{
+	uint8_t version = VERSION;
+
+	if (!wr_ask_ok(ask) || !memory || ask->state != WR_ASK_OPEN || ask->descriptor_count)
+		return WEIR_EINVAL;
+	ask->record = memory;
+	ask->record_cap = cap;
+	ask->record_len = 0;
+	ask->unrecorded = false;
+	put(ask, &version, sizeof version);
+	return 0;
+}
+
+void wr_record_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+		   const struct weir_limit *override, int64_t hits)
+{
+	uint8_t number = (uint8_t)count;
+
+	if (override) {
+		ask->unrecorded = true;
+		return;
+	}
+	if (count > WR_DEPTH_MAX) /* no rule is that deep, so none will ever meet it */
+		return;
+	put(ask, &hits, sizeof hits);
+	put(ask, &number, sizeof number);
+	for (size_t i = 0; i < count; i++) {
+		put_text(ask, entries[i].key);
+		put_text(ask, entries[i].value);
+		put_text(ask, entries[i].source);
+	}
+}
+
+struct weir_str weir_ask_recorded(const struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask) || !ask->record || !ask->deferring || ask->unrecorded)
+		return (struct weir_str){"", 0};
+	return (struct weir_str){(const char *)ask->record, ask->record_len};
+}
+
+/* ---- reading: bytes that come from a disk or from another node ---- */
+
+struct reader {
+	const uint8_t *at;
+	size_t left;
+};
+
+static bool get(struct reader *in, void *bytes, size_t len)
+{
+	if (len > in->left)
+		return false;
+	memcpy(bytes, in->at, len);
+	in->at += len;
+	in->left -= len;
+	return true;
+}
+
+static bool get_text(struct reader *in, struct weir_str *text)
+{
+	uint32_t len;
+
+	if (!get(in, &len, sizeof len) || len > in->left)
+		return false;
+	*text = (struct weir_str){(const char *)in->at, len};
+	in->at += len;
+	in->left -= len;
+	return true;
+}
+
+static bool get_descriptor(struct reader *in, struct weir_entry entries[WR_DEPTH_MAX],
+			   uint8_t *count, int64_t *hits)
+{
+	if (!get(in, hits, sizeof *hits) || !get(in, count, sizeof *count) ||
+	    *count > WR_DEPTH_MAX || *hits == WEIR_HITS_UNSET)
+		return false;
+	for (uint8_t i = 0; i < *count; i++)
+		if (!get_text(in, &entries[i].key) || !get_text(in, &entries[i].value) ||
+		    !get_text(in, &entries[i].source))
+			return false;
+	return true;
+}
+
+static bool begin(struct reader *in)
+{
+	uint8_t version;
+
+	return get(in, &version, sizeof version) && version == VERSION;
+}
+
+static bool is_record(struct reader in)
+{
+	struct weir_entry entries[WR_DEPTH_MAX];
+	int64_t hits;
+	uint8_t count;
+
+	if (!begin(&in))
+		return false;
+	while (in.left)
+		if (!get_descriptor(&in, entries, &count, &hits))
+			return false;
+	return true;
+}
+
+int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len)
+{
+	struct reader in = {bytes, len};
+	struct weir_entry entries[WR_DEPTH_MAX];
+	int64_t hits;
+	uint8_t count;
+	int rc = 0;
+
+	if (!wr_ask_ok(ask) || !bytes || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	if (!is_record(in))
+		return WEIR_EFORMAT;
+	begin(&in);
+	while (in.left && rc == 0)
+		rc = get_descriptor(&in, entries, &count, &hits)
+			     ? weir_ask_add(ask, entries, count, NULL, hits)
+			     : WEIR_EFORMAT;
+	return rc;
+}

@@ -1,6 +1,7 @@
 #include "wire/commands.h"
 
 #include "base/str.h"
+#include "wire/commands_defer.h"
 
 #define SHOWN_BYTES_MAX 128 /* of what a client sent, in an error */
 #define CONNECTION (WR_RESP_FAST | WR_RESP_LOADING | WR_RESP_STALE)
@@ -59,6 +60,13 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 "weir", "message", "tells the central store; for the nginx module, on Unix sockets"},
 	{"weir.fleet", 1, 1, WR_RESP_READS | WR_RESP_NO_AUTH, 0, wr_command_fleet, NULL, NULL,
 	 "weir", "", "the fleet's secret; for the nginx module, on Unix sockets"},
+	{"weir.defer", -WR_DEFER_ARGS, 0, WR_RESP_WRITES | WR_RESP_NO_AUTH, 0, wr_command_defer,
+	 NULL, NULL, "weir",
+	 "1 domain rule key method uri descriptors max_waiting max_age_s max_tries wait_ns "
+	 "interval_ns body [name value …]",
+	 "stores a request to be delivered later; for the nginx module, on Unix sockets"},
+	{"weir.ticket", 2, 2, WR_RESP_READS | WR_RESP_NO_AUTH, 0, wr_command_ticket, NULL, NULL,
+	 "weir", "ticket", "what became of it; for the nginx module, on Unix sockets"},
 	{"ping", -1, 2, CONNECTION, 0, wr_command_ping, NULL, NULL, "connection", "[text]",
 	 "answers PONG, or the text"},
 	{"echo", 2, 2, CONNECTION, 0, wr_command_echo, NULL, NULL, "connection", "text",

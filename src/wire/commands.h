@@ -78,6 +78,8 @@ void wr_command_reset_counters(const struct wr_resp_call *call);
 void wr_command_ask(const struct wr_resp_call *call);
 void wr_command_tell(const struct wr_resp_call *call);
 void wr_command_fleet(const struct wr_resp_call *call);
+void wr_command_defer(const struct wr_resp_call *call);
+void wr_command_ticket(const struct wr_resp_call *call);
 
 void wr_command_ping(const struct wr_resp_call *call);
 void wr_command_echo(const struct wr_resp_call *call);

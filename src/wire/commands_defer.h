@@ -109,6 +109,9 @@ struct wr_defer_request {
 const char *wr_defer_read(const struct weir_str *argv, uint32_t argc,
 			  struct wr_defer_request *request);
 
+/* What there is to say about a reason. */
+const char *wr_defer_sentence(const char *reason);
+
 /* Whether a field holds credentials: Authorization, Cookie … */
 bool wr_defer_is_secret(struct weir_str name);
 

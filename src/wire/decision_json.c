@@ -54,22 +54,6 @@ static void put_name(struct wr_text *out, struct weir_str name)
 	wr_json_put_bytes(out, wr_str_first(name, NAME_MAX_BYTES));
 }
 
-static void put_time(struct wr_text *out, uint64_t now_ns)
-{
-	time_t seconds = (time_t)(now_ns / 1000000000);
-	struct tm utc;
-	char text[40];
-	size_t len;
-
-	gmtime_r(&seconds, &utc);
-	len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(text + len, sizeof text - len, ".%03uZ",
-		 (unsigned)(now_ns % 1000000000 / 1000000));
-	PUT(out, "{\"time\":\"");
-	wr_text_put(out, wr_str(text));
-	PUT(out, "\"");
-}
-
 static struct weir_str verdict_name(const struct weir_ask *ask)
 {
 	switch (ask->verdict) {
@@ -164,7 +148,8 @@ void wr_decision_json(const struct wr_decision_view *view, struct wr_text *out)
 	const struct weir_ask *ask = view->ask;
 	const struct wr_ask_need *need = subject(ask);
 
-	put_time(out, view->now_ns);
+	PUT(out, "{\"time\":");
+	wr_json_put_time(out, view->now_ns);
 	PUT(out, ",\"verdict\":");
 	wr_json_put_text(out, verdict_name(ask));
 	if (ask->domain) {

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <weir/algo.h>
 
@@ -179,6 +180,21 @@ void wr_json_put_seconds(struct wr_text *out, uint64_t ns)
 		wr_text_char(out, (char)('0' + ms / 10 % 10));
 		wr_text_char(out, (char)('0' + ms % 10));
 	}
+}
+
+void wr_json_put_time(struct wr_text *out, uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm utc;
+	char text[40];
+	size_t len;
+
+	gmtime_r(&seconds, &utc);
+	len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text + len, sizeof text - len, ".%03uZ", (unsigned)(ns % 1000000000 / 1000000));
+	wr_text_char(out, '"');
+	wr_text_put(out, wr_str(text));
+	wr_text_char(out, '"');
 }
 
 void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)

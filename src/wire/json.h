@@ -98,6 +98,9 @@ bool wr_json_put_bytes(struct wr_text *out, struct weir_str text);
  * WEIR_NEVER. */
 void wr_json_put_seconds(struct wr_text *out, uint64_t ns);
 
+/* "2026-11-16T12:00:00.250Z" */
+void wr_json_put_time(struct wr_text *out, uint64_t ns);
+
 /* ---- as values of jansson ---- */
 
 /* A string whatever its bytes; those that are not UTF-8 become U+FFFD. */

@@ -7,7 +7,7 @@
  *   struct wr_resp_parser parser = {0};        // of a connection
  *   struct wr_resp_reader *reader;             // large: one for a thread
  *
- *   switch (wr_resp_read(&parser, trusted, bytes, len, reader, &command)) {
+ *   switch (wr_resp_read(&parser, trust, bytes, len, reader, &command)) {
  *   case WR_RESP_COMMAND:  command.argv; go on at bytes + command.bytes
  *   case WR_RESP_PARTIAL:  call again with the same bytes and more behind them, at least
  *                          reader->wanted; they may have moved
@@ -36,6 +36,18 @@
 #define WR_RESP_STRANGER_ARGS_MAX 10u
 #define WR_RESP_STRANGER_ARG_BYTES_MAX 16384u
 
+/* Processes on this machine's Unix sockets may hand over whole requests: WEIR.DEFER, see
+ * wire/commands_defer.h. */
+#define WR_RESP_LARGE_ARG_BYTES_MAX (16u << 20)
+#define WR_RESP_LARGE_BYTES_MAX (WR_RESP_LARGE_ARG_BYTES_MAX + (128u << 10))
+
+/* How much a client may say. */
+enum wr_resp_trust {
+	WR_RESP_STRANGER = 0, /* it has not given the password yet */
+	WR_RESP_TRUSTED = 1,
+	WR_RESP_PEER = 2, /* on a Unix socket, and who it is was checked */
+};
+
 enum wr_resp_outcome {
 	WR_RESP_BAD = -1,
 	WR_RESP_PARTIAL = 0,
@@ -48,6 +60,7 @@ struct wr_resp_parser {
 	uint32_t at;   /* bytes read */
 	uint32_t args; /* announced; 0: that line is not read yet */
 	uint32_t done; /* arguments read */
+	bool large;    /* it is one of those that may be */
 };
 
 struct wr_resp_command {
@@ -66,8 +79,8 @@ struct wr_resp_reader {
 	char words[WR_RESP_LINE_BYTES_MAX]; /* arguments of a line, without their quotes */
 };
 
-int wr_resp_read(struct wr_resp_parser *parser, bool trusted, const uint8_t *bytes, size_t len,
-		 struct wr_resp_reader *reader, struct wr_resp_command *command);
+int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		 size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command);
 
 /* The commands read so far are done with. */
 static inline void wr_resp_forget(struct wr_resp_reader *reader)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 #define COUNT_BYTES_MAX 24 /* of a line that holds a number, its mark included */
 
 enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
@@ -61,8 +63,8 @@ static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t
 	return LINE_WHOLE;
 }
 
-static int read_header(struct wr_resp_parser *parser, bool trusted, const uint8_t *bytes,
-		       size_t len, struct wr_resp_reader *reader)
+static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
+		       const uint8_t *bytes, size_t len, struct wr_resp_reader *reader)
 {
 	int64_t count;
 	size_t next;
@@ -79,7 +81,7 @@ static int read_header(struct wr_resp_parser *parser, bool trusted, const uint8_
 	}
 	if (count > (int64_t)WR_RESP_ARGS_MAX)
 		return bad(reader, "Protocol error: invalid multibulk length");
-	if (!trusted && count > (int64_t)WR_RESP_STRANGER_ARGS_MAX)
+	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARGS_MAX)
 		return bad(reader, "Protocol error: unauthenticated multibulk length");
 	parser->args = count > 0 ? (uint32_t)count : 0;
 	parser->at = (uint32_t)next;
@@ -94,8 +96,9 @@ static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
 }
 
 /* One bulk string at `at`; *next is behind it. */
-static inline int read_bulk(bool trusted, const uint8_t *bytes, size_t at, size_t len,
-			    struct wr_resp_reader *reader, struct weir_str *arg, size_t *next)
+static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
+			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
+			    size_t *next)
 {
 	int64_t count;
 	size_t start;
@@ -114,10 +117,12 @@ static inline int read_bulk(bool trusted, const uint8_t *bytes, size_t at, size_
 	case LINE_WHOLE:
 		break;
 	}
-	if (count < 0 || count > (int64_t)WR_RESP_ARG_BYTES_MAX ||
-	    start + (size_t)count + 2 > WR_RESP_COMMAND_BYTES_MAX)
+	if (count < 0 ||
+	    count > (int64_t)(large ? WR_RESP_LARGE_ARG_BYTES_MAX : WR_RESP_ARG_BYTES_MAX) ||
+	    start + (size_t)count + 2 >
+		    (large ? WR_RESP_LARGE_BYTES_MAX : WR_RESP_COMMAND_BYTES_MAX))
 		return bad(reader, "Protocol error: invalid bulk length");
-	if (!trusted && count > (int64_t)WR_RESP_STRANGER_ARG_BYTES_MAX)
+	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARG_BYTES_MAX)
 		return bad(reader, "Protocol error: unauthenticated bulk length");
 	if (len - start < (size_t)count + 2)
 		return partial(reader, start + (size_t)count + 2 - len);
@@ -128,41 +133,44 @@ static inline int read_bulk(bool trusted, const uint8_t *bytes, size_t at, size_
 	return WR_RESP_COMMAND;
 }
 
-static int read_args(struct wr_resp_parser *parser, bool trusted, const uint8_t *bytes, size_t len,
-		     struct wr_resp_reader *reader)
+static int read_args(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		     size_t len, struct wr_resp_reader *reader)
 {
 	while (parser->done < parser->args) {
 		size_t next;
-		int rc = read_bulk(trusted, bytes, parser->at, len, reader,
-				   &reader->args[reader->used + parser->done], &next);
+		struct weir_str *arg = &reader->args[reader->used + parser->done];
+		int rc =
+			read_bulk(trust, parser->large, bytes, parser->at, len, reader, arg, &next);
 
 		if (rc != WR_RESP_COMMAND)
 			return rc;
+		if (trust == WR_RESP_PEER && parser->done == 0)
+			parser->large = wr_str_equal_nocase(*arg, WR_STR("weir.defer"));
 		parser->at = (uint32_t)next;
 		parser->done++;
 	}
 	return WR_RESP_COMMAND;
 }
 
-static int read_array(struct wr_resp_parser *parser, bool trusted, const uint8_t *bytes, size_t len,
-		      struct wr_resp_reader *reader, struct wr_resp_command *command)
+static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		      size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command)
 {
 	bool resumed = parser->done > 0;
 	int rc = WR_RESP_COMMAND;
 
 	if (parser->args == 0)
-		rc = read_header(parser, trusted, bytes, len, reader);
+		rc = read_header(parser, trust, bytes, len, reader);
 	if (rc == WR_RESP_COMMAND && parser->args > WR_RESP_ARGS_MAX - reader->used)
 		return WR_RESP_FULL;
 	if (rc == WR_RESP_COMMAND)
-		rc = read_args(parser, trusted, bytes, len, reader);
+		rc = read_args(parser, trust, bytes, len, reader);
 	if (rc != WR_RESP_COMMAND)
 		return rc;
 	if (resumed) {
 		/* Arguments of earlier calls were noted elsewhere, and have moved since. */
 		*parser = (struct wr_resp_parser){0};
-		read_header(parser, trusted, bytes, len, reader);
-		read_args(parser, trusted, bytes, len, reader);
+		read_header(parser, trust, bytes, len, reader);
+		read_args(parser, trust, bytes, len, reader);
 	}
 	*command = (struct wr_resp_command){parser->at, parser->args, reader->args + reader->used};
 	reader->used += parser->args;
@@ -194,15 +202,15 @@ static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t
 	return WR_RESP_COMMAND;
 }
 
-int wr_resp_read(struct wr_resp_parser *parser, bool trusted, const uint8_t *bytes, size_t len,
-		 struct wr_resp_reader *reader, struct wr_resp_command *command)
+int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		 size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command)
 {
 	int rc;
 
 	if (len == 0)
 		return partial(reader, 1);
 	if (bytes[0] == '*')
-		rc = read_array(parser, trusted, bytes, len, reader, command);
+		rc = read_array(parser, trust, bytes, len, reader, command);
 	else
 		rc = read_line(parser, bytes, len, reader, command);
 	if (rc == WR_RESP_COMMAND)

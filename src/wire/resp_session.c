@@ -9,6 +9,32 @@
 #define HELD_KEPT 4096u  /* larger memory goes back when it is empty */
 #define SLICE_BYTES 512u /* looked at beyond what a held command is known to want */
 
+/* What counts as memory of a large command. */
+static size_t large_of(size_t cap)
+{
+	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
+}
+
+/* Gives `held` this capacity, 0: frees it. False: all sessions together may not have so much, or
+ * there is no memory. */
+static bool set_capacity(struct wr_resp_session *session, size_t cap)
+{
+	struct wr_resp_host *host = session->host;
+	size_t large = host->large - large_of(session->held_cap) + large_of(cap);
+	uint8_t *moved = NULL;
+
+	if (large > host->large && large > WR_RESP_LARGE_ALL_MAX)
+		return false;
+	if (cap == 0)
+		free(session->held);
+	else if (!(moved = realloc(session->held, cap)))
+		return false;
+	session->held = moved;
+	session->held_cap = (uint32_t)cap;
+	host->large = large;
+	return true;
+}
+
 void wr_resp_session_reset(struct wr_resp_session *session)
 {
 	session->protocol = 2;
@@ -30,30 +56,24 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns)
 {
 	wr_resp_waits_end(session, now_ns);
-	free(session->held);
-	session->held = NULL;
-	session->held_len = session->held_cap = 0;
+	set_capacity(session, 0);
+	session->held_len = 0;
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
 }
 
 /* Keeps input for later. False: there is more of it than may be, or no memory. */
 static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t len)
 {
+	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
 	size_t need = session->held_len + len;
 	size_t cap = session->held_cap ? session->held_cap : SLICE_BYTES;
-	uint8_t *larger;
 
-	if (need > WR_RESP_HELD_MAX)
+	if (need > most)
 		return false;
 	while (cap < need)
 		cap *= 2;
-	if (cap > session->held_cap) {
-		larger = realloc(session->held, cap);
-		if (!larger)
-			return false;
-		session->held = larger;
-		session->held_cap = (uint32_t)cap;
-	}
+	if (cap > session->held_cap && !set_capacity(session, cap))
+		return false;
 	memcpy(session->held + session->held_len, data, len);
 	session->held_len = (uint32_t)need;
 	return true;
@@ -62,11 +82,16 @@ static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t le
 static void let_go(struct wr_resp_session *session)
 {
 	session->held_len = 0;
-	if (session->held_cap <= HELD_KEPT)
-		return;
-	free(session->held);
-	session->held = NULL;
-	session->held_cap = 0;
+	if (session->held_cap > HELD_KEPT)
+		set_capacity(session, 0);
+}
+
+/* What a client may say depends on who it is. */
+static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
+{
+	if (session->unix_socket)
+		return WR_RESP_PEER;
+	return session->trusted ? WR_RESP_TRUSTED : WR_RESP_STRANGER;
 }
 
 static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, const char *error)
@@ -127,7 +152,7 @@ static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_
 	for (*rc = WR_RESP_COMMAND; count < most;) {
 		struct wr_resp_ready *ready = &host->batch[count];
 
-		*rc = wr_resp_read(&session->parser, session->trusted, data + at, len - at,
+		*rc = wr_resp_read(&session->parser, trust_of(session), data + at, len - at,
 				   &host->reader, &ready->command);
 		if (*rc != WR_RESP_COMMAND)
 			break;
@@ -197,7 +222,7 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 			give_up(session, out, "out of memory");
 			return len;
 		}
-		rc = wr_resp_read(&session->parser, session->trusted, session->held,
+		rc = wr_resp_read(&session->parser, trust_of(session), session->held,
 				  session->held_len, reader, &ready->command);
 		if (rc == WR_RESP_BAD) {
 			give_up(session, out, reader->error);

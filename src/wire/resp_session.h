@@ -21,8 +21,12 @@
 #define WR_RESP_NAME_MAX 64u
 #define WR_RESP_REPLY_BYTES_MAX (128u << 10) /* no single reply is longer */
 #define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
+#define WR_RESP_LARGE_HELD_MAX (WR_RESP_LARGE_BYTES_MAX + 65536u) /* … of a large command */
+#define WR_RESP_LARGE_ALL_MAX (128u << 20) /* memory of large commands, of all sessions of a host  \
+					    */
 
 struct wr_resp_entry;
+struct wr_resp_queue;
 struct wr_resp_store;
 struct wr_resp_wait;
 
@@ -64,6 +68,8 @@ struct wr_resp_host {
 	const struct wr_resp_users *users; /* NULL: no password is asked for */
 	const struct wr_resp_store *store; /* NULL: there is no central store */
 	size_t waits, waits_max;           /* commands of all sessions that wait for it */
+	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
+	size_t large;                      /* memory of commands that are large, half read */
 	bool line;                         /* sessions stand in line for one of these */
 	bool shadow;                       /* decide and count, but let everything pass */
 	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */

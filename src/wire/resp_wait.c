@@ -26,10 +26,9 @@ void wr_resp_wait_drop(struct wr_resp_session *session, struct wr_resp_wait *wai
 	session->host->store->end(session->host, wait);
 }
 
-void wr_resp_wait_ask(struct wr_resp_wait *wait, const void *question, size_t len, uint64_t now_ns)
+static void put_behind(struct wr_resp_wait *wait)
 {
 	struct wr_resp_session *session = wait->session;
-	struct wr_resp_host *host = session->host;
 
 	if (session->waits)
 		session->waits_last->next = wait;
@@ -37,6 +36,19 @@ void wr_resp_wait_ask(struct wr_resp_wait *wait, const void *question, size_t le
 		session->waits = wait;
 	session->waits_last = wait;
 	session->wait_count++;
+}
+
+void wr_resp_wait_queue(struct wr_resp_wait *wait)
+{
+	put_behind(wait);
+}
+
+void wr_resp_wait_ask(struct wr_resp_wait *wait, const void *question, size_t len, uint64_t now_ns)
+{
+	struct wr_resp_session *session = wait->session;
+	struct wr_resp_host *host = session->host;
+
+	put_behind(wait);
 	session->turn -= session->turn > 0;
 	host->waits++;
 	host->store->take(host, wait, question, len, now_ns);
@@ -77,12 +89,15 @@ static void end_first(struct wr_resp_session *session, bool told, uint64_t now_n
 
 	session->waits = wait->next;
 	session->wait_count--;
-	session->host->waits--;
+	session->host->waits -= !wait->queued;
 	session->kept_bytes -= wait->behind_len;
 	free(wait->behind);
 	if (wait->kind->end)
 		wait->kind->end(wait, told, now_ns);
-	session->host->store->end(session->host, wait);
+	if (wait->queued)
+		session->host->queue->end(session->host, wait);
+	else
+		session->host->store->end(session->host, wait);
 }
 
 void wr_resp_waits_tell(struct wr_resp_session *session, uint64_t now_ns, struct wr_resp_out *out)
@@ -145,7 +160,9 @@ void wr_resp_waits_end(struct wr_resp_session *session, uint64_t now_ns)
 	while (session->waits) {
 		struct wr_resp_wait *wait = session->waits;
 
-		if (!wait->heard)
+		if (!wait->heard && wait->queued)
+			session->host->queue->leave(session->host, wait);
+		else if (!wait->heard)
 			session->host->store->leave(session->host, wait, now_ns);
 		end_first(session, false, now_ns);
 	}

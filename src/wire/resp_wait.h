@@ -1,4 +1,4 @@
-/* Commands of a session that wait for the central store.
+/* Commands of a session that wait for the central store, or for the queue of deferred requests.
  *
  *   wait = wr_resp_wait_begin(session, &wait_kind, with_ask);   // NULL: no memory
  *   wr_resp_wait_ask(wait, question, len, now_ns);              // the answer comes at once or
@@ -37,6 +37,29 @@ struct wr_resp_store {
 	const uint8_t *(*secret)(struct wr_resp_host *host);
 };
 
+struct wr_defer_request;
+
+/* What became of WEIR.DEFER or WEIR.TICKET: the `answer` of wr_resp_heard. */
+struct wr_defer_answer {
+	const char *reason;   /* NULL: it went well; otherwise a word of WR_DEFER_REASONS */
+	const char *sentence; /* … and what to do about it */
+	char ticket[33];
+	uint64_t position, expected_ns;
+	struct weir_str json; /* of a ticket; empty: there is no such ticket */
+};
+
+/* What they need of whoever has the queue. As above, and `heard` may be called before `defer` and
+ * `ticket` return. */
+struct wr_resp_queue {
+	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
+	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
+	void (*defer)(struct wr_resp_host *host, struct wr_resp_wait *wait,
+		      const struct wr_defer_request *request, uint64_t now_ns);
+	void (*ticket)(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str ticket,
+		       uint64_t now_ns);
+	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
+};
+
 /* A command that can wait: WEIR.CHECK, CL.THROTTLE, WEIR.ASK … */
 struct wr_resp_wait_kind {
 	/* The store has spoken; len is 0: it has not, and will not. */
@@ -54,7 +77,8 @@ struct wr_resp_wait {
 	struct weir_ask *ask; /* NULL: it has none */
 	uint8_t protocol;     /* of the reply */
 	bool heard;
-	int rc; /* of the ask: verdict, or below 0 */
+	bool queued; /* it waits for the queue, not for the store */
+	int rc;      /* of the ask: verdict, or below 0 */
 	/* Replies to commands behind it. */
 	uint8_t *behind;
 	uint32_t behind_len, behind_cap;
@@ -69,6 +93,14 @@ struct wr_resp_wait {
 			struct wr_throttle_answer answer;
 			bool crab;
 		} throttle;
+		struct {
+			const char *reason, *sentence;
+			char ticket[33];
+			uint64_t position, expected_ns;
+			char *json; /* from malloc */
+			size_t json_len;
+			bool asked; /* for a ticket */
+		} deferred;         /* WEIR.DEFER, WEIR.TICKET */
 	};
 };
 
@@ -80,6 +112,9 @@ void wr_resp_wait_drop(struct wr_resp_session *session, struct wr_resp_wait *wai
 
 /* Puts it behind the others and asks. */
 void wr_resp_wait_ask(struct wr_resp_wait *wait, const void *question, size_t len, uint64_t now_ns);
+
+/* Puts one of the queue's behind the others; it is handed over by the caller. */
+void wr_resp_wait_queue(struct wr_resp_wait *wait);
 
 /* Tells the store what an ask that was decided, or cancelled, has for it. */
 void wr_resp_tell_store(struct wr_resp_host *host, struct weir_ask *ask, uint64_t now_ns);

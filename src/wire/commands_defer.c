@@ -7,9 +7,6 @@
 #include "wire/commands.h"
 #include "wire/resp_wait.h"
 
-_Static_assert(WR_DEFER_BODY_MAX == WR_RESP_LARGE_ARG_BYTES_MAX, "a body is one argument");
-_Static_assert(WR_DEFER_COMMAND_BYTES_MAX == WR_RESP_LARGE_BYTES_MAX, "and the rest goes with it");
-
 /* ---- arguments ---- */
 
 enum argument {

@@ -63,8 +63,8 @@
 #include "wire/resp.h"
 
 #define WR_DEFER_VERSION 1
-#define WR_DEFER_ARGS 14 /* with the command, before header fields */
-#define WR_DEFER_BODY_MAX (16u << 20)
+#define WR_DEFER_ARGS 14                              /* with the command, before header fields */
+#define WR_DEFER_BODY_MAX WR_RESP_LARGE_ARG_BYTES_MAX /* 16 MiB */
 #define WR_DEFER_FIELDS_MAX 100u
 #define WR_DEFER_FIELD_BYTES_MAX (32u << 10)
 #define WR_DEFER_DESCRIPTORS_MAX 16384u
@@ -75,8 +75,6 @@
 #define WR_DEFER_TICKET_CHARS 32u
 #define WR_DEFER_TRIES_MAX 1000000u
 #define WR_DEFER_AGE_MAX_S (366ull * 86400)
-/* The whole command: a body and what goes with it. */
-#define WR_DEFER_COMMAND_BYTES_MAX (WR_DEFER_BODY_MAX + (128u << 10))
 
 /* X(reason, sentence): why a request is not stored. */
 #define WR_DEFER_REASONS(X)                                                                        \

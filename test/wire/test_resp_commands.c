@@ -152,7 +152,7 @@ static void test_command(void **state)
 		     "number\r\n$5\r\nsince\r\n$5\r\n0.1.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n"
 		     "$6\r\nsyntax\r\n$0\r\n\r\n");
 	assert_memory_equal(say_array(talk, "COMMAND"), "*21\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
-	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*38\r\n$11\r\ncl.throttle\r\n", 23);
+	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*42\r\n$11\r\ncl.throttle\r\n", 23);
 	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*19\r\n$11\r\ncl.throttle\r\n", 23);
 	say_array(talk, "HELLO 3");
 	expect_array(talk, "COMMAND INFO ping",

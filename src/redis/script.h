@@ -96,6 +96,9 @@ extern const struct wr_script wr_script_take;
  * how many were within the last 10 s, itself included. */
 extern const struct wr_script wr_script_nodes;
 
+/* redis/script_lease.h, redis/script_exchange.h */
+extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_push;
+
 /* The capacity that the limit and what was granted amount to. */
 uint32_t wr_take_capacity(const struct wr_take *take);
 

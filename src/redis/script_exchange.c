@@ -1,0 +1,133 @@
+/* What goes into the exchange scripts and comes out. */
+#include "redis/script_exchange.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+#include "redis/reply.h"
+
+#define SUMS 5u /* numbers at the front of a reply */
+#define SECOND_US 1000000u
+#define LIFE_MARGIN_MS 1000u
+
+uint64_t wr_exchange_span_us(uint32_t burst, uint32_t limit, uint64_t period_us)
+{
+	unsigned __int128 us = (unsigned __int128)(burst ? burst : limit) * period_us;
+
+	us = limit ? us / limit : 0;
+	if (us < SECOND_US)
+		return SECOND_US;
+	return us < WR_EXCHANGE_MOST ? (uint64_t)us : WR_EXCHANGE_MOST;
+}
+
+static uint64_t clamp(uint64_t number)
+{
+	return number < WR_EXCHANGE_MOST ? number : WR_EXCHANGE_MOST;
+}
+
+static void put_number(struct wr_commands *out, uint64_t number)
+{
+	wr_command_number(out, (int64_t)clamp(number));
+}
+
+/* A moment more than it matters, for clocks differ. */
+static void put_life(struct wr_commands *out, uint64_t life_us)
+{
+	put_number(out, life_us / 1000 + LIFE_MARGIN_MS);
+}
+
+/* "eu/…" → "eu/" */
+static struct weir_str region_of(struct weir_str holder)
+{
+	const char *slash = memchr(holder.ptr, '/', holder.len);
+
+	return (struct weir_str){holder.ptr, slash ? (size_t)(slash - holder.ptr) + 1 : 0};
+}
+
+size_t wr_script_exchange_argc(void)
+{
+	return 9;
+}
+
+void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out)
+{
+	const struct wr_exchange_state *state = &call->state;
+	struct weir_str region = region_of(call->holder);
+
+	wr_command_arg(out, call->holder.ptr, call->holder.len);
+	put_number(out, state->window);
+	put_number(out, state->now.plus);
+	put_number(out, state->now.minus);
+	put_number(out, state->before.plus);
+	put_number(out, state->before.minus);
+	put_number(out, call->oldest);
+	put_life(out, call->life_us);
+	wr_command_arg(out, region.ptr, call->entries ? region.len : 0);
+}
+
+static bool read_sum(const redisReply *reply, uint64_t *sum)
+{
+	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
+		return false;
+	*sum = (uint64_t)reply->integer;
+	return true;
+}
+
+static bool is_entry(const redisReply *name, const redisReply *value)
+{
+	return name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
+	       name->len > 0 && name->len <= WR_EXCHANGE_NAME && value->len < WR_EXCHANGE_VALUE;
+}
+
+int wr_script_exchange_reply(const redisReply *reply, struct wr_exchanged *exchanged,
+			     struct wr_exchange_entry *entries, size_t cap, size_t *count)
+{
+	struct wr_exchange_tally *now = &exchanged->now, *before = &exchanged->before;
+	uint64_t others;
+
+	*count = 0;
+	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements < SUMS ||
+	    !read_sum(reply->element[0], &now->plus) || !read_sum(reply->element[1], &now->minus) ||
+	    !read_sum(reply->element[2], &before->plus) ||
+	    !read_sum(reply->element[3], &before->minus) || !read_sum(reply->element[4], &others))
+		return WEIR_EFORMAT;
+	exchanged->others = others < UINT32_MAX ? (uint32_t)others : UINT32_MAX;
+	for (size_t i = SUMS; i + 1 < reply->elements && *count < cap; i += 2) {
+		const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+
+		if (!is_entry(name, value))
+			return WEIR_EFORMAT;
+		entries[(*count)++] = (struct wr_exchange_entry){{name->str, name->len},
+								 {value->str, value->len}};
+	}
+	return 0;
+}
+
+size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE])
+{
+	int len = snprintf(value, WR_EXCHANGE_VALUE, "%llu %llu %llu %llu %llu",
+			   (unsigned long long)clamp(state->window),
+			   (unsigned long long)clamp(state->now.plus),
+			   (unsigned long long)clamp(state->now.minus),
+			   (unsigned long long)clamp(state->before.plus),
+			   (unsigned long long)clamp(state->before.minus));
+
+	return (size_t)len;
+}
+
+size_t wr_script_push_argc(size_t count)
+{
+	return 1 + 2 * count;
+}
+
+void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
+			 struct wr_commands *out)
+{
+	put_life(out, life_us);
+	for (size_t i = 0; i < count; i++) {
+		wr_command_arg(out, entries[i].holder.ptr, entries[i].holder.len);
+		wr_command_arg(out, entries[i].value.ptr, entries[i].value.len);
+	}
+}

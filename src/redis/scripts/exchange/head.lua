@@ -1,0 +1,27 @@
+-- What nodes admitted of a counter by themselves: KEYS[1] is a hash, holder → "window plus minus
+-- before_plus before_minus". Numbers are below 2^53, and within a window only rise.
+
+local function parse(text)
+	local a, b, c, d, e = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+	return a and {tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e)}
+end
+
+-- Two states of one holder: of each window the larger numbers, and of windows the last two.
+local function merge(a, b)
+	if a[1] < b[1] then
+		a, b = b, a
+	end
+	if a[1] == b[1] then
+		return {a[1], math.max(a[2], b[2]), math.max(a[3], b[3]),
+			math.max(a[4], b[4]), math.max(a[5], b[5])}
+	elseif a[1] == b[1] + 1 then
+		return {a[1], a[2], a[3], math.max(a[4], b[2]), math.max(a[5], b[3])}
+	end
+	return a
+end
+
+local function write(name, state)
+	local text = string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state))
+	redis.call('HSET', KEYS[1], name, text)
+	return text
+end

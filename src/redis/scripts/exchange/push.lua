@@ -1,0 +1,13 @@
+
+-- From another region. ARGV: life in ms, then name and state of holders there, pair by pair.
+
+for i = 2, #ARGV - 1, 2 do
+	local name, state = ARGV[i], parse(ARGV[i + 1])
+	local stored = redis.call('HGET', KEYS[1], name)
+	stored = stored and parse(stored)
+	if state then
+		write(name, stored and merge(stored, state) or state)
+	end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return 1

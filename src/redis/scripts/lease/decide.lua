@@ -1,0 +1,194 @@
+
+local holder = ARGV[at + 1]
+at = at + 1
+local seq, after, spent, returned, wanted, nodes, longest
+if holder then
+	seq, after, spent, returned = arg(), arg(), arg(), arg()
+	wanted, nodes, longest = arg(), arg(), arg()
+end
+
+local own, known = nil, 1
+
+local function in_window(us)
+	if l.kind.life then
+		return us >= l.start and us < l.stop
+	end
+	return not l.index or math.floor(us / l.period) == l.index
+end
+
+-- What the holder itself does not know of it will not spend, but may spend until it has heard.
+local function disown()
+	if own.out > 0 and (IN_BUCKET or IN_LOG) then
+		local ghost = {}
+		for k, v in pairs(own) do
+			ghost[k] = v
+		end
+		ghost.name = holder .. '~' .. string.format('%.0f', own.seq)
+		held[#held + 1] = ghost
+		changed[#changed + 1] = ghost
+	end
+	own.out, own.ends = 0, 0
+end
+
+-- Finds the holder's own, and makes sure that it is what the holder thinks it is.
+local function recognize()
+	for _, e in ipairs(held) do
+		own = e.name == holder and e or own
+	end
+	if own and (own.seq ~= after or not in_window(own.belongs)) then
+		known = after == 0 and 1 or 0
+		disown()
+	elseif not own then
+		known = after == 0 and 1 or 0
+		own = {name = holder, out = 0, ends = 0, seq = 0}
+		held[#held + 1] = own
+	end
+end
+
+local function settle()
+	spent = math.min(spent, own.out)
+	returned = math.min(returned, own.out - spent)
+	if IN_LOG then
+		if spent > 0 then
+			l.kind.add(l, spent)
+		end
+	elseif returned > 0 then
+		local decided = l.decided
+		l.decided = not IN_BUCKET and own.belongs
+		l.kind.give(l, returned)
+		l.decided = decided
+	end
+	own.out = own.out - spent - returned
+end
+
+local function take()
+	local out = IN_LOG and sum_out() or 0
+	l.capacity, l.ceiling = l.capacity - out, l.ceiling - out
+	decide(l)
+	l.capacity, l.ceiling = l.capacity + out, l.ceiling + out
+	if not (l.report and booked(l.report)) then
+		apply(l, l.fit > 0)
+	end
+	if IN_BUCKET and l.cost < 0 then
+		occupy(l.at, sum_out())
+	end
+end
+
+local function left()
+	local used = l.used + (IN_LOG and sum_out() or 0)
+	return beyond(l) > 0 and 0 or math.max(l.capacity - used, 0)
+end
+
+local function ttl_of()
+	local ttl = math.min(TTL_MAX, math.floor((l.span or l.period) / 10))
+	if l.kind.life then
+		ttl = math.min(ttl, l.stop - now)
+	elseif l.index then
+		ttl = math.min(ttl, l.late + l.left)
+	end
+	return longest > 0 and math.min(ttl, longest) or ttl
+end
+
+local function grant()
+	local granted, ttl = math.min(wanted, math.floor(left() / (2 * nodes))), ttl_of()
+	granted = math.min(granted, COUNT_MAX - own.out)
+	if granted < CHUNK_LEAST or ttl < 1 or l.queue or l.soft or l.count_rejected then
+		granted = 0
+	elseif not IN_LOG then
+		l.kind.add(l, granted)
+	end
+	own.out, own.seq = own.out + granted, seq
+	own.ends = math.max(own.ends, now + ttl)
+	own.belongs = own.ends - 1
+	return granted, ttl
+end
+
+local function times(retry, reset)
+	local out = (IN_BUCKET or IN_LOG) and sum_out() or 0
+	if l.fit < l.times then
+		retry = retry_after(l)
+		if out > 0 and retry >= 0 and not l.soft then
+			retry = wait_for(l.capacity - l.n)
+		end
+	end
+	reset = l.kind.reset(l)
+	if l.soft then
+		reset = math.max(reset, l.soft.rearm_after(l))
+	end
+	return retry, reset, out > 0 and math.max(reset, wait_for(0)) or reset
+end
+
+-- Kept until all that is out has come to its end, and can make no difference any more.
+local function write_record(life)
+	local args = {'HSET', KEYS[2]}
+	for _, e in ipairs(changed) do
+		args[#args + 1] = e.name
+		args[#args + 1] = struct.pack(STATE, e.seq, e.out, e.ends) .. string.sub(e.text, 19)
+	end
+	for _, name in ipairs(gone) do
+		redis.call('HDEL', KEYS[2], name)
+	end
+	if #args > 2 then
+		redis.call(unpack(args))
+	end
+	if #gone > 0 or #args > 2 then
+		for _, e in ipairs(held) do
+			life = math.max(life, e.ends - now)
+		end
+		redis.call('PEXPIRE', KEYS[2], life_ms(life))
+	end
+end
+
+-- The call came before: what it was answered, which ends no later than that did.
+local function again()
+	for _, e in ipairs(held) do
+		local current = e.name == holder and e.ends > now
+		if current and e.seq == seq then
+			local was, verdict, remaining, granted, retry, reset, all = struct.unpack(ANSWER, e.text, 19)
+			return {was, verdict, remaining, retry - 1, reset, 0, granted,
+				e.out > 0 and e.ends - now or 0, 1, all}
+		elseif current and e.seq > seq then
+			return {now, 0, 0, 0, 0, 0, 0, 0, 0, 0} -- nobody waits for this one any more
+		end
+	end
+end
+
+fetch(l)
+if holder or IN_BUCKET or IN_LOG then
+	read_record()
+end
+local time = redis.call('TIME')
+now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+load(l)
+if l.astray then
+	return {now, ASTRAY, 0, 0, 0, 0, 0, 0, 0, 0}
+end
+clamp_ends()
+local answered = holder and again()
+if answered then
+	return answered
+end
+burn()
+if holder then
+	recognize()
+	settle()
+end
+take()
+local granted, ttl = 0, 0
+if holder then
+	granted, ttl = grant()
+	table.sort(held, by_end)
+end
+local remaining = left()
+local retry, reset, all_out = times(0, 0)
+if l.changed or l.noted then
+	store(l, reset)
+end
+if holder then
+	own.text = struct.pack(STATE, seq, own.out, own.ends)
+		.. struct.pack(ANSWER, now, verdict_of(l), remaining, granted, retry + 1, reset, all_out)
+	changed[#changed + 1] = own
+end
+write_record(all_out)
+return {now, verdict_of(l), remaining, retry, reset, l.delay, granted,
+	own and own.out > 0 and ttl or 0, known, all_out}

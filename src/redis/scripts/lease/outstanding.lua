@@ -1,0 +1,126 @@
+
+-- Leases. What is in front of this is the take script's, but for its main part.
+--
+--   KEYS    the counter; the record of what is out; for a report one more, which names the reporter
+--   ARGV    one limit, as for a take; and if there is a holder: its name, seq, after, spent,
+--           returned, wanted, nodes, the longest ttl (0: any)
+--   reply   that of a take; granted, ttl, known; reset_after if all that is out comes to its end
+--
+-- The record is a hash: holder → seq 7 · units out 4 · their end 7, and behind that what the call
+-- with this seq was answered: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7.
+-- What is left to a holder that has lost track of it stands under the holder's name and "~seq".
+--
+-- Where a unit that is out is counted until it is spent, returned or burnt:
+--   windows  in the window, as soon as it is granted; it goes back into the same window only
+--   bucket   in the bucket. It also occupies room there: less than what is out is never used, or
+--            tokens would flow in for units that are still to be spent
+--   log      here, as an entry with the stamp of the lease's end; spent ones join the log as of
+--            now, burnt ones as of the end
+
+local TTL_MAX, CHUNK_LEAST = 1000000, 2
+local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
+
+local l = read_limit(KEYS[1])
+local IN_BUCKET, IN_LOG = l.limit and l.limit > 0 and not l.queue, l.kind.peek
+local held, gone, changed = {}, {}, {} -- held: by end
+
+local function by_end(a, b)
+	return a.ends < b.ends
+end
+
+local function read_record()
+	local flat = redis.call('HGETALL', KEYS[2])
+	for i = 1, #flat, 2 do
+		local text = flat[i + 1]
+		if #text == SIZE then
+			local seq, out, ends = struct.unpack(STATE, text)
+			held[#held + 1] = {name = flat[i], seq = seq, out = out, ends = ends, text = text}
+		end
+	end
+end
+
+-- An end that is further away than any can be was told by the clock of a master that went away.
+local function clamp_ends()
+	for _, e in ipairs(held) do
+		e.belongs = e.ends - 1 -- a time in its window
+		if e.ends > now + TTL_MAX then
+			e.ends = now + TTL_MAX
+			changed[#changed + 1] = e
+		end
+	end
+	table.sort(held, by_end)
+end
+
+local function sum_out()
+	local sum = 0
+	for _, e in ipairs(held) do
+		sum = sum + e.out
+	end
+	return sum
+end
+
+-- The bucket is as if so many had been taken from a full one at `since`, unless more is missing.
+local function occupy(since, taken)
+	local elapsed = l.at - since
+	if taken == 0 or elapsed * l.limit >= math.max(EXACT, 2 * taken * l.period) then
+		return
+	end
+	local drained, part = muldiv(elapsed, l.limit, l.period)
+	local used = taken - drained
+	if used > l.used or (used > 0 and used == l.used and part < l.part) then
+		l.since, l.taken, l.used, l.part, l.changed = since, taken, used, part, true
+	end
+end
+
+local function join_log(n, us)
+	local at, decided = l.at, l.decided
+	l.decided = us
+	l.kind.report(l, n)
+	l.at, l.decided = at, decided
+end
+
+-- What has come to its end.
+local function burn()
+	local out, living = sum_out(), {}
+	for _, e in ipairs(held) do
+		if e.ends > now then
+			living[#living + 1] = e
+		else
+			gone[#gone + 1] = e.name
+			if IN_BUCKET then
+				occupy(e.ends, out)
+			elseif IN_LOG and e.out > 0 then
+				join_log(e.out, e.ends)
+			end
+			out = out - e.out
+		end
+	end
+	held = living
+	if IN_BUCKET then
+		occupy(l.at, out)
+	end
+end
+
+-- µs until no more than `allowed` is used, if all that is out comes to its end.
+local function wait_for(allowed)
+	local out, us = sum_out(), 0
+	if IN_BUCKET then
+		us = l.kind.wait(l, allowed, 0)
+		for _, e in ipairs(held) do
+			if out > allowed then
+				local q, m = muldiv(l.period, out - allowed, l.limit)
+				us = math.max(us, math.min(e.ends - now + q + (m > 0 and 1 or 0), SPAN_MAX_US))
+			end
+			out = out - e.out
+		end
+		return us
+	end
+	us = l.kind.wait(l, math.max(allowed - out, 0), 0)
+	for _, e in ipairs(held) do
+		if out > allowed then
+			us = math.max(us, e.ends + l.period - now)
+		end
+		out = out - e.out
+	end
+	return us
+end

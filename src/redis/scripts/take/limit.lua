@@ -1,0 +1,156 @@
+
+local KINDS = {bucket, bucket, fixed, counter, log}
+local made = {}
+
+local at = 0
+local function arg()
+	at = at + 1
+	return tonumber(ARGV[at])
+end
+
+-- What most limits do not have, in this order.
+local function read_more(l, flags)
+	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
+	local DECIDED, TIMES, REPORT = 128, 256, 512
+
+	l.count_rejected = bit.band(flags, COUNT_REJECTED) > 0
+	if bit.band(flags, SOFT) > 0 then
+		l.ceiling, l.soft_for, l.span, l.soft = arg(), arg(), l.period, soft()
+	end
+	l.max_wait = bit.band(flags, MAX_WAIT) > 0 and arg()
+	if bit.band(flags, CALENDAR) > 0 then
+		l.before, l.start, l.stop, l.after = arg(), arg(), arg(), arg()
+		l.span = l.period > 0 and l.period or l.stop - l.start
+	end
+	l.decided = bit.band(flags, DECIDED) > 0 and arg()
+	l.times = bit.band(flags, TIMES) > 0 and arg() or 1
+	l.report = bit.band(flags, REPORT) > 0 and arg()
+end
+
+-- A table that is born with its fields need not grow, which is most of what reading would cost.
+local function read_limit(key)
+	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
+	local algorithm = flags % 8
+	local l = {
+		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1,
+		capacity = capacity, ceiling = capacity, period = period,
+		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
+		soft = false, decided = false, report = false, kind = false, base = 0,
+		at = 0, late = 0, since = 0, taken = 0, part = 0, -- a bucket's; others have as many
+		used = 0, fit = 0, delay = 0, value = '', changed = false,
+	}
+	if flags >= 8 then
+		read_more(l, flags)
+	end
+	made[algorithm] = made[algorithm] or KINDS[algorithm]()
+	l.kind = made[algorithm]
+	return l
+end
+
+local function fetch(l)
+	local kind, v = l.kind
+	if kind.peek then
+		v = redis.call('GETRANGE', l.key, 0, kind.peek)
+	else
+		v = redis.call('GET', l.key)
+	end
+	if v and #v <= 10 and kind.life then
+		l.ttl = redis.call('PTTL', l.key)
+	end
+	l.value = v or ''
+end
+
+local function load(l)
+	local v = l.value
+	if #v >= 15 and string.sub(v, 1, 1) == 's' then
+		l.last, l.lasted = struct.unpack('>I7I7', v, 2)
+		l.base, v = 15, string.sub(v, 16)
+	end
+	if l.soft then
+		l.soft.carry(l)
+	end
+	l.value = v
+	l.kind.load(l, v ~= '' and v)
+end
+
+local function beyond(l)
+	return l.max_wait and l.kind.beyond(l) or 0
+end
+
+local function decide(l)
+	if l.astray then
+		return
+	elseif l.cost < 0 or l.report then
+		l.fit = 1
+	elseif l.used + l.n <= l.capacity and beyond(l) == 0 then
+		l.fit = math.min(l.times, math.floor((l.capacity - l.used) / l.n))
+		l.delay = l.queue and l.kind.reset(l) or 0
+	elseif l.soft and l.used + l.n <= l.ceiling and not l.soft.spent(l, now) then
+		l.fit, l.over = 1, true
+	end
+end
+
+local function apply(l, all)
+	local kind = l.kind
+	if l.report then
+		kind.report(l, l.n)
+	elseif l.cost < 0 then
+		kind.give(l, l.n)
+	elseif l.cost > 0 then
+		if l.soft and (l.fit == 0 or (l.over and all)) then
+			l.soft.note(l)
+		end
+		if all then
+			kind.add(l, l.n * l.fit)
+			l.took = true
+		elseif l.count_rejected then
+			kind.add(l, l.n)
+		end
+	end
+end
+
+local function retry_after(l)
+	local kind = l.kind
+	if l.n > l.ceiling then
+		return -1
+	end
+	local us = l.n <= l.capacity and kind.wait(l, l.capacity, l.n)
+	if not l.soft then
+		local over = beyond(l)
+		return math.max(us, over > 0 and over + l.late or 0)
+	end
+	-- The ceiling's wait holds if the grace lasts until then, or else once it is armed again.
+	local above = kind.wait(l, l.ceiling, l.n)
+	if l.soft.spent(l, now + above) then
+		above = math.max(above, l.soft.rearm_after(l))
+	end
+	return us and math.min(us, above) or above
+end
+
+-- An excess that was noted does not make the rest of the state any newer.
+local function store(l, reset)
+	local kind, value = l.kind, l.value
+	local head = l.last and 's' .. struct.pack('>I7I7', l.last, l.lasted) or ''
+	local ms = life_ms(kind.life and math.max(reset, kind.life(l)) or reset)
+	if l.changed or kind.peek then
+		value = kind.pack(l, head, ms)
+	end
+	if value then
+		redis.call('SET', l.key, head .. value, 'PX', ms)
+	end
+end
+
+-- A report that comes again, because nobody knew whether it had, is not booked twice.
+local function booked(seq)
+	local before = tonumber(redis.call('GET', KEYS[#KEYS]) or 0) or 0
+	if before >= seq then
+		return true
+	end
+	redis.call('SET', KEYS[#KEYS], string.format('%d', seq), 'PX', REPORT_MS)
+	return false
+end
+
+local function verdict_of(l)
+	return (l.fit > 0 and ADMITTED or 0) + (l.over and OVERSHOT or 0)
+		+ (l.took and TAKEN or 0) + EACH * l.fit
+end

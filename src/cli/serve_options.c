@@ -1,6 +1,7 @@
 /* weir serve: its options. */
 #include "cli/serve.h"
 
+#include "cli/queue_options.h"
 #include "cli/redis_options.h"
 
 #define AT(field) .at = offsetof(struct wr_settings, field)
@@ -153,6 +154,7 @@ static const struct wr_option_group groups[] = {
 	GROUP("Limits", limits, &serve_settings),
 	GROUP("Watching", watching, &serve_settings),
 	{"Redis", redis_options, WR_REDIS_OPTIONS, &serve_settings.redis},
+	{"Deferred requests", queue_options, WR_QUEUE_OPTIONS, &serve_settings.queue},
 	GROUP("TLS", tls, &serve_settings),
 	GROUP("Answers of --http", profile, &serve_headers),
 	GROUP("Answers of --grpc", answers, &serve_settings),
@@ -178,6 +180,8 @@ const struct wr_command serve_command = {
 	"  weir serve --rules rules.yaml --redis rediss://weir@redis.internal "
 	"--redis-password-file "
 	"redis.pw\n"
+	"  weir serve --rules rules.yaml --queue file:/var/lib/weir/queue \\\n"
+	"      --queue-target http://127.0.0.1:3000\n"
 	"  weir serve --rules rules.yaml --tls-cert cert.pem --tls-key key.pem \\\n"
 	"      --tls-client-ca clients.pem --tls-client-san spiffe://example.org/envoy\n"
 	"\n"

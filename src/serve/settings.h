@@ -19,6 +19,18 @@ struct wr_redis_settings {
 	uint64_t fleet_size;         /* nodes there are, as long as nobody has counted */
 };
 
+/* Deferred requests: where they are kept, and where they are delivered to. */
+struct wr_queue_settings {
+	const char *url;           /* as queue/queue.h has them; NULL or "off": there is no queue */
+	const char *password_file; /* of its Redis; NULL: in the URL, or none */
+	const char *target;   /* http://HOST[:PORT], https://…, unix:/path; NULL: not delivered */
+	const char *key_file; /* to seal fields with credentials; NULL: none */
+	uint64_t max_requests, max_bytes;
+	uint64_t connections; /* deliveries at once */
+	uint64_t timeout_ns;  /* of one delivery */
+	uint64_t keep_ns;     /* how long finished tickets are remembered */
+};
+
 struct wr_settings {
 	const char *rules; /* file or directory */
 	const char *table; /* NULL: "default" */
@@ -27,6 +39,7 @@ struct wr_settings {
 	uint64_t threads;                 /* 0: one per core */
 
 	struct wr_redis_settings redis;
+	struct wr_queue_settings queue;
 
 	/* Addresses as wr_endpoint_parse reads them; the one word `off`, or none: not served. */
 	struct wr_text_list grpc, http, resp, admin;

@@ -28,12 +28,17 @@ _Static_assert(A_BODY + 1 == WR_DEFER_ARGS, "all of them");
 
 static bool is_number(struct weir_str text, uint64_t least, uint64_t most, uint64_t *value)
 {
-	int64_t number;
+	uint64_t sum = 0;
 
-	if (!wr_resp_integer(text, &number) || number < 0)
-		return false;
-	*value = (uint64_t)number;
-	return *value >= least && *value <= most;
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned digit = (unsigned char)text.ptr[i] - (unsigned)'0';
+
+		if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*value = sum;
+	return text.len > 0 && sum >= least && sum <= most;
 }
 
 /* A token of RFC 9110. */
@@ -110,15 +115,15 @@ static const char *read_texts(const struct weir_str *argv, struct wr_defer_reque
 
 static const char *read_numbers(const struct weir_str *argv, struct wr_defer_request *request)
 {
-	if (!is_number(argv[A_MAX_WAITING], 1, INT64_MAX, &request->max_waiting))
+	if (!is_number(argv[A_MAX_WAITING], 1, UINT64_MAX, &request->max_waiting))
 		return "max_waiting is not a number from 1";
 	if (!is_number(argv[A_MAX_AGE], 1, WR_DEFER_AGE_MAX_S, &request->max_age_s))
 		return "max_age_s is not a number of seconds from 1 to a year";
 	if (!is_number(argv[A_MAX_TRIES], 1, WR_DEFER_TRIES_MAX, &request->max_tries))
 		return "max_tries is not a number from 1 to 1000000";
-	if (!is_number(argv[A_WAIT], 0, INT64_MAX, &request->wait_ns))
+	if (!is_number(argv[A_WAIT], 0, UINT64_MAX, &request->wait_ns))
 		return "wait_ns is not a number";
-	if (!is_number(argv[A_INTERVAL], 0, INT64_MAX, &request->interval_ns))
+	if (!is_number(argv[A_INTERVAL], 0, UINT64_MAX, &request->interval_ns))
 		return "interval_ns is not a number";
 	return NULL;
 }

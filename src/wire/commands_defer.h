@@ -23,7 +23,8 @@
  *      max_waiting  decimal, from 1: how many of this key may wait
  *      max_age_s    decimal, from 1: after so many seconds it is given up
  *      max_tries    decimal, from 1 to 1000000: after so many deliveries without an answer too
- *      wait_ns      decimal: when the limit would have admitted it, from now (retry_after_ns)
+ *      wait_ns      decimal: when the limit would have admitted it, from now (weir_deferral's;
+ *                   WEIR_NEVER is fine)
  *      interval_ns  decimal: how far apart the limit admits requests of this key in the long run
  *                   (period ÷ requests); 0: not known
  *      body         up to WR_DEFER_BODY_MAX bytes; the rule's max_body is for the client to keep

@@ -153,7 +153,7 @@ static void test_command(void **state)
 		     "$6\r\nsyntax\r\n$0\r\n\r\n");
 	assert_memory_equal(say_array(talk, "COMMAND"), "*21\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
 	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*42\r\n$11\r\ncl.throttle\r\n", 23);
-	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*19\r\n$11\r\ncl.throttle\r\n", 23);
+	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*21\r\n$11\r\ncl.throttle\r\n", 23);
 	say_array(talk, "HELLO 3");
 	expect_array(talk, "COMMAND INFO ping",
 		     "*1\r\n*10\r\n$4\r\nping\r\n:-1\r\n~3\r\n+fast\r\n+loading\r\n+stale\r\n"

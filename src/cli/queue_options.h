@@ -1,0 +1,10 @@
+/* --queue and what belongs to it: options that `weir serve` and `weir gateway` share. */
+#ifndef WR_CLI_QUEUE_OPTIONS_H
+#define WR_CLI_QUEUE_OPTIONS_H
+
+#include "cli/options.h"
+
+#define WR_QUEUE_OPTIONS 9
+extern const struct wr_option queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
+
+#endif

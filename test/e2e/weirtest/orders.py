@@ -1,0 +1,299 @@
+"""Orders: an API server that remembers them through kill -9, buyers who send them, and what must hold in the end."""
+
+import collections
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import env, keeper
+from .http1 import Client, Closed
+from .ports import free_port
+from .waiting import wait_for
+
+
+@dataclass
+class Seen:
+    """A request as the API server saw it. `answered_ns` is 0 if it gave no answer."""
+    serial: str
+    ns: int
+    method: str
+    target: str
+    bytes: int
+    sha256: str
+    headers: list = field(default_factory=list)
+    answered_ns: int = 0
+
+    def get(self, name):
+        """The value of a header field, or None; of several, joined by `, `."""
+        values = [v for k, v in self.headers if k.lower() == name.lower()]
+        return ", ".join(values) if values else None
+
+    @property
+    def order(self):
+        """(key, number) of /orders/KEY/NUMBER."""
+        _, _, key, number = self.target.split("?")[0].split("/")
+        return key, int(number)
+
+    @property
+    def is_deferred(self):
+        return self.get("x-weir-deferred") is not None
+
+
+class Orders:
+    """`with Orders() as api:` is an API server on a port of its own; see orderserver.py for what it can.
+
+    .port                        also after a restart
+    .seen(prefix="")             what arrived, in order of arrival (Seen)
+    .wait_seen(n, prefix="")     until so many have
+    .plan(prefix, *answers)      what it answers to targets that begin so, one after the other, the last one for ever:
+                                 a status or a dict; no answers: as usual again
+    .release(name)               answers what {"hold": name} holds
+    .kill(), .start()            kill -9; again, with its record but without plans
+    """
+
+    def __init__(self, start=True):
+        self.folder = keeper.folder("orders")
+        self.port = free_port()
+        self.process = None
+        self.wants_start = start
+        self._lines, self._at, self._rest = {}, 0, b""
+        self._lock = threading.Lock()
+
+    def __enter__(self):
+        try:
+            if self.wants_start:
+                self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        keeper.forget(self.folder)
+
+    def start(self):
+        here = str(Path(__file__).resolve().parents[1])
+        self.process = keeper.start(
+            ["/usr/bin/python3", "-B", "-m", "weirtest.orderserver", self.folder, self.port],
+            env={**os.environ, "PYTHONPATH": here}, stdout=sys.stderr)
+        wait_for(self._is_up, "the order server to start")
+
+    def _is_up(self):
+        assert self.process.poll() is None, "the order server has ended"
+        try:
+            return self._order(do="ping")
+        except OSError:
+            return False
+
+    def kill(self):
+        if self.process:
+            keeper.stop(self.process)
+            self.process = None
+
+    def _order(self, **order):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(env.patience(10))
+            s.connect(f"{self.folder}/control.sock")
+            s.sendall(json.dumps(order).encode() + b"\n")
+            return json.loads(s.makefile("rb").readline())
+
+    def plan(self, prefix, *answers):
+        self._order(do="plan", prefix=prefix, answers=[{"status": a} if isinstance(a, int) else a for a in answers])
+
+    def release(self, name):
+        self._order(do="release", name=name)
+
+    def seen(self, prefix=""):
+        with self._lock:
+            self._read()
+            return [one for one in self._lines.values() if one.target.startswith(prefix)]
+
+    def wait_seen(self, count, prefix="", seconds=30):
+        wait_for(lambda: len(self.seen(prefix)) >= count, f"{count} orders {prefix} to arrive", seconds)
+        return self.seen(prefix)
+
+    def _read(self):
+        path = Path(self.folder, "record")
+        if not path.exists():
+            return
+        with open(path, "rb") as f:
+            f.seek(self._at)
+            data = f.read()
+        end = data.rfind(b"\n") + 1
+        self._at += end
+        for line in data[:end].splitlines():
+            one = json.loads(line)
+            if one.pop("do") == "seen":
+                self._lines[one["serial"]] = Seen(**one)
+            else:
+                self._lines[one["serial"]].answered_ns = one["ns"]
+
+
+# ---- buyers ----
+
+@dataclass
+class Bought:
+    """What came of an order: its last status, or None when nobody knows (the connection broke)."""
+    key: str
+    number: int
+    status: int
+    ns: int
+    ticket: str = ""
+
+
+class Buyers:
+    """`with Buyers(ports, keys, each) as buyers:` has a thread for each key, which sends `each` orders, one after the
+    other, to the ports in turn. One that is refused (429: the queue is away, or full) or meets nobody is sent again,
+    one whose answer never came is not, since it may have arrived.
+
+    .bought       list of Bought
+    .wait()       until all have been sent; .wait_more(n): until n more have an answer
+    .refusals     how often each reason was given for a 429
+    """
+
+    def __init__(self, ports, keys, each, body=b"one, please", pause_s=0.02):
+        self.ports, self.each, self.body, self.pause_s = list(ports), each, body, pause_s
+        self.bought, self.refusals = [], collections.Counter()
+        self.began_ns = time.monotonic_ns()
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(key, i), daemon=True) for i, key in enumerate(keys)]
+        self.failure = None
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(env.patience(30))
+
+    def wait(self, seconds=60):
+        wait_for(lambda: self.failure or not any(t.is_alive() for t in self._threads), "all orders to be sent",
+                 seconds, every=0.05)
+        assert not self.failure, self.failure
+
+    def wait_more(self, count, seconds=60):
+        target = len(self.bought) + count
+        wait_for(lambda: self.failure or len(self.bought) >= target or not any(t.is_alive() for t in self._threads),
+                 f"{count} more orders to be answered", seconds)
+        assert not self.failure, self.failure
+
+    def accepted(self):
+        """Those with a 202: {(key, number): Bought}."""
+        return {(b.key, b.number): b for b in list(self.bought) if b.status == 202}
+
+    def _run(self, key, turn):
+        clients = {}
+        try:
+            for number in range(self.each):
+                while not self._stop.is_set():
+                    port = self.ports[turn % len(self.ports)]
+                    turn += 1
+                    if self._one(clients, port, key, number):
+                        break
+                    self._stop.wait(self.pause_s)
+        except BaseException as e:  # a thread's own end is nobody's
+            self.failure = repr(e)
+            raise
+        finally:
+            for client in clients.values():
+                client.close()
+
+    def _one(self, clients, port, key, number):
+        """True if the order is over and done with."""
+        try:
+            client = clients.get(port) or clients.setdefault(port, Client(port))
+        except OSError:
+            return False
+        status, ticket = None, ""
+        try:
+            response = client.request("POST", f"/orders/{key}/{number}", {"X-User": key}, self.body)
+            status, ticket = response.status, response.get("x-weir-ticket", "")
+        except (Closed, OSError):
+            pass
+        if status is None or response.get("connection", "").lower() == "close":
+            clients.pop(port).close()
+        if status == 429:
+            with self._lock:
+                self.refusals[reason_of(response)] += 1
+            return False
+        with self._lock:
+            self.bought.append(Bought(key, number, status, time.monotonic_ns(), ticket))
+        return True
+
+
+def reason_of(response):
+    """Why a refused order was not kept; "" if it does not say."""
+    try:
+        return json.loads(response.body).get("deferred", "")
+    except ValueError:
+        return ""
+
+
+# ---- what must hold ----
+
+def by_key(seen):
+    sorted_out = collections.defaultdict(list)
+    for one in seen:
+        sorted_out[one.order[0]].append(one)
+    return sorted_out
+
+
+def check_none_lost(seen, accepted):
+    arrived = {one.order for one in seen if one.answered_ns}
+    lost = sorted(set(accepted) - arrived)
+    assert not lost, f"{len(lost)} of {len(accepted)} accepted orders were never answered by the API: {lost[:10]}"
+
+
+def check_order(seen, bought, statuses=(202, 2)):
+    """Per key, orders arrive as they were sent: those with a 202, and those that were let through at once and so must
+    not have overtaken one that waited. (What became of the others is anybody's guess.) An order may arrive again,
+    but not after its successor."""
+    known = {(b.key, b.number) for b in bought if b.status and (b.status in statuses or b.status // 100 in statuses)}
+    for key, arrivals in by_key(seen).items():
+        numbers = [one.order[1] for one in arrivals if one.order in known]
+        wrong = [(a, b) for a, b in zip(numbers, numbers[1:]) if b < a]
+        assert not wrong, f"orders of {key} out of order: {wrong[:10]} in {numbers}"
+
+
+def check_rate(seen, since_ns, burst, per_second):
+    """Never more of a key than its token bucket has let through since the start. A request arrives after it was
+    admitted, so this holds at every moment however busy the machine is."""
+    for key, arrivals in by_key(seen).items():
+        for count, one in enumerate(arrivals, 1):
+            most = burst + per_second * (one.ns - since_ns) / 1e9
+            assert count <= most, f"{key}: {count} orders after {(one.ns - since_ns) / 1e9:.3f} s, at most {most:.1f}"
+
+
+def check_copies(seen, faults_ns=(), at_a_time=0):
+    """An order that came more than once came with the same Idempotency-Key each time, which no other has; and each
+    time but the last the API gave no answer, or somebody who had to hear or to note it was killed in between. So
+    there are not more of those than `at_a_time` for each fault."""
+    owners, copies = {}, collections.defaultdict(list)
+    for one in seen:
+        if one.is_deferred:
+            name = one.get("idempotency-key")
+            assert name and owners.setdefault(name, one.order) == one.order, f"{one.order} and {owners.get(name)}: {name}"
+            copies[one.order].append(one)
+    answered = 0
+    for order, times in copies.items():
+        assert len({one.get("idempotency-key") for one in times}) == 1, f"{order}: keys differ"
+        assert len({one.sha256 for one in times}) == 1, f"{order}: bodies differ"
+        for one, after in zip(times, times[1:]):
+            if one.answered_ns:
+                answered += 1
+                assert any(one.ns <= fault <= after.ns for fault in faults_ns), \
+                    f"{order} came {len(times)} times though it was answered and nothing failed"
+    assert answered <= at_a_time * len(faults_ns), f"{answered} copies of answered orders, {len(faults_ns)} faults"
+
+
+TICKET = re.compile(r"[0-9a-f]{32}|[A-Za-z0-9_-]{22}")

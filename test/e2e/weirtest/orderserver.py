@@ -1,0 +1,110 @@
+"""An API server that takes orders and forgets none: `python3 -m weirtest.orderserver FOLDER PORT`.
+
+It is apiserver.py with a record on disk: FOLDER/record has a JSON object per line, `seen` when a request is complete
+and `answered` when its answer was handed to the kernel, each written before anything else happens. So a server that
+is killed at any moment, and started again, has lost nothing of what it did. `orders.py` is the other end.
+
+What it answers, the query says as in apiserver.py, or else a plan that came over the control socket: for targets
+with a prefix, one answer after the other ({"status": 503, "headers": {"Retry-After": "2"}, "drop": true, "hold":
+NAME}), the last one for ever.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+import time
+
+from . import apiserver
+
+
+class Book:
+    """The record, and what is planned."""
+
+    def __init__(self, folder):
+        self.file = os.open(os.path.join(folder, "record"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.serial = 0
+        self.plans = {}
+
+    def write(self, **line):
+        os.write(self.file, json.dumps(line).encode() + b"\n")
+
+    def seen(self, request):
+        self.serial += 1
+        serial = f"{os.getpid()}.{self.serial}"
+        self.write(do="seen", serial=serial, ns=time.monotonic_ns(), method=request.method, target=request.target,
+                   headers=request.headers, bytes=len(request.body),
+                   sha256=hashlib.sha256(request.body).hexdigest())
+        return serial
+
+    def planned(self, target):
+        for prefix, answers in self.plans.items():
+            if target.startswith(prefix):
+                return answers.pop(0) if len(answers) > 1 else answers[0]
+        return None
+
+
+BOOK = None
+
+
+class Counter(apiserver.Connection):
+    """Where orders are handed in."""
+
+    async def answer(self, request):
+        serial = BOOK.seen(request)
+        apiserver.STATE.records.clear()  # the book has them
+        plan = BOOK.planned(request.target)
+        if plan is None:
+            await super().answer(request)
+        elif not await self.follow(plan):
+            return
+        if not self.transport.is_closing():
+            BOOK.write(do="answered", serial=serial, ns=time.monotonic_ns())
+
+    async def follow(self, plan):
+        """False if there was no answer."""
+        if "hold" in plan:
+            await apiserver.STATE.gate(plan["hold"]).wait()
+        if plan.get("drop"):
+            self.transport.abort()
+            return False
+        status = plan.get("status", 200)
+        fields = [f"HTTP/1.1 {status} {apiserver.REASONS.get(status, 'Whatever')}"]
+        fields += [f"{k}: {v}" for k, v in plan.get("headers", {}).items()]
+        body = b"x" * plan.get("bytes", 0)
+        fields += [f"Content-Length: {len(body)}", "", ""]
+        self.transport.write("\r\n".join(fields).encode("latin-1") + body)
+        return True
+
+
+def obey(order):
+    if order["do"] == "plan":
+        BOOK.plans = {order["prefix"]: order["answers"], **BOOK.plans} if order["answers"] else \
+            {k: v for k, v in BOOK.plans.items() if k != order["prefix"]}
+        return True
+    if order["do"] == "ping":
+        return True
+    return apiserver.obey(order)
+
+
+async def control(reader, writer):
+    while line := await reader.readline():
+        writer.write(json.dumps(obey(json.loads(line))).encode() + b"\n")
+        await writer.drain()
+    writer.close()
+
+
+async def main(folder, port):
+    global BOOK
+    BOOK = Book(folder)
+    path = os.path.join(folder, "control.sock")
+    if os.path.exists(path):
+        os.unlink(path)
+    await asyncio.get_running_loop().create_server(Counter, "127.0.0.1", port, backlog=4096, reuse_address=True)
+    await asyncio.start_unix_server(control, path)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

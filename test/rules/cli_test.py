@@ -21,7 +21,7 @@ class Check(unittest.TestCase):
     def test_fine(self):
         code, out, err = weir("check", EXAMPLES)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out, "ok: 10 domains, 24 descriptors, 19 limits, 14 requests entries\n")
+        self.assertEqual(out, "ok: 11 domains, 26 descriptors, 21 limits, 16 requests entries\n")
 
     def test_error_with_line_and_caret(self):
         code, out, err = weir("check", "unknown_key_guess.yaml")
@@ -54,7 +54,7 @@ class Check(unittest.TestCase):
                 "period beside unit; a limit has exactly one of unit, period and calendar"}])
         report = json.loads(weir("check", "--json", EXAMPLES)[1])
         self.assertTrue(report["usable"])
-        self.assertEqual(report["files"][0]["limits"], 19)
+        self.assertEqual(report["files"][0]["limits"], 21)
         self.assertRegex(report["files"][0]["hash"], "^[0-9a-f]{16}$")
 
     def test_usage(self):
@@ -127,7 +127,7 @@ class Explain(unittest.TestCase):
     def test_every_domain_with_requests(self):
         _, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /")
         self.assertEqual(sorted(d["domain"] for d in json.loads(out)),
-                         ["edge", "firewall", "shop", "social", "system", "timeline"])
+                         ["edge", "firewall", "shop", "social", "system", "till", "timeline"])
 
     def test_terminal_is_safe(self):
         _, out, _ = weir("explain", "--rules", EXAMPLES, "messaging", "message_type=\x1b[31m")

@@ -92,6 +92,8 @@ static const struct {
 	{"17-reserve.yaml", "shop", "pool=all", "shop/pool=all", HOUR_NS / 3600, 10000},
 	{"17-reserve.yaml", "shop", "pool=less_important", "shop/pool=less_important",
 	 HOUR_NS / 3600, 8000},
+	{"24-orders.yaml", "till", "customer=7", "till/customer", HOUR_NS / 3600, 2},
+	{"24-orders.yaml", "till", "orders=all", "till/orders=all", HOUR_NS / 3600, 10},
 };
 
 static void numbers_come_out(void **state)
@@ -137,6 +139,8 @@ static const struct {
 	{"17-allow-list.yaml", "GET", "/", "", "11.0.0.1", "address=11.0.0.1"},
 	{"17-reserve.yaml", "GET", "/v1/search", "", "192.0.2.1", "pool=all; pool=less_important"},
 	{"17-reserve.yaml", "GET", "/v1/orders", "", "192.0.2.1", "pool=all"},
+	{"24-orders.yaml", "POST", "/orders", "", "192.0.2.1", "customer=192.0.2.1; orders=all"},
+	{"24-orders.yaml", "GET", "/orders", "", "192.0.2.1", ""},
 };
 
 static void describe(const struct wr_http *http, char text[512])

@@ -38,9 +38,10 @@ def listens(port, process):
 
 
 def pinned(core):
+    """To one core, or to all of them: None."""
     def pin():
         with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {core})
+            os.sched_setaffinity(0, range(os.cpu_count()) if core is None else {core})
     return pin
 
 

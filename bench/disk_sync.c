@@ -1,0 +1,58 @@
+/* How often a second a disk makes something durable: appends a record to a file and waits for it,
+ * one after the other, as a queue without group commit would for every request. What is kept
+ * durably is measured against it.
+ *
+ *   disk-sync FOLDER SECONDS BYTES      prints syncs a second */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 1 << 20 };
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Syncs a second, or below 0 with errno. */
+static double measure(int fd, const char *record, size_t size, double seconds)
+{
+	unsigned long count = 0;
+	double began = now_s();
+
+	do {
+		if (write(fd, record, size) != (ssize_t)size || fsync(fd))
+			return -1;
+		count++;
+	} while (now_s() - began < seconds);
+	return (double)count / (now_s() - began);
+}
+
+int main(int argc, char **argv)
+{
+	static char record[MOST_BYTES];
+	double rate, seconds = argc == 4 ? strtod(argv[2], NULL) : 0;
+	unsigned long size = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+	int fd;
+
+	if (seconds <= 0 || !size || size > sizeof record) {
+		fputs("disk-sync FOLDER SECONDS BYTES\n", stderr);
+		return 2;
+	}
+	memset(record, 'x', size);
+	fd = open(argv[1], O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600); /* it has no name to remove */
+	rate = fd < 0 ? -1 : measure(fd, record, size, seconds);
+	if (rate < 0) {
+		fprintf(stderr, "disk-sync: %s: %s\n", argv[1], strerror(errno));
+		return 1;
+	}
+	printf("%.1f\n", rate);
+	return close(fd) ? 1 : 0;
+}

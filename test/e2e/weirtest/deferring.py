@@ -1,0 +1,162 @@
+"""A gateway that keeps what it refuses, and small disks for it to fill."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from . import env, keeper
+from .gateway import Gateway
+from .http1 import fetch
+from .ports import free_port
+from .waiting import wait_for
+
+# What nginx says when its neighbours are killed.
+KILLED = ["exited on signal 9", r"open socket #\d+ left in connection", "aborting"]
+
+
+UNLIMITED = "{unit: second, requests_per_unit: 100000"
+
+
+def rules(rate="{unit: week, requests_per_unit: 1", defer="", more=""):
+    """A rule that defers the orders of each user; `rate` without its closing brace. Users whose name begins with `f` are
+    free."""
+    defer = f", defer: {{{defer}}}" if defer else ""
+    return f"""
+domain: shop
+requests:
+  - when: {{path: "/orders/*"}}
+    descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {rate}, algorithm: token_bucket, burst: 1, on_limit: defer{defer}}}
+{more}"""
+
+
+class Shop(Gateway):
+    """A Gateway with --queue in a folder of its own (.queue) and an admin port.
+
+    .order(user, number, **headers)   POST /orders/USER/NUMBER
+    .ticket(response)                 what the ticket of that 202 says now, as a dict; None for 404
+    .stats()                          `weir queue stats --json`
+    .weir(*words)                     `weir WORDS` with the admin port: (exit code, output)
+    .kill()                           kill -9 of the gateway alone; .kill_all(): of nginx too
+    .start()                          again
+    queue: another URL; disk: a Disk in which everything of the gateway runs, with its queue there
+    """
+
+    def __init__(self, upstream, *options, queue=None, disk=None, admin=None, **kwargs):
+        kwargs.setdefault("rules", rules())
+        kwargs["allow"] = [*kwargs.get("allow", ()), *KILLED]
+        self.admin_port = admin or free_port()
+        self.queue_url, self.disk = queue, disk
+        super().__init__(upstream, "--admin", f"127.0.0.1:{self.admin_port}", *options, **kwargs)
+
+    def __enter__(self):
+        self.home = Path(keeper.folder("queue"))
+        self.queue = Path(self.disk.path if self.disk else self.home) / "queue"
+        return super().__enter__()
+
+    def _clean(self):
+        super()._clean()
+        keeper.forget(str(self.home))
+
+    def command(self):
+        return [*(self.disk.prefix if self.disk else []), *super().command(), "--queue",
+                self.queue_url or f"file:{self.queue}"]
+
+    # ---- orders ----
+
+    def order(self, user, number, headers=(), body=b"one, please", method="POST", query="", **kwargs):
+        fields = [("X-User", user), *(headers.items() if isinstance(headers, dict) else headers)]
+        return self.request(method, f"/orders/{user}/{number}{query}", fields, body, **kwargs)
+
+    def ticket(self, response, port=None):
+        found = fetch(port or self.port, "GET", response.get("location"))
+        assert found.status in (200, 404), found
+        return json.loads(found.body) if found.status == 200 else None
+
+    def wait_ticket(self, response, status, seconds=30):
+        wait_for(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds,
+                 every=0.05)
+        return self.ticket(response)
+
+    def raise_limit(self, text=None):
+        """Other rules from now on, without a limit to speak of; what waits for the old ones is told to look again."""
+        before = len(re.findall("generation", self.output()))
+        self.rules.write_text(text or rules(UNLIMITED), encoding="utf-8")
+        wait_for(lambda: len(re.findall("generation", self.output())) > before, "the rules to be read again")
+        self.weir("queue", "retry", "--all")
+
+    # ---- looking ----
+
+    def weir(self, *words, check=True):
+        done = subprocess.run([env.WEIR, *words, "--admin", f"127.0.0.1:{self.admin_port}"], capture_output=True,
+                              text=True, timeout=env.patience(30), check=False, env=self.variables())
+        assert not check or done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout if check else (done.returncode, done.stdout + done.stderr)
+
+    def stats(self):
+        return json.loads(self.weir("queue", "stats", "--json"))
+
+    # ---- breaking ----
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+
+    def kill_nginx(self):
+        for session in self.sessions:
+            keeper.kill_session(session)
+
+    def kill_all(self):
+        self.kill()
+        self.kill_nginx()
+
+
+class Disk:
+    """`with Disk("4m") as disk:` is a file system of that size, in memory, seen only by programs with `disk.prefix` before
+    their command line. .path is where they see it; .inside is the same for us."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __enter__(self):
+        self.path = keeper.folder("disk")
+        new_user = ["--user", "--map-root-user"] if os.getuid() else []
+        script = 'mount -t tmpfs -o "size=$1,mode=755" tmpfs "$2" && touch "$2/here" && exec sleep infinity'
+        self.process = keeper.start(["unshare", *new_user, "--mount", "sh", "-c", script, "sh", self.size, self.path])
+        self.inside = Path(f"/proc/{self.process.pid}/root{self.path}")
+        wait_for(lambda: self.process.poll() is not None or (self.inside / "here").exists(), "a small disk")
+        assert self.process.poll() is None, "no mount namespaces here: the kernel has them switched off"
+        kinds = ["mnt"] if not new_user else ["user", "mnt"]
+        self.prefix = ["nsenter", "--preserve-credentials",
+                       *(f"--{'mount' if k == 'mnt' else k}=/proc/{self.process.pid}/ns/{k}" for k in kinds)]
+        return self
+
+    def __exit__(self, *_):
+        keeper.stop(self.process)
+        keeper.forget(self.path)
+
+    def run(self, *argv):
+        subprocess.run([*self.prefix, *argv], check=True, capture_output=True)
+
+    def fill(self, leave=0):
+        """Until nothing fits any more, or `leave` bytes."""
+        usage = os.statvfs(self.inside)
+        with open(self.inside / "ballast", "wb", buffering=0) as f:
+            left = usage.f_bavail * usage.f_frsize - leave
+            while left > 0:
+                try:
+                    left -= f.write(b"x" * min(left, 4096))
+                except OSError:
+                    return
+
+    def empty(self):
+        (self.inside / "ballast").unlink()
+
+    def remount(self, how):
+        """`ro` or `rw`."""
+        self.run("mount", "-o", f"remount,{how}", self.path)

@@ -78,7 +78,10 @@ static void tell(const json_t *paused)
 
 		printf("paused: ");
 		wr_client_print(name[0] ? name : "everything");
-		putchar('\n');
+		/* The table keeps a hash of the name, which is all that is left of one that no
+		 * rule has. */
+		puts(name[0] == '#' ? " (no rule goes by this name now: weir top shows names)"
+				    : "");
 	}
 }
 

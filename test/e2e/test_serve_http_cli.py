@@ -161,6 +161,9 @@ def test_pause_and_resume(serve):
     assert weir(*ask)[0] == 1
     code, _, err = weir("resume", *admin)
     assert code == 1 and "not paused" in err
+    told = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
+    assert told.startswith("paused: #") and "no rule goes by this name" in told
+    assert weir("resume", *admin, "api/usr")[0] == 0
 
 
 def test_over_sockets_and_with_a_token():

@@ -20,7 +20,7 @@
  * anything here but wr_central_free and wr_central_tick. Of the other callbacks `open` may call
  * wr_link_down, `heard` wr_central_forget; else nothing here.
  *
- * Times: now_ns is CLOCK_REALTIME, mono_ns CLOCK_MONOTONIC; every wait is by mono_ns. */
+ * Times: now_ns is CLOCK_REALTIME, mono_ns wr_mono_ns(); every wait is by mono_ns. */
 #ifndef WR_CENTRAL_CENTRAL_H
 #define WR_CENTRAL_CENTRAL_H
 

@@ -15,7 +15,7 @@
 
 #include <weir/engine.h>
 
-#define WR_QUESTION_VERSION 1u
+#define WR_QUESTION_VERSION 2u
 #define WR_QUESTION_ID 128u
 
 enum wr_question_kind {
@@ -40,6 +40,7 @@ struct wr_question_item {
 	uint16_t flags;      /* enum weir_limit_flags */
 	uint16_t id_len;
 	uint64_t key[2];
+	uint64_t tag; /* the key in this node's table: where a lease of it is spent from */
 	int64_t cost; /* RETURN: below 0; REPORT: above 0 */
 	uint32_t limit;
 	uint32_t burst;
@@ -87,7 +88,7 @@ struct wr_answer {
 };
 
 _Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");
-_Static_assert(sizeof(struct wr_question_item) == 128, "as on the wire");
+_Static_assert(sizeof(struct wr_question_item) == 136, "as on the wire");
 _Static_assert(sizeof(struct wr_answer) == 48, "as on the wire");
 
 #endif

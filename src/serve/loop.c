@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/mono.h"
 #include "serve/decision_log.h"
 #include "serve/grpc.h"
 #include "serve/redis.h"
@@ -41,11 +42,8 @@ uint64_t wr_loop_now_ns(const struct wr_loop *loop)
 
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop)
 {
-	struct timespec now;
-
 	(void)loop;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return wr_mono_ns();
 }
 
 struct weir_engine *wr_loop_engine(const struct wr_loop *loop)

@@ -33,7 +33,7 @@ struct wr_service *wr_loop_service(const struct wr_loop *loop);
 /* CLOCK_REALTIME, now. */
 uint64_t wr_loop_now_ns(const struct wr_loop *loop);
 
-/* CLOCK_MONOTONIC, now. */
+/* The clock of leases and of every wait, base/mono.h. */
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop);
 
 /* Valid until the caller returns to the loop: the table may be resized and both replaced. Requests

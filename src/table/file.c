@@ -22,7 +22,7 @@ static const struct {
 } reserved[] = {
 	{WR_SECTION_LANES, 16},    {WR_SECTION_HISTORY, 8},     {WR_SECTION_TOP, 32},
 	{WR_SECTION_LEASES, 64},   {WR_SECTION_OFFENDERS, 256}, {WR_SECTION_OVERRIDES, 256},
-	{WR_SECTION_DEFERRED, 64},
+	{WR_SECTION_EXCHANGE, 32}, {WR_SECTION_DEFERRED, 64},
 };
 
 static uint64_t pages(uint64_t bytes)

@@ -54,10 +54,11 @@ enum wr_section {
 	WR_SECTION_LANES,     /* rule statistics in single-writer lanes: stats/stats.h */
 	WR_SECTION_HISTORY,   /* … per second and per minute: stats/history.h */
 	WR_SECTION_TOP,       /* hottest and most refused keys: stats/top.h */
-	WR_SECTION_LEASES,    /* reserved: units borrowed from a central store */
+	WR_SECTION_LEASES,    /* units borrowed from a central store: store/lease.h */
 	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
 	WR_SECTION_OVERRIDES, /* struct wr_control, then struct wr_note[] */
 	WR_SECTION_DEFERRED,  /* keys with requests put off for later: table/deferred.h */
+	WR_SECTION_EXCHANGE,  /* own use of what nodes tell each other: store/exchange.h */
 	WR_SECTIONS = 16,
 };
 

@@ -37,6 +37,12 @@ struct wr_spot {
 	struct wr_pair hot;
 };
 
+/* A section other layers keep things in. */
+static inline void *wr_section(const struct weir_table *table, enum wr_section section)
+{
+	return table->base + table->header.sections[section].offset;
+}
+
 static inline struct wr_row *wr_row_first(const struct weir_table *table, struct wr_key key)
 {
 	return &table->rows[((key.tag >> 32) * table->row_count) >> 32];

@@ -1,0 +1,525 @@
+#include "store/lease.h"
+
+/* The first line is what spenders read, the second what only some of them do. */
+struct slot {
+	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end */
+	struct wr_pair who;                /* tag, owner */
+	uint64_t identity;                 /* bound to the key */
+	uint32_t remaining;
+	uint32_t limit;
+	uint64_t resets_mono_ns;
+	uint64_t spare;
+	struct wr_pair refused; /* identity bound to the key, until in ms 40 · cost 24 */
+	uint32_t refused_remaining;
+	uint32_t refused_limit;
+	uint64_t retry_mono_ns;
+	uint64_t refused_resets_mono_ns;
+	uint64_t more_spare[3];
+};
+
+struct head {
+	_Alignas(64) uint32_t grants; /* the last number given */
+	uint32_t pad;
+	struct wr_lease_burnt burnt;
+	uint64_t spare[4];
+};
+
+_Static_assert(sizeof(struct slot) == 128, "two cache lines");
+_Static_assert(sizeof(struct head) == 64, "one cache line");
+
+#define REFUSED_COST_MAX 0xffffffu
+#define NS_PER_MS 1000000u
+
+static struct head *head_of(const struct weir_table *table)
+{
+	return wr_section(table, WR_SECTION_LEASES);
+}
+
+uint32_t wr_lease_slots(const struct weir_table *table)
+{
+	uint64_t bytes = table->header.sections[WR_SECTION_LEASES].bytes;
+
+	return bytes < sizeof(struct head) + WR_LEASE_PROBES * sizeof(struct slot)
+		       ? 0
+		       : (uint32_t)((bytes - sizeof(struct head)) / sizeof(struct slot));
+}
+
+static struct slot *slot_at(const struct weir_table *table, uint32_t number)
+{
+	return (struct slot *)(head_of(table) + 1) + number;
+}
+
+/* Where a key's slots begin; the last ones have all their neighbours too. */
+static uint32_t first_of(const struct weir_table *table, struct wr_key key)
+{
+	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;
+
+	return (uint32_t)(((key.tag ^ 0x6c656173) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
+}
+
+static uint64_t load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static uint32_t load32(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static uint32_t units_in(struct wr_pair units)
+{
+	return (uint32_t)units.lo;
+}
+
+static uint32_t grant_in(struct wr_pair units)
+{
+	return (uint32_t)(units.lo >> 32);
+}
+
+static struct wr_pair units_pair(uint32_t units, uint32_t grant, uint64_t end_ns)
+{
+	return (struct wr_pair){(uint64_t)grant << 32 | units, end_ns};
+}
+
+/* An identity belongs to a key, so that a word written by a keeper that has lost its slot means
+ * nothing to whoever has it now. */
+static uint64_t bind(uint64_t identity, struct wr_key key)
+{
+	return identity ^ key.tag * 0x94d049bb133111ebu;
+}
+
+static struct slot *find(const struct weir_table *table, struct wr_key key)
+{
+	uint32_t first;
+
+	if (wr_lease_slots(table) == 0 || key.tag == 0)
+		return NULL;
+	first = first_of(table, key);
+	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
+		struct slot *slot = slot_at(table, first + i);
+
+		if (load(&slot->who.lo) == key.tag)
+			return slot;
+	}
+	return NULL;
+}
+
+static uint64_t left_until(uint64_t then_ns, uint64_t mono_ns)
+{
+	return then_ns > mono_ns ? then_ns - mono_ns : 0;
+}
+
+/* ---- spenders ---- */
+
+static void tell_spent(const struct slot *slot, uint32_t units_left, uint64_t mono_ns,
+		       struct weir_decision *decision)
+{
+	uint32_t limit = load32(&slot->limit);
+	uint64_t remaining = (uint64_t)load32(&slot->remaining) + units_left;
+
+	*decision = (struct weir_decision){
+		.admitted = 1,
+		.limit = limit,
+		.remaining = (uint32_t)(remaining < limit ? remaining : limit),
+		.reset_after_ns = left_until(load(&slot->resets_mono_ns), mono_ns),
+	};
+}
+
+static bool is_refused(const struct slot *slot, uint64_t bound, int64_t cost, uint64_t mono_ns,
+		       struct weir_decision *decision)
+{
+	struct wr_pair refused;
+	uint64_t retry_ns;
+
+	if (load(&slot->refused.lo) != bound)
+		return false;
+	refused = wr_pair_load(&slot->refused);
+	if (refused.lo != bound || refused.hi >> 24 <= mono_ns / NS_PER_MS ||
+	    (uint64_t)cost < (refused.hi & REFUSED_COST_MAX))
+		return false;
+	retry_ns = load(&slot->retry_mono_ns);
+	*decision = (struct weir_decision){
+		.limit = load32(&slot->refused_limit),
+		.remaining = load32(&slot->refused_remaining),
+		.retry_after_ns = retry_ns == UINT64_MAX ? WEIR_NEVER
+				  : retry_ns > mono_ns   ? retry_ns - mono_ns
+							 : 1,
+		.reset_after_ns = left_until(load(&slot->refused_resets_mono_ns), mono_ns),
+	};
+	return true;
+}
+
+enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key, uint64_t identity,
+				    int64_t cost, uint64_t mono_ns, struct weir_decision *decision,
+				    uint32_t *grant)
+{
+	struct slot *slot = find(table, key);
+	uint64_t bound = bind(identity, key);
+	struct wr_pair seen;
+
+	if (!slot)
+		return WR_LEASE_NOTHING;
+	seen = wr_pair_load(&slot->units);
+	/* Paired with the swaps in claim, void and deposit: identity and tag are written while
+	 * there are no units, so those seen now belong to `seen` or the swap below fails. */
+	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
+		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
+
+		if (load(&slot->identity) != bound || load(&slot->who.lo) != key.tag)
+			return WR_LEASE_NOTHING;
+		if (wr_pair_cas(&slot->units, &seen, next)) {
+			*grant = grant_in(next);
+			tell_spent(slot, units_in(next), mono_ns, decision);
+			return WR_LEASE_SPENT;
+		}
+	}
+	return is_refused(slot, bound, cost, mono_ns, decision) ? WR_LEASE_REFUSED
+								: WR_LEASE_NOTHING;
+}
+
+static void burn(uint64_t *count, uint64_t units)
+{
+	if (units)
+		__atomic_fetch_add(count, units, __ATOMIC_RELAXED);
+}
+
+void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost, uint32_t grant,
+		      uint64_t mono_ns)
+{
+	struct slot *slot = find(table, key);
+	struct wr_pair seen = {0};
+
+	if (slot)
+		seen = wr_pair_load(&slot->units);
+	while (slot && grant_in(seen) == grant && seen.hi > mono_ns &&
+	       load(&slot->who.lo) == key.tag && units_in(seen) + (uint64_t)cost <= UINT32_MAX) {
+		struct wr_pair next = {seen.lo + (uint64_t)cost, seen.hi};
+
+		if (wr_pair_cas(&slot->units, &seen, next))
+			return;
+	}
+	burn(&head_of(table)->burnt.late, (uint64_t)cost);
+}
+
+/* ---- the keeper ---- */
+
+struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table)
+{
+	const struct wr_lease_burnt *burnt = &head_of(table)->burnt;
+
+	return (struct wr_lease_burnt){
+		.expired = load(&burnt->expired),
+		.late = load(&burnt->late),
+		.voided = load(&burnt->voided),
+	};
+}
+
+/* Numbers come round after four thousand million; 0 is a slot nobody has had. */
+static uint32_t new_grant(const struct weir_table *table)
+{
+	uint32_t grant;
+
+	do
+		grant = __atomic_add_fetch(&head_of(table)->grants, 1, __ATOMIC_RELAXED);
+	while (grant == 0);
+	return grant;
+}
+
+/* The owner's slot and its key, or NULL. Whoever takes a slot over changes `who` first and `units`
+ * then: a keeper that loads units, finds itself here and then swaps units has either kept the slot
+ * or changed what its new owner is about to clear. So each swap of units below is preceded by this,
+ * and this by the load. */
+static struct slot *own(const struct weir_table *table, int number, uint64_t owner,
+			struct wr_key *key)
+{
+	struct wr_pair who;
+	struct slot *slot;
+
+	if (number < 0 || (uint32_t)number >= wr_lease_slots(table))
+		return NULL;
+	slot = slot_at(table, (uint32_t)number);
+	who = wr_pair_load(&slot->who);
+	if (key)
+		key->tag = who.lo;
+	return who.hi == owner ? slot : NULL;
+}
+
+static bool is_own(const struct slot *slot, uint64_t owner)
+{
+	return load(&slot->who.hi) == owner;
+}
+
+static void forget_refusal(struct slot *slot)
+{
+	struct wr_pair seen = wr_pair_load(&slot->refused);
+
+	while (seen.lo && !wr_pair_cas(&slot->refused, &seen, (struct wr_pair){0}))
+		;
+}
+
+/* Takes what is in the owner's slot out of it, under a new number; what had ended is counted. */
+static uint32_t empty(struct weir_table *table, struct slot *slot, uint64_t owner, uint64_t end_ns,
+		      uint64_t mono_ns)
+{
+	struct wr_lease_burnt *burnt = &head_of(table)->burnt;
+	struct wr_pair seen = wr_pair_load(&slot->units);
+
+	do
+		if (!is_own(slot, owner))
+			return 0;
+	while (!wr_pair_cas(&slot->units, &seen, units_pair(0, new_grant(table), end_ns)));
+	burn(seen.hi > mono_ns ? &burnt->voided : &burnt->expired, units_in(seen));
+	return units_in(seen);
+}
+
+/* Takes a slot whose end has passed, for a key that is named only when it is empty. */
+static bool take_over(struct weir_table *table, struct slot *slot, struct wr_key key,
+		      uint64_t owner, uint64_t mono_ns)
+{
+	struct wr_pair who = wr_pair_load(&slot->who);
+	struct wr_pair mine = {0, owner};
+
+	if (load(&slot->units.hi) > mono_ns || !wr_pair_cas(&slot->who, &who, mine))
+		return false;
+	empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	forget_refusal(slot);
+	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
+	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
+}
+
+/* Whether the key has a slot beside this one. */
+static bool is_elsewhere(const struct weir_table *table, struct wr_key key, const struct slot *here)
+{
+	uint32_t first = first_of(table, key);
+
+	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
+		const struct slot *slot = slot_at(table, first + i);
+
+		if (slot != here && load(&slot->who.lo) == key.tag)
+			return true;
+	}
+	return false;
+}
+
+/* The key's own slot if it has one, else the first that is free. */
+static uint32_t choose(const struct weir_table *table, struct wr_key key, uint64_t mono_ns)
+{
+	uint32_t first = first_of(table, key), room = UINT32_MAX;
+
+	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
+		const struct slot *slot = slot_at(table, first + i);
+
+		if (load(&slot->who.lo) == key.tag)
+			return first + i;
+		if (room == UINT32_MAX && load(&slot->units.hi) <= mono_ns)
+			room = first + i;
+	}
+	return room;
+}
+
+/* An end that has passed, or is near, moves away from a slot without units. */
+static void hold(struct weir_table *table, struct slot *slot, uint64_t owner, uint64_t mono_ns)
+{
+	struct wr_pair seen = wr_pair_load(&slot->units);
+
+	while ((units_in(seen) == 0 || seen.hi <= mono_ns) && is_own(slot, owner))
+		if (wr_pair_cas(&slot->units, &seen,
+				units_pair(0, new_grant(table), mono_ns + WR_LEASE_HOLD_NS))) {
+			burn(&head_of(table)->burnt.expired, units_in(seen));
+			return;
+		}
+}
+
+/* Two keepers that claim one key at once may take two slots; then both look, and whoever sees the
+ * other gives up. It may be both: they try again with the next request. */
+int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns)
+{
+	struct wr_key named;
+	struct slot *slot;
+	uint32_t number;
+
+	if (wr_lease_slots(table) == 0 || key.tag == 0)
+		return -1;
+	number = choose(table, key, mono_ns);
+	if (number == UINT32_MAX)
+		return -1;
+	slot = slot_at(table, number);
+	if (own(table, (int)number, owner, &named) && named.tag == key.tag) {
+		hold(table, slot, owner, mono_ns);
+		return (int)number;
+	}
+	if (!take_over(table, slot, key, owner, mono_ns))
+		return -1;
+	if (is_elsewhere(table, key, slot)) {
+		wr_lease_release(table, (int)number, owner, mono_ns);
+		return -1;
+	}
+	return (int)number;
+}
+
+/* What has ended goes. Returns how much it was. */
+static uint32_t burn_ended(struct weir_table *table, struct slot *slot, uint64_t owner,
+			   uint64_t mono_ns)
+{
+	struct wr_pair seen = wr_pair_load(&slot->units);
+
+	while (units_in(seen) && seen.hi <= mono_ns && is_own(slot, owner))
+		if (wr_pair_cas(&slot->units, &seen, units_pair(0, new_grant(table), seen.hi))) {
+			burn(&head_of(table)->burnt.expired, units_in(seen));
+			return units_in(seen);
+		}
+	return 0;
+}
+
+static void write_terms(struct slot *slot, const struct wr_lease_terms *terms)
+{
+	__atomic_store_n(&slot->remaining, terms->remaining, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->limit, terms->limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
+}
+
+/* Units of other numbers go before the identity changes. */
+static uint32_t change_identity(struct weir_table *table, struct slot *slot, uint64_t owner,
+				uint64_t bound, uint64_t mono_ns)
+{
+	uint32_t burnt;
+
+	if (load(&slot->identity) == bound)
+		return 0;
+	burnt = empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	__atomic_store_n(&slot->identity, bound, __ATOMIC_RELEASE);
+	return burnt;
+}
+
+bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
+		      const struct wr_lease_terms *terms, uint64_t mono_ns, uint32_t *burnt)
+{
+	struct wr_key key;
+	struct slot *slot = own(table, number, owner, &key);
+	struct wr_pair seen, next;
+	uint32_t gone;
+
+	if (!slot || terms->ends_mono_ns <= mono_ns)
+		return false;
+	gone = burn_ended(table, slot, owner, mono_ns);
+	gone += change_identity(table, slot, owner, bind(terms->identity, key), mono_ns);
+	if (burnt)
+		*burnt = gone;
+	write_terms(slot, terms);
+	if (terms->units)
+		forget_refusal(slot);
+	seen = wr_pair_load(&slot->units);
+	do {
+		uint64_t sum = (uint64_t)units_in(seen) + terms->units;
+
+		if (!is_own(slot, owner) || sum > UINT32_MAX)
+			return false;
+		next = units_pair((uint32_t)sum, grant_in(seen), terms->ends_mono_ns);
+	} while (!wr_pair_cas(&slot->units, &seen, next));
+	return true;
+}
+
+uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
+{
+	const struct slot *slot = own(table, number, owner, NULL);
+	struct wr_pair seen = {0};
+
+	if (slot)
+		seen = wr_pair_load(&slot->units);
+	return seen.hi > mono_ns ? units_in(seen) : 0;
+}
+
+uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns,
+			 uint32_t *burnt)
+{
+	struct slot *slot = own(table, number, owner, NULL);
+	struct wr_pair seen;
+	uint32_t gone;
+
+	if (burnt)
+		*burnt = 0;
+	if (!slot)
+		return 0;
+	gone = burn_ended(table, slot, owner, mono_ns);
+	if (burnt)
+		*burnt = gone;
+	seen = wr_pair_load(&slot->units);
+	do
+		if (!is_own(slot, owner))
+			return 0;
+	while (!wr_pair_cas(&slot->units, &seen,
+			    units_pair(units_in(seen), new_grant(table), seen.hi)));
+	return units_in(seen);
+}
+
+uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner, uint32_t units,
+			   uint64_t mono_ns)
+{
+	struct slot *slot = own(table, number, owner, NULL);
+	struct wr_pair seen;
+	uint32_t out;
+
+	if (!slot)
+		return 0;
+	seen = wr_pair_load(&slot->units);
+	do {
+		out = units_in(seen) < units ? units_in(seen) : units;
+		if (out == 0 || seen.hi <= mono_ns || !is_own(slot, owner))
+			return 0;
+	} while (!wr_pair_cas(&slot->units, &seen,
+			      units_pair(units_in(seen) - out, grant_in(seen), seen.hi)));
+	return out;
+}
+
+uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
+{
+	struct slot *slot = own(table, number, owner, NULL);
+
+	if (!slot)
+		return 0;
+	forget_refusal(slot);
+	return empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+}
+
+void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
+		     const struct wr_lease_refusal *refusal, uint64_t mono_ns)
+{
+	struct wr_key key;
+	struct slot *slot = own(table, number, owner, &key);
+	uint64_t until_ns = refusal->until_mono_ns;
+	struct wr_pair seen, next;
+
+	if (!slot || refusal->cost < 0 || refusal->cost > (int64_t)REFUSED_COST_MAX)
+		return;
+	if (until_ns > mono_ns + WR_LEASE_REFUSED_NS)
+		until_ns = mono_ns + WR_LEASE_REFUSED_NS;
+	next = (struct wr_pair){
+		bind(refusal->identity, key),
+		until_ns / NS_PER_MS << 24 | (uint64_t)refusal->cost,
+	};
+	__atomic_store_n(&slot->refused_limit, refusal->limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->refused_remaining, refusal->remaining, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->refused_resets_mono_ns, refusal->resets_mono_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->retry_mono_ns, refusal->retry_mono_ns, __ATOMIC_RELEASE);
+	seen = wr_pair_load(&slot->refused);
+	while (!wr_pair_cas(&slot->refused, &seen, next))
+		;
+}
+
+/* The end goes before the name: from then on anybody may take the slot over, and the name is
+ * his. */
+uint32_t wr_lease_release(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
+{
+	struct slot *slot = own(table, number, owner, NULL);
+	struct wr_pair who;
+	uint32_t burnt;
+
+	if (!slot)
+		return 0;
+	burnt = empty(table, slot, owner, 0, mono_ns);
+	who = wr_pair_load(&slot->who);
+	if (who.hi == owner)
+		wr_pair_cas(&slot->who, &who, (struct wr_pair){0});
+	return burnt;
+}

@@ -11,7 +11,12 @@ static const char *const ours[][2] = {
 	 "redis.call('SET', l.key, head .. value)"
 	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + ms)"},
 	{"redis.call('PEXPIRE', l.key, ms)", ""},
+	/* Of the lease script alone. */
+	{"redis.call('PEXPIRE', KEYS[2], life_ms(life))",
+	 "redis.call('SET', KEYS[2] .. 'x', math.floor(now / 1000) + life_ms(life))"},
 };
+
+#define OURS_OF_TAKE 4
 
 /* The text, which is freed, with the only place of `old` replaced. The caller frees it. */
 static char *replaced(char *text, const char *old, const char *new)
@@ -28,7 +33,7 @@ static char *replaced(char *text, const char *old, const char *new)
 	return out;
 }
 
-int script_setup(void **state)
+static int start(void **state, const struct wr_script *script, size_t replacements)
 {
 	static struct script_test test;
 	redisReply *sha1;
@@ -36,8 +41,8 @@ int script_setup(void **state)
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	text = strdup(wr_script_take.text);
-	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+	text = strdup(script->text);
+	for (size_t i = 0; i < replacements; i++)
 		text = replaced(text, ours[i][0], ours[i][1]);
 	sha1 = redis_ask(&test.server, "SCRIPT LOAD %s", text);
 	snprintf(test.sha1, sizeof test.sha1, "%s", sha1->str);
@@ -45,6 +50,16 @@ int script_setup(void **state)
 	free(text);
 	*state = &test;
 	return 0;
+}
+
+int script_setup(void **state)
+{
+	return start(state, &wr_script_take, OURS_OF_TAKE);
+}
+
+int script_lease_setup(void **state)
+{
+	return start(state, &wr_script_lease, sizeof ours / sizeof *ours);
 }
 
 int script_teardown(void **state)
@@ -70,6 +85,15 @@ struct wr_take take_of(const struct weir_limit *l, int64_t cost)
 				.soft_for_us = l->soft_for_ns / US,
 				.window_start_us = l->window_start_ns / US,
 				.window_end_us = l->window_end_ns / US};
+}
+
+static void put_clock(struct wr_commands *out, uint64_t now_us)
+{
+	wr_command_begin(out, 3);
+	wr_command_text(out, "SET");
+	wr_command_text(out, "clock");
+	wr_command_number(out, (int64_t)now_us);
+	assert_true(wr_command_end(out));
 }
 
 static void put_keys(struct wr_commands *out, const char *key, size_t count, bool report)
@@ -98,11 +122,7 @@ void script_send(struct script_test *test, const char *key, const struct wr_take
 		if (wr_take_check(&takes[i], &error))
 			fail_msg("%s", error.text);
 	wr_commands_init(&out, 65536);
-	wr_command_begin(&out, 3);
-	wr_command_text(&out, "SET");
-	wr_command_text(&out, "clock");
-	wr_command_number(&out, (int64_t)now_us);
-	assert_true(wr_command_end(&out));
+	put_clock(&out, now_us);
 	wr_command_begin(&out, 3 + count + report + wr_script_argc(takes, count));
 	wr_command_text(&out, "EVALSHA");
 	wr_command_text(&out, test->sha1);
@@ -143,4 +163,60 @@ struct wr_taken script_take(struct script_test *test, const char *key, struct wr
 	script_send(test, key, &take, 1, 0, now_us);
 	script_hear(test, &take, 1, &taken);
 	return taken;
+}
+
+static void put_lease(struct script_test *test, const char *key, const struct wr_lease_call *call,
+		      uint64_t report_seq, struct wr_commands *out)
+{
+	bool report = call->take.mode == WR_MODE_REPORT;
+	char name[64];
+
+	wr_command_begin(out, 5 + report + wr_script_lease_argc(call));
+	wr_command_text(out, "EVALSHA");
+	wr_command_text(out, test->sha1);
+	wr_command_number(out, 2 + report);
+	wr_command_text(out, key);
+	snprintf(name, sizeof name, "%sl", key);
+	wr_command_text(out, name);
+	if (report) {
+		snprintf(name, sizeof name, "%sr", key);
+		wr_command_text(out, name);
+	}
+	wr_script_lease_args(call, report_seq, out);
+	assert_true(wr_command_end(out));
+}
+
+/* The record expires as it would. */
+static void expire(struct script_test *test, const char *key, uint64_t now_us)
+{
+	redisReply *at = redis_ask(&test->server, "GET %slx", key);
+
+	if (at->type == REDIS_REPLY_STRING && strtoull(at->str, NULL, 10) <= now_us / 1000)
+		redis_tell(&test->server, "DEL %sl %slx", key, key);
+	freeReplyObject(at);
+}
+
+struct wr_leased script_lease(struct script_test *test, const char *key,
+			      const struct wr_lease_call *call, uint64_t now_us)
+{
+	struct weir_error error = {0};
+	struct wr_leased leased;
+	struct wr_commands out;
+	redisReply *reply;
+
+	if (wr_lease_check(call, &error))
+		fail_msg("%s", error.text);
+	expire(test, key, now_us);
+	wr_commands_init(&out, 65536);
+	put_clock(&out, now_us);
+	put_lease(test, key, call, 1, &out);
+	redisAppendFormattedCommand(test->server.link, (const char *)out.bytes + out.start,
+				    wr_commands_len(&out));
+	wr_commands_free(&out);
+	freeReplyObject(next_reply(test));
+	reply = next_reply(test);
+	if (wr_script_lease_reply(reply, call, &leased))
+		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
+	freeReplyObject(reply);
+	return leased;
 }

@@ -5,6 +5,7 @@
 
 #include "algo/algo_test.h"
 #include "redis/script.h"
+#include "redis/script_lease.h"
 #include "redis/server.h"
 
 #define US 1000ull           /* in ns */
@@ -19,6 +20,7 @@ struct script_test {
 
 /* For cmocka: the state is a struct script_test. */
 int script_setup(void **state);
+int script_lease_setup(void **state); /* with lease.lua instead */
 int script_teardown(void **state);
 
 /* The limit as a call has it. Its times must be whole µs. */
@@ -34,5 +36,9 @@ void script_hear(struct script_test *test, const struct wr_take *takes, size_t c
 /* Both, for one limit. */
 struct wr_taken script_take(struct script_test *test, const char *key, struct wr_take take,
 			    uint64_t now_us);
+
+/* One call of lease.lua on the counter `key`; its record is KEYl. A report has the number 1. */
+struct wr_leased script_lease(struct script_test *test, const char *key,
+			      const struct wr_lease_call *call, uint64_t now_us);
 
 #endif

@@ -145,8 +145,8 @@ local function again()
 		local current = e.name == holder and e.ends > now
 		if current and e.seq == seq then
 			local was, verdict, remaining, granted, retry, reset, all = struct.unpack(ANSWER, e.text, 19)
-			return {was, verdict, remaining, retry - 1, reset, 0, granted,
-				e.out > 0 and e.ends - now or 0, 1, all}
+			return {was, verdict % KNOWN, remaining, retry - 1, reset, 0, granted,
+				e.out > 0 and e.ends - now or 0, math.floor(verdict / KNOWN), all}
 		elseif current and e.seq > seq then
 			return {now, 0, 0, 0, 0, 0, 0, 0, 0, 0} -- nobody waits for this one any more
 		end
@@ -186,7 +186,7 @@ if l.changed or l.noted then
 end
 if holder then
 	own.text = struct.pack(STATE, seq, own.out, own.ends)
-		.. struct.pack(ANSWER, now, verdict_of(l), remaining, granted, retry + 1, reset, all_out)
+		.. struct.pack(ANSWER, now, verdict_of(l) + known * KNOWN, remaining, granted, retry + 1, reset, all_out)
 	changed[#changed + 1] = own
 end
 write_record(all_out)

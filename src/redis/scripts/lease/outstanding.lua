@@ -18,6 +18,7 @@
 --            now, burnt ones as of the end
 
 local TTL_MAX, CHUNK_LEAST = 1000000, 2
+local KNOWN = 16777216 -- beside the verdict in the record
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l = read_limit(KEYS[1])

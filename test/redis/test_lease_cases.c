@@ -1,0 +1,372 @@
+/* The lease script in numbers: one case after the other, and what only Redis brings about: clocks
+ * of new masters, calendars, reports, limits that are not lent. */
+#include "redis/script_test.h"
+
+static const struct wr_take minute[] = {
+	[WEIR_TOKEN_BUCKET] = {.algorithm = WEIR_TOKEN_BUCKET,
+			       .limit = 100,
+			       .period_us = MINUTE_US},
+	[WEIR_FIXED_WINDOW] = {.algorithm = WEIR_FIXED_WINDOW,
+			       .limit = 100,
+			       .period_us = MINUTE_US},
+	[WEIR_SLIDING_COUNTER] = {.algorithm = WEIR_SLIDING_COUNTER,
+				  .limit = 100,
+				  .period_us = MINUTE_US},
+	[WEIR_SLIDING_LOG] = {.algorithm = WEIR_SLIDING_LOG, .limit = 100, .period_us = MINUTE_US},
+};
+
+static const uint8_t lent[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
+			       WEIR_SLIDING_LOG};
+
+#define EACH_LENT(i) (size_t i = 0; (i) < sizeof lent / sizeof *lent; (i)++)
+
+static struct wr_lease_call wants(uint8_t algorithm, uint64_t holder, uint64_t seq, uint32_t wanted)
+{
+	return (struct wr_lease_call){.take = minute[algorithm],
+				      .holder = holder,
+				      .seq = seq,
+				      .after = seq - 1,
+				      .wanted = wanted,
+				      .nodes = 1};
+}
+
+static uint32_t take_up_to(struct script_test *test, const char *key, struct wr_take take,
+			   uint32_t times, uint64_t now_us)
+{
+	struct wr_lease_call call = {.take = take};
+
+	call.take.cost = 1;
+	call.take.times = times;
+	return script_lease(test, key, &call, now_us).taken.admitted_times;
+}
+
+static void key_of(char key[32], const char *name, uint8_t algorithm)
+{
+	snprintf(key, 32, "%s:%u:", name, algorithm);
+}
+
+/* 100 a minute: half of what is left to one node of one, a sixth to one of three; nothing below
+ * two. What is granted is taken. */
+static void test_chunks(void **state)
+{
+	for
+		EACH_LENT(i)
+		{
+			struct wr_lease_call call = wants(lent[i], 7, 1, 1000);
+			struct wr_leased leased;
+			char key[32];
+
+			key_of(key, "chunk", lent[i]);
+			leased = script_lease(*state, key, &call, NOW);
+			assert_int_equal(leased.granted, 50);
+			assert_int_equal(leased.taken.remaining, 50);
+			assert_int_equal(leased.ttl_us, SECOND_US);
+			assert_true(leased.known);
+			call = wants(lent[i], 8, 1, 1000);
+			call.nodes = 3;
+			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 8);
+			call = wants(lent[i], 9, 1, 5);
+			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 5);
+			assert_int_equal(take_up_to(*state, key, minute[lent[i]], 34, NOW), 34);
+			call = wants(lent[i], 10, 1, 5); /* three are left */
+			leased = script_lease(*state, key, &call, NOW);
+			assert_int_equal(leased.granted, 0);
+			assert_int_equal(leased.ttl_us, 0);
+			assert_int_equal(take_up_to(*state, key, minute[lent[i]], 9, NOW), 3);
+		}
+}
+
+/* What comes back can be taken by others, what was spent or burnt cannot. */
+static void test_settling(void **state)
+{
+	for
+		EACH_LENT(i)
+		{
+			struct wr_lease_call call = wants(lent[i], 7, 1, 40);
+			struct wr_leased leased;
+			char key[32];
+
+			key_of(key, "settle", lent[i]);
+			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 40);
+			assert_int_equal(take_up_to(*state, key, minute[lent[i]], 99, NOW), 60);
+			call = wants(lent[i], 7, 2, 0);
+			call.spent = 10;
+			call.returned = 20;
+			leased = script_lease(*state, key, &call, NOW);
+			assert_true(leased.known);
+			assert_int_equal(leased.taken.remaining, 20);
+			assert_int_equal(leased.ttl_us, SECOND_US); /* ten are left to it */
+			assert_int_equal(take_up_to(*state, key, minute[lent[i]], 99, NOW), 20);
+			/* Their end comes: it is told so, and nothing comes back. */
+			call = wants(lent[i], 7, 3, 0);
+			call.returned = 10;
+			leased = script_lease(*state, key, &call, NOW + SECOND_US);
+			assert_false(leased.known);
+			assert_in_range(leased.taken.remaining, 0, 1); /* a second's tokens */
+		}
+}
+
+/* An answer that was lost comes again; its units end no later than they would have. */
+static void test_repeated(void **state)
+{
+	for
+		EACH_LENT(i)
+		{
+			struct wr_lease_call call = wants(lent[i], 7, 1, 30);
+			struct wr_leased first, again;
+			char key[32];
+
+			key_of(key, "again", lent[i]);
+			call.take.cost = 1;
+			first = script_lease(*state, key, &call, NOW);
+			again = script_lease(*state, key, &call, NOW + 300000);
+			assert_int_equal(first.granted, 30);
+			assert_int_equal(first.ttl_us, SECOND_US);
+			assert_int_equal(again.granted, 30);
+			assert_int_equal(again.ttl_us, SECOND_US - 300000);
+			assert_int_equal(again.taken.remaining, 69);
+			assert_int_equal(again.taken.decided_us, first.taken.decided_us);
+			assert_true(again.taken.taken);
+			assert_int_equal(take_up_to(*state, key, minute[lent[i]], 99, NOW + 300000),
+					 69);
+		}
+}
+
+/* A bucket that is full but for what is out does not fill up behind it: 100 at once and 100 a
+ * minute is what may be spent. */
+static void test_bucket_keeps_room(void **state)
+{
+	struct wr_take second = {.algorithm = WEIR_TOKEN_BUCKET,
+				 .limit = 100,
+				 .burst = 50,
+				 .period_us = 10 * SECOND_US};
+	struct wr_lease_call call = wants(WEIR_TOKEN_BUCKET, 7, 1, 20);
+	struct wr_leased leased;
+
+	call.take = second;
+	assert_int_equal(script_lease(*state, "room:", &call, NOW).granted, 20);
+	/* 0.9 s later 9 have flown in, but 20 are out: 30 is all others get. */
+	assert_int_equal(take_up_to(*state, "room:", second, 99, NOW + 900000), 30);
+	call.seq = 2;
+	call.after = 1;
+	call.wanted = 0;
+	call.spent = 20;
+	leased = script_lease(*state, "room:", &call, NOW + 900000);
+	assert_true(leased.known);
+	assert_int_equal(leased.taken.remaining, 0);
+	assert_int_equal(take_up_to(*state, "room:", second, 99, NOW + 1900000), 10);
+}
+
+/* Entries of the log: spent ones leave a minute after the report, burnt ones a minute after the
+ * end. */
+static void test_log_stamps(void **state)
+{
+	struct wr_take log = minute[WEIR_SLIDING_LOG];
+	struct wr_lease_call call = wants(WEIR_SLIDING_LOG, 7, 1, 50);
+
+	assert_int_equal(script_lease(*state, "stamp:", &call, NOW).granted, 50);
+	call = wants(WEIR_SLIDING_LOG, 7, 2, 0);
+	call.spent = 20;
+	script_lease(*state, "stamp:", &call, NOW + 500000);
+	/* The 30 left end at 1.5 s. */
+	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + 2 * SECOND_US), 50);
+	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 499999), 0);
+	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 500000), 20);
+	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 1499999), 0);
+	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 1500000), 30);
+}
+
+/* A lease ends with its window, and what comes back late does not go into the next one. */
+static void test_window_edge(void **state)
+{
+	for (uint8_t algorithm = WEIR_FIXED_WINDOW; algorithm <= WEIR_SLIDING_COUNTER;
+	     algorithm++) {
+		uint64_t late_us = NOW + MINUTE_US - 400000;
+		struct wr_lease_call call = wants(algorithm, 7, 1, 40);
+		struct wr_leased leased;
+		char key[32];
+
+		key_of(key, "edge", algorithm);
+		leased = script_lease(*state, key, &call, late_us);
+		assert_int_equal(leased.granted, 40);
+		assert_int_equal(leased.ttl_us, 400000);
+		call = wants(algorithm, 7, 2, 0);
+		call.returned = 40;
+		leased = script_lease(*state, key, &call, NOW + MINUTE_US);
+		assert_false(leased.known);
+		assert_int_equal(leased.taken.remaining, algorithm == WEIR_FIXED_WINDOW ? 100 : 60);
+	}
+}
+
+/* A master without the last grant, or without any: the lease is unknown, what is reported of it
+ * counts for nothing, and the next grant is from nothing. */
+static void test_lost(void **state)
+{
+	struct script_test *test = *state;
+
+	for
+		EACH_LENT(i)
+		{
+			struct wr_lease_call call = wants(lent[i], 7, 5, 10);
+			struct wr_leased leased;
+			char key[32];
+
+			key_of(key, "lost", lent[i]);
+			call.after = 0;
+			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 10);
+			/* As if 6 had been written and lost. */
+			call = wants(lent[i], 7, 7, 10);
+			call.spent = 2;
+			call.returned = 8;
+			leased = script_lease(*state, key, &call, NOW);
+			assert_false(leased.known);
+			assert_int_equal(leased.granted, 10);
+			assert_int_equal(leased.taken.remaining, 80);
+			redis_tell(&test->server, "FLUSHALL");
+			call = wants(lent[i], 7, 8, 10);
+			call.returned = 10;
+			leased = script_lease(*state, key, &call, NOW);
+			assert_false(leased.known);
+			assert_int_equal(leased.taken.remaining, 90);
+			/* It is told the same as often as it asks. */
+			assert_false(script_lease(*state, key, &call, NOW).known);
+		}
+}
+
+/* An hour behind: what is out ends within a second by the new clock, too, and no more is admitted
+ * than the limit. */
+static void test_clock_behind(void **state)
+{
+	for
+		EACH_LENT(i)
+		{
+			uint64_t behind_us = NOW - 60 * MINUTE_US;
+			struct wr_lease_call call = wants(lent[i], 7, 1, 50);
+			struct wr_leased leased;
+			char key[32];
+
+			key_of(key, "behind", lent[i]);
+			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 50);
+			assert_in_range(take_up_to(*state, key, minute[lent[i]], 99, behind_us), 0,
+					50);
+			call = (struct wr_lease_call){.take = minute[lent[i]]};
+			call.take.cost = 1;
+			leased = script_lease(*state, key, &call, behind_us);
+			assert_false(leased.taken.admitted);
+			assert_in_range(leased.taken.retry_after_us, 1, 2 * MINUTE_US + SECOND_US);
+			assert_true(script_lease(*state, key, &call,
+						 behind_us + leased.taken.retry_after_us)
+					    .taken.admitted);
+		}
+}
+
+static void test_calendar(void **state)
+{
+	struct wr_lease_call call = {.take = {.algorithm = WEIR_FIXED_WINDOW,
+					      .limit = 100,
+					      .window_start_us = NOW,
+					      .window_end_us = NOW + DAY / US,
+					      .window_after_us = NOW + 2 * DAY / US},
+				     .holder = 7,
+				     .seq = 1,
+				     .wanted = 10};
+	struct wr_leased leased = script_lease(*state, "day:", &call, NOW + DAY / US - 3);
+
+	assert_int_equal(leased.granted, 10);
+	assert_int_equal(leased.ttl_us, 3);
+	call.seq = 2;
+	leased = script_lease(*state, "day:", &call, NOW - 1);
+	assert_true(leased.taken.astray);
+	assert_int_equal(leased.granted, 0);
+}
+
+/* Leaky buckets, soft mode, limits that count refusals: asked here like others, but not lent. */
+static void test_not_lent(void **state)
+{
+	struct wr_take leaky = {.algorithm = WEIR_LEAKY_BUCKET,
+				.limit = 60,
+				.queue_size = 1,
+				.period_us = MINUTE_US,
+				.cost = 1};
+	struct wr_take soft = minute[WEIR_FIXED_WINDOW], counting = minute[WEIR_SLIDING_LOG];
+	struct wr_lease_call call = {.take = leaky, .holder = 7, .seq = 1, .wanted = 10};
+	struct wr_leased leased;
+
+	leased = script_lease(*state, "leaky:", &call, NOW);
+	assert_true(leased.taken.admitted);
+	assert_int_equal(leased.granted, 0);
+	call = (struct wr_lease_call){.take = leaky};
+	assert_int_equal(script_lease(*state, "leaky:", &call, NOW).taken.delay_us, SECOND_US);
+	soft.soft_ceiling = 120;
+	soft.soft_for_us = SECOND_US;
+	counting.flags = WEIR_COUNT_REJECTED;
+	assert_false(wr_lease_lends(&leaky));
+	assert_false(wr_lease_lends(&soft));
+	assert_false(wr_lease_lends(&counting));
+	call = (struct wr_lease_call){.take = soft, .holder = 7, .seq = 1, .wanted = 10};
+	assert_int_equal(script_lease(*state, "soft:", &call, NOW).granted, 0);
+	call.take = counting;
+	assert_int_equal(script_lease(*state, "counting:", &call, NOW).granted, 0);
+}
+
+/* A give-back finds its own entry, whatever is out; a report of an outage is booked once. */
+static void test_back_and_report(void **state)
+{
+	for
+		EACH_LENT(i)
+		{
+			struct wr_lease_call call = wants(lent[i], 7, 1, 30);
+			struct wr_leased taken;
+			char key[32];
+
+			key_of(key, "back", lent[i]);
+			script_lease(*state, key, &call, NOW);
+			call = (struct wr_lease_call){.take = minute[lent[i]]};
+			call.take.cost = 5;
+			taken = script_lease(*state, key, &call, NOW);
+			assert_int_equal(taken.taken.remaining, 65);
+			call.take.cost = -5;
+			call.take.decided_us = taken.taken.decided_us;
+			assert_int_equal(script_lease(*state, key, &call, NOW).taken.remaining, 70);
+			call.take.mode = WR_MODE_REPORT;
+			call.take.cost = 8;
+			call.take.decided_us = NOW;
+			assert_int_equal(script_lease(*state, key, &call, NOW).taken.remaining, 62);
+			assert_int_equal(script_lease(*state, key, &call, NOW).taken.remaining, 62);
+		}
+}
+
+static void test_checked(void **state)
+{
+	struct wr_lease_call call = wants(WEIR_FIXED_WINDOW, 7, 1, 30);
+
+	(void)state;
+	assert_int_equal(wr_lease_check(&call, NULL), 0);
+	call.after = 1;
+	assert_int_equal(wr_lease_check(&call, NULL), WEIR_EINVAL);
+	call = wants(WEIR_FIXED_WINDOW, 0, 1, 30);
+	assert_int_equal(wr_lease_check(&call, NULL), WEIR_EINVAL);
+	assert_int_equal(wr_lease_ttl_us(&call.take), SECOND_US);
+	call.take.period_us = 500000;
+	assert_int_equal(wr_lease_ttl_us(&call.take), 50000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_settling),
+		cmocka_unit_test(test_repeated),
+		cmocka_unit_test(test_bucket_keeps_room),
+		cmocka_unit_test(test_log_stamps),
+		cmocka_unit_test(test_window_edge),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_clock_behind),
+		cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_not_lent),
+		cmocka_unit_test(test_back_and_report),
+		cmocka_unit_test(test_checked),
+	};
+
+	return cmocka_run_group_tests(tests, script_lease_setup, script_teardown);
+}

@@ -1,0 +1,319 @@
+/* The exchange scripts: sums of others, merging by the maximum, what is dropped; and that states
+ * which come late, twice, in any order or by another region end up the same. */
+#include "algo/algo_test.h"
+#include "redis/script_exchange.h"
+#include "redis/server.h"
+
+#define LIFE_US 60000000u
+#define ENTRIES 16
+
+struct exchange_test {
+	struct redis_server server;
+	char exchange[41], push[41];
+};
+
+static void load(struct exchange_test *test, const struct wr_script *script, char sha1[41])
+{
+	redisReply *reply = redis_ask(&test->server, "SCRIPT LOAD %s", script->text);
+
+	assert_string_equal(reply->str, script->sha1);
+	snprintf(sha1, 41, "%s", reply->str);
+	freeReplyObject(reply);
+}
+
+static int setup(void **state)
+{
+	static struct exchange_test test;
+
+	if (redis_server_start(&test.server) < 0)
+		return -1;
+	load(&test, &wr_script_exchange, test.exchange);
+	load(&test, &wr_script_push, test.push);
+	*state = &test;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct exchange_test *test = *state;
+
+	if (test)
+		redis_server_stop(&test->server);
+	return 0;
+}
+
+static redisReply *call(struct exchange_test *test, struct wr_commands *out)
+{
+	void *reply = NULL;
+
+	assert_true(wr_command_end(out));
+	redisAppendFormattedCommand(test->server.link, (const char *)out->bytes + out->start,
+				    wr_commands_len(out));
+	wr_commands_free(out);
+	assert_int_equal(redisGetReply(test->server.link, &reply), REDIS_OK);
+	return reply;
+}
+
+static void begin(struct wr_commands *out, const char *sha1, const char *key, size_t args)
+{
+	wr_commands_init(out, 65536);
+	wr_command_begin(out, 4 + args);
+	wr_command_text(out, "EVALSHA");
+	wr_command_text(out, sha1);
+	wr_command_number(out, 1);
+	wr_command_text(out, key);
+}
+
+static struct weir_str str(const char *text)
+{
+	return (struct weir_str){text, strlen(text)};
+}
+
+/* The caller frees *kept, where entries are; NULL: none are asked for. */
+static struct wr_exchanged exchange(struct exchange_test *test, const char *key, const char *holder,
+				    struct wr_exchange_state state, uint64_t oldest,
+				    struct wr_exchange_entry *entries, size_t *count,
+				    redisReply **kept)
+{
+	struct wr_exchange_call ask = {.holder = str(holder),
+				       .state = state,
+				       .oldest = oldest,
+				       .life_us = LIFE_US,
+				       .entries = kept != NULL};
+	struct wr_exchanged got;
+	struct wr_commands out;
+	redisReply *reply;
+	size_t none;
+
+	begin(&out, test->exchange, key, wr_script_exchange_argc());
+	wr_script_exchange_args(&ask, &out);
+	reply = call(test, &out);
+	if (wr_script_exchange_reply(reply, &got, entries, kept ? ENTRIES : 0,
+				     count ? count : &none))
+		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
+	if (kept)
+		*kept = reply;
+	else
+		freeReplyObject(reply);
+	return got;
+}
+
+static struct wr_exchanged publish(struct exchange_test *test, const char *key, const char *holder,
+				   struct wr_exchange_state state)
+{
+	return exchange(test, key, holder, state, 0, NULL, NULL, NULL);
+}
+
+static void push(struct exchange_test *test, const char *key,
+		 const struct wr_exchange_entry *entries, size_t count)
+{
+	struct wr_commands out;
+	redisReply *reply;
+
+	begin(&out, test->push, key, wr_script_push_argc(count));
+	wr_script_push_args(entries, count, LIFE_US, &out);
+	reply = call(test, &out);
+	assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+	freeReplyObject(reply);
+}
+
+static struct wr_exchange_state state_of(uint64_t window, uint64_t plus, uint64_t minus,
+					 uint64_t before_plus, uint64_t before_minus)
+{
+	return (struct wr_exchange_state){window, {plus, minus}, {before_plus, before_minus}};
+}
+
+static void assert_sums(struct wr_exchanged got, uint64_t plus, uint64_t minus,
+			uint64_t before_plus, uint64_t before_minus, uint32_t others)
+{
+	assert_int_equal(got.now.plus, plus);
+	assert_int_equal(got.now.minus, minus);
+	assert_int_equal(got.before.plus, before_plus);
+	assert_int_equal(got.before.minus, before_minus);
+	assert_int_equal(got.others, others);
+}
+
+static void test_sums(void **state)
+{
+	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 10, 1, 20, 2)), 0, 0, 0, 0, 0);
+	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 10, 1, 20, 2, 1);
+	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 100, 0, 0, 0, 1);
+	/* One is a window ahead: what it had in ours is what it had before. */
+	assert_sums(publish(*state, "sum", "us/c", state_of(8, 1000, 0, 300, 3)), 0, 0, 111, 1, 2);
+	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 400, 3, 0, 0, 2);
+	assert_sums(publish(*state, "sum", "eu/a", state_of(8, 1, 0, 11, 1)), 1000, 0, 400, 3, 2);
+	/* Two ahead: nothing of his is ours. */
+	assert_sums(publish(*state, "sum", "ap/d", state_of(9, 5, 0, 6, 0)), 0, 0, 1001, 0, 3);
+	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 311, 4, 0, 0, 3);
+}
+
+/* Of each number the largest; nothing goes backwards. */
+static void test_merging(void **state)
+{
+	publish(*state, "merge", "eu/a", state_of(7, 10, 5, 20, 2));
+	publish(*state, "merge", "eu/a", state_of(7, 8, 6, 1, 1));
+	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 20, 2, 1);
+	/* Late from the window before: what it says of that counts. */
+	publish(*state, "merge", "eu/a", state_of(6, 30, 1, 999, 9));
+	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
+	publish(*state, "merge", "eu/a", state_of(3, 77, 7, 77, 7));
+	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
+}
+
+static void test_dropped(void **state)
+{
+	struct exchange_test *test = *state;
+
+	publish(test, "drop", "eu/old", state_of(5, 10, 0, 0, 0));
+	publish(test, "drop", "eu/new", state_of(6, 10, 0, 0, 0));
+	redis_tell(&test->server, "HSET drop eu/odd nonsense");
+	exchange(test, "drop", "eu/a", state_of(8, 1, 0, 0, 0), 6, NULL, NULL, NULL);
+	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/old"), 0);
+	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/odd"), 0);
+	assert_int_equal(redis_number(&test->server, "HLEN drop"), 2);
+	assert_in_range(redis_number(&test->server, "PTTL drop"), LIFE_US / 1000 - 30000,
+			LIFE_US / 1000 + 1000);
+}
+
+static void test_entries(void **state)
+{
+	struct wr_exchange_entry entries[ENTRIES];
+	struct exchange_test *test = *state;
+	char value[WR_EXCHANGE_VALUE];
+	struct wr_exchange_state high = state_of(UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, 0);
+	redisReply *reply;
+	size_t count;
+
+	publish(test, "region", "eu/a", state_of(7, 10, 1, 20, 2));
+	publish(test, "region", "eu-west/z", state_of(7, 1, 1, 1, 1));
+	exchange(test, "region", "eu/b", state_of(7, 3, 0, 4, 0), 0, entries, &count, &reply);
+	assert_int_equal(count, 2);
+	push(test, "there", entries, count);
+	freeReplyObject(reply);
+	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
+	/* Again, and older: nothing changes. */
+	entries[0].holder = str("eu/a");
+	entries[0].value.ptr = value;
+	entries[0].value.len =
+		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
+	push(test, "there", entries, 1);
+	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
+	/* What is no state is left out. */
+	entries[0].value = str("7 1 2 3");
+	push(test, "there", entries, 1);
+	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
+	count = wr_exchange_value(&high, value);
+	assert_int_equal(count, strlen(value));
+	assert_string_equal(value, "4503599627370496 4503599627370496 4503599627370496 1 0");
+}
+
+static void test_spans(void **state)
+{
+	(void)state;
+	assert_int_equal(wr_exchange_span_us(0, 100, 60000000), 60000000);
+	assert_int_equal(wr_exchange_span_us(50, 100, 60000000), 30000000);
+	assert_int_equal(wr_exchange_span_us(1, 1000, 1000000), 1000000);
+	assert_int_equal(wr_exchange_span_us(5, 0, 1000000), 1000000);
+	assert_int_equal(wr_exchange_span_us(UINT32_MAX, 1, UINT64_MAX), WR_EXCHANGE_MOST);
+}
+
+/* Three holders of two regions publish what they have now and then; some of it is sent again, late
+ * and out of order, and what one Redis has is pushed to the other. Once all has been said once
+ * more, both know the same sums. */
+#define HOLDERS 3
+
+struct fleet {
+	struct wr_exchange_state now[HOLDERS], kept[64];
+	uint8_t whose[64];
+	size_t kept_count;
+};
+
+static const char *const names[HOLDERS] = {"eu/a", "eu/b", "us/c"};
+
+static void admit(struct rnd *r, struct wr_exchange_state *s)
+{
+	if (rnd_below(r, 6) == 0) {
+		s->before = s->now;
+		s->now = (struct wr_exchange_tally){0};
+		s->window++;
+	}
+	s->now.plus += rnd_below(r, 10);
+	s->now.minus += rnd_below(r, 3) == 0;
+}
+
+static void push_one(struct exchange_test *test, const char *key, size_t holder,
+		     const struct wr_exchange_state *s)
+{
+	char value[WR_EXCHANGE_VALUE];
+	struct wr_exchange_entry entry = {str(names[holder]), {value, wr_exchange_value(s, value)}};
+
+	push(test, key, &entry, 1);
+}
+
+static void say_something(struct exchange_test *test, struct rnd *r, struct fleet *fleet)
+{
+	size_t i = rnd_below(r, HOLDERS), old;
+	const char *home = i < 2 ? "eu" : "us";
+
+	admit(r, &fleet->now[i]);
+	if (rnd_below(r, 3) == 0)
+		return; /* lost */
+	publish(test, home, names[i], fleet->now[i]);
+	if (rnd_below(r, 2))
+		push_one(test, i < 2 ? "us" : "eu", i, &fleet->now[i]);
+	old = rnd_below(r, 64);
+	if (old < fleet->kept_count)
+		push_one(test, rnd_below(r, 2) ? "us" : "eu", fleet->whose[old], &fleet->kept[old]);
+	if (fleet->kept_count < 64) {
+		fleet->whose[fleet->kept_count] = (uint8_t)i;
+		fleet->kept[fleet->kept_count++] = fleet->now[i];
+	}
+}
+
+static void test_convergence(void **state)
+{
+	struct exchange_test *test = *state;
+	struct rnd r = {rnd_seed()};
+
+	for (int run = 0; run < 40; run++) {
+		struct fleet fleet = {.kept_count = 0};
+		struct wr_exchanged eu, us;
+		uint64_t window = 100;
+
+		redis_tell(&test->server, "DEL eu us");
+		for (size_t i = 0; i < HOLDERS; i++)
+			fleet.now[i].window = 100;
+		for (int step = 0; step < 60; step++)
+			say_something(test, &r, &fleet);
+		for (size_t i = 0; i < HOLDERS; i++) {
+			publish(test, i < 2 ? "eu" : "us", names[i], fleet.now[i]);
+			push_one(test, i < 2 ? "us" : "eu", i, &fleet.now[i]);
+			if (fleet.now[i].window > window)
+				window = fleet.now[i].window;
+		}
+		eu = publish(test, "eu", "xx/x", state_of(window, 0, 0, 0, 0));
+		us = publish(test, "us", "xx/x", state_of(window, 0, 0, 0, 0));
+		assert_memory_equal(&eu, &us, sizeof eu);
+		for (size_t i = 0; i < HOLDERS; i++) {
+			const struct wr_exchange_state *s = &fleet.now[i];
+
+			if (s->window == window)
+				eu.now.plus -= s->now.plus, eu.before.plus -= s->before.plus;
+			else if (s->window == window - 1)
+				eu.before.plus -= s->now.plus;
+		}
+		assert_int_equal(eu.now.plus, 0);
+		assert_int_equal(eu.before.plus, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sums),    cmocka_unit_test(test_merging),
+		cmocka_unit_test(test_dropped), cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_spans),   cmocka_unit_test(test_convergence),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,210 @@
+/* What happens to the fleet besides requests. */
+#include <stdlib.h>
+
+#include "lab/sim_inner.h"
+
+#define MS 1000000ull
+
+const char *wr_sim_fault_name(enum wr_sim_fault fault)
+{
+	static const char *const names[] = {
+#define NAME(name, text) [name] = (text),
+		WR_SIM_FAULTS(NAME)
+#undef NAME
+	};
+
+	return names[fault];
+}
+
+/* ---- nodes ---- */
+
+static struct wr_sim_node *some_node(struct wr_sim *sim)
+{
+	return &sim->nodes[wr_dice_below(&sim->fate, sim->plan->nodes)];
+}
+
+static void serve_again(struct wr_sim *sim, void *object, uint64_t life)
+{
+	struct wr_sim_node *node = object;
+
+	(void)sim;
+	if (node->life == life && node->table && !node->central)
+		wr_sim_serve_start(node);
+}
+
+static void node_again(struct wr_sim *sim, void *object, uint64_t word)
+{
+	const struct wr_sim_node *node = object;
+
+	(void)word;
+	if (!node->table)
+		wr_sim_node_start(sim, node->number);
+}
+
+static void change_rules(struct wr_sim *sim, void *object, uint64_t limit)
+{
+	(void)sim;
+	wr_sim_node_rules(object, (uint32_t)limit);
+}
+
+/* Node after node, within half a second. */
+static void change_limit(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint32_t limit = sim->nodes[0].limit == plan->limit ? plan->limit_after : plan->limit;
+
+	for (unsigned i = 0; i < plan->nodes; i++)
+		wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, 1, 500 * MS), &sim->nodes[i],
+			  change_rules, &sim->nodes[i], limit);
+}
+
+/* ---- Redis ---- */
+
+void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed)
+{
+	if (sim->plan->secretly)
+		return;
+	if (sim->loss_count == WR_SIM_LOSSES) {
+		wr_sim_fail(sim, "more losses than the lab counts");
+		return;
+	}
+	sim->losses[sim->loss_count++] = (struct wr_sim_loss){sim->now_ns, to_ns, changed};
+	sim->report->losses += !changed;
+}
+
+static void demote(struct wr_sim *sim, void *object, uint64_t server)
+{
+	(void)object;
+	wr_sim_note(sim, NULL, "the old master of %llu is cut off", (unsigned long long)server);
+	wr_sim_demote(sim, (unsigned)server);
+}
+
+static void fail_over(struct wr_sim *sim, unsigned server, bool split)
+{
+	struct wr_sim_server *at = &sim->servers[server];
+	int64_t skew_ns = at->master->skew_ns;
+	uint64_t split_ns = split ? wr_dice_scale(&sim->fate, MS, 2000 * MS) : 0;
+
+	if (wr_sim_may(sim, WR_SIM_SKEW))
+		skew_ns += (int64_t)wr_dice_below(&sim->fate, 4000 * MS) - (int64_t)(2000 * MS);
+	at->master = wr_sim_master_new(sim, skew_ns);
+	wr_mini_copy(at->master->mini, at->replica);
+	wr_sim_lost(sim, sim->now_ns + split_ns, false);
+	if (split)
+		wr_sim_at(sim, sim->now_ns + split_ns, NULL, demote, NULL, server);
+	wr_sim_cut(sim, server, NULL, split ? 50 : 100);
+	if (!split)
+		wr_sim_demote(sim, server);
+}
+
+static void replicate(struct wr_sim *sim, void *object, uint64_t server)
+{
+	struct wr_sim_server *at = &sim->servers[server];
+
+	(void)object;
+	wr_mini_copy(at->replica, at->master->mini);
+	if (sim->now_ns < sim->plan->length_ns)
+		wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, MS, 300 * MS), NULL,
+			  replicate, NULL, server);
+}
+
+static void restart(struct wr_sim *sim, unsigned server)
+{
+	sim->servers[server].away_until_ns =
+		sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 2000 * MS);
+	wr_sim_cut(sim, server, NULL, 100);
+	for (size_t i = 0; i < WR_MINI_SCRIPTS; i++)
+		sim->servers[server].master->mini->knows[i] = false;
+}
+
+static void flush(struct wr_sim *sim, unsigned server)
+{
+	wr_mini_flush(sim->servers[server].master->mini, wr_dice_percent(&sim->fate, 50));
+	wr_sim_lost(sim, sim->now_ns, false);
+}
+
+/* ---- one of them ---- */
+
+static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
+{
+	struct wr_sim_node *node = some_node(sim);
+	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS);
+
+	wr_sim_note(sim, node, "%s until %llu ms", wr_sim_fault_name(fault),
+		    (unsigned long long)(until_ns / MS));
+	switch (fault) {
+	case WR_SIM_CUT:
+		wr_sim_cut(sim, node->server, node, 100);
+		break;
+	case WR_SIM_STALL:
+		node->cut_until_ns = until_ns;
+		break;
+	case WR_SIM_PAUSE:
+		node->still_until_ns = until_ns;
+		break;
+	case WR_SIM_KILL:
+		wr_sim_serve_stop(node);
+		wr_sim_at(sim, until_ns, node, serve_again, node, node->life);
+		break;
+	case WR_SIM_CRASH:
+		wr_sim_node_stop(node);
+		wr_sim_at(sim, until_ns, NULL, node_again, node, 0);
+		break;
+	default:
+		node->skew_ns +=
+			(int64_t)wr_dice_below(&sim->fate, 6000 * MS) - (int64_t)(3000 * MS);
+		break;
+	}
+}
+
+static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
+{
+	unsigned server = 0;
+
+	sim->report->faults++;
+	switch (fault) {
+	case WR_SIM_FLUSH:
+	case WR_SIM_RESTART:
+	case WR_SIM_FAILOVER:
+	case WR_SIM_SPLIT:
+		wr_sim_note(sim, NULL, "%s of %u", wr_sim_fault_name(fault), server);
+		if (fault == WR_SIM_FLUSH)
+			flush(sim, server);
+		else if (fault == WR_SIM_RESTART)
+			restart(sim, server);
+		else
+			fail_over(sim, server, fault == WR_SIM_SPLIT);
+		break;
+	case WR_SIM_RULES:
+		change_limit(sim);
+		break;
+	case WR_SIM_LEAVE: /* requests see to that */
+		break;
+	default:
+		happen_to_node(sim, fault);
+	}
+}
+
+static void strike(struct wr_sim *sim, void *object, uint64_t word)
+{
+	enum wr_sim_fault fault = (enum wr_sim_fault)wr_dice_below(&sim->fate, WR_SIM_FAULT_COUNT);
+
+	(void)object;
+	(void)word;
+	if (sim->now_ns >= sim->plan->length_ns)
+		return;
+	while (!wr_sim_may(sim, fault))
+		fault = (enum wr_sim_fault)((fault + 1) % WR_SIM_FAULT_COUNT);
+	happen(sim, fault);
+	wr_sim_at(sim, sim->now_ns + wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns) + 1,
+		  NULL, strike, NULL, 0);
+}
+
+void wr_sim_faults_start(struct wr_sim *sim)
+{
+	if (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT))
+		replicate(sim, NULL, 0);
+	if (sim->plan->faults)
+		wr_sim_at(sim, wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns), NULL, strike,
+			  NULL, 0);
+}

@@ -1,0 +1,220 @@
+/* A machine: its clocks, its table, its rules, its serve. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "lab/sim_inner.h"
+#include "rules/rules.h"
+#include "table/table.h"
+
+#define TABLE_BYTES (256u << 10)
+
+/* ---- clocks ---- */
+
+uint64_t wr_sim_node_now(const struct wr_sim_node *node)
+{
+	return (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + node->sim->now_ns) + node->skew_ns);
+}
+
+uint64_t wr_sim_node_mono(const struct wr_sim_node *node)
+{
+	int64_t now_ns = (int64_t)node->sim->now_ns;
+
+	return (uint64_t)(1000000000ll * (node->number + 1) + now_ns +
+			  now_ns / 1000000 * node->drift_ppm);
+}
+
+/* ---- rules ---- */
+
+_Noreturn static void stop(const char *what, const char *why)
+{
+	fprintf(stderr, "lab: %s: %s\n", what, why);
+	abort();
+}
+
+static void say_errors(const struct weir_errors *errors)
+{
+	char text[1024];
+
+	for (size_t i = 0; i < errors->count; i++) {
+		weir_diagnostic_text(&errors->items[i], text, sizeof text);
+		fputs(text, stderr);
+	}
+}
+
+static struct weir_rules *load(const char *text, size_t len)
+{
+	struct weir_errors errors = {.size = sizeof errors};
+	struct weir_rules *rules;
+	char path[64];
+	int fd = memfd_create("rules", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, len) != (ssize_t)len)
+		stop("rules", "no file in memory");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (weir_rules_load(path, &rules, &errors) != 0) {
+		say_errors(&errors);
+		stop("rules", "they have errors");
+	}
+	weir_errors_free(&errors);
+	close(fd);
+	return rules;
+}
+
+static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limit)
+{
+	static const char *const consistencies[] = {
+#define NAME(enum, number, name) [enum] = (name),
+		WR_CONSISTENCIES(NAME)};
+	static const char *const failures[] = {WR_STORE_FAILURES(NAME)
+#undef NAME
+	};
+	char text[512], burst[48] = "";
+	int len;
+
+	if (plan->burst)
+		snprintf(burst, sizeof burst, "      burst: %u\n", plan->burst);
+	len = snprintf(text, sizeof text,
+		       "domain: " WR_SIM_DOMAIN "\ndescriptors:\n  - key: user\n    rate_limit:\n"
+		       "      requests_per_unit: %u\n      period: %llums\n      algorithm: %s\n%s"
+		       "      consistency: %s\n      on_store_failure: %s\n",
+		       limit, (unsigned long long)(plan->period_ns / 1000000),
+		       weir_algorithm_name((int)plan->algorithm), burst,
+		       consistencies[plan->consistency], failures[plan->on_store_failure]);
+	return load(text, (size_t)len);
+}
+
+void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
+{
+	node->limit = limit;
+	/* What it has asked for already by the old one is settled a second later at the latest. */
+	wr_sim_lost(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
+	if (!node->engine)
+		return;
+	wr_sim_note(node->sim, node, "limit %u", limit);
+	if (weir_engine_swap(node->engine, rules_of(node->sim->plan, limit),
+			     wr_sim_node_now(node)) != 0)
+		stop("rules", "no memory");
+}
+
+/* ---- serve ---- */
+
+void wr_sim_serve_start(struct wr_sim_node *node)
+{
+	static const uint8_t secret[WR_CENTRAL_SECRET] = "the fleet's";
+	struct wr_central_opts opts = {
+		.target = &node->target,
+		.secret = secret,
+		.timeout_ns = node->sim->plan->timeout_ns,
+		.holder = {node->table->header.table_id[0], node->table->header.table_id[1]},
+		.chief = true,
+		.seed = wr_dice_roll(&node->dice),
+	};
+	struct weir_error error;
+
+	wr_sim_note(node->sim, node, "serve starts");
+	if (wr_central_new(&opts, &wr_sim_host, node, wr_sim_node_now(node), wr_sim_node_mono(node),
+			   &node->central, &error) != 0)
+		stop("central", error.text);
+}
+
+void wr_sim_serve_stop(struct wr_sim_node *node)
+{
+	struct wr_central *central = node->central;
+
+	if (!central)
+		return;
+	wr_sim_note(node->sim, node, "serve dies");
+	node->freeing = true;
+	wr_central_free(central);
+	node->central = NULL;
+	wr_sim_flush(node);
+	node->freeing = false;
+	node->wake_number++;
+}
+
+/* ---- the machine ---- */
+
+/* Its secrets are as chance would have them, but the seed's. */
+static struct weir_table *table_new(struct wr_sim_node *node)
+{
+	static unsigned number;
+	struct weir_opts opts = {
+		.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = TABLE_BYTES};
+	struct weir_table *table;
+	struct weir_error error = {0};
+	char name[64];
+
+	snprintf(name, sizeof name, "weir-lab-%d-%u", (int)getpid(), number++);
+	opts.name = name;
+	if (weir_open(&opts, &table, &error) != 0)
+		stop("table", error.text);
+	weir_remove(name, opts.dir, NULL);
+	table->header.table_id[0] = wr_dice_roll(&node->dice);
+	table->header.table_id[1] = wr_dice_roll(&node->dice);
+	for (size_t i = 0; i < sizeof table->header.secret; i++)
+		table->header.secret[i] = (uint8_t)wr_dice_roll(&node->dice);
+	return table;
+}
+
+static void engine_new(struct wr_sim_node *node)
+{
+	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
+	struct weir_engine_opts opts = {.size = sizeof opts,
+					.flags = WEIR_ENGINE_CENTRAL | WEIR_ENGINE_NO_STATS,
+					.fleet_secret = secret,
+					.fleet_size = node->sim->plan->nodes,
+					.now_ns = wr_sim_node_now(node)};
+
+	if (weir_engine_new(node->table, rules_of(node->sim->plan, node->limit), &opts,
+			    &node->engine) != 0)
+		stop("engine", "no memory");
+}
+
+/* One write a moment, and the first in the midst of one. */
+static uint64_t first_turn(struct wr_sim_node *node)
+{
+	return node->sim->now_ns + wr_dice_below(&node->sim->traffic, node->sim->plan->gap_ns + 1);
+}
+
+void wr_sim_node_start(struct wr_sim *sim, unsigned number)
+{
+	struct wr_sim_node *node = &sim->nodes[number];
+	struct weir_error error;
+	char url[64];
+
+	if (!node->sim) {
+		node->sim = sim;
+		node->number = number;
+		node->dice = wr_dice_part(&sim->fate);
+		node->limit = sim->plan->limit;
+		node->drift_ppm = (int64_t)wr_dice_below(&node->dice, 81) - 40;
+		if (wr_sim_may(sim, WR_SIM_SKEW))
+			node->skew_ns =
+				(int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
+		snprintf(url, sizeof url, "redis://10.0.0.1:%u", WR_SIM_PORT + node->server);
+		if (wr_redis_target_parse(wr_str(url), &node->target, &error) != 0)
+			stop("url", error.text);
+	}
+	wr_sim_note(sim, node, "starts");
+	node->table = table_new(node);
+	engine_new(node);
+	wr_sim_serve_start(node);
+	wr_sim_at(sim, first_turn(node), node, wr_sim_arrive, node, node->life);
+}
+
+void wr_sim_node_stop(struct wr_sim_node *node)
+{
+	if (!node->table)
+		return;
+	wr_sim_note(node->sim, node, "dies");
+	node->life++;
+	wr_sim_requests_end(node);
+	wr_sim_serve_stop(node);
+	weir_engine_free(node->engine);
+	weir_close(node->table);
+	node->engine = NULL;
+	node->table = NULL;
+}

@@ -1,0 +1,91 @@
+/* What a seed stands for. */
+#include <string.h>
+
+#include "lab/sim_inner.h"
+#include "rules/rules.h"
+
+#define MS 1000000ull
+
+/* Algorithms that a consistency can be had with. */
+static uint32_t pick_algorithm(struct wr_dice *dice)
+{
+	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
+					     WEIR_TOKEN_BUCKET, WEIR_SLIDING_LOG};
+
+	return algorithms[wr_dice_below(dice, sizeof algorithms)];
+}
+
+/* One run in five is calm; else up to four kinds of faults. */
+static unsigned pick_faults(struct wr_dice *dice)
+{
+	unsigned faults = 0;
+
+	if (wr_dice_percent(dice, 20))
+		return 0;
+	for (uint64_t i = wr_dice_between(dice, 1, 4); i > 0; i--)
+		faults |= 1u << wr_dice_below(dice, WR_SIM_FAULT_COUNT);
+	return faults;
+}
+
+/* About as many requests in each run, and sometimes more than the limit, sometimes less. */
+static void pick_traffic(struct wr_sim_plan *plan, struct wr_dice *dice)
+{
+	uint64_t turns = wr_dice_between(dice, 100, 300), total;
+
+	plan->crowd = (unsigned)wr_dice_scale(dice, 1, 8);
+	plan->costs = wr_dice_percent(dice, 70) ? 1 : (unsigned)wr_dice_between(dice, 2, 5);
+	plan->pairs_percent = wr_dice_percent(dice, 70) ? 0 : 20;
+	plan->length_ns = plan->period_ns * wr_dice_between(dice, 3, 5);
+	plan->gap_ns = plan->length_ns * plan->nodes / turns;
+	/* What comes in a period to a key. */
+	total = turns * (1 + plan->crowd) / 2 * (1 + plan->costs) / 2 * plan->period_ns /
+		plan->length_ns / plan->keys;
+	plan->limit = (uint32_t)(total * wr_dice_between(dice, 20, 120) / 100 + 1);
+	plan->limit_after = (uint32_t)wr_dice_between(dice, 1, 2ul * plan->limit);
+}
+
+void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency)
+{
+	struct wr_dice dice = {seed ^ 0x7765697273696d31u};
+
+	*plan = (struct wr_sim_plan){.seed = seed, .consistency = consistency};
+	if (consistency == WR_SIM_ANY)
+		plan->consistency = WR_STRICT;
+	plan->algorithm = pick_algorithm(&dice);
+	plan->on_store_failure = wr_dice_percent(&dice, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
+	plan->period_ns = wr_dice_scale(&dice, 200, 20000) * MS;
+	plan->nodes = (unsigned)wr_dice_between(&dice, 1, 5);
+	plan->keys = (unsigned)wr_dice_between(&dice, 1, 3);
+	plan->delay_ns = wr_dice_scale(&dice, 50000, 20 * MS);
+	plan->jitter_ns = wr_dice_scale(&dice, 10000, plan->delay_ns + 10000);
+	plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);
+	pick_traffic(plan, &dice);
+	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
+		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
+	plan->faults = pick_faults(&dice);
+	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
+	if (!plan->faults) /* nobody is to lose patience */
+		plan->timeout_ns = 10000 * MS;
+}
+
+void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
+{
+	static const char *const consistencies[] = {
+#define NAME(enum, number, name) [enum] = (name),
+		WR_CONSISTENCIES(NAME)
+#undef NAME
+	};
+	size_t len = (size_t)snprintf(
+		text, cap, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
+		(unsigned long long)plan->seed, consistencies[plan->consistency],
+		weir_algorithm_name((int)plan->algorithm), plan->limit,
+		(unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
+		plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));
+
+	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)
+		if (plan->faults >> i & 1)
+			len += (size_t)snprintf(text + len, cap - len, " %s",
+						wr_sim_fault_name((enum wr_sim_fault)i));
+	if (!plan->faults && len < cap)
+		snprintf(text + len, cap - len, " calm");
+}

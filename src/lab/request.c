@@ -1,0 +1,282 @@
+/* Requests that come to a node, and what becomes of them. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "lab/sim_inner.h"
+#include "limiter/ask.h"
+
+#define LEAVE_PERCENT 10u
+
+/* ---- memory ---- */
+
+static struct wr_sim_request *request_new(struct wr_sim_node *node)
+{
+	struct wr_sim_request *request = node->requests;
+
+	while (request && request->number)
+		request = request->next;
+	if (!request) {
+		request = wr_lab_alloc(1, sizeof *request);
+		request->memory = aligned_alloc(64, WEIR_ASK_BYTES);
+		if (!request->memory)
+			abort();
+		request->node = node;
+		request->next = node->requests;
+		node->requests = request;
+	}
+	request->number = ++node->sim->request_number;
+	request->begun_ns = node->sim->now_ns;
+	return request;
+}
+
+static void request_end(struct wr_sim_request *request)
+{
+	weir_ask_done(request->ask);
+	request->ask = NULL;
+	request->number = 0;
+	request->asking = request->lingering = false;
+}
+
+void wr_sim_requests_end(struct wr_sim_node *node)
+{
+	for (struct wr_sim_request *request = node->requests; request; request = request->next) {
+		if (!request->number)
+			continue;
+		if (request->asking)
+			wr_central_leave(node->central, &request->store);
+		request_end(request);
+	}
+}
+
+void wr_sim_requests_free(struct wr_sim_node *node)
+{
+	while (node->requests) {
+		struct wr_sim_request *request = node->requests;
+
+		node->requests = request->next;
+		free(request->memory);
+		free(request);
+	}
+}
+
+/* ---- what was admitted ---- */
+
+/* The time at which Redis took it, which the answer says in its own way: script.c. */
+static uint64_t taken_us(const struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+	uint64_t reset_us = need->need.decision.reset_after_ns / 1000;
+
+	switch (limit->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		return need->decided_us + (reset_us > 0) - reset_us;
+	case WEIR_SLIDING_LOG:
+		return need->decided_us + limit->period_ns / 1000 - reset_us;
+	case WEIR_SLIDING_COUNTER:
+		return need->decided_us;
+	default:
+		return need->decided_us - reset_us;
+	}
+}
+
+/* As true time, by the clock of a master for whom it lies between question and answer. */
+static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
+			  uint64_t at_us)
+{
+	for (const struct wr_sim_master *master = sim->masters; master; master = master->next) {
+		int64_t at_ns = (int64_t)(at_us * 1000 - WR_SIM_EPOCH_NS) - master->skew_ns;
+
+		if (at_ns + 1000 >= (int64_t)request->begun_ns && at_ns <= (int64_t)sim->now_ns)
+			return at_ns > 0 ? (uint64_t)at_ns : 0;
+	}
+	return sim->now_ns;
+}
+
+static enum wr_sim_how how_of(const struct wr_ask_need *need)
+{
+	if (need->part == WR_THERE)
+		return WR_SIM_BY_STORE;
+	return need->part == WR_HERE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
+}
+
+static void note_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
+{
+	struct wr_sim_node *node = request->node;
+	struct wr_sim *sim = node->sim;
+	enum wr_sim_how how = how_of(need);
+	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
+	struct wr_sim_admission admission = {
+		.at_ns = sim->now_ns,
+		.at_us = wr_sim_master_us(sim, sim->servers[node->server].master),
+		.told_ns = sim->now_ns,
+		.request = request->number,
+		.cost = request->cost,
+		.nodes = nodes ? nodes : sim->plan->nodes,
+		.key = request->keys[need->descriptor],
+		.node = (uint8_t)node->number,
+		.how = (uint8_t)how,
+	};
+
+	if (how == WR_SIM_BY_STORE) {
+		admission.at_us = taken_us(need);
+		admission.at_ns = true_time(sim, request, admission.at_us);
+	}
+	wr_sim_note(sim, node, "admits %llu: key %u, %u, how %u, at %llu",
+		    (unsigned long long)request->number, admission.key, admission.cost, how,
+		    (unsigned long long)admission.at_us);
+	wr_sim_admit(sim, admission);
+}
+
+static void note_verdict(struct wr_sim_request *request, int verdict)
+{
+	struct wr_sim *sim = request->node->sim;
+	const struct weir_ask *ask = request->ask;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].failed) {
+			sim->report->failed++;
+			break;
+		}
+	if (verdict != WEIR_ADMIT) {
+		sim->report->refused++;
+		wr_sim_note(sim, request->node, "refuses %llu",
+			    (unsigned long long)request->number);
+		return;
+	}
+	sim->report->admitted++;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].same_as == i)
+			note_admission(request, &ask->needs[i]);
+}
+
+/* ---- on the way ---- */
+
+/* What Redis is to be told after the verdict. */
+static void tell(struct wr_sim_request *request)
+{
+	struct wr_sim_node *node = request->node;
+	uint8_t message[WEIR_QUESTION_MAX];
+	int len;
+
+	while ((len = weir_ask_question(request->ask, message, sizeof message)) > 0)
+		if (node->central && !node->freeing)
+			wr_central_send(node->central, message, (size_t)len, wr_sim_node_now(node),
+					wr_sim_node_mono(node));
+}
+
+static void settle(struct wr_sim_request *request, int verdict)
+{
+	request->asking = false;
+	note_verdict(request, verdict);
+	tell(request);
+	if (!request->lingering)
+		request_end(request);
+}
+
+static void on_answer(struct wr_central_ask *store, const void *answer, size_t len)
+{
+	struct wr_sim_request *request =
+		(struct wr_sim_request *)((char *)store - offsetof(struct wr_sim_request, store));
+	uint64_t now_ns = wr_sim_node_now(request->node);
+	int verdict = len ? weir_ask_answer(request->ask, answer, len, now_ns) : WEIR_EFORMAT;
+
+	if (verdict == WEIR_EFORMAT)
+		verdict = weir_ask_store_failed(request->ask, now_ns);
+	settle(request, verdict);
+}
+
+static void ask_store(struct wr_sim_request *request)
+{
+	struct wr_sim_node *node = request->node;
+	uint8_t question[WEIR_QUESTION_MAX];
+	int len = weir_ask_question(request->ask, question, sizeof question);
+
+	if (!node->central || len <= 0) {
+		settle(request, weir_ask_store_failed(request->ask, wr_sim_node_now(node)));
+		return;
+	}
+	request->asking = true;
+	request->store = (struct wr_central_ask){.done = on_answer};
+	wr_central_take(node->central, &request->store, question, (size_t)len,
+			wr_sim_node_now(node), wr_sim_node_mono(node));
+}
+
+/* The client goes away. */
+static void leave(struct wr_sim *sim, void *object, uint64_t number)
+{
+	struct wr_sim_request *request = object;
+	bool asked = request->asking;
+
+	if (request->number != number)
+		return;
+	wr_sim_note(sim, request->node, "client of %llu leaves", (unsigned long long)number);
+	if (asked)
+		wr_central_leave(request->node->central, &request->store);
+	request->asking = false;
+	if (weir_ask_cancel(request->ask, wr_sim_node_now(request->node)) == 0 && !asked)
+		tell(request);
+	wr_sim_take_back(sim, number);
+	request_end(request);
+}
+
+/* ---- coming ---- */
+
+static void add_key(struct wr_sim_request *request, uint8_t key)
+{
+	struct wr_sim *sim = request->node->sim;
+	char value[8];
+	struct weir_entry entry = {.key = WR_STR("user"), .value = {value, 0}};
+
+	entry.value.len = (size_t)snprintf(value, sizeof value, "u%u", key);
+	request->keys[request->key_count++] = key;
+	if (weir_ask_add(request->ask, &entry, 1, NULL, (int64_t)request->cost) != 0)
+		wr_sim_fail(sim, "a descriptor is not taken");
+	wr_sim_came(sim, key, request->cost);
+}
+
+static void come(struct wr_sim_node *node)
+{
+	struct wr_sim *sim = node->sim;
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_sim_request *request = request_new(node);
+	uint8_t key = (uint8_t)wr_dice_below(&sim->traffic, plan->keys);
+	int verdict;
+
+	sim->report->requests++;
+	request->cost = (uint32_t)wr_dice_between(&sim->traffic, 1, plan->costs);
+	request->key_count = 0;
+	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
+			  &request->ask) != 0)
+		abort();
+	add_key(request, key);
+	if (plan->keys > 1 && wr_dice_percent(&sim->traffic, plan->pairs_percent))
+		add_key(request, (uint8_t)((key + 1) % plan->keys));
+	if (wr_sim_may(sim, WR_SIM_LEAVE) && wr_dice_percent(&sim->traffic, LEAVE_PERCENT)) {
+		uint64_t stay_ns = wr_dice_scale(&sim->traffic, 1000, 50000000);
+
+		request->lingering = true;
+		wr_sim_at(sim, sim->now_ns + stay_ns, node, leave, request, request->number);
+	}
+	verdict = weir_ask_decide(request->ask, wr_sim_node_now(node));
+	if (verdict == WEIR_WAIT)
+		ask_store(request);
+	else
+		settle(request, verdict);
+}
+
+void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life)
+{
+	struct wr_sim_node *node = at;
+	uint64_t crowd;
+
+	if (node->life != life || sim->now_ns >= sim->plan->length_ns)
+		return;
+	crowd = wr_dice_between(&sim->traffic, 1, sim->plan->crowd);
+	for (uint64_t i = 0; i < crowd; i++)
+		come(node);
+	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->traffic, 2 * sim->plan->gap_ns), node,
+		  wr_sim_arrive, node, life);
+}

@@ -1,0 +1,70 @@
+#include "lab/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/sim_inner.h"
+
+#define QUIET_NS 3000000000ull /* behind the last request, for what is still under way */
+
+static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
+{
+	struct wr_dice dice = {plan->seed};
+
+	sim->traffic = wr_dice_part(&dice);
+	sim->net = wr_dice_part(&dice);
+	sim->fate = wr_dice_part(&dice);
+	wr_sim_servers_start(sim);
+	for (unsigned i = 0; i < plan->nodes; i++) {
+		wr_sim_node_start(sim, i);
+		wr_sim_flush(&sim->nodes[i]);
+	}
+	wr_sim_faults_start(sim);
+}
+
+static void turn(struct wr_sim *sim, const struct wr_sim_event *event)
+{
+	struct wr_sim_node *node = event->node;
+
+	sim->now_ns = event->at_ns;
+	if (node && node->still_until_ns > sim->now_ns) {
+		wr_sim_at(sim, node->still_until_ns, node, event->run, event->object, event->word);
+		return;
+	}
+	sim->report->events++;
+	event->run(sim, event->object, event->word);
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		if (sim->nodes[i].dirty)
+			wr_sim_flush(&sim->nodes[i]);
+}
+
+static void end(struct wr_sim *sim)
+{
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		wr_sim_node_stop(&sim->nodes[i]);
+		wr_sim_requests_free(&sim->nodes[i]);
+	}
+	wr_sim_net_free(sim);
+	free(sim->events);
+	free(sim->admissions);
+	free(sim->arrivals);
+	free(sim);
+}
+
+void wr_sim_run(const struct wr_sim_plan *plan, struct wr_lua *lua, FILE *trace,
+		struct wr_sim_report *report)
+{
+	struct wr_sim *sim = wr_lab_alloc(1, sizeof *sim);
+	struct wr_sim_event event;
+
+	*report = (struct wr_sim_report){0};
+	sim->plan = plan;
+	sim->report = report;
+	sim->lua = lua;
+	sim->trace = trace;
+	start(sim, plan);
+	while (wr_sim_next(sim, &event) && event.at_ns < plan->length_ns + QUIET_NS)
+		turn(sim, &event);
+	wr_sim_check(sim);
+	end(sim);
+}

@@ -1,0 +1,96 @@
+/* A fleet in virtual time: nodes, Redis and the network between them, and what may happen to them,
+ * all decided by one seed.
+ *
+ *   struct wr_sim_plan plan;
+ *   wr_sim_plan_make(&plan, seed, WR_SIM_ANY);
+ *   wr_sim_run(&plan, lua, NULL, &report);
+ *   if (report.failure[0]) … run it again with a FILE to see what went before
+ *
+ * What decides is the real thing: table, limiter, central and the scripts. What is made up is time,
+ * the network and Redis' commands (mini.h). A node is one machine: a table, an engine as an nginx
+ * worker has it, and the central store of one `weir serve`.
+ *
+ * The same plan gives the same run, event by event, on every machine; report.trace is a hash of
+ * all of it. Nothing here reads a clock, or chance other than the plan's seed. */
+#ifndef WR_LAB_SIM_H
+#define WR_LAB_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <weir/algo.h>
+
+#include "lab/mini.h"
+
+#define WR_SIM_NODES 8u
+#define WR_SIM_SERVERS 3u
+#define WR_SIM_KEYS 8u
+
+/* X(enum, name): what may happen. */
+#define WR_SIM_FAULTS(X)                                                                           \
+	X(WR_SIM_CUT, "cut")     /* connections break; what was under way may be done or not */    \
+	X(WR_SIM_STALL, "stall") /* nothing passes between a node and Redis for a while */         \
+	X(WR_SIM_PAUSE, "pause") /* a node stands still and goes on (SIGSTOP) */                   \
+	X(WR_SIM_KILL, "kill")   /* serve dies and comes back; the table stays */                  \
+	X(WR_SIM_CRASH, "crash") /* a machine dies and comes back with an empty table */           \
+	X(WR_SIM_FLUSH, "flush") /* Redis loses everything */                                      \
+	X(WR_SIM_RESTART, "restart")   /* Redis is away for a while, and keeps its data */         \
+	X(WR_SIM_FAILOVER, "failover") /* a replica takes over that lacks the last writes */       \
+	X(WR_SIM_SPLIT, "split") /* … and some nodes go on with the old master for a while */    \
+	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree, and step */              \
+	X(WR_SIM_RULES, "rules") /* the limit changes, node by node */                             \
+	X(WR_SIM_LEAVE, "leave") /* clients go away before or after they are answered */
+
+enum wr_sim_fault {
+#define WR_SIM_FAULT_ENUM(name, text) name,
+	WR_SIM_FAULTS(WR_SIM_FAULT_ENUM)
+#undef WR_SIM_FAULT_ENUM
+		WR_SIM_FAULT_COUNT
+};
+
+const char *wr_sim_fault_name(enum wr_sim_fault fault);
+
+struct wr_sim_plan {
+	uint64_t seed;
+	uint8_t consistency;      /* enum wr_consistency */
+	uint8_t on_store_failure; /* enum wr_store_failure */
+	uint32_t algorithm;       /* enum weir_algorithm */
+	uint32_t limit, burst;    /* the limit, and the highest it is changed to: */
+	uint32_t limit_after;     /* WR_SIM_RULES: what it becomes */
+	uint64_t period_ns;
+	unsigned nodes, keys;
+	uint64_t length_ns;     /* how long there are requests */
+	uint64_t gap_ns;        /* between turns with requests at a node, on average */
+	unsigned crowd;         /* requests of a turn, at most */
+	unsigned costs;         /* what a request costs at most */
+	unsigned pairs_percent; /* requests that ask for two keys at once */
+	uint64_t delay_ns;      /* one way, at least */
+	uint64_t jitter_ns;     /* and so much more, usually */
+	uint64_t timeout_ns;    /* of central */
+	unsigned faults;        /* a bit for each enum wr_sim_fault that may happen */
+	uint64_t fault_gap_ns;  /* between them, on average */
+	bool secretly;          /* losses are not allowed for: a test of the invariants */
+};
+
+struct wr_sim_report {
+	uint64_t trace; /* hash of all that happened */
+	uint64_t events, requests, admitted, refused, failed;
+	uint64_t commands, calls; /* that Redis got; of which scripts */
+	uint64_t faults;
+	uint64_t losses;   /* of Redis' data */
+	char failure[512]; /* the first invariant that did not hold; "": all did */
+};
+
+#define WR_SIM_ANY 0xff /* consistency: by the seed */
+
+/* What the seed stands for. */
+void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency);
+/* In one line, for people. */
+void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap);
+
+/* Runs it. `trace`: each event is written there, or NULL. */
+void wr_sim_run(const struct wr_sim_plan *plan, struct wr_lua *lua, FILE *trace,
+		struct wr_sim_report *report);
+
+#endif

@@ -1,0 +1,197 @@
+/* The parts of a simulated fleet. */
+#ifndef WR_LAB_SIM_INNER_H
+#define WR_LAB_SIM_INNER_H
+
+#include <weir/engine.h>
+#include <weir/weir.h>
+
+#include "central/central.h"
+#include "lab/dice.h"
+#include "lab/sim.h"
+
+#define WR_SIM_EPOCH_NS 1700000040000000000ull /* what clocks say at the beginning: a minute */
+#define WR_SIM_DOMAIN "sim"
+#define WR_SIM_PORT 7000u
+
+struct wr_sim;
+struct wr_sim_node;
+struct wr_sim_conn;
+
+/* ---- events ---- */
+
+typedef void wr_sim_fn(struct wr_sim *sim, void *object, uint64_t word);
+
+struct wr_sim_event {
+	uint64_t at_ns, number;
+	struct wr_sim_node *node; /* whose processor it takes; it waits while that stands still */
+	wr_sim_fn *run;
+	void *object;
+	uint64_t word;
+};
+
+/* ---- Redis ---- */
+
+/* One life of a master. */
+struct wr_sim_master {
+	struct wr_sim_master *next; /* of all there were */
+	struct wr_mini *mini;
+	int64_t skew_ns; /* its clock less the true time */
+};
+
+struct wr_sim_server {
+	struct wr_sim_master *master; /* who is master now */
+	struct wr_mini *replica;      /* what a replica has got of it */
+	uint64_t away_until_ns;       /* refuses connections */
+};
+
+/* A time in which Redis' data was lost, in which there were two masters, or in which nodes had
+ * different limits. */
+struct wr_sim_loss {
+	uint64_t from_ns, to_ns;
+	bool changed; /* it was the limit */
+};
+
+#define WR_SIM_LOSSES 256u
+#define WR_SIM_SETTLED_NS 1000000000ull
+
+/* ---- nodes ---- */
+
+/* A request under way. */
+struct wr_sim_request {
+	struct wr_sim_request *next;
+	struct wr_sim_node *node;
+	struct wr_central_ask store;
+	struct weir_ask *ask;
+	uint64_t number; /* of the run; 0: not in use */
+	uint64_t begun_ns;
+	bool asking;    /* the store */
+	bool lingering; /* decided, and the client may yet leave */
+	uint8_t keys[2], key_count;
+	uint32_t cost;
+	void *memory;
+};
+
+struct wr_sim_node {
+	struct wr_sim *sim;
+	unsigned number;
+	unsigned server;
+	struct weir_table *table;
+	struct weir_engine *engine;
+	struct wr_central *central; /* NULL: serve does not run */
+	struct wr_redis_target target;
+	struct wr_dice dice;
+	int64_t skew_ns;   /* its clock less the true time */
+	int64_t drift_ppm; /* of its monotonic clock */
+	uint64_t still_until_ns;
+	uint64_t cut_until_ns;           /* nothing passes between it and its server */
+	uint64_t wake_number;            /* of the tick that is valid */
+	uint32_t limit;                  /* by the rules it has */
+	uint32_t life;                   /* +1 with each death of its machine */
+	bool freeing;                    /* dying: nothing it does matters */
+	struct wr_sim_request *requests; /* all that were made; those in use have a number */
+	struct wr_sim_conn *dirty;
+};
+
+/* ---- what was admitted ---- */
+
+enum wr_sim_how {
+	WR_SIM_BY_STORE,  /* Redis took it */
+	WR_SIM_BY_LEASE,  /* spent from the table */
+	WR_SIM_BY_SHARE,  /* by the node alone, for want of Redis */
+	WR_SIM_BY_NOBODY, /* on_store_failure: allow */
+};
+
+struct wr_sim_admission {
+	uint64_t at_ns;   /* true time at which it was taken */
+	uint64_t at_us;   /* the same by the master's clock */
+	uint64_t request; /* number; 0: taken back */
+	uint64_t told_ns; /* true time of the verdict */
+	uint32_t cost;
+	uint32_t nodes; /* how many its node thought there were */
+	uint8_t key, node, how;
+};
+
+/* A request that came, for runs in which nothing happens but requests. */
+struct wr_sim_arrival {
+	uint64_t at_ns;
+	uint32_t cost;
+	uint8_t key;
+};
+
+struct wr_sim {
+	const struct wr_sim_plan *plan;
+	struct wr_sim_report *report;
+	struct wr_lua *lua;
+	FILE *trace;
+	uint64_t now_ns; /* true time, from 0 */
+	struct wr_dice traffic, net, fate;
+
+	struct wr_sim_event *events; /* a heap */
+	size_t event_count, event_cap;
+	uint64_t event_number;
+
+	struct wr_sim_node nodes[WR_SIM_NODES];
+	struct wr_sim_server servers[WR_SIM_SERVERS];
+	struct wr_sim_master *masters;
+	struct wr_sim_conn *conns;
+	uint64_t request_number;
+
+	struct wr_sim_loss losses[WR_SIM_LOSSES];
+	unsigned loss_count;
+	struct wr_sim_admission *admissions;
+	size_t admission_count, admission_cap;
+	struct wr_sim_arrival *arrivals;
+	size_t arrival_count, arrival_cap;
+};
+
+static inline bool wr_sim_may(const struct wr_sim *sim, enum wr_sim_fault fault)
+{
+	return sim->plan->faults >> fault & 1;
+}
+
+/* event.c */
+void wr_sim_at(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node, wr_sim_fn *run,
+	       void *object, uint64_t word);
+bool wr_sim_next(struct wr_sim *sim, struct wr_sim_event *event);
+/* One line of the trace. node may be NULL. */
+__attribute__((format(printf, 3, 4))) void
+wr_sim_note(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...);
+/* An invariant does not hold; the first is kept. */
+__attribute__((format(printf, 2, 3))) void wr_sim_fail(struct wr_sim *sim, const char *format, ...);
+
+/* net.c */
+void wr_sim_servers_start(struct wr_sim *sim);
+void wr_sim_net_free(struct wr_sim *sim);
+void wr_sim_flush(struct wr_sim_node *node); /* what its links have to write goes out */
+/* Who still talks to a master that is none any more is cut off. */
+void wr_sim_demote(struct wr_sim *sim, unsigned server);
+void wr_sim_cut(struct wr_sim *sim, unsigned server, struct wr_sim_node *only, unsigned percent);
+uint64_t wr_sim_master_us(const struct wr_sim *sim, const struct wr_sim_master *master);
+struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, int64_t skew_ns);
+extern const struct wr_central_host wr_sim_host;
+
+/* node.c */
+uint64_t wr_sim_node_now(const struct wr_sim_node *node);
+uint64_t wr_sim_node_mono(const struct wr_sim_node *node);
+void wr_sim_node_start(struct wr_sim *sim, unsigned number);
+void wr_sim_node_stop(struct wr_sim_node *node); /* the machine dies */
+void wr_sim_serve_start(struct wr_sim_node *node);
+void wr_sim_serve_stop(struct wr_sim_node *node); /* killed */
+void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
+
+/* request.c */
+void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life); /* a turn with requests */
+void wr_sim_requests_end(struct wr_sim_node *node);              /* all that are under way */
+void wr_sim_requests_free(struct wr_sim_node *node);
+
+/* fault.c */
+void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed);
+void wr_sim_faults_start(struct wr_sim *sim);
+
+/* oracle.c */
+void wr_sim_admit(struct wr_sim *sim, struct wr_sim_admission admission);
+void wr_sim_take_back(struct wr_sim *sim, uint64_t request);
+void wr_sim_came(struct wr_sim *sim, uint8_t key, uint32_t cost);
+void wr_sim_check(struct wr_sim *sim);
+
+#endif

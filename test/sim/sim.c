@@ -1,0 +1,126 @@
+/* Runs seeds of the simulated fleet: sim [--first N] [--seeds N] [--mode strict] [--seed N]
+ * [--verbose].
+ *
+ * Each failing seed is printed with what did not hold and how to see it again. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lab/sim.h"
+#include "rules/rules.h"
+
+struct options {
+	uint64_t first, count;
+	uint8_t consistency;
+	bool verbose;
+};
+
+static int usage(void)
+{
+	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode strict|lease|eventual] "
+	      "[--verbose]\n",
+	      stderr);
+	return 2;
+}
+
+static bool read_mode(const char *text, uint8_t *consistency)
+{
+#define MODE(enum, number, name)                                                                   \
+	if (strcmp(text, name) == 0) {                                                             \
+		*consistency = enum;                                                               \
+		return true;                                                                       \
+	}
+	WR_CONSISTENCIES(MODE)
+#undef MODE
+	return false;
+}
+
+static bool read_options(int argc, char **argv, struct options *options)
+{
+	for (int i = 1; i < argc; i++) {
+		bool has_value = i + 1 < argc;
+
+		if (strcmp(argv[i], "--verbose") == 0) {
+			options->verbose = true;
+		} else if (has_value && strcmp(argv[i], "--seed") == 0) {
+			options->first = strtoull(argv[++i], NULL, 10);
+			options->count = 1;
+		} else if (has_value && strcmp(argv[i], "--first") == 0) {
+			options->first = strtoull(argv[++i], NULL, 10);
+		} else if (has_value && strcmp(argv[i], "--seeds") == 0) {
+			options->count = strtoull(argv[++i], NULL, 10);
+		} else if (!has_value || strcmp(argv[i], "--mode") != 0 ||
+			   !read_mode(argv[++i], &options->consistency)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void add(struct wr_sim_report *sum, const struct wr_sim_report *one)
+{
+	sum->trace = sum->trace * 31 + one->trace;
+	sum->events += one->events;
+	sum->requests += one->requests;
+	sum->admitted += one->admitted;
+	sum->refused += one->refused;
+	sum->failed += one->failed;
+	sum->commands += one->commands;
+	sum->calls += one->calls;
+	sum->faults += one->faults;
+	sum->losses += one->losses;
+}
+
+static bool run_one(uint64_t seed, const struct options *options, struct wr_lua *lua,
+		    struct wr_sim_report *sum)
+{
+	struct wr_sim_plan plan;
+	struct wr_sim_report report;
+	char text[256];
+
+	wr_sim_plan_make(&plan, seed, options->consistency);
+	wr_sim_plan_text(&plan, text, sizeof text);
+	if (options->verbose)
+		printf("%s\n", text);
+	wr_sim_run(&plan, lua, options->verbose ? stdout : NULL, &report);
+	add(sum, &report);
+	if (!report.failure[0])
+		return true;
+	printf("FAILED %s\n  %s\n  again: sim --seed %llu --verbose\n", text, report.failure,
+	       (unsigned long long)seed);
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {.first = 1, .count = 1000, .consistency = WR_SIM_ANY};
+	struct wr_sim_report sum = {0};
+	struct wr_lua *lua;
+	uint64_t failed = 0;
+	double began = seconds(), took;
+
+	if (!read_options(argc, argv, &options))
+		return usage();
+	lua = wr_lua_new();
+	for (uint64_t i = 0; i < options.count; i++)
+		failed += !run_one(options.first + i, &options, lua, &sum);
+	wr_lua_free(lua);
+	took = seconds() - began;
+	printf("%llu seeds, %llu failed: %llu requests (%llu admitted, %llu refused, %llu without "
+	       "Redis), %llu faults, %llu losses, %llu script calls, trace %016llx\n",
+	       (unsigned long long)options.count, (unsigned long long)failed,
+	       (unsigned long long)sum.requests, (unsigned long long)sum.admitted,
+	       (unsigned long long)sum.refused, (unsigned long long)sum.failed,
+	       (unsigned long long)sum.faults, (unsigned long long)sum.losses,
+	       (unsigned long long)sum.calls, (unsigned long long)sum.trace);
+	printf("%.1f s, %.0f requests/s\n", took, (double)sum.requests / took);
+	return failed ? 1 : 0;
+}

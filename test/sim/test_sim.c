@@ -1,0 +1,246 @@
+/* The simulator itself: it repeats itself, and it notices what it is there for. */
+// clang-format off
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/sim_inner.h"
+#include "rules/rules.h"
+
+#define MS 1000000ull
+
+static struct wr_lua *lua;
+
+static int setup(void **state)
+{
+	(void)state;
+	lua = wr_lua_new();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	wr_lua_free(lua);
+	return 0;
+}
+
+static uint64_t trace_of(uint64_t seed, struct wr_sim_report *report)
+{
+	struct wr_sim_plan plan;
+
+	wr_sim_plan_make(&plan, seed, WR_SIM_ANY);
+	wr_sim_run(&plan, lua, NULL, report);
+	return report->trace;
+}
+
+static void test_the_same_again(void **state)
+{
+	struct wr_sim_report report;
+	uint64_t first[20];
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++)
+		first[i] = trace_of(i + 1, &report);
+	for (uint64_t i = 20; i > 0; i--)
+		assert_int_equal(trace_of(i, &report), first[i - 1]);
+	assert_int_not_equal(first[0], first[1]);
+}
+
+/* In another process, with other addresses. */
+static uint64_t trace_elsewhere(const char *program, const char *arguments)
+{
+	char command[512], line[512];
+	uint64_t trace = 0;
+	FILE *out;
+
+	snprintf(command, sizeof command, "%s %s", program, arguments);
+	// NOLINTNEXTLINE(cert-env33-c): our own program
+	out = popen(command, "r");
+	assert_non_null(out);
+	while (fgets(line, sizeof line, out)) {
+		const char *at = strstr(line, "trace ");
+
+		if (at)
+			trace = strtoull(at + 6, NULL, 16);
+	}
+	assert_int_equal(pclose(out), 0);
+	return trace;
+}
+
+static void test_the_same_elsewhere(void **state)
+{
+	const char *program = getenv("WEIR_SIM");
+	struct wr_sim_report report;
+	uint64_t sum = 0;
+
+	(void)state;
+	assert_non_null(program);
+	for (uint64_t seed = 1; seed <= 20; seed++)
+		sum = sum * 31 + trace_of(seed, &report);
+	assert_int_equal(trace_elsewhere(program, "--seeds 20"), sum);
+}
+
+static void test_all_sorts_of_things_happen(void **state)
+{
+	struct wr_sim_report report;
+	unsigned faults = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct wr_sim_plan plan;
+
+		wr_sim_plan_make(&plan, seed, WR_SIM_ANY);
+		faults |= plan.faults;
+	}
+	assert_int_equal(faults, (1u << WR_SIM_FAULT_COUNT) - 1);
+	trace_of(1, &report);
+	assert_true(report.requests > 100 && report.admitted > 0 && report.calls > 0);
+}
+
+/* ---- the oracle ---- */
+
+/* A run that has ended, with these admissions of key 0, all in ms. */
+static struct wr_sim *record(struct wr_sim_plan *plan, struct wr_sim_report *report,
+			     uint32_t algorithm, const uint64_t *at_ms, size_t count)
+{
+	struct wr_sim *sim = wr_lab_alloc(1, sizeof *sim);
+
+	*plan = (struct wr_sim_plan){.algorithm = algorithm,
+				     .limit = 3,
+				     .limit_after = 3,
+				     .period_ns = 1000 * MS,
+				     .nodes = 1,
+				     .keys = 1,
+				     .faults = 1u << WR_SIM_FLUSH};
+	*report = (struct wr_sim_report){0};
+	sim->plan = plan;
+	sim->report = report;
+	for (size_t i = 0; i < count; i++)
+		wr_sim_admit(sim, (struct wr_sim_admission){.at_ns = at_ms[i] * MS,
+							    .at_us = WR_SIM_EPOCH_NS / 1000 +
+								     at_ms[i] * 1000,
+							    .request = i + 1,
+							    .cost = 1,
+							    .nodes = 1});
+	return sim;
+}
+
+static bool holds(struct wr_sim *sim)
+{
+	bool fine;
+
+	wr_sim_check(sim);
+	fine = !sim->report->failure[0];
+	sim->report->failure[0] = '\0';
+	free(sim->admissions);
+	free(sim);
+	return fine;
+}
+
+static bool held(uint32_t algorithm, const uint64_t *at_ms, size_t count)
+{
+	struct wr_sim_plan plan;
+	struct wr_sim_report report;
+
+	return holds(record(&plan, &report, algorithm, at_ms, count));
+}
+
+#define HELD(algorithm, ...)                                                                       \
+	held(algorithm, (const uint64_t[]){__VA_ARGS__},                                           \
+	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+/* 3 a second. */
+static void test_what_is_too_many(void **state)
+{
+	(void)state;
+	assert_true(HELD(WEIR_FIXED_WINDOW, 10, 500, 999, 1000, 1001, 1002));
+	assert_false(HELD(WEIR_FIXED_WINDOW, 10, 500, 600, 999));
+	assert_true(HELD(WEIR_SLIDING_LOG, 10, 500, 999, 1010, 1500));
+	assert_false(HELD(WEIR_SLIDING_LOG, 10, 500, 999, 1009));
+	/* 3 in the window before weigh 3 · 0.66 in 0.34 of this one: 1, so two fit; at 0.3, 2. */
+	assert_true(HELD(WEIR_SLIDING_COUNTER, 10, 500, 999, 1340, 1350));
+	assert_false(HELD(WEIR_SLIDING_COUNTER, 10, 500, 999, 1300, 1310));
+	/* A token each 333.4 ms. */
+	assert_true(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
+	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
+	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
+}
+
+static void test_a_loss_allows_one_more_limit(void **state)
+{
+	static const uint64_t six[] = {10, 20, 30, 510, 520, 530},
+			      seven[] = {10, 20, 30, 510, 520, 530, 540};
+	static const uint32_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_LOG,
+					      WEIR_SLIDING_COUNTER, WEIR_TOKEN_BUCKET};
+	struct wr_sim_plan plan;
+	struct wr_sim_report report;
+	struct wr_sim *sim;
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		sim = record(&plan, &report, algorithms[i], six, 6);
+		sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, false};
+		assert_true(holds(sim));
+		sim = record(&plan, &report, algorithms[i], six, 6);
+		sim->losses[sim->loss_count++] = (struct wr_sim_loss){1500 * MS, 1500 * MS, false};
+		assert_false(holds(sim));
+	}
+	sim = record(&plan, &report, WEIR_FIXED_WINDOW, seven, 7);
+	sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, false};
+	assert_false(holds(sim));
+}
+
+static void test_what_was_taken_back_does_not_count(void **state)
+{
+	static const uint64_t four[] = {10, 20, 30, 40};
+	struct wr_sim_plan plan;
+	struct wr_sim_report report;
+	struct wr_sim *sim = record(&plan, &report, WEIR_FIXED_WINDOW, four, 4);
+
+	(void)state;
+	wr_sim_take_back(sim, 2);
+	assert_true(holds(sim));
+}
+
+/* ---- what it is there for ---- */
+
+/* Redis forgets, and nobody is told: in most runs more is admitted than may be. */
+static void test_a_secret_loss_is_found(void **state)
+{
+	unsigned found = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct wr_sim_plan plan;
+		struct wr_sim_report report;
+
+		wr_sim_plan_make(&plan, seed, WR_STRICT);
+		plan.faults = 1u << WR_SIM_FLUSH;
+		plan.limit = 1 + plan.limit / 4;
+		plan.secretly = true;
+		wr_sim_run(&plan, lua, NULL, &report);
+		found += report.failure[0] != '\0';
+	}
+	assert_true(found > 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_same_again),
+		cmocka_unit_test(test_the_same_elsewhere),
+		cmocka_unit_test(test_all_sorts_of_things_happen),
+		cmocka_unit_test(test_what_is_too_many),
+		cmocka_unit_test(test_a_loss_allows_one_more_limit),
+		cmocka_unit_test(test_what_was_taken_back_does_not_count),
+		cmocka_unit_test(test_a_secret_loss_is_found),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

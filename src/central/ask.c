@@ -125,13 +125,16 @@ static bool same_group(const struct wr_central_part *a, const struct wr_central_
 /* A call for the part and for those behind it that are taken together with it. */
 static struct wr_call *call_for(struct wr_central *central, struct wr_central_part *first)
 {
-	struct wr_call *call = wr_call_new(central, WR_CALL_TAKE);
+	struct wr_call *call;
 
+	if (first->leased)
+		return wr_lease_call_for(central, first);
+	call = wr_call_new(central, WR_CALL_TAKE);
 	if (!call)
 		return NULL;
 	memcpy(call->key, first->key, sizeof call->key);
 	for (struct wr_central_part *part = first; part; part = part->next)
-		if (!part->call && !part->settled && call->count < WR_TAKES_MAX &&
+		if (!part->call && !part->settled && !part->leased && call->count < WR_TAKES_MAX &&
 		    same_group(first, part))
 			wr_call_add(call, part);
 	return call;

@@ -9,14 +9,15 @@
 #define TRYAGAIN_NS (2 * WR_MS_NS)
 
 static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
-	[WR_CALL_TAKE] = &wr_take_ops,           [WR_CALL_RETURN] = &wr_return_ops,
-	[WR_CALL_REPORT] = &wr_report_ops,       [WR_CALL_RESET] = &wr_reset_ops,
-	[WR_CALL_ASKING] = &wr_asking_ops,       [WR_CALL_GREETING] = &wr_greeting_ops,
-	[WR_CALL_PING] = &wr_ping_ops,           [WR_CALL_INFO] = &wr_info_ops,
-	[WR_CALL_SLOTS] = &wr_slots_ops,         [WR_CALL_MASTER] = &wr_master_ops,
-	[WR_CALL_SENTINELS] = &wr_sentinels_ops, [WR_CALL_BEAT] = &wr_beat_ops,
-	[WR_CALL_SECRET] = &wr_secret_ops,       [WR_CALL_TIME] = &wr_time_ops,
-	[WR_CALL_LISTEN] = &wr_listen_ops,       [WR_CALL_PUBLISH] = &wr_publish_ops,
+	[WR_CALL_TAKE] = &wr_take_ops,         [WR_CALL_RETURN] = &wr_return_ops,
+	[WR_CALL_REPORT] = &wr_report_ops,     [WR_CALL_RESET] = &wr_reset_ops,
+	[WR_CALL_LEASE] = &wr_lease_ops,       [WR_CALL_ASKING] = &wr_asking_ops,
+	[WR_CALL_GREETING] = &wr_greeting_ops, [WR_CALL_PING] = &wr_ping_ops,
+	[WR_CALL_INFO] = &wr_info_ops,         [WR_CALL_SLOTS] = &wr_slots_ops,
+	[WR_CALL_MASTER] = &wr_master_ops,     [WR_CALL_SENTINELS] = &wr_sentinels_ops,
+	[WR_CALL_BEAT] = &wr_beat_ops,         [WR_CALL_SECRET] = &wr_secret_ops,
+	[WR_CALL_TIME] = &wr_time_ops,         [WR_CALL_LISTEN] = &wr_listen_ops,
+	[WR_CALL_PUBLISH] = &wr_publish_ops,
 };
 
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
@@ -40,21 +41,44 @@ void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT])
 	text[22] = 0;
 }
 
-/* "weir:1:{HASH}:fixed_window/1m" */
-size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
-		      const struct wr_central_part *part, char key[WR_REDIS_KEY])
+size_t wr_counter_name(const struct wr_central *central, const uint64_t key[2], const char *mark,
+		       struct weir_str id, char text[WR_REDIS_KEY])
 {
-	char *at = key;
+	char *at = text;
 
 	memcpy(at, central->prefix, central->prefix_len);
 	at += central->prefix_len;
 	*at++ = '{';
-	wr_key_text(call->key, at);
+	wr_key_text(key, at);
 	at += 22;
 	*at++ = '}';
 	*at++ = ':';
-	memcpy(at, part->id, part->id_len);
-	return (size_t)(at - key) + part->id_len;
+	for (; *mark; mark++)
+		*at++ = *mark;
+	memcpy(at, id.ptr, id.len);
+	return (size_t)(at - text) + id.len;
+}
+
+size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
+		      const struct wr_central_part *part, char key[WR_REDIS_KEY])
+{
+	return wr_counter_name(central, call->key, "", (struct weir_str){part->id, part->id_len},
+			       key);
+}
+
+uint16_t wr_key_slot(const struct wr_central *central, const uint64_t key[2])
+{
+	char text[WR_KEY_TEXT];
+
+	if (!central->route)
+		return 0;
+	wr_key_text(key, text);
+	return wr_slot_of(text, strlen(text));
+}
+
+struct wr_shard *wr_key_shard(struct wr_central *central, const uint64_t key[2])
+{
+	return wr_route_shard(central, wr_key_slot(central, key));
 }
 
 void wr_own_key(const struct wr_central *central, const char *name, char key[WR_REDIS_KEY])
@@ -71,7 +95,12 @@ uint16_t wr_call_slot(const struct wr_central *central, const char *key)
 
 static const struct wr_script *script_of(enum wr_script_name name)
 {
-	return name == WR_SCRIPT_TAKE ? &wr_script_take : &wr_script_nodes;
+	static const struct wr_script *const scripts[WR_SCRIPT_NAMES] = {
+		[WR_SCRIPT_TAKE] = &wr_script_take,
+		[WR_SCRIPT_LEASE] = &wr_script_lease,
+		[WR_SCRIPT_NODES] = &wr_script_nodes};
+
+	return scripts[name];
 }
 
 void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_name name,
@@ -94,7 +123,7 @@ void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_na
  * that one need not. */
 static bool plan_script(struct wr_line *line, struct wr_call *call)
 {
-	int name = wr_call_ops(call)->script;
+	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
 
 	if (name < 0)
 		return false;
@@ -110,15 +139,11 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_shard *shard;
 
-	if (central->route && wr_call_ops(call)->keyed && call->first) {
-		char text[WR_KEY_TEXT];
-
-		wr_key_text(call->key, text);
-		call->slot = wr_slot_of(text, strlen(text));
-	}
+	if (wr_call_ops(call)->keyed && (call->first || call->hold))
+		call->slot = wr_key_slot(central, call->key);
 	shard = wr_route_shard(central, call->slot);
 	call->shard = shard;
-	if (call->kind == WR_CALL_TAKE)
+	if (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE)
 		(shard ? &shard->counts : &central->counts)->asked += call->count;
 	if (shard)
 		wr_shard_push(shard, call);

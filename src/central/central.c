@@ -79,6 +79,9 @@ static void set_up(struct wr_central *central, const struct wr_central_opts *opt
 	snprintf(central->reporter, sizeof central->reporter, "%s-%u", central->holder,
 		 opts->number);
 	central->timeout_ns = opts->timeout_ns ? opts->timeout_ns : WR_CENTRAL_TIMEOUT_NS;
+	central->table = opts->table;
+	central->owner = opts->owner;
+	central->fleet_size = opts->fleet_size;
 	central->chief = opts->chief;
 	central->random = opts->seed | 1;
 	central->turn = 1;
@@ -121,7 +124,8 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	central->mono_ns = mono_ns;
 	set_up(central, opts);
 	central->refusals = calloc(1, sizeof *central->refusals);
-	if (!central->refusals || !make_shards(central)) {
+	central->holds = wr_holds_new();
+	if (!central->refusals || !central->holds || !make_shards(central)) {
 		wr_central_free(central);
 		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
 	}
@@ -165,6 +169,7 @@ void wr_central_free(struct wr_central *central)
 	wr_pools_free(central);
 	free(central->watchers);
 	free(central->refusals);
+	wr_holds_free(central->holds);
 	free(central);
 }
 
@@ -196,6 +201,7 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 	wr_duties_tick(central);
 	wr_control_tick(central);
 	wr_reports_tick(central);
+	wr_holds_tick(central);
 	central->ticking = false;
 	if (central->wake_ns != UINT64_MAX)
 		central->host.wake_at(central->context, central->wake_ns);

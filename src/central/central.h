@@ -55,6 +55,11 @@ struct wr_central_opts {
 	 * to control messages, looks at the servers' settings. One of a process. */
 	bool chief;
 	uint64_t seed; /* of the jitter: different in every loop and process */
+	/* Where units of limits with `consistency: lease` are laid for all processes of the node to
+	 * spend, and who we are there: random, not 0. NULL: none are borrowed. */
+	struct weir_table *table;
+	uint64_t owner;
+	uint32_t fleet_size; /* nodes, until they have been counted */
 };
 
 enum wr_say {
@@ -136,6 +141,16 @@ void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
  * are waiting. */
 int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns);
 
+/* ---- leases ---- */
+
+/* Another table is in use, and another number of ours in it: what was borrowed for the one before
+ * ends with its time. */
+void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
+
+/* The node shuts down: all that was borrowed goes back, and nothing more is borrowed. How many
+ * leases are still to be returned: 0 after a second at most. May be called again. */
+uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
+
 /* ---- connections ---- */
 
 enum wr_link_purpose {
@@ -180,7 +195,16 @@ void wr_link_sent(struct wr_link *link, size_t len);
 	X(reports_stale, "reports dropped, because their windows had ended")                       \
 	X(reports_lost, "reports that were lost, or for which there was no room")                  \
 	X(connects, "connections made")                                                            \
-	X(opened, "times a breaker opened")
+	X(opened, "times a breaker opened")                                                        \
+	X(leases_granted, "leases begun")                                                          \
+	X(renewals, "leases prolonged")                                                            \
+	X(leases_voided, "leases that Redis had forgotten, or that were reset")                    \
+	X(units_granted, "units borrowed")                                                         \
+	X(units_spent, "… of which spent")                                                         \
+	X(units_returned, "… of which returned")                                                   \
+	X(units_burnt, "… of which nobody will spend: their end came first, or Redis forgot them") \
+	X(exchanges, "counters exchanged with other nodes")                                        \
+	X(exchanges_failed, "… in vain, for the time being")
 
 struct wr_central_counts {
 #define WR_CENTRAL_COUNT_FIELD(field, text) uint64_t field;
@@ -228,6 +252,9 @@ struct wr_central_info {
 	bool all_up;              /* every shard answers */
 	uint32_t waiting;         /* takes under way */
 	uint32_t reports_waiting; /* for their shard to come back */
+	uint32_t leases;          /* held */
+	uint64_t leased_units;    /* in them and not spent, as far as we have looked */
+	uint32_t overshoot_ppm;   /* limits that are eventual: how far beyond at worst */
 	uint32_t shard_count;     /* of which so many are shown: */
 	uint32_t shards_shown;
 	struct wr_shard_info shards[WR_CENTRAL_SHARDS_SHOWN];

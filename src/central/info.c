@@ -65,6 +65,8 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		.all_up = true,
 		.waiting = central->waiting,
 		.reports_waiting = central->reports.parts,
+		.leases = central->holds->leases,
+		.leased_units = central->holds->units,
 	};
 	for (uint32_t i = 0; i < central->shard_count; i++) {
 		const struct wr_shard *shard = central->shards[i];

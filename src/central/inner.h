@@ -11,13 +11,14 @@
 
 #include "central/breaker.h"
 #include "central/central.h"
+#include "central/lease.h"
 #include "central/refusals.h"
 #include "redis/cluster.h"
 #include "redis/command.h"
 #include "redis/reply.h"
 #include "redis/script.h"
 
-#define WR_PARTS_MAX 65536u      /* limits under way in one loop, reports included */
+#define WR_ASKED_MAX 65536u      /* limits under way in one loop, reports included */
 #define WR_REPORTS_MAX 16384u    /* … of which reports */
 #define WR_UNDER_WAY_MAX 8192u   /* calls of one shard without a reply, or not written yet */
 #define WR_OUTPUT_MAX (8u << 20) /* bytes of one link not yet written */
@@ -43,7 +44,9 @@ struct wr_central_part {
 	struct wr_answer answer;
 	uint64_t key[2];
 	uint64_t identity; /* of the limit: its id and its numbers */
+	uint64_t tag;      /* the counter's name in the table */
 	uint32_t group;
+	bool leased;   /* units are borrowed from its counter: another script decides */
 	bool recalled; /* the answer is from memory */
 	bool settled;  /* … or need not be asked for */
 	bool left;     /* the asker has gone: what is granted is given back */
@@ -53,6 +56,7 @@ struct wr_central_part {
 
 enum wr_call_kind {
 	WR_CALL_TAKE,
+	WR_CALL_LEASE, /* a take where units are borrowed, or a word about them, or both */
 	WR_CALL_RETURN,
 	WR_CALL_REPORT,
 	WR_CALL_RESET,
@@ -82,6 +86,7 @@ struct wr_call {
 	bool written; /* Redis may carry it out */
 	bool late;    /* its timeout was counted */
 	bool merged;  /* its parts are takes of one counter and one cost */
+	bool leased;  /* RETURN, REPORT: of a counter that units are borrowed from */
 	uint16_t slot;
 	uint16_t count; /* parts */
 	uint64_t key[2];
@@ -92,6 +97,7 @@ struct wr_call {
 	bool report_out;          /* under way */
 	struct wr_call *report_next; /* of its list */
 	struct wr_shard *shard;
+	struct wr_hold *hold; /* LEASE: that it speaks for, or NULL */
 	struct wr_central_part *first, *last;
 };
 
@@ -134,7 +140,7 @@ enum wr_link_state {
 	WR_LINK_DEAD, /* closed; freed when nobody is in its functions any more */
 };
 
-enum wr_script_name { WR_SCRIPT_TAKE, WR_SCRIPT_NODES, WR_SCRIPT_NAMES };
+enum wr_script_name { WR_SCRIPT_TAKE, WR_SCRIPT_LEASE, WR_SCRIPT_NODES, WR_SCRIPT_NAMES };
 
 struct wr_line {
 	struct wr_link link; /* first: hosts hold a pointer to it */
@@ -253,6 +259,9 @@ struct wr_central {
 	char holder[48];   /* the node's name in Redis */
 	char reporter[64]; /* … and that of this loop in reports */
 	uint64_t timeout_ns;
+	struct weir_table *table; /* where units are spent from, or NULL */
+	uint64_t owner;           /* who we are there, and as a holder in Redis */
+	uint32_t fleet_size;
 	bool chief;
 	bool freeing, ticking;
 	uint64_t random;
@@ -276,6 +285,7 @@ struct wr_central {
 	struct wr_duties duties;
 	struct wr_reports reports;
 	struct wr_refusals *refusals;
+	struct wr_holds *holds;
 	struct wr_central_counts counts; /* what is no shard's, and of shards that are gone */
 };
 
@@ -316,6 +326,13 @@ uint16_t wr_call_slot(const struct wr_central *central, const char *key);
 void wr_own_key(const struct wr_central *central, const char *name, char key[WR_REDIS_KEY]);
 size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
 		      const struct wr_central_part *part, char key[WR_REDIS_KEY]);
+/* "weir:1:{HASH}:fixed_window/1m", and of what is borrowed there "weir:1:{HASH}:l:fixed_window/1m"
+ */
+size_t wr_counter_name(const struct wr_central *central, const uint64_t key[2], const char *mark,
+		       struct weir_str id, char text[WR_REDIS_KEY]);
+/* The slot of a counter's key (0 without a cluster), and who has it; NULL: nobody does. */
+uint16_t wr_key_slot(const struct wr_central *central, const uint64_t key[2]);
+struct wr_shard *wr_key_shard(struct wr_central *central, const uint64_t key[2]);
 void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT]);
 void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_name name,
 		   size_t args);
@@ -339,6 +356,7 @@ struct wr_call_ops {
 };
 
 extern const struct wr_call_ops wr_take_ops, wr_return_ops, wr_report_ops, wr_reset_ops;
+extern const struct wr_call_ops wr_lease_ops;
 extern const struct wr_call_ops wr_asking_ops, wr_greeting_ops, wr_ping_ops, wr_info_ops;
 extern const struct wr_call_ops wr_slots_ops, wr_master_ops, wr_sentinels_ops;
 extern const struct wr_call_ops wr_beat_ops, wr_secret_ops, wr_time_ops, wr_listen_ops;
@@ -350,7 +368,13 @@ void wr_asks_fail(struct wr_central *central); /* all of them */
 /* The part is out of its call and has its answer; whoever waits may be told. */
 void wr_part_answered(struct wr_central *central, struct wr_central_part *part);
 
-/* take.c: what the part has got is sent back, with the part. */
+/* take.c: for calls whose parts are takes. Those who have gone before it was written take nothing;
+ * an answer (to one limit, whether asked for once or more often) is handed out; nobody gets one. */
+void wr_takes_drop_gone(struct wr_central *central, struct wr_call *call);
+void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_taken *taken);
+void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+
+/* … what the part has got is sent back, with the part. */
 void wr_give_back(struct wr_central *central, struct wr_central_part *part);
 
 /* recall.c: answers what memory knows; how many parts of the ask need not be asked. */

@@ -22,12 +22,13 @@ bool wr_merge(struct wr_central *central, struct wr_call *call)
 	struct wr_merge_place *place;
 	struct wr_call *other;
 
-	if (call->kind != WR_CALL_TAKE || call->count != 1 || !wr_take_merges(&part->take))
+	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_LEASE) || call->count != 1 ||
+	    !wr_take_merges(&part->take))
 		return false;
 	place = place_of(central, part);
 	other = place->call;
-	if (place->turn != central->turn || other->count >= WR_MERGED_MAX ||
-	    !is_alike(other->first, part)) {
+	if (place->turn != central->turn || other->kind != call->kind ||
+	    other->count >= WR_MERGED_MAX || !is_alike(other->first, part)) {
 		*place = (struct wr_merge_place){central->turn, call};
 		return false;
 	}

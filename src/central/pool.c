@@ -55,7 +55,7 @@ static void give(struct wr_pool *pool, void *object)
 
 struct wr_central_part *wr_part_new(struct wr_central *central)
 {
-	struct wr_central_part *part = take(&central->parts, sizeof *part, WR_PARTS_MAX);
+	struct wr_central_part *part = take(&central->parts, sizeof *part, WR_ASKED_MAX);
 
 	/* All but the text of the id. */
 	if (part)
@@ -71,7 +71,7 @@ void wr_part_free(struct wr_central *central, struct wr_central_part *part)
 /* As many as there may be parts, and some for a link's own commands. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
-	struct wr_call *call = take(&central->calls, sizeof *call, 2 * WR_PARTS_MAX);
+	struct wr_call *call = take(&central->calls, sizeof *call, 2 * WR_ASKED_MAX);
 
 	if (call)
 		*call = (struct wr_call){.kind = (uint8_t)kind};

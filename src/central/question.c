@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "central/inner.h"
+#include "rules/rules.h"
 
 bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size_t len)
 {
@@ -99,6 +100,8 @@ bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part 
 	part->key[0] = item.key[0];
 	part->key[1] = item.key[1];
 	part->group = item.group;
+	part->leased = item.consistency == WR_LEASE && wr_lease_lends(&part->take);
+	part->tag = item.tag;
 	part->id_len = (uint8_t)item.id_len;
 	memcpy(part->id, reader->at + sizeof item, item.id_len);
 	part->identity = identity_of(&item, part->id);

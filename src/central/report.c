@@ -68,13 +68,14 @@ static bool add_up(struct wr_call *call, const struct wr_central_part *part)
 	return false;
 }
 
-/* What has a number stays as it was sent. */
+/* What has a number stays as it was sent. Where units are borrowed, a call is of one counter. */
 static struct wr_call *open_call(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
 
 	for (struct wr_call *call = *list_of(central, like->key); call; call = call->report_next)
-		if (same_key(call, like) && call->report_seq == 0)
+		if (same_key(call, like) && call->report_seq == 0 && call->leased == like->leased &&
+		    (!call->leased || is_same_sum(call->first, like->first)))
 			found = call;
 	return found;
 }
@@ -159,7 +160,7 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 {
 	struct wr_central *central = line->central;
 	struct wr_take takes[WR_TAKES_MAX];
-	char key[WR_REDIS_KEY], text[WR_KEY_TEXT];
+	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_KEY_TEXT];
 	size_t count = 0;
 
 	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
@@ -167,18 +168,19 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 		takes[count].decided_us += (uint64_t)line->shard->clock_us;
 		count++;
 	}
+	wr_key_text(call->key, text);
+	snprintf(reporter, sizeof reporter, "%s{%s}:r:%s", central->prefix, text,
+		 central->reporter);
+	line->shard->counts.calls++;
+	if (call->leased)
+		return wr_lease_put(line, call, reporter, &takes[0]) ? WR_PUT : WR_PUT_NO_ROOM;
 	wr_put_script(line, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
 	wr_command_number(&line->out, (int64_t)count + 1);
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
 		wr_command_arg(&line->out, key, wr_counter_key(central, call, part, key));
-	wr_key_text(call->key, text);
-	snprintf(key, sizeof key, "%s{%s}:r:%s", central->prefix, text, central->reporter);
-	wr_command_text(&line->out, key);
+	wr_command_text(&line->out, reporter);
 	wr_script_args(takes, count, call->report_seq, &line->out);
-	if (!wr_command_end(&line->out))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	return WR_PUT;
+	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
 }
 
 static void back(struct wr_central *central, struct wr_call *call)
@@ -266,16 +268,8 @@ static void send_out(struct wr_central *central, struct wr_call *call)
 
 static bool can_go(struct wr_central *central, const struct wr_call *call)
 {
-	const struct wr_shard *shard;
-	uint16_t slot = 0;
+	const struct wr_shard *shard = wr_key_shard(central, call->key);
 
-	if (central->route) {
-		char text[WR_KEY_TEXT];
-
-		wr_key_text(call->key, text);
-		slot = wr_slot_of(text, strlen(text));
-	}
-	shard = wr_route_shard(central, slot);
 	return shard && wr_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
 }
 

@@ -4,11 +4,20 @@
 static enum wr_put put(struct wr_line *line, struct wr_call *call)
 {
 	char key[WR_REDIS_KEY];
+	size_t keys = call->count;
 
-	wr_command_begin(&line->out, 1u + call->count);
-	wr_command_text(&line->out, "DEL");
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+		keys += part->leased;
+	wr_command_begin(&line->out, 1 + keys);
+	wr_command_text(&line->out, "DEL");
+	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
 		wr_command_arg(&line->out, key, wr_counter_key(line->central, call, part, key));
+		if (part->leased)
+			wr_command_arg(&line->out, key,
+				       wr_counter_name(line->central, call->key, "l:",
+						       (struct weir_str){part->id, part->id_len},
+						       key));
+	}
 	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
 }
 

@@ -19,8 +19,8 @@ static enum wr_call_kind kind_of(uint8_t question)
 /* Items of one key that follow each other go out in one call. */
 static bool joins(const struct wr_call *call, const struct wr_central_part *part)
 {
-	return call && call->count < WR_TAKES_MAX && call->key[0] == part->key[0] &&
-	       call->key[1] == part->key[1];
+	return call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
+	       call->key[0] == part->key[0] && call->key[1] == part->key[1];
 }
 
 static void hand_over(struct wr_central *central, struct wr_call *call)
@@ -28,7 +28,7 @@ static void hand_over(struct wr_central *central, struct wr_call *call)
 	if (!call)
 		return;
 	if (call->kind == WR_CALL_RESET)
-		wr_refusals_forget(central->refusals, call->key);
+		wr_central_forget(central, call->key);
 	if (call->kind == WR_CALL_REPORT)
 		wr_reports_take(central, call);
 	else
@@ -57,6 +57,7 @@ static struct wr_call *add(struct wr_central *central, struct wr_call *call,
 			return NULL;
 		}
 		memcpy(call->key, part->key, sizeof call->key);
+		call->leased = part->leased && kind != WR_CALL_RESET;
 	}
 	wr_call_add(call, part);
 	return call;
@@ -97,4 +98,6 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 {
 	wr_refusals_forget(central->refusals, key);
+	if (key)
+		wr_holds_void(central, key);
 }

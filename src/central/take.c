@@ -176,7 +176,7 @@ static void answer_merged(struct wr_call *call, const struct wr_taken *taken)
 /* ---- the call ---- */
 
 /* Those who have gone before it was written take nothing. */
-static void drop_gone(struct wr_central *central, struct wr_call *call)
+void wr_takes_drop_gone(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part = call->first;
 
@@ -225,7 +225,7 @@ static bool put_take(struct wr_line *line, struct wr_call *call)
 
 static enum wr_put put_wanted(struct wr_line *line, struct wr_call *call)
 {
-	drop_gone(line->central, call);
+	wr_takes_drop_gone(line->central, call);
 	if (!call->first)
 		return WR_PUT_NOTHING;
 	if (!put_take(line, call))
@@ -235,31 +235,36 @@ static enum wr_put put_wanted(struct wr_line *line, struct wr_call *call)
 	return WR_PUT;
 }
 
+void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_taken *taken)
+{
+	wr_shard_passed(line->shard);
+	wr_shard_clock(line->shard, taken->now_us);
+	if (call->merged)
+		answer_merged(call, taken);
+	else
+		for (struct wr_central_part *part = call->first; part; part = part->mate)
+			part->answer = answer_of(taken++);
+	if (call->first && call->first->answer.flags & WR_ANSWER_FAILED)
+		line->shard->counts.faults[WR_FAULT_ASTRAY]++;
+	remember(line->central, call);
+	hand_out(line->central, line->shard, call);
+}
+
 static void heard_take(struct wr_line *line, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	struct wr_taken taken[WR_TAKES_MAX];
-	size_t count = gather(call, takes), i = 0;
+	size_t count = gather(call, takes);
 
 	if (wr_script_reply(reply, takes, count, taken) < 0) {
 		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
 		wr_call_fail(line->central, call, WR_FAULT_PROTOCOL);
 		return;
 	}
-	wr_shard_passed(line->shard);
-	wr_shard_clock(line->shard, taken[0].now_us);
-	if (call->merged)
-		answer_merged(call, &taken[0]);
-	else
-		for (struct wr_central_part *part = call->first; part; part = part->mate)
-			part->answer = answer_of(&taken[i++]);
-	if (taken[0].astray)
-		line->shard->counts.faults[WR_FAULT_ASTRAY]++;
-	remember(line->central, call);
-	hand_out(line->central, line->shard, call);
+	wr_takes_heard(line, call, taken);
 }
 
-static void failed_take(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
 
@@ -278,7 +283,7 @@ static void failed_take(struct wr_central *central, struct wr_call *call, enum w
 
 const struct wr_call_ops wr_take_ops = {.put = put_wanted,
 					.heard = heard_take,
-					.failed = failed_take,
+					.failed = wr_takes_failed,
 					.keyed = true,
 					.counts = true,
 					.script = WR_SCRIPT_TAKE};
@@ -287,7 +292,8 @@ const struct wr_call_ops wr_take_ops = {.put = put_wanted,
 
 static enum wr_put put_return(struct wr_line *line, struct wr_call *call)
 {
-	if (!put_take(line, call))
+	if (call->leased ? !wr_lease_put(line, call, NULL, &call->first->take)
+			 : !put_take(line, call))
 		return WR_PUT_NO_ROOM;
 	line->shard->counts.calls++;
 	return WR_PUT;
@@ -327,6 +333,7 @@ void wr_give_back(struct wr_central *central, struct wr_central_part *part)
 		wr_part_free(central, part);
 		return;
 	}
+	call->leased = part->leased;
 	part->take.cost = -part->take.cost;
 	part->take.decided_us = part->answer.decided_us;
 	memcpy(call->key, part->key, sizeof call->key);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "rules/rules.h"
 
 #define SEED 88172645463325252ull
 #define TURNS_MAX 64
@@ -452,9 +453,11 @@ size_t question(uint8_t kind, const struct item *items, size_t count, const uint
 		struct wr_question_item item = {
 			.bytes = (uint16_t)(sizeof item + strlen(id)),
 			.algorithm = items[i].algorithm ? items[i].algorithm : WEIR_FIXED_WINDOW,
+			.consistency = items[i].leased ? WR_LEASE : WR_STRICT,
 			.flags = items[i].flags,
 			.id_len = (uint16_t)strlen(id),
 			.key = {items[i].key, ~items[i].key},
+			.tag = items[i].key,
 			.cost = items[i].cost,
 			.limit = items[i].limit ? items[i].limit : 10,
 			.burst = items[i].burst,

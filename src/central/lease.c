@@ -1,0 +1,323 @@
+/* What becomes of a lease: begun, asked for more, reported, returned, ended. */
+#include "central/inner.h"
+
+#include "store/lease.h"
+
+#define STEP 16u /* care is taken at multiples of this part of a ttl, of many at a time */
+#define STEP_LEAST_NS (2 * WR_MS_NS)
+
+uint64_t wr_hold_step_ns(const struct wr_hold *hold)
+{
+	uint64_t ns = hold->ttl_ns / STEP;
+
+	return ns > STEP_LEAST_NS ? ns : STEP_LEAST_NS;
+}
+
+void wr_hold_care_in(struct wr_central *central, struct wr_hold *hold, uint64_t ns)
+{
+	uint64_t step = wr_hold_step_ns(hold);
+	uint64_t at = (central->mono_ns + ns + step - 1) / step * step;
+
+	wr_hold_care_at(central->holds, hold, at);
+	wr_wake(central, at);
+}
+
+/* ---- what is held ---- */
+
+static void book(struct wr_central *central, struct wr_hold *hold, uint32_t held, uint32_t noted)
+{
+	central->holds->units -= hold->held - hold->noted;
+	hold->held = held;
+	hold->noted = noted < held ? noted : held;
+	central->holds->units += hold->held - hold->noted;
+}
+
+static void set_after(struct wr_central *central, struct wr_hold *hold, uint64_t after)
+{
+	central->holds->leases += !hold->after && after;
+	central->holds->leases -= hold->after && !after;
+	hold->after = after;
+}
+
+/* It is over: what is still in the slot is burnt, the rest was spent. */
+void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
+{
+	uint32_t burnt =
+		wr_lease_void(central->table, hold->slot, central->owner, central->mono_ns);
+
+	burnt = burnt < hold->held ? burnt : hold->held;
+	if (hold->held - burnt > hold->noted)
+		hold->asked += hold->held - burnt - hold->noted;
+	central->counts.units_spent += hold->held - burnt;
+	central->counts.units_burnt += burnt + hold->lost;
+	hold->lost = 0;
+	book(central, hold, 0, 0);
+	set_after(central, hold, 0);
+}
+
+bool wr_hold_has_ended(const struct wr_central *central, const struct wr_hold *hold)
+{
+	return hold->after && central->mono_ns >= hold->ends_ns;
+}
+
+void wr_hold_drop(struct wr_central *central, struct wr_hold *hold)
+{
+	if (hold->after)
+		wr_hold_end(central, hold);
+	wr_lease_release(central->table, hold->slot, central->owner, central->mono_ns);
+	wr_hold_remove(central->holds, hold);
+}
+
+/* What was used up since the last time: spent by anybody, or asked for here. */
+void wr_hold_measure(struct wr_central *central, struct wr_hold *hold)
+{
+	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
+	uint64_t units = hold->asked;
+	uint32_t left, used;
+
+	if (hold->after) {
+		left = wr_lease_left(central->table, hold->slot, central->owner, central->mono_ns);
+		used = left < hold->held ? hold->held - left : 0;
+		units += used > hold->noted ? used - hold->noted : 0;
+		book(central, hold, hold->held, used);
+	}
+	hold->demand_m = wr_demand_add(hold->demand_m, units, elapsed_ns, hold->ttl_ns);
+	hold->measured_ns = central->mono_ns;
+	hold->asked = 0;
+	if (units)
+		hold->used_ns = central->mono_ns;
+}
+
+/* ---- asking for one ---- */
+
+static struct wr_take bare(const struct wr_take *take)
+{
+	struct wr_take numbers = *take;
+
+	numbers.cost = 0;
+	numbers.times = 0;
+	numbers.decided_us = 0;
+	numbers.mode = WR_MODE_TAKE;
+	return numbers;
+}
+
+static void note_limit(struct wr_hold *hold, const struct wr_central_part *part)
+{
+	uint64_t identity =
+		wr_lease_identity(part->take.limit, part->take.burst, part->take.granted);
+
+	hold->changed |= hold->identity && hold->identity != identity;
+	hold->identity = identity;
+	hold->take = bare(&part->take);
+	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
+}
+
+/* A counter that is asked for the second time within a ttl. */
+static struct wr_hold *begin(struct wr_central *central, const struct wr_central_part *part)
+{
+	struct wr_holds *holds = central->holds;
+	uint64_t ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
+	struct wr_hold *hold;
+	int slot;
+
+	if (!wr_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
+		return NULL;
+	slot = wr_lease_claim(central->table, (struct wr_key){part->tag}, central->owner,
+			      central->mono_ns);
+	if (slot < 0)
+		return NULL;
+	hold = wr_hold_add(holds, part->key, part->id, part->id_len);
+	if (!hold) {
+		wr_lease_release(central->table, slot, central->owner, central->mono_ns);
+		return NULL;
+	}
+	hold->slot = slot;
+	hold->tag = part->tag;
+	hold->asked = (uint64_t)part->take.cost; /* by the one that was seen */
+	hold->measured_ns = hold->used_ns = central->mono_ns;
+	note_limit(hold, part);
+	wr_hold_care_in(central, hold, hold->ttl_ns);
+	return hold;
+}
+
+struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_part *part)
+{
+	struct wr_hold *hold;
+
+	if (!central->table || central->holds->ended || part->take.cost <= 0 ||
+	    wr_lease_ttl_us(&part->take) < WR_HOLD_TTL_LEAST_US)
+		return NULL;
+	hold = wr_hold_find(central->holds, part->key, part->id, part->id_len);
+	if (hold && hold->tag != part->tag && !hold->out && !hold->said) {
+		wr_hold_drop(central, hold); /* askers have moved to another table */
+		hold = NULL;
+	}
+	if (!hold)
+		hold = begin(central, part);
+	if (!hold)
+		return NULL;
+	hold->asked += (uint64_t)part->take.cost;
+	hold->closing = false;
+	note_limit(hold, part);
+	/* A call that comes again is answered as it was the first time: nobody may go along. */
+	return hold->out || hold->said ? NULL : hold;
+}
+
+/* ---- what a call says ---- */
+
+static uint64_t redis_us(struct wr_central *central, const struct wr_hold *hold)
+{
+	const struct wr_shard *shard = wr_key_shard(central, hold->key);
+
+	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
+}
+
+/* As many units as will be used up while they last. 0: not worth a lease. */
+static uint32_t target_of(struct wr_central *central, const struct wr_hold *hold)
+{
+	uint64_t lasts_ns = wr_window_left_ns(&hold->take, redis_us(central, hold));
+	uint32_t units = wr_demand_units(hold->demand_m, lasts_ns, hold->ttl_ns);
+
+	return units < WR_LEASE_CHUNK_LEAST || hold->closing ? 0 : units;
+}
+
+/* What is beyond the target, with something to spare, goes back. */
+static uint32_t take_back(struct wr_central *central, const struct wr_hold *hold, uint32_t target)
+{
+	uint32_t keep = hold->changed ? 0 : target;
+	uint32_t left = wr_lease_left(central->table, hold->slot, central->owner, central->mono_ns);
+
+	if (left <= keep + keep / 4)
+		return 0;
+	return wr_lease_withdraw(central->table, hold->slot, central->owner, left - keep,
+				 central->mono_ns);
+}
+
+/* What is not left from here on was spent. */
+static void settle(struct wr_central *central, struct wr_hold *hold, uint32_t target)
+{
+	uint32_t back = take_back(central, hold, target);
+	uint32_t rest = hold->held > back ? hold->held - back : 0;
+	uint32_t left =
+		wr_lease_report(central->table, hold->slot, central->owner, central->mono_ns, NULL);
+
+	left = left < rest ? left : rest;
+	hold->spent = rest - left;
+	hold->returned = back + hold->lost;
+	hold->lost = 0;
+	central->counts.units_spent += hold->spent;
+	book(central, hold, left, 0);
+}
+
+bool wr_hold_say(struct wr_central *central, struct wr_hold *hold)
+{
+	uint32_t target;
+
+	if (hold->said) { /* again, as it was */
+		hold->sent_ns = central->mono_ns;
+		return true;
+	}
+	if (wr_hold_has_ended(central, hold))
+		wr_hold_end(central, hold);
+	if (!hold->after)
+		hold->slot = wr_lease_claim(central->table, (struct wr_key){hold->tag},
+					    central->owner, central->mono_ns);
+	if (hold->slot < 0) {
+		wr_hold_remove(central->holds, hold);
+		return false;
+	}
+	wr_hold_measure(central, hold);
+	target = target_of(central, hold);
+	hold->spent = hold->returned = 0;
+	if (hold->after)
+		settle(central, hold, target);
+	hold->wanted = target > hold->held ? target - hold->held : 0;
+	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_LEAST) {
+		hold->out = NULL;
+		return false;
+	}
+	hold->changed = false;
+	hold->said = true;
+	hold->said_identity = hold->identity;
+	hold->seq = ++central->holds->seq;
+	hold->sent_ns = central->mono_ns;
+	return true;
+}
+
+/* ---- what Redis says ---- */
+
+static void count_grant(struct wr_central_counts *counts, const struct wr_hold *hold,
+			uint32_t granted)
+{
+	counts->units_granted += granted;
+	if (hold->after)
+		counts->renewals++;
+	else
+		counts->leases_granted += granted > 0;
+}
+
+static void burn(struct wr_central *central, struct wr_hold *hold, uint32_t granted)
+{
+	central->counts.units_burnt += granted;
+	wr_hold_end(central, hold);
+}
+
+/* What we have from now on. */
+static void deposit(struct wr_central *central, struct wr_hold *hold,
+		    const struct wr_leased *leased)
+{
+	const struct wr_taken *taken = &leased->taken;
+	struct wr_lease_terms terms = {
+		.units = leased->granted,
+		.remaining = taken->remaining < taken->limit ? taken->remaining : taken->limit,
+		.limit = taken->limit,
+		.ends_mono_ns = hold->sent_ns + leased->ttl_us * 1000,
+		.resets_mono_ns = central->mono_ns + taken->reset_after_us * 1000,
+		.identity = hold->said_identity,
+	};
+	uint32_t burnt = 0;
+
+	count_grant(&central->counts, hold, leased->granted);
+	if (!wr_lease_deposit(central->table, hold->slot, central->owner, &terms, central->mono_ns,
+			      &burnt)) {
+		burn(central, hold, leased->granted); /* too late, or the slot is another's */
+		return;
+	}
+	burnt = burnt < hold->held ? burnt : hold->held;
+	hold->lost += burnt;
+	book(central, hold, hold->held - burnt + leased->granted, hold->noted);
+	set_after(central, hold, hold->seq);
+	hold->ends_ns = terms.ends_mono_ns;
+	hold->capped = leased->ttl_us * 1000 < hold->ttl_ns &&
+		       wr_window_left_ns(&hold->take, taken->now_us) != UINT64_MAX;
+}
+
+void wr_hold_heard(struct wr_central *central, struct wr_hold *hold, const struct wr_leased *leased)
+{
+	hold->out = NULL;
+	hold->said = false;
+	hold->starved = hold->wanted && !leased->granted;
+	if (leased->known)
+		central->counts.units_returned += hold->returned;
+	else
+		central->counts.units_burnt += hold->returned;
+	if (!leased->known && hold->after) {
+		central->counts.leases_voided++;
+		wr_hold_end(central, hold);
+	}
+	if (leased->ttl_us)
+		deposit(central, hold, leased);
+	else if (hold->after)
+		wr_hold_end(central, hold);
+	if (hold->closing && !hold->after)
+		wr_hold_drop(central, hold);
+	else
+		wr_hold_care_in(central, hold, hold->closing ? 0 : hold->ttl_ns / WR_HOLD_CARE);
+}
+
+void wr_hold_failed(struct wr_central *central, struct wr_hold *hold)
+{
+	hold->out = NULL;
+	wr_hold_care_in(central, hold,
+			hold->said ? wr_hold_step_ns(hold) : hold->ttl_ns / WR_HOLD_CARE);
+}

@@ -275,7 +275,16 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 	X(WEIR_GAUGE_SHARE_PPM, "share_ppm", "this node's share of limits, in millionths")         \
 	X(WEIR_GAUGE_LEASES, "leases", "leases held")                                              \
 	X(WEIR_GAUGE_LEASED_UNITS, "leased_units", "units held in leases and not spent")           \
-	X(WEIR_GAUGE_OVERSHOOT_PPM, "overshoot_ppm", "admitted above limits, in millionths")
+	X(WEIR_GAUGE_OVERSHOOT_PPM, "overshoot_ppm",                                               \
+	  "bound of what eventual limits admit above them, ppm")                                   \
+	X(WEIR_GAUGE_LEASES_GRANTED, "leases_granted", "leases begun since the service was")       \
+	X(WEIR_GAUGE_LEASES_RENEWED, "leases_renewed", "… prolonged")                              \
+	X(WEIR_GAUGE_LEASES_VOIDED, "leases_voided", "… that the store had forgotten")             \
+	X(WEIR_GAUGE_UNITS_GRANTED, "units_granted", "units borrowed since the service was begun") \
+	X(WEIR_GAUGE_UNITS_SPENT, "units_spent", "… of which spent")                               \
+	X(WEIR_GAUGE_UNITS_RETURNED, "units_returned", "… of which returned")                      \
+	X(WEIR_GAUGE_UNITS_BURNT, "units_burnt", "… of which nobody will spend")                   \
+	X(WEIR_GAUGE_EXCHANGES, "exchanges", "counters exchanged since the service was begun")
 
 enum weir_gauge_name {
 #define WEIR_GAUGE_ENUM(name, text, what) name,

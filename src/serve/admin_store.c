@@ -91,6 +91,9 @@ void wr_admin_put_store(struct wr_text *out, const struct wr_redis *redis,
 	put_number(out, "nodes", info->nodes);
 	put_number(out, "waiting", info->waiting);
 	put_number(out, "reports_waiting", info->reports_waiting);
+	put_number(out, "leases", info->leases);
+	put_number(out, "leased_units", info->leased_units);
+	put_number(out, "overshoot_ppm", info->overshoot_ppm);
 	put_counts(out, &info->counts);
 	put_number(out, "shard_count", info->shard_count);
 	PUT(out, ",\"shards\":[");

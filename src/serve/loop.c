@@ -104,7 +104,8 @@ static size_t hosted_open(const struct wr_loop *loop)
 
 void wr_loop_check_drained(struct wr_loop *loop)
 {
-	if (!loop->draining || loop->ended || loop->stream_count > 0 || hosted_open(loop) > 0)
+	if (!loop->draining || loop->ended || loop->stream_count > 0 || hosted_open(loop) > 0 ||
+	    !wr_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
 	wr_service_loop_ended(loop->service);
@@ -152,6 +153,7 @@ static void stop(struct wr_loop *loop)
 		hosted->host->stop(hosted->state);
 		free(hosted);
 	}
+	wr_redis_loop_drain(loop);
 	wr_redis_flush(loop); /* what they give back */
 	wr_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);
@@ -165,8 +167,9 @@ static void on_message(uv_async_t *async)
 	struct wr_loop *loop = async->data;
 	unsigned messages = __atomic_exchange_n(&loop->messages, 0, __ATOMIC_ACQUIRE);
 
-	if (messages & WR_LOOP_WORLD)
-		wr_seats_move(&loop->seats, wr_service_world(loop->service));
+	if (messages & WR_LOOP_WORLD &&
+	    wr_seats_move(&loop->seats, wr_service_world(loop->service)) == 0)
+		wr_redis_loop_world(loop);
 	if (messages & WR_LOOP_HEALTH)
 		tell_health(loop);
 	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
@@ -204,6 +207,7 @@ static void on_flush(uv_prepare_t *prepare)
 {
 	struct wr_loop *loop = prepare->data;
 
+	wr_loop_check_drained(loop); /* leases may have gone back meanwhile */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_resp_go_on(loop);
 		wr_streams_flush(loop);

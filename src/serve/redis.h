@@ -56,9 +56,9 @@ void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 bool wr_redis_is_away(struct wr_redis *redis);
 
 /* What the rules in force want of it: how many limits there are, how many it decides, how many of
- * those refuse without it, and how many would like it another way than strictly. */
+ * those refuse without it, and how many are leased and eventual. */
 struct wr_redis_rules {
-	uint32_t limits, there, deny, not_strict;
+	uint32_t limits, there, deny, leased, eventual;
 };
 
 struct wr_redis_rules wr_redis_rules(struct weir_engine *engine);
@@ -104,6 +104,12 @@ struct wr_redis_loop {
 
 /* Before the loop runs. 0 without --redis; the memory is in loop->redis. */
 int wr_redis_loop_init(struct wr_loop *loop);
+
+/* The loop has another table. */
+void wr_redis_loop_world(struct wr_loop *loop);
+
+/* The loop is about to end: what was borrowed goes back. True: all of it has, or never will. */
+bool wr_redis_loop_drain(struct wr_loop *loop);
 
 /* The loop ends: whoever waits is told that nobody will answer, handles are closed. */
 void wr_redis_loop_stop(struct wr_loop *loop);

@@ -54,6 +54,10 @@ static void add_info(struct wr_central_info *sum, const struct wr_central_info *
 	sum->all_up &= part->all_up;
 	sum->waiting += part->waiting;
 	sum->reports_waiting += part->reports_waiting;
+	sum->leases += part->leases;
+	sum->leased_units += part->leased_units;
+	if (part->overshoot_ppm > sum->overshoot_ppm)
+		sum->overshoot_ppm = part->overshoot_ppm;
 	sum->shard_count =
 		part->shard_count > sum->shard_count ? part->shard_count : sum->shard_count;
 	for (uint32_t i = 0; i < part->shards_shown; i++)
@@ -123,6 +127,32 @@ static int64_t shards_up(const struct wr_central_info *info)
 	return up;
 }
 
+/* Of what is not asked for one by one. Those that only grow begin anew with the service. */
+static void set_fleet_gauges(const struct wr_central_info *info, struct weir_table *table,
+			     uint64_t now_ns)
+{
+	const struct wr_central_counts *counts = &info->counts;
+	const struct {
+		enum weir_gauge_name gauge;
+		uint64_t value;
+	} told[] = {
+		{WEIR_GAUGE_LEASES, info->leases},
+		{WEIR_GAUGE_LEASED_UNITS, info->leased_units},
+		{WEIR_GAUGE_LEASES_GRANTED, counts->leases_granted},
+		{WEIR_GAUGE_LEASES_RENEWED, counts->renewals},
+		{WEIR_GAUGE_LEASES_VOIDED, counts->leases_voided},
+		{WEIR_GAUGE_UNITS_GRANTED, counts->units_granted},
+		{WEIR_GAUGE_UNITS_SPENT, counts->units_spent},
+		{WEIR_GAUGE_UNITS_RETURNED, counts->units_returned},
+		{WEIR_GAUGE_UNITS_BURNT, counts->units_burnt},
+		{WEIR_GAUGE_EXCHANGES, counts->exchanges},
+		{WEIR_GAUGE_OVERSHOOT_PPM, info->overshoot_ppm},
+	};
+
+	for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+		weir_gauge_set(table, told[i].gauge, (int64_t)told[i].value, now_ns);
+}
+
 void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns)
 {
 	struct wr_central_info *info = redis ? wr_redis_info(redis) : NULL;
@@ -139,5 +169,6 @@ void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint6
 	weir_gauge_set(table, WEIR_GAUGE_STORE_WAITING, info->waiting, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_FLEET_NODES, nodes, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_SHARE_PPM, 1000000 / (nodes ? nodes : 1), now_ns);
+	set_fleet_gauges(info, table, now_ns);
 	free(info);
 }

@@ -105,6 +105,16 @@ void wr_redis_loop_password(struct wr_redis_loop *self)
 		say(self, WR_SAY_ERROR, error.text);
 }
 
+/* Random, and not 0. */
+static uint64_t new_owner(const struct wr_loop *loop)
+{
+	uint64_t owner;
+
+	if (getrandom(&owner, sizeof owner, 0) != sizeof owner)
+		owner = wr_loop_mono_ns(loop) * 0x9e3779b97f4a7c15u ^ loop->number;
+	return owner | 1;
+}
+
 static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 {
 	struct wr_loop *loop = self->loop;
@@ -117,10 +127,12 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 				       .timeout_ns = settings->timeout_ns,
 				       .holder = {table->table_id[0], table->table_id[1]},
 				       .number = loop->number,
-				       .chief = loop->number == 0};
+				       .chief = loop->number == 0,
+				       .seed = new_owner(loop),
+				       .table = wr_loop_table(loop),
+				       .owner = new_owner(loop),
+				       .fleet_size = (uint32_t)settings->fleet_size};
 
-	if (getrandom(&opts.seed, sizeof opts.seed, 0) != sizeof opts.seed)
-		opts.seed = wr_loop_mono_ns(loop) ^ loop->number;
 	return wr_central_new(&opts, &host, self, wr_loop_now_ns(loop), wr_loop_mono_ns(loop),
 			      &self->central, error);
 }
@@ -155,6 +167,19 @@ int wr_redis_loop_init(struct wr_loop *loop)
 	if (rc < 0)
 		wr_log(WR_LOG_ERROR, "redis: %s", error.text);
 	return rc;
+}
+
+void wr_redis_loop_world(struct wr_loop *loop)
+{
+	if (loop->redis && loop->redis->central)
+		wr_central_table(loop->redis->central, wr_loop_table(loop), new_owner(loop));
+}
+
+bool wr_redis_loop_drain(struct wr_loop *loop)
+{
+	return !loop->redis || !loop->redis->central ||
+	       wr_central_drain(loop->redis->central, wr_loop_now_ns(loop),
+				wr_loop_mono_ns(loop)) == 0;
 }
 
 void wr_redis_loop_stop(struct wr_loop *loop)

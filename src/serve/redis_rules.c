@@ -12,7 +12,8 @@ static void count(const struct wr_node *node, struct wr_redis_rules *rules)
 			continue;
 		rules->there++;
 		rules->deny += limit->on_store_failure == WR_FAIL_DENY;
-		rules->not_strict += limit->consistency != WR_STRICT;
+		rules->leased += limit->consistency == WR_LEASE;
+		rules->eventual += limit->consistency == WR_EVENTUAL;
 	}
 }
 

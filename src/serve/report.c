@@ -62,13 +62,11 @@ void wr_service_report_store(const struct wr_service *service)
 		return;
 	rules = wr_redis_rules(service->world->engine);
 	wr_duration_text(redis->settings->timeout_ns, timeout);
-	wr_log(WR_LOG_INFO, "redis %s: prefix %s, timeout %s, decides %u of %u limits", redis->text,
-	       redis->settings->prefix, timeout, rules.there, rules.limits);
-	if (rules.not_strict)
-		wr_log(WR_LOG_WARN,
-		       "%u limit%s: consistency lease and eventual are decided as strict by this "
-		       "version",
-		       rules.not_strict, rules.not_strict == 1 ? "" : "s");
+	wr_log(WR_LOG_INFO,
+	       "redis %s: prefix %s, timeout %s, decides %u of %u limits, %u by lease, %u "
+	       "eventually",
+	       redis->text, redis->settings->prefix, timeout, rules.there, rules.limits,
+	       rules.leased, rules.eventual);
 }
 
 void wr_service_report(struct wr_service *service)

@@ -69,7 +69,21 @@
 	X(share, "weir_share_ratio", GAUGE, "ratio", "This node's share of limits.")               \
 	X(leases, "weir_leases", GAUGE, "", "Leases held.")                                        \
 	X(leased, "weir_leased_units", GAUGE, "", "Units held in leases and not spent.")           \
-	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio", "Admitted above limits, as a share.") \
+	X(leases_granted, "weir_leases_granted", COUNTER, "",                                      \
+	  "Leases begun since the service was.")                                                   \
+	X(leases_renewed, "weir_leases_renewed", COUNTER, "", "Leases prolonged.")                 \
+	X(leases_voided, "weir_leases_voided", COUNTER, "",                                        \
+	  "Leases that the store had forgotten, or that were reset.")                              \
+	X(units_granted, "weir_lease_units_granted", COUNTER, "",                                  \
+	  "Units borrowed since the service was begun.")                                           \
+	X(units_spent, "weir_lease_units_spent", COUNTER, "", "Of these, those that were spent.")  \
+	X(units_returned, "weir_lease_units_returned", COUNTER, "",                                \
+	  "Of these, those that were returned.")                                                   \
+	X(units_burnt, "weir_lease_units_burnt", COUNTER, "",                                      \
+	  "Of these, those that nobody will spend: their time was over first.")                    \
+	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio",                                       \
+	  "Bound of what is admitted above limits that are eventual, as a share of the worst.")    \
+	X(exchanges, "weir_exchanges", COUNTER, "", "Counters exchanged with other nodes.")        \
 	X(log_lines, "weir_decision_log_lines", COUNTER, "",                                       \
 	  "Lines of this process's decision log, by what became of them.")                         \
 	X(connections, "weir_connections", GAUGE, "", "Clients connected to this process.")

@@ -121,6 +121,14 @@ static const struct {
 	[WEIR_GAUGE_LEASES] = {WR_METRIC_leases, false},
 	[WEIR_GAUGE_LEASED_UNITS] = {WR_METRIC_leased, false},
 	[WEIR_GAUGE_OVERSHOOT_PPM] = {WR_METRIC_overshoot, true},
+	[WEIR_GAUGE_LEASES_GRANTED] = {WR_METRIC_leases_granted, false},
+	[WEIR_GAUGE_LEASES_RENEWED] = {WR_METRIC_leases_renewed, false},
+	[WEIR_GAUGE_LEASES_VOIDED] = {WR_METRIC_leases_voided, false},
+	[WEIR_GAUGE_UNITS_GRANTED] = {WR_METRIC_units_granted, false},
+	[WEIR_GAUGE_UNITS_SPENT] = {WR_METRIC_units_spent, false},
+	[WEIR_GAUGE_UNITS_RETURNED] = {WR_METRIC_units_returned, false},
+	[WEIR_GAUGE_UNITS_BURNT] = {WR_METRIC_units_burnt, false},
+	[WEIR_GAUGE_EXCHANGES] = {WR_METRIC_exchanges, false},
 };
 
 struct gauge_list {

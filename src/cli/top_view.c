@@ -238,7 +238,6 @@ static void put_store(const struct wr_watch *watch, const struct top_look *look,
 	int64_t breaker = wr_watch_gauge(watch, WEIR_GAUGE_STORE_BREAKER);
 	int64_t rtt_us = wr_watch_gauge(watch, WEIR_GAUGE_STORE_RTT_US);
 	int64_t nodes = wr_watch_gauge(watch, WEIR_GAUGE_STORE_NODES);
-	int64_t leases = wr_watch_gauge(watch, WEIR_GAUGE_LEASES);
 	int64_t fleet = wr_watch_gauge(watch, WEIR_GAUGE_FLEET_NODES);
 
 	if (up < 0 && breaker < 0)
@@ -254,8 +253,31 @@ static void put_store(const struct wr_watch *watch, const struct top_look *look,
 			(long long)nodes);
 	if (fleet >= 0)
 		top_put(page, " %s %lld in the fleet", dot(look), (long long)fleet);
-	if (leases >= 0)
-		top_put(page, " %s %lld leases", dot(look), (long long)leases);
+	top_end_line(page);
+}
+
+/* Limits that are not asked for one by one, if there are any. */
+static void put_fleet(const struct wr_watch *watch, const struct top_look *look,
+		      struct top_page *page)
+{
+	int64_t granted = wr_watch_gauge(watch, WEIR_GAUGE_UNITS_GRANTED);
+	int64_t exchanges = wr_watch_gauge(watch, WEIR_GAUGE_EXCHANGES);
+
+	if (granted <= 0 && exchanges <= 0)
+		return;
+	top_put(page, "fleet      ");
+	if (granted > 0)
+		top_put(page, "%lld leases, %lld units out %s of %lld, %lld returned, %lld burnt",
+			(long long)wr_watch_gauge(watch, WEIR_GAUGE_LEASES),
+			(long long)wr_watch_gauge(watch, WEIR_GAUGE_LEASED_UNITS), dot(look),
+			(long long)granted,
+			(long long)wr_watch_gauge(watch, WEIR_GAUGE_UNITS_RETURNED),
+			(long long)wr_watch_gauge(watch, WEIR_GAUGE_UNITS_BURNT));
+	if (granted > 0 && exchanges > 0)
+		top_put(page, " %s ", dot(look));
+	if (exchanges > 0)
+		top_put(page, "%lld exchanges, up to %.1f %% over", (long long)exchanges,
+			(double)wr_watch_gauge(watch, WEIR_GAUGE_OVERSHOOT_PPM) / 10000);
 	top_end_line(page);
 }
 
@@ -276,6 +298,7 @@ static void put_head(const struct wr_watch *watch, const struct top_look *look,
 	put_table(watch, look, page);
 	put_totals(watch, look, page);
 	put_store(watch, look, page);
+	put_fleet(watch, look, page);
 }
 
 /* ---- rules ---- */

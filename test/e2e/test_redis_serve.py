@@ -213,7 +213,7 @@ def test_tls_with_our_certificate():
 
 
 ACL = ("weir on >secret resetkeys ~weir:1:* resetchannels -@all +eval +evalsha +get +set +del +getrange +setrange "
-       "+incrby +pexpire +pttl +time +zadd +zcard +zremrangebyscore +xadd +xread +info +ping +role +client|setname")
+       "+incrby +pexpire +pttl +hset +hgetall +hdel +time +zadd +zcard +zremrangebyscore +xadd +xread +info +ping +role +client|setname")
 
 
 def test_acl_user_and_password_file():

@@ -20,8 +20,15 @@ function fleetFacts(g) {
   const list = [];
   if (g.fleet_nodes !== undefined) list.push(fact("Nodes of the fleet", count(g.fleet_nodes)));
   if (g.share_ppm !== undefined) list.push(fact("Share of this node", percent(g.share_ppm, 1e6)));
-  if (g.leases !== undefined) list.push(fact("Leases held", `${count(g.leases)}, ${count(g.leased_units ?? 0)} units not spent`));
-  if (g.overshoot_ppm !== undefined) list.push(fact("Admitted above limits", percent(g.overshoot_ppm, 1e6)));
+  if (g.units_granted) {
+    list.push(fact("Leases held", `${count(g.leases ?? 0)}, ${count(g.leased_units ?? 0)} units not spent`));
+    list.push(fact("Borrowed so far", `${count(g.units_granted)} units: ${count(g.units_spent ?? 0)} spent, ${count(g.units_returned ?? 0)} returned, ${count(g.units_burnt ?? 0)} burnt`));
+    if (g.leases_voided) list.push(fact("Leases the store forgot", count(g.leases_voided)));
+  }
+  if (g.exchanges) {
+    list.push(fact("Counters exchanged", count(g.exchanges)));
+    list.push(fact("Above eventual limits at most", percent(g.overshoot_ppm ?? 0, 1e6)));
+  }
   return list.length ? [h("dl", { class: "facts" }, list)] : [];
 }
 

@@ -49,6 +49,8 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
+/* what is to be put off is not refused: but who it is has to be known first */
+
 static ngx_uint_t
 ngx_http_weir_is_over_limit(ngx_http_weir_block_t *block, int verdict)
 {
@@ -56,7 +58,7 @@ ngx_http_weir_is_over_limit(ngx_http_weir_block_t *block, int verdict)
 
     status.size = sizeof(status);
 
-    return (verdict == WEIR_REFUSE || verdict == WEIR_DEFER)
+    return verdict == WEIR_REFUSE
            && weir_ask_tightest(block->ask, &status) == 0;
 }
 

@@ -85,6 +85,27 @@ ngx_command_t  ngx_http_weir_commands[] = {
       0,
       NULL },
 
+    { ngx_string("weir_queue"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1234,
+      ngx_http_weir_queue,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir_queue_field"),
+      NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE2,
+      ngx_http_weir_queue_field,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("weir_tickets"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_weir_tickets,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("weir"),
       NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
       ngx_http_weir,
@@ -290,6 +311,34 @@ ngx_http_weir_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
 }
 
 
+/* the Unix socket of a "weir serve" */
+
+ngx_int_t
+ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive, ngx_str_t *text,
+    ngx_url_t *u)
+{
+    if (ngx_strncmp(text->data, "unix:/", 6) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"%s\" is not the socket of "
+                           "a \"weir serve\": unix:/run/weir/weir.sock",
+                           text, directive);
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(u, sizeof(ngx_url_t));
+    u->url = *text;
+    u->no_resolve = 1;
+
+    if (ngx_parse_url(cf->pool, u) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" of \"%s\": %s",
+                           &u->url, directive, u->err ? u->err : "not a path");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
 static char *
 ngx_http_weir_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -308,22 +357,7 @@ ngx_http_weir_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    if (ngx_strncmp(value[1].data, "unix:/", 6) != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_central\" is not the socket of "
-                           "a \"weir serve\": unix:/run/weir/weir.sock",
-                           &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    ngx_memzero(&u, sizeof(ngx_url_t));
-    u.url = value[1];
-    u.no_resolve = 1;
-
-    if (ngx_parse_url(cf->pool, &u) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_central\": %s", &u.url,
-                           u.err ? u.err : "not a path");
+    if (ngx_http_weir_serve_url(cf, "weir_central", &value[1], &u) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -537,7 +571,7 @@ ngx_http_weir_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
  * is none: it would also be found as "-", which clients could then send.
  */
 
-static ngx_uint_t
+ngx_uint_t
 ngx_http_weir_is_field_name(ngx_str_t *name)
 {
     u_char      ch;
@@ -657,6 +691,7 @@ ngx_http_weir_create_loc_conf(ngx_conf_t *cf)
      *     wlcf->auth_uri = { 0, NULL };
      *     wlcf->auth_args = { 0, NULL };
      *     wlcf->auth_headers = NULL;
+     *     wlcf->queue_fields = NULL;
      */
 
     wlcf->mode = NGX_CONF_UNSET_UINT;

@@ -7,6 +7,10 @@ ngx_http_weir_cleanup(void *data)
 {
     ngx_http_weir_ctx_t  *ctx = data;
 
+    if (ctx->deferral && ctx->state != NGX_HTTP_WEIR_ANSWERED) {
+        ngx_http_weir_defer_leave(ctx);
+    }
+
     switch (ctx->state) {
 
     case NGX_HTTP_WEIR_HELD:
@@ -19,6 +23,11 @@ ngx_http_weir_cleanup(void *data)
 
     case NGX_HTTP_WEIR_ANSWERED:
         ngx_http_weir_central_forget(ctx);
+
+        if (ctx->deferral) {
+            ngx_http_weir_defer_leave(ctx);
+        }
+
         break;
 
     case NGX_HTTP_WEIR_WAITING:
@@ -91,6 +100,7 @@ ngx_http_weir_is_parked(ngx_http_weir_ctx_t *ctx)
 {
     return ctx->state == NGX_HTTP_WEIR_HELD
            || ctx->state == NGX_HTTP_WEIR_ASKING
+           || ctx->state == NGX_HTTP_WEIR_DEFERRING
            || ctx->state == NGX_HTTP_WEIR_WAITING;
 }
 
@@ -213,6 +223,8 @@ ngx_http_weir_handler(ngx_http_request_t *r)
 
     case NGX_HTTP_WEIR_HELD:
     case NGX_HTTP_WEIR_ASKING:
+    case NGX_HTTP_WEIR_READING:
+    case NGX_HTTP_WEIR_DEFERRING:
     case NGX_HTTP_WEIR_WAITING:
         return NGX_AGAIN;
 
@@ -245,51 +257,81 @@ ngx_http_weir_copy(ngx_pool_t *pool, ngx_str_t *to, struct weir_str from)
 }
 
 
+/* who is told 202 need not come back */
+
+static ngx_uint_t
+ngx_http_weir_is_said(ngx_http_weir_ctx_t *ctx, struct weir_str name)
+{
+    size_t  len;
+
+    len = sizeof("retry-after") - 1;
+
+    return ctx->result != NGX_HTTP_WEIR_DEFERRED || name.len < len
+           || ngx_strncasecmp((u_char *) name.ptr + name.len - len,
+                              (u_char *) "retry-after", len)
+              != 0;
+}
+
+
+/* names are constants */
+
+static ngx_int_t
+ngx_http_weir_note_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_str name, struct weir_str value)
+{
+    ngx_keyval_t  *field;
+
+    field = &ctx->fields[ctx->nfields];
+
+    field->key.data = (u_char *) name.ptr;
+    field->key.len = name.len;
+
+    if (ngx_http_weir_copy(r->pool, &field->value, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ctx->nfields++;
+
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 ngx_http_weir_note_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_ask *ask, ngx_uint_t profile)
 {
     int              i, n;
-    size_t           len;
-    u_char          *p;
     struct weir_str  name, value;
 
     n = weir_ask_headers(ask, (int) profile);
 
-    if (n <= 0) {
-        return NGX_OK;
-    }
-
-    len = 0;
-
-    for (i = 0; i < n; i++) {
-        (void) weir_ask_header(ask, i, &name, &value);
-        len += value.len;
-    }
-
-    ctx->fields = ngx_palloc(r->pool, n * sizeof(ngx_keyval_t));
-    p = ngx_pnalloc(r->pool, len);
-
-    if (ctx->fields == NULL || p == NULL) {
+    ctx->nfields = 0;
+    ctx->fields = ngx_palloc(r->pool,
+                             (ngx_max(n, 0) + 1) * sizeof(ngx_keyval_t));
+    if (ctx->fields == NULL) {
         return NGX_ERROR;
     }
 
     for (i = 0; i < n; i++) {
         (void) weir_ask_header(ask, i, &name, &value);
 
-        /* names are constants */
-
-        ctx->fields[i].key.data = (u_char *) name.ptr;
-        ctx->fields[i].key.len = name.len;
-
-        ctx->fields[i].value.data = p;
-        ctx->fields[i].value.len = value.len;
-        p = ngx_cpymem(p, value.ptr, value.len);
+        if (ngx_http_weir_is_said(ctx, name)
+            && ngx_http_weir_note_field(r, ctx, name, value) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
     }
 
-    ctx->nfields = n;
+    if (ctx->why_not == NULL) {
+        return NGX_OK;
+    }
 
-    return NGX_OK;
+    name.ptr = "X-Weir-Not-Deferred";
+    name.len = sizeof("X-Weir-Not-Deferred") - 1;
+    value.ptr = ctx->why_not;
+    value.len = ngx_strlen(ctx->why_not);
+
+    return ngx_http_weir_note_field(r, ctx, name, value);
 }
 
 
@@ -305,7 +347,10 @@ ngx_http_weir_result(ngx_http_weir_ctx_t *ctx, int verdict, ngx_flag_t dry_run)
         return dry_run ? NGX_HTTP_WEIR_DELAYED_DRY_RUN
                        : NGX_HTTP_WEIR_DELAYED;
 
-    default: /* WEIR_REFUSE, WEIR_DEFER */
+    case WEIR_DEFER:
+        return NGX_HTTP_WEIR_DEFERRED;
+
+    default: /* WEIR_REFUSE */
         return dry_run ? NGX_HTTP_WEIR_REFUSED_DRY_RUN
                        : NGX_HTTP_WEIR_REFUSED;
     }
@@ -327,7 +372,16 @@ ngx_http_weir_log(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     case NGX_HTTP_WEIR_REFUSED:
     case NGX_HTTP_WEIR_REFUSED_DRY_RUN:
         ngx_log_error(level, r->connection->log, 0,
-                      "weir: refused%s, rule: \"%V\"", dry_run, &ctx->rule);
+                      "weir: refused%s%s%s, rule: \"%V\"", dry_run,
+                      ctx->why_not ? ", not deferred: " : "",
+                      ctx->why_not ? ctx->why_not : "", &ctx->rule);
+        break;
+
+    case NGX_HTTP_WEIR_DEFERRED:
+        level = (level == NGX_LOG_INFO) ? NGX_LOG_INFO : level + 1;
+
+        ngx_log_error(level, r->connection->log, 0,
+                      "weir: deferred, rule: \"%V\"", &ctx->rule);
         break;
 
     case NGX_HTTP_WEIR_DELAYED:
@@ -387,17 +441,13 @@ ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* what a decision comes to */
+/* what a verdict comes to; one that defers is of a request that was kept */
 
-static ngx_int_t
-ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_int_t
+ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, int verdict)
 {
     ngx_int_t  rc;
-
-    if (block == NULL) {
-        return ngx_http_weir_auth_pass(r, ctx);
-    }
 
     if (ngx_http_weir_note(r, ctx, block->ask, verdict) != NGX_OK) {
         ngx_http_weir_ask_done(block);
@@ -408,13 +458,40 @@ ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return ngx_http_weir_queue_wait(r, ctx, block);
     }
 
-    rc = (ctx->result == NGX_HTTP_WEIR_REFUSED)
-             ? ngx_http_weir_refuse(r, block->ask)
-             : ngx_http_weir_auth_pass(r, ctx);
+    switch (ctx->result) {
+
+    case NGX_HTTP_WEIR_REFUSED:
+        rc = ngx_http_weir_refuse(r, block->ask);
+        break;
+
+    case NGX_HTTP_WEIR_DEFERRED:
+        rc = ngx_http_weir_accepted(r, ctx->deferral);
+        break;
+
+    default:
+        rc = ngx_http_weir_auth_pass(r, ctx);
+        break;
+    }
 
     ngx_http_weir_ask_done(block);
 
     return rc;
+}
+
+
+static ngx_int_t
+ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block, int verdict)
+{
+    if (block == NULL) {
+        return ngx_http_weir_auth_pass(r, ctx);
+    }
+
+    if (verdict == WEIR_DEFER) {
+        return ngx_http_weir_defer(r, ctx, block);
+    }
+
+    return ngx_http_weir_conclude(r, ctx, block, verdict);
 }
 
 

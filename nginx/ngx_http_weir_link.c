@@ -3,52 +3,26 @@
 
 
 /*
- * The connection of a worker to the socket of "weir serve", which asks the
- * central store. Commands go out as RESP, all of a turn of the loop in one
- * write; replies come back in the same order. It is opened when the worker
- * begins, and again whenever it is lost. Nothing here waits.
+ * A connection of a worker to the socket of "weir serve": one for questions to
+ * the central store, one for requests that are put off. Commands go out as
+ * RESP, all of a turn of the loop in one write; replies come back in the same
+ * order. It is opened when the worker begins, and again whenever it is lost.
+ * Nothing here waits.
  */
 
 
 #define NGX_HTTP_WEIR_LINK_OUT      65536
-#define NGX_HTTP_WEIR_LINK_OUT_MAX  (4 * 1024 * 1024)
+#define NGX_HTTP_WEIR_LINK_SPARE    (1024 * 1024) /* kept when it is empty */
 #define NGX_HTTP_WEIR_LINK_IN       65536
-#define NGX_HTTP_WEIR_LINK_LINE     512    /* longest line of a reply */
-#define NGX_HTTP_WEIR_LINK_BULK     16384  /* longest bulk of a reply */
 #define NGX_HTTP_WEIR_LINK_CONNECT  1000   /* ms */
 #define NGX_HTTP_WEIR_LINK_BACK     50     /* ms until it is tried again, */
 #define NGX_HTTP_WEIR_LINK_BACK_MAX 2000   /* and each time twice as long */
 
 
-typedef struct {
-    ngx_peer_connection_t       peer;
-    ngx_log_t                   quiet;   /* what is to be told is told here */
-    ngx_http_weir_main_conf_t  *conf;
-
-    ngx_event_t                 timer;   /* tries again, or gives up */
-    ngx_msec_t                  back;
-
-    u_char                     *out;
-    size_t                      out_size;
-    size_t                      out_sent;
-    size_t                      out_len;
-
-    u_char                     *in;
-    size_t                      in_len;
-
-    unsigned                    up:1;
-    unsigned                    missed:1; /* its loss was told */
-    unsigned                    worked:1;
-} ngx_http_weir_link_t;
-
-
-static void ngx_http_weir_link_open(void);
+static void ngx_http_weir_link_open(ngx_http_weir_link_t *link);
 static void ngx_http_weir_link_retry(ngx_event_t *ev);
 static void ngx_http_weir_link_read(ngx_event_t *rev);
 static void ngx_http_weir_link_write(ngx_event_t *wev);
-
-
-static ngx_http_weir_link_t  ngx_http_weir_link;
 
 
 /* one worker tells; the others whisper */
@@ -61,14 +35,12 @@ ngx_http_weir_link_level(ngx_uint_t level)
 
 
 ngx_int_t
-ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
+ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_link_t *link,
+    const ngx_http_weir_link_use_t *use)
 {
-    ngx_http_weir_link_t  *link;
-
-    link = &ngx_http_weir_link;
-
     ngx_memzero(link, sizeof(ngx_http_weir_link_t));
 
+    link->use = *use;
     link->in = ngx_alloc(NGX_HTTP_WEIR_LINK_IN, cycle->log);
     link->out = ngx_alloc(NGX_HTTP_WEIR_LINK_OUT, cycle->log);
 
@@ -77,7 +49,6 @@ ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     }
 
     link->out_size = NGX_HTTP_WEIR_LINK_OUT;
-    link->conf = wmcf;
     link->back = NGX_HTTP_WEIR_LINK_BACK;
 
     link->quiet = *cycle->log;
@@ -88,40 +59,58 @@ ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     link->timer.log = cycle->log;
     link->timer.cancelable = 1;
 
-    ngx_http_weir_link_open();
+    ngx_http_weir_link_open(link);
 
     return NGX_OK;
 }
 
 
+/* large commands leave no large buffer behind */
+
 static void
-ngx_http_weir_link_disconnect(void)
+ngx_http_weir_link_sent(ngx_http_weir_link_t *link)
 {
-    ngx_http_weir_link_t  *link;
+    u_char  *out;
 
-    link = &ngx_http_weir_link;
+    link->out_sent = 0;
+    link->out_len = 0;
 
+    if (link->out_size <= NGX_HTTP_WEIR_LINK_SPARE) {
+        return;
+    }
+
+    out = ngx_alloc(NGX_HTTP_WEIR_LINK_OUT, ngx_cycle->log);
+    if (out == NULL) {
+        return;
+    }
+
+    ngx_free(link->out);
+    link->out = out;
+    link->out_size = NGX_HTTP_WEIR_LINK_OUT;
+}
+
+
+static void
+ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
+{
     if (link->peer.connection) {
         ngx_close_connection(link->peer.connection);
         link->peer.connection = NULL;
     }
 
     link->up = 0;
-    link->out_sent = 0;
-    link->out_len = 0;
     link->in_len = 0;
+
+    ngx_http_weir_link_sent(link);
 }
 
 
 /* the worker ends; what can be sent without waiting is sent */
 
 void
-ngx_http_weir_link_close(void)
+ngx_http_weir_link_close(ngx_http_weir_link_t *link)
 {
-    ngx_connection_t      *c;
-    ngx_http_weir_link_t  *link;
-
-    link = &ngx_http_weir_link;
+    ngx_connection_t  *c;
 
     if (link->up && link->out_sent < link->out_len) {
         c = link->peer.connection;
@@ -133,7 +122,7 @@ ngx_http_weir_link_close(void)
         ngx_del_timer(&link->timer);
     }
 
-    ngx_http_weir_link_disconnect();
+    ngx_http_weir_link_disconnect(link);
 
     if (link->in) {
         ngx_free(link->in);
@@ -148,21 +137,19 @@ ngx_http_weir_link_close(void)
 
 
 void
-ngx_http_weir_link_lose(const char *why, ngx_err_t err)
+ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *why,
+    ngx_err_t err)
 {
-    ngx_msec_t             wait;
-    ngx_http_weir_link_t  *link;
+    ngx_msec_t  wait;
 
-    link = &ngx_http_weir_link;
-
-    ngx_http_weir_link_disconnect();
+    ngx_http_weir_link_disconnect(link);
 
     if (!link->missed && !ngx_exiting) {
         ngx_log_error(ngx_http_weir_link_level(NGX_LOG_WARN),
                       ngx_cycle->log, err,
-                      "weir: \"%V\" of \"weir_central\" %s; until it is back "
-                      "its rules do as their on_store_failure says",
-                      &link->conf->central.name, why);
+                      "weir: \"%V\" of \"%s\" %s; until it is back %s",
+                      &link->use.name, link->use.directive, why,
+                      link->use.without);
     }
 
     link->missed = 1;
@@ -172,55 +159,51 @@ ngx_http_weir_link_lose(const char *why, ngx_err_t err)
 
     ngx_add_timer(&link->timer, wait);
 
-    ngx_http_weir_central_lost();
+    link->use.lost();
 }
 
 
 static void
 ngx_http_weir_link_retry(ngx_event_t *ev)
 {
-    if (ngx_http_weir_link.peer.connection) {
-        ngx_http_weir_link_lose("does not accept", 0);
+    ngx_http_weir_link_t  *link = ev->data;
+
+    if (link->peer.connection) {
+        ngx_http_weir_link_lose(link, "does not accept", 0);
         return;
     }
 
-    ngx_http_weir_link_open();
+    ngx_http_weir_link_open(link);
 }
 
 
 static void
-ngx_http_weir_link_connected(void)
+ngx_http_weir_link_connected(ngx_http_weir_link_t *link)
 {
-    ngx_http_weir_link_t  *link;
-
-    link = &ngx_http_weir_link;
-
     if (link->timer.timer_set) {
         ngx_del_timer(&link->timer);
     }
 
     link->up = 1;
 
-    ngx_http_weir_central_up();
+    link->use.up();
 }
 
 
 static void
-ngx_http_weir_link_open(void)
+ngx_http_weir_link_open(ngx_http_weir_link_t *link)
 {
     ngx_int_t               rc;
     ngx_connection_t       *c;
-    ngx_http_weir_link_t   *link;
     ngx_peer_connection_t  *pc;
 
-    link = &ngx_http_weir_link;
     pc = &link->peer;
 
     ngx_memzero(pc, sizeof(ngx_peer_connection_t));
 
-    pc->sockaddr = link->conf->central.sockaddr;
-    pc->socklen = link->conf->central.socklen;
-    pc->name = &link->conf->central.name;
+    pc->sockaddr = link->use.sockaddr;
+    pc->socklen = link->use.socklen;
+    pc->name = &link->use.name;
     pc->get = ngx_event_get_peer;
     pc->log = &link->quiet;
     pc->log_error = NGX_ERROR_ERR;
@@ -228,7 +211,7 @@ ngx_http_weir_link_open(void)
     rc = ngx_event_connect_peer(pc);
 
     if (rc != NGX_OK && rc != NGX_AGAIN) {
-        ngx_http_weir_link_lose("cannot be connected to", ngx_socket_errno);
+        ngx_http_weir_link_lose(link, "cannot be connected to", ngx_socket_errno);
         return;
     }
 
@@ -238,7 +221,7 @@ ngx_http_weir_link_open(void)
     c->write->handler = ngx_http_weir_link_write;
 
     if (rc == NGX_OK) {
-        ngx_http_weir_link_connected();
+        ngx_http_weir_link_connected(link);
         return;
     }
 
@@ -249,24 +232,20 @@ ngx_http_weir_link_open(void)
 /* it does what it is for: told once, and the next loss is told again */
 
 void
-ngx_http_weir_link_works(void)
+ngx_http_weir_link_works(ngx_http_weir_link_t *link)
 {
-    ngx_http_weir_link_t  *link;
-
-    link = &ngx_http_weir_link;
-
     link->back = NGX_HTTP_WEIR_LINK_BACK;
 
     if (link->missed) {
         ngx_log_error(ngx_http_weir_link_level(NGX_LOG_NOTICE),
                       ngx_cycle->log, 0,
-                      "weir: \"%V\" of \"weir_central\" is back",
-                      &link->conf->central.name);
+                      "weir: \"%V\" of \"%s\" is back",
+                      &link->use.name, link->use.directive);
 
     } else if (!link->worked) {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                      "weir: \"%V\" of \"weir_central\" is there",
-                      &link->conf->central.name);
+                      "weir: \"%V\" of \"%s\" is there",
+                      &link->use.name, link->use.directive);
     }
 
     link->missed = 0;
@@ -275,13 +254,10 @@ ngx_http_weir_link_works(void)
 
 
 static ngx_int_t
-ngx_http_weir_link_reserve(size_t len)
+ngx_http_weir_link_reserve(ngx_http_weir_link_t *link, size_t len)
 {
-    size_t                 size;
-    u_char                *out;
-    ngx_http_weir_link_t  *link;
-
-    link = &ngx_http_weir_link;
+    size_t   size;
+    u_char  *out;
 
     if (link->out_len + len <= link->out_size) {
         return NGX_OK;
@@ -301,7 +277,7 @@ ngx_http_weir_link_reserve(size_t len)
         return NGX_OK;
     }
 
-    if (size > NGX_HTTP_WEIR_LINK_OUT_MAX) {
+    if (size > link->use.out_max) {
         return NGX_ERROR;
     }
 
@@ -321,36 +297,36 @@ ngx_http_weir_link_reserve(size_t len)
 
 
 /*
- * A command of one argument, or of none if it has no length. Goes out when
- * this turn of the loop has no more to say. NGX_ERROR: there is no room, and
- * nothing of it goes out.
+ * A command and its arguments. Goes out when this turn of the loop has no more
+ * to say. NGX_ERROR: there is no room, and nothing of it goes out.
  */
 
 ngx_int_t
-ngx_http_weir_link_send(const char *name, const u_char *argument, size_t len)
+ngx_http_weir_link_send(ngx_http_weir_link_t *link, const ngx_str_t *words,
+    ngx_uint_t n)
 {
-    size_t                 size;
-    u_char                *p;
-    ngx_connection_t      *c;
-    ngx_http_weir_link_t  *link;
+    size_t             size;
+    u_char            *p;
+    ngx_uint_t         i;
+    ngx_connection_t  *c;
 
-    link = &ngx_http_weir_link;
+    size = 2 * NGX_INT64_LEN;
 
-    size = len + ngx_strlen(name) + 64;
+    for (i = 0; i < n; i++) {
+        size += words[i].len + NGX_INT64_LEN;
+    }
 
-    if (!link->up || ngx_http_weir_link_reserve(size) != NGX_OK) {
+    if (!link->up || ngx_http_weir_link_reserve(link, size) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    p = link->out + link->out_len;
+    p = ngx_sprintf(link->out + link->out_len, "*%ui\r\n", n);
 
-    p = ngx_sprintf(p, "*%d\r\n$%uz\r\n%s\r\n", len ? 2 : 1,
-                    ngx_strlen(name), name);
-
-    if (len) {
-        p = ngx_sprintf(p, "$%uz\r\n", len);
-        p = ngx_cpymem(p, argument, len);
-        p = ngx_cpymem(p, "\r\n", 2);
+    for (i = 0; i < n; i++) {
+        p = ngx_sprintf(p, "$%uz\r\n", words[i].len);
+        p = ngx_cpymem(p, words[i].data, words[i].len);
+        *p++ = CR;
+        *p++ = LF;
     }
 
     link->out_len = p - link->out;
@@ -368,8 +344,11 @@ ngx_http_weir_link_send(const char *name, const u_char *argument, size_t len)
 static ngx_int_t
 ngx_http_weir_link_test_connect(ngx_connection_t *c)
 {
-    int        err;
-    socklen_t  len;
+    int                    err;
+    socklen_t              len;
+    ngx_http_weir_link_t  *link;
+
+    link = c->data;
 
     err = 0;
     len = sizeof(int);
@@ -379,7 +358,7 @@ ngx_http_weir_link_test_connect(ngx_connection_t *c)
     }
 
     if (err) {
-        ngx_http_weir_link_lose("cannot be connected to", err);
+        ngx_http_weir_link_lose(link, "cannot be connected to", err);
         return NGX_ERROR;
     }
 
@@ -402,7 +381,7 @@ ngx_http_weir_link_write(ngx_event_t *wev)
             return;
         }
 
-        ngx_http_weir_link_connected();
+        ngx_http_weir_link_connected(link);
     }
 
     while (link->out_sent < link->out_len) {
@@ -414,7 +393,7 @@ ngx_http_weir_link_write(ngx_event_t *wev)
         }
 
         if (n <= 0) {
-            ngx_http_weir_link_lose("was lost", ngx_socket_errno);
+            ngx_http_weir_link_lose(link, "was lost", ngx_socket_errno);
             return;
         }
 
@@ -422,70 +401,12 @@ ngx_http_weir_link_write(ngx_event_t *wev)
     }
 
     if (link->out_sent == link->out_len) {
-        link->out_sent = 0;
-        link->out_len = 0;
+        ngx_http_weir_link_sent(link);
     }
 
     if (ngx_handle_write_event(wev, 0) != NGX_OK) {
-        ngx_http_weir_link_lose("was lost", 0);
+        ngx_http_weir_link_lose(link, "was lost", 0);
     }
-}
-
-
-/*
- * One reply. NGX_AGAIN: it is not whole yet; NGX_ERROR: it is none. A null is
- * a reply of type '_', whichever way it is written.
- */
-
-static ngx_int_t
-ngx_http_weir_link_parse(u_char *p, u_char *last, ngx_http_weir_reply_t *reply)
-{
-    u_char   *eol;
-    ssize_t   len;
-
-    eol = ngx_strlchr(p, last, CR);
-
-    if (eol == NULL || eol + 1 == last) {
-        return last - p > NGX_HTTP_WEIR_LINK_LINE ? NGX_ERROR : NGX_AGAIN;
-    }
-
-    if (eol[1] != LF || eol == p || eol - p > NGX_HTTP_WEIR_LINK_LINE) {
-        return NGX_ERROR;
-    }
-
-    reply->type = *p;
-    reply->data = p + 1;
-    reply->len = eol - p - 1;
-    reply->end = eol + 2;
-
-    if (*p == '+' || *p == '-' || *p == ':' || *p == '_') {
-        return NGX_OK;
-    }
-
-    if (*p != '$') {
-        return NGX_ERROR;
-    }
-
-    if (reply->len == 2 && ngx_strncmp(reply->data, "-1", 2) == 0) {
-        reply->type = '_';
-        return NGX_OK;
-    }
-
-    len = ngx_atosz(reply->data, reply->len);
-
-    if (len == NGX_ERROR || len > NGX_HTTP_WEIR_LINK_BULK) {
-        return NGX_ERROR;
-    }
-
-    reply->data = reply->end;
-    reply->len = len;
-    reply->end += len + 2;
-
-    if (reply->end > last) {
-        return NGX_AGAIN;
-    }
-
-    return reply->end[-2] == CR && reply->end[-1] == LF ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -502,10 +423,10 @@ ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
     last = link->in + link->in_len;
 
     for ( /* void */ ; p < last; p = reply.end) {
-        rc = ngx_http_weir_link_parse(p, last, &reply);
+        rc = ngx_http_weir_reply_parse(p, last, &reply);
 
         if (rc == NGX_OK) {
-            rc = ngx_http_weir_central_reply(&reply);
+            rc = link->use.reply(&reply);
         }
 
         if (rc == NGX_AGAIN) {
@@ -513,7 +434,7 @@ ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
         }
 
         if (rc != NGX_OK) {
-            ngx_http_weir_link_lose("answers what makes no sense", 0);
+            ngx_http_weir_link_lose(link, "answers what makes no sense", 0);
             return NGX_ERROR;
         }
     }
@@ -544,12 +465,12 @@ ngx_http_weir_link_read(ngx_event_t *rev)
         }
 
         if (n == 0) {
-            ngx_http_weir_link_lose("has closed the connection", 0);
+            ngx_http_weir_link_lose(link, "has closed the connection", 0);
             return;
         }
 
         if (n < 0) {
-            ngx_http_weir_link_lose("was lost", ngx_socket_errno);
+            ngx_http_weir_link_lose(link, "was lost", ngx_socket_errno);
             return;
         }
 
@@ -561,6 +482,6 @@ ngx_http_weir_link_read(ngx_event_t *rev)
     }
 
     if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-        ngx_http_weir_link_lose("was lost", 0);
+        ngx_http_weir_link_lose(link, "was lost", 0);
     }
 }

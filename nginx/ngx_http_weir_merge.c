@@ -295,6 +295,10 @@ ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->auth_headers = prev->auth_headers;
     }
 
+    if (conf->queue_fields == NULL) {
+        conf->queue_fields = prev->queue_fields;
+    }
+
     if (conf->auth_uri.len && conf->auth_headers == NULL) {
         conf->auth_headers = ngx_http_weir_make_default_auth_headers(cf);
         if (conf->auth_headers == NULL) {

@@ -4,6 +4,7 @@
  * the worker, on the table that all workers share.
  *
  *   conf       directives
+ *   queue_conf … about requests that are kept for later
  *   merge      what they come to in a location
  *   engine     rules and table of a cycle
  *   worker     rules that change on disk
@@ -12,7 +13,14 @@
  *   auth       asking who it is
  *   queue      requests that wait their turn
  *   central    requests that wait for the central store
- *   link       the connection to it
+ *   fleet      what it is told, and what it answers
+ *   link       a connection to "weir serve"
+ *   reply      what comes back on it
+ *   defer      requests that are kept for later
+ *   body       … their bodies
+ *   words      … as "weir serve" is told them
+ *   backlog    … on their way there
+ *   tickets    … and what clients are told of them
  *   response   refusals
  *   filter     header fields
  *   variables  $weir_...
@@ -51,6 +59,18 @@ typedef struct {
 } ngx_http_weir_central_conf_t;
 
 
+/* where requests are kept that are put off */
+
+typedef struct {
+    ngx_str_t         name;              /* empty: nowhere */
+    struct sockaddr  *sockaddr;
+    socklen_t         socklen;
+    ngx_msec_t        timeout;
+    size_t            bodies;            /* a worker may have at once */
+    ngx_str_t         tickets;           /* where to ask what became of it */
+} ngx_http_weir_queue_conf_t;
+
+
 typedef struct {
     ngx_str_t            rules_path;
 
@@ -63,6 +83,7 @@ typedef struct {
     ngx_uint_t           keys;           /* what top keys show of clients */
 
     ngx_http_weir_central_conf_t  central;
+    ngx_http_weir_queue_conf_t    queue;
 
     struct weir_rules   *rules;          /* as read by this cycle */
     struct weir_table   *table;
@@ -101,6 +122,8 @@ typedef struct {
     ngx_str_t                  auth_uri; /* empty: off */
     ngx_str_t                  auth_args;
     ngx_array_t               *auth_headers; /* of ngx_str_t, lower case */
+
+    ngx_array_t               *queue_fields; /* of ngx_http_weir_entry_t */
 } ngx_http_weir_loc_conf_t;
 
 
@@ -120,6 +143,8 @@ typedef enum {
     NGX_HTTP_WEIR_AUTHENTICATING,
     NGX_HTTP_WEIR_ASKING,
     NGX_HTTP_WEIR_ANSWERED,
+    NGX_HTTP_WEIR_READING,
+    NGX_HTTP_WEIR_DEFERRING,
     NGX_HTTP_WEIR_WAITING,
     NGX_HTTP_WEIR_RELEASED,
     NGX_HTTP_WEIR_DONE
@@ -133,13 +158,15 @@ typedef enum {
     NGX_HTTP_WEIR_DELAYED,
     NGX_HTTP_WEIR_REFUSED,
     NGX_HTTP_WEIR_DELAYED_DRY_RUN,
-    NGX_HTTP_WEIR_REFUSED_DRY_RUN
+    NGX_HTTP_WEIR_REFUSED_DRY_RUN,
+    NGX_HTTP_WEIR_DEFERRED
 } ngx_http_weir_result_e;
 
 
 typedef struct ngx_http_weir_ctx_s      ngx_http_weir_ctx_t;
 typedef struct ngx_http_weir_group_s    ngx_http_weir_group_t;
 typedef struct ngx_http_weir_pending_s  ngx_http_weir_pending_t;
+typedef struct ngx_http_weir_deferral_s ngx_http_weir_deferral_t;
 
 
 /*
@@ -189,6 +216,11 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_next_pt   next;
     int                     verdict;
 
+    /* if it may be put off, and while it is */
+    ngx_str_t                 record;
+    ngx_http_weir_deferral_t *deferral;
+    const char               *why_not;   /* it was to be, but was not */
+
     unsigned                limited:1;   /* limit, remaining are set */
     unsigned                auth_done:1;
     unsigned                accepted:1;  /* by the authentication service */
@@ -203,6 +235,15 @@ extern ngx_command_t  ngx_http_weir_commands[];
 void *ngx_http_weir_create_main_conf(ngx_conf_t *cf);
 char *ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf);
 void *ngx_http_weir_create_loc_conf(ngx_conf_t *cf);
+ngx_int_t ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive,
+    ngx_str_t *text, ngx_url_t *u);
+ngx_uint_t ngx_http_weir_is_field_name(ngx_str_t *name);
+
+/* queue_conf: directives of what is kept */
+
+char *ngx_http_weir_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_http_weir_queue_field(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 /* merge */
 
@@ -233,6 +274,8 @@ ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_ask *ask, int verdict);
 ngx_int_t ngx_http_weir_park(ngx_http_request_t *r);
+ngx_int_t ngx_http_weir_conclude(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 
 /* request */
 
@@ -279,28 +322,91 @@ void ngx_http_weir_central_leave(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_central_forget(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_central_tell(struct weir_ask *ask);
 
+/* reply */
+
+#define NGX_HTTP_WEIR_REPLY_PARTS  4
+
+typedef struct {
+    u_char   type;                       /* of RESP: + - : $ _ * */
+    u_char  *data;
+    size_t   len;
+} ngx_http_weir_part_t;
+
+typedef struct {
+    ngx_http_weir_part_t   head;
+    ngx_http_weir_part_t   parts[NGX_HTTP_WEIR_REPLY_PARTS]; /* of a list */
+    ngx_uint_t             nparts;
+    u_char                *end;          /* of it all */
+} ngx_http_weir_reply_t;
+
+ngx_int_t ngx_http_weir_reply_parse(u_char *p, u_char *last,
+    ngx_http_weir_reply_t *reply);
+
 /* link */
 
 typedef struct {
-    u_char   type;                       /* of RESP: + - : $ _ */
-    u_char  *data;
-    size_t   len;
-    u_char  *end;                        /* of it all */
-} ngx_http_weir_reply_t;
+    ngx_str_t         name;
+    struct sockaddr  *sockaddr;
+    socklen_t         socklen;
+
+    const char       *directive;         /* that named it */
+    const char       *without;           /* what happens while it is lost */
+    size_t            out_max;           /* bytes that wait to be sent */
+
+    void            (*up)(void);
+    ngx_int_t       (*reply)(ngx_http_weir_reply_t *reply);
+    void            (*lost)(void);
+} ngx_http_weir_link_use_t;
+
+typedef struct {
+    ngx_http_weir_link_use_t  use;
+
+    ngx_peer_connection_t     peer;
+    ngx_log_t                 quiet;     /* what is to be told is told here */
+
+    ngx_event_t               timer;     /* tries again, or gives up */
+    ngx_msec_t                back;
+
+    u_char                   *out;
+    size_t                    out_size;
+    size_t                    out_sent;
+    size_t                    out_len;
+
+    u_char                   *in;
+    size_t                    in_len;
+
+    unsigned                  up:1;
+    unsigned                  missed:1;  /* its loss was told */
+    unsigned                  worked:1;
+} ngx_http_weir_link_t;
 
 ngx_int_t ngx_http_weir_link_init(ngx_cycle_t *cycle,
+    ngx_http_weir_link_t *link, const ngx_http_weir_link_use_t *use);
+void ngx_http_weir_link_close(ngx_http_weir_link_t *link);
+ngx_int_t ngx_http_weir_link_send(ngx_http_weir_link_t *link,
+    const ngx_str_t *words, ngx_uint_t n);
+void ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *why,
+    ngx_err_t err);
+void ngx_http_weir_link_works(ngx_http_weir_link_t *link);
+
+/* defer */
+
+ngx_uint_t ngx_http_weir_may_defer(ngx_http_request_t *r);
+ngx_int_t ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block);
+void ngx_http_weir_defer_leave(ngx_http_weir_ctx_t *ctx);
+
+/* backlog */
+
+ngx_int_t ngx_http_weir_backlog_init(ngx_cycle_t *cycle,
     ngx_http_weir_main_conf_t *wmcf);
-void ngx_http_weir_link_close(void);
-ngx_int_t ngx_http_weir_link_send(const char *name, const u_char *argument,
-    size_t len);
-void ngx_http_weir_link_lose(const char *why, ngx_err_t err);
-void ngx_http_weir_link_works(void);
+void ngx_http_weir_backlog_exit(void);
 
-/* what the link calls */
+/* tickets */
 
-void ngx_http_weir_central_up(void);
-ngx_int_t ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply);
-void ngx_http_weir_central_lost(void);
+char *ngx_http_weir_tickets(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_weir_accepted(ngx_http_request_t *r,
+    const ngx_http_weir_deferral_t *d);
 
 /* response */
 

@@ -370,6 +370,50 @@ ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
 }
 
 
+/*
+ * Before and after descriptors are added: what a request that may be put off
+ * is asked for is kept, in case it is.
+ */
+
+static void
+ngx_http_weir_begin_record(ngx_http_request_t *r, struct weir_ask *ask)
+{
+    static u_char  record[WEIR_RECORD_MAX];
+
+    if (ngx_http_weir_may_defer(r)) {
+        (void) weir_ask_record(ask, record, sizeof(record));
+
+    } else {
+        (void) weir_ask_no_defer(ask);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_weir_keep_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_ask *ask)
+{
+    struct weir_str  record;
+
+    record = weir_ask_recorded(ask);
+
+    ctx->record.len = record.len;
+
+    if (record.len == 0) {
+        return NGX_OK;
+    }
+
+    ctx->record.data = ngx_pnalloc(r->pool, record.len);
+    if (ctx->record.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(ctx->record.data, record.ptr, record.len);
+
+    return NGX_OK;
+}
+
+
 /* begins to ask for a request; NULL: it cannot be asked for, let it pass */
 
 ngx_http_weir_block_t *
@@ -401,7 +445,11 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     (void) weir_ask_hits(block->ask, hits);
 
-    if (ngx_http_weir_describe(r, ctx, block->ask) != NGX_OK) {
+    ngx_http_weir_begin_record(r, block->ask);
+
+    if (ngx_http_weir_describe(r, ctx, block->ask) != NGX_OK
+        || ngx_http_weir_keep_record(r, ctx, block->ask) != NGX_OK)
+    {
         ngx_http_weir_ask_done(block);
         return NULL;
     }

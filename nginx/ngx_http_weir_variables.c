@@ -58,7 +58,8 @@ static ngx_str_t  ngx_http_weir_results[] = {
     ngx_string("DELAYED"),
     ngx_string("REFUSED"),
     ngx_string("DELAYED_DRY_RUN"),
-    ngx_string("REFUSED_DRY_RUN")
+    ngx_string("REFUSED_DRY_RUN"),
+    ngx_string("DEFERRED")
 };
 
 

@@ -164,7 +164,11 @@ ngx_http_weir_init_process(ngx_cycle_t *cycle)
 
     ngx_http_weir_watch(cycle, wmcf);
 
-    return ngx_http_weir_central_init(cycle, wmcf);
+    if (ngx_http_weir_central_init(cycle, wmcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_weir_backlog_init(cycle, wmcf);
 }
 
 
@@ -175,6 +179,7 @@ ngx_http_weir_exit_process(ngx_cycle_t *cycle)
 
     ngx_http_weir_queue_abandon();
     ngx_http_weir_central_exit();
+    ngx_http_weir_backlog_exit();
     ngx_http_weir_free_spare();
 
     wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);

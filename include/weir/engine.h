@@ -249,7 +249,7 @@ WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
  *   if (weir_ask_decide(ask, now_ns) == WEIR_DEFER) {
  *           weir_ask_deferral(ask, &deferral);
  *           …                                             // keep it, with weir_ask_recorded
- *           weir_ask_kept(ask, kept);                     // 202, or a refusal like others
+ *           weir_ask_kept(ask, kept ? NULL : "away");     // 202, or a refusal like others
  *   }
  *
  *   weir_ask_replay(ask, bytes, len);                     // who delivers
@@ -303,10 +303,11 @@ struct weir_deferral {
  * not fit, and the request cannot be kept. */
 WEIR_API int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral);
 
-/* Whether it was kept, which counts as deferred, or not, which counts as refused; until then it
- * counts as nothing. Returns the verdict that holds: WEIR_DEFER or WEIR_REFUSE. WEIR_EINVAL: not
- * WEIR_DEFER, not recorded, or told before. */
-WEIR_API int weir_ask_kept(struct weir_ask *ask, int kept);
+/* It was kept, which counts as deferred; or it was not, which counts as refused, and `why_not` is a
+ * word that bodies of the refusal say, and has to last until weir_ask_done. Until then it counts as
+ * nothing. Returns the verdict that holds: WEIR_DEFER or WEIR_REFUSE. WEIR_EINVAL: not WEIR_DEFER,
+ * not recorded, or told before. */
+WEIR_API int weir_ask_kept(struct weir_ask *ask, const char *why_not);
 
 /* ---- waiting one's turn ----
  *

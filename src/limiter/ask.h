@@ -126,6 +126,7 @@ struct weir_ask {
 	uint64_t retry_after_ns;
 	char *kept; /* texts of descriptors, in the caller's memory; NULL: they are not kept */
 	uint16_t kept_cap, kept_len;
+	const char *why_not; /* it was not put off: why, in a word */
 	uint8_t *
 		record; /* descriptors as bytes, in the caller's memory; NULL: nobody puts it off */
 	size_t record_cap, record_len;

@@ -77,11 +77,27 @@ static bool has_retry(const struct weir_ask *ask, uint64_t *seconds)
 	return ask->retry_after_ns != WEIR_NEVER;
 }
 
+static void put_detail(const struct weir_ask *ask, struct wr_text *text, escape_fn escape)
+{
+	uint64_t seconds;
+
+	escape(text, words_for(ask).detail);
+	if (ask->why_not) {
+		wr_text_put(text, WR_STR(" It was to be kept for later, but could not be ("));
+		escape(text, wr_str(ask->why_not));
+		wr_text_put(text, WR_STR(")."));
+	}
+	if (has_retry(ask, &seconds)) {
+		wr_text_put(text, WR_STR(" Try again in "));
+		wr_text_number(text, seconds);
+		wr_text_put(text, WR_STR(" s."));
+	}
+}
+
 static void put_problem(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
 {
 	struct weir_str around[3] = {WR_STR("\""), WR_STR(","), WR_STR("\"")};
 	struct words words = words_for(ask);
-	uint64_t seconds;
 
 	wr_text_put(text, WR_STR("{\"type\":\""));
 	wr_text_json(text, words.type);
@@ -90,29 +106,24 @@ static void put_problem(const struct weir_ask *ask, struct wr_text *text, uint32
 	wr_text_put(text, WR_STR("\",\"status\":"));
 	wr_text_number(text, status);
 	wr_text_put(text, WR_STR(",\"detail\":\""));
-	wr_text_json(text, words.detail);
-	if (has_retry(ask, &seconds)) {
-		wr_text_put(text, WR_STR(" Try again in "));
-		wr_text_number(text, seconds);
-		wr_text_put(text, WR_STR(" s."));
-	}
+	put_detail(ask, text, wr_text_json);
 	wr_text_put(text, WR_STR("\",\"violated-policies\":["));
 	put_violated(ask, text, wr_text_json, around);
-	wr_text_put(text, WR_STR("]}\n"));
+	if (ask->why_not) {
+		wr_text_put(text, WR_STR("],\"not-deferred\":\""));
+		wr_text_json(text, wr_str(ask->why_not));
+		wr_text_put(text, WR_STR("\"}\n"));
+	} else {
+		wr_text_put(text, WR_STR("]}\n"));
+	}
 }
 
 static void put_sentence(const struct weir_ask *ask, struct wr_text *text, escape_fn escape)
 {
 	struct weir_str around[3] = {WR_STR(""), WR_STR(", "), WR_STR("")};
 	size_t before;
-	uint64_t seconds;
 
-	escape(text, words_for(ask).detail);
-	if (has_retry(ask, &seconds)) {
-		wr_text_put(text, WR_STR(" Try again in "));
-		wr_text_number(text, seconds);
-		wr_text_put(text, WR_STR(" s."));
-	}
+	put_detail(ask, text, escape);
 	before = text->len;
 	wr_text_put(text, WR_STR(" Limit: "));
 	put_violated(ask, text, escape, around);

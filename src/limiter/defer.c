@@ -147,12 +147,13 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 	return 0;
 }
 
-int weir_ask_kept(struct weir_ask *ask, int kept)
+int weir_ask_kept(struct weir_ask *ask, const char *why_not)
 {
 	if (!can_be_kept(ask) || ask->counted)
 		return WEIR_EINVAL;
 	ask->counted = true;
-	if (!kept)
+	ask->why_not = why_not;
+	if (why_not)
 		ask->verdict = WEIR_REFUSE;
 	wr_ask_count(ask, false);
 	return ask->verdict;

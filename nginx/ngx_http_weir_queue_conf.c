@@ -1,0 +1,153 @@
+
+#include "ngx_http_weir_module.h"
+
+
+#define NGX_HTTP_WEIR_QUEUE_TIMEOUT      5000    /* ms */
+#define NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX  60000
+#define NGX_HTTP_WEIR_QUEUE_BODIES       (64 * 1024 * 1024)
+#define NGX_HTTP_WEIR_QUEUE_BODIES_MIN   (64 * 1024)
+#define NGX_HTTP_WEIR_QUEUE_BODIES_MAX   (1024 * 1024 * 1024)
+#define NGX_HTTP_WEIR_QUEUE_FIELDS_MAX   32
+
+
+static char *
+ngx_http_weir_queue_parameter(ngx_conf_t *cf, ngx_str_t *text,
+    ngx_http_weir_queue_conf_t *queue)
+{
+    ssize_t    size;
+    ngx_int_t  n;
+    ngx_str_t  s;
+
+    if (ngx_strncmp(text->data, "timeout=", 8) == 0) {
+        s.data = text->data + 8;
+        s.len = text->len - 8;
+        n = ngx_parse_time(&s, 0);
+
+        if (n != NGX_ERROR && n > 0 && n <= NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX) {
+            queue->timeout = n;
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(text->data, "bodies=", 7) == 0) {
+        s.data = text->data + 7;
+        s.len = text->len - 7;
+        size = ngx_parse_size(&s);
+
+        if (size != NGX_ERROR && size >= NGX_HTTP_WEIR_QUEUE_BODIES_MIN
+            && size <= NGX_HTTP_WEIR_QUEUE_BODIES_MAX)
+        {
+            queue->bodies = size;
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(text->data, "tickets=/", 9) == 0
+               && text->data[text->len - 1] == '/')
+    {
+        queue->tickets.data = text->data + 8;
+        queue->tickets.len = text->len - 8;
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"weir_queue\": there are "
+                       "timeout=, 1ms to %dms, bodies=, 64k to 1024m, and "
+                       "tickets=, a path that begins and ends with \"/\"",
+                       text, NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX);
+
+    return NGX_CONF_ERROR;
+}
+
+
+char *
+ngx_http_weir_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_main_conf_t   *wmcf = conf;
+
+    ngx_url_t                    u;
+    ngx_str_t                   *value;
+    ngx_uint_t                   i;
+    ngx_http_weir_queue_conf_t  *queue;
+
+    queue = &wmcf->queue;
+
+    if (queue->name.len) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_http_weir_serve_url(cf, "weir_queue", &value[1], &u) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    queue->name = u.addrs[0].name;
+    queue->sockaddr = u.addrs[0].sockaddr;
+    queue->socklen = u.addrs[0].socklen;
+    queue->timeout = NGX_HTTP_WEIR_QUEUE_TIMEOUT;
+    queue->bodies = NGX_HTTP_WEIR_QUEUE_BODIES;
+    ngx_str_set(&queue->tickets, "/.weir/tickets/");
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_http_weir_queue_parameter(cf, &value[i], queue)
+            != NGX_CONF_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* a field that is kept with every request of the location */
+
+char *
+ngx_http_weir_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_loc_conf_t          *wlcf = conf;
+
+    ngx_str_t                         *value;
+    ngx_http_weir_entry_t             *field;
+    ngx_http_compile_complex_value_t   ccv;
+
+    value = cf->args->elts;
+
+    if (wlcf->queue_fields == NULL) {
+        wlcf->queue_fields = ngx_array_create(cf->pool, 4,
+                                              sizeof(ngx_http_weir_entry_t));
+        if (wlcf->queue_fields == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (wlcf->queue_fields->nelts == NGX_HTTP_WEIR_QUEUE_FIELDS_MAX) {
+        return "is repeated too often";
+    }
+
+    if (!ngx_http_weir_is_field_name(&value[1])) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_queue_field\" is not the name of "
+                           "a header field: letters, digits and hyphens",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    field = ngx_array_push(wlcf->queue_fields);
+    if (field == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    field->key = value[1];
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = &value[2];
+    ccv.complex_value = &field->value;
+
+    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}

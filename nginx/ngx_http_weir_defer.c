@@ -181,6 +181,17 @@ ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
+/* whoever answers in place of a refusal, an error page, finds no body */
+
+static void
+ngx_http_weir_defer_empty(ngx_http_request_t *r)
+{
+    r->request_body->bufs = NULL;
+    r->headers_in.content_length_n = 0;
+    r->headers_in.chunked = 0;
+}
+
+
 /* it is known what becomes of it: the phase handler goes on with it */
 
 static void
@@ -194,6 +205,8 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
 
     d->block = NULL;
     ngx_http_weir_deferral_release(d);
+
+    ngx_http_weir_defer_empty(ctx->request);
 
     ctx->why_not = d->why_not;
     ctx->verdict = weir_ask_kept(block->ask, d->why_not);

@@ -112,6 +112,8 @@ class Store:
 
     def stop(self):
         """Nobody listens any more, and who is connected is not."""
+        if self.listener.fileno() < 0:
+            return
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.cut()

@@ -1,0 +1,457 @@
+"""What nginx makes of requests that limits put off: it reads them, hands them over and answers 202, or says
+why not. The queue is a stand-in (weirtest/shelf.py), so that it can be late, full, gone and talk nonsense;
+test_defer_gateway.py has the real one."""
+
+import json
+import os
+import threading
+
+import pytest
+from weirtest import H2, Client, Nginx, by_user, check_conf, patience, tally, volley, wait_for
+from weirtest.shelf import Shelf, ticket_of
+
+SERVER = """
+	location / {
+		weir on;
+		add_header X-Result $weir_result always;
+		proxy_pass http://api;
+	}
+	location /.weir/tickets/ { weir_tickets; }
+"""
+DEFER = "{unit: day, requests_per_unit: 1, on_limit: defer%s}"
+USER = {"X-User": "7"}
+# Long enough to be sure that nobody went on before, short enough to wait for it.
+SHORT = f"{int(patience(0.2) * 1000)}ms"
+
+
+def rules(more=""):
+    return by_user(DEFER % more)
+
+
+@pytest.fixture
+def shelf():
+    with Shelf() as shelf:
+        yield shelf
+
+
+def nginx_with(shelf, api, more="", server=SERVER, **kwargs):
+    return Nginx(rules=rules(more), conf_http=shelf.conf, conf_server=server, api=api, **kwargs)
+
+
+def ready(nginx, workers=1):
+    nginx.wait_logged('"weir_queue" is there', workers)
+
+
+def begin(nginx, workers=1):
+    """The one request of the day is taken."""
+    ready(nginx, workers)
+    assert nginx.request("POST", "/orders", USER, body=b"first").status == 200
+
+
+def post(nginx, body=b"a book", headers=(), target="/orders"):
+    return nginx.request("POST", target, {**USER, **dict(headers)}, body=body)
+
+
+def refused(response, why):
+    assert response.status == 429
+    assert response.get("X-Weir-Not-Deferred") == why
+    assert response.get("X-Weir-Ticket") is None
+    assert response.get("X-Result") == "REFUSED"
+    assert int(response.get("Retry-After")) > 0
+    problem = json.loads(response.body)
+    assert problem["not-deferred"] == why and f"({why})" in problem["detail"]
+
+
+def test_kept(api, shelf):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        r = post(nginx, headers={"Content-Type": "text/x-order", "Authorization": "Bearer s3cret",
+                                 "Cookie": "a=b", "Idempotency-Key": "k1", "X-Other": "no",
+                                 "Connection": "close, x-hop"}, target="/orders?id=7")
+        assert r.status == 202
+        assert r.get("X-Result") == "DEFERRED"
+        assert r.get("X-Weir-Ticket") == ticket_of(1)
+        assert r.get("Location") == f"/.weir/tickets/{ticket_of(1)}"
+        assert r.get("Content-Type") == "application/json"
+        assert json.loads(r.body) == {"ticket": ticket_of(1), "status": "waiting", "position": 1,
+                                      "expected_delay": 2.5}
+        assert r.get("Cache-Control") == "no-store"
+        assert not [n for n in r.names() if n.endswith("retry-after")]
+        (kept,) = shelf.kept
+        assert (kept.domain, kept.rule, kept.method, kept.uri) == ("api", "api/user/1d", "POST", "/orders?id=7")
+        assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (1000, 86400, 20)
+        assert 0 < kept.wait_ns <= 86400 * 10 ** 9 and kept.interval_ns == 86400 * 10 ** 9
+        assert kept.body == b"a book"
+        assert kept.names() == ["content-type", "host", "idempotency-key"]
+        assert (kept.get("content-type"), kept.get("idempotency-key")) == ("text/x-order", "k1")
+        assert b"user" in kept.descriptors and b"7" in kept.descriptors
+        assert api.count() == 1
+
+
+def test_the_rule_says_how(api, shelf):
+    more = ", defer: {headers: [X-Other, Authorization], max_body: 10, max_age: 90s, max_tries: 3, max_waiting: 4}"
+    with nginx_with(shelf, api, more) as nginx:
+        begin(nginx)
+        assert post(nginx, b"0123456789", {"X-Other": "yes", "Authorization": "Basic x",
+                                           "Content-Type": "text/plain"}).status == 202
+        refused(post(nginx, b"0123456789a"), "too_large")
+        (kept,) = shelf.kept
+        assert kept.names() == ["authorization", "host", "x-other"]
+        assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (4, 90, 3)
+
+
+def test_keys(api, shelf):
+    """One key for a client, whoever is asked, and another for another client."""
+    with nginx_with(shelf, api) as one, nginx_with(shelf, api) as two:
+        begin(one)
+        begin(two)
+        assert [post(n).status for n in (one, two, one)] == [202] * 3
+        other = {"X-User": "8"}
+        assert [post(one, headers=other).status for _ in range(2)] == [200, 202]
+        assert len({k.key for k in shelf.kept[:3]}) == 1
+        assert shelf.kept[3].key != shelf.kept[0].key
+
+
+@pytest.mark.parametrize("method,status", [("POST", 202), ("PUT", 202), ("PATCH", 202), ("DELETE", 202),
+                                           ("GET", 429), ("HEAD", 429), ("OPTIONS", 429)])
+def test_methods(api, shelf, method, status):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        r = nginx.request(method, "/orders", USER)
+        assert r.status == status
+        assert r.get("X-Weir-Not-Deferred") is None
+        assert [k.method for k in shelf.kept] == ([method] if status == 202 else [])
+        assert [k.body for k in shelf.kept] == ([b""] if status == 202 else [])
+
+
+def test_bodies(api, shelf):
+    """Larger than nginx's buffers, in pieces, chunked, with 100-continue: never on a disk."""
+    body = os.urandom(300000)
+    with nginx_with(shelf, api, server="client_body_buffer_size 1k;" + SERVER) as nginx:
+        begin(nginx)
+        assert post(nginx, body).status == 202
+        with Client(nginx.port) as client:
+            client.raw(b"POST /orders HTTP/1.1\r\nHost: a\r\nX-User: 7\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for at in range(0, len(body), 9000):
+                piece = body[at:at + 9000]
+                client.raw(b"%x\r\n%s\r\n" % (len(piece), piece))
+            client.raw(b"0\r\n\r\n")
+            assert client.read().status == 202
+            client.raw(b"POST /orders HTTP/1.1\r\nHost: a\r\nX-User: 7\r\nContent-Length: %d\r\n"
+                       b"Expect: 100-continue\r\n\r\n" % len(body))
+            assert client.read(interim=True).status == 100
+            client.raw(body)
+            assert client.read().status == 202
+            client.raw(b"POST /orders HTTP/1.1\r\nHost: a\r\nX-User: 7\r\nContent-Length: 4\r\n\r\n")
+            client.raw(b"book")
+            assert client.read().status == 202
+        assert [k.body for k in shelf.kept] == [body] * 3 + [b"book"]
+        assert not [f for _, _, files in os.walk(f"{nginx.prefix}/tmp/body") for f in files]
+        assert "buffered to a temporary file" not in nginx.log()
+
+
+def test_body_too_large(api, shelf):
+    """Said beforehand, or found out."""
+    with nginx_with(shelf, api, ", defer: {max_body: 100K}") as nginx:
+        begin(nginx)
+        assert post(nginx, bytes(102400)).status == 202
+        refused(post(nginx, bytes(102401)), "too_large")
+        with Client(nginx.port) as client:
+            client.raw(b"POST /orders HTTP/1.1\r\nHost: a\r\nX-User: 7\r\nTransfer-Encoding: chunked\r\n\r\n")
+            client.raw(b"%x\r\n%s\r\n" % (102401, bytes(102401)))
+            refused(client.read(), "too_large")
+        assert len(shelf.kept) == 1
+
+
+def test_bodies_in_flight(api):
+    """What a worker holds of bodies is bounded, and free again when they are kept."""
+    with Shelf(more="bodies=64k") as shelf, nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.hold()
+        first = threading.Thread(target=lambda: statuses.append(post(nginx, bytes(40000)).status))
+        statuses = []
+        first.start()
+        wait_for(lambda: len(shelf.kept) == 1, "the first body")
+        refused(post(nginx, bytes(40000)), "busy")
+        refused(post(nginx, bytes(70000)), "busy")
+        shelf.release()
+        first.join()
+        assert statuses == [202]
+        assert post(nginx, bytes(40000)).status == 202
+
+
+def test_slow_body_leaves(api, shelf):
+    """A client that leaves before its body is whole has sent nothing, and its place is free again."""
+    with Shelf(more="bodies=64k") as shelf, nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        with Client(nginx.port) as client:
+            client.raw(b"POST /orders HTTP/1.1\r\nHost: a\r\nX-User: 7\r\nContent-Length: 60000\r\n\r\n" + bytes(900))
+            wait_for(lambda: post(nginx, bytes(40000)).status == 429, "its place")
+            client.vanish()
+        wait_for(lambda: post(nginx, bytes(40000)).status == 202, "its place free")
+        assert {len(k.body) for k in shelf.kept} == {40000}
+
+
+def test_queue_away(api, shelf):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.stop()
+        nginx.wait_logged('"weir_queue" has closed the connection; until it is back nothing is deferred')
+        refused(post(nginx), "away")
+        shelf.listen()
+        nginx.wait_logged('"weir_queue" is back')
+        assert post(nginx).status == 202
+
+
+def test_queue_never_there(api):
+    with Nginx(rules=rules(), conf_http="weir_queue unix:/nowhere/weir.sock;", conf_server=SERVER, api=api) as nginx:
+        assert post(nginx).status == 200
+        refused(post(nginx), "away")
+
+
+@pytest.mark.parametrize("said,why", [
+    (b"-DEFER full as many requests wait as may\r\n", "full"), (b"-DEFER no_space the disk\r\n", "no_space"),
+    (b"-DEFER key_full\r\n", "key_full"), (b"-ERR unknown command\r\n", "error"), (b"-DEFER \r\n", "error"),
+    (b"-DEFER <b>x</b> y\r\n", "error"), (b"-DEFER %s y\r\n" % (b"a" * 100), "error"), (b"+OK\r\n", "error"),
+    (b"*2\r\n:1\r\n:2\r\n", "error"), (b"$-1\r\n", "error"), (b"*3\r\n$2\r\nab\r\n:1\r\n:2\r\n", "error")])
+def test_refused_by_the_queue(api, shelf, said, why):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.reply = lambda command, usual: said
+        refused(post(nginx), why)
+        shelf.reply = None
+        assert post(nginx).status == 202
+
+
+@pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*9\r\n", b"*3\r\n*1\r\n:1\r\n:1\r\n:1\r\n",
+                                      b"$99999999\r\n", b"\r\n", None],
+                         ids=["http", "long list", "nested", "long bulk", "empty", "closed"])
+def test_nonsense(api, shelf, nonsense):
+    """The connection is given up and opened again; who waits is refused."""
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.reply = lambda command, usual: nonsense
+        refused(post(nginx), "away")
+        shelf.reply = None
+        nginx.wait_logged('"weir_queue" is back')
+        assert post(nginx).status == 202
+
+
+def test_answers_in_pieces(api, shelf):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.piece = 1
+        assert [post(nginx).status for _ in range(3)] == [202] * 3
+
+
+def test_too_late(api):
+    """No answer in time is a refusal; the answer that comes later is nobody's."""
+    with Shelf(timeout=SHORT) as shelf, nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.hold()
+        refused(post(nginx), "away")
+        shelf.release()
+        wait_for(lambda: post(nginx).status == 202, "kept in time")
+        assert shelf.connections == 1
+
+
+def test_client_leaves(api, shelf):
+    """What was handed over is kept, whether or not its client waits."""
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.hold()
+        with Client(nginx.port) as client:
+            client.send("POST", "/orders", USER, body=b"gone")
+            wait_for(lambda: len(shelf.kept) == 1, "handed over")
+            client.vanish()
+        with Client(nginx.port) as client:
+            client.send("POST", "/orders", USER, body=b"stays")
+            wait_for(lambda: len(shelf.kept) == 2, "handed over")
+            shelf.release()
+            assert client.read().status == 202
+        assert [k.body for k in shelf.kept] == [b"gone", b"stays"]
+
+
+def test_many_at_once(api, shelf):
+    with nginx_with(shelf, api, workers=2) as nginx:
+        begin(nginx, 2)
+        shots = volley(nginx.port, [("POST", "/orders", {**USER, "Content-Length": "0"})] * 200)
+        assert tally(shots) == {202: 200}
+        assert len(shelf.kept) == 200
+
+
+def test_http2(api, shelf):
+    body = os.urandom(200000)
+    with nginx_with(shelf, api, h2c=True) as nginx:
+        begin(nginx)
+        with H2(nginx.h2c_port) as h2:
+            r = h2.request("POST", "/orders", USER, body=body)
+            assert (r.status, r.get("X-Weir-Ticket")) == (202, ticket_of(1))
+            stream = h2.send("POST", "/orders", USER, body=b"in ", end=False)
+            h2.more(stream, b"parts")
+            assert h2.read(stream).status == 202
+            assert h2.request("GET", "/orders", USER).status == 429
+            stream = h2.send("POST", "/orders", USER, body=b"cancelled", end=False)
+            h2.cancel(stream)
+            assert h2.request("DELETE", "/orders", USER).status == 202
+        assert [k.body for k in shelf.kept] == [body, b"in parts", b""]
+
+
+def test_pipelined(api, shelf):
+    """The connection goes on behind a request that was kept."""
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        with Client(nginx.port) as client:
+            for body in (b"one", b"two"):
+                client.send("POST", "/orders", USER, body=body)
+            client.send("GET", "/free", {})
+            assert [client.read().status for _ in range(3)] == [202, 202, 200]
+
+
+def test_dry_run(api, shelf):
+    with nginx_with(shelf, api, server="weir_dry_run on;" + SERVER) as nginx:
+        ready(nginx)
+        assert [post(nginx).status for _ in range(3)] == [200] * 3
+        assert shelf.kept == []
+
+
+def test_only_if_all_defer(api, shelf):
+    text = """
+domain: api
+requests:
+  - descriptor: [{key: user, from: header.x-user}]
+  - descriptor: [{key: all, value: all}]
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 1, on_limit: defer}
+  - key: all
+    rate_limit: {unit: day, requests_per_unit: 2}
+"""
+    with Nginx(rules=text, conf_http=shelf.conf, conf_server=SERVER, api=api) as nginx:
+        ready(nginx)
+        assert [post(nginx).status for _ in range(2)] == [200, 202]
+        assert post(nginx, headers={"X-User": "8"}).status == 200
+        r = post(nginx)
+        assert (r.status, r.get("X-Weir-Not-Deferred")) == (429, None)
+
+
+def test_fields_of_the_location(api, shelf):
+    """What the location says of a request goes before what its client says."""
+    server = """
+	location / {
+		weir on;
+		weir_queue_field X-Real-IP $remote_addr;
+		weir_queue_field Content-Type text/ours;
+		weir_queue_field X-Empty "";
+		proxy_pass http://api;
+	}
+"""
+    with nginx_with(shelf, api, server=server) as nginx:
+        begin(nginx)
+        assert post(nginx, headers={"content-type": "text/theirs", "X-Real-IP": "1.2.3.4"}).status == 202
+        assert shelf.kept[0].names() == ["content-type", "host", "x-real-ip"]
+        assert (shelf.kept[0].get("content-type"), shelf.kept[0].get("x-real-ip")) == ("text/ours", "127.0.0.1")
+
+
+def test_who_it_is_comes_first(api, shelf):
+    """Nobody unknown is kept; who is known is asked before he is."""
+    server = """
+	location / {
+		weir on;
+		weir_auth /auth;
+		weir_auth_headers X-Auth-User;
+		weir_queue_field X-Auth-User $weir_auth_http_x_auth_user;
+		proxy_pass http://api;
+	}
+	location = /auth {
+		internal;
+		if ($http_x_pass = "") { return 401; }
+		proxy_pass http://api/auth?h=X-Auth-User:$http_x_pass;
+		proxy_pass_request_body off;
+		proxy_set_header Content-Length "";
+	}
+"""
+    text = by_user(DEFER % "").replace("header.x-user", "remote_address")
+    with Nginx(rules=text, conf_http=shelf.conf, conf_server=server, api=api) as nginx:
+        ready(nginx)
+        assert post(nginx, headers={"X-Pass": "anna"}).status == 200
+        r = post(nginx, headers={"X-Auth-User": "root"})
+        assert (r.status, r.get("X-Weir-Not-Deferred")) == (429, "not_authenticated")
+        assert post(nginx, headers={"X-Pass": "anna", "X-Auth-User": "root"}).status == 202
+        (kept,) = shelf.kept
+        assert kept.get("X-Auth-User") == "anna"
+
+
+def test_counted_once(api, shelf):
+    """An error page does not ask again, and what was kept is counted as deferred, the rest as refused."""
+    server = SERVER + """
+	location = /gone { weir on; error_page 429 = /orders; proxy_pass http://api; }
+"""
+    with nginx_with(shelf, api, server=server) as nginx:
+        begin(nginx)
+        assert post(nginx, target="/gone").status == 202
+        shelf.reply = lambda command, usual: b"-DEFER full x\r\n"
+        assert post(nginx, target="/gone").status == 200  # by its error page, once
+        assert len(shelf.kept) == 2
+
+
+def test_tickets(api, shelf):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        where = post(nginx).get("Location")
+        r = nginx.get(where)
+        assert (r.status, r.get("Content-Type"), r.get("Cache-Control")) == (200, "application/json", "no-store")
+        assert json.loads(r.body) == {"ticket": ticket_of(1), "status": "waiting"}
+        r = nginx.request("HEAD", where)
+        assert (r.status, r.body) == (200, b"")
+        assert nginx.get(f"/.weir/tickets/{ticket_of(999)}").status == 404
+        asked = len(shelf.asked_for)
+        for bad in ("", "x", "0" * 31, "0" * 33, "G" * 32, "A" * 32, "0" * 31 + "%20", "0" * 32 + "/"):
+            assert nginx.get(f"/.weir/tickets/{bad}").status == 404, bad
+        assert len(shelf.asked_for) == asked
+        assert nginx.request("POST", where).status == 405
+        shelf.reply = lambda command, usual: b"-DEFER away x\r\n"
+        assert nginx.get(where).status == 503
+        shelf.stop()
+        nginx.wait_logged("has closed the connection")
+        assert nginx.get(where).status == 503
+
+
+def test_ticket_asked_and_left(api, shelf):
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        where = post(nginx).get("Location")
+        shelf.hold()
+        for count in (1, 2, 3):
+            with Client(nginx.port) as client:
+                client.send("GET", where)
+                wait_for(lambda c=count: len(shelf.asked_for) == c, "asked")
+                client.vanish()
+        shelf.release()
+        assert nginx.get(where).status == 200
+
+
+def test_reload_while_it_is_kept(api, shelf):
+    """A worker that ends waits for the answer."""
+    with nginx_with(shelf, api) as nginx:
+        begin(nginx)
+        shelf.hold()
+        with Client(nginx.port) as client:
+            client.send("POST", "/orders", USER, body=b"x")
+            wait_for(lambda: len(shelf.kept) == 1, "handed over")
+            nginx.reload()
+            shelf.release()
+            assert client.read().status == 202
+
+
+@pytest.mark.parametrize("conf,said", [
+    ("weir_queue 127.0.0.1:6380;", 'is not the socket of a "weir serve"'),
+    ("weir_queue unix:/a; weir_queue unix:/a;", "is duplicate"),
+    ("weir_queue unix:/a timeout=0;", "invalid parameter"),
+    ("weir_queue unix:/a bodies=1k;", "invalid parameter"),
+    ("weir_queue unix:/a tickets=/x;", "invalid parameter"),
+    ("weir_queue_field x_y z;", "is not the name of a header field"),
+])
+def test_wrong_configuration(conf, said):
+    code, output = check_conf("location / { weir on; }", conf, rules())
+    assert code != 0 and said in output

@@ -1,0 +1,71 @@
+"""A stand-in for the queue of `weir serve`: it keeps what nginx hands over as src/wire/commands_defer.h
+says, and goes wrong in every way a test may want. The real one is in test_defer*.py."""
+
+import json
+from dataclasses import dataclass, field
+
+from .standin import Store, bulk
+
+
+@dataclass
+class Kept:
+    """A request as it was handed over."""
+    domain: str
+    rule: str
+    key: bytes
+    method: str
+    uri: str
+    descriptors: bytes
+    max_waiting: int
+    max_age_s: int
+    max_tries: int
+    wait_ns: int
+    interval_ns: int
+    body: bytes
+    fields: list = field(default_factory=list)
+
+    def get(self, name):
+        values = [v for n, v in self.fields if n.lower() == name.lower()]
+        return values[0] if values else None
+
+    def names(self):
+        return sorted(n.lower() for n, _ in self.fields)
+
+
+def ticket_of(number):
+    return f"{number:032x}"
+
+
+class Shelf(Store):
+    """`with Shelf() as shelf:`; shelf.conf is the directive. `.kept` is what was handed over, `.asked_for`
+    the tickets that were asked for. reply, hold(), release(), cut(), stop(), listen() as in Store: reply is
+    a function (command, usual answer) -> bytes or None."""
+
+    def __init__(self, timeout="20s", more=""):
+        super().__init__(timeout)
+        self.conf = f"weir_queue unix:{self.path} timeout={timeout} {more};"
+        self.kept, self.asked_for = [], []
+
+    def _note(self, command):
+        with self.lock:
+            if command[0] == b"WEIR.TICKET":
+                self.asked_for.append(command[1].decode())
+                return
+            assert command[:2] == [b"WEIR.DEFER", b"1"] and len(command) % 2 == 0, command
+            words = command[2:]
+            assert len(words[2]) == 16
+            self.kept.append(Kept(
+                words[0].decode(), words[1].decode(), words[2], words[3].decode(), words[4].decode(), words[5],
+                *map(int, words[6:11]), words[11],
+                [(n.decode(), v.decode()) for n, v in zip(words[12::2], words[13::2])]))
+
+    def _reply(self, command):
+        self.go.wait()
+        if command[0] == b"WEIR.TICKET":
+            known = int(command[1], 16) <= len(self.kept)
+            usual = bulk(json.dumps({"ticket": command[1].decode(), "status": "waiting"}).encode()) if known \
+                else b"$-1\r\n"
+        else:
+            usual = b"*3\r\n$32\r\n%s\r\n:%d\r\n:%d\r\n" % (ticket_of(len(self.kept)).encode(),
+                                                         len(self.kept), 2500 * 10 ** 6)
+        return self.reply(command, usual) if self.reply else usual

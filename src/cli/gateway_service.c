@@ -114,7 +114,10 @@ static struct wr_redis_settings redis(struct gateway_service *service,
 					  .cert = text(service, from->cert),
 					  .key = text(service, from->key),
 					  .key_secret = text(service, from->key_secret),
-					  .fleet_size = from->fleet_size};
+					  .fleet_size = from->fleet_size,
+					  .sync_ns = from->sync_ns,
+					  .region = text(service, from->region),
+					  .peers = list(service, &from->peers)};
 }
 
 static void fill(struct gateway_service *service, const struct gateway_service_settings *settings,
@@ -175,7 +178,8 @@ static bool same_redis(const struct wr_redis_settings *a, const struct wr_redis_
 	       a->timeout_ns == b->timeout_ns && same_text(a->password_file, b->password_file) &&
 	       same_text(a->ca, b->ca) && same_text(a->cert, b->cert) &&
 	       same_text(a->key, b->key) && same_text(a->key_secret, b->key_secret) &&
-	       a->fleet_size == b->fleet_size;
+	       a->fleet_size == b->fleet_size && a->sync_ns == b->sync_ns &&
+	       same_text(a->region, b->region) && same_list(&a->peers, &b->peers);
 }
 
 static bool same(const struct wr_settings *a, const struct wr_settings *b)

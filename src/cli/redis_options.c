@@ -33,4 +33,18 @@ const struct wr_option redis_options[WR_REDIS_OPTIONS] = {
 	 "machines there are, for `on_store_failure: local`, until\n"
 	 "they have been counted in Redis",
 	 AT(fleet_size), .min = 1, .max = 100000},
+	{"sync-interval", WR_OPTION_DURATION, "TIME", "100ms",
+	 "how often machines tell each other what they admitted by\n"
+	 "`consistency: eventual`; what may be admitted too much\n"
+	 "grows with it",
+	 AT(sync_ns), .min = 10000000, .max = 60000000000},
+	{"region", WR_OPTION_TEXT, "NAME", NULL,
+	 "this region's name, where several have a Redis each; not\n"
+	 "that of another one",
+	 AT(region)},
+	{"peer", WR_OPTION_LIST, "URL,…", NULL,
+	 "Redis of the other regions, as --redis: eventual limits\n"
+	 "count what was admitted in all of them. Needs --region\n"
+	 "and --key-secret",
+	 AT(peers), .secret = true},
 };

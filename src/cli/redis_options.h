@@ -4,7 +4,7 @@
 
 #include "cli/options.h"
 
-#define WR_REDIS_OPTIONS 9
+#define WR_REDIS_OPTIONS 12
 extern const struct wr_option redis_options[WR_REDIS_OPTIONS]; /* into struct wr_redis_settings */
 
 #endif

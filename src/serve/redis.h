@@ -16,6 +16,7 @@
 #include "central/central.h"
 #include "serve/names.h"
 #include "serve/settings.h"
+#include "store/exchange.h"
 
 struct wr_loop;
 struct wr_service;
@@ -31,9 +32,12 @@ struct wr_redis_seen {
 
 struct wr_redis {
 	const struct wr_redis_settings *settings;
-	struct wr_redis_target target; /* as it was at the start */
-	char text[WR_REDIS_TEXT];      /* the URL, without secrets */
-	bool secret_set;               /* by --key-secret */
+	struct wr_redis_target target;                   /* as it was at the start */
+	char text[WR_REDIS_TEXT];                        /* the URL, without secrets */
+	bool secret_set;                                 /* by --key-secret */
+	struct wr_redis_target peers[WR_EXCHANGE_PEERS]; /* of the other regions */
+	char peer_text[WR_EXCHANGE_PEERS][WR_REDIS_TEXT];
+	uint32_t peer_count;
 
 	pthread_mutex_t lock; /* of all below */
 	bool secret_known;
@@ -73,6 +77,10 @@ void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint6
 /* Reads the password's file into the target. WEIR_EINVAL, WEIR_ESYS */
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error);
+
+/* --region and --peer into redis->peers, after all else was read: serve/redis_regions.c.
+ * WEIR_EINVAL, WEIR_ESYS */
+int wr_redis_regions_read(struct wr_redis *redis, struct weir_error *error);
 
 /* The fleet's secret as the engine knows it, or NULL. */
 const uint8_t *wr_redis_secret(const struct weir_engine *engine);

@@ -84,6 +84,15 @@ static int read_secret(struct wr_redis *redis, struct weir_error *error)
 	return rc;
 }
 
+static bool speaks_tls(const struct wr_redis *redis)
+{
+	bool any = redis->target.tls;
+
+	for (uint32_t i = 0; i < redis->peer_count; i++)
+		any |= redis->peers[i].tls;
+	return any;
+}
+
 /* Files that do not fit are better said now than when the first connection is made. */
 static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 {
@@ -91,13 +100,13 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 	struct wr_redis_tls *tls = NULL;
 	int rc;
 
-	if (!redis->target.tls && (s->ca || s->cert || s->key))
+	if (!speaks_tls(redis) && (s->ca || s->cert || s->key))
 		return wr_error(error, WEIR_EINVAL,
 				"--redis-ca, --redis-cert and --redis-key are for TLS: write "
-				"rediss:// in --redis");
+				"rediss:// in --redis or --peer");
 	if (!s->cert != !s->key)
 		return wr_error(error, WEIR_EINVAL, "--redis-cert and --redis-key go together");
-	if (!redis->target.tls)
+	if (!speaks_tls(redis))
 		return 0;
 	rc = wr_redis_tls_new(s, &tls, error);
 	wr_redis_tls_free(tls);
@@ -106,14 +115,17 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 
 static int check_alone(const struct wr_redis_settings *s, struct weir_error *error)
 {
-	if (!s->password_file && !s->ca && !s->cert && !s->key && !s->key_secret)
+	if (!s->password_file && !s->ca && !s->cert && !s->key && !s->key_secret && !s->region &&
+	    s->peers.count == 0)
 		return 0;
 	return wr_error(error, WEIR_EINVAL, "%s needs --redis: there is no store it could be for",
 			s->password_file ? "--redis-password-file"
 			: s->ca          ? "--redis-ca"
 			: s->cert        ? "--redis-cert"
 			: s->key         ? "--redis-key"
-					 : "--key-secret");
+			: s->key_secret  ? "--key-secret"
+			: s->region      ? "--region"
+					 : "--peer");
 }
 
 static int read_settings(struct wr_redis *redis, struct weir_error *error)
@@ -135,6 +147,8 @@ static int read_settings(struct wr_redis *redis, struct weir_error *error)
 			      "--redis-password-file names, or write USER:PASSWORD@HOST");
 	if (rc == 0 && s->key_secret)
 		rc = read_secret(redis, error);
+	if (rc == 0)
+		rc = wr_redis_regions_read(redis, error);
 	return rc == 0 ? check_tls(redis, error) : rc;
 }
 

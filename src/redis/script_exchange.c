@@ -9,18 +9,7 @@
 #include "redis/reply.h"
 
 #define SUMS 5u /* numbers at the front of a reply */
-#define SECOND_US 1000000u
 #define LIFE_MARGIN_MS 1000u
-
-uint64_t wr_exchange_span_us(uint32_t burst, uint32_t limit, uint64_t period_us)
-{
-	unsigned __int128 us = (unsigned __int128)(burst ? burst : limit) * period_us;
-
-	us = limit ? us / limit : 0;
-	if (us < SECOND_US)
-		return SECOND_US;
-	return us < WR_EXCHANGE_MOST ? (uint64_t)us : WR_EXCHANGE_MOST;
-}
 
 static uint64_t clamp(uint64_t number)
 {

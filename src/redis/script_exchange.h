@@ -8,9 +8,9 @@
  * no harm, and the next one heals it. Those of windows before `oldest` are dropped.
  *
  * A fixed window's number is its own; a calendar's the second it begins at. A sliding counter needs
- * both windows. A token bucket has no windows: it is counted in spans in which it fills up (see
- * wr_exchange_span_us), for what was taken before has flown in again. Then nothing has to be kept
- * for longer, and what is lost or comes back after a partition matters for two spans at most.
+ * both windows. A token bucket has no windows: it is counted in spans in which it fills up, for
+ * what was taken before has flown in again. Then nothing has to be kept for longer, and what is
+ * lost or comes back after a partition matters for two spans at most.
  *
  * A holder's name is "region/name": regions push what is theirs into the Redis of the others by
  * wr_script_push, where it merges just the same. */
@@ -69,8 +69,5 @@ size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EX
 size_t wr_script_push_argc(size_t count);
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out);
-
-/* The span a token bucket is counted in: until it is full, and at least a second. */
-uint64_t wr_exchange_span_us(uint32_t burst, uint32_t limit, uint64_t period_us);
 
 #endif

@@ -10,12 +10,15 @@
  *             publishes what they have, and applies the sum of all others
  *
  *   fixed window, sliding counter   own counts of the two latest windows, (plus, minus) each
- *   token bucket                    (plus, minus) since the slot was made, its `incarnation`
+ *   token bucket                    the same, in spans in which it fills up (wr_exchange_start_ns):
+ *                                   what was taken before the last two has flown in again
  *
  * Others' numbers are charged in full: a window counts beyond its limit, a bucket goes below empty,
  * and what flows in fills that up first. A new slot's bucket begins at the others' totals as they
- * are; windows count what others had in them. The charge is written before it is noted: a keeper
- * killed in between charges one turn's difference twice, never not at all.
+ * are, of both spans, and is charged what comes on top; windows count what others had in them. A
+ * sum that has become smaller (Redis lost it) is waited for: it rises again as others publish, or
+ * its span ends. The charge is written before it is noted: a keeper killed in between charges one
+ * turn's difference twice, never not at all.
  *
  * A node whose use has not been exchanged for three intervals, or whose keeper is gone, is on its
  * own: wr_exchange_fresh says no, and the limiter enforces its share.
@@ -48,13 +51,13 @@ struct wr_exchange_name {
 
 /* plus: admitted; minus: given back. Both only grow. */
 struct wr_exchange_count {
-	uint64_t window_start_ns; /* token bucket: 0 */
+	uint64_t start_ns; /* of the window or span; 0: none */
 	uint64_t plus;
 	uint64_t minus;
 };
 
-/* A slot as its keeper publishes it. Token bucket: counts[0] alone. Windows: [0] the later, [1] the
- * one before it, with window_start_ns 0 where nothing was counted yet. */
+/* A slot as its keeper publishes it: [0] the later window or span, [1] the one before it, with
+ * start_ns 0 where nothing was counted yet. */
 struct wr_exchange_view {
 	struct wr_exchange_name name;
 	uint64_t incarnation; /* part of the holder's name: a slot made anew never goes backwards */
@@ -67,6 +70,30 @@ struct wr_exchange_view {
 struct wr_exchange_totals {
 	struct wr_exchange_count counts[2];
 };
+
+#define WR_EXCHANGE_SPAN_LEAST_NS 1000000000ull
+
+/* How long a window is; a bucket's span: until it is full, and at least a second. Calendars: 0. */
+static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
+{
+	unsigned __int128 ns = name->burst ? name->burst : name->limit;
+
+	if (name->window_end_ns)
+		return 0;
+	if (name->algorithm != WEIR_TOKEN_BUCKET)
+		return name->period_ns;
+	ns = name->limit ? ns * name->period_ns / name->limit : 0;
+	if (ns < WR_EXCHANGE_SPAN_LEAST_NS)
+		return WR_EXCHANGE_SPAN_LEAST_NS;
+	return ns < WEIR_SPAN_MAX_NS ? (uint64_t)ns : WEIR_SPAN_MAX_NS;
+}
+
+/* When the window or span that has now_ns in it began. */
+static inline uint64_t wr_exchange_start_ns(const struct wr_exchange_name *name, uint64_t now_ns)
+{
+	return name->window_end_ns ? name->window_start_ns
+				   : now_ns - now_ns % wr_exchange_span_ns(name);
+}
 
 uint32_t wr_exchange_slots(const struct weir_table *table);
 

@@ -207,16 +207,6 @@ static void test_entries(void **state)
 	assert_string_equal(value, "4503599627370496 4503599627370496 4503599627370496 1 0");
 }
 
-static void test_spans(void **state)
-{
-	(void)state;
-	assert_int_equal(wr_exchange_span_us(0, 100, 60000000), 60000000);
-	assert_int_equal(wr_exchange_span_us(50, 100, 60000000), 30000000);
-	assert_int_equal(wr_exchange_span_us(1, 1000, 1000000), 1000000);
-	assert_int_equal(wr_exchange_span_us(5, 0, 1000000), 1000000);
-	assert_int_equal(wr_exchange_span_us(UINT32_MAX, 1, UINT64_MAX), WR_EXCHANGE_MOST);
-}
-
 /* Three holders of two regions publish what they have now and then; some of it is sent again, late
  * and out of order, and what one Redis has is pushed to the other. Once all has been said once
  * more, both know the same sums. */
@@ -310,9 +300,9 @@ static void test_convergence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sums),    cmocka_unit_test(test_merging),
-		cmocka_unit_test(test_dropped), cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_spans),   cmocka_unit_test(test_convergence),
+		cmocka_unit_test(test_sums),        cmocka_unit_test(test_merging),
+		cmocka_unit_test(test_dropped),     cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_convergence),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -34,6 +34,11 @@ bool wr_merge(struct wr_central *central, struct wr_call *call)
 	}
 	wr_call_add(other, part);
 	other->merged = true;
+	if (call->hold) { /* nobody speaks for it yet: there is one for each counter */
+		other->hold = call->hold;
+		other->hold->out = other;
+		call->hold = NULL;
+	}
 	call->first = NULL;
 	call->written = true; /* its memory is all that goes */
 	wr_call_free(central, call);

@@ -251,6 +251,26 @@ static void test_one_call_at_a_time_speaks(void **state)
 	rig_free(rig);
 }
 
+/* The second question comes in the turn of the first: the call that both are in brings units. */
+static void test_two_in_one_turn(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker askers[2] = {{.done = 0}};
+
+	(void)state;
+	ask(rig, &askers[0], 7);
+	ask(rig, &askers[1], 7);
+	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 1 0 0 0 2 1 0");
+	assert_null(next_command(peer));
+	reply(peer, "*10\r\n:1700000040000000\r\n:37\r\n:80\r\n:0\r\n:30000000\r\n:0\r\n:2\r\n"
+		    ":1000000\r\n:1\r\n:30000000\r\n");
+	assert_admitted(&askers[0]);
+	assert_admitted(&askers[1]);
+	assert_int_equal(spend(rig, 7, 9), 2);
+	rig_free(rig);
+}
+
 /* 100 a second: when a quarter of it is left, what was spent is reported and made good. */
 static void test_renewal(void **state)
 {
@@ -766,6 +786,7 @@ int main(void)
 		LEASE_TEST(test_what_cannot_be_lent),
 		LEASE_TEST(test_units_follow_the_demand),
 		LEASE_TEST(test_one_call_at_a_time_speaks),
+		LEASE_TEST(test_two_in_one_turn),
 		LEASE_TEST(test_renewal),
 		LEASE_TEST(test_unused_units_are_returned),
 		LEASE_TEST(test_a_slot_is_left_to_others),

@@ -6,6 +6,7 @@
 #include "limiter/defer.h"
 #include "limiter/fleet.h"
 #include "limiter/keep.h"
+#include "limiter/lease.h"
 #include "limiter/sample.h"
 #include "rules/http.h"
 #include "rules/key.h"
@@ -47,7 +48,7 @@ int weir_ask_init(void *memory, size_t size, struct weir_engine *engine, struct 
 	ask->magic = WR_ASK_MAGIC;
 	ask->engine = engine;
 	ask->hits = 1;
-	ask->plain = true;
+	ask->plain = ask->leased = true;
 	ask->shard = (uint8_t)wr_shard_mine();
 	ask->generation = wr_generation_hold(engine, ask->shard);
 	rules = ask->generation->rules;
@@ -209,6 +210,8 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		need->said = first + (uint32_t)i;
 		need->class = (uint8_t)class_of(match->node, limit, key);
 		ask->plain &= need->class == WR_ENFORCED && cost > 0;
+		ask->leased &= need->class == WR_ENFORCED && cost > 0 && wr_lease_fits(limit);
+		ask->leases |= wr_lease_fits(limit);
 		ask->has_calendar |= limit->calendar != 0;
 		ask->has_replaces |= limit->replace_count != 0;
 		place(ask, need, key);
@@ -245,6 +248,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 	need = add_need(ask, limit, &key, cost);
 	need->slot = ask->generation->slots[ask->generation->first[ask->domain->id]];
 	ask->plain &= cost > 0;
+	ask->leased = false;
 	place(ask, need, &key);
 	ask->own_count++;
 	descriptor->outcome = WR_LIMITED;
@@ -274,7 +278,7 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 		wr_ask_sample(ask, descriptor, entries, count);
 	} else if (match.outcome == WR_UNLIMITED) {
 		ask->has_replaces |= match.limits[0].replace_count != 0;
-		ask->plain = false;
+		ask->plain = ask->leased = false;
 	}
 	ask->descriptor_count++;
 	return 0;

@@ -31,6 +31,7 @@ enum wr_class {
 enum wr_part {
 	WR_HERE,    /* the table */
 	WR_THERE,   /* the central store */
+	WR_SPENT,   /* units of a lease, which the store handed over before */
 	WR_NOWHERE, /* decided already: replaced, or the store failed */
 };
 
@@ -57,6 +58,8 @@ struct wr_ask_need {
 	uint64_t decided_us;         /* when the store took, by its clock */
 	struct wr_numbers whole;     /* decided here for want of the store: before it was shared */
 	uint32_t granted;            /* part WR_THERE: by an operator, in this table */
+	uint32_t lease_grant;        /* part WR_SPENT: what giving back needs, store/lease.h */
+	int32_t exchange;            /* eventual: its slot, or below 0, see store/exchange.h */
 	uint32_t slot;               /* in the statistics */
 	uint32_t track;              /* where its top keys are, see stats/history.h; 0: nowhere */
 	uint32_t said;               /* what header fields say of the rule: its number there */
@@ -66,6 +69,7 @@ struct wr_ask_need {
 	uint8_t same_as; /* need that takes for this one too, or its own number */
 	uint8_t own;     /* number of its own copy of the limit */
 	bool replaced;
+	bool eventual;    /* counted here, and told to other nodes */
 	bool paused;      /* by an operator: class is WR_COUNTED for that */
 	bool taken;       /* from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
@@ -111,6 +115,9 @@ struct weir_ask {
 	bool timed;        /* one of those whose host is asked how long it took */
 	bool strayed;      /* the fleet's secret is not known: nobody can be asked */
 	bool plain;        /* every need is enforced, here, and costs something */
+	bool leased;       /* every need is enforced, may be leased, and costs something */
+	bool leases;       /* some need may be */
+	bool eventual;     /* some need is counted by exchanges */
 	bool drains;       /* it was put off before and is to be delivered now */
 	bool stays;        /* it can not be put off */
 	bool counted;      /* in the statistics */
@@ -121,7 +128,8 @@ struct weir_ask {
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: unknown */
 	int64_t hits;
-	uint64_t now_ns; /* of the decision */
+	uint64_t now_ns;  /* of the decision */
+	uint64_t mono_ns; /* … by the clock of leases; 0: not read yet */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
 	char *kept; /* texts of descriptors, in the caller's memory; NULL: they are not kept */

@@ -1,12 +1,13 @@
 /* The decision: which needs take, in which order, and what is undone when one refuses.
  *
  *   1. enforced limits in the table are looked at; a refusal ends it before anyone else is asked
- *   2. the central store is asked for all of its limits at once
+ *   2. what was leased from the central store is spent; it is asked for its other limits at once
  *   3. enforced limits in the table are taken, then quotas, then what is only counted, then what
  *      is given back
  *
  * A refusal at any point returns what was taken before it. */
 #include "limiter/defer.h"
+#include "limiter/lease.h"
 #include "limiter/share.h"
 
 #include "rules/calendar.h"
@@ -205,6 +206,7 @@ static void look_at_returns(struct weir_ask *ask)
 static int refuse(struct weir_ask *ask)
 {
 	look_at_returns(ask);
+	wr_ask_unspend(ask);
 	wr_ask_return_central(ask);
 	return wr_ask_conclude(ask, false);
 }
@@ -359,7 +361,7 @@ static void heed_pauses(struct weir_ask *ask, unsigned pausing)
 			continue;
 		need->paused = true;
 		need->class = WR_COUNTED;
-		ask->plain = false;
+		ask->plain = ask->leased = false;
 	}
 }
 
@@ -389,7 +391,7 @@ static bool bans_refuse(struct weir_ask *ask)
 
 static int decide_centrally(struct weir_ask *ask)
 {
-	if (bans_refuse(ask) || table_refuses(ask))
+	if (bans_refuse(ask) || table_refuses(ask) || wr_ask_spend(ask))
 		return refuse_early(ask);
 	if (!asks_central(ask))
 		return wr_ask_settle(ask);
@@ -407,7 +409,7 @@ static int decide(struct weir_ask *ask)
 	if (__builtin_expect(pausing != 0, 0))
 		heed_pauses(ask, pausing);
 	if (ask->has_replaces) {
-		ask->plain = false;
+		ask->plain = ask->leased = false;
 		drop_replaced(ask);
 	}
 	if (ask->has_calendar)
@@ -419,6 +421,8 @@ static int decide(struct weir_ask *ask)
 		return refuse_early(ask);
 	if (ask->plain)
 		return settle_plain(ask);
+	if (ask->leased && wr_ask_spend_quickly(ask))
+		return wr_ask_conclude(ask, true);
 	return asks_central(ask) ? decide_centrally(ask) : wr_ask_settle(ask);
 }
 
@@ -453,6 +457,7 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 		return WEIR_ETIME;
 	ask->cancelled = true;
 	wr_ask_unbook(ask, now_ns);
+	wr_ask_unspend(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 

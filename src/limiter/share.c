@@ -99,22 +99,25 @@ static struct weir_limit booked_limit(const struct weir_ask *ask, const struct w
 	return bucket ? wr_limit_share(limit, wr_fleet_size(ask->engine)) : *limit;
 }
 
+void wr_ask_book_one(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost)
+{
+	struct weir_limit limit = booked_limit(ask, need->need.limit);
+
+	wr_charge_key(ask->engine->table, &limit, need->need.key, cost, ask->now_ns);
+	need->booked = true;
+}
+
 void wr_ask_book(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
-		struct weir_limit limit;
 
 		if (need->same_as != i || !need->taken || need->need.cost <= 0)
 			continue;
 		if (need->part == WR_HERE && need->failed && !ask->strayed)
 			need->tell = WR_TELL_REPORT;
-		if (need->part != WR_THERE)
-			continue;
-		limit = booked_limit(ask, need->need.limit);
-		wr_charge_key(ask->engine->table, &limit, need->need.key, need->need.cost,
-			      ask->now_ns);
-		need->booked = true;
+		if (need->part == WR_THERE || need->part == WR_SPENT)
+			wr_ask_book_one(ask, need, need->need.cost);
 	}
 }
 

@@ -15,6 +15,9 @@ void wr_ask_fail(struct weir_ask *ask, struct wr_ask_need *need);
  * here for want of the store is to be reported. */
 void wr_ask_book(struct weir_ask *ask);
 
+/* The same for one need of it, taken by the store or from a lease. */
+void wr_ask_book_one(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
+
 /* Undoes that, as far as it can be undone. */
 void wr_ask_unbook(struct weir_ask *ask, uint64_t now_ns);
 

@@ -131,6 +131,14 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
+/* Whether the key is where it is expected and has no override, as nearly all are. */
+static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_key key)
+{
+	struct wr_spot spot;
+
+	return wr_table_find_to_swap(table, key, &spot);
+}
+
 /* Finds a key wherever it is, and leaves a hint. False: it has no cell, or is getting one. */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 

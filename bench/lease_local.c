@@ -1,0 +1,277 @@
+/* lease-local FILE, a part of make bench-lease: decisions that spend units of a lease against the
+ * same decisions in the table alone. Hot keys, whose limit is ten times what is asked; a keeper
+ * beside them grants, reports and renews as the service does, four times a second. */
+#include "measure.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weir/engine.h>
+#include <weir/weir.h>
+
+#include "base/mono.h"
+#include "base/str.h"
+#include "limiter/question.h"
+#include "store/lease.h"
+
+#define PAIRS 151 /* of short rounds: what others do on the machine hits few of them */
+#define EACH 20000u
+#define HOT 100u
+#define OWNER 77u
+#define SECOND_NS 1000000000u
+#define UNITS 1000000u /* more than are asked for within a second */
+
+static const char rules_format[] =
+	"domain: api\n"
+	"descriptors:\n"
+	"- key: user\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 40000000, algorithm: %s, "
+	"consistency: %s}\n";
+
+static struct weir_rules *load(const char *algorithm, const char *consistency)
+{
+	struct weir_rules *rules;
+	char text[512], path[64];
+	int len = snprintf(text, sizeof text, rules_format, algorithm, consistency);
+	int fd = memfd_create("rules", 0);
+
+	if (fd < 0 || write(fd, text, (size_t)len) != len)
+		exit(1);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (weir_rules_load(path, &rules, NULL) != 0)
+		exit(1);
+	close(fd);
+	return rules;
+}
+
+static struct weir_table *open_table(void)
+{
+	struct weir_opts opts = {
+		.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 64ull << 20};
+	struct weir_table *table;
+	static int number;
+	char name[64];
+
+	snprintf(name, sizeof name, "bench-lease-%d-%d", (int)getpid(), number++);
+	opts.name = name;
+	if (weir_open(&opts, &table, NULL) != 0)
+		exit(1);
+	weir_remove(name, opts.dir, NULL);
+	return table;
+}
+
+static struct weir_engine *open_engine(struct weir_table *table, struct weir_rules *rules,
+				       uint32_t flags)
+{
+	static const uint8_t secret[WEIR_SECRET_BYTES] = {1};
+	struct weir_engine_opts opts = {
+		.size = sizeof opts, .flags = flags, .fleet_secret = secret};
+	struct weir_engine *engine;
+
+	if (weir_engine_new(table, rules, &opts, &engine) != 0)
+		exit(1);
+	return engine;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* ---- decisions ---- */
+
+static _Alignas(64) char memory[WEIR_ASK_BYTES];
+static uint32_t waited;
+static struct wr_key tags[HOT];
+
+struct moment {
+	uint64_t now_ns, mono_ns;
+};
+
+/* Three digits in place. */
+static void put_digits(char *at, uint32_t number)
+{
+	for (int i = 2; i >= 0; i--, number /= 10)
+		at[i] = (char)('0' + number % 10);
+}
+
+/* One ask for user `number`. The store would answer what has to wait: it is admitted here. */
+static void decide(struct weir_engine *engine, uint32_t number, struct moment now)
+{
+	char user[] = "u000";
+	struct weir_entry entry = {WR_STR("user"), {user, 4}, WR_STR("")};
+	struct weir_ask *ask;
+	int verdict;
+
+	put_digits(user + 1, number);
+	weir_ask_init(memory, sizeof memory, engine, WR_STR("api"), &ask);
+	weir_ask_add(ask, &entry, 1, NULL, 1);
+	if (now.mono_ns)
+		weir_ask_mono(ask, now.mono_ns);
+	verdict = weir_ask_decide(ask, now.now_ns);
+	if (verdict == WEIR_WAIT) {
+		waited++;
+		weir_ask_cancel(ask, now.now_ns);
+	} else if (verdict != WEIR_ADMIT) {
+		exit(1);
+	}
+	weir_ask_done(ask);
+}
+
+/* As hosts do that read one clock for a decision: with leases the one those end by, and how far the
+ * wall clock is from it is looked up once a millisecond. */
+static struct moment read_clock(bool leased)
+{
+	static uint64_t distance_ns, looked_mono_ns;
+	struct moment now = {0};
+
+	if (!leased)
+		return (struct moment){clock_ns(CLOCK_REALTIME), 0};
+	now.mono_ns = wr_mono_ns();
+	if (now.mono_ns - looked_mono_ns > SECOND_NS / 1000) {
+		looked_mono_ns = now.mono_ns;
+		distance_ns = clock_ns(CLOCK_REALTIME) - now.mono_ns;
+	}
+	now.now_ns = now.mono_ns + distance_ns;
+	return now;
+}
+
+static double decide_ns(struct weir_engine *engine, bool leased)
+{
+	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	for (uint32_t i = 0; i < EACH; i++)
+		decide(engine, i % HOT, read_clock(leased));
+	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / EACH;
+}
+
+/* ---- the keeper ---- */
+
+struct keeper {
+	struct weir_table *table;
+	pthread_t thread;
+	bool stop;
+};
+
+/* The keys as the engine hashes them: taken from a question about each. */
+static void find_tags(struct weir_engine *engine)
+{
+	char user[] = "u000";
+	struct weir_entry entry = {WR_STR("user"), {user, 4}, WR_STR("")};
+
+	for (uint32_t i = 0; i < HOT; i++) {
+		static uint8_t bytes[WEIR_QUESTION_MAX];
+		struct wr_question_item item;
+		struct weir_ask *ask;
+
+		put_digits(user + 1, i);
+		weir_ask_init(memory, sizeof memory, engine, WR_STR("api"), &ask);
+		weir_ask_add(ask, &entry, 1, NULL, 1);
+		if (weir_ask_decide(ask, clock_ns(CLOCK_REALTIME)) != WEIR_WAIT ||
+		    weir_ask_question(ask, bytes, sizeof bytes) <= 0)
+			exit(1);
+		memcpy(&item, bytes + sizeof(struct wr_question_head), sizeof item);
+		tags[i].tag = item.tag;
+		weir_ask_cancel(ask, clock_ns(CLOCK_REALTIME));
+		weir_ask_done(ask);
+	}
+}
+
+static void renew(struct keeper *keeper)
+{
+	for (uint32_t i = 0; i < HOT; i++) {
+		uint64_t mono_ns = wr_mono_ns();
+		int slot = wr_lease_claim(keeper->table, tags[i], OWNER, mono_ns);
+		uint32_t left = wr_lease_report(keeper->table, slot, OWNER, mono_ns, NULL);
+		struct wr_lease_terms terms = {
+			.units = UNITS - (left < UNITS ? left : UNITS),
+			.remaining = 30000000u,
+			.limit = 40000000u,
+			.ends_mono_ns = mono_ns + SECOND_NS,
+			.resets_mono_ns = mono_ns + 60ull * SECOND_NS,
+			.identity = wr_lease_identity(40000000u, 0, 0),
+		};
+
+		if (slot < 0 ||
+		    !wr_lease_deposit(keeper->table, slot, OWNER, &terms, mono_ns, NULL))
+			exit(1);
+	}
+}
+
+static void *keep(void *arg)
+{
+	struct keeper *keeper = arg;
+
+	while (!__atomic_load_n(&keeper->stop, __ATOMIC_RELAXED)) {
+		renew(keeper);
+		usleep(250000);
+	}
+	return NULL;
+}
+
+/* ---- figures ---- */
+
+/* Short rounds of each by turns; the median of the ratios. */
+static void compare(const char *algorithm, const char *name, uint32_t nodes, const char *remark)
+{
+	double leased_ns[PAIRS], local_ns[PAIRS], ratio[PAIRS];
+	struct weir_table *table = open_table(), *other = open_table();
+	struct weir_engine *leased =
+		open_engine(table, load(algorithm, "lease"), WEIR_ENGINE_CENTRAL);
+	struct weir_engine *local = open_engine(other, load(algorithm, "local"), 0);
+	struct keeper keeper = {.table = table};
+	char figure[64];
+
+	weir_fleet_note(table, nodes, clock_ns(CLOCK_REALTIME));
+	find_tags(leased);
+	renew(&keeper);
+	if (pthread_create(&keeper.thread, NULL, keep, &keeper) != 0)
+		exit(1);
+	decide_ns(local, false);
+	decide_ns(leased, true);
+	waited = 0;
+	for (int i = 0; i < PAIRS; i++) {
+		if (i % 2)
+			leased_ns[i] = decide_ns(leased, true);
+		local_ns[i] = decide_ns(local, false);
+		if (i % 2 == 0)
+			leased_ns[i] = decide_ns(leased, true);
+		ratio[i] = local_ns[i] / leased_ns[i];
+	}
+	__atomic_store_n(&keeper.stop, true, __ATOMIC_RELAXED);
+	pthread_join(keeper.thread, NULL);
+	snprintf(figure, sizeof figure, "%s_leased_ns", name);
+	wr_bench_figure(figure, wr_bench_median(leased_ns, PAIRS), "");
+	snprintf(figure, sizeof figure, "%s_local_ns", name);
+	wr_bench_figure(figure, wr_bench_median(local_ns, PAIRS), "");
+	snprintf(figure, sizeof figure, "%s_waited", name);
+	wr_bench_figure(figure, waited, "decisions that found no units");
+	wr_bench_figure(name, wr_bench_median(ratio, PAIRS), remark);
+	weir_engine_free(leased);
+	weir_engine_free(local);
+	weir_close(table);
+	weir_close(other);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2) {
+		fprintf(stderr, "usage: lease-local FILE\n");
+		return 2;
+	}
+	if (wr_bench_begin(argv[1]) != 0)
+		return 1;
+	compare("fixed_window", "lease_vs_local", 1, "at least 0.9");
+	compare("token_bucket", "lease_vs_local_token_bucket", 1, "");
+	compare("token_bucket", "lease_vs_local_token_bucket_of_three", 3, "");
+	compare("sliding_window_counter", "lease_vs_local_sliding_counter", 1, "");
+	return wr_bench_end();
+}

@@ -1,0 +1,147 @@
+#include "limiter/lease.h"
+
+#include "limiter/share.h"
+#include "store/lease.h"
+
+int weir_ask_mono(struct weir_ask *ask, uint64_t mono_ns)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	ask->mono_ns = mono_ns;
+	return 0;
+}
+
+static void read_clock(struct weir_ask *ask)
+{
+	if (ask->mono_ns == 0)
+		ask->mono_ns = wr_engine_mono_ns(ask->engine);
+}
+
+static uint64_t identity_of(const struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+
+	return wr_lease_identity(limit->limit, limit->burst, need->granted);
+}
+
+static enum wr_lease_answer spend(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	struct weir_decision *decision = &need->need.decision;
+	enum wr_lease_answer answer =
+		wr_lease_spend(ask->engine->table, need->need.key, identity_of(need),
+			       need->need.cost, ask->mono_ns, decision, &need->lease_grant);
+
+	if (answer != WR_LEASE_NOTHING)
+		decision->granted =
+			need->granted < decision->limit ? need->granted : decision->limit;
+	need->taken = answer == WR_LEASE_SPENT;
+	if (answer == WR_LEASE_SPENT)
+		need->part = WR_SPENT;
+	return answer;
+}
+
+static void unspend(struct weir_ask *ask, struct wr_ask_need *need, uint64_t mono_ns)
+{
+	struct weir_decision *decision = &need->need.decision;
+	uint64_t left = decision->remaining + (uint64_t)need->need.cost;
+
+	wr_lease_unspend(ask->engine->table, need->need.key, need->need.cost, need->lease_grant,
+			 mono_ns);
+	need->taken = false;
+	decision->remaining = (uint32_t)(left < decision->limit ? left : decision->limit);
+}
+
+void wr_ask_unspend(struct weir_ask *ask)
+{
+	uint64_t mono_ns = 0;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->part != WR_SPENT || !need->taken)
+			continue;
+		if (mono_ns == 0)
+			mono_ns = wr_engine_mono_ns(ask->engine);
+		unspend(ask, need, mono_ns);
+	}
+}
+
+/* Quotas are taken by descriptors, from all of their limits or from none: of one limit that is the
+ * same. */
+static bool may_spend(const struct weir_ask *ask, uint8_t i)
+{
+	const struct wr_ask_need *need = &ask->needs[i];
+
+	return need->part == WR_THERE && need->same_as == i && need->need.cost > 0 && need->rule &&
+	       wr_lease_fits(need->rule) &&
+	       (need->class != WR_QUOTA_CLASS ||
+		ask->descriptors[need->descriptor].need_count == 1);
+}
+
+bool wr_ask_spend(struct weir_ask *ask)
+{
+	bool refused = false;
+
+	if (!ask->leases)
+		return false;
+	read_clock(ask);
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (!may_spend(ask, i) || spend(ask, need) != WR_LEASE_REFUSED)
+			continue;
+		need->part = WR_NOWHERE;
+		refused |= need->class == WR_ENFORCED;
+	}
+	return refused;
+}
+
+static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	struct weir_table *table = ask->engine->table;
+
+	return !wr_table_is_plain(table, need->need.key) &&
+	       wr_override_any(wr_override_find(table, need->need.key, wr_seconds(ask->now_ns)));
+}
+
+/* What is spent is this node's own use, and booked on the key's cell. That is half of what spending
+ * costs, so for large limits it is done for many units at once: each time what remains goes below a
+ * multiple of about a thousandth of the limit, for all of that thousandth. Below 2048 each unit
+ * counts for itself. */
+static int64_t due_for(const struct wr_ask_need *need)
+{
+	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;
+	unsigned shift = 31 - (unsigned)__builtin_clz(need->need.limit->limit | 1);
+
+	if (shift <= 10)
+		return need->need.cost;
+	shift = shift > 16 ? 6 : shift - 10;
+	return (int64_t)(((before >> shift) - (left >> shift)) << shift);
+}
+
+static bool spend_one(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	int64_t due;
+
+	if (is_overridden(ask, need) || spend(ask, need) != WR_LEASE_SPENT)
+		return false;
+	due = due_for(need);
+	if (due)
+		wr_ask_book_one(ask, need, due);
+	return true;
+}
+
+bool wr_ask_spend_quickly(struct weir_ask *ask)
+{
+	read_clock(ask);
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		if (ask->needs[i].same_as != i || spend_one(ask, &ask->needs[i]))
+			continue;
+		wr_ask_unbook(ask, ask->now_ns);
+		wr_ask_unspend(ask);
+		for (uint8_t k = 0; k < i; k++)
+			ask->needs[k].part = WR_THERE;
+		return false;
+	}
+	return true;
+}

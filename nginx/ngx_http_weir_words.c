@@ -182,19 +182,40 @@ ngx_http_weir_words_own(ngx_http_request_t *r, ngx_http_weir_words_t *w)
 }
 
 
-static ngx_int_t
-ngx_http_weir_words_fields(ngx_http_request_t *r, ngx_http_weir_words_t *w,
-    const struct weir_deferral *deferral)
-{
-    ngx_str_t  name = ngx_string("host");
-    ngx_str_t  host;
+/* unless the location has a say of it; a host in the request line goes first */
 
-    /* a host in the request line goes before the header field */
+static ngx_int_t
+ngx_http_weir_words_host(ngx_http_request_t *r, ngx_http_weir_words_t *w)
+{
+    ngx_str_t                  name = ngx_string("host");
+    ngx_str_t                  host;
+    ngx_uint_t                 i;
+    ngx_http_weir_entry_t     *fields;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+    fields = wlcf->queue_fields ? wlcf->queue_fields->elts : NULL;
+
+    for (i = 0; fields && i < wlcf->queue_fields->nelts; i++) {
+        if (fields[i].key.len == name.len
+            && ngx_strncasecmp(fields[i].key.data, name.data, name.len) == 0)
+        {
+            return NGX_OK;
+        }
+    }
 
     host = (r->host_start == NULL && r->headers_in.host)
                ? r->headers_in.host->value : r->headers_in.server;
 
-    if (ngx_http_weir_words_field(w, &name, &host) != NGX_OK
+    return ngx_http_weir_words_field(w, &name, &host);
+}
+
+
+static ngx_int_t
+ngx_http_weir_words_fields(ngx_http_request_t *r, ngx_http_weir_words_t *w,
+    const struct weir_deferral *deferral)
+{
+    if (ngx_http_weir_words_host(r, w) != NGX_OK
         || ngx_http_weir_words_own(r, w) != NGX_OK)
     {
         return NGX_ERROR;

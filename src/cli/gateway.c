@@ -114,11 +114,14 @@ static int edition_fill(struct edition *edition, int argc, char **argv)
 	edition->settings.central = edition->service.redis.url != NULL;
 	edition->settings.central_timeout_ns = edition->service.redis.timeout_ns;
 	edition->settings.fleet_size = edition->service.redis.fleet_size;
+	edition->settings.queue = edition->service.queue.url;
+	edition->settings.queue_target = edition->service.queue.target;
 	if (wr_gateway_plan(&edition->settings, &edition->arena, &edition->plan, &error) != 0)
 		return refuse(&error, WR_EXIT_USAGE);
 	rc = load_rules(edition);
 	if (rc == WR_EXIT_YES &&
-	    wr_gateway_pick_domain(&edition->plan, edition->rules, &edition->arena, &error) != 0)
+	    (wr_gateway_pick_domain(&edition->plan, edition->rules, &edition->arena, &error) != 0 ||
+	     wr_gateway_plan_queue(&edition->plan, edition->rules, &edition->arena, &error) != 0))
 		rc = refuse(&error, WR_EXIT_NO);
 	return rc;
 }
@@ -168,6 +171,7 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
 	fresh->plan.runtime = wr_places_print(&fresh->arena, "%s", now->plan.runtime);
 	fresh->plan.bodies = wr_places_print(&fresh->arena, "%s", now->plan.bodies);
 	fresh->plan.socket = wr_places_print(&fresh->arena, "%s", now->plan.socket);
+	fresh->plan.deliver = wr_places_print(&fresh->arena, "%s", now->plan.deliver);
 }
 
 /* At the start the options have just been read; on a reload they are read again. */

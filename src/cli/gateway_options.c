@@ -2,6 +2,7 @@
 #include "cli/gateway.h"
 
 #include "cli/gateway_service.h"
+#include "cli/queue_options.h"
 #include "cli/redis_options.h"
 
 #define AT(field) .at = offsetof(struct wr_gateway_settings, field)
@@ -118,6 +119,7 @@ static const struct wr_option_group groups[] = {
 	{"Service (weir serve in this process)", gateway_service_options, GATEWAY_SERVICE_OPTIONS,
 	 &gateway_service_settings},
 	{"Redis", redis_options, WR_REDIS_OPTIONS, &gateway_service_settings.redis},
+	{"Deferred requests", queue_options, WR_QUEUE_OPTIONS, &gateway_service_settings.queue},
 };
 
 const struct wr_command gateway_command = {

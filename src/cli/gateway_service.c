@@ -78,8 +78,8 @@ static void add_socket(struct gateway_service *service, const char *path)
 		resp->items[resp->count++] = wr_places_print(&service->arena, "unix:%s", path);
 }
 
-/* Whatever else is open: one for whoever runs the gateway, and if there is Redis one for nginx,
- * which may be the same. */
+/* Whatever else is open: one for whoever runs the gateway, and if there is Redis or a queue one for
+ * nginx, which may be the same. */
 static void add_sockets(struct gateway_service *service,
 			const struct gateway_service_settings *settings,
 			const struct wr_gateway_plan *plan)
@@ -96,7 +96,7 @@ static void add_sockets(struct gateway_service *service,
 		       plan->runtime);
 	else
 		add_socket(service, own);
-	if (!plan->settings->central)
+	if (!plan->settings->central && !plan->queue)
 		return;
 	if (strcmp(own, plan->socket) != 0)
 		add_socket(service, plan->socket);
@@ -120,6 +120,21 @@ static struct wr_redis_settings redis(struct gateway_service *service,
 					  .peers = list(service, &from->peers)};
 }
 
+/* Deliveries go by nginx, which knows the API servers. */
+static struct wr_queue_settings queue(struct gateway_service *service,
+				      const struct wr_queue_settings *from,
+				      const struct wr_gateway_plan *plan)
+{
+	struct wr_queue_settings settings = *from;
+
+	settings.url = text(service, plan->queue);
+	settings.password_file = text(service, from->password_file);
+	settings.key_file = text(service, from->key_file);
+	settings.target = from->target ? text(service, from->target)
+				       : wr_places_print(&service->arena, "unix:%s", plan->deliver);
+	return settings;
+}
+
 static void fill(struct gateway_service *service, const struct gateway_service_settings *settings,
 		 const struct wr_gateway_plan *plan)
 {
@@ -133,6 +148,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.resp = list(service, &settings->resp),
 		.admin = list(service, &settings->admin),
 		.redis = redis(service, &settings->redis),
+		.queue = queue(service, &settings->queue, plan),
 		.tls_cert = text(service, plan->tls_cert),
 		.tls_key = text(service, plan->tls_key),
 		.admin_token_file = text(service, settings->admin_token_file),
@@ -182,13 +198,22 @@ static bool same_redis(const struct wr_redis_settings *a, const struct wr_redis_
 	       same_text(a->region, b->region) && same_list(&a->peers, &b->peers);
 }
 
+static bool same_queue(const struct wr_queue_settings *a, const struct wr_queue_settings *b)
+{
+	return same_text(a->url, b->url) && same_text(a->password_file, b->password_file) &&
+	       same_text(a->target, b->target) && same_text(a->key_file, b->key_file) &&
+	       a->max_requests == b->max_requests && a->max_bytes == b->max_bytes &&
+	       a->connections == b->connections && a->timeout_ns == b->timeout_ns &&
+	       a->keep_ns == b->keep_ns;
+}
+
 static bool same(const struct wr_settings *a, const struct wr_settings *b)
 {
 	return same_text(a->rules, b->rules) && same_text(a->table, b->table) &&
 	       same_list(&a->grpc, &b->grpc) && same_list(&a->http, &b->http) &&
 	       same_list(&a->resp, &b->resp) && same_list(&a->admin, &b->admin) &&
-	       same_redis(&a->redis, &b->redis) && same_text(a->tls_cert, b->tls_cert) &&
-	       same_text(a->tls_key, b->tls_key) &&
+	       same_redis(&a->redis, &b->redis) && same_queue(&a->queue, &b->queue) &&
+	       same_text(a->tls_cert, b->tls_cert) && same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
 	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&

@@ -15,6 +15,7 @@ struct gateway_service_settings {
 	struct wr_text_list grpc, http, resp, admin;
 	const char *admin_token_file, *resp_password_file;
 	struct wr_redis_settings redis; /* by redis_options */
+	struct wr_queue_settings queue; /* by queue_options */
 };
 
 #define GATEWAY_SERVICE_OPTIONS 6

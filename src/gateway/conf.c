@@ -95,6 +95,21 @@ static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use
 		(unsigned long long)plan->settings->fleet_size);
 }
 
+static void put_queue(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];
+
+	if (use == WR_CONF_SHOW)
+		fprintf(out,
+			"    # The Unix socket of weir serve --resp unix:%s --queue URL\n"
+			"    # --queue-target unix:%s, whose folder has to be there and is\n"
+			"    # closed to all others (0700): what comes from it passes without "
+			"limits.\n",
+			plan->socket, plan->deliver);
+	snprintf(address, sizeof address, "unix:%s", plan->socket);
+	wr_conf_line(out, 1, "weir_queue", address);
+}
+
 static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	const struct wr_gateway_settings *s = plan->settings;
@@ -108,6 +123,8 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 		fprintf(out, "    weir_keys %s;\n", s->keys);
 	if (s->central)
 		put_central(plan, use, out);
+	if (plan->queue)
+		put_queue(plan, use, out);
 	if (s->dry_run)
 		fputs("    weir_dry_run on;\n", out);
 	if (plan->has_auth) {
@@ -174,5 +191,7 @@ void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FIL
 	wr_conf_forwarded(plan, out);
 	wr_conf_upstreams(plan, out);
 	wr_conf_server(plan, out);
+	if (plan->queue && !plan->settings->queue_target)
+		wr_conf_deliver(plan, out);
 	fputs("}\n", out);
 }

@@ -26,4 +26,14 @@ void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out);
 
+/* conf_queue.c: what is kept with a deferred request, its ticket, and where it is delivered. */
+void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out);
+void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out);
+
+/* conf_server.c: fields that the gateway speaks for, as NAME VALUE of a directive, and how the API
+ * servers are reached. */
+void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
+		    bool to_auth, FILE *out);
+void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out);
+
 #endif

@@ -28,6 +28,8 @@ static const struct {
 	/* Some frameworks route by these, past limits that go by the path. */
 	{"X-Original-URL", "\"\"", "\"\""},
 	{"X-Rewrite-URL", "\"\"", "\"\""},
+	/* Only what was kept and is delivered late has it. */
+	{"X-Weir-Deferred", "\"\"", "\"\""},
 	/* CGI makes HTTP_PROXY of it, which libraries obey. */
 	{"Proxy", "\"\"", "\"\""},
 };
@@ -190,15 +192,16 @@ static void put_verify(const struct wr_gateway_plan *plan, const char *name, FIL
 	wr_conf_line(out, 3, "proxy_ssl_trusted_certificate", plan->upstream_ca);
 }
 
-static void put_fields(const struct wr_gateway_plan *plan, bool to_auth, FILE *out)
+void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
+		    bool to_auth, FILE *out)
 {
 	const struct wr_text_list *names = &plan->settings->auth_headers;
 
 	for (size_t i = to_auth ? 1 : 0; i < sizeof forwarded / sizeof *forwarded; i++)
-		fprintf(out, "            proxy_set_header %s %s;\n", forwarded[i].name,
+		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, forwarded[i].name,
 			plan->settings->trust.count ? forwarded[i].relayed : forwarded[i].own);
 	for (size_t i = 0; plan->has_auth && i < names->count; i++) {
-		fprintf(out, "            proxy_set_header %s ", names->items[i]);
+		fprintf(out, "%*s%s %s ", depth * 4, "", directive, names->items[i]);
 		if (to_auth)
 			fputs("\"\"", out);
 		else
@@ -214,22 +217,18 @@ static unsigned long long milliseconds(uint64_t ns)
 	return (ns + 999999) / 1000000;
 }
 
-static void put_api(const struct wr_gateway_plan *plan, FILE *out)
+void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out)
 {
 	unsigned long long timeout = milliseconds(plan->settings->upstream_timeout_ns);
 
-	fprintf(out, "        location / {\n            proxy_pass %s://weir_api;\n",
+	fprintf(out, "            proxy_pass %s://weir_api;\n",
 		plan->upstream_name ? "https" : "http");
 	put_verify(plan, plan->upstream_name, out);
-	fputs("            proxy_http_version 1.1;\n", out);
-	put_fields(plan, false, out);
 	fprintf(out,
-		"            proxy_set_header Upgrade $weir_upgrade;\n"
-		"            proxy_set_header Connection $weir_connection;\n"
+		"            proxy_http_version 1.1;\n"
 		"            proxy_buffering off;\n"
 		"            proxy_buffer_size 16k;\n"
 		"            proxy_buffers 8 16k;\n"
-		"            proxy_request_buffering %s;\n"
 		"            proxy_redirect off;\n"
 		"            # An answer of the API cannot send nginx elsewhere.\n"
 		"            proxy_ignore_headers X-Accel-Redirect X-Accel-Expires "
@@ -243,9 +242,21 @@ static void put_api(const struct wr_gateway_plan *plan, FILE *out)
 		"repeat.\n"
 		"            proxy_next_upstream error timeout;\n"
 		"            proxy_next_upstream_tries 3;\n"
-		"            proxy_next_upstream_timeout %llums;\n"
+		"            proxy_next_upstream_timeout %llums;\n",
+		timeout, timeout, timeout);
+}
+
+static void put_api(const struct wr_gateway_plan *plan, FILE *out)
+{
+	fputs("        location / {\n", out);
+	wr_conf_pass(plan, out);
+	wr_conf_fields(plan, "proxy_set_header", 3, false, out);
+	fprintf(out,
+		"            proxy_set_header Upgrade $weir_upgrade;\n"
+		"            proxy_set_header Connection $weir_connection;\n"
+		"            proxy_request_buffering %s;\n"
 		"        }\n",
-		plan->settings->stream_uploads ? "off" : "on", timeout, timeout, timeout);
+		plan->settings->stream_uploads ? "off" : "on");
 }
 
 /* A subrequest of every request; from outside it is not there. */
@@ -269,7 +280,7 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 		"            proxy_set_header Connection \"\";\n"
 		"            proxy_set_header Host %s;\n",
 		plan->auth.at.kind == WR_ENDPOINT_UNIX ? "localhost" : text);
-	put_fields(plan, true, out);
+	wr_conf_fields(plan, "proxy_set_header", 3, true, out);
 	fputs("            proxy_set_header X-Original-URI $request_uri;\n"
 	      "            proxy_set_header X-Original-Method $request_method;\n"
 	      "            proxy_set_header X-Forwarded-Uri $request_uri;\n"
@@ -305,6 +316,8 @@ void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
 	wr_conf_line(out, 2, "weir", plan->domain);
 	if (plan->has_auth)
 		fputs("        weir_auth " AUTH_LOCATION ";\n", out);
+	if (plan->queue)
+		wr_conf_kept(plan, out);
 	fputc('\n', out);
 	put_api(plan, out);
 	if (plan->has_auth)

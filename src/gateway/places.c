@@ -152,7 +152,7 @@ static const char *folder_name(const struct wr_gateway_plan *plan, struct wr_are
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct wr_gateway_error *error)
 {
-	const char *name = folder_name(plan, arena);
+	const char *name = plan->name = folder_name(plan, arena);
 	struct wr_place table;
 	struct weir_error why;
 
@@ -189,7 +189,11 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 				 ? wr_places_absolute(arena, plan->settings->runtime)
 				 : "/run/weir";
 	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
-	if (!plan->socket || (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
+	/* nginx opens its sockets to everybody, so the folder of this one is ours alone. */
+	plan->deliver = wr_places_print(arena, "%s/" WR_PLACES_DELIVER,
+					plan->settings->print_config ? folder : plan->runtime);
+	if (!plan->socket || !plan->deliver ||
+	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
 		return wr_gateway_fail(
 			error,
 			"%s/weir.sock, where nginx would ask for limits that Redis "
@@ -236,7 +240,16 @@ static int make_folder(const char *path, mode_t mode, struct wr_gateway_error *e
 	return 0;
 }
 
-int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+static int make_deliver(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof folder, "%s", plan->deliver);
+	*strrchr(folder, '/') = 0;
+	return make_folder(folder, 0700, error);
+}
+
+static int make_runtime(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
 {
 	/* Workers that are not us pass through the folder with their files. */
 	mode_t passable = plan->user ? 0711 : 0700;
@@ -255,6 +268,11 @@ int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *
 	return make_folder(plan->bodies, passable, error);
 }
 
+int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+{
+	return make_runtime(plan, error) != 0 ? -1 : make_deliver(plan, error);
+}
+
 const char *const wr_places_temporary[WR_TEMPORARY_KINDS] = {"client_body", "proxy", "fastcgi",
 							     "uwsgi", "scgi"};
 
@@ -271,6 +289,10 @@ void wr_places_tidy(const struct wr_gateway_plan *plan)
 		snprintf(path, sizeof path, "%s/%s", plan->runtime, files[i]);
 		unlink(path);
 	}
+	unlink(plan->deliver);
+	snprintf(path, sizeof path, "%s", plan->deliver);
+	*strrchr(path, '/') = 0;
+	rmdir(path);
 	if (plan->settings->runtime)
 		return;
 	rmdir(plan->bodies);

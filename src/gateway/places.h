@@ -4,7 +4,10 @@
 
 #include "gateway/plan.h"
 
-/* Fills in plan->nginx, module, user, group, runtime, bodies, socket. */
+/* The socket for deliveries, below the runtime folder, in a folder of its own. */
+#define WR_PLACES_DELIVER "deliver/api.sock"
+
+/* Fills in plan->nginx, module, user, group, runtime, bodies, socket, deliver. */
 int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		   struct wr_gateway_error *error);
 

@@ -36,6 +36,8 @@ struct wr_gateway_settings {
 	bool print_config;
 	bool central; /* the service beside nginx has --redis: nginx asks it */
 	uint64_t central_timeout_ns, fleet_size;
+	const char *queue; /* where requests are kept for later: a URL, "off"; NULL: see below */
+	const char *queue_target; /* where they go; NULL: to the API servers, by nginx */
 };
 
 struct wr_gateway_plan {
@@ -57,9 +59,12 @@ struct wr_gateway_plan {
 	const char *access_log;         /* or NULL */
 	const char *module;
 	const char *nginx;
+	const char *name;    /* of this gateway among others: gateway-8080 */
 	const char *runtime; /* configuration, process id, lock */
 	const char *bodies;  /* request bodies too large for memory; NULL: beside the process id */
 	const char *socket;  /* where workers find the service */
+	const char *deliver; /* where nginx takes what was kept, past the limits: for us alone */
+	const char *queue;   /* a URL; NULL: nothing is kept */
 
 	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
 	bool has_v6;              /* a bare port is one of both families */
@@ -75,6 +80,11 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 /* Which domain of the rules decides: the one asked for, or the only one that has `requests:`. */
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			   struct wr_arena *arena, struct wr_gateway_error *error);
+
+/* plan_queue.c: whether requests are kept for later and where: as settings->queue says, or, if the
+ * domain has a rule that defers, in a folder of this gateway, which is made. */
+int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
+			  struct wr_arena *arena, struct wr_gateway_error *error);
 
 /* plan_net.c */
 int wr_plan_upstreams(struct wr_gateway_plan *plan, struct wr_gateway_error *error);

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gateway/places.h"
 #include "gateway/process.h"
 
 #define LOOK_MS 20      /* for nginx.pid */
@@ -173,7 +174,7 @@ static void wait_and_start(struct wr_supervisor *s)
 
 static void spawn(struct wr_supervisor *s)
 {
-	char conf[PATH_MAX + 16], pid[PATH_MAX + 16];
+	char conf[PATH_MAX + 16], pid[PATH_MAX + 16], deliver[PATH_MAX + 32];
 	const char *args[] = {s->opts.nginx, "-p", s->opts.folder, "-c",
 			      conf,          "-e", "stderr",       NULL};
 	uv_stdio_container_t io[3] = {{.flags = UV_IGNORE},
@@ -191,6 +192,10 @@ static void spawn(struct wr_supervisor *s)
 	snprintf(conf, sizeof conf, "%s/nginx.conf", s->opts.folder);
 	snprintf(pid, sizeof pid, "%s/nginx.pid", s->opts.folder);
 	unlink(pid);
+	/* A killed nginx leaves it behind, and none starts over one. Nobody else has this folder.
+	 */
+	snprintf(deliver, sizeof deliver, "%s/" WR_PLACES_DELIVER, s->opts.folder);
+	unlink(deliver);
 	s->take_again = false;
 	s->state = WR_SUPERVISOR_STARTING;
 	s->started_ms = uv_now(s->loop);

@@ -232,6 +232,41 @@ static void nothing_leaves_its_quotes(void **state)
 	has("        weir \"d\\\\\\\" }\";\n");
 }
 
+/* What is kept for later: where it goes, what goes with it, and the way back past the limits. */
+static void deferred(void **state)
+{
+	(void)state;
+	write_conf(WR_CONF_RUN);
+	has_not("weir_queue");
+	has_not("weir_tickets");
+	has_not("deliver");
+	plan.queue = "file:/var/lib/weir/queue";
+	plan.socket = "/run/weir/weir.sock";
+	plan.deliver = "/run/weir/deliver/api.sock";
+	plan.has_auth = true;
+	write_conf(WR_CONF_RUN);
+	has("    weir_queue \"unix:/run/weir/weir.sock\";\n");
+	has("        weir_queue_field Host $weir_host;\n");
+	has("        weir_queue_field X-Forwarded-For $remote_addr;\n");
+	has("        weir_queue_field X-Original-URL \"\";\n");
+	has("        weir_queue_field Remote-User $weir_auth_http_remote_user;\n");
+	has("        location /.weir/tickets/ {\n"
+	    "            weir off;\n"
+	    "            weir_auth off;\n"
+	    "            weir_tickets;\n");
+	has("    server {\n"
+	    "        listen \"unix:/run/weir/deliver/api.sock\";\n"
+	    "        server_name \"\";\n"
+	    "        weir off;\n"
+	    "        client_max_body_size 0;\n");
+	has("            proxy_set_header Host $http_host;\n");
+	has_not("file:/var/lib/weir/queue"); /* it may hold a password */
+	settings.queue_target = "http://10.0.0.5:3000";
+	write_conf(WR_CONF_RUN);
+	has("weir_queue_field Host");
+	has_not("deliver");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +277,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(forwarded_fields, setup, teardown),
 		cmocka_unit_test_setup_teardown(authentication, setup, teardown),
 		cmocka_unit_test_setup_teardown(shown_to_be_saved, setup, teardown),
+		cmocka_unit_test_setup_teardown(deferred, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_leaves_its_quotes, setup, teardown),
 	};
 

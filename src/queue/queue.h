@@ -129,9 +129,9 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap);
 /* How it is: WR_QUEUE_OK, or why it does not work at the moment, with a sentence. Any thread. */
 enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *error);
 
-/* Jobs that are under way are finished, those that wait for the thread fail as `ending`, puts and
- * takes at once. What is taken and not settled goes back. Call wr_queue_port_run() and
- * wr_queue_port_free() for each port, then wr_queue_free(). */
+/* What was submitted before is done, all later jobs fail as `ending`, and the thread ends. What is
+ * taken and not settled goes back. Then call wr_queue_port_run() and wr_queue_port_free() for each
+ * port, and wr_queue_free(). */
 void wr_queue_close(struct wr_queue *queue);
 void wr_queue_free(struct wr_queue *queue);
 
@@ -193,7 +193,9 @@ struct wr_queue_job {
 	enum wr_queue_verb verb;
 	enum wr_queue_reason reason; /* what became of it */
 	void (*done)(struct wr_queue_job *job);
-	void *context; /* the caller's */
+	void *context;              /* the caller's */
+	struct wr_queue_port *port; /* the queue's, from here … */
+	struct wr_queue_job *next;  /* … to here */
 
 	union {
 		struct {

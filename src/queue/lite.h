@@ -1,0 +1,185 @@
+/* The queue in a folder of its own, by SQLite. Private to lite*.c.
+ *
+ *   queue.db       0600; request: a row for each, also for what is finished, as long as its ticket
+ *                  is remembered. content: head and body of those that wait or are dead
+ *   queue.db-wal   0600; what was committed last
+ *   queue.lock     0600; whose folder it is
+ *
+ * Temporary tables in memory say who waits in which line, which line is due and who has taken its
+ * head, and where a ticket's row is. Being SQLite's too, they take part in transactions, cost no
+ * write to the disk, and are gone with the process: a request that was taken by one that died waits
+ * again. */
+#ifndef WR_QUEUE_LITE_H
+#define WR_QUEUE_LITE_H
+
+#include <limits.h>
+#include <sqlite3.h>
+
+#include "queue/store.h"
+
+/* X(enum, SQL): prepared when the file is opened. */
+#define WR_LITE_SQL(X)                                                                             \
+	X(BEGIN, "BEGIN")                                                                          \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(SAVE, "UPDATE meta SET now = ?1, put = ?2, delivered = ?3, retried = ?4, dead = ?5, "    \
+		"dropped = ?6")                                                                    \
+	X(LINE, "SELECT head, waiting, fence FROM line WHERE key = ?1")                            \
+	X(PUT, "INSERT INTO request (id, ticket, key, rule, state, tries, max_tries, max_age, "    \
+	       "interval, accepted, due, expires, bytes, body_len) "                               \
+	       "VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?8 + ?9, ?8 + ?6, ?10, ?11)")        \
+	X(PUT_CONTENT, "INSERT INTO content (id, head, body) VALUES (?1, ?2, ?3)")                 \
+	X(LINE_NEW, "INSERT INTO line (key, head, waiting, due, fence) VALUES (?1, ?2, 1, ?3, 0)") \
+	X(LINE_MORE, "UPDATE line SET waiting = waiting + 1 WHERE key = ?1")                       \
+	X(LINE_LESS, "UPDATE line SET waiting = waiting - 1 WHERE key = ?1")                       \
+	X(LINE_GONE, "DELETE FROM line WHERE key = ?1")                                            \
+	X(LINE_HEAD, "UPDATE line SET head = ?2, due = ?3, fence = 0 WHERE key = ?1")              \
+	X(LINE_TAKEN, "UPDATE line SET fence = ?2 WHERE key = ?1")                                 \
+	X(LINE_DUE, "UPDATE line SET due = ?2, fence = 0 WHERE key = ?1")                          \
+	X(HEAD, "SELECT r.id, r.due, r.expires FROM place AS p JOIN request AS r ON r.id = p.id "  \
+		"WHERE p.key = ?1 ORDER BY p.id LIMIT 1")                                          \
+	X(PLACE, "INSERT INTO place (key, id) VALUES (?1, ?2)")                                    \
+	X(PLACE_GONE, "DELETE FROM place WHERE key = ?1 AND id = ?2")                              \
+	X(DUE, "SELECT key, head FROM line WHERE fence = 0 AND due <= ?1 ORDER BY due LIMIT ?2")   \
+	X(NEXT_DUE, "SELECT min(due) FROM line WHERE fence = 0")                                   \
+	X(TRIES, "SELECT tries, max_tries, expires, bytes FROM request WHERE id = ?1")             \
+	X(AGAIN, "UPDATE request SET tries = tries + 1, due = ?2, status = ?3, reason = ?4 "       \
+		 "WHERE id = ?1")                                                                  \
+	X(FINISH, "UPDATE request SET state = ?2, tries = tries + ?3, done = ?4, gone = ?5, "      \
+		  "status = ?6, reason = ?7, bytes = ?8 WHERE id = ?1")                            \
+	X(CONTENT_GONE, "DELETE FROM content WHERE id = ?1")                                       \
+	X(REVIVE, "UPDATE request SET state = 0, tries = 0, due = ?2, expires = ?2 + max_age, "    \
+		  "done = NULL, gone = NULL WHERE id = ?1")                                        \
+	X(NOW_DUE, "UPDATE request SET due = ?2 WHERE id = ?1")                                    \
+	X(TICKET, "INSERT INTO ticket (hash, id) VALUES (?1, ?2)")                                 \
+	X(TICKET_GONE, "DELETE FROM ticket WHERE hash = ?1 AND id = ?2")                           \
+	X(BY_TICKET, "SELECT r.id FROM ticket AS t JOIN request AS r ON r.id = t.id "              \
+		     "WHERE t.hash = ?1 AND r.ticket = ?2")                                        \
+	X(ROW, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "      \
+	       "expires, done, status, reason, body_len, bytes FROM request WHERE id = ?1")        \
+	X(CONTENT, "SELECT head, body FROM content WHERE id = ?1")                                 \
+	X(POSITION, "SELECT count(*) FROM place WHERE key = ?1 AND id <= ?2")                      \
+	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")     \
+	X(LAST_ID, "SELECT max(id) FROM request")                                                  \
+	X(OLDEST, "SELECT accepted FROM request WHERE id = (SELECT min(head) FROM line)")          \
+	/* 3 is dead: with ?3 = 0 only tickets are found, which have no request behind them */     \
+	X(GONE,                                                                                    \
+	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "  \
+	  "ORDER BY gone LIMIT ?2")                                                                \
+	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
+	X(FORGET, "DELETE FROM request WHERE id = ?1")                                             \
+	X(LINES, "SELECT key, waiting FROM line")                                                  \
+	X(VACUUM, "PRAGMA incremental_vacuum(256)")
+
+enum wr_lite_sql {
+#define WR_LITE_ENUM(name, sql) WR_SQL_##name,
+	WR_LITE_SQL(WR_LITE_ENUM)
+#undef WR_LITE_ENUM
+		WR_SQL_COUNT
+};
+
+/* A line that changed in the transaction under way; told when it is committed. */
+struct wr_lite_change {
+	uint8_t key[WR_LINE_KEY_BYTES];
+	uint64_t waiting;
+};
+
+/* What is counted rather than asked for; goes back when a transaction does. */
+struct wr_lite_counts {
+	uint64_t waiting, delivering, dead, bytes, tickets, lines;
+	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
+	uint64_t last_id;
+	bool touched; /* something durable was changed */
+};
+
+struct wr_lite {
+	struct wr_store store;
+	const char *folder;
+	char path[PATH_MAX];
+	int lock;
+	sqlite3 *db;
+	sqlite3_stmt *sql[WR_SQL_COUNT];
+	struct wr_lite_counts counts, committed;
+	uint64_t commits;
+	uint64_t fence;    /* of who took something last */
+	uint64_t ahead_us; /* the queue's time − the clock that only goes on */
+	uint64_t now_us;   /* the queue's time, of the jobs under way */
+	uint64_t wall_us;  /* … and what the wall clock said */
+	struct wr_lite_change *changes;
+	size_t change_count, change_cap;
+};
+
+/* lite_file.c: folder, lock and file. WR_QUEUE_OK, or why not. */
+enum wr_queue_reason wr_lite_open(struct wr_lite *lite, struct wr_moment now,
+				  struct weir_error *error);
+void wr_lite_close(struct wr_lite *lite);
+
+/* What a code of SQLite means to who submitted a job. */
+enum wr_queue_reason wr_lite_reason(struct wr_lite *lite, int rc);
+
+/* lite_schema.c: tables, what they hold, and what is held of them in memory. */
+enum wr_queue_reason wr_lite_prepare(struct wr_lite *lite, uint64_t wall_us,
+				     struct weir_error *error);
+
+#define WR_LITE_HASH_BYTES 8 /* of a ticket's hash, in the index */
+
+/* lite.c: ready to be bound; what it gave before is gone. */
+sqlite3_stmt *wr_lite_sql(struct wr_lite *lite, enum wr_lite_sql which);
+
+/* SQLITE_OK, or the error. For what returns no rows. */
+int wr_lite_do(sqlite3_stmt *sql);
+
+/* Notes it to be told. SQLITE_OK or SQLITE_NOMEM. */
+int wr_lite_changed(struct wr_lite *lite, const uint8_t *key, uint64_t waiting);
+
+/* The jobs: SQLITE_OK when job->reason says what became of it, or an error, for which all of the
+ * transaction is given up. */
+int wr_lite_put(struct wr_lite *lite, struct wr_queue_job *job);    /* lite_put.c */
+int wr_lite_take(struct wr_lite *lite, struct wr_queue_job *job);   /* lite_take.c */
+int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job); /* lite_settle.c */
+int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job); /* lite_page.c */
+int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job);
+int wr_lite_stats(struct wr_lite *lite, struct wr_queue_job *job);
+int wr_lite_recount(struct wr_lite *lite);
+
+/* lite_line.c: steps that several jobs have in common. */
+
+struct wr_lite_line {
+	uint64_t head, waiting, fence; /* all 0: nobody waits */
+};
+int wr_lite_line(struct wr_lite *lite, const uint8_t *key, struct wr_lite_line *line);
+
+/* One more waits. */
+int wr_lite_join(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us,
+		 const struct wr_lite_line *line);
+
+/* The one that was `id` waits no more, as its row says already. */
+int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id,
+		  const struct wr_lite_line *line);
+
+/* Moves a waiting or dead one to a state that is final. bytes: what it counts for; they stay only
+ * with what is dead. */
+struct wr_lite_end {
+	uint64_t id;
+	enum wr_deferred_state state;
+	bool tried; /* and that is to be counted */
+	uint16_t status;
+	struct weir_str reason;
+	uint64_t bytes;
+};
+int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end);
+
+/* What a row says of its tries, its age and what it counts for. */
+struct wr_lite_standing {
+	uint64_t tries, max_tries, expires_us, bytes;
+};
+int wr_lite_standing(struct wr_lite *lite, uint64_t id, struct wr_lite_standing *at);
+
+/* Reads a row, and `content` if wanted. *row NULL: there is none. */
+int wr_lite_read(struct wr_lite *lite, uint64_t id, bool content, bool open,
+		 struct wr_deferred **row);
+
+/* lite_tidy.c: forgets old tickets, gives space back. */
+void wr_lite_tidy(struct wr_lite *lite);
+
+#endif

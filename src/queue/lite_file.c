@@ -1,0 +1,242 @@
+/* The folder of a queue, whose it is, and the file in it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "queue/lite.h"
+
+#define FILE_NAME "queue.db"
+#define LOCK_NAME "queue.lock"
+#define BUSY_MS 5000
+
+static enum wr_queue_reason refuse(enum wr_queue_reason reason, struct weir_error *error,
+				   const char *what, const char *path, const char *remedy)
+{
+	int why = errno;
+
+	wr_error(error, WEIR_ESYS, "%s %s: %s%s", what, path, strerror(why), remedy);
+	return why == ENOSPC || why == EDQUOT ? WR_QUEUE_NO_SPACE : reason;
+}
+
+static void sync_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	fsync(fd); /* where a folder can not be synced, SQLite could not do better */
+	close(fd);
+}
+
+/* Missing folders are made, each for us alone. */
+static bool make_folders(const char *folder)
+{
+	char path[PATH_MAX];
+	size_t len = strlen(folder);
+
+	memcpy(path, folder, len + 1);
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] != '/' && path[i] != 0)
+			continue;
+		path[i] = 0;
+		if (mkdir(path, 0700) < 0 && errno != EEXIST && access(path, F_OK) < 0)
+			return false;
+		path[i] = folder[i];
+	}
+	sync_folder(folder);
+	return true;
+}
+
+/* Who can write to the folder can put a file of his own in the place of ours. */
+static enum wr_queue_reason check_folder(const char *folder, struct weir_error *error)
+{
+	struct stat st;
+
+	if (!make_folders(folder) || stat(folder, &st) < 0)
+		return refuse(WR_QUEUE_READ_ONLY, error, "the queue's folder", folder, "");
+	if (!S_ISDIR(st.st_mode) || (st.st_mode & 022) ||
+	    (st.st_uid != geteuid() && st.st_uid != 0)) {
+		wr_error(error, WEIR_ESYS,
+			 "the queue's folder %s is not ours alone to write to; name another, or: "
+			 "chown %u %s; chmod 700 %s",
+			 folder, (unsigned)geteuid(), folder, folder);
+		return WR_QUEUE_READ_ONLY;
+	}
+	return WR_QUEUE_OK;
+}
+
+static enum wr_queue_reason lock_folder(struct wr_lite *lite, struct weir_error *error)
+{
+	char path[PATH_MAX], pid[32] = "";
+	ssize_t len;
+
+	snprintf(path, sizeof path, "%s/" LOCK_NAME, lite->folder);
+	lite->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (lite->lock < 0)
+		return refuse(WR_QUEUE_READ_ONLY, error, "the queue's lock", path, "");
+	if (flock(lite->lock, LOCK_EX | LOCK_NB) < 0) {
+		len = read(lite->lock, pid, sizeof pid - 1);
+		pid[len > 0 ? strcspn(pid, "\n") : 0] = 0;
+		wr_error(error, WEIR_ESYS,
+			 "the queue %s belongs to another process (%s) as long as that runs; for "
+			 "several gateways use redis://",
+			 lite->folder, pid[0] ? pid : "unknown");
+		return WR_QUEUE_AWAY;
+	}
+	len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+	/* Only for people: a full disk may leave it empty. */
+	if (ftruncate(lite->lock, 0) == 0 && write(lite->lock, pid, (size_t)len) != len)
+		return WR_QUEUE_OK;
+	return WR_QUEUE_OK;
+}
+
+/* SQLite would make it with the mode that umask leaves; others files of its own get that of this
+ * one. */
+static enum wr_queue_reason make_file(struct wr_lite *lite, struct weir_error *error)
+{
+	int fd = open(lite->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	enum wr_queue_reason reason = WR_QUEUE_OK;
+
+	if (fd < 0 || fchmod(fd, 0600) < 0)
+		reason = refuse(WR_QUEUE_READ_ONLY, error, "the queue's file", lite->path, "");
+	if (fd >= 0)
+		close(fd);
+	if (reason == WR_QUEUE_OK)
+		sync_folder(lite->folder);
+	return reason;
+}
+
+static enum wr_queue_reason open_file(struct wr_lite *lite, uint64_t wall_us,
+				      struct weir_error *error)
+{
+	enum wr_queue_reason reason = make_file(lite, error);
+	int rc;
+
+	if (reason != WR_QUEUE_OK)
+		return reason;
+	rc = sqlite3_open_v2(lite->path, &lite->db,
+			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+			     NULL);
+	if (rc != SQLITE_OK) {
+		wr_error(error, WEIR_ESYS, "the queue's file %s: %s", lite->path,
+			 lite->db ? sqlite3_errmsg(lite->db) : sqlite3_errstr(rc));
+		return wr_lite_reason(lite, rc);
+	}
+	sqlite3_extended_result_codes(lite->db, 1);
+	sqlite3_busy_timeout(lite->db, BUSY_MS);
+	return wr_lite_prepare(lite, wall_us, error);
+}
+
+static void close_file(struct wr_lite *lite)
+{
+	for (size_t i = 0; i < WR_SQL_COUNT; i++) {
+		sqlite3_finalize(lite->sql[i]);
+		lite->sql[i] = NULL;
+	}
+	sqlite3_close(lite->db);
+	lite->db = NULL;
+}
+
+/* Renames file and log, for somebody to look into. False: it could not be done. */
+static bool set_aside(struct wr_lite *lite, uint64_t wall_us, char aside[PATH_MAX])
+{
+	static const char *const tails[] = {"", "-wal"};
+	char from[PATH_MAX + 8], to[PATH_MAX + 8];
+	unsigned n = 0;
+
+	do {
+		int len = snprintf(aside, PATH_MAX, "%s.corrupt-%llu%s%.0u", lite->path,
+				   (unsigned long long)(wall_us / 1000000), n ? "-" : "", n);
+
+		if (len < 0 || len >= PATH_MAX || n++ == 1000)
+			return false;
+	} while (access(aside, F_OK) == 0);
+	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+		snprintf(from, sizeof from, "%s%s", lite->path, tails[i]);
+		snprintf(to, sizeof to, "%s%s", aside, tails[i]);
+		if (rename(from, to) < 0 && errno != ENOENT)
+			return false;
+	}
+	sync_folder(lite->folder);
+	return true;
+}
+
+/* What is in a damaged file may still be saved by a human; what comes in now needs a sound one. */
+static enum wr_queue_reason open_anew(struct wr_lite *lite, uint64_t wall_us,
+				      struct weir_error *error)
+{
+	char aside[PATH_MAX];
+
+	close_file(lite);
+	if (!set_aside(lite, wall_us, aside))
+		return WR_QUEUE_CORRUPT;
+	wr_store_say(&lite->store, WR_QUEUE_ERROR,
+		     "THE QUEUE'S FILE WAS DAMAGED (%s) and is now %s; requests in it are not "
+		     "delivered. `sqlite3 %s .recover` may save them. A new queue begins",
+		     error->text, aside, aside);
+	return open_file(lite, wall_us, error);
+}
+
+enum wr_queue_reason wr_lite_open(struct wr_lite *lite, struct wr_moment now,
+				  struct weir_error *error)
+{
+	int len = snprintf(lite->path, sizeof lite->path, "%s/" FILE_NAME, lite->folder);
+	enum wr_queue_reason reason;
+
+	lite->lock = -1;
+	if (len < 0 || (size_t)len >= sizeof lite->path - 32) {
+		wr_error(error, WEIR_EINVAL, "the queue's folder has too long a path");
+		return WR_QUEUE_FAILED;
+	}
+	reason = check_folder(lite->folder, error);
+	if (reason == WR_QUEUE_OK)
+		reason = lock_folder(lite, error);
+	if (reason == WR_QUEUE_OK)
+		reason = open_file(lite, now.wall_us, error);
+	if (reason == WR_QUEUE_CORRUPT)
+		reason = open_anew(lite, now.wall_us, error);
+	if (reason != WR_QUEUE_OK)
+		wr_lite_close(lite);
+	return reason;
+}
+
+void wr_lite_close(struct wr_lite *lite)
+{
+	close_file(lite);
+	if (lite->lock >= 0)
+		close(lite->lock);
+	lite->lock = -1;
+}
+
+enum wr_queue_reason wr_lite_reason(struct wr_lite *lite, int rc)
+{
+	int system = lite->db ? sqlite3_system_errno(lite->db) : 0;
+
+	switch (rc & 0xff) {
+	case SQLITE_FULL:
+		return WR_QUEUE_NO_SPACE;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return WR_QUEUE_CORRUPT;
+	case SQLITE_READONLY:
+	case SQLITE_CANTOPEN:
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+		return system == ENOSPC || system == EDQUOT ? WR_QUEUE_NO_SPACE
+							    : WR_QUEUE_READ_ONLY;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return WR_QUEUE_AWAY;
+	case SQLITE_IOERR:
+		if (system == EROFS)
+			return WR_QUEUE_READ_ONLY;
+		return system == ENOSPC || system == EDQUOT ? WR_QUEUE_NO_SPACE : WR_QUEUE_FAILED;
+	default:
+		return WR_QUEUE_FAILED;
+	}
+}

@@ -1,0 +1,253 @@
+/* Lines: who is next, and who else waits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "queue/lite.h"
+#include "queue/record.h"
+
+static void bind_key(sqlite3_stmt *sql, int at, const uint8_t *key)
+{
+	sqlite3_bind_blob(sql, at, key, WR_LINE_KEY_BYTES, SQLITE_STATIC);
+}
+
+int wr_lite_line(struct wr_lite *lite, const uint8_t *key, struct wr_lite_line *line)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINE);
+	int rc;
+
+	*line = (struct wr_lite_line){0};
+	bind_key(sql, 1, key);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW) {
+		line->head = (uint64_t)sqlite3_column_int64(sql, 0);
+		line->waiting = (uint64_t)sqlite3_column_int64(sql, 1);
+		line->fence = (uint64_t)sqlite3_column_int64(sql, 2);
+	}
+	sqlite3_reset(sql);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int set_head(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINE_HEAD);
+
+	bind_key(sql, 1, key);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
+	sqlite3_bind_int64(sql, 3, (sqlite3_int64)due_us);
+	return wr_lite_do(sql);
+}
+
+/* Puts (key, id) into the places of a line, or takes them out. */
+static int set_place(struct wr_lite *lite, enum wr_lite_sql which, const uint8_t *key, uint64_t id)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, which);
+
+	bind_key(sql, 1, key);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
+	return wr_lite_do(sql);
+}
+
+int wr_lite_join(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us,
+		 const struct wr_lite_line *line)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, line->waiting ? WR_SQL_LINE_MORE : WR_SQL_LINE_NEW);
+	int rc;
+
+	bind_key(sql, 1, key);
+	if (!line->waiting) {
+		sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
+		sqlite3_bind_int64(sql, 3, (sqlite3_int64)due_us);
+		lite->counts.lines++;
+	}
+	rc = wr_lite_do(sql);
+	if (rc == SQLITE_OK)
+		rc = set_place(lite, WR_SQL_PLACE, key, id);
+	/* One that was dead may be older than all others. Behind one that is taken it has to wait.
+	 */
+	if (rc == SQLITE_OK && line->waiting && !line->fence && id < line->head)
+		rc = set_head(lite, key, id, due_us);
+	lite->counts.waiting++;
+	lite->counts.touched = true;
+	return rc == SQLITE_OK ? wr_lite_changed(lite, key, line->waiting + 1) : rc;
+}
+
+/* The next becomes the head. */
+static int advance(struct wr_lite *lite, const uint8_t *key)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_HEAD);
+	uint64_t id = 0, due_us = 0, expires_us = 0;
+	int rc;
+
+	bind_key(sql, 1, key);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW) {
+		id = (uint64_t)sqlite3_column_int64(sql, 0);
+		due_us = (uint64_t)sqlite3_column_int64(sql, 1);
+		expires_us = (uint64_t)sqlite3_column_int64(sql, 2);
+	}
+	sqlite3_reset(sql);
+	if (rc != SQLITE_ROW) /* the line said that there is one */
+		return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+	return set_head(lite, key, id, due_us < expires_us ? due_us : expires_us);
+}
+
+int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id,
+		  const struct wr_lite_line *line)
+{
+	sqlite3_stmt *sql =
+		wr_lite_sql(lite, line->waiting > 1 ? WR_SQL_LINE_LESS : WR_SQL_LINE_GONE);
+	int rc;
+
+	bind_key(sql, 1, key);
+	rc = wr_lite_do(sql);
+	if (rc == SQLITE_OK)
+		rc = set_place(lite, WR_SQL_PLACE_GONE, key, id);
+	lite->counts.waiting--;
+	lite->counts.lines -= line->waiting == 1;
+	lite->counts.touched = true;
+	if (rc == SQLITE_OK && line->waiting > 1 && line->head == id)
+		rc = advance(lite, key);
+	return rc == SQLITE_OK ? wr_lite_changed(lite, key, line->waiting - 1) : rc;
+}
+
+static int drop_content(struct wr_lite *lite, uint64_t id)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_CONTENT_GONE);
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)id);
+	return wr_lite_do(sql);
+}
+
+int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end)
+{
+	bool dead = end->state == WR_DEFERRED_DEAD;
+	const struct wr_queue_opts *opts = lite->store.opts;
+	uint64_t keep_us = dead ? opts->keep_dead_us : opts->keep_us;
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_FINISH);
+	size_t reason_len = wr_str_first(end->reason, WR_DEFERRED_REASON_MAX).len;
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)end->id);
+	sqlite3_bind_int(sql, 2, end->state);
+	sqlite3_bind_int(sql, 3, end->tried);
+	sqlite3_bind_int64(sql, 4, (sqlite3_int64)lite->now_us);
+	sqlite3_bind_int64(sql, 5, (sqlite3_int64)(lite->now_us + keep_us));
+	sqlite3_bind_int(sql, 6, end->status);
+	sqlite3_bind_blob(sql, 7, end->reason.ptr, (int)reason_len, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 8, (sqlite3_int64)(dead ? end->bytes : 0));
+	rc = wr_lite_do(sql);
+	if (rc == SQLITE_OK && !dead)
+		rc = drop_content(lite, end->id);
+	lite->counts.dead += dead;
+	lite->counts.tickets += !dead;
+	lite->counts.bytes -= dead ? 0 : end->bytes;
+	lite->counts.delivered_total += end->state == WR_DEFERRED_DELIVERED;
+	lite->counts.dead_total += dead;
+	lite->counts.dropped_total += end->state == WR_DEFERRED_DROPPED;
+	lite->counts.touched = true;
+	return rc;
+}
+
+/* ---- reading a row ---- */
+
+int wr_lite_standing(struct wr_lite *lite, uint64_t id, struct wr_lite_standing *at)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_TRIES);
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)id);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW) {
+		at->tries = (uint64_t)sqlite3_column_int64(sql, 0);
+		at->max_tries = (uint64_t)sqlite3_column_int64(sql, 1);
+		at->expires_us = (uint64_t)sqlite3_column_int64(sql, 2);
+		at->bytes = (uint64_t)sqlite3_column_int64(sql, 3);
+	}
+	sqlite3_reset(sql);
+	return rc == SQLITE_ROW ? SQLITE_OK : rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+}
+
+static struct weir_str column(sqlite3_stmt *sql, int at)
+{
+	const char *bytes = sqlite3_column_blob(sql, at);
+	int len = sqlite3_column_bytes(sql, at);
+
+	return bytes && len > 0 ? (struct weir_str){bytes, (size_t)len} : WR_STR("");
+}
+
+static uint64_t number(sqlite3_stmt *sql, int at)
+{
+	sqlite3_int64 value = sqlite3_column_int64(sql, at);
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+/* By the wall clock of now, which may have been set since. */
+static uint64_t to_wall(const struct wr_lite *lite, uint64_t us)
+{
+	return us ? us - lite->now_us + lite->wall_us : 0;
+}
+
+static bool read_row(const struct wr_lite *lite, sqlite3_stmt *sql, struct wr_record *record)
+{
+	struct wr_deferred *row = &record->row;
+	struct weir_str ticket = column(sql, 0), key = column(sql, 1);
+
+	if (ticket.len != sizeof row->ticket_hash || key.len != sizeof row->key)
+		return false;
+	memcpy(row->ticket_hash, ticket.ptr, ticket.len);
+	memcpy(row->key, key.ptr, key.len);
+	record->rule = column(sql, 2);
+	row->state = (enum wr_deferred_state)number(sql, 3);
+	row->tries = (uint32_t)number(sql, 4);
+	row->max_tries = (uint32_t)number(sql, 5);
+	row->interval_us = number(sql, 6);
+	row->accepted_us = to_wall(lite, number(sql, 7));
+	row->due_us = to_wall(lite, number(sql, 8));
+	row->expires_us = to_wall(lite, number(sql, 9));
+	row->done_us = to_wall(lite, number(sql, 10));
+	row->status = (uint16_t)number(sql, 11);
+	record->reason = column(sql, 12);
+	row->body_len = number(sql, 13);
+	return row->state < WR_DEFERRED_STATE_COUNT;
+}
+
+static int read_content(struct wr_lite *lite, uint64_t id, struct wr_record *record)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_CONTENT);
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)id);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW) {
+		record->head = column(sql, 0);
+		record->body = column(sql, 1);
+	}
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int wr_lite_read(struct wr_lite *lite, uint64_t id, bool content, bool open,
+		 struct wr_deferred **row)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_ROW);
+	struct wr_record record = {.row = {.id = id}, .open = open};
+	int rc;
+
+	*row = NULL;
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)id);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW && !read_row(lite, sql, &record))
+		rc = SQLITE_CORRUPT;
+	if (rc == SQLITE_ROW && content) {
+		rc = read_content(lite, id, &record);
+		rc = rc == SQLITE_OK ? SQLITE_ROW : rc;
+	}
+	if (rc == SQLITE_ROW) {
+		*row = wr_record_read(&record, lite->store.seals);
+		rc = *row ? SQLITE_OK : SQLITE_NOMEM;
+	}
+	sqlite3_reset(lite->sql[WR_SQL_CONTENT]);
+	sqlite3_reset(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}

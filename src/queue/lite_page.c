@@ -1,0 +1,287 @@
+/* Looking at requests, and what operators do with them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "queue/lite.h"
+#include "queue/record.h"
+
+struct seen {
+	uint64_t id;
+	enum wr_deferred_state state;
+	uint8_t key[WR_LINE_KEY_BYTES];
+};
+
+static bool is_taken(const struct wr_lite_line *line, uint64_t id)
+{
+	return line->fence && line->head == id;
+}
+
+/* Its place in the line, and whether it is on its way. */
+static int add_position(struct wr_lite *lite, struct wr_deferred *row)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_POSITION);
+	struct wr_lite_line line;
+	int rc;
+
+	if (row->state != WR_DEFERRED_WAITING)
+		return SQLITE_OK;
+	sqlite3_bind_blob(sql, 1, row->key, sizeof row->key, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)row->id);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW)
+		row->position = (uint64_t)sqlite3_column_int64(sql, 0);
+	sqlite3_reset(sql);
+	if (rc != SQLITE_ROW)
+		return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+	rc = wr_lite_line(lite, row->key, &line);
+	if (rc == SQLITE_OK && is_taken(&line, row->id))
+		row->state = WR_DEFERRED_DELIVERING;
+	return rc;
+}
+
+int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_BY_TICKET);
+	uint8_t hash[WR_TICKET_HASH_BYTES];
+	uint64_t id = 0;
+	int rc;
+
+	wr_ticket_hash(job->ticket.ticket, hash);
+	sqlite3_bind_blob(sql, 1, hash, WR_LITE_HASH_BYTES, SQLITE_STATIC);
+	sqlite3_bind_blob(sql, 2, hash, sizeof hash, SQLITE_STATIC);
+	rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW)
+		id = (uint64_t)sqlite3_column_int64(sql, 0);
+	sqlite3_reset(sql);
+	if (rc != SQLITE_ROW) {
+		job->reason = WR_QUEUE_UNKNOWN;
+		return rc == SQLITE_DONE ? SQLITE_OK : rc;
+	}
+	rc = wr_lite_read(lite, id, false, false, &job->ticket.found);
+	if (rc == SQLITE_OK && !job->ticket.found)
+		rc = SQLITE_CORRUPT;
+	return rc == SQLITE_OK ? add_position(lite, job->ticket.found) : rc;
+}
+
+/* ---- pages ---- */
+
+static bool fits(const struct wr_queue_filter *filter, sqlite3_stmt *sql)
+{
+	const void *key = sqlite3_column_blob(sql, 1);
+	const char *rule = (const char *)sqlite3_column_blob(sql, 2);
+	struct weir_str name = {rule ? rule : "", (size_t)sqlite3_column_bytes(sql, 2)};
+	int state = sqlite3_column_int(sql, 3);
+
+	if (!key || sqlite3_column_bytes(sql, 1) != WR_LINE_KEY_BYTES || state < 0 ||
+	    state >= WR_DEFERRED_STATE_COUNT)
+		return false;
+	if (filter->key && memcmp(filter->key, key, WR_LINE_KEY_BYTES) != 0)
+		return false;
+	if (filter->rule.len && !wr_str_equal(filter->rule, name))
+		return false;
+	/* Being delivered is a kind of waiting in the file; told apart when the line was looked at.
+	 */
+	return !filter->states || filter->states & 1u << state ||
+	       (state == WR_DEFERRED_WAITING && filter->states & 1u << WR_DEFERRED_DELIVERING);
+}
+
+/* The next `max` rows and those of them that fit. */
+static int find_page(struct wr_lite *lite, struct wr_queue_job *job, struct seen *seen,
+		     size_t *count)
+{
+	const struct wr_queue_filter *filter = &job->page.filter;
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_PAGE);
+	uint64_t after = filter->id ? filter->id - 1 : job->page.after;
+	uint32_t looked = 0;
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)after);
+	sqlite3_bind_int64(sql, 2, filter->id ? 1 : job->page.max);
+	*count = 0;
+	while ((rc = sqlite3_step(sql)) == SQLITE_ROW) {
+		struct seen *at = &seen[*count];
+
+		at->id = (uint64_t)sqlite3_column_int64(sql, 0);
+		looked++;
+		if (!filter->id)
+			job->page.last = at->id;
+		if ((filter->id && at->id != filter->id) || !fits(filter, sql))
+			continue;
+		at->state = (enum wr_deferred_state)sqlite3_column_int(sql, 3);
+		memcpy(at->key, sqlite3_column_blob(sql, 1), sizeof at->key);
+		(*count)++;
+	}
+	sqlite3_reset(sql);
+	if (looked < job->page.max)
+		job->page.last = 0;
+	job->page.end = lite->counts.last_id;
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int show(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen,
+		struct wr_deferred ***tail)
+{
+	uint8_t states = job->page.filter.states;
+	struct wr_deferred *row;
+	int rc = wr_lite_read(lite, seen->id, true, false, &row);
+
+	if (rc != SQLITE_OK || !row)
+		return rc;
+	rc = add_position(lite, row);
+	if (rc != SQLITE_OK || (states && !(states & 1u << row->state))) {
+		wr_deferred_free(row);
+		return rc;
+	}
+	if (job->verb == WR_QUEUE_LIST) {
+		row->fields = NULL;
+		row->field_count = 0;
+		row->body = WR_STR("");
+	}
+	**tail = row;
+	*tail = &row->next;
+	job->page.count++;
+	return SQLITE_OK;
+}
+
+static int drop(struct wr_lite *lite, const struct seen *seen, const struct wr_lite_line *line)
+{
+	struct wr_lite_end end = {.id = seen->id,
+				  .state = WR_DEFERRED_DROPPED,
+				  .reason = WR_STR("dropped by an operator")};
+	struct wr_lite_standing at = {0};
+	int rc = wr_lite_standing(lite, seen->id, &at);
+
+	end.bytes = at.bytes;
+	if (rc == SQLITE_OK)
+		rc = wr_lite_finish(lite, &end);
+	if (rc == SQLITE_OK && seen->state == WR_DEFERRED_WAITING)
+		return wr_lite_leave(lite, seen->key, seen->id, line);
+	lite->counts.dead--;
+	return rc;
+}
+
+static int retry(struct wr_lite *lite, const struct seen *seen, const struct wr_lite_line *line)
+{
+	bool dead = seen->state == WR_DEFERRED_DEAD;
+	sqlite3_stmt *sql = wr_lite_sql(lite, dead ? WR_SQL_REVIVE : WR_SQL_NOW_DUE);
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
+	rc = wr_lite_do(sql);
+	lite->counts.touched = true;
+	if (rc != SQLITE_OK)
+		return rc;
+	if (dead) {
+		lite->counts.dead--;
+		return wr_lite_join(lite, seen->key, seen->id, lite->now_us, line);
+	}
+	if (line->head != seen->id)
+		return SQLITE_OK;
+	sql = wr_lite_sql(lite, WR_SQL_LINE_DUE);
+	sqlite3_bind_blob(sql, 1, seen->key, sizeof seen->key, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
+	return wr_lite_do(sql);
+}
+
+static int change(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen)
+{
+	struct wr_lite_line line;
+	int rc;
+
+	if (seen->state != WR_DEFERRED_WAITING && seen->state != WR_DEFERRED_DEAD)
+		return SQLITE_OK;
+	rc = wr_lite_line(lite, seen->key, &line);
+	if (rc != SQLITE_OK || is_taken(&line, seen->id))
+		return rc;
+	job->page.count++;
+	return job->verb == WR_QUEUE_DROP ? drop(lite, seen, &line) : retry(lite, seen, &line);
+}
+
+int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
+{
+	struct wr_deferred **tail = &job->page.first;
+	struct seen *seen;
+	size_t count;
+	int rc;
+
+	if (job->page.max == 0 || job->page.max > WR_QUEUE_PAGE_MAX)
+		job->page.max = WR_QUEUE_PAGE_MAX;
+	seen = calloc(job->page.max, sizeof *seen);
+	if (!seen)
+		return SQLITE_NOMEM;
+	rc = find_page(lite, job, seen, &count);
+	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+		rc = job->verb == WR_QUEUE_LIST || job->verb == WR_QUEUE_SHOW
+			     ? show(lite, job, &seen[i], &tail)
+			     : change(lite, job, &seen[i]);
+	free(seen);
+	if (rc == SQLITE_OK && job->page.filter.id && job->page.count == 0)
+		job->reason = WR_QUEUE_UNKNOWN;
+	return rc;
+}
+
+/* ---- numbers ---- */
+
+static int find_oldest(struct wr_lite *lite, uint64_t *age_us)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_OLDEST);
+	int rc = sqlite3_step(sql);
+
+	*age_us = 0;
+	if (rc == SQLITE_ROW && (uint64_t)sqlite3_column_int64(sql, 0) < lite->now_us)
+		*age_us = lite->now_us - (uint64_t)sqlite3_column_int64(sql, 0);
+	sqlite3_reset(sql);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int64_t pragma(struct wr_lite *lite, const char *text)
+{
+	sqlite3_stmt *sql = NULL;
+	int64_t value = 0;
+
+	if (sqlite3_prepare_v2(lite->db, text, -1, &sql, NULL) == SQLITE_OK &&
+	    sqlite3_step(sql) == SQLITE_ROW)
+		value = sqlite3_column_int64(sql, 0);
+	sqlite3_finalize(sql);
+	return value;
+}
+
+int wr_lite_stats(struct wr_lite *lite, struct wr_queue_job *job)
+{
+	const struct wr_lite_counts *counts = &lite->counts;
+
+	job->stats = (struct wr_queue_stats){
+		.waiting = counts->waiting - counts->delivering,
+		.delivering = counts->delivering,
+		.dead = counts->dead,
+		.bytes = counts->bytes,
+		.lines = counts->lines,
+		.tickets = counts->tickets,
+		.disk_bytes = (uint64_t)(pragma(lite, "PRAGMA page_count") *
+					 pragma(lite, "PRAGMA page_size")),
+		.put_total = counts->put_total,
+		.delivered_total = counts->delivered_total,
+		.retried_total = counts->retried_total,
+		.dead_total = counts->dead_total,
+		.dropped_total = counts->dropped_total,
+		.commits_total = lite->commits,
+	};
+	return find_oldest(lite, &job->stats.oldest_us);
+}
+
+int wr_lite_recount(struct wr_lite *lite)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINES);
+	int rc, noted = SQLITE_OK;
+
+	while (noted == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
+		const uint8_t *key = sqlite3_column_blob(sql, 0);
+
+		if (key && sqlite3_column_bytes(sql, 0) == WR_LINE_KEY_BYTES)
+			noted = wr_lite_changed(lite, key, (uint64_t)sqlite3_column_int64(sql, 1));
+	}
+	sqlite3_reset(sql);
+	return noted != SQLITE_OK ? noted : rc == SQLITE_DONE ? SQLITE_OK : rc;
+}

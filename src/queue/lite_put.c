@@ -1,0 +1,138 @@
+/* A request comes in. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "queue/lite.h"
+#include "queue/record.h"
+
+/* A page of the log for each page changed, and again for the file itself. */
+#define SPACE_FACTOR 3u
+#define SPACE_FIXED (64u << 10)
+
+/* The space that others want, or that what becomes of requests will want, is left alone. */
+static bool has_space(struct wr_lite *lite, uint64_t bytes)
+{
+	struct statvfs disk;
+	uint64_t reserve = lite->store.opts->free_bytes_min, size, available;
+
+	if (statvfs(lite->folder, &disk) < 0)
+		return true; /* the commit will tell */
+	size = (uint64_t)disk.f_blocks * disk.f_frsize;
+	available = (uint64_t)disk.f_bavail * disk.f_frsize;
+	if (reserve > size / 16)
+		reserve = size / 16;
+	return available >= reserve + bytes * SPACE_FACTOR + SPACE_FIXED;
+}
+
+static enum wr_queue_reason check_bounds(struct wr_lite *lite, const struct wr_queue_job *job,
+					 uint64_t bytes, const struct wr_lite_line *line)
+{
+	const struct wr_queue_opts *opts = lite->store.opts;
+	const struct wr_lite_counts *counts = &lite->counts;
+
+	if (counts->waiting + counts->dead >= opts->max_requests)
+		return WR_QUEUE_FULL;
+	if (bytes > opts->max_bytes || counts->bytes > opts->max_bytes - bytes)
+		return WR_QUEUE_BYTES_FULL;
+	if (line->waiting >= job->put.max_waiting)
+		return WR_QUEUE_KEY_FULL;
+	return has_space(lite, bytes) ? WR_QUEUE_OK : WR_QUEUE_NO_SPACE;
+}
+
+static int put_row(struct wr_lite *lite, const struct wr_queue_job *job, const uint8_t *hash,
+		   uint64_t bytes)
+{
+	const struct wr_deferred *r = job->put.request;
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_PUT);
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)job->put.id);
+	sqlite3_bind_blob(sql, 2, hash, WR_TICKET_HASH_BYTES, SQLITE_STATIC);
+	sqlite3_bind_blob(sql, 3, r->key, sizeof r->key, SQLITE_STATIC);
+	sqlite3_bind_text(sql, 4, r->rule.len ? r->rule.ptr : "", (int)r->rule.len, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 5, r->max_tries);
+	sqlite3_bind_int64(sql, 6, (sqlite3_int64)job->put.max_age_us);
+	sqlite3_bind_int64(sql, 7, (sqlite3_int64)r->interval_us);
+	sqlite3_bind_int64(sql, 8, (sqlite3_int64)lite->now_us);
+	sqlite3_bind_int64(sql, 9, (sqlite3_int64)job->put.wait_us);
+	sqlite3_bind_int64(sql, 10, (sqlite3_int64)bytes);
+	sqlite3_bind_int64(sql, 11, (sqlite3_int64)r->body.len);
+	return wr_lite_do(sql);
+}
+
+static int put_content(struct wr_lite *lite, const struct wr_queue_job *job, const uint8_t *hash,
+		       size_t head_len)
+{
+	const struct wr_deferred *r = job->put.request;
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_PUT_CONTENT);
+	uint8_t *head = malloc(head_len);
+	int rc = SQLITE_NOMEM;
+
+	if (head && wr_record_write(r, hash, lite->store.seals, head)) {
+		sqlite3_bind_int64(sql, 1, (sqlite3_int64)job->put.id);
+		sqlite3_bind_blob(sql, 2, head, (int)head_len, SQLITE_STATIC);
+		sqlite3_bind_blob(sql, 3, r->body.len ? r->body.ptr : "", (int)r->body.len,
+				  SQLITE_STATIC);
+		rc = wr_lite_do(sql);
+	}
+	free(head);
+	return rc;
+}
+
+static int put_ticket(struct wr_lite *lite, uint64_t id, const uint8_t *hash)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_TICKET);
+
+	sqlite3_bind_blob(sql, 1, hash, WR_LITE_HASH_BYTES, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
+	return wr_lite_do(sql);
+}
+
+static int store(struct wr_lite *lite, struct wr_queue_job *job, const struct wr_lite_line *line,
+		 size_t head_len, uint64_t bytes)
+{
+	const uint8_t *key = job->put.request->key;
+	uint64_t wait_us =
+		job->put.wait_us < job->put.max_age_us ? job->put.wait_us : job->put.max_age_us;
+	uint8_t hash[WR_TICKET_HASH_BYTES];
+	int rc;
+
+	if (!wr_ticket_make(job->put.ticket, hash)) {
+		job->reason = WR_QUEUE_FAILED;
+		return SQLITE_OK;
+	}
+	job->put.id = ++lite->counts.last_id;
+	job->put.position = line->waiting + 1;
+	lite->counts.put_total++;
+	lite->counts.bytes += bytes;
+	rc = put_row(lite, job, hash, bytes);
+	if (rc == SQLITE_OK)
+		rc = put_content(lite, job, hash, head_len);
+	if (rc == SQLITE_OK)
+		rc = put_ticket(lite, job->put.id, hash);
+	if (rc == SQLITE_OK)
+		rc = wr_lite_join(lite, key, job->put.id, lite->now_us + wait_us, line);
+	return rc;
+}
+
+int wr_lite_put(struct wr_lite *lite, struct wr_queue_job *job)
+{
+	const struct wr_deferred *request = job->put.request;
+	struct wr_lite_line line;
+	size_t head_len;
+	uint64_t bytes;
+	int rc;
+
+	job->reason = wr_record_check(request, lite->store.seals);
+	if (job->reason != WR_QUEUE_OK)
+		return SQLITE_OK;
+	rc = wr_lite_line(lite, request->key, &line);
+	if (rc != SQLITE_OK)
+		return rc;
+	head_len = wr_record_size(request);
+	bytes = head_len + request->body.len + request->rule.len + WR_RECORD_OVERHEAD;
+	job->reason = check_bounds(lite, job, bytes, &line);
+	if (job->reason != WR_QUEUE_OK)
+		return SQLITE_OK;
+	return store(lite, job, &line, head_len, bytes);
+}

@@ -1,0 +1,239 @@
+/* The tables of a queue's file, and what is kept of them in memory. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "queue/lite.h"
+
+#define APPLICATION 0x77656972 /* "weir" */
+#define VERSION 1
+
+/* Set before the first access: with the lock on the file for itself, SQLite keeps the index of its
+ * log in memory of its own and not in a mapped file, which a full disk could turn into a SIGBUS. */
+static const char first[] = "PRAGMA locking_mode = EXCLUSIVE;"
+			    "PRAGMA auto_vacuum = INCREMENTAL;"
+			    "PRAGMA journal_mode = WAL;"
+			    "PRAGMA synchronous = FULL;"
+			    "PRAGMA secure_delete = FAST;"
+			    "PRAGMA temp_store = MEMORY;"
+			    "PRAGMA cache_size = -16384;"
+			    "PRAGMA wal_autocheckpoint = 2000;"
+			    "PRAGMA journal_size_limit = 33554432;"
+			    "PRAGMA cell_size_check = ON;"
+			    "PRAGMA trusted_schema = OFF;";
+
+static const char schema[] =
+	"BEGIN IMMEDIATE;"
+	"CREATE TABLE meta (now INTEGER NOT NULL, put INTEGER NOT NULL, delivered INTEGER NOT NULL,"
+	" retried INTEGER NOT NULL, dead INTEGER NOT NULL, dropped INTEGER NOT NULL);"
+	"INSERT INTO meta VALUES (0, 0, 0, 0, 0, 0);"
+	/* state: enum wr_deferred_state without `delivering`. Times in µs. gone: when the ticket is
+	 * to be forgotten, of what is finished */
+	"CREATE TABLE request (id INTEGER PRIMARY KEY, ticket BLOB NOT NULL, key BLOB NOT NULL,"
+	" rule TEXT NOT NULL, state INTEGER NOT NULL, tries INTEGER NOT NULL,"
+	" max_tries INTEGER NOT NULL, max_age INTEGER NOT NULL, interval INTEGER NOT NULL, "
+	"accepted INTEGER NOT NULL,"
+	" due INTEGER NOT NULL, expires INTEGER NOT NULL, done INTEGER, gone INTEGER,"
+	" status INTEGER, reason TEXT, bytes INTEGER NOT NULL, body_len INTEGER NOT NULL);"
+	"CREATE INDEX request_gone ON request (gone) WHERE gone IS NOT NULL;"
+	"CREATE TABLE content (id INTEGER PRIMARY KEY, head BLOB NOT NULL, body BLOB NOT NULL);"
+	"PRAGMA application_id = 2003134834;"
+	"PRAGMA user_version = 1;"
+	"COMMIT;";
+
+/* Indexes of keys and tickets are in memory: on disk each request would change a page of its own in
+ * them, and the pages of a commit, not its sync, would be what takes time. */
+static const char memory[] =
+	"CREATE TEMP TABLE place (key BLOB, id INTEGER, PRIMARY KEY (key, id)) WITHOUT ROWID;"
+	"INSERT INTO place SELECT key, id FROM request WHERE state = 0;"
+	"CREATE TEMP TABLE ticket (hash BLOB, id INTEGER, PRIMARY KEY (hash, id)) WITHOUT ROWID;"
+	"INSERT INTO ticket SELECT substr(ticket, 1, 8), id FROM request ORDER BY 1;"
+	"CREATE TEMP TABLE line (key BLOB PRIMARY KEY, head INTEGER NOT NULL,"
+	" waiting INTEGER NOT NULL, due INTEGER NOT NULL, fence INTEGER NOT NULL) WITHOUT ROWID;"
+	"INSERT INTO line SELECT l.key, l.head, l.waiting, min(r.due, r.expires), 0 FROM "
+	"(SELECT key, min(id) AS head, count(*) AS waiting FROM place GROUP BY key) AS l "
+	"JOIN request AS r ON r.id = l.head;"
+	"CREATE INDEX temp.line_due ON line (due) WHERE fence = 0;";
+
+static enum wr_queue_reason failed(struct wr_lite *lite, int rc, struct weir_error *error)
+{
+	wr_error(error, WEIR_ESYS, "the queue's file %s: %s", lite->path, sqlite3_errmsg(lite->db));
+	return wr_lite_reason(lite, rc);
+}
+
+/* The number that a query gives; 0 if there is none. */
+static int ask(struct wr_lite *lite, const char *query, int64_t *number)
+{
+	sqlite3_stmt *sql = NULL;
+	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
+
+	*number = 0;
+	if (rc == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
+		*number = sqlite3_column_int64(sql, 0);
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* Reads every page, though not every entry of every index. */
+static enum wr_queue_reason check_sound(struct wr_lite *lite, struct weir_error *error)
+{
+	sqlite3_stmt *sql = NULL;
+	int rc = sqlite3_prepare_v2(lite->db, "PRAGMA quick_check(1)", -1, &sql, NULL);
+	const char *said = NULL;
+	enum wr_queue_reason reason = WR_QUEUE_OK;
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(sql);
+	if (rc == SQLITE_ROW)
+		said = (const char *)sqlite3_column_text(sql, 0);
+	if (rc != SQLITE_ROW) {
+		reason = failed(lite, rc, error);
+	} else if (!said || strcmp(said, "ok") != 0) {
+		wr_error(error, WEIR_EFORMAT, "%s", said ? said : "no memory to check it");
+		reason = said ? WR_QUEUE_CORRUPT : WR_QUEUE_FAILED;
+	}
+	sqlite3_finalize(sql);
+	return reason;
+}
+
+/* Whose file it is, and of which version; a new one gets its tables. */
+static enum wr_queue_reason check_kind(struct wr_lite *lite, struct weir_error *error)
+{
+	int64_t application, version, tables;
+	int rc = ask(lite, "PRAGMA application_id", &application);
+
+	if (rc == SQLITE_OK)
+		rc = ask(lite, "PRAGMA user_version", &version);
+	if (rc == SQLITE_OK)
+		rc = ask(lite, "SELECT count(*) FROM sqlite_schema", &tables);
+	if (rc != SQLITE_OK)
+		return failed(lite, rc, error);
+	if (tables == 0 && application == 0) {
+		rc = sqlite3_exec(lite->db, schema, NULL, NULL, NULL);
+		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(lite, rc, error);
+	}
+	if (application == APPLICATION && version == VERSION)
+		return WR_QUEUE_OK;
+	wr_error(error, WEIR_EFORMAT,
+		 application == APPLICATION
+			 ? "the queue's file %s is of another version of weir; "
+			   "deliver what is in it with that, or name another folder"
+			 : "%s is a database, but no queue of weir; name another "
+			   "folder",
+		 lite->path);
+	return WR_QUEUE_FAILED;
+}
+
+static int count_states(struct wr_lite *lite)
+{
+	static const char query[] =
+		"SELECT state, count(*), sum(bytes) FROM request GROUP BY state";
+	struct wr_lite_counts *counts = &lite->counts;
+	sqlite3_stmt *sql = NULL;
+	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
+
+	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+		uint64_t count;
+
+		rc = sqlite3_step(sql);
+		if (rc != SQLITE_ROW)
+			break;
+		count = (uint64_t)sqlite3_column_int64(sql, 1);
+		counts->bytes += (uint64_t)sqlite3_column_int64(sql, 2);
+		switch (sqlite3_column_int(sql, 0)) {
+		case WR_DEFERRED_WAITING:
+			counts->waiting = count;
+			break;
+		case WR_DEFERRED_DEAD:
+			counts->dead = count;
+			break;
+		default:
+			counts->tickets += count;
+		}
+	}
+	sqlite3_finalize(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int read_meta(struct wr_lite *lite, uint64_t *last_us)
+{
+	struct wr_lite_counts *counts = &lite->counts;
+	uint64_t *const to[] = {last_us,
+				&counts->put_total,
+				&counts->delivered_total,
+				&counts->retried_total,
+				&counts->dead_total,
+				&counts->dropped_total};
+	sqlite3_stmt *sql = NULL;
+	int rc = sqlite3_prepare_v2(lite->db, "SELECT * FROM meta", -1, &sql, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(sql);
+	for (int i = 0; rc == SQLITE_ROW && i < 6; i++)
+		*to[i] = (uint64_t)sqlite3_column_int64(sql, i);
+	sqlite3_finalize(sql);
+	return rc == SQLITE_ROW ? SQLITE_OK : rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+}
+
+static int read_counts(struct wr_lite *lite, uint64_t *last_us)
+{
+	int64_t last_id = 0, lines = 0;
+	int rc = sqlite3_exec(lite->db, memory, NULL, NULL, NULL);
+
+	lite->counts = (struct wr_lite_counts){0};
+	if (rc == SQLITE_OK)
+		rc = count_states(lite);
+	if (rc == SQLITE_OK)
+		rc = read_meta(lite, last_us);
+	if (rc == SQLITE_OK)
+		rc = ask(lite, "SELECT max(id) FROM request", &last_id);
+	if (rc == SQLITE_OK)
+		rc = ask(lite, "SELECT count(*) FROM line", &lines);
+	/* Numbers are not given twice even when the newest was forgotten: put_total counts all. */
+	lite->counts.last_id = (uint64_t)last_id > lite->counts.put_total ? (uint64_t)last_id
+									  : lite->counts.put_total;
+	lite->counts.lines = (uint64_t)lines;
+	lite->committed = lite->counts;
+	return rc;
+}
+
+static int prepare_sql(struct wr_lite *lite)
+{
+	static const char *const texts[] = {
+#define LITE_TEXT(name, sql) sql,
+		WR_LITE_SQL(LITE_TEXT)
+#undef LITE_TEXT
+	};
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
+		rc = sqlite3_prepare_v3(lite->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+					&lite->sql[i], NULL);
+	return rc;
+}
+
+enum wr_queue_reason wr_lite_prepare(struct wr_lite *lite, uint64_t wall_us,
+				     struct weir_error *error)
+{
+	enum wr_queue_reason reason;
+	uint64_t last_us = 0;
+	int rc = sqlite3_exec(lite->db, first, NULL, NULL, NULL);
+
+	if (rc != SQLITE_OK)
+		return failed(lite, rc, error);
+	reason = check_sound(lite, error);
+	if (reason == WR_QUEUE_OK)
+		reason = check_kind(lite, error);
+	if (reason != WR_QUEUE_OK)
+		return reason;
+	rc = read_counts(lite, &last_us);
+	if (rc == SQLITE_OK)
+		rc = prepare_sql(lite);
+	if (rc != SQLITE_OK)
+		return failed(lite, rc, error);
+	/* The clock may have been set back, or be wrong since the machine started. */
+	lite->now_us = wall_us > last_us ? wall_us : last_us;
+	return WR_QUEUE_OK;
+}

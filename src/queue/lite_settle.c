@@ -1,0 +1,79 @@
+/* What became of a request that was taken. */
+#include "base/str.h"
+#include "queue/lite.h"
+
+#define WAIT_MAX_US (366 * WR_DAY_US) /* no sum of times overflows */
+
+/* Free to be taken again, when it is due or too old. */
+static int back_in_line(struct wr_lite *lite, struct wr_queue_job *job, uint64_t due_us,
+			const struct wr_lite_standing *at)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINE_DUE);
+	uint64_t until_us = due_us < at->expires_us ? due_us : at->expires_us;
+
+	job->settle.state = WR_DEFERRED_WAITING;
+	sqlite3_bind_blob(sql, 1, job->settle.key, sizeof job->settle.key, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)until_us);
+	return wr_lite_do(sql);
+}
+
+static int try_again(struct wr_lite *lite, struct wr_queue_job *job,
+		     const struct wr_lite_standing *at, uint64_t due_us)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_AGAIN);
+	struct weir_str reason = wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX);
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)job->settle.id);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)due_us);
+	sqlite3_bind_int(sql, 3, job->settle.status);
+	sqlite3_bind_blob(sql, 4, reason.ptr, (int)reason.len, SQLITE_STATIC);
+	rc = wr_lite_do(sql);
+	lite->counts.retried_total++;
+	lite->counts.touched = true;
+	return rc == SQLITE_OK ? back_in_line(lite, job, due_us, at) : rc;
+}
+
+static int finish(struct wr_lite *lite, struct wr_queue_job *job, const struct wr_lite_standing *at,
+		  const struct wr_lite_line *line)
+{
+	bool delivered = job->settle.outcome == WR_QUEUE_DELIVERED;
+	struct wr_lite_end end = {
+		.id = job->settle.id,
+		.state = delivered ? WR_DEFERRED_DELIVERED : WR_DEFERRED_DEAD,
+		.tried = !delivered,
+		.status = job->settle.status,
+		.reason = job->settle.reason,
+		.bytes = at->bytes,
+	};
+	int rc = wr_lite_finish(lite, &end);
+
+	job->settle.state = end.state;
+	job->settle.waiting = line->waiting - 1;
+	return rc == SQLITE_OK ? wr_lite_leave(lite, job->settle.key, end.id, line) : rc;
+}
+
+int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job)
+{
+	uint64_t wait_us = job->settle.wait_us < WAIT_MAX_US ? job->settle.wait_us : WAIT_MAX_US;
+	struct wr_lite_line line;
+	struct wr_lite_standing at;
+	int rc = wr_lite_line(lite, job->settle.key, &line);
+
+	if (rc != SQLITE_OK)
+		return rc;
+	if (line.head != job->settle.id || line.fence != job->settle.fence || line.fence == 0) {
+		job->reason = WR_QUEUE_LOST;
+		return SQLITE_OK;
+	}
+	rc = wr_lite_standing(lite, job->settle.id, &at);
+	if (rc != SQLITE_OK)
+		return rc;
+	lite->counts.delivering--;
+	job->settle.waiting = line.waiting;
+	if (job->settle.outcome == WR_QUEUE_RELEASE)
+		return back_in_line(lite, job, lite->now_us + wait_us, &at);
+	if (job->settle.outcome == WR_QUEUE_AGAIN && at.tries + 1 < at.max_tries)
+		return try_again(lite, job, &at, lite->now_us + wait_us);
+	return finish(lite, job, &at, &line);
+}

@@ -1,0 +1,121 @@
+/* What a queue does by itself: tickets are forgotten, space goes back, the log is folded in. */
+#include <string.h>
+
+#include "queue/lite.h"
+
+#define FREE_PAGES_KEPT 1024 /* for what comes in next */
+#define FORGET_MAX 1000u     /* in one go; the next comes in a second */
+
+struct gone {
+	uint64_t id, bytes;
+	uint8_t hash[WR_LITE_HASH_BYTES];
+	bool dead;
+};
+
+static size_t find_gone(struct wr_lite *lite, uint64_t until_us, bool dead, size_t max,
+			struct gone *gone)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_GONE);
+	size_t count = 0;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)until_us);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)max);
+	sqlite3_bind_int(sql, 3, dead);
+	while (count < max && sqlite3_step(sql) == SQLITE_ROW) {
+		const void *ticket = sqlite3_column_blob(sql, 3);
+
+		if (ticket && sqlite3_column_bytes(sql, 3) > WR_LITE_HASH_BYTES)
+			memcpy(gone[count].hash, ticket, WR_LITE_HASH_BYTES);
+		gone[count].id = (uint64_t)sqlite3_column_int64(sql, 0);
+		gone[count].dead = sqlite3_column_int(sql, 1) == WR_DEFERRED_DEAD;
+		gone[count++].bytes = (uint64_t)sqlite3_column_int64(sql, 2);
+	}
+	sqlite3_reset(sql);
+	return count;
+}
+
+static int forget_ticket(struct wr_lite *lite, const struct gone *gone)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_TICKET_GONE);
+
+	sqlite3_bind_blob(sql, 1, gone->hash, sizeof gone->hash, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)gone->id);
+	return wr_lite_do(sql);
+}
+
+static int forget_one(struct wr_lite *lite, const struct gone *gone)
+{
+	static const enum wr_lite_sql steps[] = {WR_SQL_CONTENT_GONE, WR_SQL_FORGET};
+	int rc = forget_ticket(lite, gone);
+
+	for (size_t i = 0; i < 2 && rc == SQLITE_OK; i++) {
+		sqlite3_stmt *sql = wr_lite_sql(lite, steps[i]);
+
+		sqlite3_bind_int64(sql, 1, (sqlite3_int64)gone->id);
+		rc = wr_lite_do(sql);
+	}
+	lite->counts.dead -= gone->dead;
+	lite->counts.tickets -= !gone->dead;
+	lite->counts.bytes -= gone->bytes;
+	return rc;
+}
+
+/* Those whose time has come, and the oldest beyond what is remembered. */
+static int forget(struct wr_lite *lite)
+{
+	uint64_t max_tickets = lite->store.opts->max_tickets;
+	struct gone gone[FORGET_MAX];
+	size_t count = find_gone(lite, lite->now_us, true, FORGET_MAX, gone);
+	int rc = SQLITE_OK;
+
+	if (count == 0 && lite->counts.tickets > max_tickets) {
+		uint64_t over = lite->counts.tickets - max_tickets;
+
+		count = find_gone(lite, INT64_MAX, false, over < FORGET_MAX ? over : FORGET_MAX,
+				  gone);
+	}
+	if (count == 0)
+		return SQLITE_OK;
+	rc = wr_lite_do(wr_lite_sql(lite, WR_SQL_BEGIN));
+	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+		rc = forget_one(lite, &gone[i]);
+	if (rc == SQLITE_OK)
+		rc = wr_lite_do(wr_lite_sql(lite, WR_SQL_COMMIT));
+	if (rc == SQLITE_OK)
+		lite->committed = lite->counts;
+	else
+		lite->counts = lite->committed;
+	return rc;
+}
+
+static int give_back(struct wr_lite *lite)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_FREE_PAGES);
+	int rc = sqlite3_step(sql);
+	bool many = rc == SQLITE_ROW && sqlite3_column_int64(sql, 0) > FREE_PAGES_KEPT;
+
+	sqlite3_reset(sql);
+	if (!many)
+		return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+	sql = wr_lite_sql(lite, WR_SQL_VACUUM);
+	while ((rc = sqlite3_step(sql)) == SQLITE_ROW)
+		;
+	sqlite3_reset(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+void wr_lite_tidy(struct wr_lite *lite)
+{
+	int rc = forget(lite);
+
+	if (rc == SQLITE_OK)
+		rc = give_back(lite);
+	if (rc == SQLITE_OK)
+		sqlite3_wal_checkpoint_v2(lite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	else if (!sqlite3_get_autocommit(lite->db))
+		wr_lite_do(wr_lite_sql(lite, WR_SQL_ROLLBACK));
+	/* A full disk keeps it from tidying, not from working. */
+	if (rc != SQLITE_OK && wr_lite_reason(lite, rc) != WR_QUEUE_NO_SPACE)
+		wr_store_fail(&lite->store, wr_lite_reason(lite, rc), "the queue's file %s: %s",
+			      lite->path, sqlite3_errmsg(lite->db));
+}

@@ -1,0 +1,247 @@
+/* Opening and closing a queue; jobs in and back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "queue/thread.h"
+#include "queue/url.h"
+
+/* ---- jobs ---- */
+
+/* Results are the caller's to read only after `done`: whatever he left in their place is no
+ * pointer of ours. */
+static void clear_results(struct wr_queue_job *job)
+{
+	if (job->verb == WR_QUEUE_TAKE)
+		job->take.first = NULL;
+	else if (job->verb == WR_QUEUE_TICKET)
+		job->ticket.found = NULL;
+	else if (job->verb >= WR_QUEUE_LIST && job->verb <= WR_QUEUE_DROP)
+		job->page.first = NULL;
+	wr_job_reset(job);
+}
+
+struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(void *context),
+					void *context)
+{
+	struct wr_queue_port *port = calloc(1, sizeof *port);
+
+	if (!port)
+		return NULL;
+	port->queue = queue;
+	port->wake = wake;
+	port->context = context;
+	port->tail = &port->first;
+	pthread_mutex_init(&port->lock, NULL);
+	return port;
+}
+
+void wr_queue_port_free(struct wr_queue_port *port)
+{
+	if (!port)
+		return;
+	pthread_mutex_destroy(&port->lock);
+	free(port);
+}
+
+/* Gives it back. The lock makes what the thread wrote into the job visible to who runs the port. */
+void wr_queue_deliver(struct wr_queue_job *job)
+{
+	struct wr_queue_port *port = job->port;
+	bool wake;
+
+	job->next = NULL;
+	pthread_mutex_lock(&port->lock);
+	*port->tail = job;
+	port->tail = &job->next;
+	wake = !port->woken;
+	port->woken = true;
+	/* Under the lock: a port that has been run empty may be freed. */
+	if (wake)
+		port->wake(port->context);
+	pthread_mutex_unlock(&port->lock);
+}
+
+size_t wr_queue_port_run(struct wr_queue_port *port)
+{
+	struct wr_queue_job *job;
+	size_t count = 0;
+
+	pthread_mutex_lock(&port->lock);
+	job = port->first;
+	port->first = NULL;
+	port->tail = &port->first;
+	port->woken = false;
+	pthread_mutex_unlock(&port->lock);
+	while (job) {
+		struct wr_queue_job *next = job->next; /* `done` may submit it again, or free it */
+
+		job->done(job);
+		job = next;
+		count++;
+	}
+	return count;
+}
+
+void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
+{
+	struct wr_queue *queue = port->queue;
+	enum wr_queue_reason refused = WR_QUEUE_OK;
+
+	job->port = port;
+	job->next = NULL;
+	clear_results(job);
+	pthread_mutex_lock(&queue->lock);
+	if (queue->ending)
+		refused = WR_QUEUE_ENDING;
+	else if (job->verb == WR_QUEUE_PUT && queue->jobs >= queue->opts.max_jobs)
+		refused = WR_QUEUE_BUSY;
+	if (refused == WR_QUEUE_OK) {
+		bool empty = queue->first == NULL;
+
+		*queue->tail = job;
+		queue->tail = &job->next;
+		queue->jobs++;
+		if (empty)
+			pthread_cond_signal(&queue->come);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	/* The job itself is the thread's by now, if it was not refused. */
+	if (refused == WR_QUEUE_OK)
+		return;
+	job->reason = refused;
+	wr_queue_deliver(job);
+}
+
+/* ---- opening and closing ---- */
+
+static void read_clocks(void *context, uint64_t *wall_us, uint64_t *mono_us)
+{
+	struct timespec wall, mono;
+
+	(void)context;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	clock_gettime(CLOCK_BOOTTIME, &mono); /* goes on while the machine sleeps */
+	*wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
+	*mono_us = (uint64_t)mono.tv_sec * 1000000 + (uint64_t)mono.tv_nsec / 1000;
+}
+
+static void set_default(uint64_t *value, uint64_t otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void fill_in(struct wr_queue_opts *opts)
+{
+	set_default(&opts->max_requests, 100000);
+	set_default(&opts->max_bytes, 1ull << 30);
+	set_default(&opts->max_tickets, 1000000);
+	set_default(&opts->keep_us, WR_DAY_US);
+	set_default(&opts->keep_dead_us, 30 * WR_DAY_US);
+	set_default(&opts->lease_us, 120000000);
+	set_default(&opts->timeout_us, 5000000);
+	set_default(&opts->free_bytes_min, 16u << 20);
+	set_default(&opts->poll_us, 250000);
+	if (opts->max_jobs == 0)
+		opts->max_jobs = 4096;
+	if (!opts->prefix)
+		opts->prefix = "weir";
+	if (!opts->now)
+		opts->now = read_clocks;
+}
+
+static void init_locks(struct wr_queue *queue)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&queue->come, &monotonic);
+	pthread_cond_init(&queue->opened, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&queue->lock, NULL);
+}
+
+static int start(struct wr_queue *queue, struct weir_error *error)
+{
+	int rc = pthread_create(&queue->thread, NULL, wr_queue_thread, queue);
+
+	if (rc != 0) {
+		errno = rc;
+		return wr_error_errno(error, WEIR_ESYS, "no thread for the queue");
+	}
+	pthread_mutex_lock(&queue->lock);
+	while (!queue->tried)
+		pthread_cond_wait(&queue->opened, &queue->lock);
+	pthread_mutex_unlock(&queue->lock);
+	return 0;
+}
+
+static void destroy(struct wr_queue *queue)
+{
+	if (queue->store)
+		queue->store->ops->free(queue->store);
+	wr_seals_wipe(&queue->seals);
+	pthread_cond_destroy(&queue->come);
+	pthread_cond_destroy(&queue->opened);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue);
+}
+
+int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
+		  struct weir_error *error)
+{
+	struct wr_queue *queue;
+	int rc = wr_queue_url_check(opts->url, error);
+
+	if (rc < 0)
+		return rc;
+	queue = calloc(1, sizeof *queue);
+	if (!queue)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	queue->opts = *opts;
+	queue->tail = &queue->first;
+	fill_in(&queue->opts);
+	init_locks(queue);
+	if (opts->key_file)
+		rc = wr_seals_read(opts->key_file, &queue->seals, error);
+	if (rc == 0)
+		rc = wr_queue_store_new(&queue->opts, opts->key_file ? &queue->seals : NULL,
+					&queue->store, error);
+	if (rc == 0)
+		rc = start(queue, error);
+	if (rc < 0)
+		destroy(queue);
+	else
+		*opened = queue;
+	return rc;
+}
+
+enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *error)
+{
+	enum wr_queue_reason reason;
+
+	pthread_mutex_lock(&queue->lock);
+	reason = queue->reason;
+	if (error)
+		*error = queue->why;
+	pthread_mutex_unlock(&queue->lock);
+	return reason;
+}
+
+void wr_queue_close(struct wr_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->ending = true;
+	pthread_cond_signal(&queue->come);
+	pthread_mutex_unlock(&queue->lock);
+	pthread_join(queue->thread, NULL);
+}
+
+void wr_queue_free(struct wr_queue *queue)
+{
+	if (queue)
+		destroy(queue);
+}

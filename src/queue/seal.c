@@ -1,0 +1,187 @@
+#include "queue/seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+#define ID_BYTES 4u
+#define NONCE_BYTES 12u
+#define TAG_BYTES 16u
+#define FILE_BYTES_MAX 4096u
+
+_Static_assert(ID_BYTES + NONCE_BYTES + TAG_BYTES == WR_SEAL_EXTRA, "what sealing adds");
+
+/* ---- the file ---- */
+
+static void add_key(struct wr_seals *seals, const uint8_t *bytes)
+{
+	struct wr_seal_key *key = &seals->keys[seals->count++];
+	uint8_t hash[SHA256_DIGEST_LENGTH];
+
+	memcpy(key->bytes, bytes, sizeof key->bytes);
+	SHA256(bytes, WR_SEAL_KEY_BYTES, hash);
+	memcpy(key->id, hash, sizeof key->id);
+}
+
+/* 64 digits. False: they are not. */
+static bool add_hex(struct wr_seals *seals, struct weir_str digits)
+{
+	uint8_t bytes[WR_SEAL_KEY_BYTES];
+
+	if (digits.len != 2 * sizeof bytes || seals->count == WR_SEALS_MAX)
+		return false;
+	for (size_t i = 0; i < sizeof bytes; i++) {
+		int high = wr_hex(digits.ptr[2 * i]), low = wr_hex(digits.ptr[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	add_key(seals, bytes);
+	OPENSSL_cleanse(bytes, sizeof bytes);
+	return true;
+}
+
+static bool read_lines(struct wr_seals *seals, struct weir_str text)
+{
+	while (text.len) {
+		size_t end = wr_str_find(text, '\n');
+		struct weir_str line = wr_str_trim(wr_str_first(text, end));
+
+		if (line.len && line.ptr[line.len - 1] == '\r')
+			line.len--;
+		if (line.len && line.ptr[0] != '#' && !add_hex(seals, line))
+			return false;
+		text = wr_str_from(text, end < text.len ? end + 1 : end);
+	}
+	return seals->count > 0;
+}
+
+/* Its bytes, or below 0. A file that others may read is no secret. */
+static ssize_t read_file(const char *path, uint8_t *bytes, struct weir_error *error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+	ssize_t len = -1;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		wr_error_errno(error, WEIR_EINVAL, "the key file %s can not be read", path);
+	else if (!S_ISREG(st.st_mode))
+		wr_error(error, WEIR_EINVAL, "the key file %s is no file", path);
+	else if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
+		wr_error(error, WEIR_EINVAL,
+			 "the key file %s is open to others; make it yours alone: chmod 600 %s",
+			 path, path);
+	else if ((len = read(fd, bytes, FILE_BYTES_MAX)) < 0)
+		wr_error_errno(error, WEIR_EINVAL, "the key file %s can not be read", path);
+	if (fd >= 0)
+		close(fd);
+	return len;
+}
+
+int wr_seals_read(const char *path, struct wr_seals *seals, struct weir_error *error)
+{
+	uint8_t bytes[FILE_BYTES_MAX];
+	ssize_t len = read_file(path, bytes, error);
+	bool good;
+
+	*seals = (struct wr_seals){0};
+	if (len < 0)
+		return WEIR_EINVAL;
+	if (len == WR_SEAL_KEY_BYTES) {
+		add_key(seals, bytes);
+		good = true;
+	} else {
+		good = len < (ssize_t)FILE_BYTES_MAX &&
+		       read_lines(seals, (struct weir_str){(const char *)bytes, (size_t)len});
+	}
+	OPENSSL_cleanse(bytes, sizeof bytes);
+	if (good)
+		return 0;
+	wr_seals_wipe(seals);
+	return wr_error(error, WEIR_EINVAL,
+			"the key file %s holds no keys; it wants up to %u lines of 64 hexadecimal "
+			"digits each, as `openssl rand -hex 32` prints them",
+			path, WR_SEALS_MAX);
+}
+
+void wr_seals_wipe(struct wr_seals *seals)
+{
+	OPENSSL_cleanse(seals, sizeof *seals);
+}
+
+/* ---- sealing ---- */
+
+/* Names of fields are the same in any case. */
+static bool add_names(EVP_CIPHER_CTX *cipher, const uint8_t *ticket_hash, struct weir_str name)
+{
+	int len;
+
+	if (EVP_CipherUpdate(cipher, NULL, &len, ticket_hash, SHA256_DIGEST_LENGTH) != 1)
+		return false;
+	for (size_t i = 0; i < name.len; i++) {
+		uint8_t c = (uint8_t)wr_lower(name.ptr[i]);
+
+		if (EVP_CipherUpdate(cipher, NULL, &len, &c, 1) != 1)
+			return false;
+	}
+	return true;
+}
+
+static bool run_cipher(const struct wr_seal_key *key, const uint8_t *ticket_hash,
+		       struct weir_str name, const uint8_t *nonce, struct weir_str in, uint8_t *out,
+		       uint8_t *tag, bool seal)
+{
+	EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
+	int len = 0, rest = 0;
+	bool good =
+		cipher && in.len <= INT32_MAX &&
+		EVP_CipherInit_ex(cipher, EVP_aes_256_gcm(), NULL, key->bytes, nonce, seal) == 1 &&
+		add_names(cipher, ticket_hash, name) &&
+		(in.len == 0 ||
+		 EVP_CipherUpdate(cipher, out, &len, (const uint8_t *)in.ptr, (int)in.len) == 1) &&
+		(seal || EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_SET_TAG, TAG_BYTES, tag) == 1) &&
+		EVP_CipherFinal_ex(cipher, out + len, &rest) == 1 &&
+		(!seal || EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, tag) == 1);
+
+	EVP_CIPHER_CTX_free(cipher);
+	return good;
+}
+
+bool wr_seal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct weir_str name,
+	     struct weir_str value, uint8_t *sealed)
+{
+	const struct wr_seal_key *key = &seals->keys[0];
+	uint8_t *nonce = sealed + ID_BYTES;
+
+	/* Random nonces of 96 bits: fine for 2^32 values of one key, far beyond any queue. */
+	memcpy(sealed, key->id, ID_BYTES);
+	return RAND_bytes(nonce, NONCE_BYTES) == 1 &&
+	       run_cipher(key, ticket_hash, name, nonce, value, nonce + NONCE_BYTES,
+			  nonce + NONCE_BYTES + value.len, true);
+}
+
+bool wr_unseal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct weir_str name,
+	       uint8_t *sealed, size_t len, struct weir_str *value)
+{
+	uint8_t *text = sealed + ID_BYTES + NONCE_BYTES;
+
+	if (len < WR_SEAL_EXTRA)
+		return false;
+	len -= WR_SEAL_EXTRA;
+	*value = (struct weir_str){(const char *)text, len};
+	for (size_t i = 0; i < seals->count; i++)
+		if (memcmp(seals->keys[i].id, sealed, ID_BYTES) == 0)
+			return run_cipher(&seals->keys[i], ticket_hash, name, sealed + ID_BYTES,
+					  *value, text, text + len, false);
+	return false;
+}

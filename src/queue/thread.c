@@ -1,0 +1,240 @@
+/* The thread of a queue: it may wait for a disk or a network, those who submit jobs may not. */
+#include "queue/thread.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCH_MAX 512u        /* jobs that are made durable together */
+#define REOPEN_US 1000000u    /* between two tries to open */
+#define REMIND_US 60000000ull /* trouble that lasts is said again */
+
+/* ---- what stores use ---- */
+
+enum wr_queue_reason wr_store_fail(struct wr_store *store, enum wr_queue_reason reason,
+				   const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(store->why.text, sizeof store->why.text, format, args);
+	va_end(args);
+	store->why.code = WEIR_ESYS;
+	store->failed = reason;
+	return reason;
+}
+
+void wr_store_say(const struct wr_store *store, enum wr_queue_level level, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	if (!store->opts->say)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	store->opts->say(store->opts->context, level, text);
+}
+
+void wr_job_reset(struct wr_queue_job *job)
+{
+	job->reason = WR_QUEUE_OK;
+	switch (job->verb) {
+	case WR_QUEUE_PUT:
+		memset(job->put.ticket, 0, sizeof job->put.ticket);
+		job->put.id = job->put.position = 0;
+		break;
+	case WR_QUEUE_TAKE:
+		wr_deferred_free(job->take.first);
+		job->take.first = NULL;
+		job->take.count = job->take.expired = 0;
+		job->take.next_us = UINT64_MAX;
+		break;
+	case WR_QUEUE_SETTLE:
+		job->settle.state = WR_DEFERRED_WAITING;
+		job->settle.waiting = 0;
+		break;
+	case WR_QUEUE_TICKET:
+		wr_deferred_free(job->ticket.found);
+		job->ticket.found = NULL;
+		break;
+	case WR_QUEUE_LIST:
+	case WR_QUEUE_SHOW:
+	case WR_QUEUE_RETRY:
+	case WR_QUEUE_DROP:
+		wr_deferred_free(job->page.first);
+		job->page.first = NULL;
+		job->page.count = 0;
+		job->page.last = job->page.end = 0;
+		break;
+	case WR_QUEUE_STATS:
+		job->stats = (struct wr_queue_stats){0};
+		break;
+	case WR_QUEUE_RECOUNT:
+		break;
+	}
+}
+
+/* ---- the thread ---- */
+
+static struct wr_moment now(const struct wr_queue *queue)
+{
+	struct wr_moment at;
+
+	queue->opts.now(queue->opts.context, &at.wall_us, &at.mono_us);
+	return at;
+}
+
+static void set_state(struct wr_queue *queue, enum wr_queue_reason reason,
+		      const struct weir_error *why)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->reason = reason;
+	queue->why = *why;
+	queue->tried = true;
+	pthread_cond_broadcast(&queue->opened);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* Trouble is said when it begins or becomes another one, and once in a while as it lasts. */
+static void say_trouble(struct wr_queue *queue, enum wr_queue_reason reason,
+			const struct weir_error *why, uint64_t mono_us)
+{
+	if (queue->reason == reason && queue->said_us && mono_us - queue->said_us < REMIND_US)
+		return;
+	queue->said_us = mono_us | 1;
+	wr_store_say(queue->store, WR_QUEUE_ERROR,
+		     "deferred requests can not be stored or delivered (%s): %s; tried again every "
+		     "second",
+		     wr_queue_reason_name(reason), why->text);
+}
+
+static void try_open(struct wr_queue *queue)
+{
+	struct wr_moment at = now(queue);
+	struct weir_error why = {0};
+	enum wr_queue_reason reason;
+
+	if (queue->open || (queue->tried_us && at.mono_us - queue->tried_us < REOPEN_US))
+		return;
+	queue->tried_us = at.mono_us | 1;
+	reason = queue->store->ops->open(queue->store, at, &why);
+	queue->open = reason == WR_QUEUE_OK;
+	if (!queue->open)
+		say_trouble(queue, reason, &why, at.mono_us);
+	else if (queue->said_us)
+		wr_store_say(queue->store, WR_QUEUE_NOTICE, "the queue works again");
+	if (queue->open)
+		queue->said_us = 0;
+	set_state(queue, reason, &why);
+}
+
+/* After something went wrong with it: closed, and soon opened again. */
+static void look_at_store(struct wr_queue *queue)
+{
+	struct wr_store *store = queue->store;
+	enum wr_queue_reason reason = store->failed;
+	struct wr_moment at;
+
+	if (reason == WR_QUEUE_OK)
+		return;
+	at = now(queue);
+	store->ops->close(store);
+	store->failed = WR_QUEUE_OK;
+	queue->open = false;
+	queue->tried_us = at.mono_us | 1;
+	say_trouble(queue, reason, &store->why, at.mono_us);
+	set_state(queue, reason, &store->why);
+}
+
+/* Until there is a job, or it is time for a tick. */
+static void wait_for_jobs(struct wr_queue *queue)
+{
+	uint64_t wait_us = queue->open ? queue->store->tick_us : REOPEN_US / 4;
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(wait_us / 1000000);
+	until.tv_nsec += (long)(wait_us % 1000000) * 1000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	while (!queue->first && !queue->ending)
+		if (pthread_cond_timedwait(&queue->come, &queue->lock, &until) == ETIMEDOUT)
+			return;
+}
+
+/* Jobs to be done together. */
+static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch)
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	if (!queue->first)
+		wait_for_jobs(queue);
+	while (queue->first && count < BATCH_MAX) {
+		batch[count++] = queue->first;
+		queue->first = queue->first->next;
+	}
+	if (!queue->first)
+		queue->tail = &queue->first;
+	pthread_mutex_unlock(&queue->lock);
+	return count;
+}
+
+static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t count)
+{
+	if (queue->open) {
+		queue->store->ops->run(queue->store, batch, count, now(queue));
+	} else {
+		for (size_t i = 0; i < count; i++)
+			batch[i]->reason = queue->reason;
+	}
+	look_at_store(queue);
+	pthread_mutex_lock(&queue->lock);
+	queue->jobs -= (uint32_t)count;
+	pthread_mutex_unlock(&queue->lock);
+	for (size_t i = 0; i < count; i++)
+		wr_queue_deliver(batch[i]);
+}
+
+static bool has_ended(struct wr_queue *queue)
+{
+	bool ended;
+
+	pthread_mutex_lock(&queue->lock);
+	ended = queue->ending && !queue->first;
+	pthread_mutex_unlock(&queue->lock);
+	return ended;
+}
+
+void *wr_queue_thread(void *argument)
+{
+	struct wr_queue *queue = argument;
+	struct wr_queue_job *batch[BATCH_MAX];
+	uint64_t ticked_us = 0;
+
+	pthread_setname_np(pthread_self(), "weir-queue");
+	while (!has_ended(queue)) {
+		struct wr_moment at;
+		size_t count;
+
+		try_open(queue);
+		count = fetch(queue, batch);
+		if (count)
+			do_batch(queue, batch, count);
+		at = now(queue);
+		if (queue->open && at.mono_us - ticked_us >= queue->store->tick_us) {
+			ticked_us = at.mono_us;
+			queue->store->ops->tick(queue->store, at);
+			look_at_store(queue);
+		}
+	}
+	if (queue->open)
+		queue->store->ops->close(queue->store);
+	return NULL;
+}

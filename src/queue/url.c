@@ -1,0 +1,70 @@
+#include "queue/url.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "redis/url.h"
+
+static int check_folder(const char *folder, struct weir_error *error)
+{
+	if (folder[0] != '/')
+		return wr_error(
+			error, WEIR_EINVAL,
+			"a file queue is a folder with its whole path: file:/var/lib/weir/queue");
+	if (strlen(folder) > PATH_MAX / 2)
+		return wr_error(error, WEIR_EINVAL, "the queue's folder has too long a path");
+	return 0;
+}
+
+static int parse_redis(const char *url, struct wr_redis_target *target, struct weir_error *error)
+{
+	int rc = wr_redis_target_parse(wr_str(url), target, error);
+
+	if (rc == 0 && target->kind != WR_REDIS_SINGLE)
+		return wr_error(
+			error, WEIR_EINVAL,
+			"a queue is in one Redis: redis://, rediss:// or redis+unix://; what a "
+			"failover of sentinels or of a cluster forgets was promised to clients");
+	return rc;
+}
+
+int wr_queue_url_check(const char *url, struct weir_error *error)
+{
+	const char *folder = wr_lite_folder(url);
+	struct wr_redis_target target = {0};
+
+	if (folder)
+		return check_folder(folder, error);
+	if (strncmp(url, "redis", 5) == 0)
+		return parse_redis(url, &target, error);
+	return wr_error(error, WEIR_EINVAL,
+			"a queue's URL begins with file: (a folder), redis://, rediss:// or "
+			"redis+unix://");
+}
+
+size_t wr_queue_url_text(const char *url, char *text, size_t cap)
+{
+	struct wr_redis_target target = {0};
+	char shown[WR_REDIS_TEXT];
+	int len;
+
+	if (!wr_lite_folder(url) && wr_redis_target_parse(wr_str(url), &target, NULL) == 0) {
+		wr_redis_target_text(&target, shown);
+		url = shown;
+	}
+	len = snprintf(text, cap, "%s", url);
+	return len < 0 ? 0 : (size_t)len < cap ? (size_t)len : cap - 1;
+}
+
+int wr_queue_store_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+		       struct wr_store **made, struct weir_error *error)
+{
+	if (wr_lite_folder(opts->url)) {
+		*made = wr_lite_new(opts, seals);
+		return *made ? 0 : wr_error(error, WEIR_EMEMORY, "out of memory");
+	}
+	return wr_remote_new(opts, seals, made, error);
+}

@@ -1,0 +1,600 @@
+/* What a queue does with requests: order, tries, ages, tickets, what operators do. The same for a
+ * file and for Redis: `lines_test redis` runs it against a server of its own. */
+#include "queue/queue_test.h"
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_init(&rig);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_free(&rig);
+	return 0;
+}
+
+static void test_order_within_a_line(void **state)
+{
+	struct wr_deferred *a, *b;
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(rig_put(&rig, 1, "first").put.position, 1);
+	assert_int_equal(rig_put(&rig, 1, "second").put.position, 2);
+	assert_int_equal(rig_put(&rig, 1, "third").put.position, 3);
+	assert_int_equal(rig_waiting(&rig, 1), 3);
+
+	/* One at a time, and nothing of that line until it is settled. */
+	a = rig_take_one(&rig, "first");
+	job = rig_take(&rig, 10);
+	assert_int_equal(job.take.count, 0);
+	assert_true(job.take.next_us == UINT64_MAX);
+	job = rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 201, "");
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_int_equal(job.settle.state, WR_DEFERRED_DELIVERED);
+	assert_int_equal(job.settle.waiting, 2);
+	assert_int_equal(rig_waiting(&rig, 1), 2);
+
+	/* Who settles twice is told so. */
+	assert_reason(rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 201, "").reason, WR_QUEUE_LOST);
+	wr_deferred_free(a);
+
+	b = rig_take_one(&rig, "second");
+	rig_settle(&rig, b, WR_QUEUE_DELIVERED, 0, 200, "");
+	wr_deferred_free(b);
+	b = rig_take_one(&rig, "third");
+	assert_int_equal(rig_settle(&rig, b, WR_QUEUE_DELIVERED, 0, 200, "").settle.waiting, 0);
+	wr_deferred_free(b);
+	assert_int_equal(rig_waiting(&rig, 1), 0);
+	assert_int_equal(rig_stats(&rig).lines, 0);
+}
+
+static void test_lines_beside_each_other(void **state)
+{
+	static const char *const bodies[] = {"a", "b", "c", "d"};
+	struct wr_queue_job job;
+	size_t seen = 0;
+
+	(void)state;
+	rig_open(&rig);
+	for (uint8_t i = 0; i < 4; i++) {
+		rig_put(&rig, i, bodies[i]);
+		rig_put(&rig, i, "behind");
+		rig_pass(&rig, 1000);
+	}
+	/* The oldest lines first, as many as wanted. */
+	job = rig_take(&rig, 3);
+	assert_int_equal(job.take.count, 3);
+	for (const struct wr_deferred *r = job.take.first; r; r = r->next)
+		assert_text(r->body, bodies[seen++]);
+	assert_int_equal(seen, 3);
+	assert_int_equal(job.take.next_us, 0); /* the fourth */
+	assert_int_equal(rig_stats(&rig).delivering, 3);
+	assert_int_equal(rig_stats(&rig).waiting, 5);
+	wr_deferred_free(job.take.first);
+}
+
+static void test_all_of_a_request(void **state)
+{
+	static const struct wr_field fields[] = {
+		{.name = WR_STR("content-type"), .value = WR_STR("text/plain")},
+		{.name = WR_STR("x-empty"), .value = WR_STR("")},
+	};
+	struct wr_deferred given = request_of(7, ""), *got;
+	struct wr_queue_job put;
+
+	(void)state;
+	given.body = (struct weir_str){"a\0b\xff", 4};
+	given.fields = fields;
+	given.field_count = 2;
+	given.descriptors = (struct weir_str){"\1\0\2", 3};
+	given.idempotency_key = WR_STR("mine");
+	given.interval_us = 5000;
+	rig_open(&rig);
+	put = rig_put_as(&rig, &given, 1, 60 * S_US, 0);
+	assert_reason(put.reason, WR_QUEUE_OK);
+	assert_int_equal(put.put.id, 1);
+	rig_pass(&rig, S_US);
+	got = rig_take(&rig, 1).take.first;
+	assert_non_null(got);
+	assert_int_equal(got->id, 1);
+	assert_int_equal(got->key[0], 7);
+	assert_text(got->rule, "orders");
+	assert_text(got->domain, "api");
+	assert_text(got->method, "POST");
+	assert_text(got->uri, "/orders?x=1");
+	assert_text(got->idempotency_key, "mine");
+	assert_int_equal(got->descriptors.len, 3);
+	assert_memory_equal(got->descriptors.ptr, "\1\0\2", 3);
+	assert_int_equal(got->field_count, 2);
+	assert_text(got->fields[0].name, "content-type");
+	assert_text(got->fields[0].value, "text/plain");
+	assert_int_equal(got->fields[1].value.len, 0);
+	assert_int_equal(got->body.len, 4);
+	assert_memory_equal(got->body.ptr, "a\0b\xff", 4);
+	assert_int_equal(got->max_tries, 3);
+	assert_int_equal(got->interval_us, 5000);
+	assert_int_equal(got->tries, 0);
+	assert_int_equal(got->state, WR_DEFERRED_DELIVERING);
+	wr_deferred_free(got);
+}
+
+static void test_own_idempotency_key_stays_the_same(void **state)
+{
+	struct wr_deferred *taken;
+	char first[64];
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "x");
+	taken = rig_take_one(&rig, "x");
+	assert_int_equal(taken->idempotency_key.len, 37);
+	assert_memory_equal(taken->idempotency_key.ptr, "weir-", 5);
+	snprintf(first, sizeof first, "%.*s", 37, taken->idempotency_key.ptr);
+	rig_settle(&rig, taken, WR_QUEUE_AGAIN, 0, 503, "");
+	wr_deferred_free(taken);
+	taken = rig_take_one(&rig, "x");
+	assert_text(taken->idempotency_key, first);
+	wr_deferred_free(taken);
+}
+
+static void test_tries(void **state)
+{
+	struct wr_queue_job put, job;
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	put = rig_put(&rig, 1, "poison");
+	rig_put(&rig, 1, "good");
+	for (unsigned i = 1; i <= 2; i++) {
+		taken = rig_take_one(&rig, "poison");
+		assert_int_equal(taken->tries, i - 1);
+		job = rig_settle(&rig, taken, WR_QUEUE_AGAIN, 10 * S_US, 500, "HTTP 500");
+		wr_deferred_free(taken);
+		assert_int_equal(job.settle.state, WR_DEFERRED_WAITING);
+		assert_int_equal(job.settle.waiting, 2);
+		job = rig_take(&rig, 10);
+		assert_int_equal(job.take.count, 0);
+		assert_int_equal(job.take.next_us, 10 * S_US);
+		rig_pass(&rig, 10 * S_US - 1);
+		assert_int_equal(rig_take(&rig, 10).take.count, 0);
+		rig_pass(&rig, 1);
+	}
+	taken = rig_take_one(&rig, "poison");
+	job = rig_settle(&rig, taken, WR_QUEUE_AGAIN, 10 * S_US, 500, "HTTP 500");
+	wr_deferred_free(taken);
+	assert_int_equal(job.settle.state, WR_DEFERRED_DEAD);
+	assert_int_equal(job.settle.waiting, 1);
+	assert_int_equal(rig_waiting(&rig, 1), 1);
+
+	job = rig_ticket(&rig, put.put.ticket);
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DEAD);
+	assert_int_equal(job.ticket.found->tries, 3);
+	assert_int_equal(job.ticket.found->status, 500);
+	assert_text(job.ticket.found->reason, "HTTP 500");
+	wr_deferred_free(job.ticket.found);
+
+	/* What waited behind it goes on. */
+	taken = rig_take_one(&rig, "good");
+	wr_deferred_free(taken);
+	assert_int_equal(rig_stats(&rig).dead, 1);
+	assert_int_equal(rig_stats(&rig).dead_total, 1);
+	assert_int_equal(rig_stats(&rig).retried_total, 2);
+}
+
+static void test_give_up_at_once(void **state)
+{
+	struct wr_deferred *taken;
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "x");
+	taken = rig_take_one(&rig, "x");
+	job = rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 0, "no key to open its fields");
+	wr_deferred_free(taken);
+	assert_int_equal(job.settle.state, WR_DEFERRED_DEAD);
+	assert_int_equal(rig_stats(&rig).dead, 1);
+}
+
+static void test_release_is_no_try(void **state)
+{
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "x");
+	for (int i = 0; i < 5; i++) {
+		taken = rig_take_one(&rig, "x");
+		assert_int_equal(taken->tries, 0);
+		rig_settle(&rig, taken, WR_QUEUE_RELEASE, S_US, 0, "");
+		wr_deferred_free(taken);
+		assert_int_equal(rig_take(&rig, 1).take.count, 0);
+		rig_pass(&rig, S_US);
+	}
+	assert_int_equal(rig_stats(&rig).retried_total, 0);
+}
+
+static void test_first_wait(void **state)
+{
+	struct wr_deferred request = request_of(1, "later");
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put_as(&rig, &request, 10, 3600 * S_US, 5 * S_US);
+	job = rig_take(&rig, 1);
+	assert_int_equal(job.take.count, 0);
+	assert_int_equal(job.take.next_us, 5 * S_US);
+	rig_pass(&rig, 5 * S_US);
+	wr_deferred_free(rig_take_one(&rig, "later"));
+}
+
+static void test_age(void **state)
+{
+	struct wr_deferred old = request_of(1, "old"), young = request_of(1, "young");
+	struct wr_queue_job put, job;
+
+	(void)state;
+	rig_open(&rig);
+	put = rig_put_as(&rig, &old, 10, 60 * S_US, 0);
+	rig_put_as(&rig, &young, 10, 120 * S_US, 0);
+	rig_pass(&rig, 60 * S_US);
+	job = rig_take(&rig, 10);
+	assert_int_equal(job.take.expired, 1);
+	assert_int_equal(job.take.count, 1);
+	assert_text(job.take.first->body, "young");
+	wr_deferred_free(job.take.first);
+	job = rig_ticket(&rig, put.put.ticket);
+	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DEAD);
+	assert_text(job.ticket.found->reason, "too old");
+	wr_deferred_free(job.ticket.found);
+	assert_int_equal(rig_waiting(&rig, 1), 1);
+}
+
+/* A back-off that is longer than what is left of its age ends with that. */
+static void test_age_ends_a_wait(void **state)
+{
+	struct wr_deferred request = request_of(1, "x"), *taken;
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put_as(&rig, &request, 10, 60 * S_US, 0);
+	taken = rig_take_one(&rig, "x");
+	rig_settle(&rig, taken, WR_QUEUE_AGAIN, 3600 * S_US, 503, "HTTP 503");
+	wr_deferred_free(taken);
+	job = rig_take(&rig, 1);
+	assert_int_equal(job.take.next_us, 60 * S_US);
+	rig_pass(&rig, 60 * S_US);
+	job = rig_take(&rig, 1);
+	assert_int_equal(job.take.expired, 1);
+	assert_int_equal(job.take.count, 0);
+	job = rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){0}, 0, 10);
+	assert_text(job.page.first->reason, "too old; last: HTTP 503");
+	wr_deferred_free(job.page.first);
+}
+
+static void test_bounds(void **state)
+{
+	struct wr_deferred request = request_of(1, "x"), other = request_of(2, "x"), large;
+	char *body = malloc(WR_DEFERRED_BODY_MAX + 1);
+
+	(void)state;
+	assert_non_null(body);
+	memset(body, 'x', WR_DEFERRED_BODY_MAX + 1);
+	rig.opts.max_requests = 4;
+	rig.opts.max_bytes = 20000;
+	rig_open(&rig);
+	assert_reason(rig_put_as(&rig, &request, 2, S_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &request, 2, S_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &request, 2, S_US, 0).reason, WR_QUEUE_KEY_FULL);
+	large = other;
+	large.body = (struct weir_str){body, 20000};
+	assert_reason(rig_put_as(&rig, &large, 2, S_US, 0).reason, WR_QUEUE_BYTES_FULL);
+	large.body = (struct weir_str){body, WR_DEFERRED_BODY_MAX + 1};
+	assert_reason(rig_put_as(&rig, &large, 2, S_US, 0).reason, WR_QUEUE_TOO_LARGE);
+	assert_reason(rig_put_as(&rig, &other, 2, S_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &other, 2, S_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &other, 9, S_US, 0).reason, WR_QUEUE_FULL);
+	assert_int_equal(rig_stats(&rig).put_total, 4);
+
+	/* What is delivered makes room. */
+	for (int i = 0; i < 4; i++) {
+		struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+
+		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+		wr_deferred_free(taken);
+	}
+	assert_int_equal(rig_stats(&rig).bytes, 0);
+	assert_reason(rig_put_as(&rig, &request, 2, S_US, 0).reason, WR_QUEUE_OK);
+	free(body);
+}
+
+static void test_tickets(void **state)
+{
+	struct wr_queue_job first, second, job;
+	struct wr_deferred *taken;
+	uint8_t unknown[WR_TICKET_BYTES] = {0};
+
+	(void)state;
+	rig.opts.keep_us = 100 * S_US;
+	rig_open(&rig);
+	first = rig_put(&rig, 1, "a");
+	second = rig_put(&rig, 1, "b");
+	assert_memory_not_equal(first.put.ticket, second.put.ticket, WR_TICKET_BYTES);
+	rig_pass(&rig, 3 * S_US);
+
+	job = rig_ticket(&rig, second.put.ticket);
+	assert_int_equal(job.ticket.found->state, WR_DEFERRED_WAITING);
+	assert_int_equal(job.ticket.found->position, 2);
+	assert_int_equal(job.ticket.found->body.len, 0);
+	wr_deferred_free(job.ticket.found);
+	taken = rig_take_one(&rig, "a");
+	job = rig_ticket(&rig, first.put.ticket);
+	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DELIVERING);
+	wr_deferred_free(job.ticket.found);
+	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 201, "");
+	wr_deferred_free(taken);
+	job = rig_ticket(&rig, first.put.ticket);
+	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DELIVERED);
+	assert_int_equal(job.ticket.found->status, 201);
+	assert_int_equal(job.ticket.found->position, 0);
+	assert_int_equal(job.ticket.found->done_us - job.ticket.found->accepted_us, 3 * S_US);
+	wr_deferred_free(job.ticket.found);
+	assert_reason(rig_ticket(&rig, unknown).reason, WR_QUEUE_UNKNOWN);
+
+	/* Forgotten in time; until then, and while it waits, it is not. */
+	assert_int_equal(rig_stats(&rig).tickets, 1);
+	rig_pass(&rig, 100 * S_US);
+	while (rig_stats(&rig).tickets)
+		rig_pass(&rig, S_US);
+	assert_reason(rig_ticket(&rig, first.put.ticket).reason, WR_QUEUE_UNKNOWN);
+	job = rig_ticket(&rig, second.put.ticket);
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_int_equal(job.ticket.found->position, 1);
+	wr_deferred_free(job.ticket.found);
+}
+
+static void test_tickets_are_bounded(void **state)
+{
+	struct wr_queue_job puts[4];
+
+	(void)state;
+	rig.opts.max_tickets = 2;
+	rig_open(&rig);
+	for (uint8_t i = 0; i < 4; i++) {
+		struct wr_deferred *taken;
+
+		puts[i] = rig_put(&rig, i, "x");
+		taken = rig_take_one(&rig, "x");
+		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+		wr_deferred_free(taken);
+		rig_pass(&rig, S_US);
+	}
+	while (rig_stats(&rig).tickets > 2)
+		rig_pass(&rig, S_US);
+	assert_reason(rig_ticket(&rig, puts[0].put.ticket).reason, WR_QUEUE_UNKNOWN);
+	assert_reason(rig_ticket(&rig, puts[1].put.ticket).reason, WR_QUEUE_UNKNOWN);
+	for (int i = 2; i < 4; i++) {
+		struct wr_queue_job job = rig_ticket(&rig, puts[i].put.ticket);
+
+		assert_reason(job.reason, WR_QUEUE_OK);
+		wr_deferred_free(job.ticket.found);
+	}
+}
+
+static void kill_head(uint8_t line)
+{
+	struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+
+	assert_non_null(taken);
+	assert_int_equal(taken->key[0], line);
+	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 500, "given up");
+	wr_deferred_free(taken);
+}
+
+static void test_retry_goes_back_to_its_place(void **state)
+{
+	struct wr_queue_job job;
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "a");
+	rig_put(&rig, 1, "b");
+	rig_put(&rig, 1, "c");
+	kill_head(1);
+	taken = rig_take_one(&rig, "b");
+	/* While b is on its way, a waits again, before c. */
+	job = rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = 1}, 0, 1);
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_int_equal(job.page.count, 1);
+	assert_int_equal(rig_waiting(&rig, 1), 3);
+	assert_int_equal(rig_take(&rig, 1).take.count, 0);
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	taken = rig_take_one(&rig, "a");
+	assert_int_equal(taken->tries, 0);
+	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+	wr_deferred_free(taken);
+	wr_deferred_free(rig_take_one(&rig, "c"));
+	assert_int_equal(rig_stats(&rig).dead, 0);
+}
+
+static void test_retry_ends_a_back_off(void **state)
+{
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "a");
+	taken = rig_take_one(&rig, "a");
+	rig_settle(&rig, taken, WR_QUEUE_AGAIN, 300 * S_US, 503, "");
+	wr_deferred_free(taken);
+	assert_int_equal(rig_take(&rig, 1).take.count, 0);
+	assert_int_equal(
+		rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){0}, 0, 10).page.count, 1);
+	wr_deferred_free(rig_take_one(&rig, "a"));
+}
+
+static void test_drop(void **state)
+{
+	struct wr_queue_job b, job;
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "a");
+	b = rig_put(&rig, 1, "b");
+	rig_put(&rig, 1, "c");
+	rig_put(&rig, 2, "d");
+	taken = rig_take(&rig, 1).take.first;
+	assert_text(taken->body, "a");
+	/* Not what is on its way. */
+	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 1}, 0, 1);
+	assert_reason(job.reason, WR_QUEUE_UNKNOWN);
+	assert_int_equal(job.page.count, 0);
+	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = b.put.id}, 0, 1);
+	assert_int_equal(job.page.count, 1);
+	assert_int_equal(rig_waiting(&rig, 1), 2);
+	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 0, "");
+	wr_deferred_free(taken);
+	job = rig_ticket(&rig, b.put.ticket);
+	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DROPPED);
+	wr_deferred_free(job.ticket.found);
+
+	/* All dead ones, then all of a line. */
+	job = rig_page(&rig, WR_QUEUE_DROP,
+		       (struct wr_queue_filter){.states = 1u << WR_DEFERRED_DEAD}, 0, 10);
+	assert_int_equal(job.page.count, 1);
+	assert_int_equal(rig_stats(&rig).dead, 0);
+	job = rig_page(&rig, WR_QUEUE_DROP,
+		       (struct wr_queue_filter){.key = (const uint8_t[WR_LINE_KEY_BYTES]){1}}, 0,
+		       10);
+	assert_int_equal(job.page.count, 1);
+	assert_int_equal(rig_waiting(&rig, 1), 0);
+	assert_int_equal(rig_stats(&rig).dropped_total, 3);
+	wr_deferred_free(rig_take_one(&rig, "d"));
+}
+
+/* The head of a line is dropped while it waits: the next one is due by its own time. */
+static void test_drop_a_head(void **state)
+{
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "a");
+	rig_put(&rig, 1, "b");
+	taken = rig_take_one(&rig, "a");
+	rig_settle(&rig, taken, WR_QUEUE_AGAIN, 300 * S_US, 503, "");
+	wr_deferred_free(taken);
+	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 1}, 0, 1);
+	wr_deferred_free(rig_take_one(&rig, "b"));
+}
+
+static void test_pages(void **state)
+{
+	struct wr_queue_job job;
+	uint64_t seen = 0, after = 0;
+
+	(void)state;
+	rig_open(&rig);
+	for (int i = 0; i < 25; i++)
+		rig_put(&rig, (uint8_t)(i % 5), "x");
+	do {
+		job = rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){0}, after, 10);
+		assert_reason(job.reason, WR_QUEUE_OK);
+		assert_int_equal(job.page.end, 25);
+		for (const struct wr_deferred *r = job.page.first; r; r = r->next) {
+			assert_int_equal(r->id, ++seen);
+			assert_int_equal(r->body.len, 0);
+			assert_int_equal(r->body_len, 1);
+			assert_text(r->uri, "/orders?x=1");
+		}
+		wr_deferred_free(job.page.first);
+		after = job.page.last;
+	} while (after);
+	assert_int_equal(seen, 25);
+
+	job = rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){.rule = WR_STR("others")}, 0,
+		       100);
+	assert_int_equal(job.page.count, 0);
+	job = rig_page(&rig, WR_QUEUE_LIST,
+		       (struct wr_queue_filter){.rule = WR_STR("orders"),
+						.key = (const uint8_t[WR_LINE_KEY_BYTES]){3}},
+		       0, 100);
+	assert_int_equal(job.page.count, 5);
+	assert_int_equal(job.page.first->position, 1);
+	assert_int_equal(job.page.first->next->position, 2);
+	wr_deferred_free(job.page.first);
+	job = rig_page(&rig, WR_QUEUE_SHOW, (struct wr_queue_filter){.id = 7}, 0, 1);
+	assert_int_equal(job.page.count, 1);
+	assert_text(job.page.first->body, "x");
+	wr_deferred_free(job.page.first);
+	assert_reason(
+		rig_page(&rig, WR_QUEUE_SHOW, (struct wr_queue_filter){.id = 99}, 0, 1).reason,
+		WR_QUEUE_UNKNOWN);
+}
+
+static void test_recount(void **state)
+{
+	struct wr_queue_job job = {.verb = WR_QUEUE_RECOUNT};
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 4, "x");
+	rig_put(&rig, 4, "y");
+	rig.waiting[4] = 0; /* nothing is under way */
+	assert_reason(rig_do(&rig, &job), WR_QUEUE_OK);
+	assert_int_equal(rig_waiting(&rig, 4), 2);
+}
+
+static void test_oldest(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(rig_stats(&rig).oldest_us, 0);
+	rig_put(&rig, 1, "x");
+	rig_pass(&rig, 7 * S_US);
+	rig_put(&rig, 2, "y");
+	assert_int_equal(rig_stats(&rig).oldest_us, 7 * S_US);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_order_within_a_line),
+		TEST(test_lines_beside_each_other),
+		TEST(test_all_of_a_request),
+		TEST(test_own_idempotency_key_stays_the_same),
+		TEST(test_tries),
+		TEST(test_give_up_at_once),
+		TEST(test_release_is_no_try),
+		TEST(test_first_wait),
+		TEST(test_age),
+		TEST(test_age_ends_a_wait),
+		TEST(test_bounds),
+		TEST(test_tickets),
+		TEST(test_tickets_are_bounded),
+		TEST(test_retry_goes_back_to_its_place),
+		TEST(test_retry_ends_a_back_off),
+		TEST(test_drop),
+		TEST(test_drop_a_head),
+		TEST(test_pages),
+		TEST(test_recount),
+		TEST(test_oldest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

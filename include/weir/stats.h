@@ -284,7 +284,13 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 	X(WEIR_GAUGE_UNITS_SPENT, "units_spent", "… of which spent")                               \
 	X(WEIR_GAUGE_UNITS_RETURNED, "units_returned", "… of which returned")                      \
 	X(WEIR_GAUGE_UNITS_BURNT, "units_burnt", "… of which nobody will spend")                   \
-	X(WEIR_GAUGE_EXCHANGES, "exchanges", "counters exchanged since the service was begun")
+	X(WEIR_GAUGE_EXCHANGES, "exchanges", "counters exchanged since the service was begun")     \
+	X(WEIR_GAUGE_QUEUE_DEPTH, "queue_depth", "deferred requests that wait")                    \
+	X(WEIR_GAUGE_QUEUE_BYTES, "queue_bytes", "bytes of deferred requests")                     \
+	X(WEIR_GAUGE_QUEUE_OLDEST_US, "queue_oldest_us", "µs the oldest of them has waited")       \
+	X(WEIR_GAUGE_QUEUE_DEAD, "queue_dead", "deferred requests that were given up")             \
+	X(WEIR_GAUGE_QUEUE_SENDING, "queue_sending", "deliveries under way")                       \
+	X(WEIR_GAUGE_QUEUE_TARGET_UP, "queue_target_up", "1: their API server can be reached")
 
 enum weir_gauge_name {
 #define WEIR_GAUGE_ENUM(name, text, what) name,

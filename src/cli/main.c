@@ -16,6 +16,7 @@
 	X("gateway", wr_cli_gateway, "stand before an API and limit its traffic")                  \
 	X("key", wr_cli_key, "look at a counter, reset it, grant more, ban")                       \
 	X("pause", wr_cli_pause, "stop enforcing a rule, or everything")                           \
+	X("queue", wr_cli_queue, "deferred requests: list, show, retry, drop, stats")              \
 	X("resume", wr_cli_resume, "enforce it again")                                             \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
 	X("table", wr_cli_table, "the shared tables of this machine: list, info, resize, rm")      \

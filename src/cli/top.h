@@ -51,6 +51,9 @@ int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns);
 __attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const char *format, ...);
 void top_end_line(struct top_page *page);
 
+/* top_queue.c: deferred requests, if there is a queue. */
+void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_page *page);
+
 /* A minute of a rule's history, or WEIR_STAT_ALL's: UINT64_MAX where nothing is known. */
 void top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
 		uint64_t refused[WR_WATCH_POINTS]);

@@ -299,6 +299,7 @@ static void put_head(const struct wr_watch *watch, const struct top_look *look,
 	put_totals(watch, look, page);
 	put_store(watch, look, page);
 	put_fleet(watch, look, page);
+	top_put_queue(watch, dot(look), page);
 }
 
 /* ---- rules ---- */

@@ -33,7 +33,12 @@
 	X("/v1/overrides", "GET, HEAD", wr_admin_overrides, "bans and grants in force")            \
 	X("/v1/paused", "GET, HEAD", wr_admin_paused, "what is not enforced")                      \
 	X("/v1/pause", "POST", wr_admin_pause, "stop enforcing a rule, or all")                    \
-	X("/v1/resume", "POST", wr_admin_resume, "enforce it again")
+	X("/v1/resume", "POST", wr_admin_resume, "enforce it again")                               \
+	X("/v1/queue", "GET, HEAD", wr_admin_queue, "deferred requests, once or as events")        \
+	X("/v1/queue/requests", "GET, HEAD", wr_admin_queue_requests, "a page of them")            \
+	X("/v1/queue/request", "GET, HEAD", wr_admin_queue_request, "one of them, whole")          \
+	X("/v1/queue/retry", "POST", wr_admin_queue_retry, "try them again, dead ones too")        \
+	X("/v1/queue/drop", "POST", wr_admin_queue_drop, "give them up")
 
 #define WR_ADMIN_ROUTE_DECLARE(path, methods, handler, what)                                       \
 	void handler(struct wr_http_request *request);

@@ -1,8 +1,31 @@
 /* GET /metrics, for Prometheus and whoever reads its formats. */
 #include "serve/admin.h"
 #include "serve/decision_log.h"
+#include "serve/queue_host.h"
 #include "serve/service.h"
 #include "wire/metrics_families.h"
+
+static uint64_t number(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* A reason has a series once there was one, but for those that operators wait for. */
+static void put_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
+{
+	wr_metrics_put(prom, WR_METRIC_queue_stored, number(&tally->stored));
+	wr_metrics_put(prom, WR_METRIC_queue_delivered, number(&tally->delivered));
+	wr_metrics_put(prom, WR_METRIC_queue_retried, number(&tally->retried));
+	wr_metrics_put(prom, WR_METRIC_queue_died, number(&tally->dead));
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_queue_refused]);
+	for (int i = 0; i < WR_QUEUE_REASON_COUNT; i++) {
+		const char *reason = wr_queue_reason_name((enum wr_queue_reason)i);
+
+		if (number(&tally->refused[i]) || i == WR_QUEUE_FULL || i == WR_QUEUE_KEY_FULL)
+			wr_prom_number(prom, &(struct wr_prom_label){"reason", wr_str(reason)}, 1,
+				       number(&tally->refused[i]));
+	}
+}
 
 /* What is this process's own. */
 static void put_service(struct wr_prom *prom, struct wr_service *service)
@@ -11,6 +34,8 @@ static void put_service(struct wr_prom *prom, struct wr_service *service)
 
 	wr_metrics_put(prom, WR_METRIC_connections,
 		       __atomic_load_n(&service->places.used, __ATOMIC_RELAXED));
+	if (service->queue)
+		put_queue(prom, &service->queue->tally);
 	if (!service->decision_log)
 		return;
 	wr_decision_log_sum(service->decision_log, &tally);

@@ -8,6 +8,7 @@
 #include "base/mono.h"
 #include "serve/decision_log.h"
 #include "serve/grpc.h"
+#include "serve/queue_host.h"
 #include "serve/redis.h"
 #include "serve/resp.h"
 #include "serve/service.h"
@@ -105,7 +106,7 @@ static size_t hosted_open(const struct wr_loop *loop)
 void wr_loop_check_drained(struct wr_loop *loop)
 {
 	if (!loop->draining || loop->ended || loop->stream_count > 0 || hosted_open(loop) > 0 ||
-	    !wr_redis_loop_drain(loop))
+	    wr_queue_loop_busy(loop) > 0 || !wr_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
 	wr_service_loop_ended(loop->service);
@@ -128,6 +129,7 @@ static void begin_draining(struct wr_loop *loop)
 	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
 		h->host->drain(h->state);
 	wr_streams_drain(loop);
+	wr_queue_loop_drain(loop);
 	wr_loop_check_drained(loop);
 }
 
@@ -153,6 +155,7 @@ static void stop(struct wr_loop *loop)
 		hosted->host->stop(hosted->state);
 		free(hosted);
 	}
+	wr_queue_loop_stop(loop);
 	wr_redis_loop_drain(loop);
 	wr_redis_flush(loop); /* what they give back */
 	wr_redis_loop_stop(loop);
@@ -168,8 +171,10 @@ static void on_message(uv_async_t *async)
 	unsigned messages = __atomic_exchange_n(&loop->messages, 0, __ATOMIC_ACQUIRE);
 
 	if (messages & WR_LOOP_WORLD &&
-	    wr_seats_move(&loop->seats, wr_service_world(loop->service)) == 0)
+	    wr_seats_move(&loop->seats, wr_service_world(loop->service)) == 0) {
 		wr_redis_loop_world(loop);
+		wr_queue_loop_world(loop);
+	}
 	if (messages & WR_LOOP_HEALTH)
 		tell_health(loop);
 	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
@@ -241,6 +246,8 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	if (wr_seats_move(&loop->seats, wr_service_world(service)) < 0)
 		return WEIR_EMEMORY;
 	rc = wr_redis_loop_init(loop);
+	if (rc == 0)
+		rc = wr_queue_loop_init(loop);
 	if (rc < 0)
 		wr_loop_free(loop);
 	return rc;
@@ -281,6 +288,7 @@ void wr_loop_free(struct wr_loop *loop)
 	stop(loop);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	uv_loop_close(&loop->uv);
+	wr_queue_loop_free(loop);
 	wr_redis_loop_free(loop);
 	wr_seats_free(&loop->seats);
 	wr_waiting_free(&loop->waiting);

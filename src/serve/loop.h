@@ -17,6 +17,7 @@
 #include "serve/waiting.h"
 
 struct wr_service;
+struct wr_queue_loop;
 struct wr_redis_loop;
 
 enum wr_health {
@@ -91,6 +92,7 @@ struct wr_loop {
 	struct wr_waiting waiting;
 	struct wr_decision_lane *decisions; /* the log of them, or NULL */
 	struct wr_redis_loop *redis;        /* NULL: there is no central store */
+	struct wr_queue_loop *queue;        /* NULL: there is no queue for deferred requests */
 	struct wr_grpc_loop *grpc;          /* made with the first connection */
 	uint8_t input[WR_READ_BYTES];
 	uint8_t opened[WR_READ_BYTES]; /* input, decrypted */

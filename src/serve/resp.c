@@ -164,7 +164,7 @@ static void tell_stream(struct wr_stream *stream, const struct wr_resp_talk *tal
 
 	wr_stream_busy(stream, session->stopped || session->waits);
 	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
-	if (session->host->store)
+	if (session->host->store || session->host->queue)
 		wr_stream_pause(stream, session->stopped || session->ended);
 }
 
@@ -233,7 +233,7 @@ void wr_resp_go_on(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
 
-	if (own && own->host.store)
+	if (own && (own->host.store || own->host.queue))
 		wr_resp_store_go_on(own);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "serve/loop.h"
+#include "serve/queue_host.h"
 
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
@@ -105,6 +106,11 @@ void wr_resp_store_go_on(struct wr_resp_loop *own)
 		wr_resp_feed(talk);
 		talk->session.turn = 0;
 	}
+}
+
+void wr_resp_ready(struct wr_resp_session *session)
+{
+	append(own_of(session->host), WR_RESP_READY, (struct wr_resp_talk *)session);
 }
 
 /* ---- how many may wait ----
@@ -211,7 +217,7 @@ static void on_answer(struct wr_central_ask *ask, const void *answer, size_t len
 		adapt(own, now_ns - pending->asked_mono_ns, now_ns);
 	}
 	if (wr_resp_heard(&pending->wait, answer, len, wr_loop_now_ns(own->loop)))
-		append(own, WR_RESP_READY, (struct wr_resp_talk *)session);
+		wr_resp_ready(session);
 }
 
 static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
@@ -260,6 +266,8 @@ void wr_resp_store_begin(struct wr_resp_loop *own)
 	own->host.waits_max = WAITS_FIRST;
 	if (own->loop->redis)
 		own->host.store = &store;
+	if (own->loop->queue)
+		own->host.queue = &wr_queue_resp;
 }
 
 void wr_resp_store_end(struct wr_resp_loop *own)

@@ -48,6 +48,9 @@ void wr_resp_store_go_on(struct wr_resp_loop *own);
 void wr_resp_note_stalled(struct wr_resp_talk *talk);
 void wr_resp_forget_talk(struct wr_resp_talk *talk);
 
+/* It has something to say, or can go on: before the loop sleeps, it will. */
+void wr_resp_ready(struct wr_resp_session *session);
+
 /* resp.c: input without data. */
 void wr_resp_feed(struct wr_resp_talk *talk);
 

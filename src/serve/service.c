@@ -15,6 +15,7 @@
 #include "serve/keeper.h"
 #include "serve/log.h"
 #include "serve/ports.h"
+#include "serve/queue_host.h"
 #include "serve/redis.h"
 #include "serve/resp.h"
 #include "serve/tls.h"
@@ -207,7 +208,7 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 		return wr_error(error, WEIR_EINVAL,
 				"--tls-client-san needs --tls-client-ca: without it, clients show "
 				"no certificate");
-	return 0;
+	return wr_queue_check(&settings->queue, error);
 }
 
 int wr_service_init(struct wr_service *service, const struct wr_settings *settings,
@@ -294,6 +295,10 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		rc = check_readable("--redis-cert", s->redis.cert, user, error);
 	if (rc == 0)
 		rc = check_readable("--redis-key", s->redis.key, user, error);
+	if (rc == 0)
+		rc = check_readable("--queue-key", s->queue.key_file, user, error);
+	if (rc == 0)
+		rc = check_readable("--queue-password-file", s->queue.password_file, user, error);
 	return rc;
 }
 
@@ -317,11 +322,12 @@ static int start_loop(struct wr_service *service, unsigned number, struct weir_e
 
 int wr_service_start(struct wr_service *service, struct weir_error *error)
 {
-	int rc = 0;
+	int rc;
 
 	service->loops = calloc(service->loop_count, sizeof *service->loops);
 	if (!service->loops)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	rc = wr_queue_host_open(service, error);
 	for (unsigned i = 0; i < service->loop_count && rc == 0; i++)
 		rc = start_loop(service, i, error);
 	if (rc == 0)
@@ -395,12 +401,14 @@ void wr_service_stop(struct wr_service *service)
 		wr_loop_tell(&service->loops[i], WR_LOOP_STOP);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_join(&service->loops[i]);
+	wr_queue_host_close(service->queue);
 	weir_watch_stop(service->watch);
 	service->watch = NULL;
 }
 
 void wr_service_free(struct wr_service *service)
 {
+	wr_queue_host_close(service->queue);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_free(&service->loops[i]);
 	free(service->loops);

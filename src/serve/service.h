@@ -29,6 +29,7 @@
 
 struct wr_changes;
 struct wr_decision_log;
+struct wr_queue_host;
 struct wr_redis;
 struct wr_tls;
 
@@ -69,6 +70,7 @@ struct wr_service {
 	struct wr_tls *tls;
 	struct wr_decision_log *decision_log; /* NULL: none */
 	struct wr_redis *redis;               /* NULL: there is no central store */
+	struct wr_queue_host *queue;          /* NULL: there is none for deferred requests */
 	struct wr_places places;              /* of all ports but admin */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
 	struct wr_listener *listeners;

@@ -31,8 +31,8 @@ void wr_stream_destroy(struct wr_stream *stream)
 	wr_buffer_free(&stream->out, &loop->blocks);
 	wr_buffer_free(&stream->sealed, &loop->blocks);
 	wr_stream_account(stream);
-	/* libuv first: it takes the number out of its epoll set, and once it is closed, another thread
-	 * may have it. So wherever a polled descriptor is closed. */
+	/* libuv first: it takes the number out of its epoll set, and once it is closed, another
+	 * thread may have it. So wherever a polled descriptor is closed. */
 	uv_close((uv_handle_t *)&stream->poll, free_stream);
 	close(stream->fd);
 	wr_listener_leave(stream->listener);

@@ -84,6 +84,24 @@
 	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio",                                       \
 	  "Bound of what is admitted above limits that are eventual, as a share of the worst.")    \
 	X(exchanges, "weir_exchanges", COUNTER, "", "Counters exchanged with other nodes.")        \
+	X(queue_depth, "weir_queue_depth", GAUGE, "", "Deferred requests that wait.")              \
+	X(queue_bytes, "weir_queue_bytes", GAUGE, "bytes", "Bytes of deferred requests kept.")     \
+	X(queue_oldest, "weir_queue_oldest_age_seconds", GAUGE, "seconds",                         \
+	  "How long the oldest of them has waited.")                                               \
+	X(queue_dead, "weir_queue_dead_letters", GAUGE, "",                                        \
+	  "Deferred requests that were given up and are kept.")                                    \
+	X(queue_sending, "weir_queue_sending", GAUGE, "", "Deliveries under way.")                 \
+	X(queue_target_up, "weir_queue_target_up", GAUGE, "",                                      \
+	  "1: the API server they are delivered to can be reached.")                               \
+	X(queue_stored, "weir_queue_stored", COUNTER, "", "Requests this process has deferred.")   \
+	X(queue_delivered, "weir_queue_delivered", COUNTER, "",                                    \
+	  "Deferred requests it has delivered: the API server gave a final answer.")               \
+	X(queue_retried, "weir_queue_retried", COUNTER, "",                                        \
+	  "Deliveries that failed and are tried again.")                                           \
+	X(queue_died, "weir_queue_dead", COUNTER, "",                                              \
+	  "Deferred requests it has given up, for their age or after too many tries.")             \
+	X(queue_refused, "weir_queue_refused", COUNTER, "",                                        \
+	  "Requests that could not be deferred and were refused, by the reason.")                  \
 	X(log_lines, "weir_decision_log_lines", COUNTER, "",                                       \
 	  "Lines of this process's decision log, by what became of them.")                         \
 	X(connections, "weir_connections", GAUGE, "", "Clients connected to this process.")

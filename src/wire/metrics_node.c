@@ -129,6 +129,12 @@ static const struct {
 	[WEIR_GAUGE_UNITS_RETURNED] = {WR_METRIC_units_returned, false},
 	[WEIR_GAUGE_UNITS_BURNT] = {WR_METRIC_units_burnt, false},
 	[WEIR_GAUGE_EXCHANGES] = {WR_METRIC_exchanges, false},
+	[WEIR_GAUGE_QUEUE_DEPTH] = {WR_METRIC_queue_depth, false},
+	[WEIR_GAUGE_QUEUE_BYTES] = {WR_METRIC_queue_bytes, false},
+	[WEIR_GAUGE_QUEUE_OLDEST_US] = {WR_METRIC_queue_oldest, true},
+	[WEIR_GAUGE_QUEUE_DEAD] = {WR_METRIC_queue_dead, false},
+	[WEIR_GAUGE_QUEUE_SENDING] = {WR_METRIC_queue_sending, false},
+	[WEIR_GAUGE_QUEUE_TARGET_UP] = {WR_METRIC_queue_target_up, false},
 };
 
 struct gauge_list {

@@ -1,0 +1,223 @@
+#include "cli/queue.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/size.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+
+static long long number(const json_t *from, const char *name)
+{
+	return (long long)json_integer_value(json_object_get(from, name));
+}
+
+static const char *text(const json_t *from, const char *name)
+{
+	const char *value = json_string_value(json_object_get(from, name));
+
+	return value ? value : "";
+}
+
+static double seconds(const json_t *from, const char *name)
+{
+	return json_number_value(json_object_get(from, name));
+}
+
+static const char *size(const json_t *from, const char *name, char out[WR_SIZE_TEXT])
+{
+	wr_size_text((uint64_t)number(from, name), out);
+	return out;
+}
+
+/* ---- stats ---- */
+
+static void tell_refused(const json_t *refused)
+{
+	const char *reason;
+	json_t *count;
+	bool first = true;
+
+	json_object_foreach((json_t *)refused, reason, count)
+	{
+		printf("%s%s %lld", first ? "refused     " : ", ", reason,
+		       (long long)json_integer_value(count));
+		first = false;
+	}
+	if (!first)
+		putchar('\n');
+}
+
+static void tell_where(const json_t *queue)
+{
+	printf("queue       ");
+	wr_client_print(text(queue, "url"));
+	if (strcmp(text(queue, "state"), "ok") != 0) {
+		printf(", and nothing can be stored: ");
+		wr_client_print(text(queue, "trouble"));
+	}
+	printf("\ntarget      ");
+	wr_client_print(json_is_null(json_object_get(queue, "target")) ? "none: others deliver"
+								       : text(queue, "target"));
+	if (json_is_false(json_object_get(queue, "target_up")))
+		printf(", which can not be reached");
+	putchar('\n');
+}
+
+int queue_tell_stats(const json_t *answer)
+{
+	const json_t *queue = json_object_get(answer, "queue");
+	const json_t *totals = json_object_get(queue, "totals");
+	char bytes[WR_SIZE_TEXT], age[WR_CLIENT_SPAN];
+
+	if (!json_is_object(queue)) {
+		puts("there is no queue: weir serve --queue, or a gateway whose rules defer");
+		return WR_EXIT_NO;
+	}
+	tell_where(queue);
+	printf("waiting     %lld of %lld, %s, of %lld keys", number(queue, "waiting"),
+	       number(queue, "max_requests"), size(queue, "bytes", bytes), number(queue, "keys"));
+	if (number(queue, "waiting") + number(queue, "delivering"))
+		printf(", the oldest for %s", wr_client_span(seconds(queue, "oldest"), age));
+	printf("\ndelivering  %lld\ndead        %lld\n", number(queue, "delivering"),
+	       number(queue, "dead"));
+	printf("so far      %lld stored, %lld delivered, %lld tries failed, %lld dead, %lld "
+	       "dropped\n",
+	       number(totals, "stored"), number(totals, "delivered"), number(totals, "retried"),
+	       number(totals, "dead"), number(totals, "dropped"));
+	tell_refused(json_object_get(queue, "refused"));
+	return WR_EXIT_YES;
+}
+
+/* ---- list ---- */
+
+static void tell_row(const json_t *request, double now)
+{
+	char age[WR_CLIENT_SPAN];
+	double since = now - seconds(request, "accepted_at");
+
+	printf("%8lld  %-10s %3lld  %10s  ", number(request, "id"), text(request, "state"),
+	       number(request, "tries"), wr_client_span(since > 0 ? since : 0, age));
+	wr_client_print(text(request, "method"));
+	putchar(' ');
+	wr_client_print(text(request, "uri"));
+	printf("  ");
+	wr_client_print(text(request, "rule"));
+	if (text(request, "reason")[0]) {
+		printf("  (");
+		wr_client_print(text(request, "reason"));
+		putchar(')');
+	}
+	putchar('\n');
+}
+
+int queue_tell_list(const json_t *answer)
+{
+	const json_t *list = json_object_get(answer, "requests");
+	double now = (double)time(NULL);
+	const json_t *each;
+	size_t i;
+
+	if (json_array_size(list) == 0)
+		puts("none");
+	else
+		puts("      ID  STATE    TRIES         AGE  REQUEST");
+	json_array_foreach(list, i, each)
+	{
+		tell_row(each, now);
+	}
+	if (number(answer, "next"))
+		printf("… more: --after %lld\n", number(answer, "next"));
+	return WR_EXIT_YES;
+}
+
+/* ---- show ---- */
+
+static void tell_text(const char *title, const json_t *from, const char *name)
+{
+	if (!text(from, name)[0])
+		return;
+	printf("%-12s", title);
+	wr_client_print(text(from, name));
+	putchar('\n');
+}
+
+static void tell_time(const char *title, const json_t *from, const char *name)
+{
+	time_t at = (time_t)seconds(from, name);
+	char stamp[40];
+	struct tm local;
+
+	if (!at)
+		return;
+	localtime_r(&at, &local);
+	strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
+	printf("%-12s%s\n", title, stamp);
+}
+
+static void tell_fields(const json_t *fields)
+{
+	const json_t *field;
+	size_t i;
+
+	json_array_foreach(fields, i, field)
+	{
+		printf("  ");
+		wr_client_print(text(field, "name"));
+		printf(": ");
+		if (json_is_true(json_object_get(field, "sealed")))
+			printf("(sealed)");
+		else if (json_is_null(json_object_get(field, "value")))
+			printf("(hidden)");
+		else
+			wr_client_print(text(field, "value"));
+		putchar('\n');
+	}
+}
+
+/* Lines stay lines; all else that is not print is shown as a question mark. */
+static void tell_body(const json_t *request)
+{
+	const json_t *body = json_object_get(request, "body");
+	long long len = number(request, "body_bytes");
+
+	if (!json_is_string(body)) {
+		printf("\n(%lld bytes that are no text, too many, or hidden)\n", len);
+		return;
+	}
+	if (len == 0)
+		return;
+	putchar('\n');
+	for (const char *c = json_string_value(body); *c; c++)
+		putchar((unsigned char)*c < ' ' && *c != '\n' && *c != '\t' ? '?' : *c);
+	putchar('\n');
+}
+
+int queue_tell_request(const json_t *answer)
+{
+	printf("request     %lld, %s", number(answer, "id"), text(answer, "state"));
+	if (number(answer, "position"))
+		printf(", %lld. of its key", number(answer, "position"));
+	putchar('\n');
+	tell_text("rule", answer, "rule");
+	tell_text("key", answer, "key");
+	tell_time("accepted", answer, "accepted_at");
+	tell_time("due", answer, "due_at");
+	tell_time("expires", answer, "expires_at");
+	tell_time("finished", answer, "finished_at");
+	printf("%-12s%lld of %lld\n", "tries", number(answer, "tries"),
+	       number(answer, "max_tries"));
+	if (number(answer, "http_status"))
+		printf("%-12s%lld\n", "status", number(answer, "http_status"));
+	tell_text("reason", answer, "reason");
+	tell_text("idempotency", answer, "idempotency_key");
+	putchar('\n');
+	wr_client_print(text(answer, "method"));
+	putchar(' ');
+	wr_client_print(text(answer, "uri"));
+	putchar('\n');
+	tell_fields(json_object_get(answer, "fields"));
+	tell_body(answer);
+	return WR_EXIT_YES;
+}

@@ -1,0 +1,42 @@
+/* The drainer: takes deferred requests out of the queue, in order of each key, asks the limiter as
+ * everybody does, and delivers them to the API server. In the service's first loop.
+ *
+ *   take ──► asking ──► sending ──► settling ──► free
+ *              │  ▲                    ▲
+ *              ▼  │                    │
+ *             held (refused, for a moment) or released for longer
+ *
+ * Of a key there is one at a time: the next is given by the queue when this one is settled, which
+ * is durable before the next is sent. What an API server has answered is therefore not sent again,
+ * unless the process dies between its answer and the disk, or the queue is lost meanwhile.
+ *
+ * While the target can not be reached at all, nothing is sent but a try now and then, and that is
+ * not held against the request it is made with: an API server that is away for a night does not
+ * make dead letters, age alone does. A gateway says so of servers behind it by the field
+ * X-Weir-Unreachable in a 502 or 504 of its own: no connection to any of them could be made. */
+#ifndef WR_SERVE_DRAIN_H
+#define WR_SERVE_DRAIN_H
+
+#include "serve/drain_rules.h"
+#include "serve/queue_host.h"
+
+struct wr_drain;
+
+/* Of the loop; it delivers if there is a target, and looks at how the queue stands in any case.
+ * NULL: no memory. */
+struct wr_drain *wr_drain_new(struct wr_queue_loop *own);
+void wr_drain_stop(struct wr_drain *drain); /* handles are closed; deliveries are cut */
+void wr_drain_free(struct wr_drain *drain); /* NULL is fine; handles have been closed */
+
+/* Takes nothing more; what is under way goes on. */
+void wr_drain_end(struct wr_drain *drain);
+size_t wr_drain_busy(const struct wr_drain *drain);
+
+/* Something was put that will be due in `wait_us`. Any thread. */
+void wr_drain_due(struct wr_queue_host *host, uint64_t wait_us);
+void wr_drain_wake(struct wr_drain *drain); /* the loop was woken */
+
+/* The table is another one: the queue is to tell all lines again. */
+void wr_drain_recount(struct wr_drain *drain);
+
+#endif

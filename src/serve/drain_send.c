@@ -1,0 +1,260 @@
+/* From a request at rest to a transfer of libcurl's, and from the answer to what becomes of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "limiter/text.h"
+#include "serve/drain_impl.h"
+#include "wire/commands_defer.h"
+#include "wire/json.h"
+
+#define CONNECT_MS_MAX 10000u
+#define NAME_AND_VALUE 4 /* colon, blank, zero, and one to spare */
+
+/* ---- fields ---- */
+
+/* An empty value is said with a semicolon: "Name:" would keep the field from being sent. */
+static bool add_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
+{
+	size_t size = name.len + value.len + NAME_AND_VALUE;
+	char *line = malloc(size);
+	struct curl_slist *list = NULL;
+
+	if (!line)
+		return false;
+	snprintf(line, size, value.len ? "%.*s: %.*s" : "%.*s;", (int)name.len, name.ptr,
+		 (int)value.len, value.ptr);
+	list = curl_slist_append(delivery->fields, line);
+	free(line);
+	if (list)
+		delivery->fields = list;
+	return list != NULL;
+}
+
+/* Fields that libcurl would add by itself. */
+static bool add_nothing(struct wr_delivery *delivery, const char *line)
+{
+	struct curl_slist *list = curl_slist_append(delivery->fields, line);
+
+	if (list)
+		delivery->fields = list;
+	return list != NULL;
+}
+
+static bool has_field(const struct wr_deferred *request, const char *name)
+{
+	for (size_t i = 0; i < request->field_count; i++)
+		if (wr_str_equal_nocase(request->fields[i].name, wr_str(name)))
+			return true;
+	return false;
+}
+
+static bool add_accepted(struct wr_delivery *delivery)
+{
+	char text[40];
+	struct wr_text out = {text, sizeof text, 0};
+
+	wr_json_put_time(&out, delivery->request->accepted_us * 1000);
+	return add_field(delivery, WR_STR("X-Weir-Deferred"),
+			 (struct weir_str){text + 1, out.len - 2});
+}
+
+static int make_fields(struct wr_delivery *delivery)
+{
+	const struct wr_deferred *request = delivery->request;
+	bool good = add_nothing(delivery, "Expect:");
+
+	for (size_t i = 0; i < request->field_count && good; i++) {
+		const struct wr_field *field = &request->fields[i];
+
+		if (field->locked)
+			return WEIR_EACCESS;
+		good = add_field(delivery, field->name, field->value);
+	}
+	if (!has_field(request, "accept"))
+		good = good && add_nothing(delivery, "Accept:");
+	if (!has_field(request, "content-type"))
+		good = good && add_nothing(delivery, "Content-Type:");
+	good = good && add_field(delivery, WR_STR("Idempotency-Key"), request->idempotency_key) &&
+	       add_accepted(delivery);
+	return good ? 0 : WEIR_EMEMORY;
+}
+
+/* ---- the answer, as it comes ---- */
+
+static void note_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
+{
+	uint64_t now_us = wr_loop_now_ns(delivery->drain->own->loop) / 1000;
+
+	if (wr_str_equal_nocase(name, WR_STR("retry-after")))
+		wr_drain_retry_after(value, now_us, &delivery->asked_us);
+	else if (wr_str_equal_nocase(name, WR_STR("x-weir-unreachable")))
+		delivery->unreachable = true;
+}
+
+static size_t on_line(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_delivery *delivery = context;
+	struct weir_str line = {bytes, size * count};
+	size_t colon;
+
+	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
+		line.len--;
+	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* the one before it was only a 100 */
+		delivery->asked_us = 0;
+		delivery->unreachable = false;
+	}
+	colon = wr_str_find(line, ':');
+	if (colon < line.len)
+		note_field(delivery, wr_str_first(line, colon),
+			   wr_str_trim(wr_str_from(line, colon + 1)));
+	return size * count;
+}
+
+/* Nobody wants it. One that is too long is cut, and its status holds all the same. */
+static size_t on_body(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_delivery *delivery = context;
+
+	(void)bytes;
+	delivery->answered += size * count;
+	return delivery->answered <= WR_DRAIN_ANSWER_MAX ? size * count : 0;
+}
+
+/* ---- the transfer ---- */
+
+static bool has_body(const struct wr_deferred *request)
+{
+	return request->body.len > 0 || wr_str_equal(request->method, WR_STR("POST")) ||
+	       wr_str_equal(request->method, WR_STR("PUT")) ||
+	       wr_str_equal(request->method, WR_STR("PATCH"));
+}
+
+static void set_request(struct wr_delivery *delivery, const char *method, const char *uri)
+{
+	const struct wr_deferred *request = delivery->request;
+	CURL *easy = delivery->easy;
+
+	if (has_body(request)) {
+		curl_easy_setopt(easy, CURLOPT_POST, 1L);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+				 request->body.len ? request->body.ptr : "");
+	}
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+	curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, uri);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->fields);
+}
+
+/* Nothing of the environment (proxies, .netrc) has a say in where requests go. */
+static void set_way(struct wr_delivery *delivery)
+{
+	const struct wr_drain *drain = delivery->drain;
+	uint64_t timeout_ms = drain->own->host->settings->queue.timeout_ns / 1000000;
+	CURL *easy = delivery->easy;
+
+	curl_easy_setopt(easy, CURLOPT_URL, drain->target.url);
+	if (drain->target.unix_socket[0])
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, drain->target.unix_socket);
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(timeout_ms ? timeout_ms : 1));
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+			 (long)(timeout_ms < CONNECT_MS_MAX ? timeout_ms : CONNECT_MS_MAX));
+}
+
+static void set_callbacks(struct wr_delivery *delivery)
+{
+	CURL *easy = delivery->easy;
+
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, delivery);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, delivery->error);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_line);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, delivery);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery);
+}
+
+int wr_drain_prepare(struct wr_delivery *delivery)
+{
+	const struct wr_deferred *request = delivery->request;
+	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
+	int rc;
+
+	if (!delivery->easy)
+		delivery->easy = curl_easy_init();
+	if (!delivery->easy)
+		return WEIR_EMEMORY;
+	rc = make_fields(delivery);
+	if (rc < 0)
+		return rc;
+	delivery->asked_us = 0;
+	delivery->answered = 0;
+	delivery->unreachable = false;
+	delivery->error[0] = '\0';
+	snprintf(method, sizeof method, "%.*s", (int)request->method.len, request->method.ptr);
+	snprintf(uri, sizeof uri, "%.*s", (int)request->uri.len, request->uri.ptr);
+	curl_easy_reset(delivery->easy);
+	set_way(delivery);
+	set_callbacks(delivery);
+	set_request(delivery, method, uri);
+	return 0;
+}
+
+void wr_drain_unprepare(struct wr_delivery *delivery)
+{
+	curl_slist_free_all(delivery->fields);
+	delivery->fields = NULL;
+}
+
+/* ---- the outcome ---- */
+
+/* Whether the request was not even begun: its being sent would have taken some time. */
+static bool is_unsent(CURL *easy)
+{
+	curl_off_t sent_us = 0;
+
+	curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
+	return sent_us == 0;
+}
+
+static void tell_reason(struct wr_delivery *delivery, CURLcode result, long status)
+{
+	if (status)
+		snprintf(delivery->reason, sizeof delivery->reason, "HTTP status %ld", status);
+	else
+		snprintf(delivery->reason, sizeof delivery->reason, "%.*s",
+			 (int)sizeof delivery->reason - 1,
+			 delivery->error[0] ? delivery->error : curl_easy_strerror(result));
+	delivery->job.settle.reason = wr_str(delivery->reason);
+}
+
+/* A status that has come counts, whatever becomes of the body behind it. */
+bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us, uint64_t random)
+{
+	const struct wr_deferred *request = delivery->request;
+	struct wr_queue_job *job = &delivery->job;
+	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
+	long status = 0;
+
+	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+	tell_reason(delivery, result, status);
+	if (status == 0 && is_unsent(delivery->easy))
+		return false;
+	if (delivery->unreachable && (status == 502 || status == 504))
+		return false;
+	job->settle.status = (uint16_t)status;
+	if (status && wr_drain_is_final((unsigned)status)) {
+		job->settle.outcome = WR_QUEUE_DELIVERED;
+		return true;
+	}
+	job->settle.outcome = WR_QUEUE_AGAIN;
+	job->settle.wait_us = wr_drain_wait_us(wr_drain_backoff_us(request->tries, random),
+					       delivery->asked_us, left_us);
+	return true;
+}

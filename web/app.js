@@ -7,8 +7,9 @@ import { rule } from "/ui/views/rule.js";
 import { key } from "/ui/views/key.js";
 import { rules } from "/ui/views/rules.js";
 import { fleet } from "/ui/views/fleet.js";
+import { queue } from "/ui/views/queue.js";
 
-const pages = { overview, rule, key, rules, fleet };
+const pages = { overview, rule, key, rules, fleet, queue };
 const view = document.getElementById("view");
 const live = document.getElementById("live");
 const lost = document.getElementById("lost");

@@ -1,0 +1,126 @@
+import { bytes, confirm, count, h, note, replace, span, visible, when, words } from "/ui/dom.js";
+import { get, post } from "/ui/api.js";
+
+const LOOK_MS = 2000;
+const ROWS = 50;
+
+function tile(title, value, more, state) {
+  return h("div", { class: "tile", "data-state": state }, h("span", { class: "tile-title" }, title), h("strong", {}, value), h("span", { class: "soft" }, more));
+}
+
+function tiles(q) {
+  const depth = q.waiting + q.delivering;
+  return [tile("Waiting", count(depth), depth ? `for ${count(q.keys)} keys, ${bytes(q.bytes)}` : "nothing is deferred", depth >= 0.8 * q.max_requests ? "bad" : "good"),
+    tile("The oldest", depth ? span(q.oldest) : "–", "since it was accepted", q.oldest > 3600 ? "warn" : "good"),
+    tile("Delivered", count(q.totals.delivered), `${count(q.totals.retried)} tries failed, ${count(q.sending)} under way`, q.target_up === false ? "bad" : "good"),
+    tile("Dead letters", count(q.dead), `${count(q.totals.dead)} ever, ${count(q.totals.dropped)} dropped`, q.dead ? "bad" : "good")];
+}
+
+function fact(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+function facts(q) {
+  const refused = Object.entries(q.refused).map(([reason, n]) => `${words(reason)} ${count(n)}`);
+  return h("dl", { class: "facts" }, fact("Kept in", visible(q.url)), fact("Delivered to", q.target ? visible(q.target) : "others deliver"),
+    fact("Room", `${count(q.max_requests)} requests, ${bytes(q.max_bytes)}`), q.disk_bytes ? fact("On disk", bytes(q.disk_bytes)) : "",
+    fact("Could not be kept", refused.length ? refused.join(", ") : "none"));
+}
+
+function trouble(q) {
+  const list = [];
+  if (q.state !== "ok") list.push(note("bad", `Nothing can be deferred now: ${visible(q.trouble ?? words(q.state), 300)}`));
+  if (q.target_up === false) list.push(note("warn", "The API server can not be reached. What is deferred waits for it."));
+  return list;
+}
+
+function progress(r, now) {
+  const last = r.http_status ? `status ${r.http_status}` : r.reason ? visible(r.reason, 80) : "";
+  const tries = r.tries ? `${count(r.tries)} of ${count(r.max_tries)} tries${last ? `, ${last}` : ""}` : last;
+  if (r.state === "dead" || r.state === "dropped" || r.state === "delivered") return tries || "–";
+  const due = r.due_at && r.due_at > now ? `due in ${span(Math.round(r.due_at - now))}` : "due";
+  return [r.position ? `${count(r.position)}. in line` : "", due, tries].filter(Boolean).join(", ");
+}
+
+function row(r, now, act) {
+  const mayChange = r.state === "waiting" || r.state === "dead";
+  return h("tr", {}, h("th", { scope: "row", class: "number" }, String(r.id)), h("td", {}, r.state === "dead" ? h("span", { class: "badge bad" }, "dead") : r.state),
+    h("td", { class: "key" }, h("code", {}, `${visible(r.method)} ${visible(r.uri, 60)}`)), h("td", { class: "wide" }, visible(r.rule)),
+    h("td", { class: "wide number" }, `${span(Math.max(0, Math.round(now - r.accepted_at)))} ago`), h("td", {}, progress(r, now)),
+    h("td", {}, mayChange ? [h("button", { type: "button", class: "link", onclick: () => act("retry", r) }, "try now"), " ",
+      h("button", { type: "button", class: "link", onclick: () => act("drop", r) }, "drop")] : ""));
+}
+
+const QUESTION = {
+  retry: ["Try it again?", "It goes to the API server as soon as its limit allows, with all its tries new.", "Try again", false],
+  drop: ["Give it up?", "It will not be delivered, and cannot be brought back.", "Drop it", true],
+};
+
+export function queue(view, context) {
+  const head = h("div", { class: "tiles" }), wrong = h("div"), about = h("div"), rows = h("tbody"), told = h("div", { class: "told", "aria-live": "polite" });
+  const state = h("select", { id: "state", onchange: () => turn(0) }, [["", "all"], ["waiting", "waiting"], ["dead", "dead letters"], ["delivered", "delivered"], ["dropped", "dropped"]]
+    .map(([value, text]) => h("option", { value }, text)));
+  const back = h("button", { type: "button", onclick: () => turn(before.pop() ?? 0, true) }, "Back"), on = h("button", { type: "button", onclick: () => turn(next) }, "More");
+  const body = h("div", { hidden: true }, wrong, head, h("section", { class: "card" }, about),
+    h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Requests"), h("div", { class: "tools" }, h("label", { for: "state" }, "Show"), state)), told,
+      h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Deferred requests, in the order they came"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Number"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Request"), h("th", { scope: "col", class: "wide" }, "Rule"),
+          h("th", { scope: "col", class: "wide" }, "Accepted"), h("th", { scope: "col" }, "Delivery"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Changes")))), rows)),
+      h("div", { class: "pager" }, back, on)));
+  const none = h("p", { class: "card", hidden: true }, "There is no queue here. A gateway whose rules say ", h("code", {}, "on_limit: defer"), " has one, and a service with ", h("code", {}, "--queue"), ".");
+  view.append(h("h1", {}, "Queue"), none, body);
+
+  let after = 0, next = null, timer = null, closed = false, now = 0, before = [];
+
+  function turn(to, backwards = false) {
+    if (!backwards && to) before.push(after);
+    if (!to && !backwards) before = [];
+    after = to;
+    clearTimeout(timer);
+    look();
+  }
+
+  async function act(verb, request) {
+    const [title, text, yes, danger] = QUESTION[verb];
+    if (!(await confirm(title, h("p", {}, `${visible(request.method)} ${visible(request.uri)}. ${text}`), yes, danger))) return;
+    try {
+      const done = await post(`/v1/queue/${verb}`, { id: request.id });
+      replace(told, done.changed ? note("good", "Done.") : note("warn", "It is being delivered, or was: nothing to change."));
+    } catch (error) {
+      replace(told, note("bad", `That did not work: ${error.message}`));
+    }
+    clearTimeout(timer);
+    look();
+  }
+
+  async function look() {
+    if (!body.hidden) {
+      try {
+        const page = await get(`/v1/queue/requests?count=${ROWS}&after=${after}${state.value ? `&state=${state.value}` : ""}`);
+        if (closed) return;
+        next = page.next;
+        back.disabled = !before.length;
+        on.disabled = !next;
+        replace(rows, page.requests.length ? page.requests.map((r) => row(r, now, act)) : h("tr", {}, h("td", { colspan: "7", class: "soft" }, "None.")));
+      } catch { /* the events tell of a lost connection */ }
+    }
+    if (!closed) timer = setTimeout(look, LOOK_MS);
+  }
+
+  context.follow("/v1/queue", (data) => {
+    const first = body.hidden && data.queue;
+    now = data.now;
+    none.hidden = data.queue !== null;
+    body.hidden = data.queue === null;
+    if (!data.queue) return;
+    replace(wrong, trouble(data.queue));
+    replace(head, tiles(data.queue));
+    replace(about, facts(data.queue));
+    if (first) turn(0);
+  });
+  look();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+  };
+}

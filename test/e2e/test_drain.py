@@ -1,0 +1,464 @@
+"""The drainer of `weir serve`: what was handed over by WEIR.DEFER reaches the API server, in order, at the rule's rate,
+and what the API server says decides what becomes of it. nginx has no part in this; test_defer*.py has."""
+
+import json
+import struct
+import subprocess
+import time
+
+import pytest
+
+from weirtest import WEIR, fetch, wait_for
+from weirtest.openapi import check_answer, check_question
+from weirtest.orders import Orders
+from weirtest.resp import Error, Resp
+from weirtest.scrape import Metrics
+from weirtest.serve import Serve
+
+RULES = """
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: second, requests_per_unit: 100000}
+  - key: slow
+    rate_limit: {unit: second, requests_per_unit: 5, algorithm: token_bucket, burst: 1}
+  - key: shut
+    rate_limit: {unit: day, requests_per_unit: 0}
+"""
+
+
+def record(key, value, cost=1):
+    """What weir_ask_record writes of one descriptor."""
+    text = lambda s: struct.pack("<I", len(s)) + s.encode()
+    return struct.pack("<BqB", 1, cost, 1) + text(key) + text(value) + text("")
+
+
+class Counter:
+    """A `weir serve` with a queue, and a connection to hand orders over."""
+
+    def __init__(self, api, *args, target=None, queue="file:{folder}/queue", **kwargs):
+        args = ["--queue", queue, "--queue-target", target or f"http://127.0.0.1:{api.port}", *args]
+        self.serve = Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=args, **kwargs)
+        self.link = None
+
+    def __enter__(self):
+        self.serve.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        if self.link:
+            self.link.close()
+        return self.serve.__exit__(*what)
+
+    def connect(self):
+        return Resp(str(self.serve.folder / "weir.sock"))
+
+    def call(self, *words):
+        self.link = self.link or self.connect()
+        return self.link.call(*words)
+
+    def again(self):
+        """After the service was started again."""
+        if self.link:
+            self.link.close()
+        self.link = None
+
+    @staticmethod
+    def words(uri, key="user", value="7", body=b"one, please", fields=(), method="POST", **more):
+        line = {"max_waiting": 1000, "max_age_s": 3600, "max_tries": 20, "wait_ns": 0, "interval_ns": 0, **more}
+        names = ("max_waiting", "max_age_s", "max_tries", "wait_ns", "interval_ns")
+        fields = [("host", "shop.example"), *fields]
+        return ["WEIR.DEFER", "1", "shop", f"shop/{key}", f"{key}-{value}".ljust(16)[:16], method, uri,
+                record(key, value), *(str(line[n]) for n in names), body, *(w for f in fields for w in f)]
+
+    def defer(self, uri, **kwargs):
+        """(ticket, position, expected seconds)"""
+        told = self.call(*self.words(uri, **kwargs))
+        assert not isinstance(told, Error), told
+        return told[0], told[1], told[2] / 1e9
+
+    def ticket(self, ticket):
+        told = self.call("WEIR.TICKET", ticket)
+        return json.loads(told) if told is not None else None
+
+    def wait_ticket(self, ticket, status, seconds=30):
+        wait_for(lambda: self.ticket(ticket)["status"] == status, f"a ticket to be {status}", seconds)
+        return self.ticket(ticket)
+
+    def admin(self, method, path, body=None):
+        text = json.dumps(body).encode() if body is not None else b""
+        if body is not None:
+            check_question(path, body)
+        answer = fetch(self.serve.admin_port, method, path, [("Content-Type", "application/json")], text)
+        check_answer(method, path, answer)
+        return answer.status, json.loads(answer.body)
+
+    def stats(self):
+        return self.admin("GET", "/v1/queue")[1]["queue"]
+
+    def weir(self, *words):
+        done = subprocess.run([WEIR, "queue", *words, "--admin", f"127.0.0.1:{self.serve.admin_port}"], text=True,
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(name="api")
+def _api():
+    with Orders() as running:
+        yield running
+
+
+def numbers(api, key):
+    return [s.order[1] for s in api.seen(f"/orders/{key}/")]
+
+
+# ---- what is delivered ----
+
+def test_a_request_arrives_as_it_was(api):
+    body = bytes(range(256)) * 300
+    fields = [("Content-Type", "application/x-order"), ("X-Note", ""), ("Accept", "text/plain"), ("accept", "*/*"),
+              ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Transfer-Encoding", "chunked"), ("TE", "trailers"),
+              ("Content-Length", "5"), ("Expect", "100-continue"), ("Upgrade", "h2c"), ("Idempotency-Key", "mine-7")]
+    with Counter(api) as counter:
+        ticket, position, expected = counter.defer("/orders/7/1?x=%2F..%2F&y=a+b", body=body, fields=fields, method="PUT")
+        assert (len(ticket), position, expected) == (32, 1, 0)
+        told = counter.wait_ticket(ticket, "delivered")
+        assert told["http_status"] == 200 and told["tries"] == 0 and told["ticket"] == ticket
+        [seen] = api.seen()
+        assert (seen.method, seen.target, seen.bytes) == ("PUT", "/orders/7/1?x=%2F..%2F&y=a+b", len(body))
+        sent = sorted((k.lower(), v) for k, v in seen.headers)
+        assert [k for k, _ in sent] == ["accept", "accept", "content-length", "content-type", "host", "idempotency-key",
+                                        "x-note", "x-weir-deferred"]
+        assert seen.get("host") == "shop.example" and seen.get("idempotency-key") == "mine-7"
+        assert seen.get("content-length") == str(len(body)) and seen.get("x-note") == ""
+        assert seen.get("x-weir-deferred") == told["accepted"]
+
+
+def test_methods_and_no_body(api):
+    with Counter(api) as counter:
+        for number, method in enumerate(["POST", "PUT", "PATCH", "DELETE"]):
+            counter.wait_ticket(counter.defer(f"/orders/7/{number}", method=method, body=b"")[0], "delivered")
+    assert [s.method for s in api.seen()] == ["POST", "PUT", "PATCH", "DELETE"]
+    assert [s.get("content-length") for s in api.seen()] == ["0", "0", "0", None]
+    keys = {s.get("idempotency-key") for s in api.seen()}
+    assert len(keys) == 4 and all(len(k) >= 16 for k in keys)
+    assert all(s.get("content-type") is None and s.get("accept") is None and s.get("user-agent") is None
+               for s in api.seen())
+
+
+def test_order_is_kept_for_each_key(api):
+    users = [f"u{i}" for i in range(20)]
+    with Counter(api) as counter:
+        link = counter.connect()
+        for number in range(30):
+            for user in users:
+                link.send(b"".join(_command(counter.words(f"/orders/{user}/{number}", value=user))))
+        for _ in range(600):
+            assert len(link.read()) == 3
+        link.close()
+        api.wait_seen(600)
+        assert all(numbers(api, user) == list(range(30)) for user in users)
+        wait_for(lambda: counter.stats()["totals"]["delivered"] == 600, "all to be settled")
+        metrics = Metrics(counter.serve.admin_port)
+        assert metrics.value("weir_queue_stored_total") == 600
+        assert metrics.value("weir_queue_delivered_total") == 600
+
+
+def _command(words):
+    yield b"*%d\r\n" % len(words)
+    for word in words:
+        word = word if isinstance(word, bytes) else str(word).encode()
+        yield b"$%d\r\n%s\r\n" % (len(word), word)
+
+
+def test_never_faster_than_the_rule(api):
+    with Counter(api) as counter:
+        for number in range(12):
+            counter.defer(f"/orders/slow/{number}", key="slow")
+        seen = api.wait_seen(12)
+    assert numbers(api, "slow") == list(range(12))
+    times = [s.ns / 1e9 for s in seen]
+    # 5 a second with a burst of 1: the last one comes 11/5 s after the first at the earliest
+    assert times[-1] - times[0] >= 2.2 - 0.05
+    assert all(times[i + 5] - times[i] >= 1.0 - 0.15 for i in range(7))
+
+
+def test_what_a_limit_shuts_out_waits(api):
+    with Counter(api) as counter:
+        ticket, _, _ = counter.defer("/orders/shut/1", key="shut")
+        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+        told = counter.ticket(ticket)
+        assert told["status"] == "waiting" and told["position"] == 1
+        assert numbers(api, "shut") == []
+
+
+# ---- what the API server says ----
+
+@pytest.mark.parametrize("status", [200, 204, 301, 302, 400, 401, 404, 409, 422, 499])
+def test_final_answers(api, status):
+    api.plan("/orders/", {"status": status, "headers": {"Location": f"http://127.0.0.1:{api.port}/elsewhere"}})
+    with Counter(api) as counter:
+        first = counter.defer("/orders/7/1")[0]
+        counter.defer("/orders/7/2")
+        api.wait_seen(2)
+        assert counter.wait_ticket(first, "delivered")["http_status"] == status
+        assert numbers(api, "7") == [1, 2] and not api.seen("/elsewhere")
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_answers_that_are_not_final(api, status):
+    api.plan("/orders/", status, 201)
+    with Counter(api) as counter:
+        first, second = counter.defer("/orders/7/1")[0], counter.defer("/orders/7/2")[0]
+        told = counter.wait_ticket(first, "delivered")
+        assert (told["http_status"], told["tries"]) == (201, 1)
+        counter.wait_ticket(second, "delivered")
+        seen = api.seen("/orders/7/")
+        assert [s.order[1] for s in seen] == [1, 1, 2]
+        assert seen[0].get("idempotency-key") == seen[1].get("idempotency-key") != seen[2].get("idempotency-key")
+        assert (seen[1].ns - seen[0].ns) / 1e9 >= 0.5 - 0.05  # half of the first back-off at least
+
+
+def test_no_answer_is_tried_again_with_the_same_key(api):
+    api.plan("/orders/", {"drop": True}, 200)
+    with Counter(api) as counter:
+        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+    assert len({s.get("idempotency-key") for s in api.seen()}) == 1 and len(api.seen()) >= 2
+
+
+def test_a_slow_answer_is_not_waited_for(api):
+    api.plan("/orders/", {"hold": "never"}, 200)
+    with Counter(api, "--queue-timeout", "300ms") as counter:
+        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+        assert told["tries"] == 1 and numbers(api, "7") == [1, 1]
+
+
+@pytest.mark.parametrize("value", ["3", "date"])
+def test_retry_after(api, value):
+    def wanted():
+        when = time.time() + 4
+        return value if value != "date" else time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(when))
+
+    api.plan("/orders/", {"status": 503, "headers": {"Retry-After": wanted()}}, 200)
+    with Counter(api) as counter:
+        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
+    first, second = api.seen()
+    assert (second.ns - first.ns) / 1e9 >= 2.8  # a date has whole seconds
+
+
+def test_a_long_answer_is_thrown_away(api):
+    api.plan("/orders/", {"status": 201, "bytes": 6 << 20})
+    with Counter(api) as counter:
+        for number in range(3):
+            assert counter.wait_ticket(counter.defer(f"/orders/7/{number}")[0], "delivered")["http_status"] == 201
+    assert numbers(api, "7") == [0, 1, 2]
+
+
+# ---- giving up ----
+
+def test_a_request_that_always_fails_dies_and_others_go_on(api):
+    api.plan("/orders/bad/1", 500)
+    with Counter(api) as counter:
+        poison = counter.defer("/orders/bad/1", value="bad", max_tries=2)[0]
+        behind = counter.defer("/orders/bad/2", value="bad")[0]
+        other = counter.defer("/orders/good/1", value="good")[0]
+        counter.wait_ticket(other, "delivered")
+        told = counter.wait_ticket(poison, "dead")
+        assert (told["http_status"], told["tries"], told["reason"]) == (500, 2, "HTTP status 500")
+        counter.wait_ticket(behind, "delivered")
+        assert numbers(api, "bad") == [1, 1, 2]
+        wait_for(lambda: counter.stats()["dead"] == 1, "the dead one to be counted")
+        assert Metrics(counter.serve.admin_port).value("weir_queue_dead_total") == 1
+        api.plan("/orders/bad/1")  # it has been mended
+        [dead] = counter.admin("GET", "/v1/queue/requests?state=dead")[1]["requests"]
+        assert counter.weir("retry", str(dead["id"])) == (0, "1 to be tried again\n", "")
+        assert counter.wait_ticket(poison, "delivered")["http_status"] == 200
+
+
+def test_too_old_is_dead(api):
+    api.plan("/orders/", 500)
+    with Counter(api) as counter:
+        told = counter.wait_ticket(counter.defer("/orders/7/1", max_age_s=2)[0], "dead", 60)
+        assert told["tries"] >= 1
+
+
+def test_an_api_server_that_is_away_kills_nothing():
+    with Orders(start=False) as api, Counter(api) as counter:
+        ticket = counter.defer("/orders/7/1", max_tries=1)[0]
+        for number in range(2, 40):
+            counter.defer(f"/orders/u{number}/1", value=f"u{number}", max_tries=1)
+        wait_for(lambda: counter.stats()["target_up"] is False, "the target to be missed")
+        assert Metrics(counter.serve.admin_port).value("weir_queue_target_up") == 0
+        assert counter.ticket(ticket)["tries"] == 0
+        api.start()
+        counter.wait_ticket(ticket, "delivered", 60)
+        api.wait_seen(39, seconds=60)
+        wait_for(lambda: counter.stats()["target_up"] is True, "the target to be reached again")
+        assert len(api.seen()) == 39
+
+
+# ---- starting again ----
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_what_is_stored_survives(api, kill):
+    api.plan("/orders/", {"hold": "all"})
+    with Counter(api) as counter:
+        tickets = [counter.defer(f"/orders/7/{number}")[0] for number in range(5)]
+        api.wait_seen(1)
+        api.plan("/orders/")
+        if kill:
+            counter.serve.kill()
+        else:
+            api.release("all")
+            counter.serve.stop()
+        counter.again()
+        counter.serve.start()
+        for ticket in tickets:
+            counter.wait_ticket(ticket, "delivered")
+        expected = [0] + list(range(5)) if kill else list(range(5))
+        assert numbers(api, "7") == expected
+        assert api.seen()[0].get("idempotency-key") == api.seen()[len(expected) - 5].get("idempotency-key")
+
+
+def test_ending_waits_for_deliveries_under_way(api):
+    api.plan("/orders/", {"hold": "all"})
+    with Counter(api) as counter:
+        ticket = counter.defer("/orders/7/1")[0]
+        api.wait_seen(1)
+        counter.serve.process.terminate()
+        wait_for(lambda: "closing ports" in counter.serve.log(), "the end to begin")
+        assert counter.serve.process.poll() is None
+        api.release("all")
+        assert counter.serve.process.wait(60) == 0
+        counter.again()
+        counter.serve.start()
+        assert counter.ticket(ticket)["status"] == "delivered"
+    assert numbers(api, "7") == [1]
+
+
+# ---- tickets, bounds and operators ----
+
+def test_unknown_tickets(api):
+    with Counter(api) as counter:
+        for ticket in ("0" * 32, "", "x", "F" * 32, "0" * 31, "0" * 64):
+            assert counter.call("WEIR.TICKET", ticket) is None
+
+
+def test_bounds(api):
+    with Counter(api, "--queue-max", "3", target=f"http://127.0.0.1:{api.port}") as counter:
+        words = lambda n, **more: counter.words(f"/orders/shut/{n}", key="shut", **more)
+        assert counter.call(*words(1, max_waiting=1))[1] == 1
+        full = counter.call(*words(2, max_waiting=1))
+        assert isinstance(full, Error) and full.startswith("DEFER key_full ")
+        assert counter.call(*words(2))[1] == 2 and counter.call(*words(3))[1] == 3
+        full = counter.call(*words(4))
+        assert isinstance(full, Error) and full.startswith("DEFER full ")
+        secret = counter.call(*words(5, fields=[("Authorization", "Bearer x")]))
+        assert isinstance(secret, Error) and secret.startswith("DEFER no_key ")
+        metrics = Metrics(counter.serve.admin_port)
+        for reason in ("key_full", "full", "no_key"):
+            assert metrics.value("weir_queue_refused_total", reason=reason) == 1
+        assert counter.stats()["refused"] == {"key_full": 1, "full": 1, "no_key": 1}
+
+
+def test_positions_and_expected_delay(api):
+    with Counter(api) as counter:
+        told = [counter.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
+        assert [(p, round(e, 3)) for _, p, e in told] == [(1, 2.0), (2, 3.0), (3, 4.0)]
+        status = counter.ticket(told[2][0])
+        assert status["position"] == 3 and 2 <= status["expected_delay"] <= 65
+
+
+def test_credentials_are_sealed_and_arrive(api, tmp_path):
+    key = tmp_path / "key"
+    key.write_text("00112233445566778899aabbccddeeff" * 2 + "\n")
+    key.chmod(0o600)
+    secret = "Bearer very-secret-indeed"
+    with Counter(api, "--queue-key", key) as counter:
+        fields = [("Authorization", secret), ("Cookie", "a=very-secret-too")]
+        first = counter.defer("/orders/shut/1", key="shut", fields=fields)[0]
+        counter.wait_ticket(counter.defer("/orders/7/1", fields=fields)[0], "delivered")
+        [seen] = api.seen()
+        assert seen.get("authorization") == secret and seen.get("cookie") == "a=very-secret-too"
+        assert counter.ticket(first)["status"] == "waiting"
+        for file in (counter.serve.folder / "queue").rglob("*"):
+            assert file.stat().st_mode & 0o077 == 0, file
+            assert b"very-secret" not in file.read_bytes()
+        [one] = counter.admin("GET", "/v1/queue/requests?state=waiting")[1]["requests"]
+        shown = counter.admin("GET", f"/v1/queue/request?id={one['id']}")[1]
+        sealed = {f["name"]: (f["value"], f["sealed"]) for f in shown["fields"]}
+        assert sealed == {"host": ("shop.example", False), "Authorization": (None, True), "Cookie": (None, True)}
+        assert "very-secret" not in counter.weir("show", str(one["id"]))[1]
+
+
+def test_operators(api):
+    with Counter(api) as counter:
+        assert counter.weir("list")[1] == "none\n"
+        for number in range(5):
+            counter.defer(f"/orders/shut/{number}", key="shut")
+        wait_for(lambda: counter.stats()["waiting"] + counter.stats()["delivering"] == 5, "five to be counted")
+        code, out, _ = counter.weir("stats")
+        assert code == 0 and "5 stored, 0 delivered" in out and f"http://127.0.0.1:{api.port}" in out
+        status, page = counter.admin("GET", "/v1/queue/requests?count=2&rule=shop/shut")
+        assert status == 200 and [r["uri"] for r in page["requests"]] == ["/orders/shut/0", "/orders/shut/1"]
+        page = counter.admin("GET", f"/v1/queue/requests?count=10&after={page['next']}")[1]
+        assert [r["uri"] for r in page["requests"]] == [f"/orders/shut/{n}" for n in (2, 3, 4)]
+        assert page["next"] is None
+        first = page["requests"][0]
+        code, out, _ = counter.weir("show", str(first["id"]))
+        assert code == 0 and "POST /orders/shut/2" in out and "one, please" in out and "host: shop.example" in out
+        assert "/orders/shut/4" in counter.weir("list", "--state", "waiting", "--key", first["key"])[1]
+        assert json.loads(counter.weir("list", "--json")[1])["end"] == page["end"]
+        assert counter.weir("drop", str(first["id"])) == (0, "1 dropped\n", "")
+        code, out, err = counter.weir("drop", str(first["id"]))
+        assert (code, out) == (1, "0 dropped\n") and "no such request" in err
+        assert counter.weir("show", "999999")[0] == 1
+        assert counter.weir("drop")[0] == 2 and counter.weir("retry", "x")[0] == 2
+        assert counter.weir("drop", "--rule", "shop/shut", "--json")[1].split() == ['{"changed":', "4}"] or \
+            json.loads(counter.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
+        wait_for(lambda: counter.stats()["waiting"] == 0, "all to be dropped")
+        assert counter.stats()["totals"]["dropped"] == 5
+        assert numbers(api, "shut") == []
+        top = subprocess.run([WEIR, "top", "--dir", counter.serve.table], capture_output=True, text=True, check=True)
+        assert "queue      0 waiting" in top.stdout
+
+
+def test_orders_of_operators_are_checked(api):
+    with Counter(api) as counter:
+        for path, status in [("/v1/queue/requests?state=gone", 400), ("/v1/queue/requests?count=0", 400),
+                             ("/v1/queue/requests?key=12", 400), ("/v1/queue/request", 400),
+                             ("/v1/queue/request?id=x", 400), ("/v1/queue/request?id=5", 404)]:
+            assert counter.admin("GET", path)[0] == status, path
+        for body in ({}, {"id": "5"}, {"what": 1}, {"all": "yes"}, {"state": "gone"}):
+            answer = fetch(counter.serve.admin_port, "POST", "/v1/queue/drop", [("Content-Type", "application/json")],
+                           json.dumps(body).encode())
+            assert answer.status == 400, body
+
+
+def test_without_a_queue():
+    with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True) as serve:
+        with Resp(str(serve.folder / "weir.sock")) as link:
+            told = link.call(*Counter.words("/orders/7/1"))
+            assert isinstance(told, Error) and told.startswith("DEFER off ")
+            assert link.call("WEIR.TICKET", "0" * 32).startswith("DEFER off ")
+        answer = fetch(serve.admin_port, "GET", "/v1/queue")
+        assert json.loads(answer.body)["queue"] is None
+        assert fetch(serve.admin_port, "GET", "/v1/queue/requests").status == 404
+        assert "weir_queue_" not in Metrics(serve.admin_port).text
+
+
+@pytest.mark.parametrize("args, said", [
+    (["--queue", "ftp://x"], "--queue"),
+    (["--queue", "file:/tmp/x", "--queue-target", "127.0.0.1:80"], "--queue-target"),
+    (["--queue", "file:/tmp/x", "--queue-target", "http://x/path"], "--queue-target"),
+    (["--queue", "file:/tmp/x", "--queue-key", "/does/not/exist"], "/does/not/exist"),
+    (["--queue", "file:/tmp/x", "--queue-connections", "0"], "--queue-connections"),
+])
+def test_options_that_cannot_be(args, said, tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(RULES)
+    args = [a.replace("/tmp/x", str(tmp_path / "q")) for a in args]
+    done = subprocess.run([WEIR, "serve", "--rules", rules, "--table-dir", tmp_path, "--grpc", "off", "--http", "off",
+                           "--resp", "off", "--admin", f"unix:{tmp_path}/a", "--memory", "1M", *args],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (1, 2) and said in done.stderr, done

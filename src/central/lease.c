@@ -140,6 +140,13 @@ static struct wr_hold *begin(struct wr_central *central, const struct wr_central
 	return hold;
 }
 
+/* Where nothing is to spare, not every question need ask for some. */
+static bool is_turned_away(const struct wr_central *central, const struct wr_hold *hold)
+{
+	return hold->starved && !hold->after &&
+	       central->mono_ns - hold->sent_ns < wr_hold_step_ns(hold);
+}
+
 struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_part *part)
 {
 	struct wr_hold *hold;
@@ -160,7 +167,7 @@ struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_
 	hold->closing = false;
 	note_limit(hold, part);
 	/* A call that comes again is answered as it was the first time: nobody may go along. */
-	return hold->out || hold->said ? NULL : hold;
+	return hold->out || hold->said || is_turned_away(central, hold) ? NULL : hold;
 }
 
 /* ---- what a call says ---- */

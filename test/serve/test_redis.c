@@ -243,6 +243,34 @@ static void test_table_moves(void **state)
 	end_all(&after);
 }
 
+/* Units are borrowed for the table in use, each time under another number. */
+static void test_leases_follow_the_table(void **state)
+{
+	uint64_t owner = fake->opts.owner;
+
+	(void)state;
+	assert_ptr_equal(fake->opts.table, wr_loop_table(&bench.loop));
+	assert_int_not_equal(owner, 0);
+	bench_move(&bench, "two");
+	assert_ptr_equal(fake->opts.table, wr_loop_table(&bench.loop));
+	assert_int_not_equal(fake->opts.owner, owner);
+	assert_int_not_equal(fake->opts.owner, 0);
+}
+
+/* A loop has drained when what was borrowed has gone back, too. */
+static void test_leases_are_returned_first(void **state)
+{
+	(void)state;
+	fake->leases = 2;
+	wr_loop_tell(&bench.loop, WR_LOOP_DRAIN);
+	bench_turn(&bench);
+	assert_true(fake->drained > 0);
+	assert_false(bench.loop.ended);
+	fake->leases = 0;
+	bench_turn(&bench);
+	assert_true(bench.loop.ended);
+}
+
 static void test_secret_comes_late(void **state)
 {
 	static const uint8_t other[WEIR_SECRET_BYTES] = "another";
@@ -428,6 +456,8 @@ int main(void)
 		TEST(test_delayed),
 		TEST(test_ends_meanwhile),
 		TEST(test_table_moves),
+		TEST(test_leases_follow_the_table),
+		TEST(test_leases_are_returned_first),
 		TEST(test_secret_comes_late),
 		TEST(test_what_the_chief_is_told),
 		TEST(test_ban),

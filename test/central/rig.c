@@ -463,7 +463,7 @@ size_t question(uint8_t kind, const struct item *items, size_t count, const uint
 			.burst = items[i].burst,
 			.soft_ceiling = items[i].soft_ceiling,
 			.soft_for_ns = items[i].soft_ceiling ? 1000 * MS : 0,
-			.period_ns = 60000 * MS,
+			.period_ns = items[i].period_ns ? items[i].period_ns : 60000 * MS,
 			.granted = items[i].granted,
 			.group = items[i].group,
 			.decided_us = items[i].decided_us,

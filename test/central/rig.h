@@ -126,7 +126,8 @@ struct item {
 	uint8_t algorithm; /* 0: fixed window */
 	uint16_t flags;
 	uint32_t burst, soft_ceiling, granted;
-	bool leased; /* consistency: lease; its name in the table is `key` */
+	uint64_t period_ns; /* 0: a minute */
+	bool leased;        /* consistency: lease; its name in the table is `key` */
 	uint64_t decided_us;
 	uint64_t windows[4]; /* calendar: before, start, end, after, in seconds */
 };

@@ -20,10 +20,6 @@ static const uint8_t order[ROUNDS][16] = {
 	{10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
 };
 
-/* Which four words each of the eight mixes of a round is about. */
-static const uint8_t quads[8][4] = {{0, 4, 8, 12},  {1, 5, 9, 13},  {2, 6, 10, 14}, {3, 7, 11, 15},
-				    {0, 5, 10, 15}, {1, 6, 11, 12}, {2, 7, 8, 13},  {3, 4, 9, 14}};
-
 static uint32_t load(const uint8_t *at)
 {
 	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
@@ -35,22 +31,30 @@ static uint32_t turn(uint32_t word, unsigned bits)
 	return word >> bits | word << (32 - bits);
 }
 
-static void mix(uint32_t *v, const uint8_t quad[4], uint32_t x, uint32_t y)
+/* The words are named by constants, so that they stay in registers. */
+static inline __attribute__((always_inline)) void
+mix(uint32_t v[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x, uint32_t y)
 {
-	uint32_t a = v[quad[0]], b = v[quad[1]], c = v[quad[2]], d = v[quad[3]];
+	v[a] += v[b] + x;
+	v[d] = turn(v[d] ^ v[a], 16);
+	v[c] += v[d];
+	v[b] = turn(v[b] ^ v[c], 12);
+	v[a] += v[b] + y;
+	v[d] = turn(v[d] ^ v[a], 8);
+	v[c] += v[d];
+	v[b] = turn(v[b] ^ v[c], 7);
+}
 
-	a += b + x;
-	d = turn(d ^ a, 16);
-	c += d;
-	b = turn(b ^ c, 12);
-	a += b + y;
-	d = turn(d ^ a, 8);
-	c += d;
-	b = turn(b ^ c, 7);
-	v[quad[0]] = a;
-	v[quad[1]] = b;
-	v[quad[2]] = c;
-	v[quad[3]] = d;
+static void mix_all(uint32_t v[16], const uint32_t m[16], const uint8_t s[16])
+{
+	mix(v, 0, 4, 8, 12, m[s[0]], m[s[1]]);
+	mix(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);
+	mix(v, 2, 6, 10, 14, m[s[4]], m[s[5]]);
+	mix(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);
+	mix(v, 0, 5, 10, 15, m[s[8]], m[s[9]]);
+	mix(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);
+	mix(v, 2, 7, 8, 13, m[s[12]], m[s[13]]);
+	mix(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);
 }
 
 static void compress(struct wr_blake *blake, uint32_t last)
@@ -67,8 +71,7 @@ static void compress(struct wr_blake *blake, uint32_t last)
 	for (unsigned i = 0; i < 16; i++)
 		m[i] = load(blake->block + (size_t)4 * i);
 	for (unsigned round = 0; round < ROUNDS; round++)
-		for (unsigned i = 0; i < 8; i++)
-			mix(v, quads[i], m[order[round][2 * i]], m[order[round][2 * i + 1]]);
+		mix_all(v, m, order[round]);
 	for (unsigned i = 0; i < 8; i++)
 		blake->h[i] ^= v[i] ^ v[i + 8];
 }

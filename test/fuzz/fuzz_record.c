@@ -1,0 +1,73 @@
+/* Any bytes as the descriptors of a request that was kept: they come from a disk. What is taken for
+ * descriptors, recorded again, gives the same bytes, and is decided. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <weir/engine.h>
+#include <weir/weir.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define NOW_NS (1794787200ull * 1000000000)
+
+static const char yaml[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- {key: a, rate_limit: {unit: day, requests_per_unit: 5, on_limit: defer}}\n"
+	"- {key: \"*\", rate_limit: {unit: day, requests_per_unit: 5, on_limit: defer}}\n";
+
+static struct weir_engine *engine;
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void open_engine(void)
+{
+	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 1 << 20};
+	int fd = memfd_create("rules", 0);
+	struct weir_table *table;
+	struct weir_rules *rules;
+	char path[64], name[64];
+
+	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	snprintf(name, sizeof name, "fuzz-record-%d", (int)getpid());
+	opts.name = name;
+	require(weir_rules_load(path, &rules, NULL) == 0);
+	require(weir_open(&opts, &table, NULL) == 0);
+	weir_remove(name, opts.dir, NULL);
+	require(weir_engine_new(table, rules, NULL, &engine) == 0);
+	close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static _Alignas(16) char memory[WEIR_ASK_BYTES];
+	static char record[WEIR_RECORD_MAX];
+	struct weir_ask *ask;
+	struct weir_str again;
+	int rc, verdict;
+
+	if (!engine)
+		open_engine();
+	require(weir_ask_init(memory, sizeof memory, engine, (struct weir_str){"d", 1}, &ask) == 0);
+	require(weir_ask_record(ask, record, sizeof record) == 0);
+	rc = weir_ask_replay(ask, data, size);
+	require(rc == 0 || rc == WEIR_EFORMAT || rc == WEIR_EMANY || rc == WEIR_EINVAL);
+	again = weir_ask_recorded(ask);
+	require(rc != 0 || again.len == 0 ||
+		(again.len == size && memcmp(again.ptr, data, size) == 0));
+	verdict = weir_ask_decide(ask, NOW_NS);
+	require(verdict == WEIR_ADMIT || verdict == WEIR_REFUSE || verdict == WEIR_DEFER);
+	if (verdict == WEIR_DEFER)
+		require(weir_ask_kept(ask, NULL) == WEIR_DEFER);
+	weir_ask_done(ask);
+	return 0;
+}

@@ -415,8 +415,10 @@ static int decide(struct weir_ask *ask)
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
 	merge(ask);
-	if (__builtin_expect(ask->deferring && wr_defer_is_behind(ask), 0))
+	if (__builtin_expect(ask->deferring && wr_defer_is_behind(ask), 0)) {
+		bans_refuse(ask);
 		return refuse_early(ask);
+	}
 	if (__builtin_expect(ask->drains, 0) && table_refuses(ask))
 		return refuse_early(ask);
 	if (ask->plain)

@@ -1,0 +1,353 @@
+"""consistency: lease with a real Redis: requests are decided from what the node has borrowed, and the limit stays one
+limit, whoever is killed, paused, flushed or replaced meanwhile.
+
+Counts are of windows that do not end during the test, so that they can be held against the limit."""
+
+import contextlib
+import os
+import re
+import signal
+import threading
+import time
+
+import pytest
+from weirtest import env, free_port, scaled, tally, volley, wait_for
+from weirtest.fleet import Node, answer, order
+from weirtest.gateway import Gateway
+from weirtest.nginx import Nginx
+from weirtest.redis import Redis, Sentinels
+from weirtest.resp import command
+from weirtest.scrape import Metrics
+
+LIMIT = scaled(2000, 400)
+
+ALGORITHMS = {
+    "fixed": f"{{unit: year, requests_per_unit: {LIMIT}, algorithm: fixed_window",
+    "counter": f"{{unit: year, requests_per_unit: {LIMIT}, algorithm: sliding_window_counter",
+    "bucket": f"{{unit: year, requests_per_unit: {LIMIT}, algorithm: token_bucket",
+    "log": f"{{unit: week, requests_per_unit: {LIMIT}, algorithm: sliding_window_log",
+}
+MANY = "{unit: year, requests_per_unit: 100000000, consistency: lease, on_store_failure: deny}"
+RULES = """
+domain: api
+descriptors:
+  - key: five
+    rate_limit: {unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}
+  - key: many
+    rate_limit: """ + MANY + "\n" + "".join(f"  - key: {name}\n    rate_limit: {limit}, consistency: lease, on_store_failure: deny}}\n"
+              for name, limit in ALGORITHMS.items())
+
+
+@contextlib.contextmanager
+def nodes_on(url, count=2, **kwargs):
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node(url, kwargs.pop("rules", RULES), timeout="20s", **kwargs))
+                 for _ in range(count)]
+        for node in nodes:
+            node.wait_up(30)
+        wait_for(lambda: all(node.store()["nodes"] == count for node in nodes), "all nodes to be counted", 30)
+        yield nodes
+
+
+class Load:
+    """Asks nodes for one key in short pipelines until the end of the block: .admitted, .asked (lists by node)."""
+
+    def __init__(self, nodes, *words, threads=2, depth=4, pause=0.0):
+        self.nodes, self.words, self.depth, self.pause = nodes, words, depth, pause
+        self.killed = []
+        self.admitted, self.asked, self.errors = [0] * len(nodes), [0] * len(nodes), []
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(i % len(nodes),), daemon=True)
+                         for i in range(threads * len(nodes))]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(env.patience(60))
+        if kind is None:
+            assert not self.errors, self.errors
+
+    def _run(self, number):
+        batch = command("WEIR.CHECK", "api", *self.words) * self.depth
+        try:
+            with self.nodes[number].connect() as line:
+                while not self._stop.is_set():
+                    line.send(batch)
+                    verdicts = [answer(line.read())["verdict"] for _ in range(self.depth)]
+                    with self._lock:
+                        self.asked[number] += self.depth
+                        self.admitted[number] += verdicts.count("admit")
+                    self._stop.wait(self.pause)
+        except (AssertionError, OSError, EOFError) as e:
+            if self.nodes[number] not in self.killed:
+                self.errors.append(repr(e))
+
+    def kill(self, node):
+        """kill -9."""
+        self.killed.append(node)
+        node.kill()
+
+    def total(self):
+        return sum(self.admitted)
+
+    def wait(self, admitted, seconds=60):
+        wait_for(lambda: self.total() >= admitted or self.errors, f"{admitted} to be admitted", seconds)
+
+    def wait_refused(self, more=50, seconds=60):
+        """Until nobody has been admitted for a while."""
+        def over():
+            before, asked = self.total(), sum(self.asked)
+            wait_for(lambda: sum(self.asked) >= asked + more or self.errors, f"{more} more answers", seconds)
+            return self.total() == before
+        wait_for(over, "the limit to be reached", seconds)
+
+
+def counts(*nodes):
+    """Of leases, all nodes together."""
+    found = [node.store()["counts"] for node in nodes]
+    return {name: sum(one[name] for one in found) for name in found[0]}
+
+
+# ---- one limit ----
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_two_nodes_one_limit(name):
+    """Never more than the limit, and hardly less: of what was borrowed all is spent or returned."""
+    with Redis() as redis, nodes_on(redis.url()) as nodes:
+        with Load(nodes, name, "x") as load:
+            load.wait_refused(200)
+        assert LIMIT * 0.99 <= load.total() <= LIMIT
+
+        def settled():
+            """All leases are over, every unit is accounted for, and many decisions were paid for with them."""
+            sums = counts(*nodes)
+            return not any(node.store()["leases"] for node in nodes) and sums["units_spent"] > LIMIT * 0.3 and \
+                sums["units_granted"] == sums["units_spent"] + sums["units_returned"] + sums["units_burnt"]
+        wait_for(settled, "all leases to be over", 20)
+        # The store agrees with what was admitted.
+        assert nodes[0].ask("HITS", 0, name, "x")["remaining"] <= LIMIT * 0.01
+
+
+def test_calls_are_few():
+    """A key asked for again and again: Redis is called for a few of the requests only."""
+    with Redis() as redis, nodes_on(redis.url(), 1) as (node,):
+        with Load([node], "many", "x") as load:
+            load.wait(3000)
+            before = redis.client().info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
+            asked, began = load.total(), time.monotonic()
+            load.wait(asked + 5000)
+            took = time.monotonic() - began
+        after = redis.client().info("commandstats")["cmdstat_evalsha"]["calls"]
+        # A lease of a second is renewed before its last quarter, or when it is used up too soon; and there is a beat.
+        assert after - before <= 10 + 8 * took, (after - before, took)
+
+
+# ---- gateways ----
+
+BY_USER = """
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {limit}
+"""
+
+
+@contextlib.contextmanager
+def gateways(api, redis, count, limit, *options):
+    with contextlib.ExitStack() as stack:
+        members = [stack.enter_context(Gateway(api.port, "--redis", redis.url(), "--redis-timeout", "20s", *options,
+                                               rules=BY_USER.format(limit=limit))) for _ in range(count)]
+
+        def asks(one):
+            before = len(redis.keys("weir:1:{*"))
+            one.get("/", {"X-User": f"probe-{time.monotonic_ns()}"})
+            return len(redis.keys("weir:1:{*")) > before
+        for one in members:
+            wait_for(lambda: asks(one), "the gateway to ask Redis", 30)
+        wait_for(lambda: redis.client().zcard("weir:1:nodes") == count, "all to be counted", 30)
+        yield members
+
+
+def balancer(members):
+    servers = "".join(f"server 127.0.0.1:{one.port};" for one in members)
+    return Nginx(conf_http=f"upstream fleet {{ {servers} keepalive 256; }} proxy_http_version 1.1; "
+                           'proxy_set_header Connection "";',
+                 conf_server="location / { proxy_pass http://fleet; }", table=None)
+
+
+def test_18_three_gateways_behind_a_balancer(api):
+    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 at once: never more than 1,000, at least 990."""
+    limit = scaled(1000)
+    rule = f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log, consistency: lease}}"
+    with Redis() as redis, gateways(api, redis, 3, rule, "--admin", "off") as members, balancer(members) as front:
+        api.reset()
+        shots = volley(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
+        found = tally(shots)
+        assert set(found) == {200, 429}
+        assert limit * 0.99 <= found[200] <= limit
+        assert api.count() == found[200]
+
+
+def test_20_a_client_hops(api):
+    """ACCEPTANCE 20: whichever of two gateways it asks, it is one limit."""
+    limit = scaled(300, 60)
+    rule = f"{{unit: day, requests_per_unit: {limit}, consistency: lease}}"
+    with Redis() as redis, gateways(api, redis, 2, rule, "--admin", "off") as (one, two):
+        with one.client() as first, two.client() as second:
+            statuses = [(first, second)[i % 2].get("/", {"X-User": "7"}).status for i in range(limit * 2)]
+        assert set(statuses) == {200, 429}
+        assert limit * 0.99 <= statuses.count(200) <= limit
+
+
+def test_workers_spend(api):
+    """nginx decides from the table: of a thousand requests few are asked for."""
+    requests, admin = scaled(2000, 200), free_port()
+    with Redis() as redis, \
+            gateways(api, redis, 1, MANY, "--admin", f"127.0.0.1:{admin}") as (one,):
+        with one.client() as client:
+            statuses = {client.get("/", {"X-User": "7"}).status for _ in range(requests)}
+        assert statuses == {200}
+
+        def spent():
+            return Metrics(admin).value("weir_lease_units_spent_total") >= requests * 0.5
+        wait_for(spent, "most to be paid for from leases", 20)
+
+
+# ---- those who go ----
+
+def test_a_node_that_is_killed_takes_its_units_along():
+    """kill -9 of a service that holds leases: what it had is burnt by time, nobody gets more than the limit."""
+    with Redis() as redis, nodes_on(redis.url()) as (one, two):
+        with Load([one, two], "fixed", "x") as load:
+            load.wait(LIMIT // 4)
+            load.kill(one)
+            load.wait_refused(200)
+            assert load.total() <= LIMIT
+            before = load.total()
+        one.start()  # the same table, with what the dead one left in it
+        one.wait_up(30)
+        with Load([one, two], "fixed", "x") as more:
+            more.wait_refused(200)
+        # All but what the dead one held, at most a quarter of what was left when it borrowed.
+        assert LIMIT * 0.7 <= before + more.total() <= LIMIT
+
+
+def test_a_node_that_ends_returns_its_units():
+    """TERM: what was borrowed and not spent is there for others at once; Redis has counted what was admitted."""
+    with Redis() as redis, nodes_on(redis.url(), 1) as (node,):
+        with Load([node], "fixed", "x") as load:
+            load.wait(LIMIT // 4)
+        node.stop()
+        counters = [k for k in redis.keys("weir:1:{*}:fixed_window/*") if ":l:" not in k]
+        assert [int(redis.client().get(k)) for k in counters] == [load.total()]
+
+
+def test_a_node_that_is_paused_spends_nothing_late():
+    """SIGSTOP for longer than a lease lasts: what waits for the node when it goes on is not paid for from what others
+    have by then."""
+    with Redis() as redis, nodes_on(redis.url()) as (one, two):
+        with Load([one], "bucket", "x", threads=1, pause=0.02) as load:
+            load.wait(LIMIT // 10)
+            wait_for(lambda: one.store()["leased_units"] > 0, "something to be lent", 20)
+            one.signal(signal.SIGSTOP)
+            until = time.monotonic() + 1.2
+            with Load([two], "bucket", "x") as other:
+                wait_for(lambda: time.monotonic() > until, "the leases to end")
+                other.wait_refused(200)
+            one.signal(signal.SIGCONT)
+            load.wait_refused(200)
+        assert load.total() + other.total() <= LIMIT
+
+
+# ---- Redis that forgets ----
+
+def test_flushall():
+    """At most one limit more, and what Redis has forgotten is void."""
+    with Redis() as redis, nodes_on(redis.url()) as nodes:
+        with Load(nodes, "fixed", "x") as load:
+            load.wait(LIMIT // 2)
+            redis.flush()
+            load.wait_refused(200)
+        assert LIMIT < load.total() <= 2 * LIMIT
+        wait_for(lambda: counts(*nodes)["leases_voided"] > 0, "a lease to be void", 20)
+
+
+@pytest.mark.skipif(env.WRAP == "valgrind", reason="three sentinels take their time")
+def test_a_failover():
+    """What the new master did not get of the old one's writes is at most one limit more."""
+    with Sentinels() as group, nodes_on(group.url()) as nodes:
+        with Load(nodes, "fixed", "x") as load:
+            load.wait(LIMIT // 4)
+            group.failover()
+            load.wait_refused(200, seconds=120)
+        assert LIMIT * 0.7 <= load.total() <= 2 * LIMIT
+
+
+def test_redis_away_and_back():
+    """Leases are spent while they last; then on_store_failure decides (deny). Nothing is admitted twice."""
+    with Redis(aof=True) as redis, nodes_on(redis.url()) as nodes:
+        with Load(nodes, "bucket", "x") as load:
+            load.wait(LIMIT // 4)
+            redis.kill()
+            load.wait_refused(200)
+            assert load.total() < LIMIT
+            redis.start()
+            load.wait(load.total() + 1)
+            load.wait_refused(400)
+        assert load.total() <= LIMIT
+
+
+# ---- operators ----
+
+def test_a_lowered_limit_holds_within_a_second():
+    with Redis() as redis, nodes_on(redis.url()) as nodes:
+        with Load(nodes, "fixed", "x") as load:
+            load.wait(LIMIT // 8)
+            low = RULES.replace(f"{LIMIT}", f"{LIMIT // 8}")
+            for node in nodes:
+                loaded = node.log().count("rules loaded")
+                node.write_rules(low)
+                node.wait_logged("rules loaded", times=loaded + 1)
+            load.wait_refused(200)
+            assert load.total() <= LIMIT
+            for node in nodes:
+                loaded = node.log().count("rules loaded")
+                node.write_rules(RULES)
+                node.wait_logged("rules loaded", times=loaded + 1)
+            load.wait_refused(400)
+        assert LIMIT * 0.99 <= load.total() <= LIMIT
+
+
+def test_reset_and_ban():
+    with Redis() as redis, nodes_on(redis.url()) as nodes:
+        entries = [{"key": "fixed", "value": "x"}]
+        with Load(nodes, "fixed", "x") as load:
+            load.wait_refused(200)
+            assert load.total() <= LIMIT
+            order(nodes[0], "reset", domain="api", entries=entries)
+            load.wait(load.total() + 10)
+            order(nodes[1], "ban", domain="api", entries=entries, **{"for": "1h"})
+            load.wait_refused(400)
+        assert load.total() <= 2 * LIMIT
+
+
+# ---- who sees it ----
+
+def test_it_is_seen():
+    """/metrics, /v1/status, /v1/fleet and weir top tell of leases and nodes."""
+    with Redis() as redis, nodes_on(redis.url()) as nodes:
+        with Load(nodes, "many", "x"):
+            wait_for(lambda: Metrics(nodes[0].admin_port).value("weir_leases") == 1, "the gauge", 20)
+            wait_for(lambda: Metrics(nodes[0].admin_port).value("weir_lease_units_spent_total") > 0, "the counter", 20)
+            assert nodes[0].store()["counts"]["leases_granted"] >= 1
+            top = os.popen(f"{env.WEIR} top --dir {nodes[0].table}").read()
+            assert re.search(r"^fleet      1 leases, \d+ units out . of \d+, \d+ returned, \d+ burnt$", top, re.M), top
+            assert "2 in the fleet" in top

@@ -40,8 +40,8 @@ static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 	return WEIR_NEVER;
 }
 
-/* Charges n for a request that another limit refused, under WEIR_COUNT_REJECTED. Returns whether
- * *s changed. */
+/* Charges n whatever the limit says: for a request that another limit refused, under
+ * WEIR_COUNT_REJECTED, or for what other nodes took. Returns whether *s changed. */
 static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 			     uint64_t now_ns)
 {
@@ -50,6 +50,8 @@ static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, u
 		return wr_fixed_charge(l, s, n, now_ns);
 	case WEIR_SLIDING_COUNTER:
 		return wr_counter_charge(l, s, n, now_ns);
+	case WEIR_TOKEN_BUCKET:
+		return wr_token_charge(l, s, n, now_ns);
 	}
 	return false;
 }

@@ -57,4 +57,23 @@ static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceilin
 	return wr_bucket_wait(&b, l, ceiling, n);
 }
 
+/* Takes n whatever there is: others took them from what is one bucket with this one. It goes below
+ * empty, and what flows in fills that up first. As much as the state can hold. */
+static inline bool wr_token_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				   uint64_t now_ns)
+{
+	uint64_t most = (1ull << 33) - 1;
+
+	if (l->limit == 0)
+		return false;
+
+	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
+
+	if (n > most - b.taken)
+		n = most - b.taken;
+	wr_bucket_take(&b, l, n, now_ns + b.late_ns);
+	wr_bucket_store(&b, s);
+	return true;
+}
+
 #endif

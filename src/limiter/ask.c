@@ -10,6 +10,7 @@
 #include "limiter/sample.h"
 #include "rules/http.h"
 #include "rules/key.h"
+#include "store/exchange.h"
 
 #define KEY_DIRECT 1024u /* longer keys are hashed piece by piece first */
 #define DIGEST_BYTES 28u
@@ -182,11 +183,24 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 	return need;
 }
 
+/* Counted in the table. The name is for other nodes, and needed once: for a slot. */
+static void place_eventual(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
+{
+	need->eventual = ask->eventual = true;
+	need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
+	if (need->exchange < 0 && name_in_fleet(ask, key))
+		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
+}
+
 /* Whether the central store counts it. */
 static void place(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
 		return;
+	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
+		place_eventual(ask, need, key);
+		return;
+	}
 	need->part = WR_THERE;
 	ask->plain = false;
 	if (name_in_fleet(ask, key))

@@ -7,6 +7,7 @@
  *
  * A refusal at any point returns what was taken before it. */
 #include "limiter/defer.h"
+#include "limiter/exchange.h"
 #include "limiter/lease.h"
 #include "limiter/share.h"
 
@@ -284,6 +285,8 @@ static int settle_plain(struct weir_ask *ask)
 	list_of(ask, WR_ENFORCED, -1, &list);
 	admitted = wr_needs_take(ask->engine->table, list.needs, list.count, ask->now_ns);
 	mark_taken(&list, admitted);
+	if (admitted && ask->eventual)
+		wr_ask_exchange_note(ask);
 	return wr_ask_conclude(ask, admitted);
 }
 
@@ -314,6 +317,8 @@ int wr_ask_settle(struct weir_ask *ask)
 	take_counted(ask);
 	give_back(ask);
 	wr_ask_book(ask);
+	if (ask->eventual)
+		wr_ask_exchange_note(ask);
 	return wr_ask_conclude(ask, true);
 }
 
@@ -415,6 +420,8 @@ static int decide(struct weir_ask *ask)
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
 	merge(ask);
+	if (ask->eventual)
+		wr_ask_exchange_begin(ask);
 	if (__builtin_expect(ask->deferring && wr_defer_is_behind(ask), 0)) {
 		bans_refuse(ask);
 		return refuse_early(ask);
@@ -463,8 +470,10 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 
-		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE)
+		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE) {
 			wr_needs_return(ask->engine->table, &need, 1, ask->now_ns, now_ns, false);
+			wr_ask_exchange_undo(ask, &ask->needs[i]);
+		}
 		if (ask->needs[i].part == WR_HERE)
 			ask->needs[i].taken = false;
 	}

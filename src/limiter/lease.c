@@ -11,12 +11,6 @@ int weir_ask_mono(struct weir_ask *ask, uint64_t mono_ns)
 	return 0;
 }
 
-static void read_clock(struct weir_ask *ask)
-{
-	if (ask->mono_ns == 0)
-		ask->mono_ns = wr_engine_mono_ns(ask->engine);
-}
-
 static uint64_t identity_of(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -84,7 +78,7 @@ bool wr_ask_spend(struct weir_ask *ask)
 
 	if (!ask->leases)
 		return false;
-	read_clock(ask);
+	wr_ask_read_mono(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
@@ -133,7 +127,7 @@ static bool spend_one(struct weir_ask *ask, struct wr_ask_need *need)
 
 bool wr_ask_spend_quickly(struct weir_ask *ask)
 {
-	read_clock(ask);
+	wr_ask_read_mono(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		if (ask->needs[i].same_as != i || spend_one(ask, &ask->needs[i]))
 			continue;

@@ -22,6 +22,13 @@ static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)
 							 : wr_mono_ns();
 }
 
+/* Once for a decision, if the host has not passed it. */
+static inline void wr_ask_read_mono(struct weir_ask *ask)
+{
+	if (ask->mono_ns == 0)
+		ask->mono_ns = wr_engine_mono_ns(ask->engine);
+}
+
 /* The usual case, an ask whose limits are all leased (ask->leased): spends for all of them and
  * books it. False: nothing was done, or what was spent is undone; go the long way. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);

@@ -19,6 +19,9 @@ static inline struct wr_message wr_message(enum wr_question_kind kind, void *byt
 		.kind = kind, .at = bytes, .cap = cap, .len = sizeof(struct wr_question_head)};
 }
 
+/* What names the need's counter besides its key. Returns its length. */
+size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1]);
+
 void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		    const struct wr_ask_need *need);
 

@@ -24,7 +24,7 @@ static bool is_asked(const struct weir_ask *ask, uint8_t i)
 }
 
 /* An override counts where a rule with the same numbers would. */
-static size_t id_of(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
+size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 {
 	const struct weir_limit *limit = need->need.limit;
 	char period[WR_DURATION_TEXT];
@@ -108,7 +108,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 	const struct weir_limit *limit = need->need.limit;
 	struct wr_numbers numbers = numbers_of(need);
 	char id[WR_QUESTION_ID + 1];
-	size_t id_len = id_of(need, id);
+	size_t id_len = wr_need_id(need, id);
 	struct wr_question_item item = {
 		.bytes = (uint16_t)(sizeof item + id_len),
 		.algorithm = (uint8_t)limit->algorithm,
@@ -190,7 +190,8 @@ int weir_ask_central(const struct weir_ask *ask)
 	if (!wr_ask_ok(ask))
 		return WEIR_EINVAL;
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].part == WR_THERE)
+		if (ask->needs[i].part == WR_THERE ||
+		    (ask->needs[i].eventual && ask->needs[i].exchange < 0))
 			return 1;
 	return 0;
 }

@@ -114,7 +114,7 @@ void wr_ask_book(struct weir_ask *ask)
 
 		if (need->same_as != i || !need->taken || need->need.cost <= 0)
 			continue;
-		if (need->part == WR_HERE && need->failed && !ask->strayed)
+		if (need->part == WR_HERE && need->failed && !ask->strayed && !need->eventual)
 			need->tell = WR_TELL_REPORT;
 		if (need->part == WR_THERE || need->part == WR_SPENT)
 			wr_ask_book_one(ask, need, need->need.cost);

@@ -294,7 +294,7 @@ static void resets(void **state)
 	who = target(&entry, "two", "hourly");
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
 					       NOW_NS, &error),
-			 8 + 128 + (int)strlen("fixed_window/1h"));
+			 8 + 136 + (int)strlen("fixed_window/1h"));
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, 100, NOW_NS, &error),
 			 WEIR_EROOM);
 	/* The table's own are not the store's business. */

@@ -1,0 +1,105 @@
+#include "limiter/exchange.h"
+
+#include <string.h>
+
+#include "limiter/fleet.h"
+#include "limiter/lease.h"
+#include "limiter/message.h"
+#include "limiter/share.h"
+#include "store/exchange.h"
+
+_Static_assert(WR_EXCHANGE_ID == WR_QUESTION_ID, "one kind of id");
+
+static bool is_named(const struct wr_ask_need *need)
+{
+	return need->fleet_key[0] || need->fleet_key[1];
+}
+
+/* A slot for a key that has none. Without the fleet's secret there is no name for it. */
+static void claim(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+	struct wr_exchange_name name = {
+		.fleet_key = {need->fleet_key[0], need->fleet_key[1]},
+		.algorithm = limit->algorithm,
+		.limit = limit->limit,
+		.burst = limit->burst,
+		.period_ns = limit->period_ns,
+		.window_start_ns = limit->window_start_ns,
+		.window_end_ns = limit->window_end_ns,
+	};
+	char id[WR_QUESTION_ID + 1];
+
+	if (!is_named(need))
+		return;
+	name.id_len = (uint32_t)wr_need_id(need, id);
+	memcpy(name.id, id, name.id_len);
+	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
+}
+
+/* The share is compared with this node's own use: what of others stands in the window besides is
+ * added to it. */
+static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	struct weir_limit *own = &ask->own[need->own];
+	uint64_t limit;
+
+	if (need->part != WR_HERE || need->need.limit != own || wr_fleet_size(ask->engine) <= 1)
+		return;
+	limit = own->limit +
+		(uint64_t)wr_exchange_charged(ask->engine->table, need->exchange, own, ask->now_ns);
+	own->limit = (uint32_t)(limit < need->whole.limit ? limit : need->whole.limit);
+	weir_limit_check(own, NULL);
+}
+
+static void begin(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	if (need->exchange < 0)
+		claim(ask, need);
+	if (wr_exchange_fresh(ask->engine->table, need->exchange, ask->mono_ns))
+		return;
+	wr_ask_fail(ask, need);
+	add_charged(ask, need);
+	ask->plain &= need->part == WR_HERE;
+}
+
+void wr_ask_exchange_begin(struct weir_ask *ask)
+{
+	wr_ask_read_mono(ask);
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->eventual && need->part == WR_HERE && need->same_as == i)
+			begin(ask, need);
+	}
+}
+
+/* Under the limit's own numbers, whatever share of it was decided on. */
+static void count(struct weir_ask *ask, const struct wr_ask_need *need, int64_t cost)
+{
+	struct weir_limit limit = *need->need.limit;
+
+	if (need->failed) {
+		limit.limit = need->whole.limit;
+		limit.burst = need->whole.burst;
+	}
+	wr_exchange_count(ask->engine->table, need->exchange, &limit, cost, ask->now_ns,
+			  ask->mono_ns);
+}
+
+void wr_ask_exchange_note(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->eventual && need->part == WR_HERE && need->same_as == i &&
+		    (need->taken || need->need.cost < 0))
+			count(ask, need, need->need.cost);
+	}
+}
+
+void wr_ask_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	if (need->eventual)
+		count(ask, need, -need->need.cost);
+}

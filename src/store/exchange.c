@@ -1,0 +1,305 @@
+/* Slots of exchanged counters, as those who decide use them. */
+#include "store/exchange_slot.h"
+
+#include <string.h>
+
+#define STEAL_UNITS 2048u /* a slot in the making for two seconds was a dead one's */
+
+uint32_t wr_exchange_slots(const struct weir_table *table)
+{
+	return wr_exchange_section(table).count;
+}
+
+/* Where a key's slots begin; the last ones have all their neighbours too. */
+static uint32_t first_of(const struct wr_exchange_section *in, struct wr_key key)
+{
+	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
+
+	return (uint32_t)(((key.tag ^ 0x65786368) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
+}
+
+int wr_exchange_find(const struct weir_table *table, struct wr_key key)
+{
+	struct wr_exchange_section in = wr_exchange_section(table);
+	uint32_t first;
+
+	if (in.count == 0 || key.tag == 0)
+		return -1;
+	first = first_of(&in, key);
+	for (uint32_t i = first; i < first + WR_EXCHANGE_PROBES; i++)
+		if (wr_slot_load(&in.slots[i].who.lo) == key.tag) {
+			struct wr_pair who = wr_pair_load(&in.slots[i].who);
+
+			if (who.lo == key.tag && wr_slot_state(who) == WR_SLOT_LIVE)
+				return (int)i;
+		}
+	return -1;
+}
+
+/* ---- making one ---- */
+
+static bool is_free(struct wr_pair who, uint64_t mono_ns)
+{
+	if (wr_slot_state(who) == WR_SLOT_TENTATIVE)
+		return (mono_ns >> 20) - (who.hi >> 2) >= STEAL_UNITS;
+	return wr_slot_state(who) == WR_SLOT_FREE;
+}
+
+static struct wr_pair tentative(struct wr_key key, uint64_t mono_ns)
+{
+	return (struct wr_pair){key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
+}
+
+/* The key's own, in whatever state, or else the first that is free. */
+static int choose(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
+{
+	uint32_t first = first_of(in, key);
+	int room = -1;
+
+	for (uint32_t i = first; i < first + WR_EXCHANGE_PROBES; i++) {
+		struct wr_pair who = wr_pair_load(&in->slots[i].who);
+
+		if (who.lo == key.tag)
+			return (int)i;
+		if (room < 0 && is_free(who, mono_ns))
+			room = (int)i;
+	}
+	return room;
+}
+
+/* One the keeper was about to free goes on as it is. */
+static bool reopen(struct wr_exchange_slot *slot, struct wr_key key)
+{
+	struct wr_pair who = wr_pair_load(&slot->who);
+	struct wr_pair live = {who.lo, (who.hi & ~3ull) | WR_SLOT_LIVE};
+
+	return who.lo == key.tag && wr_slot_state(who) == WR_SLOT_CLOSING &&
+	       wr_pair_cas(&slot->who, &who, live);
+}
+
+static bool reserve(struct wr_exchange_slot *slot, struct wr_key key, uint64_t mono_ns)
+{
+	struct wr_pair who = wr_pair_load(&slot->who);
+
+	return is_free(who, mono_ns) && wr_pair_cas(&slot->who, &who, tentative(key, mono_ns));
+}
+
+/* Of two who make a slot for one key, each reserves first and looks then: at least one sees the
+ * other, and whoever does gives up. */
+static bool is_elsewhere(const struct wr_exchange_section *in, struct wr_key key, int here)
+{
+	uint32_t first = first_of(in, key);
+
+	for (uint32_t i = first; i < first + WR_EXCHANGE_PROBES; i++)
+		if ((int)i != here && wr_slot_load(&in->slots[i].who.lo) == key.tag)
+			return true;
+	return false;
+}
+
+static void store(uint64_t *at, uint64_t value)
+{
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+static void store32(uint32_t *at, uint32_t value)
+{
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+/* Pairs are written word by word: nobody else reads a slot in the making. */
+static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
+		       uint64_t mono_ns)
+{
+	uint32_t id_len = name->id_len < WR_EXCHANGE_ID ? name->id_len : WR_EXCHANGE_ID;
+
+	for (int i = 0; i < 2; i++) {
+		store(&slot->own[i].lo, 0);
+		store(&slot->own[i].hi, 0);
+		store(&slot->charged[i].lo, 0);
+		store(&slot->charged[i].hi, 0);
+		store(&slot->fleet_key[i], name->fleet_key[i]);
+	}
+	store(&slot->window.lo, name->window_start_ns);
+	store(&slot->window.hi, name->window_end_ns);
+	store(&slot->pending_mono_ns, 0);
+	store(&slot->sent_mono_ns, 0);
+	store(&slot->used_mono_ns, mono_ns);
+	store(&slot->told_start_ns, 0);
+	store(&slot->told_plus, 0);
+	store(&slot->numbers, (uint64_t)name->burst << 32 | name->limit);
+	store(&slot->span_ns, wr_exchange_span_ns(name));
+	store(&slot->period_ns, name->period_ns);
+	store32(&slot->peers_due, 0);
+	store32(&slot->applied, 0);
+	store32(&slot->algorithm, name->algorithm);
+	store32(&slot->granted, name->granted);
+	store32(&slot->id_len, id_len);
+	memcpy(slot->id, name->id, id_len);
+}
+
+/* Not one that was given before, and no other table's: that is part of the holder's name. */
+static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
+{
+	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);
+	uint64_t mixed = (made << 40 ^ mono_ns) * 0x9e3779b97f4a7c15u;
+
+	return (mixed ^ mixed >> 31) | 4;
+}
+
+int wr_exchange_claim(struct weir_table *table, struct wr_key key,
+		      const struct wr_exchange_name *name, uint64_t mono_ns)
+{
+	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_pair who, live;
+	int number = wr_exchange_find(table, key);
+
+	if (number >= 0 || in.count == 0 || key.tag == 0)
+		return number;
+	number = choose(&in, key, mono_ns);
+	if (number < 0)
+		return -1;
+	if (reopen(&in.slots[number], key))
+		return number;
+	if (!reserve(&in.slots[number], key, mono_ns))
+		return -1;
+	who = tentative(key, mono_ns);
+	if (is_elsewhere(&in, key, number)) {
+		wr_pair_cas(&in.slots[number].who, &who, (struct wr_pair){0});
+		return -1;
+	}
+	write_name(&in.slots[number], name, mono_ns);
+	live = (struct wr_pair){key.tag, (new_incarnation(&in, mono_ns) & ~3ull) | WR_SLOT_LIVE};
+	return wr_pair_cas(&in.slots[number].who, &who, live) ? number : -1;
+}
+
+/* ---- using it ---- */
+
+uint64_t wr_exchange_interval(const struct weir_table *table)
+{
+	struct wr_exchange_section in = wr_exchange_section(table);
+	uint64_t sync_ns = in.count ? wr_slot_load(&in.head->sync_ns) : 0;
+
+	return sync_ns ? sync_ns : WR_SYNC_DEFAULT_NS;
+}
+
+bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns)
+{
+	struct wr_exchange_section in = wr_exchange_section(table);
+	const struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	uint64_t bound_ns = WR_SYNC_STALE * wr_exchange_interval(table);
+	uint64_t since_ns;
+
+	if (!slot || mono_ns > wr_slot_load(&in.head->heard_mono_ns) + bound_ns)
+		return false;
+	since_ns = wr_slot_load(&slot->sent_mono_ns);
+	if (since_ns == 0)
+		since_ns = wr_slot_load(&slot->pending_mono_ns);
+	return since_ns == 0 || mono_ns <= since_ns + bound_ns;
+}
+
+/* The window or span that has now_ns in it. */
+static uint64_t start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
+			 uint64_t now_ns)
+{
+	uint64_t span_ns = wr_slot_load(&slot->span_ns);
+
+	if (limit->window_end_ns)
+		return limit->window_start_ns;
+	return span_ns ? now_ns - now_ns % span_ns : 0;
+}
+
+uint32_t wr_exchange_charged(const struct weir_table *table, int number,
+			     const struct weir_limit *limit, uint64_t now_ns)
+{
+	const struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	uint64_t start_ns;
+
+	if (!slot || limit->algorithm == WEIR_TOKEN_BUCKET)
+		return 0;
+	start_ns = start_of(slot, limit, now_ns);
+	for (int i = 0; i < 2; i++) {
+		struct wr_pair charged = wr_pair_load(&slot->charged[i]);
+
+		if (charged.lo == start_ns)
+			return charged.hi < UINT32_MAX ? (uint32_t)charged.hi : UINT32_MAX;
+	}
+	return 0;
+}
+
+/* What the keeper charges others under, if a reload changed it or a calendar went on. */
+static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
+{
+	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
+	struct wr_exchange_name name;
+	struct wr_pair window;
+
+	if (__builtin_expect(wr_slot_load(&slot->numbers) != numbers, 0)) {
+		name = (struct wr_exchange_name){.algorithm = limit->algorithm,
+						 .limit = limit->limit,
+						 .burst = limit->burst,
+						 .period_ns = limit->period_ns,
+						 .window_end_ns = limit->window_end_ns};
+		store(&slot->span_ns, wr_exchange_span_ns(&name));
+		store(&slot->numbers, numbers);
+	}
+	if (limit->window_end_ns && wr_slot_load(&slot->window.lo) != limit->window_start_ns) {
+		window = wr_pair_load(&slot->window);
+		if (window.lo < limit->window_start_ns)
+			wr_pair_cas(&slot->window, &window,
+				    (struct wr_pair){limit->window_start_ns, limit->window_end_ns});
+	}
+}
+
+static uint64_t add_saturated(uint64_t counts, uint64_t plus, uint64_t minus)
+{
+	uint64_t sum_plus = (uint32_t)counts + plus, sum_minus = (counts >> 32) + minus;
+
+	if (sum_plus > UINT32_MAX)
+		sum_plus = UINT32_MAX;
+	if (sum_minus > sum_plus)
+		sum_minus = sum_plus;
+	return sum_minus << 32 | sum_plus;
+}
+
+/* Adds to the window that began then; a new one takes the place of the older of the two. What is
+ * older than both is nobody's business any more, and no more is given back than was counted. */
+static void add_to(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus, uint64_t minus)
+{
+	for (;;) {
+		struct wr_pair own[2] = {wr_pair_load(&slot->own[0]), wr_pair_load(&slot->own[1])};
+		int at = own[0].lo == start_ns   ? 0
+			 : own[1].lo == start_ns ? 1
+						 : own[1].lo < own[0].lo;
+		struct wr_pair next = {start_ns, own[at].lo == start_ns ? own[at].hi : 0};
+
+		if (own[at].lo > start_ns)
+			return;
+		next.hi = add_saturated(next.hi, plus, minus);
+		if (wr_pair_cas(&slot->own[at], &own[at], next))
+			return;
+	}
+}
+
+void wr_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
+		       int64_t cost, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	uint64_t pending_ns, none = 0;
+
+	if (!slot || cost == 0)
+		return;
+	note_numbers(slot, limit);
+	add_to(slot, start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
+	       cost < 0 ? 0 - (uint64_t)cost : 0);
+	/* Counted first: if this sees that there was a use before, the keeper has yet to take that
+	 * away, and then reads the counts, these among them. Paired with visit() in
+	 * exchange_keep.c. Whoever died before the bit was set is found out by the time it takes.
+	 */
+	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
+	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
+		return;
+	__atomic_compare_exchange_n(&slot->pending_mono_ns, &none, mono_ns ? mono_ns : 1, false,
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	wr_slot_mark(in.used, (uint32_t)number);
+}

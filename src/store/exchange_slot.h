@@ -1,0 +1,113 @@
+/* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_keep.c.
+ *
+ *   head · bits "used since the last turn" · bits "owes a peer" · slots
+ *
+ * Who writes what: `own`, `pending` and the first bits any decider; `who` whoever makes the slot,
+ * and the keeper when nobody needs it any more; the rest the keeper alone. */
+#ifndef WR_STORE_EXCHANGE_SLOT_H
+#define WR_STORE_EXCHANGE_SLOT_H
+
+#include "store/exchange.h"
+
+/* What a slot is, in the low bits of who.hi. Above them the incarnation; TENTATIVE: since when, in
+ * units of 2^20 ns. */
+enum {
+	WR_SLOT_FREE,
+	WR_SLOT_TENTATIVE, /* being made */
+	WR_SLOT_LIVE,
+	WR_SLOT_CLOSING, /* nobody finds it any more; freed unless somebody who had found it counts
+			  */
+};
+
+struct wr_exchange_slot {
+	_Alignas(64) struct wr_pair who; /* tag · incarnation and state */
+	struct wr_pair own[2];           /* start · plus 32, minus 32 */
+	uint64_t pending_mono_ns;        /* first use since the last turn; 0: none */
+	uint64_t sent_mono_ns;           /* … since the last one that was answered; 0: none */
+
+	struct wr_pair charged[2]; /* start · what of others is in the cell */
+	struct wr_pair window;     /* of a calendar: start · end; else 0 */
+	uint64_t numbers;          /* limit 32 · burst 32 */
+	uint64_t span_ns;          /* wr_exchange_span_ns of them */
+
+	uint64_t used_mono_ns; /* when it was visited because of use */
+	uint64_t told_start_ns;
+	uint64_t told_plus; /* what the last view had in that window */
+	uint32_t peers_due;
+	uint32_t applied; /* 1: others were charged, or taken as they were */
+	uint64_t period_ns;
+	uint64_t fleet_key[2];
+	uint32_t algorithm;
+	uint32_t granted;
+	uint32_t id_len;
+	uint32_t pad;
+	char id[WR_EXCHANGE_ID];
+	uint64_t spare[3];
+};
+
+struct wr_exchange_head {
+	_Alignas(64) struct wr_pair keeper; /* owner · until, mono ns */
+	uint64_t sync_ns;
+	uint64_t heard_mono_ns;
+	uint64_t made; /* incarnations, so that none is given twice */
+	uint32_t swept;
+	uint32_t pad;
+	uint64_t spare[2];
+};
+
+_Static_assert(sizeof(struct wr_exchange_slot) == 384, "six cache lines");
+_Static_assert(sizeof(struct wr_exchange_head) == 64, "one cache line");
+
+/* Where everything is. */
+struct wr_exchange_section {
+	struct wr_exchange_head *head;
+	uint64_t *used, *owing; /* bits */
+	struct wr_exchange_slot *slots;
+	uint32_t count;
+};
+
+static inline struct wr_exchange_section wr_exchange_section(const struct weir_table *table)
+{
+	uint64_t bytes = table->header.sections[WR_SECTION_EXCHANGE].bytes;
+	uint8_t *base = wr_section(table, WR_SECTION_EXCHANGE);
+	uint64_t each = 64 * sizeof(struct wr_exchange_slot) + 2 * sizeof(uint64_t);
+	uint64_t groups = bytes > 128 ? (bytes - 128) / each : 0; /* of 64 slots */
+	uint64_t bits = (groups * sizeof(uint64_t) + 63) / 64 * 64;
+
+	while (groups && sizeof(struct wr_exchange_head) + 2 * bits +
+					 groups * 64 * sizeof(struct wr_exchange_slot) >
+				 bytes)
+		groups--;
+	return (struct wr_exchange_section){
+		.head = (struct wr_exchange_head *)base,
+		.used = (uint64_t *)(base + sizeof(struct wr_exchange_head)),
+		.owing = (uint64_t *)(base + sizeof(struct wr_exchange_head) + bits),
+		.slots = (struct wr_exchange_slot *)(base + sizeof(struct wr_exchange_head) +
+						     2 * bits),
+		.count = (uint32_t)(groups * 64),
+	};
+}
+
+static inline struct wr_exchange_slot *wr_exchange_at(const struct weir_table *table, int number)
+{
+	struct wr_exchange_section in = wr_exchange_section(table);
+
+	return number >= 0 && (uint32_t)number < in.count ? &in.slots[number] : NULL;
+}
+
+static inline unsigned wr_slot_state(struct wr_pair who)
+{
+	return who.hi & 3;
+}
+
+static inline uint64_t wr_slot_load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void wr_slot_mark(uint64_t *bits, uint32_t number)
+{
+	__atomic_fetch_or(&bits[number / 64], 1ull << number % 64, __ATOMIC_SEQ_CST);
+}
+
+#endif

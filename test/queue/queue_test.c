@@ -2,8 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <hiredis/hiredis.h>
 
 #define PATIENCE_S 120
 
@@ -144,6 +150,9 @@ enum wr_queue_reason rig_do(struct rig *rig, struct wr_queue_job *job)
 
 void rig_pass(struct rig *rig, uint64_t us)
 {
+	if (rig->redis)
+		redis_tell(rig->redis, "HINCRBY weir:1:{queue}:n ahead %llu",
+			   (unsigned long long)us);
 	pthread_mutex_lock(&rig->lock);
 	rig->wall_us += us;
 	rig->mono_us += us;
@@ -194,7 +203,7 @@ struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_deferred *reques
 struct wr_queue_job rig_put(struct rig *rig, uint8_t line, const char *body)
 {
 	struct wr_deferred request = request_of(line, body);
-	struct wr_queue_job job = rig_put_as(rig, &request, 1000, 3600 * S_US, 0);
+	struct wr_queue_job job = rig_put_as(rig, &request, 1000, 86400 * S_US, 0);
 
 	assert_reason(job.reason, WR_QUEUE_OK);
 	return job;
@@ -260,4 +269,108 @@ struct wr_queue_job rig_page(struct rig *rig, enum wr_queue_verb verb,
 
 	rig_do(rig, &job);
 	return job;
+}
+
+void assert_near(const struct rig *rig, uint64_t us, uint64_t expected_us)
+{
+	if (!rig->redis)
+		assert_int_equal(us, expected_us);
+	else
+		assert_in_range(us, expected_us > SLACK_US ? expected_us - SLACK_US : 0,
+				expected_us + SLACK_US);
+}
+
+/* ---- Redis ---- */
+
+/* In the child. It goes when its parent goes, also when that is killed. */
+static _Noreturn void become_redis(const char *dir, pid_t parent)
+{
+	int nowhere = open("/dev/null", O_RDWR);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || nowhere < 0 || chdir(dir) != 0)
+		_exit(1);
+	dup2(nowhere, 0);
+	dup2(nowhere, 1);
+	execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", "redis.sock",
+	       "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no",
+	       (char *)NULL);
+	_exit(127);
+}
+
+void redis_start(struct redis *redis)
+{
+	pid_t parent = getpid();
+	char path[96];
+
+	if (!redis->dir[0]) {
+		strcpy(redis->dir, "/tmp/weir-test-redis-XXXXXX");
+		if (!mkdtemp(redis->dir))
+			fail_msg("no folder in /tmp: %s", strerror(errno));
+	}
+	snprintf(path, sizeof path, "%s/redis.sock", redis->dir);
+	unlink(path);
+	redis->pid = fork();
+	if (redis->pid == 0)
+		become_redis(redis->dir, parent);
+	for (int i = 0; i < PATIENCE_S * 100; i++) {
+		redisReply *reply;
+
+		usleep(10000);
+		redis->link = redisConnectUnix(path);
+		reply = redis->link && !redis->link->err ? redisCommand(redis->link, "PING") : NULL;
+		if (reply && reply->type == REDIS_REPLY_STATUS) {
+			freeReplyObject(reply);
+			return;
+		}
+		if (reply)
+			freeReplyObject(reply); /* it is reading its file */
+		redisFree(redis->link);
+		redis->link = NULL;
+		if (waitpid(redis->pid, NULL, WNOHANG) == redis->pid)
+			break;
+	}
+	redis->pid = 0;
+	fail_msg("redis-server did not start; tools/setup test installs it");
+}
+
+void redis_kill(struct redis *redis)
+{
+	if (redis->link)
+		redisFree(redis->link);
+	redis->link = NULL;
+	if (redis->pid > 0) {
+		kill(redis->pid, SIGKILL);
+		waitpid(redis->pid, NULL, 0);
+	}
+	redis->pid = 0;
+}
+
+void redis_end(struct redis *redis)
+{
+	redis_kill(redis);
+	if (redis->dir[0])
+		remove_tree(redis->dir);
+	*redis = (struct redis){0};
+}
+
+void redis_tell(struct redis *redis, const char *format, ...)
+{
+	redisReply *reply;
+	va_list args;
+
+	va_start(args, format);
+	reply = redisvCommand(redis->link, format, args);
+	va_end(args);
+	if (!reply || reply->type == REDIS_REPLY_ERROR)
+		fail_msg("%s: %s", format, reply ? reply->str : redis->link->errstr);
+	freeReplyObject(reply);
+}
+
+void rig_use_redis(struct rig *rig, struct redis *redis)
+{
+	redis_tell(redis, "FLUSHALL");
+	rig->redis = redis;
+	snprintf(rig->url, sizeof rig->url, "redis+unix://%s/redis.sock", redis->dir);
+	rig->opts.timeout_us = 60 * S_US;
 }

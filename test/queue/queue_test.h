@@ -26,8 +26,9 @@ struct rig {
 	struct wr_queue_opts opts;
 	struct wr_queue *queue;
 	struct wr_queue_port *port;
-	char dir[64]; /* a new folder, and … */
-	char url[96]; /* … file:FOLDER/q */
+	char dir[64];        /* a new folder, and … */
+	char url[96];        /* … file:FOLDER/q */
+	struct redis *redis; /* NULL: the queue is in a file */
 
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t come;
@@ -37,6 +38,23 @@ struct rig {
 	size_t told;     /* how many waiting there are, by the first byte of the key */
 	uint64_t waiting[256];
 };
+
+/* A redis-server in a folder of its own, which keeps what it is told: appendfsync always. It goes
+ * when the test goes. */
+struct redis {
+	char dir[64];
+	pid_t pid;
+	struct redisContext *link;
+};
+void redis_start(struct redis *redis); /* again after redis_kill(): with what it has kept */
+void redis_kill(struct redis *redis);  /* -9 */
+void redis_end(struct redis *redis);   /* and removes the folder */
+void redis_tell(struct redis *redis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The queue is in there; what was in it is gone. Its time goes on with that of the server besides:
+ * durations are right up to SLACK_US. */
+void rig_use_redis(struct rig *rig, struct redis *redis);
+#define SLACK_US (100 * S_US)
 
 /* A rig with a new folder and default bounds; opts may be changed before rig_open(). */
 void rig_init(struct rig *rig);
@@ -73,6 +91,8 @@ struct wr_queue_job rig_ticket(struct rig *rig, const uint8_t *ticket);
 struct wr_queue_stats rig_stats(struct rig *rig);
 struct wr_queue_job rig_page(struct rig *rig, enum wr_queue_verb verb,
 			     struct wr_queue_filter filter, uint64_t after, uint32_t max);
+
+void assert_near(const struct rig *rig, uint64_t us, uint64_t expected_us);
 
 #define assert_reason(reason, expected)                                                            \
 	assert_string_equal(wr_queue_reason_name(reason), wr_queue_reason_name(expected))

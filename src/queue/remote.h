@@ -1,0 +1,106 @@
+/* The queue in Redis, shared by several gateways. Private to remote*.c.
+ *
+ * All is done by one script (scripts/), each call at once or not at all. Before requests are stored
+ * it is checked that Redis would keep them. A call whose answer was lost is made again: the script
+ * knows what was put by its ticket, and what was settled by its fence. */
+#ifndef WR_QUEUE_REMOTE_H
+#define WR_QUEUE_REMOTE_H
+
+#include <hiredis/hiredis.h>
+#include <openssl/ssl.h>
+
+#include "queue/store.h"
+#include "redis/command.h"
+#include "redis/script.h"
+#include "redis/url.h"
+
+#define WR_REMOTE_PAGE_MAX 200u /* looked at in one call, so that an answer has a bound */
+
+extern const struct wr_script wr_script_lines;
+
+/* ---- remote_link.c: one connection, on which one waits ---- */
+
+struct wr_remote_link {
+	int fd; /* below 0: there is none */
+	SSL_CTX *tls;
+	SSL *session;
+	redisReader *reader;
+	size_t fed; /* bytes of the reply that is coming */
+	struct wr_commands out;
+	uint64_t timeout_us;
+};
+
+/* WEIR_EINVAL: certificates are of no use. */
+int wr_remote_link_init(struct wr_remote_link *link, const struct wr_redis_target *target,
+			const struct wr_queue_opts *opts, struct weir_error *error);
+void wr_remote_link_free(struct wr_remote_link *link);
+
+/* Connects and logs in. False, with a sentence, and there is no connection. */
+bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target *target,
+		       struct weir_error *error);
+void wr_remote_disconnect(struct wr_remote_link *link);
+
+/* Sends what is in `out`. False: the connection is lost, and closed. */
+bool wr_remote_send(struct wr_remote_link *link);
+
+/* The next reply, to be freed with freeReplyObject(). NULL: the connection is lost, and closed. */
+redisReply *wr_remote_reply(struct wr_remote_link *link);
+
+/* ---- remote_tls.c ---- */
+
+SSL_CTX *wr_remote_tls(const struct wr_queue_tls *files, struct weir_error *error);
+
+/* A session on this socket, which blocks with timeouts. NULL, with a sentence. */
+SSL *wr_remote_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
+			 struct weir_error *error);
+
+/* ---- remote.c ---- */
+
+struct wr_remote {
+	struct wr_store store;
+	struct wr_redis_target target;
+	struct wr_remote_link link;
+	char base[WR_REDIS_PREFIX_MAX + 32]; /* what keys begin with */
+	struct wr_moment now;                /* of the jobs under way */
+	int64_t changes;    /* the last that was seen; below 0: all lines are to be told */
+	uint64_t tidied_us; /* by the clock that only goes on */
+	uint64_t said_us;   /* when an error of the script was said */
+	uint64_t commits;
+	bool volatile_said; /* that it does not keep what is stored */
+};
+
+/* ---- remote_job.c: a job as a call, and an answer as its result ---- */
+
+/* Puts the call of the script into `out`. False: no memory. For a put that has no ticket yet, one
+ * is made. */
+bool wr_remote_call(struct wr_remote *remote, struct wr_queue_job *job);
+
+/* Reads the answer, and tells of lines. An answer that makes no sense is WR_QUEUE_FAILED. */
+void wr_remote_answer(struct wr_remote *remote, struct wr_queue_job *job, const redisReply *reply);
+
+/* ---- remote_row.c ---- */
+
+/* Numbers and texts of an answer; 0 and "" where they are not. */
+int64_t wr_remote_number(const redisReply *reply, size_t at);
+struct weir_str wr_remote_text(const redisReply *reply, size_t at);
+
+/* A request out of an answer. NULL: it is none, or no memory. */
+struct wr_deferred *wr_remote_row(const struct wr_remote *remote, const redisReply *row,
+				  uint64_t now_us, bool open);
+
+/* Tells of (line, waiting) pairs from element `at` on, until a text that is no line. Returns where
+ * that is. */
+size_t wr_remote_tell(const struct wr_remote *remote, const redisReply *reply, size_t at);
+
+/* The reason with this name; WR_QUEUE_FAILED if there is none. */
+enum wr_queue_reason wr_remote_reason(struct weir_str name);
+
+/* What an error reply means to who submitted the job. */
+enum wr_queue_reason wr_remote_fault(const redisReply *reply);
+
+/* ---- remote_keeps.c ---- */
+
+/* Whether what is stored now is kept: asks Redis. Says so when it becomes otherwise. */
+enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote);
+
+#endif

@@ -1,0 +1,246 @@
+/* A connection to Redis on which one waits, with a bound on how long. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "queue/remote.h"
+
+#define OUT_MAX ((size_t)64 << 20)
+#define REPLY_MAX ((size_t)64 << 20)
+#define PIECE ((size_t)64 << 10)
+
+int wr_remote_link_init(struct wr_remote_link *link, const struct wr_redis_target *target,
+			const struct wr_queue_opts *opts, struct weir_error *error)
+{
+	*link = (struct wr_remote_link){.fd = -1, .timeout_us = opts->timeout_us};
+	wr_commands_init(&link->out, OUT_MAX);
+	if (!target->tls)
+		return 0;
+	link->tls = wr_remote_tls(&opts->tls, error);
+	return link->tls ? 0 : WEIR_EINVAL;
+}
+
+void wr_remote_link_free(struct wr_remote_link *link)
+{
+	wr_remote_disconnect(link);
+	wr_commands_free(&link->out);
+	SSL_CTX_free(link->tls);
+}
+
+void wr_remote_disconnect(struct wr_remote_link *link)
+{
+	SSL_free(link->session);
+	link->session = NULL;
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+	if (link->reader)
+		redisReaderFree(link->reader);
+	link->reader = NULL;
+	link->fed = 0;
+	wr_commands_clear(&link->out);
+}
+
+/* ---- connecting ---- */
+
+/* Reading, writing and connecting end after the timeout, each by itself. */
+static bool set_timeouts(int fd, uint64_t timeout_us)
+{
+	struct timeval limit = {(time_t)(timeout_us / 1000000),
+				(suseconds_t)(timeout_us % 1000000)};
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+	       setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0;
+}
+
+static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t timeout_us)
+{
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int on = 1;
+
+	if (fd < 0)
+		return -1;
+	if (address->sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	if (set_timeouts(fd, timeout_us) && connect(fd, address, len) == 0)
+		return fd;
+	if (errno == EINPROGRESS || errno == EAGAIN)
+		errno = ETIMEDOUT;
+	on = errno;
+	close(fd);
+	errno = on;
+	return -1;
+}
+
+static int connect_unix(const struct wr_endpoint *at, uint64_t timeout_us)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	memcpy(address.sun_path, at->host, strnlen(at->host, sizeof address.sun_path - 1));
+	return connect_to((const struct sockaddr *)&address, sizeof address, timeout_us);
+}
+
+static int connect_host(const struct wr_endpoint *at, uint64_t timeout_us, const char **why)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+	char port[8];
+	int fd = -1, rc;
+
+	snprintf(port, sizeof port, "%u", at->port);
+	rc = getaddrinfo(at->host, port, &hints, &found);
+	if (rc != 0) {
+		*why = gai_strerror(rc);
+		return -1;
+	}
+	for (const struct addrinfo *one = found; one && fd < 0; one = one->ai_next)
+		fd = connect_to(one->ai_addr, one->ai_addrlen, timeout_us);
+	*why = strerror(errno);
+	freeaddrinfo(found);
+	return fd;
+}
+
+/* A command and its answer, which must not be an error. */
+static bool ask(struct wr_remote_link *link, const char *what, struct weir_error *error)
+{
+	redisReply *reply = wr_remote_send(link) ? wr_remote_reply(link) : NULL;
+	bool good = reply && reply->type != REDIS_REPLY_ERROR;
+
+	if (!reply)
+		wr_error(error, WEIR_ESYS, "Redis closed the connection, or did not answer %s",
+			 what);
+	else if (!good)
+		wr_error(error, WEIR_ESYS, "Redis answers to %s: %.*s", what,
+			 (int)(reply->len < 120 ? reply->len : 120), reply->str);
+	if (reply)
+		freeReplyObject(reply);
+	return good;
+}
+
+static bool log_in(struct wr_remote_link *link, const struct wr_redis_target *target,
+		   struct weir_error *error)
+{
+	const struct wr_redis_login *login = &target->login;
+
+	if (login->password[0]) {
+		wr_command_begin(&link->out, login->user[0] ? 3 : 2);
+		wr_command_text(&link->out, "AUTH");
+		if (login->user[0])
+			wr_command_text(&link->out, login->user);
+		wr_command_text(&link->out, login->password);
+		if (!wr_command_end(&link->out) || !ask(link, "AUTH", error))
+			return false;
+	}
+	if (target->db) {
+		wr_command_begin(&link->out, 2);
+		wr_command_text(&link->out, "SELECT");
+		wr_command_number(&link->out, target->db);
+		if (!wr_command_end(&link->out) || !ask(link, "SELECT", error))
+			return false;
+	}
+	wr_command_begin(&link->out, 3);
+	wr_command_text(&link->out, "SCRIPT");
+	wr_command_text(&link->out, "LOAD");
+	wr_command_arg(&link->out, wr_script_lines.text, wr_script_lines.len);
+	return wr_command_end(&link->out) && ask(link, "SCRIPT LOAD", error);
+}
+
+bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target *target,
+		       struct weir_error *error)
+{
+	const struct wr_endpoint *at = &target->at.items[0];
+	char place[WR_ENDPOINT_TEXT];
+	const char *why = "";
+
+	wr_remote_disconnect(link);
+	wr_endpoint_text(at, place);
+	link->fd = at->kind == WR_ENDPOINT_UNIX ? connect_unix(at, link->timeout_us)
+						: connect_host(at, link->timeout_us, &why);
+	if (link->fd < 0) {
+		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", place,
+			 at->kind == WR_ENDPOINT_UNIX ? strerror(errno) : why);
+		return false;
+	}
+	link->reader = redisReaderCreate();
+	if (link->tls)
+		link->session = wr_remote_handshake(link->tls, link->fd, at, error);
+	if (link->reader && (!link->tls || link->session) && log_in(link, target, error))
+		return true;
+	wr_remote_disconnect(link);
+	return false;
+}
+
+/* ---- bytes ---- */
+
+static ssize_t send_some(struct wr_remote_link *link, const uint8_t *bytes, size_t len)
+{
+	size_t done = 0;
+
+	if (!link->session)
+		return send(link->fd, bytes, len, MSG_NOSIGNAL);
+	return SSL_write_ex(link->session, bytes, len, &done) == 1 ? (ssize_t)done : -1;
+}
+
+static ssize_t receive_some(struct wr_remote_link *link, char *bytes, size_t len)
+{
+	size_t done = 0;
+
+	if (!link->session)
+		return recv(link->fd, bytes, len, 0);
+	return SSL_read_ex(link->session, bytes, len, &done) == 1 ? (ssize_t)done : -1;
+}
+
+bool wr_remote_send(struct wr_remote_link *link)
+{
+	while (link->fd >= 0 && wr_commands_len(&link->out)) {
+		ssize_t done = send_some(link, link->out.bytes + link->out.start,
+					 wr_commands_len(&link->out));
+
+		if (done > 0)
+			wr_commands_sent(&link->out, (size_t)done);
+		else if (link->session || errno != EINTR)
+			wr_remote_disconnect(link);
+	}
+	return link->fd >= 0;
+}
+
+/* False: the connection is lost. */
+static bool feed(struct wr_remote_link *link)
+{
+	char bytes[PIECE];
+	ssize_t len;
+
+	do
+		len = receive_some(link, bytes, sizeof bytes);
+	while (len < 0 && !link->session && errno == EINTR);
+	if (len <= 0 || link->fed + (size_t)len > REPLY_MAX)
+		return false;
+	link->fed += (size_t)len;
+	return redisReaderFeed(link->reader, bytes, (size_t)len) == REDIS_OK;
+}
+
+redisReply *wr_remote_reply(struct wr_remote_link *link)
+{
+	void *reply = NULL;
+
+	while (link->fd >= 0) {
+		if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
+			wr_remote_disconnect(link);
+		} else if (reply) {
+			link->fed = 0;
+			return reply;
+		} else if (!feed(link)) {
+			wr_remote_disconnect(link);
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,132 @@
+
+-- Where it waits, and whether it is on its way.
+local function place(id, line, state)
+  if state ~= WAITING then return 0, 0 end
+  local holder = call('HGET', key('holder'), line) or ''
+  local taken = string.match(holder, ':(%d+)$') == tostring(id)
+  return (call('ZRANK', line_key(line), id) or 0) + 1, taken and 1 or 0
+end
+
+local function show(id, content)
+  local r = call('HMGET', row(id), 'k', 's')
+  local position, taken = place(id, r[1], r[2])
+  return position, taken, read(id, content)
+end
+
+-- ticket HASH → {now} or {now, position, taken, row}
+function verbs.ticket(ticket)
+  local id = call('HGET', key('tickets'), ticket)
+  if not id then return {now} end
+  local position, taken, r = show(id, false)
+  return {now, position, taken, r}
+end
+
+local function drop(id, line, state, keep)
+  if state == DEAD then
+    call('ZREM', key('dead'), id)
+    call('ZREM', key('gone_dead'), id)
+  end
+  finish(id, DROPPED, 0, 'dropped by an operator', keep)
+  if state == WAITING then
+    leave(line, id)
+    if not is_taken(line) then set_due(line) end
+  end
+end
+
+local function retry(id, line, state)
+  local r = row(id)
+  call('HSET', r, 'due', int(now))
+  if state == DEAD then
+    call('HSET', r, 's', WAITING, 'n', 0, 'exp', int(now + call('HGET', r, 'a')))
+    call('HDEL', r, 'done')
+    call('ZREM', key('dead'), id)
+    call('ZREM', key('gone_dead'), id)
+    call('ZADD', key('waiting'), id, id)
+    call('ZADD', line_key(line), id, id)
+    changed(line)
+  end
+  if not is_taken(line) then set_due(line) end
+end
+
+-- Whether an operator may change it: it waits, or is dead.
+local function change(verb, id, line, state, keep)
+  local _, taken = place(id, line, state)
+  if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
+  if verb == 'drop' then drop(id, line, state, keep) else retry(id, line, state) end
+  return true
+end
+
+-- list|show|retry|drop RULE LINE STATES ID AFTER MAX KEEP
+--   → {now, last, end, count, line, waiting, …, '', position, taken, row, …}
+-- STATES: digits; last: of the ids that were looked at, 0 at the end.
+local function page(verb, rule, line, states, id, after, max, keep)
+  local ids = {id}
+  if id == '0' then
+    ids = call('ZRANGEBYSCORE', key('ids'), '(' .. after, '+inf', 'LIMIT', 0, max)
+  end
+  local last = id == '0' and #ids == tonumber(max) and tonumber(ids[#ids]) or 0
+  local told, shown, found = {}, {}, 0
+  for _, one in ipairs(ids) do
+    local r = call('HMGET', row(one), 'k', 'rule', 's')
+    if r[3] and (rule == '' or rule == r[2]) and (line == '' or line == r[1])
+        and (states == '' or string.find(states, r[3], 1, true)) then
+      if verb == 'list' or verb == 'show' then
+        local position, taken, content = show(one, verb == 'show' and 'all' or 'head')
+        shown[#shown + 1] = position
+        shown[#shown + 1] = taken
+        shown[#shown + 1] = content
+        found = found + 1
+      elseif change(verb, one, r[1], r[3], tonumber(keep)) then
+        found = found + 1
+        told[#told + 1] = r[1]
+        told[#told + 1] = count(r[1])
+      end
+    end
+  end
+  if #told > 0 then note_time() end
+  local out = {now, last, tonumber(call('GET', key('seq')) or 0), found}
+  for _, what in ipairs(told) do out[#out + 1] = what end
+  out[#out + 1] = ''
+  for _, what in ipairs(shown) do out[#out + 1] = what end
+  return out
+end
+
+for _, verb in ipairs({'list', 'show', 'retry', 'drop'}) do
+  verbs[verb] = function(...) return page(verb, ...) end
+end
+
+-- stats → {now, waiting, taken, dead, bytes, lines, tickets, oldest, put, delivered, retried, dead,
+-- dropped}
+function verbs.stats()
+  local n = call('HMGET', key('n'), 'bytes', 'put', 'delivered', 'retried', 'dead', 'dropped')
+  local oldest = call('ZRANGE', key('waiting'), 0, 0)[1]
+  local taken = call('ZCARD', key('taken'))
+  local age = oldest and now - tonumber(call('HGET', row(oldest), 'at')) or 0
+  return {now, call('ZCARD', key('waiting')) - taken, taken, call('ZCARD', key('dead')),
+    tonumber(n[1] or 0), call('ZCARD', key('due')) + taken, call('ZCARD', key('gone')), age,
+    tonumber(n[2] or 0), tonumber(n[3] or 0), tonumber(n[4] or 0), tonumber(n[5] or 0),
+    tonumber(n[6] or 0)}
+end
+
+-- poll AFTER → {now, last, line, waiting, …}: lines that changed since the change of that number;
+-- below 0: all that have somebody waiting.
+function verbs.poll(after)
+  local lines
+  local last = tonumber(call('GET', key('changes')) or 0)
+  if tonumber(after) < 0 then
+    lines = call('ZRANGE', key('due'), 0, -1)
+    for _, line in ipairs(call('ZRANGE', key('taken'), 0, -1)) do lines[#lines + 1] = line end
+  else
+    local found = call('ZRANGEBYSCORE', key('changed'), '(' .. after, '+inf', 'WITHSCORES', 'LIMIT',
+      0, 1000)
+    lines = {}
+    for i = 1, #found, 2 do lines[#lines + 1] = found[i] end
+    if #found == 2000 then last = tonumber(found[#found]) end
+  end
+  local out = {now, last}
+  for _, line in ipairs(lines) do
+    out[#out + 1] = line
+    out[#out + 1] = count(line)
+  end
+  return out
+end

@@ -1,0 +1,58 @@
+
+local EXPIRED_MAX = 100   -- found in one call; the rest in the next
+local BYTES_MAX = 8388608 -- of bodies in one answer
+
+-- Those whose lease has ended, as whoever took them died or is slow.
+local function reclaim()
+  for _, line in ipairs(call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)) do
+    set_free(line)
+  end
+end
+
+local function expire(line, id, keep_dead)
+  local at = call('HMGET', row(id), 'st', 'why')
+  local why = at[2] and at[2] ~= '' and 'too old; last: ' .. at[2] or 'too old'
+  finish(id, DEAD, at[1] or 0, string.sub(why, 1, 200), keep_dead)
+  leave(line, id)
+  set_due(line)
+end
+
+local function hand_out(line, id, lease)
+  local fence = call('INCR', key('fences'))
+  call('ZREM', key('due'), line)
+  call('ZADD', key('taken'), int(now + lease), line)
+  call('HSET', key('holder'), line, fence .. ':' .. id)
+  return fence
+end
+
+-- take MAX LEASE KEEP_DEAD → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
+-- next: until the next line is due, below 0 if there is none.
+function verbs.take(max, lease, keep_dead)
+  local told, given, bytes, expired = {}, {}, 0, 0
+  lease, max, keep_dead = tonumber(lease), tonumber(max), tonumber(keep_dead)
+  reclaim()
+  while #given < 2 * max and expired < EXPIRED_MAX and bytes < BYTES_MAX do
+    local line = call('ZRANGEBYSCORE', key('due'), '-inf', int(now), 'LIMIT', 0, 1)[1]
+    if not line then break end
+    local id = call('ZRANGE', line_key(line), 0, 0)[1]
+    if not id then
+      call('ZREM', key('due'), line)
+    elseif tonumber(call('HGET', row(id), 'exp')) <= now then
+      expire(line, id, keep_dead)
+      expired = expired + 1
+      told[#told + 1] = line
+      told[#told + 1] = count(line)
+    else
+      given[#given + 1] = hand_out(line, id, lease)
+      given[#given + 1] = read(id, 'all')
+      bytes = bytes + given[#given][15]
+    end
+  end
+  if #given > 0 or expired > 0 then note_time() end
+  local first = call('ZRANGE', key('due'), 0, 0, 'WITHSCORES')[2]
+  local out = {now, expired, first and math.max(0, tonumber(first) - now) or -1}
+  for _, what in ipairs(told) do out[#out + 1] = what end
+  out[#out + 1] = ''
+  for _, what in ipairs(given) do out[#out + 1] = what end
+  return out
+end

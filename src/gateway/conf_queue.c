@@ -14,13 +14,19 @@ void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 }
 
-/* Past the limits, which whoever delivers has asked already; fields are as they were kept. */
+/* Past the limits, which whoever delivers has asked already; fields are as they were kept. If no
+ * connection to any server could be made he is told: that is not held against the request. */
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];
 
 	snprintf(address, sizeof address, "unix:%s", plan->deliver);
-	fputs("    server {\n", out);
+	fputs("    map $upstream_connect_time $weir_unreachable {\n"
+	      "        default \"\";\n"
+	      "        \"~^[-, :]+$\" 1;\n"
+	      "    }\n"
+	      "    server {\n",
+	      out);
 	wr_conf_line(out, 2, "listen", address);
 	fputs("        server_name \"\";\n"
 	      "        weir off;\n"
@@ -31,6 +37,8 @@ void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
 	fputs("            proxy_set_header Host $http_host;\n"
 	      "            proxy_set_header Connection \"\";\n"
 	      "            proxy_request_buffering off;\n"
+	      "            proxy_hide_header X-Weir-Unreachable;\n"
+	      "            add_header X-Weir-Unreachable $weir_unreachable always;\n"
 	      "        }\n"
 	      "    }\n",
 	      out);

@@ -297,6 +297,15 @@ def test_an_api_server_that_is_away_kills_nothing():
         assert len(api.seen()) == 39
 
 
+def test_a_gateway_that_reaches_nobody_says_so(api):
+    api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
+    with Counter(api) as counter:
+        told = counter.wait_ticket(counter.defer("/orders/7/1", max_tries=1)[0], "delivered")
+        assert (told["http_status"], told["tries"]) == (200, 0)
+        assert "can not be reached (HTTP status 502)" in counter.serve.log()
+        assert "is reached again" in counter.serve.log()
+
+
 # ---- starting again ----
 
 @pytest.mark.parametrize("kill", [True, False])
@@ -363,8 +372,10 @@ def test_bounds(api):
 
 def test_positions_and_expected_delay(api):
     with Counter(api) as counter:
-        told = [counter.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
-        assert [(p, round(e, 3)) for _, p, e in told] == [(1, 2.0), (2, 3.0), (3, 4.0)]
+        waits = (2, 3, 4, 1)  # of one behind others they are counted, or too short
+        told = [counter.defer(f"/orders/shut/{n}", key="shut", wait_ns=w * 10**9, interval_ns=10**9)
+                for n, w in enumerate(waits)]
+        assert [(p, round(e, 3)) for _, p, e in told] == [(1, 2.0), (2, 3.0), (3, 4.0), (4, 3.0)]
         status = counter.ticket(told[2][0])
         assert status["position"] == 3 and 2 <= status["expected_delay"] <= 65
 

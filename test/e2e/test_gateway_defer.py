@@ -1,0 +1,193 @@
+"""`weir gateway` and requests that it keeps: what it sets up by itself, what goes with a request, what clients are
+told, and who may not get in. What the queue survives is in test_defer*.py."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+
+from weirtest import env, wait_for
+from weirtest.gateway import Gateway, Listener, read_head
+from weirtest.http1 import Closed, fetch
+
+RULES = """
+domain: api
+requests:
+  - when: {path: "/orders/*"}
+    descriptor: [{key: user, from: [identity, header.x-user]}]
+descriptors:
+  - key: user
+    rate_limit: {period: PERIOD, requests_per_unit: 1, algorithm: token_bucket, on_limit: LIMIT}
+"""
+
+
+def rules(period="1s", limit="defer"):
+    return RULES.replace("PERIOD", period).replace("LIMIT", limit)
+
+
+def order(gateway, number, user="7", **headers):
+    fields = {"X-User": user, "Content-Type": "text/x-order", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    return gateway.request("POST", f"/orders/{number}", fields, body=f"order {number}".encode())
+
+
+def ticket(gateway, where):
+    r = gateway.get(where)
+    return json.loads(r.body) if r.status == 200 else r.status
+
+
+def start(api, folder, *options, **kwargs):
+    kwargs.setdefault("rules", rules())
+    return Gateway(api.port, "--queue", f"file:{folder}/queue", *options, **kwargs)
+
+
+def delivered(api, count):
+    wait_for(lambda: api.count() >= count, f"{count} deliveries", 30)
+    records = api.records()
+    assert len(records) == count
+    return records
+
+
+def test_kept_and_delivered(api, tmp_path):
+    """In order, never faster than the limit, with all that the API would have been told."""
+    with start(api, tmp_path) as gateway:
+        answers = [order(gateway, n, X_Forwarded_For="1.2.3.4", X_Weir_Deferred="me", Cookie="a=b") for n in range(4)]
+        assert [a.status for a in answers] == [200, 202, 202, 202]
+        assert [json.loads(a.body)["position"] for a in answers[1:]] == [1, 2, 3]
+        records = delivered(api, 4)
+        assert [r.target for r in records] == [f"/orders/{n}" for n in range(4)]
+        # Three seconds for three tokens; the first request's own way through nginx is off that.
+        assert records[3].ns - records[0].ns > 2.5 * 10 ** 9
+        for r in records[1:]:
+            assert r.get("Host") == "localhost" and r.get("Content-Type") == "text/x-order"
+            assert r.get("X-Forwarded-For") == r.get("X-Real-IP") == "127.0.0.1"
+            assert r.get("X-Forwarded-Proto") == "http"
+            assert r.get("Cookie") is None and r.get("Idempotency-Key")
+            assert r.get("X-Weir-Deferred") not in (None, "me")
+        assert records[0].get("X-Weir-Deferred") is None
+        for a in answers[1:]:
+            wait_for(lambda a=a: ticket(gateway, a.get("Location"))["status"] == "delivered", "delivered")
+
+
+def test_new_ones_join_the_tail(api, tmp_path):
+    """While a key has requests waiting, a new one comes behind them though the limit would let it pass."""
+    with start(api, tmp_path, rules=rules("2s")) as gateway:
+        assert [order(gateway, n).status for n in range(3)] == [200, 202, 202]
+        wait_for(lambda: api.count() == 2, "the first delivery")
+        assert order(gateway, 3).status == 202
+        assert order(gateway, 0, user="8").status == 200
+        records = delivered(api, 5)
+        assert [r.target for r in records if r.get("X-User") != "8"] == [f"/orders/{n}" for n in range(4)]
+        # And once nobody waits, the limit alone has a say: it has a token again after two seconds.
+        time.sleep(2.1)
+        assert order(gateway, 4).status == 200
+
+
+def test_the_way_in_is_closed(api, tmp_path):
+    """Deliveries pass without limits, so nobody else may come that way."""
+    with start(api, tmp_path) as gateway:
+        socket = gateway.runtime / "deliver" / "api.sock"
+        assert stat.S_IMODE(os.stat(socket.parent).st_mode) == 0o700
+        assert [fetch(str(socket), "GET", "/orders/1", {"X-User": "7"}).status for _ in range(3)] == [200] * 3
+    assert not socket.exists()
+
+
+def test_tickets_tell_nothing_else(api, tmp_path):
+    with start(api, tmp_path, rules=rules("1h")) as gateway:
+        order(gateway, 0)
+        where = order(gateway, 1).get("Location")
+        told = ticket(gateway, where)
+        assert told["status"] == "waiting" and told["position"] == 1 and told["expected_delay"] > 0
+        assert "order" not in json.dumps(told)
+        last = "0" if where[-1] != "0" else "1"
+        assert ticket(gateway, where[:-1] + last) == 404
+        assert gateway.get("/.weir/tickets/").status == 404
+        assert gateway.request("DELETE", where).status == 405
+
+
+def test_off(api, tmp_path):
+    with start(api, tmp_path, "--queue", "off") as gateway:
+        assert [order(gateway, n).status for n in range(2)] == [200, 429]
+        assert gateway.get("/.weir/tickets/" + "0" * 32).status == 200  # the API's own
+        assert list(gateway.folder.rglob("api.sock")) == []
+
+
+def service(connection):
+    """Knows who says so."""
+    while True:
+        head, _ = read_head(connection)
+        known = "\r\nauthorization: user anna" in head.lower()
+        status = "204 Known\r\nRemote-User: anna" if known else "401 Who\r\nContent-Length: 0"
+        connection.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
+
+
+def test_who_it_is_is_kept(api, tmp_path):
+    """By what the service said; and nobody is kept whom it does not know."""
+    known = {"Remote_User": "root", "Authorization": "user anna"}
+    with Listener(service) as auth, start(api, tmp_path, "--auth", f"http://127.0.0.1:{auth.port}/",
+                                          rules=rules("2s")) as gateway:
+        assert [order(gateway, n, **known).status for n in range(2)] == [200, 202]
+        assert [r.get("Remote-User") for r in delivered(api, 2)] == ["anna"] * 2
+        assert [r.get("Authorization") for r in api.records()] == ["user anna", None]
+        strangers = [order(gateway, n, user="9") for n in range(3)]
+        assert [s.status for s in strangers] == [401, 429, 429]
+        assert [s.get("X-Weir-Not-Deferred") for s in strangers[1:]] == ["not_authenticated"] * 2
+
+
+def test_credentials_need_a_key(api, tmp_path):
+    named = rules().replace("on_limit: defer", "on_limit: defer, defer: {headers: [authorization]}")
+    with start(api, tmp_path, rules=named) as gateway:
+        order(gateway, 0)
+        r = order(gateway, 1, Authorization="Bearer s3cret")
+        assert (r.status, r.get("X-Weir-Not-Deferred")) == (429, "no_key")
+    key = tmp_path / "key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+    with start(api, tmp_path, "--queue-key", key, rules=named) as gateway:
+        api.reset()
+        order(gateway, 0)
+        assert order(gateway, 1, Authorization="Bearer s3cret").status == 202
+        for path in (tmp_path / "queue").rglob("*"):
+            assert b"s3cret" not in path.read_bytes() and stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert delivered(api, 2)[1].get("Authorization") == "Bearer s3cret"
+
+
+def test_nginx_is_killed(api, tmp_path):
+    """Its socket stays behind, and the next nginx starts all the same."""
+    with start(api, tmp_path, rules=rules("3s"), allow=["exited on signal 9", "open socket #"]) as gateway:
+        assert [order(gateway, n).status for n in range(3)] == [200, 202, 202]
+        os.kill(gateway.master(), signal.SIGKILL)
+        gateway.wait_said("nginx runs again")
+        gateway.note_session()
+        assert [r.target for r in delivered(api, 3)] == [f"/orders/{n}" for n in range(3)]
+
+        def kept():
+            try:
+                return order(gateway, 3).status in (200, 202)
+            except (OSError, Closed):
+                return False
+        wait_for(kept, "the new nginx")
+
+
+def test_hup_switches_it_on_and_off(api, tmp_path):
+    options = tmp_path / "gateway.yaml"
+    options.write_text("queue: 'off'\n", encoding="ascii")
+    with Gateway(api.port, "--config", options, rules=rules("1h")) as gateway:
+        assert [order(gateway, n).status for n in range(2)] == [200, 429]
+        options.write_text(f"queue: file:{tmp_path}/queue\n", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept")
+        options.write_text("queue: 'off'\n", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        wait_for(lambda: order(gateway, 3).status == 429, "it to be refused")
+
+
+def test_print_config(tmp_path):
+    """It shows where deliveries come in, and no password."""
+    (tmp_path / "rules.yaml").write_text(rules(), encoding="ascii")
+    done = subprocess.run([env.WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--queue", "redis://u:s3cret@127.0.0.1",
+                           "--print-config", "--rules", tmp_path / "rules.yaml"], capture_output=True, text=True,
+                          timeout=env.patience(30), check=True)
+    assert 'weir_queue "unix:/run/weir/weir.sock";' in done.stdout and "unix:/run/weir/deliver/api.sock" in done.stdout
+    assert "s3cret" not in done.stdout + done.stderr

@@ -147,6 +147,14 @@ static bool is_turned_away(const struct wr_central *central, const struct wr_hol
 	       central->mono_ns - hold->sent_ns < wr_hold_step_ns(hold);
 }
 
+/* What is said in the last moment of a window comes there in the next one, when all that it is
+ * about is gone. */
+static bool is_ending(const struct wr_central *central, const struct wr_hold *hold)
+{
+	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
+	       hold->ends_ns - central->mono_ns < wr_hold_step_ns(hold) / 8;
+}
+
 struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_part *part)
 {
 	struct wr_hold *hold;
@@ -167,7 +175,9 @@ struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_
 	hold->closing = false;
 	note_limit(hold, part);
 	/* A call that comes again is answered as it was the first time: nobody may go along. */
-	return hold->out || hold->said || is_turned_away(central, hold) ? NULL : hold;
+	return hold->out || hold->said || is_turned_away(central, hold) || is_ending(central, hold)
+		       ? NULL
+		       : hold;
 }
 
 /* ---- what a call says ---- */

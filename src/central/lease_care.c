@@ -33,10 +33,13 @@ static bool send(struct wr_central *central, struct wr_hold *hold)
 	return false;
 }
 
-static bool is_low(const struct wr_hold *hold)
+/* Not in the last moments of a window: it would be known there as one that is over. */
+static bool is_low(const struct wr_central *central, const struct wr_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_HOLD_CARE + wr_hold_step_ns(hold);
 
+	if (hold->capped && hold->ends_ns - central->mono_ns < wr_hold_step_ns(hold))
+		return false;
 	return !hold->starved &&
 	       hold->held - hold->noted < wr_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
 }
@@ -53,7 +56,8 @@ static bool care_for_lease(struct wr_central *central, struct wr_hold *hold)
 	bool near = is_near_its_end(central, hold);
 
 	hold->closing = central->holds->ended || (near && hold->used_ns <= hold->sent_ns);
-	if (hold->closing || hold->changed || is_low(hold) || (near && hold->held > hold->noted))
+	if (hold->closing || hold->changed || is_low(central, hold) ||
+	    (near && hold->held > hold->noted))
 		return send(central, hold);
 	wr_hold_care_in(central, hold, hold->ttl_ns / WR_HOLD_CARE);
 	return false;

@@ -15,7 +15,7 @@ from weirtest import env, free_port, scaled, tally, volley, wait_for
 from weirtest.fleet import Node, answer, order
 from weirtest.gateway import Gateway
 from weirtest.nginx import Nginx
-from weirtest.redis import Redis, Sentinels
+from weirtest.redis import Cluster, Redis, Sentinels
 from weirtest.resp import command
 from weirtest.scrape import Metrics
 
@@ -303,6 +303,21 @@ def test_redis_away_and_back():
             load.wait(load.total() + 1)
             load.wait_refused(400)
         assert load.total() <= LIMIT
+
+
+def test_a_cluster_whose_slot_moves():
+    """The counter and what is lent of it go to another server under load: nothing is lost, nothing comes twice."""
+    with Cluster(masters=2, replicas=0) as cluster, nodes_on(cluster.url()) as nodes:
+        with Load(nodes, "fixed", "x", threads=1, pause=0.005) as load:
+            load.wait(LIMIT // 10)
+            source, key = next((one, k) for one in cluster.masters() for k in one.keys("weir:1:{*}:fixed_window/*"))
+            target = next(one for one in cluster.masters() if one is not source)
+            cluster.migrate(source.client().cluster("KEYSLOT", key), target)
+            load.wait(LIMIT // 2)
+            assert target.keys("weir:1:{*}:l:fixed_window/*")
+            load.wait_refused(200)
+        assert LIMIT * 0.97 <= load.total() <= LIMIT
+        assert counts(*nodes)["leases_voided"] == 0
 
 
 # ---- operators ----

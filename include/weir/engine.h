@@ -300,7 +300,7 @@ struct weir_deferral {
 	uint32_t max_waiting; /* of the key */
 	uint64_t max_body;
 	uint64_t max_age_ns;
-	uint64_t wait_ns;     /* until the limits would have admitted it; or WEIR_NEVER */
+	uint64_t wait_ns;     /* until the limits would admit it, were it alone; or WEIR_NEVER */
 	uint64_t interval_ns; /* how far apart that limit admits requests in the long run */
 };
 

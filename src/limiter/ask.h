@@ -132,6 +132,7 @@ struct weir_ask {
 	uint64_t mono_ns; /* … by the clock of leases; 0: not read yet */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
+	uint64_t behind_ns; /* … of which for those that were put off before it */
 	char *kept; /* texts of descriptors, in the caller's memory; NULL: they are not kept */
 	uint16_t kept_cap, kept_len;
 	const char *why_not; /* it was not put off: why, in a word */

@@ -90,9 +90,10 @@ bool wr_defer_is_behind(struct weir_ask *ask)
 		return false;
 	if (decision->admitted)
 		decision->retry_after_ns = 0;
-	if (decision->retry_after_ns != WEIR_NEVER)
-		decision->retry_after_ns = plus_times(decision->retry_after_ns, waiting,
-						      interval_ns(need->need.limit));
+	if (decision->retry_after_ns != WEIR_NEVER) {
+		ask->behind_ns = plus_times(0, waiting, interval_ns(need->need.limit));
+		decision->retry_after_ns = plus_times(decision->retry_after_ns, 1, ask->behind_ns);
+	}
 	decision->admitted = 0;
 	decision->remaining = 0;
 	need->part = WR_NOWHERE;
@@ -140,7 +141,9 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 		.max_waiting = how->max_waiting,
 		.max_body = how->max_body,
 		.max_age_ns = how->max_age_ns,
-		.wait_ns = ask->retry_after_ns,
+		.wait_ns = ask->retry_after_ns > ask->behind_ns
+				   ? ask->retry_after_ns - ask->behind_ns
+				   : 0,
 		.interval_ns = interval_ns(need->need.limit),
 	};
 	memcpy(deferral->key, ask->defer_key, sizeof deferral->key);

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/size.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 
@@ -23,12 +22,6 @@ static const char *text(const json_t *from, const char *name)
 static double seconds(const json_t *from, const char *name)
 {
 	return json_number_value(json_object_get(from, name));
-}
-
-static const char *size(const json_t *from, const char *name, char out[WR_SIZE_TEXT])
-{
-	wr_size_text((uint64_t)number(from, name), out);
-	return out;
 }
 
 /* ---- stats ---- */
@@ -69,15 +62,16 @@ int queue_tell_stats(const json_t *answer)
 {
 	const json_t *queue = json_object_get(answer, "queue");
 	const json_t *totals = json_object_get(queue, "totals");
-	char bytes[WR_SIZE_TEXT], age[WR_CLIENT_SPAN];
+	char age[WR_CLIENT_SPAN];
 
 	if (!json_is_object(queue)) {
 		puts("there is no queue: weir serve --queue, or a gateway whose rules defer");
 		return WR_EXIT_NO;
 	}
 	tell_where(queue);
-	printf("waiting     %lld of %lld, %s, of %lld keys", number(queue, "waiting"),
-	       number(queue, "max_requests"), size(queue, "bytes", bytes), number(queue, "keys"));
+	printf("waiting     %lld of %lld, in %lld bytes, of %lld %s", number(queue, "waiting"),
+	       number(queue, "max_requests"), number(queue, "bytes"), number(queue, "keys"),
+	       number(queue, "keys") == 1 ? "key" : "keys");
 	if (number(queue, "waiting") + number(queue, "delivering"))
 		printf(", the oldest for %s", wr_client_span(seconds(queue, "oldest"), age));
 	printf("\ndelivering  %lld\ndead        %lld\n", number(queue, "delivering"),

@@ -178,6 +178,9 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 	case WR_SIM_RULES:
 		change_limit(sim);
 		break;
+	case WR_SIM_TWICE: /* for a while, and from the next such fault on no more */
+		sim->servers[server].master->mini->twice ^= true;
+		break;
 	case WR_SIM_LEAVE: /* requests see to that */
 		break;
 	default:
@@ -200,10 +203,30 @@ static void strike(struct wr_sim *sim, void *object, uint64_t word)
 		  NULL, strike, NULL, 0);
 }
 
+/* All is well again. */
+static void heal(struct wr_sim *sim, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	wr_sim_note(sim, NULL, "all is well again");
+	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
+		sim->servers[i].away_until_ns = 0;
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		struct wr_sim_node *node = &sim->nodes[i];
+
+		node->cut_until_ns = node->still_until_ns = 0;
+		if (!node->table)
+			wr_sim_node_start(sim, i);
+		else if (!node->central)
+			wr_sim_serve_start(node);
+	}
+}
+
 void wr_sim_faults_start(struct wr_sim *sim)
 {
 	if (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT))
 		replicate(sim, NULL, 0);
+	wr_sim_at(sim, sim->plan->length_ns, NULL, heal, NULL, 0);
 	if (sim->plan->faults)
 		wr_sim_at(sim, wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns), NULL, strike,
 			  NULL, 0);

@@ -10,13 +10,16 @@
 #include "lab/mini.h"
 #include "redis/script.h"
 
-static const struct wr_script *const scripts[] = {&wr_script_take, &wr_script_nodes};
+static const struct wr_script *const scripts[] = {
+	&wr_script_take, &wr_script_nodes, &wr_script_lease, &wr_script_exchange, &wr_script_push};
 
-enum { SCRIPTS = 2 };
+enum { SCRIPTS = 5 };
 
 _Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "all of them");
 
 _Static_assert(SCRIPTS <= (int)WR_MINI_SCRIPTS, "each has its place in a server's cache");
+
+#define LEASE_ARGS 12u /* of the shortest call that has a holder */
 
 struct wr_lua {
 	lua_State *state;
@@ -39,6 +42,24 @@ int wr_lua_by_sha1(struct weir_str sha1)
 		if (wr_str_equal_nocase(sha1, wr_str(scripts[i]->sha1)))
 			return i;
 	return -1;
+}
+
+/* A take's first argument says whether it is a report: script_args.c. */
+static bool is_report(struct weir_str first)
+{
+	enum { REPORT = 512 };
+	int64_t flags;
+
+	return wr_mini_number(first, &flags) && flags & REPORT;
+}
+
+bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count)
+{
+	if (number < 0)
+		return false;
+	if (scripts[number] == &wr_script_take)
+		return arg_count && is_report(args[0]);
+	return scripts[number] != &wr_script_lease || arg_count >= LEASE_ARGS;
 }
 
 /* ---- replies as values, values as replies ---- */

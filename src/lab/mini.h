@@ -32,6 +32,7 @@ struct wr_mini {
 	const struct weir_str *keys; /* that the script running now declared */
 	size_t key_count;
 	bool scripting;
+	bool twice;               /* calls that may come twice do */
 	uint64_t commands, calls; /* of clients; of which scripts */
 	uint64_t errors;          /* of scripts, and commands it does not have */
 	char error[256];          /* the last one */
@@ -131,6 +132,9 @@ void wr_lua_free(struct wr_lua *lua);
 /* Number of one of weir's scripts by its text or its SHA1; below 0: none of them. */
 int wr_lua_by_text(struct weir_str text);
 int wr_lua_by_sha1(struct weir_str sha1);
+
+/* Whether it promises that a call which comes twice does nothing more. */
+bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count);
 
 /* Runs one of weir's scripts, or the text if number is below 0. */
 void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct weir_str text,

@@ -45,6 +45,17 @@ static void flushall(const struct wr_mini_call *call)
 	wr_reply_status(call->out, "OK");
 }
 
+/* Once, and its reply is lost. */
+static void run_aside(const struct wr_mini_call *call, int number, const struct weir_str *keys,
+		      size_t count)
+{
+	struct wr_bytes out = {0};
+
+	wr_lua_run(call->mini->lua, call->mini, number, call->argv[1], keys, count, keys + count,
+		   call->argc - 3 - count, &out);
+	wr_bytes_free(&out);
+}
+
 static void run(const struct wr_mini_call *call, int number)
 {
 	struct wr_mini *mini = call->mini;
@@ -61,6 +72,8 @@ static void run(const struct wr_mini_call *call, int number)
 	mini->keys = keys;
 	mini->key_count = (size_t)count;
 	mini->scripting = true;
+	if (mini->twice && wr_lua_repeats(number, keys + count, call->argc - 3 - (size_t)count))
+		run_aside(call, number, keys, (size_t)count);
 	wr_lua_run(mini->lua, mini, number, call->argv[1], keys, (size_t)count, keys + count,
 		   call->argc - 3 - (size_t)count, call->out);
 	mini->scripting = false;

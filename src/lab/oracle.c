@@ -279,6 +279,12 @@ static void check_hard(struct wr_sim *sim, unsigned key)
 
 /* ---- nothing is refused that need not be ---- */
 
+/* Longer than an answer takes, where nothing is in its way. */
+static uint64_t late(const struct wr_sim_plan *plan)
+{
+	return 3 * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
+}
+
 static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t sum = 0;
@@ -308,7 +314,7 @@ static uint64_t admitted_in(const struct wr_sim *sim, unsigned key, uint64_t fro
 static void check_all_used(struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t late_ns = 3 * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
+	uint64_t late_ns = late(plan);
 	uint64_t start_ns = (plan->period_ns - WR_SIM_EPOCH_NS % plan->period_ns) % plan->period_ns;
 
 	if (2 * late_ns >= plan->period_ns)
@@ -323,6 +329,33 @@ static void check_all_used(struct wr_sim *sim, unsigned key)
 			wr_sim_fail(sim, "key %u: %llu admitted in a calm window of %llu", key,
 				    (unsigned long long)admitted, (unsigned long long)least);
 	}
+}
+
+/* ---- what is counted at the end ---- */
+
+/* Fixed windows, and Redis lost nothing: it has counted all that was admitted, and no more where
+ * nothing happened. */
+static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
+{
+	const struct wr_sim_sight *sight = &sim->sights[node][key];
+	int64_t skew_ns = sim->servers[0].master->skew_ns;
+	uint64_t period_ns = sim->plan->period_ns, counted = 0, used;
+	uint64_t window;
+
+	if (!sight->seen) {
+		if (sim->plan->timeout_ns > late(sim->plan))
+			wr_sim_fail(sim, "node %u gets no answer at the end", node);
+		return;
+	}
+	used = sight->limit - sight->remaining;
+	window = (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sight->at_ns) + skew_ns) / period_ns;
+	for (size_t i = 0; i < sim->admission_count; i++)
+		if (sim->admissions[i].key == key && is_hard(&sim->admissions[i]) &&
+		    sim->admissions[i].at_us / (period_ns / US) == window)
+			counted += sim->admissions[i].cost;
+	if (counted > used || (!sim->plan->faults && counted != used))
+		wr_sim_fail(sim, "key %u: %llu admitted in the last window, and Redis has %llu",
+			    key, (unsigned long long)counted, (unsigned long long)used);
 }
 
 /* ---- the share ---- */
@@ -360,6 +393,9 @@ void wr_sim_check(struct wr_sim *sim)
 		    !sim->report->failed)
 			check_all_used(sim, key);
 	}
+	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES))
+		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
+			check_sight(sim, i / plan->keys, i % plan->keys);
 	if (fixed && !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_CRASH) &&
 	    !wr_sim_may(sim, WR_SIM_LEAVE))
 		for (size_t i = 0; i < sim->admission_count; i++)

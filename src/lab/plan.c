@@ -62,6 +62,7 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	pick_traffic(plan, &dice);
 	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
 		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
+	plan->quiet_ns = 3000 * MS;
 	plan->faults = pick_faults(&dice);
 	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
 	if (!plan->faults) /* nobody is to lose patience */

@@ -130,6 +130,19 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	wr_sim_admit(sim, admission);
 }
 
+static void note_sight(struct wr_sim_request *request)
+{
+	struct wr_sim *sim = request->node->sim;
+	struct wr_sim_sight *sight = &sim->sights[request->node->number][request->keys[0]];
+	struct weir_status status = {.size = sizeof status};
+
+	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
+		return;
+	*sight = (struct wr_sim_sight){true, status.limit, status.remaining, sim->now_ns};
+	wr_sim_note(sim, request->node, "sees %u of %u left to key %u", sight->remaining,
+		    sight->limit, request->keys[0]);
+}
+
 static void note_verdict(struct wr_sim_request *request, int verdict)
 {
 	struct wr_sim *sim = request->node->sim;
@@ -140,6 +153,10 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 			sim->report->failed++;
 			break;
 		}
+	if (request->looking) {
+		note_sight(request);
+		return;
+	}
 	if (verdict != WEIR_ADMIT) {
 		sim->report->refused++;
 		wr_sim_note(sim, request->node, "refuses %llu",
@@ -224,6 +241,16 @@ static void leave(struct wr_sim *sim, void *object, uint64_t number)
 
 /* ---- coming ---- */
 
+static void decide(struct wr_sim_request *request)
+{
+	int verdict = weir_ask_decide(request->ask, wr_sim_node_now(request->node));
+
+	if (verdict == WEIR_WAIT)
+		ask_store(request);
+	else
+		settle(request, verdict);
+}
+
 static void add_key(struct wr_sim_request *request, uint8_t key)
 {
 	struct wr_sim *sim = request->node->sim;
@@ -237,20 +264,28 @@ static void add_key(struct wr_sim_request *request, uint8_t key)
 	wr_sim_came(sim, key, request->cost);
 }
 
+static struct wr_sim_request *begin(struct wr_sim_node *node, uint32_t cost)
+{
+	struct wr_sim_request *request = request_new(node);
+
+	request->cost = cost;
+	request->key_count = 0;
+	request->looking = false;
+	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
+			  &request->ask) != 0)
+		abort();
+	return request;
+}
+
 static void come(struct wr_sim_node *node)
 {
 	struct wr_sim *sim = node->sim;
 	const struct wr_sim_plan *plan = sim->plan;
-	struct wr_sim_request *request = request_new(node);
 	uint8_t key = (uint8_t)wr_dice_below(&sim->traffic, plan->keys);
-	int verdict;
+	struct wr_sim_request *request =
+		begin(node, (uint32_t)wr_dice_between(&sim->traffic, 1, plan->costs));
 
 	sim->report->requests++;
-	request->cost = (uint32_t)wr_dice_between(&sim->traffic, 1, plan->costs);
-	request->key_count = 0;
-	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
-			  &request->ask) != 0)
-		abort();
 	add_key(request, key);
 	if (plan->keys > 1 && wr_dice_percent(&sim->traffic, plan->pairs_percent))
 		add_key(request, (uint8_t)((key + 1) % plan->keys));
@@ -260,11 +295,21 @@ static void come(struct wr_sim_node *node)
 		request->lingering = true;
 		wr_sim_at(sim, sim->now_ns + stay_ns, node, leave, request, request->number);
 	}
-	verdict = weir_ask_decide(request->ask, wr_sim_node_now(node));
-	if (verdict == WEIR_WAIT)
-		ask_store(request);
-	else
-		settle(request, verdict);
+	decide(request);
+}
+
+void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		for (unsigned key = 0; key < sim->plan->keys; key++) {
+			struct wr_sim_request *request = begin(&sim->nodes[i], 0);
+
+			request->looking = true;
+			add_key(request, (uint8_t)key);
+			decide(request);
+		}
 }
 
 void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life)

@@ -5,7 +5,7 @@
 
 #include "lab/sim_inner.h"
 
-#define QUIET_NS 3000000000ull /* behind the last request, for what is still under way */
+#define END_NS 1000000000ull /* for the last looks to be answered */
 
 static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 {
@@ -20,6 +20,7 @@ static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 		wr_sim_flush(&sim->nodes[i]);
 	}
 	wr_sim_faults_start(sim);
+	wr_sim_at(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_look, NULL, 0);
 }
 
 static void turn(struct wr_sim *sim, const struct wr_sim_event *event)
@@ -63,7 +64,7 @@ void wr_sim_run(const struct wr_sim_plan *plan, struct wr_lua *lua, FILE *trace,
 	sim->lua = lua;
 	sim->trace = trace;
 	start(sim, plan);
-	while (wr_sim_next(sim, &event) && event.at_ns < plan->length_ns + QUIET_NS)
+	while (wr_sim_next(sim, &event) && event.at_ns < plan->length_ns + plan->quiet_ns + END_NS)
 		turn(sim, &event);
 	wr_sim_check(sim);
 	end(sim);

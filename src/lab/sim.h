@@ -39,6 +39,7 @@
 	X(WR_SIM_FAILOVER, "failover") /* a replica takes over that lacks the last writes */       \
 	X(WR_SIM_SPLIT, "split") /* … and some nodes go on with the old master for a while */    \
 	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree, and step */              \
+	X(WR_SIM_TWICE, "twice") /* Redis gets calls twice that may come twice */                  \
 	X(WR_SIM_RULES, "rules") /* the limit changes, node by node */                             \
 	X(WR_SIM_LEAVE, "leave") /* clients go away before or after they are answered */
 
@@ -70,6 +71,7 @@ struct wr_sim_plan {
 	uint64_t timeout_ns;    /* of central */
 	unsigned faults;        /* a bit for each enum wr_sim_fault that may happen */
 	uint64_t fault_gap_ns;  /* between them, on average */
+	uint64_t quiet_ns;      /* without requests and faults, at the end */
 	bool secretly;          /* losses are not allowed for: a test of the invariants */
 };
 

@@ -66,6 +66,7 @@ struct wr_sim_request {
 	uint64_t begun_ns;
 	bool asking;    /* the store */
 	bool lingering; /* decided, and the client may yet leave */
+	bool looking;   /* how it stands at the end, and takes nothing */
 	uint8_t keys[2], key_count;
 	uint32_t cost;
 	void *memory;
@@ -140,6 +141,11 @@ struct wr_sim {
 	unsigned loss_count;
 	struct wr_sim_admission *admissions;
 	size_t admission_count, admission_cap;
+	struct wr_sim_sight {
+		bool seen;
+		uint32_t limit, remaining;
+		uint64_t at_ns;
+	} sights[WR_SIM_NODES][WR_SIM_KEYS]; /* what nodes see at the end */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
 };
@@ -180,8 +186,9 @@ void wr_sim_serve_stop(struct wr_sim_node *node); /* killed */
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
 
 /* request.c */
-void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life); /* a turn with requests */
-void wr_sim_requests_end(struct wr_sim_node *node);              /* all that are under way */
+void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life);   /* a turn with requests */
+void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word); /* how it stands, everywhere */
+void wr_sim_requests_end(struct wr_sim_node *node);                /* all that are under way */
 void wr_sim_requests_free(struct wr_sim_node *node);
 
 /* fault.c */

@@ -21,6 +21,7 @@ struct wr_sim_conn {
 
 struct message {
 	struct wr_sim_conn *conn;
+	uint64_t sent_ns, sent_us; /* by the server's clock */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -86,6 +87,8 @@ static struct message *message_new(struct wr_sim_conn *conn, const uint8_t *byte
 	if (!message)
 		abort();
 	message->conn = conn;
+	message->sent_ns = conn->node->sim->now_ns;
+	message->sent_us = wr_sim_master_us(conn->node->sim, conn->master);
 	message->len = len;
 	memcpy(message->bytes, bytes, len);
 	return message;
@@ -98,6 +101,8 @@ static void to_node(struct wr_sim *sim, void *object, uint64_t word)
 
 	(void)sim;
 	(void)word;
+	conn->node->heard_ns = message->sent_ns;
+	conn->node->heard_us = message->sent_us;
 	if (!conn->lost && conn->link)
 		wr_link_input(conn->link, message->bytes, message->len, wr_sim_node_now(conn->node),
 			      wr_sim_node_mono(conn->node));

@@ -111,6 +111,9 @@ void wr_sim_serve_start(struct wr_sim_node *node)
 		.holder = {node->table->header.table_id[0], node->table->header.table_id[1]},
 		.chief = true,
 		.seed = wr_dice_roll(&node->dice),
+		.table = node->table,
+		.owner = wr_dice_roll(&node->dice) | 1,
+		.fleet_size = node->sim->plan->nodes,
 	};
 	struct weir_error error;
 

@@ -279,10 +279,11 @@ static void check_hard(struct wr_sim *sim, unsigned key)
 
 /* ---- nothing is refused that need not be ---- */
 
-/* Longer than an answer takes, where nothing is in its way. */
+/* Longer than an answer takes, where nothing is in its way; the script may have to be sent along.
+ */
 static uint64_t late(const struct wr_sim_plan *plan)
 {
-	return 3 * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
+	return 5 * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
 }
 
 static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)

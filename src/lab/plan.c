@@ -30,11 +30,14 @@ static unsigned pick_faults(struct wr_dice *dice)
 /* About as many requests in each run, and sometimes more than the limit, sometimes less. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_dice *dice)
 {
-	uint64_t turns = wr_dice_between(dice, 100, 300), total;
+	bool hot = plan->consistency != WR_STRICT; /* or nothing would be worth a lease */
+	uint64_t turns = wr_dice_between(dice, 100, 300) * (hot ? 4 : 1), total;
 
 	plan->crowd = (unsigned)wr_dice_scale(dice, 1, 8);
 	plan->costs = wr_dice_percent(dice, 70) ? 1 : (unsigned)wr_dice_between(dice, 2, 5);
 	plan->pairs_percent = wr_dice_percent(dice, 70) ? 0 : 20;
+	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* an answer does not say when it was taken */
+		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_dice_between(dice, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
 	/* What comes in a period to a key. */
@@ -50,12 +53,12 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 
 	*plan = (struct wr_sim_plan){.seed = seed, .consistency = consistency};
 	if (consistency == WR_SIM_ANY)
-		plan->consistency = WR_STRICT;
+		plan->consistency = wr_dice_percent(&dice, 30) ? WR_STRICT : WR_LEASE;
 	plan->algorithm = pick_algorithm(&dice);
 	plan->on_store_failure = wr_dice_percent(&dice, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
 	plan->period_ns = wr_dice_scale(&dice, 200, 20000) * MS;
 	plan->nodes = (unsigned)wr_dice_between(&dice, 1, 5);
-	plan->keys = (unsigned)wr_dice_between(&dice, 1, 3);
+	plan->keys = (unsigned)wr_dice_between(&dice, 1, plan->consistency == WR_STRICT ? 3 : 2);
 	plan->delay_ns = wr_dice_scale(&dice, 50000, 20 * MS);
 	plan->jitter_ns = wr_dice_scale(&dice, 10000, plan->delay_ns + 10000);
 	plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);

@@ -64,24 +64,6 @@ void wr_sim_requests_free(struct wr_sim_node *node)
 
 /* ---- what was admitted ---- */
 
-/* The time at which Redis took it, which the answer says in its own way: script.c. */
-static uint64_t taken_us(const struct wr_ask_need *need)
-{
-	const struct weir_limit *limit = need->need.limit;
-	uint64_t reset_us = need->need.decision.reset_after_ns / 1000;
-
-	switch (limit->algorithm) {
-	case WEIR_FIXED_WINDOW:
-		return need->decided_us + (reset_us > 0) - reset_us;
-	case WEIR_SLIDING_LOG:
-		return need->decided_us + limit->period_ns / 1000 - reset_us;
-	case WEIR_SLIDING_COUNTER:
-		return need->decided_us;
-	default:
-		return need->decided_us - reset_us;
-	}
-}
-
 /* As true time, by the clock of a master for whom it lies between question and answer. */
 static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
 			  uint64_t at_us)
@@ -92,7 +74,29 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 		if (at_ns + 1000 >= (int64_t)request->begun_ns && at_ns <= (int64_t)sim->now_ns)
 			return at_ns > 0 ? (uint64_t)at_ns : 0;
 	}
-	return sim->now_ns;
+	return request->node->heard_ns;
+}
+
+/* When Redis took it. decided_us is that very time for a log and a counter, and a time in the same
+ * window for a fixed one (redis/script.c); for a bucket it is something else, but what the node
+ * hears now was said then. */
+static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
+		     struct wr_sim_admission *admission)
+{
+	const struct wr_sim *sim = request->node->sim;
+
+	admission->at_us = need->decided_us;
+	admission->at_ns = request->node->heard_ns;
+	switch (need->need.limit->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		break;
+	case WEIR_SLIDING_LOG:
+	case WEIR_SLIDING_COUNTER:
+		admission->at_ns = true_time(sim, request, admission->at_us);
+		break;
+	default:
+		admission->at_us = request->node->heard_us;
+	}
 }
 
 static enum wr_sim_how how_of(const struct wr_ask_need *need)
@@ -120,10 +124,8 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 		.how = (uint8_t)how,
 	};
 
-	if (how == WR_SIM_BY_STORE) {
-		admission.at_us = taken_us(need);
-		admission.at_ns = true_time(sim, request, admission.at_us);
-	}
+	if (how == WR_SIM_BY_STORE)
+		set_time(request, need, &admission);
 	wr_sim_note(sim, node, "admits %llu: key %u, %u, how %u, at %llu",
 		    (unsigned long long)request->number, admission.key, admission.cost, how,
 		    (unsigned long long)admission.at_us);

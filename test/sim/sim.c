@@ -13,12 +13,13 @@ struct options {
 	uint64_t first, count;
 	uint8_t consistency;
 	bool verbose;
+	bool json; /* one line of figures, for benchmarks */
 };
 
 static int usage(void)
 {
 	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode strict|lease|eventual] "
-	      "[--verbose]\n",
+	      "[--verbose] [--json]\n",
 	      stderr);
 	return 2;
 }
@@ -42,6 +43,8 @@ static bool read_options(int argc, char **argv, struct options *options)
 
 		if (strcmp(argv[i], "--verbose") == 0) {
 			options->verbose = true;
+		} else if (strcmp(argv[i], "--json") == 0) {
+			options->json = true;
 		} else if (has_value && strcmp(argv[i], "--seed") == 0) {
 			options->first = strtoull(argv[++i], NULL, 10);
 			options->count = 1;
@@ -114,6 +117,10 @@ int main(int argc, char **argv)
 		failed += !run_one(options.first + i, &options, lua, &sum);
 	wr_lua_free(lua);
 	took = seconds() - began;
+	if (options.json) {
+		printf("{\"sim_requests_per_s\": %.0f}\n", (double)sum.requests / took);
+		return failed ? 1 : 0;
+	}
 	printf("%llu seeds, %llu failed: %llu requests (%llu admitted, %llu refused, %llu without "
 	       "Redis), %llu faults, %llu losses, %llu script calls, trace %016llx\n",
 	       (unsigned long long)options.count, (unsigned long long)failed,

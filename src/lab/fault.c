@@ -1,5 +1,6 @@
 /* What happens to the fleet besides requests. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lab/sim_inner.h"
 
@@ -123,6 +124,17 @@ static void flush(struct wr_sim *sim, unsigned server)
 	wr_sim_lost(sim, sim->now_ns, false);
 }
 
+/* Its nodes do not reach the other servers, nor others its server. */
+static void cut_off(struct wr_sim *sim, unsigned region)
+{
+	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 50 * MS, 5000 * MS);
+
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		for (unsigned server = 0; server < sim->plan->regions; server++)
+			if ((sim->nodes[i].server == region) != (server == region))
+				sim->nodes[i].cut_until_ns[server] = until_ns;
+}
+
 /* ---- one of them ---- */
 
 static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
@@ -137,7 +149,7 @@ static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_cut(sim, node->server, node, 100);
 		break;
 	case WR_SIM_STALL:
-		node->cut_until_ns = until_ns;
+		node->cut_until_ns[node->server] = until_ns;
 		break;
 	case WR_SIM_PAUSE:
 		node->still_until_ns = until_ns;
@@ -159,7 +171,7 @@ static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
 
 static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 {
-	unsigned server = 0;
+	unsigned server = (unsigned)wr_dice_below(&sim->fate, sim->plan->regions);
 
 	sim->report->faults++;
 	switch (fault) {
@@ -177,6 +189,10 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 		break;
 	case WR_SIM_RULES:
 		change_limit(sim);
+		break;
+	case WR_SIM_REGION:
+		wr_sim_note(sim, NULL, "region %u is cut off", server);
+		cut_off(sim, server);
 		break;
 	case WR_SIM_TWICE: /* for a while, and from the next such fault on no more */
 		sim->servers[server].master->mini->twice ^= true;
@@ -214,7 +230,8 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		struct wr_sim_node *node = &sim->nodes[i];
 
-		node->cut_until_ns = node->still_until_ns = 0;
+		memset(node->cut_until_ns, 0, sizeof node->cut_until_ns);
+		node->still_until_ns = 0;
 		if (!node->table)
 			wr_sim_node_start(sim, i);
 		else if (!node->central)
@@ -225,7 +242,8 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 void wr_sim_faults_start(struct wr_sim *sim)
 {
 	if (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT))
-		replicate(sim, NULL, 0);
+		for (unsigned i = 0; i < sim->plan->regions; i++)
+			replicate(sim, NULL, i);
 	wr_sim_at(sim, sim->plan->length_ns, NULL, heal, NULL, 0);
 	if (sim->plan->faults)
 		wr_sim_at(sim, wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns), NULL, strike,

@@ -46,12 +46,15 @@ struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, int64_t skew_ns)
 
 void wr_sim_servers_start(struct wr_sim *sim)
 {
-	int64_t skew_ns = wr_sim_may(sim, WR_SIM_SKEW)
-				  ? (int64_t)wr_dice_below(&sim->fate, 4000000000u) - 2000000000
-				  : 0;
+	for (unsigned i = 0; i < sim->plan->regions; i++) {
+		int64_t skew_ns =
+			wr_sim_may(sim, WR_SIM_SKEW)
+				? (int64_t)wr_dice_below(&sim->fate, 4000000000u) - 2000000000
+				: 0;
 
-	sim->servers[0].master = wr_sim_master_new(sim, skew_ns);
-	sim->servers[0].replica = wr_mini_new(sim->lua);
+		sim->servers[i].master = wr_sim_master_new(sim, skew_ns);
+		sim->servers[i].replica = wr_mini_new(sim->lua);
+	}
 }
 
 /* ---- on the way ---- */
@@ -68,12 +71,13 @@ static uint64_t delay(struct wr_sim *sim)
 }
 
 /* When something sent now arrives, behind what was sent before. */
-static uint64_t arrival(struct wr_sim *sim, const struct wr_sim_node *node, uint64_t *last_ns)
+static uint64_t arrival(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	uint64_t at_ns = sim->now_ns + delay(sim);
+	uint64_t cut_until_ns = conn->node->cut_until_ns[conn->server];
 
-	if (at_ns < node->cut_until_ns)
-		at_ns = node->cut_until_ns + delay(sim);
+	if (at_ns < cut_until_ns)
+		at_ns = cut_until_ns + delay(sim);
 	if (at_ns <= *last_ns)
 		at_ns = *last_ns + 1;
 	*last_ns = at_ns;
@@ -116,10 +120,10 @@ static void send(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_fn *run,
 
 	if (bytes->len > 1 && wr_dice_percent(&sim->net, 3))
 		first = wr_dice_between(&sim->net, 1, bytes->len - 1);
-	wr_sim_at(sim, arrival(sim, conn->node, last_ns), node, run,
-		  message_new(conn, bytes->at, first), 0);
+	wr_sim_at(sim, arrival(sim, conn, last_ns), node, run, message_new(conn, bytes->at, first),
+		  0);
 	if (first < bytes->len)
-		wr_sim_at(sim, arrival(sim, conn->node, last_ns), node, run,
+		wr_sim_at(sim, arrival(sim, conn, last_ns), node, run,
 			  message_new(conn, bytes->at + first, bytes->len - first), 0);
 }
 
@@ -213,8 +217,8 @@ static void host_open(void *context, struct wr_link *link)
 	sim->conns = conn;
 	link->data = conn;
 	wr_sim_note(sim, node, "connects (%u)", conn->number);
-	arrival(sim, node, &conn->out_ns);
-	wr_sim_at(sim, arrival(sim, node, &conn->out_ns), node, connected, conn, 0);
+	arrival(sim, conn, &conn->out_ns);
+	wr_sim_at(sim, arrival(sim, conn, &conn->out_ns), node, connected, conn, 0);
 }
 
 /* What was written before arrives all the same. */

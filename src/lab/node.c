@@ -191,6 +191,7 @@ void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 	if (!node->sim) {
 		node->sim = sim;
 		node->number = number;
+		node->server = number % sim->plan->regions;
 		node->dice = wr_dice_part(&sim->fate);
 		node->limit = sim->plan->limit;
 		node->drift_ppm = (int64_t)wr_dice_below(&node->dice, 81) - 40;

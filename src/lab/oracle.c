@@ -339,9 +339,7 @@ static void check_all_used(struct wr_sim *sim, unsigned key)
 static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_sight *sight = &sim->sights[node][key];
-	int64_t skew_ns = sim->servers[0].master->skew_ns;
-	uint64_t period_ns = sim->plan->period_ns, counted = 0, used;
-	uint64_t window;
+	uint64_t period_ns = sim->plan->period_ns, counted = 0, used, window;
 
 	if (!sight->seen) {
 		if (sim->plan->timeout_ns > late(sim->plan))
@@ -349,7 +347,9 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 		return;
 	}
 	used = sight->limit - sight->remaining;
-	window = (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sight->at_ns) + skew_ns) / period_ns;
+	window = (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sight->at_ns) +
+			    sim->servers[0].master->skew_ns) /
+		 period_ns;
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key && is_hard(&sim->admissions[i]) &&
 		    sim->admissions[i].at_us / (period_ns / US) == window)

@@ -57,6 +57,7 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	plan->algorithm = pick_algorithm(&dice);
 	plan->on_store_failure = wr_dice_percent(&dice, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
 	plan->period_ns = wr_dice_scale(&dice, 200, 20000) * MS;
+	plan->regions = 1;
 	plan->nodes = (unsigned)wr_dice_between(&dice, 1, 5);
 	plan->keys = (unsigned)wr_dice_between(&dice, 1, plan->consistency == WR_STRICT ? 3 : 2);
 	plan->delay_ns = wr_dice_scale(&dice, 50000, 20 * MS);

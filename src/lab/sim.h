@@ -37,11 +37,12 @@
 	X(WR_SIM_FLUSH, "flush") /* Redis loses everything */                                      \
 	X(WR_SIM_RESTART, "restart")   /* Redis is away for a while, and keeps its data */         \
 	X(WR_SIM_FAILOVER, "failover") /* a replica takes over that lacks the last writes */       \
-	X(WR_SIM_SPLIT, "split") /* … and some nodes go on with the old master for a while */    \
-	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree, and step */              \
-	X(WR_SIM_TWICE, "twice") /* Redis gets calls twice that may come twice */                  \
-	X(WR_SIM_RULES, "rules") /* the limit changes, node by node */                             \
-	X(WR_SIM_LEAVE, "leave") /* clients go away before or after they are answered */
+	X(WR_SIM_SPLIT, "split")   /* … and some nodes go on with the old master for a while */  \
+	X(WR_SIM_SKEW, "skew")     /* clocks of nodes and masters disagree, and step */            \
+	X(WR_SIM_REGION, "region") /* a region is cut off from the others */                       \
+	X(WR_SIM_TWICE, "twice")   /* Redis gets calls twice that may come twice */                \
+	X(WR_SIM_RULES, "rules")   /* the limit changes, node by node */                           \
+	X(WR_SIM_LEAVE, "leave")   /* clients go away before or after they are answered */
 
 enum wr_sim_fault {
 #define WR_SIM_FAULT_ENUM(name, text) name,
@@ -61,6 +62,7 @@ struct wr_sim_plan {
 	uint32_t limit_after;     /* WR_SIM_RULES: what it becomes */
 	uint64_t period_ns;
 	unsigned nodes, keys;
+	unsigned regions;       /* each with a Redis of its own; nodes take turns */
 	uint64_t length_ns;     /* how long there are requests */
 	uint64_t gap_ns;        /* between turns with requests at a node, on average */
 	unsigned crowd;         /* requests of a turn, at most */

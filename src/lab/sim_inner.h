@@ -84,9 +84,9 @@ struct wr_sim_node {
 	int64_t skew_ns;   /* its clock less the true time */
 	int64_t drift_ppm; /* of its monotonic clock */
 	uint64_t still_until_ns;
-	uint64_t cut_until_ns;       /* nothing passes between it and its server */
-	uint64_t wake_number;        /* of the tick that is valid */
-	uint32_t limit;              /* by the rules it has */
+	uint64_t cut_until_ns[WR_SIM_SERVERS]; /* nothing passes between it and this server */
+	uint64_t wake_number;                  /* of the tick that is valid */
+	uint32_t limit;                        /* by the rules it has */
 	uint64_t heard_ns, heard_us; /* when Redis said what it hears now: true time, and its own */
 	uint32_t life;               /* +1 with each death of its machine */
 	bool freeing;                /* dying: nothing it does matters */

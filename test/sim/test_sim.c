@@ -116,6 +116,7 @@ static struct wr_sim *record(struct wr_sim_plan *plan, struct wr_sim_report *rep
 				     .limit_after = 3,
 				     .period_ns = 1000 * MS,
 				     .nodes = 1,
+				     .regions = 1,
 				     .keys = 1,
 				     .faults = 1u << WR_SIM_FLUSH};
 	*report = (struct wr_sim_report){0};

@@ -51,11 +51,11 @@ void wr_sim_at(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node, wr_
 	}
 }
 
-bool wr_sim_next(struct wr_sim *sim, struct wr_sim_event *event)
+bool wr_sim_next(struct wr_sim *sim, uint64_t end_ns, struct wr_sim_event *event)
 {
 	size_t at = 0;
 
-	if (sim->event_count == 0)
+	if (sim->event_count == 0 || sim->events[0].at_ns >= end_ns)
 		return false;
 	*event = sim->events[0];
 	sim->events[0] = sim->events[--sim->event_count];

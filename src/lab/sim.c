@@ -64,7 +64,7 @@ void wr_sim_run(const struct wr_sim_plan *plan, struct wr_lua *lua, FILE *trace,
 	sim->lua = lua;
 	sim->trace = trace;
 	start(sim, plan);
-	while (wr_sim_next(sim, &event) && event.at_ns < plan->length_ns + plan->quiet_ns + END_NS)
+	while (wr_sim_next(sim, plan->length_ns + plan->quiet_ns + END_NS, &event))
 		turn(sim, &event);
 	wr_sim_check(sim);
 	end(sim);

@@ -159,7 +159,7 @@ static inline bool wr_sim_may(const struct wr_sim *sim, enum wr_sim_fault fault)
 /* event.c */
 void wr_sim_at(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node, wr_sim_fn *run,
 	       void *object, uint64_t word);
-bool wr_sim_next(struct wr_sim *sim, struct wr_sim_event *event);
+bool wr_sim_next(struct wr_sim *sim, uint64_t end_ns, struct wr_sim_event *event);
 /* One line of the trace. node may be NULL. */
 __attribute__((format(printf, 3, 4))) void
 wr_sim_note(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lab/sim_inner.h"
+#include "rules/rules.h"
 
 #define MS 1000000ull
 
@@ -61,6 +62,14 @@ static void change_limit(struct wr_sim *sim)
 
 /* ---- Redis ---- */
 
+/* How long units are good for that were granted before. */
+static uint64_t lease_ns(const struct wr_sim_plan *plan)
+{
+	if (plan->consistency != WR_LEASE)
+		return 0;
+	return plan->period_ns / 10 < 1000 * MS ? plan->period_ns / 10 : 1000 * MS;
+}
+
 void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed)
 {
 	if (sim->plan->secretly)
@@ -69,7 +78,8 @@ void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed)
 		wr_sim_fail(sim, "more losses than the lab counts");
 		return;
 	}
-	sim->losses[sim->loss_count++] = (struct wr_sim_loss){sim->now_ns, to_ns, changed};
+	sim->losses[sim->loss_count++] =
+		(struct wr_sim_loss){sim->now_ns, to_ns, to_ns + lease_ns(sim->plan), changed};
 	sim->report->losses += !changed;
 }
 

@@ -59,6 +59,8 @@ void wr_sim_servers_start(struct wr_sim *sim)
 
 /* ---- on the way ---- */
 
+#define SHOWN 4096u /* not the text of scripts */
+
 /* How long one takes; one in fifty much longer. */
 static uint64_t delay(struct wr_sim *sim)
 {
@@ -127,6 +129,24 @@ static void send(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_fn *run,
 			  message_new(conn, bytes->at + first, bytes->len - first), 0);
 }
 
+/* Bytes as a line of the trace, for those who read it: it is no part of the hash. */
+static void show(const struct wr_sim *sim, const struct wr_sim_conn *conn, const char *what,
+		 const uint8_t *bytes, size_t len)
+{
+	fprintf(sim->trace, "%llu.%06llu node%u %s ", (unsigned long long)(sim->now_ns / 1000000),
+		(unsigned long long)(sim->now_ns % 1000000), conn->node->number, what);
+	for (size_t i = 0; i < len; i++) {
+		if (bytes[i] == '*' || bytes[i] == '$') /* lengths */
+			while (i < len && bytes[i] != '\n')
+				i++;
+		else if (bytes[i] > ' ' && bytes[i] < 127)
+			fputc(bytes[i], sim->trace);
+		else if (bytes[i] == '\n')
+			fputc(' ', sim->trace);
+	}
+	fputc('\n', sim->trace);
+}
+
 static void to_server(struct wr_sim *sim, void *object, uint64_t word)
 {
 	struct message *message = object;
@@ -136,8 +156,12 @@ static void to_server(struct wr_sim *sim, void *object, uint64_t word)
 	(void)word;
 	if (!conn->deaf && sim->servers[conn->server].away_until_ns <= sim->now_ns) {
 		wr_bytes_add(&conn->in, message->bytes, message->len);
+		if (sim->trace && message->len < SHOWN)
+			show(sim, conn, "to redis:", message->bytes, message->len);
 		wr_mini_talk(conn->master->mini, &conn->in, wr_sim_master_us(sim, conn->master),
 			     &out);
+		if (sim->trace && out.len)
+			show(sim, conn, "from redis:", out.at, out.len);
 		if (out.len && !conn->lost && conn->link)
 			send(sim, conn, to_node, &out, &conn->in_ns, conn->node);
 	}

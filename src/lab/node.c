@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "lab/sim_inner.h"
+#include "limiter/engine.h"
 #include "rules/rules.h"
 #include "table/table.h"
 
@@ -162,6 +163,11 @@ static struct weir_table *table_new(struct wr_sim_node *node)
 	return table;
 }
 
+static uint64_t mono_of(void *context)
+{
+	return wr_sim_node_mono(context);
+}
+
 static void engine_new(struct wr_sim_node *node)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
@@ -174,6 +180,8 @@ static void engine_new(struct wr_sim_node *node)
 	if (weir_engine_new(node->table, rules_of(node->sim->plan, node->limit), &opts,
 			    &node->engine) != 0)
 		stop("engine", "no memory");
+	node->engine->mono = mono_of;
+	node->engine->mono_context = node;
 }
 
 /* One write a moment, and the first in the midst of one. */

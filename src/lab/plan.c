@@ -15,6 +15,11 @@ static uint32_t pick_algorithm(struct wr_dice *dice)
 	return algorithms[wr_dice_below(dice, sizeof algorithms)];
 }
 
+static uint8_t pick_consistency(struct wr_dice *dice)
+{
+	return wr_dice_percent(dice, 30) ? WR_STRICT : WR_LEASE;
+}
+
 /* One run in five is calm; else up to four kinds of faults. */
 static unsigned pick_faults(struct wr_dice *dice)
 {
@@ -51,9 +56,9 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 {
 	struct wr_dice dice = {seed ^ 0x7765697273696d31u};
 
-	*plan = (struct wr_sim_plan){.seed = seed, .consistency = consistency};
-	if (consistency == WR_SIM_ANY)
-		plan->consistency = wr_dice_percent(&dice, 30) ? WR_STRICT : WR_LEASE;
+	*plan = (struct wr_sim_plan){.seed = seed, .consistency = pick_consistency(&dice)};
+	if (consistency != WR_SIM_ANY)
+		plan->consistency = consistency;
 	plan->algorithm = pick_algorithm(&dice);
 	plan->on_store_failure = wr_dice_percent(&dice, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
 	plan->period_ns = wr_dice_scale(&dice, 200, 20000) * MS;

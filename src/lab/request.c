@@ -103,6 +103,8 @@ static enum wr_sim_how how_of(const struct wr_ask_need *need)
 {
 	if (need->part == WR_THERE)
 		return WR_SIM_BY_STORE;
+	if (need->part == WR_SPENT)
+		return WR_SIM_BY_LEASE;
 	return need->part == WR_HERE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
 }
 
@@ -126,6 +128,10 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 
 	if (how == WR_SIM_BY_STORE)
 		set_time(request, need, &admission);
+	if (how == WR_SIM_BY_LEASE) { /* before another limit was asked for */
+		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
+		admission.at_ns = request->begun_ns;
+	}
 	wr_sim_note(sim, node, "admits %llu: key %u, %u, how %u, at %llu",
 		    (unsigned long long)request->number, admission.key, admission.cost, how,
 		    (unsigned long long)admission.at_us);

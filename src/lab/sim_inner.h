@@ -48,7 +48,8 @@ struct wr_sim_server {
  * different limits. */
 struct wr_sim_loss {
 	uint64_t from_ns, to_ns;
-	bool changed; /* it was the limit */
+	uint64_t felt_ns; /* leases from before are spent up to then */
+	bool changed;     /* it was the limit */
 };
 
 #define WR_SIM_LOSSES 256u

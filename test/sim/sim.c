@@ -60,6 +60,17 @@ static bool read_options(int argc, char **argv, struct options *options)
 	return true;
 }
 
+static const char *mode_name(uint8_t consistency)
+{
+	static const char *const names[] = {
+#define NAME(enum, number, name) [enum] = (name),
+		WR_CONSISTENCIES(NAME)
+#undef NAME
+	};
+
+	return names[consistency];
+}
+
 static double seconds(void)
 {
 	struct timespec now;
@@ -97,8 +108,8 @@ static bool run_one(uint64_t seed, const struct options *options, struct wr_lua 
 	add(sum, &report);
 	if (!report.failure[0])
 		return true;
-	printf("FAILED %s\n  %s\n  again: sim --seed %llu --verbose\n", text, report.failure,
-	       (unsigned long long)seed);
+	printf("FAILED %s\n  %s\n  again: build/test/sim/sim --mode %s --seed %llu --verbose\n",
+	       text, report.failure, mode_name(plan.consistency), (unsigned long long)seed);
 	return false;
 }
 

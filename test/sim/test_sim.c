@@ -186,14 +186,16 @@ static void test_a_loss_allows_one_more_limit(void **state)
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		sim = record(&plan, &report, algorithms[i], six, 6);
-		sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, false};
+		sim->losses[sim->loss_count++] =
+			(struct wr_sim_loss){500 * MS, 500 * MS, 500 * MS, false};
 		assert_true(holds(sim));
 		sim = record(&plan, &report, algorithms[i], six, 6);
-		sim->losses[sim->loss_count++] = (struct wr_sim_loss){1500 * MS, 1500 * MS, false};
+		sim->losses[sim->loss_count++] =
+			(struct wr_sim_loss){1500 * MS, 1500 * MS, 1500 * MS, false};
 		assert_false(holds(sim));
 	}
 	sim = record(&plan, &report, WEIR_FIXED_WINDOW, seven, 7);
-	sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, false};
+	sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, 500 * MS, false};
 	assert_false(holds(sim));
 }
 

@@ -105,18 +105,13 @@ static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint
 
 /* ---- what happens ---- */
 
-static void add_stamps(struct model *m, const struct wr_take *take, uint64_t n, uint64_t us)
+/* More than the limit, if it was lowered: it may be raised again. */
+static void add_stamps(struct model *m, uint64_t n, uint64_t us)
 {
-	uint64_t live = 0;
-	size_t kept = 0;
-
-	if (n == 0)
-		return;
 	while (n--) {
 		assert(m->stamp_count < MODEL_STAMPS);
 		m->stamps[m->stamp_count++] = us;
 	}
-	/* In order, and of those that are live no more than the limit. */
 	for (size_t i = 1; i < m->stamp_count; i++)
 		for (size_t k = i; k > 0 && m->stamps[k - 1] > m->stamps[k]; k--) {
 			uint64_t stamp = m->stamps[k];
@@ -124,10 +119,6 @@ static void add_stamps(struct model *m, const struct wr_take *take, uint64_t n, 
 			m->stamps[k] = m->stamps[k - 1];
 			m->stamps[k - 1] = stamp;
 		}
-	live = m->stamp_count < capacity_of(take) ? m->stamp_count : capacity_of(take);
-	for (size_t i = m->stamp_count - live; i < m->stamp_count; i++)
-		m->stamps[kept++] = m->stamps[i];
-	m->stamp_count = kept;
 }
 
 static void add(struct model *m, const struct wr_take *take, uint64_t n, uint64_t now_us)
@@ -135,7 +126,7 @@ static void add(struct model *m, const struct wr_take *take, uint64_t n, uint64_
 	if (is_window(take))
 		m->count[0] += n;
 	else if (take->algorithm == WEIR_SLIDING_LOG)
-		add_stamps(m, take, n, now_us);
+		add_stamps(m, n, now_us);
 	else
 		m->backlog += (__int128)n * take->period_us;
 }
@@ -191,7 +182,7 @@ static void burn(struct model *m, const struct wr_take *take, uint64_t now_us)
 		m->burnt += lease->out;
 		if (take->algorithm == WEIR_SLIDING_LOG &&
 		    lease->ends_us + take->period_us > now_us)
-			add_stamps(m, take, lease->out, lease->ends_us);
+			add_stamps(m, lease->out, lease->ends_us);
 	}
 	m->lease_count = kept;
 }
@@ -235,7 +226,7 @@ static void settle(struct model *m, const struct wr_lease_call *call, struct mod
 	uint64_t returned = call->returned < own->out - spent ? call->returned : own->out - spent;
 
 	if (call->take.algorithm == WEIR_SLIDING_LOG)
-		add_stamps(m, &call->take, spent, now_us);
+		add_stamps(m, spent, now_us);
 	else
 		give(m, &call->take, returned, true);
 	own->out -= spent + returned;

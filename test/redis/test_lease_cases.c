@@ -177,6 +177,21 @@ static void test_log_stamps(void **state)
 }
 
 /* A lease ends with its window, and what comes back late does not go into the next one. */
+/* 50 units are spent of 100; their report comes when the limit is 10 for a moment. They are all
+ * there when it is 100 again. */
+static void test_log_lowered(void **state)
+{
+	struct wr_take log = minute[WEIR_SLIDING_LOG];
+	struct wr_lease_call call = wants(WEIR_SLIDING_LOG, 7, 1, 50);
+
+	assert_int_equal(script_lease(*state, "lowered:", &call, NOW).granted, 50);
+	call = wants(WEIR_SLIDING_LOG, 7, 2, 0);
+	call.spent = 50;
+	call.take.limit = 10;
+	assert_int_equal(script_lease(*state, "lowered:", &call, NOW + 500000).taken.remaining, 0);
+	assert_int_equal(take_up_to(*state, "lowered:", log, 99, NOW + SECOND_US), 50);
+}
+
 static void test_window_edge(void **state)
 {
 	for (uint8_t algorithm = WEIR_FIXED_WINDOW; algorithm <= WEIR_SLIDING_COUNTER;
@@ -354,17 +369,12 @@ static void test_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chunks),
-		cmocka_unit_test(test_settling),
-		cmocka_unit_test(test_repeated),
-		cmocka_unit_test(test_bucket_keeps_room),
-		cmocka_unit_test(test_log_stamps),
-		cmocka_unit_test(test_window_edge),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_clock_behind),
-		cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_not_lent),
-		cmocka_unit_test(test_back_and_report),
+		cmocka_unit_test(test_chunks),       cmocka_unit_test(test_settling),
+		cmocka_unit_test(test_repeated),     cmocka_unit_test(test_bucket_keeps_room),
+		cmocka_unit_test(test_log_stamps),   cmocka_unit_test(test_log_lowered),
+		cmocka_unit_test(test_window_edge),  cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_clock_behind), cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_not_lent),     cmocka_unit_test(test_back_and_report),
 		cmocka_unit_test(test_checked),
 	};
 

@@ -50,7 +50,7 @@ local function settle()
 	returned = math.min(returned, own.out - spent)
 	if IN_LOG then
 		if spent > 0 then
-			l.kind.add(l, spent)
+			join_log(spent, l.at)
 		end
 	elseif returned > 0 then
 		local decided = l.decided

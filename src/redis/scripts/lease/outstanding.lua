@@ -18,6 +18,7 @@
 --            now, burnt ones as of the end
 
 local TTL_MAX, CHUNK_LEAST = 1000000, 2
+local LOG_MAX = 65532 -- as WEIR_LOG_MAX
 local KNOWN = 16777216 -- beside the verdict in the record
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
@@ -73,11 +74,13 @@ local function occupy(since, taken)
 	end
 end
 
+-- Units that were lent under a higher limit than this one's do not push others out of the log: it
+-- may be raised again.
 local function join_log(n, us)
-	local at, decided = l.at, l.decided
-	l.decided = us
+	local at, decided, ceiling = l.at, l.decided, l.ceiling
+	l.decided, l.ceiling = us, math.min(math.max(ceiling, l.used + n), LOG_MAX)
 	l.kind.report(l, n)
-	l.at, l.decided = at, decided
+	l.at, l.decided, l.ceiling = at, decided, ceiling
 end
 
 -- What has come to its end.

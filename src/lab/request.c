@@ -131,6 +131,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	if (how == WR_SIM_BY_LEASE) { /* before another limit was asked for */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
 		admission.at_ns = request->begun_ns;
+		node->spent += request->cost;
 	}
 	wr_sim_note(sim, node, "admits %llu: key %u, %u, how %u, at %llu",
 		    (unsigned long long)request->number, admission.key, admission.cost, how,

@@ -91,6 +91,7 @@ struct wr_sim_node {
 	uint64_t heard_ns, heard_us; /* when Redis said what it hears now: true time, and its own */
 	uint32_t life;               /* +1 with each death of its machine */
 	bool freeing;                /* dying: nothing it does matters */
+	uint64_t spent; /* units of leases, by requests that were admitted and stayed */
 	struct wr_sim_request *requests; /* all that were made; those in use have a number */
 	struct wr_sim_conn *dirty;
 };
@@ -148,6 +149,7 @@ struct wr_sim {
 		uint32_t limit, remaining;
 		uint64_t at_ns;
 	} sights[WR_SIM_NODES][WR_SIM_KEYS]; /* what nodes see at the end */
+	uint64_t burnt;                      /* units of leases that nobody spent */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
 };

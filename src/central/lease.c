@@ -22,6 +22,20 @@ void wr_hold_care_in(struct wr_central *central, struct wr_hold *hold, uint64_t 
 	wr_wake(central, at);
 }
 
+/* Who we are in the table, for this key: a slot whose end has passed may be one of our other keys'
+ * by the time we look, and that one's units are not this one's to void. */
+static uint64_t owner_of(const struct wr_central *central, uint64_t tag)
+{
+	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
+
+	return owner ? owner : 1;
+}
+
+uint64_t wr_hold_owner(const struct wr_central *central, const struct wr_hold *hold)
+{
+	return owner_of(central, hold->tag);
+}
+
 /* ---- what is held ---- */
 
 static void book(struct wr_central *central, struct wr_hold *hold, uint32_t held, uint32_t noted)
@@ -42,8 +56,8 @@ static void set_after(struct wr_central *central, struct wr_hold *hold, uint64_t
 /* It is over: what is still in the slot is burnt, the rest was spent. */
 void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
 {
-	uint32_t burnt =
-		wr_lease_void(central->table, hold->slot, central->owner, central->mono_ns);
+	uint32_t burnt = wr_lease_void(central->table, hold->slot, wr_hold_owner(central, hold),
+				       central->mono_ns);
 
 	burnt = burnt < hold->held ? burnt : hold->held;
 	if (hold->held - burnt > hold->noted)
@@ -64,7 +78,8 @@ void wr_hold_drop(struct wr_central *central, struct wr_hold *hold)
 {
 	if (hold->after)
 		wr_hold_end(central, hold);
-	wr_lease_release(central->table, hold->slot, central->owner, central->mono_ns);
+	wr_lease_release(central->table, hold->slot, wr_hold_owner(central, hold),
+			 central->mono_ns);
 	wr_hold_remove(central->holds, hold);
 }
 
@@ -76,7 +91,8 @@ void wr_hold_measure(struct wr_central *central, struct wr_hold *hold)
 	uint32_t left, used;
 
 	if (hold->after) {
-		left = wr_lease_left(central->table, hold->slot, central->owner, central->mono_ns);
+		left = wr_lease_left(central->table, hold->slot, wr_hold_owner(central, hold),
+				     central->mono_ns);
 		used = left < hold->held ? hold->held - left : 0;
 		units += used > hold->noted ? used - hold->noted : 0;
 		book(central, hold, hold->held, used);
@@ -122,13 +138,14 @@ static struct wr_hold *begin(struct wr_central *central, const struct wr_central
 
 	if (!wr_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
 		return NULL;
-	slot = wr_lease_claim(central->table, (struct wr_key){part->tag}, central->owner,
-			      central->mono_ns);
+	slot = wr_lease_claim(central->table, (struct wr_key){part->tag},
+			      owner_of(central, part->tag), central->mono_ns);
 	if (slot < 0)
 		return NULL;
 	hold = wr_hold_add(holds, part->key, part->id, part->id_len);
 	if (!hold) {
-		wr_lease_release(central->table, slot, central->owner, central->mono_ns);
+		wr_lease_release(central->table, slot, owner_of(central, part->tag),
+				 central->mono_ns);
 		return NULL;
 	}
 	hold->slot = slot;
@@ -202,12 +219,13 @@ static uint32_t target_of(struct wr_central *central, const struct wr_hold *hold
 static uint32_t take_back(struct wr_central *central, const struct wr_hold *hold, uint32_t target)
 {
 	uint32_t keep = hold->changed ? 0 : target;
-	uint32_t left = wr_lease_left(central->table, hold->slot, central->owner, central->mono_ns);
+	uint32_t left = wr_lease_left(central->table, hold->slot, wr_hold_owner(central, hold),
+				      central->mono_ns);
 
 	if (left <= keep + keep / 4)
 		return 0;
-	return wr_lease_withdraw(central->table, hold->slot, central->owner, left - keep,
-				 central->mono_ns);
+	return wr_lease_withdraw(central->table, hold->slot, wr_hold_owner(central, hold),
+				 left - keep, central->mono_ns);
 }
 
 /* What is not left from here on was spent. */
@@ -215,8 +233,8 @@ static void settle(struct wr_central *central, struct wr_hold *hold, uint32_t ta
 {
 	uint32_t back = take_back(central, hold, target);
 	uint32_t rest = hold->held > back ? hold->held - back : 0;
-	uint32_t left =
-		wr_lease_report(central->table, hold->slot, central->owner, central->mono_ns, NULL);
+	uint32_t left = wr_lease_report(central->table, hold->slot, wr_hold_owner(central, hold),
+					central->mono_ns, NULL);
 
 	left = left < rest ? left : rest;
 	hold->spent = rest - left;
@@ -238,7 +256,7 @@ bool wr_hold_say(struct wr_central *central, struct wr_hold *hold)
 		wr_hold_end(central, hold);
 	if (!hold->after)
 		hold->slot = wr_lease_claim(central->table, (struct wr_key){hold->tag},
-					    central->owner, central->mono_ns);
+					    wr_hold_owner(central, hold), central->mono_ns);
 	if (hold->slot < 0) {
 		wr_hold_remove(central->holds, hold);
 		return false;
@@ -295,8 +313,8 @@ static void deposit(struct wr_central *central, struct wr_hold *hold,
 	uint32_t burnt = 0;
 
 	count_grant(&central->counts, hold, leased->granted);
-	if (!wr_lease_deposit(central->table, hold->slot, central->owner, &terms, central->mono_ns,
-			      &burnt)) {
+	if (!wr_lease_deposit(central->table, hold->slot, wr_hold_owner(central, hold), &terms,
+			      central->mono_ns, &burnt)) {
 		burn(central, hold, leased->granted); /* too late, or the slot is another's */
 		return;
 	}

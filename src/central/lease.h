@@ -140,6 +140,8 @@ void wr_hold_care_in(struct wr_central *central, struct wr_hold *hold, uint64_t 
 bool wr_hold_has_ended(const struct wr_central *central, const struct wr_hold *hold);
 /* Brings the demand up to date. */
 void wr_hold_measure(struct wr_central *central, struct wr_hold *hold);
+/* Who has its slot: a number of its own for each key. */
+uint64_t wr_hold_owner(const struct wr_central *central, const struct wr_hold *hold);
 /* Its lease is over: what is still in the slot is burnt. */
 void wr_hold_end(struct wr_central *central, struct wr_hold *hold);
 /* … and it is forgotten. */

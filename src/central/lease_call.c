@@ -104,7 +104,7 @@ static void refuse(struct wr_central *central, const struct wr_call *call,
 		return;
 	if (refusal.until_mono_ns > refusal.retry_mono_ns)
 		refusal.until_mono_ns = refusal.retry_mono_ns;
-	wr_lease_refuse(central->table, hold->slot, central->owner, &refusal, now_ns);
+	wr_lease_refuse(central->table, hold->slot, wr_hold_owner(central, hold), &refusal, now_ns);
 }
 
 static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)

@@ -10,7 +10,9 @@ import pytest
 
 from weirtest import Api, Client, Closed, env, fetch, free_port, wait_for
 from weirtest.browser import Browser
+from weirtest.counter import Counter
 from weirtest.gateway import Gateway
+from weirtest.orders import Orders
 from weirtest.serve import Serve
 
 SHOTS = env.BUILD / "dashboard"
@@ -224,6 +226,45 @@ def test_fleet(browser, crowded):
     browser.until_text("No central store")
     browser.shot(SHOTS / "fleet.png", full=True)
     assert browser.axe() == [] and browser.noise() == []
+
+
+def test_queue(browser, crowded):
+    browser.open(crowded.admin + "/#/queue")
+    live(browser)
+    browser.until_text("There is no queue here")
+    assert browser.axe() == [] and browser.noise() == []
+    with Orders() as api, Counter(api) as counter:
+        api.plan("/orders/bad", 500)
+        counter.defer("/orders/bad/1?<b>=1", value="bad", max_tries=1)
+        for number in range(60):
+            counter.defer(f"/orders/shut/{number}", key="shut")
+        browser.open(f"http://127.0.0.1:{counter.serve.admin_port}/#/queue")
+        live(browser)
+        browser.until_text("/orders/bad/1?<b>=1", ".rows tbody")
+        browser.until_text("dead", ".rows tbody")
+        browser.until("document.querySelectorAll('.tile strong')[0].textContent === '60'", "the waiting ones to be counted")
+        browser.until("document.querySelectorAll('.tile strong')[3].textContent === '1'", "the dead one to be counted")
+        browser.click("text=More")
+        browser.until_text("/orders/shut/59", ".rows tbody")
+        browser.click("text=Back")
+        browser.until_text("/orders/bad/1", ".rows tbody")
+        browser.select("#state", "dead")
+        browser.until("document.querySelectorAll('.rows tbody tr').length === 1", "the dead letters alone")
+        browser.shot(SHOTS / "queue.png", full=True)
+        assert browser.axe() == []
+        api.plan("/orders/bad")
+        browser.click(".rows button:has-text('try now')")
+        browser.click("dialog button.primary")
+        browser.until_text("Done.", ".told")
+        api.wait_seen(2, "/orders/bad/")
+        browser.select("#state", "waiting")
+        browser.until_text("/orders/shut/7", ".rows tbody")
+        browser.click(".rows button:has-text('drop') >> nth=0")
+        browser.click("dialog button.danger")
+        browser.until("document.querySelectorAll('.tile strong')[0].textContent === '59'", "one fewer to wait")
+        browser.size(360, 740)
+        browser.until("document.documentElement.scrollWidth <= 360", "no page wider than a phone")
+        assert browser.axe() == [] and browser.noise() == []
 
 
 # ---- how it looks, and to whom ----

@@ -1,0 +1,98 @@
+"""A `weir serve` with a queue, to which orders are handed over by WEIR.DEFER as nginx does."""
+
+import json
+import struct
+import subprocess
+
+from . import env
+from .http1 import fetch
+from .openapi import check_answer, check_question
+from .resp import Error, Resp
+from .serve import Serve
+from .waiting import wait_for
+
+RULES = """
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: second, requests_per_unit: 100000}
+  - key: slow
+    rate_limit: {unit: second, requests_per_unit: 5, algorithm: token_bucket, burst: 1}
+  - key: shut
+    rate_limit: {unit: day, requests_per_unit: 0}
+"""
+
+
+def record(key, value, cost=1):
+    """What weir_ask_record writes of one descriptor."""
+    text = lambda s: struct.pack("<I", len(s)) + s.encode()
+    return struct.pack("<BqB", 1, cost, 1) + text(key) + text(value) + text("")
+
+
+class Counter:
+    """A `weir serve` with a queue, and a connection to hand orders over."""
+
+    def __init__(self, api, *args, target=None, queue="file:{folder}/queue", **kwargs):
+        args = ["--queue", queue, "--queue-target", target or f"http://127.0.0.1:{api.port}", *args]
+        self.serve = Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=args, **kwargs)
+        self.link = None
+
+    def __enter__(self):
+        self.serve.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        if self.link:
+            self.link.close()
+        return self.serve.__exit__(*what)
+
+    def connect(self):
+        return Resp(str(self.serve.folder / "weir.sock"))
+
+    def call(self, *words):
+        self.link = self.link or self.connect()
+        return self.link.call(*words)
+
+    def again(self):
+        """After the service was started again."""
+        if self.link:
+            self.link.close()
+        self.link = None
+
+    @staticmethod
+    def words(uri, key="user", value="7", body=b"one, please", fields=(), method="POST", **more):
+        line = {"max_waiting": 1000, "max_age_s": 3600, "max_tries": 20, "wait_ns": 0, "interval_ns": 0, **more}
+        names = ("max_waiting", "max_age_s", "max_tries", "wait_ns", "interval_ns")
+        fields = [("host", "shop.example"), *fields]
+        return ["WEIR.DEFER", "1", "shop", f"shop/{key}", f"{key}-{value}".ljust(16)[:16], method, uri,
+                record(key, value), *(str(line[n]) for n in names), body, *(w for f in fields for w in f)]
+
+    def defer(self, uri, **kwargs):
+        """(ticket, position, expected seconds)"""
+        told = self.call(*self.words(uri, **kwargs))
+        assert not isinstance(told, Error), told
+        return told[0], told[1], told[2] / 1e9
+
+    def ticket(self, ticket):
+        told = self.call("WEIR.TICKET", ticket)
+        return json.loads(told) if told is not None else None
+
+    def wait_ticket(self, ticket, status, seconds=30):
+        wait_for(lambda: self.ticket(ticket)["status"] == status, f"a ticket to be {status}", seconds)
+        return self.ticket(ticket)
+
+    def admin(self, method, path, body=None):
+        text = json.dumps(body).encode() if body is not None else b""
+        if body is not None:
+            check_question(path, body)
+        answer = fetch(self.serve.admin_port, method, path, [("Content-Type", "application/json")], text)
+        check_answer(method, path, answer)
+        return answer.status, json.loads(answer.body)
+
+    def stats(self):
+        return self.admin("GET", "/v1/queue")[1]["queue"]
+
+    def weir(self, *words):
+        done = subprocess.run([env.WEIR, "queue", *words, "--admin", f"127.0.0.1:{self.serve.admin_port}"], text=True,
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr

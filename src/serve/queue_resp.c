@@ -7,7 +7,6 @@
 #include "serve/loop.h"
 #include "serve/queue_host.h"
 #include "serve/resp_store.h"
-#include "table/deferred.h"
 #include "wire/ticket_json.h"
 
 #define WAIT_MOST_US 60000000u /* limits may change: then it is looked at, at the latest */
@@ -20,7 +19,6 @@ struct errand {
 	struct wr_queue_host *host;
 	bool submitted; /* the queue has it */
 	bool ended;     /* nobody waits for it any more */
-	bool behind;    /* others of its key wait, and wait_ns has been counted from them */
 	uint64_t interval_ns, wait_ns, age_ns;
 	size_t bytes; /* counted in host->flight */
 	struct wr_deferred request;
@@ -64,13 +62,11 @@ static void refuse(struct errand *errand, enum wr_queue_reason reason)
 /* As far as the request can live. */
 static uint64_t expected_ns(const struct errand *errand, uint64_t ahead)
 {
-	uint64_t wait_ns, sum_ns;
+	uint64_t before_ns, sum_ns;
 
-	if (__builtin_mul_overflow(ahead, errand->interval_ns, &wait_ns) ||
-	    __builtin_add_overflow(wait_ns, errand->wait_ns, &sum_ns))
+	if (__builtin_mul_overflow(ahead, errand->interval_ns, &before_ns) ||
+	    __builtin_add_overflow(before_ns, errand->wait_ns, &sum_ns))
 		return errand->age_ns;
-	if (errand->behind)
-		sum_ns = wait_ns > errand->wait_ns ? wait_ns : errand->wait_ns;
 	return sum_ns < errand->age_ns ? sum_ns : errand->age_ns;
 }
 
@@ -194,7 +190,6 @@ static void defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 	struct errand *errand = (struct errand *)wait;
 	uint64_t wait_us = from->wait_ns / 1000;
 
-	errand->behind = wr_deferred_count(host->table, (const uint8_t *)from->key.ptr) > 0;
 	(void)now_ns;
 	if (!may_fly(errand, size_of(from)) || !copy_request(errand, from)) {
 		wr_queue_count(&errand->host->tally.refused[WR_QUEUE_BUSY], 1);
@@ -204,15 +199,13 @@ static void defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 	errand->wait_ns = from->wait_ns;
 	errand->interval_ns = from->interval_ns;
 	errand->age_ns = from->max_age_s * 1000000000;
-	errand->job =
-		(struct wr_queue_job){.verb = WR_QUEUE_PUT,
-				      .done = on_stored,
-				      .put = {.request = &errand->request,
-					      .max_waiting = from->max_waiting,
-					      .max_age_us = from->max_age_s * 1000000,
-					      .wait_us = errand->behind           ? 0
-							 : wait_us < WAIT_MOST_US ? wait_us
-										  : WAIT_MOST_US}};
+	errand->job = (struct wr_queue_job){
+		.verb = WR_QUEUE_PUT,
+		.done = on_stored,
+		.put = {.request = &errand->request,
+			.max_waiting = from->max_waiting,
+			.max_age_us = from->max_age_s * 1000000,
+			.wait_us = wait_us < WAIT_MOST_US ? wait_us : WAIT_MOST_US}};
 	submit(host, errand);
 }
 

@@ -23,8 +23,8 @@
  *      max_waiting  decimal, from 1: how many of this key may wait
  *      max_age_s    decimal, from 1: after so many seconds it is given up
  *      max_tries    decimal, from 1 to 1000000: after so many deliveries without an answer too
- *      wait_ns      decimal: when the limit would have admitted it, from now, after those that
- *                   wait already (weir_deferral's; WEIR_NEVER is fine)
+ *      wait_ns      decimal: when the limits would admit it, were it alone (weir_deferral's;
+ *                   WEIR_NEVER is fine)
  *      interval_ns  decimal: how far apart the limit admits requests of this key in the long run
  *                   (period ÷ requests); 0: not known
  *      body         up to WR_DEFER_BODY_MAX bytes; the rule's max_body is for the client to keep
@@ -38,8 +38,7 @@
  *   → *3 · $32 ticket · :position · :expected_ns          it is durable
  *        ticket       32 hexadecimal digits in lower case, for Location and X-Weir-Ticket
  *        position     among those of its key, from 1: the next to go
- *        expected_ns  until it is delivered, by a guess: wait_ns, and interval_ns for each before
- *                     it that was not counted in that
+ *        expected_ns  until it is delivered, by a guess: wait_ns + (position − 1) × interval_ns
  *   → -DEFER reason sentence                              it is not stored: answer 429
  *        reason is one word of WR_DEFER_REASONS, the sentence says what to do about it
  *   → -ERR … / -NOPERM …   a command that is no such command; answer 429 as for an error

@@ -10,7 +10,7 @@ function tile(title, value, more, state) {
 
 function tiles(q) {
   const depth = q.waiting + q.delivering;
-  return [tile("Waiting", count(depth), depth ? `for ${count(q.keys)} keys, ${bytes(q.bytes)}` : "nothing is deferred", depth >= 0.8 * q.max_requests ? "bad" : "good"),
+  return [tile("Waiting", count(depth), depth ? `for ${count(q.keys)} ${q.keys === 1 ? "key" : "keys"}, ${bytes(q.bytes)}` : "nothing is deferred", depth >= 0.8 * q.max_requests ? "bad" : "good"),
     tile("The oldest", depth ? span(q.oldest) : "–", "since it was accepted", q.oldest > 3600 ? "warn" : "good"),
     tile("Delivered", count(q.totals.delivered), `${count(q.totals.retried)} tries failed, ${count(q.sending)} under way`, q.target_up === false ? "bad" : "good"),
     tile("Dead letters", count(q.dead), `${count(q.totals.dead)} ever, ${count(q.totals.dropped)} dropped`, q.dead ? "bad" : "good")];

@@ -11,6 +11,7 @@
 static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
 	[WR_CALL_TAKE] = &wr_take_ops,         [WR_CALL_RETURN] = &wr_return_ops,
 	[WR_CALL_REPORT] = &wr_report_ops,     [WR_CALL_RESET] = &wr_reset_ops,
+	[WR_CALL_EXCHANGE] = &wr_exchange_ops, [WR_CALL_PUSH] = &wr_push_ops,
 	[WR_CALL_LEASE] = &wr_lease_ops,       [WR_CALL_ASKING] = &wr_asking_ops,
 	[WR_CALL_GREETING] = &wr_greeting_ops, [WR_CALL_PING] = &wr_ping_ops,
 	[WR_CALL_INFO] = &wr_info_ops,         [WR_CALL_SLOTS] = &wr_slots_ops,
@@ -98,6 +99,8 @@ static const struct wr_script *script_of(enum wr_script_name name)
 	static const struct wr_script *const scripts[WR_SCRIPT_NAMES] = {
 		[WR_SCRIPT_TAKE] = &wr_script_take,
 		[WR_SCRIPT_LEASE] = &wr_script_lease,
+		[WR_SCRIPT_EXCHANGE] = &wr_script_exchange,
+		[WR_SCRIPT_PUSH] = &wr_script_push,
 		[WR_SCRIPT_NODES] = &wr_script_nodes};
 
 	return scripts[name];
@@ -139,7 +142,7 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_shard *shard;
 
-	if (wr_call_ops(call)->keyed && (call->first || call->hold))
+	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->of))
 		call->slot = wr_key_slot(central, call->key);
 	shard = wr_route_shard(central, call->slot);
 	call->shard = shard;

@@ -125,7 +125,8 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	set_up(central, opts);
 	central->refusals = calloc(1, sizeof *central->refusals);
 	central->holds = wr_holds_new();
-	if (!central->refusals || !central->holds || !make_shards(central)) {
+	if (!central->refusals || !central->holds || !make_shards(central) ||
+	    !wr_exchanges_start(central, opts)) {
 		wr_central_free(central);
 		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
 	}
@@ -170,6 +171,7 @@ void wr_central_free(struct wr_central *central)
 	free(central->watchers);
 	free(central->refusals);
 	wr_holds_free(central->holds);
+	wr_exchanges_free(central);
 	free(central);
 }
 
@@ -202,6 +204,7 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 	wr_control_tick(central);
 	wr_reports_tick(central);
 	wr_holds_tick(central);
+	wr_exchanges_tick(central);
 	central->ticking = false;
 	if (central->wake_ns != UINT64_MAX)
 		central->host.wake_at(central->context, central->wake_ns);

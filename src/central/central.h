@@ -60,6 +60,10 @@ struct wr_central_opts {
 	struct weir_table *table;
 	uint64_t owner;
 	uint32_t fleet_size; /* nodes, until they have been counted */
+	/* Limits with `consistency: eventual`, by the chief: how often nodes tell each other what
+	 * they admitted; 0: they do not. And the region's name, where there are several. */
+	uint64_t sync_ns;
+	const char *region;
 };
 
 enum wr_say {
@@ -151,6 +155,11 @@ void wr_central_table(struct wr_central *central, struct weir_table *table, uint
  * leases are still to be returned: 0 after a second at most. May be called again. */
 uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
+/* Another region's store, which is told what is admitted here: a central with a target of its own
+ * and no duties, which is freed before this one. In the same order each time: a table remembers by
+ * number what they are owed. */
+void wr_central_peer(struct wr_central *central, struct wr_central *peer);
+
 /* ---- connections ---- */
 
 enum wr_link_purpose {
@@ -204,7 +213,9 @@ void wr_link_sent(struct wr_link *link, size_t len);
 	X(units_returned, "… of which returned")                                                   \
 	X(units_burnt, "… of which nobody will spend: their end came first, or Redis forgot them") \
 	X(exchanges, "counters exchanged with other nodes")                                        \
-	X(exchanges_failed, "… in vain, for the time being")
+	X(exchanges_failed, "… in vain, for the time being")                                       \
+	X(pushes, "counters told to other regions")                                                \
+	X(pushes_failed, "… in vain, for the time being")
 
 struct wr_central_counts {
 #define WR_CENTRAL_COUNT_FIELD(field, text) uint64_t field;
@@ -254,6 +265,8 @@ struct wr_central_info {
 	uint32_t reports_waiting; /* for their shard to come back */
 	uint32_t leases;          /* held */
 	uint64_t leased_units;    /* in them and not spent, as far as we have looked */
+	uint32_t regions;         /* others that are told what is admitted here */
+	uint32_t regions_up;      /* … whose store answers */
 	uint32_t overshoot_ppm;   /* limits that are eventual: how far beyond at worst */
 	uint32_t shard_count;     /* of which so many are shown: */
 	uint32_t shards_shown;

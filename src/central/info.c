@@ -67,6 +67,7 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		.reports_waiting = central->reports.parts,
 		.leases = central->holds->leases,
 		.leased_units = central->holds->units,
+		.overshoot_ppm = wr_exchanges_overshoot(central),
 	};
 	for (uint32_t i = 0; i < central->shard_count; i++) {
 		const struct wr_shard *shard = central->shards[i];
@@ -80,4 +81,5 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		if (info->shards_shown < WR_CENTRAL_SHARDS_SHOWN)
 			show(shard, &info->shards[info->shards_shown++]);
 	}
+	wr_regions_info(central, info);
 }

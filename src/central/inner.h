@@ -11,6 +11,7 @@
 
 #include "central/breaker.h"
 #include "central/central.h"
+#include "central/exchange.h"
 #include "central/lease.h"
 #include "central/refusals.h"
 #include "redis/cluster.h"
@@ -60,6 +61,8 @@ enum wr_call_kind {
 	WR_CALL_RETURN,
 	WR_CALL_REPORT,
 	WR_CALL_RESET,
+	WR_CALL_EXCHANGE,
+	WR_CALL_PUSH,
 	WR_CALL_ASKING,   /* says that the next call is here by an ASK */
 	WR_CALL_GREETING, /* one of a link's first commands */
 	WR_CALL_PING,
@@ -98,6 +101,7 @@ struct wr_call {
 	struct wr_call *report_next; /* of its list */
 	struct wr_shard *shard;
 	struct wr_hold *hold; /* LEASE: that it speaks for, or NULL */
+	void *of;             /* EXCHANGE, PUSH: what they are about */
 	struct wr_central_part *first, *last;
 };
 
@@ -140,7 +144,14 @@ enum wr_link_state {
 	WR_LINK_DEAD, /* closed; freed when nobody is in its functions any more */
 };
 
-enum wr_script_name { WR_SCRIPT_TAKE, WR_SCRIPT_LEASE, WR_SCRIPT_NODES, WR_SCRIPT_NAMES };
+enum wr_script_name {
+	WR_SCRIPT_TAKE,
+	WR_SCRIPT_LEASE,
+	WR_SCRIPT_EXCHANGE,
+	WR_SCRIPT_PUSH,
+	WR_SCRIPT_NODES,
+	WR_SCRIPT_NAMES
+};
 
 struct wr_line {
 	struct wr_link link; /* first: hosts hold a pointer to it */
@@ -286,6 +297,10 @@ struct wr_central {
 	struct wr_reports reports;
 	struct wr_refusals *refusals;
 	struct wr_holds *holds;
+	struct wr_exchanges *exchanges;  /* NULL: not our business */
+	struct wr_central *home;         /* this is one of its regions, and no store of ours */
+	uint32_t region;                 /* … by this number */
+	uint32_t pushes;                 /* … with so many calls under way */
 	struct wr_central_counts counts; /* what is no shard's, and of shards that are gone */
 };
 
@@ -356,7 +371,7 @@ struct wr_call_ops {
 };
 
 extern const struct wr_call_ops wr_take_ops, wr_return_ops, wr_report_ops, wr_reset_ops;
-extern const struct wr_call_ops wr_lease_ops;
+extern const struct wr_call_ops wr_lease_ops, wr_exchange_ops, wr_push_ops;
 extern const struct wr_call_ops wr_asking_ops, wr_greeting_ops, wr_ping_ops, wr_info_ops;
 extern const struct wr_call_ops wr_slots_ops, wr_master_ops, wr_sentinels_ops;
 extern const struct wr_call_ops wr_beat_ops, wr_secret_ops, wr_time_ops, wr_listen_ops;
@@ -400,6 +415,8 @@ void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, con
 void wr_shard_move(struct wr_shard *shard, const struct wr_endpoint *at);
 void wr_shard_tick(struct wr_shard *shard);
 bool wr_shard_is_up(const struct wr_shard *shard);
+/* … or may be: it is tried by what nobody waits for, too, or it would be so for ever. */
+bool wr_shard_answers(const struct wr_shard *shard);
 /* Whether the line is there and a call may be put on it beside all questions. */
 bool wr_shard_is_ready(const struct wr_shard *shard);
 

@@ -35,6 +35,11 @@ bool wr_shard_is_up(const struct wr_shard *shard)
 	return wr_shard_is_ready(shard) && shard->breaker.state == WR_BREAKER_CLOSED;
 }
 
+bool wr_shard_answers(const struct wr_shard *shard)
+{
+	return wr_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
+}
+
 /* ---- what the log is told ---- */
 
 static const char *advice(const struct wr_shard *shard, enum wr_fault fault)
@@ -59,6 +64,13 @@ static const char *advice(const struct wr_shard *shard, enum wr_fault fault)
 	default:
 		return "";
 	}
+}
+
+static const char *outcome(const struct wr_shard *shard)
+{
+	if (shard->central->home)
+		return "; it is told what is admitted here when it is back";
+	return "; until it is back, limits do what their on_store_failure says";
 }
 
 /* What a server said goes to a log: as a line, and without what a terminal would obey. */
@@ -87,8 +99,7 @@ static void say_trouble(struct wr_shard *shard, enum wr_fault fault)
 	wr_endpoint_text(&shard->at, at);
 	wr_central_say(shard->central, WR_SAY_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-		       away ? "; until it is back, limits do what their on_store_failure says" : "",
-		       advice(shard, fault));
+		       away ? outcome(shard) : "", advice(shard, fault));
 }
 
 static void say_back(struct wr_shard *shard)

@@ -194,8 +194,8 @@ static void test_log_lowered(void **state)
 
 static void test_window_edge(void **state)
 {
-	for (uint8_t algorithm = WEIR_FIXED_WINDOW; algorithm <= WEIR_SLIDING_COUNTER;
-	     algorithm++) {
+	for (int kind = WEIR_FIXED_WINDOW; kind <= WEIR_SLIDING_COUNTER; kind++) {
+		uint8_t algorithm = (uint8_t)kind;
 		uint64_t late_us = NOW + MINUTE_US - 400000;
 		struct wr_lease_call call = wants(algorithm, 7, 1, 40);
 		struct wr_leased leased;

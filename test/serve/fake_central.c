@@ -104,6 +104,12 @@ void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 	central->forgotten++;
 }
 
+void wr_central_peer(struct wr_central *central, struct wr_central *peer)
+{
+	(void)central;
+	(void)peer;
+}
+
 void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
 {
 	central->opts.table = table;

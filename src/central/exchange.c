@@ -1,0 +1,376 @@
+/* The turns of exchanges: slots of the table to Redis, and its sums back into them. */
+#include "central/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+#define NO_REGION "-"
+#define SOON_NS (50 * WR_MS_NS)
+
+/* ---- beginning and end ---- */
+
+static bool make_jobs(struct wr_exchanges *x)
+{
+	x->jobs = calloc(WR_EXCHANGES_MAX, sizeof *x->jobs);
+	for (uint32_t i = 0; x->jobs && i < WR_EXCHANGES_MAX; i++) {
+		x->jobs[i].next = x->free;
+		x->free = &x->jobs[i];
+	}
+	return x->jobs != NULL;
+}
+
+bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts)
+{
+	struct wr_exchanges *x;
+
+	if (!opts->chief || !opts->table || !opts->sync_ns)
+		return true;
+	x = calloc(1, sizeof *x);
+	central->exchanges = x;
+	if (!x || !make_jobs(x))
+		return false;
+	x->sync_ns = opts->sync_ns;
+	x->turn_ns = central->mono_ns;
+	x->overshoot_ns = central->mono_ns;
+	snprintf(x->region, sizeof x->region, "%s", opts->region ? opts->region : NO_REGION);
+	return true;
+}
+
+void wr_exchanges_free(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	wr_regions_part(central);
+	if (!x)
+		return;
+	if (central->table)
+		wr_exchange_leave(central->table, central->owner);
+	free(x->marks);
+	free(x->jobs);
+	free(x);
+	central->exchanges = NULL;
+}
+
+size_t wr_exchange_holder(const struct wr_central *central, uint64_t incarnation,
+			  char name[WR_EXCHANGE_NAME])
+{
+	return (size_t)snprintf(name, WR_EXCHANGE_NAME, "%s/%.8s.%016llx",
+				central->exchanges->region, central->holder,
+				(unsigned long long)incarnation);
+}
+
+/* ---- how far it may be off ---- */
+
+uint32_t wr_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity, uint64_t sync_ns,
+			  uint64_t delay_ns)
+{
+	unsigned __int128 each = (unsigned __int128)admitted * (sync_ns + delay_ns) / sync_ns;
+	unsigned __int128 ppm;
+
+	if (capacity == 0)
+		return 0;
+	if (each > capacity)
+		each = capacity;
+	ppm = each * others * 1000000 / capacity;
+	return ppm < UINT32_MAX ? (uint32_t)ppm : UINT32_MAX;
+}
+
+static void note_overshoot(struct wr_central *central, uint32_t ppm)
+{
+	struct wr_exchanges *x = central->exchanges;
+	uint64_t since_ns = central->mono_ns - x->overshoot_ns;
+
+	if (since_ns >= WR_OVERSHOOT_NS) {
+		x->overshoot_ppm[1] = since_ns < 2 * WR_OVERSHOOT_NS ? x->overshoot_ppm[0] : 0;
+		x->overshoot_ppm[0] = 0;
+		x->overshoot_ns = central->mono_ns;
+	}
+	if (ppm > x->overshoot_ppm[0])
+		x->overshoot_ppm[0] = ppm;
+}
+
+uint32_t wr_exchanges_overshoot(const struct wr_central *central)
+{
+	const struct wr_exchanges *x = central->exchanges;
+
+	if (!x)
+		return 0;
+	return x->overshoot_ppm[0] > x->overshoot_ppm[1] ? x->overshoot_ppm[0]
+							 : x->overshoot_ppm[1];
+}
+
+/* ---- a slot as Redis is told ---- */
+
+static struct wr_exchange_tally tally_of(const struct wr_exchange_count *count)
+{
+	return (struct wr_exchange_tally){count->plus, count->minus};
+}
+
+/* A calendar's window is known by the second it begins at, and nobody asks for the one before. */
+static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchange_job *job)
+{
+	const struct wr_exchange_count *latest = &view->counts[0];
+	uint64_t length_ns = view->name.window_end_ns - view->name.window_start_ns;
+	uint64_t start_ns = latest->start_ns ? latest->start_ns : view->name.window_start_ns;
+
+	job->starts_ns[0] = start_ns;
+	job->starts_ns[1] = 0;
+	job->state.window = start_ns / 1000000000;
+	job->state.now = tally_of(latest);
+	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
+	job->life_us = length_ns / 500; /* twice as long */
+}
+
+/* The window of now, or a later one that somebody's clock has been in already. */
+static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
+			 struct wr_exchange_job *job)
+{
+	uint64_t span_ns = wr_exchange_span_ns(&view->name);
+	uint64_t window = now_ns / span_ns;
+
+	if (view->counts[0].start_ns / span_ns > window)
+		window = view->counts[0].start_ns / span_ns;
+	job->state.window = window;
+	for (int i = 0; i < 2; i++) {
+		const struct wr_exchange_count *count = &view->counts[i];
+
+		if (count->start_ns && count->start_ns / span_ns == window)
+			job->state.now = tally_of(count);
+		else if (count->start_ns && count->start_ns / span_ns + 1 == window)
+			job->state.before = tally_of(count);
+	}
+	job->starts_ns[0] = window * span_ns;
+	job->starts_ns[1] = window ? (window - 1) * span_ns : 0;
+	job->oldest = window > 2 ? window - 2 : 0;
+	job->life_us = span_ns / 500;
+}
+
+static void fill(const struct wr_central *central, int slot, const struct wr_exchange_view *view,
+		 struct wr_exchange_job *job)
+{
+	const struct wr_exchange_name *name = &view->name;
+	uint32_t id_len = name->id_len < sizeof job->id ? name->id_len : sizeof job->id;
+
+	*job = (struct wr_exchange_job){.slot = slot,
+					.capacity = (name->burst ? name->burst : name->limit) +
+						    name->granted,
+					.owner = central->owner,
+					.incarnation = view->incarnation,
+					.key = {name->fleet_key[0], name->fleet_key[1]},
+					.admitted = view->admitted,
+					.id_len = (uint8_t)id_len};
+	memcpy(job->id, name->id, id_len);
+	if (name->window_end_ns)
+		fill_calendar(view, job);
+	else
+		fill_windows(view, central->now_ns, job);
+}
+
+/* ---- the call ---- */
+
+static enum wr_put put(struct wr_line *line, struct wr_call *call)
+{
+	struct wr_central *central = line->central;
+	struct wr_exchange_job *job = call->of;
+	struct wr_exchange_call said = {.state = job->state,
+					.oldest = job->oldest,
+					.life_us = job->life_us,
+					.entries = job->behind};
+	char key[WR_REDIS_KEY], holder[WR_EXCHANGE_NAME];
+
+	said.holder.len = wr_exchange_holder(central, job->incarnation, holder);
+	said.holder.ptr = holder;
+	wr_put_script(line, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
+	wr_command_number(&line->out, 1);
+	wr_command_arg(&line->out, key,
+		       wr_counter_name(central, job->key,
+				       "e:", (struct weir_str){job->id, job->id_len}, key));
+	wr_script_exchange_args(&said, &line->out);
+	if (!wr_command_end(&line->out))
+		return WR_PUT_NO_ROOM;
+	line->shard->counts.calls++;
+	job->sent_ns = central->mono_ns;
+	return WR_PUT;
+}
+
+static void walk(struct wr_central *central);
+
+/* The call is over: its job is free, and there is room for more of this turn. */
+static void finish(struct wr_central *central, struct wr_call *call)
+{
+	struct wr_exchanges *x = central->exchanges;
+	struct wr_exchange_job *job = call->of;
+
+	if (job->owner == x->marks_owner)
+		x->marks[job->slot].out = 0;
+	job->next = x->free;
+	x->free = job;
+	x->under_way--;
+	call->of = NULL;
+	wr_call_free(central, call);
+	if (x->walking && !central->freeing && x->under_way < WR_EXCHANGES_MAX / 2)
+		walk(central);
+}
+
+static void apply(struct wr_central *central, const struct wr_exchange_job *job,
+		  const struct wr_exchanged *others)
+{
+	struct wr_exchange_totals totals = {
+		.counts = {{job->starts_ns[0], others->now.plus, others->now.minus},
+			   {job->starts_ns[1], others->before.plus, others->before.minus}}};
+
+	wr_exchange_apply(central->table, job->slot, central->owner, job->incarnation, &totals,
+			  central->now_ns, central->mono_ns);
+}
+
+static void note_delay(struct wr_exchanges *x, uint64_t took_ns)
+{
+	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
+}
+
+static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_central *central = line->central;
+	struct wr_exchanges *x = central->exchanges;
+	struct wr_exchange_job *job = call->of;
+	struct wr_exchange_entry entries[WR_PUSH_ENTRIES];
+	struct wr_exchanged others;
+	size_t count;
+
+	if (wr_script_exchange_reply(reply, &others, entries, WR_PUSH_ENTRIES, &count) < 0) {
+		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+		wr_call_fail(central, call, WR_FAULT_PROTOCOL);
+		return;
+	}
+	wr_shard_passed(line->shard);
+	line->shard->counts.exchanges++;
+	note_delay(x, central->mono_ns - job->sent_ns);
+	note_overshoot(central, wr_overshoot_ppm(job->admitted, others.others, job->capacity,
+						 x->sync_ns, x->delay_ns));
+	if (job->owner == central->owner && central->table) {
+		apply(central, job, &others);
+		wr_regions_tell(central, job, entries, count);
+	}
+	finish(central, call);
+}
+
+static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	const struct wr_exchange_job *job = call->of;
+
+	(void)fault;
+	counts->exchanges_failed++;
+	if (job->owner == central->owner && central->table)
+		wr_exchange_failed(central->table, job->slot, central->owner);
+	finish(central, call);
+}
+
+const struct wr_call_ops wr_exchange_ops = {.put = put,
+					    .heard = heard,
+					    .failed = failed,
+					    .keyed = true,
+					    .counts = true,
+					    .script = WR_SCRIPT_EXCHANGE};
+
+/* ---- turns ---- */
+
+static bool can_go(struct wr_central *central, const uint64_t key[2])
+{
+	const struct wr_shard *shard = wr_key_shard(central, key);
+
+	return shard && wr_shard_answers(shard);
+}
+
+/* One that is under way is left for the next turn, as is one whose shard is away. */
+static void visit(struct wr_central *central, int slot, const struct wr_exchange_view *view)
+{
+	struct wr_exchanges *x = central->exchanges;
+	struct wr_exchange_job *job = x->free;
+	struct wr_call *call = NULL;
+
+	if (!x->marks[slot].out && can_go(central, view->name.fleet_key))
+		call = wr_call_new(central, WR_CALL_EXCHANGE);
+	if (!call) {
+		wr_exchange_failed(central->table, slot, central->owner);
+		return;
+	}
+	x->free = job->next;
+	fill(central, slot, view, job);
+	job->behind = view->peers_due & wr_regions_up(central) & ~(uint32_t)x->marks[slot].pushing;
+	x->marks[slot].out = 1;
+	x->under_way++;
+	call->of = job;
+	memcpy(call->key, job->key, sizeof call->key);
+	wr_call_send(central, call);
+}
+
+static void walk(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+	struct wr_exchange_view view;
+
+	x->walking = false; /* what fails at once would come back here */
+	while (x->free && x->marks_owner == central->owner) {
+		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
+					    wr_regions_up(central), central->now_ns,
+					    central->mono_ns, &view);
+
+		if (slot < 0) {
+			x->cursor = 0;
+			return;
+		}
+		visit(central, slot, &view);
+	}
+	x->walking = true;
+}
+
+/* Marks belong to the slots of one table. False: no memory. */
+static bool fit_marks(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+	uint32_t slots = wr_exchange_slots(central->table);
+
+	if (x->marks_owner == central->owner)
+		return true;
+	free(x->marks);
+	x->marks = calloc(slots ? slots : 1, sizeof *x->marks);
+	x->mark_count = x->marks ? slots : 0;
+	x->marks_owner = x->marks ? central->owner : 0;
+	x->cursor = 0;
+	return x->marks != NULL;
+}
+
+/* False: there was none, and deciders go without until there is. */
+static bool begin_turn(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	note_overshoot(central, 0);
+	if (!central->duties.secret_known || !fit_marks(central) || x->mark_count == 0 ||
+	    !wr_exchange_keep(central->table, central->owner, x->sync_ns, central->mono_ns) ||
+	    !wr_region_is_up(central))
+		return false;
+	wr_exchange_heard(central->table, central->owner, central->mono_ns);
+	walk(central);
+	return true;
+}
+
+void wr_exchanges_tick(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	if (!x || !central->table)
+		return;
+	if (central->mono_ns >= x->turn_ns) {
+		uint64_t wait_ns =
+			begin_turn(central) || x->sync_ns < SOON_NS ? x->sync_ns : SOON_NS;
+
+		x->turn_ns = central->mono_ns + wait_ns;
+	}
+	wr_wake(central, x->turn_ns);
+}

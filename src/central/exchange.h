@@ -1,0 +1,107 @@
+/* Limits that are `eventual`: what this node admitted by itself is told to Redis, and what others
+ * admitted is charged here, every sync_interval and only where something was used.
+ *
+ *   table (store/exchange.h) ──► turn ──► exchange script, own Redis ──► table: what others
+ * admitted └──► push script, the Redis of each other region
+ *
+ * The chief loop does it for its node. Whatever is not answered is said again in the next turn, in
+ * full, for numbers are absolute; a region that does not answer is owed what was said meanwhile, a
+ * bit in the slot, and is told all that its own region knows of such counters once it is back: so
+ * that holds too where the node that admitted it is gone. */
+#ifndef WR_CENTRAL_EXCHANGE_H
+#define WR_CENTRAL_EXCHANGE_H
+
+#include "redis/script_exchange.h"
+#include "store/exchange.h"
+
+struct wr_central;
+struct wr_central_opts;
+
+#define WR_EXCHANGES_MAX 1024u /* calls without a reply */
+#define WR_PUSHES_MAX 1024u    /* … to one other region */
+#define WR_PUSH_ENTRIES 64u    /* holders of a region told of at once */
+#define WR_OVERSHOOT_NS 10000000000ull
+
+/* A counter under way, as its slot was when it was read. */
+struct wr_exchange_job {
+	struct wr_exchange_job *next; /* of those that are free */
+	int slot;
+	uint32_t capacity;
+	uint64_t owner; /* ours, when it was sent: with another table we have another one */
+	uint64_t incarnation;
+	uint64_t key[2];
+	struct wr_exchange_state state;
+	uint64_t starts_ns[2]; /* of the state's windows */
+	uint64_t oldest;       /* window that somebody may still ask for */
+	uint64_t life_us;
+	uint64_t admitted; /* since the turn before */
+	uint64_t sent_ns;  /* mono */
+	bool behind;       /* a region lacks more than what this says */
+	uint8_t id_len;
+	char id[WR_EXCHANGE_ID];
+};
+
+/* Of a slot: what is under way, a bit for each region where that is not one. */
+struct wr_exchange_mark {
+	uint8_t out;     /* to the own Redis */
+	uint8_t pushing; /* to others */
+	uint8_t again;   /* … and there is more to be told already */
+};
+
+struct wr_exchanges {
+	uint64_t sync_ns;
+	char region[WR_EXCHANGE_REGION + 1];
+	uint64_t turn_ns; /* mono: when the next one is */
+	uint32_t cursor;  /* how far this one has come */
+	bool walking;     /* it has more than could be sent so far */
+	uint32_t under_way;
+	struct wr_exchange_job *free, *jobs;
+	struct wr_exchange_mark *marks; /* of the slots of this owner's table */
+	uint32_t mark_count;
+	uint64_t marks_owner;
+
+	struct wr_central *peers[WR_EXCHANGE_PEERS];
+	uint32_t peer_count;
+
+	/* How far beyond its limit a counter may be, in millionths: the worst of the last 10 s and
+	 * of those before. And how long an exchange takes, all regions included. */
+	uint32_t overshoot_ppm[2];
+	uint64_t overshoot_ns; /* mono: since when [0] */
+	uint64_t delay_ns;
+};
+
+/* Without a table, sync_ns or a chief's duties there is nothing to do. False: no memory. */
+bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts);
+void wr_exchanges_free(struct wr_central *central);
+void wr_exchanges_tick(struct wr_central *central);
+uint32_t wr_exchanges_overshoot(const struct wr_central *central);
+
+/* "eu/1f2e3d4c.0123456789abcdef": whom the numbers of a slot are of. */
+size_t wr_exchange_holder(const struct wr_central *central, uint64_t incarnation,
+			  char name[WR_EXCHANGE_NAME]);
+
+/* Beyond its limit by so many millionths at most, if `others` admit as much between two exchanges
+ * as this node did: (N - 1) · admitted ÷ limit, and never more than all of them their own limit. */
+uint32_t wr_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity, uint64_t sync_ns,
+			  uint64_t delay_ns);
+
+/* ---- regions.c ---- */
+
+/* Whether some server of the region answers. */
+bool wr_region_is_up(const struct wr_central *region);
+
+/* Regions that answer, a bit each. */
+uint32_t wr_regions_up(const struct wr_central *central);
+
+/* The own Redis has it: others are owed it, and told as far as they answer. Entries are those of
+ * the reply, if the job asked for them. */
+void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
+		     const struct wr_exchange_entry *entries, size_t count);
+
+struct wr_central_info;
+void wr_regions_info(const struct wr_central *central, struct wr_central_info *info);
+
+/* One of the two is going: no more is told. */
+void wr_regions_part(struct wr_central *central);
+
+#endif

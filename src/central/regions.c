@@ -1,0 +1,257 @@
+/* Other regions: what was admitted here is pushed into their Redis, each by a central of its own
+ * that has no other duty. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+/* What a region is told of one counter. Its bytes stand behind the entries. */
+struct wr_push {
+	int slot;
+	unsigned peer;
+	uint64_t owner, incarnation;
+	uint64_t life_us;
+	uint64_t sent_ns; /* mono */
+	uint8_t id_len;
+	char id[WR_EXCHANGE_ID];
+	uint32_t count;
+	struct wr_exchange_entry entries[];
+};
+
+void wr_central_peer(struct wr_central *central, struct wr_central *peer)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	if (!x || x->peer_count == WR_EXCHANGE_PEERS)
+		return;
+	peer->home = central;
+	peer->region = x->peer_count;
+	x->peers[x->peer_count++] = peer;
+}
+
+/* Calls under way outlive the home only until their region's central is freed, which comes first
+ * unless somebody does it the other way round. */
+void wr_regions_part(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	if (central->home && central->home->exchanges)
+		central->home->exchanges->peers[central->region] = NULL;
+	central->home = NULL;
+	for (uint32_t i = 0; x && i < x->peer_count; i++)
+		if (x->peers[i])
+			x->peers[i]->home = NULL;
+}
+
+bool wr_region_is_up(const struct wr_central *peer)
+{
+	for (uint32_t i = 0; i < peer->shard_count; i++)
+		if (wr_shard_answers(peer->shards[i]))
+			return true;
+	return false;
+}
+
+uint32_t wr_regions_up(const struct wr_central *central)
+{
+	const struct wr_exchanges *x = central->exchanges;
+	uint32_t up = 0;
+
+	for (uint32_t i = 0; i < x->peer_count; i++)
+		if (x->peers[i] && wr_region_is_up(x->peers[i]))
+			up |= 1u << i;
+	return up;
+}
+
+/* Their counts are part of the home's, as far as they are about telling. */
+void wr_regions_info(const struct wr_central *central, struct wr_central_info *info)
+{
+	const struct wr_exchanges *x = central->exchanges;
+
+	info->regions = x ? x->peer_count : 0;
+	for (uint32_t i = 0; i < info->regions; i++) {
+		const struct wr_central *peer = x->peers[i];
+		struct wr_central_counts sum;
+
+		if (!peer)
+			continue;
+		info->regions_up += wr_region_is_up(peer);
+		sum = peer->counts;
+		for (uint32_t k = 0; k < peer->shard_count; k++)
+			wr_counts_add(&sum, &peer->shards[k]->counts);
+		info->counts.pushes += sum.pushes;
+		info->counts.pushes_failed += sum.pushes_failed;
+	}
+}
+
+/* ---- the call ---- */
+
+static enum wr_put put(struct wr_line *line, struct wr_call *call)
+{
+	struct wr_push *push = call->of;
+	char key[WR_REDIS_KEY];
+
+	wr_put_script(line, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
+	wr_command_number(&line->out, 1);
+	wr_command_arg(&line->out, key,
+		       wr_counter_name(line->central, call->key,
+				       "e:", (struct weir_str){push->id, push->id_len}, key));
+	wr_script_push_args(push->entries, push->count, push->life_us, &line->out);
+	if (!wr_command_end(&line->out))
+		return WR_PUT_NO_ROOM;
+	line->shard->counts.calls++;
+	push->sent_ns = line->central->mono_ns;
+	return WR_PUT;
+}
+
+/* The slot's marks, or NULL: it is another table by now, or nobody's. */
+static struct wr_exchange_mark *mark_of(const struct wr_central *home, const struct wr_push *push)
+{
+	const struct wr_exchanges *x = home ? home->exchanges : NULL;
+
+	if (!x || !home->table || push->owner != home->owner || x->marks_owner != push->owner)
+		return NULL;
+	return &x->marks[push->slot];
+}
+
+static void finish(struct wr_central *peer, struct wr_call *call, bool told)
+{
+	struct wr_push *push = call->of;
+	struct wr_exchange_mark *mark = mark_of(peer->home, push);
+	uint8_t bit = (uint8_t)(1u << push->peer);
+
+	if (mark) {
+		if (told && !(mark->again & bit))
+			wr_exchange_paid(peer->home->table, push->slot, push->owner,
+					 push->incarnation, push->peer);
+		mark->pushing &= (uint8_t)~bit;
+		mark->again &= (uint8_t)~bit;
+	}
+	peer->pushes--;
+	free(push);
+	call->of = NULL;
+	wr_call_free(peer, call);
+}
+
+static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_central *peer = line->central;
+	const struct wr_push *push = call->of;
+	struct wr_exchanges *x = peer->home ? peer->home->exchanges : NULL;
+	uint64_t took_ns = peer->mono_ns - push->sent_ns;
+
+	(void)reply;
+	wr_shard_passed(line->shard);
+	line->shard->counts.pushes++;
+	if (x && took_ns > x->delay_ns)
+		x->delay_ns = took_ns;
+	finish(peer, call, true);
+}
+
+static void failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
+{
+	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &peer->counts;
+
+	(void)fault;
+	counts->pushes_failed++;
+	finish(peer, call, false);
+}
+
+const struct wr_call_ops wr_push_ops = {.put = put,
+					.heard = heard,
+					.failed = failed,
+					.keyed = true,
+					.counts = true,
+					.script = WR_SCRIPT_PUSH};
+
+/* ---- telling ---- */
+
+static size_t bytes_of(const struct wr_exchange_entry *entries, size_t count)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += entries[i].holder.len + entries[i].value.len;
+	return bytes;
+}
+
+static struct weir_str keep(char **at, struct weir_str text)
+{
+	struct weir_str kept = {*at, text.len};
+
+	memcpy(*at, text.ptr, text.len);
+	*at += text.len;
+	return kept;
+}
+
+static struct wr_push *make_push(const struct wr_exchange_job *job, unsigned peer,
+				 const struct wr_exchange_entry *entries, size_t count)
+{
+	struct wr_push *push =
+		malloc(sizeof *push + count * sizeof *entries + bytes_of(entries, count));
+	char *at;
+
+	if (!push)
+		return NULL;
+	*push = (struct wr_push){.slot = job->slot,
+				 .peer = peer,
+				 .owner = job->owner,
+				 .incarnation = job->incarnation,
+				 .life_us = job->life_us,
+				 .id_len = job->id_len,
+				 .count = (uint32_t)count};
+	memcpy(push->id, job->id, job->id_len);
+	at = (char *)(push->entries + count);
+	for (size_t i = 0; i < count; i++) {
+		push->entries[i].holder = keep(&at, entries[i].holder);
+		push->entries[i].value = keep(&at, entries[i].value);
+	}
+	return push;
+}
+
+/* One at a time for each counter: what comes meanwhile is told together. */
+static void tell(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
+		 const struct wr_exchange_entry *entries, size_t count)
+{
+	struct wr_exchange_mark *mark = &central->exchanges->marks[job->slot];
+	struct wr_central *peer = central->exchanges->peers[i];
+	uint8_t bit = (uint8_t)(1u << i);
+	struct wr_push *push;
+	struct wr_call *call;
+
+	if (mark->pushing & bit) {
+		mark->again |= bit;
+		return;
+	}
+	if (!peer || peer->pushes >= WR_PUSHES_MAX || !wr_region_is_up(peer))
+		return;
+	push = make_push(job, i, entries, count);
+	call = push ? wr_call_new(peer, WR_CALL_PUSH) : NULL;
+	if (!call) {
+		free(push);
+		return;
+	}
+	mark->pushing |= bit;
+	peer->pushes++;
+	call->of = push;
+	memcpy(call->key, job->key, sizeof call->key);
+	wr_enter(peer, central->now_ns, central->mono_ns);
+	wr_call_send(peer, call);
+	wr_leave(peer);
+}
+
+void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
+		     const struct wr_exchange_entry *entries, size_t count)
+{
+	struct wr_exchanges *x = central->exchanges;
+	char holder[WR_EXCHANGE_NAME], value[WR_EXCHANGE_VALUE];
+	struct wr_exchange_entry own = {
+		.holder = {holder, wr_exchange_holder(central, job->incarnation, holder)},
+		.value = {value, wr_exchange_value(&job->state, value)}};
+
+	if (x->peer_count == 0)
+		return;
+	wr_exchange_owe(central->table, job->slot, central->owner, (1u << x->peer_count) - 1);
+	for (unsigned i = 0; i < x->peer_count; i++)
+		tell(central, i, job, count ? entries : &own, count ? count : 1);
+}

@@ -94,6 +94,8 @@ void wr_admin_put_store(struct wr_text *out, const struct wr_redis *redis,
 	put_number(out, "leases", info->leases);
 	put_number(out, "leased_units", info->leased_units);
 	put_number(out, "overshoot_ppm", info->overshoot_ppm);
+	put_number(out, "regions", info->regions);
+	put_number(out, "regions_up", info->regions_up);
 	put_counts(out, &info->counts);
 	put_number(out, "shard_count", info->shard_count);
 	PUT(out, ",\"shards\":[");

@@ -37,6 +37,7 @@ struct wr_redis {
 	bool secret_set;                                 /* by --key-secret */
 	struct wr_redis_target peers[WR_EXCHANGE_PEERS]; /* of the other regions */
 	char peer_text[WR_EXCHANGE_PEERS][WR_REDIS_TEXT];
+	bool peer_password[WR_EXCHANGE_PEERS]; /* in its URL */
 	uint32_t peer_count;
 
 	pthread_mutex_t lock; /* of all below */
@@ -104,9 +105,14 @@ struct wr_redis_loop {
 	unsigned attempts;                       /* to connect to a name */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
-	bool taking;  /* in wr_redis_take: an answer now did not come from Redis */
-	bool said;    /* something about the servers */
-	bool up_said; /* … that they answer */
+	struct wr_redis_loop *home;  /* of a region: the loop's own */
+	struct wr_redis_loop *peers; /* of the loop's own: other regions, the first one */
+	struct wr_redis_loop *next;  /* … of the same home */
+	const char *peer_text;       /* … without secrets */
+	bool own_password;           /* it is in the URL, whatever a file says */
+	bool taking;                 /* in wr_redis_take: an answer now did not come from Redis */
+	bool said;                   /* something about the servers */
+	bool up_said;                /* … that they answer */
 	bool closing;
 };
 
@@ -122,6 +128,14 @@ bool wr_redis_loop_drain(struct wr_loop *loop);
 /* The loop ends: whoever waits is told that nobody will answer, handles are closed. */
 void wr_redis_loop_stop(struct wr_loop *loop);
 void wr_redis_loop_free(struct wr_loop *loop); /* its handles have been closed */
+
+/* Asks for a tick of self->central; `context` is a struct wr_redis_loop. */
+void wr_redis_loop_wake(void *context, uint64_t mono_ns);
+
+/* The other regions' stores, which the chief loop tells what is admitted here: redis_peers.c. */
+int wr_redis_peers_init(struct wr_redis_loop *home, struct weir_error *error);
+void wr_redis_peers_stop(struct wr_redis_loop *home);
+void wr_redis_peers_free(struct wr_redis_loop *home);
 
 /* Before each connection: the password may have become another one. */
 void wr_redis_loop_password(struct wr_redis_loop *self);

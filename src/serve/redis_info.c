@@ -54,6 +54,8 @@ static void add_info(struct wr_central_info *sum, const struct wr_central_info *
 	sum->all_up &= part->all_up;
 	sum->waiting += part->waiting;
 	sum->reports_waiting += part->reports_waiting;
+	sum->regions += part->regions;
+	sum->regions_up += part->regions_up;
 	sum->leases += part->leases;
 	sum->leased_units += part->leased_units;
 	if (part->overshoot_ppm > sum->overshoot_ppm)
@@ -146,6 +148,9 @@ static void set_fleet_gauges(const struct wr_central_info *info, struct weir_tab
 		{WEIR_GAUGE_UNITS_RETURNED, counts->units_returned},
 		{WEIR_GAUGE_UNITS_BURNT, counts->units_burnt},
 		{WEIR_GAUGE_EXCHANGES, counts->exchanges},
+		{WEIR_GAUGE_PUSHES, counts->pushes},
+		{WEIR_GAUGE_REGIONS, info->regions},
+		{WEIR_GAUGE_REGIONS_UP, info->regions_up},
 		{WEIR_GAUGE_OVERSHOOT_PPM, info->overshoot_ppm},
 	};
 

@@ -34,9 +34,15 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
+/* Those of regions are written together with the loop's own. */
+static struct wr_redis_loop *root_of(const struct wr_redis_link *self)
+{
+	return self->owner->home ? self->owner->home : self->owner;
+}
+
 static void clean(struct wr_redis_link *self)
 {
-	struct wr_redis_link **at = &self->owner->dirty;
+	struct wr_redis_link **at = &root_of(self)->dirty;
 
 	for (; self->dirty && *at; at = &(*at)->dirty_next)
 		if (*at == self) {
@@ -228,8 +234,8 @@ void wr_redis_link_dirty(void *context, struct wr_link *link)
 	if (!self || self->dirty)
 		return;
 	self->dirty = true;
-	self->dirty_next = self->owner->dirty;
-	self->owner->dirty = self;
+	self->dirty_next = root_of(self)->dirty;
+	root_of(self)->dirty = self;
 }
 
 void wr_redis_flush(struct wr_loop *loop)

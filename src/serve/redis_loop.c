@@ -25,7 +25,7 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* Rounded up: a tick that comes early has nothing to do. */
-static void wake_at(void *context, uint64_t mono_ns)
+void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 {
 	struct wr_redis_loop *self = context;
 	uint64_t now_ns = wr_loop_mono_ns(self->loop);
@@ -84,7 +84,7 @@ static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_
 static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,
-					    .wake_at = wake_at,
+					    .wake_at = wr_redis_loop_wake,
 					    .say = say,
 					    .secret = on_secret,
 					    .nodes = on_nodes,
@@ -98,7 +98,7 @@ void wr_redis_loop_password(struct wr_redis_loop *self)
 	uint64_t seen = wr_tls_fingerprint(settings->password_file, 0);
 	struct weir_error error;
 
-	if (!settings->password_file || seen == self->password_seen)
+	if (!settings->password_file || self->own_password || seen == self->password_seen)
 		return;
 	self->password_seen = seen;
 	if (wr_redis_password_read(settings, &self->target, &error) < 0)
@@ -131,7 +131,9 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 				       .seed = new_owner(loop),
 				       .table = wr_loop_table(loop),
 				       .owner = new_owner(loop),
-				       .fleet_size = (uint32_t)settings->fleet_size};
+				       .fleet_size = (uint32_t)settings->fleet_size,
+				       .sync_ns = settings->sync_ns,
+				       .region = settings->region};
 
 	return wr_central_new(&opts, &host, self, wr_loop_now_ns(loop), wr_loop_mono_ns(loop),
 			      &self->central, error);
@@ -164,6 +166,8 @@ int wr_redis_loop_init(struct wr_loop *loop)
 		rc = wr_redis_tls_new(redis->settings, &self->tls, &error);
 	if (rc == 0)
 		rc = make_central(self, &error);
+	if (rc == 0)
+		rc = wr_redis_peers_init(self, &error);
 	if (rc < 0)
 		wr_log(WR_LOG_ERROR, "redis: %s", error.text);
 	return rc;
@@ -189,6 +193,7 @@ void wr_redis_loop_stop(struct wr_loop *loop)
 	if (!self || self->closing)
 		return;
 	self->closing = true;
+	wr_redis_peers_stop(self);
 	if (self->central)
 		wr_central_free(self->central);
 	self->central = NULL;
@@ -204,6 +209,7 @@ void wr_redis_loop_free(struct wr_loop *loop)
 
 	if (!self)
 		return;
+	wr_redis_peers_free(self);
 	wr_redis_tls_free(self->tls);
 	free(self->info);
 	explicit_bzero(self, sizeof *self);

@@ -41,6 +41,7 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 				WR_EXCHANGE_PEERS);
 	if (wr_redis_target_parse(wr_str(url), peer, &why) != 0)
 		return wr_error(error, WEIR_EINVAL, "--peer: %s", why.text);
+	redis->peer_password[redis->peer_count] = peer->login.password[0];
 	if (s->password_file && !peer->login.password[0])
 		rc = wr_redis_password_read(s, peer, error);
 	else if (peer->login.user[0] && !peer->login.password[0])

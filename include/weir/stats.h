@@ -285,6 +285,10 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 	X(WEIR_GAUGE_UNITS_RETURNED, "units_returned", "… of which returned")                      \
 	X(WEIR_GAUGE_UNITS_BURNT, "units_burnt", "… of which nobody will spend")                   \
 	X(WEIR_GAUGE_EXCHANGES, "exchanges", "counters exchanged since the service was begun")     \
+	X(WEIR_GAUGE_PUSHES, "pushes",                                                             \
+	  "counters told to other regions since the service was begun")                            \
+	X(WEIR_GAUGE_REGIONS, "regions", "other regions that are told")                            \
+	X(WEIR_GAUGE_REGIONS_UP, "regions_up", "… whose store answers")                            \
 	X(WEIR_GAUGE_QUEUE_DEPTH, "queue_depth", "deferred requests that wait")                    \
 	X(WEIR_GAUGE_QUEUE_BYTES, "queue_bytes", "bytes of deferred requests")                     \
 	X(WEIR_GAUGE_QUEUE_OLDEST_US, "queue_oldest_us", "µs the oldest of them has waited")       \

@@ -84,6 +84,9 @@
 	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio",                                       \
 	  "Bound of what is admitted above limits that are eventual, as a share of the worst.")    \
 	X(exchanges, "weir_exchanges", COUNTER, "", "Counters exchanged with other nodes.")        \
+	X(pushes, "weir_pushes", COUNTER, "", "Counters told to other regions.")                   \
+	X(regions, "weir_regions", GAUGE, "", "Other regions that are told.")                      \
+	X(regions_up, "weir_regions_up", GAUGE, "", "Of these, those whose store answers.")        \
 	X(queue_depth, "weir_queue_depth", GAUGE, "", "Deferred requests that wait.")              \
 	X(queue_bytes, "weir_queue_bytes", GAUGE, "bytes", "Bytes of deferred requests kept.")     \
 	X(queue_oldest, "weir_queue_oldest_age_seconds", GAUGE, "seconds",                         \

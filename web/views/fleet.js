@@ -29,6 +29,7 @@ function fleetFacts(g) {
     list.push(fact("Counters exchanged", count(g.exchanges)));
     list.push(fact("Above eventual limits at most", percent(g.overshoot_ppm ?? 0, 1e6)));
   }
+  if (g.regions) list.push(fact("Other regions", `${count(g.regions_up ?? 0)} of ${count(g.regions)} answer`));
   return list.length ? [h("dl", { class: "facts" }, list)] : [];
 }
 

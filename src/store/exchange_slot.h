@@ -66,25 +66,23 @@ struct wr_exchange_section {
 	uint32_t count;
 };
 
+/* As many slots as fit, with two bits for each, which take whole cache lines. */
 static inline struct wr_exchange_section wr_exchange_section(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_EXCHANGE].bytes;
 	uint8_t *base = wr_section(table, WR_SECTION_EXCHANGE);
-	uint64_t each = 64 * sizeof(struct wr_exchange_slot) + 2 * sizeof(uint64_t);
-	uint64_t groups = bytes > 128 ? (bytes - 128) / each : 0; /* of 64 slots */
-	uint64_t bits = (groups * sizeof(uint64_t) + 63) / 64 * 64;
+	uint64_t rest = sizeof(struct wr_exchange_head) + 128;
+	uint64_t count =
+		bytes > rest ? (bytes - rest) * 4 / (4 * sizeof(struct wr_exchange_slot) + 1) : 0;
+	uint64_t bits = (count + 511) / 512 * 64;
 
-	while (groups && sizeof(struct wr_exchange_head) + 2 * bits +
-					 groups * 64 * sizeof(struct wr_exchange_slot) >
-				 bytes)
-		groups--;
 	return (struct wr_exchange_section){
 		.head = (struct wr_exchange_head *)base,
 		.used = (uint64_t *)(base + sizeof(struct wr_exchange_head)),
 		.owing = (uint64_t *)(base + sizeof(struct wr_exchange_head) + bits),
 		.slots = (struct wr_exchange_slot *)(base + sizeof(struct wr_exchange_head) +
 						     2 * bits),
-		.count = (uint32_t)(groups * 64),
+		.count = count < WR_EXCHANGE_PROBES ? 0 : (uint32_t)count,
 	};
 }
 

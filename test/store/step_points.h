@@ -10,6 +10,10 @@ void step_point(void);
 #define __atomic_store_n(...) (step_point(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_fetch_add(...) (step_point(), __atomic_fetch_add(__VA_ARGS__))
 #define __atomic_add_fetch(...) (step_point(), __atomic_add_fetch(__VA_ARGS__))
+#define __atomic_exchange_n(...) (step_point(), __atomic_exchange_n(__VA_ARGS__))
+#define __atomic_fetch_or(...) (step_point(), __atomic_fetch_or(__VA_ARGS__))
+#define __atomic_fetch_and(...) (step_point(), __atomic_fetch_and(__VA_ARGS__))
+#define __atomic_and_fetch(...) (step_point(), __atomic_and_fetch(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (step_point(), __atomic_compare_exchange_n(__VA_ARGS__))
 // NOLINTEND(bugprone-reserved-identifier)
 

@@ -1,165 +1,12 @@
-/* Participants that take turns between any two accesses to shared memory, in orders drawn at random
- * from a seed, some of them ended half way as if killed. What threads meet once in a billion, this
- * meets often, and again from the same seed.
- *
- * A participant is a coroutine; jumps, because swapcontext() makes two system calls. Tables have
- * two rows, so that every key competes with every other.
- */
-#include "table/table_test.h"
-
-#include <setjmp.h>
-#include <ucontext.h>
+/* Participants that take turns between any two accesses to the table's keys, see turns.h. Tables
+ * have two rows, so that every key competes with every other. */
+#include "turns.h"
 
 #include "store/store.h"
 #include "table/pause.h"
 #include "table/slab.h"
 
-#define PARTICIPANTS 3
-#define STACK (64 * 1024)
-/* Sanitizers make each turn dear. */
-#if defined(__SANITIZE_ADDRESS__)
-#define RUNS(n) ((n) / 20)
-#else
-#define RUNS(n) (n)
-#endif
-#define STEPS_MAX 1000000 /* a run that takes longer hangs */
-
-/* AddressSanitizer wants to know of other stacks. */
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#else
-// NOLINTBEGIN(bugprone-reserved-identifier): stand-ins for the sanitizer's calls
-static inline void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size)
-{
-	(void)fake;
-	(void)bottom;
-	(void)size;
-}
-
-static inline void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size)
-{
-	(void)fake;
-	(void)bottom;
-	(void)size;
-}
-// NOLINTEND(bugprone-reserved-identifier)
-#endif
-
-enum condition { READY, DONE, DEAD };
-
-struct participant {
-	ucontext_t start;
-	jmp_buf context;
-	bool started;
-	void *fake;
-	enum condition condition;
-	void (*run)(int);
-};
-
-static struct participant crew[PARTICIPANTS];
-static char stacks[PARTICIPANTS][STACK];
-static jmp_buf home;
-static void *home_fake;
-static const void *home_stack;
-static size_t home_bytes;
-static int running = -1; /* -1: nobody, step points do nothing */
-static struct rnd dice;
-static unsigned patience;  /* how many steps on average before another one's turn */
-static unsigned mortality; /* one in so many steps is the last; 0: none */
-static unsigned long steps;
-
 static struct weir_table *table;
-static uint64_t run_seed;
-
-static void back_home(void)
-{
-	struct participant *self = &crew[running];
-
-	__sanitizer_start_switch_fiber(self->condition == READY ? &self->fake : NULL, home_stack,
-				       home_bytes);
-	if (_setjmp(self->context) == 0)
-		_longjmp(home, 1);
-	__sanitizer_finish_switch_fiber(self->fake, NULL, NULL);
-}
-
-void step_point(void)
-{
-	if (running < 0)
-		return;
-	steps++;
-	if (mortality && rnd_below(&dice, mortality) == 0)
-		crew[running].condition = DEAD;
-	else if (rnd_below(&dice, patience))
-		return;
-	back_home();
-}
-
-static void begin(int number)
-{
-	__sanitizer_finish_switch_fiber(NULL, &home_stack, &home_bytes);
-	crew[number].run(number);
-	crew[number].condition = DONE;
-	back_home();
-}
-
-static void enlist(int number, void (*run)(int))
-{
-	struct participant *p = &crew[number];
-
-	*p = (struct participant){.run = run};
-	getcontext(&p->start);
-	p->start.uc_stack.ss_sp = stacks[number];
-	p->start.uc_stack.ss_size = STACK;
-	makecontext(&p->start, (void (*)(void))begin, 1, number);
-}
-
-static bool give_turn(void)
-{
-	int ready[PARTICIPANTS], n = 0;
-
-	for (int i = 0; i < PARTICIPANTS; i++)
-		if (crew[i].condition == READY)
-			ready[n++] = i;
-	if (n == 0)
-		return false;
-	running = ready[rnd_below(&dice, (uint64_t)n)];
-	__sanitizer_start_switch_fiber(&home_fake, stacks[running], STACK);
-	if (_setjmp(home) == 0) {
-		if (crew[running].started)
-			_longjmp(crew[running].context, 1);
-		crew[running].started = true;
-		setcontext(&crew[running].start);
-	}
-	__sanitizer_finish_switch_fiber(home_fake, NULL, NULL);
-	running = -1;
-	return true;
-}
-
-/* All of them at once, until each is done or dead. */
-static void race(void (*run)(int))
-{
-	patience = 1u << rnd_below(&dice, 10);
-	steps = 0;
-	for (int i = 0; i < PARTICIPANTS; i++)
-		enlist(i, run);
-	while (give_turn())
-		if (steps > STEPS_MAX)
-			fail_msg("hangs; WEIR_SEED=%llu", (unsigned long long)run_seed);
-}
-
-static void equal(const char *what, uint64_t got, uint64_t expected)
-{
-	if (got != expected)
-		fail_msg("%s: %llu instead of %llu; WEIR_SEED=%llu", what, (unsigned long long)got,
-			 (unsigned long long)expected, (unsigned long long)run_seed);
-}
-
-static void at_most(const char *what, uint64_t got, uint64_t most)
-{
-	if (got > most)
-		fail_msg("%s: %llu, more than %llu; WEIR_SEED=%llu", what, (unsigned long long)got,
-			 (unsigned long long)most, (unsigned long long)run_seed);
-}
 
 static void start_run(void)
 {
@@ -317,7 +164,7 @@ static void exactly_the_limit(void **state)
 		race(three_takes);
 		mortality = 0;
 		for (int p = 0; p < PARTICIPANTS; p++)
-			deaths += crew[p].condition == DEAD;
+			deaths += is_dead(p);
 		at_most("admitted", sum(admitted) * cost, size);
 		while (take_nth(table, &limit, 1, (int64_t)cost, T0).admitted)
 			more++;
@@ -411,7 +258,7 @@ static void logs_that_grow(void **state)
 		race(log_takes);
 		mortality = 0;
 		for (int p = 0; p < PARTICIPANTS; p++)
-			deaths += crew[p].condition == DEAD;
+			deaths += is_dead(p);
 		at_most("admitted", sum(admitted), 2 * limit.limit);
 		for (uint64_t key = 1; key <= 2; key++)
 			while (take_nth(table, &limit, key, 1, T0 + 12).admitted)
@@ -544,7 +391,7 @@ static void what_an_operator_said_is_found(void **state)
 		mortality = *state ? 30 + (unsigned)rnd_below(&dice, 300) : 0;
 		race(ban_lift_or_take);
 		mortality = 0;
-		if (crew[0].condition == DONE && written())
+		if (!is_dead(0) && written())
 			equal("in force", in_force(), 1);
 		equal("cells", duplicates(table), 0);
 		order_ban(true);

@@ -1,0 +1,307 @@
+/* Spenders and keepers of leases that take turns between any two accesses to shared memory, see
+ * turns.h. There are eight slots and most are somebody's, so that keys follow each other in one. */
+#include "turns.h"
+
+#include "store/lease.c"
+
+#define MONO (100ull * SECOND)
+#define KEYS 2
+#define IDENTITIES 2
+
+static struct weir_table *table;
+
+/* What participants did. One that dies may have done something it has not written down: `made`
+ * units that are there, `lost` some that are gone. */
+static struct {
+	uint64_t deposited, spent;
+} books[KEYS][IDENTITIES];
+static uint64_t unspent, withdrawn, made[PARTICIPANTS], lost[PARTICIPANTS];
+static uint64_t spend_mono, ends_mono; /* of a run */
+
+static struct wr_key key_of(uint64_t number)
+{
+	return (struct wr_key){0x1111111111111111u * (number + 1)};
+}
+
+static uint64_t identity(uint64_t number)
+{
+	return wr_lease_identity(100 + (uint32_t)number, 0, 0);
+}
+
+/* Slots that others hold for long, but for some. */
+static void start_run(unsigned open_slots)
+{
+	uint32_t slots = WR_LEASE_PROBES;
+
+	run_seed = dice.x;
+	table->header.sections[WR_SECTION_LEASES].bytes =
+		sizeof(struct head) + slots * sizeof(struct slot);
+	memset(head_of(table), 0, sizeof(struct head) + slots * sizeof(struct slot));
+	for (uint32_t i = open_slots; i < slots; i++) {
+		slot_at(table, i)->who = (struct wr_pair){99 + i, 99};
+		slot_at(table, i)->units = units_pair(0, new_grant(table), MONO * 1000);
+	}
+	memset(books, 0, sizeof books);
+	memset(made, 0, sizeof made);
+	memset(lost, 0, sizeof lost);
+	unspent = withdrawn = 0;
+	spend_mono = MONO;
+	ends_mono = MONO + SECOND / 2;
+}
+
+static uint64_t left_in_all(void)
+{
+	uint64_t left = 0;
+
+	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++)
+		left += units_in(slot_at(table, i)->units);
+	return left;
+}
+
+/* --- what participants do --- */
+
+static void spend_some(int number)
+{
+	uint64_t key = rnd_below(&dice, KEYS), id = rnd_below(&dice, IDENTITIES);
+
+	for (int i = 0; i < 4; i++) {
+		int64_t cost = 1 + (int64_t)rnd_below(&dice, 3);
+		struct weir_decision decision;
+		uint32_t grant;
+
+		lost[number] = (uint64_t)cost;
+		if (wr_lease_spend(table, key_of(key), identity(id), cost, spend_mono, &decision,
+				   &grant) == WR_LEASE_SPENT) {
+			books[key][id].spent += (uint64_t)cost;
+			if (rnd_below(&dice, 3) == 0) {
+				unspent += (uint64_t)cost;
+				wr_lease_unspend(table, key_of(key), cost, grant, spend_mono);
+			}
+		}
+		lost[number] = 0;
+	}
+}
+
+static void deposit(int number, int slot, uint64_t owner, uint64_t key, uint64_t id)
+{
+	struct wr_lease_terms terms = {
+		.units = (uint32_t)rnd_below(&dice, 8),
+		.limit = 100,
+		.ends_mono_ns = ends_mono,
+		.identity = identity(id),
+	};
+
+	made[number] = terms.units;
+	lost[number] = left_in_all(); /* of other numbers, or that had ended */
+	if (wr_lease_deposit(table, slot, owner, &terms, MONO, NULL))
+		books[key][id].deposited += terms.units;
+	made[number] = lost[number] = 0;
+}
+
+/* Whatever a keeper may do with a slot, in any order, for one key and then perhaps for the other.
+ */
+static void keep(int number)
+{
+	uint64_t owner = 1000 + (uint64_t)number, key = rnd_below(&dice, KEYS);
+	int slot = wr_lease_claim(table, key_of(key), owner, MONO);
+
+	for (int i = 0; i < 6; i++) {
+		uint64_t what = rnd_below(&dice, 10);
+
+		lost[number] = left_in_all() + 9; /* and what spenders give back meanwhile */
+		if (slot < 0 || what == 0) {
+			wr_lease_release(table, slot, owner, MONO);
+			key = rnd_below(&dice, KEYS);
+			slot = wr_lease_claim(table, key_of(key), owner, MONO);
+		} else if (what == 1) {
+			wr_lease_void(table, slot, owner, MONO);
+		} else if (what == 2) {
+			wr_lease_report(table, slot, owner, MONO, NULL);
+		} else if (what == 3) {
+			withdrawn += wr_lease_withdraw(table, slot, owner, 3, MONO);
+		} else {
+			deposit(number, slot, owner, key, rnd_below(&dice, IDENTITIES));
+		}
+		lost[number] = 0;
+	}
+}
+
+static void one_keeper(int number)
+{
+	if (number == 0)
+		keep(number);
+	else
+		spend_some(number);
+}
+
+static void two_keepers(int number)
+{
+	if (number < 2)
+		keep(number);
+	else
+		spend_some(number);
+}
+
+/* --- what has to hold --- */
+
+/* Deposited = spent and not given back + left + withdrawn + burnt, but for what died in doubt. */
+static void check_conserved(void)
+{
+	struct wr_lease_burnt burnt = wr_lease_burnt(table);
+	uint64_t in = 0, spent = 0, out, more = 0, less = 0;
+
+	for (int k = 0; k < KEYS; k++)
+		for (int i = 0; i < IDENTITIES; i++) {
+			in += books[k][i].deposited;
+			spent += books[k][i].spent;
+		}
+	for (int p = 0; p < PARTICIPANTS; p++) {
+		more += is_dead(p) ? made[p] : 0;
+		less += is_dead(p) ? lost[p] : 0;
+	}
+	out = spent - unspent + burnt.late + left_in_all() + withdrawn + burnt.expired +
+	      burnt.voided;
+	at_most("units out", out, in + more);
+	at_most("units in", in, out + less);
+}
+
+/* Nobody spends what was granted for another key or under other numbers. */
+static void check_apart(void)
+{
+	uint64_t slack = 0;
+
+	for (int p = 0; p < PARTICIPANTS; p++)
+		slack += is_dead(p) ? made[p] : 0;
+	for (int k = 0; k < KEYS; k++)
+		for (int i = 0; i < IDENTITIES; i++)
+			at_most("spent", books[k][i].spent,
+				books[k][i].deposited + unspent + slack);
+}
+
+/* Whoever died, a second later a new keeper has room, and what it deposits is spent once. */
+static void check_usable(void)
+{
+	uint64_t later = MONO + 2 * SECOND;
+	struct wr_lease_terms terms = {
+		.units = 5, .limit = 9, .ends_mono_ns = later + SECOND, .identity = identity(0)};
+	struct weir_decision decision;
+	int slot = wr_lease_claim(table, key_of(0), 5000, later);
+	uint32_t grant;
+
+	if (slot < 0) /* the key has two: both were given up by now */
+		slot = wr_lease_claim(table, key_of(0), 5000, later);
+	at_most("no slot", slot < 0, 0);
+	equal("deposit", wr_lease_deposit(table, slot, 5000, &terms, later, NULL), true);
+	for (int i = 0; i < 5; i++)
+		equal("spend",
+		      wr_lease_spend(table, key_of(0), identity(0), 1, later, &decision, &grant),
+		      WR_LEASE_SPENT);
+	equal("too much",
+	      wr_lease_spend(table, key_of(0), identity(0), 1, later, &decision, &grant),
+	      WR_LEASE_NOTHING);
+}
+
+static void units_are_conserved(void **state)
+{
+	for (int i = 0; i < RUNS(60000); i++) {
+		start_run(1 + (unsigned)rnd_below(&dice, 2));
+		mortality = *state ? 40 + (unsigned)rnd_below(&dice, 400) : 0;
+		race(i % 2 ? one_keeper : two_keepers);
+		mortality = 0;
+		check_conserved();
+		check_apart();
+		check_usable();
+	}
+}
+
+/* What has ended by the spenders' clock is not theirs, however keepers see it. */
+static void nothing_is_spent_after_its_end(void **state)
+{
+	for (int i = 0; i < RUNS(20000); i++) {
+		start_run(2);
+		spend_mono = ends_mono + rnd_below(&dice, 2);
+		mortality = *state ? 40 + (unsigned)rnd_below(&dice, 400) : 0;
+		race(i % 2 ? one_keeper : two_keepers);
+		mortality = 0;
+		for (int k = 0; k < KEYS; k++)
+			for (int id = 0; id < IDENTITIES; id++)
+				equal("spent", books[k][id].spent, 0);
+		check_conserved();
+	}
+}
+
+/* --- a slot whose keeper was held up is taken over by another key's --- */
+
+static void late_or_new(int number)
+{
+	uint64_t later = MONO + SECOND;
+	struct wr_lease_terms terms = {
+		.units = 4, .limit = 9, .ends_mono_ns = later + SECOND, .identity = identity(0)};
+
+	if (number == 0) { /* it has slot 0 for key 0 and reads an old clock */
+		if (rnd_below(&dice, 2) && wr_lease_deposit(table, 0, 1000, &terms, MONO, NULL))
+			books[0][0].deposited += terms.units;
+		withdrawn += wr_lease_withdraw(table, 0, 1000, 1, MONO);
+	} else if (number == 1) {
+		int slot = wr_lease_claim(table, key_of(1), 1001, later);
+
+		if (slot >= 0 && wr_lease_deposit(table, slot, 1001, &terms, later, NULL))
+			books[1][0].deposited += terms.units;
+	} else {
+		spend_mono = later;
+		spend_some(number);
+	}
+}
+
+static void a_slot_that_was_taken_over_is_not_touched(void **unused)
+{
+	(void)unused;
+	for (int i = 0; i < RUNS(60000); i++) {
+		start_run(1);
+		wr_lease_claim(table, key_of(0), 1000, MONO - SECOND);
+		race(late_or_new);
+		check_conserved();
+		check_apart();
+		at_most("withdrawn", withdrawn, books[0][0].deposited);
+	}
+}
+
+static int open_table(void **unused)
+{
+	(void)unused;
+	if (folder_make(NULL) < 0)
+		return -1;
+	table = table_narrow("interleave", 2, 4);
+	return 0;
+}
+
+static int seed(void **unused)
+{
+	(void)unused;
+	dice.x = rnd_seed();
+	mortality = 0;
+	return 0;
+}
+
+static int close_table(void **unused)
+{
+	(void)unused;
+	table_drop(table);
+	return folder_drop(NULL);
+}
+
+int main(void)
+{
+	static int deadly;
+	const struct CMUnitTest tests[] = {
+		{"units_are_conserved", units_are_conserved, seed, NULL, NULL},
+		{"units_are_conserved_while_some_die", units_are_conserved, seed, NULL, &deadly},
+		{"nothing_is_spent_after_its_end", nothing_is_spent_after_its_end, seed, NULL,
+		 NULL},
+		{"nothing_is_spent_after_its_end_while_some_die", nothing_is_spent_after_its_end,
+		 seed, NULL, &deadly},
+		cmocka_unit_test_setup(a_slot_that_was_taken_over_is_not_touched, seed),
+	};
+
+	return cmocka_run_group_tests(tests, open_table, close_table);
+}

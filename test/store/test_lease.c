@@ -1,0 +1,312 @@
+/* Units of leases, one call after the other, by explicit clocks. */
+#include "table/table_test.h"
+
+#include "store/lease.h"
+
+#define MS 1000000ull
+#define MONO (5000 * SECOND)
+#define OWNER 7u
+#define OTHER 8u
+
+static struct weir_table *table;
+static const struct wr_key key = {0x123456789abcdef0u};
+
+static uint64_t identity(void)
+{
+	return wr_lease_identity(1000, 0, 0);
+}
+
+static struct wr_lease_terms terms(uint32_t units, uint64_t ends_mono_ns)
+{
+	return (struct wr_lease_terms){
+		.units = units,
+		.remaining = 600,
+		.limit = 1000,
+		.ends_mono_ns = ends_mono_ns,
+		.resets_mono_ns = MONO + 60 * SECOND,
+		.identity = identity(),
+	};
+}
+
+static int open_table(void **unused)
+{
+	(void)unused;
+	table = table_open("lease", 4 * MIB, 0);
+	return 0;
+}
+
+static int drop_table(void **unused)
+{
+	(void)unused;
+	table_drop(table);
+	return 0;
+}
+
+static int claimed(uint32_t units, uint64_t ends_mono_ns)
+{
+	struct wr_lease_terms said = terms(units, ends_mono_ns);
+	int slot = wr_lease_claim(table, key, OWNER, MONO);
+
+	assert_true(slot >= 0);
+	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
+	return slot;
+}
+
+static enum wr_lease_answer spend_as(uint64_t of, int64_t cost, uint64_t mono_ns, uint32_t *grant)
+{
+	struct weir_decision decision;
+	uint32_t any;
+
+	return wr_lease_spend(table, key, of, cost, mono_ns, &decision, grant ? grant : &any);
+}
+
+static enum wr_lease_answer spend(int64_t cost, uint64_t mono_ns)
+{
+	return spend_as(identity(), cost, mono_ns, NULL);
+}
+
+static void units_go_one_by_one(void **unused)
+{
+	struct weir_decision decision;
+	uint32_t grant;
+	int slot;
+
+	(void)unused;
+	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
+	slot = claimed(10, MONO + SECOND);
+	assert_int_equal(wr_lease_spend(table, key, identity(), 3, MONO + 1, &decision, &grant),
+			 WR_LEASE_SPENT);
+	assert_int_equal(decision.admitted, 1);
+	assert_int_equal(decision.limit, 1000);
+	assert_int_equal(decision.remaining, 607);
+	assert_int_equal(decision.reset_after_ns, 60 * SECOND - 1);
+	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 7);
+	assert_int_equal(wr_lease_left(table, slot, OTHER, MONO), 0);
+	/* Eight are not there; seven are. */
+	assert_int_equal(spend(8, MONO), WR_LEASE_NOTHING);
+	assert_int_equal(spend(7, MONO), WR_LEASE_SPENT);
+	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
+	/* More than any slot holds. */
+	assert_int_equal(spend(INT64_MAX, MONO), WR_LEASE_NOTHING);
+}
+
+static void ends(void **unused)
+{
+	struct wr_lease_terms said;
+	uint32_t burnt;
+	int slot;
+
+	(void)unused;
+	slot = claimed(10, MONO + SECOND);
+	assert_int_equal(spend(1, MONO + SECOND - 1), WR_LEASE_SPENT);
+	assert_int_equal(spend(1, MONO + SECOND), WR_LEASE_NOTHING);
+	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO + SECOND), 0);
+	assert_int_equal(wr_lease_withdraw(table, slot, OWNER, 9, MONO + SECOND), 0);
+	/* A grant that comes after its end is void; those that had ended burn with the next. */
+	said = terms(5, MONO + SECOND);
+	assert_false(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
+	said = terms(5, MONO + 2 * SECOND);
+	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, &burnt));
+	assert_int_equal(burnt, 9);
+	assert_int_equal(wr_lease_burnt(table).expired, 9);
+	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO + SECOND), 5);
+	/* A renewal moves the end of all. */
+	said = terms(2, MONO + 3 * SECOND);
+	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, &burnt));
+	assert_int_equal(burnt, 0);
+	assert_int_equal(spend(7, MONO + 3 * SECOND - 1), WR_LEASE_SPENT);
+}
+
+static void what_is_given_back(void **unused)
+{
+	uint32_t grant, again, burnt;
+	int slot;
+
+	(void)unused;
+	slot = claimed(10, MONO + SECOND);
+	assert_int_equal(spend_as(identity(), 4, MONO, &grant), WR_LEASE_SPENT);
+	wr_lease_unspend(table, key, 4, grant, MONO);
+	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 10);
+	/* Once it is reported it is spent. */
+	assert_int_equal(spend_as(identity(), 4, MONO, &grant), WR_LEASE_SPENT);
+	assert_int_equal(wr_lease_report(table, slot, OWNER, MONO, &burnt), 6);
+	assert_int_equal(burnt, 0);
+	wr_lease_unspend(table, key, 4, grant, MONO);
+	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 6);
+	assert_int_equal(wr_lease_burnt(table).late, 4);
+	/* Nor after the end, nor in a slot that the key was given anew. */
+	assert_int_equal(spend_as(identity(), 1, MONO, &grant), WR_LEASE_SPENT);
+	wr_lease_unspend(table, key, 1, grant, MONO + SECOND);
+	assert_int_equal(wr_lease_burnt(table).late, 5);
+	wr_lease_release(table, slot, OWNER, MONO);
+	assert_int_equal(wr_lease_burnt(table).voided, 5);
+	slot = claimed(10, MONO + SECOND);
+	assert_int_equal(spend_as(identity(), 1, MONO, &again), WR_LEASE_SPENT);
+	assert_int_not_equal(again, grant);
+	wr_lease_unspend(table, key, 1, grant, MONO);
+	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 9);
+	assert_int_equal(wr_lease_burnt(table).late, 6);
+}
+
+static void changed_limits(void **unused)
+{
+	uint64_t raised = wr_lease_identity(1000, 0, 50), burst = wr_lease_identity(1000, 7, 0);
+	struct wr_lease_terms said;
+	uint32_t burnt;
+	int slot;
+
+	(void)unused;
+	assert_int_not_equal(identity(), raised);
+	assert_int_not_equal(identity(), burst);
+	assert_int_not_equal(wr_lease_identity(0, 1000, 0), wr_lease_identity(1000, 0, 0));
+	slot = claimed(10, MONO + SECOND);
+	assert_int_equal(spend_as(raised, 1, MONO, NULL), WR_LEASE_NOTHING);
+	said = terms(3, MONO + SECOND);
+	said.identity = raised;
+	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO, &burnt));
+	assert_int_equal(burnt, 10);
+	assert_int_equal(wr_lease_burnt(table).voided, 10);
+	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
+	assert_int_equal(spend_as(raised, 3, MONO, NULL), WR_LEASE_SPENT);
+}
+
+static void keepers(void **unused)
+{
+	struct wr_lease_terms said = terms(5, MONO + 3 * SECOND);
+	int slot;
+
+	(void)unused;
+	/* A claim holds for a second, a deposit for as long as it lasts. */
+	slot = wr_lease_claim(table, key, OWNER, MONO);
+	assert_true(slot >= 0);
+	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + SECOND - 1), -1);
+	assert_int_equal(wr_lease_claim(table, key, OWNER, MONO + SECOND - 1), slot);
+	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + SECOND), -1);
+	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
+	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND - 1), -1);
+	/* Its keeper died: the slot goes to another, and what was left is burnt. */
+	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
+	assert_int_equal(wr_lease_burnt(table).expired, 5);
+	assert_false(wr_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
+	assert_int_equal(wr_lease_report(table, slot, OWNER, MONO, NULL), 0);
+	assert_int_equal(wr_lease_void(table, slot, OWNER, MONO), 0);
+	wr_lease_release(table, slot, OWNER, MONO);
+	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
+	/* Numbers from nowhere. */
+	assert_false(wr_lease_deposit(table, -1, OTHER, &said, MONO, NULL));
+	assert_false(wr_lease_deposit(table, (int)wr_lease_slots(table), OTHER, &said, MONO, NULL));
+	assert_int_equal(wr_lease_withdraw(table, INT32_MAX, OTHER, 1, MONO), 0);
+	assert_int_equal(wr_lease_claim(table, (struct wr_key){0}, OTHER, MONO), -1);
+	/* Returned is returned. */
+	said.ends_mono_ns = MONO + 5 * SECOND;
+	assert_true(wr_lease_deposit(table, slot, OTHER, &said, MONO + 3 * SECOND, NULL));
+	assert_int_equal(wr_lease_withdraw(table, slot, OTHER, 2, MONO + 3 * SECOND), 2);
+	assert_int_equal(wr_lease_withdraw(table, slot, OTHER, 99, MONO + 3 * SECOND), 3);
+	assert_int_equal(spend(1, MONO + 3 * SECOND), WR_LEASE_NOTHING);
+	assert_int_equal(wr_lease_burnt(table).voided, 0);
+}
+
+/* Every key finds room until its eight places are taken, and again once they are free. */
+static void room(void **unused)
+{
+	uint32_t slots = wr_lease_slots(table), taken = 0;
+	uint64_t seed = 5;
+
+	(void)unused;
+	assert_int_equal(slots, (4 * MIB / 64 - 64) / 128);
+	for (uint32_t i = 0; i < slots; i++) {
+		struct wr_key one = {seed = seed * 6364136223846793005u + 1442695040888963407u};
+
+		taken += wr_lease_claim(table, one, OWNER, MONO) >= 0;
+	}
+	assert_in_range(taken, slots * 7 / 10, slots);
+	seed = 5;
+	for (uint32_t i = 0, again = 0; i < slots; i++) {
+		struct wr_key one = {seed = seed * 6364136223846793005u + 1442695040888963407u};
+
+		again += wr_lease_claim(table, one, OTHER, MONO + 2 * SECOND) >= 0;
+		if (i == slots - 1)
+			assert_int_equal(again, taken);
+	}
+}
+
+static void refusals(void **unused)
+{
+	struct wr_lease_refusal refusal = {
+		.cost = 3,
+		.remaining = 2,
+		.limit = 1000,
+		.retry_mono_ns = MONO + 700 * MS,
+		.resets_mono_ns = MONO + 60 * SECOND,
+		.until_mono_ns = MONO + 700 * MS,
+		.identity = identity(),
+	};
+	struct weir_decision decision;
+	struct wr_lease_terms said;
+	uint32_t grant;
+	int slot = claimed(2, MONO + SECOND);
+
+	(void)unused;
+	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
+	/* What is there is spent all the same; what costs as much or more is refused. */
+	assert_int_equal(spend(1, MONO), WR_LEASE_SPENT);
+	assert_int_equal(spend(2, MONO), WR_LEASE_NOTHING);
+	assert_int_equal(wr_lease_spend(table, key, identity(), 3, MONO + 1, &decision, &grant),
+			 WR_LEASE_REFUSED);
+	assert_int_equal(decision.admitted, 0);
+	assert_int_equal(decision.remaining, 2);
+	assert_int_equal(decision.limit, 1000);
+	assert_int_equal(decision.retry_after_ns, 700 * MS - 1);
+	assert_int_equal(decision.reset_after_ns, 60 * SECOND - 1);
+	assert_int_equal(spend_as(wr_lease_identity(1001, 0, 0), 3, MONO, NULL), WR_LEASE_NOTHING);
+	assert_int_equal(spend(3, MONO + 700 * MS), WR_LEASE_NOTHING);
+	/* No longer than a second, whatever the wait; a grant ends it, and so does a void. */
+	refusal.until_mono_ns = refusal.retry_mono_ns = UINT64_MAX;
+	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
+	assert_int_equal(wr_lease_spend(table, key, identity(), 3, MONO, &decision, &grant),
+			 WR_LEASE_REFUSED);
+	assert_int_equal(decision.retry_after_ns, WEIR_NEVER);
+	assert_int_equal(spend(3, MONO + SECOND - MS), WR_LEASE_REFUSED);
+	assert_int_equal(spend(3, MONO + SECOND), WR_LEASE_NOTHING);
+	said = terms(1, MONO + SECOND);
+	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
+	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
+	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
+	wr_lease_void(table, slot, OWNER, MONO);
+	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
+	/* Not somebody else's to say. */
+	wr_lease_refuse(table, slot, OTHER, &refusal, MONO);
+	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
+}
+
+/* A table made from another one has no leases. */
+static void not_carried_over(void **unused)
+{
+	struct weir_opts opts = opts_of("lease", 8 * MIB, 0);
+	struct weir_table *larger;
+
+	(void)unused;
+	claimed(10, MONO + SECOND);
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	larger = table_open("lease", 8 * MIB, 0);
+	assert_int_not_equal(larger->header.table_id[0], table->header.table_id[0]);
+	weir_close(table);
+	table = larger;
+	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(units_go_one_by_one, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(ends, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(what_is_given_back, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(changed_limits, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(keepers, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(room, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(refusals, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(not_carried_over, open_table, drop_table),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_drop);
+}

@@ -1,0 +1,33 @@
+/* Participants that take turns between any two accesses to shared memory, in orders drawn at random
+ * from a seed, some of them ended half way as if killed. What threads meet once in a billion, this
+ * meets often, and again from the same seed.
+ *
+ * A participant is a coroutine; jumps, because swapcontext() makes two system calls. The code under
+ * test is compiled with step_points.h before it. */
+#ifndef TEST_TURNS_H
+#define TEST_TURNS_H
+
+#include "table/table_test.h"
+
+#define PARTICIPANTS 3
+/* Sanitizers make each turn dear. */
+#if defined(__SANITIZE_ADDRESS__)
+#define RUNS(n) ((n) / 20)
+#else
+#define RUNS(n) (n)
+#endif
+
+extern struct rnd dice;
+extern unsigned mortality; /* one in so many steps is the last; 0: none */
+extern uint64_t run_seed;  /* what failures tell to set WEIR_SEED to */
+
+/* All of them at once, until each is done or dead. */
+void race(void (*run)(int number));
+
+bool is_dead(int number);
+
+/* Fail with the seed of the run. */
+void equal(const char *what, uint64_t got, uint64_t expected);
+void at_most(const char *what, uint64_t got, uint64_t most);
+
+#endif

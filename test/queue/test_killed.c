@@ -1,0 +1,433 @@
+/* Who stores and delivers is killed at any moment, again and again, and another comes in its place:
+ * what was promised is delivered, in order, and not again once that was noted. With the argument
+ * `redis` two at a time share a Redis, which is killed as well.
+ *
+ * A child says through a pipe what it did, each in one write, which outlives it:
+ *   P line seq   the put came back as stored: the client would have its 202 now
+ *   D line seq   it is delivered from here on
+ *   S line seq   … and that is noted */
+#include "queue/queue_test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINES 8u
+#define ROUNDS 30u
+#define PER_ROUND 100000u /* sequence numbers; no child gets that far */
+#define SEQS (ROUNDS * PER_ROUND)
+#define LEASE_US (5 * S_US)
+#define FRESH_US (2 * S_US) /* what was taken longer ago may be somebody else's by now */
+
+struct note {
+	char what;
+	uint8_t line;
+	uint32_t seq;
+};
+
+static struct rig rig;
+static struct redis redis;
+static int notes[2];
+static uint32_t seed;
+
+static uint32_t random_below(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (uint32_t)(((uint64_t)(seed >> 8) * n) >> 24);
+}
+
+static uint64_t mono_us(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * S_US + (uint64_t)at.tv_nsec / 1000;
+}
+
+/* ---- the child ---- */
+
+struct producer {
+	struct wr_queue_job job;
+	struct wr_deferred request;
+	uint8_t line;
+	bool parked;
+	uint32_t seq;
+	char body[4096]; /* what is longer than the number is to fill pages */
+};
+
+static struct producer producers[LINES];
+static struct wr_queue_job taking;
+static bool take_soon;
+
+static void note(char what, uint8_t line, uint32_t seq)
+{
+	struct note n;
+
+	memset(&n, 0, sizeof n);
+	n.what = what;
+	n.line = line;
+	n.seq = seq;
+	if (write(notes[1], &n, sizeof n) != sizeof n)
+		_exit(3);
+}
+
+static void put_next(struct producer *p);
+
+static void put_done(struct wr_queue_job *job)
+{
+	struct producer *p = job->context;
+
+	if (job->reason == WR_QUEUE_OK) {
+		note('P', p->line, p->seq);
+		put_next(p);
+	} else {
+		p->parked = true; /* until something was delivered */
+	}
+}
+
+static void put_next(struct producer *p)
+{
+	int len = snprintf(p->body, sizeof p->body, "%u %u ", p->line, ++p->seq);
+
+	p->parked = false;
+	p->request = request_of(p->line, p->body);
+	p->request.max_tries = 1000000;
+	p->request.body.len = (size_t)len + random_below(3000);
+	p->job = (struct wr_queue_job){
+		.verb = WR_QUEUE_PUT,
+		.done = put_done,
+		.context = p,
+		.put = {.request = &p->request, .max_waiting = 30, .max_age_us = 86400 * S_US}};
+	wr_queue_submit(rig.port, &p->job);
+}
+
+struct delivery {
+	struct wr_queue_job job;
+	uint8_t line;
+	uint32_t seq;
+};
+
+static void settle_done(struct wr_queue_job *job)
+{
+	struct delivery *d = job->context;
+
+	if (job->reason == WR_QUEUE_OK && job->settle.outcome == WR_QUEUE_DELIVERED)
+		note('S', d->line, d->seq);
+	free(d);
+	take_soon = true;
+}
+
+static void read_body(const struct wr_deferred *r, unsigned *line, unsigned *seq)
+{
+	char text[64];
+
+	snprintf(text, sizeof text, "%.*s", (int)(r->body.len < 63 ? r->body.len : 63),
+		 r->body.ptr);
+	if (sscanf(text, "%u %u ", line, seq) != 2) // NOLINT(cert-err34-c): it is ours
+		_exit(4);
+}
+
+static void deliver(const struct wr_deferred *r, uint64_t taken_us)
+{
+	struct delivery *d = calloc(1, sizeof *d);
+	uint32_t luck = random_below(10);
+	unsigned line, seq;
+
+	if (!d)
+		_exit(5);
+	read_body(r, &line, &seq);
+	d->line = (uint8_t)line;
+	d->seq = seq;
+	d->job = (struct wr_queue_job){.verb = WR_QUEUE_SETTLE,
+				       .done = settle_done,
+				       .context = d,
+				       .settle = {.id = r->id,
+						  .fence = r->fence,
+						  .outcome = luck < 7   ? WR_QUEUE_DELIVERED
+							     : luck < 9 ? WR_QUEUE_AGAIN
+									: WR_QUEUE_RELEASE,
+						  .wait_us = random_below(2000)}};
+	memcpy(d->job.settle.key, r->key, sizeof r->key);
+	if (mono_us() - taken_us > FRESH_US)
+		d->job.settle.outcome = WR_QUEUE_RELEASE;
+	if (d->job.settle.outcome == WR_QUEUE_DELIVERED)
+		note('D', d->line, d->seq);
+	wr_queue_submit(rig.port, &d->job);
+}
+
+static uint64_t take_sent_us;
+
+static void take_done(struct wr_queue_job *job)
+{
+	for (const struct wr_deferred *r = job->take.first; r; r = r->next)
+		deliver(r, take_sent_us);
+	wr_deferred_free(job->take.first);
+	take_soon = true;
+	job->verb = WR_QUEUE_STATS; /* not under way */
+}
+
+static void take_again(void)
+{
+	take_soon = false;
+	if (taking.verb == WR_QUEUE_TAKE)
+		return;
+	taking = (struct wr_queue_job){
+		.verb = WR_QUEUE_TAKE, .done = take_done, .take = {.max = 1 + random_below(8)}};
+	take_sent_us = mono_us();
+	wr_queue_submit(rig.port, &taking);
+}
+
+/* Waits for the port, and takes at least every now and then. */
+static void turn(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 5000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&rig.lock);
+	while (!rig.woken)
+		if (pthread_cond_timedwait(&rig.come, &rig.lock, &until) == ETIMEDOUT) {
+			take_soon = true;
+			break;
+		}
+	rig.woken = false;
+	pthread_mutex_unlock(&rig.lock);
+	wr_queue_port_run(rig.port);
+	if (!take_soon)
+		return;
+	take_again();
+	for (unsigned i = 0; i < LINES; i++)
+		if (producers[i].parked)
+			put_next(&producers[i]);
+}
+
+/* Stores in its own lines and delivers in all, until it is killed. */
+static _Noreturn void work(uint32_t first_seq, unsigned part, unsigned parts, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	seed = first_seq * 7 + part;
+	taking.verb = WR_QUEUE_STATS; /* not under way */
+	take_soon = true;
+	rig_open(&rig);
+	for (unsigned i = part; i < LINES; i += parts) {
+		producers[i].line = (uint8_t)i;
+		producers[i].seq = first_seq;
+		put_next(&producers[i]);
+	}
+	for (;;)
+		turn();
+}
+
+/* ---- the parent ---- */
+
+enum { PROMISED = 1, BEGUN = 2, NOTED = 4 };
+
+static uint8_t *seen[LINES]; /* bits by sequence number */
+static uint32_t last_begun[LINES];
+static size_t promised, delivered, repeated;
+
+static void hear(const struct note *n)
+{
+	uint8_t *at;
+
+	assert_true(n->line < LINES && n->seq < SEQS);
+	at = &seen[n->line][n->seq];
+	switch (n->what) {
+	case 'P':
+		*at |= PROMISED;
+		promised++;
+		return;
+	case 'S':
+		*at |= NOTED;
+		return;
+	}
+	assert_int_equal(n->what, 'D');
+	if (*at & NOTED)
+		fail_msg("line %u: %u is delivered again though that was noted", n->line, n->seq);
+	if (n->seq < last_begun[n->line])
+		fail_msg("line %u: %u comes behind %u", n->line, n->seq, last_begun[n->line]);
+	last_begun[n->line] = n->seq;
+	repeated += (*at & BEGUN) != 0;
+	delivered += !(*at & BEGUN);
+	*at |= BEGUN;
+}
+
+/* All that is in the pipe. */
+static void hear_all(void)
+{
+	struct pollfd fd = {notes[0], POLLIN, 0};
+	struct note n;
+
+	while (poll(&fd, 1, 0) == 1 && read(notes[0], &n, sizeof n) == sizeof n)
+		hear(&n);
+}
+
+/* Until something was promised since, so that each child gets somewhere, and some µs beyond. */
+static void let_work(uint32_t beyond_us)
+{
+	size_t before = promised;
+	uint64_t until = mono_us() + 120 * S_US;
+
+	while (promised == before && mono_us() < until) {
+		struct pollfd fd = {notes[0], POLLIN, 0};
+
+		poll(&fd, 1, 100);
+		hear_all();
+	}
+	assert_true(promised > before);
+	usleep(beyond_us);
+}
+
+static pid_t start_child(uint32_t round, unsigned part, unsigned parts)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0)
+		work(round * PER_ROUND, part, parts, parent);
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	int status;
+
+	/* One that died by itself has found something wrong. */
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+/* Delivers all that is left, here. */
+static void deliver_rest(void)
+{
+	uint64_t until = mono_us() + 120 * S_US;
+
+	rig_open(&rig);
+	while (rig_stats(&rig).lines) {
+		struct wr_queue_job job = rig_take(&rig, 100);
+
+		for (const struct wr_deferred *r = job.take.first; r; r = r->next) {
+			struct note n = {.what = 'D'};
+			unsigned line, seq;
+
+			read_body(r, &line, &seq);
+			n.line = (uint8_t)line;
+			n.seq = seq;
+			hear(&n);
+			assert_reason(rig_settle(&rig, r, WR_QUEUE_DELIVERED, 0, 200, "").reason,
+				      WR_QUEUE_OK);
+			n.what = 'S';
+			hear(&n);
+		}
+		if (!job.take.first)
+			usleep(10000);
+		wr_deferred_free(job.take.first);
+		assert_true(mono_us() < until);
+	}
+	rig_close(&rig);
+}
+
+static void check_all_delivered(void)
+{
+	for (unsigned line = 0; line < LINES; line++)
+		for (uint32_t seq = 0; seq < SEQS; seq++)
+			if ((seen[line][seq] & (PROMISED | BEGUN)) == PROMISED)
+				fail_msg("line %u: %u was promised and never delivered", line, seq);
+}
+
+static void begin(void)
+{
+	assert_int_equal(pipe(notes), 0);
+	rig_init(&rig);
+	rig.opts.now = NULL;
+	rig.opts.lease_us = LEASE_US;
+	for (unsigned i = 0; i < LINES; i++) {
+		seen[i] = calloc(SEQS, 1);
+		assert_non_null(seen[i]);
+		last_begun[i] = 0;
+	}
+	promised = delivered = repeated = 0;
+}
+
+static void finish(void)
+{
+	hear_all();
+	deliver_rest();
+	check_all_delivered();
+	print_message("%zu promised, %zu delivered, %zu of them again\n", promised, delivered,
+		      repeated);
+	for (unsigned i = 0; i < LINES; i++)
+		free(seen[i]);
+	rig_free(&rig);
+	close(notes[0]);
+	close(notes[1]);
+}
+
+static void test_killed(void **state)
+{
+	(void)state;
+	begin();
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		pid_t child = start_child(round, 0, 1);
+
+		let_work(random_below(30000));
+		end_child(child);
+		hear_all();
+	}
+	finish();
+}
+
+/* Two that share a Redis; each time one of them is killed, or Redis itself. */
+static void test_killed_redis(void **state)
+{
+	pid_t children[2];
+
+	(void)state;
+	begin();
+	redis_start(&redis);
+	rig_use_redis(&rig, &redis);
+	rig.opts.timeout_us = 5 * S_US;
+	for (unsigned i = 0; i < 2; i++)
+		children[i] = start_child(0, i, 2);
+	for (uint32_t round = 1; round < ROUNDS / 2; round++) {
+		unsigned victim = random_below(3);
+
+		let_work(random_below(30000));
+		if (victim == 2) {
+			redis_kill(&redis);
+			redis_start(&redis);
+			continue;
+		}
+		end_child(children[victim]);
+		hear_all();
+		children[victim] = start_child(round, victim, 2);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		end_child(children[i]);
+	finish();
+	redis_end(&redis);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest in_file[] = {cmocka_unit_test(test_killed)};
+	const struct CMUnitTest in_redis[] = {cmocka_unit_test(test_killed_redis)};
+	const char *given = getenv("WEIR_TEST_SEED");
+
+	seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)mono_us();
+	print_message("WEIR_TEST_SEED=%u\n", seed);
+	if (argc > 1 && strcmp(argv[1], "redis") == 0)
+		return cmocka_run_group_tests(in_redis, NULL, NULL);
+	return cmocka_run_group_tests(in_file, NULL, NULL);
+}

@@ -136,14 +136,6 @@ static void give_up(struct wr_queue_job **jobs, size_t count, enum wr_queue_reas
 	}
 }
 
-static bool has_puts(struct wr_queue_job **jobs, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (jobs[i]->verb == WR_QUEUE_PUT)
-			return true;
-	return false;
-}
-
 static void set_time(struct wr_lite *lite, struct wr_moment now)
 {
 	lite->now_us = now.mono_us + lite->ahead_us;
@@ -157,17 +149,19 @@ static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count
 	int rc;
 
 	set_time(lite, now);
+	wr_lite_look_at_space(lite, jobs, count);
 	rc = transact(lite, jobs, count);
-	if (rc == SQLITE_OK)
-		return;
 	/* A disk that has no room for a request may have some for what became of another. */
-	if (wr_lite_reason(lite, rc) == WR_QUEUE_NO_SPACE && has_puts(jobs, count)) {
+	if (rc != SQLITE_OK && wr_lite_reason(lite, rc) == WR_QUEUE_NO_SPACE) {
 		roll_back(lite);
+		wr_lite_fold(lite, true);
 		give_up(jobs, count, WR_QUEUE_NO_SPACE, true);
 		rc = transact(lite, jobs, count);
 	}
-	if (rc == SQLITE_OK)
+	if (rc == SQLITE_OK) {
+		wr_lite_fold_some(lite);
 		return;
+	}
 	wr_store_fail(store, wr_lite_reason(lite, rc), "the queue's file %s: %s", lite->path,
 		      sqlite3_errmsg(lite->db));
 	roll_back(lite);

@@ -101,10 +101,12 @@ struct wr_lite {
 	sqlite3_stmt *sql[WR_SQL_COUNT];
 	struct wr_lite_counts counts, committed;
 	uint64_t commits;
-	uint64_t fence;    /* of who took something last */
-	uint64_t ahead_us; /* the queue's time − the clock that only goes on */
-	uint64_t now_us;   /* the queue's time, of the jobs under way */
-	uint64_t wall_us;  /* … and what the wall clock said */
+	uint64_t fence;     /* of who took something last */
+	uint64_t ahead_us;  /* the queue's time − the clock that only goes on */
+	uint64_t now_us;    /* the queue's time, of the jobs under way */
+	uint64_t wall_us;   /* … and what the wall clock said */
+	uint64_t space;     /* bytes of the disk that puts may still use */
+	uint64_t log_pages; /* in the log and not yet in the file */
 	struct wr_lite_change *changes;
 	size_t change_count, change_cap;
 };
@@ -178,6 +180,17 @@ int wr_lite_standing(struct wr_lite *lite, uint64_t id, struct wr_lite_standing 
 /* Reads a row, and `content` if wanted. *row NULL: there is none. */
 int wr_lite_read(struct wr_lite *lite, uint64_t id, bool content, bool open,
 		 struct wr_deferred **row);
+
+/* lite_space.c: to be called before a transaction with these jobs; then each put takes its part.
+ * False: there is not enough. */
+void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count);
+bool wr_lite_use_space(struct wr_lite *lite, uint64_t bytes);
+
+/* The log is written into the file: if it has grown long; at once, with nothing left of it if
+ * wanted. Between transactions only. */
+void wr_lite_watch_log(struct wr_lite *lite);
+void wr_lite_fold_some(struct wr_lite *lite);
+void wr_lite_fold(struct wr_lite *lite, bool to_nothing);
 
 /* lite_tidy.c: forgets old tickets, gives space back. */
 void wr_lite_tidy(struct wr_lite *lite);

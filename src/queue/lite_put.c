@@ -1,29 +1,9 @@
 /* A request comes in. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "queue/lite.h"
 #include "queue/record.h"
-
-/* A page of the log for each page changed, and again for the file itself. */
-#define SPACE_FACTOR 3u
-#define SPACE_FIXED (64u << 10)
-
-/* The space that others want, or that what becomes of requests will want, is left alone. */
-static bool has_space(struct wr_lite *lite, uint64_t bytes)
-{
-	struct statvfs disk;
-	uint64_t reserve = lite->store.opts->free_bytes_min, size, available;
-
-	if (statvfs(lite->folder, &disk) < 0)
-		return true; /* the commit will tell */
-	size = (uint64_t)disk.f_blocks * disk.f_frsize;
-	available = (uint64_t)disk.f_bavail * disk.f_frsize;
-	if (reserve > size / 16)
-		reserve = size / 16;
-	return available >= reserve + bytes * SPACE_FACTOR + SPACE_FIXED;
-}
 
 static enum wr_queue_reason check_bounds(struct wr_lite *lite, const struct wr_queue_job *job,
 					 uint64_t bytes, const struct wr_lite_line *line)
@@ -37,7 +17,7 @@ static enum wr_queue_reason check_bounds(struct wr_lite *lite, const struct wr_q
 		return WR_QUEUE_BYTES_FULL;
 	if (line->waiting >= job->put.max_waiting)
 		return WR_QUEUE_KEY_FULL;
-	return has_space(lite, bytes) ? WR_QUEUE_OK : WR_QUEUE_NO_SPACE;
+	return wr_lite_use_space(lite, bytes) ? WR_QUEUE_OK : WR_QUEUE_NO_SPACE;
 }
 
 static int put_row(struct wr_lite *lite, const struct wr_queue_job *job, const uint8_t *hash,

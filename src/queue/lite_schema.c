@@ -17,7 +17,6 @@ static const char first[] = "PRAGMA locking_mode = EXCLUSIVE;"
 			    "PRAGMA secure_delete = FAST;"
 			    "PRAGMA temp_store = MEMORY;"
 			    "PRAGMA cache_size = -16384;"
-			    "PRAGMA wal_autocheckpoint = 2000;"
 			    "PRAGMA journal_size_limit = 33554432;"
 			    "PRAGMA cell_size_check = ON;"
 			    "PRAGMA trusted_schema = OFF;";
@@ -231,6 +230,7 @@ enum wr_queue_reason wr_lite_prepare(struct wr_lite *lite, uint64_t wall_us,
 	rc = read_counts(lite, &last_us);
 	if (rc == SQLITE_OK)
 		rc = prepare_sql(lite);
+	wr_lite_watch_log(lite);
 	if (rc != SQLITE_OK)
 		return failed(lite, rc, error);
 	/* The clock may have been set back, or be wrong since the machine started. */

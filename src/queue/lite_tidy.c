@@ -111,7 +111,7 @@ void wr_lite_tidy(struct wr_lite *lite)
 	if (rc == SQLITE_OK)
 		rc = give_back(lite);
 	if (rc == SQLITE_OK)
-		sqlite3_wal_checkpoint_v2(lite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+		wr_lite_fold(lite, false);
 	else if (!sqlite3_get_autocommit(lite->db))
 		wr_lite_do(wr_lite_sql(lite, WR_SQL_ROLLBACK));
 	/* A full disk keeps it from tidying, not from working. */

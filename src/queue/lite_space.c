@@ -1,0 +1,104 @@
+/* The disk: how much of it may be used, and the log that has to be folded into the file. */
+#include <sys/statvfs.h>
+
+#include "queue/lite.h"
+#include "queue/record.h"
+
+#define PAGE_BYTES 4096u
+#define LOG_PAGES 2000 /* the log is folded in when it has so many */
+
+/* A request is written to the log, and from there to the file. */
+#define SPACE_FACTOR 2u
+#define SPACE_FIXED (64u << 10)
+
+static uint64_t space_for(uint64_t bytes)
+{
+	return bytes * SPACE_FACTOR + SPACE_FIXED;
+}
+
+static int note_log(void *context, sqlite3 *db, const char *name, int pages)
+{
+	(void)db;
+	(void)name;
+	((struct wr_lite *)context)->log_pages = (uint64_t)pages;
+	return SQLITE_OK;
+}
+
+void wr_lite_watch_log(struct wr_lite *lite)
+{
+	lite->log_pages = 0;
+	sqlite3_wal_hook(lite->db, note_log, lite);
+}
+
+void wr_lite_fold(struct wr_lite *lite, bool to_nothing)
+{
+	int mode = to_nothing ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+	int left = -1, folded = -1;
+
+	if (sqlite3_wal_checkpoint_v2(lite->db, NULL, mode, &left, &folded) == SQLITE_OK &&
+	    left == folded)
+		lite->log_pages = 0;
+}
+
+void wr_lite_fold_some(struct wr_lite *lite)
+{
+	if (lite->log_pages >= LOG_PAGES)
+		wr_lite_fold(lite, false);
+}
+
+static uint64_t free_in_file(struct wr_lite *lite)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_FREE_PAGES);
+	uint64_t pages =
+		sqlite3_step(sql) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(sql, 0) : 0;
+
+	sqlite3_reset(sql);
+	return pages * PAGE_BYTES;
+}
+
+/* Twice what may be stored: once in the log, which grows on the disk, and once in the file, which
+ * has free pages and grows beyond them when the log is folded in. The space that others want, and
+ * that noting what becomes of requests will want, is left alone. */
+static uint64_t look(struct wr_lite *lite)
+{
+	uint64_t reserve = lite->store.opts->free_bytes_min, size, disk;
+	uint64_t log = lite->log_pages * PAGE_BYTES, file = free_in_file(lite);
+	struct statvfs at;
+
+	if (statvfs(lite->folder, &at) < 0)
+		return UINT64_MAX; /* the commit will tell */
+	size = (uint64_t)at.f_blocks * at.f_frsize;
+	disk = (uint64_t)at.f_bavail * at.f_frsize;
+	if (reserve > size / 16)
+		reserve = size / 16;
+	disk = disk > reserve ? disk - reserve : 0;
+	if (disk + file <= log)
+		return 0;
+	return disk + file - log < 2 * disk ? disk + file - log : 2 * disk;
+}
+
+void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count)
+{
+	uint64_t wanted = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (jobs[i]->verb == WR_QUEUE_PUT)
+			wanted +=
+				space_for(jobs[i]->put.request->body.len + 2 * WR_RECORD_OVERHEAD);
+	if (wanted == 0)
+		return;
+	lite->space = look(lite);
+	if (lite->space >= wanted || lite->log_pages == 0)
+		return;
+	wr_lite_fold(lite, true);
+	lite->space = look(lite);
+}
+
+bool wr_lite_use_space(struct wr_lite *lite, uint64_t bytes)
+{
+	if (space_for(bytes) > lite->space)
+		return false;
+	if (lite->space != UINT64_MAX)
+		lite->space -= space_for(bytes);
+	return true;
+}

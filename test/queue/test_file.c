@@ -1,0 +1,505 @@
+/* The folder and the file of a queue: who may look into it, disks that are full or can not be
+ * written to, damage, a second process, clocks that are set. */
+#include "queue/queue_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_init(&rig);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_close(&rig);
+	umount2(rig.dir, MNT_DETACH); /* where a test has mounted something */
+	rig_free(&rig);
+	return 0;
+}
+
+static const char *in_folder(const char *name)
+{
+	static char path[256];
+
+	snprintf(path, sizeof path, "%s/q/%s", rig.dir, name);
+	return path;
+}
+
+static unsigned mode_of(const char *name)
+{
+	struct stat st;
+
+	if (stat(in_folder(name), &st) < 0)
+		fail_msg("%s: %s", in_folder(name), strerror(errno));
+	return st.st_mode & 07777;
+}
+
+/* The job that fails tells why, and so does the queue. */
+static void expect_trouble(enum wr_queue_reason reason, const char *words)
+{
+	struct wr_deferred request = request_of(1, "x");
+	struct weir_error why = {0};
+
+	assert_reason(rig_put_as(&rig, &request, 10, S_US, 0).reason, reason);
+	assert_reason(wr_queue_state(rig.queue, &why), reason);
+	if (!strstr(why.text, words))
+		fail_msg("\"%s\" is not in \"%s\"", words, why.text);
+	pthread_mutex_lock(&rig.lock);
+	if (!strstr(rig.said, words))
+		fail_msg("\"%s\" was not said: %s", words, rig.said);
+	pthread_mutex_unlock(&rig.lock);
+}
+
+/* It is tried again every second, by the clock of the test. */
+static void expect_recovery(void)
+{
+	struct wr_deferred request = request_of(1, "after");
+	struct wr_queue_job job = {0};
+
+	for (int i = 0; i < 1000; i++) {
+		rig_pass(&rig, 2 * S_US);
+		job = rig_put_as(&rig, &request, 1000, 86400 * S_US, 0);
+		if (job.reason == WR_QUEUE_OK)
+			break;
+		usleep(10000);
+	}
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
+}
+
+static void test_nobody_else_may_look(void **state)
+{
+	mode_t old = umask(0);
+
+	(void)state;
+	rig_open(&rig);
+	umask(old);
+	rig_put(&rig, 1, "x");
+	assert_int_equal(mode_of(""), 0700);
+	assert_int_equal(mode_of("queue.db"), 0600);
+	assert_int_equal(mode_of("queue.db-wal"), 0600);
+	assert_int_equal(mode_of("queue.lock"), 0600);
+	assert_int_equal(access(in_folder("queue.db-shm"), F_OK), -1);
+}
+
+static void test_all_is_there_after_a_restart(void **state)
+{
+	struct wr_queue_job first, second, job;
+	struct wr_deferred *taken;
+	uint64_t accepted_us;
+
+	(void)state;
+	rig_open(&rig);
+	first = rig_put(&rig, 1, "a");
+	second = rig_put(&rig, 1, "b");
+	rig_put(&rig, 2, "c");
+	taken = rig_take(&rig, 1).take.first;
+	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 204, "");
+	wr_deferred_free(taken);
+	taken = rig_take(&rig, 1).take.first;
+	accepted_us = taken->accepted_us;
+	wr_deferred_free(taken); /* taken, and never settled */
+	rig_close(&rig);
+	memset(rig.waiting, 0, sizeof rig.waiting);
+	rig_pass(&rig, 5 * S_US);
+	rig_open(&rig);
+	assert_int_equal(rig_waiting(&rig, 1), 1);
+	assert_int_equal(rig_waiting(&rig, 2), 1);
+	assert_int_equal(rig_stats(&rig).waiting, 2);
+	assert_int_equal(rig_stats(&rig).delivering, 0);
+	assert_int_equal(rig_stats(&rig).delivered_total, 1);
+	assert_int_equal(rig_stats(&rig).put_total, 3);
+	job = rig_ticket(&rig, first.put.ticket);
+	assert_int_equal(job.ticket.found->status, 204);
+	wr_deferred_free(job.ticket.found);
+	job = rig_ticket(&rig, second.put.ticket);
+	assert_int_equal(job.ticket.found->position, 1);
+	assert_int_equal(job.ticket.found->accepted_us, accepted_us);
+	wr_deferred_free(job.ticket.found);
+	assert_int_equal(rig_take(&rig, 10).take.count, 2);
+	/* Numbers go on. */
+	assert_int_equal(rig_put(&rig, 3, "d").put.id, 4);
+}
+
+static void test_another_process_has_it(void **state)
+{
+	int ready[2], status;
+	pid_t child;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		rig_open(&rig);
+		rig_put(&rig, 1, "of the other");
+		if (write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	rig_open(&rig);
+	expect_trouble(WR_QUEUE_AWAY, "belongs to another process");
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	expect_recovery();
+	assert_int_equal(rig_waiting(&rig, 1), 2);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void test_folder_of_others(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(in_folder(""), 0700), 0);
+	assert_int_equal(chmod(in_folder(""), 0777), 0);
+	rig_open(&rig);
+	expect_trouble(WR_QUEUE_READ_ONLY, "chmod 700");
+	assert_int_equal(chmod(in_folder(""), 0755), 0);
+	expect_recovery();
+}
+
+static void test_read_only(void **state)
+{
+	(void)state;
+	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=16m"), 0);
+	rig_open(&rig);
+	rig_put(&rig, 1, "before");
+	rig_close(&rig);
+	assert_int_equal(mount("none", rig.dir, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
+	rig_open(&rig);
+	expect_trouble(WR_QUEUE_READ_ONLY, "Read-only file system");
+	assert_int_equal(mount("none", rig.dir, "tmpfs", MS_REMOUNT, NULL), 0);
+	expect_recovery();
+	wr_deferred_free(rig_take_one(&rig, "before"));
+}
+
+/* Puts bodies of 100 KiB until that is refused; returns how many went in. */
+static unsigned fill(enum wr_queue_reason expected)
+{
+	static char body[100 << 10];
+	struct wr_deferred request = request_of(1, "");
+	unsigned count = 0;
+	struct wr_queue_job job;
+
+	memset(body, 'x', sizeof body);
+	request.body = (struct weir_str){body, sizeof body};
+	while ((job = rig_put_as(&rig, &request, 1000, 86400 * S_US, 0)).reason == WR_QUEUE_OK)
+		count++;
+	assert_reason(job.reason, expected);
+	return count;
+}
+
+/* All that was accepted on a disk that is full is there, and what becomes of it can be noted. */
+static void test_full_disk(void **state)
+{
+	unsigned stored;
+
+	(void)state;
+	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=8m"), 0);
+	rig_open(&rig);
+	stored = fill(WR_QUEUE_NO_SPACE);
+	assert_in_range(stored, 10, 80);
+	assert_int_equal(rig_stats(&rig).waiting, stored);
+	for (unsigned i = 0; i < stored; i++) {
+		struct wr_queue_job job = rig_take(&rig, 1);
+
+		assert_int_equal(job.take.count, 1);
+		assert_int_equal(job.take.first->id, i + 1);
+		assert_reason(
+			rig_settle(&rig, job.take.first, WR_QUEUE_DELIVERED, 0, 200, "").reason,
+			WR_QUEUE_OK);
+		wr_deferred_free(job.take.first);
+	}
+	/* What was delivered has left its room to others. */
+	assert_in_range(fill(WR_QUEUE_NO_SPACE), stored / 2, 80);
+}
+
+static int hog; /* a file of somebody else */
+
+static void take_all_space(void)
+{
+	char bytes[4096] = {0};
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/hog", rig.dir);
+	hog = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(hog >= 0);
+	while (write(hog, bytes, sizeof bytes) > 0)
+		;
+	assert_int_equal(errno, ENOSPC);
+}
+
+/* Others have taken the last byte: the commit itself fails. */
+static void test_disk_full_in_a_commit(void **state)
+{
+	struct wr_deferred request = request_of(1, "y");
+	struct wr_deferred *taken;
+	struct wr_queue_job put;
+
+	(void)state;
+	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=8m"), 0);
+	rig.opts.free_bytes_min = 1;
+	rig_open(&rig);
+	put = rig_put(&rig, 1, "x");
+	take_all_space();
+	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason, WR_QUEUE_NO_SPACE);
+	assert_int_equal(rig_waiting(&rig, 1), 1);
+	/* What is known already can be read; what became of it can not be noted, and is not. */
+	taken = rig_take_one(&rig, "x");
+	fill(WR_QUEUE_NO_SPACE);
+	if (rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason != WR_QUEUE_OK) {
+		struct wr_queue_job job = rig_ticket(&rig, put.put.ticket);
+
+		assert_int_equal(job.ticket.found->state, WR_DEFERRED_DELIVERING);
+		wr_deferred_free(job.ticket.found);
+		assert_int_equal(ftruncate(hog, 0), 0);
+		assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason,
+			      WR_QUEUE_OK);
+	}
+	assert_int_equal(ftruncate(hog, 0), 0);
+	close(hog);
+	wr_deferred_free(taken);
+	expect_recovery();
+}
+
+/* Overwrites bytes of a file with others. */
+static void scribble(const char *name, off_t at, size_t len)
+{
+	int fd = open(in_folder(name), O_RDWR | O_CLOEXEC);
+	char bytes[4096];
+
+	assert_true(fd >= 0);
+	memset(bytes, 0xa5, sizeof bytes);
+	for (; len; at += (off_t)(len < sizeof bytes ? len : sizeof bytes),
+		    len -= len < sizeof bytes ? len : sizeof bytes)
+		assert_true(pwrite(fd, bytes, len < sizeof bytes ? len : sizeof bytes, at) > 0);
+	close(fd);
+}
+
+static bool is_set_aside(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "queue.db.corrupt-%llu", T0_US / S_US);
+	return access(in_folder(path), F_OK) == 0;
+}
+
+static void damage(off_t at, size_t len)
+{
+	rig_open(&rig);
+	for (int i = 0; i < 50; i++)
+		rig_put(&rig, 1,
+			"some bytes to fill pages with, so that there are several of them");
+	rig_close(&rig);
+	scribble("queue.db", at, len);
+	rig_open(&rig);
+	pthread_mutex_lock(&rig.lock);
+	assert_non_null(strstr(rig.said, "DAMAGED"));
+	assert_non_null(strstr(rig.said, ".recover"));
+	pthread_mutex_unlock(&rig.lock);
+	assert_true(is_set_aside());
+	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
+	assert_int_equal(rig_stats(&rig).waiting, 0);
+	rig_put(&rig, 1, "new");
+}
+
+static void test_damaged_head(void **state)
+{
+	(void)state;
+	damage(0, 4096);
+}
+
+static void test_damaged_page(void **state)
+{
+	(void)state;
+	damage(3 * 4096, 2 * 4096);
+}
+
+static void test_cut_short(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	for (int i = 0; i < 50; i++)
+		rig_put(&rig, 1,
+			"some bytes to fill pages with, so that there are several of them");
+	rig_close(&rig);
+	assert_int_equal(truncate(in_folder("queue.db"), 5 * 4096), 0);
+	rig_open(&rig);
+	assert_true(is_set_aside());
+	rig_put(&rig, 1, "new");
+}
+
+/* Damage that comes while it is open: found when the page is read again, or at the next start. */
+static void test_damaged_log(void **state)
+{
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "old");
+	rig_close(&rig); /* it is all in the file now */
+	rig_open(&rig);
+	rig_put(&rig, 1, "in the log");
+	/* As if the machine had died with half of the log written: checksums tell. */
+	if (fork() == 0) {
+		scribble("queue.db-wal", 32 + 24 + 100, 8);
+		_exit(0);
+	}
+	assert_true(wait(NULL) > 0);
+	job = rig_take(&rig, 10);
+	wr_deferred_free(job.take.first);
+	rig_close(&rig);
+	rig_open(&rig);
+	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
+	rig_put(&rig, 1, "new");
+}
+
+static void run_sql(const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(in_folder("queue.db"), &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+static void test_other_version(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_close(&rig);
+	run_sql("PRAGMA user_version = 2");
+	rig_open(&rig);
+	expect_trouble(WR_QUEUE_FAILED, "another version of weir");
+	assert_false(is_set_aside());
+}
+
+static void test_not_a_queue(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(in_folder(""), 0700), 0);
+	run_sql("CREATE TABLE mine (x)");
+	rig_open(&rig);
+	expect_trouble(WR_QUEUE_FAILED, "no queue of weir");
+}
+
+/* ---- clocks ---- */
+
+static void put_waiting(uint64_t wait_us)
+{
+	struct wr_deferred request = request_of(1, "x");
+
+	assert_reason(rig_put_as(&rig, &request, 10, 3600 * S_US, wait_us).reason, WR_QUEUE_OK);
+}
+
+static void test_clock_set_while_open(void **state)
+{
+	static const uint64_t walls[] = {T0_US - 365 * 86400 * S_US, T0_US + 365 * 86400 * S_US};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct wr_deferred *taken;
+
+		rig_set_wall(&rig, T0_US);
+		rig_open(&rig);
+		put_waiting(60 * S_US);
+		rig_set_wall(&rig, walls[i]);
+		assert_int_equal(rig_take(&rig, 1).take.next_us, 60 * S_US);
+		rig_pass(&rig, 60 * S_US);
+		taken = rig_take_one(&rig, "x");
+		/* An hour of age is left but a minute, as people's clocks show it now. */
+		assert_int_equal(taken->accepted_us, walls[i]);
+		assert_int_equal(taken->expires_us, walls[i] + 3600 * S_US);
+		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+		wr_deferred_free(taken);
+		rig_close(&rig);
+		remove_tree(in_folder(""));
+	}
+}
+
+/* A machine that starts with its clock in the past: nothing waits for years. */
+static void test_clock_back_at_a_start(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	put_waiting(60 * S_US);
+	rig_close(&rig);
+	rig_set_wall(&rig, 1000 * S_US); /* 1970 */
+	rig_open(&rig);
+	assert_int_equal(rig_take(&rig, 1).take.next_us, 60 * S_US);
+	rig_pass(&rig, 30 * S_US);
+	/* The clock is put right meanwhile. */
+	rig_set_wall(&rig, T0_US + 3600 * S_US);
+	assert_int_equal(rig_take(&rig, 1).take.next_us, 30 * S_US);
+	rig_pass(&rig, 30 * S_US);
+	wr_deferred_free(rig_take_one(&rig, "x"));
+}
+
+/* Time in which the queue was not open counts. */
+static void test_time_between(void **state)
+{
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	put_waiting(60 * S_US);
+	rig_close(&rig);
+	rig_pass(&rig, 59 * S_US);
+	rig_open(&rig);
+	assert_int_equal(rig_take(&rig, 1).take.next_us, S_US);
+	rig_close(&rig);
+	rig_pass(&rig, 3600 * S_US);
+	rig_open(&rig);
+	job = rig_take(&rig, 1);
+	assert_int_equal(job.take.expired, 1);
+}
+
+/* A namespace of mounts, so that small disks are nobody else's. */
+static void leave_mounts(void)
+{
+	if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+		fprintf(stderr, "no namespace for mounts: %s\n", strerror(errno));
+	else if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+		fprintf(stderr, "mounts are not private: %s\n", strerror(errno));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_nobody_else_may_look),
+		TEST(test_all_is_there_after_a_restart),
+		TEST(test_another_process_has_it),
+		TEST(test_folder_of_others),
+		TEST(test_read_only),
+		TEST(test_full_disk),
+		TEST(test_disk_full_in_a_commit),
+		TEST(test_damaged_head),
+		TEST(test_damaged_page),
+		TEST(test_cut_short),
+		TEST(test_damaged_log),
+		TEST(test_other_version),
+		TEST(test_not_a_queue),
+		TEST(test_clock_set_while_open),
+		TEST(test_clock_back_at_a_start),
+		TEST(test_time_between),
+	};
+
+	leave_mounts();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -101,13 +101,13 @@ static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
 /* What is spent is this node's own use, and booked on the key's cell. That is half of what spending
  * costs, so for large limits it is done for many units at once: each time what remains goes below a
  * multiple of about a thousandth of the limit, for all of that thousandth. Below 2048 each unit
- * counts for itself. */
+ * counts for itself, and so it does where what remains is not known well enough to go down. */
 static int64_t due_for(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;
 	unsigned shift = 31 - (unsigned)__builtin_clz(need->need.limit->limit | 1);
 
-	if (shift <= 10)
+	if (shift <= 10 || left >= need->need.decision.limit)
 		return need->need.cost;
 	shift = shift > 16 ? 6 : shift - 10;
 	return (int64_t)(((before >> shift) - (left >> shift)) << shift);

@@ -1,0 +1,359 @@
+/* Requests that spend units of leases: when nobody is asked, what goes back, what is booked. The
+ * keeper is played by hand; the clock of leases is the test's. */
+#include "standin.h"
+
+#include <string.h>
+
+#include <weir/control.h>
+
+#include "base/str.h"
+#include "limiter/engine.h"
+#include "store/lease.h"
+
+#define OWNER 7u
+#define MS 1000000ull
+
+static const char rules[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- key: a\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 1000, consistency: lease}\n"
+	"- key: b\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 1000, consistency: lease}\n"
+	"- key: large\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 100000, consistency: lease}\n"
+	"- key: bucket\n"
+	"  rate_limit: {unit: second, requests_per_unit: 10, burst: 30, algorithm: token_bucket, "
+	"consistency: lease}\n"
+	"- key: here\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 2, consistency: local}\n"
+	"- key: strict\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 2}\n"
+	"- key: shadow\n"
+	"  shadow_mode: true\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 9, consistency: lease}\n"
+	"- key: quota\n"
+	"  quota_mode: true\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 9, consistency: lease}\n"
+	"- key: quotas\n"
+	"  quota_mode: true\n"
+	"  rate_limits:\n"
+	"  - {unit: minute, requests_per_unit: 9, consistency: lease}\n"
+	"  - {unit: hour, requests_per_unit: 9, consistency: lease}\n"
+	"- key: soft\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 30, consistency: lease, mode: soft, soft: "
+	"{overshoot: 20%, for: 30s}}\n"
+	"- key: rejected\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 9, consistency: lease, count_rejected: "
+	"true}\n";
+
+static uint64_t mono_ns;
+
+static uint64_t read_mono(void *context)
+{
+	(void)context;
+	return mono_ns;
+}
+
+static void open_rig(struct rig *rig, struct store *store)
+{
+	memset(store, 0, sizeof *store);
+	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
+	rig->engine->mono = read_mono;
+	mono_ns = 1000 * SECOND_NS;
+}
+
+/* The key of a descriptor in the table, as the question about it says. */
+static struct wr_key tag_of(struct rig *rig, struct store *store, const char *descriptor)
+{
+	struct wr_question_item item;
+
+	assert_int_equal(rig_ask(rig, descriptor), WEIR_WAIT);
+	assert_true(store_fetch(rig, store) > 0);
+	memcpy(&item, store->bytes + sizeof(struct wr_question_head), sizeof item);
+	assert_int_equal(weir_ask_cancel(rig->ask, rig->now_ns), 0);
+	assert_int_equal(item.consistency, 1);
+	return (struct wr_key){item.tag};
+}
+
+/* A lease for a second. */
+static int lend(struct rig *rig, struct store *store, const char *descriptor, uint32_t units,
+		uint64_t identity)
+{
+	struct wr_lease_terms terms = {.units = units,
+				       .remaining = units < 1000 ? 600 : 60000,
+				       .limit = units < 1000 ? 1000 : 100000,
+				       .ends_mono_ns = mono_ns + SECOND_NS,
+				       .resets_mono_ns = mono_ns + 30 * SECOND_NS,
+				       .identity = identity};
+	int slot = wr_lease_claim(rig->table, tag_of(rig, store, descriptor), OWNER, mono_ns);
+
+	assert_true(wr_lease_deposit(rig->table, slot, OWNER, &terms, mono_ns, NULL));
+	return slot;
+}
+
+static uint32_t left(struct rig *rig, int slot)
+{
+	return wr_lease_left(rig->table, slot, OWNER, mono_ns);
+}
+
+static void nobody_is_asked(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 3, wr_lease_identity(1000, 0, 0));
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	assert_int_equal(rig_status(&rig, 0).limit, 1000);
+	assert_int_equal(rig_status(&rig, 0).remaining, 602);
+	assert_int_equal(rig_status(&rig, 0).decision.reset_after_ns, 30 * SECOND_NS);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=2"), WEIR_WAIT);
+	/* Twice in one request is both at once, of which one is left. */
+	assert_int_equal(rig_ask(&rig, "a=1;a=1"), WEIR_WAIT);
+	assert_int_equal(left(&rig, slot), 1);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	assert_int_equal(rig_stat(&rig, "d/a/1m").admitted, 3);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void clocks(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	mono_ns += SECOND_NS - 1;
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	mono_ns += 1;
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	/* The host's reading counts. */
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 1);
+	assert_int_equal(weir_ask_mono(rig.ask, mono_ns - 1), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(weir_ask_mono(rig.ask, mono_ns), WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* What is leased is spent first; the store is asked for the rest, and for that alone. */
+static void in_parts(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	store.questions = 0;
+	assert_int_equal(store_ask(&rig, &store, "a=1;strict=1"), WEIR_ADMIT);
+	assert_int_equal(store.item_count, 1);
+	assert_int_equal(store.items[0].limit, 2);
+	assert_int_equal(left(&rig, slot), 8);
+	assert_int_equal(store_ask(&rig, &store, "a=1;strict=1"), WEIR_ADMIT);
+	/* The other one refuses: the unit is there again. */
+	assert_int_equal(store_ask(&rig, &store, "a=1;strict=1"), WEIR_REFUSE);
+	assert_int_equal(left(&rig, slot), 7);
+	assert_int_equal(rig_status(&rig, 0).remaining, 607);
+	/* The table refuses, and nothing is spent at all. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(store_ask(&rig, &store, "a=1;here=1"),
+				 i < 2 ? WEIR_ADMIT : WEIR_REFUSE);
+	assert_int_equal(left(&rig, slot), 5);
+	assert_int_equal(store.returns, 0);
+	/* The store fails: its part alone. */
+	assert_int_equal(store_fails(&rig, "a=1;strict=2"), WEIR_ADMIT);
+	assert_int_equal(left(&rig, slot), 4);
+	/* Two leases, one of which has nothing: it is asked for. */
+	lend(&rig, &store, "b=1", 1, wr_lease_identity(1000, 0, 0));
+	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_ADMIT);
+	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_WAIT);
+	assert_int_equal(left(&rig, slot), 2);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void clients_that_leave(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 9);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	/* While the store is asked for another limit. */
+	assert_int_equal(rig_ask(&rig, "a=1;strict=1"), WEIR_WAIT);
+	assert_int_equal(left(&rig, slot), 8);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 9);
+	assert_true(store_fetch(&rig, &store) > 0);
+	store_serve(&store, rig.now_ns);
+	assert_int_equal(weir_ask_answer(rig.ask, store.answer, store.answer_len, rig.now_ns),
+			 WEIR_REFUSE);
+	assert_int_equal(left(&rig, slot), 9);
+	/* After the report it is too late. */
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	wr_lease_report(rig.table, slot, OWNER, mono_ns, NULL);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 8);
+	assert_int_equal(wr_lease_burnt(rig.table).late, 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void changed_limits_are_not_spent_from(void **state)
+{
+	struct weir_entry entry = {WR_STR("a"), WR_STR("1"), WR_STR("")};
+	struct weir_target who = {
+		.size = sizeof who, .domain = WR_STR("d"), .entries = &entry, .count = 1};
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(999, 0, 0));
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	assert_int_equal(left(&rig, slot), 9);
+	/* A grant is another limit; a ban refuses at once. */
+	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(
+		weir_control_grant(rig.engine, &who, 5, rig.now_ns + HOUR_NS, rig.now_ns, NULL), 1);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 5));
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).decision.granted, 5);
+	assert_int_equal(weir_control_ban(rig.engine, &who, WEIR_NEVER, rig.now_ns, NULL), 1);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_BANNED);
+	assert_int_equal(left(&rig, slot), 8);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void refusals_are_remembered(void **state)
+{
+	static struct store store;
+	struct wr_lease_refusal refusal = {.cost = 1, .limit = 1000};
+	struct rig rig;
+	int slot, shadow;
+
+	open_rig(&rig, &store);
+	refusal.until_mono_ns = refusal.retry_mono_ns = mono_ns + 400 * MS;
+	refusal.resets_mono_ns = mono_ns + SECOND_NS;
+	refusal.identity = wr_lease_identity(1000, 0, 0);
+	slot = lend(&rig, &store, "a=1", 0, refusal.identity);
+	wr_lease_refuse(rig.table, slot, OWNER, &refusal, mono_ns);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
+	assert_int_equal(rig_result(&rig).retry_after_ns, 400 * MS);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	/* Others are not asked, nor are their units spent. */
+	slot = lend(&rig, &store, "b=1", 2, refusal.identity);
+	assert_int_equal(rig_ask(&rig, "b=1;a=1;strict=1"), WEIR_REFUSE);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	assert_int_equal(left(&rig, slot), 2);
+	/* What is only counted refuses nobody. */
+	refusal.identity = wr_lease_identity(9, 0, 0);
+	shadow = lend(&rig, &store, "shadow=1", 0, refusal.identity);
+	wr_lease_refuse(rig.table, shadow, OWNER, &refusal, mono_ns);
+	assert_int_equal(rig_ask(&rig, "shadow=1;b=1"), WEIR_ADMIT);
+	assert_int_equal(rig_stat(&rig, "d/shadow/1m").shadowed, 1);
+	mono_ns += 400 * MS;
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* What is spent counts against this node's share, as what the store admits does. */
+static void own_use_is_booked(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int spent = 0;
+
+	open_rig(&rig, &store);
+	weir_fleet_note(rig.table, 3, NOW_NS);
+	lend(&rig, &store, "a=1", 300, wr_lease_identity(1000, 0, 0));
+	while (rig_ask(&rig, "a=1") == WEIR_ADMIT)
+		spent++;
+	assert_int_equal(spent, 300);
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 100), 33);
+	/* In a bucket of 30 the share is 10, at 3 a second: 6 spent leave 4. */
+	lend(&rig, &store, "bucket=1", 6, wr_lease_identity(10, 30, 0));
+	while (rig_ask(&rig, "bucket=1") == WEIR_ADMIT)
+		;
+	assert_int_equal(store_fails_admitted(&rig, "bucket=1", 100), 4);
+	/* A large one is booked 64 at a time: 20000 of 33333, give or take. */
+	lend(&rig, &store, "large=1", 20000, wr_lease_identity(100000, 0, 0));
+	while (rig_ask(&rig, "large=1") == WEIR_ADMIT)
+		;
+	assert_in_range(store_fails_admitted(&rig, "large=1", 20000), 13333 - 64, 13333 + 64);
+	/* What the store said makes no sense: each for itself until it does. */
+	lend(&rig, &store, "large=2", 900, wr_lease_identity(100000, 0, 0));
+	while (rig_ask(&rig, "large=2") == WEIR_ADMIT)
+		;
+	assert_in_range(store_fails_admitted(&rig, "large=2", 40000), 32433 - 64, 32433 + 64);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void who_may_spend(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "quota=1", 2, wr_lease_identity(9, 0, 0));
+	assert_int_equal(rig_ask(&rig, "quota=1"), WEIR_ADMIT);
+	assert_int_equal(left(&rig, slot), 1);
+	lend(&rig, &store, "quotas=1", 2, wr_lease_identity(9, 0, 0));
+	assert_int_equal(rig_ask(&rig, "quotas=1"), WEIR_WAIT);
+	lend(&rig, &store, "soft=1", 2, wr_lease_identity(30, 0, 0));
+	assert_int_equal(rig_ask(&rig, "soft=1"), WEIR_WAIT);
+	lend(&rig, &store, "rejected=1", 2, wr_lease_identity(9, 0, 0));
+	assert_int_equal(rig_ask(&rig, "rejected=1"), WEIR_WAIT);
+	/* Looking and giving back are not spending. */
+	slot = lend(&rig, &store, "a=1", 2, wr_lease_identity(1000, 0, 0));
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 0);
+	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", -1);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(left(&rig, slot), 2);
+	/* An engine without a central store counts by itself. */
+	rig_close(&rig);
+	rig_open_with(&rig, rig_rules(rules), "d", 0);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 999);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_is_asked),
+		cmocka_unit_test(clocks),
+		cmocka_unit_test(in_parts),
+		cmocka_unit_test(clients_that_leave),
+		cmocka_unit_test(changed_limits_are_not_spent_from),
+		cmocka_unit_test(refusals_are_remembered),
+		cmocka_unit_test(own_use_is_booked),
+		cmocka_unit_test(who_may_spend),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -166,8 +166,11 @@ static inline bool wr_ask_is_asked(const struct wr_ask_need *need)
 	return need->part == WR_THERE && need->need.cost >= 0;
 }
 
-/* decide.c: puts the windows that hold now_ns into limits with a calendar. */
+/* arrange.c: puts the windows that hold now_ns into limits with a calendar. */
 void wr_ask_open_windows(struct weir_ask *ask);
+
+/* arrange.c: what has to be known of the needs before any is decided. */
+void wr_ask_arrange(struct weir_ask *ask);
 
 /* pause.c: whether an operator paused what this need is counted under. `pausing` is not 0. */
 bool wr_ask_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing);

@@ -151,8 +151,9 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
  * ends with its time. */
 void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
 
-/* The node shuts down: all that was borrowed goes back, and nothing more is borrowed. How many
- * leases are still to be returned: 0 after a second at most. May be called again. */
+/* The node shuts down: all that was borrowed goes back, nothing more is borrowed, and what was
+ * admitted since the last exchange is told. How much of that is still to be done: 0 after a second
+ * at most. May be called again. */
 uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
 /* Another region's store, which is told what is admitted here: a central with a target of its own

@@ -10,6 +10,7 @@
 
 #define NO_REGION "-"
 #define SOON_NS (50 * WR_MS_NS)
+#define DRAIN_NS (1000 * WR_MS_NS)
 
 /* ---- beginning and end ---- */
 
@@ -373,4 +374,20 @@ void wr_exchanges_tick(struct wr_central *central)
 		x->turn_ns = central->mono_ns + wait_ns;
 	}
 	wr_wake(central, x->turn_ns);
+}
+
+uint32_t wr_exchanges_drain(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	if (!x || !central->table)
+		return 0;
+	if (x->end_ns == 0) {
+		x->end_ns = central->mono_ns;
+		begin_turn(central);
+	}
+	if (central->mono_ns - x->end_ns >= DRAIN_NS)
+		return 0;
+	wr_wake(central, x->end_ns + DRAIN_NS);
+	return x->under_way + wr_regions_busy(central);
 }

@@ -52,6 +52,7 @@ struct wr_exchanges {
 	uint64_t sync_ns;
 	char region[WR_EXCHANGE_REGION + 1];
 	uint64_t turn_ns; /* mono: when the next one is */
+	uint64_t end_ns;  /* … when the node began to shut down; 0: it has not */
 	uint32_t cursor;  /* how far this one has come */
 	bool walking;     /* it has more than could be sent so far */
 	uint32_t under_way;
@@ -74,6 +75,9 @@ struct wr_exchanges {
 bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts);
 void wr_exchanges_free(struct wr_central *central);
 void wr_exchanges_tick(struct wr_central *central);
+/* The node shuts down: what was used since the last turn is said at once. How many calls are still
+ * under way: 0 after a second at most. */
+uint32_t wr_exchanges_drain(struct wr_central *central);
 uint32_t wr_exchanges_overshoot(const struct wr_central *central);
 
 /* "eu/1f2e3d4c.0123456789abcdef": whom the numbers of a slot are of. */
@@ -97,6 +101,9 @@ uint32_t wr_regions_up(const struct wr_central *central);
  * the reply, if the job asked for them. */
 void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
 		     const struct wr_exchange_entry *entries, size_t count);
+
+/* Calls to them that are under way. */
+uint32_t wr_regions_busy(const struct wr_central *central);
 
 struct wr_central_info;
 void wr_regions_info(const struct wr_central *central, struct wr_central_info *info);

@@ -144,6 +144,7 @@ void wr_central_table(struct wr_central *central, struct weir_table *table, uint
 uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_holds *holds = central->holds;
+	uint32_t exchanges;
 
 	wr_enter(central, now_ns, mono_ns);
 	if (!holds->ended)
@@ -153,6 +154,7 @@ uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t 
 		}
 	holds->ended = true;
 	wr_holds_tick(central);
+	exchanges = wr_exchanges_drain(central);
 	wr_leave(central);
-	return holds->count;
+	return holds->count + exchanges;
 }

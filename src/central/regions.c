@@ -63,6 +63,17 @@ uint32_t wr_regions_up(const struct wr_central *central)
 	return up;
 }
 
+uint32_t wr_regions_busy(const struct wr_central *central)
+{
+	const struct wr_exchanges *x = central->exchanges;
+	uint32_t busy = 0;
+
+	for (uint32_t i = 0; i < x->peer_count; i++)
+		if (x->peers[i])
+			busy += x->peers[i]->pushes;
+	return busy;
+}
+
 /* Their counts are part of the home's, as far as they are about telling. */
 void wr_regions_info(const struct wr_central *central, struct wr_central_info *info)
 {

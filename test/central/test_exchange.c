@@ -320,6 +320,34 @@ static void test_other_loops_leave_it_alone(void **state)
 	free_slots(rig);
 }
 
+static void test_drained(void **state)
+{
+	struct rig *rig = rig_new(URL, node_opts(NULL));
+	struct peer *peer;
+
+	(void)state;
+	pass(rig, SYNC);
+	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	free_slots(rig);
+	rig = rig_new(URL, node_opts(NULL));
+	peer = peer_at(rig, 6379);
+	pass(rig, SYNC);
+	use(rig, 1, 5);
+	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
+	turn(rig);
+	assert_said(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
+	reply(peer, sums(0, 0, 0, 0));
+	turn(rig);
+	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	/* Nobody is waited for for long. */
+	use(rig, 1, 5);
+	pass(rig, SYNC);
+	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
+	rig->mono_ns += SECOND;
+	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	free_slots(rig);
+}
+
 /* ---- several ---- */
 
 static struct rig *region(struct rig *home)
@@ -478,6 +506,7 @@ int main(void)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_another_table),
 		cmocka_unit_test(test_other_loops_leave_it_alone),
+		cmocka_unit_test(test_drained),
 		cmocka_unit_test(test_regions_are_told),
 		cmocka_unit_test(test_a_region_comes_back),
 		cmocka_unit_test(test_the_home_goes_first),

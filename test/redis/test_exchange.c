@@ -175,6 +175,18 @@ static void test_dropped(void **state)
 			LIFE_US / 1000 + 1000);
 }
 
+/* Numbers that nobody of ours writes do no harm. */
+static void test_huge(void **state)
+{
+	const char *text = "7 99999999999999999999999999999999999999 9007199254740993 1 1";
+	struct exchange_test *test = *state;
+
+	for (int i = 0; i < 5; i++)
+		redis_tell(&test->server, "HSET huge eu/%d %s", i, text);
+	assert_sums(publish(test, "huge", "eu/a", state_of(7, 1, 0, 0, 0)), WR_EXCHANGE_MOST,
+		    WR_EXCHANGE_MOST, 5, 5, 5);
+}
+
 static void test_entries(void **state)
 {
 	struct wr_exchange_entry entries[ENTRIES];
@@ -300,9 +312,9 @@ static void test_convergence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sums),        cmocka_unit_test(test_merging),
-		cmocka_unit_test(test_dropped),     cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_convergence),
+		cmocka_unit_test(test_sums),    cmocka_unit_test(test_merging),
+		cmocka_unit_test(test_dropped), cmocka_unit_test(test_huge),
+		cmocka_unit_test(test_entries), cmocka_unit_test(test_convergence),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

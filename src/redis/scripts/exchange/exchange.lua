@@ -5,13 +5,13 @@
 --           they are; then name and state of each one of the region, the holder's own included
 
 local holder, window, oldest, region = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7]), ARGV[9]
-local own = {window, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}
+local own = {window, number(ARGV[3]), number(ARGV[4]), number(ARGV[5]), number(ARGV[6])}
 local reply = {0, 0, 0, 0, 0}
 
 -- Adds two numbers of a state to two of the reply.
 local function add(to, state, from)
-	reply[to] = reply[to] + state[from]
-	reply[to + 1] = reply[to + 1] + state[from + 1]
+	reply[to] = math.min(reply[to] + state[from], MOST)
+	reply[to + 1] = math.min(reply[to + 1] + state[from + 1], MOST)
 end
 
 local function count(state)

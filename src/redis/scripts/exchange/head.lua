@@ -1,9 +1,15 @@
 -- What nodes admitted of a counter by themselves: KEYS[1] is a hash, holder → "window plus minus
--- before_plus before_minus". Numbers are below 2^53, and within a window only rise.
+-- before_plus before_minus". Numbers are up to 2^52, and within a window only rise.
+
+local MOST = 2 ^ 52
+
+local function number(text)
+	return math.min(tonumber(text), MOST)
+end
 
 local function parse(text)
 	local a, b, c, d, e = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-	return a and {tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e)}
+	return a and {number(a), number(b), number(c), number(d), number(e)}
 end
 
 -- Two states of one holder: of each window the larger numbers, and of windows the last two.

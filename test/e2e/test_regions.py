@@ -1,0 +1,186 @@
+"""Limits that are eventual in several regions: a Redis each, in network namespaces that are parted and joined."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from weirtest import free_port, keeper, wait_for
+from weirtest.eventual import KEYS, LIMIT, RULES, hash_of, learn, left, node, take, wait_together
+from weirtest.gateway import Gateway
+from weirtest.netns import Network
+from weirtest.redis import Redis
+from weirtest.serve import Serve
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+class Regions:
+    """`count` regions, each a namespace with a Redis and a node."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            self.net = stack.enter_context(Network(*self.names))
+            self.redis = {n: stack.enter_context(Redis(host=self.net[n].address, prefix=self.net[n].prefix, port=6379))
+                          for n in self.names}
+            self.nodes = {n: self._node(n) for n in self.names}
+            for one in self.nodes.values():
+                stack.enter_context(one)
+                (one.folder / "secret").write_text(SECRET, encoding="ascii")
+                (one.folder / "secret").chmod(0o600)
+                one.start()
+            for one in self.nodes.values():
+                one.wait_up()
+                wait_together(one)
+            wait_for(lambda: all(n.store()["regions_up"] == len(self.names) - 1 for n in self.nodes.values()),
+                     "regions to reach each other", 30)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *what):
+        return self.stack.__exit__(*what)
+
+    def _node(self, name):
+        peers = [self.redis[n].url() for n in self.names if n != name]
+        return node(self.redis[name], "--region", name, "--peer", ",".join(peers), "--key-secret", "{folder}/secret",
+                    prefix=self.net[name].prefix, resp="unix:{folder}/resp.sock", admin="unix:{folder}/admin.sock",
+                    start=False)
+
+    def cut_off(self, name):
+        for other in self.names:
+            if other != name:
+                self.net.part(name, other)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_three_regions_one_cut_off_and_back(key):
+    with Regions("eu", "us", "ap") as regions:
+        eu, us, ap = (regions.nodes[n] for n in ("eu", "us", "ap"))
+        for one in (eu, us, ap):
+            assert take(one, key, "u") == 1
+        # All of them know of all.
+        wait_for(lambda: alike([r.client().hgetall(hash_of(r) or "") for r in regions.redis.values()]), "all to be told", 30)
+        for one in (eu, us, ap):
+            learn(one, key, "u", LIMIT - 3)
+        regions.cut_off("ap")
+        # It goes on by what it knows; the other two count together, and not what it does.
+        alone = take(ap, key, "u", 20)
+        assert alone == 20
+        both = take(eu, key, "u", 30)
+        assert both == 30
+        learn(us, key, "u", LIMIT - 30)
+        wait_for(lambda: ap.store()["regions_up"] == 0 and eu.store()["regions_up"] == 1, "it to be missed", 60)
+        assert take(ap, key, "u", 10) == 10
+        assert left(ap, key, "u") > LIMIT - 60
+        regions.net.join()
+        wait_for(lambda: all(one.store()["regions_up"] == 2 for one in (eu, us, ap)), "it to be back", 60)
+        # 3 + 30 + 30, and those that asked to hear of it.
+        for one in (eu, us, ap):
+            learn(one, key, "u", LIMIT - 63)
+        for one in (eu, us, ap):
+            take(one, key, "u", LIMIT)
+            learn(one, key, "u", 0)
+        for one in (eu, us, ap):
+            assert take(one, key, "u", 3) == 0
+        wait_for(lambda: alike([r.client().hgetall(hash_of(r)) for r in regions.redis.values()]),
+                 "every Redis to have the same numbers", 30)
+
+
+def alike(hashes):
+    return len(hashes[0]) == 3 and all(h == hashes[0] for h in hashes)
+
+
+def test_a_node_that_dies_while_another_region_is_away():
+    """What it had told its own Redis is told to the region by those who are left."""
+    with Regions("eu", "us") as regions:
+        eu, us = regions.nodes["eu"], regions.nodes["us"]
+        second = node(regions.redis["eu"], "--region", "eu", "--peer", regions.redis["us"].url(), "--key-secret",
+                      f"{eu.folder}/secret", prefix=regions.net["eu"].prefix, resp="unix:{folder}/resp.sock",
+                      admin="unix:{folder}/admin.sock")
+        with second:
+            second.wait_up()
+            for one in (eu, us, second):
+                assert take(one, "fixed", "u") == 1
+                learn(one, "fixed", "u", LIMIT - 2)
+            regions.cut_off("us")
+            assert take(second, "fixed", "u", 40) == 40
+            learn(eu, "fixed", "u", LIMIT - 41)
+            second.kill()
+            regions.net.join()
+            wait_for(lambda: us.store()["regions_up"] == 1 and eu.store()["regions_up"] == 1, "it to be back", 60)
+            learn(us, "fixed", "u", LIMIT - 41)
+
+
+@pytest.mark.parametrize("args, why", [
+    (["--region", "eu"], "--region needs --redis"),
+    (["--redis", "redis://h", "--region", "e u"], "--region is a name"),
+    (["--redis", "redis://h", "--peer", "redis://x"], "--peer needs --region"),
+    (["--redis", "redis://h", "--peer", "redis://x", "--region", "eu"], "--peer needs --key-secret"),
+    (["--redis", "redis://h", "--peer", "http://x", "--region", "eu", "--key-secret", "{folder}/secret"], "--peer: "),
+    (["--redis", "redis://h", "--peer", "redis://h", "--region", "eu", "--key-secret", "{folder}/secret"], "is --redis itself"),
+    (["--redis", "redis://h", "--peer", "redis://u:topsecret@", "--region", "eu", "--key-secret", "{folder}/secret"], "--peer: "),
+    (["--redis", "redis://h", "--peer", ",".join(f"redis://p{i}" for i in range(9)), "--region", "eu", "--key-secret",
+      "{folder}/secret"], "more than 8"),
+    (["--redis", "redis://h", "--sync-interval", "1ms"], "--sync-interval"),
+])
+def test_what_cannot_be(args, why):
+    with Serve(rules=RULES, resp=True, args=args, start=False) as serve:
+        (serve.folder / "secret").write_text(SECRET, encoding="ascii")
+        (serve.folder / "secret").chmod(0o600)
+        code, said = serve.run()
+        assert code in (1, 2) and why in said, said
+        assert "topsecret" not in said
+
+
+def test_gateways_of_two_regions(api):
+    """nginx's workers decide by the table; the service beside them tells the other region."""
+    rules = f"""
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {{unit: week, requests_per_unit: {LIMIT}, consistency: eventual}}
+"""
+    with Redis() as here, Redis() as there, contextlib.ExitStack() as stack:
+        folder = Path(keeper.folder("secret"))
+        stack.callback(keeper.forget, str(folder))
+        (folder / "secret").write_text(SECRET, encoding="ascii")
+        (folder / "secret").chmod(0o600)
+        eu, us = (stack.enter_context(Gateway(api.port, "--redis", own.url(), "--peer", other.url(), "--region", name,
+                                              "--key-secret", folder / "secret", "--sync-interval", "1s",
+                                              "--redis-timeout", "10s", "--admin", "off", rules=rules))
+                  for own, other, name in ((here, there, "eu"), (there, here, "us")))
+
+        def get(one, user):
+            return one.get("/", {"X-User": user})
+
+        def exchanges():
+            exchanges.number += 1
+            return all(get(one, f"{exchanges.number}-{one.port}").status == 200 for one in (eu, us)) and \
+                any("us/" in field for name in here.keys("weir:1:*:e:*") for field in here.client().hkeys(name))
+        exchanges.number = 0
+        wait_for(exchanges, "regions to hear of each other", 30, every=0.2)
+        assert {get(eu, "u").status for _ in range(60)} == {200}
+        wait_for(lambda: int(get(us, "u").get("X-Ratelimit-Remaining")) < LIMIT - 60, "the other region to know", 30, every=0.2)
+        assert any(get(us, "u").status == 429 for _ in range(LIMIT))
+
+
+def test_peers_of_any_kind():
+    """A part without :// belongs to the URL before it."""
+    peers = [f"redis+cluster://127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}"]
+    with Redis() as redis:
+        one = node(redis, "--region", "eu", "--peer", ",".join(peers), "--key-secret", "{folder}/secret", start=False)
+        with one:
+            (one.folder / "secret").write_text(SECRET, encoding="ascii")
+            (one.folder / "secret").chmod(0o600)
+            one.start()
+            one.wait_up()
+            # What is away holds nobody up.
+            wait_together(one)
+            wait_for(lambda: one.store()["regions"] == 2, "both to be counted", 20)
+            assert one.store()["regions_up"] == 0
+            assert f"peer {peers[2]}: " in one.log()

@@ -19,12 +19,16 @@ static uint32_t nodes_of(const struct wr_central *central)
 static struct wr_lease_call asked_by(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_hold *hold = call->hold;
-	struct wr_lease_call asked = {.take = call->first ? call->first->take : hold->take};
+	struct wr_lease_call asked = {0};
 
+	if (call->first)
+		asked.take = call->first->take;
 	if (call->merged)
 		asked.take.times = call->count;
 	if (!hold)
 		return asked;
+	if (!call->first)
+		asked.take = hold->take;
 	asked.holder = central->owner;
 	asked.seq = hold->seq;
 	asked.after = hold->after;

@@ -11,8 +11,10 @@ import pytest
 from weirtest import Api, Client, Closed, env, fetch, free_port, wait_for
 from weirtest.browser import Browser
 from weirtest.counter import Counter
+from weirtest.fleet import Node
 from weirtest.gateway import Gateway
 from weirtest.orders import Orders
+from weirtest.redis import Redis
 from weirtest.serve import Serve
 
 SHOTS = env.BUILD / "dashboard"
@@ -226,6 +228,26 @@ def test_fleet(browser, crowded):
     browser.until_text("No central store")
     browser.shot(SHOTS / "fleet.png", full=True)
     assert browser.axe() == [] and browser.noise() == []
+
+
+LEASED = """
+domain: api
+descriptors:
+  - {key: five, rate_limit: {unit: week, requests_per_unit: 5, on_store_failure: deny}}
+  - {key: many, rate_limit: {unit: year, requests_per_unit: 100000000, consistency: lease}}
+"""
+
+
+def test_fleet_with_leases(browser):
+    with Redis() as store, Node(store.url(), LEASED, timeout="20s") as node:
+        node.wait_up(30)
+        assert all(node.verdicts("many", "x", times=200))
+        browser.open(f"http://127.0.0.1:{node.admin_port}/#/fleet")
+        live(browser)
+        browser.until_text("Nodes of the fleet")
+        browser.until_text("Leases held")
+        browser.until_text("returned, 0 burnt")
+        assert browser.axe() == [] and browser.noise() == []
 
 
 def test_queue(browser, crowded):

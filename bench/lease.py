@@ -108,7 +108,7 @@ def bench_gateway(figures, stack, rounds):
 
 def bench_sim(figures, _stack, _rounds):
     """How fast the simulated fleet is, as it prints itself."""
-    out = subprocess.run([BUILD / "test/sim/sim", "--mode", "lease", "--seeds", str(SEEDS)], check=True,
+    out = subprocess.run([BUILD / "lease-sim", "--mode", "lease", "--seeds", str(SEEDS)], check=True,
                          capture_output=True, text=True, preexec_fn=pinned(SERVER_CORE)).stdout
     figures.add("sim_requests_per_s", float(re.search(r"([\d.]+) requests/s", out)[1]),
                 f"of a simulated fleet, {SEEDS} seeds")

@@ -5,6 +5,7 @@
 
 #define STEP 16u /* care is taken at multiples of this part of a ttl, of many at a time */
 #define STEP_LEAST_NS (2 * WR_MS_NS)
+#define SPARE 4u /* this part of the demand is borrowed in addition: it comes in bursts */
 
 uint64_t wr_hold_step_ns(const struct wr_hold *hold)
 {
@@ -210,7 +211,8 @@ static uint64_t redis_us(struct wr_central *central, const struct wr_hold *hold)
 static uint32_t target_of(struct wr_central *central, const struct wr_hold *hold)
 {
 	uint64_t lasts_ns = wr_window_left_ns(&hold->take, redis_us(central, hold));
-	uint32_t units = wr_demand_units(hold->demand_m, lasts_ns, hold->ttl_ns);
+	uint32_t units =
+		wr_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns, hold->ttl_ns);
 
 	return units < WR_LEASE_CHUNK_LEAST || hold->closing ? 0 : units;
 }

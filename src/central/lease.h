@@ -5,10 +5,10 @@
  *   tick ──────► wr_holds_tick ──► a call of its own ───────────────────┴─► Redis ─► wr_hold_heard
  *
  * Example, 1,000 per minute, 100 requests a second, so leases of a second: the first request is
- * asked strictly; the second brings 2 units, the next question 4, then 8: as many as were used up
- * within the last second, until the demand is met. From then on 75 are spent when a quarter of the
- * second is left, and a call reports them, asks for 75 more and makes all of them last for another
- * second: four calls for 300 requests.
+ * asked strictly; the second brings 3 units, the next question 6, then 15: a quarter more than were
+ * used up within the last second, until the demand is met. From then on there are 125, of which 85
+ * are spent when an eighth of the second is left, and a call reports them, asks for as many more
+ * and makes all of them last for another second: 12 calls for 1,000 requests.
  *
  * A call that got no answer is sent again under its number, for as long as what it may have brought
  * can last; then the holder begins anew and says that it has nothing. */
@@ -27,7 +27,7 @@ struct wr_hold_block;
 #define WR_HOLDS_MAX 65536u        /* leases of one loop */
 #define WR_HOLD_LISTS 16384u       /* by counter */
 #define WR_HOLD_SEEN 32768u        /* counters that were asked for once */
-#define WR_HOLD_CARE 4u            /* a lease is looked after so often in its ttl */
+#define WR_HOLD_CARE 8u            /* a lease is looked after so often in its ttl */
 #define WR_HOLD_TTL_LEAST_US 5000u /* what ends sooner is not worth lending */
 
 /* A counter of which this loop holds units, or did a moment ago. */

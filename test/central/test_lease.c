@@ -196,7 +196,7 @@ static void test_what_cannot_be_lent(void **state)
 	rig_free(rig);
 }
 
-/* As many as were used up within a second, and no more. */
+/* As many as were used up within a second, and a quarter more. */
 static void test_units_follow_the_demand(void **state)
 {
 	struct rig *rig = begin();
@@ -209,7 +209,7 @@ static void test_units_follow_the_demand(void **state)
 	reply(peer, leased(true, 999, 0, 0, true));
 	ask(rig, &asker, 7);
 	/* holder, seq, after, spent, returned, wanted, nodes, ttl */
-	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 1 0 0 0 2 1 0");
+	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 1 0 0 0 3 1 0");
 	reply(peer, leased(true, 996, 2, 1000, true));
 	assert_int_equal(info(rig)->leases, 1);
 	assert_int_equal(info(rig)->leased_units, 2);
@@ -217,7 +217,7 @@ static void test_units_follow_the_demand(void **state)
 
 	pass(rig, 10 * MS);
 	ask(rig, &asker, 7); /* 5 in all, of which 1 % has leaked away */
-	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 2 0 5 1 0");
+	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 2 0 6 1 0");
 	reply(peer, leased(true, 990, 5, 1000, true));
 	assert_int_equal(spend(rig, 7, 9), 5);
 	assert_int_equal(info(rig)->counts.leases_granted, 1);
@@ -238,7 +238,7 @@ static void test_one_call_at_a_time_speaks(void **state)
 	spend(rig, 7, 2);
 	ask(rig, &askers[0], 7);
 	ask(rig, &askers[1], 7);
-	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 2 1 2 0 6 1 0");
+	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 2 1 2 0 8 1 0");
 	ask(rig, &askers[2], 7);
 	assert_string_equal(said(peer), "3 1 1000 60000000");
 	reply(peer, "*10\r\n:1700000040000000\r\n:37\r\n:80\r\n:0\r\n:30000000\r\n:0\r\n:6\r\n"
@@ -261,7 +261,7 @@ static void test_two_in_one_turn(void **state)
 	(void)state;
 	ask(rig, &askers[0], 7);
 	ask(rig, &askers[1], 7);
-	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 1 0 0 0 2 1 0");
+	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 1 0 0 0 3 1 0");
 	assert_null(next_command(peer));
 	reply(peer, "*10\r\n:1700000040000000\r\n:37\r\n:80\r\n:0\r\n:30000000\r\n:0\r\n:2\r\n"
 		    ":1000000\r\n:1\r\n:30000000\r\n");
@@ -290,7 +290,7 @@ static void test_nothing_to_spare(void **state)
 	rig_free(rig);
 }
 
-/* 100 a second: when a quarter of it is left, what was spent is reported and made good. */
+/* 100 a second: when an eighth of it is left, what was spent is reported and made good. */
 static void test_renewal(void **state)
 {
 	struct rig *rig = begin();
@@ -374,7 +374,7 @@ static void test_a_lost_answer_is_asked_for_again(void **state)
 	(void)state;
 	spend(rig, 7, 10);
 	ask(rig, &asker, 7);
-	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 10 0 13 1 0");
+	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
 	cut(peer, "reset");
 	assert_failed(&asker);
 	ask(rig, &asker, 7);
@@ -383,7 +383,7 @@ static void test_a_lost_answer_is_asked_for_again(void **state)
 	assert_string_equal(said(peer), "3 1 1000 60000000");
 	reply(peer, leased(true, 80, 0, 0, true));
 	pass(rig, 100 * MS);
-	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 2 1 10 0 13 1 0");
+	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
 	reply(peer, leased(true, 70, 13, 400, true));
 	assert_int_equal(spend(rig, 7, 20), 13);
 	rig_free(rig);
@@ -467,7 +467,7 @@ static void test_forgotten_by_redis(void **state)
 
 	(void)state;
 	assert_int_equal(spend(rig, 7, 4), 4);
-	pass(rig, 800 * MS);
+	pass(rig, 900 * MS);
 	said(peer);
 	reply(peer, leased(true, 998, 3, 1000, false));
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
@@ -490,7 +490,7 @@ static void test_a_changed_limit(void **state)
 	assert_int_equal(spend(rig, 7, 4), 4);
 	assert_false(spend_from(rig, 7, 500, 1));
 	take(rig, &asker, &item, 1);
-	assert_string_equal(said(peer), "3 1 500 60000000 " HOLDER " 2 1 4 6 7 1 0");
+	assert_string_equal(said(peer), "3 1 500 60000000 " HOLDER " 2 1 4 6 9 1 0");
 	reply(peer, leased(true, 400, 7, 1000, true));
 	assert_int_equal(info(rig)->counts.units_returned, 6);
 	assert_true(spend_from(rig, 7, 500, 1));
@@ -588,8 +588,8 @@ static void test_windows_end(void **state)
 		reply(peer, leased(true, 999, 0, 0, true));
 	}
 	pass(rig, 100 * MS);
-	ask(rig, &asker, 7); /* 11 of them, less a tenth, and this one; 0.3 of a second are left */
-	assert_non_null(strstr(said(peer), " 0 0 3 1 0"));
+	ask(rig, &asker, 7); /* 11 of them, less a tenth, this one, and a quarter; for 0.3 s */
+	assert_non_null(strstr(said(peer), " 0 0 4 1 0"));
 	reply(peer, leased(true, 900, 4, 300, true));
 	assert_int_equal(spend(rig, 7, 1), 1);
 	pass(rig, 299 * MS);

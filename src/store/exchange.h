@@ -97,7 +97,7 @@ static inline uint64_t wr_exchange_start_ns(const struct wr_exchange_name *name,
 
 uint32_t wr_exchange_slots(const struct weir_table *table);
 
-/* ---- deciders ---- */
+/* ---- deciders; `number` is a slot's ---- */
 
 /* The key's slot, or below 0. */
 int wr_exchange_find(const struct weir_table *table, struct wr_key key);
@@ -107,15 +107,15 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns);
 
 /* Whether what the cell knows of others is recent enough to use the whole limit. */
-bool wr_exchange_fresh(const struct weir_table *table, int slot, uint64_t mono_ns);
+bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
 /* What of others is charged to the cell in the window of now_ns; token bucket: 0. So a node on its
  * own compares its own use with its share. */
-uint32_t wr_exchange_charged(const struct weir_table *table, int slot,
+uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 			     const struct weir_limit *limit, uint64_t now_ns);
 
 /* After a take (cost > 0) or a give-back (cost < 0) on the key's cell at now_ns. */
-void wr_exchange_count(struct weir_table *table, int slot, const struct weir_limit *limit,
+void wr_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
 		       int64_t cost, uint64_t now_ns, uint64_t mono_ns);
 
 /* ---- the keeper ---- */
@@ -139,15 +139,15 @@ int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
 
 /* The store's answer for a slot seen with this incarnation. Charges what others have beyond what
  * was charged before. */
-void wr_exchange_apply(struct weir_table *table, int slot, uint64_t owner, uint64_t incarnation,
+void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		       const struct wr_exchange_totals *others, uint64_t now_ns, uint64_t mono_ns);
 
 /* There is none: it is tried again in the next turn. */
-void wr_exchange_failed(struct weir_table *table, int slot, uint64_t owner);
+void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner);
 
 /* What was published has still to be pushed to these peers; this one has it. */
-void wr_exchange_owe(struct weir_table *table, int slot, uint64_t owner, uint32_t peers);
-void wr_exchange_paid(struct weir_table *table, int slot, uint64_t owner, uint64_t incarnation,
+void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers);
+void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		      unsigned peer);
 
 #endif

@@ -69,15 +69,15 @@ static void sweep(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	uint64_t incarnation = who.hi & ~3ull;
+	struct wr_pair hidden = {who.lo, incarnation | WR_SLOT_CLOSING};
+	struct wr_pair shown = {who.lo, incarnation | WR_SLOT_LIVE};
+	struct wr_pair none = {0};
 	bool over = is_idle(slot) && is_over(slot, now_ns, mono_ns);
 
 	if (wr_slot_state(who) == WR_SLOT_LIVE && over)
-		wr_pair_cas(&slot->who, &who,
-			    (struct wr_pair){who.lo, incarnation | WR_SLOT_CLOSING});
+		wr_pair_cas(&slot->who, &who, hidden);
 	else if (wr_slot_state(who) == WR_SLOT_CLOSING)
-		wr_pair_cas(&slot->who, &who,
-			    over ? (struct wr_pair){0}
-				 : (struct wr_pair){who.lo, incarnation | WR_SLOT_LIVE});
+		wr_pair_cas(&slot->who, &who, over ? none : shown);
 }
 
 bool wr_exchange_keep(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns)

@@ -93,7 +93,7 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost, uint32_t grant,
 		      uint64_t mono_ns);
 
-/* ---- the keeper: `owner` is random, not 0, and of one thread ---- */
+/* ---- the keeper: `owner` is random, not 0, and of one thread; `number` is the slot's ---- */
 
 /* The key's slot, its own or a free one; it holds for WR_LEASE_HOLD_NS or as long as what is
  * deposited. Below 0: no room, or another living keeper has the key. */
@@ -103,33 +103,34 @@ int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, 
  * granted under another identity, are burnt first: how many is in *burnt, which may be NULL. units
  * 0 only says a new end. False: the slot is not the owner's any more, or ends_mono_ns has passed:
  * nothing was deposited, and the units are the caller's to return or to count. */
-bool wr_lease_deposit(struct weir_table *table, int slot, uint64_t owner,
+bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 		      const struct wr_lease_terms *terms, uint64_t mono_ns, uint32_t *burnt);
 
 /* What could still be spent; 0 when the slot is not the owner's or has ended. Just to know: it may
  * rise again when a spender gives back. */
-uint32_t wr_lease_left(const struct weir_table *table, int slot, uint64_t owner, uint64_t mono_ns);
+uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owner,
+		       uint64_t mono_ns);
 
 /* The same, to be told to the store: what is neither left nor in *burnt (its end came; may be NULL)
  * is spent, and does not come back. */
-uint32_t wr_lease_report(struct weir_table *table, int slot, uint64_t owner, uint64_t mono_ns,
+uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns,
 			 uint32_t *burnt);
 
 /* Takes up to `units` out, to be returned to the store. What has ended cannot be. Returns how many.
  */
-uint32_t wr_lease_withdraw(struct weir_table *table, int slot, uint64_t owner, uint32_t units,
+uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner, uint32_t units,
 			   uint64_t mono_ns);
 
 /* Nothing in it may be spent any more: the store has forgotten the lease, or a key was reset.
  * Returns how many were burnt. The slot stays the owner's for WR_LEASE_HOLD_NS; a remembered
  * refusal goes too. */
-uint32_t wr_lease_void(struct weir_table *table, int slot, uint64_t owner, uint64_t mono_ns);
+uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns);
 
 /* So that every process refuses without asking, until min(the wait, a second). */
-void wr_lease_refuse(struct weir_table *table, int slot, uint64_t owner,
+void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 		     const struct wr_lease_refusal *refusal, uint64_t mono_ns);
 
 /* Void, and anybody's again at once. */
-uint32_t wr_lease_release(struct weir_table *table, int slot, uint64_t owner, uint64_t mono_ns);
+uint32_t wr_lease_release(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns);
 
 #endif

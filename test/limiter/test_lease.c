@@ -226,7 +226,7 @@ static void changed_limits_are_not_spent_from(void **state)
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 9);
 	/* A grant is another limit; a ban refuses at once. */
-	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(
 		weir_control_grant(rig.engine, &who, 5, rig.now_ns + HOUR_NS, rig.now_ns, NULL), 1);

@@ -28,7 +28,7 @@ static struct wr_pair *near_home(struct section in, uint64_t tag, uint64_t i)
 {
 	uint64_t home = (uint64_t)((unsigned __int128)tag * in.count >> 64);
 
-	return &in.entries[(home + i) % in.count];
+	return in.entries + (home + i) % in.count;
 }
 
 static uint64_t neighbours(struct section in)

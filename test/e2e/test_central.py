@@ -400,7 +400,7 @@ def test_what_is_kept_is_bounded(api):
         store.listen()
         nginx.wait_logged(BACK)
         wait_for(lambda: nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "999999" and store.asked, "the store")
-        item = 8 + 8 + 128 + len("fixed_window/1d")
+        item = 8 + 8 + 136 + len("fixed_window/1d")
         wait_for(lambda: store.reported() >= min(count, 2 ** 20 // item), "the reports")
         assert store.reported() == min(count, 2 ** 20 // item)
 

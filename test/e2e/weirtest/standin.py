@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from . import keeper
 
 HEAD = struct.Struct("<BBHI")
-ITEM = struct.Struct("<HBBHH2QqIIIIQQQQQQQQQII")
+ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQII")
 VERDICT = struct.Struct("<IIIIQQQQ")
 TAKE, RETURN, ANSWER, REPORT, RESET = 1, 2, 3, 4, 5
 ADMITTED, FAILED = 1, 4
@@ -39,10 +39,10 @@ class Message:
 
 def parse(data):
     version, kind, count, size = HEAD.unpack_from(data)
-    assert version == 1 and size == len(data), data
+    assert version == 2 and size == len(data), data
     message, at = Message(kind), HEAD.size
     for _ in range(count):
-        (size, algorithm, _, _, id_len, k0, k1, cost, limit, _, _, _, period, _, _, _, _, _, _, decided, delay,
+        (size, algorithm, _, _, id_len, k0, k1, _, cost, limit, _, _, _, period, _, _, _, _, _, _, decided, delay,
          _, _) = ITEM.unpack_from(data, at)
         name = data[at + ITEM.size:at + ITEM.size + id_len].decode()
         message.items.append(Item(algorithm, (k0, k1), name, cost, limit, period, decided, delay))
@@ -55,7 +55,7 @@ def answer(verdicts):
     """The bytes of an answer: each verdict is (flags, limit, remaining, retry_ns, delay_ns)."""
     body = b"".join(VERDICT.pack(flags, limit, remaining, 0, retry, DAY_NS, delay, now_us())
                     for flags, limit, remaining, retry, delay in verdicts)
-    return HEAD.pack(1, ANSWER, len(verdicts), HEAD.size + len(body)) + body
+    return HEAD.pack(2, ANSWER, len(verdicts), HEAD.size + len(body)) + body
 
 
 def now_us():

@@ -27,7 +27,7 @@ struct rig {
 	struct wr_queue *queue;
 	struct wr_queue_port *port;
 	char dir[64];        /* a new folder, and … */
-	char url[96];        /* … file:FOLDER/q */
+	char url[160];       /* … file:FOLDER/q */
 	struct redis *redis; /* NULL: the queue is in a file */
 
 	pthread_mutex_t lock; /* of all below */

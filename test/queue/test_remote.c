@@ -1,0 +1,364 @@
+/* The queue in Redis: what it must be set to, going away and coming back, leases, two gateways. */
+#include "queue/queue_test.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+
+static struct redis redis;
+static struct rig rig, other;
+
+static void ready(struct rig *of)
+{
+	of->redis = &redis;
+	snprintf(of->url, sizeof of->url, "redis+unix://%s/redis.sock", redis.dir);
+	of->opts.timeout_us = 60 * S_US;
+	of->opts.lease_us = 1000 * S_US;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	if (!redis.pid)
+		redis_start(&redis);
+	redis_tell(&redis, "FLUSHALL");
+	rig_init(&rig);
+	rig_init(&other);
+	ready(&rig);
+	ready(&other);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_free(&rig);
+	rig_free(&other);
+	return 0;
+}
+
+static enum wr_queue_reason try_put(struct rig *of)
+{
+	struct wr_deferred request = request_of(1, "x");
+
+	return rig_put_as(of, &request, 1000, 86400 * S_US, 0).reason;
+}
+
+static void expect_said(struct rig *of, const char *words)
+{
+	pthread_mutex_lock(&of->lock);
+	if (!strstr(of->said, words))
+		fail_msg("\"%s\" was not said: %s", words, of->said);
+	pthread_mutex_unlock(&of->lock);
+}
+
+/* Asked before every store: it may be set otherwise at any time. */
+static void test_what_redis_must_keep(void **state)
+{
+	static const struct {
+		const char *set, *back, *words;
+	} cases[] = {
+		{"CONFIG SET appendfsync everysec", "CONFIG SET appendfsync always",
+		 "CONFIG SET appendfsync always"},
+		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes",
+		 "CONFIG SET appendonly yes"},
+		{"CONFIG SET maxmemory-policy allkeys-lru",
+		 "CONFIG SET maxmemory-policy noeviction", "noeviction"},
+		{"CONFIG SET no-appendfsync-on-rewrite yes",
+		 "CONFIG SET no-appendfsync-on-rewrite no", "no-appendfsync-on-rewrite no"},
+	};
+
+	(void)state;
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		redis_tell(&redis, cases[i].set, NULL);
+		assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+		expect_said(&rig, cases[i].words);
+		/* What waits is delivered all the same. */
+		assert_int_equal(rig_stats(&rig).waiting, i + 1);
+		redis_tell(&redis, cases[i].back, NULL);
+		assert_reason(try_put(&rig), WR_QUEUE_OK);
+		expect_said(&rig, "again");
+	}
+	redis_tell(&redis, "CONFIG SET maxmemory-policy volatile-ttl");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	redis_tell(&redis, "CONFIG SET maxmemory-policy noeviction");
+}
+
+static void test_user_without_config(void **state)
+{
+	(void)state;
+	redis_tell(&redis, "ACL SETUSER weak reset on >pw ~* +@all -config");
+	snprintf(rig.url, sizeof rig.url, "redis+unix://weak:pw@%s/redis.sock", redis.dir);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+	expect_said(&rig, "+config|get");
+	redis_tell(&redis, "ACL DELUSER weak");
+}
+
+/* docs/deferred.md names these. */
+static void test_user_with_just_enough(void **state)
+{
+	struct wr_deferred *taken;
+	struct wr_queue_job job;
+
+	(void)state;
+	redis_tell(&redis, "ACL SETUSER weir reset on >pw ~weir:1:{queue}:* ~weir:1:{queue} "
+			   "+evalsha +script|load +config|get +select +time +get +incr +del +hset "
+			   "+hget +hmget +hdel +hexists +hincrby +zadd +zrem +zcard +zrange "
+			   "+zrangebyscore +zrank");
+	snprintf(rig.url, sizeof rig.url, "redis+unix://weir:pw@%s/redis.sock?db=1", redis.dir);
+	rig.redis = NULL; /* its time is in another database */
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	taken = rig_take(&rig, 1).take.first;
+	assert_non_null(taken);
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_AGAIN, 0, 500, "x").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	taken = rig_take(&rig, 1).take.first;
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 500, "x").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	job = rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = 1}, 0, 1);
+	assert_reason(job.reason, WR_QUEUE_OK);
+	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){0}, 0, 10);
+	assert_int_equal(job.page.count, 2);
+	rig_pass(&rig, 5 * S_US);
+	assert_int_equal(rig_stats(&rig).tickets, 2);
+	redis_tell(&redis, "ACL DELUSER weir");
+}
+
+static void test_wrong_password(void **state)
+{
+	struct weir_error why = {0};
+
+	(void)state;
+	snprintf(rig.url, sizeof rig.url, "redis+unix://nobody:pw@%s/redis.sock", redis.dir);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	assert_reason(wr_queue_state(rig.queue, &why), WR_QUEUE_AWAY);
+	assert_non_null(strstr(why.text, "WRONGPASS"));
+}
+
+static void test_full_memory(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	redis_tell(&redis, "CONFIG SET maxmemory 1mb");
+	assert_reason(try_put(&rig), WR_QUEUE_NO_SPACE);
+	redis_tell(&redis, "CONFIG SET maxmemory 0");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	assert_int_equal(rig_stats(&rig).waiting, 2);
+}
+
+static void wait_until_ok(struct rig *of)
+{
+	for (int i = 0; i < 3000 && wr_queue_state(of->queue, NULL) != WR_QUEUE_OK; i++) {
+		pthread_mutex_lock(&of->lock);
+		of->mono_us += 2 * S_US;
+		pthread_mutex_unlock(&of->lock);
+		usleep(10000);
+	}
+	assert_reason(wr_queue_state(of->queue, NULL), WR_QUEUE_OK);
+}
+
+static void test_away_and_back(void **state)
+{
+	struct wr_queue_job put;
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	put = rig_put(&rig, 1, "kept");
+	taken = rig_take_one(&rig, "kept");
+	redis_kill(&redis);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason,
+		      WR_QUEUE_AWAY);
+	assert_reason(rig_ticket(&rig, put.put.ticket).reason, WR_QUEUE_AWAY);
+	expect_said(&rig, "tried again every second");
+	redis_start(&redis);
+	wait_until_ok(&rig);
+	/* Who has taken it still has. */
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	put = rig_ticket(&rig, put.put.ticket);
+	assert_int_equal(put.ticket.found->state, WR_DEFERRED_DELIVERED);
+	wr_deferred_free(put.ticket.found);
+}
+
+/* The connection alone is lost: nobody notices. */
+static void test_connection_lost(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	redis_tell(&redis, "SCRIPT FLUSH");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	assert_int_equal(rig_stats(&rig).waiting, 3);
+}
+
+static void test_not_there_at_the_start(void **state)
+{
+	(void)state;
+	redis_kill(&redis);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	expect_said(&rig, "no connection");
+	redis_start(&redis);
+	wait_until_ok(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+}
+
+/* ---- two gateways ---- */
+
+static void test_two_share_lines(void **state)
+{
+	struct wr_deferred *a, *b;
+
+	(void)state;
+	rig_open(&rig);
+	rig_open(&other);
+	rig_put(&rig, 1, "first");
+	rig_put(&other, 1, "second");
+	rig_put(&other, 2, "elsewhere");
+	a = rig_take(&rig, 1).take.first;
+	assert_text(a->body, "first");
+	/* While one delivers the first, the other has only what is in other lines. */
+	b = rig_take_one(&other, "elsewhere");
+	wr_deferred_free(b);
+	rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 200, "");
+	wr_deferred_free(a);
+	b = rig_take_one(&other, "second");
+	wr_deferred_free(b);
+}
+
+static void test_told_of_what_others_did(void **state)
+{
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_put((rig_open(&rig), &rig), 3, "x");
+	rig_open(&other);
+	assert_int_equal(rig_waiting(&other, 3), 1); /* when it was opened */
+	rig_put(&rig, 3, "y");
+	for (int i = 0; i < 3000 && rig_waiting(&other, 3) != 2; i++) {
+		rig_pass(&other, S_US);
+		usleep(10000);
+	}
+	assert_int_equal(rig_waiting(&other, 3), 2);
+	for (int i = 0; i < 2; i++) {
+		taken = rig_take(&rig, 1).take.first;
+		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+		wr_deferred_free(taken);
+	}
+	for (int i = 0; i < 3000 && rig_waiting(&other, 3) != 0; i++) {
+		rig_pass(&other, S_US);
+		usleep(10000);
+	}
+	assert_int_equal(rig_waiting(&other, 3), 0);
+}
+
+/* One that has died, or is slow: its lease runs out, and what it says afterwards does not count. */
+static void test_lease(void **state)
+{
+	struct wr_deferred *a, *b;
+
+	(void)state;
+	rig_open(&rig);
+	rig_open(&other);
+	rig_put(&rig, 1, "x");
+	a = rig_take_one(&rig, "x");
+	rig_pass(&rig, 1000 * S_US - 2 * SLACK_US);
+	assert_int_equal(rig_take(&other, 1).take.count, 0);
+	rig_pass(&rig, 3 * SLACK_US);
+	b = rig_take_one(&other, "x");
+	assert_true(b->fence > a->fence);
+	assert_reason(rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_LOST);
+	assert_reason(rig_settle(&other, b, WR_QUEUE_AGAIN, 0, 503, "").reason, WR_QUEUE_OK);
+	wr_deferred_free(b);
+	b = rig_take_one(&other, "x");
+	assert_int_equal(b->tries, 1);
+	wr_deferred_free(a);
+	wr_deferred_free(b);
+}
+
+/* The clock of another server, or one that was set back: what waits does not wait longer. */
+static void test_clock_set_back(void **state)
+{
+	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_job job;
+
+	(void)state;
+	rig_open(&rig);
+	/* As if Redis had been a day ahead when this was put. */
+	rig_pass(&rig, 86400 * S_US);
+	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 1000 * S_US).reason,
+		      WR_QUEUE_OK);
+	redis_tell(&redis, "HSET weir:1:{queue}:n ahead 0");
+	job = rig_take(&rig, 1);
+	assert_int_equal(job.take.count, 0);
+	assert_near(&rig, job.take.next_us, 1000 * S_US);
+}
+
+/* Nothing is left of a queue through which everything went but tickets; of those nothing when they
+ * were forgotten. */
+static void test_nothing_is_left(void **state)
+{
+	redisReply *keys;
+
+	(void)state;
+	rig.opts.keep_us = S_US;
+	rig_open(&rig);
+	for (uint8_t i = 0; i < 10; i++)
+		rig_put(&rig, i, "x");
+	for (int i = 0; i < 10; i++) {
+		struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+
+		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+		wr_deferred_free(taken);
+	}
+	while (rig_stats(&rig).tickets)
+		rig_pass(&rig, 2 * S_US);
+	assert_int_equal(rig_stats(&rig).bytes, 0);
+	keys = redisCommand(redis.link, "KEYS *");
+	for (size_t i = 0; i < keys->elements; i++) {
+		const char *name = keys->element[i]->str + strlen("weir:1:{queue}:");
+
+		if (strcmp(name, "seq") != 0 && strcmp(name, "fences") != 0 &&
+		    strcmp(name, "n") != 0 && strcmp(name, "changes") != 0 &&
+		    strcmp(name, "changed") != 0)
+			fail_msg("%s is left", keys->element[i]->str);
+	}
+	freeReplyObject(keys);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_what_redis_must_keep),
+		TEST(test_user_without_config),
+		TEST(test_user_with_just_enough),
+		TEST(test_wrong_password),
+		TEST(test_full_memory),
+		TEST(test_away_and_back),
+		TEST(test_connection_lost),
+		TEST(test_not_there_at_the_start),
+		TEST(test_two_share_lines),
+		TEST(test_told_of_what_others_did),
+		TEST(test_lease),
+		TEST(test_clock_set_back),
+		TEST(test_nothing_is_left),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	redis_end(&redis);
+	return failed;
+}

@@ -29,13 +29,15 @@ const char *wr_queue_reason_name(enum wr_queue_reason reason)
 
 const char *wr_queue_reason_text(enum wr_queue_reason reason)
 {
-	static const char *const texts[] = {
-#define REASON_TEXT(name, word, sentence) sentence,
+	switch (reason) { /* clang takes sentences of several literals in an array for a slip */
+#define REASON_TEXT(name, word, sentence)                                                          \
+	case name:                                                                                 \
+		return sentence;
 		WR_QUEUE_REASONS(REASON_TEXT)
 #undef REASON_TEXT
-	};
-
-	return reason < WR_QUEUE_REASON_COUNT ? texts[reason] : "?";
+	default:
+		return "?";
+	}
 }
 
 void wr_deferred_free(struct wr_deferred *first)

@@ -123,7 +123,7 @@ int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end)
 {
 	bool dead = end->state == WR_DEFERRED_DEAD;
 	const struct wr_queue_opts *opts = lite->store.opts;
-	uint64_t keep_us = dead ? opts->keep_dead_us : opts->keep_us;
+	uint64_t gone_us = lite->now_us + (dead ? opts->keep_dead_us : opts->keep_us);
 	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_FINISH);
 	size_t reason_len = wr_str_first(end->reason, WR_DEFERRED_REASON_MAX).len;
 	int rc;
@@ -132,7 +132,7 @@ int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end)
 	sqlite3_bind_int(sql, 2, end->state);
 	sqlite3_bind_int(sql, 3, end->tried);
 	sqlite3_bind_int64(sql, 4, (sqlite3_int64)lite->now_us);
-	sqlite3_bind_int64(sql, 5, (sqlite3_int64)(lite->now_us + keep_us));
+	sqlite3_bind_int64(sql, 5, (sqlite3_int64)gone_us);
 	sqlite3_bind_int(sql, 6, end->status);
 	sqlite3_bind_blob(sql, 7, end->reason.ptr, (int)reason_len, SQLITE_STATIC);
 	sqlite3_bind_int64(sql, 8, (sqlite3_int64)(dead ? end->bytes : 0));

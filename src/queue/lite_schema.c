@@ -198,18 +198,26 @@ static int read_counts(struct wr_lite *lite, uint64_t *last_us)
 	return rc;
 }
 
-static int prepare_sql(struct wr_lite *lite)
+static const char *sql_of(enum wr_lite_sql which)
 {
-	static const char *const texts[] = {
-#define LITE_TEXT(name, sql) sql,
+	switch (which) { /* clang takes statements of several literals in an array for a slip */
+#define LITE_TEXT(name, sql)                                                                       \
+	case WR_SQL_##name:                                                                        \
+		return sql;
 		WR_LITE_SQL(LITE_TEXT)
 #undef LITE_TEXT
-	};
+	default:
+		return NULL;
+	}
+}
+
+static int prepare_sql(struct wr_lite *lite)
+{
 	int rc = SQLITE_OK;
 
-	for (size_t i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
-		rc = sqlite3_prepare_v3(lite->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
-					&lite->sql[i], NULL);
+	for (unsigned i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
+		rc = sqlite3_prepare_v3(lite->db, sql_of((enum wr_lite_sql)i), -1,
+					SQLITE_PREPARE_PERSISTENT, &lite->sql[i], NULL);
 	return rc;
 }
 

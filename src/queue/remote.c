@@ -32,7 +32,7 @@ static bool check_puts(struct wr_remote *remote, struct wr_queue_job **jobs, siz
 		if (jobs[i]->verb != WR_QUEUE_PUT || jobs[i]->reason != WR_QUEUE_OK)
 			continue;
 		if (!asked)
-			keeps = wr_remote_keeps(remote);
+			keeps = wr_remote_keeps(remote, false);
 		asked = true;
 		if (keeps == WR_QUEUE_AWAY)
 			return false;
@@ -161,6 +161,8 @@ static void tick(struct wr_store *store, struct wr_moment now)
 	if (!poll_changes(remote) || now.mono_us - remote->tidied_us < TIDY_US)
 		return;
 	remote->tidied_us = now.mono_us;
+	if (wr_remote_keeps(remote, true) == WR_QUEUE_AWAY)
+		return; /* the next call finds that out, too */
 	reply = call(remote, "tidy", (int64_t)store->opts->max_tickets, TIDY_MOST, 2);
 	if (reply)
 		freeReplyObject(reply);
@@ -175,13 +177,14 @@ static enum wr_queue_reason open_store(struct wr_store *store, struct wr_moment 
 	if (!wr_remote_connect(&remote->link, &remote->target, error))
 		return WR_QUEUE_AWAY;
 	remote->changes = -1;
+	remote->whole_file = false;
 	if (!poll_changes(remote)) {
 		*error = store->why;
 		store->failed = WR_QUEUE_OK;
 		wr_remote_disconnect(&remote->link);
 		return WR_QUEUE_AWAY;
 	}
-	wr_remote_keeps(remote); /* to be said at the start, not at the first refusal */
+	wr_remote_keeps(remote, true); /* to be said at the start, not at the first refusal */
 	return WR_QUEUE_OK;
 }
 

@@ -25,6 +25,7 @@ struct wr_remote_link {
 	SSL_CTX *tls;
 	SSL *session;
 	redisReader *reader;
+	bool fresh; /* nothing was asked on it yet */
 	size_t fed; /* bytes of the reply that is coming */
 	struct wr_commands out;
 	uint64_t timeout_us;
@@ -66,6 +67,8 @@ struct wr_remote {
 	uint64_t tidied_us; /* by the clock that only goes on */
 	uint64_t said_us;   /* when an error of the script was said */
 	uint64_t commits;
+	char run[64];       /* which process of Redis that was */
+	bool whole_file;    /* the append-only file of this server has all */
 	bool volatile_said; /* that it does not keep what is stored */
 };
 
@@ -100,7 +103,8 @@ enum wr_queue_reason wr_remote_fault(const redisReply *reply);
 
 /* ---- remote_keeps.c ---- */
 
-/* Whether what is stored now is kept: asks Redis. Says so when it becomes otherwise. */
-enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote);
+/* Whether what is stored now is kept: asks Redis. Says so when it becomes otherwise. Thoroughly:
+ * every second, and by itself on a new connection. */
+enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote, bool thoroughly);
 
 #endif

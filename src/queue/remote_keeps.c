@@ -15,7 +15,7 @@ struct rule {
  * that kill -9 could lose what was promised. Evicted are keys of ours only by allkeys-…: they do
  * not expire. */
 static const struct rule rules[] = {
-	{"appendonly", "yes", false, "CONFIG SET appendonly yes"},
+	{"appendonly", "yes", false, "CONFIG SET appendonly yes, and the same in its file"},
 	{"appendfsync", "always", false, "CONFIG SET appendfsync always"},
 	{"no-appendfsync-on-rewrite", "no", false, "CONFIG SET no-appendfsync-on-rewrite no"},
 	{"maxmemory-policy", "allkeys-", true, "CONFIG SET maxmemory-policy noeviction"},
@@ -46,24 +46,65 @@ static void say(struct wr_remote *remote, const char *what, const char *remedy)
 	if (!remote->volatile_said)
 		wr_store_say(&remote->store, WR_QUEUE_ERROR,
 			     "the queue's Redis would not keep deferred requests, so none is "
-			     "accepted: %s; %s, and the same in its file",
+			     "accepted: %s; %s",
 			     what, remedy);
 	remote->volatile_said = true;
 }
 
-static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULES],
-				  const redisReply *refusal)
+static bool has_line(struct weir_str info, const char *line)
 {
-	if (refusal) {
-		say(remote, refusal->str,
-		    "let this user run CONFIG GET: ACL SETUSER … +config|get");
-		return WR_QUEUE_NOT_PERSISTENT;
+	return info.len && memmem(info.ptr, info.len, line, strlen(line)) != NULL;
+}
+
+static struct weir_str run_id(struct weir_str info)
+{
+	static const char name[] = "\r\nrun_id:";
+	const char *at = info.len ? memmem(info.ptr, info.len, name, sizeof name - 1) : NULL;
+	struct weir_str rest;
+
+	if (!at)
+		return WR_STR("");
+	at += sizeof name - 1;
+	rest = (struct weir_str){at, info.len - (size_t)(at - info.ptr)};
+	return wr_str_first(rest, wr_str_find(rest, '\r'));
+}
+
+/* When appendonly is switched on while Redis runs, nothing is kept until a first rewrite is done;
+ * no field tells that from any later rewrite, during which all is well. So no rewrite must be under
+ * way once, and from then on only appendonly itself can end it. It is looked at every second. */
+static bool has_whole_file(struct wr_remote *remote, struct weir_str info)
+{
+	struct weir_str run = run_id(info);
+
+	if (run.len == 0 || run.len >= sizeof remote->run)
+		return false;
+	if (!wr_str_equal(run, wr_str(remote->run))) {
+		remote->whole_file = false; /* another process */
+		memcpy(remote->run, run.ptr, run.len);
+		remote->run[run.len] = 0;
 	}
+	if (has_line(info, "aof_enabled:1\r\n") &&
+	    has_line(info, "aof_rewrite_in_progress:0\r\n") &&
+	    has_line(info, "aof_rewrite_scheduled:0\r\n") &&
+	    has_line(info, "aof_last_bgrewrite_status:ok\r\n"))
+		remote->whole_file = true;
+	return remote->whole_file;
+}
+
+static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULES],
+				  const redisReply *info)
+{
 	for (size_t r = 0; r < RULES; r++)
 		if (!good[r]) {
 			say(remote, rules[r].setting, rules[r].remedy);
+			remote->whole_file = false;
 			return WR_QUEUE_NOT_PERSISTENT;
 		}
+	if (info && !has_whole_file(remote, (struct weir_str){info->str, info->len})) {
+		say(remote, "its append-only file is not whole yet, or could not be rewritten",
+		    "see INFO persistence there");
+		return WR_QUEUE_NOT_PERSISTENT;
+	}
 	if (remote->volatile_said)
 		wr_store_say(&remote->store, WR_QUEUE_NOTICE,
 			     "the queue's Redis keeps deferred requests again");
@@ -71,36 +112,63 @@ static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULE
 	return WR_QUEUE_OK;
 }
 
-enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote)
-{
-	static const char *const patterns[] = {"*append*", "maxmemory-policy"};
-	struct wr_remote_link *link = &remote->link;
-	bool good[RULES] = {false};
-	redisReply *replies[2] = {NULL, NULL}, *refusal = NULL;
-	enum wr_queue_reason reason = WR_QUEUE_AWAY;
+enum { POLICY, APPEND, INFO, ANSWERS };
 
-	for (size_t i = 0; i < 2; i++) {
-		wr_command_begin(&link->out, 3);
-		wr_command_text(&link->out, "CONFIG");
-		wr_command_text(&link->out, "GET");
-		wr_command_text(&link->out, patterns[i]);
-		wr_command_end(&link->out);
+/* With two answers, what INFO would say is known. */
+static enum wr_queue_reason read_answers(struct wr_remote *remote, redisReply *const *answers,
+					 size_t count)
+{
+	bool good[RULES] = {false};
+
+	for (size_t i = 0; i < count; i++) {
+		if (!answers[i])
+			return WR_QUEUE_AWAY;
+		if (answers[i]->type != REDIS_REPLY_ERROR)
+			continue;
+		if (wr_remote_fault(answers[i]) == WR_QUEUE_AWAY)
+			return WR_QUEUE_AWAY;
+		say(remote, answers[i]->str, "let this user ask: ACL SETUSER … +config|get +info");
+		return WR_QUEUE_NOT_PERSISTENT;
 	}
+	read_settings(answers[POLICY], good);
+	read_settings(answers[APPEND], good);
+	if (count > INFO && answers[INFO]->type != REDIS_REPLY_STRING)
+		return WR_QUEUE_FAILED;
+	return judge(remote, good, count > INFO ? answers[INFO] : NULL);
+}
+
+static void ask(struct wr_commands *out, size_t which)
+{
+	static const char *const questions[ANSWERS][3] = {
+		[POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
+		[APPEND] = {"CONFIG", "GET", "*append*"},
+		[INFO] = {"INFO", NULL, NULL}, /* servers before 7 know one section, or all */
+	};
+	size_t words = questions[which][1] ? 3 : 1;
+
+	wr_command_begin(out, words);
+	for (size_t i = 0; i < words; i++)
+		wr_command_text(out, questions[which][i]);
+	wr_command_end(out);
+}
+
+enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote, bool thoroughly)
+{
+	struct wr_remote_link *link = &remote->link;
+	size_t count = thoroughly || link->fresh || !remote->whole_file ? ANSWERS : INFO;
+	redisReply *answers[ANSWERS] = {NULL};
+	enum wr_queue_reason reason;
+
+	for (size_t i = 0; i < count; i++)
+		ask(&link->out, i);
 	if (!wr_remote_send(link))
-		return reason;
-	for (size_t i = 0; i < 2; i++) {
-		replies[i] = wr_remote_reply(link);
-		if (replies[i] && replies[i]->type == REDIS_REPLY_ERROR)
-			refusal = replies[i];
-		else if (replies[i])
-			read_settings(replies[i], good);
-	}
-	if (replies[0] && replies[1])
-		reason = refusal && wr_remote_fault(refusal) == WR_QUEUE_AWAY
-				 ? WR_QUEUE_AWAY
-				 : judge(remote, good, refusal);
-	for (size_t i = 0; i < 2; i++)
-		if (replies[i])
-			freeReplyObject(replies[i]);
+		return WR_QUEUE_AWAY;
+	for (size_t i = 0; i < count; i++)
+		answers[i] = wr_remote_reply(link);
+	reason = read_answers(remote, answers, count);
+	link->fresh = false;
+	for (size_t i = 0; i < count; i++)
+		if (answers[i])
+			freeReplyObject(answers[i]);
 	return reason;
 }

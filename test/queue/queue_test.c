@@ -293,8 +293,8 @@ static _Noreturn void become_redis(const char *dir, pid_t parent)
 	dup2(nowhere, 0);
 	dup2(nowhere, 1);
 	execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", "redis.sock",
-	       "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no",
-	       (char *)NULL);
+	       "--save", "", "--appendonly", "yes", "--appendfsync", "always",
+	       "--enable-debug-command", "local", "--daemonize", "no", (char *)NULL);
 	_exit(127);
 }
 

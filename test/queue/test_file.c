@@ -130,7 +130,9 @@ static void test_all_is_there_after_a_restart(void **state)
 	assert_int_equal(job.ticket.found->position, 1);
 	assert_int_equal(job.ticket.found->accepted_us, accepted_us);
 	wr_deferred_free(job.ticket.found);
-	assert_int_equal(rig_take(&rig, 10).take.count, 2);
+	job = rig_take(&rig, 10);
+	assert_int_equal(job.take.count, 2);
+	wr_deferred_free(job.take.first);
 	/* Numbers go on. */
 	assert_int_equal(rig_put(&rig, 3, "d").put.id, 4);
 }

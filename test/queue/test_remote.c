@@ -21,8 +21,9 @@ static void ready(struct rig *of)
 static int setup(void **state)
 {
 	(void)state;
-	if (!redis.pid)
-		redis_start(&redis);
+	/* One that rewrites its file would be asked to wait. */
+	redis_kill(&redis);
+	redis_start(&redis);
 	redis_tell(&redis, "FLUSHALL");
 	rig_init(&rig);
 	rig_init(&other);
@@ -54,6 +55,18 @@ static void expect_said(struct rig *of, const char *words)
 	pthread_mutex_unlock(&of->lock);
 }
 
+/* A file that is switched on has to be written first. */
+static void expect_kept(struct rig *of)
+{
+	enum wr_queue_reason reason = WR_QUEUE_NOT_PERSISTENT;
+
+	for (int i = 0; i < 3000 && reason == WR_QUEUE_NOT_PERSISTENT; i++) {
+		usleep(10000);
+		reason = try_put(of);
+	}
+	assert_reason(reason, WR_QUEUE_OK);
+}
+
 /* Asked before every store: it may be set otherwise at any time. */
 static void test_what_redis_must_keep(void **state)
 {
@@ -80,7 +93,7 @@ static void test_what_redis_must_keep(void **state)
 		/* What waits is delivered all the same. */
 		assert_int_equal(rig_stats(&rig).waiting, i + 1);
 		redis_tell(&redis, cases[i].back, NULL);
-		assert_reason(try_put(&rig), WR_QUEUE_OK);
+		expect_kept(&rig);
 		expect_said(&rig, "again");
 	}
 	redis_tell(&redis, "CONFIG SET maxmemory-policy volatile-ttl");
@@ -106,10 +119,11 @@ static void test_user_with_just_enough(void **state)
 	struct wr_queue_job job;
 
 	(void)state;
-	redis_tell(&redis, "ACL SETUSER weir reset on >pw ~weir:1:{queue}:* ~weir:1:{queue} "
-			   "+evalsha +script|load +config|get +select +time +get +incr +del +hset "
-			   "+hget +hmget +hdel +hexists +hincrby +zadd +zrem +zcard +zrange "
-			   "+zrangebyscore +zrank");
+	redis_tell(&redis,
+		   "ACL SETUSER weir reset on >pw ~weir:1:{queue}:* ~weir:1:{queue} "
+		   "+evalsha +script|load +config|get +info +select +time +get +incr +del +hset "
+		   "+hget +hmget +hdel +hexists +hincrby +zadd +zrem +zcard +zrange "
+		   "+zrangebyscore +zrank");
 	snprintf(rig.url, sizeof rig.url, "redis+unix://weir:pw@%s/redis.sock?db=1", redis.dir);
 	rig.redis = NULL; /* its time is in another database */
 	rig_open(&rig);
@@ -191,12 +205,36 @@ static void test_away_and_back(void **state)
 	wr_deferred_free(put.ticket.found);
 }
 
+/* Switched on while it runs, Redis keeps nothing until its file is written for the first time: what
+ * is accepted after that survives kill -9. */
+static void test_file_is_written_first(void **state)
+{
+	(void)state;
+	redis_tell(&redis, "CONFIG SET appendonly no");
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+	/* So much that it takes a while. */
+	redis_tell(&redis, "DEBUG POPULATE 200000 filler 100");
+	redis_tell(&redis, "CONFIG SET appendonly yes");
+	expect_kept(&rig);
+	redis_kill(&redis);
+	redis_start(&redis);
+	wait_until_ok(&rig);
+	assert_int_equal(rig_stats(&rig).waiting, 1);
+	expect_kept(&rig);
+	/* A later rewrite is no reason to refuse. */
+	redis_tell(&redis, "BGREWRITEAOF");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+}
+
 /* The connection alone is lost: nobody notices. */
 static void test_connection_lost(void **state)
 {
 	(void)state;
 	rig_open(&rig);
-	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	expect_kept(&rig);
 	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	redis_tell(&redis, "SCRIPT FLUSH");
@@ -349,6 +387,7 @@ int main(void)
 		TEST(test_wrong_password),
 		TEST(test_full_memory),
 		TEST(test_away_and_back),
+		TEST(test_file_is_written_first),
 		TEST(test_connection_lost),
 		TEST(test_not_there_at_the_start),
 		TEST(test_two_share_lines),

@@ -30,7 +30,7 @@ static void serve_again(struct wr_sim *sim, void *object, uint64_t life)
 	struct wr_sim_node *node = object;
 
 	(void)sim;
-	if (node->life == life && node->table && !node->central)
+	if (node->life == life && node->table && !node->home.central)
 		wr_sim_serve_start(node);
 }
 
@@ -244,7 +244,7 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 		node->still_until_ns = 0;
 		if (!node->table)
 			wr_sim_node_start(sim, i);
-		else if (!node->central)
+		else if (!node->home.central)
 			wr_sim_serve_start(node);
 	}
 }

@@ -229,7 +229,7 @@ void wr_sim_demote(struct wr_sim *sim, unsigned server)
 
 static void host_open(void *context, struct wr_link *link)
 {
-	struct wr_sim_node *node = context;
+	struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 	struct wr_sim *sim = node->sim;
 	struct wr_sim_conn *conn = wr_lab_alloc(1, sizeof *conn);
 
@@ -256,7 +256,7 @@ static void host_close(void *context, struct wr_link *link)
 
 static void host_dirty(void *context, struct wr_link *link)
 {
-	struct wr_sim_node *node = context;
+	struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 	struct wr_sim_conn *conn = link->data;
 
 	if (conn->dirty)
@@ -288,29 +288,31 @@ void wr_sim_flush(struct wr_sim_node *node)
 
 static void tick(struct wr_sim *sim, void *object, uint64_t word)
 {
-	struct wr_sim_node *node = object;
+	const struct wr_sim_seat *seat = object;
 
 	(void)sim;
-	if (node->central && node->wake_number == word)
-		wr_central_tick(node->central, wr_sim_node_now(node), wr_sim_node_mono(node));
+	if (seat->central && seat->wake_number == word)
+		wr_central_tick(seat->central, wr_sim_node_now(seat->node),
+				wr_sim_node_mono(seat->node));
 }
 
 /* A timer is never early, and up to a millisecond late. */
 static void host_wake_at(void *context, uint64_t mono_ns)
 {
-	struct wr_sim_node *node = context;
+	struct wr_sim_seat *seat = context;
+	struct wr_sim_node *node = seat->node;
 	struct wr_sim *sim = node->sim;
 	uint64_t now_ns = wr_sim_node_mono(node);
 	uint64_t wait_ns = mono_ns > now_ns ? mono_ns - now_ns : 0;
 
-	node->wake_number++;
+	seat->wake_number++;
 	wr_sim_at(sim, sim->now_ns + wait_ns + wait_ns / 1000 + wr_dice_below(&sim->net, 1000000),
-		  node, tick, node, node->wake_number);
+		  node, tick, seat, seat->wake_number);
 }
 
 static void host_say(void *context, enum wr_say level, const char *text)
 {
-	const struct wr_sim_node *node = context;
+	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 
 	(void)level;
 	if (!node->freeing)
@@ -319,14 +321,14 @@ static void host_say(void *context, enum wr_say level, const char *text)
 
 static void host_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
-	const struct wr_sim_node *node = context;
+	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 
 	weir_engine_fleet(node->engine, secret);
 }
 
 static void host_nodes(void *context, uint32_t nodes)
 {
-	const struct wr_sim_node *node = context;
+	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 
 	wr_sim_note(node->sim, node, "hears from %u", nodes);
 	weir_fleet_note(node->table, nodes, wr_sim_node_now(node));

@@ -102,41 +102,55 @@ void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 
 /* ---- serve ---- */
 
-void wr_sim_serve_start(struct wr_sim_node *node)
+static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsigned server)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = "the fleet's";
+	bool home = seat == &node->home;
 	struct wr_central_opts opts = {
-		.target = &node->target,
+		.target = &seat->target,
 		.secret = secret,
 		.timeout_ns = node->sim->plan->timeout_ns,
 		.holder = {node->table->header.table_id[0], node->table->header.table_id[1]},
-		.chief = true,
+		.chief = home,
 		.seed = wr_dice_roll(&node->dice),
-		.table = node->table,
+		.table = home ? node->table : NULL,
 		.owner = wr_dice_roll(&node->dice) | 1,
 		.fleet_size = node->sim->plan->nodes,
 	};
 	struct weir_error error;
+	char url[64];
 
-	wr_sim_note(node->sim, node, "serve starts");
-	if (wr_central_new(&opts, &wr_sim_host, node, wr_sim_node_now(node), wr_sim_node_mono(node),
-			   &node->central, &error) != 0)
+	seat->node = node;
+	snprintf(url, sizeof url, "redis://10.0.0.1:%u", WR_SIM_PORT + server);
+	if (wr_redis_target_parse(wr_str(url), &seat->target, &error) != 0)
+		stop("url", error.text);
+	if (wr_central_new(&opts, &wr_sim_host, seat, wr_sim_node_now(node), wr_sim_node_mono(node),
+			   &seat->central, &error) != 0)
 		stop("central", error.text);
+}
+
+static void seat_stop(struct wr_sim_seat *seat)
+{
+	wr_central_free(seat->central);
+	seat->central = NULL;
+	seat->wake_number++;
+}
+
+void wr_sim_serve_start(struct wr_sim_node *node)
+{
+	wr_sim_note(node->sim, node, "serve starts");
+	seat_start(&node->home, node, node->server);
 }
 
 void wr_sim_serve_stop(struct wr_sim_node *node)
 {
-	struct wr_central *central = node->central;
-
-	if (!central)
+	if (!node->home.central)
 		return;
 	wr_sim_note(node->sim, node, "serve dies");
 	node->freeing = true;
-	wr_central_free(central);
-	node->central = NULL;
+	seat_stop(&node->home);
 	wr_sim_flush(node);
 	node->freeing = false;
-	node->wake_number++;
 }
 
 /* ---- the machine ---- */
@@ -193,8 +207,6 @@ static uint64_t first_turn(struct wr_sim_node *node)
 void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
-	struct weir_error error;
-	char url[64];
 
 	if (!node->sim) {
 		node->sim = sim;
@@ -206,9 +218,6 @@ void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 		if (wr_sim_may(sim, WR_SIM_SKEW))
 			node->skew_ns =
 				(int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
-		snprintf(url, sizeof url, "redis://10.0.0.1:%u", WR_SIM_PORT + node->server);
-		if (wr_redis_target_parse(wr_str(url), &node->target, &error) != 0)
-			stop("url", error.text);
 	}
 	wr_sim_note(sim, node, "starts");
 	node->table = table_new(node);

@@ -428,9 +428,9 @@ static void check_leases(struct wr_sim *sim)
 	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
 
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
-		if (!sim->nodes[i].central)
+		if (!sim->nodes[i].home.central)
 			continue;
-		wr_central_info(sim->nodes[i].central, info);
+		wr_central_info(sim->nodes[i].home.central, info);
 		sim->burnt += info->counts.units_burnt + info->counts.returns_lost;
 		check_units(sim, &sim->nodes[i], info);
 	}

@@ -46,7 +46,7 @@ void wr_sim_requests_end(struct wr_sim_node *node)
 		if (!request->number)
 			continue;
 		if (request->asking)
-			wr_central_leave(node->central, &request->store);
+			wr_central_leave(node->home.central, &request->store);
 		request_end(request);
 	}
 }
@@ -188,9 +188,9 @@ static void tell(struct wr_sim_request *request)
 	int len;
 
 	while ((len = weir_ask_question(request->ask, message, sizeof message)) > 0)
-		if (node->central && !node->freeing)
-			wr_central_send(node->central, message, (size_t)len, wr_sim_node_now(node),
-					wr_sim_node_mono(node));
+		if (node->home.central && !node->freeing)
+			wr_central_send(node->home.central, message, (size_t)len,
+					wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
 static void settle(struct wr_sim_request *request, int verdict)
@@ -220,13 +220,13 @@ static void ask_store(struct wr_sim_request *request)
 	uint8_t question[WEIR_QUESTION_MAX];
 	int len = weir_ask_question(request->ask, question, sizeof question);
 
-	if (!node->central || len <= 0) {
+	if (!node->home.central || len <= 0) {
 		settle(request, weir_ask_store_failed(request->ask, wr_sim_node_now(node)));
 		return;
 	}
 	request->asking = true;
 	request->store = (struct wr_central_ask){.done = on_answer};
-	wr_central_take(node->central, &request->store, question, (size_t)len,
+	wr_central_take(node->home.central, &request->store, question, (size_t)len,
 			wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
@@ -240,7 +240,7 @@ static void leave(struct wr_sim *sim, void *object, uint64_t number)
 		return;
 	wr_sim_note(sim, request->node, "client of %llu leaves", (unsigned long long)number);
 	if (asked)
-		wr_central_leave(request->node->central, &request->store);
+		wr_central_leave(request->node->home.central, &request->store);
 	request->asking = false;
 	if (weir_ask_cancel(request->ask, wr_sim_node_now(request->node)) == 0 && !asked)
 		tell(request);

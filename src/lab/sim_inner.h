@@ -73,20 +73,26 @@ struct wr_sim_request {
 	void *memory;
 };
 
+/* The central store of a node's serve, or one it tells other regions with. */
+struct wr_sim_seat {
+	struct wr_sim_node *node;
+	struct wr_central *central; /* NULL: serve does not run */
+	struct wr_redis_target target;
+	uint64_t wake_number; /* of the tick that is valid */
+};
+
 struct wr_sim_node {
 	struct wr_sim *sim;
 	unsigned number;
 	unsigned server;
 	struct weir_table *table;
 	struct weir_engine *engine;
-	struct wr_central *central; /* NULL: serve does not run */
-	struct wr_redis_target target;
+	struct wr_sim_seat home, others[WR_SIM_SERVERS];
 	struct wr_dice dice;
 	int64_t skew_ns;   /* its clock less the true time */
 	int64_t drift_ppm; /* of its monotonic clock */
 	uint64_t still_until_ns;
 	uint64_t cut_until_ns[WR_SIM_SERVERS]; /* nothing passes between it and this server */
-	uint64_t wake_number;                  /* of the tick that is valid */
 	uint32_t limit;                        /* by the rules it has */
 	uint64_t heard_ns, heard_us; /* when Redis said what it hears now: true time, and its own */
 	uint32_t life;               /* +1 with each death of its machine */

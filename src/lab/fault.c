@@ -169,6 +169,7 @@ static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_at(sim, until_ns, node, serve_again, node, node->life);
 		break;
 	case WR_SIM_CRASH:
+		sim->crashes += node->table != NULL;
 		wr_sim_node_stop(node);
 		wr_sim_at(sim, until_ns, NULL, node_again, node, 0);
 		break;

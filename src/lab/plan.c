@@ -6,13 +6,25 @@
 
 #define MS 1000000ull
 
-/* Algorithms that a consistency can be had with. */
-static uint32_t pick_algorithm(struct wr_dice *dice)
+/* Algorithms that a consistency can be had with; eventual is not for logs. */
+static uint32_t pick_algorithm(struct wr_dice *dice, uint8_t consistency)
 {
 	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
 					     WEIR_TOKEN_BUCKET, WEIR_SLIDING_LOG};
 
-	return algorithms[wr_dice_below(dice, sizeof algorithms)];
+	return algorithms[wr_dice_below(dice, consistency == WR_EVENTUAL ? 3 : 4)];
+}
+
+/* Exchanges are much more often than windows, and clocks agree better than windows are long. */
+static void pick_exchanges(struct wr_sim_plan *plan, struct wr_dice *dice)
+{
+	if (plan->consistency != WR_EVENTUAL)
+		return;
+	plan->regions = (unsigned)wr_dice_between(dice, 1, 3);
+	plan->period_ns += 2000 * MS;
+	plan->sync_ns = wr_dice_scale(dice, 20, 500) * MS;
+	plan->on_store_failure = WR_FAIL_LOCAL;
+	plan->quiet_ns = 6000 * MS + 6 * plan->sync_ns;
 }
 
 static uint8_t pick_consistency(struct wr_dice *dice)
@@ -59,7 +71,7 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	*plan = (struct wr_sim_plan){.seed = seed, .consistency = pick_consistency(&dice)};
 	if (consistency != WR_SIM_ANY)
 		plan->consistency = consistency;
-	plan->algorithm = pick_algorithm(&dice);
+	plan->algorithm = pick_algorithm(&dice, plan->consistency);
 	plan->on_store_failure = wr_dice_percent(&dice, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
 	plan->period_ns = wr_dice_scale(&dice, 200, 20000) * MS;
 	plan->regions = 1;
@@ -68,11 +80,14 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	plan->delay_ns = wr_dice_scale(&dice, 50000, 20 * MS);
 	plan->jitter_ns = wr_dice_scale(&dice, 10000, plan->delay_ns + 10000);
 	plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);
+	plan->quiet_ns = 3000 * MS;
+	pick_exchanges(plan, &dice);
 	pick_traffic(plan, &dice);
 	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
 		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
-	plan->quiet_ns = 3000 * MS;
 	plan->faults = pick_faults(&dice);
+	if (plan->consistency == WR_EVENTUAL)
+		plan->faults &= ~(1u << WR_SIM_SKEW);
 	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
 	if (!plan->faults) /* nobody is to lose patience */
 		plan->timeout_ns = 10000 * MS;

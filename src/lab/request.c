@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "lab/sim_inner.h"
 #include "limiter/ask.h"
+#include "rules/rules.h"
 
 #define LEAVE_PERCENT 10u
 
@@ -105,6 +106,8 @@ static enum wr_sim_how how_of(const struct wr_ask_need *need)
 		return WR_SIM_BY_STORE;
 	if (need->part == WR_SPENT)
 		return WR_SIM_BY_LEASE;
+	if (need->part == WR_HERE && need->eventual && !need->failed)
+		return WR_SIM_BY_NODE;
 	return need->part == WR_HERE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
 }
 
@@ -128,6 +131,8 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 
 	if (how == WR_SIM_BY_STORE)
 		set_time(request, need, &admission);
+	if (sim->plan->consistency == WR_EVENTUAL) /* its own clock tells the window */
+		admission.at_us = wr_sim_node_now(node) / 1000;
 	if (how == WR_SIM_BY_LEASE) { /* before another limit was asked for */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
 		admission.at_ns = request->begun_ns;
@@ -147,7 +152,8 @@ static void note_sight(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	*sight = (struct wr_sim_sight){true, status.limit, status.remaining, sim->now_ns};
+	*sight = (struct wr_sim_sight){true, status.limit, status.remaining, sim->now_ns,
+				       wr_sim_node_now(request->node) / 1000};
 	wr_sim_note(sim, request->node, "sees %u of %u left to key %u", sight->remaining,
 		    sight->limit, request->keys[0]);
 }
@@ -307,18 +313,31 @@ static void come(struct wr_sim_node *node)
 	decide(request);
 }
 
+static void ask_each(struct wr_sim *sim, uint32_t cost)
+{
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		for (unsigned key = 0; key < sim->plan->keys; key++) {
+			struct wr_sim_request *request = begin(&sim->nodes[i], cost);
+
+			request->looking = cost == 0;
+			add_key(request, (uint8_t)key);
+			decide(request);
+		}
+}
+
+void wr_sim_poke(struct wr_sim *sim, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	sim->poked_ns = sim->now_ns;
+	ask_each(sim, 1);
+}
+
 void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word)
 {
 	(void)object;
 	(void)word;
-	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		for (unsigned key = 0; key < sim->plan->keys; key++) {
-			struct wr_sim_request *request = begin(&sim->nodes[i], 0);
-
-			request->looking = true;
-			add_key(request, (uint8_t)key);
-			decide(request);
-		}
+	ask_each(sim, 0);
 }
 
 void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lab/sim_inner.h"
+#include "rules/rules.h"
 
 #define END_NS 1000000000ull /* for the last looks to be answered */
 
@@ -20,6 +21,8 @@ static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 		wr_sim_flush(&sim->nodes[i]);
 	}
 	wr_sim_faults_start(sim);
+	if (plan->consistency == WR_EVENTUAL)
+		wr_sim_at(sim, plan->length_ns + plan->quiet_ns / 2, NULL, wr_sim_poke, NULL, 0);
 	wr_sim_at(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_look, NULL, 0);
 }
 

@@ -72,6 +72,7 @@ struct wr_sim_plan {
 	uint64_t jitter_ns;     /* and so much more, usually */
 	uint64_t timeout_ns;    /* of central */
 	unsigned faults;        /* a bit for each enum wr_sim_fault that may happen */
+	uint64_t sync_ns;       /* eventual: between exchanges */
 	uint64_t fault_gap_ns;  /* between them, on average */
 	uint64_t quiet_ns;      /* without requests and faults, at the end */
 	bool secretly;          /* losses are not allowed for: a test of the invariants */
@@ -82,8 +83,9 @@ struct wr_sim_report {
 	uint64_t events, requests, admitted, refused, failed;
 	uint64_t commands, calls; /* that Redis got; of which scripts */
 	uint64_t faults;
-	uint64_t losses;   /* of Redis' data */
-	char failure[512]; /* the first invariant that did not hold; "": all did */
+	uint64_t losses;        /* of Redis' data */
+	uint32_t overshoot_ppm; /* eventual: how far beyond the limit, at worst */
+	char failure[512];      /* the first invariant that did not hold; "": all did */
 };
 
 #define WR_SIM_ANY 0xff /* consistency: by the seed */

@@ -107,6 +107,7 @@ struct wr_sim_node {
 enum wr_sim_how {
 	WR_SIM_BY_STORE,  /* Redis took it */
 	WR_SIM_BY_LEASE,  /* spent from the table */
+	WR_SIM_BY_NODE,   /* in its table, and told to others */
 	WR_SIM_BY_SHARE,  /* by the node alone, for want of Redis */
 	WR_SIM_BY_NOBODY, /* on_store_failure: allow */
 };
@@ -154,8 +155,11 @@ struct wr_sim {
 		bool seen;
 		uint32_t limit, remaining;
 		uint64_t at_ns;
+		uint64_t at_us;              /* by the node's clock */
 	} sights[WR_SIM_NODES][WR_SIM_KEYS]; /* what nodes see at the end */
 	uint64_t burnt;                      /* units of leases that nobody spent */
+	unsigned crashes;                    /* machines that died */
+	uint64_t poked_ns; /* when each node got its last request, one for each key */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
 };
@@ -196,7 +200,9 @@ void wr_sim_serve_stop(struct wr_sim_node *node); /* killed */
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
 
 /* request.c */
-void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life);   /* a turn with requests */
+void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life); /* a turn with requests */
+/* One request for each key, everywhere. */
+void wr_sim_poke(struct wr_sim *sim, void *object, uint64_t word);
 void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word); /* how it stands, everywhere */
 void wr_sim_requests_end(struct wr_sim_node *node);                /* all that are under way */
 void wr_sim_requests_free(struct wr_sim_node *node);

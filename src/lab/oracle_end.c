@@ -1,0 +1,177 @@
+/* Strict limits and leases, as they stand when all is over. */
+#include <stdlib.h>
+
+#include "lab/oracle.h"
+#include "rules/rules.h"
+
+#define US 1000u
+
+/* ---- nothing is refused that need not be ---- */
+
+static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sim->arrival_count; i++)
+		if (sim->arrivals[i].key == key && sim->arrivals[i].at_ns >= from_ns &&
+		    sim->arrivals[i].at_ns < to_ns)
+			sum += sim->arrivals[i].cost;
+	return sum;
+}
+
+static uint64_t admitted_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
+			    uint64_t to_ns)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sim->admission_count; i++)
+		if (sim->admissions[i].key == key && sim->admissions[i].at_ns >= from_ns &&
+		    sim->admissions[i].at_ns < to_ns)
+			sum += sim->admissions[i].cost;
+	return sum;
+}
+
+/* A calm run of single requests in fixed windows: each whole window admits all there is, or the
+ * limit. Who comes too late in a window to be heard in it does not count, nor who comes so early
+ * that a refusal of the last one is still remembered. */
+static void check_all_used(struct wr_sim *sim, unsigned key)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t late_ns = wr_sim_late_ns(plan);
+	uint64_t start_ns = (plan->period_ns - WR_SIM_EPOCH_NS % plan->period_ns) % plan->period_ns;
+
+	if (2 * late_ns >= plan->period_ns)
+		return;
+	for (; start_ns + plan->period_ns <= plan->length_ns; start_ns += plan->period_ns) {
+		uint64_t end_ns = start_ns + plan->period_ns;
+		uint64_t came = came_in(sim, key, start_ns + late_ns, end_ns - late_ns);
+		uint64_t admitted = admitted_in(sim, key, start_ns, end_ns);
+		uint64_t least = came < plan->limit ? came : plan->limit;
+
+		/* What one node has borrowed another one can not have. */
+		if (plan->consistency == WR_LEASE)
+			least = least * 9 / 10 > 2ul * plan->nodes
+					? least * 9 / 10 - 2ul * plan->nodes
+					: 0;
+		if (admitted < least)
+			wr_sim_fail(sim, "key %u: %llu admitted in a calm window of %llu", key,
+				    (unsigned long long)admitted, (unsigned long long)least);
+	}
+}
+
+/* ---- what is counted at the end ---- */
+
+/* Fixed windows, and Redis lost nothing: it has counted all that was admitted, and no more, where
+ * nothing happened, than what was burnt. */
+static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
+{
+	const struct wr_sim_sight *sight = &sim->sights[node][key];
+	uint64_t period_ns = sim->plan->period_ns, counted = 0, used, window;
+
+	if (!sight->seen) {
+		if (sim->plan->timeout_ns > wr_sim_late_ns(sim->plan))
+			wr_sim_fail(sim, "node %u gets no answer at the end", node);
+		return;
+	}
+	used = sight->limit - sight->remaining;
+	window = (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sight->at_ns) +
+			    sim->servers[0].master->skew_ns) /
+		 period_ns;
+	for (size_t i = 0; i < sim->admission_count; i++)
+		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
+		    sim->admissions[i].at_us / (period_ns / US) == window)
+			counted += sim->admissions[i].cost;
+	if (counted > used || (!sim->plan->faults && used - counted > sim->burnt))
+		wr_sim_fail(sim, "key %u: %llu admitted in the last window, and Redis has %llu",
+			    key, (unsigned long long)counted, (unsigned long long)used);
+}
+
+/* ---- the share ---- */
+
+/* Without the store a node admits as long as what it had in this window, all told, is within its
+ * share. Windows are those of its own clock; a table that is lost forgets. */
+static void check_share(struct wr_sim *sim, size_t at)
+{
+	const struct wr_sim_admission *now = &sim->admissions[at];
+	uint64_t period_ns = sim->plan->period_ns, sum = 0;
+	uint64_t window = (WR_SIM_EPOCH_NS + now->told_ns) / period_ns;
+	uint64_t share = wr_sim_most(sim) / now->nodes ? wr_sim_most(sim) / now->nodes : 1;
+
+	for (size_t i = at + 1; i > 0; i--) {
+		const struct wr_sim_admission *other = &sim->admissions[i - 1];
+
+		if ((WR_SIM_EPOCH_NS + other->told_ns) / period_ns != window)
+			break;
+		if (other->key == now->key && other->node == now->node)
+			sum += other->cost;
+	}
+	if (sum > share)
+		wr_sim_fail(sim, "key %u: node %u has %llu, its share is %llu", now->key, now->node,
+			    (unsigned long long)sum, (unsigned long long)share);
+}
+
+/* ---- units of leases ---- */
+
+/* A node that has been idle for longer than leases last has none, and knows what became of each
+ * unit; and what it calls spent is what was admitted. A client that leaves late gives back what was
+ * reported as spent already. */
+static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
+			const struct wr_central_info *info)
+{
+	const struct wr_central_counts *counts = &info->counts;
+	bool exact = !wr_sim_may(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent;
+
+	if (info->leases)
+		wr_sim_fail(sim, "node %u: %u leases are held by nobody's wish", node->number,
+			    info->leases);
+	if (counts->units_granted !=
+	    counts->units_spent + counts->units_returned + counts->units_burnt)
+		wr_sim_fail(sim,
+			    "node %u: %llu units granted, %llu spent, %llu returned, %llu burnt",
+			    node->number, (unsigned long long)counts->units_granted,
+			    (unsigned long long)counts->units_spent,
+			    (unsigned long long)counts->units_returned,
+			    (unsigned long long)counts->units_burnt);
+	if (wr_sim_may(sim, WR_SIM_KILL) || wr_sim_may(sim, WR_SIM_CRASH))
+		return;
+	if (exact ? node->spent != counts->units_spent : node->spent > counts->units_spent)
+		wr_sim_fail(sim, "node %u: %llu units spent, and %llu reported", node->number,
+			    (unsigned long long)node->spent,
+			    (unsigned long long)counts->units_spent);
+}
+
+static void check_leases(struct wr_sim *sim)
+{
+	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		if (!sim->nodes[i].home.central)
+			continue;
+		wr_central_info(sim->nodes[i].home.central, info);
+		sim->burnt += info->counts.units_burnt + info->counts.returns_lost;
+		check_units(sim, &sim->nodes[i], info);
+	}
+	free(info);
+}
+
+void wr_sim_check_end(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	bool fixed = plan->algorithm == WEIR_FIXED_WINDOW;
+
+	if (plan->consistency == WR_LEASE)
+		check_leases(sim);
+	for (unsigned key = 0; key < plan->keys; key++) {
+		if (fixed && !plan->faults && !plan->pairs_percent && plan->costs == 1 &&
+		    !sim->report->failed)
+			check_all_used(sim, key);
+	}
+	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES))
+		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
+			check_sight(sim, i / plan->keys, i % plan->keys);
+	if (fixed && !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_CRASH) &&
+	    !wr_sim_may(sim, WR_SIM_LEAVE))
+		for (size_t i = 0; i < sim->admission_count; i++)
+			if (sim->admissions[i].how == WR_SIM_BY_SHARE)
+				check_share(sim, i);
+}

@@ -1,0 +1,171 @@
+/* Limits that nodes count for themselves and tell each other about: how far beyond they may go, and
+ * that all come to know the sum.
+ *
+ * A unit that one node admits is known to another one D later at the latest: after the first one's
+ * next turn, its way to Redis, the other one's next turn, and the way there and back. So when a
+ * node admits the last unit there is, all it may not know of is what others admitted within D:
+ *
+ *   admitted <= limit + sum over the others of what they admitted within D
+ *
+ * A node that had nothing to do for a while has not asked for others' numbers either, and learns
+ * them D after it begins: then its own part is hidden as well. Where things go wrong a node goes on
+ * for three intervals, and then by its share; each loss of data may cost one limit more. */
+#include <stdlib.h>
+
+#include "lab/oracle.h"
+#include "rules/rules.h"
+
+#define US 1000u
+#define MS 1000000ull
+#define STALE 3u                 /* WR_SYNC_STALE */
+#define SILENCE_NS 1000000000ull /* until a connection that says nothing is given up */
+
+static uint64_t hidden_ns(const struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t turn_ns = plan->sync_ns + plan->sync_ns / 1000 + MS;
+
+	if (!plan->faults)
+		return 2 * turn_ns + 2 * wr_sim_late_ns(plan);
+	return (2 + STALE) * turn_ns + 2 * wr_sim_late_ns(plan) + 2 * plan->timeout_ns + SILENCE_NS;
+}
+
+/* The most that a node admitted within the span; `at` is by time. */
+static uint64_t most_within(const struct wr_sim_admission *at, size_t count, unsigned node,
+			    uint64_t span_ns)
+{
+	uint64_t sum = 0, most = 0;
+	size_t first = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (at[i].node != node)
+			continue;
+		sum += at[i].cost;
+		for (; at[first].at_ns + span_ns < at[i].at_ns; first++)
+			sum -= at[first].node == node ? at[first].cost : 0;
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
+/* What the last one to admit may not have known of. */
+static uint64_t hidden(const struct wr_sim *sim, const struct wr_sim_admission *at, size_t count)
+{
+	uint64_t span_ns = hidden_ns(sim), sum = 0;
+
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		sum += most_within(at, count, i, span_ns);
+	return sum;
+}
+
+/* Nodes on their own admit by their share; what a machine that died had not told yet is never
+ * known; a region that is cut off goes on by itself. */
+static uint64_t allowed(const struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+			uint64_t limit)
+{
+	uint64_t sum = limit + hidden(sim, at, count), share = 0;
+
+	if (!sim->plan->faults)
+		return sum;
+	for (size_t i = 0; i < count; i++)
+		if (at[i].how == WR_SIM_BY_SHARE && limit / at[i].nodes > share)
+			share = limit / at[i].nodes;
+	sum += sim->plan->nodes * (share + 1) + limit * sim->report->losses +
+	       hidden(sim, at, count) * sim->crashes;
+	return wr_sim_may(sim, WR_SIM_REGION) ? sum * sim->plan->regions : sum;
+}
+
+/* ---- the algorithms ---- */
+
+/* Each window for itself; the list is by window, and so within a window not by time if clocks
+ * disagree. */
+static void check_windows(const struct wr_sim_list *list)
+{
+	uint64_t period_us = list->sim->plan->period_ns / US, most = wr_sim_most(list->sim);
+
+	for (size_t i = 0, end; i < list->count; i = end) {
+		uint64_t window = list->at[i].at_us / period_us, sum = 0, bound;
+
+		for (end = i; end < list->count && list->at[end].at_us / period_us == window; end++)
+			sum += list->at[end].cost;
+		qsort(list->at + i, end - i, sizeof *list->at, wr_sim_by_time);
+		bound = allowed(list->sim, list->at + i, end - i, most);
+		if (sum > bound)
+			wr_sim_too_many(list, sum, bound, list->at[end - 1].at_ns);
+		if (sum > most && (sum - most) * 1000000 / most > list->sim->report->overshoot_ppm)
+			list->sim->report->overshoot_ppm =
+				(uint32_t)((sum - most) * 1000000 / most);
+	}
+}
+
+/* Burst + rate · t, and what is hidden; a new limit acts back to when the bucket was last full. */
+static void check_bucket(const struct wr_sim_list *list)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t burst = plan->burst ? plan->burst : wr_sim_most(list->sim), last_ns = 0;
+	__int128 rate = (__int128)wr_sim_most(list->sim), level = 0, bound;
+
+	if (wr_sim_may(list->sim, WR_SIM_RULES))
+		burst *= 2;
+	bound = (__int128)allowed(list->sim, list->at, list->count, burst) * plan->period_ns;
+	for (size_t i = 0; i < list->count; i++) {
+		level -= rate * (list->at[i].at_ns - last_ns);
+		level = (level > 0 ? level : 0) + (__int128)list->at[i].cost * plan->period_ns;
+		last_ns = list->at[i].at_ns;
+		if (level > bound)
+			wr_sim_too_many(list, (uint64_t)(level / plan->period_ns),
+					(uint64_t)(bound / plan->period_ns), last_ns);
+		if (level > (__int128)burst * plan->period_ns) {
+			uint64_t over = (uint64_t)(level / plan->period_ns) - burst;
+
+			if (over * 1000000 / burst > list->sim->report->overshoot_ppm)
+				list->sim->report->overshoot_ppm =
+					(uint32_t)(over * 1000000 / burst);
+		}
+	}
+}
+
+/* ---- all come to know the sum ---- */
+
+/* In the last fixed window: all that was admitted before the last requests, one for each node, is
+ * known to each of them when it is looked at, and its own of those. */
+static void check_known(const struct wr_sim_list *list, unsigned node)
+{
+	const struct wr_sim *sim = list->sim;
+	const struct wr_sim_sight *sight = &sim->sights[node][list->key];
+	uint64_t period_us = sim->plan->period_ns / US, before = 0, all = 0, own = 0, used, least;
+
+	if (!sight->seen)
+		return;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct wr_sim_admission *one = &list->at[i];
+
+		if (one->at_us / period_us != sight->at_us / period_us)
+			continue;
+		all += one->cost;
+		before += one->at_ns < sim->poked_ns ? one->cost : 0;
+		own += one->at_ns >= sim->poked_ns && one->node == node ? one->cost : 0;
+	}
+	used = sight->limit - sight->remaining;
+	least = before + own < sight->limit ? before + own : sight->limit;
+	if (used < least || used > all)
+		wr_sim_fail(list->sim, "key %u: node %u knows of %llu, and %llu to %llu are true",
+			    list->key, node, (unsigned long long)used, (unsigned long long)least,
+			    (unsigned long long)all);
+}
+
+void wr_sim_check_eventual(struct wr_sim *sim, unsigned key)
+{
+	bool windows = sim->plan->algorithm != WEIR_TOKEN_BUCKET;
+	struct wr_sim_list list =
+		wr_sim_list(sim, key, false, windows ? wr_sim_by_window : wr_sim_by_time);
+
+	if (sim->plan->algorithm == WEIR_FIXED_WINDOW)
+		for (unsigned i = 0; i < sim->plan->nodes; i++)
+			check_known(&list, i);
+	if (windows)
+		check_windows(&list);
+	else
+		check_bucket(&list);
+	free(list.at);
+}

@@ -102,6 +102,8 @@ void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 
 /* ---- serve ---- */
 
+static const char *const regions[WR_SIM_SERVERS] = {"eu", "us", "asia"};
+
 static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsigned server)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = "the fleet's";
@@ -116,6 +118,8 @@ static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsig
 		.table = home ? node->table : NULL,
 		.owner = wr_dice_roll(&node->dice) | 1,
 		.fleet_size = node->sim->plan->nodes,
+		.sync_ns = home ? node->sim->plan->sync_ns : 0,
+		.region = regions[node->server],
 	};
 	struct weir_error error;
 	char url[64];
@@ -131,6 +135,8 @@ static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsig
 
 static void seat_stop(struct wr_sim_seat *seat)
 {
+	if (!seat->central)
+		return;
 	wr_central_free(seat->central);
 	seat->central = NULL;
 	seat->wake_number++;
@@ -140,6 +146,12 @@ void wr_sim_serve_start(struct wr_sim_node *node)
 {
 	wr_sim_note(node->sim, node, "serve starts");
 	seat_start(&node->home, node, node->server);
+	for (unsigned i = 0, other = 0; i < node->sim->plan->regions; i++) {
+		if (i == node->server)
+			continue;
+		seat_start(&node->others[other], node, i);
+		wr_central_peer(node->home.central, node->others[other++].central);
+	}
 }
 
 void wr_sim_serve_stop(struct wr_sim_node *node)
@@ -148,6 +160,8 @@ void wr_sim_serve_stop(struct wr_sim_node *node)
 		return;
 	wr_sim_note(node->sim, node, "serve dies");
 	node->freeing = true;
+	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
+		seat_stop(&node->others[i]);
 	seat_stop(&node->home);
 	wr_sim_flush(node);
 	node->freeing = false;

@@ -98,31 +98,90 @@ static void check_windows(const struct wr_sim_list *list)
 	}
 }
 
-/* Burst + rate · t, and what is hidden; a new limit acts back to when the bucket was last full. */
-static void check_bucket(const struct wr_sim_list *list)
+/* A bucket in 1/period of a token. */
+static void note_bucket(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
 	uint64_t burst = plan->burst ? plan->burst : wr_sim_most(list->sim), last_ns = 0;
 	__int128 rate = (__int128)wr_sim_most(list->sim), level = 0, bound;
 
-	if (wr_sim_may(list->sim, WR_SIM_RULES))
-		burst *= 2;
-	bound = (__int128)allowed(list->sim, list->at, list->count, burst) * plan->period_ns;
+	bound = (__int128)allowed(list->sim, list->at, list->count, burst) * plan->nodes *
+		plan->period_ns * (wr_sim_may(list->sim, WR_SIM_RULES) ? 2 : 1);
 	for (size_t i = 0; i < list->count; i++) {
+		uint64_t tokens;
+
 		level -= rate * (list->at[i].at_ns - last_ns);
 		level = (level > 0 ? level : 0) + (__int128)list->at[i].cost * plan->period_ns;
 		last_ns = list->at[i].at_ns;
+		tokens = (uint64_t)(level / plan->period_ns);
 		if (level > bound)
-			wr_sim_too_many(list, (uint64_t)(level / plan->period_ns),
-					(uint64_t)(bound / plan->period_ns), last_ns);
-		if (level > (__int128)burst * plan->period_ns) {
-			uint64_t over = (uint64_t)(level / plan->period_ns) - burst;
-
-			if (over * 1000000 / burst > list->sim->report->overshoot_ppm)
-				list->sim->report->overshoot_ppm =
-					(uint32_t)(over * 1000000 / burst);
-		}
+			wr_sim_too_many(list, tokens, (uint64_t)(bound / plan->period_ns), last_ns);
+		if (tokens > burst &&
+		    (tokens - burst) * 1000000 / burst > list->sim->report->overshoot_ppm)
+			list->sim->report->overshoot_ppm =
+				(uint32_t)((tokens - burst) * 1000000 / burst);
 	}
+}
+
+/* When node knows of what was admitted at at_ns at the latest. It asks for others' numbers in the
+ * turn after it has admitted something itself; what it finds the first time it takes for granted.
+ */
+static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
+{
+	uint64_t half_ns = hidden_ns(list->sim) / 2;
+
+	uint64_t first_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->at[i].node != node)
+			continue;
+		if (first_ns == UINT64_MAX)
+			first_ns = list->at[i].at_ns;
+		if (at_ns < first_ns + 2 * half_ns)
+			return UINT64_MAX;
+		if (list->at[i].at_ns >= at_ns + half_ns)
+			return list->at[i].at_ns + half_ns;
+	}
+	return UINT64_MAX;
+}
+
+/* What is missing in a node's bucket when it admits the one at `now`: its own, and those of others
+ * that it must know of by then. */
+static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, size_t now)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	__int128 level = 0;
+	uint64_t last_ns = 0;
+
+	for (size_t i = 0; i <= now; i++) {
+		const struct wr_sim_admission *one = &list->at[i];
+
+		if (one->node != list->at[now].node && known[i] > list->at[now].at_ns)
+			continue;
+		level -= (__int128)plan->limit * (one->at_ns - last_ns);
+		level = (level > 0 ? level : 0) + (__int128)one->cost * plan->period_ns;
+		last_ns = one->at_ns;
+	}
+	return level;
+}
+
+/* Each node for itself. */
+static void check_bucket(const struct wr_sim_list *list, unsigned node)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t *known = wr_lab_alloc(list->count + 1, sizeof *known);
+	__int128 burst = (__int128)(plan->burst ? plan->burst : plan->limit) * plan->period_ns;
+
+	for (size_t i = 0; i < list->count; i++)
+		known[i] = known_ns(list, node, list->at[i].at_ns);
+	for (size_t i = 0; i < list->count; i++) {
+		__int128 level = list->at[i].node == node ? level_at(list, known, i) : 0;
+
+		if (level > burst + (__int128)plan->limit * US)
+			wr_sim_too_many(list, (uint64_t)(level / plan->period_ns),
+					(uint64_t)(burst / plan->period_ns), list->at[i].at_ns);
+	}
+	free(known);
 }
 
 /* ---- all come to know the sum ---- */
@@ -135,7 +194,7 @@ static void check_known(const struct wr_sim_list *list, unsigned node)
 	const struct wr_sim_sight *sight = &sim->sights[node][list->key];
 	uint64_t period_us = sim->plan->period_ns / US, before = 0, all = 0, own = 0, used, least;
 
-	if (!sight->seen)
+	if (!sight->seen || sim->crashes) /* what the dead had not told nobody knows */
 		return;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *one = &list->at[i];
@@ -166,6 +225,8 @@ void wr_sim_check_eventual(struct wr_sim *sim, unsigned key)
 	if (windows)
 		check_windows(&list);
 	else
-		check_bucket(&list);
+		note_bucket(&list);
+	for (unsigned i = 0; !windows && !sim->plan->faults && i < sim->plan->nodes; i++)
+		check_bucket(&list, i);
 	free(list.at);
 }

@@ -29,7 +29,9 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_dice *dice)
 
 static uint8_t pick_consistency(struct wr_dice *dice)
 {
-	return wr_dice_percent(dice, 30) ? WR_STRICT : WR_LEASE;
+	static const uint8_t all[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
+
+	return all[wr_dice_below(dice, sizeof all)];
 }
 
 /* One run in five is calm; else up to four kinds of faults. */

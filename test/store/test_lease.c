@@ -1,5 +1,5 @@
 /* Units of leases, one call after the other, by explicit clocks. */
-#include "table/table_test.h"
+#include "crew.h"
 
 #include "store/lease.h"
 
@@ -279,6 +279,38 @@ static void refusals(void **unused)
 	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
 }
 
+/* ---- many at once ---- */
+
+static uint64_t *spent_by_all;
+
+static void spend_many(int number)
+{
+	for (int i = 0; i < 10000; i++) {
+		struct weir_decision decision;
+		uint32_t grant;
+
+		if (wr_lease_spend(table, key, identity(), 1, MONO, &decision, &grant) !=
+		    WR_LEASE_SPENT)
+			continue;
+		if ((i + number) % 7 == 0)
+			wr_lease_unspend(table, key, 1, grant, MONO);
+		else
+			__atomic_fetch_add(spent_by_all, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static void each_unit_once(void **unused)
+{
+	int slot = claimed(30000, MONO + SECOND);
+
+	(void)unused;
+	spent_by_all = shared_memory(sizeof *spent_by_all);
+	crew_run(spend_many);
+	assert_int_equal(*spent_by_all + wr_lease_left(table, slot, OWNER, MONO), 30000);
+	assert_int_equal(wr_lease_burnt(table).late, 0);
+	shared_free(spent_by_all, sizeof *spent_by_all);
+}
+
 /* A table made from another one has no leases. */
 static void not_carried_over(void **unused)
 {
@@ -305,6 +337,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(keepers, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(room, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(refusals, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(each_unit_once, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(not_carried_over, open_table, drop_table),
 	};
 

@@ -134,6 +134,15 @@ def test_two_nodes_one_limit(name):
         assert nodes[0].ask("HITS", 0, name, "x")["remaining"] <= LIMIT * 0.01
 
 
+def test_loops_of_one_node():
+    """Three threads, one of which keeps the lease; all spend, and those that find nothing ask for themselves."""
+    with Redis() as redis, nodes_on(redis.url(), 1, threads=3) as (node,):
+        with Load([node], "fixed", "x", threads=6) as load:
+            load.wait_refused(200)
+        assert LIMIT * 0.99 <= load.total() <= LIMIT
+        wait_for(lambda: counts(node)["units_spent"] > LIMIT * 0.2, "many to be paid for", 20)
+
+
 def test_calls_are_few():
     """A key asked for again and again: Redis is called for a few of the requests only."""
     with Redis() as redis, nodes_on(redis.url(), 1) as (node,):

@@ -37,6 +37,7 @@ ALGORITHMS = {
     "leaky_bucket": "{unit: week, requests_per_unit: 5, algorithm: leaky_bucket, queue_size: 4, on_store_failure: deny}",
 }
 ALL = RULES + "  - {key: long, rate_limit: {unit: week, requests_per_unit: 200, algorithm: sliding_window_log, " \
+    "on_store_failure: deny}}\n  - {key: leased, rate_limit: {unit: week, requests_per_unit: 1000, consistency: lease, " \
     "on_store_failure: deny}}\n" + "".join(f"  - key: {name}\n    rate_limit: {limit}\n" for name, limit in ALGORITHMS.items())
 
 
@@ -136,6 +137,9 @@ def everything(nodes):
     for n, name in enumerate(ALGORITHMS):
         alternate(nodes, name, f"x{n}", times=7)
     assert all(nodes[0].verdicts("long", "x", times=150))  # a log that has become a ring
+    assert all(nodes[0].verdicts("leased", "x", times=50))
+    wait_for(lambda: nodes[0].store()["counts"]["units_returned"] > 0, "what was borrowed to be returned", 20)
+    nodes[0].ask("leased", "x")  # and what is over to be forgotten
     for n in range(3):
         for node in nodes:
             node.ask("two", f"y{n}", "|", "five", f"y{n}")  # the third is refused: what the other took is given back

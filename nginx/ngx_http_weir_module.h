@@ -4,11 +4,12 @@
  * the worker, on the table that all workers share.
  *
  *   conf       directives
- *   queue_conf … about requests that are kept for later
+ *   serve_conf … about a "weir serve"
  *   merge      what they come to in a location
  *   engine     rules and table of a cycle
  *   worker     rules that change on disk
  *   handler    the phase handler: what becomes of a request
+ *   note       what is kept of a decision
  *   request    a request as libweir sees it
  *   auth       asking who it is
  *   queue      requests that wait their turn
@@ -235,14 +236,13 @@ extern ngx_command_t  ngx_http_weir_commands[];
 void *ngx_http_weir_create_main_conf(ngx_conf_t *cf);
 char *ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf);
 void *ngx_http_weir_create_loc_conf(ngx_conf_t *cf);
-ngx_int_t ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive,
-    ngx_str_t *text, ngx_url_t *u);
 ngx_uint_t ngx_http_weir_is_field_name(ngx_str_t *name);
 
-/* queue_conf: directives of what is kept */
+/* serve_conf */
 
-char *ngx_http_weir_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_http_weir_queue_field(ngx_conf_t *cf, ngx_command_t *cmd,
+char *ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
 /* merge */
@@ -271,11 +271,14 @@ void ngx_http_weir_exit_process(ngx_cycle_t *cycle);
 ngx_int_t ngx_http_weir_handler(ngx_http_request_t *r);
 ngx_http_weir_ctx_t *ngx_http_weir_get_ctx(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
-ngx_int_t ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
-    struct weir_ask *ask, int verdict);
 ngx_int_t ngx_http_weir_park(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_conclude(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
+
+/* note */
+
+ngx_int_t ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    struct weir_ask *ask, int verdict);
 
 /* request */
 

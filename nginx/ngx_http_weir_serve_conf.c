@@ -2,12 +2,121 @@
 #include "ngx_http_weir_module.h"
 
 
+/* Directives about a "weir serve" beside nginx. */
+
+
+#define NGX_HTTP_WEIR_TIMEOUT            20      /* ms */
+#define NGX_HTTP_WEIR_TIMEOUT_MAX        60000
+#define NGX_HTTP_WEIR_FLEET_MAX          100000
 #define NGX_HTTP_WEIR_QUEUE_TIMEOUT      5000    /* ms */
 #define NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX  60000
 #define NGX_HTTP_WEIR_QUEUE_BODIES       (64 * 1024 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_BODIES_MIN   (64 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_BODIES_MAX   (1024 * 1024 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_FIELDS_MAX   32
+
+
+/* the Unix socket of a "weir serve" */
+
+static ngx_int_t
+ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive, ngx_str_t *text,
+    ngx_url_t *u)
+{
+    if (ngx_strncmp(text->data, "unix:/", 6) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"%s\" is not the socket of "
+                           "a \"weir serve\": unix:/run/weir/weir.sock",
+                           text, directive);
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(u, sizeof(ngx_url_t));
+    u->url = *text;
+    u->no_resolve = 1;
+
+    if (ngx_parse_url(cf->pool, u) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" of \"%s\": %s",
+                           &u->url, directive, u->err ? u->err : "not a path");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static char *
+ngx_http_weir_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
+    ngx_http_weir_central_conf_t *central)
+{
+    ngx_int_t  n;
+    ngx_str_t  s;
+
+    if (ngx_strncmp(text->data, "timeout=", 8) == 0) {
+        s.data = text->data + 8;
+        s.len = text->len - 8;
+        n = ngx_parse_time(&s, 0);
+
+        if (n != NGX_ERROR && n > 0 && n <= NGX_HTTP_WEIR_TIMEOUT_MAX) {
+            central->timeout = n;
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(text->data, "fleet=", 6) == 0) {
+        n = ngx_atoi(text->data + 6, text->len - 6);
+
+        if (n != NGX_ERROR && n > 0 && n <= NGX_HTTP_WEIR_FLEET_MAX) {
+            central->fleet = n;
+            return NGX_CONF_OK;
+        }
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"weir_central\": there "
+                       "are timeout=, 1ms to %dms, and fleet=, 1 to %d",
+                       text, NGX_HTTP_WEIR_TIMEOUT_MAX,
+                       NGX_HTTP_WEIR_FLEET_MAX);
+
+    return NGX_CONF_ERROR;
+}
+
+
+char *
+ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_main_conf_t     *wmcf = conf;
+
+    ngx_url_t                      u;
+    ngx_str_t                     *value;
+    ngx_uint_t                     i;
+    ngx_http_weir_central_conf_t  *central;
+
+    central = &wmcf->central;
+
+    if (central->name.len) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_http_weir_serve_url(cf, "weir_central", &value[1], &u) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    central->name = u.addrs[0].name;
+    central->sockaddr = u.addrs[0].sockaddr;
+    central->socklen = u.addrs[0].socklen;
+    central->timeout = NGX_HTTP_WEIR_TIMEOUT;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_http_weir_central_parameter(cf, &value[i], central)
+            != NGX_CONF_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
 
 
 static char *
@@ -59,7 +168,7 @@ ngx_http_weir_queue_parameter(ngx_conf_t *cf, ngx_str_t *text,
 
 
 char *
-ngx_http_weir_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_main_conf_t   *wmcf = conf;
 
@@ -102,7 +211,7 @@ ngx_http_weir_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 /* a field that is kept with every request of the location */
 
 char *
-ngx_http_weir_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_loc_conf_t          *wlcf = conf;
 

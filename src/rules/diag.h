@@ -76,6 +76,8 @@
 	X(soft_incomplete, ERROR, "soft needs both overshoot and for")                             \
 	X(soft_ceiling, ERROR, "limit and overshoot together are more than %s")                    \
 	X(wrong_consistency, ERROR, "%s does not work with %s; use %s")                            \
+	X(idle_lease, WARNING,                                                                     \
+	  "with %s nothing is leased: Redis is asked each time, as by strict; leave one out")      \
 	X(unlimited_with, ERROR, "%s beside unlimited: there is nothing to count")                 \
 	X(unlimited_number, WARNING, "requests_per_unit has no effect beside unlimited")           \
 	X(unlimited_in_list, ERROR,                                                                \

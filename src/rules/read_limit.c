@@ -145,15 +145,24 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 		l->flags |= WEIR_COUNT_REJECTED;
 }
 
-static void read_behaviour(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+/* The store has to see each request whose excess or refusal counts. */
+static void check_lease(struct wr_load *load, const struct wr_fields *f,
+			const struct wr_limit *limit)
+{
+	if (limit->mode == WR_SOFT)
+		wr_say(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
+		       WR_ARGS(WR_STR("mode: soft")));
+	if (limit->limit.flags & WEIR_COUNT_REJECTED)
+		wr_say(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
+		       WR_ARGS(WR_STR("count_rejected")));
+}
+
+static void read_consistency(struct wr_load *load, const struct wr_fields *f,
+			     struct wr_limit *limit)
 {
 	uint32_t algorithm = limit->limit.algorithm;
 	int word;
 
-	if (wr_get_word(load, f, WR_KEY_ON_LIMIT, wr_on_limit_words, &word))
-		limit->on_limit = (uint8_t)word;
-	if (wr_get_word(load, f, WR_KEY_ON_STORE_FAILURE, wr_store_failure_words, &word))
-		limit->on_store_failure = (uint8_t)word;
 	if (!wr_get_word(load, f, WR_KEY_CONSISTENCY, wr_consistency_words, &word))
 		return;
 	limit->consistency = (uint8_t)word;
@@ -165,6 +174,19 @@ static void read_behaviour(struct wr_load *load, const struct wr_fields *f, stru
 			       algorithm == WEIR_SLIDING_LOG
 				       ? WR_STR("strict, lease, or sliding_window_counter")
 				       : WR_STR("strict or token_bucket")));
+	else if (word == WR_LEASE)
+		check_lease(load, f, limit);
+}
+
+static void read_behaviour(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+{
+	int word;
+
+	if (wr_get_word(load, f, WR_KEY_ON_LIMIT, wr_on_limit_words, &word))
+		limit->on_limit = (uint8_t)word;
+	if (wr_get_word(load, f, WR_KEY_ON_STORE_FAILURE, wr_store_failure_words, &word))
+		limit->on_store_failure = (uint8_t)word;
+	read_consistency(load, f, limit);
 }
 
 /* weir_limit_check has the last word: numbers that do not fit, buckets that never fill. */

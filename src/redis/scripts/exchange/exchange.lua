@@ -5,24 +5,23 @@
 --           they are; then name and state of each one of the region, the holder's own included
 
 local holder, window, oldest, region = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7]), ARGV[9]
-local own = {window, number(ARGV[3]), number(ARGV[4]), number(ARGV[5]), number(ARGV[6])}
+local own = {window, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}
 local reply = {0, 0, 0, 0, 0}
 
--- Adds two numbers of a state to two of the reply.
-local function add(to, state, from)
-	reply[to] = math.min(reply[to] + state[from], MOST)
-	reply[to + 1] = math.min(reply[to + 1] + state[from + 1], MOST)
+local function add(to, plus, minus)
+	reply[to] = math.min(reply[to] + plus, MOST)
+	reply[to + 1] = math.min(reply[to + 1] + minus, MOST)
 end
 
-local function count(state)
-	local ahead = state[1] - window
-	if ahead == 0 then
-		add(1, state, 2)
-		add(3, state, 4)
-	elseif ahead == 1 then
-		add(1, state, 4)
-	elseif ahead == -1 then
-		add(3, state, 2)
+-- Of another's two windows those that are one of ours.
+local function count(its, plus, minus, before_plus, before_minus)
+	if its == window then
+		add(1, plus, minus)
+		add(3, before_plus, before_minus)
+	elseif its == window + 1 then
+		add(1, before_plus, before_minus)
+	elseif its == window - 1 then
+		add(3, plus, minus)
 	end
 	reply[5] = reply[5] + 1
 end
@@ -36,13 +35,13 @@ end
 
 local stored = redis.call('HGETALL', KEYS[1])
 for i = 1, #stored, 2 do
-	local name, state = stored[i], parse(stored[i + 1])
+	local name, a, b, c, d, e = stored[i], parse(stored[i + 1])
 	if name == holder then
-		own = state and merge(own, state) or own
-	elseif not state or state[1] < oldest then
+		own = a and merge(own, {a, b, c, d, e}) or own
+	elseif not a or a < oldest then
 		redis.call('HDEL', KEYS[1], name)
 	else
-		count(state)
+		count(a, b, c, d, e)
 		tell(name, stored[i + 1])
 	end
 end

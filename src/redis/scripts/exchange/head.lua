@@ -3,16 +3,16 @@
 
 local MOST = 2 ^ 52
 
-local function number(text)
-	return math.min(tonumber(text), MOST)
-end
-
+-- As five numbers; nil: it is no state. What is too large is cut where it is used.
 local function parse(text)
 	local a, b, c, d, e = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-	return a and {number(a), number(b), number(c), number(d), number(e)}
+	if a then
+		return tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e)
+	end
 end
 
--- Two states of one holder: of each window the larger numbers, and of windows the last two.
+-- Two states of one holder, as tables: of each window the larger numbers, and of windows the last
+-- two.
 local function merge(a, b)
 	if a[1] < b[1] then
 		a, b = b, a
@@ -27,6 +27,9 @@ local function merge(a, b)
 end
 
 local function write(name, state)
+	for i = 1, 5 do
+		state[i] = math.min(state[i], MOST)
+	end
 	local text = string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state))
 	redis.call('HSET', KEYS[1], name, text)
 	return text

@@ -2,11 +2,10 @@
 -- From another region. ARGV: life in ms, then name and state of holders there, pair by pair.
 
 for i = 2, #ARGV - 1, 2 do
-	local name, state = ARGV[i], parse(ARGV[i + 1])
-	local stored = redis.call('HGET', KEYS[1], name)
-	stored = stored and parse(stored)
-	if state then
-		write(name, stored and merge(stored, state) or state)
+	local name, state = ARGV[i], {parse(ARGV[i + 1])}
+	local stored = {parse(redis.call('HGET', KEYS[1], name) or '')}
+	if state[1] then
+		write(name, stored[1] and merge(stored, state) or state)
 	end
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])

@@ -77,13 +77,16 @@ void wr_ask_exchange_begin(struct weir_ask *ask)
 /* Under the limit's own numbers, whatever share of it was decided on. */
 static void count(struct weir_ask *ask, const struct wr_ask_need *need, int64_t cost)
 {
-	struct weir_limit limit = *need->need.limit;
+	const struct weir_limit *limit = need->need.limit;
+	struct weir_limit whole;
 
 	if (need->failed) {
-		limit.limit = need->whole.limit;
-		limit.burst = need->whole.burst;
+		whole = *limit;
+		whole.limit = need->whole.limit;
+		whole.burst = need->whole.burst;
+		limit = &whole;
 	}
-	wr_exchange_count(ask->engine->table, need->exchange, &limit, cost, ask->now_ns,
+	wr_exchange_count(ask->engine->table, need->exchange, limit, cost, ask->now_ns,
 			  ask->mono_ns);
 }
 

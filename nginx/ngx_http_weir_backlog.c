@@ -13,6 +13,7 @@
 
 #define NGX_HTTP_WEIR_BACKLOG_MAX      4096  /* commands without an answer */
 #define NGX_HTTP_WEIR_BACKLOG_HEADS    (4 * 1024 * 1024)
+#define NGX_HTTP_WEIR_BACKLOG_POLL     30000 /* ms between looks at the link */
 #define NGX_HTTP_WEIR_BACKLOG_SILENCE  10000 /* ms after which it is given up */
 
 
@@ -33,10 +34,12 @@ typedef struct {
     ngx_uint_t                  nerrands;
 
     ngx_event_t                 timeout; /* of the first that waits */
+    ngx_event_t                 poll;
 } ngx_http_weir_backlog_t;
 
 
 static void ngx_http_weir_backlog_expire(ngx_event_t *ev);
+static void ngx_http_weir_backlog_poll(ngx_event_t *ev);
 static void ngx_http_weir_backlog_up(void);
 static ngx_int_t ngx_http_weir_backlog_reply(ngx_http_weir_reply_t *reply);
 static void ngx_http_weir_backlog_lost(void);
@@ -65,6 +68,11 @@ ngx_http_weir_backlog_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     backlog->timeout.handler = ngx_http_weir_backlog_expire;
     backlog->timeout.data = backlog;
     backlog->timeout.log = cycle->log;
+
+    backlog->poll.handler = ngx_http_weir_backlog_poll;
+    backlog->poll.data = backlog;
+    backlog->poll.log = cycle->log;
+    backlog->poll.cancelable = 1;
 
     use.name = wmcf->queue.name;
     use.sockaddr = wmcf->queue.sockaddr;
@@ -222,7 +230,31 @@ ngx_http_weir_backlog_expire(ngx_event_t *ev)
 static void
 ngx_http_weir_backlog_up(void)
 {
-    ngx_http_weir_link_works(&ngx_http_weir_backlog.link);
+    ngx_http_weir_backlog_t  *backlog;
+
+    backlog = &ngx_http_weir_backlog;
+
+    ngx_http_weir_link_works(&backlog->link);
+
+    ngx_add_timer(&backlog->poll, NGX_HTTP_WEIR_BACKLOG_POLL);
+}
+
+
+/* a link that is never used would be closed as idle; nobody waits for this */
+
+static void
+ngx_http_weir_backlog_poll(ngx_event_t *ev)
+{
+    ngx_str_t                 ping = ngx_string("PING");
+    ngx_http_weir_backlog_t  *backlog;
+
+    backlog = ev->data;
+
+    if (backlog->nerrands == 0) {
+        (void) ngx_http_weir_backlog_send(&ping, 1, NULL, NULL);
+    }
+
+    ngx_add_timer(ev, NGX_HTTP_WEIR_BACKLOG_POLL);
 }
 
 
@@ -269,6 +301,10 @@ ngx_http_weir_backlog_lost(void)
 
         ngx_http_weir_backlog_settle(errand, NULL);
         ngx_http_weir_backlog_remove(errand);
+    }
+
+    if (backlog->poll.timer_set) {
+        ngx_del_timer(&backlog->poll);
     }
 }
 

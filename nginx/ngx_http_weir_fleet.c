@@ -197,7 +197,8 @@ ngx_http_weir_central_denied(ngx_http_weir_central_t *central,
     if (!central->denied) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "weir: \"%V\" of \"weir_central\" answers \"%*s\"",
-                      &central->conf->central.name, reply->head.len, reply->head.data);
+                      &central->conf->central.name, reply->head.len,
+                      reply->head.data);
     }
 
     central->denied = 1;

@@ -211,7 +211,8 @@ ngx_http_weir_link_open(ngx_http_weir_link_t *link)
     rc = ngx_event_connect_peer(pc);
 
     if (rc != NGX_OK && rc != NGX_AGAIN) {
-        ngx_http_weir_link_lose(link, "cannot be connected to", ngx_socket_errno);
+        ngx_http_weir_link_lose(link, "cannot be connected to",
+                                ngx_socket_errno);
         return;
     }
 

@@ -189,6 +189,7 @@ static enum wr_queue_reason open_store(struct wr_store *store, struct wr_moment 
 		return reason;
 	lite->ahead_us = lite->now_us - now.mono_us; /* may wrap, and does no harm */
 	lite->wall_us = now.wall_us;
+	lite->old_fence = lite->fence;
 	if (wr_lite_recount(lite) == SQLITE_OK)
 		tell_changes(lite);
 	return WR_QUEUE_OK;

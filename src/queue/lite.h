@@ -102,6 +102,7 @@ struct wr_lite {
 	struct wr_lite_counts counts, committed;
 	uint64_t commits;
 	uint64_t fence;     /* of who took something last */
+	uint64_t old_fence; /* … before the file was opened */
 	uint64_t ahead_us;  /* the queue's time − the clock that only goes on */
 	uint64_t now_us;    /* the queue's time, of the jobs under way */
 	uint64_t wall_us;   /* … and what the wall clock said */
@@ -177,8 +178,14 @@ struct wr_lite_standing {
 };
 int wr_lite_standing(struct wr_lite *lite, uint64_t id, struct wr_lite_standing *at);
 
-/* Reads a row, and `content` if wanted. *row NULL: there is none. */
-int wr_lite_read(struct wr_lite *lite, uint64_t id, bool content, bool open,
+/* Reads a row, as much of it as wanted. *row NULL: there is none. */
+enum wr_lite_depth {
+	WR_LITE_ROW,  /* numbers, rule, reason */
+	WR_LITE_HEAD, /* and all but the body */
+	WR_LITE_ALL,  /* and the body; secret fields stay closed */
+	WR_LITE_OPEN, /* … are opened */
+};
+int wr_lite_read(struct wr_lite *lite, uint64_t id, enum wr_lite_depth depth,
 		 struct wr_deferred **row);
 
 /* lite_space.c: to be called before a transaction with these jobs; then each put takes its part.

@@ -213,7 +213,7 @@ static bool read_row(const struct wr_lite *lite, sqlite3_stmt *sql, struct wr_re
 	return row->state < WR_DEFERRED_STATE_COUNT;
 }
 
-static int read_content(struct wr_lite *lite, uint64_t id, struct wr_record *record)
+static int read_content(struct wr_lite *lite, uint64_t id, bool body, struct wr_record *record)
 {
 	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_CONTENT);
 	int rc;
@@ -222,16 +222,17 @@ static int read_content(struct wr_lite *lite, uint64_t id, struct wr_record *rec
 	rc = sqlite3_step(sql);
 	if (rc == SQLITE_ROW) {
 		record->head = column(sql, 0);
-		record->body = column(sql, 1);
+		if (body)
+			record->body = column(sql, 1);
 	}
 	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int wr_lite_read(struct wr_lite *lite, uint64_t id, bool content, bool open,
+int wr_lite_read(struct wr_lite *lite, uint64_t id, enum wr_lite_depth depth,
 		 struct wr_deferred **row)
 {
 	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_ROW);
-	struct wr_record record = {.row = {.id = id}, .open = open};
+	struct wr_record record = {.row = {.id = id}, .open = depth == WR_LITE_OPEN};
 	int rc;
 
 	*row = NULL;
@@ -239,8 +240,8 @@ int wr_lite_read(struct wr_lite *lite, uint64_t id, bool content, bool open,
 	rc = sqlite3_step(sql);
 	if (rc == SQLITE_ROW && !read_row(lite, sql, &record))
 		rc = SQLITE_CORRUPT;
-	if (rc == SQLITE_ROW && content) {
-		rc = read_content(lite, id, &record);
+	if (rc == SQLITE_ROW && depth >= WR_LITE_HEAD) {
+		rc = read_content(lite, id, depth >= WR_LITE_ALL, &record);
 		rc = rc == SQLITE_OK ? SQLITE_ROW : rc;
 	}
 	if (rc == SQLITE_ROW) {

@@ -58,7 +58,7 @@ int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job)
 		job->reason = WR_QUEUE_UNKNOWN;
 		return rc == SQLITE_DONE ? SQLITE_OK : rc;
 	}
-	rc = wr_lite_read(lite, id, false, false, &job->ticket.found);
+	rc = wr_lite_read(lite, id, WR_LITE_ROW, &job->ticket.found);
 	if (rc == SQLITE_OK && !job->ticket.found)
 		rc = SQLITE_CORRUPT;
 	return rc == SQLITE_OK ? add_position(lite, job->ticket.found) : rc;
@@ -123,8 +123,9 @@ static int show(struct wr_lite *lite, struct wr_queue_job *job, const struct see
 		struct wr_deferred ***tail)
 {
 	uint8_t states = job->page.filter.states;
+	bool list = job->verb == WR_QUEUE_LIST;
 	struct wr_deferred *row;
-	int rc = wr_lite_read(lite, seen->id, true, false, &row);
+	int rc = wr_lite_read(lite, seen->id, list ? WR_LITE_HEAD : WR_LITE_ALL, &row);
 
 	if (rc != SQLITE_OK || !row)
 		return rc;
@@ -133,10 +134,9 @@ static int show(struct wr_lite *lite, struct wr_queue_job *job, const struct see
 		wr_deferred_free(row);
 		return rc;
 	}
-	if (job->verb == WR_QUEUE_LIST) {
+	if (list) {
 		row->fields = NULL;
 		row->field_count = 0;
-		row->body = WR_STR("");
 	}
 	**tail = row;
 	*tail = &row->next;

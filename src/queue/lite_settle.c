@@ -53,6 +53,18 @@ static int finish(struct wr_lite *lite, struct wr_queue_job *job, const struct w
 	return rc == SQLITE_OK ? wr_lite_leave(lite, job->settle.key, end.id, line) : rc;
 }
 
+/* Whether this is said by who has it. What was taken before the file had to be opened again, as
+ * after a failure, is still his if nobody has taken it since: the API need not be asked twice. */
+static bool is_holder(const struct wr_lite *lite, const struct wr_lite_line *line,
+		      const struct wr_queue_job *job)
+{
+	uint64_t fence = job->settle.fence;
+
+	if (line->head != job->settle.id || fence == 0)
+		return false;
+	return line->fence == fence || (line->fence == 0 && fence <= lite->old_fence);
+}
+
 int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job)
 {
 	uint64_t wait_us = job->settle.wait_us < WAIT_MAX_US ? job->settle.wait_us : WAIT_MAX_US;
@@ -62,14 +74,14 @@ int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job)
 
 	if (rc != SQLITE_OK)
 		return rc;
-	if (line.head != job->settle.id || line.fence != job->settle.fence || line.fence == 0) {
+	if (!is_holder(lite, &line, job)) {
 		job->reason = WR_QUEUE_LOST;
 		return SQLITE_OK;
 	}
 	rc = wr_lite_standing(lite, job->settle.id, &at);
 	if (rc != SQLITE_OK)
 		return rc;
-	lite->counts.delivering--;
+	lite->counts.delivering -= line.fence != 0;
 	job->settle.waiting = line.waiting;
 	if (job->settle.outcome == WR_QUEUE_RELEASE)
 		return back_in_line(lite, job, lite->now_us + wait_us, &at);

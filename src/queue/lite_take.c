@@ -6,7 +6,8 @@
 #include "queue/lite.h"
 
 #define TAKE_MAX 256u
-#define EXPIRED_MAX 1000u /* found in one go; the rest is found the next time */
+#define BYTES_MAX (32u << 20) /* of bodies in one answer, or a little more */
+#define EXPIRED_MAX 1000u     /* found in one go; the rest is found the next time */
 
 struct due {
 	uint8_t key[WR_LINE_KEY_BYTES];
@@ -39,7 +40,7 @@ static int expire(struct wr_lite *lite, const struct wr_deferred *row)
 	struct wr_lite_end end = {.id = row->id, .state = WR_DEFERRED_DEAD, .status = row->status};
 	char reason[WR_DEFERRED_REASON_MAX + 1];
 	struct wr_lite_standing at = {0};
-	struct wr_lite_line line;
+	struct wr_lite_line line = {0};
 	int rc = wr_lite_standing(lite, row->id, &at);
 	int len =
 		snprintf(reason, sizeof reason, "too old%s%.*s", row->reason.len ? "; last: " : "",
@@ -76,7 +77,7 @@ static int take_one(struct wr_lite *lite, struct wr_queue_job *job, const struct
 		    struct wr_deferred ***tail)
 {
 	struct wr_deferred *row;
-	int rc = wr_lite_read(lite, due->id, true, true, &row);
+	int rc = wr_lite_read(lite, due->id, WR_LITE_OPEN, &row);
 
 	if (rc != SQLITE_OK)
 		return rc;
@@ -110,15 +111,19 @@ int wr_lite_take(struct wr_lite *lite, struct wr_queue_job *job)
 	struct wr_deferred **tail = &job->take.first;
 	uint32_t max = job->take.max < TAKE_MAX ? job->take.max : TAKE_MAX;
 	struct due dues[TAKE_MAX];
-	size_t count;
+	size_t count, bytes = 0;
 	int rc;
 
 	do {
 		uint32_t expired = job->take.expired;
 
 		rc = find_due(lite, dues, max - job->take.count, &count);
-		for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+		for (size_t i = 0; i < count && rc == SQLITE_OK && bytes < BYTES_MAX; i++) {
+			struct wr_deferred **before = tail;
+
 			rc = take_one(lite, job, &dues[i], &tail);
+			bytes += before != tail ? (*before)->body.len : 0;
+		}
 		if (expired == job->take.expired)
 			break; /* all there was, or all that was wanted */
 	} while (rc == SQLITE_OK && job->take.count < max && job->take.expired < EXPIRED_MAX);

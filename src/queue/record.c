@@ -240,11 +240,12 @@ struct wr_deferred *wr_record_read(const struct wr_record *record, const struct 
 		record->rule.len + record->reason.len + record->head.len + record->body.len;
 	char *memory = calloc(1, sizeof(struct wr_deferred) + field_bytes + text_bytes);
 	struct wr_deferred *row = (struct wr_deferred *)memory;
-	char *at = memory + sizeof *row + field_bytes;
 	struct cursor head;
+	char *at;
 
 	if (!memory)
 		return NULL;
+	at = memory + sizeof *row + field_bytes;
 	*row = record->row;
 	row->memory = memory;
 	row->next = NULL;

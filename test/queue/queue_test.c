@@ -130,6 +130,7 @@ enum wr_queue_reason rig_do(struct rig *rig, struct wr_queue_job *job)
 	bool done = false;
 
 	job->done = note_done;
+	// cppcheck-suppress autoVariables ; it is done before this returns
 	job->context = &done;
 	wr_queue_submit(rig->port, job);
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -145,6 +146,7 @@ enum wr_queue_reason rig_do(struct rig *rig, struct wr_queue_job *job)
 		pthread_mutex_unlock(&rig->lock);
 		wr_queue_port_run(rig->port);
 	}
+	job->context = NULL;
 	return job->reason;
 }
 

@@ -13,6 +13,8 @@
 
 #include <sqlite3.h>
 
+#include "queue/store.h"
+
 static struct rig rig;
 
 static int setup(void **state)
@@ -400,6 +402,61 @@ static void test_not_a_queue(void **state)
 	expect_trouble(WR_QUEUE_FAILED, "no queue of weir");
 }
 
+/* ---- opened again by the same process, as after a failure ---- */
+
+static enum wr_queue_reason run_job(struct wr_store *store, struct wr_queue_job *job)
+{
+	store->ops->run(store, &job, 1, (struct wr_moment){T0_US, S_US});
+	return job->reason;
+}
+
+static void reopen(struct wr_store *store)
+{
+	struct weir_error error;
+
+	store->ops->close(store);
+	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, S_US}, &error),
+		      WR_QUEUE_OK);
+}
+
+/* What the API has answered can still be noted, unless somebody else has taken it since. */
+static void test_settled_after_opening_again(void **state)
+{
+	struct wr_queue_opts opts = {.url = rig.url,
+				     .max_requests = 10,
+				     .max_bytes = 100000,
+				     .max_tickets = 10,
+				     .keep_us = S_US};
+	struct wr_store *store = wr_lite_new(&opts, NULL);
+	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_job put = {
+		.verb = WR_QUEUE_PUT,
+		.put = {.request = &request, .max_waiting = 10, .max_age_us = S_US}};
+	struct wr_queue_job take = {.verb = WR_QUEUE_TAKE, .take = {.max = 1}}, again = take;
+	struct wr_queue_job settle = {.verb = WR_QUEUE_SETTLE, .settle = {.key = {1}}};
+
+	(void)state;
+	assert_non_null(store);
+	reopen(store);
+	assert_reason(run_job(store, &put), WR_QUEUE_OK);
+	assert_reason(run_job(store, &take), WR_QUEUE_OK);
+	reopen(store);
+	assert_reason(run_job(store, &again), WR_QUEUE_OK);
+	assert_int_equal(again.take.count, 1);
+	settle.settle.id = take.take.first->id;
+	settle.settle.fence = take.take.first->fence;
+	assert_reason(run_job(store, &settle), WR_QUEUE_LOST);
+	settle.reason = WR_QUEUE_OK;
+	settle.settle.fence = again.take.first->fence;
+	reopen(store);
+	assert_reason(run_job(store, &settle), WR_QUEUE_OK);
+	assert_int_equal(settle.settle.state, WR_DEFERRED_DELIVERED);
+	wr_deferred_free(take.take.first);
+	wr_deferred_free(again.take.first);
+	store->ops->close(store);
+	store->ops->free(store);
+}
+
 /* ---- clocks ---- */
 
 static void put_waiting(uint64_t wait_us)
@@ -497,6 +554,7 @@ int main(void)
 		TEST(test_damaged_log),
 		TEST(test_other_version),
 		TEST(test_not_a_queue),
+		TEST(test_settled_after_opening_again),
 		TEST(test_clock_set_while_open),
 		TEST(test_clock_back_at_a_start),
 		TEST(test_time_between),

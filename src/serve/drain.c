@@ -6,7 +6,9 @@
 
 #define SHARED_LOOK_US 1000000u  /* others may have put something */
 #define LATE_MOST_US 3600000000u /* of a timer */
-#define HELD_LEAST 64u
+#define HELD_MAX 256u            /* that the limiter refused for a moment */
+#define AHEAD_EACH 8u            /* for each connection … */
+#define AHEAD_MAX 256u           /* … and in all */
 #define LOOK_MS 1000
 
 uint64_t wr_drain_mono_us(const struct wr_drain *drain)
@@ -58,6 +60,31 @@ static void due_in(struct wr_drain *drain, uint64_t wait_us)
 	set_take_timer(drain);
 }
 
+static uint64_t size_of(const struct wr_deferred *request)
+{
+	uint64_t bytes = sizeof *request + request->body.len + request->uri.len;
+
+	for (size_t i = 0; i < request->field_count; i++)
+		bytes += request->fields[i].name.len + request->fields[i].value.len;
+	return bytes;
+}
+
+static void put_in_place(struct wr_drain *drain, struct wr_deferred *request)
+{
+	struct wr_delivery *delivery = wr_drain_place(drain);
+	uint64_t bytes = size_of(request);
+
+	delivery->request = request;
+	delivery->bytes = bytes;
+	drain->bytes += bytes;
+	if (bytes > drain->large)
+		drain->large = bytes;
+	if (drain->ending)
+		wr_drain_release(delivery, 0);
+	else
+		wr_drain_ask(delivery);
+}
+
 static void on_taken(struct wr_queue_job *job)
 {
 	struct wr_drain *drain = job->context;
@@ -79,31 +106,33 @@ static void on_taken(struct wr_queue_job *job)
 		due_in(drain, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
 		drain->take_again = true;
+	drain->large -= drain->large / 8; /* it may have been the only one */
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
-		struct wr_delivery *delivery = wr_drain_place(drain);
-
 		next = each->next;
 		each->next = NULL;
-		delivery->request = each;
-		if (drain->ending)
-			wr_drain_release(delivery, 0);
-		else
-			wr_drain_ask(delivery);
+		put_in_place(drain, each);
 	}
 	if (drain->take_again)
 		wr_drain_take(drain);
 }
 
-/* As many as can be sent soon, and as many again to be ready. While the target is away, one to try
- * it with. */
+/* As many as can be sent until the queue gives more, which may be after a sync of its disk: then
+ * what was sent before can be settled by one. How large they are is known when they are there, so
+ * those before them have to tell. While the target is away, one to try it with. */
 static unsigned room_for(const struct wr_drain *drain)
 {
-	unsigned most = 2 * drain->connections, busy = drain->sending + drain->ready_count;
+	unsigned most = drain->connections + drain->ahead_max;
+	unsigned busy = drain->sending + drain->ready_count;
 	unsigned free = drain->slot_count - drain->used;
 	unsigned room = busy < most ? most - busy : 0;
+	uint64_t bytes = drain->bytes < WR_DRAIN_BYTES_MAX ? WR_DRAIN_BYTES_MAX - drain->bytes : 0;
 
 	if (drain->down)
 		return drain->used == drain->held ? 1 : 0;
+	if (drain->large * room > bytes)
+		room = (unsigned)(bytes / drain->large);
+	if (room == 0 && drain->used == 0)
+		room = 1;
 	return room < free ? room : free;
 }
 
@@ -279,16 +308,18 @@ struct wr_drain *wr_drain_new(struct wr_queue_loop *own)
 	drain->ready_last = &drain->ready;
 	drain->deadline_us = UINT64_MAX;
 	drain->connections = (unsigned)settings->connections;
-	drain->slot_count = 2 * drain->connections +
-			    (drain->connections > HELD_LEAST ? drain->connections : HELD_LEAST);
+	drain->ahead_max = drain->connections * AHEAD_EACH < AHEAD_MAX
+				   ? drain->connections * AHEAD_EACH
+				   : AHEAD_MAX;
+	drain->slot_count = drain->connections + drain->ahead_max + HELD_MAX;
 	drain->slots = calloc(drain->slot_count, sizeof *drain->slots);
+	drain->easies = calloc(drain->connections, sizeof *drain->easies);
 	if (getrandom(&drain->random, sizeof drain->random, GRND_NONBLOCK) < 0)
 		drain->random = wr_drain_mono_us(drain);
 	drain->delivers = settings->target &&
 			  wr_drain_target_read(settings->target, &drain->target, &ignored) == 0;
-	if (!drain->slots || wr_drain_multi_init(drain) < 0) {
-		free(drain->slots);
-		free(drain);
+	if (!drain->slots || !drain->easies || wr_drain_multi_init(drain) < 0) {
+		wr_drain_free(drain);
 		return NULL;
 	}
 	make_slots(drain);
@@ -310,9 +341,6 @@ static void stop_delivery(struct wr_delivery *delivery)
 		wr_deferred_free(delivery->request);
 		delivery->request = NULL;
 	}
-	if (delivery->easy)
-		curl_easy_cleanup(delivery->easy);
-	delivery->easy = NULL;
 	uv_close((uv_handle_t *)&delivery->timer, NULL);
 }
 
@@ -321,6 +349,8 @@ void wr_drain_stop(struct wr_drain *drain)
 	drain->stopped = true;
 	for (unsigned i = 0; i < drain->slot_count; i++)
 		stop_delivery(&drain->slots[i]);
+	while (drain->easy_count)
+		curl_easy_cleanup(drain->easies[--drain->easy_count]);
 	wr_drain_multi_stop(drain);
 	uv_close((uv_handle_t *)&drain->take_timer, NULL);
 	uv_close((uv_handle_t *)&drain->look_timer, NULL);
@@ -331,8 +361,9 @@ void wr_drain_free(struct wr_drain *drain)
 {
 	if (!drain)
 		return;
-	for (unsigned i = 0; i < drain->slot_count; i++)
+	for (unsigned i = 0; drain->slots && i < drain->slot_count; i++)
 		wr_deferred_free(drain->slots[i].request);
 	free(drain->slots);
+	free(drain->easies);
 	free(drain);
 }

@@ -33,6 +33,7 @@ static void free_slot(struct wr_delivery *delivery)
 
 	wr_deferred_free(delivery->request);
 	delivery->request = NULL;
+	drain->bytes -= delivery->bytes;
 	delivery->stage = WR_DELIVERY_FREE;
 	delivery->next = drain->free;
 	drain->free = delivery;
@@ -272,7 +273,7 @@ static void on_hold_timer(uv_timer_t *timer)
 static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
 {
 	struct wr_drain *drain = delivery->drain;
-	unsigned most = drain->slot_count - 2 * drain->connections;
+	unsigned most = drain->slot_count - drain->connections - drain->ahead_max;
 
 	if (drain->ending || wait_us > HOLD_MOST_US || drain->held >= most) {
 		wr_drain_release(delivery, wait_us);

@@ -9,6 +9,7 @@
 #include "serve/loop.h"
 #include "serve/pending.h"
 
+#define WR_DRAIN_BYTES_MAX (64u << 20) /* of requests that are taken, about */
 #define WR_DRAIN_ANSWER_MAX (4u << 20) /* of a body that is read and thrown away */
 
 enum wr_delivery_stage {
@@ -25,13 +26,14 @@ struct wr_delivery {
 	struct wr_drain *drain;
 	enum wr_delivery_stage stage;
 	struct wr_deferred *request;
+	uint64_t bytes; /* of it */
 	struct wr_pending pending;
 	uv_timer_t timer; /* held, or to be settled again */
 	struct wr_queue_job job;
 	char reason[WR_DEFERRED_REASON_MAX];
 	struct wr_delivery *next; /* free, or ready */
 
-	CURL *easy; /* kept for the next one */
+	CURL *easy; /* while it is sent */
 	struct curl_slist *fields;
 	char error[CURL_ERROR_SIZE];
 	uint64_t asked_us; /* Retry-After */
@@ -48,6 +50,11 @@ struct wr_drain {
 	struct wr_delivery *slots, *free;
 	struct wr_delivery *ready, **ready_last;
 	unsigned slot_count, used, held, ready_count, sending, connections;
+	unsigned ahead_max;  /* how many may be taken beyond those that are being sent */
+	uint64_t bytes;      /* of all that are taken */
+	uint64_t large;      /* a large one of late */
+	CURL **easies;       /* handles to send with, one for each connection … */
+	unsigned easy_count; /* … of which so many are at rest */
 
 	struct wr_queue_job take;
 	bool taking;          /* `take` is under way */

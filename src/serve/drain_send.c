@@ -182,12 +182,12 @@ static void set_callbacks(struct wr_delivery *delivery)
 
 int wr_drain_prepare(struct wr_delivery *delivery)
 {
+	struct wr_drain *drain = delivery->drain;
 	const struct wr_deferred *request = delivery->request;
 	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
 	int rc;
 
-	if (!delivery->easy)
-		delivery->easy = curl_easy_init();
+	delivery->easy = drain->easy_count ? drain->easies[--drain->easy_count] : curl_easy_init();
 	if (!delivery->easy)
 		return WEIR_EMEMORY;
 	rc = make_fields(delivery);
@@ -208,6 +208,11 @@ int wr_drain_prepare(struct wr_delivery *delivery)
 
 void wr_drain_unprepare(struct wr_delivery *delivery)
 {
+	struct wr_drain *drain = delivery->drain;
+
+	if (delivery->easy) /* there are no more than connections */
+		drain->easies[drain->easy_count++] = delivery->easy;
+	delivery->easy = NULL;
 	curl_slist_free_all(delivery->fields);
 	delivery->fields = NULL;
 }

@@ -148,6 +148,8 @@ static void test_another_table(void **state)
 	pass(rig, SYNC);
 	assert_non_null(next_command(peer));
 	wr_central_table(rig->central, table, OWNER + 2);
+	wr_exchange_leave(table, OWNER);
+	pass(rig, 2 * SYNC); /* by now the new owner keeps it */
 	reply(peer, sums(50, 0, 0, 1));
 	turn(rig);
 	assert_int_equal(charged(rig, slot), 0);

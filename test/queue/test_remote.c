@@ -2,6 +2,8 @@
 #include "queue/queue_test.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,6 +256,99 @@ static void test_not_there_at_the_start(void **state)
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 }
 
+/* ---- TLS ---- */
+
+static int free_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof at;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (const struct sockaddr *)&at, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+/* For localhost, signed by itself. */
+static void make_certificate(const char *dir)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int nowhere = open("/dev/null", O_RDWR);
+
+		dup2(nowhere, 2);
+		if (chdir(dir) != 0)
+			_exit(1);
+		execlp("openssl", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+		       "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem", "-out",
+		       "cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext",
+		       "subjectAltName=DNS:localhost", (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void expect_no_tls(const char *words)
+{
+	struct weir_error why;
+
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	assert_reason(wr_queue_state(rig.queue, &why), WR_QUEUE_AWAY);
+	if (!strstr(why.text, words))
+		fail_msg("\"%s\" is not in \"%s\"", words, why.text);
+	rig_close(&rig);
+}
+
+static void test_tls(void **state)
+{
+	int port = free_port();
+	char ca[96];
+
+	(void)state;
+	make_certificate(redis.dir);
+	redis_tell(&redis,
+		   "CONFIG SET tls-cert-file cert.pem tls-key-file key.pem tls-ca-cert-file "
+		   "cert.pem tls-auth-clients no tls-port %d",
+		   port);
+	snprintf(ca, sizeof ca, "%s/cert.pem", redis.dir);
+	rig.opts.tls.ca = ca;
+	snprintf(rig.url, sizeof rig.url, "rediss://localhost:%d", port);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	wr_deferred_free(rig_take_one(&rig, "x"));
+	rig_close(&rig);
+	/* A certificate for another name, and one that nobody vouches for. */
+	snprintf(rig.url, sizeof rig.url, "rediss://127.0.0.1:%d", port);
+	expect_no_tls("mismatch");
+	snprintf(rig.url, sizeof rig.url, "rediss://localhost:%d", port);
+	rig.opts.tls.ca = NULL;
+	expect_no_tls("certificate");
+}
+
+static void test_bad_files(void **state)
+{
+	struct weir_error error;
+
+	(void)state;
+	snprintf(rig.url, sizeof rig.url, "rediss://localhost");
+	rig.opts.tls.ca = "/nowhere/ca.pem";
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "/nowhere/ca.pem"));
+	rig.opts.tls.ca = NULL;
+	rig.opts.password_file = "/nowhere/password";
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "/nowhere/password"));
+	rig.opts.password_file = NULL;
+	rig.opts.prefix = "no{braces}";
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	rig.queue = NULL;
+}
+
 /* ---- two gateways ---- */
 
 static void test_two_share_lines(void **state)
@@ -390,6 +485,8 @@ int main(void)
 		TEST(test_file_is_written_first),
 		TEST(test_connection_lost),
 		TEST(test_not_there_at_the_start),
+		TEST(test_tls),
+		TEST(test_bad_files),
 		TEST(test_two_share_lines),
 		TEST(test_told_of_what_others_did),
 		TEST(test_lease),

@@ -1,0 +1,62 @@
+/* Any bytes as what is stored of a request, and as what Redis answers about it. The first byte says
+ * which: a record, or an answer to one of the jobs. Whatever it is, nothing beyond it is read, and
+ * all that was made of it is freed. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "queue/record.h"
+#include "queue/remote.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct wr_seals seals = {.count = 1};
+
+static void read_record(const uint8_t *data, size_t size)
+{
+	struct wr_record record = {.head = {(const char *)data, size}, .open = true};
+
+	wr_deferred_free(wr_record_read(&record, &seals));
+}
+
+static void free_results(struct wr_queue_job *job)
+{
+	if (job->verb == WR_QUEUE_TAKE)
+		wr_deferred_free(job->take.first);
+	else if (job->verb == WR_QUEUE_TICKET)
+		wr_deferred_free(job->ticket.found);
+	else if (job->verb >= WR_QUEUE_LIST && job->verb <= WR_QUEUE_DROP)
+		wr_deferred_free(job->page.first);
+}
+
+static void read_answer(enum wr_queue_verb verb, const uint8_t *data, size_t size)
+{
+	static const struct wr_deferred request;
+	static const struct wr_queue_opts opts;
+	static struct wr_remote remote = {.store = {.opts = &opts, .seals = &seals}};
+	struct wr_queue_job job = {.verb = verb};
+	redisReader *reader = redisReaderCreate();
+	void *reply = NULL;
+
+	if (verb == WR_QUEUE_PUT)
+		job.put.request = &request;
+	if (redisReaderFeed(reader, (const char *)data, size) == REDIS_OK &&
+	    redisReaderGetReply(reader, &reply) == REDIS_OK && reply)
+		wr_remote_answer(&remote, &job, reply);
+	free_results(&job);
+	if (reply)
+		freeReplyObject(reply);
+	redisReaderFree(reader);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0)
+		return 0;
+	if (data[0] <= WR_QUEUE_RECOUNT)
+		read_answer((enum wr_queue_verb)data[0], data + 1, size - 1);
+	else
+		read_record(data + 1, size - 1);
+	return 0;
+}

@@ -123,22 +123,22 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 
 	switch (lua_type(state, -1)) {
 	case LUA_TNUMBER:
-		wr_reply_int(out, (int64_t)lua_tonumber(state, -1));
+		wr_mini_int(out, (int64_t)lua_tonumber(state, -1));
 		return;
 	case LUA_TSTRING:
 		text.ptr = lua_tolstring(state, -1, &text.len);
-		wr_reply_bulk(out, text);
+		wr_mini_bulk(out, text);
 		return;
 	case LUA_TBOOLEAN:
 		if (lua_toboolean(state, -1))
-			wr_reply_int(out, 1);
+			wr_mini_int(out, 1);
 		else
-			wr_reply_nil(out);
+			wr_mini_nil(out);
 		return;
 	case LUA_TTABLE:
 		break;
 	default:
-		wr_reply_nil(out);
+		wr_mini_nil(out);
 		return;
 	}
 	if (put_word(state, "err", '-', out) || put_word(state, "ok", '+', out))
@@ -152,7 +152,7 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 		if (last)
 			break;
 	}
-	wr_reply_array(out, count);
+	wr_mini_array(out, count);
 	for (size_t i = 1; i <= count; i++) {
 		lua_rawgeti(state, -1, (int)i);
 		put_value(state, out);
@@ -303,7 +303,7 @@ void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct wei
 		const char *why = lua_tostring(state, -1);
 
 		wr_mini_fault(mini, "script: %s", why ? why : "error");
-		wr_reply_error(out, "ERR Error running script");
+		wr_mini_error(out, "ERR Error running script");
 	}
 	lua_settop(state, 0);
 }

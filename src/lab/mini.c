@@ -35,34 +35,34 @@ void wr_mini_fault(struct wr_mini *mini, const char *format, ...)
 
 /* ---- replies ---- */
 
-void wr_reply_status(struct wr_bytes *out, const char *text)
+void wr_mini_status(struct wr_bytes *out, const char *text)
 {
 	wr_bytes_print(out, "+%s\r\n", text);
 }
 
-void wr_reply_error(struct wr_bytes *out, const char *text)
+void wr_mini_error(struct wr_bytes *out, const char *text)
 {
 	wr_bytes_print(out, "-%.900s\r\n", text);
 }
 
-void wr_reply_int(struct wr_bytes *out, int64_t number)
+void wr_mini_int(struct wr_bytes *out, int64_t number)
 {
 	wr_bytes_print(out, ":%lld\r\n", (long long)number);
 }
 
-void wr_reply_bulk(struct wr_bytes *out, struct weir_str text)
+void wr_mini_bulk(struct wr_bytes *out, struct weir_str text)
 {
 	wr_bytes_print(out, "$%zu\r\n", text.len);
 	wr_bytes_add(out, text.ptr, text.len);
 	wr_bytes_add(out, "\r\n", 2);
 }
 
-void wr_reply_nil(struct wr_bytes *out)
+void wr_mini_nil(struct wr_bytes *out)
 {
 	wr_bytes_add(out, "$-1\r\n", 5);
 }
 
-void wr_reply_array(struct wr_bytes *out, size_t count)
+void wr_mini_array(struct wr_bytes *out, size_t count)
 {
 	wr_bytes_print(out, "*%zu\r\n", count);
 }
@@ -122,20 +122,20 @@ void wr_mini_command(struct wr_mini *mini, const struct weir_str *argv, size_t a
 		wr_mini_fault(mini, "the lab's Redis has no %.*s", (int)argv[0].len, argv[0].ptr);
 		snprintf(text, sizeof text, "ERR unknown command '%.*s'", (int)argv[0].len,
 			 argv[0].ptr);
-		wr_reply_error(out, text);
+		wr_mini_error(out, text);
 		return;
 	}
 	if (op->argc >= 0 ? argc != (size_t)op->argc : argc < (size_t)-op->argc) {
 		wr_mini_fault(mini, "%s with %zu arguments", op->name, argc);
 		snprintf(text, sizeof text, "ERR wrong number of arguments for '%s' command",
 			 op->name);
-		wr_reply_error(out, text);
+		wr_mini_error(out, text);
 		return;
 	}
 	if (op->keyed && !is_declared(mini, argv[1])) {
 		wr_mini_fault(mini, "%s of a key that is not in KEYS: %.*s", op->name,
 			      (int)argv[1].len, argv[1].ptr);
-		wr_reply_error(out, "ERR Script attempted to access a non local key");
+		wr_mini_error(out, "ERR Script attempted to access a non local key");
 		return;
 	}
 	op->run(&call);

@@ -93,12 +93,12 @@ void wr_mini_entry_drop(struct wr_mini_value *value, struct wr_mini_entry *entry
 
 /* ---- replies ---- */
 
-void wr_reply_status(struct wr_bytes *out, const char *text);
-void wr_reply_error(struct wr_bytes *out, const char *text);
-void wr_reply_int(struct wr_bytes *out, int64_t number);
-void wr_reply_bulk(struct wr_bytes *out, struct weir_str text);
-void wr_reply_nil(struct wr_bytes *out);
-void wr_reply_array(struct wr_bytes *out, size_t count);
+void wr_mini_status(struct wr_bytes *out, const char *text);
+void wr_mini_error(struct wr_bytes *out, const char *text);
+void wr_mini_int(struct wr_bytes *out, int64_t number);
+void wr_mini_bulk(struct wr_bytes *out, struct weir_str text);
+void wr_mini_nil(struct wr_bytes *out);
+void wr_mini_array(struct wr_bytes *out, size_t count);
 
 /* ---- commands ---- */
 

@@ -6,12 +6,12 @@
 
 static void ping(const struct wr_mini_call *call)
 {
-	wr_reply_status(call->out, "PONG");
+	wr_mini_status(call->out, "PONG");
 }
 
 static void ok(const struct wr_mini_call *call)
 {
-	wr_reply_status(call->out, "OK");
+	wr_mini_status(call->out, "OK");
 }
 
 static void server_time(const struct wr_mini_call *call)
@@ -21,16 +21,16 @@ static void server_time(const struct wr_mini_call *call)
 	int s_len = snprintf(s, sizeof s, "%llu", (unsigned long long)(now_us / 1000000));
 	int us_len = snprintf(us, sizeof us, "%llu", (unsigned long long)(now_us % 1000000));
 
-	wr_reply_array(call->out, 2);
-	wr_reply_bulk(call->out, (struct weir_str){s, (size_t)s_len});
-	wr_reply_bulk(call->out, (struct weir_str){us, (size_t)us_len});
+	wr_mini_array(call->out, 2);
+	wr_mini_bulk(call->out, (struct weir_str){s, (size_t)s_len});
+	wr_mini_bulk(call->out, (struct weir_str){us, (size_t)us_len});
 }
 
 static void info(const struct wr_mini_call *call)
 {
-	wr_reply_bulk(call->out, WR_STR("# Server\r\nredis_version:7.0.15\r\n# Memory\r\n"
-					"maxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
-					"# Persistence\r\naof_enabled:0\r\n"));
+	wr_mini_bulk(call->out, WR_STR("# Server\r\nredis_version:7.0.15\r\n# Memory\r\n"
+				       "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+				       "# Persistence\r\naof_enabled:0\r\n"));
 }
 
 /* Nobody sends control messages here. */
@@ -42,7 +42,7 @@ static void xread(const struct wr_mini_call *call)
 static void flushall(const struct wr_mini_call *call)
 {
 	wr_mini_flush(call->mini, false);
-	wr_reply_status(call->out, "OK");
+	wr_mini_status(call->out, "OK");
 }
 
 /* Once, and its reply is lost. */
@@ -64,8 +64,7 @@ static void run(const struct wr_mini_call *call, int number)
 
 	if (!wr_mini_number(call->argv[2], &count) || count < 0 || (size_t)count > call->argc - 3) {
 		wr_mini_fault(mini, "a script with a wrong number of keys");
-		wr_reply_error(call->out,
-			       "ERR Number of keys can't be greater than number of args");
+		wr_mini_error(call->out, "ERR Number of keys can't be greater than number of args");
 		return;
 	}
 	mini->calls++;
@@ -94,7 +93,7 @@ static void evalsha(const struct wr_mini_call *call)
 	int number = wr_lua_by_sha1(call->argv[1]);
 
 	if (number < 0 || !call->mini->knows[number])
-		wr_reply_error(call->out, "NOSCRIPT No matching script. Please use EVAL.");
+		wr_mini_error(call->out, "NOSCRIPT No matching script. Please use EVAL.");
 	else
 		run(call, number);
 }

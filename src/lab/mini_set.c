@@ -19,8 +19,8 @@ static struct wr_mini_value *set_of(const struct wr_mini_call *call, enum wr_min
 		return value;
 	wr_mini_fault(call->mini, "%.*s is of another type", (int)call->argv[1].len,
 		      call->argv[1].ptr);
-	wr_reply_error(call->out,
-		       "WRONGTYPE Operation against a key holding the wrong kind of value");
+	wr_mini_error(call->out,
+		      "WRONGTYPE Operation against a key holding the wrong kind of value");
 	return NULL;
 }
 
@@ -40,7 +40,7 @@ static void put_fields(const struct wr_mini_call *call, bool status)
 
 	if (call->argc % 2) {
 		wr_mini_fault(call->mini, "HSET of a field without a value");
-		wr_reply_error(call->out, "ERR wrong number of arguments for 'hset' command");
+		wr_mini_error(call->out, "ERR wrong number of arguments for 'hset' command");
 		return;
 	}
 	hash = set_of(call, WR_MINI_HASH, true, &wrong);
@@ -52,9 +52,9 @@ static void put_fields(const struct wr_mini_call *call, bool status)
 			     call->argv[i + 1].len);
 	}
 	if (status)
-		wr_reply_status(call->out, "OK");
+		wr_mini_status(call->out, "OK");
 	else
-		wr_reply_int(call->out, fresh);
+		wr_mini_int(call->out, fresh);
 }
 
 static void hset(const struct wr_mini_call *call)
@@ -70,9 +70,9 @@ static void hmset(const struct wr_mini_call *call)
 static void put_field(const struct wr_mini_call *call, const struct wr_mini_entry *entry)
 {
 	if (entry)
-		wr_reply_bulk(call->out, wr_bytes_str(&entry->text));
+		wr_mini_bulk(call->out, wr_bytes_str(&entry->text));
 	else
-		wr_reply_nil(call->out);
+		wr_mini_nil(call->out);
 }
 
 static void hget(const struct wr_mini_call *call)
@@ -91,7 +91,7 @@ static void hmget(const struct wr_mini_call *call)
 
 	if (wrong)
 		return;
-	wr_reply_array(call->out, call->argc - 2);
+	wr_mini_array(call->out, call->argc - 2);
 	for (size_t i = 2; i < call->argc; i++)
 		put_field(call, wr_mini_entry(hash, call->argv[i]));
 }
@@ -103,10 +103,10 @@ static void hgetall(const struct wr_mini_call *call)
 
 	if (wrong)
 		return;
-	wr_reply_array(call->out, hash ? 2 * hash->count : 0);
+	wr_mini_array(call->out, hash ? 2 * hash->count : 0);
 	for (size_t i = 0; hash && i < hash->count; i++) {
-		wr_reply_bulk(call->out, wr_bytes_str(&hash->entries[i].name));
-		wr_reply_bulk(call->out, wr_bytes_str(&hash->entries[i].text));
+		wr_mini_bulk(call->out, wr_bytes_str(&hash->entries[i].name));
+		wr_mini_bulk(call->out, wr_bytes_str(&hash->entries[i].text));
 	}
 }
 
@@ -126,7 +126,7 @@ static void drop_entries(const struct wr_mini_call *call, enum wr_mini_type type
 			wr_mini_entry_drop(set, entry);
 	}
 	drop_empty(call, set);
-	wr_reply_int(call->out, gone);
+	wr_mini_int(call->out, gone);
 }
 
 static void hdel(const struct wr_mini_call *call)
@@ -140,7 +140,7 @@ static void count_entries(const struct wr_mini_call *call, enum wr_mini_type typ
 	const struct wr_mini_value *set = set_of(call, type, false, &wrong);
 
 	if (!wrong)
-		wr_reply_int(call->out, set ? (int64_t)set->count : 0);
+		wr_mini_int(call->out, set ? (int64_t)set->count : 0);
 }
 
 static void hlen(const struct wr_mini_call *call)
@@ -161,14 +161,14 @@ static void hincrby(const struct wr_mini_call *call)
 	if (!wr_mini_number(call->argv[3], &by) ||
 	    (entry && !wr_mini_number(wr_bytes_str(&entry->text), &number))) {
 		wr_mini_fault(call->mini, "HINCRBY of what is no number");
-		wr_reply_error(call->out, "ERR value is not an integer or out of range");
+		wr_mini_error(call->out, "ERR value is not an integer or out of range");
 		return;
 	}
 	entry = wr_mini_entry_make(hash, call->argv[2]);
 	entry->text.len = 0;
 	number += by;
 	wr_bytes_print(&entry->text, "%lld", (long long)number);
-	wr_reply_int(call->out, number);
+	wr_mini_int(call->out, number);
 }
 
 /* ---- sorted sets ---- */
@@ -189,7 +189,7 @@ static bool read_score(struct weir_str text, double *score)
 static void bad_score(const struct wr_mini_call *call)
 {
 	wr_mini_fault(call->mini, "a score that is no number");
-	wr_reply_error(call->out, "ERR value is not a valid float");
+	wr_mini_error(call->out, "ERR value is not a valid float");
 }
 
 static void zadd(const struct wr_mini_call *call)
@@ -212,7 +212,7 @@ static void zadd(const struct wr_mini_call *call)
 		fresh += wr_mini_entry(set, call->argv[i + 1]) == NULL;
 		wr_mini_entry_make(set, call->argv[i + 1])->score = score;
 	}
-	wr_reply_int(call->out, fresh);
+	wr_mini_int(call->out, fresh);
 }
 
 static void zrem(const struct wr_mini_call *call)
@@ -247,7 +247,7 @@ static void zremrangebyscore(const struct wr_mini_call *call)
 		}
 	}
 	drop_empty(call, set);
-	wr_reply_int(call->out, gone);
+	wr_mini_int(call->out, gone);
 }
 
 const struct wr_mini_op wr_mini_sets[] = {{"HSET", hset, -4, true},

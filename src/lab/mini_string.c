@@ -8,7 +8,7 @@ static void not_a_number(const struct wr_mini_call *call)
 {
 	wr_mini_fault(call->mini, "not a number in %.*s", (int)call->argv[0].len,
 		      call->argv[0].ptr);
-	wr_reply_error(call->out, "ERR value is not an integer or out of range");
+	wr_mini_error(call->out, "ERR value is not an integer or out of range");
 }
 
 /* The string of a key; NULL: none, or another type, which was answered then. */
@@ -20,8 +20,8 @@ static struct wr_mini_value *string_of(const struct wr_mini_call *call, bool *wr
 	if (!*wrong)
 		return value;
 	wr_mini_fault(call->mini, "%.*s is no string", (int)call->argv[1].len, call->argv[1].ptr);
-	wr_reply_error(call->out,
-		       "WRONGTYPE Operation against a key holding the wrong kind of value");
+	wr_mini_error(call->out,
+		      "WRONGTYPE Operation against a key holding the wrong kind of value");
 	return NULL;
 }
 
@@ -31,9 +31,9 @@ static void get(const struct wr_mini_call *call)
 	const struct wr_mini_value *value = string_of(call, &wrong);
 
 	if (value)
-		wr_reply_bulk(call->out, wr_bytes_str(&value->string));
+		wr_mini_bulk(call->out, wr_bytes_str(&value->string));
 	else if (!wrong)
-		wr_reply_nil(call->out);
+		wr_mini_nil(call->out);
 }
 
 struct set_words {
@@ -73,11 +73,11 @@ static void set(const struct wr_mini_call *call)
 
 	if (!read_words(call, &words)) {
 		wr_mini_fault(call->mini, "SET with words the lab's Redis does not know");
-		wr_reply_error(call->out, "ERR syntax error");
+		wr_mini_error(call->out, "ERR syntax error");
 		return;
 	}
 	if ((words.nx && value) || (words.xx && !value)) {
-		wr_reply_nil(call->out);
+		wr_mini_nil(call->out);
 		return;
 	}
 	keeps = value && words.keep ? value->expires_ms : 0;
@@ -86,7 +86,7 @@ static void set(const struct wr_mini_call *call)
 	wr_bytes_set(&value->string, call->argv[2].ptr, call->argv[2].len);
 	value->expires_ms =
 		words.life_ms ? call->mini->now_us / 1000 + (uint64_t)words.life_ms : keeps;
-	wr_reply_status(call->out, "OK");
+	wr_mini_status(call->out, "OK");
 }
 
 static void get_range(const struct wr_mini_call *call)
@@ -109,11 +109,11 @@ static void get_range(const struct wr_mini_call *call)
 	to = to < 0 ? 0 : to;
 	to = to >= len ? len - 1 : to;
 	if (!value || from > to) {
-		wr_reply_bulk(call->out, WR_STR(""));
+		wr_mini_bulk(call->out, WR_STR(""));
 		return;
 	}
-	wr_reply_bulk(call->out, (struct weir_str){(const char *)value->string.at + from,
-						   (size_t)(to - from + 1)});
+	wr_mini_bulk(call->out, (struct weir_str){(const char *)value->string.at + from,
+						  (size_t)(to - from + 1)});
 }
 
 static void set_range(const struct wr_mini_call *call)
@@ -138,7 +138,7 @@ static void set_range(const struct wr_mini_call *call)
 		}
 		memcpy(value->string.at + at, text.ptr, text.len);
 	}
-	wr_reply_int(call->out, value ? (int64_t)value->string.len : 0);
+	wr_mini_int(call->out, value ? (int64_t)value->string.len : 0);
 }
 
 static void add(const struct wr_mini_call *call, int64_t by)
@@ -157,7 +157,7 @@ static void add(const struct wr_mini_call *call, int64_t by)
 	number += by;
 	value->string.len = 0;
 	wr_bytes_print(&value->string, "%lld", (long long)number);
-	wr_reply_int(call->out, number);
+	wr_mini_int(call->out, number);
 }
 
 static void incr(const struct wr_mini_call *call)
@@ -183,12 +183,12 @@ static void del(const struct wr_mini_call *call)
 
 	for (size_t i = 1; i < call->argc; i++)
 		gone += wr_mini_remove(call->mini, call->argv[i]);
-	wr_reply_int(call->out, gone);
+	wr_mini_int(call->out, gone);
 }
 
 static void exists(const struct wr_mini_call *call)
 {
-	wr_reply_int(call->out, wr_mini_find(call->mini, call->argv[1]) != NULL);
+	wr_mini_int(call->out, wr_mini_find(call->mini, call->argv[1]) != NULL);
 }
 
 static void pttl(const struct wr_mini_call *call)
@@ -196,18 +196,18 @@ static void pttl(const struct wr_mini_call *call)
 	const struct wr_mini_value *value = wr_mini_find(call->mini, call->argv[1]);
 
 	if (!value)
-		wr_reply_int(call->out, -2);
+		wr_mini_int(call->out, -2);
 	else if (!value->expires_ms)
-		wr_reply_int(call->out, -1);
+		wr_mini_int(call->out, -1);
 	else
-		wr_reply_int(call->out, (int64_t)(value->expires_ms - call->mini->now_us / 1000));
+		wr_mini_int(call->out, (int64_t)(value->expires_ms - call->mini->now_us / 1000));
 }
 
 static void expire_at(const struct wr_mini_call *call, int64_t ms)
 {
 	struct wr_mini_value *value = wr_mini_find(call->mini, call->argv[1]);
 
-	wr_reply_int(call->out, value != NULL);
+	wr_mini_int(call->out, value != NULL);
 	if (!value)
 		return;
 	if (ms <= (int64_t)(call->mini->now_us / 1000))

@@ -26,7 +26,7 @@ struct wr_central {
 	struct wr_question_head heads[FAKE_ASKS];
 	int count; /* asked so far */
 	int left, ticks, forgotten, drained;
-	uint32_t leases; /* still to be returned */
+	uint32_t leases;                 /* still to be returned */
 	const struct fake_link *watched; /* how much it had read … */
 	size_t read_by_tick;             /* … when the last tick came */
 	bool at_once;                    /* answers before wr_central_take returns */

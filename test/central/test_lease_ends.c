@@ -1,0 +1,353 @@
+/* What becomes of units that were borrowed: lost answers, ends, changes, and a Redis that forgets.
+ */
+#include "lease_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The connection is lost: on the next one the call comes again under its number, and nobody goes
+ * along with it. */
+static void test_a_lost_answer_is_asked_for_again(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	spend(rig, 7, 10);
+	ask(rig, &asker, 7);
+	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
+	cut(peer, "reset");
+	assert_failed(&asker);
+	ask(rig, &asker, 7);
+	pass(rig, 1 * MS);
+	peer = peer_at(rig, 6379);
+	assert_string_equal(said(peer), "3 1 1000 60000000");
+	reply(peer, leased(true, 80, 0, 0, true));
+	pass(rig, 100 * MS);
+	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
+	reply(peer, leased(true, 70, 13, 400, true));
+	assert_int_equal(spend(rig, 7, 20), 13);
+	rig_free(rig);
+}
+
+/* … but not for ever: what it may have brought has ended, and the holder says it has nothing. */
+static void test_a_lost_answer_is_given_up(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	spend(rig, 7, 10);
+	ask(rig, &asker, 7);
+	said(peer);
+	rig_trouble(rig, 6379)->refuses = true;
+	cut(peer, "reset");
+	pass(rig, 1500 * MS);
+	rig_trouble(rig, 6379)->refuses = false;
+	pass(rig, 1500 * MS);
+	peer = peer_at(rig, 6379);
+	ask(rig, &asker, 7);
+	said(peer);
+	reply(peer, leased(true, 80, 0, 0, true));
+	ask(rig, &asker, 7);
+	assert_non_null(strstr(said(peer), HOLDER " 3 0 0 0 "));
+	rig_free(rig);
+}
+
+/* An answer that comes after what it brings has ended brings nothing. */
+static void test_a_late_answer_is_void(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	ask(rig, &asker, 7);
+	said(peer);
+	reply(peer, leased(true, 999, 0, 0, true));
+	ask(rig, &asker, 7);
+	said(peer);
+	rig->mono_ns += 200 * MS; /* a pause of the whole process */
+	reply(peer, leased(true, 900, 20, 150, true));
+	assert_admitted(&asker);
+	assert_int_equal(spend(rig, 7, 1), 0);
+	assert_int_equal(info(rig)->leases, 0);
+	assert_int_equal(info(rig)->counts.units_burnt, 20);
+	rig_free(rig);
+}
+
+/* Time is counted from sending. */
+static void test_units_end_in_time(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	ask(rig, &asker, 7);
+	said(peer);
+	reply(peer, leased(true, 999, 0, 0, true));
+	ask(rig, &asker, 7);
+	said(peer);
+	rig->mono_ns += 10 * MS;
+	reply(peer, leased(true, 900, 20, 100, true));
+	rig->mono_ns += 90 * MS - 1;
+	assert_int_equal(spend(rig, 7, 1), 1);
+	rig->mono_ns += 1;
+	assert_int_equal(spend(rig, 7, 1), 0);
+	rig_free(rig);
+}
+
+/* FLUSHALL, or a failover: all that Redis has forgotten is void, and what it grants now is not. */
+static void test_forgotten_by_redis(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	assert_int_equal(spend(rig, 7, 4), 4);
+	pass(rig, 900 * MS);
+	said(peer);
+	reply(peer, leased(true, 998, 3, 1000, false));
+	assert_int_equal(info(rig)->counts.leases_voided, 1);
+	assert_int_equal(spend(rig, 7, 10), 3);
+	ask(rig, &asker, 7);
+	assert_non_null(strstr(said(peer), HOLDER " 3 2 3 0 ")); /* from then on as ever */
+	rig_free(rig);
+}
+
+/* The limit is another one: what was borrowed under the old one is not spent any more and goes
+ * back with the next call. */
+static void test_a_changed_limit(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct item item = {.key = 7, .cost = 1, .limit = 500, .leased = true};
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	assert_int_equal(spend(rig, 7, 4), 4);
+	assert_false(spend_from(rig, 7, 500, 1));
+	take(rig, &asker, &item, 1);
+	assert_string_equal(said(peer), "3 1 500 60000000 " HOLDER " 2 1 4 6 9 1 0");
+	reply(peer, leased(true, 400, 7, 1000, true));
+	assert_int_equal(info(rig)->counts.units_returned, 6);
+	assert_true(spend_from(rig, 7, 500, 1));
+	assert_false(spend_from(rig, 7, LIMIT, 1));
+	rig_free(rig);
+}
+
+/* An operator's reset: the counter and what is lent of it are deleted, and the units void. */
+static void test_reset(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct item item = {.key = 7, .limit = LIMIT, .leased = true};
+
+	(void)state;
+	tell(rig, WR_QUESTION_RESET, &item, 1);
+	assert_int_equal(spend(rig, 7, 1), 0);
+	assert_string_equal(next_command(peer),
+			    "DEL weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
+			    "weir:1:{HAAAAAAAAAA-_________D}:l:fixed_window/1m");
+	reply(peer, ":2\r\n");
+	assert_int_equal(info(rig)->counts.leases_voided, 1);
+	rig_free(rig);
+}
+
+/* Give-backs and reports of such a counter are the lease script's too. */
+static void test_returns_and_reports(void **state)
+{
+	struct item back = {.key = 7, .cost = -2, .limit = LIMIT, .leased = true, .decided_us = 5};
+	struct item more = {
+		.key = 7, .cost = 3, .limit = LIMIT, .leased = true, .decided_us = NOW_US};
+	struct rig *rig = begin();
+	struct peer *peer = peer_at(rig, 6379);
+	const char *command;
+
+	(void)state;
+	tell(rig, WR_QUESTION_RETURN, &back, 1);
+	assert_string_equal(said(peer), "131 -2 1000 60000000 5");
+	reply(peer, leased(true, 900, 0, 0, true));
+	tell(rig, WR_QUESTION_REPORT, &more, 1);
+	tell(rig, WR_QUESTION_REPORT, &more, 1);
+	pass(rig, 300 * MS);
+	command = next_command(peer);
+	assert_non_null(command);
+	assert_non_null(strstr(command, wr_script_lease.sha1));
+	assert_non_null(strstr(command, " 3 weir:1:{"));
+	assert_non_null(strstr(command, ":r:"));
+	assert_non_null(strstr(command, " 643 6 1000 60000000 "));
+	reply(peer, leased(true, 900, 0, 0, true));
+	assert_int_equal(info(rig)->counts.reported, 1);
+	rig_free(rig);
+}
+
+/* A refusal of Redis is known to every process of the node for a second. */
+static void test_refusals_are_laid_into_the_table(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 0);
+	struct weir_decision decision;
+	struct asker asker = {.done = 0};
+	uint32_t grant;
+
+	(void)state;
+	ask(rig, &asker, 7);
+	said(peer);
+	reply(peer, leased(false, 0, 0, 0, true));
+	assert_refused(&asker);
+	rig->mono_ns += 999 * MS;
+	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
+					1, rig->mono_ns, &decision, &grant),
+			 WR_LEASE_REFUSED);
+	assert_int_equal(decision.retry_after_ns, 4001 * MS);
+	rig->mono_ns += 2 * MS;
+	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
+					1, rig->mono_ns, &decision, &grant),
+			 WR_LEASE_NOTHING);
+	rig_free(rig);
+}
+
+/* A lease of a window ends with it: near its end nothing is renewed for that. */
+static void test_windows_end(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	pass(rig, 59600 * MS); /* of a minute */
+	ask(rig, &asker, 7);
+	said(peer);
+	reply(peer, leased(true, 999, 0, 0, true));
+	for (int i = 0; i < 10; i++) {
+		ask(rig, &asker, 7);
+		said(peer);
+		reply(peer, leased(true, 999, 0, 0, true));
+	}
+	pass(rig, 100 * MS);
+	ask(rig, &asker, 7); /* 11 of them, less a tenth, this one, and a quarter; for 0.3 s */
+	assert_non_null(strstr(said(peer), " 0 0 4 1 0"));
+	reply(peer, leased(true, 900, 4, 300, true));
+	assert_int_equal(spend(rig, 7, 1), 1);
+	pass(rig, 299 * MS);
+	assert_null(next_command(peer));
+	assert_int_equal(spend(rig, 7, 1), 1);
+	pass(rig, 2 * MS);
+	assert_int_equal(spend(rig, 7, 1), 0);
+	pass(rig, 100 * MS);
+	assert_int_equal(info(rig)->counts.units_burnt, 2);
+	ask(rig, &asker, 7); /* the next window: it begins anew, with the demand that is known */
+	assert_non_null(strstr(said(peer), " 0 0 0 "));
+	rig_free(rig);
+}
+
+/* Redis is away: what was borrowed is spent until its end, then nothing is. */
+static void test_redis_is_away(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+
+	(void)state;
+	rig_trouble(rig, 6379)->refuses = true;
+	cut(peer, "reset");
+	pass(rig, 900 * MS);
+	assert_int_equal(spend(rig, 7, 4), 4);
+	pass(rig, 200 * MS);
+	assert_int_equal(spend(rig, 7, 1), 0);
+	pass(rig, 1000 * MS);
+	assert_int_equal(info(rig)->counts.units_spent, 4);
+	assert_int_equal(info(rig)->counts.units_burnt, 6);
+	assert_int_equal(info(rig)->leases, 0);
+	rig_free(rig);
+}
+
+/* The node shuts down: everything goes back, also what comes only now, and no more is borrowed. */
+static void test_drain(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	borrow(rig, 8, 20);
+	spend(rig, 8, 20);
+	ask(rig, &asker, 8);
+	said(peer); /* under way */
+	assert_int_equal(drain(rig), 2);
+	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 4 1 0 10 0 1 0");
+	assert_int_equal(spend(rig, 7, 1), 0);
+	reply(peer, leased(true, 900, 30, 1000, true));
+	pass(rig, 1 * MS);
+	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 5 3 0 30 0 1 0");
+	reply(peer, leased(true, 900, 0, 0, true));
+	assert_int_equal(drain(rig), 1);
+	reply(peer, leased(true, 900, 0, 0, true));
+	assert_int_equal(drain(rig), 0);
+	assert_int_equal(info(rig)->counts.units_returned, 40);
+	for (int i = 0; i < 3; i++) {
+		ask(rig, &asker, 7);
+		assert_string_equal(said(peer), "3 1 1000 60000000");
+		reply(peer, leased(true, 900, 0, 0, true));
+	}
+	rig_free(rig);
+}
+
+static void test_drain_without_redis(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+
+	(void)state;
+	rig_trouble(rig, 6379)->refuses = true;
+	cut(peer, "reset");
+	assert_int_equal(drain(rig), 0);
+	rig_free(rig);
+}
+
+/* The table is another one: what lies in the old one is not touched, and the holder is new. */
+static void test_another_table(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	wr_central_table(rig->central, table, 0x77);
+	assert_int_equal(info(rig)->leases, 0);
+	assert_int_equal(spend(rig, 7, 10), 10);
+	pass(rig, 1100 * MS);
+	ask(rig, &asker, 7);
+	said(peer);
+	reply(peer, leased(true, 900, 0, 0, true));
+	ask(rig, &asker, 7);
+	assert_non_null(strstr(said(peer), " 0000000000000077 2 0 0 0 "));
+	rig_free(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LEASE_TEST(test_a_lost_answer_is_asked_for_again),
+		LEASE_TEST(test_a_lost_answer_is_given_up),
+		LEASE_TEST(test_a_late_answer_is_void),
+		LEASE_TEST(test_units_end_in_time),
+		LEASE_TEST(test_forgotten_by_redis),
+		LEASE_TEST(test_a_changed_limit),
+		LEASE_TEST(test_reset),
+		LEASE_TEST(test_returns_and_reports),
+		LEASE_TEST(test_refusals_are_laid_into_the_table),
+		LEASE_TEST(test_windows_end),
+		LEASE_TEST(test_redis_is_away),
+		LEASE_TEST(test_drain),
+		LEASE_TEST(test_drain_without_redis),
+		LEASE_TEST(test_another_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -55,7 +55,9 @@ static unsigned loops_wanted(const struct wr_settings *settings)
 static int reserve_files(struct wr_service *service, struct weir_error *error)
 {
 	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_STORE : 0);
-	uint64_t beside = FILES_BESIDE + WR_ADMIN_CONNECTIONS + service->loop_count * a_loop;
+	uint64_t regions = service->redis ? service->redis->peer_count * FILES_A_STORE : 0;
+	uint64_t beside =
+		FILES_BESIDE + WR_ADMIN_CONNECTIONS + service->loop_count * a_loop + regions;
 	uint64_t wanted = service->settings.max_connections + beside;
 	uint64_t least = beside + CONNECTIONS_LEAST;
 	uint64_t have = wr_files_raise(wanted);

@@ -76,6 +76,7 @@ static void put_in_place(struct wr_drain *drain, struct wr_deferred *request)
 
 	delivery->request = request;
 	delivery->bytes = bytes;
+	delivery->taken_us = drain->asked_us;
 	drain->bytes += bytes;
 	if (bytes > drain->large)
 		drain->large = bytes;
@@ -152,6 +153,7 @@ void wr_drain_take(struct wr_drain *drain)
 		return;
 	drain->take_again = false;
 	drain->taking = true;
+	drain->asked_us = wr_drain_mono_us(drain);
 	drain->take = (struct wr_queue_job){
 		.verb = WR_QUEUE_TAKE, .done = on_taken, .context = drain, .take = {.max = room}};
 	wr_queue_submit(drain->own->port, &drain->take);
@@ -300,6 +302,7 @@ struct wr_drain *wr_drain_new(struct wr_queue_loop *own)
 	const struct wr_queue_settings *settings = &own->host->settings->queue;
 	struct wr_drain *drain = calloc(1, sizeof *drain);
 	struct weir_error ignored;
+	unsigned each;
 
 	if (!drain)
 		return NULL;
@@ -308,9 +311,10 @@ struct wr_drain *wr_drain_new(struct wr_queue_loop *own)
 	drain->ready_last = &drain->ready;
 	drain->deadline_us = UINT64_MAX;
 	drain->connections = (unsigned)settings->connections;
-	drain->ahead_max = drain->connections * AHEAD_EACH < AHEAD_MAX
-				   ? drain->connections * AHEAD_EACH
-				   : AHEAD_MAX;
+	/* Those that are taken here can not be delivered by others meanwhile. */
+	each = own->host->shared ? 1 : AHEAD_EACH;
+	drain->ahead_max =
+		drain->connections * each < AHEAD_MAX ? drain->connections * each : AHEAD_MAX;
 	drain->slot_count = drain->connections + drain->ahead_max + HELD_MAX;
 	drain->slots = calloc(drain->slot_count, sizeof *drain->slots);
 	drain->easies = calloc(drain->connections, sizeof *drain->easies);

@@ -22,6 +22,11 @@
 
 struct wr_drain;
 
+/* A queue that others use too gives a request for so long, beyond what a delivery may take … */
+#define WR_DRAIN_LEASE_US 20000000u
+/* … so a delivery begins within this time, or not at all: then it might be begun elsewhere too. */
+#define WR_DRAIN_BEGIN_US 10000000u
+
 /* Of the loop; it delivers if there is a target, and looks at how the queue stands in any case.
  * NULL: no memory. */
 struct wr_drain *wr_drain_new(struct wr_queue_loop *own);

@@ -192,11 +192,25 @@ static void say_locked(const struct wr_delivery *delivery)
 		       (unsigned long long)delivery->request->id, (unsigned long long)held);
 }
 
+/* Whether it has been here for so long that it may soon be given to others. */
+static bool is_late(const struct wr_delivery *delivery)
+{
+	const struct wr_drain *drain = delivery->drain;
+
+	return drain->own->host->shared &&
+	       wr_drain_mono_us(drain) - delivery->taken_us > WR_DRAIN_BEGIN_US;
+}
+
 static void send_now(struct wr_delivery *delivery)
 {
 	struct wr_drain *drain = delivery->drain;
-	int rc = wr_drain_prepare(delivery);
+	int rc;
 
+	if (is_late(delivery)) {
+		wr_drain_release(delivery, 0);
+		return;
+	}
+	rc = wr_drain_prepare(delivery);
 	if (rc == 0)
 		rc = wr_drain_multi_add(delivery);
 	if (rc == 0) {
@@ -275,7 +289,7 @@ static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
 	struct wr_drain *drain = delivery->drain;
 	unsigned most = drain->slot_count - drain->connections - drain->ahead_max;
 
-	if (drain->ending || wait_us > HOLD_MOST_US || drain->held >= most) {
+	if (drain->ending || wait_us > HOLD_MOST_US || drain->held >= most || is_late(delivery)) {
 		wr_drain_release(delivery, wait_us);
 		return;
 	}

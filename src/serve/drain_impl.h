@@ -26,7 +26,8 @@ struct wr_delivery {
 	struct wr_drain *drain;
 	enum wr_delivery_stage stage;
 	struct wr_deferred *request;
-	uint64_t bytes; /* of it */
+	uint64_t bytes;    /* of it */
+	uint64_t taken_us; /* when it was asked for, by CLOCK_MONOTONIC */
 	struct wr_pending pending;
 	uv_timer_t timer; /* held, or to be settled again */
 	struct wr_queue_job job;
@@ -58,6 +59,7 @@ struct wr_drain {
 
 	struct wr_queue_job take;
 	bool taking;          /* `take` is under way */
+	uint64_t asked_us;    /* … since */
 	bool take_again;      /* there may be more since */
 	bool starved;         /* there was no room for more */
 	uint64_t deadline_us; /* when something is due, by CLOCK_MONOTONIC; UINT64_MAX: nothing */

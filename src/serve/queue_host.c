@@ -13,8 +13,6 @@
 #include "serve/service.h"
 #include "table/deferred.h"
 
-#define LEASE_BEYOND_US 60000000u /* a delivery, and a minute for the rest */
-
 bool wr_queue_wanted(const struct wr_queue_settings *settings)
 {
 	return settings->url && strcmp(settings->url, "off") != 0;
@@ -82,7 +80,7 @@ static struct wr_queue_opts opts_of(struct wr_queue_host *host)
 		.max_requests = s->max_requests,
 		.max_bytes = s->max_bytes,
 		.keep_us = s->keep_ns / 1000,
-		.lease_us = s->timeout_ns / 1000 + LEASE_BEYOND_US,
+		.lease_us = s->timeout_ns / 1000 + WR_DRAIN_LEASE_US,
 		.waiting = on_waiting,
 		.say = on_say,
 		.context = host,

@@ -10,6 +10,7 @@ import pytest
 from weirtest import WEIR, fetch, wait_for
 from weirtest.counter import RULES, Counter
 from weirtest.orders import Orders
+from weirtest.redis import Redis
 from weirtest.resp import Error, Resp, command
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -254,6 +255,19 @@ def test_ending_waits_for_deliveries_under_way(api):
         counter.serve.start()
         assert counter.ticket(ticket)["status"] == "delivered"
     assert numbers(api, "7") == [1]
+
+
+def test_two_services_on_one_redis_keep_the_order(api):
+    with Redis(aof=True) as redis, Counter(api, queue=redis.url()) as one, Counter(api, queue=redis.url()) as other:
+        for number in range(20):
+            for user in range(5):
+                (one if number % 2 else other).defer(f"/orders/u{user}/{number}", value=f"u{user}")
+        api.wait_seen(100)
+        for user in range(5):
+            assert numbers(api, f"u{user}") == list(range(20))
+        ticket = one.defer("/orders/7/1")[0]
+        assert other.wait_ticket(ticket, "delivered")["http_status"] == 200
+        wait_for(lambda: other.stats()["totals"]["delivered"] == 101, "all to be counted")
 
 
 # ---- tickets, bounds and operators ----

@@ -230,6 +230,25 @@ static void strike(struct wr_sim *sim, void *object, uint64_t word)
 		  NULL, strike, NULL, 0);
 }
 
+/* What nodes say of how far a limit may be exceeded; they forget it after ten seconds. */
+static void note_gauge(struct wr_sim *sim, void *object, uint64_t word)
+{
+	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+
+	(void)object;
+	(void)word;
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		if (!sim->nodes[i].home.central)
+			continue;
+		wr_central_info(sim->nodes[i].home.central, info);
+		if (info->overshoot_ppm > sim->report->gauge_ppm)
+			sim->report->gauge_ppm = info->overshoot_ppm;
+	}
+	free(info);
+	if (sim->now_ns < sim->plan->length_ns)
+		wr_sim_at(sim, sim->now_ns + 5000 * MS, NULL, note_gauge, NULL, 0);
+}
+
 /* All is well again. */
 static void heal(struct wr_sim *sim, void *object, uint64_t word)
 {
@@ -256,6 +275,8 @@ void wr_sim_faults_start(struct wr_sim *sim)
 		for (unsigned i = 0; i < sim->plan->regions; i++)
 			replicate(sim, NULL, i);
 	wr_sim_at(sim, sim->plan->length_ns, NULL, heal, NULL, 0);
+	if (sim->plan->consistency == WR_EVENTUAL)
+		wr_sim_at(sim, 5000 * MS, NULL, note_gauge, NULL, 0);
 	if (sim->plan->faults)
 		wr_sim_at(sim, wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns), NULL, strike,
 			  NULL, 0);

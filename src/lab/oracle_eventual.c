@@ -48,22 +48,30 @@ static uint64_t most_within(const struct wr_sim_admission *at, size_t count, uns
 	return most;
 }
 
-/* What the last one to admit may not have known of. */
-static uint64_t hidden(const struct wr_sim *sim, const struct wr_sim_admission *at, size_t count)
+/* What the last one to admit may not have known of: of the others, and of itself where it was idle
+ * before. */
+static uint64_t hidden(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+		       uint64_t limit)
 {
-	uint64_t span_ns = hidden_ns(sim), sum = 0;
+	uint64_t span_ns = hidden_ns(sim), sum = 0, least = UINT64_MAX;
 
-	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		sum += most_within(at, count, i, span_ns);
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		uint64_t most = most_within(at, count, i, span_ns);
+
+		sum += most;
+		least = most < least ? most : least;
+	}
+	if ((sum - least) * 1000000 / limit > sim->report->bound_ppm)
+		sim->report->bound_ppm = (uint32_t)((sum - least) * 1000000 / limit);
 	return sum;
 }
 
 /* Nodes on their own admit by their share; what a machine that died had not told yet is never
  * known; a region that is cut off goes on by itself. */
-static uint64_t allowed(const struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+static uint64_t allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			uint64_t limit)
 {
-	uint64_t sum = limit + hidden(sim, at, count), share = 0;
+	uint64_t sum = limit + hidden(sim, at, count, limit), share = 0;
 
 	if (!sim->plan->faults)
 		return sum;
@@ -71,7 +79,7 @@ static uint64_t allowed(const struct wr_sim *sim, const struct wr_sim_admission 
 		if (at[i].how == WR_SIM_BY_SHARE && limit / at[i].nodes > share)
 			share = limit / at[i].nodes;
 	sum += sim->plan->nodes * (share + 1) + limit * sim->report->losses +
-	       hidden(sim, at, count) * sim->crashes;
+	       hidden(sim, at, count, limit) * sim->crashes;
 	return wr_sim_may(sim, WR_SIM_REGION) ? sum * sim->plan->regions : sum;
 }
 

@@ -8,6 +8,13 @@
 
 #define END_NS 1000000000ull /* for the last looks to be answered */
 
+static void node_start(struct wr_sim *sim, void *object, uint64_t number)
+{
+	(void)object;
+	if (!sim->nodes[number].table)
+		wr_sim_node_start(sim, (unsigned)number);
+}
+
 static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 {
 	struct wr_dice dice = {plan->seed};
@@ -16,10 +23,10 @@ static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 	sim->net = wr_dice_part(&dice);
 	sim->fate = wr_dice_part(&dice);
 	wr_sim_servers_start(sim);
-	for (unsigned i = 0; i < plan->nodes; i++) {
-		wr_sim_node_start(sim, i);
-		wr_sim_flush(&sim->nodes[i]);
-	}
+	/* Their turns are not to be in step. */
+	for (unsigned i = 0; i < plan->nodes; i++)
+		wr_sim_at(sim, wr_dice_below(&sim->fate, plan->sync_ns + 100000000), NULL,
+			  node_start, NULL, i);
 	wr_sim_faults_start(sim);
 	if (plan->consistency == WR_EVENTUAL)
 		wr_sim_at(sim, plan->length_ns + plan->quiet_ns / 2, NULL, wr_sim_poke, NULL, 0);

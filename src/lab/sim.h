@@ -85,7 +85,9 @@ struct wr_sim_report {
 	uint64_t faults;
 	uint64_t losses;        /* of Redis' data */
 	uint32_t overshoot_ppm; /* eventual: how far beyond the limit, at worst */
-	char failure[512];      /* the first invariant that did not hold; "": all did */
+	uint32_t bound_ppm; /* … what others admitted between an exchange and the next but one */
+	uint32_t gauge_ppm; /* … and how far at most, as the nodes said at some time */
+	char failure[512];  /* the first invariant that did not hold; "": all did */
 };
 
 #define WR_SIM_ANY 0xff /* consistency: by the seed */

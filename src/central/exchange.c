@@ -250,8 +250,9 @@ static void heard(struct wr_line *line, struct wr_call *call, const redisReply *
 	wr_shard_passed(line->shard);
 	line->shard->counts.exchanges++;
 	note_delay(x, central->mono_ns - job->sent_ns);
+	/* What was told just after another node's turn waits for its next one. */
 	note_overshoot(central, wr_overshoot_ppm(job->admitted, others.others, job->capacity,
-						 x->sync_ns, x->delay_ns));
+						 x->sync_ns, x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
 		apply(central, job, &others);
 		wr_regions_tell(central, job, entries, count);

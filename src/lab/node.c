@@ -218,21 +218,24 @@ static uint64_t first_turn(struct wr_sim_node *node)
 	return node->sim->now_ns + wr_dice_below(&node->sim->traffic, node->sim->plan->gap_ns + 1);
 }
 
+void wr_sim_node_init(struct wr_sim *sim, unsigned number)
+{
+	struct wr_sim_node *node = &sim->nodes[number];
+
+	node->sim = sim;
+	node->number = number;
+	node->server = number % sim->plan->regions;
+	node->dice = wr_dice_part(&sim->fate);
+	node->limit = sim->plan->limit;
+	node->drift_ppm = (int64_t)wr_dice_below(&node->dice, 81) - 40;
+	if (wr_sim_may(sim, WR_SIM_SKEW))
+		node->skew_ns = (int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
+}
+
 void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
 
-	if (!node->sim) {
-		node->sim = sim;
-		node->number = number;
-		node->server = number % sim->plan->regions;
-		node->dice = wr_dice_part(&sim->fate);
-		node->limit = sim->plan->limit;
-		node->drift_ppm = (int64_t)wr_dice_below(&node->dice, 81) - 40;
-		if (wr_sim_may(sim, WR_SIM_SKEW))
-			node->skew_ns =
-				(int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
-	}
 	wr_sim_note(sim, node, "starts");
 	node->table = table_new(node);
 	engine_new(node);

@@ -174,4 +174,8 @@ void wr_sim_check(struct wr_sim *sim)
 			wr_sim_check_hard(sim, key);
 	if (sim->plan->consistency != WR_EVENTUAL)
 		wr_sim_check_end(sim);
+	else if (!sim->plan->faults && sim->plan->algorithm == WEIR_FIXED_WINDOW &&
+		 sim->report->overshoot_ppm > sim->report->gauge_ppm)
+		wr_sim_fail(sim, "%u ppm beyond the limit, and nodes say at most %u",
+			    sim->report->overshoot_ppm, sim->report->gauge_ppm);
 }

@@ -24,7 +24,7 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_dice *dice)
 	plan->period_ns += 2000 * MS;
 	plan->sync_ns = wr_dice_scale(dice, 20, 500) * MS;
 	plan->on_store_failure = WR_FAIL_LOCAL;
-	plan->quiet_ns = 6000 * MS + 6 * plan->sync_ns;
+	plan->quiet_ns = 9000 * MS + 9 * plan->sync_ns;
 }
 
 static uint8_t pick_consistency(struct wr_dice *dice)

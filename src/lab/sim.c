@@ -24,12 +24,16 @@ static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 	sim->fate = wr_dice_part(&dice);
 	wr_sim_servers_start(sim);
 	/* Their turns are not to be in step. */
-	for (unsigned i = 0; i < plan->nodes; i++)
+	for (unsigned i = 0; i < plan->nodes; i++) {
+		wr_sim_node_init(sim, i);
 		wr_sim_at(sim, wr_dice_below(&sim->fate, plan->sync_ns + 100000000), NULL,
 			  node_start, NULL, i);
+	}
 	wr_sim_faults_start(sim);
-	if (plan->consistency == WR_EVENTUAL)
-		wr_sim_at(sim, plan->length_ns + plan->quiet_ns / 2, NULL, wr_sim_poke, NULL, 0);
+	/* The first time all tell what Redis may have lost, the second time they hear of it. */
+	for (unsigned i = 1; plan->consistency == WR_EVENTUAL && i <= 2; i++)
+		wr_sim_at(sim, plan->length_ns + i * plan->quiet_ns / 3, NULL, wr_sim_poke, NULL,
+			  0);
 	wr_sim_at(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_look, NULL, 0);
 }
 

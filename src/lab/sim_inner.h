@@ -193,6 +193,7 @@ extern const struct wr_central_host wr_sim_host;
 /* node.c */
 uint64_t wr_sim_node_now(const struct wr_sim_node *node);
 uint64_t wr_sim_node_mono(const struct wr_sim_node *node);
+void wr_sim_node_init(struct wr_sim *sim, unsigned number);
 void wr_sim_node_start(struct wr_sim *sim, unsigned number);
 void wr_sim_node_stop(struct wr_sim_node *node); /* the machine dies */
 void wr_sim_serve_start(struct wr_sim_node *node);

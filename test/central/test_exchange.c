@@ -31,7 +31,7 @@ static void test_used_counters_are_exchanged(void **state)
 	assert_int_equal(charged(rig, slot), 32);
 	assert_int_equal(info(rig)->counts.exchanges, 2);
 	/* 5 were admitted between two turns, by two others as well, in 100 ms and no time. */
-	assert_int_equal(info(rig)->overshoot_ppm, 2 * 5 * 10000);
+	assert_int_equal(info(rig)->overshoot_ppm, 2 * (2 * 5) * 10000);
 	free_slots(rig);
 }
 

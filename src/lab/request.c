@@ -319,6 +319,7 @@ static void ask_each(struct wr_sim *sim, uint32_t cost)
 		for (unsigned key = 0; key < sim->plan->keys; key++) {
 			struct wr_sim_request *request = begin(&sim->nodes[i], cost);
 
+			sim->report->requests += cost > 0;
 			request->looking = cost == 0;
 			add_key(request, (uint8_t)key);
 			decide(request);

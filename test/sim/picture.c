@@ -81,7 +81,7 @@ static struct point measure(struct wr_lua *lua, uint32_t algorithm, unsigned nod
 #define TOP 50.0
 #define BOTTOM 350.0
 #define LEAST 0.1 /* percent */
-#define MOST 1000.0
+#define MOST 100.0
 
 static double x_of(double ms)
 {
@@ -97,23 +97,25 @@ static double y_of(double percent)
 
 static void draw_frame(FILE *out, const char *title)
 {
+	static const double lines[] = {0.1, 1, 10, 100};
+
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 410\" role=\"img\" "
 		"aria-label=\"%s\">\n"
-		"<style>text{font:13px sans-serif;fill:#444}.t{font-size:15px}.g{stroke:#ccc}"
+		"<style>svg{fill:#444}text{font:13px sans-serif}.t{font-size:15px}.g{stroke:#ccc}"
 		".l{fill:none;stroke-width:2}.b{stroke-dasharray:5 4;stroke-width:1.2}"
 		".c0{stroke:#1b7f5c}.c1{stroke:#2563ab}.c2{stroke:#b4451f}"
 		".f0{fill:#1b7f5c}.f1{fill:#2563ab}.f2{fill:#b4451f}"
-		"@media(prefers-color-scheme:dark){text{fill:#ccc}.g{stroke:#444}"
+		"@media(prefers-color-scheme:dark){svg{fill:#ccc}.g{stroke:#444}"
 		".c0{stroke:#4cc49a}.c1{stroke:#6aa5ec}.c2{stroke:#f0875f}"
 		".f0{fill:#4cc49a}.f1{fill:#6aa5ec}.f2{fill:#f0875f}}</style>\n"
 		"<text class=\"t\" x=\"%.0f\" y=\"24\">%s</text>\n",
 		title, LEFT, title);
-	for (double percent = LEAST; percent <= MOST; percent *= 10)
+	for (int i = 0; i < 4; i++)
 		fprintf(out,
 			"<path class=\"g\" d=\"M%.0f %.1fH%.0f\"/><text x=\"%.0f\" y=\"%.1f\" "
 			"text-anchor=\"end\">%g %%</text>\n",
-			LEFT, y_of(percent), RIGHT, LEFT - 8, y_of(percent) + 4, percent);
+			LEFT, y_of(lines[i]), RIGHT, LEFT - 8, y_of(lines[i]) + 4, lines[i]);
 	for (int i = 0; i < POINTS; i++)
 		fprintf(out,
 			"<path class=\"g\" d=\"M%.1f %.0fv6\"/><text x=\"%.1f\" y=\"%.0f\" "
@@ -137,10 +139,8 @@ static void draw_curve(FILE *out, int curve, const struct point *points)
 	for (int i = 0; i < POINTS; i++)
 		fprintf(out, "<circle class=\"f%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", curve,
 			x_of(sync_ms[i]), y_of(points[i].worst));
-	fprintf(out,
-		"<text class=\"f%d\" x=\"%.0f\" y=\"%.1f\" style=\"fill:inherit\">%u "
-		"nodes</text>\n",
-		curve, RIGHT + 10, y_of(points[POINTS - 1].worst) + 4, nodes[curve]);
+	fprintf(out, "<text class=\"f%d\" x=\"%.0f\" y=\"%.0f\">%u nodes</text>\n", curve,
+		RIGHT + 12, TOP + 20.0 * (CURVES - curve), nodes[curve]);
 }
 
 static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, const char *path)
@@ -167,6 +167,29 @@ static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, cons
 	return fclose(out) == 0;
 }
 
+/* What each consistency costs: calls of scripts for 1,000 requests, four nodes, half of what the
+ * limit allows and four times as much. */
+static void print_costs(struct wr_lua *lua)
+{
+	static const struct {
+		const char *name;
+		uint8_t consistency;
+	} modes[] = {{"strict", WR_STRICT}, {"lease", WR_LEASE}, {"eventual", WR_EVENTUAL}};
+
+	for (int i = 0; i < 6; i++) {
+		struct wr_sim_plan plan = plan_of(WEIR_FIXED_WINDOW, 4, 100 * MS, 1);
+		struct wr_sim_report report;
+
+		plan.consistency = modes[i / 2].consistency;
+		plan.gap_ns *= i % 2 ? 1 : 2ul * demand;
+		wr_sim_run(&plan, lua, NULL, &report);
+		printf("%s, %s: %.0f calls for 1,000 requests, %llu of %llu admitted\n",
+		       modes[i / 2].name, i % 2 ? "4 x the limit" : "half the limit",
+		       1e3 * (double)report.calls / (double)report.requests,
+		       (unsigned long long)report.admitted, (unsigned long long)report.requests);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct wr_lua *lua = wr_lua_new();
@@ -179,6 +202,7 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof path, "%s/consistency-bucket.svg", folder);
 	fine &= draw(lua, WEIR_TOKEN_BUCKET,
 		     "Token bucket, 1,000 per 10 s: beyond burst + rate · t", path);
+	print_costs(lua);
 	wr_lua_free(lua);
 	if (!fine)
 		perror(path);

@@ -3,6 +3,7 @@
 
 #include "serve/drain_impl.h"
 #include "serve/service.h"
+#include "table/deferred.h"
 
 #define SHARED_LOOK_US 1000000u  /* others may have put something */
 #define LATE_MOST_US 3600000000u /* of a timer */
@@ -195,7 +196,13 @@ static void on_recounted(struct wr_queue_job *job)
 	struct wr_drain *drain = job->context;
 
 	drain->recounting = false;
-	if (drain->recount_again && !drain->stopped)
+	if (drain->stopped)
+		return;
+	if (job->reason == WR_QUEUE_OK) {
+		wr_deferred_sweep(wr_loop_table(drain->own->loop), drain->own->host->began_s);
+		drain->swept = true;
+	}
+	if (drain->recount_again)
 		wr_drain_recount(drain);
 }
 
@@ -249,6 +256,8 @@ static void on_looked(struct wr_queue_job *job)
 		drain->down ? (wr_drain_mono_us(drain) - drain->down_since_us) * 1000 + 1 : 0;
 	pthread_mutex_unlock(&host->lock);
 	wr_queue_set_gauges(host, wr_loop_table(drain->own->loop), host->seen.at_ns);
+	if (!drain->swept)
+		wr_drain_recount(drain);
 }
 
 static void on_look_timer(uv_timer_t *timer)

@@ -67,6 +67,7 @@ struct wr_drain {
 
 	struct wr_queue_job look, recount;
 	bool looking, recounting, recount_again;
+	bool swept; /* what the table says of keys is ours */
 	uv_timer_t look_timer;
 
 	unsigned down; /* tries in a row that did not reach the target */

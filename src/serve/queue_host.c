@@ -39,9 +39,10 @@ static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint
 {
 	struct wr_queue_host *host = context;
 	struct wr_world *world = wr_service_world(host->service);
+	uint32_t now_s = (uint32_t)time(NULL);
 
 	wr_deferred_set(world->table, key, count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
-			(uint32_t)time(NULL));
+			now_s > host->began_s ? now_s : host->began_s);
 	wr_world_release(world);
 }
 
@@ -111,7 +112,7 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	pthread_mutex_init(&host->lock, NULL);
 	wr_queue_url_text(host->settings->queue.url, host->text, sizeof host->text);
 	opts = opts_of(host);
-	wr_deferred_clear(service->world->table);
+	host->began_s = (uint32_t)time(NULL) + 1;
 	rc = wr_queue_open(&opts, &host->queue, error);
 	if (rc < 0) {
 		free_host(host);

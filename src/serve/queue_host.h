@@ -55,6 +55,7 @@ struct wr_queue_host {
 	struct wr_queue *queue;
 	char text[WR_QUEUE_URL_TEXT]; /* the URL, without secrets */
 	bool shared;                  /* others may use it too */
+	uint32_t began_s;             /* what the table says of before is somebody else's */
 	_Atomic uint64_t flight;      /* bytes on their way */
 	_Atomic uint64_t due_us;      /* something was put that is due then; UINT64_MAX: no */
 	struct wr_queue_tally tally;

@@ -102,14 +102,14 @@ uint32_t wr_deferred_count(const struct weir_table *table, const uint8_t key[WR_
 	return count_of(section_of(table), tag_of(key));
 }
 
-void wr_deferred_clear(struct weir_table *table)
+void wr_deferred_sweep(struct weir_table *table, uint32_t before_s)
 {
 	struct section in = section_of(table);
 
 	for (uint64_t i = 0; i < in.count; i++) {
 		struct wr_pair seen = wr_pair_load(&in.entries[i]);
 
-		while ((uint32_t)seen.hi &&
+		while ((uint32_t)seen.hi && (uint32_t)(seen.hi >> 32) < before_s &&
 		       !wr_pair_cas(&in.entries[i], &seen, (struct wr_pair){seen.lo, 0}))
 			;
 	}

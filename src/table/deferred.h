@@ -27,8 +27,10 @@ bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY
 /* How many were said to be kept. Any process, any time. */
 uint32_t wr_deferred_count(const struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY]);
 
-/* Nothing is kept: for whoever begins to keep requests, before he says what he found. */
-void wr_deferred_clear(struct weir_table *table);
+/* Forgets what was said before a time: for whoever begins to keep requests, after he has said what
+ * he found. Until then what somebody before him said holds, so that nobody overtakes what he keeps.
+ */
+void wr_deferred_sweep(struct weir_table *table, uint32_t before_s);
 
 /* Makes `to` say what `from` does, and nothing else. */
 void wr_deferred_import(struct weir_table *to, const struct weir_table *from);

@@ -37,8 +37,12 @@ static void counts(void **state)
 	assert_true(wr_deferred_set(table, key(1), 0, 102));
 	assert_int_equal(wr_deferred_count(table, key(1)), 0);
 	assert_true(wr_deferred_set(table, key(3), 0, 102)); /* never seen: nothing to forget */
-	wr_deferred_clear(table);
+	assert_true(wr_deferred_set(table, key(4), 7, 103));
+	wr_deferred_sweep(table, 100);
+	assert_int_equal(wr_deferred_count(table, key(2)), 1);
+	wr_deferred_sweep(table, 103);
 	assert_int_equal(wr_deferred_count(table, key(2)), 0);
+	assert_int_equal(wr_deferred_count(table, key(4)), 7);
 	table_drop(table);
 }
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -28,7 +27,7 @@ def rules(rate="{unit: week, requests_per_unit: 1", defer="", more=""):
 domain: shop
 requests:
   - when: {{path: "/orders/*"}}
-    descriptor: [{{key: user, from: header.x-user}}]
+    descriptor: [{{key: user, from: [header.x-user, remote_address]}}]
 descriptors:
   - key: user
     rate_limit: {rate}, algorithm: token_bucket, burst: 1, on_limit: defer{defer}}}
@@ -40,7 +39,7 @@ class Shop(Gateway):
 
     .order(user, number, **headers)   POST /orders/USER/NUMBER
     .ticket(response)                 what the ticket of that 202 says now, as a dict; None for 404
-    .stats()                          `weir queue stats --json`
+    .stats(), .is_idle()             `weir queue stats --json`
     .weir(*words)                     `weir WORDS` with the admin port: (exit code, output)
     .kill()                           kill -9 of the gateway alone; .kill_all(): of nginx too
     .start()                          again
@@ -85,9 +84,9 @@ class Shop(Gateway):
 
     def raise_limit(self, text=None):
         """Other rules from now on, without a limit to speak of; what waits for the old ones is told to look again."""
-        before = len(re.findall("generation", self.output()))
+        before = self.rules_hash()
         self.rules.write_text(text or rules(UNLIMITED), encoding="utf-8")
-        wait_for(lambda: len(re.findall("generation", self.output())) > before, "the rules to be read again")
+        wait_for(lambda: self.rules_hash() != before, "the rules to be read again")
         self.weir("queue", "retry", "--all")
 
     # ---- looking ----
@@ -98,8 +97,22 @@ class Shop(Gateway):
         assert not check or done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout if check else (done.returncode, done.stdout + done.stderr)
 
+    def admin(self, path):
+        found = fetch(self.admin_port, "GET", path)
+        assert found.status == 200, found
+        return json.loads(found.body)
+
+    def rules_hash(self):
+        return self.admin("/v1/status")["rules"]["hash"]
+
     def stats(self):
-        return json.loads(self.weir("queue", "stats", "--json"))
+        """As of the last second."""
+        return json.loads(self.weir("queue", "stats", "--json"))["queue"]
+
+    def is_idle(self):
+        """Nothing waits, nothing is under way."""
+        now = self.stats()
+        return now["waiting"] + now["delivering"] + now["sending"] == 0
 
     # ---- breaking ----
 

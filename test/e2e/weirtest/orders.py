@@ -150,8 +150,9 @@ class Bought:
 
 class Buyers:
     """`with Buyers(ports, keys, each) as buyers:` has a thread for each key, which sends `each` orders, one after the
-    other, to the ports in turn. One that is refused (429: the queue is away, or full) or meets nobody is sent again,
-    one whose answer never came is not, since it may have arrived.
+    other, to the ports in turn. One that is refused (429: the queue is full) or meets nobody is sent again. One
+    whose answer never came is not, since it may have arrived; nor one that is told `away`, since that is also said when
+    the connection broke between a worker and the service.
 
     .bought       list of Bought
     .wait()       until all have been sent; .wait_more(n): until n more have an answer
@@ -223,9 +224,12 @@ class Buyers:
         if status is None or response.get("connection", "").lower() == "close":
             clients.pop(port).close()
         if status == 429:
+            reason = reason_of(response)
             with self._lock:
-                self.refusals[reason_of(response)] += 1
-            return False
+                self.refusals[reason] += 1
+            if reason != "away":
+                return False
+            self._stop.wait(self.pause_s)
         with self._lock:
             self.bought.append(Bought(key, number, status, time.monotonic_ns(), ticket))
         return True
@@ -234,7 +238,7 @@ class Buyers:
 def reason_of(response):
     """Why a refused order was not kept; "" if it does not say."""
     try:
-        return json.loads(response.body).get("deferred", "")
+        return json.loads(response.body).get("not-deferred", "")
     except ValueError:
         return ""
 
@@ -262,7 +266,13 @@ def check_order(seen, bought, statuses=(202, 2)):
     for key, arrivals in by_key(seen).items():
         numbers = [one.order[1] for one in arrivals if one.order in known]
         wrong = [(a, b) for a, b in zip(numbers, numbers[1:]) if b < a]
-        assert not wrong, f"orders of {key} out of order: {wrong[:10]} in {numbers}"
+        assert not wrong, f"orders of {key} out of order: {wrong[:10]} in {numbers}; {story(arrivals, wrong[0])}"
+
+
+def story(arrivals, numbers):
+    """What happened to some orders, for whoever reads a failure."""
+    return [(one.order[1], one.ns, "kept" if one.is_deferred else "direct", one.get("idempotency-key"))
+            for one in arrivals if one.order[1] in numbers]
 
 
 def check_rate(seen, since_ns, burst, per_second):

@@ -1,0 +1,218 @@
+"""Orders that are over their limit are kept, and delivered later: what the client sees, and what the API does."""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+
+import pytest
+
+from weirtest import H2, free_port, wait_for
+from weirtest.deferring import UNLIMITED, Shop, rules
+from weirtest.orders import Orders, check_copies, check_rate, reason_of
+
+TICKET = re.compile(r"[0-9a-f]{32}$")
+FAST = rules("{unit: second, requests_per_unit: 20")  # burst 1
+SLOW = rules()  # one a week
+
+
+@pytest.fixture
+def api():
+    with Orders() as server:
+        yield server
+
+
+def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowed_rate(api):
+    with Shop(api.port, rules=FAST) as shop:
+        began = time.monotonic_ns()
+        answers = [shop.order("ann", n, body=b"order %d" % n) for n in range(30)]
+        accepted = [n for n, a in enumerate(answers) if a.status == 202]
+        assert {a.status for a in answers} == {200, 202}
+        assert answers[0].status == 200
+        seen = api.wait_seen(30)
+        assert [one.order for one in seen] == [("ann", n) for n in range(30)], "in order, each once"
+        assert [one.sha256 for one in seen] == [hashlib.sha256(b"order %d" % n).hexdigest() for n in range(30)]
+        check_rate(seen, began, burst=1, per_second=20)
+        check_copies(seen)
+        assert [one.order[1] for one in seen if one.is_deferred] == accepted
+        for n in accepted:
+            shop.wait_ticket(answers[n], "delivered")
+        assert len(api.seen()) == 30
+
+
+def test_what_a_202_says(api):
+    with Shop(api.port, rules=SLOW) as shop:
+        assert shop.order("ann", 0).status == 200
+        first, second = shop.order("ann", 1), shop.order("ann", 2)
+        for position, answer in ((1, first), (2, second)):
+            assert answer.status == 202
+            ticket = answer.get("x-weir-ticket")
+            assert TICKET.match(ticket)
+            assert answer.get("location") == f"/.weir/tickets/{ticket}"
+            assert answer.get("content-type") == "application/json"
+            assert answer.get("cache-control") == "no-store"
+            said = json.loads(answer.body)
+            assert (said["ticket"], said["status"], said["position"]) == (ticket, "waiting", position)
+            assert said["expected_delay"] == 86400, "not beyond max_age"
+        assert first.get("x-weir-ticket") != second.get("x-weir-ticket")
+        assert api.seen()[1:] == []
+
+
+def test_a_ticket_tells_what_became_of_it(api):
+    with Shop(api.port, rules=rules("{unit: minute, requests_per_unit: 1", "max_tries: 1")) as shop:
+        api.plan("/orders/ann/1", 201)
+        api.plan("/orders/ann/2", 500)
+        answers = [shop.order("ann", n) for n in range(4)]
+        assert [a.status for a in answers] == [200, 202, 202, 202]
+        assert [shop.ticket(a)["position"] for a in answers[1:]] == [1, 2, 3]
+        assert {shop.ticket(a)["status"] for a in answers[1:]} == {"waiting"}
+        shop.raise_limit(rules(UNLIMITED, "max_tries: 1"))
+        assert shop.wait_ticket(answers[1], "delivered")["http_status"] == 201
+        dead = shop.wait_ticket(answers[2], "dead")
+        assert "500" in dead["reason"]
+        shop.wait_ticket(answers[3], "delivered")
+
+
+def test_unknown_tickets_look_alike(api):
+    with Shop(api.port, rules=SLOW) as shop:
+        shop.order("ann", 0)
+        answer = shop.order("ann", 1)
+        ticket = answer.get("x-weir-ticket")
+        other = ("0" if ticket[0] != "0" else "1") + ticket[1:]
+        wrong = [shop.get(f"/.weir/tickets/{t}") for t in (other, "0" * 32, "x", "", ticket.upper() + "0")]
+        assert {r.status for r in wrong} == {404}
+        assert len({r.body for r in wrong}) == 1
+        assert shop.get(f"/.weir/tickets/{ticket}").status == 200
+        assert shop.request("DELETE", f"/.weir/tickets/{ticket}").status == 405
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_safe_methods_are_refused_as_usual(api, method):
+    with Shop(api.port, rules=SLOW) as shop:
+        listed = shop.weir("queue", "list")
+        assert shop.order("ann", 0, method=method, body=None).status == 200
+        answer = shop.order("ann", 1, method=method, body=None)
+        assert answer.status == 429
+        assert answer.get("x-weir-ticket") is None
+        assert int(answer.get("retry-after")) > 86400
+        assert shop.weir("queue", "list") == listed
+
+
+def test_new_ones_join_the_tail(api):
+    """The bucket has filled again while the API was away; who comes now may still not overtake."""
+    with Shop(api.port, rules=rules("{unit: second, requests_per_unit: 100")) as shop:
+        api.kill()
+        assert shop.order("ann", 0).status == 502  # admitted: the API is not there
+        wait_for(lambda: shop.order("ann", 1).status == 202, "an order to be over the limit")
+        waiting = [shop.order("ann", n) for n in range(2, 12)]
+        assert {a.status for a in waiting} == {202}, "though a hundred a second are allowed"
+        assert shop.order("bob", 0).status == 502, "others are not concerned"
+        api.start()
+        for answer in waiting:
+            shop.wait_ticket(answer, "delivered", 60)
+        seen = api.seen("/orders/ann/")
+        numbers = [one.order[1] for one in seen if one.is_deferred]
+        assert numbers == sorted(numbers) and set(range(2, 12)) <= set(numbers)
+        wait_for(lambda: shop.order("ann", 20).status == 200, "orders to be let through again")
+
+
+def test_bodies_of_all_kinds_arrive_as_they_were(api):
+    with Shop(api.port, rules=FAST.replace("20,", "1000,")) as shop:
+        bodies = [b"", os.urandom(1), bytes(range(256)) * 40, os.urandom(1 << 20), b"\0" * 70000]
+        api.kill()
+        api.start()
+        held = [shop.order("ann", n, {"Content-Type": "application/octet-stream"}, body)
+                for n, body in enumerate([b"first", *bodies])]
+        chunked = shop.order("ann", 9, body=bodies[2], chunked=1000)
+        assert {a.status for a in (*held, chunked)} <= {200, 202}
+        seen = {one.order[1]: one for one in api.wait_seen(7)}
+        for n, body in enumerate(bodies, 1):
+            assert (seen[n].bytes, seen[n].sha256) == (len(body), hashlib.sha256(body).hexdigest())
+            assert seen[n].get("content-type") == "application/octet-stream"
+        assert seen[9].sha256 == hashlib.sha256(bodies[2]).hexdigest()
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+def test_methods_and_queries_are_kept(api, method):
+    with Shop(api.port, rules=FAST) as shop:
+        shop.order("ann", 0)
+        answer = shop.order("ann", 1, method=method, body=None if method == "DELETE" else b"x", query="?a=%20b&c")
+        assert answer.status in (200, 202)
+        seen = api.wait_seen(2)[1]
+        assert (seen.method, seen.target) == (method, "/orders/ann/1?a=%20b&c")
+
+
+def test_fields_that_are_kept(api):
+    fields = [("Content-Type", "application/json"), ("Content-Language", "de"), ("Accept", "a/b"), ("User-Agent", "till/1"),
+              ("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+              ("Idempotency-Key", "my-own"), ("X-Secret", "not on the list"), ("Authorization", "Bearer abc"),
+              ("Cookie", "session=1"), ("Connection", "x-hop"), ("X-Hop", "1"), ("Keep-Alive", "timeout=5"),
+              ("TE", "trailers"), ("Host", "shop.example")]
+    with Shop(api.port, rules=SLOW) as shop:
+        shop.order("ann", 0)
+        answer = shop.order("ann", 1, fields)
+        assert answer.status == 202
+        shop.raise_limit()
+        seen = api.wait_seen(2)[1]
+        kept = {k.lower(): v for k, v in seen.headers}
+        for name, value in fields[:6]:
+            assert kept[name.lower()] == value
+        assert kept["host"] == "shop.example"
+        assert kept["content-length"] == "11"
+        assert abs(time.time() - from_iso(kept["x-weir-deferred"])) < 600
+        for name in ("x-secret", "authorization", "cookie", "x-hop", "keep-alive", "te", "x-user", "expect"):
+            assert name not in kept, name
+
+
+def from_iso(text):
+    return time.mktime(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+
+
+def test_credentials_are_kept_sealed_if_the_rule_names_them(api, tmp_path):
+    key = tmp_path / "key"
+    key.write_text(os.urandom(32).hex() + "\n", encoding="ascii")
+    key.chmod(0o600)
+    text = rules(defer="headers: [content-type, authorization, cookie]")
+    with Shop(api.port, "--queue-key", key, rules=text) as shop:
+        shop.order("ann", 0)
+        answer = shop.order("ann", 1, {"Authorization": "Bearer tell-nobody-1", "Cookie": "s=tell-nobody-2"})
+        assert answer.status == 202
+        stored = b"".join(p.read_bytes() for p in shop.queue.rglob("*") if p.is_file())
+        assert b"/orders/ann/1" in stored and b"tell-nobody" not in stored
+        assert "tell-nobody" not in shop.weir("queue", "list") + shop.weir("queue", "list", "--json")
+        shop.raise_limit()
+        seen = api.wait_seen(2)[1]
+        assert seen.get("authorization") == "Bearer tell-nobody-1"
+        assert seen.get("cookie") == "s=tell-nobody-2"
+
+
+def test_credentials_without_a_key_to_seal_them_are_not_kept(api):
+    with Shop(api.port, rules=rules(defer="headers: [authorization]")) as shop:
+        shop.order("ann", 0)
+        answer = shop.order("ann", 1, {"Authorization": "Bearer x"})
+        assert (answer.status, reason_of(answer)) == (429, "no_key")
+        assert shop.order("ann", 2).status == 202
+
+
+def test_files_are_nobody_elses(api):
+    with Shop(api.port, rules=SLOW) as shop:
+        shop.order("ann", 0)
+        assert shop.order("ann", 1).status == 202
+        files = [p for p in shop.queue.rglob("*") if p.is_file()]
+        assert len(files) >= 2  # with SQLite's log
+        assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o600}
+        assert stat.S_IMODE(shop.queue.stat().st_mode) == 0o700
+
+
+def test_http2(api):
+    port = free_port()
+    with Shop(api.port, "--h2c", f"127.0.0.1:{port}", rules=SLOW) as shop:
+        with H2(port) as client:
+            first = client.request("POST", "/orders/ann/0", {"x-user": "ann"}, b"one")
+            second = client.request("POST", "/orders/ann/1", {"x-user": "ann"}, b"x" * 200000)
+            assert (first.status, second.status) == (200, 202)
+            assert client.get(second.get("location")).status == 200
+        shop.raise_limit()
+        assert api.wait_seen(2)[1].bytes == 200000

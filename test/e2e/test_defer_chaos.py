@@ -1,0 +1,134 @@
+"""Thousands of orders at far more than the limit, while whoever can be killed is, at random moments. In the end:
+
+- every order that got a 202 was answered by the API;
+- per key they came in the order in which they were sent, and none that was let through at once overtook one;
+- the limit held for each key, kept orders and others together, at every moment;
+- an order came more than once only where the API gave no answer, or who had to hear it was killed; then with the
+  same Idempotency-Key.
+
+WEIR_CHAOS_SEEDS=20 runs so many seeds (default 1, of the day: printed); WEIR_CHAOS_SEED=n that one.
+"""
+
+import contextlib
+import os
+import random
+import time
+
+import pytest
+
+from weirtest import scaled, wait_for
+from weirtest.deferring import Shop, rules
+from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate
+from weirtest.redis import Redis
+
+KEYS = [f"u{n}" for n in range(20)]
+PER_SECOND, BURST = 25, 1  # of each key
+CONNECTIONS = 16
+RULES = rules(f"{{unit: second, requests_per_unit: {PER_SECOND}", "max_waiting: 100000, max_tries: 1000")
+
+
+def seeds():
+    if os.environ.get("WEIR_CHAOS_SEED"):
+        return [int(os.environ["WEIR_CHAOS_SEED"])]
+    first = int(time.time()) // 86400
+    return range(first, first + int(os.environ.get("WEIR_CHAOS_SEEDS", "1")))
+
+
+class Chaos:
+    """Kills one of `victims` ({name: function that kills it and has it running again}) after a random number of further
+    orders, again and again, until told to stop. .faults: (when in ns, who) of all."""
+
+    def __init__(self, seed, buyers, api, victims, every):
+        self.random = random.Random(seed)
+        self.buyers, self.api, self.victims, self.every = buyers, api, victims, every
+        self.faults = []
+
+    def progress(self):
+        return len(self.buyers.bought) + len(self.api.seen())
+
+    def run(self, times):
+        for _ in range(times):
+            goal = self.progress() + self.random.randint(1, self.every)
+            wait_for(lambda goal=goal: self.progress() >= goal or self.buyers.failure, "orders to go on", 60)
+            name = self.random.choice(sorted(self.victims))
+            self.faults.append((time.monotonic_ns(), name))
+            self.victims[name](self.random)
+            self.faults.append((time.monotonic_ns(), name))
+
+
+def settled(shops):
+    return all(shop.is_idle() for shop in shops)
+
+
+def hold(api, buyers, chaos, since_ns, direct=True):
+    """What must hold, with the numbers of the run for whoever reads a failure."""
+    seen, accepted = api.seen(), buyers.accepted()
+    print(f"{len(buyers.bought)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
+          f"refusals {dict(buyers.refusals)}")
+    check_none_lost(seen, accepted)
+    check_order(seen, buyers.bought, statuses=(202, 2) if direct else (202,))
+    check_rate(seen, since_ns, BURST, PER_SECOND)
+    check_copies(seen, [at for at, _ in chaos.faults], at_a_time=CONNECTIONS)
+
+
+def api_victim(api):
+    def kill(rng):
+        api.kill()
+        if rng.random() < 0.5:
+            time.sleep(rng.random() / 2)  # it is away for a while: nothing to wait for
+        api.start()
+    return kill
+
+
+def gateway_victims(shop):
+    def gateway(_):
+        shop.kill()
+        shop.start()
+
+    def everything(_):
+        shop.kill_all()
+        shop.start()
+
+    def nginx(_):
+        before = shop.output().count("nginx runs again")
+        shop.kill_nginx()
+        wait_for(lambda: shop.output().count("nginx runs again") > before, "nginx to run again", 30)
+        shop.note_session()
+    return {"gateway": gateway, "gateway and nginx": everything, "nginx": nginx}
+
+
+@pytest.mark.seconds(180)
+@pytest.mark.parametrize("seed", seeds())
+def test_ten_thousand_orders(seed):
+    with Orders() as api, Shop(api.port, "--queue-connections", CONNECTIONS, rules=RULES) as shop:
+        since = time.monotonic_ns()
+        with Buyers([shop.port], KEYS, scaled(10000) // len(KEYS)) as buyers:
+            chaos = Chaos(seed, buyers, api, {"api": api_victim(api), **gateway_victims(shop)}, scaled(800, 100))
+            chaos.run(12)
+            buyers.wait(120)
+        wait_for(lambda: settled([shop]), "all to be delivered", 120, every=0.2)
+        hold(api, buyers, chaos, since)
+
+
+@pytest.mark.seconds(180)
+@pytest.mark.parametrize("seed", seeds())
+def test_two_gateways_and_their_redis(seed):
+    """The queue and the counters are in Redis, which is killed like all others. Who is let through at one gateway need not
+    know at once what waits at the other."""
+    text = rules(f"{{unit: second, requests_per_unit: {PER_SECOND}, on_store_failure: deny",
+                 "max_waiting: 100000, max_tries: 1000")
+    with contextlib.ExitStack() as stack:
+        api, redis = stack.enter_context(Orders()), stack.enter_context(Redis(aof=True))
+        options = ("--redis", redis.url(), "--redis-timeout", "10s", "--queue-connections", CONNECTIONS,
+                   "--queue-timeout", "2s")
+        shops = [stack.enter_context(Shop(api.port, *options, queue=redis.url(), rules=text)) for _ in range(2)]
+        victims = {"api": api_victim(api), "redis": lambda _: redis.restart()}
+        for n, shop in enumerate(shops):
+            victims.update({f"{who} {n}": kill for who, kill in gateway_victims(shop).items()})
+        since = time.monotonic_ns()
+        with Buyers([s.port for s in shops], KEYS, scaled(5000) // len(KEYS)) as buyers:
+            chaos = Chaos(seed, buyers, api, victims, scaled(400, 50))
+            chaos.run(12)
+            buyers.wait(120)
+        wait_for(lambda: settled(shops), "all to be delivered", 120, every=0.2)
+        hold(api, buyers, chaos, since, direct=False)

@@ -1,0 +1,125 @@
+"""Delivery of what was kept: when the API fails, says to wait, or is not there for long."""
+
+import pytest
+
+from weirtest import wait_for
+from weirtest.deferring import Shop, rules
+from weirtest.orders import Orders
+
+
+@pytest.fixture
+def api():
+    with Orders() as server:
+        yield server
+
+
+def waiting(shop, user, count):
+    """An order that goes through, and `count` that wait for a week: their answers."""
+    assert shop.order(user, 0).status == 200
+    answers = [shop.order(user, n) for n in range(1, count + 1)]
+    assert {a.status for a in answers} == {202}
+    return answers
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 302, 400, 404, 409, 422])
+def test_an_answer_is_final(api, status):
+    """Also a 4xx: the same request would meet it again. A redirect is not followed."""
+    with Shop(api.port) as shop:
+        [answer] = waiting(shop, "ann", 1)
+        api.plan("/orders/", {"status": status, "headers": {"Location": "/orders/ann/99"}})
+        shop.raise_limit()
+        assert shop.wait_ticket(answer, "delivered")["http_status"] == status
+        assert [one.order[1] for one in api.seen()] == [0, 1]
+
+
+@pytest.mark.parametrize("answers", [[500], [503], [429], [408], [425], [{"drop": True}], [500, {"drop": True}]])
+def test_a_failure_is_tried_again_with_the_same_key(api, answers):
+    with Shop(api.port) as shop:
+        first, second = waiting(shop, "ann", 2)
+        api.plan("/orders/ann/1", *answers, 200)
+        shop.raise_limit()
+        shop.wait_ticket(second, "delivered", 60)
+        seen = api.seen()[1:]
+        assert [one.order[1] for one in seen] == [1] * (len(answers) + 1) + [2]
+        assert len({one.get("idempotency-key") for one in seen[:-1]}) == 1
+        assert seen[-1].get("idempotency-key") != seen[0].get("idempotency-key")
+        gaps = [(b.ns - a.ns) / 1e9 for a, b in zip(seen, seen[1:len(answers) + 1])]
+        assert all(gap >= 0.4 for gap in gaps), f"no back-off: {gaps}"
+        assert shop.ticket(first)["http_status"] == 200
+
+
+@pytest.mark.parametrize("status", [503, 429])
+def test_retry_after_is_heeded(api, status):
+    with Shop(api.port) as shop:
+        [answer] = waiting(shop, "ann", 1)
+        api.plan("/orders/ann/1", {"status": status, "headers": {"Retry-After": "4"}}, 200)
+        shop.raise_limit()
+        shop.wait_ticket(answer, "delivered", 60)
+        first, second = api.seen("/orders/ann/1")
+        assert (second.ns - first.ns) / 1e9 >= 4
+
+
+def test_a_poisonous_order_holds_up_its_own_key_alone(api):
+    with Shop(api.port) as shop:
+        poison, after = waiting(shop, "ann", 2)
+        others = waiting(shop, "bob", 5)
+        api.plan("/orders/ann/1", 500)
+        shop.raise_limit()
+        for answer in others:
+            shop.wait_ticket(answer, "delivered")
+        api.wait_seen(3, "/orders/ann/1")
+        assert shop.ticket(poison)["status"] == shop.ticket(after)["status"] == "waiting"
+        assert shop.ticket(poison)["tries"] >= 2
+
+
+def test_a_poisonous_order_is_given_up_after_max_tries(api):
+    with Shop(api.port, rules=rules(defer="max_tries: 2")) as shop:
+        poison, after = waiting(shop, "ann", 2)
+        api.plan("/orders/ann/1", 500)
+        shop.raise_limit()
+        shop.wait_ticket(after, "delivered", 60)
+        dead = shop.ticket(poison)
+        assert dead["status"] == "dead" and "500" in dead["reason"]
+        assert [one.order[1] for one in api.seen()] == [0, 1, 1, 2]
+        wait_for(lambda: shop.stats()["dead"] == 1, "it to be counted")
+        listed = shop.weir("queue", "list", "--state", "dead")
+        assert "/orders/ann/1" in listed and "/orders/ann/2" not in listed
+        api.plan("/orders/ann/1")
+        shop.weir("queue", "retry", "--state", "dead")
+        assert shop.wait_ticket(poison, "delivered")["http_status"] == 200
+        assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
+
+
+def test_an_order_that_is_too_old_is_given_up(api):
+    with Shop(api.port, rules=rules(defer="max_age: 2s")) as shop:
+        [answer] = waiting(shop, "ann", 1)
+        dead = shop.wait_ticket(answer, "dead")
+        assert "age" in dead["reason"] or "old" in dead["reason"]
+        assert len(api.seen()) == 1
+
+
+def test_an_api_that_is_away_for_long(api):
+    with Shop(api.port) as shop:
+        answers = [a for user in ("ann", "bob", "cyd") for a in waiting(shop, user, 3)]
+        api.kill()
+        shop.raise_limit()
+        wait_for(lambda: not shop.stats()["target_up"], "it to be missed")
+        assert {(t["status"], t["tries"]) for t in map(shop.ticket, answers)} == {("waiting", 0)}, \
+            "nobody is there to refuse them: nothing is held against them"
+        api.start()
+        shop.weir("queue", "retry", "--all")
+        for answer in answers:
+            shop.wait_ticket(answer, "delivered", 60)
+        assert [len(api.seen(f"/orders/{user}/")) for user in ("ann", "bob", "cyd")] == [4, 4, 4]
+
+
+def test_dropped_ones_are_not_delivered(api):
+    with Shop(api.port) as shop:
+        first, second, third = waiting(shop, "ann", 3)
+        [number] = [line.split()[0] for line in shop.weir("queue", "list").splitlines() if "/orders/ann/2" in line]
+        shop.weir("queue", "drop", number)
+        assert shop.ticket(second)["status"] == "dropped"
+        shop.raise_limit()
+        for answer in (first, third):
+            shop.wait_ticket(answer, "delivered")
+        assert [one.order[1] for one in api.seen()] == [0, 1, 3]

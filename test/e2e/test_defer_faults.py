@@ -1,0 +1,195 @@
+"""Never a 202 for what is not durable, and never a loss of what got one."""
+
+import os
+import signal
+
+import pytest
+
+from weirtest import wait_for
+from weirtest.deferring import Disk, Shop, rules
+from weirtest.orders import Orders, reason_of
+from weirtest.redis import Redis
+
+
+@pytest.fixture
+def api():
+    with Orders() as server:
+        yield server
+
+
+def assert_refused(answer, reason):
+    assert (answer.status, reason_of(answer)) == (429, reason), answer
+    assert answer.get("x-weir-ticket") is None and answer.get("location") is None
+    assert int(answer.get("retry-after")) >= 1
+
+
+def wait_kept(shop, user, number, **kwargs):
+    """Sends an order until it is kept: nginx may be looking for the service, and says `away` until it has it."""
+    wait_for(lambda: shop.order(user, number, **kwargs).status == 202, "an order to be kept")
+
+
+# ---- killed right after the 202 ----
+
+@pytest.mark.parametrize("victims", ["kill", "kill_all"])
+def test_killed_right_after_the_202(api, victims):
+    with Shop(api.port) as shop:
+        shop.order("ann", 0)
+        for round_ in range(5):
+            wait_kept(shop, "ann", 10 * round_ + 1)
+            answers = [shop.order("ann", 10 * round_ + n) for n in (2, 3)]
+            assert {a.status for a in answers} == {202}
+            getattr(shop, victims)()
+            shop.start()
+        shop.raise_limit()
+        seen = api.wait_seen(16)
+        assert [one.order[1] for one in seen] == [0] + [10 * r + n for r in range(5) for n in range(1, 4)]
+
+
+def test_killed_in_the_midst_of_a_delivery(api):
+    """The API has it, and has not answered: it comes again, with the same key."""
+    with Shop(api.port) as shop:
+        shop.order("ann", 0)
+        answer = shop.order("ann", 1)
+        api.plan("/orders/ann/1", {"hold": "first"}, 200)
+        shop.raise_limit()
+        api.wait_seen(2)
+        shop.kill_all()
+        shop.start()
+        shop.wait_ticket(answer, "delivered", 60)
+        first, second = api.seen("/orders/ann/1")
+        assert first.get("idempotency-key") == second.get("idempotency-key")
+
+
+def test_stopped_in_the_midst_of_a_delivery(api):
+    """Asked to end, it waits for the answer and notes it: once."""
+    with Shop(api.port) as shop:
+        shop.order("ann", 0)
+        shop.order("ann", 1)
+        api.plan("/orders/ann/1", {"hold": "slow"}, 200)
+        shop.raise_limit()
+        api.wait_seen(2)
+        shop.signal(signal.SIGTERM)
+        wait_for(lambda: "stopping" in shop.output() or "drain" in shop.output(), "it to begin to end")
+        api.release("slow")
+        assert shop.wait() == 0
+        shop.start()
+        wait_for(lambda: shop.stats()["totals"]["delivered"] == 1, "it to be delivered")
+        assert len(api.seen("/orders/ann/1")) == 1
+
+
+# ---- not durable: 429 with a reason ----
+
+def test_without_the_service(api):
+    """The gateway is killed; nginx, which goes on, cannot keep anything, and says so."""
+    with Shop(api.port) as shop:
+        shop.order("ann", 0)
+        assert shop.order("ann", 1).status == 202
+        shop.kill()
+        assert_refused(shop.order("ann", 2), "away")
+        shop.start()
+        wait_kept(shop, "ann", 3)
+
+
+def test_without_a_queue(api):
+    """Nobody asked for one: a refusal like any other."""
+    with Shop(api.port, queue="off") as shop:
+        shop.order("ann", 0)
+        assert_refused(shop.order("ann", 1), "")
+
+
+@pytest.mark.parametrize("option, defer, reason", [
+    (("--queue-max", "3"), "", "full"),
+    (("--queue-bytes", "64K"), "", "bytes_full"),
+    ((), "max_waiting: 3", "key_full"),
+])
+def test_bounds(api, option, defer, reason):
+    with Shop(api.port, *option, rules=rules(defer=defer)) as shop:
+        answers = [shop.order("ann", n, body=b"x" * 20000) for n in range(8)]
+        assert [a.status for a in answers] == [200] + [202] * 3 + [429] * 4
+        for answer in answers[4:]:
+            assert_refused(answer, reason)
+        assert shop.order("bob", 0).status == 200
+        assert shop.order("bob", 1, body=b"x" * 20000).status == (202 if reason == "key_full" else 429)
+        shop.raise_limit()
+        wait_for(lambda: shop.is_idle(), "all to be delivered")
+        shop.rules.write_text(rules(defer=defer), encoding="utf-8")
+        wait_kept(shop, "cyd", 0)
+
+
+def test_a_body_that_is_too_large(api):
+    with Shop(api.port, rules=rules(defer="max_body: 64KiB")) as shop:
+        shop.order("ann", 0)
+        assert shop.order("ann", 1, body=b"x" * 65536).status == 202
+        assert_refused(shop.order("ann", 2, body=b"x" * 65537), "too_large")
+        assert_refused(shop.order("ann", 3, body=b"x" * 65537, chunked=5000), "too_large")
+        assert shop.order("ann", 4, body=b"x" * 65536, chunked=5000).status == 202
+
+
+def test_a_full_disk(api):
+    with Disk("32m") as disk, Shop(api.port, disk=disk) as shop:
+        shop.order("ann", 0)
+        body = b"x" * 100000
+        assert shop.order("ann", 1, body=body).status == 202
+        disk.fill()
+        for n in range(2, 6):
+            assert_refused(shop.order("ann", n, body=body), "no_space")
+        disk.empty()
+        wait_kept(shop, "ann", 6, body=body)
+        shop.raise_limit()
+        seen = api.wait_seen(3)
+        assert [one.order[1] for one in seen] == [0, 1, 6]
+
+
+def test_a_disk_that_is_read_only(api):
+    with Disk("32m") as disk, Shop(api.port, disk=disk) as shop:
+        shop.order("ann", 0)
+        assert shop.order("ann", 1).status == 202
+        shop.kill()
+        disk.remount("ro")
+        shop.start()
+        wait_for(lambda: reason_of(shop.order("ann", 2)) == "read_only", "it to say so")
+        disk.remount("rw")
+        wait_kept(shop, "ann", 3)
+        shop.raise_limit()
+        assert [one.order[1] for one in api.wait_seen(3)] == [0, 1, 3]
+
+
+def test_a_damaged_file_is_set_aside(api):
+    with Shop(api.port, allow=["DAMAGED"]) as shop:
+        shop.order("ann", 0)
+        assert shop.order("ann", 1).status == 202
+        shop.kill_all()
+        (shop.queue / "queue.db-wal").unlink()
+        garbage = os.urandom(20000)
+        (shop.queue / "queue.db").write_bytes(garbage)
+        shop.start()
+        shop.wait_said("THE QUEUE'S FILE WAS DAMAGED")
+        wait_kept(shop, "ann", 2)
+        [aside] = shop.queue.glob("queue.db.corrupt-*")
+        assert aside.read_bytes() == garbage
+
+
+def test_redis_that_would_lose_it(api):
+    with Redis() as redis, Shop(api.port, queue=redis.url()) as shop:
+        shop.order("ann", 0)
+        assert_refused(shop.order("ann", 1), "not_persistent")
+
+
+def test_redis_that_evicts(api):
+    with Redis("maxmemory 50mb", "maxmemory-policy allkeys-lru", aof=True) as redis, \
+            Shop(api.port, queue=redis.url()) as shop:
+        shop.order("ann", 0)
+        assert_refused(shop.order("ann", 1), "not_persistent")
+
+
+def test_redis_that_is_away(api):
+    with Redis(aof=True) as redis, Shop(api.port, queue=redis.url()) as shop:
+        shop.order("ann", 0)
+        wait_kept(shop, "ann", 1)
+        redis.kill()
+        wait_for(lambda: reason_of(shop.order("ann", 2)) == "away", "it to be missed")
+        assert_refused(shop.order("ann", 3), "away")
+        redis.start()
+        wait_kept(shop, "ann", 4)
+        shop.raise_limit()
+        wait_for(lambda: [one.order[1] for one in api.seen()] in ([0, 1, 4], [0, 1, 1, 4]), "them to arrive")

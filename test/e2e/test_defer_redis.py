@@ -1,0 +1,128 @@
+"""A queue in Redis, which several gateways share."""
+
+import contextlib
+import time
+
+import pytest
+
+from weirtest import scaled, wait_for
+from weirtest.deferring import UNLIMITED, Shop, rules
+from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate, reason_of
+from weirtest.redis import Redis
+
+PER_SECOND = 50
+
+
+def strict(rate):
+    """Counted in Redis, for all gateways together; nothing is admitted without it."""
+    return rules(f"{rate}, on_store_failure: deny", "max_waiting: 100000")
+
+
+@contextlib.contextmanager
+def gateways(count=2, rate=f"{{unit: second, requests_per_unit: {PER_SECOND}", options=(), **redis):
+    """An API server, a Redis and so many gateways."""
+    with contextlib.ExitStack() as stack:
+        api = stack.enter_context(Orders())
+        store = stack.enter_context(Redis(aof=True, **redis))
+        shops = [stack.enter_context(Shop(api.port, "--redis", store.url(), "--redis-timeout", "10s", *options,
+                                          queue=store.url(), rules=strict(rate)))
+                 for _ in range(count)]
+        for shop in shops:
+            wait_kept(shop)
+        yield api, store, shops
+
+
+def wait_kept(shop):
+    """Until it keeps orders: it has reached Redis."""
+    wait_for(lambda: shop.order(f"probe-{time.monotonic_ns()}", 0).status == 200, "Redis to count", 30)
+
+
+def test_two_gateways_keep_the_order_of_each_key():
+    with gateways() as (api, _, shops):
+        keys = ["ann", "bob", "cyd", "dan"]
+        since = time.monotonic_ns()
+        with Buyers([s.port for s in shops], keys, scaled(200)) as buyers:
+            buyers.wait()
+        accepted = buyers.accepted()
+        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all to arrive", 60)
+        seen = [one for one in api.seen() if one.order[0] in keys]
+        check_none_lost(seen, accepted)
+        check_order(seen, buyers.bought, statuses=(202,))
+        check_rate(seen, since, 1, PER_SECOND)
+        check_copies(seen)
+
+
+def test_a_ticket_is_known_to_all_gateways():
+    with gateways(rate="{unit: week, requests_per_unit: 1") as (api, _, (a, b)):
+        a.order("ann", 0)
+        first, second = a.order("ann", 1), b.order("ann", 2)
+        assert (first.status, second.status) == (202, 202)
+        assert b.ticket(first)["position"] == 1
+        assert a.ticket(second)["position"] == 2
+        for shop in (a, b):
+            shop.rules.write_text(strict(UNLIMITED), encoding="utf-8")
+        a.raise_limit(strict(UNLIMITED))
+        for shop in (a, b):
+            for answer in (first, second):
+                shop.wait_ticket(answer, "delivered")
+        assert [one.order[1] for one in api.seen("/orders/ann/")] == [0, 1, 2]
+
+
+def test_one_gateway_dies_and_the_other_delivers():
+    with gateways(rate="{unit: week, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
+        a.order("ann", 0)
+        answers = [a.order("ann", n) for n in range(1, 6)]
+        assert {r.status for r in answers} == {202}
+        a.kill_all()
+        b.raise_limit(strict(UNLIMITED))
+        for answer in answers:
+            b.wait_ticket(answer, "delivered", 60)
+        assert [one.order[1] for one in api.seen("/orders/ann/")] == [0, 1, 2, 3, 4, 5]
+        a.start()
+
+
+def test_one_dies_in_the_midst_of_a_delivery():
+    """Its line waits until its lease has run out, and goes on in order."""
+    with gateways(rate="{unit: week, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
+        a.order("ann", 0)
+        answers = [a.order("ann", n) for n in (1, 2)]
+        api.plan("/orders/ann/1", {"hold": "for ever"}, 200)
+        for shop in (a, b):
+            shop.raise_limit(strict(UNLIMITED))
+        api.wait_seen(1, "/orders/ann/1")
+        a.kill_all()
+        b.kill_all()
+        b.start()
+        for answer in answers:
+            b.wait_ticket(answer, "delivered", 60)
+        numbers = [one.order[1] for one in api.seen("/orders/ann/")]
+        assert numbers == [0, 1, 1, 2]
+        assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
+        a.start()
+
+
+def test_redis_is_killed_and_comes_back():
+    with gateways(1) as (api, redis, [shop]):
+        since = time.monotonic_ns()
+        with Buyers([shop.port], ["ann", "bob"], scaled(150)) as buyers:
+            for _ in range(3):
+                buyers.wait_more(20)
+                redis.kill()
+                wait_for(lambda: reason_of(shop.order("eve", 0)) or True, "an order to be refused")
+                redis.start()
+            buyers.wait(90)
+        accepted = buyers.accepted()
+        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to arrive", 60)
+        seen = [one for one in api.seen() if one.order[0] in ("ann", "bob")]
+        check_order(seen, buyers.bought, statuses=(202,))
+        check_rate(seen, since, 1, PER_SECOND)
+
+
+def test_no_secrets_in_redis():
+    """What is stored is named by a hash of the ticket, and the password of the URL is in no log."""
+    with gateways(1, rate="{unit: week, requests_per_unit: 1") as (_, redis, [shop]):
+        shop.order("ann", 0)
+        ticket = shop.order("ann", 1).get("x-weir-ticket")
+        everything = b"".join((p.read_bytes() for p in redis.folder.rglob("*") if p.is_file()))
+        assert b"/orders/ann/1" in everything
+        assert ticket.encode() not in everything and bytes.fromhex(ticket) not in everything

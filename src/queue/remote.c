@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <openssl/rand.h>
+
 #include "base/error.h"
 #include "base/str.h"
 #include "queue/record.h"
@@ -222,6 +224,16 @@ static int read_password(struct wr_redis_target *target, const char *path, struc
 	return rc;
 }
 
+static int name_owner(struct wr_remote *remote, struct weir_error *error)
+{
+	uint64_t random;
+
+	if (RAND_bytes((unsigned char *)&random, sizeof random) != 1)
+		return wr_error(error, WEIR_ESYS, "there are no random numbers");
+	snprintf(remote->owner, sizeof remote->owner, "%016llx", (unsigned long long)random);
+	return 0;
+}
+
 int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
 		  struct wr_store **made, struct weir_error *error)
 {
@@ -234,7 +246,9 @@ int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals
 	remote->store = (struct wr_store){
 		.ops = &ops, .opts = opts, .seals = seals, .tick_us = opts->poll_us};
 	snprintf(remote->base, sizeof remote->base, "%s:1:{queue}", opts->prefix);
-	rc = wr_redis_prefix_check(opts->prefix, error);
+	rc = name_owner(remote, error);
+	if (rc == 0)
+		rc = wr_redis_prefix_check(opts->prefix, error);
 	if (rc == 0)
 		rc = wr_redis_target_parse(wr_str(opts->url), &remote->target, error);
 	if (rc == 0 && opts->password_file)

@@ -2,7 +2,8 @@
  *
  * All is done by one script (scripts/), each call at once or not at all. Before requests are stored
  * it is checked that Redis would keep them. A call whose answer was lost is made again: the script
- * knows what was put by its ticket, and what was settled by its fence. */
+ * knows what was put by its ticket, what was settled by its fence, and of what was taken the fences
+ * that we have heard of. */
 #ifndef WR_QUEUE_REMOTE_H
 #define WR_QUEUE_REMOTE_H
 
@@ -21,7 +22,9 @@ extern const struct wr_script wr_script_lines;
 /* ---- remote_link.c: one connection, on which one waits ---- */
 
 struct wr_remote_link {
-	int fd; /* below 0: there is none */
+	int fd;       /* below 0: there is none */
+	bool untaken; /* nothing was taken on it yet: answers to takes before it may have been lost
+		       */
 	SSL_CTX *tls;
 	SSL *session;
 	redisReader *reader;
@@ -63,6 +66,8 @@ struct wr_remote {
 	struct wr_remote_link link;
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* what keys begin with */
 	struct wr_moment now;                /* of the jobs under way */
+	char owner[17];                      /* of what is taken; random, in hexadecimal */
+	uint64_t heard;                      /* the highest fence we were told */
 	int64_t changes;    /* the last that was seen; below 0: all lines are to be told */
 	uint64_t tidied_us; /* by the clock that only goes on */
 	uint64_t said_us;   /* when an error of the script was said */

@@ -81,12 +81,16 @@ static bool call_put(struct wr_remote *remote, struct wr_queue_job *job)
 	return true;
 }
 
+/* On a new connection the script gives back what was given and never heard of. */
 static void call_take(struct wr_remote *remote, const struct wr_queue_job *job)
 {
-	begin(remote, "take", 3);
+	begin(remote, "take", 5);
 	number(remote, job->take.max);
 	number(remote, remote->store.opts->lease_us);
 	duration(remote, remote->store.opts->keep_dead_us);
+	wr_command_text(&remote->link.out, remote->owner);
+	wr_command_number(&remote->link.out, remote->link.untaken ? (int64_t)remote->heard : -1);
+	remote->link.untaken = false;
 }
 
 static void call_settle(struct wr_remote *remote, const struct wr_queue_job *job)
@@ -201,14 +205,16 @@ static void hear_take(struct wr_remote *remote, struct wr_queue_job *job, const 
 	job->take.expired = (uint32_t)wr_remote_number(reply, 1);
 	job->take.next_us = next_us < 0 ? UINT64_MAX : (uint64_t)next_us;
 	for (; at + 1 < reply->elements; at += 2) {
+		uint64_t fence = (uint64_t)wr_remote_number(reply, at);
 		struct wr_deferred *row =
 			wr_remote_row(remote, reply->element[at + 1], now_us, true);
 
+		remote->heard = fence > remote->heard ? fence : remote->heard;
 		if (!row) {
 			job->reason = WR_QUEUE_FAILED;
 			continue;
 		}
-		row->fence = (uint64_t)wr_remote_number(reply, at);
+		row->fence = fence;
 		row->state = WR_DEFERRED_DELIVERING;
 		row->position = 1;
 		*tail = row;

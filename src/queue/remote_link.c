@@ -170,7 +170,7 @@ bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target
 			 at->kind == WR_ENDPOINT_UNIX ? strerror(errno) : why);
 		return false;
 	}
-	link->fresh = true;
+	link->fresh = link->untaken = true;
 	link->reader = redisReaderCreate();
 	if (link->tls)
 		link->session = wr_remote_handshake(link->tls, link->fd, at, error);

@@ -8,6 +8,7 @@ import pytest
 from weirtest import scaled, wait_for
 from weirtest.deferring import UNLIMITED, Shop, rules
 from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate, reason_of
+from weirtest.proxy import Proxy
 from weirtest.redis import Redis
 
 PER_SECOND = 50
@@ -126,3 +127,23 @@ def test_no_secrets_in_redis():
         everything = b"".join((p.read_bytes() for p in redis.folder.rglob("*") if p.is_file()))
         assert b"/orders/ann/1" in everything
         assert ticket.encode() not in everything and bytes.fromhex(ticket) not in everything
+
+
+def test_answers_of_redis_that_are_lost_hold_nothing_up():
+    """Redis has given requests to a gateway that never heard of it. They are given again on its next connection, not when
+    their lease ends, 75 seconds later."""
+    keys = [f"u{n}" for n in range(20)]
+    with Orders() as api, Redis(aof=True) as redis, Proxy(redis.port) as proxy, \
+            Shop(api.port, queue=f"redis://127.0.0.1:{proxy.port}",
+                 rules=rules("{unit: second, requests_per_unit: 2")) as shop:
+        wait_for(lambda: shop.order("probe", 0).status == 202, "orders to be kept")
+        with Buyers([shop.port], keys, 6) as buyers:
+            buyers.wait()
+        for _ in range(5):
+            proxy.drop("replies")
+            wait_for(lambda: proxy.swallowed, "an answer to be lost")
+            proxy.heal()
+        accepted = buyers.accepted()
+        assert len(accepted) > 20
+        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all to arrive", 45)
+        check_order(api.seen("/orders/u"), buyers.bought)

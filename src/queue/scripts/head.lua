@@ -5,7 +5,8 @@
 --   :r:ID             a hash, one request
 --   :l:LINE           a sorted set, ids that wait in this line, by id
 --   :due              lines that nobody has taken, by when their head is due
---   :taken :holder    lines that somebody has: by when the lease ends; LINE → FENCE:ID
+--   :taken :holder    lines that somebody has: by when the lease ends;
+--                     LINE → FENCE:ID:OWNER
 --   :ids :waiting :dead                   ids of all requests, of those in this state
 --   :tickets          hash of a ticket → id
 --   :gone :gone_dead  finished ids, by when they are forgotten
@@ -79,6 +80,11 @@ end
 
 local function is_taken(line)
   return call('HEXISTS', key('holder'), line) == 1
+end
+
+-- What a line's holder has: 'FENCE:ID', and who he is; nil if there is none.
+local function holder(line)
+  return string.match(call('HGET', key('holder'), line) or '', '^(%d+:%d+):(.*)$')
 end
 
 local function set_free(line)

@@ -2,8 +2,7 @@
 -- Where it waits, and whether it is on its way.
 local function place(id, line, state)
   if state ~= WAITING then return 0, 0 end
-  local holder = call('HGET', key('holder'), line) or ''
-  local taken = string.match(holder, ':(%d+)$') == tostring(id)
+  local taken = string.match(holder(line) or '', ':(%d+)$') == tostring(id)
   return (call('ZRANK', line_key(line), id) or 0) + 1, taken and 1 or 0
 end
 

@@ -4,7 +4,7 @@
 -- before.
 function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_dead)
   local r = row(id)
-  if call('HGET', key('holder'), line) ~= fence .. ':' .. id then
+  if holder(line) ~= fence .. ':' .. id then
     if call('HGET', r, 'f') ~= fence then
       return {now, 'lost'}
     end

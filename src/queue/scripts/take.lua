@@ -1,4 +1,5 @@
 
+local UNHEARD_MAX = 10000 -- looked at on a new connection
 local EXPIRED_MAX = 100   -- found in one call; the rest in the next
 local BYTES_MAX = 8388608 -- of bodies in one answer
 
@@ -17,20 +18,33 @@ local function expire(line, id, keep_dead)
   set_due(line)
 end
 
-local function hand_out(line, id, lease)
+-- What was given to this owner above the last fence he has heard of: the answer was lost with his
+-- connection, and nobody would deliver it before its lease has ended.
+local function reclaim_unheard(owner, heard)
+  for _, line in ipairs(call('ZRANGE', key('taken'), 0, UNHEARD_MAX - 1)) do
+    local what, who = holder(line)
+    if who == owner and tonumber(string.match(what, '^%d+')) > heard then
+      set_free(line)
+    end
+  end
+end
+
+local function hand_out(line, id, lease, owner)
   local fence = call('INCR', key('fences'))
   call('ZREM', key('due'), line)
   call('ZADD', key('taken'), int(now + lease), line)
-  call('HSET', key('holder'), line, fence .. ':' .. id)
+  call('HSET', key('holder'), line, fence .. ':' .. id .. ':' .. owner)
   return fence
 end
 
--- take MAX LEASE KEEP_DEAD → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
--- next: until the next line is due, below 0 if there is none.
-function verbs.take(max, lease, keep_dead)
+-- take MAX LEASE KEEP_DEAD OWNER HEARD → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
+-- next: until the next line is due, below 0 if there is none. HEARD: on a new connection the highest
+-- fence that OWNER was told; else below 0.
+function verbs.take(max, lease, keep_dead, owner, heard)
   local told, given, bytes, expired = {}, {}, 0, 0
   lease, max, keep_dead = tonumber(lease), tonumber(max), tonumber(keep_dead)
   reclaim()
+  if tonumber(heard) >= 0 then reclaim_unheard(owner, tonumber(heard)) end
   while #given < 2 * max and expired < EXPIRED_MAX and bytes < BYTES_MAX do
     local line = call('ZRANGEBYSCORE', key('due'), '-inf', int(now), 'LIMIT', 0, 1)[1]
     if not line then break end
@@ -43,7 +57,7 @@ function verbs.take(max, lease, keep_dead)
       told[#told + 1] = line
       told[#told + 1] = count(line)
     else
-      given[#given + 1] = hand_out(line, id, lease)
+      given[#given + 1] = hand_out(line, id, lease, owner)
       given[#given + 1] = read(id, 'all')
       bytes = bytes + given[#given][15]
     end

@@ -93,6 +93,11 @@ class Proxy:
         """How many connections there are now."""
         return len(self._links)
 
+    @property
+    def swallowed(self):
+        """Whether something was lost on a connection that is still open."""
+        return any(link.lost for link in list(self._links))
+
     def _set(self, mode, seconds=0.0, which=""):
         async def switch():
             self._mode, self._seconds, self._which = mode, seconds, which

@@ -22,8 +22,9 @@
 #define WR_RESP_REPLY_BYTES_MAX (128u << 10) /* no single reply is longer */
 #define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
 #define WR_RESP_LARGE_HELD_MAX (WR_RESP_LARGE_BYTES_MAX + 65536u) /* … of a large command */
-#define WR_RESP_LARGE_ALL_MAX (128u << 20) /* memory of large commands, of all sessions of a host  \
-					    */
+#define WR_RESP_LARGE_ALL_MAX                                                                      \
+	(128u << 20) /* memory of large commands, of all sessions of a host                        \
+		      */
 
 struct wr_resp_entry;
 struct wr_resp_queue;

@@ -15,15 +15,13 @@ int open_table(void **state)
 				 .dir = mkdtemp(dir),
 				 .memory_bytes = 64 << 20,
 				 .now_ns = NOW_NS};
-	char path[64];
 
 	(void)state;
 	if (weir_open(&opts, &table, NULL) < 0)
 		return -1;
-	snprintf(path, sizeof path, "%s/exchange", dir);
-	unlink(path);
-	rmdir(dir);
-	return 0;
+	/* It lasts as long as it is open. */
+	weir_remove("exchange", dir, NULL);
+	return rmdir(dir);
 }
 
 int close_table(void **state)

@@ -22,6 +22,7 @@ KEYS = 1000
 EACH = 100  # requests a second for each of them
 SECONDS = 10
 HOT = 100  # keys of the gateway
+ATTEMPTS = 3
 SEEDS = 200
 
 # The demand of a key is a tenth of its limit.
@@ -46,8 +47,9 @@ def bench_spend(figures, stack, _rounds):
     out = frame.folder(stack, "spend") / "figures.json"
     subprocess.run([BUILD / "lease-local", out], check=True, stdout=subprocess.DEVNULL, preexec_fn=pinned(SERVER_CORE))
     for name, value in json.loads(out.read_text()).items():
-        figures.add(name, value, "decisions a second, lease ÷ the table alone; to reach: >= 0.9" if
-                    name == "lease_vs_local" else "")
+        remark = "ns" if name.endswith("_ns") else "had to ask" if name.endswith("_waited") else \
+            "decisions a second ÷ the table alone" + ("; to reach: >= 0.9" if name == "lease_vs_local" else "")
+        figures.add(name, value, remark)
 
 
 def commands(store):
@@ -71,12 +73,15 @@ def bench_calls(figures, stack, _rounds):
         store = central.redis_server(stack)
         port = central.serve(stack, store, SERVER_CORE, rules=RULES % algorithm, resp=f"127.0.0.1:{free_port()}")
         ask(port, 2)
-        before = commands(store)
-        done, rate = ask(port, SECONDS)
-        calls = commands(store) - before
+        for _ in range(ATTEMPTS):  # a machine that is busy does not get that far each time
+            before = commands(store)
+            done, rate = ask(port, SECONDS)
+            calls = commands(store) - before
+            if rate >= 0.95 * KEYS * EACH:
+                break
         name = "redis_ops_per_1k_lease" + ("" if algorithm == "fixed_window" else f"_{algorithm}")
         figures.add(name, calls / done * 1000, f"{KEYS} keys, {rate / KEYS:.0f} a second each; to reach: <= 20")
-        if rate < 0.9 * KEYS * EACH:
+        if rate < 0.95 * KEYS * EACH:
             print(f"  (the machine was too busy for {EACH} a second each)")
 
 

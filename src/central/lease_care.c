@@ -33,15 +33,18 @@ static bool send(struct wr_central *central, struct wr_hold *hold)
 	return false;
 }
 
-/* Not in the last moments of a window: it would be known there as one that is over. */
+/* Whether there is not enough until the next time, or until the end of the window. In the last
+ * moments of that nothing is said: it would be known there as a lease that is over. */
 static bool is_low(const struct wr_central *central, const struct wr_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_HOLD_CARE + wr_hold_step_ns(hold);
+	uint64_t left_ns = hold->ends_ns - central->mono_ns;
 
-	if (hold->capped && hold->ends_ns - central->mono_ns < wr_hold_step_ns(hold))
+	if (hold->starved || (hold->capped && left_ns < wr_hold_step_ns(hold)))
 		return false;
-	return !hold->starved &&
-	       hold->held - hold->noted < wr_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
+	if (hold->capped && left_ns < next_ns)
+		next_ns = left_ns;
+	return hold->held - hold->noted < wr_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
 }
 
 /* Whether the next time would be too late. */

@@ -45,14 +45,18 @@ static void flushall(const struct wr_mini_call *call)
 	wr_mini_status(call->out, "OK");
 }
 
-/* Once, and its reply is lost. */
-static void run_aside(const struct wr_mini_call *call, int number, const struct weir_str *keys,
-		      size_t count)
+/* Once more, which has to be answered as it was the first time. */
+static void run_again(const struct wr_mini_call *call, int number, const struct weir_str *keys,
+		      size_t count, size_t from)
 {
+	struct weir_str first = {(const char *)call->out->at + from, call->out->len - from};
 	struct wr_bytes out = {0};
 
 	wr_lua_run(call->mini->lua, call->mini, number, call->argv[1], keys, count, keys + count,
 		   call->argc - 3 - count, &out);
+	if (!wr_str_equal(first, wr_bytes_str(&out)))
+		wr_mini_fault(call->mini, "a call that came twice was answered %.*s and %.*s",
+			      (int)first.len, first.ptr, (int)out.len, (const char *)out.at);
 	wr_bytes_free(&out);
 }
 
@@ -61,6 +65,7 @@ static void run(const struct wr_mini_call *call, int number)
 	struct wr_mini *mini = call->mini;
 	const struct weir_str *keys = call->argv + 3;
 	int64_t count;
+	size_t from;
 
 	if (!wr_mini_number(call->argv[2], &count) || count < 0 || (size_t)count > call->argc - 3) {
 		wr_mini_fault(mini, "a script with a wrong number of keys");
@@ -71,10 +76,11 @@ static void run(const struct wr_mini_call *call, int number)
 	mini->keys = keys;
 	mini->key_count = (size_t)count;
 	mini->scripting = true;
-	if (mini->twice && wr_lua_repeats(number, keys + count, call->argc - 3 - (size_t)count))
-		run_aside(call, number, keys, (size_t)count);
+	from = call->out->len;
 	wr_lua_run(mini->lua, mini, number, call->argv[1], keys, (size_t)count, keys + count,
 		   call->argc - 3 - (size_t)count, call->out);
+	if (mini->twice && wr_lua_repeats(number, keys + count, call->argc - 3 - (size_t)count))
+		run_again(call, number, keys, (size_t)count, from);
 	mini->scripting = false;
 	mini->key_count = 0;
 }

@@ -9,7 +9,7 @@
 #include "limiter/ask.h"
 #include "rules/rules.h"
 
-#define LEAVE_PERCENT 10u
+#define LEAVE_PERCENT 20u
 
 /* ---- memory ---- */
 
@@ -305,7 +305,7 @@ static void come(struct wr_sim_node *node)
 	if (plan->keys > 1 && wr_dice_percent(&sim->traffic, plan->pairs_percent))
 		add_key(request, (uint8_t)((key + 1) % plan->keys));
 	if (wr_sim_may(sim, WR_SIM_LEAVE) && wr_dice_percent(&sim->traffic, LEAVE_PERCENT)) {
-		uint64_t stay_ns = wr_dice_scale(&sim->traffic, 1000, 50000000);
+		uint64_t stay_ns = wr_dice_scale(&sim->traffic, 1000, plan->period_ns / 2);
 
 		request->lingering = true;
 		wr_sim_at(sim, sim->now_ns + stay_ns, node, leave, request, request->number);

@@ -238,6 +238,37 @@ static void test_a_slot_is_left_to_others(void **state)
 	rig_free(rig);
 }
 
+/* Another key whose slot would be the same one. */
+static uint64_t rival_of(uint64_t key)
+{
+	int slot = wr_lease_claim(table, (struct wr_key){key}, 1, 0), other;
+
+	wr_lease_release(table, slot, 1, 0);
+	do {
+		other = wr_lease_claim(table, (struct wr_key){++key}, 1, 0);
+		wr_lease_release(table, other, 1, 0);
+	} while (other != slot);
+	return key;
+}
+
+/* A key that got nothing keeps its slot for a second. Then another key of this loop has it, before
+ * the first one is forgotten: that must not cost the other one's units. */
+static void test_a_slot_goes_to_another_key(void **state)
+{
+	uint64_t rival = rival_of(7);
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 0);
+
+	(void)state;
+	pass(rig, 1950 * MS);
+	borrow(rig, rival, 50);
+	pass(rig, 200 * MS);
+	assert_null(next_command(peer));
+	assert_int_equal(spend(rig, rival, 50), 50);
+	assert_int_equal(info(rig)->counts.units_burnt, 0);
+	rig_free(rig);
+}
+
 /* ---- a fleet of requests ---- */
 
 /* Redis with room for all, which keeps books as the script does. */
@@ -352,6 +383,7 @@ int main(void)
 		LEASE_TEST(test_renewal),
 		LEASE_TEST(test_unused_units_are_returned),
 		LEASE_TEST(test_a_slot_is_left_to_others),
+		LEASE_TEST(test_a_slot_goes_to_another_key),
 		LEASE_TEST(test_calls_for_decisions),
 	};
 

@@ -117,6 +117,60 @@ ngx_http_weir_words_kept(const struct weir_deferral *deferral,
 }
 
 
+/* whether a value of "Connection" has the field's name among its words */
+
+static ngx_uint_t
+ngx_http_weir_words_listed(ngx_str_t *value, ngx_table_elt_t *h)
+{
+    u_char  *p, *last, *word;
+
+    last = value->data + value->len;
+
+    for (p = value->data; p < last; p++) {
+        word = p;
+
+        while (p < last && *p != ',' && *p != ' ' && *p != '\t') {
+            p++;
+        }
+
+        if (p != word && ngx_http_weir_words_is(h, word, p - word)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * The client's "Connection" is for nginx alone, and so is what it names. That
+ * it names fields of the location's own is of no account: these are not asked
+ * about.
+ */
+
+static ngx_uint_t
+ngx_http_weir_words_hop(ngx_http_request_t *r, ngx_table_elt_t *named)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (ngx_http_weir_words_is(&h[i], "connection", 10)
+                && ngx_http_weir_words_listed(&h[i].value, named))
+            {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
 /* what the client sent, as far as the rule lets it be kept */
 
 static ngx_int_t
@@ -136,6 +190,7 @@ ngx_http_weir_words_client(ngx_http_request_t *r, ngx_http_weir_words_t *w,
         for (i = 0; i < part->nelts; i++) {
             if (ngx_http_weir_words_kept(deferral, &h[i])
                 && !ngx_http_weir_words_taken(wlcf, &h[i])
+                && !ngx_http_weir_words_hop(r, &h[i])
                 && ngx_http_weir_words_field(w, &h[i].key, &h[i].value)
                    != NGX_OK)
             {

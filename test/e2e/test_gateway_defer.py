@@ -84,6 +84,27 @@ def test_new_ones_join_the_tail(api, tmp_path):
         assert order(gateway, 4).status == 200
 
 
+def test_fields_of_one_connection_are_not_kept(api, tmp_path):
+    """What the client's Connection names is between it and nginx, by any spelling and in several lines; but fields
+    that are the gateway's own word it can not name away."""
+    named = [("X-User", "7"), ("Connection", "keep-alive , ACCEPT"), ("Connection", "x-forwarded-for,user-agent,content"),
+             ("Accept", "a/a"), ("User-Agent", "me"), ("Content-Type", "c/c")]
+    with start(api, tmp_path) as gateway:
+        assert [gateway.request("POST", f"/orders/{n}", named, b"x").status for n in range(2)] == [200, 202]
+        kept = delivered(api, 2)[1]
+        assert kept.get("Accept") is None and kept.get("User-Agent") is None
+        assert kept.get("Content-Type") == "c/c"
+        assert kept.get("X-Forwarded-For") == "127.0.0.1"
+
+
+def test_queue_command_wants_numbers_or_a_choice():
+    """Of both one would not count: `drop 4711 --state dead` must not drop one that waits."""
+    for words in (["drop", "1", "--state", "dead"], ["retry", "--all", "1"], ["drop", "2", "--rule=a"]):
+        done = subprocess.run([env.WEIR, "queue", *words, "--admin", "127.0.0.1:1"], capture_output=True, text=True,
+                              timeout=env.patience(30), check=False)
+        assert done.returncode == 2 and "wants either numbers, or --state" in done.stderr, done
+
+
 def test_the_way_in_is_closed(api, tmp_path):
     """Deliveries pass without limits, so nobody else may come that way."""
     with start(api, tmp_path) as gateway:

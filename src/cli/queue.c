@@ -262,15 +262,26 @@ static int change_ids(const struct arguments *a, const char *path)
 	return tell_changed(a, changed, changed == a->id_count ? WR_EXIT_YES : WR_EXIT_NO);
 }
 
+/* Whether it is said which ones by what they are. */
+static bool is_choosy(const struct arguments *a)
+{
+	return a->all || a->value[O_STATE] || a->value[O_RULE] || a->value[O_KEY];
+}
+
 static int change(const struct arguments *a)
 {
 	json_int_t changed = 0, next = 0, end = 0;
 	char path[32];
 
 	snprintf(path, sizeof path, "/v1/queue/%s", a->verb);
+	if (a->id_count && is_choosy(a))
+		return wr_cli_usage("queue",
+				    "%s wants either numbers, or --state, --rule, --key "
+				    "or --all",
+				    a->verb);
 	if (a->id_count)
 		return change_ids(a, path);
-	if (!a->all && !a->value[O_STATE] && !a->value[O_RULE] && !a->value[O_KEY])
+	if (!is_choosy(a))
 		return wr_cli_usage("queue",
 				    "%s wants to know which: ID…, --state, --rule, --key "
 				    "or --all",

@@ -137,7 +137,7 @@ static const char *const forms[] = {
 	"EXISTS K",
 	"EXISTS H",
 	"PEXPIRE K M",
-	"PEXPIRE K N",
+	"PEXPIRE K -1", /* a short life would end on the real server alone */
 	"HSET H F T",
 	"HSET H F N F T",
 	"HMSET H F T",

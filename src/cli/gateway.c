@@ -23,6 +23,7 @@
 #define ORPHAN_TRIES 100
 #define ORPHAN_PAUSE_NS 50000000
 #define SERVICE_LOOK_MS 20
+#define TABLE_LOOK_MS 500
 
 extern char **environ;
 
@@ -44,6 +45,9 @@ struct gateway {
 	struct gateway_service *service; /* beside nginx */
 	uv_signal_t signals[5];
 	uv_timer_t service_end; /* nginx has ended, the service has not */
+	uv_timer_t table_look;
+	unsigned table_moves; /* of the service, seen so far */
+	bool table_resized;   /* by somebody else, and --memory is what it was then */
 	bool nginx_done;
 	bool failed;
 };
@@ -190,6 +194,9 @@ static int configure(void *context, const char *path)
 		return -1;
 	}
 	keep_folder(gateway->now, fresh);
+	fresh->plan.table_as_is =
+		gateway->table_resized &&
+		fresh->settings.memory_bytes == gateway->now->settings.memory_bytes;
 	if (wr_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
 		exit_code = refuse(&error, WR_EXIT_NO);
 	else if (write_conf(&fresh->plan, path) != 0)
@@ -213,6 +220,7 @@ static void on_accepted(void *context)
 	edition_free(gateway->now);
 	gateway->now = gateway->next;
 	gateway->next = NULL;
+	gateway->table_resized = gateway->now->plan.table_as_is;
 	gateway->supervisor.opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
 	gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
@@ -242,6 +250,7 @@ static void leave(struct gateway *gateway)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	uv_close((uv_handle_t *)&gateway->service_end, NULL);
+	uv_close((uv_handle_t *)&gateway->table_look, NULL);
 	for (size_t i = 0; i < sizeof gateway->signals / sizeof *gateway->signals; i++)
 		uv_close((uv_handle_t *)&gateway->signals[i], NULL);
 }
@@ -267,6 +276,26 @@ static void on_done(void *context, bool failed)
 	}
 	gateway_service_drain(gateway->service);
 	uv_timer_start(&gateway->service_end, on_service_look, SERVICE_LOOK_MS, SERVICE_LOOK_MS);
+}
+
+/* The service follows a table that is resized, and nginx only at a reload: until then a limit would
+ * hold in each of the tables for itself, and what is deferred be known in one of them alone. If it
+ * has the size that nginx was told, nginx itself has resized it. */
+static void on_table_look(uv_timer_t *timer)
+{
+	struct gateway *gateway = timer->data;
+	uint64_t bytes = 0;
+	unsigned moves = gateway_service_moves(gateway->service, &bytes);
+
+	if (moves == gateway->table_moves)
+		return;
+	gateway->table_moves = moves;
+	if (moves == 0 || (!gateway->now->plan.table_as_is &&
+			   bytes / 1024 == (gateway->now->settings.memory_bytes + 1023) / 1024))
+		return;
+	gateway->table_resized = true;
+	say(NULL, "the table is another one now: nginx is to take it, too");
+	wr_supervisor_reload(&gateway->supervisor);
 }
 
 /* ---- signals ---- */
@@ -306,6 +335,9 @@ static void listen_to_signals(struct gateway *gateway, uv_loop_t *loop)
 
 	uv_timer_init(loop, &gateway->service_end);
 	gateway->service_end.data = gateway;
+	uv_timer_init(loop, &gateway->table_look);
+	gateway->table_look.data = gateway;
+	uv_timer_start(&gateway->table_look, on_table_look, TABLE_LOOK_MS, TABLE_LOOK_MS);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		uv_signal_init(loop, &gateway->signals[i]);
 		gateway->signals[i].data = gateway;

@@ -361,6 +361,17 @@ bool gateway_service_drained(const struct gateway_service *service)
 	       __atomic_load_n(&service->service.stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
 }
 
+unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes)
+{
+	unsigned moves;
+
+	if (!service || service->asleep)
+		return 0;
+	moves = __atomic_load_n(&service->service.moves, __ATOMIC_ACQUIRE);
+	*bytes = __atomic_load_n(&service->service.moved_bytes, __ATOMIC_RELAXED);
+	return moves;
+}
+
 void gateway_service_stop(struct gateway_service *service)
 {
 	if (!service)

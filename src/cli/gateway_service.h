@@ -44,6 +44,9 @@ void gateway_service_drain(struct gateway_service *service);
 /* Whether its last connection has ended since, or time is up. */
 bool gateway_service_drained(const struct gateway_service *service);
 
+/* How often it has moved to a table that was resized; *bytes is the size of the last one. */
+unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes);
+
 /* At once. */
 void gateway_service_stop(struct gateway_service *service);
 

@@ -117,7 +117,9 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	wr_conf_line(out, 1, "weir_rules", plan->rules);
 	fputs("    weir_table ", out);
 	wr_conf_quote(out, s->table);
-	fprintf(out, " %lluk;\n", (unsigned long long)((s->memory_bytes + 1023) / 1024));
+	if (!plan->table_as_is)
+		fprintf(out, " %lluk", (unsigned long long)((s->memory_bytes + 1023) / 1024));
+	fputs(";\n", out);
 	fprintf(out, "    weir_headers %s;\n", s->headers);
 	if (s->keys && strcmp(s->keys, "text") != 0)
 		fprintf(out, "    weir_keys %s;\n", s->keys);

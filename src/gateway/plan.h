@@ -69,6 +69,7 @@ struct wr_gateway_plan {
 	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
 	bool has_v6;              /* a bare port is one of both families */
 	uint64_t open_files;      /* a worker may have */
+	bool table_as_is;         /* whatever size it has, for somebody has resized it */
 };
 
 /* Checks addresses, URLs, certificates; finds nginx and the module, the user workers run as and the

@@ -97,6 +97,8 @@ struct wr_service {
 	struct wr_changes *changes; /* what the admin API was told to do; has its own lock */
 	bool full_said;             /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
+	unsigned moves;       /* to a table that was resized; for any thread, by __atomic */
+	uint64_t moved_bytes; /* the size of the last one, set before */
 };
 
 /* Loads the rules (errors are printed as `weir check` does), opens the table, reads certificates,

@@ -168,7 +168,7 @@ static void replace(struct wr_service *service, struct wr_world *world, struct w
 	wr_world_release(before);
 }
 
-static void log_table(struct wr_world *world)
+static void note_table(struct wr_service *service, struct wr_world *world)
 {
 	struct weir_info info = {.size = sizeof info};
 	char size[WR_SIZE_TEXT];
@@ -178,6 +178,8 @@ static void log_table(struct wr_world *world)
 	wr_size_text(info.memory_bytes, size);
 	wr_log(WR_LOG_INFO, "the table was resized: %s, %s, %llu keys held", info.path, size,
 	       (unsigned long long)info.keys);
+	__atomic_store_n(&service->moved_bytes, info.memory_bytes, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&service->moves, 1, __ATOMIC_RELEASE);
 }
 
 static bool is_there(const struct wr_table_file *file)
@@ -239,8 +241,8 @@ void wr_world_follow(struct wr_service *service)
 			       error.text);
 		return;
 	}
-	log_table(world);
 	replace(service, world, watch);
+	note_table(service, world);
 }
 
 void wr_world_check_store(struct wr_service *service)

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import time
 
-from weirtest import env, wait_for
+from weirtest import env, keeper, wait_for
 from weirtest.gateway import Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
 
@@ -103,6 +103,29 @@ def test_queue_command_wants_numbers_or_a_choice():
         done = subprocess.run([env.WEIR, "queue", *words, "--admin", "127.0.0.1:1"], capture_output=True, text=True,
                               timeout=env.patience(30), check=False)
         assert done.returncode == 2 and "wants either numbers, or --state" in done.stderr, done
+
+
+def resize(gateway, size):
+    subprocess.run([env.WEIR, "table", "resize", "--dir", gateway.tables()[0].parent, gateway.tables()[0].name[:-3], size],
+                   check=True, capture_output=True, timeout=env.patience(30))
+
+
+def test_a_resized_table(api, tmp_path):
+    """nginx follows the service to the new table, whatever its size. With a table each they would not see what the other
+    has admitted, nor which keys have requests waiting."""
+    with start(api, tmp_path, rules=rules("2s")) as gateway:
+        for turn, size in enumerate(["4M", "1M"], 1):
+            old = keeper.session(*gateway.sessions)
+            resize(gateway, size)
+            gateway.wait_said("the table was resized: .* " + size, 1)
+            gateway.wait_said("nginx takes the new configuration", turn)
+            wait_for(lambda old=old: set(keeper.session(*gateway.sessions)) & set(old) == {gateway.master()},
+                     "the old workers to end")
+        assert [order(gateway, n).status for n in range(3)] == [200, 202, 202]
+        wait_for(lambda: api.count() == 2, "the first delivery")
+        assert order(gateway, 3).status == 202
+        assert [r.target for r in delivered(api, 4)] == [f"/orders/{n}" for n in range(4)]
+        assert gateway.output().count("nginx takes the new configuration") == 2
 
 
 def test_the_way_in_is_closed(api, tmp_path):

@@ -33,33 +33,40 @@ static char *replaced(char *text, const char *old, const char *new)
 	return out;
 }
 
-static int start(void **state, const struct wr_script *script, size_t replacements)
+static void load(struct script_test *test, const struct wr_script *script, size_t replacements,
+		 char sha1[41])
 {
-	static struct script_test test;
-	redisReply *sha1;
-	char *text;
+	char *text = strdup(script->text);
+	redisReply *reply;
 
-	if (redis_server_start(&test.server) < 0)
-		return -1;
-	text = strdup(script->text);
 	for (size_t i = 0; i < replacements; i++)
 		text = replaced(text, ours[i][0], ours[i][1]);
-	sha1 = redis_ask(&test.server, "SCRIPT LOAD %s", text);
-	snprintf(test.sha1, sizeof test.sha1, "%s", sha1->str);
-	freeReplyObject(sha1);
+	reply = redis_ask(&test->server, "SCRIPT LOAD %s", text);
+	snprintf(sha1, 41, "%s", reply->str);
+	freeReplyObject(reply);
 	free(text);
-	*state = &test;
-	return 0;
 }
 
 int script_setup(void **state)
 {
-	return start(state, &wr_script_take, OURS_OF_TAKE);
+	static struct script_test test;
+
+	if (redis_server_start(&test.server) < 0)
+		return -1;
+	load(&test, &wr_script_take, OURS_OF_TAKE, test.sha1);
+	*state = &test;
+	return 0;
 }
 
 int script_lease_setup(void **state)
 {
-	return start(state, &wr_script_lease, sizeof ours / sizeof *ours);
+	struct script_test *test;
+
+	if (script_setup(state) < 0)
+		return -1;
+	test = *state;
+	load(test, &wr_script_lease, sizeof ours / sizeof *ours, test->lease);
+	return 0;
 }
 
 int script_teardown(void **state)
@@ -173,7 +180,7 @@ static void put_lease(struct script_test *test, const char *key, const struct wr
 
 	wr_command_begin(out, 5 + report + wr_script_lease_argc(call));
 	wr_command_text(out, "EVALSHA");
-	wr_command_text(out, test->sha1);
+	wr_command_text(out, test->lease);
 	wr_command_number(out, 2 + report);
 	wr_command_text(out, key);
 	snprintf(name, sizeof name, "%sl", key);

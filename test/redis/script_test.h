@@ -1,5 +1,5 @@
-/* What the suites of the scripts share: a server with take.lua in it under a clock of ours, and a
- * call of it for limits as src/algo has them. */
+/* What the suites of the scripts share: a server with take.lua, or that and lease.lua, in it under
+ * a clock of ours, and a call of it for limits as src/algo has them. */
 #ifndef TEST_REDIS_SCRIPT_H
 #define TEST_REDIS_SCRIPT_H
 
@@ -15,12 +15,13 @@
 
 struct script_test {
 	struct redis_server server;
-	char sha1[41]; /* of the script with the clock of ours */
+	char sha1[41];  /* of take.lua with the clock of ours */
+	char lease[41]; /* of lease.lua */
 };
 
 /* For cmocka: the state is a struct script_test. */
 int script_setup(void **state);
-int script_lease_setup(void **state); /* with lease.lua instead */
+int script_lease_setup(void **state); /* with lease.lua, too */
 int script_teardown(void **state);
 
 /* The limit as a call has it. Its times must be whole µs. */

@@ -62,15 +62,13 @@ local function settle()
 end
 
 local function take()
-	local out = IN_LOG and sum_out() or 0
-	l.capacity, l.ceiling = l.capacity - out, l.ceiling - out
+	l.kept = IN_LOG and sum_out() or 0
 	decide(l)
-	l.capacity, l.ceiling = l.capacity + out, l.ceiling + out
 	if not (l.report and booked(l.report)) then
 		apply(l, l.fit > 0)
 	end
 	if IN_BUCKET and l.cost < 0 then
-		occupy(l.at, sum_out())
+		occupy(l, l.at, sum_out())
 	end
 end
 
@@ -116,6 +114,19 @@ local function times(retry, reset)
 		reset = math.max(reset, l.soft.rearm_after(l))
 	end
 	return retry, reset, out > 0 and math.max(reset, wait_for(0)) or reset
+end
+
+-- For calls that do not see the record.
+local function mark()
+	local out, ends = 0, 0
+	for _, e in ipairs(held) do
+		if e.out > 0 then
+			out, ends = math.min(out + e.out, COUNT_MAX), math.max(ends, e.ends)
+		end
+	end
+	if (IN_BUCKET or IN_LOG) and (out ~= (l.lent or 0) or (out > 0 and ends ~= l.ends)) then
+		l.lent, l.ends, l.noted = out > 0 and out, ends, true
+	end
 end
 
 -- Kept until all that is out has come to its end, and can make no difference any more.
@@ -181,8 +192,9 @@ if holder then
 end
 local remaining = left()
 local retry, reset, all_out = times(0, 0)
+mark()
 if l.changed or l.noted then
-	store(l, reset)
+	store(l, l.lent and all_out or reset)
 end
 if holder then
 	own.text = struct.pack(STATE, seq, own.out, own.ends)

@@ -9,6 +9,7 @@
 -- The record is a hash: holder → seq 7 · units out 4 · their end 7, and behind that what the call
 -- with this seq was answered: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7.
 -- What is left to a holder that has lost track of it stands under the holder's name and "~seq".
+-- Before a bucket or log the counter itself says how much is out, for take.lua: lent.lua.
 --
 -- Where a unit that is out is counted until it is spent, returned or burnt:
 --   windows  in the window, as soon as it is granted; it goes back into the same window only
@@ -17,7 +18,7 @@
 --   log      here, as an entry with the stamp of the lease's end; spent ones join the log as of
 --            now, burnt ones as of the end
 
-local TTL_MAX, CHUNK_LEAST = 1000000, 2
+local CHUNK_LEAST = 2
 local LOG_MAX = 65532 -- as WEIR_LOG_MAX
 local KNOWN = 16777216 -- beside the verdict in the record
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
@@ -61,19 +62,6 @@ local function sum_out()
 	return sum
 end
 
--- The bucket is as if so many had been taken from a full one at `since`, unless more is missing.
-local function occupy(since, taken)
-	local elapsed = l.at - since
-	if taken == 0 or elapsed * l.limit >= math.max(EXACT, 2 * taken * l.period) then
-		return
-	end
-	local drained, part = muldiv(elapsed, l.limit, l.period)
-	local used = taken - drained
-	if used > l.used or (used > 0 and used == l.used and part < l.part) then
-		l.since, l.taken, l.used, l.part, l.changed = since, taken, used, part, true
-	end
-end
-
 -- Units that were lent under a higher limit than this one's do not push others out of the log: it
 -- may be raised again.
 local function join_log(n, us)
@@ -92,7 +80,7 @@ local function burn()
 		else
 			gone[#gone + 1] = e.name
 			if IN_BUCKET then
-				occupy(e.ends, out)
+				occupy(l, e.ends, out)
 			elseif IN_LOG and e.out > 0 then
 				join_log(e.out, e.ends)
 			end
@@ -101,7 +89,7 @@ local function burn()
 	end
 	held = living
 	if IN_BUCKET then
-		occupy(l.at, out)
+		occupy(l, l.at, out)
 	end
 end
 

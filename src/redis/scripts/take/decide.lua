@@ -10,6 +10,9 @@ local time = redis.call('TIME')
 now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for _, l in ipairs(limits) do
 	load(l)
+	if l.lent then
+		heed(l)
+	end
 	decide(l)
 	all = all and l.fit > 0
 	astray = astray or l.astray
@@ -24,13 +27,20 @@ for i, l in ipairs(limits) do
 		if not known then
 			apply(l, all)
 		end
+		if l.lent and l.cost < 0 then
+			heed(l)
+		end
 		reset = l.kind.reset(l)
 		if l.soft then
 			reset = math.max(reset, l.soft.rearm_after(l))
 		end
-		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used, 0)
+		reset = l.lent and gone_after(l, reset) or reset
+		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used - l.kept, 0)
 		if l.fit < l.times then
 			retry = retry_after(l)
+			if l.kept > 0 and retry >= 0 then
+				retry = math.max(retry, back_after(l))
+			end
 		end
 		verdict = verdict_of(l)
 		if l.changed or l.noted then

@@ -17,7 +17,8 @@
 --   log      newest 7 · pending 2 · stamps 7 each, oldest first; of more than 128 a ring:
 --            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
 -- If soft mode has an excess to remember, it stands before: "s" · last 7 · time from the first 7.
--- Nothing else begins with "s": numbers begin with a digit, times and indexes with a low byte.
+-- If units of a bucket or log are out on lease, these stand before that: "l" · how many 4 · end 7.
+-- Nothing else begins with "s" or "l": numbers begin with a digit, times and indexes with a low byte.
 --
 -- Functions of the libraries are called by their full names on purpose: a local for each would be
 -- caught by every closure below, and closures are what a call of this script spends its time on.
@@ -27,6 +28,7 @@ local ADMITTED, OVERSHOT, TAKEN, ASTRAY, EACH = 1, 2, 4, 8, 16
 local EXACT = 2 ^ 53
 local COUNT_MAX = 4294967295
 local SKEW_US = 1000000              -- as WR_SKEW_NS
+local TTL_MAX = 1000000              -- of a lease
 local SPAN_MAX_US = 4611686018427388 -- as wr_span_up()
 local REPORT_MS = 60000              -- how long a report is known, should it come again
 

@@ -35,7 +35,7 @@ local function read_limit(key)
 		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1,
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
-		soft = false, decided = false, report = false, kind = false, base = 0,
+		soft = false, decided = false, report = false, kind = false, base = 0, lent = false, kept = 0,
 		at = 0, late = 0, since = 0, taken = 0, part = 0, -- a bucket's; others have as many
 		used = 0, fit = 0, delay = 0, value = '', changed = false,
 	}
@@ -62,9 +62,13 @@ end
 
 local function load(l)
 	local v = l.value
+	if #v >= 12 and string.sub(v, 1, 1) == 'l' then
+		l.lent, l.ends = struct.unpack('>I4I7', v, 2)
+		l.base, v = 12, string.sub(v, 13)
+	end
 	if #v >= 15 and string.sub(v, 1, 1) == 's' then
 		l.last, l.lasted = struct.unpack('>I7I7', v, 2)
-		l.base, v = 15, string.sub(v, 16)
+		l.base, v = l.base + 15, string.sub(v, 16)
 	end
 	if l.soft then
 		l.soft.carry(l)
@@ -78,14 +82,15 @@ local function beyond(l)
 end
 
 local function decide(l)
+	local used = l.used + l.kept
 	if l.astray then
 		return
 	elseif l.cost < 0 or l.report then
 		l.fit = 1
-	elseif l.used + l.n <= l.capacity and beyond(l) == 0 then
-		l.fit = math.min(l.times, math.floor((l.capacity - l.used) / l.n))
+	elseif used + l.n <= l.capacity and beyond(l) == 0 then
+		l.fit = math.min(l.times, math.floor((l.capacity - used) / l.n))
 		l.delay = l.queue and l.kind.reset(l) or 0
-	elseif l.soft and l.used + l.n <= l.ceiling and not l.soft.spent(l, now) then
+	elseif l.soft and used + l.n <= l.ceiling and not l.soft.spent(l, now) then
 		l.fit, l.over = 1, true
 	end
 end
@@ -131,6 +136,9 @@ end
 local function store(l, reset)
 	local kind, value = l.kind, l.value
 	local head = l.last and 's' .. struct.pack('>I7I7', l.last, l.lasted) or ''
+	if l.lent then
+		head = 'l' .. struct.pack('>I4I7', l.lent, l.ends) .. head
+	end
 	local ms = life_ms(kind.life and math.max(reset, kind.life(l)) or reset)
 	if l.changed or kind.peek then
 		value = kind.pack(l, head, ms)

@@ -3,8 +3,8 @@
 -- short one is read and written whole. A long one is a ring in which a take writes two places, so
 -- that it costs no more than a short one; l.list is nil then, and stamps are read one by one.
 local function log()
-	local STAMP, SHORT, HEAD, RING_HEAD, SOFT_HEAD = 7, 128, 9, 15, 15
-	local LONGEST_SHORT = SOFT_HEAD + HEAD + SHORT * STAMP
+	local STAMP, SHORT, HEAD, RING_HEAD, BEFORE = 7, 128, 9, 15, 12 + 15
+	local LONGEST_SHORT = BEFORE + HEAD + SHORT * STAMP
 	local SHORTEST_RING = 160
 
 	local function place(l, slot)

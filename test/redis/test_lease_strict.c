@@ -1,0 +1,116 @@
+/* One counter that some ask by lease and others strictly, as while a rule's consistency is changed
+ * on one node after the other: it is one limit. */
+#include "redis/script_test.h"
+
+static const struct wr_take bucket = {
+	.algorithm = WEIR_TOKEN_BUCKET, .limit = 100, .burst = 50, .period_us = 10 * SECOND_US};
+static const struct wr_take log_of_100 = {
+	.algorithm = WEIR_SLIDING_LOG, .limit = 100, .period_us = MINUTE_US};
+
+/* A strict call has keys NAME0, so the counter's name is that for both. */
+static struct wr_leased lease(struct script_test *test, const char *name, struct wr_take take,
+			      struct wr_lease_call call, uint64_t now_us)
+{
+	char key[32];
+
+	snprintf(key, sizeof key, "%s0", name);
+	call.take = take;
+	call.holder = 7;
+	call.nodes = 1;
+	call.after = call.seq - 1;
+	return script_lease(test, key, &call, now_us);
+}
+
+static struct wr_taken strictly(struct script_test *test, const char *name, struct wr_take take,
+				uint32_t times, uint64_t now_us)
+{
+	take.cost = 1;
+	take.times = times;
+	return script_take(test, name, take, now_us);
+}
+
+static uint32_t take_up_to(struct script_test *test, const char *name, struct wr_take take,
+			   uint32_t times, uint64_t now_us)
+{
+	return strictly(test, name, take, times, now_us).admitted_times;
+}
+
+/* 40 of 100 are out and 25 of them spent: others have 60, and then the 15 that come back. */
+static void test_log(void **state)
+{
+	struct wr_taken taken;
+
+	assert_int_equal(lease(*state, "log", log_of_100,
+			       (struct wr_lease_call){.seq = 1, .wanted = 40}, NOW)
+				 .granted,
+			 40);
+	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 100000), 60);
+	taken = strictly(*state, "log", log_of_100, 1, NOW + 100000);
+	assert_int_equal(taken.remaining, 0);
+	assert_int_equal(taken.retry_after_us, 900000); /* they end at 1 s */
+	assert_true(lease(*state, "log", log_of_100,
+			  (struct wr_lease_call){.seq = 2, .spent = 25, .returned = 15},
+			  NOW + 200000)
+			    .known);
+	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 300000), 15);
+	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 99999), 0);
+	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 100000), 60);
+	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 200000), 25);
+}
+
+/* The holder is never heard of again: what it had may have been spent up to its end. */
+static void test_log_burnt(void **state)
+{
+	lease(*state, "burnt", log_of_100, (struct wr_lease_call){.seq = 1, .wanted = 40}, NOW);
+	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + 30 * SECOND_US), 60);
+	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + MINUTE_US + 999999), 0);
+	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + MINUTE_US + SECOND_US),
+			 40);
+	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + 3 * MINUTE_US), 99);
+}
+
+/* A long log is a ring, which what is out stands before, and then no more. */
+static void test_ring(void **state)
+{
+	struct wr_take ring = log_of_100;
+
+	ring.limit = 1000;
+	assert_int_equal(take_up_to(*state, "ring", ring, 600, NOW), 600);
+	lease(*state, "ring", ring, (struct wr_lease_call){.seq = 1, .wanted = 200}, NOW + 1);
+	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + 2), 200);
+	lease(*state, "ring", ring, (struct wr_lease_call){.seq = 2, .spent = 150, .returned = 50},
+	      NOW + 3);
+	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + 4), 50);
+	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US), 600);
+	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US + 4), 400);
+}
+
+/* 50 at once and 10 a second: what flows in before the 20 that are out have ended would be over. */
+static void test_bucket(void **state)
+{
+	lease(*state, "bucket", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);
+	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 900000), 30);
+	lease(*state, "bucket", bucket, (struct wr_lease_call){.seq = 2, .spent = 20},
+	      NOW + 900000);
+	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 1900000), 10);
+}
+
+/* They end at 1 s, at 2 s ten of them have flown in. */
+static void test_bucket_burnt(void **state)
+{
+	lease(*state, "empty", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);
+	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + 2 * SECOND_US), 40);
+	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + 3 * SECOND_US), 10);
+	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + MINUTE_US), 50);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_log),          cmocka_unit_test(test_log_burnt),
+		cmocka_unit_test(test_ring),         cmocka_unit_test(test_bucket),
+		cmocka_unit_test(test_bucket_burnt),
+	};
+
+	return cmocka_run_group_tests(tests, script_lease_setup, script_teardown);
+}

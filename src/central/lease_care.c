@@ -121,6 +121,15 @@ void wr_holds_void(struct wr_central *central, const uint64_t key[2])
 	}
 }
 
+/* The table may be gone already: what was not seen to be spent counts as burnt. */
+static void write_off(struct wr_central *central, const struct wr_hold *hold)
+{
+	central->counts.units_spent += hold->noted;
+	central->counts.units_burnt += hold->held - hold->noted + hold->lost;
+	if (hold->said)
+		central->counts.units_burnt += hold->returned;
+}
+
 void wr_holds_drop(struct wr_central *central)
 {
 	struct wr_holds *holds = central->holds;
@@ -130,6 +139,7 @@ void wr_holds_drop(struct wr_central *central)
 
 		if (hold->out)
 			hold->out->hold = NULL;
+		write_off(central, hold);
 		wr_hold_remove(holds, hold);
 	}
 	holds->leases = 0;

@@ -320,6 +320,8 @@ static void test_another_table(void **state)
 	(void)state;
 	wr_central_table(rig->central, table, 0x77);
 	assert_int_equal(info(rig)->leases, 0);
+	assert_int_equal(info(rig)->counts.units_granted, 10);
+	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as it knows */
 	assert_int_equal(spend(rig, 7, 10), 10);
 	pass(rig, 1100 * MS);
 	ask(rig, &asker, 7);

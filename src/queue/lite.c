@@ -149,6 +149,8 @@ static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count
 	int rc;
 
 	set_time(lite, now);
+	if (wr_lite_is_removed(lite))
+		give_up(jobs, count, WR_QUEUE_AWAY, true);
 	wr_lite_look_at_space(lite, jobs, count);
 	rc = transact(lite, jobs, count);
 	/* A disk that has no room for a request may have some for what became of another. */
@@ -171,12 +173,30 @@ static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count
 		store->failed = WR_QUEUE_OK;
 }
 
+/* Nothing more is promised, but what waits is delivered while there is a process that has the file;
+ * then a new one is made. */
+static void mind_removal(struct wr_lite *lite)
+{
+	if (!lite->removed)
+		wr_store_say(&lite->store, WR_QUEUE_ERROR,
+			     "THE QUEUE'S FILE %s WAS REMOVED: %llu requests in it are delivered "
+			     "as long as this process runs, and are lost with it; none is stored "
+			     "before that is done",
+			     lite->path, (unsigned long long)lite->counts.waiting);
+	lite->removed = true;
+	if (lite->counts.waiting == 0)
+		wr_store_fail(&lite->store, WR_QUEUE_AWAY, "the queue's file %s was removed",
+			      lite->path);
+}
+
 static void tick(struct wr_store *store, struct wr_moment now)
 {
 	struct wr_lite *lite = (struct wr_lite *)store;
 
 	set_time(lite, now);
 	wr_lite_tidy(lite);
+	if (wr_lite_is_removed(lite))
+		mind_removal(lite);
 }
 
 static enum wr_queue_reason open_store(struct wr_store *store, struct wr_moment now,

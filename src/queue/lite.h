@@ -108,6 +108,7 @@ struct wr_lite {
 	uint64_t wall_us;   /* … and what the wall clock said */
 	uint64_t space;     /* bytes of the disk that puts may still use */
 	uint64_t log_pages; /* in the log and not yet in the file */
+	bool removed;       /* the file, and that was said */
 	struct wr_lite_change *changes;
 	size_t change_count, change_cap;
 };
@@ -116,6 +117,10 @@ struct wr_lite {
 enum wr_queue_reason wr_lite_open(struct wr_lite *lite, struct wr_moment now,
 				  struct weir_error *error);
 void wr_lite_close(struct wr_lite *lite);
+
+/* Whether it was removed or moved while it is open: it works on, but the next process will not find
+ * what is put into it. */
+bool wr_lite_is_removed(struct wr_lite *lite);
 
 /* What a code of SQLite means to who submitted a job. */
 enum wr_queue_reason wr_lite_reason(struct wr_lite *lite, int rc);

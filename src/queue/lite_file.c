@@ -189,6 +189,7 @@ enum wr_queue_reason wr_lite_open(struct wr_lite *lite, struct wr_moment now,
 	enum wr_queue_reason reason;
 
 	lite->lock = -1;
+	lite->removed = false;
 	if (len < 0 || (size_t)len >= sizeof lite->path - 32) {
 		wr_error(error, WEIR_EINVAL, "the queue's folder has too long a path");
 		return WR_QUEUE_FAILED;
@@ -211,6 +212,14 @@ void wr_lite_close(struct wr_lite *lite)
 	if (lite->lock >= 0)
 		close(lite->lock);
 	lite->lock = -1;
+}
+
+bool wr_lite_is_removed(struct wr_lite *lite)
+{
+	int moved = 0;
+	int rc = sqlite3_file_control(lite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+
+	return rc == SQLITE_OK && moved;
 }
 
 enum wr_queue_reason wr_lite_reason(struct wr_lite *lite, int rc)

@@ -192,6 +192,55 @@ static void test_read_only(void **state)
 	wr_deferred_free(rig_take_one(&rig, "before"));
 }
 
+/* Somebody clears up, or moves it away: SQLite writes on, to what no process will find again. So
+ * nothing is promised any more; what was is kept as far as can be. */
+static void removed(void (*remove)(void))
+{
+	struct wr_deferred lost = request_of(1, "lost"), *taken;
+
+	rig_open(&rig);
+	rig_put(&rig, 1, "before");
+	remove();
+	assert_reason(rig_put_as(&rig, &lost, 10, S_US, 0).reason, WR_QUEUE_AWAY);
+	rig_pass(&rig, 2 * S_US);
+	assert_reason(rig_put_as(&rig, &lost, 10, S_US, 0).reason, WR_QUEUE_AWAY);
+	taken = rig_take_one(&rig, "before");
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	expect_recovery();
+	pthread_mutex_lock(&rig.lock);
+	assert_non_null(strstr(rig.said, "WAS REMOVED: 1 requests in it"));
+	pthread_mutex_unlock(&rig.lock);
+	rig_close(&rig);
+	rig_open(&rig);
+	wr_deferred_free(rig_take_one(&rig, "after"));
+}
+
+static void remove_folder(void)
+{
+	remove_tree(in_folder(""));
+}
+
+static void move_folder(void)
+{
+	char to[sizeof rig.dir + 8];
+
+	snprintf(to, sizeof to, "%s/old", rig.dir);
+	assert_int_equal(rename(in_folder(""), to), 0);
+}
+
+static void test_removed(void **state)
+{
+	(void)state;
+	removed(remove_folder);
+}
+
+static void test_moved_away(void **state)
+{
+	(void)state;
+	removed(move_folder);
+}
+
 /* Puts bodies of 100 KiB until that is refused; returns how many went in. */
 static unsigned fill(enum wr_queue_reason expected)
 {
@@ -546,6 +595,8 @@ int main(void)
 		TEST(test_another_process_has_it),
 		TEST(test_folder_of_others),
 		TEST(test_read_only),
+		TEST(test_removed),
+		TEST(test_moved_away),
 		TEST(test_full_disk),
 		TEST(test_disk_full_in_a_commit),
 		TEST(test_damaged_head),

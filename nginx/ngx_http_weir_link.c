@@ -325,7 +325,11 @@ ngx_http_weir_link_send(ngx_http_weir_link_t *link, const ngx_str_t *words,
 
     for (i = 0; i < n; i++) {
         p = ngx_sprintf(p, "$%uz\r\n", words[i].len);
-        p = ngx_cpymem(p, words[i].data, words[i].len);
+
+        if (words[i].len) {
+            p = ngx_cpymem(p, words[i].data, words[i].len);
+        }
+
         *p++ = CR;
         *p++ = LF;
     }

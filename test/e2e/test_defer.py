@@ -101,11 +101,12 @@ def test_safe_methods_are_refused_as_usual(api, method):
 
 
 def test_new_ones_join_the_tail(api):
-    """The bucket has filled again while the API was away; who comes now may still not overtake."""
-    with Shop(api.port, rules=rules("{unit: second, requests_per_unit: 100")) as shop:
+    """The limit is no longer in the way of those who come while one waits for the API; they may still not overtake."""
+    with Shop(api.port, rules=rules("{unit: second, requests_per_unit: 1")) as shop:
         api.kill()
         assert shop.order("ann", 0).status == 502  # admitted: the API is not there
         wait_for(lambda: shop.order("ann", 1).status == 202, "an order to be over the limit")
+        shop.raise_limit(rules("{unit: second, requests_per_unit: 100"))
         waiting = [shop.order("ann", n) for n in range(2, 12)]
         assert {a.status for a in waiting} == {202}, "though a hundred a second are allowed"
         assert shop.order("bob", 0).status == 502, "others are not concerned"

@@ -8,11 +8,12 @@
 #include "redis/script_exchange.h"
 #include "serve/redis.h"
 
-/* It stands in names of holders, before a slash. */
+/* It stands in names of holders, before a slash; "-" is there where there is no region. */
 static int check_region(const char *region, struct weir_error *error)
 {
 	size_t len = strlen(region);
-	bool good = len > 0 && len <= WR_EXCHANGE_REGION;
+	bool good = len > 0 && len <= WR_EXCHANGE_REGION && isalnum((unsigned char)region[0]) &&
+		    isalnum((unsigned char)region[len - 1]);
 
 	for (size_t i = 0; good && i < len; i++)
 		good = isalnum((unsigned char)region[i]) || strchr("-_.", region[i]);
@@ -27,6 +28,24 @@ static int check_region(const char *region, struct weir_error *error)
 static bool joins(const char *item)
 {
 	return !strstr(item, "://");
+}
+
+/* Passwords are not part of the text. */
+static int check_peer(const struct wr_redis *redis, struct weir_error *error)
+{
+	const char *text = redis->peer_text[redis->peer_count];
+
+	if (strcmp(text, redis->text) == 0)
+		return wr_error(error, WEIR_EINVAL,
+				"--peer %s is --redis itself: it is for the Redis of other regions",
+				text);
+	for (uint32_t i = 0; i < redis->peer_count; i++)
+		if (strcmp(text, redis->peer_text[i]) == 0)
+			return wr_error(error, WEIR_EINVAL,
+					"--peer %s is there twice: it is for one Redis of each "
+					"other region",
+					text);
+	return 0;
 }
 
 static int read_peer(struct wr_redis *redis, const char *url, struct weir_error *error)
@@ -51,12 +70,9 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 	if (rc < 0)
 		return rc;
 	wr_redis_target_text(peer, redis->peer_text[redis->peer_count]);
-	if (strcmp(redis->peer_text[redis->peer_count], redis->text) == 0)
-		return wr_error(error, WEIR_EINVAL,
-				"--peer %s is --redis itself: it is for the Redis of other regions",
-				redis->text);
-	redis->peer_count++;
-	return 0;
+	rc = check_peer(redis, error);
+	redis->peer_count += rc == 0;
+	return rc;
 }
 
 static int read_peers(struct wr_redis *redis, struct weir_error *error)

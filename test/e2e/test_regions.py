@@ -117,7 +117,9 @@ def test_a_node_that_dies_while_another_region_is_away():
 @pytest.mark.parametrize("args, why", [
     (["--region", "eu"], "--region needs --redis"),
     (["--redis", "redis://h", "--region", "e u"], "--region is a name"),
+    (["--redis", "redis://h", "--region", "-"], "--region is a name"),
     (["--redis", "redis://h", "--peer", "redis://x"], "--peer needs --region"),
+    (["--redis", "redis://h", "--peer", "redis://x,redis://x", "--region", "eu", "--key-secret", "{folder}/secret"], "is there twice"),
     (["--redis", "redis://h", "--peer", "redis://x", "--region", "eu"], "--peer needs --key-secret"),
     (["--redis", "redis://h", "--peer", "http://x", "--region", "eu", "--key-secret", "{folder}/secret"], "--peer: "),
     (["--redis", "redis://h", "--peer", "redis://h", "--region", "eu", "--key-secret", "{folder}/secret"], "is --redis itself"),

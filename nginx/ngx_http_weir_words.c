@@ -4,6 +4,8 @@
 
 #define NGX_HTTP_WEIR_WORDS         14   /* of a command, without fields */
 #define NGX_HTTP_WEIR_WORDS_FIELDS  100
+#define NGX_HTTP_WEIR_WORDS_BYTES   32768  /* of all fields */
+#define NGX_HTTP_WEIR_WORDS_URI     8192
 #define NGX_HTTP_WEIR_WORDS_RULE    255
 
 
@@ -15,6 +17,7 @@
 typedef struct {
     ngx_str_t   words[NGX_HTTP_WEIR_WORDS + 2 * NGX_HTTP_WEIR_WORDS_FIELDS];
     ngx_uint_t  n;
+    size_t      bytes;                       /* of fields */
     u_char      numbers[8 * NGX_INT64_LEN];
     u_char     *last;
 } ngx_http_weir_words_t;
@@ -41,13 +44,17 @@ ngx_http_weir_words_number(ngx_http_weir_words_t *w, uint64_t n)
 }
 
 
-/* NGX_ERROR: there are too many */
+/* NGX_ERROR: there are too many, or they are too long */
 
 static ngx_int_t
 ngx_http_weir_words_field(ngx_http_weir_words_t *w, ngx_str_t *name,
     ngx_str_t *value)
 {
-    if (w->n + 2 > sizeof(w->words) / sizeof(ngx_str_t)) {
+    w->bytes += name->len + value->len;
+
+    if (w->n + 2 > sizeof(w->words) / sizeof(ngx_str_t)
+        || w->bytes > NGX_HTTP_WEIR_WORDS_BYTES)
+    {
         return NGX_ERROR;
     }
 
@@ -322,7 +329,12 @@ ngx_http_weir_words_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "error";
     }
 
+    if (r->unparsed_uri.len > NGX_HTTP_WEIR_WORDS_URI) {
+        return "too_large";
+    }
+
     w.n = 0;
+    w.bytes = 0;
     w.last = w.numbers;
 
     ngx_http_weir_words_begin(r, ctx, &w, &deferral);

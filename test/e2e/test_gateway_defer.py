@@ -97,6 +97,19 @@ def test_fields_of_one_connection_are_not_kept(api, tmp_path):
         assert kept.get("X-Forwarded-For") == "127.0.0.1"
 
 
+def test_heads_that_are_too_long(api, tmp_path):
+    """They would pass, but the queue has no room for them: it is said that they are too large, not that they are bad."""
+    def send(path, **headers):
+        r = gateway.request("POST", path, {"X-User": "7", **headers}, b"x")
+        return r.status, r.get("X-Weir-Not-Deferred")
+    with start(api, tmp_path, rules=rules("1h")) as gateway:
+        assert send("/orders/" + "u" * 8185) == (200, None)
+        assert send("/orders/" + "u" * 8184) == (202, None)
+        assert send("/orders/" + "u" * 8185) == (429, "too_large")
+        assert send("/orders/1", Accept="a" * 16000, **{"User-Agent": "b" * 16000}) == (202, None)
+        assert send("/orders/1", Accept="a" * 16300, **{"User-Agent": "b" * 16300}) == (429, "too_large")
+
+
 def test_queue_command_wants_numbers_or_a_choice():
     """Of both one would not count: `drop 4711 --state dead` must not drop one that waits."""
     for words in (["drop", "1", "--state", "dead"], ["retry", "--all", "1"], ["drop", "2", "--rule=a"]):

@@ -260,6 +260,44 @@ void wr_admin_queue_request(struct wr_http_request *request)
 	}
 }
 
+/* Which ones are meant, for people: a number, "all", or what they have in common. */
+static void put_which(struct wr_text *out, const struct wr_queue_filter *filter)
+{
+	char digits[3];
+
+	if (filter->id) {
+		wr_text_number(out, filter->id);
+		return;
+	}
+	PUT(out, "all");
+	if (filter->states) {
+		PUT(out, " that are ");
+		wr_text_put(out, wr_str(wr_deferred_state_name(
+					 (enum wr_deferred_state)__builtin_ctz(filter->states))));
+	}
+	if (filter->rule.len) {
+		PUT(out, " of rule \"");
+		wr_text_quoted(out, filter->rule);
+		wr_text_char(out, '"');
+	}
+	if (filter->key)
+		PUT(out, " of key ");
+	for (size_t i = 0; filter->key && i < WR_LINE_KEY_BYTES; i++) {
+		snprintf(digits, sizeof digits, "%02x", filter->key[i]);
+		wr_text_put(out, wr_str(digits));
+	}
+}
+
+static void note_order(struct wr_http_request *request, const struct wr_queue_page *page)
+{
+	char text[WR_DEFER_NAME_MAX * 2 + 128];
+	struct wr_text which = {text, sizeof text - 1, 0};
+
+	put_which(&which, &page->job.page.filter);
+	wr_admin_log(request, 0, "queue %s %.*s",
+		     page->job.verb == WR_QUEUE_DROP ? "drop" : "retry", (int)which.len, text);
+}
+
 /* An order is noted when it is given; how many it met is in the answer. */
 static void change(struct wr_http_request *request, enum wr_queue_verb verb)
 {
@@ -278,10 +316,7 @@ static void change(struct wr_http_request *request, enum wr_queue_verb verb)
 		return;
 	}
 	if (page->job.page.after == 0)
-		wr_admin_log(request, 0, "queue %s %s%s%llu",
-			     verb == WR_QUEUE_DROP ? "drop" : "retry",
-			     page->rule[0] ? page->rule : "", page->rule[0] ? " " : "",
-			     (unsigned long long)page->job.page.filter.id);
+		note_order(request, page);
 	submit(page);
 }
 

@@ -356,6 +356,9 @@ def test_operators(api):
         assert counter.weir("drop")[0] == 2 and counter.weir("retry", "x")[0] == 2
         assert counter.weir("drop", "--rule", "shop/shut", "--json")[1].split() == ['{"changed":', "4}"] or \
             json.loads(counter.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
+        counter.weir("retry", "--state", "dead", "--key", first["key"])
+        for told in (f"drop {first['id']}", 'drop all of rule "shop/shut"', f"retry all that are dead of key {first['key']}"):
+            counter.serve.wait_logged(f"queue {told}\n")
         wait_for(lambda: counter.stats()["waiting"] == 0, "all to be dropped")
         assert counter.stats()["totals"]["dropped"] == 5
         assert numbers(api, "shut") == []

@@ -126,10 +126,22 @@ const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])
 	return text;
 }
 
+/* Those of one byte, and U+0080 to U+009F: 9B is as good as ESC [ to many a terminal. */
+size_t wr_client_control(const char *at)
+{
+	if ((unsigned char)at[0] < ' ' || at[0] == 0x7f)
+		return 1;
+	return (unsigned char)at[0] == 0xc2 && ((unsigned char)at[1] & 0xe0) == 0x80 ? 2 : 0;
+}
+
 void wr_client_print(const char *text)
 {
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+	while (*text) {
+		size_t control = wr_client_control(text);
+
+		putchar(control ? '?' : *text);
+		text += control ? control : 1;
+	}
 }
 
 int wr_client_problem(const char *command, const struct wr_client_reply *reply)

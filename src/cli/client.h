@@ -49,6 +49,9 @@ int wr_client_problem(const char *command, const struct wr_client_reply *reply);
 #define WR_CLIENT_SPAN 32
 const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN]);
 
+/* How many bytes of UTF-8 the control character here has; 0: it is none. Not at the text's end. */
+size_t wr_client_control(const char *at);
+
 /* Text from outside, to stdout; control characters do not reach the terminal. */
 void wr_client_print(const char *text);
 

@@ -183,8 +183,12 @@ static void tell_body(const json_t *request)
 	if (len == 0)
 		return;
 	putchar('\n');
-	for (const char *c = json_string_value(body); *c; c++)
-		putchar((unsigned char)*c < ' ' && *c != '\n' && *c != '\t' ? '?' : *c);
+	for (const char *c = json_string_value(body); *c;) {
+		size_t control = *c == '\n' || *c == '\t' ? 0 : wr_client_control(c);
+
+		putchar(control ? '?' : *c);
+		c += control ? control : 1;
+	}
 	putchar('\n');
 }
 

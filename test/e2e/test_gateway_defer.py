@@ -11,6 +11,7 @@ import time
 from weirtest import env, keeper, wait_for
 from weirtest.gateway import Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
+from weirtest.ports import free_port
 
 RULES = """
 domain: api
@@ -108,6 +109,19 @@ def test_heads_that_are_too_long(api, tmp_path):
         assert send("/orders/" + "u" * 8185) == (429, "too_large")
         assert send("/orders/1", Accept="a" * 16000, **{"User-Agent": "b" * 16000}) == (202, None)
         assert send("/orders/1", Accept="a" * 16300, **{"User-Agent": "b" * 16300}) == (429, "too_large")
+
+
+def test_what_clients_sent_does_nothing_in_a_terminal(api, tmp_path):
+    """Control characters, those of two bytes in UTF-8 included."""
+    admin = f"127.0.0.1:{free_port()}"
+    with start(api, tmp_path, "--admin", admin, rules=rules("1h")) as gateway:
+        for _ in range(2):
+            gateway.request("POST", b"/orders/\xc2\x9b2J\xc3\xa4", {"X-User": "7"},
+                            b"\x1b]0;x\x07\xc2\x9b1m\tb\nc\x7f \xc3\xa4")
+        said = [subprocess.run([env.WEIR, "queue", *words, "--admin", admin], capture_output=True, check=True,
+                               timeout=env.patience(30)).stdout for words in (["list"], ["show", "1"])]
+        assert all(b"POST /orders/?2J\xc3\xa4" in s for s in said), said
+        assert said[1].endswith(b"\n\n?]0;x??1m\tb\nc? \xc3\xa4\n"), said
 
 
 def test_queue_command_wants_numbers_or_a_choice():

@@ -34,6 +34,8 @@ class Api(http.server.BaseHTTPRequestHandler):
         path = self.path.split("?")[0].rstrip("/")
         if path == "/v1/posts":
             self.answer(201, post="published", user=self.headers.get("X-User-Id"))
+        elif path == "/v1/orders":
+            self.answer(201, order="taken", deferred=self.headers.get("X-Weir-Deferred"))
         elif path == "/v1/accounts":
             self.answer(201, account="opened")
         elif path.startswith("/v1/rewards/"):

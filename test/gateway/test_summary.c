@@ -101,7 +101,7 @@ static void quickstart(void **state)
 	(void)state;
 	assert_int_equal(weir_rules_load(TEST_RULES, &rules, &errors), 0);
 	assert_int_equal(errors.warnings, 0);
-	assert_int_equal(rules->limit_count, 4);
+	assert_int_equal(rules->limit_count, 5);
 	weir_errors_free(&errors);
 	weir_rules_free(rules);
 }

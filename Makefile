@@ -7,7 +7,7 @@ JOBS   ?= $(shell nproc)
 
 # One word per benchmark: `make bench-NAME` builds the CMake target bench-NAME, which makes
 # $(BUILD)/bench-NAME, and runs it with the file for its figures as its argument.
-BENCHES = engine rules gateway serve redis watch lease
+BENCHES = engine rules gateway serve redis watch lease queue
 
 # `make all` needs neither test libraries nor our idea of a warning-free compiler. A folder that
 # `make test` has been in keeps its settings.

@@ -1,0 +1,245 @@
+#!/usr/bin/python3
+"""make bench-queue: what it costs to keep a request, and to deliver it.
+
+enqueue  POSTs of 64 clients to `weir gateway`, each over its limit and kept in a file before it is answered with a 202,
+         against the times a second that the same disk makes one record durable (disk-sync).
+drain    the same requests on their way to the API, under a rule that no longer holds them back, against a bare loop on
+         libcurl's multi interface that posts as many, over as many connections, the same way (bare-curl).
+
+Nothing is pinned: either way three programs want the two cores. A round is one of each; a figure is the median of the rounds'
+ratios.
+"""
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+
+import frame
+from frame import BUILD, Nginx, free_port
+
+CLIENTS = 64
+CONNECTIONS = 32
+KEYS = 2000
+BODY = 200
+RECORD = 4096  # a page, the least that SQLite's log grows by
+DRAINED = 20_000
+SLOW_US = 1000
+RULES = """
+domain: bench
+requests:
+- descriptor: [{{key: user, from: header.x-user-id}}]
+descriptors:
+- key: user
+  rate_limit: {{{rate}, algorithm: token_bucket, on_limit: defer, defer: {{max_waiting: 1000000}}}}
+"""
+ONE_A_WEEK = "unit: week, requests_per_unit: 1"
+UNLIMITED = "unit: second, requests_per_unit: 100000000"
+WRK = """
+local requests = {}
+init = function(args)
+  math.randomseed(os.time())
+  for i = 1, %d do
+    requests[i] = wrk.format("POST", "/orders", {["x-user-id"] = "user-" .. i, ["content-type"] = "application/json"},
+                             string.rep("x", %d))
+  end
+end
+local first = 0
+request = function()
+  first = first + 1
+  return requests[first <= #requests and first or math.random(#requests)]
+end
+"""
+
+
+class Gateway:
+    """weir gateway with a queue on the disk, and an nginx that says 200 behind it."""
+
+    def __init__(self, stack, env=None):
+        self.seen = free_port()
+        self.api = Nginx(stack, "api", f"server {{ listen 127.0.0.1:{self.seen}; location / {{ stub_status; }} }}",
+                         "return 200 ok;", core=None)
+        self.dir = frame.folder(stack, "queue")
+        self.dir.chmod(0o755)
+        self.port, self.admin = free_port(), free_port()
+        self.polls = self.delivered = self.first = 0
+        self.rules(ONE_A_WEEK)
+        argv = [BUILD / "weir", "gateway", "--upstream", f"http://127.0.0.1:{self.api.port}", "--listen",
+                f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin}", "--rules", self.dir / "rules.yaml",
+                "--runtime", self.dir / "run", "--table", f"bench-{self.port}", "--workers", "1", "--queue",
+                f"file:{self.dir}/queue", "--queue-max", "10000000", "--queue-bytes", "20G", "--queue-connections",
+                CONNECTIONS]
+        self.log = open(self.dir / "log", "wb")
+        self.process = subprocess.Popen([str(a) for a in argv], stdout=self.log, stderr=self.log, cwd=self.dir,
+                                        env=env)
+        stack.callback(self.stop)
+        if not frame.listens(self.port, self.process):
+            sys.exit(f"bench-queue: the gateway did not start:\n{(self.dir / 'log').read_text()}")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        self.log.close()
+
+    def rules(self, rate):
+        self.rate = rate
+        (self.dir / "rules.yaml").write_text(RULES.format(rate=rate))
+
+    def queue(self, *words):
+        return subprocess.run([BUILD / "weir", "queue", *words, "--admin", f"127.0.0.1:{self.admin}"], check=True,
+                              capture_output=True, text=True).stdout
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}") as answer:
+            return json.load(answer)
+
+    def stats(self):
+        """Up to a second old."""
+        return self.get("/v1/queue")["queue"]
+
+    def stored(self):
+        """Requests kept by this process."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics") as answer:
+            return int(float(re.search(r"^weir_queue_stored_total (\S+)", answer.read().decode(), re.M)[1]))
+
+    def use(self, rate):
+        """Rules with this rate; returns when the service has them."""
+        if self.rate == rate:
+            return
+        before = self.get("/v1/status")["rules"]["hash"]
+        self.rules(rate)
+        while self.get("/v1/status")["rules"]["hash"] == before:
+            time.sleep(0.05)
+
+    def settle(self):
+        """Nothing waits and nothing is under way, as of two looks at the queue."""
+        idle = 0
+        while idle < 2:
+            now = self.stats()
+            idle = idle + 1 if now["waiting"] + now["delivering"] == 0 else 0
+            time.sleep(1.1)
+
+    def arrived(self):
+        """Requests the API has had, but for those that ask so."""
+        self.polls += 1
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.seen}/") as answer:
+            return int(answer.read().split()[9]) - self.polls
+
+
+def wrk(port, script, seconds):
+    """Requests a second, and how many."""
+    out = subprocess.run(["wrk", "-t1", f"-c{CLIENTS}", f"-d{seconds}s", "-s", script, f"http://127.0.0.1:{port}/"],
+                         check=True, capture_output=True, text=True).stdout
+    if "Non-2xx" in out or "Socket errors" in out:
+        sys.exit(f"bench-queue: {out}")
+    return float(re.search(r"Requests/sec: +([\d.]+)", out)[1]), int(re.search(r"(\d+) requests in", out)[1])
+
+
+def wrk_script(stack):
+    path = frame.folder(stack, "wrk") / "orders.lua"
+    path.write_text(WRK % (KEYS, BODY))
+    return path
+
+
+def disk_syncs(folder, env):
+    return float(subprocess.run([BUILD / "disk-sync", folder, "1", str(RECORD)], check=True, capture_output=True,
+                                text=True, env=env).stdout)
+
+
+def compare_enqueue(stack, rounds, slow_us=0):
+    """The ratio, 202s a second and syncs a second; on a disk that is slower by so much."""
+    env = {**os.environ, "LD_PRELOAD": str(BUILD / "slow-sync.so"), "SLOW_SYNC_US": str(slow_us)} if slow_us else None
+    ours, script = Gateway(stack, env), wrk_script(stack)
+    wrk(ours.port, script, 1)  # each key has had its one
+    kept, syncs = [], []
+
+    def keep():
+        before = ours.stored()
+        rate, count = wrk(ours.port, script, 2)
+        stored = ours.stored() - before
+        if stored < 0.99 * count:
+            sys.exit(f"bench-queue: {stored} of {count} were kept")
+        kept.append(rate)
+        return rate
+
+    def sync():
+        syncs.append(disk_syncs(ours.dir, env))
+        return syncs[-1]
+
+    ratio = frame.interleaved(rounds, keep, sync)
+    return ratio, statistics.median(kept), statistics.median(syncs)
+
+
+def bench_enqueue(figures, stack, rounds):
+    ratio, kept, syncs = compare_enqueue(stack, rounds)
+    figures.add("enqueue_vs_fsync", ratio,
+                f"durable 202s of {CLIENTS} clients ÷ fsyncs of the disk; to reach: >= 4")
+    figures.add("enqueue_per_s", kept, "durable 202s a second")
+    figures.add("fsync_per_s", syncs, "fsyncs a second, a page appended each time")
+
+
+def bench_slow_disk(figures, stack, rounds):
+    ratio, kept, syncs = compare_enqueue(stack, max(3, rounds // 3), SLOW_US)
+    figures.add("enqueue_vs_fsync_slow_disk", ratio, f"the same, each sync made {SLOW_US / 1000:g} ms longer")
+    figures.add("enqueue_per_s_slow_disk", kept, "durable 202s a second")
+    figures.add("fsync_per_s_slow_disk", syncs, "fsyncs a second")
+
+
+def fill(ours, script):
+    """So many wait, and none of them for its limit any more; the API does not answer yet. Returns how many."""
+    ours.use(ONE_A_WEEK)
+    while ours.stored() - ours.delivered < DRAINED:
+        wrk(ours.port, script, 1)
+    ours.first = ours.arrived()
+    os.kill(ours.api.worker(), signal.SIGSTOP)
+    ours.use(UNLIMITED)
+    ours.queue("retry", "--all")
+    return ours.stored() - ours.delivered
+
+
+def drained(ours, waiting):
+    """Deliveries a second, from the moment the API answers."""
+    os.kill(ours.api.worker(), signal.SIGCONT)
+    began = time.monotonic()
+    while ours.arrived() - ours.first < waiting:
+        time.sleep(0.005)
+    rate = waiting / (time.monotonic() - began)
+    ours.settle()
+    if ours.stats()["dead"]:
+        sys.exit(f"bench-queue: {ours.stats()}")
+    ours.delivered += waiting
+    return rate
+
+
+def bare_curl(ours, count):
+    done = subprocess.run([BUILD / "bare-curl", "http://localhost/orders", str(CONNECTIONS), str(count), str(BODY),
+                           str(ours.dir / "run/deliver/api.sock")], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def bench_drain(figures, stack, rounds):
+    ours, script = Gateway(stack), wrk_script(stack)
+    wrk(ours.port, script, 1)
+    rates, bare = [], []
+
+    def drain():
+        rates.append(drained(ours, fill(ours, script)))
+        return rates[-1]
+
+    def post():
+        bare.append(bare_curl(ours, DRAINED))
+        return bare[-1]
+
+    figures.add("drain_vs_curl_multi", frame.interleaved(max(3, rounds // 3), drain, post),
+                f"deliveries ÷ a bare loop on libcurl, {CONNECTIONS} connections; to reach: >= 0.7")
+    figures.add("drain_per_s", statistics.median(rates), "deliveries a second")
+    figures.add("curl_multi_per_s", statistics.median(bare), "the bare loop's")
+
+
+if __name__ == "__main__":
+    frame.main(__doc__, {"enqueue": bench_enqueue, "slow_disk": bench_slow_disk, "drain": bench_drain})

@@ -23,7 +23,7 @@ local LOG_MAX = 65532 -- as WEIR_LOG_MAX
 local KNOWN = 16777216 -- beside the verdict in the record
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
-local l = read_limit(KEYS[1])
+local l, occupy = read_limit(KEYS[1]), lent().occupy
 local IN_BUCKET, IN_LOG = l.limit and l.limit > 0 and not l.queue, l.kind.peek
 local held, gone, changed = {}, {}, {} -- held: by end
 

@@ -1,5 +1,5 @@
 
-local limits, all, astray = {}, true, false
+local limits, all, astray, out = {}, true, false, nil
 while ARGV[at + 1] do
 	local l = read_limit(KEYS[#limits + 1])
 	fetch(l)
@@ -11,7 +11,8 @@ now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for _, l in ipairs(limits) do
 	load(l)
 	if l.lent then
-		heed(l)
+		out = out or lent()
+		out.heed(l)
 	end
 	decide(l)
 	all = all and l.fit > 0
@@ -28,18 +29,18 @@ for i, l in ipairs(limits) do
 			apply(l, all)
 		end
 		if l.lent and l.cost < 0 then
-			heed(l)
+			out.heed(l)
 		end
 		reset = l.kind.reset(l)
 		if l.soft then
 			reset = math.max(reset, l.soft.rearm_after(l))
 		end
-		reset = l.lent and gone_after(l, reset) or reset
+		reset = l.lent and out.gone_after(l, reset) or reset
 		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used - l.kept, 0)
 		if l.fit < l.times then
 			retry = retry_after(l)
 			if l.kept > 0 and retry >= 0 then
-				retry = math.max(retry, back_after(l))
+				retry = math.max(retry, out.back_after(l))
 			end
 		end
 		verdict = verdict_of(l)

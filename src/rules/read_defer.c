@@ -1,6 +1,7 @@
 /* How a limit keeps requests for later: the map `defer`. */
 #include "rules/read.h"
 
+#include "base/duration.h"
 #include "base/size.h"
 
 #define NS_PER_S 1000000000ull
@@ -111,11 +112,40 @@ static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_
 		defer->max_age_ns = ns;
 }
 
+/* Whether the second in line can be delivered at all. */
+static void check_age(struct wr_load *load, const struct wr_fields *f, const struct wr_limit *limit)
+{
+	char every[WR_DURATION_TEXT], age[WR_DURATION_TEXT];
+	struct weir_str args[] = {{every, 0}, {age, 0}};
+	uint64_t max_ns = limit->defer->max_age_ns;
+
+	if (limit->limit.limit == 0 || limit->limit.period_ns / limit->limit.limit <= max_ns)
+		return;
+	args[0].len = wr_duration_text(limit->limit.period_ns / limit->limit.limit, every);
+	args[1].len = wr_duration_text(max_ns, age);
+	wr_say(load, WR_D_defer_too_old, f->key[WR_KEY_ON_LIMIT], args);
+}
+
+static void read_map(struct wr_load *load, const struct wr_yaml *value, struct wr_limit *limit)
+{
+	struct wr_fields fields;
+	struct wr_defer *defer;
+
+	if (!wr_fields_read(load, value, WR_IN_DEFER, WR_STR("defer"), &fields))
+		return;
+	defer = wr_load_alloc(load, &load->rules->arena, sizeof *defer);
+	*defer = wr_defer_default;
+	read_headers(load, &fields, defer);
+	read_size(load, &fields, defer);
+	read_age(load, &fields, defer);
+	wr_get_number(load, &fields, WR_KEY_MAX_TRIES, 1, TRIES_MAX, &defer->max_tries);
+	wr_get_number(load, &fields, WR_KEY_MAX_WAITING, 1, WAITING_MAX, &defer->max_waiting);
+	limit->defer = defer;
+}
+
 void wr_read_defer(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_DEFER];
-	struct wr_fields fields;
-	struct wr_defer *defer;
 
 	if (value && limit->on_limit != WR_DEFER)
 		wr_say(load, WR_D_defer_without_on_limit, f->key[WR_KEY_DEFER], NULL);
@@ -126,14 +156,7 @@ void wr_read_defer(struct wr_load *load, const struct wr_fields *f, struct wr_li
 	if (f->value[WR_KEY_REQUESTS_PER_UNIT] && limit->limit.limit == 0)
 		wr_say(load, WR_D_defer_never, f->key[WR_KEY_ON_LIMIT], NULL);
 	limit->defer = &wr_defer_default;
-	if (!value || !wr_fields_read(load, value, WR_IN_DEFER, WR_STR("defer"), &fields))
-		return;
-	defer = wr_load_alloc(load, &load->rules->arena, sizeof *defer);
-	*defer = wr_defer_default;
-	read_headers(load, &fields, defer);
-	read_size(load, &fields, defer);
-	read_age(load, &fields, defer);
-	wr_get_number(load, &fields, WR_KEY_MAX_TRIES, 1, TRIES_MAX, &defer->max_tries);
-	wr_get_number(load, &fields, WR_KEY_MAX_WAITING, 1, WAITING_MAX, &defer->max_waiting);
-	limit->defer = defer;
+	if (value)
+		read_map(load, value, limit);
+	check_age(load, f, limit);
 }

@@ -253,9 +253,10 @@ def by_key(seen):
 
 
 def check_none_lost(seen, accepted):
-    arrived = {one.order for one in seen if one.answered_ns}
-    lost = sorted(set(accepted) - arrived)
-    assert not lost, f"{len(lost)} of {len(accepted)} accepted orders were never answered by the API: {lost[:10]}"
+    answered, arrived = {one.order for one in seen if one.answered_ns}, {one.order for one in seen}
+    lost = sorted(set(accepted) - answered)
+    assert not lost, (f"{len(lost)} of {len(accepted)} accepted orders were never answered by the API: {lost[:10]}, "
+                      f"{len(set(lost) & arrived)} of them have arrived there")
 
 
 def check_order(seen, bought, statuses=(202, 2)):
@@ -284,10 +285,10 @@ def check_rate(seen, since_ns, burst, per_second):
             assert count <= most, f"{key}: {count} orders after {(one.ns - since_ns) / 1e9:.3f} s, at most {most:.1f}"
 
 
-def check_copies(seen, faults_ns=(), at_a_time=0):
+def check_copies(seen, faults=(), at_a_time=0):
     """An order that came more than once came with the same Idempotency-Key each time, which no other has; and each
     time but the last the API gave no answer, or somebody who had to hear or to note it was killed in between. So
-    there are not more of those than `at_a_time` for each fault."""
+    there are not more of those than `at_a_time` for each fault: (when it began, when it was over, in ns, …)."""
     owners, copies = {}, collections.defaultdict(list)
     for one in seen:
         if one.is_deferred:
@@ -301,9 +302,9 @@ def check_copies(seen, faults_ns=(), at_a_time=0):
         for one, after in zip(times, times[1:]):
             if one.answered_ns:
                 answered += 1
-                assert any(one.ns <= fault <= after.ns for fault in faults_ns), \
+                assert any(fault[0] <= after.ns and fault[1] >= one.ns for fault in faults), \
                     f"{order} came {len(times)} times though it was answered and nothing failed"
-    assert answered <= at_a_time * len(faults_ns), f"{answered} copies of answered orders, {len(faults_ns)} faults"
+    assert answered <= at_a_time * len(faults), f"{answered} copies of answered orders, {len(faults)} faults"
 
 
 TICKET = re.compile(r"[0-9a-f]{32}|[A-Za-z0-9_-]{22}")

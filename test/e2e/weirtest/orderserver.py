@@ -1,12 +1,11 @@
 """An API server that takes orders and forgets none: `python3 -m weirtest.orderserver FOLDER PORT`.
 
 It is apiserver.py with a record on disk: FOLDER/record has a JSON object per line, `seen` when a request is complete
-and `answered` when its answer was handed to the kernel, each written before anything else happens. So a server that
-is killed at any moment, and started again, has lost nothing of what it did. `orders.py` is the other end.
+and `answered` before its answer is handed to the kernel. So a server that is killed at any moment, and started again, has
+lost nothing of what it did; of one answer for each connection it may be that it was never sent. `orders.py` is the other end.
 
-What it answers, the query says as in apiserver.py, or else a plan that came over the control socket: for targets
-with a prefix, one answer after the other ({"status": 503, "headers": {"Retry-After": "2"}, "drop": true, "hold":
-NAME}), the last one for ever.
+It answers 200, or what a plan says that came over the control socket: for targets with a prefix, one answer after the
+other ({"status": 503, "headers": {"Retry-After": "2"}, "drop": true, "hold": NAME}), the last one for ever.
 """
 
 import asyncio
@@ -55,27 +54,29 @@ class Counter(apiserver.Connection):
         serial = BOOK.seen(request)
         apiserver.STATE.records.clear()  # the book has them
         plan = BOOK.planned(request.target)
-        if plan is None:
-            await super().answer(request)
-        elif not await self.follow(plan):
+        if plan is not None:
+            await self.follow(plan, serial)
             return
+        self.note(serial)
+        await super().answer(request)
+
+    def note(self, serial):
         if not self.transport.is_closing():
             BOOK.write(do="answered", serial=serial, ns=time.monotonic_ns())
 
-    async def follow(self, plan):
-        """False if there was no answer."""
+    async def follow(self, plan, serial):
         if "hold" in plan:
             await apiserver.STATE.gate(plan["hold"]).wait()
         if plan.get("drop"):
             self.transport.abort()
-            return False
+            return
+        self.note(serial)
         status = plan.get("status", 200)
         fields = [f"HTTP/1.1 {status} {apiserver.REASONS.get(status, 'Whatever')}"]
         fields += [f"{k}: {v}" for k, v in plan.get("headers", {}).items()]
         body = b"x" * plan.get("bytes", 0)
         fields += [f"Content-Length: {len(body)}", "", ""]
         self.transport.write("\r\n".join(fields).encode("latin-1") + body)
-        return True
 
 
 def obey(order):

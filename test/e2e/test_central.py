@@ -381,6 +381,7 @@ def test_bounds(api):
             clients = [stack.enter_context(H2(nginx.h2c_port)) for _ in range(connections)]
             sent = [(c, c.send("GET", "/", {"x-user": "7"})) for c in clients for _ in range(streams)]
             wait_for(lambda: api.count() >= streams * connections - 4096, "those who are not asked for")
+            wait_for(lambda: len(store.asked) >= 4096, "those who are asked for")
             assert len(store.asked) == 4096
             store.release()
             assert {c.read(stream).status for c, stream in sent} == {200}

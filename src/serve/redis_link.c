@@ -229,13 +229,15 @@ void wr_redis_links_read(struct wr_redis_loop *owner)
 void wr_redis_link_dirty(void *context, struct wr_link *link)
 {
 	struct wr_redis_link *self = link->data;
+	struct wr_redis_link **list;
 
 	(void)context;
 	if (!self || self->dirty)
 		return;
+	list = &root_of(self)->dirty;
 	self->dirty = true;
-	self->dirty_next = root_of(self)->dirty;
-	root_of(self)->dirty = self;
+	self->dirty_next = *list;
+	*list = self;
 }
 
 void wr_redis_flush(struct wr_loop *loop)

@@ -124,10 +124,10 @@ struct item {
 	uint32_t limit; /* 0: 10 */
 	uint32_t group;
 	uint8_t algorithm; /* 0: fixed window */
+	bool leased;       /* consistency: lease; its name in the table is `key` */
 	uint16_t flags;
 	uint32_t burst, soft_ceiling, granted;
 	uint64_t period_ns; /* 0: a minute */
-	bool leased;        /* consistency: lease; its name in the table is `key` */
 	uint64_t decided_us;
 	uint64_t windows[4]; /* calendar: before, start, end, after, in seconds */
 };

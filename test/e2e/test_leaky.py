@@ -145,7 +145,8 @@ def test_queues_are_by_key(api):
         row.ask("a")
         assert nginx.get("/r/9", {"X-User": "b"}).get("X-Result") == "ADMITTED"
         assert [r.status for r in row.read()] == [200] * 3
-        assert order(api.records()) in ([0, 9, 1, 2], [0, 1, 9, 2])
+        arrived = order(api.records())  # the first of each may have met on the way
+        assert [n for n in arrived if n != 9] == [0, 1, 2] and arrived.index(9) < 3
 
 
 def test_across_workers_the_outflow_is_one(api):

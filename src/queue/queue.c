@@ -98,12 +98,14 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	else if (job->verb == WR_QUEUE_PUT && queue->jobs >= queue->opts.max_jobs)
 		refused = WR_QUEUE_BUSY;
 	if (refused == WR_QUEUE_OK) {
-		bool empty = queue->first == NULL;
+		bool urgent = wr_job_is_urgent(job);
+		bool wakes = queue->lingers ? urgent : queue->first == NULL;
 
 		*queue->tail = job;
 		queue->tail = &job->next;
 		queue->jobs++;
-		if (empty)
+		queue->urgent += urgent;
+		if (wakes)
 			pthread_cond_signal(&queue->come);
 	}
 	pthread_mutex_unlock(&queue->lock);

@@ -8,6 +8,8 @@
 #include <time.h>
 
 #define BATCH_MAX 512u        /* jobs that are made durable together */
+#define LINGER_FROM 16u       /* jobs that came together: more are on their way */
+#define LINGER_US 1000u       /* … and are waited for so long */
 #define REOPEN_US 1000000u    /* between two tries to open */
 #define REMIND_US 60000000ull /* trouble that lasts is said again */
 
@@ -150,10 +152,8 @@ static void look_at_store(struct wr_queue *queue)
 	set_state(queue, reason, &store->why);
 }
 
-/* Until there is a job, or it is time for a tick. */
-static void wait_for_jobs(struct wr_queue *queue)
+static struct timespec after_us(uint64_t wait_us)
 {
-	uint64_t wait_us = queue->open ? queue->store->tick_us : REOPEN_US / 4;
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
@@ -163,21 +163,45 @@ static void wait_for_jobs(struct wr_queue *queue)
 		until.tv_nsec -= 1000000000;
 		until.tv_sec++;
 	}
+	return until;
+}
+
+/* Until there is a job, or it is time for a tick. */
+static void wait_for_jobs(struct wr_queue *queue)
+{
+	struct timespec until = after_us(queue->open ? queue->store->tick_us : REOPEN_US / 4);
+
 	while (!queue->first && !queue->ending)
 		if (pthread_cond_timedwait(&queue->come, &queue->lock, &until) == ETIMEDOUT)
 			return;
 }
 
-/* Jobs to be done together. */
-static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch)
+/* While many deliveries are under way, their takes and settles come one by one and each commit has
+ * few of them: a moment's wait halves what they cost. */
+static void linger(struct wr_queue *queue)
+{
+	struct timespec until = after_us(LINGER_US);
+
+	queue->lingers = true;
+	while (!queue->urgent && !queue->ending)
+		if (pthread_cond_timedwait(&queue->come, &queue->lock, &until) == ETIMEDOUT)
+			break;
+	queue->lingers = false;
+}
+
+/* Jobs to be done together; `before` came together the last time. */
+static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t before)
 {
 	size_t count = 0;
 
 	pthread_mutex_lock(&queue->lock);
 	if (!queue->first)
 		wait_for_jobs(queue);
+	if (queue->first && before >= LINGER_FROM)
+		linger(queue);
 	while (queue->first && count < BATCH_MAX) {
 		batch[count++] = queue->first;
+		queue->urgent -= wr_job_is_urgent(queue->first);
 		queue->first = queue->first->next;
 	}
 	if (!queue->first)
@@ -217,14 +241,14 @@ void *wr_queue_thread(void *argument)
 	struct wr_queue *queue = argument;
 	struct wr_queue_job *batch[BATCH_MAX];
 	uint64_t ticked_us = 0;
+	size_t count = 0;
 
 	pthread_setname_np(pthread_self(), "weir-queue");
 	while (!has_ended(queue)) {
 		struct wr_moment at;
-		size_t count;
 
 		try_open(queue);
-		count = fetch(queue, batch);
+		count = fetch(queue, batch, count);
 		if (count)
 			do_batch(queue, batch, count);
 		at = now(queue);

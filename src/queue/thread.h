@@ -27,11 +27,19 @@ struct wr_queue {
 	pthread_cond_t come;  /* something is in the mailbox, or it is time to end */
 	pthread_cond_t opened;
 	struct wr_queue_job *first, **tail;
-	uint32_t jobs; /* submitted and not done */
+	uint32_t jobs;   /* submitted and not done */
+	uint32_t urgent; /* in the mailbox, of those that are not put off */
+	bool lingers;    /* the thread waits for more to come, and is woken for urgent ones only */
 	bool ending, tried;
 	enum wr_queue_reason reason;
 	struct weir_error why;
 };
+
+/* Whether somebody waits for it. Deliveries are taken and settled in the background. */
+static inline bool wr_job_is_urgent(const struct wr_queue_job *job)
+{
+	return job->verb != WR_QUEUE_TAKE && job->verb != WR_QUEUE_SETTLE;
+}
 
 /* Gives a job back to its port. Any thread. */
 void wr_queue_deliver(struct wr_queue_job *job);

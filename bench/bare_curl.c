@@ -125,14 +125,26 @@ static CURL *make_handle(const char *url, const char *socket, const char *body, 
 	return easy;
 }
 
-/* Those that the drainer sends too. */
+/* Those that the drainer of a gateway sends too. */
 static struct curl_slist *make_fields(void)
 {
-	struct curl_slist *fields = curl_slist_append(NULL, "Content-Type: application/json");
+	static const char *const lines[] = {
+		"Content-Type: application/json",
+		"X-Real-IP: 127.0.0.1",
+		"X-Forwarded-For: 127.0.0.1",
+		"X-Forwarded-Proto: http",
+		"X-Forwarded-Host: localhost",
+		"X-Forwarded-Port: 8080",
+		"X-Request-Id: 0123456789abcdef0123456789abcdef",
+		"Idempotency-Key: weir-0123456789abcdef0123456789abcdef",
+		"X-Weir-Deferred: 2026-11-16T12:00:00.000Z",
+		"Expect:",
+	};
+	struct curl_slist *fields = NULL;
 
-	fields = curl_slist_append(fields, "Idempotency-Key: 0123456789abcdef0123456789abcdef");
-	fields = curl_slist_append(fields, "X-Weir-Deferred: 2026-11-16T12:00:00Z");
-	return curl_slist_append(fields, "Expect:");
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		fields = curl_slist_append(fields, lines[i]);
+	return fields;
 }
 
 static void start(struct run *run)

@@ -85,6 +85,7 @@ class Gateway:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
         self.log.close()
+        subprocess.run([BUILD / "weir", "table", "rm", f"bench-{self.port}"], check=False, capture_output=True)
 
     def rules(self, rate):
         self.rate = rate

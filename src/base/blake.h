@@ -1,6 +1,7 @@
 /* BLAKE2s (RFC 7693) without a key, cut to 16 bytes: names that have to be the same on every node
  * and for ever, so no secret can go in, and that nobody may be able to make collide. Several times
- * slower than base/hash.h. */
+ * slower than base/hash.h. Written here because libweir links no library that has one: OpenSSL is
+ * for the layers above it. */
 #ifndef WR_BASE_BLAKE_H
 #define WR_BASE_BLAKE_H
 

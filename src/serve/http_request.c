@@ -302,6 +302,7 @@ void wr_http_on_completed(void *server, struct MHD_Connection *connection, void 
 		request->client->active_ms = uv_now(&request->server->loop->uv);
 		request->client->counted = false;
 		request->client->begun_ms = 0;
+		request->client->left_off = false;
 	}
 	*state = NULL;
 	give_request(server, request);

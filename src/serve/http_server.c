@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -200,8 +202,30 @@ static bool dribbles(struct wr_http_connection *client, uint64_t now_ms, uint64_
 	return now_ms - client->begun_ms >= slow_ms;
 }
 
+/* The peer has sent its last byte, and we have read it. */
+static bool has_ended(int fd)
+{
+	struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
+	int unread = 0;
+
+	return poll(&peer, 1, 0) > 0 && ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
+/* libmicrohttpd takes a read that did not fill its buffer for the last there is to read, and does
+ * not see an end that came with those bytes. Seen twice, so that what has been read but not yet
+ * looked at is. */
+static bool leaves_off(struct wr_http_connection *client)
+{
+	bool before = client->left_off;
+	const struct wr_http_request *request = client->request;
+	bool reading = !request || (!request->held && !request->answered);
+
+	client->left_off = reading && client->fd >= 0 && has_ended(client->fd);
+	return before && client->left_off;
+}
+
 /* libmicrohttpd's own timeout is for silence; this one is for those who keep sending a byte now and
- * then. */
+ * then, and for those who go in the middle of a request. */
 static void on_sweep(uv_timer_t *timer)
 {
 	struct wr_http_server *server = timer->data;
@@ -210,7 +234,7 @@ static void on_sweep(uv_timer_t *timer)
 
 	for (struct wr_http_connection *c = server->connections; c; c = c->next)
 		if ((c->deadline_ms && c->deadline_ms <= now_ms && c->fd >= 0) ||
-		    dribbles(c, now_ms, slow_ms))
+		    dribbles(c, now_ms, slow_ms) || leaves_off(c))
 			shutdown(c->fd, SHUT_RDWR);
 	if (server->fd >= 0 && !server->draining)
 		uv_poll_start(&server->accepting, UV_READABLE, on_acceptable);

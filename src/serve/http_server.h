@@ -71,6 +71,7 @@ struct wr_http_connection {
 	bool counted;         /* `received` holds what had come before its next request */
 	uint64_t received;
 	uint64_t begun_ms; /* when more than that was there, a head under way; 0: not yet */
+	bool left_off; /* its last byte had been read when we looked last; no request is whole */
 	struct wr_http_connection *next, **back;
 };
 

@@ -331,7 +331,7 @@ def test_too_large_a_head(serve):
                                  b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999\r\n\r\n",
                                  b"POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"])
 def test_nonsense_is_turned_away_and_others_are_served(serve, raw):
-    with socket.create_connection(("127.0.0.1", serve.http_port), 10) as s:
+    with connect(serve.http_port) as s:
         s.sendall(raw)
         s.shutdown(socket.SHUT_WR)
         assert not s.recv(65536).startswith(b"HTTP/1.1 200")
@@ -349,6 +349,18 @@ def test_slow_and_idle_clients_are_cut():
             c.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
             wait_for(lambda: trickle(c), "the connection to be cut", 20, every=0.2)
         assert ask(serve.http_port, question(("user", "s")))["remaining"] == 2
+
+
+@pytest.mark.parametrize("raw", [b"GET /heal",
+                                 b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"])
+def test_an_end_that_comes_with_the_last_bytes_is_seen(raw):
+    with Serve(rules=RULES, http=True, args=["--idle", "1h", "--slow", "1h"]) as serve:
+        with Client(serve.http_port) as c:
+            assert c.get("/healthz").status == 200
+            c.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # both in one packet
+            c.raw(raw)
+            c.socket.shutdown(socket.SHUT_WR)
+            assert c.at_end()
 
 
 def test_a_head_that_trickles_is_cut_by_slow_alone():

@@ -28,12 +28,16 @@ SANITIZER_ENV = {
 }
 
 
+RECAP_LINES, RECAP_COLUMNS = 25, 200  # of the output of what failed, at the end
+
+
 class Report:
     """Counts results; a line per stage, and the output of whatever failed."""
 
     def __init__(self, logs):
         self.logs = logs
         self.passed = self.failed = 0
+        self.bad = []
         logs.mkdir(parents=True, exist_ok=True)
 
     @contextlib.contextmanager
@@ -52,6 +56,7 @@ class Report:
         bad = [r for r in results if not r[1]]
         for what, _, output in bad:
             print(f"--- {name}: {what} failed\n{output.rstrip()}\n---")
+        self.bad += [(name, what, output) for what, _, output in bad]
         good = len(results) - len(bad)
         took = time.monotonic() - start
         print(f"{name:<8} {good} passed, {len(bad)} failed  {took:6.1f} s", flush=True)
@@ -59,6 +64,11 @@ class Report:
         self.failed += len(bad)
 
     def finish(self):
+        """Once more what failed, in short: of long logs people see the end."""
+        for name, what, output in self.bad:
+            print(f"failed: {name}: {what}")
+            for line in tail(output.rstrip(), RECAP_LINES).splitlines():
+                print(f"    {line[:RECAP_COLUMNS]}")
         print(f"{self.passed} passed, {self.failed} failed")
         return 1 if self.failed else 0
 

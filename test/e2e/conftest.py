@@ -50,5 +50,11 @@ def api(_api):
     yield _api
 
 
+def pytest_make_parametrize_id(config, val, argname):
+    """Kilobytes of a hostile value are no name for a test."""
+    del config
+    return f"{argname}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > 80 else None
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "seconds(n): the test may take so long")

@@ -22,8 +22,8 @@
 #define EDITION_BYTES ((size_t)4 * 1024 * 1024)
 #define ORPHAN_TRIES 100
 #define ORPHAN_PAUSE_NS 50000000
-#define SERVICE_LOOK_MS 20
-#define TABLE_LOOK_MS 500
+#define SERVICE_END_MS 20
+#define SERVICE_LOOK_MS 500
 
 extern char **environ;
 
@@ -45,8 +45,9 @@ struct gateway {
 	struct gateway_service *service; /* beside nginx */
 	uv_signal_t signals[5];
 	uv_timer_t service_end; /* nginx has ended, the service has not */
-	uv_timer_t table_look;
+	uv_timer_t service_look;
 	unsigned table_moves; /* of the service, seen so far */
+	uint64_t rules_seen;  /* the service's, by number */
 	bool table_resized;   /* by somebody else, and --memory is what it was then */
 	bool nginx_done;
 	bool failed;
@@ -222,6 +223,7 @@ static void on_accepted(void *context)
 	gateway->next = NULL;
 	gateway->table_resized = gateway->now->plan.table_as_is;
 	gateway->supervisor.opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
+	gateway->rules_seen = 0; /* it may be another service, and count anew */
 	gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
 
@@ -250,12 +252,12 @@ static void leave(struct gateway *gateway)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	uv_close((uv_handle_t *)&gateway->service_end, NULL);
-	uv_close((uv_handle_t *)&gateway->table_look, NULL);
+	uv_close((uv_handle_t *)&gateway->service_look, NULL);
 	for (size_t i = 0; i < sizeof gateway->signals / sizeof *gateway->signals; i++)
 		uv_close((uv_handle_t *)&gateway->signals[i], NULL);
 }
 
-static void on_service_look(uv_timer_t *timer)
+static void on_service_end(uv_timer_t *timer)
 {
 	struct gateway *gateway = timer->data;
 
@@ -275,15 +277,14 @@ static void on_done(void *context, bool failed)
 		return;
 	}
 	gateway_service_drain(gateway->service);
-	uv_timer_start(&gateway->service_end, on_service_look, SERVICE_LOOK_MS, SERVICE_LOOK_MS);
+	uv_timer_start(&gateway->service_end, on_service_end, SERVICE_END_MS, SERVICE_END_MS);
 }
 
 /* The service follows a table that is resized, and nginx only at a reload: until then a limit would
  * hold in each of the tables for itself, and what is deferred be known in one of them alone. If it
  * has the size that nginx was told, nginx itself has resized it. */
-static void on_table_look(uv_timer_t *timer)
+static void look_at_table(struct gateway *gateway)
 {
-	struct gateway *gateway = timer->data;
 	uint64_t bytes = 0;
 	unsigned moves = gateway_service_moves(gateway->service, &bytes);
 
@@ -296,6 +297,29 @@ static void on_table_look(uv_timer_t *timer)
 	gateway->table_resized = true;
 	say(NULL, "the table is another one now: nginx is to take it, too");
 	wr_supervisor_reload(&gateway->supervisor);
+}
+
+/* Where nobody says --queue there is none before a rule needs one, and rules change while we run.
+ * If it cannot be had, why is said once for each change of the rules. */
+static void look_at_rules(struct gateway *gateway)
+{
+	const struct wr_gateway_plan *plan = &gateway->now->plan;
+	uint64_t seen = gateway->rules_seen;
+	bool defers;
+
+	if (gateway->supervisor.state != WR_SUPERVISOR_RUNNING)
+		return;
+	gateway->rules_seen = gateway_service_rules(gateway->service, plan->domain, &defers);
+	if (gateway->rules_seen == seen || !defers || plan->queue || plan->settings->queue)
+		return;
+	say(NULL, "a rule says on_limit: defer now: nginx is to keep its requests");
+	wr_supervisor_reload(&gateway->supervisor);
+}
+
+static void on_service_look(uv_timer_t *timer)
+{
+	look_at_table(timer->data);
+	look_at_rules(timer->data);
 }
 
 /* ---- signals ---- */
@@ -335,9 +359,9 @@ static void listen_to_signals(struct gateway *gateway, uv_loop_t *loop)
 
 	uv_timer_init(loop, &gateway->service_end);
 	gateway->service_end.data = gateway;
-	uv_timer_init(loop, &gateway->table_look);
-	gateway->table_look.data = gateway;
-	uv_timer_start(&gateway->table_look, on_table_look, TABLE_LOOK_MS, TABLE_LOOK_MS);
+	uv_timer_init(loop, &gateway->service_look);
+	gateway->service_look.data = gateway;
+	uv_timer_start(&gateway->service_look, on_service_look, SERVICE_LOOK_MS, SERVICE_LOOK_MS);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		uv_signal_init(loop, &gateway->signals[i]);
 		gateway->signals[i].data = gateway;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/gateway_rules.h"
 #include "gateway/places.h"
 #include "serve/log.h"
 #include "serve/redis.h"
@@ -370,6 +371,20 @@ unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *
 	moves = __atomic_load_n(&service->service.moves, __ATOMIC_ACQUIRE);
 	*bytes = __atomic_load_n(&service->service.moved_bytes, __ATOMIC_RELAXED);
 	return moves;
+}
+
+uint64_t gateway_service_rules(struct gateway_service *service, const char *domain, bool *defers)
+{
+	struct wr_world *world;
+	uint64_t number;
+
+	*defers = false;
+	if (!service || service->asleep)
+		return 0;
+	world = wr_service_world(&service->service);
+	number = gateway_rules_look(world->engine, domain, defers);
+	wr_world_release(world);
+	return number;
 }
 
 void gateway_service_stop(struct gateway_service *service)

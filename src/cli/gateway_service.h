@@ -47,6 +47,10 @@ bool gateway_service_drained(const struct gateway_service *service);
 /* How often it has moved to a table that was resized; *bytes is the size of the last one. */
 unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes);
 
+/* The rules in force there, by number: from 1; 0: there are none. *defers: one of the domain says
+ * on_limit: defer. */
+uint64_t gateway_service_rules(struct gateway_service *service, const char *domain, bool *defers);
+
 /* At once. */
 void gateway_service_stop(struct gateway_service *service);
 

@@ -83,9 +83,13 @@ int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules
 			   struct wr_arena *arena, struct wr_gateway_error *error);
 
 /* plan_queue.c: whether requests are kept for later and where: as settings->queue says, or, if the
- * domain has a rule that defers, in a folder of this gateway, which is made. */
+ * domain has a rule that defers, in a folder of this gateway, which is made. One that has a queue
+ * is used whether or not: what was kept is to be delivered. */
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			  struct wr_arena *arena, struct wr_gateway_error *error);
+
+/* Whether a rule of the domain says on_limit: defer. */
+bool wr_gateway_defers(const struct weir_rules *rules, const char *domain);
 
 /* plan_net.c */
 int wr_plan_upstreams(struct wr_gateway_plan *plan, struct wr_gateway_error *error);

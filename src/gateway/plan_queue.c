@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,6 +64,18 @@ static const char *state_folder(struct wr_arena *arena)
 	return home && home[0] == '/' ? wr_places_print(arena, "%s/.local/state/weir", home) : NULL;
 }
 
+static bool make_folder(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, 0700) == 0)
+		return true;
+	if (errno != EEXIST || stat(path, &st) != 0)
+		return false;
+	errno = ENOTDIR;
+	return S_ISDIR(st.st_mode);
+}
+
 /* With those above it that are missing. */
 static int make_folders(const char *path, struct wr_gateway_error *error)
 {
@@ -75,7 +88,7 @@ static int make_folders(const char *path, struct wr_gateway_error *error)
 			return wr_gateway_fail(error, "the path %s is too long", path);
 		memcpy(part, path, len);
 		part[len] = 0;
-		if (mkdir(part, 0700) != 0 && errno != EEXIST)
+		if (!make_folder(part))
 			return wr_gateway_fail(error,
 					       "cannot make the folder %s, where deferred requests "
 					       "are to be kept: %s; --queue URL names another "
@@ -86,12 +99,24 @@ static int make_folders(const char *path, struct wr_gateway_error *error)
 	}
 }
 
-static int plan_default(struct wr_gateway_plan *plan, struct wr_arena *arena,
+static bool has_queue(const char *folder)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof path, "%s/queue/queue.db", folder) < PATH_MAX &&
+	       access(path, F_OK) == 0;
+}
+
+/* In a folder of this gateway. Where there is a queue already it is used, whatever rules say by
+ * now: what was accepted is to be delivered. */
+static int plan_default(struct wr_gateway_plan *plan, bool defers, struct wr_arena *arena,
 			struct wr_gateway_error *error)
 {
 	const char *state = state_folder(arena);
 	const char *folder = state ? wr_places_print(arena, "%s/%s", state, plan->name) : NULL;
 
+	if (!defers && !(folder && has_queue(folder)))
+		return 0;
 	if (!folder)
 		return wr_gateway_fail(
 			error, "a rule says on_limit: defer, and nobody knows where to keep "
@@ -103,14 +128,20 @@ static int plan_default(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return plan->queue ? 0 : wr_gateway_fail(error, "the path %s is too long", folder);
 }
 
+bool wr_gateway_defers(const struct weir_rules *rules, const char *domain)
+{
+	const struct wr_node *found = rules ? find_domain(rules, domain) : NULL;
+
+	return found && domain_defers(found);
+}
+
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			  struct wr_arena *arena, struct wr_gateway_error *error)
 {
 	const char *given = plan->settings->queue;
-	const struct wr_node *domain = find_domain(rules, plan->domain);
 
 	plan->queue = given && strcmp(given, "off") != 0 ? given : NULL;
-	if (!given && domain && domain_defers(domain) && plan_default(plan, arena, error) != 0)
+	if (!given && plan_default(plan, wr_gateway_defers(rules, plan->domain), arena, error) != 0)
 		return -1;
 	if (!plan->queue)
 		return 0;

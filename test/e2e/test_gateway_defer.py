@@ -3,10 +3,14 @@ told, and who may not get in. What the queue survives is in test_defer*.py."""
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import time
+from pathlib import Path
+
+import pytest
 
 from weirtest import env, keeper, wait_for
 from weirtest.gateway import Gateway, Listener, read_head
@@ -255,6 +259,65 @@ def test_hup_switches_it_on_and_off(api, tmp_path):
         options.write_text("queue: 'off'\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
         wait_for(lambda: order(gateway, 3).status == 429, "it to be refused")
+
+
+@pytest.fixture(name="state")
+def state_of_nobody(tmp_path):
+    """Where a gateway on a port keeps requests if nobody says --queue; root's is not under HOME."""
+    base = Path("/var/lib/weir" if os.geteuid() == 0 else tmp_path / ".local/state/weir")
+    made = []
+
+    def state(port):
+        made.append(base / f"gateway-{port}")
+        return made[-1]
+    yield state
+    for folder in made:
+        shutil.rmtree(folder, ignore_errors=True)
+    if base.exists() and not any(base.iterdir()):
+        base.rmdir()
+
+
+def test_a_rule_begins_to_defer(api, tmp_path, state):
+    """The file is edited, nobody is told, and there was no queue before."""
+    with Gateway(api.port, rules=rules("1h", "reject"), environment={"HOME": str(tmp_path)}) as gateway:
+        folder = state(gateway.port)
+        assert [order(gateway, n).status for n in range(2)] == [200, 429]
+        assert not folder.exists()
+        gateway.rules.write_text(rules("1h"), encoding="ascii")
+        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
+        gateway.wait_said("a rule says on_limit: defer now", 1)
+        gateway.wait_said("deferred requests are kept in file:" + str(folder), 1)
+        assert (folder / "queue" / "queue.db").exists()
+        assert order(gateway, 3).status == 202
+
+
+def test_a_rule_begins_to_defer_and_there_is_no_place(api, tmp_path, state):
+    """Why and what to do is said once, and its requests are refused. The next change of the rules tries again."""
+    with Gateway(api.port, rules=rules("1h", "reject"), environment={"HOME": str(tmp_path)},
+                 allow=["cannot make the folder"]) as gateway:
+        folder = state(gateway.port)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.write_text("no folder", encoding="ascii")
+        gateway.rules.write_text(rules("1h"), encoding="ascii")
+        gateway.wait_said("cannot make the folder .*--queue URL names another place(.*\n)+.*nothing changes", 1, 60)
+        assert [order(gateway, n).status for n in range(2)] == [200, 429]
+        folder.unlink()
+        gateway.rules.write_text(rules("2h"), encoding="ascii")
+        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
+        assert gateway.output().count("cannot make the folder") == 1
+
+
+def test_a_rule_defers_no_more(api, tmp_path, state):
+    """What it has kept is delivered all the same, by the next gateway, too."""
+    with Gateway(api.port, rules=rules("5s"), environment={"HOME": str(tmp_path)}) as gateway:
+        folder = state(gateway.port)
+        assert [order(gateway, n).status for n in range(2)] == [200, 202]
+        gateway.rules.write_text(rules("5s", "reject"), encoding="ascii")
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+        gateway.start()
+        assert [r.target for r in delivered(api, 2)] == ["/orders/0", "/orders/1"]
+        assert (folder / "queue" / "queue.db").exists()
 
 
 def test_print_config(tmp_path):

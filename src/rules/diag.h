@@ -104,7 +104,7 @@
 	X(bad_max_age, ERROR, "max_age takes a duration from %s to %s")                            \
 	X(bad_field_name, ERROR, "'%s' is not the name of a header field")                         \
 	X(hop_by_hop_field, ERROR,                                                                 \
-	  "'%s' is about one connection and has no meaning in a later one; leave it out")          \
+	  "'%s' is about one connection, and is never delivered later; leave it out")              \
 	/* requests */                                                                             \
 	X(empty_request, ERROR, "an entry of requests needs a descriptor or allow: true")          \
 	X(allow_and_descriptor, ERROR, "allow: true makes no descriptor; use two entries")         \

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "rules/rules.h"
 
 #define SECOND_US 1000000u
 #define DATE_MAX 64u
@@ -82,17 +83,8 @@ static bool is_named(struct weir_str list, struct weir_str name)
 
 bool wr_drain_keeps(struct weir_str name, const struct weir_str *connection, size_t connections)
 {
-	static const char *const dropped[] = {/* between two hops */
-					      "connection", "keep-alive", "proxy-authenticate",
-					      "proxy-authorization", "proxy-connection", "te",
-					      "trailer", "transfer-encoding", "upgrade",
-					      "http2-settings",
-					      /* made anew */
-					      "content-length", "expect", "x-weir-deferred"};
-
-	for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
-		if (wr_str_equal_nocase(name, wr_str(dropped[i])))
-			return false;
+	if (wr_defer_drops(name))
+		return false;
 	for (size_t i = 0; i < connections; i++)
 		if (is_named(connection[i], name))
 			return false;

@@ -185,7 +185,7 @@ class Nginx:
                     self.pid_file, *argv]
         with open(self.prefix / "stderr", "ab") as out:
             self.process = keeper.start(argv, env=variables, stdout=out, stderr=out)
-        wait_for(self._is_up, "nginx to listen", 20)
+        wait_for(self._is_up, "nginx to listen", 30)
         if self.orphan:  # until the shell has gone nginx would ignore USR2
             self.process.wait(timeout=env.patience(20))
 
@@ -193,7 +193,8 @@ class Nginx:
         if self.process.poll() is not None and not (self.orphan and self.processes()):
             raise AssertionError(f"nginx ended with {self.process.returncode}:\n{self.output()}")
         try:
-            return bool(self.pid_file.read_text(encoding="ascii").strip()) and self.workers()
+            return bool(self.pid_file.read_text(encoding="ascii").strip()) and \
+                len(self.workers()) >= self.workers_wanted
         except OSError:
             return False
 
@@ -243,7 +244,7 @@ class Nginx:
         for pid in self._masters():
             os.kill(pid, signal.SIGQUIT)
         wait_for(lambda: self.process.poll() is not None and not self.processes(),
-                 "nginx to quit (a request or connection that never ends?)", 15)
+                 "nginx to quit (a request or connection that never ends?)", 20)
 
     def _masters(self):
         """One, or two in the midst of an upgrade."""
@@ -279,7 +280,7 @@ class Nginx:
         """How many lines of the error log match."""
         return len(re.findall(pattern, self.log(), re.M))
 
-    def wait_logged(self, pattern, times=1, seconds=10):
+    def wait_logged(self, pattern, times=1, seconds=20):
         wait_for(lambda: self.logged(pattern) >= times, f"{pattern!r} in the error log", seconds)
 
     def access_lines(self, count):

@@ -99,7 +99,7 @@ class Orders:
 
     def _order(self, **order):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(env.patience(10))
+            s.settimeout(env.patience(20))
             s.connect(f"{self.folder}/control.sock")
             s.sendall(json.dumps(order).encode() + b"\n")
             return json.loads(s.makefile("rb").readline())

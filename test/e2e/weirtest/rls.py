@@ -2,6 +2,8 @@
 
 import grpc
 
+from . import env
+
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 HEALTH = "/grpc.health.v1.Health/Check"
 WATCH = "/grpc.health.v1.Health/Watch"
@@ -45,10 +47,10 @@ class Rls:
     def __exit__(self, *_):
         self.channel.close()
 
-    def ask_raw(self, data, timeout=10):
+    def ask_raw(self, data, timeout=env.patience(20)):
         return self._ask(data, timeout=timeout)
 
-    def ask(self, domain, *entries, hits=None, timeout=10):
+    def ask(self, domain, *entries, hits=None, timeout=env.patience(20)):
         answer = self._ask(question(domain, *entries, hits=hits), timeout=timeout)
         assert answer[0] == 1 << 3, answer
         return answer[1]
@@ -57,11 +59,11 @@ class Rls:
         """A question under way: a grpc.Future."""
         return self._ask.future(question(domain, *entries), timeout=timeout)
 
-    def health(self, service="ratelimit", timeout=10):
+    def health(self, service="ratelimit", timeout=env.patience(20)):
         answer = self._health(_field(1, service.encode()) if service else b"", timeout=timeout)
         return answer[1] if answer else 0
 
-    def watch(self, service="ratelimit", timeout=30):
+    def watch(self, service="ratelimit", timeout=env.patience(30)):
         """Yields each status as it comes."""
         for answer in self._watch(_field(1, service.encode()), timeout=timeout):
             yield answer[1] if answer else 0

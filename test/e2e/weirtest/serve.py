@@ -172,7 +172,7 @@ class Serve:
     def log(self):
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
-    def wait_logged(self, text, seconds=10, times=1):
+    def wait_logged(self, text, seconds=20, times=1):
         wait_for(lambda: self.log().count(text) >= times, f"the log to say {text!r}", seconds)
 
     def write_rules(self, text):

@@ -5,7 +5,7 @@ import time
 from . import env
 
 
-def wait_for(condition, what, seconds=10, every=0.01):
+def wait_for(condition, what, seconds=20, every=0.01):
     """Calls `condition` until it returns something true, and returns that. AssertionError, naming
     `what`, when it did not for `seconds` (more under a wrapper)."""
     deadline = time.monotonic() + env.patience(seconds)

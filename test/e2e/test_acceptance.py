@@ -203,14 +203,14 @@ def test_23_waiting_as_told(each_algorithm):
 
 
 def test_23_remaining_counts_down(each_algorithm):
-    """Admitted: the limit, and what is left, counting down. Two in three seconds; tried again if the
-    machine was slower than that."""
+    """Admitted: the limit, and what is left, counting down. Two in three seconds, and three to wait; tried
+    again if the machine took one of them."""
     for name in ("sliding_window_log", "token_bucket"):
-        for attempt in range(10):
+        for attempt in range(20):
             start = time.monotonic()
             with each_algorithm.client() as c:
                 seen = [c.get(f"/{name}", {"X-User": f"down-{attempt}"}) for _ in range(3)]
-            if time.monotonic() - start < 3:
+            if time.monotonic() - start < 1:
                 break
         assert [r.status for r in seen] == [200, 200, 429], name
         assert [r.get("X-Ratelimit-Limit") for r in seen] == ["2"] * 3
@@ -220,72 +220,76 @@ def test_23_remaining_counts_down(each_algorithm):
 
 # ---- 25: twice the limit for ten windows ----
 
-PERIOD = 0.5
+# Seconds. A machine that does not keep the pace of a window gets a longer one, which forgives it more.
+PERIODS = [0.5] * 4 + [1] * 4 + [2] * 3 + [4] * 2
 WINDOWS = 10
 LIMIT = max(scaled(20), 6)
 STREAM = {
-    "fixed": f"{{period: 500ms, requests_per_unit: {LIMIT}, algorithm: fixed_window}}",
-    "log": f"{{period: 500ms, requests_per_unit: {LIMIT}, algorithm: sliding_window_log}}",
-    "counter": f"{{period: 500ms, requests_per_unit: {LIMIT}, algorithm: sliding_window_counter}}",
-    "token": f"{{period: 500ms, requests_per_unit: {LIMIT}, algorithm: token_bucket, burst: 4}}",
+    "fixed": "fixed_window",
+    "log": "sliding_window_log",
+    "counter": "sliding_window_counter",
+    "token": "token_bucket, burst: 4",
 }
 
 
-def stream(nginx, user):
+def stream(nginx, period):
     """Sends each algorithm twice its limit, evenly, for ten windows and three to settle. Returns by how
     much the worst request was late, in seconds, or None when that was so much that nothing can be said
     about the limiter."""
-    gap = PERIOD / (2 * LIMIT)
+    gap = period / (2 * LIMIT)
     worst = 0.0
     with nginx.client() as c:
         start = time.monotonic()
         for i in range(int((WINDOWS + 3) * 2 * LIMIT)):
             sleep_until(start + i * gap)
             worst = max(worst, time.monotonic() - start - i * gap)
-            if worst > 0.15 * PERIOD:
+            if worst > 0.15 * period:
                 return None
             for name in STREAM:  # pipelined: one write, one wait
-                c.send("GET", f"/{name}", {"X-User": user})
+                c.send("GET", f"/{name}", {"X-User": "stream"})
             for _ in STREAM:
                 c.read()
     return worst
 
 
-@pytest.mark.seconds(90)
+@pytest.mark.seconds(300)
 def test_25_ten_windows_at_twice_the_limit(api):
     """Counted at the API, by the time nginx forwarded each request ($msec), for arrival there is
-    later by whatever the machine was doing. Ten windows of half a second have to pass for real."""
+    later by whatever the machine was doing. Ten windows of half a second or more have to pass for real."""
     server = """keepalive_requests 100000;
 	location / { weir on; proxy_set_header X-Forwarded $msec; proxy_pass http://api; }"""
-    with Nginx(rules=algorithm_rules(STREAM), conf_server=server, api=api) as nginx:
-        for attempt in range(20):
+    for period in PERIODS:
+        limits = {name: f"{{period: {int(period * 1000)}ms, requests_per_unit: {LIMIT}, algorithm: {how}}}"
+                  for name, how in STREAM.items()}
+        with Nginx(rules=algorithm_rules(limits), conf_server=server, api=api) as nginx:
             api.reset()
-            if (late := stream(nginx, f"stream-{attempt}")) is not None:
-                break
-        else:
-            raise AssertionError("the machine did not keep the pace twenty times")
+            late = stream(nginx, period)
+        if late is not None:
+            break
+    else:
+        raise AssertionError(f"the machine did not keep the pace {len(PERIODS)} times")
     when = collections.defaultdict(list)
     for record in api.records():
         when[record.target.strip("/")].append(float(record.get("X-Forwarded")))
     for name in STREAM:
-        check_windows(name, when[name], late)
+        check_windows(name, when[name], period, late)
 
 
-def check_windows(name, times, late):
+def check_windows(name, times, period, late):
     """Within 1 of the limit in each of ten windows. Windows of fixed size lie on multiples of the period; the log's begin with its first request. At
     twice the limit both admit during the first half of a window and then nothing: edges are cut in
     the idle half, so that a millisecond of delay does not move a request into the next window. The
     smooth ones are counted from where their first burst is over. What the client sent behind an edge
     instead of before it, because it was late, may be missing from a window: `moved`."""
     first = times[0]
-    moved = 0 if name == "fixed" else int(late * 2 * LIMIT / PERIOD)
+    moved = 0 if name == "fixed" else int(late * 2 * LIMIT / period)
     if name == "fixed":
-        origin = math.ceil(first / PERIOD) * PERIOD + PERIOD - PERIOD / 5
+        origin = math.ceil(first / period) * period + period - period / 5
     elif name == "log":
-        origin = first + PERIOD - PERIOD / 5
+        origin = first + period - period / 5
     else:
-        origin = first + 2 * PERIOD
-    counts = [sum(1 for t in times if origin + k * PERIOD <= t < origin + (k + 1) * PERIOD)
+        origin = first + 2 * period
+    counts = [sum(1 for t in times if origin + k * period <= t < origin + (k + 1) * period)
               for k in range(WINDOWS)]
     assert max(abs(c - LIMIT) for c in counts) <= 1 + moved, (name, LIMIT, late, counts)
     if name in ("fixed", "token"):  # the others begin a window with a request, so a little later each time

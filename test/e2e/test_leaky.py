@@ -12,10 +12,14 @@ import signal
 import time
 
 import pytest
-from weirtest import H2, WRAP, Client, Nginx, Traffic, by_user, tally, volley, wait_for
+from weirtest import H2, WRAP, Client, Nginx, Traffic, by_user, patience, tally, volley, wait_for
 
 SLACK_NS = 1_000_000
 MS = 1_000_000
+# Less than lies between two that leave a queue whose order is looked at; more than the 4 ms that arrival is known by.
+MOMENT_NS = 10 * MS
+# How often something is tried again that the machine was too slow for.
+TRIES = 20
 
 # Places a second in the tests that count who gets one. Slower under a wrapper: everything must have been
 # decided before the second place falls due, or there is room for more.
@@ -75,14 +79,32 @@ def never_early(records, sent_ns, interval_ns):
         assert record.ns >= earliest, f"request {k} left {(earliest - record.ns) / MS} ms early"
 
 
+def number(record):
+    """At the end of its target."""
+    return int(record.target.rsplit("/", 1)[1])
+
+
+def by_arrival(records):
+    """In order of arrival at the API. Of a worker that the machine held up several leave in one turn, each on its own
+    connection: those that came within a moment came at once, and are in the order of their numbers."""
+    found, moment = [], []
+    for record in sorted(records, key=lambda r: r.kernel_ns):
+        if moment and record.kernel_ns > moment[-1].kernel_ns + MOMENT_NS:
+            found += sorted(moment, key=number)
+            moment = []
+        moment.append(record)
+    return found + sorted(moment, key=number)
+
+
 def order(records):
     """The numbers at the end of the targets, in order of arrival at the API."""
-    return [int(r.target.rsplit("/", 1)[1]) for r in sorted(records, key=lambda r: r.kernel_ns)]
+    return [number(r) for r in by_arrival(records)]
 
 
 def ten_at_once(nginx, api):
-    """Sends ten, with another user each time until the machine was quick enough to be judged."""
-    for attempt in range(6):
+    """Sends ten, with another user each time until the machine was quick enough to be judged: all were decided within
+    an interval, and refusals were read before the last waiter could leave."""
+    for attempt in range(TRIES):
         api.reset()
         with Row(nginx, 10) as row:
             row.ask(f"user-{attempt}")
@@ -90,9 +112,9 @@ def ten_at_once(nginx, api):
             last = [c.read() for c in row.clients[5:]]
             refused_ns = time.monotonic_ns()
             first = [c.read() for c in row.clients[:5]]
-        if prompt:
+        if prompt and refused_ns < row.sent_ns[0] + 4 * INTERVAL_NS:
             return row.sent_ns[0], first + last, refused_ns
-    raise AssertionError("the machine was too slow six times")
+    raise AssertionError(f"the machine was too slow {TRIES} times")
 
 
 def test_3_ten_at_once(api):
@@ -141,10 +163,17 @@ def test_the_rate_is_never_exceeded(api, pattern):
 
 def test_queues_are_by_key(api):
     """Who has a queue of his own does not wait for others."""
-    with Nginx(rules=leaky(2, 4), conf_server=SERVER, api=api) as nginx, Row(nginx, 3) as row:
-        row.ask("a")
-        assert nginx.get("/r/9", {"X-User": "b"}).get("X-Result") == "ADMITTED"
-        assert [r.status for r in row.read()] == [200] * 3
+    with Nginx(rules=leaky(2, 4), conf_server=SERVER, api=api) as nginx:
+        for attempt in range(TRIES):
+            api.reset()
+            with Row(nginx, 3) as row:
+                row.ask(f"a{attempt}")
+                assert nginx.get("/r/9", {"X-User": f"b{attempt}"}).get("X-Result") == "ADMITTED"
+                prompt = time.monotonic_ns() < row.sent_ns[0] + 900 * MS
+                assert [r.status for r in row.read()] == [200] * 3
+            if prompt:  # before the last of the others could leave
+                break
+        assert prompt, f"the machine was too slow {TRIES} times"
         arrived = order(api.records())  # the first of each may have met on the way
         assert [n for n in arrived if n != 9] == [0, 1, 2] and arrived.index(9) < 3
 
@@ -177,14 +206,15 @@ def leaving(api, who, leave):
     `a` asks once more, and must get the free place before the queue has moved by itself: if that took
     longer than an interval, it says nothing and is tried again. `b` is the measure: nothing of `b` may
     have changed. Returns what left of each."""
-    for _ in range(4):
+    for _ in range(TRIES):
         api.reset()
         with Nginx(rules=leaky(PLACES, 4), conf_server=SERVER, api=api) as nginx:
             with Row(nginx, 5) as left, Row(nginx, 5) as stays:
                 start = time.monotonic_ns()
                 left.ask("a", "/a/{}")
                 stays.ask("b", "/b/{}")
-                assert nginx.get("/a/9", {"X-User": "a"}).status == 429  # full
+                full = nginx.get("/a/9", {"X-User": "a"}).status == 429
+                assert full or time.monotonic_ns() > start + INTERVAL_NS
                 leave(left.clients[who])
                 asked_ns = wait_for_place(nginx)
                 for i, c in enumerate(left.clients):
@@ -196,8 +226,8 @@ def leaving(api, who, leave):
         never_early(a, start, INTERVAL_NS)
         never_early(b, start, INTERVAL_NS)
         if asked_ns < start + INTERVAL_NS:
-            return a, b
-    raise AssertionError("no place became free before the queue moved, four times")
+            return by_arrival(a), by_arrival(b)
+    raise AssertionError(f"no place became free before the queue moved, {TRIES} times")
 
 
 def wait_for_place(nginx):
@@ -219,7 +249,7 @@ def test_later_waiters_move_up(api, who, how):
     assert order(b) == [0, 1, 2, 3, 4]
     # Whoever stood behind the leaver went a place earlier than his neighbour in the untouched queue.
     for place in range(who, 4):
-        assert a[place].ns < b[place + 1].ns, f"{a[place].target} did not move up"
+        assert a[place].kernel_ns < b[place + 1].kernel_ns + MOMENT_NS, f"{a[place].target} did not move up"
 
 
 def test_the_last_waiter_leaves(api):
@@ -231,38 +261,57 @@ def test_the_last_waiter_leaves(api):
 def test_all_leave(api):
     """Everybody in the queue leaves; the queue is empty and takes four again."""
     with Nginx(rules=leaky(2, 4), conf_server=SERVER, api=api) as nginx:
-        with Row(nginx, 5) as row:
-            row.ask("a")
-            for c in row.clients[1:]:
-                c.vanish()
-            statuses = []
-
-            def four_wait():
-                """One by one, until four new ones wait at once."""
-                c = Client(nginx.port)
-                c.send("GET", "/r/9", {"X-User": "a"})
-                c.socket.settimeout(0.05)
-                try:
-                    statuses.append(c.read().status)
-                    c.close()
-                except TimeoutError:
-                    waiting.append(c)
-                return len(waiting) == 4
-            waiting = []
-            wait_for(four_wait, "four places in the queue", every=0)
-            for c in waiting:
-                c.socket.settimeout(20)
-                assert c.read().status == 200
-                c.close()
+        for attempt in range(TRIES):
+            api.reset()
+            user = {"X-User": f"user-{attempt}"}
+            with Row(nginx, 5) as row:
+                row.ask(user["X-User"])
+                for c in row.clients[1:]:
+                    c.vanish()
+                nginx.get("/warm")  # nginx has seen it
+                prompt = time.monotonic_ns() < row.sent_ns[0] + 500 * MS
+                refused, served = four_wait(nginx, user)
+            if prompt:  # before the first of them could leave the queue
+                break
+        assert prompt, f"the machine was too slow {TRIES} times"
+        assert set(refused) <= {429} and served == [200] * len(served)
         assert order(api.records())[:1] == [0]
-        assert order(api.records()).count(9) == 4 + statuses.count(200)
+        assert order(api.records()).count(9) == len(served) >= 4
         assert not {1, 2, 3, 4} & set(order(api.records()))
+
+
+def four_wait(nginx, user):
+    """Asks one by one until four new ones have been let in: the statuses of those who were refused, and of the others."""
+    refused, waiting = [], []
+
+    def ask():
+        c = Client(nginx.port)
+        c.send("GET", "/r/9", user)
+        nginx.get("/warm")  # this was sent later: a refusal is there by now
+        c.socket.settimeout(0.01)
+        try:
+            status = c.read().status
+        except TimeoutError:
+            status = None
+        if status in (None, 200):
+            waiting.append((c, status))
+        else:
+            refused.append(status)
+            c.close()
+        return sum(status is None for _, status in waiting) == 4
+    wait_for(ask, "four places in the queue", every=0)
+    served = []
+    for c, status in waiting:
+        c.socket.settimeout(patience(20))
+        served.append(status or c.read().status)
+        c.close()
+    return refused, served
 
 
 def test_h2_streams_wait_and_leave(api):
     """Streams of one connection wait like connections do; one that is reset gives up its place."""
     with Nginx(rules=leaky(PLACES, 4), conf_server=SERVER, api=api, h2c=True) as nginx:
-        for attempt in range(6):
+        for attempt in range(TRIES):
             api.reset()
             user = {"X-User": f"user-{attempt}"}
             with H2(nginx.h2c_port) as c:
@@ -278,7 +327,7 @@ def test_h2_streams_wait_and_leave(api):
                 served = [c.read(i).status for i in (*ids[:2], *ids[3:5], again)]
             if prompt:
                 break
-    assert prompt, "the machine was too slow six times"
+    assert prompt, f"the machine was too slow {TRIES} times"
     assert sixth == 429
     assert served == [200] * 5
     assert order(api.records()) == [0, 1, 3, 4, 9]
@@ -287,7 +336,8 @@ def test_h2_streams_wait_and_leave(api):
 def test_a_connection_with_waiting_streams_vanishes(api):
     """All four places are free at once: four more get in where otherwise none would."""
     with Nginx(rules=leaky(PLACES, 4), conf_server=SERVER, api=api, h2c=True) as nginx:
-        for attempt in range(6):
+        for attempt in range(TRIES):
+            api.reset()
             user = {"X-User": f"user-{attempt}"}
             c = H2(nginx.h2c_port)
             start = time.monotonic_ns()
@@ -302,9 +352,9 @@ def test_a_connection_with_waiting_streams_vanishes(api):
                 statuses = [c.read(i).status for i in ids]
             if prompt:
                 break
-    assert prompt, "the machine was too slow six times"
+    assert prompt, f"the machine was too slow {TRIES} times"
     assert statuses == [200] * 4
-    assert api.count("/a/") == attempt + 1 and api.count("/b/") >= 4
+    assert api.count("/a/") == 1 and api.count("/b/") >= 4
 
 
 def test_a_waiter_may_send_its_next_request(api):
@@ -383,7 +433,7 @@ def test_waiting_under_changing_rules(api):
                 traffic.wait(2)
                 before = nginx.logged("generation")
                 nginx.write_rules(leaky(10, 10) + f"# {n}\n" + f"  - key: other{n}\n    rate_limit: {{unit: hour, requests_per_unit: 1}}\n")
-                wait_for(lambda: nginx.logged("generation") > before, "new rules", 10)
+                wait_for(lambda: nginx.logged("generation") > before, "new rules")
         assert traffic.lost == []
         assert set(traffic.statuses) == {200}
         assert api.count("/r/") == sum(traffic.statuses.values())

@@ -104,7 +104,6 @@ AUTH_SERVER = """
 		proxy_pass_request_body off;
 		proxy_set_header Content-Length "";
 		proxy_set_header X-Original-URI $request_uri;
-		proxy_read_timeout 2s;
 	}
 	location / { proxy_set_header X-Who $weir_identity; proxy_pass http://api; }
 	location /open { weir_auth off; proxy_pass http://api; }

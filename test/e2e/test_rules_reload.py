@@ -46,11 +46,11 @@ def test_22_edited_under_traffic(api, edit):
             traffic.wait(30)
             edit(nginx.rules, rules(10))
             wait_for(lambda: all(nginx.get("/", USER).status == 429 for _ in range(8)),
-                     "the lower limit in all workers", 5)
+                     "the lower limit in all workers")
             wait_for(lambda: traffic.statuses[429] > 0, "the traffic to meet the lower limit", 30)
             edit(nginx.rules, rules(2000000))
             wait_for(lambda: all(told_limit(nginx) == "2000000" for _ in range(8)),
-                     "the higher limit in all workers", 5)
+                     "the higher limit in all workers")
             traffic.wait(30)
         assert traffic.lost == []
         assert set(traffic.statuses) == {200, 429}
@@ -75,7 +75,7 @@ def test_22_symlink_swap_as_kubernetes_does(api):
         assert told_limit(nginx) == "100"
         deploy("v2", rules(200))
         shutil.rmtree(mount / "..v1")
-        wait_for(lambda: told_limit(nginx) == "200", "the new limit", 5)
+        wait_for(lambda: told_limit(nginx) == "200", "the new limit")
         # The count goes on: all that was asked so far, and this one, come off the new limit.
         left = nginx.get("/", USER).get("X-Ratelimit-Remaining")
         assert int(left) == 200 - nginx.asked - 1
@@ -93,9 +93,9 @@ def test_22_a_file_more_in_a_folder(api):
             "domain: api\nrequests:\n  - descriptor: [{key: all, value: one}]\ndescriptors:\n"
             "  - key: all\n    value: one\n    rate_limit: {unit: week, requests_per_unit: 7, "
             "algorithm: token_bucket}\n", encoding="utf-8")
-        wait_for(lambda: told_limit(nginx) == "7", "the second file", 5)
+        wait_for(lambda: told_limit(nginx) == "7", "the second file")
         (folder / "20-more.yaml").unlink()
-        wait_for(lambda: told_limit(nginx) == "100", "the second file to be gone", 5)
+        wait_for(lambda: told_limit(nginx) == "100", "the second file to be gone")
 
 
 def test_22_a_broken_file_changes_nothing_and_is_told_once(api):
@@ -115,7 +115,7 @@ def test_22_a_broken_file_changes_nothing_and_is_told_once(api):
         assert traffic.lost == []
         assert set(traffic.statuses) <= {200, 429}
         nginx.write_rules(rules(1500))
-        wait_for(lambda: all(told_limit(nginx) == "1500" for _ in range(8)), "the repaired file", 5)
+        wait_for(lambda: all(told_limit(nginx) == "1500" for _ in range(8)), "the repaired file")
 
 
 def test_good_rules_are_told_once_with_their_generation(api):
@@ -123,7 +123,7 @@ def test_good_rules_are_told_once_with_their_generation(api):
         before = nginx.logged(LOADED)
         nginx.write_rules(rules(20))
         nginx.wait_logged(LOADED, before + 1)
-        wait_for(lambda: all(told_limit(nginx) == "20" for _ in range(12)), "all workers", 5)
+        wait_for(lambda: all(told_limit(nginx) == "20" for _ in range(12)), "all workers")
         time.sleep(0.6)  # another worker that told it too would have by now: a poll is half a second
         assert nginx.logged(LOADED) == before + 1
 
@@ -134,7 +134,7 @@ def test_rules_that_vanish_and_come_back(api):
         nginx.wait_logged(r"\[error\].*rules\.yaml")
         assert told_limit(nginx) == "10"
         nginx.write_rules(rules(20))
-        wait_for(lambda: told_limit(nginx) == "20", "the rules that came back", 5)
+        wait_for(lambda: told_limit(nginx) == "20", "the rules that came back")
 
 
 def test_the_domain_in_force_goes(api):
@@ -142,15 +142,15 @@ def test_the_domain_in_force_goes(api):
     with Nginx(rules=rules(2), conf_server=SERVER, api=api) as nginx:
         nginx.write_rules(rules(2).replace("domain: api", "domain: other"))
         nginx.wait_logged(r"\[warn\].*api")
-        wait_for(lambda: told_limit(nginx) is None, "an unlimited answer", 5)
+        wait_for(lambda: told_limit(nginx) is None, "an unlimited answer")
         nginx.write_rules(rules(50))
-        wait_for(lambda: told_limit(nginx) == "50", "the domain again", 5)
+        wait_for(lambda: told_limit(nginx) == "50", "the domain again")
 
 
 def test_a_reload_of_nginx_goes_on_watching(api):
     with Nginx(rules=rules(10), conf_server=SERVER, api=api, workers=2, reuseport=True) as nginx:
         nginx.reload()
         nginx.write_rules(rules(20))
-        wait_for(lambda: all(told_limit(nginx) == "20" for _ in range(8)), "new rules", 5)
+        wait_for(lambda: all(told_limit(nginx) == "20" for _ in range(8)), "new rules")
         nginx.reload()
         assert told_limit(nginx) == "20"

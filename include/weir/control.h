@@ -59,6 +59,9 @@ enum weir_counter_flags {
 	WEIR_COUNTER_CENTRAL =
 		8, /* the central store decides: this is what the table knows of it */
 	WEIR_COUNTER_OVERRIDE = 16, /* the limit is the target's `override` */
+	WEIR_COUNTER_STORE = 32, /* CENTRAL, and these are the store's figures: of `weir serve` */
+	WEIR_COUNTER_EVENTUAL = 64, /* counted in the table, and told to other nodes now and then */
+	WEIR_COUNTER_EXCHANGED = 128, /* EVENTUAL, and what others told is in it */
 };
 
 /* One limit's counter. */

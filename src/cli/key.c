@@ -16,6 +16,7 @@ static const char help[] =
 	"weir key ban   --for TIME | --lift DOMAIN KEY=VALUE…\n"
 	"\n"
 	"Shows or changes the counters of a descriptor, in every process on the table, at once.\n"
+	"What Redis keeps is asked of Redis; if it does not answer in time, that is said.\n"
 	"\n"
 	"  --extra N           so many more than the limit says; 0 ends a grant\n"
 	"  --for TIME          90s, 15m, 1h30m, 7d, or ever\n"
@@ -220,6 +221,22 @@ static void tell_until(const char *what, const json_t *until)
 	printf(", %s until %s", what, text);
 }
 
+/* Whose figures they are, unless they are the table's own. */
+static void tell_source(const char *source)
+{
+	static const struct {
+		const char *source, *text;
+	} texts[] = {
+		{"store", ", by the store"},
+		{"exchange", ", as other machines told last"},
+		{"machine", "; of this machine alone: the store said nothing of it"},
+	};
+
+	for (size_t i = 0; source && i < sizeof texts / sizeof *texts; i++)
+		if (strcmp(source, texts[i].source) == 0)
+			fputs(texts[i].text, stdout);
+}
+
 static void tell_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
@@ -239,8 +256,7 @@ static void tell_counter(const json_t *counter)
 		printf(", in shadow mode");
 	if (json_is_true(json_object_get(counter, "paused")))
 		printf(", paused");
-	if (json_is_true(json_object_get(counter, "central")))
-		printf(", counting this machine alone");
+	tell_source(json_string_value(json_object_get(counter, "source")));
 	putchar('\n');
 }
 

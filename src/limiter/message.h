@@ -28,4 +28,8 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 /* Writes the head. Returns its length, 0 if it has no items, or WEIR_EROOM. */
 int wr_message_end(const struct wr_message *message);
 
+/* Whether the bytes are an answer to a question with so many items. Nothing is believed before
+ * that. */
+bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked);
+
 #endif

@@ -250,29 +250,35 @@ static void hear(struct weir_ask *ask, struct wr_ask_need *need, const struct wr
 	};
 }
 
-/* Whether the bytes are an answer to this very question. Nothing is believed before that. */
-static bool fits(const struct weir_ask *ask, const uint8_t *bytes, size_t len)
+bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 {
+	const uint8_t *at = bytes;
 	struct wr_question_head head;
-	uint16_t asked = 0;
 
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		asked += is_asked(ask, i);
 	if (len != sizeof head + asked * sizeof(struct wr_answer))
 		return false;
-	memcpy(&head, bytes, sizeof head);
+	memcpy(&head, at, sizeof head);
 	if (head.version != WR_QUESTION_VERSION || head.kind != WR_QUESTION_ANSWER ||
 	    head.count != asked || head.bytes != len)
 		return false;
 	for (uint16_t i = 0; i < asked; i++) {
 		struct wr_answer answer;
 
-		memcpy(&answer, bytes + sizeof head + i * sizeof answer, sizeof answer);
+		memcpy(&answer, at + sizeof head + i * sizeof answer, sizeof answer);
 		if (answer.flags & ~(uint32_t)WR_ANSWER_ALL || answer.remaining > answer.limit ||
 		    answer.delay_ns > LONGEST_NS || answer.reset_after_ns > LONGEST_NS)
 			return false;
 	}
 	return true;
+}
+
+static bool fits(const struct weir_ask *ask, const void *bytes, size_t len)
+{
+	uint16_t asked = 0;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		asked += is_asked(ask, i);
+	return wr_answer_fits(bytes, len, asked);
 }
 
 /* Time has gone on while the store was asked; it does not run backwards here. */

@@ -7,6 +7,10 @@
 #ifndef WR_SERVE_ADMIN_H
 #define WR_SERVE_ADMIN_H
 
+#include <jansson.h>
+
+#include <weir/control.h>
+
 #include "serve/http.h"
 
 /* One list of routes: X(path, methods, handler, what it is), as in http.h. */
@@ -137,7 +141,19 @@ uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count,
 /* Writes {"changes":[…]}, newest first: of one key, or all if `key` is 0. */
 void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_text *out);
 
+/* ---- counters ---- */
+
+#define WR_ADMIN_NO_LIMIT "no limit applies to this descriptor"
+
+/* Answers with the counters of a target, whose texts are in the document: as Redis has them, where
+ * it keeps them and answers in time. */
+void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
+			     const struct weir_target *target);
+
 /* ---- pieces of answers ---- */
+
+/* Seconds since 1970, "ever", or null for 0. */
+void wr_admin_put_time(struct wr_text *out, uint64_t ns);
 
 /* "table":{…},"rules":{…}: how the service is doing at a glance. */
 int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work);

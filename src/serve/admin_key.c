@@ -26,7 +26,6 @@ struct order {
 	bool lift, has_extra;
 	uint64_t now_ns;
 	struct wr_loop *loop;
-	struct weir_engine *engine;
 };
 
 /* ---- reading ---- */
@@ -122,96 +121,7 @@ static int read_order(struct order *order, const char *members, struct wr_proble
 	return 0;
 }
 
-/* ---- answering ---- */
-
-static void put_time_or_null(struct wr_text *out, uint64_t ns)
-{
-	if (ns == 0)
-		PUT(out, "null");
-	else if (ns == WEIR_NEVER)
-		PUT(out, "\"ever\"");
-	else
-		wr_json_put_seconds(out, ns);
-}
-
-static void put_flag(struct wr_text *out, struct weir_str name, bool set)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, name);
-	wr_text_put(out, set ? WR_STR(":true") : WR_STR(":false"));
-}
-
-static void put_counter(struct wr_text *out, const struct weir_counter *counter)
-{
-	const char *algorithm = weir_algorithm_name((int)counter->algorithm);
-
-	PUT(out, "{\"rule\":");
-	wr_json_put_text_or_null(out, counter->rule);
-	PUT(out, ",\"name\":");
-	wr_json_put_text_or_null(out, counter->name);
-	PUT(out, ",\"algorithm\":");
-	wr_json_put_text_or_null(out, wr_str(algorithm ? algorithm : ""));
-	PUT(out, ",\"requests\":");
-	wr_text_number(out, counter->requests);
-	PUT(out, ",\"period\":");
-	wr_json_put_seconds(out, counter->period_ns);
-	PUT(out, ",\"limit\":");
-	wr_text_number(out, counter->limit);
-	PUT(out, ",\"remaining\":");
-	wr_text_number(out, counter->remaining);
-	PUT(out, ",\"retry_after\":");
-	wr_json_put_seconds(out, counter->retry_after_ns);
-	PUT(out, ",\"reset_after\":");
-	wr_json_put_seconds(out, counter->reset_after_ns);
-	PUT(out, ",\"banned_until\":");
-	put_time_or_null(out, counter->banned_until_ns);
-	PUT(out, ",\"granted\":");
-	wr_text_number(out, counter->granted);
-	PUT(out, ",\"granted_until\":");
-	put_time_or_null(out, counter->granted_until_ns);
-	put_flag(out, WR_STR("shadow"), counter->flags & WEIR_COUNTER_SHADOW);
-	put_flag(out, WR_STR("quota"), counter->flags & WEIR_COUNTER_QUOTA);
-	put_flag(out, WR_STR("paused"), counter->flags & WEIR_COUNTER_PAUSED);
-	put_flag(out, WR_STR("central"), counter->flags & WEIR_COUNTER_CENTRAL);
-	PUT(out, "}");
-}
-
-struct counter_list {
-	struct wr_text *out;
-	bool more;
-};
-
-static int on_counter(void *context, const struct weir_counter *counter)
-{
-	struct counter_list *list = context;
-
-	if (list->more)
-		wr_text_char(list->out, ',');
-	list->more = true;
-	put_counter(list->out, counter);
-	return 0;
-}
-
-static void write_counters(struct wr_text *out, void *context)
-{
-	const struct order *order = context;
-	struct counter_list list = {out, false};
-
-	PUT(out, "{\"counters\":[");
-	weir_control_get(order->engine, &order->target, order->now_ns, on_counter, &list);
-	PUT(out, "]}\n");
-}
-
 /* ---- orders ---- */
-
-static int do_get(struct order *order, struct weir_error *error)
-{
-	struct wr_text nothing = {NULL, 0, 0};
-	struct counter_list list = {&nothing, false};
-
-	(void)error;
-	return weir_control_get(order->engine, &order->target, order->now_ns, on_counter, &list);
-}
 
 static int give(struct order *order, enum wr_order_verb verb, struct weir_error *error)
 {
@@ -267,15 +177,14 @@ static int check_ban(const struct order *order, struct wr_problem *problem)
 struct verb {
 	const char *name;
 	const char *members;
-	bool changes;
 	int (*check)(const struct order *order, struct wr_problem *problem);
-	int (*act)(struct order *order, struct weir_error *error);
+	int (*act)(struct order *order, struct weir_error *error); /* NULL: nothing changes */
 };
 
-static const struct verb get = {"get", KEY_MEMBERS, false, check_get, do_get};
-static const struct verb reset = {"reset", KEY_MEMBERS, true, check_get, do_reset};
-static const struct verb grant = {"grant", GRANT_MEMBERS, true, check_grant, do_grant};
-static const struct verb ban = {"ban", BAN_MEMBERS, true, check_ban, do_ban};
+static const struct verb get = {"get", KEY_MEMBERS, check_get, NULL};
+static const struct verb reset = {"reset", KEY_MEMBERS, check_get, do_reset};
+static const struct verb grant = {"grant", GRANT_MEMBERS, check_grant, do_grant};
+static const struct verb ban = {"ban", BAN_MEMBERS, check_ban, do_ban};
 
 static void describe_end(const struct order *order, char *text, size_t cap)
 {
@@ -317,17 +226,16 @@ static void log_change(const struct wr_http_request *request, const struct verb 
 static void carry_out(struct wr_http_request *request, const struct verb *verb, struct order *order)
 {
 	struct weir_error error = {.text = ""};
-	int rc = verb->act(order, &error);
+	int rc = verb->act ? verb->act(order, &error) : 0;
 
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc,
-				     rc == WEIR_ENOENT ? "no limit applies to this descriptor"
-						       : error.text);
+				     rc == WEIR_ENOENT ? WR_ADMIN_NO_LIMIT : error.text);
 		return;
 	}
-	if (verb->changes)
+	if (verb->act)
 		log_change(request, verb, order, rc);
-	wr_admin_reply(request, 200, "application/json", write_counters, order);
+	wr_admin_reply_counters(request, order->document, &order->target);
 }
 
 struct history {
@@ -356,8 +264,7 @@ static void run(struct wr_http_request *request, const struct verb *verb)
 {
 	struct order order = {.target = {.size = sizeof order.target},
 			      .now_ns = wr_loop_now_ns(request->server->loop),
-			      .loop = request->server->loop,
-			      .engine = wr_loop_engine(request->server->loop)};
+			      .loop = request->server->loop};
 	struct wr_problem problem;
 
 	order.document = wr_json_read(wr_http_body(request), &problem);
@@ -419,13 +326,13 @@ static int on_override(void *context, const struct weir_override *override)
 	PUT(list->out, ",\"rule\":");
 	wr_json_put_text_or_null(list->out, override->rule);
 	PUT(list->out, ",\"banned_until\":");
-	put_time_or_null(list->out, override->banned_until_ns);
+	wr_admin_put_time(list->out, override->banned_until_ns);
 	PUT(list->out, ",\"granted\":");
 	wr_text_number(list->out, override->granted);
 	PUT(list->out, ",\"granted_until\":");
-	put_time_or_null(list->out, override->granted_until_ns);
+	wr_admin_put_time(list->out, override->granted_until_ns);
 	PUT(list->out, ",\"changed_at\":");
-	put_time_or_null(list->out, override->changed_ns);
+	wr_admin_put_time(list->out, override->changed_ns);
 	PUT(list->out, "}");
 	return 0;
 }

@@ -2,6 +2,7 @@
 a question when Redis is not there."""
 
 import json
+import socket
 import subprocess
 import threading
 import time
@@ -29,6 +30,7 @@ descriptors:
   - {key: deny, rate_limit: {unit: year, requests_per_unit: 2, on_store_failure: deny}}
   - {key: share, rate_limit: {unit: year, requests_per_unit: 6, on_store_failure: local}}
   - {key: queue, rate_limit: {unit: second, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
+  - {key: leased, rate_limit: {unit: year, requests_per_unit: 40, consistency: lease}}
 """
 
 
@@ -405,6 +407,50 @@ def test_orders_act_everywhere():
         wait_for(lambda: look(one, "user", "7") == "refuse", "the ban to act there", 5)
         order(one, "ban", "user", "7", lift=True)
         wait_for(lambda: look(two, "user", "7") == "admit", "it to be lifted there", 5)
+
+
+def counter(serve, key, value, verb="get"):
+    found, = order(serve, verb, key, value)["counters"]
+    return found["source"], found["remaining"], found["retry_after"] > 0
+
+
+def test_a_key_is_shown_as_redis_has_it():
+    """Refused because of what another node admitted: the node that is asked says so, and a reset at one is one for
+    both. Once Redis is away, it shows what it knows alone, and says that."""
+    with Redis() as redis, node(redis) as one, node(redis, threads=2, timeout="30s") as two:
+        one.wait_up()
+        two.wait_up()
+        assert one.verdicts("deny", "1", times=2) == [True, True]
+        assert counter(two, "deny", "1") == counter(one, "deny", "1") == ("store", 0, True)
+        assert one.verdicts("leased", "1", times=1) == [True]
+        assert counter(two, "leased", "1") == ("store", 39, False)
+        assert counter(two, "here", "1") == ("table", 3, False)
+        assert counter(two, "deny", "1", "reset") == ("store", 2, False)
+        assert counter(one, "deny", "1") == ("store", 2, False)
+        assert one.verdicts("deny", "1", times=3) == [True, True, False]
+        shown = subprocess.run([env.WEIR, "key", "get", "--admin", str(two.admin_port), "api", "deny=1"],
+                               capture_output=True, text=True, check=True, timeout=env.patience(20)).stdout
+        assert "0 of 2 left" in shown and "by the store" in shown
+        redis.kill()
+        wait_for(lambda: counter(two, "deny", "1") == ("machine", 2, False), "it to be missed there")
+        shown = subprocess.run([env.WEIR, "key", "get", "--admin", str(two.admin_port), "api", "deny=1"],
+                               capture_output=True, text=True, check=True, timeout=env.patience(20)).stdout
+        assert "of this machine alone" in shown
+
+
+def test_who_looks_at_a_key_and_leaves():
+    """Redis does not answer, the client of the admin port goes, and the service goes on."""
+    with Redis() as redis, node(redis, timeout="30s") as serve:
+        serve.wait_up()
+        redis.freeze()
+        body = json.dumps({"domain": "api", "entries": [{"key": "deny", "value": "1"}]}).encode()
+        with socket.create_connection(("127.0.0.1", serve.admin_port)) as client:
+            client.sendall(b"POST /v1/key/get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
+        wait_for(lambda: serve.store()["waiting"] == 0, "it to be left")
+        redis.thaw()
+        assert counter(serve, "deny", "1") == ("store", 2, False)
 
 
 def test_the_last_order_is_the_last_everywhere():

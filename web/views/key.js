@@ -18,7 +18,8 @@ function sentence(c) {
 
 function counter(c) {
   const [state, text] = sentence(c);
-  const notes = [c.shadow && !c.paused && "shadow: counted, never refused", c.paused && "paused: not enforced", c.quota && "quota",
+  const source = { store: "as Redis has it", exchange: "with what other machines told last", machine: "the store said nothing of it: this is what this machine knows alone" }[c.source];
+  const notes = [source, c.shadow && !c.paused && "shadow: counted, never refused", c.paused && "paused: not enforced", c.quota && "quota",
     c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
   return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),
     h("div", {}, text), h("meter", { min: 0, max: Math.max(1, c.limit), value: c.remaining, "aria-label": "left" }),

@@ -1,0 +1,192 @@
+#include "limiter/peek.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "limiter/lease.h"
+#include "limiter/message.h"
+#include "limiter/scope.h"
+#include "store/exchange.h"
+#include "table/pause.h"
+
+struct wr_peek {
+	struct wr_scope scope;
+	struct wr_answer answers[WEIR_NEEDS_MAX]; /* by need */
+	bool answered[WEIR_NEEDS_MAX];
+};
+
+/* ---- one counter ---- */
+
+static bool is_exchanged(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	return need->exchange >= 0 && wr_exchange_fresh(ask->engine->table, need->exchange,
+							wr_engine_mono_ns(ask->engine));
+}
+
+static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	unsigned pausing = wr_pausing(ask->engine->table);
+	uint32_t flags = 0;
+
+	if (need->class == WR_COUNTED)
+		flags |= WEIR_COUNTER_SHADOW;
+	if (need->class == WR_QUOTA_CLASS)
+		flags |= WEIR_COUNTER_QUOTA;
+	if (pausing && wr_ask_is_paused(ask, need, pausing))
+		flags |= WEIR_COUNTER_PAUSED;
+	if (need->part == WR_THERE)
+		flags |= WEIR_COUNTER_CENTRAL;
+	if (need->eventual)
+		flags |= WEIR_COUNTER_EVENTUAL;
+	if (need->eventual && is_exchanged(ask, need))
+		flags |= WEIR_COUNTER_EXCHANGED;
+	if (!need->rule)
+		flags |= WEIR_COUNTER_OVERRIDE;
+	return flags;
+}
+
+static struct weir_counter counter_of(const struct wr_scope *scope, const struct wr_ask_need *need)
+{
+	const struct weir_limit *limit = need->need.limit;
+	struct weir_decision decision;
+	struct wr_override override;
+
+	wr_inspect_key(scope->ask->engine->table, limit, need->need.key, scope->ask->now_ns,
+		       &decision, &override);
+	return (struct weir_counter){
+		.size = sizeof(struct weir_counter),
+		.flags = flags_of(scope->ask, need),
+		.algorithm = limit->algorithm,
+		.requests = limit->limit,
+		.limit = decision.limit,
+		.remaining = decision.remaining,
+		.period_ns = limit->period_ns,
+		.retry_after_ns = decision.retry_after_ns,
+		.reset_after_ns = decision.reset_after_ns,
+		.banned_until_ns = wr_override_end_ns(override.banned_until_s),
+		.granted_until_ns = wr_override_end_ns(override.granted_until_s),
+		.granted = decision.granted,
+		.name = need->rule ? need->rule->name : WR_STR(""),
+		.rule = need->rule ? need->rule->stat : WR_STR(""),
+	};
+}
+
+struct viewer {
+	weir_counter_fn fn;
+	void *context;
+	const struct wr_peek *peek; /* NULL: nobody was asked */
+};
+
+static void heed_answer(struct weir_counter *counter, const struct wr_answer *answer)
+{
+	counter->flags |= WEIR_COUNTER_STORE;
+	counter->limit = answer->limit;
+	counter->remaining = answer->remaining;
+	counter->retry_after_ns = answer->flags & WR_ANSWER_ADMITTED ? 0 : answer->retry_after_ns;
+	counter->reset_after_ns = answer->reset_after_ns;
+	if (counter->granted > answer->limit)
+		counter->granted = answer->limit;
+}
+
+static int show(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
+{
+	const struct viewer *viewer = context;
+	struct weir_counter counter = counter_of(scope, need);
+	size_t i = (size_t)(need - scope->ask->needs);
+
+	if (viewer->peek && viewer->peek->answered[i])
+		heed_answer(&counter, &viewer->peek->answers[i]);
+	return viewer->fn(viewer->context, &counter);
+}
+
+int weir_control_get(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
+		     weir_counter_fn fn, void *context)
+{
+	struct viewer viewer = {fn, context, NULL};
+	struct wr_scope scope;
+	int rc = fn ? wr_scope_open(&scope, engine, target, now_ns, NULL) : WEIR_EINVAL;
+
+	if (rc < 0)
+		return rc;
+	rc = wr_scope_each(&scope, show, &viewer, NULL);
+	wr_scope_close(&scope);
+	return rc;
+}
+
+/* ---- the store's ---- */
+
+static bool is_asked(const struct wr_peek *peek, uint8_t i)
+{
+	const struct weir_ask *ask = peek->scope.ask;
+
+	return ask->needs[i].part == WR_THERE && !ask->strayed &&
+	       wr_scope_means(&peek->scope, &ask->needs[i]);
+}
+
+int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
+		 struct wr_peek **made, struct weir_error *error)
+{
+	struct wr_peek *peek = malloc(sizeof *peek);
+	int rc;
+
+	*made = NULL;
+	if (!peek)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	rc = wr_scope_open(&peek->scope, engine, target, now_ns, error);
+	if (rc < 0) {
+		free(peek);
+		return rc;
+	}
+	memset(peek->answered, 0, sizeof peek->answered);
+	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++) {
+		struct wr_ask_need *need = &peek->scope.ask->needs[i];
+
+		need->granted =
+			wr_override_find(engine->table, need->need.key, wr_seconds(now_ns)).granted;
+	}
+	*made = peek;
+	return 0;
+}
+
+void wr_peek_close(struct wr_peek *peek)
+{
+	wr_scope_close(&peek->scope);
+	free(peek);
+}
+
+int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap)
+{
+	struct wr_message message = wr_message(WR_QUESTION_TAKE, bytes, cap);
+
+	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
+		if (is_asked(peek, i))
+			wr_message_add(&message, peek->scope.ask, &peek->scope.ask->needs[i]);
+	return wr_message_end(&message);
+}
+
+void wr_peek_answer(struct wr_peek *peek, const void *bytes, size_t len)
+{
+	const uint8_t *at = (const uint8_t *)bytes + sizeof(struct wr_question_head);
+	uint16_t asked = 0;
+
+	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
+		asked += is_asked(peek, i);
+	if (asked == 0 || !wr_answer_fits(bytes, len, asked))
+		return;
+	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++) {
+		if (!is_asked(peek, i))
+			continue;
+		memcpy(&peek->answers[i], at, sizeof peek->answers[i]);
+		at += sizeof peek->answers[i];
+		peek->answered[i] = !(peek->answers[i].flags & WR_ANSWER_FAILED);
+	}
+}
+
+int wr_peek_show(const struct wr_peek *peek, weir_counter_fn fn, void *context)
+{
+	struct viewer viewer = {fn, context, peek};
+
+	return wr_scope_each(&peek->scope, show, &viewer, NULL);
+}

@@ -1,0 +1,227 @@
+/* The counters of a target, with what the central store says of those it keeps. */
+#include "standin.h"
+
+#include <string.h>
+
+#include <weir/control.h>
+
+#include "base/str.h"
+#include "limiter/peek.h"
+
+static const char rules[] =
+	"domain: d\n"
+	"descriptors:\n"
+	"- key: two\n"
+	"  rate_limits:\n"
+	"  - {name: short, unit: minute, requests_per_unit: 3}\n"
+	"  - {name: here, unit: day, requests_per_unit: 9, consistency: local}\n"
+	"  - {name: long, unit: day, requests_per_unit: 5}\n"
+	"- key: bucket\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 6, algorithm: token_bucket}\n"
+	"- key: told\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 6, consistency: eventual}\n";
+
+struct seen {
+	struct weir_counter counters[4];
+	int count;
+};
+
+static int note(void *context, const struct weir_counter *counter)
+{
+	struct seen *seen = context;
+
+	assert_true(seen->count < 4);
+	seen->counters[seen->count++] = *counter;
+	return 0;
+}
+
+static struct wr_peek *open_peek(struct rig *rig, const char *key, const char *limit)
+{
+	static struct weir_entry entry;
+	static struct weir_target target;
+	struct wr_peek *peek;
+
+	entry = (struct weir_entry){.key = wr_str(key), .value = WR_STR("1")};
+	target = (struct weir_target){.size = sizeof target,
+				      .domain = WR_STR("d"),
+				      .entries = &entry,
+				      .count = 1,
+				      .limit = wr_str(limit)};
+	assert_int_equal(wr_peek_open(rig->engine, &target, rig->now_ns, &peek, NULL), 0);
+	return peek;
+}
+
+static struct seen show(const struct wr_peek *peek)
+{
+	struct seen seen = {.count = 0};
+	int count = wr_peek_show(peek, note, &seen);
+
+	assert_int_equal(count, seen.count);
+	return seen;
+}
+
+/* Asks, and shows what came of it. */
+static struct seen look(struct rig *rig, struct store *store, const char *key, const char *limit)
+{
+	struct wr_peek *peek = open_peek(rig, key, limit);
+	struct seen seen;
+
+	store->len = wr_peek_question(peek, store->bytes, sizeof store->bytes);
+	assert_true(store->len > 0);
+	store_serve(store, rig->now_ns);
+	wr_peek_answer(peek, store->answer, store->answer_len);
+	seen = show(peek);
+	wr_peek_close(peek);
+	return seen;
+}
+
+static void open_rig(struct rig *rig)
+{
+	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
+}
+
+/* Others took from the same counters: the table here does not know, the store does. */
+static void the_store_knows_what_others_took(void **state)
+{
+	struct rig one;
+	struct store store = {0};
+	struct seen seen;
+
+	open_rig(&one);
+	assert_int_equal(store_admitted(&one, &store, "two=1", 2), 2);
+	assert_int_equal(store.questions, 2);
+	for (int i = 0; i < store.count; i++) /* as if another node had taken one more */
+		store.counters[i].state.s1++;
+	seen = look(&one, &store, "two", "");
+	assert_int_equal(seen.count, 3);
+	assert_int_equal(store.item_count, 2);
+	assert_int_equal(store.items[0].cost, 0);
+	assert_int_equal(seen.counters[0].flags, WEIR_COUNTER_CENTRAL | WEIR_COUNTER_STORE);
+	assert_int_equal(seen.counters[0].limit, 3);
+	assert_int_equal(seen.counters[0].remaining, 0);
+	assert_int_equal(seen.counters[0].retry_after_ns, MINUTE_NS);
+	assert_int_equal(seen.counters[0].reset_after_ns, MINUTE_NS);
+	assert_int_equal(seen.counters[1].flags, 0);
+	assert_int_equal(seen.counters[1].remaining, 7);
+	assert_int_equal(seen.counters[2].remaining, 2);
+	assert_int_equal(seen.counters[2].retry_after_ns, 0);
+	rig_close(&one);
+	(void)state;
+}
+
+/* Nothing is taken, and it is not counted as traffic. */
+static void looking_takes_nothing(void **state)
+{
+	struct rig rig;
+	struct store store = {0};
+
+	open_rig(&rig);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(look(&rig, &store, "bucket", "").counters[0].remaining, 6);
+	assert_int_equal(rig_stat(&rig, "d/bucket/1m").admitted, 0);
+	assert_int_equal(store_admitted(&rig, &store, "bucket=1", 10), 6);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void without_an_answer_it_is_this_machine(void **state)
+{
+	struct rig rig;
+	struct store store = {0};
+	struct wr_peek *peek;
+	struct seen seen;
+
+	open_rig(&rig);
+	assert_int_equal(store_admitted(&rig, &store, "two=1", 2), 2);
+	store.fail_mask = 1;
+	seen = look(&rig, &store, "two", "");
+	assert_int_equal(seen.counters[0].flags, WEIR_COUNTER_CENTRAL);
+	assert_int_equal(seen.counters[0].remaining, 1);
+	assert_int_equal(seen.counters[2].flags, WEIR_COUNTER_CENTRAL | WEIR_COUNTER_STORE);
+
+	peek = open_peek(&rig, "two", "");
+	wr_peek_answer(peek, store.answer, store.answer_len - 1);
+	store.answer[0]++;
+	wr_peek_answer(peek, store.answer, store.answer_len);
+	seen = show(peek);
+	assert_int_equal(seen.counters[2].flags, WEIR_COUNTER_CENTRAL);
+	assert_int_equal(seen.counters[2].remaining, 3);
+	wr_peek_close(peek);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void of_one_limit_only_that_is_asked(void **state)
+{
+	struct rig rig;
+	struct store store = {0};
+	struct wr_peek *peek;
+
+	open_rig(&rig);
+	assert_int_equal(look(&rig, &store, "two", "long").count, 1);
+	assert_int_equal(store.item_count, 1);
+	peek = open_peek(&rig, "two", "here");
+	assert_int_equal(wr_peek_question(peek, store.bytes, sizeof store.bytes), 0);
+	wr_peek_answer(peek, store.answer, store.answer_len);
+	assert_int_equal(show(peek).counters[0].flags, 0);
+	wr_peek_close(peek);
+	peek = open_peek(&rig, "two", "");
+	assert_int_equal(wr_peek_question(peek, store.bytes, 20), WEIR_EROOM);
+	wr_peek_close(peek);
+	peek = open_peek(&rig, "nothing", "");
+	assert_int_equal(wr_peek_show(peek, note, NULL), WEIR_ENOENT);
+	wr_peek_close(peek);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The store is told of a grant; of a ban the table speaks. */
+static void grants_and_bans_are_the_tables(void **state)
+{
+	struct weir_entry entry = {.key = WR_STR("bucket"), .value = WR_STR("1")};
+	struct weir_target target = {
+		.size = sizeof target, .domain = WR_STR("d"), .entries = &entry, .count = 1};
+	struct rig rig;
+	struct store store = {0};
+	struct seen seen;
+
+	open_rig(&rig);
+	assert_int_equal(weir_control_grant(rig.engine, &target, 4, WEIR_NEVER, NOW_NS, NULL), 1);
+	assert_int_equal(weir_control_ban(rig.engine, &target, WEIR_NEVER, NOW_NS, NULL), 1);
+	seen = look(&rig, &store, "bucket", "");
+	assert_int_equal(store.items[0].granted, 4);
+	assert_int_equal(seen.counters[0].granted, 4);
+	assert_true(seen.counters[0].banned_until_ns == WEIR_NEVER);
+	assert_int_equal(seen.counters[0].remaining, 10);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void an_eventual_counter_says_so(void **state)
+{
+	struct rig rig;
+	struct wr_peek *peek;
+	uint8_t bytes[WEIR_QUESTION_MAX];
+
+	open_rig(&rig);
+	peek = open_peek(&rig, "told", "");
+	assert_int_equal(wr_peek_question(peek, bytes, sizeof bytes), 0);
+	assert_int_equal(show(peek).counters[0].flags, WEIR_COUNTER_EVENTUAL);
+	wr_peek_close(peek);
+	rig_close(&rig);
+	(void)state;
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_store_knows_what_others_took),
+		cmocka_unit_test(looking_takes_nothing),
+		cmocka_unit_test(without_an_answer_it_is_this_machine),
+		cmocka_unit_test(of_one_limit_only_that_is_asked),
+		cmocka_unit_test(grants_and_bans_are_the_tables),
+		cmocka_unit_test(an_eventual_counter_says_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -187,4 +187,8 @@ int wr_ask_conclude(struct weir_ask *ask, bool admitted);
 /* count.c: the statistics of it. */
 void wr_ask_count(struct weir_ask *ask, bool admitted);
 
+/* count.c: whether the next decision of this thread will be one of those that are timed: for hosts
+ * that read no clock otherwise. */
+bool wr_ask_timed_next(const struct weir_ask *ask);
+
 #endif

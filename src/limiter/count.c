@@ -90,6 +90,11 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 		count_unlimited(ask, lane);
 }
 
+bool wr_ask_timed_next(const struct weir_ask *ask)
+{
+	return !ask->engine->uncounted && wr_lane_mine(&ask->engine->stats)->decisions % TIMED == 0;
+}
+
 int weir_ask_timed(const struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask))

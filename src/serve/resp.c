@@ -52,6 +52,11 @@ static void note_decision(struct wr_resp_host *host, const struct weir_ask *ask)
 						    .enforced = !host->shadow});
 }
 
+static uint64_t clock_ns(const struct wr_resp_host *host)
+{
+	return wr_loop_now_ns(((const struct wr_resp_loop *)host)->loop);
+}
+
 static struct wr_resp_loop *own_of(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
@@ -66,6 +71,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 	own->host.users = shared.asked ? &shared.users : NULL;
 	own->host.shadow = wr_loop_settings(loop)->shadow;
 	own->host.decided = loop->decisions ? note_decision : NULL;
+	own->host.clock_ns = clock_ns;
 	own->host.started_ns = shared.started_ns;
 	own->host.sum = sum_hosts;
 	wr_resp_store_begin(own);

@@ -4,6 +4,7 @@
 #include <weir/control.h>
 
 #include "base/str.h"
+#include "limiter/ask.h"
 #include "limiter/keep.h"
 #include "wire/decision_json.h"
 #include "wire/resp_wait.h"
@@ -237,6 +238,31 @@ static void keep_texts(const struct wr_resp_host *host, struct weir_ask *ask)
 		wr_ask_keep(ask, (char *)ask + weir_ask_size(), WR_DECISION_KEPT);
 }
 
+/* ---- how long it takes ---- */
+
+/* When a decision begins, if it will be timed. Commands of a pipeline are run at one time, so the
+ * call's own will not do. */
+static uint64_t clock_before(const struct wr_resp_host *host, const struct weir_ask *ask)
+{
+	return host->clock_ns && wr_ask_timed_next(ask) ? host->clock_ns(host) : 0;
+}
+
+static void note_took(struct weir_ask *ask, uint64_t begun_ns, uint64_t now_ns)
+{
+	if (begun_ns && weir_ask_timed(ask) > 0)
+		weir_ask_took(ask, now_ns > begun_ns ? now_ns - begun_ns : 0);
+}
+
+static int decide_timed(const struct wr_resp_call *call, struct weir_ask *ask)
+{
+	uint64_t begun_ns = clock_before(call->host, ask);
+	int rc = weir_ask_decide(ask, call->now_ns);
+
+	if (begun_ns && rc > 0)
+		note_took(ask, begun_ns, call->host->clock_ns(call->host));
+	return rc;
+}
+
 static void decide_here(const struct wr_resp_call *call, struct reader *reader)
 {
 	struct weir_ask *ask;
@@ -249,7 +275,7 @@ static void decide_here(const struct wr_resp_call *call, struct reader *reader)
 	}
 	keep_texts(call->host, ask);
 	if (add_descriptors(ask, reader)) {
-		rc = weir_ask_decide(ask, call->now_ns);
+		rc = decide_timed(call, ask);
 		/* Nobody here can ask a central store. */
 		if (rc == WEIR_WAIT)
 			rc = weir_ask_store_failed(ask, call->now_ns);
@@ -270,6 +296,8 @@ static void hear(struct wr_resp_wait *wait, const void *answer, size_t len, uint
 	if (rc == WEIR_EFORMAT)
 		rc = weir_ask_store_failed(wait->ask, now_ns);
 	wait->rc = rc;
+	if (rc > 0)
+		note_took(wait->ask, wait->begun_ns, now_ns);
 	wr_resp_tell_store(wait->session->host, wait->ask, now_ns);
 }
 
@@ -295,12 +323,13 @@ static const struct wr_resp_wait_kind check_kind = {hear, tell, end};
 static bool decide_or_ask(const struct wr_resp_call *call, struct wr_resp_wait *wait)
 {
 	struct wr_resp_host *host = call->host;
-	int rc = weir_ask_decide(wait->ask, call->now_ns);
+	int rc = decide_timed(call, wait->ask);
 
 	if (rc == WEIR_WAIT) {
 		int len = weir_ask_question(wait->ask, host->question, sizeof host->question);
 
 		if (len > 0) {
+			wait->begun_ns = call->now_ns;
 			wr_resp_wait_ask(wait, host->question, (size_t)len, call->now_ns);
 			return true;
 		}

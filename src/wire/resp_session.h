@@ -75,6 +75,8 @@ struct wr_resp_host {
 	bool shadow;                       /* decide and count, but let everything pass */
 	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */
 	void (*decided)(struct wr_resp_host *host, const struct weir_ask *ask);
+	/* The time, read anew, for how long decisions take; NULL: that is not noted. */
+	uint64_t (*clock_ns)(const struct wr_resp_host *host);
 	uint64_t started_ns;
 	struct wr_resp_tally tally;
 	/* Adds up the tallies of all threads; NULL: there is only this one. */

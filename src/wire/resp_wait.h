@@ -75,6 +75,7 @@ struct wr_resp_wait {
 	struct wr_resp_session *session;
 	struct wr_resp_wait *next;
 	struct weir_ask *ask; /* NULL: it has none */
+	uint64_t begun_ns;    /* when its command was run */
 	uint8_t protocol;     /* of the reply */
 	bool heard;
 	bool queued; /* it waits for the queue, not for the store */

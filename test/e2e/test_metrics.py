@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from weirtest import ROOT, WEIR, WRAP, Client, fetch, free_port, keeper, message, pour, scaled, wait_for
+from weirtest.fleet import Node
 from weirtest.redis import Redis
+from weirtest.resp import command
 from weirtest.scrape import OPEN, Metrics
 from weirtest.serve import Serve
 
@@ -77,6 +79,22 @@ def test_counts_are_what_was_sent(serve):
     assert value("weir_hosts", host="serve") == 1
     assert value("weir_decision_duration_seconds_count", store="local") == value(
         "weir_decision_duration_seconds_bucket", store="local", le="+Inf")
+
+
+def test_decisions_over_resp_are_timed():
+    """One in 64 of them, each for itself though all came in one pipeline; with Redis as well."""
+    rules = RULES + "  - {key: here, rate_limit: {unit: year, requests_per_unit: 900, consistency: local}}\n"
+    with Redis() as redis, Node(redis.url(), rules, threads=1, probe="here") as serve:
+        serve.wait_up()
+        before = Metrics(serve.admin_port)
+        with serve.connect() as connection:
+            for key in ("here", "quiet"):
+                connection.send(command("WEIR.CHECK", "api", key, "1") * 128)
+                assert len([connection.read() for _ in range(128)]) == 128
+        after = Metrics(serve.admin_port)
+        for store in ("local", "central"):
+            name = "weir_decision_duration_seconds_count"
+            assert after.value(name, store=store) - (before.value(name, store=store) or 0) == 2, store
 
 
 def test_both_formats(serve):

@@ -36,9 +36,9 @@ requests:
 - descriptor: [{{key: user, from: header.x-user-id}}]
 descriptors:
 - key: user
-  rate_limit: {{{rate}, algorithm: token_bucket, on_limit: defer, defer: {{max_waiting: 1000000}}}}
+  rate_limit: {{{rate}, algorithm: token_bucket, on_limit: defer, defer: {{max_age: 366d, max_waiting: 1000000}}}}
 """
-ONE_A_WEEK = "unit: week, requests_per_unit: 1"
+ONE_AN_HOUR = "unit: hour, requests_per_unit: 1"  # within max_age each could be delivered, but not while this runs
 UNLIMITED = "unit: second, requests_per_unit: 100000000"
 WRK = """
 local requests = {}
@@ -68,7 +68,7 @@ class Gateway:
         self.dir.chmod(0o755)
         self.port, self.admin = free_port(), free_port()
         self.polls = self.delivered = self.first = 0
-        self.rules(ONE_A_WEEK)
+        self.rules(ONE_AN_HOUR)
         argv = [BUILD / "weir", "gateway", "--upstream", f"http://127.0.0.1:{self.api.port}", "--listen",
                 f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin}", "--rules", self.dir / "rules.yaml",
                 "--runtime", self.dir / "run", "--table", f"bench-{self.port}", "--workers", "1", "--queue",
@@ -193,7 +193,7 @@ def bench_slow_disk(figures, stack, rounds):
 
 def fill(ours, script):
     """So many wait, and none of them for its limit any more; the API does not answer yet. Returns how many."""
-    ours.use(ONE_A_WEEK)
+    ours.use(ONE_AN_HOUR)
     while ours.stored() - ours.delivered < DRAINED:
         wrk(ours.port, script, 1)
     ours.first = ours.arrived()

@@ -123,6 +123,10 @@ ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "too_large";
     }
 
+    if (deferral.in_time == 0) {
+        return "too_late";
+    }
+
     if (!ngx_http_weir_backlog_is_up()) {
         return "away";
     }

@@ -35,6 +35,8 @@ struct ngx_http_weir_deferral_s {
     size_t                   max;
     size_t                   reserved;   /* of the bodies a worker may have */
 
+    ngx_uint_t               late;       /* age bounds its line, not max_waiting */
+
     const char              *why_not;    /* NULL: it was kept */
     u_char                   reason[32];
     u_char                   ticket[NGX_HTTP_WEIR_TICKET];

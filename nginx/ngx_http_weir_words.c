@@ -305,7 +305,8 @@ ngx_http_weir_words_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_words_add(w, r->method_name.data, r->method_name.len);
     ngx_http_weir_words_add(w, r->unparsed_uri.data, r->unparsed_uri.len);
     ngx_http_weir_words_add(w, ctx->record.data, ctx->record.len);
-    ngx_http_weir_words_number(w, deferral->max_waiting);
+    ngx_http_weir_words_number(w, ngx_min(deferral->max_waiting,
+                                          deferral->in_time));
     ngx_http_weir_words_number(w, ngx_max(deferral->max_age_ns / 1000000000,
                                           1));
     ngx_http_weir_words_number(w, deferral->max_tries);
@@ -332,6 +333,8 @@ ngx_http_weir_words_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     if (r->unparsed_uri.len > NGX_HTTP_WEIR_WORDS_URI) {
         return "too_large";
     }
+
+    d->late = deferral.in_time < deferral.max_waiting;
 
     w.n = 0;
     w.bytes = 0;
@@ -387,6 +390,12 @@ ngx_http_weir_words_reason(ngx_http_weir_deferral_t *d,
 
     if (to != d->reason) {
         d->why_not = (const char *) d->reason;
+    }
+
+    /* not the rule's own bound was sent, but how many can be in time */
+
+    if (d->late && ngx_strcmp(d->reason, "key_full") == 0) {
+        d->why_not = "too_late";
     }
 }
 

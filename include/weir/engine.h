@@ -302,6 +302,10 @@ struct weir_deferral {
 	uint64_t max_age_ns;
 	uint64_t wait_ns;     /* until the limits would admit it, were it alone; or WEIR_NEVER */
 	uint64_t interval_ns; /* how far apart that limit admits requests in the long run */
+	/* More than so many of the key that limit cannot admit within max_age_ns: with that many
+	 * waiting, one more would only die of age. 0: not even this one, were it alone;
+	 * UINT64_MAX: not known */
+	uint64_t in_time;
 };
 
 /* After WEIR_DEFER, if the ask was recorded. WEIR_EINVAL: not so. WEIR_EROOM: what was added did

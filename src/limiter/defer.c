@@ -52,13 +52,16 @@ static uint64_t plus_times(uint64_t a, uint64_t b, uint64_t c)
 	return a + product;
 }
 
+static uint64_t period_ns(const struct weir_limit *limit)
+{
+	return limit->window_end_ns ? limit->window_end_ns - limit->window_start_ns
+				    : limit->period_ns;
+}
+
 /* Between two requests, in the long run. */
 static uint64_t interval_ns(const struct weir_limit *limit)
 {
-	uint64_t period_ns = limit->window_end_ns ? limit->window_end_ns - limit->window_start_ns
-						  : limit->period_ns;
-
-	return limit->limit ? period_ns / limit->limit : 0;
+	return limit->limit ? period_ns(limit) / limit->limit : 0;
 }
 
 /* What the counter says by itself. False: an operator's ban holds, and nothing is put off. */
@@ -121,6 +124,43 @@ static bool can_be_kept(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->drains;
 }
 
+/* How many a limit admits within so long at most, whatever its state: windows that begin and end in
+ * the middle, or a full bucket, and what comes meanwhile. */
+static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
+{
+	uint64_t period = period_ns(limit);
+	unsigned __int128 most = (unsigned __int128)limit->limit * age_ns / (period ? period : 1) +
+				 2 * (uint64_t)limit->ceiling + 1;
+
+	return most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;
+}
+
+/* Whether what a counter says holds for as long as its rule stays as it is: not if other nodes may
+ * admit on their own, or an operator has granted more for a while. */
+static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *decision)
+{
+	return need->class == WR_ENFORCED && !need->eventual && !need->failed && !need->granted &&
+	       !decision->granted;
+}
+
+/* Of a key whose counter admits nothing before max_age has passed, none. A lease's wait is a guess,
+ * for others may give back. */
+static uint64_t in_time(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct wr_ask_need *decided = &ask->needs[need->same_as];
+	uint64_t age_ns = need->rule->defer->max_age_ns;
+	uint64_t wait_ns = decision->admitted ? 0 : decision->retry_after_ns;
+
+	if (!is_sure(need, decision) || !is_sure(decided, decision))
+		return UINT64_MAX;
+	if (wait_ns != WEIR_NEVER)
+		wait_ns = wait_ns > ask->behind_ns ? wait_ns - ask->behind_ns : 0;
+	if (wait_ns > age_ns && (!ask->engine->central || need->rule->consistency != WR_LEASE))
+		return 0;
+	return most_within(need->need.limit, age_ns);
+}
+
 int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral)
 {
 	const struct wr_ask_need *need;
@@ -145,6 +185,7 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 				   ? ask->retry_after_ns - ask->behind_ns
 				   : 0,
 		.interval_ns = interval_ns(need->need.limit),
+		.in_time = in_time(ask, need),
 	};
 	memcpy(deferral->key, ask->defer_key, sizeof deferral->key);
 	return 0;

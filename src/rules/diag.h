@@ -94,10 +94,10 @@
 	X(defer_count_rejected, ERROR,                                                             \
 	  "count_rejected would charge each try to deliver; leave it out with on_limit: defer")    \
 	X(defer_never, WARNING,                                                                    \
-	  "requests_per_unit 0 admits nothing: what is deferred is never delivered")               \
+	  "requests_per_unit 0 admits nothing, now or later: nothing is deferred")                 \
 	X(defer_too_old, WARNING,                                                                  \
-	  "one request in %s is admitted, and none is kept for longer than %s: most will never "   \
-	  "be delivered; raise max_age of defer")                                                  \
+	  "one request in %s is admitted, and none is kept for longer than %s: most will be "      \
+	  "refused; raise max_age of defer")                                                       \
 	X(defer_safe_method, WARNING,                                                              \
 	  "only POST, PUT, PATCH and DELETE are deferred: %s is refused here")                     \
 	X(bad_size, ERROR, "%s takes a size such as 64K or 1M, from %s to %s")                     \

@@ -15,7 +15,7 @@ from weirtest.orders import Orders, check_copies, check_rate, reason_of
 
 TICKET = re.compile(r"[0-9a-f]{32}$")
 FAST = rules("{unit: second, requests_per_unit: 20")  # burst 1
-SLOW = rules()  # one a week
+SLOW = rules()  # one an hour
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_what_a_202_says(api):
             assert answer.get("cache-control") == "no-store"
             said = json.loads(answer.body)
             assert (said["ticket"], said["status"], said["position"]) == (ticket, "waiting", position)
-            assert said["expected_delay"] == 86400, "not beyond max_age"
+            assert position * 3600 - 300 < said["expected_delay"] <= position * 3600
         assert first.get("x-weir-ticket") != second.get("x-weir-ticket")
         assert api.seen()[1:] == []
 
@@ -96,7 +96,7 @@ def test_safe_methods_are_refused_as_usual(api, method):
         answer = shop.order("ann", 1, method=method, body=None)
         assert answer.status == 429
         assert answer.get("x-weir-ticket") is None
-        assert int(answer.get("retry-after")) > 86400
+        assert 3000 < int(answer.get("retry-after")) <= 3600
         assert shop.weir("queue", "list") == listed
 
 

@@ -14,7 +14,7 @@ def api():
 
 
 def waiting(shop, user, count):
-    """An order that goes through, and `count` that wait for a week: their answers."""
+    """An order that goes through, and `count` that wait for an hour: their answers."""
     assert shop.order(user, 0).status == 200
     answers = [shop.order(user, n) for n in range(1, count + 1)]
     assert {a.status for a in answers} == {202}
@@ -91,11 +91,31 @@ def test_a_poisonous_order_is_given_up_after_max_tries(api):
 
 
 def test_an_order_that_is_too_old_is_given_up(api):
-    with Shop(api.port, rules=rules(defer="max_age: 2s")) as shop:
+    """The limit would have let it pass in time; the API does not take it."""
+    api.plan("/orders/ann/1", 503)
+    with Shop(api.port, rules=rules("{period: 5s, requests_per_unit: 1", "max_age: 8s, max_tries: 1000")) as shop:
         [answer] = waiting(shop, "ann", 1)
-        dead = shop.wait_ticket(answer, "dead")
+        dead = shop.wait_ticket(answer, "dead", 60)
         assert "age" in dead["reason"] or "old" in dead["reason"]
-        assert len(api.seen()) == 1
+        assert 0 < dead["tries"] < 1000
+
+
+def test_an_order_that_would_be_too_late_is_refused(api):
+    """One in two hours, and none is kept for longer than an hour: no ticket, and the reason."""
+    with Shop(api.port, rules=rules("{period: 2h, requests_per_unit: 1", "max_age: 1h")) as shop:
+        answers = [shop.order("ann", n) for n in range(2)]
+        assert [a.status for a in answers] == [200, 429]
+        assert answers[1].get("x-weir-not-deferred") == "too_late"
+        assert shop.stats()["totals"]["stored"] == 0
+
+
+def test_a_line_that_is_too_long_for_its_age(api):
+    """One in ten minutes, kept for fifty: of five and a full bucket at both ends more could not be delivered."""
+    with Shop(api.port, rules=rules("{period: 10m, requests_per_unit: 1", "max_age: 50m")) as shop:
+        answers = [shop.order("ann", n) for n in range(10)]
+        assert [a.status for a in answers] == [200] + [202] * 8 + [429]
+        assert answers[-1].get("x-weir-not-deferred") == "too_late"
+        assert shop.order("bob", 0).status == 200 and shop.order("bob", 1).status == 202
 
 
 def test_an_api_that_is_away_for_long(api):

@@ -79,7 +79,8 @@ def test_kept(api, shelf):
         assert not [n for n in r.names() if n.endswith("retry-after")]
         (kept,) = shelf.kept
         assert (kept.domain, kept.rule, kept.method, kept.uri) == ("api", "api/user/1d", "POST", "/orders?id=7")
-        assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (1000, 86400, 20)
+        # One a day: of more than four none could be delivered in time, wherever their day begins.
+        assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (4, 86400, 20)
         assert 0 < kept.wait_ns <= 86400 * 10 ** 9 and kept.interval_ns == 86400 * 10 ** 9
         assert kept.body == b"a book"
         assert kept.names() == ["content-type", "host", "idempotency-key"]
@@ -89,7 +90,7 @@ def test_kept(api, shelf):
 
 
 def test_the_rule_says_how(api, shelf):
-    more = ", defer: {headers: [X-Other, Authorization], max_body: 10, max_age: 90s, max_tries: 3, max_waiting: 4}"
+    more = ", defer: {headers: [X-Other, Authorization], max_body: 10, max_age: 25h, max_tries: 3, max_waiting: 2}"
     with nginx_with(shelf, api, more) as nginx:
         begin(nginx)
         assert post(nginx, b"0123456789", {"X-Other": "yes", "Authorization": "Basic x",
@@ -97,7 +98,21 @@ def test_the_rule_says_how(api, shelf):
         refused(post(nginx, b"0123456789a"), "too_large")
         (kept,) = shelf.kept
         assert kept.names() == ["authorization", "host", "x-other"]
-        assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (4, 90, 3)
+        assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (2, 90000, 3)
+
+
+def test_too_late(api, shelf):
+    """What would only die of age is refused: at once if its limit says so, else by how many wait."""
+    slow = by_user("{period: 2h, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer, defer: {max_age: 1h}}")
+    with Nginx(rules=slow, conf_http=shelf.conf, conf_server=SERVER, api=api) as nginx:
+        begin(nginx)
+        refused(post(nginx), "too_late")
+        assert shelf.kept == []
+    shelf.reply = lambda command, usual: b"-DEFER key_full\r\n"
+    for more, why in ((", defer: {max_age: 25h, max_waiting: 5}", "too_late"), (", defer: {max_waiting: 4}", "key_full")):
+        with nginx_with(shelf, api, more) as nginx:
+            begin(nginx)
+            refused(post(nginx), why)
 
 
 def test_keys(api, shelf):
@@ -215,7 +230,7 @@ def test_queue_never_there(api):
     (b"-DEFER <b>x</b> y\r\n", "error"), (b"-DEFER %s y\r\n" % (b"a" * 100), "error"), (b"+OK\r\n", "error"),
     (b"*2\r\n:1\r\n:2\r\n", "error"), (b"$-1\r\n", "error"), (b"*3\r\n$2\r\nab\r\n:1\r\n:2\r\n", "error")])
 def test_refused_by_the_queue(api, shelf, said, why):
-    with nginx_with(shelf, api) as nginx:
+    with nginx_with(shelf, api, ", defer: {max_waiting: 4}") as nginx:
         begin(nginx)
         shelf.reply = lambda command, usual: said
         refused(post(nginx), why)

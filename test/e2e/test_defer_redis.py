@@ -54,7 +54,7 @@ def test_two_gateways_keep_the_order_of_each_key():
 
 
 def test_a_ticket_is_known_to_all_gateways():
-    with gateways(rate="{unit: week, requests_per_unit: 1") as (api, _, (a, b)):
+    with gateways(rate="{unit: hour, requests_per_unit: 1") as (api, _, (a, b)):
         a.order("ann", 0)
         first, second = a.order("ann", 1), b.order("ann", 2)
         assert (first.status, second.status) == (202, 202)
@@ -70,7 +70,7 @@ def test_a_ticket_is_known_to_all_gateways():
 
 
 def test_one_gateway_dies_and_the_other_delivers():
-    with gateways(rate="{unit: week, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
+    with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
         a.order("ann", 0)
         answers = [a.order("ann", n) for n in range(1, 6)]
         assert {r.status for r in answers} == {202}
@@ -84,7 +84,7 @@ def test_one_gateway_dies_and_the_other_delivers():
 
 def test_one_dies_in_the_midst_of_a_delivery():
     """Its line waits until its lease has run out, and goes on in order."""
-    with gateways(rate="{unit: week, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
+    with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
         a.order("ann", 0)
         answers = [a.order("ann", n) for n in (1, 2)]
         api.plan("/orders/ann/1", {"hold": "for ever"}, 200)
@@ -121,7 +121,7 @@ def test_redis_is_killed_and_comes_back():
 
 def test_no_secrets_in_redis():
     """What is stored is named by a hash of the ticket, and the password of the URL is in no log."""
-    with gateways(1, rate="{unit: week, requests_per_unit: 1") as (_, redis, [shop]):
+    with gateways(1, rate="{unit: hour, requests_per_unit: 1") as (_, redis, [shop]):
         shop.order("ann", 0)
         ticket = shop.order("ann", 1).get("x-weir-ticket")
         everything = b"".join((p.read_bytes() for p in redis.folder.rglob("*") if p.is_file()))

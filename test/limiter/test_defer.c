@@ -77,6 +77,7 @@ static void says_how(void **state)
 	assert_int_equal(got.max_waiting, 4);
 	assert_int_equal(got.wait_ns, 45 * SECOND_NS);
 	assert_int_equal(got.interval_ns, 30 * SECOND_NS);
+	assert_int_equal(got.in_time, 60 * 2 + 2 * 2 + 1);
 	/* Without a word of its own. */
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(ask(&rig, "user=2"), WEIR_ADMIT);
@@ -87,6 +88,7 @@ static void says_how(void **state)
 	assert_int_equal(got.max_age_ns, DAY_NS);
 	assert_int_equal(got.max_tries, 20);
 	assert_int_equal(got.max_waiting, 1000);
+	assert_int_equal(got.in_time, 1440 * 6 + 2 * 6 + 1);
 	rig_close(&rig);
 }
 
@@ -307,6 +309,50 @@ static void tries_are_not_charged(void **state)
 	rig_close(&rig);
 }
 
+/* One that its counter admits after max_age only, and what is no reason to say so. */
+static void too_late(void **state)
+{
+	static const char text[] =
+		"domain: d\n"
+		"descriptors:\n"
+		"- key: a\n"
+		"  rate_limit: {period: 10m, requests_per_unit: 1, algorithm: token_bucket,\n"
+		"               on_limit: defer, defer: {max_age: 5m}}\n"
+		"- key: never\n"
+		"  rate_limit: {period: 10m, requests_per_unit: 0, on_limit: defer}\n";
+	struct weir_entry entry = {.key = {"a", 1}, .value = {"1", 1}};
+	struct weir_target target = {
+		.size = sizeof target, .domain = {"d", 1}, .entries = &entry, .count = 1};
+	struct weir_deferral got;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, text, "d");
+	assert_int_equal(ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
+	got = deferral(&rig);
+	assert_int_equal(got.wait_ns, 600 * SECOND_NS);
+	assert_int_equal(got.in_time, 0);
+	assert_int_equal(ask(&rig, "never=1"), WEIR_DEFER);
+	assert_int_equal(deferral(&rig).in_time, 0);
+	/* Half way there it is in time, and so is one who only comes behind others. */
+	rig.now_ns += 300 * SECOND_NS;
+	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
+	got = deferral(&rig);
+	assert_int_equal(got.in_time, 0 + 2 * 1 + 1);
+	wr_deferred_set(rig.table, got.key, 2, wr_seconds(rig.now_ns));
+	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
+	assert_int_equal(deferral(&rig).in_time, 3);
+	/* An operator's grant makes it unsure. */
+	wr_deferred_set(rig.table, got.key, 0, wr_seconds(rig.now_ns));
+	assert_int_equal(weir_control_grant(rig.engine, &target, 1, WEIR_NEVER, rig.now_ns, NULL),
+			 1);
+	assert_int_equal(ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
+	assert_true(deferral(&rig).in_time == UINT64_MAX);
+	rig_close(&rig);
+}
+
 /* With a central store: it is not asked for one that comes behind others, and it does not charge
  * for tries to deliver. */
 static void centrally(void **state)
@@ -332,6 +378,7 @@ static void centrally(void **state)
 	assert_int_equal(store_finish(&rig, &store, ask(&rig, "a=1;b=1")), WEIR_ADMIT);
 	assert_int_equal(store_finish(&rig, &store, ask(&rig, "a=1;b=1")), WEIR_DEFER);
 	got = deferral(&rig);
+	assert_int_equal(got.in_time, 1 + 2 * 1 + 1);
 	bytes = weir_ask_recorded(rig.ask);
 	memcpy(copy, bytes.ptr, bytes.len);
 	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_DEFER);
@@ -445,12 +492,13 @@ static void nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(says_how),          cmocka_unit_test(keys),
-		cmocka_unit_test(who_cannot),        cmocka_unit_test(counted_once),
-		cmocka_unit_test(behind_others),     cmocka_unit_test(operators),
-		cmocka_unit_test(drained),           cmocka_unit_test(tries_are_not_charged),
-		cmocka_unit_test(over_http),         cmocka_unit_test(centrally),
-		cmocka_unit_test(what_does_not_fit), cmocka_unit_test(nonsense),
+		cmocka_unit_test(says_how),      cmocka_unit_test(keys),
+		cmocka_unit_test(who_cannot),    cmocka_unit_test(counted_once),
+		cmocka_unit_test(behind_others), cmocka_unit_test(operators),
+		cmocka_unit_test(drained),       cmocka_unit_test(tries_are_not_charged),
+		cmocka_unit_test(over_http),     cmocka_unit_test(centrally),
+		cmocka_unit_test(too_late),      cmocka_unit_test(what_does_not_fit),
+		cmocka_unit_test(nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,10 +19,12 @@ KILLED = ["exited on signal 9", r"open socket #\d+ left in connection", "abortin
 UNLIMITED = "{unit: second, requests_per_unit: 100000"
 
 
-def rules(rate="{unit: week, requests_per_unit: 1", defer="", more=""):
+def rules(rate="{unit: hour, requests_per_unit: 1", defer="", more=""):
     """A rule that defers the orders of each user; `rate` without its closing brace. Users whose name begins with `f` are
-    free."""
-    defer = f", defer: {{{defer}}}" if defer else ""
+    free. Unless `defer` says otherwise they are kept for so long that all that a test sends could be delivered."""
+    if "max_age" not in defer:
+        defer = f"max_age: 366d, {defer}".removesuffix(", ")
+    defer = f", defer: {{{defer}}}"
     return f"""
 domain: shop
 requests:

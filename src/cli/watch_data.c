@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
 #define INFO_SHARE 20u                 /* reading the table takes at most a twentieth of the time */
@@ -162,22 +163,12 @@ static void settle_names(struct wr_watch *watch)
 		watch->candidates[i].counts.text.ptr = watch->candidates[i].text;
 }
 
-/* From the last ten seconds of its history, or what statistics say without one. */
 static void rate_from_table(struct wr_watch *watch, struct wr_watch_rule *rule)
 {
-	struct weir_point points[10];
-	uint64_t end_s, all = 0, refused = 0, known = 0;
-	int count = weir_history(watch->table, rule->stat.slot, WEIR_SECONDS, points, 10, &end_s);
+	struct wr_pace pace = wr_pace(watch->table, &rule->stat);
 
-	for (int i = 0; i < count; i++) {
-		if (!points[i].known)
-			continue;
-		known++;
-		refused += points[i].refused + points[i].shadowed;
-		all += points[i].admitted + points[i].refused + points[i].shadowed;
-	}
-	rule->all_milli = known ? all * 1000 / known : rule->stat.recent_milli;
-	rule->refused_milli = known ? refused * 1000 / known : 0;
+	rule->all_milli = pace.all_milli;
+	rule->refused_milli = pace.refused_milli;
 }
 
 static void rate_from_before(const struct wr_watch *watch, struct wr_watch_rule *rule,

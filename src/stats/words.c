@@ -5,6 +5,8 @@
 
 #include "base/duration.h"
 
+#define PACE_S 10
+
 static const char *algorithm_name(uint32_t algorithm)
 {
 	switch (algorithm) {
@@ -108,4 +110,22 @@ void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap)
 		snprintf(burst, sizeof burst, ", queue_size: %u", limit->burst);
 	snprintf(text, cap, "{%srequests_per_unit: %u%s%s}%s", period, limit->limit, algorithm,
 		 burst, note);
+}
+
+struct wr_pace wr_pace(struct weir_table *table, const struct weir_stat *stat)
+{
+	struct weir_point points[PACE_S];
+	uint64_t end_s, all = 0, refused = 0, known = 0;
+	int count = weir_history(table, stat->slot, WEIR_SECONDS, points, PACE_S, &end_s);
+
+	for (int i = 0; i < count; i++) {
+		if (!points[i].known)
+			continue;
+		known++;
+		refused += points[i].refused + points[i].shadowed;
+		all += points[i].admitted + points[i].refused + points[i].shadowed;
+	}
+	if (!known)
+		return (struct wr_pace){stat->recent_milli, 0};
+	return (struct wr_pace){all * 1000 / known, refused * 1000 / known};
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include <weir/algo.h>
+#include <weir/stats.h>
 
 #include "stats/advice.h"
 
@@ -15,5 +16,12 @@ void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS]);
 
 /* "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst: 20}" */
 void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
+
+/* Decisions a second in thousandths, as people mean it who look at a rule: of the last ten seconds.
+ * Without a history at the rate the table has, which needs minutes to follow. */
+struct wr_pace {
+	uint64_t all_milli, refused_milli;
+};
+struct wr_pace wr_pace(struct weir_table *table, const struct weir_stat *stat);
 
 #endif

@@ -1,6 +1,7 @@
 /* All rules: their sum over time, and a page of them in the order that was asked for. */
 #include <stdlib.h>
 
+#include "stats/words.h"
 #include "wire/json.h"
 #include "wire/watch_json.h"
 
@@ -249,7 +250,7 @@ static void put_page(struct wr_text *out, const struct rows *rows)
 			continue;
 		wr_text_put(out, more ? WR_STR(",{") : WR_STR("{"));
 		more = true;
-		wr_watch_put_stat(out, &stat);
+		wr_watch_put_stat(out, rows->view->table, &stat);
 		put_window(out, rows->view->table, stat.slot);
 		put_busiest(out, rows->view->table, stat.slot);
 		PUT(out, "}");
@@ -276,10 +277,10 @@ static int put_all(struct wr_text *out, struct weir_table *table)
 	return 0;
 }
 
-static void put_sum(struct wr_text *out, const struct weir_stat *sum)
+static void put_sum(struct wr_text *out, struct weir_table *table, const struct weir_stat *sum)
 {
 	PUT(out, "\"totals\":{");
-	wr_watch_put_milli(out, "per_second", sum->recent_milli);
+	wr_watch_put_milli(out, "per_second", wr_pace(table, sum).all_milli);
 #define PUT_COUNT(field, what)                                                                     \
 	wr_text_char(out, ',');                                                                    \
 	wr_watch_put_number(out, #field, sum->field);
@@ -291,7 +292,7 @@ static void put_sum(struct wr_text *out, const struct weir_stat *sum)
 int wr_overview_json(const struct wr_watch_view *view, const struct wr_watch_query *query,
 		     struct wr_text *out)
 {
-	struct rows rows = {.view = view, .query = query};
+	struct rows rows = {.view = view, .query = query, .sum.slot = WEIR_STAT_ALL};
 	int rc = weir_stats_each(view->table, on_stat, &rows);
 
 	if (rc == 0 && query->order == WR_WATCH_NAME)
@@ -301,7 +302,7 @@ int wr_overview_json(const struct wr_watch_view *view, const struct wr_watch_que
 	if (rc == 0)
 		rc = put_all(out, view->table);
 	if (rc == 0) {
-		put_sum(out, &rows.sum);
+		put_sum(out, view->table, &rows.sum);
 		put_page(out, &rows);
 	}
 	free(rows.items);

@@ -204,7 +204,7 @@ int wr_rule_json(const struct wr_watch_view *view, const struct wr_watch_query *
 	int rc = known ? gather(view->table, query->slot, known) : WEIR_EMEMORY;
 
 	if (rc == 0) {
-		wr_watch_put_stat(out, &known->stat);
+		wr_watch_put_stat(out, view->table, &known->stat);
 		PUT(out, ",\"in_force\":");
 		wr_rules_json_one(view->engine, known->stat.rule, out);
 		put_history(out, view->table, query->slot, query->span, known);

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "stats/advice.h"
+#include "stats/words.h"
 #include "wire/json.h"
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
@@ -118,7 +118,7 @@ static void put_limit(struct wr_text *out, const struct weir_stat *stat)
 	wr_json_put_seconds(out, stat->period_ns);
 }
 
-void wr_watch_put_stat(struct wr_text *out, const struct weir_stat *stat)
+void wr_watch_put_stat(struct wr_text *out, struct weir_table *table, const struct weir_stat *stat)
 {
 	wr_watch_put_number(out, "slot", stat->slot);
 	PUT(out, ",\"rule\":");
@@ -134,7 +134,7 @@ void wr_watch_put_stat(struct wr_text *out, const struct weir_stat *stat)
 	WEIR_STATS(PUT_COUNT)
 #undef PUT_COUNT
 	wr_text_char(out, ',');
-	wr_watch_put_milli(out, "per_second", stat->recent_milli);
+	wr_watch_put_milli(out, "per_second", wr_pace(table, stat).all_milli);
 	PUT(out, ",\"loaded_at\":");
 	wr_json_put_seconds(out, stat->loaded_ns);
 }

@@ -72,6 +72,6 @@ void wr_watch_put_history(struct wr_text *out, enum weir_span span, uint64_t end
 void wr_watch_put_key(struct wr_text *out, const struct weir_top_key *key);
 
 /* Name, words, numbers and counts of a rule. */
-void wr_watch_put_stat(struct wr_text *out, const struct weir_stat *stat);
+void wr_watch_put_stat(struct wr_text *out, struct weir_table *table, const struct weir_stat *stat);
 
 #endif

@@ -151,6 +151,19 @@ def test_overview_counts_and_pages(serve):
         assert get(serve.admin_port, f"/v1/overview{bad}").status == 400, bad
 
 
+def test_how_many_a_second_is_of_now(serve):
+    def pace():
+        answer = told(serve.admin_port, "/v1/overview?filter=api/user")
+        return answer["rules"]["rows"][0]["per_second"], answer["totals"]["per_second"]
+
+    def fast():  # 20 within ten seconds are 2 a second at least, however many minutes there were none
+        ask(serve, "pace", 20)
+        return min(pace()) >= 2
+
+    wait_for(fast, "the traffic to be told")
+    wait_for(lambda: pace() == (0, 0), "it to be over", 40)
+
+
 def test_one_rule(serve):
     ask(serve, "b", 6)
     slot = rows(serve, "?filter=user")[0]["slot"]

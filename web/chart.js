@@ -1,6 +1,6 @@
 // Curves: uPlot for the large ones, a small canvas for rows.
 import uPlot from "/ui/uPlot.js";
-import { count } from "/ui/dom.js";
+import { count, rate } from "/ui/dom.js";
 
 const charts = new Set();
 
@@ -20,6 +20,9 @@ const clock = (t, seconds) => new Date(t * 1000).toLocaleTimeString("en-GB", sec
 function timeTicks(u, ticks, axis, space, step) {
   return ticks.map((t) => clock(t, step < 60));
 }
+
+// What the legend tells: of the point that is pointed at, else of the last one.
+const shown = (u, index, at) => u.data[index]?.[at ?? u.data[0].length - 1];
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
@@ -56,7 +59,7 @@ export class Chart {
       legend: { live: true },
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, Math.max(1, high * 1.08)] } },
       axes: [{ ...axis, space: 80, size: 34, values: timeTicks }, { ...axis, size: 52, values: (u, ticks) => ticks.map((t) => compact.format(t)) }],
-      series: [{ label: "at", value: (u, t) => (t ? clock(t, true) : "–") }, ...this.series.map((s) => ({
+      series: [{ label: "at", value: (u, v, index, at) => (u.data[0].length ? clock(shown(u, 0, at), true) : "–") }, ...this.series.map((s) => ({
         label: s.label,
         stroke: colour(s.colour),
         fill: s.fill ? colour(`${s.colour}-fill`) : undefined,
@@ -65,7 +68,10 @@ export class Chart {
         show: s.show ?? true,
         points: { show: false },
         spanGaps: false,
-        value: (u, v) => (v === null || v === undefined ? "–" : count(v)),
+        value: (u, v, index, at) => {
+          const n = shown(u, index, at);
+          return n === null || n === undefined ? "–" : n < 10 && n % 1 ? rate(n) : count(n);
+        },
       }))],
     }, this.data, this.box);
   }

@@ -54,6 +54,13 @@ export function percent(part, all) {
   return p >= 10 || p === 0 ? `${Math.round(p)} %` : `${p.toFixed(1)} %`;
 }
 
+// What came of decisions that did not admit, by the counts there are: curves have one line for all of it.
+export function denied(counts, shadow = false) {
+  const said = [counts.refused && "refused", counts.deferred && "deferred", counts.shadowed && "would be refused"].filter(Boolean);
+  if (!said.length) return shadow ? "would be refused" : "refused";
+  return said.length > 1 ? `${said.slice(0, -1).join(", ")} or ${said.at(-1)}` : said[0];
+}
+
 export function bytes(n) {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
     if (n < 1024 || unit === "GiB") return `${n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)} ${unit}`;

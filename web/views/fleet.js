@@ -11,7 +11,7 @@ function storeFacts(g) {
   if (g.store_up === undefined) return [h("p", { class: "soft" }, "No central store: every limit is kept in the table of this machine.")];
   const list = [fact("Store", g.store_up ? "answers" : "away"), fact("Breaker", BREAKER[g.store_breaker] ?? "unknown")];
   if (g.store_nodes !== undefined) list.push(fact("Its nodes", `${count(g.store_nodes_up ?? 0)} of ${count(g.store_nodes)} answer`));
-  if (g.store_rtt_us !== undefined) list.push(fact("An answer takes", nanos(g.store_rtt_us * 1000)));
+  if (g.store_up && g.store_rtt_us !== undefined) list.push(fact("An answer takes", nanos(g.store_rtt_us * 1000)));
   if (g.store_waiting !== undefined) list.push(fact("Waiting for it", count(g.store_waiting)));
   return [h("dl", { class: "facts" }, list)];
 }
@@ -53,10 +53,10 @@ function hostRow(host, now, odd) {
 export function fleet(view, context) {
   const store = h("div"), nodes = h("div"), table = h("div"), latency = h("div"), hosts = h("tbody"), changes = h("ul", { class: "plain" });
   const nodesCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Fleet"), nodes);
-  view.append(h("h1", {}, "Fleet"), h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Central store"), store), nodesCard,
-    h("section", { class: "card" }, h("h2", {}, "Table"), table), h("section", { class: "card" }, h("h2", {}, "How long a decision takes"), latency)),
+  view.append(h("h1", {}, "Fleet"), h("div", { class: "columns" }, h("section", { class: "card" }, h("h2", {}, "Central store"), store),
+    h("section", { class: "card" }, h("h2", {}, "How long a decision takes"), latency), nodesCard, h("section", { class: "card" }, h("h2", {}, "Table"), table)),
   h("section", { class: "card" }, h("h2", {}, "Processes that decide"), h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Processes and the rules each has"),
-    h("thead", {}, h("tr", {}, ["Name", "Process", "Rules"].map((t) => h("th", { scope: "col" }, t)), h("th", { scope: "col", class: "wide" }, "Loaded"), h("th", { scope: "col" }, "State"))), hosts))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Name"), h("th", { scope: "col", class: "number" }, "Process"), h("th", { scope: "col" }, "Rules"), h("th", { scope: "col", class: "wide" }, "Loaded"), h("th", { scope: "col" }, "State"))), hosts))),
   h("section", { class: "card" }, h("h2", {}, "What was done here"), changes));
 
   let timer = null, closed = false;

@@ -1,5 +1,6 @@
 import { confirm, count, h, note, replace, setText, span, visible, when, words } from "/ui/dom.js";
 import { post } from "/ui/api.js";
+import { inForce, propose } from "/ui/views/inforce.js";
 import { keyHref } from "/ui/views/keylink.js";
 
 const LOOK_MS = 2000;
@@ -11,8 +12,9 @@ function sentence(c) {
   const soft = c.shadow || c.paused;
   const per = c.period ? ` per ${span(c.period)}` : "";
   if (c.banned_until) return ["bad", `${soft ? "Would be refused" : "Refused"}: banned ${until(c.banned_until)}.`];
-  if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per}.`];
-  const wait = c.retry_after === null ? "no wait will do" : `the next one passes in ${span(c.retry_after)}`;
+  if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per && `, counted${per}`}.`];
+  const at = c.retry_after > 60 ? ` (${when(Date.now() / 1000 + c.retry_after)})` : "";
+  const wait = c.retry_after === null ? "no wait will do" : `the next one passes in ${span(c.retry_after)}${at}`;
   return ["bad", `${soft ? "Would be refused" : "Refused"}: all ${count(c.limit)}${per} are used; ${wait}.`];
 }
 
@@ -36,7 +38,7 @@ function steps(walk) {
 }
 
 function entryRow(key, value, remove) {
-  const row = h("div", { class: "pair" }, h("input", { name: "k", "aria-label": "Key", placeholder: "key", value: key, required: true, spellcheck: "false", autocapitalize: "off" }),
+  const row = h("div", { class: "pair" }, h("input", { name: "k", "aria-label": "Key", placeholder: "key", list: "keys", value: key, required: true, spellcheck: "false", autocapitalize: "off" }),
     h("span", { "aria-hidden": "true" }, "="), h("input", { name: "v", "aria-label": "Value", placeholder: "value", value, spellcheck: "false", autocapitalize: "off" }),
     h("button", { type: "button", class: "quiet", "aria-label": "Remove this entry", onclick: () => remove(row) }, "×"));
   return row;
@@ -46,15 +48,15 @@ export function key(view, context, to) {
   const keys = to.query.getAll("k"), values = to.query.getAll("v");
   const target = { domain: to.query.get("domain") ?? "", entries: keys.map((k, i) => ({ key: k, value: values[i] ?? "" })) };
   const asked = target.domain && target.entries.length;
-  const domain = h("input", { id: "domain", name: "domain", required: true, value: target.domain, spellcheck: "false", autocapitalize: "off" });
+  const domain = h("input", { id: "domain", name: "domain", list: "domains", required: true, value: target.domain, spellcheck: "false", autocapitalize: "off" });
   const pairs = h("div", { class: "pairs" });
   const remove = (row) => pairs.children.length > 1 && row.remove();
   const add = (k = "", v = "") => pairs.append(entryRow(k, v, remove));
   const out = h("div", { "aria-live": "polite" });
-  const said = h("div");
+  const said = h("div"), domains = h("datalist", { id: "domains" }), names = h("datalist", { id: "keys" });
   (asked ? target.entries : [{ key: "", value: "" }]).forEach((e) => add(e.key, e.value));
 
-  view.append(h("h1", {}, "Key"), h("form", {
+  view.append(h("h1", {}, "Key"), asked ? "" : h("p", { class: "lead" }, "Whoever a rule counts, by the domain and the descriptor of that rule, like user = 7. Keys in the lists of a rule lead here too."), h("form", {
     class: "card lookup",
     onsubmit(event) {
       event.preventDefault();
@@ -64,11 +66,14 @@ export function key(view, context, to) {
     },
   }, h("div", {}, h("label", { for: "domain" }, "Domain"), domain), h("fieldset", {}, h("legend", {}, "Descriptor"), pairs,
     h("button", { type: "button", class: "quiet", onclick: () => { add(); pairs.lastChild.firstChild.focus(); } }, "Add an entry")),
-  h("button", { class: "primary", type: "submit" }, "Look up")), said, out);
-  context.state("still");
+  h("button", { class: "primary", type: "submit" }, "Look up")), domains, names, said, out);
+  const proposed = propose(domains, names, domain).catch(() => false); // without it one writes by hand
   if (!asked) {
+    const list = inForce(context);
+    view.append(list.box);
     domain.focus({ preventScroll: true });
-    return null;
+    proposed.then((filled) => filled && document.activeElement === domain && pairs.querySelector("input").focus({ preventScroll: true }));
+    return list.close;
   }
 
   // ---- a key that was asked for ----
@@ -118,22 +123,22 @@ export function key(view, context, to) {
   }
 
   const forField = (usual) => h("p", {}, h("label", { for: "for" }, "For how long"), h("input", { id: "for", name: "for", required: true, value: usual, pattern: "ever|([0-9]+(ms|s|m|h|d))+", title: "90s, 15m, 1h30m, 7d, or ever", autofocus: true }),
-    h("span", { class: "soft" }, " 90s, 15m, 1h30m, 7d, or ever"));
-  const about = (text) => h("p", {}, text, " ", h("code", { class: "long" }, visible(`${target.domain} ${name}`, 300)));
+    h("span", { class: "soft hint" }, "90s, 15m, 1h30m, 7d, or ever"));
+  const about = (text) => h("p", {}, text, " ", h("code", { class: "long" }, visible(`${target.domain} ${name}`, 300)), chosen.source ? h("span", { class: "soft" }, `where the value comes from ${visible(chosen.source)}`) : "");
 
   const orders = {
     reset: async () => (await confirm("Reset this key?", about("All counters of this key become as good as new:"), "Reset")) && ["reset", {}],
     async grant() {
-      const fields = await confirm("Grant more?", h("div", {}, about("For a while the limits are larger for"),
+      const fields = await confirm("Grant more?", h("div", {}, about("For a while the limits are larger for this key:"),
         h("p", {}, h("label", { for: "extra" }, "How many more"), h("input", { id: "extra", name: "extra", type: "number", min: "1", max: "4294967295", required: true, value: "10", autofocus: true })), forField("1h")), "Grant");
       return fields && ["grant", { extra: Number(fields.extra), for: fields.for }];
     },
     async ban() {
-      const fields = await confirm("Ban this key?", h("div", {}, about("Every request is refused of"), forField("1h")), "Ban", true);
+      const fields = await confirm("Ban this key?", h("div", {}, about("Every request with this key is refused:"), forField("1h")), "Ban", true);
       return fields && ["ban", { for: fields.for }];
     },
-    lift: async () => (await confirm("Lift the ban?", about("Requests are admitted again, as the limits allow, of"), "Lift the ban")) && ["ban", { lift: true }],
-    end: async () => (await confirm("End the grant?", about("The limits are the rules' again for"), "End the grant")) && ["grant", { extra: 0 }],
+    lift: async () => (await confirm("Lift the ban?", about("Requests with this key are admitted again, as the limits allow:"), "Lift the ban")) && ["ban", { lift: true }],
+    end: async () => (await confirm("End the grant?", about("The limits of this key are the rules' again:"), "End the grant")) && ["grant", { extra: 0 }],
   };
 
   function showButtons() {
@@ -141,8 +146,11 @@ export function key(view, context, to) {
     const wanted = `${banned}${granted}`;
     if (buttons.dataset.shows === wanted) return;
     buttons.dataset.shows = wanted;
+    const had = buttons.contains(document.activeElement) ? document.activeElement : null, last = had === buttons.lastElementChild;
     replace(buttons, act("Reset…", false, orders.reset), act("Grant more…", false, orders.grant), granted ? act("End the grant…", false, orders.end) : "",
       banned ? act("Lift the ban…", false, orders.lift) : act("Ban…", true, orders.ban));
+    // Who had the focus keeps it: on the same button, or on the one in its place.
+    if (had) ([...buttons.children].find((b) => b.textContent === had.textContent) ?? (last ? buttons.lastElementChild : buttons.firstElementChild)).focus();
   }
 
   async function refresh() {

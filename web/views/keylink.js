@@ -23,7 +23,7 @@ export function entriesOf(descriptor, text) {
 export function keyText(key, rule) {
   if (!key) return "–";
   if (key.text === null) return h("code", { class: "hash", title: "its text is not kept; this is a hash" }, key.hash.slice(0, 12));
-  const shown = h("code", { title: visible(key.text, 200) }, key.text === "" ? "all together" : visible(key.text, 40), key.exact ? "" : "…");
+  const shown = h("code", { title: visible(key.text, 200) }, key.text === "" ? "all together" : key.exact ? visible(key.text, 40) : `${visible(key.text.slice(0, 40))}…`);
   const entries = key.exact && rule ? entriesOf(rule.descriptor, key.text) : null;
   return entries ? h("a", { href: keyHref(rule.domain, entries) }, shown) : shown;
 }

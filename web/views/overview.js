@@ -1,4 +1,4 @@
-import { bytes, count, h, percent, rate, replace, setText, span, words } from "/ui/dom.js";
+import { bytes, count, denied, h, percent, rate, replace, setText, span, visible, words } from "/ui/dom.js";
 import { Chart, curves, spark } from "/ui/chart.js";
 import { keyText } from "/ui/views/keylink.js";
 
@@ -40,18 +40,19 @@ function storeHealth(tile, gauges) {
   if (gauges.store_up === undefined) return tile.set("none", "none", "every limit is kept in the table");
   const breaker = ["closed", "half open", "open"][gauges.store_breaker] ?? "unknown";
   tile.set(gauges.store_up ? (gauges.store_breaker ? "warn" : "good") : "bad", gauges.store_up ? "answers" : "away",
-    `breaker ${breaker}${gauges.store_rtt_us ? `, ${(gauges.store_rtt_us / 1000).toFixed(1)} ms` : ""}`);
+    `breaker ${breaker}${gauges.store_up && gauges.store_rtt_us ? `, ${(gauges.store_rtt_us / 1000).toFixed(1)} ms` : ""}`);
 }
 
 // ---- rows ----
 
-function badges(row) {
-  return [row.shadow && "shadow", row.quota && "quota"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
+// Counts outlive their rule: what was loaded before the rules that are in force is not among them.
+function badges(row, loaded) {
+  return [row.shadow && "shadow", row.quota && "quota", row.deferred && "defers", row.loaded_at && row.loaded_at + 1 < loaded && "not in force here"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
 }
 
 class Row {
   constructor(row) {
-    this.name = h("a", { href: `#/rule/${row.slot}` }, row.rule);
+    this.name = h("a", { href: `#/rule/${row.slot}` }, visible(row.rule));
     this.marks = h("span");
     this.limit = h("td", { class: "wide" });
     this.rate = h("td", { class: "number" });
@@ -60,26 +61,25 @@ class Row {
     this.share = h("span");
     this.bar = h("meter", { min: 0, max: 1, value: 0, "aria-label": "share refused" });
     this.key = h("td", { class: "key" });
-    this.keyed = "";
+    this.keyed = null;
     this.element = h("tr", {}, h("th", { scope: "row" }, this.name, this.marks), this.limit, this.rate,
       h("td", { class: "wide" }, this.canvas), h("td", { class: "share" }, this.bar, this.share), this.key);
   }
 
-  set(row) {
+  set(row, refused, loaded) {
     const window = row.window ?? { admitted: row.admitted, refused: row.refused + row.deferred, shadowed: row.shadowed };
-    const refused = window.refused + window.shadowed, all = window.admitted + refused;
-    setText(this.name, row.rule);
-    replace(this.marks, badges(row));
+    const denied = window.refused + window.shadowed, all = window.admitted + denied;
+    setText(this.name, visible(row.rule));
+    replace(this.marks, badges(row, loaded));
     setText(this.limit, row.words ? words(row.words) : "–");
     setText(this.rate, rate(row.per_second));
     if (row.window) this.spark.set(row.window);
-    this.bar.value = all ? refused / all : 0;
-    setText(this.share, percent(refused, all));
-    this.setKey(row);
+    this.bar.value = all ? denied / all : 0;
+    setText(this.share, percent(denied, all));
+    this.setKey(refused ? row.most_refused : row.busiest);
   }
 
-  setKey(row) {
-    const key = row.most_refused ?? row.busiest;
+  setKey(key) {
     const text = key ? `${key.hash} ${key.text}` : "";
     if (text === this.keyed) return;
     this.keyed = text;
@@ -94,7 +94,7 @@ class Rows {
   }
 
   // Rows stay where somebody is in them: nothing moves away under a finger or a cursor.
-  set(list) {
+  set(list, refused, loaded) {
     const wanted = new Set(list.map((r) => r.slot));
     const busy = this.body.contains(document.activeElement) || this.body.matches(":hover");
     for (const [slot, row] of this.rows) {
@@ -108,7 +108,7 @@ class Rows {
       const fresh = !row;
       if (fresh) this.rows.set(data.slot, (row = new Row(data)));
       if (fresh || (!busy && this.body.children[i] !== row.element)) this.body.insertBefore(row.element, this.body.children[i] ?? null);
-      row.set(data);
+      row.set(data, refused, loaded);
     });
   }
 
@@ -121,9 +121,10 @@ class Rows {
 
 export function overview(view, context) {
   const query = { by: "busy", filter: "", first: 0 };
-  const table = tile("Table"), store = tile("Store", "#/fleet"), rules = tile("Rules", "#/rules"), now = tile("Last minute");
+  const table = tile("Table", "#/fleet"), store = tile("Store", "#/fleet"), rules = tile("Rules", "#/rules"), now = tile("Decisions, last minute");
   const box = h("div", { class: "chart" });
-  const said = h("figcaption", { class: "unseen" });
+  const said = h("figcaption", { class: "unseen" }), about = h("p", { class: "soft" });
+  const whose = h("th", { scope: "col" }, "Busiest key");
   const body = h("tbody");
   const empty = h("p", { class: "soft", hidden: true });
   const range = h("span", { class: "soft", role: "status" });
@@ -135,16 +136,16 @@ export function overview(view, context) {
 
   view.append(h("h1", {}, "Overview"),
     h("div", { class: "tiles" }, now.box, table.box, store.box, rules.box),
-    h("section", { class: "card", "aria-labelledby": "flow" }, h("h2", { id: "flow" }, "Requests a second"), h("figure", {}, box, said)),
+    h("section", { class: "card", "aria-labelledby": "flow" }, h("h2", { id: "flow" }, "Decisions a second"), about, h("figure", {}, box, said)),
     h("section", { class: "card", "aria-labelledby": "all" },
       h("div", { class: "head" }, h("h2", { id: "all" }, "Rules"),
         h("div", { class: "tools" }, h("label", { for: "filter" }, "Find"), filter, h("label", { for: "by" }, "Order"), by)),
       h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Rules, their traffic in the last five minutes and who meets them"),
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "wide" }, "Limit"), h("th", { scope: "col", class: "number" }, "A second"),
-          h("th", { scope: "col", class: "wide" }, "Five minutes"), h("th", { scope: "col" }, "Refused"), h("th", { scope: "col" }, "Busiest key"))), body)),
+          h("th", { scope: "col", class: "wide" }, "Five minutes"), h("th", { scope: "col" }, "Refused"), whose)), body)),
       empty, h("div", { class: "pager" }, before, range, after)));
 
-  const chart = new Chart(box, [{ label: "admitted", colour: "admit", fill: true }, { label: "refused", colour: "refuse", fill: true }]);
+  let chart = null, label = "";
   const rows = new Rows(body);
   let timer = null;
 
@@ -164,13 +165,25 @@ export function overview(view, context) {
   }
 
   function showSums(data) {
+    const nodes = data.health.gauges.fleet_nodes ?? 0;
+    setText(about, `A request counts once for every rule it meets.${nodes > 1 ? ` Those of this machine; ${count(nodes)} share the limits.` : ""}`);
     const admitted = sum(data.history.admitted, 60), refused = sum(data.history.refused, 60) + sum(data.history.shadowed, 60);
-    now.set(refused ? "warn" : "good", `${count(admitted)} admitted`, `${count(refused)} refused (${percent(refused, admitted + refused)})`);
-    setText(said, `In the last minute ${count(admitted)} requests were admitted and ${count(refused)} refused.`);
+    now.set(refused ? "warn" : "good", `${count(admitted)} admitted`, `${count(refused)} ${label} (${percent(refused, admitted + refused)})`);
+    setText(said, `In the last minute ${count(admitted)} were admitted and ${count(refused)} ${label}.`);
   }
 
-  function showRules(list) {
-    rows.set(list.rows);
+  function draw({ history, totals }) {
+    if (!chart || label !== denied(totals)) {
+      chart?.close();
+      label = denied(totals);
+      chart = new Chart(box, [{ label: "admitted", colour: "admit", fill: true }, { label, colour: "refuse", fill: true }]);
+    }
+    chart.set(curves(history, history.admitted, history.refused.map((n, i) => (n === null ? null : n + history.shadowed[i]))));
+  }
+
+  function showRules(list, loaded) {
+    setText(whose, query.by === "refused" ? "Most refused key" : "Busiest key");
+    rows.set(list.rows, query.by === "refused", loaded);
     const last = list.first + list.rows.length;
     empty.hidden = list.matched > 0;
     setText(empty, list.count ? "No rule has that in its name." : "No rule has been met or loaded yet.");
@@ -181,20 +194,20 @@ export function overview(view, context) {
   }
 
   function show(data) {
-    const { history, health } = data;
-    chart.set(curves(history, history.admitted, history.refused.map((n, i) => (n === null ? null : n + history.shadowed[i]))));
+    const { health } = data;
+    draw(data);
     showSums(data);
     tableHealth(table, health.table);
     rulesHealth(rules, health.rules, health.pauses, data.now);
     storeHealth(store, health.gauges);
-    showRules(data.rules);
+    showRules(data.rules, health.rules.loaded_at);
     if (!performance.getEntriesByName(SHOWN).length) performance.mark(SHOWN);
   }
 
   start();
   return () => {
     clearTimeout(timer);
-    chart.close();
+    chart?.close();
     rows.close();
   };
 }

@@ -45,10 +45,10 @@ function progress(r, now) {
 function row(r, now, act) {
   const mayChange = r.state === "waiting" || r.state === "dead";
   return h("tr", {}, h("th", { scope: "row", class: "number" }, String(r.id)), h("td", {}, r.state === "dead" ? h("span", { class: "badge bad" }, "dead") : r.state),
-    h("td", { class: "key" }, h("code", {}, `${visible(r.method)} ${visible(r.uri, 60)}`)), h("td", { class: "wide" }, visible(r.rule)),
+    h("td", { class: "key" }, h("code", {}, r.method ? `${visible(r.method)} ${visible(r.uri, 60)}` : "–")), h("td", { class: "wide" }, visible(r.rule)),
     h("td", { class: "wide number" }, `${span(Math.max(0, Math.round(now - r.accepted_at)))} ago`), h("td", {}, progress(r, now)),
-    h("td", {}, mayChange ? [h("button", { type: "button", class: "link", onclick: () => act("retry", r) }, "try now"), " ",
-      h("button", { type: "button", class: "link", onclick: () => act("drop", r) }, "drop")] : ""));
+    h("td", {}, mayChange ? [h("button", { type: "button", class: "link", "data-at": `retry-${r.id}`, onclick: () => act("retry", r) }, "try now"), " ",
+      h("button", { type: "button", class: "link", "data-at": `drop-${r.id}`, onclick: () => act("drop", r) }, "drop")] : ""));
 }
 
 const QUESTION = {
@@ -58,14 +58,14 @@ const QUESTION = {
 
 export function queue(view, context) {
   const head = h("div", { class: "tiles" }), wrong = h("div"), about = h("div"), rows = h("tbody"), told = h("div", { class: "told", "aria-live": "polite" });
-  const state = h("select", { id: "state", onchange: () => turn(0) }, [["", "all"], ["waiting", "waiting"], ["dead", "dead letters"], ["delivered", "delivered"], ["dropped", "dropped"]]
+  const state = h("select", { id: "state", onchange: () => turn(0) }, [["waiting", "waiting"], ["dead", "dead letters"], ["delivered", "delivered"], ["dropped", "dropped"], ["", "all"]]
     .map(([value, text]) => h("option", { value }, text)));
   const back = h("button", { type: "button", onclick: () => turn(before.pop() ?? 0, true) }, "Back"), on = h("button", { type: "button", onclick: () => turn(next) }, "More");
   const body = h("div", { hidden: true }, wrong, head, h("section", { class: "card" }, about),
     h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Requests"), h("div", { class: "tools" }, h("label", { for: "state" }, "Show"), state)), told,
       h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Deferred requests, in the order they came"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Number"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Request"), h("th", { scope: "col", class: "wide" }, "Rule"),
-          h("th", { scope: "col", class: "wide" }, "Accepted"), h("th", { scope: "col" }, "Delivery"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Changes")))), rows)),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "Number"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Request"), h("th", { scope: "col", class: "wide" }, "Rule"),
+          h("th", { scope: "col", class: "wide number" }, "Accepted"), h("th", { scope: "col" }, "Delivery"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Changes")))), rows)),
       h("div", { class: "pager" }, back, on)));
   const none = h("p", { class: "card", hidden: true }, "There is no queue here. A gateway whose rules say ", h("code", {}, "on_limit: defer"), " has one, and a service with ", h("code", {}, "--queue"), ".");
   view.append(h("h1", {}, "Queue"), none, body);
@@ -93,6 +93,13 @@ export function queue(view, context) {
     look();
   }
 
+  // Who is in a row with the keyboard stays there, or where one chooses what to see when it has gone.
+  function show(list) {
+    const at = rows.contains(document.activeElement) ? document.activeElement.dataset.at : null;
+    replace(rows, list.length ? list.map((r) => row(r, now, act)) : h("tr", {}, h("td", { colspan: "7", class: "soft" }, "None.")));
+    if (at) (rows.querySelector(`[data-at="${at}"]`) ?? state).focus({ preventScroll: true });
+  }
+
   async function look() {
     if (!body.hidden) {
       try {
@@ -101,7 +108,8 @@ export function queue(view, context) {
         next = page.next;
         back.disabled = !before.length;
         on.disabled = !next;
-        replace(rows, page.requests.length ? page.requests.map((r) => row(r, now, act)) : h("tr", {}, h("td", { colspan: "7", class: "soft" }, "None.")));
+        back.hidden = on.hidden = back.disabled && on.disabled;
+        show(page.requests);
       } catch { /* the events tell of a lost connection */ }
     }
     if (!closed) timer = setTimeout(look, LOOK_MS);

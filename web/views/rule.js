@@ -1,4 +1,4 @@
-import { count, h, nanos, percent, rate, replace, setText, span, visible, words } from "/ui/dom.js";
+import { count, denied, h, nanos, percent, rate, replace, setText, span, visible, words } from "/ui/dom.js";
 import { Chart, curves } from "/ui/chart.js";
 import { keyText } from "/ui/views/keylink.js";
 
@@ -7,31 +7,42 @@ const COLOURS = ["one", "two", "three", "four"];
 const plus = (history) => history.refused.map((n, i) => (n === null ? null : n + history.shadowed[i]));
 
 function numbers(rule) {
-  const refused = rule.refused + rule.deferred, all = rule.admitted + refused + rule.shadowed;
-  const list = [["a second, now", rate(rule.per_second)], ["admitted", count(rule.admitted)],
-    ["refused", `${count(refused)} (${percent(refused, all)})`]];
-  if (rule.shadowed) list.push(["would have been refused", count(rule.shadowed)]);
+  const all = rule.admitted + rule.refused + rule.deferred + rule.shadowed;
+  const share = (n) => `${count(n)} (${percent(n, all)})`;
+  const list = [["a second, now", rate(rule.per_second)], ["admitted", count(rule.admitted)], ["refused", share(rule.refused)]];
+  if (rule.deferred) list.push(["deferred", share(rule.deferred)]);
+  if (rule.shadowed) list.push(["would have been refused", share(rule.shadowed)]);
   if (rule.near_limit) list.push(["near the limit", count(rule.near_limit)]);
   if (rule.delayed) list.push(["delayed", `${count(rule.delayed)}, ${span(rule.delay_us / rule.delayed / 1e6)} each`]);
-  if (rule.deferred) list.push(["put off for later", count(rule.deferred)]);
   if (rule.soft) list.push(["above a soft limit", count(rule.soft)]);
-  if (rule.latency.local) list.push(["a decision takes", `${nanos(rule.latency.local.p50_ns)}, 99 %: ${nanos(rule.latency.local.p99_ns)}`]);
-  if (rule.latency.central) list.push(["with the store", `${nanos(rule.latency.central.p50_ns)}, 99 %: ${nanos(rule.latency.central.p99_ns)}`]);
+  if (rule.latency.local) list.push(["any decision takes", `half within ${nanos(rule.latency.local.p50_ns)}, 99 % within ${nanos(rule.latency.local.p99_ns)}`]);
+  if (rule.latency.central) list.push(["with the store", `half within ${nanos(rule.latency.central.p50_ns)}, 99 % within ${nanos(rule.latency.central.p99_ns)}`]);
   return list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+// A count that is mostly error says nothing of who is ahead: those stay in the background.
+const standsOut = (key) => key.count > 2 * (key.over + key.noise);
+
+function remarks(list, shown) {
+  const rest = list.keys.length - list.keys.filter(standsOut).length, hashed = shown.some((k) => k.text === null);
+  return [rest ? h("p", { class: "soft" }, `${shown.length ? "No other key" : "Of many keys none"} stands out so far.`) : "",
+    hashed ? h("p", { class: "soft" }, "A hash stands for a key whose text is not kept.") : ""];
 }
 
 function keyTable(title, list, rule, kind) {
   if (!list) return h("p", { class: "soft" }, "Keys are kept for the busiest rules, where the service may show them.");
-  const most = Math.max(1, ...list.keys.map((k) => k.count));
-  const rows = list.keys.slice(0, 20).map((k) => {
+  const shown = list.keys.filter(standsOut).slice(0, 20);
+  const most = Math.max(1, ...shown.map((k) => k.count));
+  const rows = shown.map((k) => {
     const off = k.over + k.noise;
     return h("tr", {}, h("th", { scope: "row", class: "key" }, keyText(k, rule.in_force)),
       h("td", { class: "number" }, count(k.count), off ? h("span", { class: "soft", title: "the true count is so far off at most" }, ` ±${count(off)}`) : ""),
       h("td", { class: "share" }, h("meter", { min: 0, max: most, value: k.count, "aria-label": "compared with the first" }), percent(k.count, list.total)));
   });
-  return rows.length ? h("table", { class: `rows ${kind}` }, h("caption", { class: "unseen" }, title),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col", class: "number" }, "Requests"), h("th", { scope: "col" }, "Share"))), h("tbody", {}, rows))
-    : h("p", { class: "soft" }, "None of late.");
+  if (!list.keys.length) return h("p", { class: "soft" }, "None of late.");
+  return [rows.length ? h("table", { class: `rows ${kind}` }, h("caption", { class: "unseen" }, title),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col", class: "number" }, "Requests"), h("th", { scope: "col" }, "Share"))), h("tbody", {}, rows)) : "",
+  ...remarks(list, shown)];
 }
 
 function adviceList(rule) {
@@ -49,7 +60,7 @@ export function rule(view, context, to) {
   const overlays = h("div", { class: "overlays" });
   const waitBox = h("div", { class: "chart" });
   const waitCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Delayed"), h("figure", {}, waitBox));
-  const refused = h("div"), hot = h("div"), candidates = h("ul", { class: "plain" }), advice = h("ul", { class: "plain" });
+  const whom = h("h2", {}, "Most refused keys"), refused = h("div"), hot = h("div"), candidates = h("ul", { class: "plain" }), advice = h("ul", { class: "plain" });
   const candidateCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Candidates"),
     h("p", { class: "soft" }, "Other limits that saw the same requests without effect."), candidates);
   const adviceCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Advice"), advice);
@@ -61,16 +72,17 @@ export function rule(view, context, to) {
       h("div", { class: "head" }, h("h2", { id: "traffic" }, "Traffic"), h("div", { class: "tools" }, h("label", { for: "span" }, "Show"), spans)),
       h("figure", {}, box, said), nothing, overlays),
     waitCard, candidateCard, adviceCard,
-    h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Most refused keys"), refused),
+    h("div", { class: "two" }, h("section", { class: "card" }, whom, refused),
       h("section", { class: "card" }, h("h2", {}, "Hottest keys"), hot)));
 
   // The curves there are follow from the candidates; another set makes another chart.
   function makeChart(rule) {
-    const ids = rule.candidates.map((c) => c.slot).join();
+    const over = denied(rule, rule.shadow);
+    const ids = [over, ...rule.candidates.map((c) => c.slot)].join();
     if (chart && ids === made) return;
     chart?.close();
     made = ids;
-    const series = [{ label: "admitted", colour: "admit", fill: true }, { label: "refused", colour: "refuse", fill: true },
+    const series = [{ label: "admitted", colour: "admit", fill: true }, { label: over, colour: "refuse", fill: true },
       { label: "limit of one key", colour: "limit", dash: [2, 4] },
       ...rule.candidates.map((c, i) => ({ label: `${words(c.short)} would refuse`, colour: COLOURS[i % COLOURS.length], dash: [8, 4], width: 2.2 }))];
     replace(overlays, rule.candidates.map((c, i) => h("label", {},
@@ -87,7 +99,7 @@ export function rule(view, context, to) {
     const none = history.admitted.map(() => null);
     const one = rule.period ? (rule.limit / rule.period) * history.span : null;
     chart.set(curves(history, history.admitted, plus(history), none.map(() => one), ...rule.candidates.map((c) => (c.history?.admitted.length === none.length ? plus(c.history) : none))));
-    setText(said, `In the time shown ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} refused.`);
+    setText(said, `In the time shown ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} ${denied(rule, rule.shadow)}.`);
     drawWaits(history);
   }
 
@@ -117,7 +129,8 @@ export function rule(view, context, to) {
     const inside = [refused, hot, advice].some((e) => e.contains(document.activeElement));
     if (lists === drawn || inside) return;
     drawn = lists;
-    replace(refused, keyTable("Most refused keys", rule.refused_keys, rule, ""));
+    setText(whom, rule.deferred && !rule.refused ? "Most deferred keys" : "Most refused keys");
+    replace(refused, keyTable(whom.textContent, rule.refused_keys, rule, ""));
     replace(hot, keyTable("Hottest keys", rule.hot, rule, "hot"));
     replace(advice, adviceList(rule));
   }

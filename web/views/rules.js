@@ -94,7 +94,7 @@ function verdict(answer, reveal) {
 
 export function rules(view, context, to) {
   const listing = new Listing();
-  const facts = h("p", { class: "lead" }), errors = h("div", { "aria-live": "polite" }), files = h("select", { id: "file", onchange: () => { shown = ""; choose(files.value); } });
+  const facts = h("p", { class: "lead" }), errors = h("div", { "aria-live": "polite" }), off = h("p", { class: "note warn", role: "status", hidden: true }), files = h("select", { id: "file", onchange: () => { shown = ""; choose(files.value); } });
   const fileTool = h("div", { class: "tools", hidden: true }, h("label", { for: "file" }, "File"), files);
   const answer = h("div", { "aria-live": "polite" });
   let text = null, wanted = to.query.get("file"), line = Number(to.query.get("line")) || 0, shown = "", timer = null, closed = false, seen = "";
@@ -116,7 +116,7 @@ export function rules(view, context, to) {
   h("label", { for: "identity" }, "Identity, if authentication says one"), h("input", { id: "identity", name: "identity", spellcheck: "false", autocapitalize: "off" }),
   h("button", { class: "primary", type: "submit" }, "Try it"), answer);
 
-  view.append(h("h1", {}, "Rules"), facts, errors,
+  view.append(h("h1", {}, "Rules"), facts, off, errors,
     h("div", { class: "rules-grid" }, h("section", { class: "card", "aria-labelledby": "file-title" }, h("div", { class: "head" }, h("h2", { id: "file-title" }, "On disk"), fileTool), listing.box), form));
 
   function marksOf(name) {
@@ -173,9 +173,11 @@ export function rules(view, context, to) {
     const began = performance.now();
     clearTimeout(timer);
     try {
-      const told = await get("/v1/rules/text");
+      const [told, { paused }] = await Promise.all([get("/v1/rules/text"), get("/v1/paused")]);
       if (closed) return;
       show(told);
+      off.hidden = !paused.length;
+      setText(off, `Paused, so not enforced: ${paused.map((name) => visible(name) || "all rules").join(", ")}. \`weir resume\` ends it.`);
       context.state("live");
     } catch (error) {
       if (closed) return;

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """make bench-redis: what a decision costs when its counter is in Redis.
 
-Redis has a core of its own. What is held against it is Redis asked for the same script with the same arguments,
-by redis-benchmark, without weir. A round is a run of each, in turn; a figure is the median of the rounds' ratios.
+Redis has a core and a session of its own. What is held against it is Redis asked for the same script with the same
+arguments, by redis-benchmark, without weir. A round is a run of each, in turn; a figure is the median of the rounds'
+ratios.
 """
 
 import re
 import statistics
 import subprocess
 import sys
+import time
 
 import redis
 
@@ -35,9 +37,10 @@ TOKEN_BUCKET, MILLION, SECOND_US = "1", "1000000", "1000000"
 
 
 def redis_server(stack):
+    """Apart: what weir and the load do on their core must not cost it any of its own, however busy the machine is."""
     port = free_port()
-    Process(stack, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], port)
-    return port
+    return Process(stack, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+                   port, apart=True)
 
 
 def serve(stack, store, core, rules=RULES, **ports):
@@ -61,8 +64,8 @@ def own_script(port):
 
 
 def named(command, key):
-    """Keys as long as weir's, whose hash has 32 digits."""
-    return [word.replace("%s", "0" * (32 - 12) + key) for word in command]
+    """Keys as long as weir's, whose hash has 22 characters; key becomes 12 digits."""
+    return [word.replace("%s", "0" * (22 - 12) + key) for word in command]
 
 
 def redis_benchmark(port, *command):
@@ -72,26 +75,41 @@ def redis_benchmark(port, *command):
     return float(re.findall(r'^"[^"]*","([\d.]+)"', out, re.M)[-1])
 
 
+class Watched:
+    """redis-benchmark's runs of one command, and what Redis did meanwhile."""
+
+    def __init__(self, store, port, *command):
+        self.store, self.port, self.command = store, port, command
+        self.rates, self.us, self.idle = [], [], []
+
+    def run(self):
+        begun, (ran, waited) = time.monotonic_ns(), self.store.schedstat_ns()
+        self.rates.append(redis_benchmark(self.port, *self.command))
+        took = time.monotonic_ns() - begun
+        ran, waited = (now - then for now, then in zip(self.store.schedstat_ns(), (ran, waited), strict=True))
+        self.us.append(ran / COUNT / 1000)
+        self.idle.append(max(0, 1 - (ran + waited) / took))
+        return self.rates[-1]
+
+
 def bench_throughput(figures, stack, rounds):
     store = redis_server(stack)
-    port = serve(stack, store, LOAD_CORE, resp=f"127.0.0.1:{free_port()}")
-    raw = named(own_script(store), "__rand_int__")
+    port = serve(stack, store.port, LOAD_CORE, resp=f"127.0.0.1:{free_port()}")
     check = ["WEIR.CHECK", "bench", "service", "api", "user", "__rand_int__"]
     answer = redis.Redis(port=port).execute_command(*check)
     if b"admit" not in answer:
         sys.exit(f"bench-redis: {answer}")
-    rates = []
-
-    def ours():
-        rates.append(redis_benchmark(port, *check))
-        return rates[-1]
-
-    ratio = frame.interleaved(rounds, ours, lambda: redis_benchmark(store, *raw))
-    calls = redis.Redis(port=store).info("commandstats")["cmdstat_evalsha"]["calls"]
+    ours = Watched(store, port, *check)
+    raw = Watched(store, store.port, *named(own_script(store.port), "__rand_int__"))
+    ratio = frame.interleaved(rounds, ours.run, raw.run)
+    calls = redis.Redis(port=store.port).info("commandstats")["cmdstat_evalsha"]["calls"]
     if calls < 0.9 * 2 * rounds * COUNT:  # a few went along in others' calls
         sys.exit(f"bench-redis: Redis was asked {calls} times only")
     figures.add("strict_vs_raw_evalsha", ratio, f"÷ EVALSHA of the same script, pipeline {DEPTH}; to reach: >= 0.9")
-    figures.add("strict_per_s", statistics.median(rates), "decisions a second")
+    figures.add("strict_per_s", statistics.median(ours.rates), "decisions a second")
+    for name, side in ("strict", ours), ("raw", raw):
+        figures.add(f"{name}_redis_us", statistics.median(side.us), "processor time of Redis for each")
+        figures.add(f"{name}_redis_idle", statistics.median(side.idle), "of the time Redis had nothing to do")
 
 
 def p99_ms(*argv):
@@ -103,7 +121,7 @@ def p99_ms(*argv):
 
 
 def bench_latency(figures, stack, rounds):
-    store = redis_server(stack)
+    store = redis_server(stack).port
     port = serve(stack, store, SERVER_CORE, grpc=f"127.0.0.1:{free_port()}")
     raw = named(own_script(store), "000000KEY")
     pairs = []
@@ -118,7 +136,7 @@ def bench_latency(figures, stack, rounds):
 
 
 def bench_gateway(figures, stack, rounds):
-    api, keys, store = gateway.api_server(stack), gateway.script(stack, in_turn=False), redis_server(stack)
+    api, keys, store = gateway.api_server(stack), gateway.script(stack, in_turn=False), redis_server(stack).port
     socket = f"unix:{frame.folder(stack, 'sock')}/weir.sock"
     serve(stack, store, LOAD_CORE, rules=ONE_LIMIT, resp=socket, http=f"127.0.0.1:{free_port()}")
     strict = Nginx(stack, "strict", gateway.upstream(api, f"weir_central {socket} timeout=1s;"),

@@ -105,11 +105,12 @@ def folder(stack, name):
 
 
 class Process:
-    """A server on the servers' core, ended with the benchmark."""
+    """A server on the servers' core, ended with the benchmark. apart: in a session of its own. Linux shares a core
+    out by sessions (sched_autogroup), and one that keeps other cores busy as well gets less of this one."""
 
-    def __init__(self, stack, argv, port, core=SERVER_CORE):
+    def __init__(self, stack, argv, port, core=SERVER_CORE, apart=False):
         self.port = port
-        self.process = subprocess.Popen([str(a) for a in argv], preexec_fn=pinned(core),
+        self.process = subprocess.Popen([str(a) for a in argv], preexec_fn=pinned(core), start_new_session=apart,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         stack.callback(self.stop)
         if not listens(port, self.process):
@@ -119,9 +120,13 @@ class Process:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
 
+    def schedstat_ns(self):
+        """How long its threads ran, and how long they could have but had to wait for their core."""
+        tasks = [(t / "schedstat").read_text().split() for t in Path(f"/proc/{self.process.pid}/task").iterdir()]
+        return sum(int(t[0]) for t in tasks), sum(int(t[1]) for t in tasks)
+
     def cpu_ns(self):
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((t / "schedstat").read_text().split()[0]) for t in tasks)
+        return self.schedstat_ns()[0]
 
     def resident_mb(self):
         status = Path(f"/proc/{self.process.pid}/status").read_text()

@@ -70,7 +70,7 @@ def ask(port, seconds):
 
 def bench_calls(figures, stack, _rounds):
     for algorithm in ("fixed_window", "token_bucket"):
-        store = central.redis_server(stack)
+        store = central.redis_server(stack).port
         port = central.serve(stack, store, SERVER_CORE, rules=RULES % algorithm, resp=f"127.0.0.1:{free_port()}")
         ask(port, 2)
         for _ in range(ATTEMPTS):  # a machine that is busy does not get that far each time
@@ -92,7 +92,7 @@ def script(stack):
 
 
 def bench_gateway(figures, stack, rounds):
-    api, keys, store = gateway.api_server(stack), script(stack), central.redis_server(stack)
+    api, keys, store = gateway.api_server(stack), script(stack), central.redis_server(stack).port
     folder, rules = frame.folder(stack, "lease"), ONE_LIMIT % "lease"
     socket = f"unix:{folder}/weir.sock"
     lease = Nginx(stack, "lease", gateway.upstream(api, f"weir_central {socket} timeout=1s;"),

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/gateway_service.h"
 #include "gateway/conf.h"
@@ -475,24 +476,39 @@ static int run(struct gateway *gateway)
 	return gateway->failed ? WR_EXIT_NO : WR_EXIT_YES;
 }
 
-int wr_cli_gateway(int argc, char **argv)
+static int read_and_run(struct gateway *gateway, bool hidden)
 {
-	static struct gateway gateway;
 	int exit_code;
 
-	gateway = (struct gateway){.argc = argc, .argv = argv};
-	gateway.now = edition_read(argc, argv, &exit_code);
+	gateway->now = edition_read(gateway->argc, gateway->argv, &exit_code);
 	if (exit_code == -1) {
 		wr_options_help(&gateway_command, stdout);
 		return WR_EXIT_YES;
 	}
-	if (!gateway.now)
+	if (!gateway->now)
 		return exit_code;
-	if (gateway.now->settings.print_config)
-		wr_conf_write(&gateway.now->plan, WR_CONF_SHOW, stdout);
+	if (hidden)
+		say(NULL, WR_ARGUMENTS_HIDDEN);
+	if (gateway->now->settings.print_config)
+		wr_conf_write(&gateway->now->plan, WR_CONF_SHOW, stdout);
 	else
-		exit_code = run(&gateway);
-	edition_free(gateway.next);
-	edition_free(gateway.now);
+		exit_code = run(gateway);
+	edition_free(gateway->next);
+	edition_free(gateway->now);
+	return exit_code;
+}
+
+int wr_cli_gateway(int argc, char **argv)
+{
+	static struct gateway gateway;
+	bool hidden;
+	char **own = wr_arguments_hide(&gateway_command, argc, argv, &hidden);
+	int exit_code;
+
+	if (!own)
+		abort();
+	gateway = (struct gateway){.argc = argc, .argv = own};
+	exit_code = read_and_run(&gateway, hidden);
+	free(own);
 	return exit_code;
 }

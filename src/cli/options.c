@@ -82,8 +82,7 @@ static void read_defaults(struct options_reader *reader)
 	}
 }
 
-/* WEIR_TLS_CERT of tls-cert. */
-static void variable_name(const char *option, char *name, size_t cap)
+void options_variable(const char *option, char *name, size_t cap)
 {
 	size_t len = (size_t)snprintf(name, cap, "WEIR_");
 
@@ -119,7 +118,7 @@ static void read_environment(struct options_reader *reader, char **environment)
 			const char *value;
 			struct options_spot spot = spot_of(group, i, number++);
 
-			variable_name(spot.option->name, name, sizeof name);
+			options_variable(spot.option->name, name, sizeof name);
 			value = variable(environment, name);
 			if (value)
 				options_set(reader, &spot, name, wr_str(value));
@@ -225,6 +224,7 @@ enum wr_options_outcome wr_options_read(const struct wr_command *command, int ar
 		options_read_file(&reader, reader.config);
 	read_environment(&reader, environment);
 	read_arguments(&reader, argc, argv, false);
+	options_check_needs(&reader);
 	if (reader.wrong)
 		fprintf(errors, "weir %s --help tells all options\n", command->name);
 	return reader.wrong ? WR_OPTIONS_WRONG : WR_OPTIONS_READ;

@@ -49,6 +49,7 @@ struct wr_option {
 	uint64_t min, max;     /* numbers, sizes, durations; max 0: no bound */
 	const char *choices;   /* text: "x ietf none"; NULL: any */
 	bool secret;           /* never shown, not even in an error */
+	const char *needs;     /* it means nothing without one of these: "redis queue"; or NULL */
 };
 
 struct wr_option_group {

@@ -40,6 +40,12 @@ struct weir_str options_guess(const struct options_reader *reader, struct weir_s
 void options_set(struct options_reader *reader, const struct options_spot *spot, const char *where,
 		 struct weir_str text);
 
+/* WEIR_TLS_CERT of tls-cert. */
+void options_variable(const char *option, char *name, size_t cap);
+
+/* options_needs.c: says what was given without what it needs. */
+void options_check_needs(struct options_reader *reader);
+
 /* options_file.c */
 void options_read_file(struct options_reader *reader, const char *path);
 

@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/serve_environment.h"
 #include "serve/log.h"
@@ -44,7 +46,7 @@ static enum wr_log_level level_of(const char *name)
 	return WR_LOG_INFO;
 }
 
-static void finish_settings(const struct wr_reference *reference)
+static void finish_settings(const struct wr_reference *reference, bool hidden)
 {
 	struct weir_str profile = {serve_headers, strlen(serve_headers)};
 
@@ -56,6 +58,8 @@ static void finish_settings(const struct wr_reference *reference)
 	if (reference->ignored[0])
 		wr_log(WR_LOG_WARN, "ignored in the environment, without a meaning here: %s",
 		       reference->ignored);
+	if (hidden)
+		wr_log(WR_LOG_WARN, "%s", WR_ARGUMENTS_HIDDEN);
 }
 
 /* ---- running ---- */
@@ -161,32 +165,40 @@ static int run_service(void)
 	return WR_EXIT_YES;
 }
 
-int wr_cli_serve(int argc, char **argv)
+static int read_and_run(int argc, char **argv, struct wr_arena *arena, bool hidden)
 {
 	static struct wr_reference reference;
 	struct weir_error error = {0};
-	struct wr_arena arena;
-	int code = WR_EXIT_USAGE;
 
-	wr_arena_init(&arena, OPTIONS_BYTES);
-	if (wr_reference_read(environ, &arena, &reference, &error) < 0) {
+	if (wr_reference_read(environ, arena, &reference, &error) < 0) {
 		refuse(&error);
-		wr_arena_free(&arena);
 		return WR_EXIT_USAGE;
 	}
-	switch (wr_options_read(&serve_command, argc, argv, reference.environment, &arena,
-				stderr)) {
+	switch (wr_options_read(&serve_command, argc, argv, reference.environment, arena, stderr)) {
 	case WR_OPTIONS_HELP:
 		wr_options_help(&serve_command, stdout);
-		code = WR_EXIT_YES;
-		break;
+		return WR_EXIT_YES;
 	case WR_OPTIONS_READ:
-		finish_settings(&reference);
-		code = run_service();
-		break;
+		finish_settings(&reference, hidden);
+		return run_service();
 	case WR_OPTIONS_WRONG:
 		break;
 	}
+	return WR_EXIT_USAGE;
+}
+
+int wr_cli_serve(int argc, char **argv)
+{
+	struct wr_arena arena;
+	bool hidden;
+	char **own = wr_arguments_hide(&serve_command, argc, argv, &hidden);
+	int code;
+
+	if (!own)
+		abort();
+	wr_arena_init(&arena, OPTIONS_BYTES);
+	code = read_and_run(argc, own, &arena, hidden);
 	wr_arena_free(&arena);
+	free(own);
 	return code;
 }

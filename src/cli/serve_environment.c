@@ -15,6 +15,7 @@
 
 enum row_kind {
 	COPIED,  /* means what `into` means */
+	STORED,  /* the same, where there is a store */
 	BOOLEAN, /* the same, as the reference spells yes and no */
 	RATIO,   /* 0.8 becomes 80 */
 	PART,    /* is put together with others, below */
@@ -63,7 +64,7 @@ static const struct row {
 	{"FORCE_START_WITHOUT_INITIAL_CONFIG", IGNORED, NULL},
 	{"QUOTA_MODE", IGNORED, NULL},
 	{"BACKEND_TYPE", PART, NULL},
-	{"CACHE_KEY_PREFIX", COPIED, "WEIR_REDIS_PREFIX"},
+	{"CACHE_KEY_PREFIX", STORED, "WEIR_REDIS_PREFIX"},
 	{"EXPIRATION_JITTER_MAX_SECONDS", IGNORED, NULL},
 	{"LOCAL_CACHE_SIZE_IN_BYTES", IGNORED, NULL},
 	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", IGNORED, NULL},
@@ -85,7 +86,7 @@ static const struct row {
 	{"REDIS_TLS_CACERT", PART, NULL},
 	{"REDIS_TLS_CLIENT_CERT", PART, NULL},
 	{"REDIS_TLS_CLIENT_KEY", PART, NULL},
-	{"REDIS_TIMEOUT", COPIED, "WEIR_REDIS_TIMEOUT"},
+	{"REDIS_TIMEOUT", STORED, "WEIR_REDIS_TIMEOUT"},
 	{"REDIS_", FAMILY, NULL},
 	{"MEMCACHE_", FAMILY, NULL},
 	{"CONFIG_GRPC_XDS_", FAMILY, NULL},
@@ -305,6 +306,11 @@ static const struct row *row_of(const char *variable)
 	return NULL;
 }
 
+static bool has_store(const struct reader *reader)
+{
+	return get(reader, "REDIS_URL") || get(reader, "WEIR_REDIS");
+}
+
 static void read_variable(struct reader *reader, const char *variable)
 {
 	const struct row *row = row_of(variable);
@@ -312,9 +318,12 @@ static void read_variable(struct reader *reader, const char *variable)
 
 	if (!row || !value || !*++value)
 		return;
-	note(row->kind >= IGNORED ? reader->reference->ignored : reader->reference->taken,
-	     variable);
-	if (row->kind == COPIED)
+	if (row->kind >= IGNORED || (row->kind == STORED && !has_store(reader))) {
+		note(reader->reference->ignored, variable);
+		return;
+	}
+	note(reader->reference->taken, variable);
+	if (row->kind == COPIED || row->kind == STORED)
 		make(reader, row->into, value);
 	else if (row->kind == BOOLEAN)
 		make(reader, row->into, is_true(reader, row->name, value) ? "true" : "false");

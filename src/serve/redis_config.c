@@ -100,10 +100,10 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 	struct wr_redis_tls *tls = NULL;
 	int rc;
 
-	if (!speaks_tls(redis) && (s->ca || s->cert || s->key))
+	if (!speaks_tls(redis) && !s->tls_elsewhere && (s->ca || s->cert || s->key))
 		return wr_error(error, WEIR_EINVAL,
 				"--redis-ca, --redis-cert and --redis-key are for TLS: write "
-				"rediss:// in --redis or --peer");
+				"rediss:// in --redis, --peer or --queue");
 	if (!s->cert != !s->key)
 		return wr_error(error, WEIR_EINVAL, "--redis-cert and --redis-key go together");
 	if (!speaks_tls(redis))
@@ -115,14 +115,15 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 
 static int check_alone(const struct wr_redis_settings *s, struct weir_error *error)
 {
-	if (!s->password_file && !s->ca && !s->cert && !s->key && !s->key_secret && !s->region &&
-	    s->peers.count == 0)
+	bool tls = !s->tls_elsewhere && (s->ca || s->cert || s->key);
+
+	if (!s->password_file && !tls && !s->key_secret && !s->region && s->peers.count == 0)
 		return 0;
 	return wr_error(error, WEIR_EINVAL, "%s needs --redis: there is no store it could be for",
 			s->password_file ? "--redis-password-file"
-			: s->ca          ? "--redis-ca"
-			: s->cert        ? "--redis-cert"
-			: s->key         ? "--redis-key"
+			: tls && s->ca   ? "--redis-ca"
+			: tls && s->cert ? "--redis-cert"
+			: tls            ? "--redis-key"
 			: s->key_secret  ? "--key-secret"
 			: s->region      ? "--region"
 					 : "--peer");

@@ -229,6 +229,8 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	service->loop_count = loops_wanted(settings);
 	wr_notify_open(&service->notify);
 	rc = check_settings(&service->settings, error);
+	service->settings.redis.tls_elsewhere =
+		settings->queue.url && strncmp(settings->queue.url, "rediss", 6) == 0;
 	if (rc == 0)
 		rc = wr_redis_new(&service->settings.redis, service->loop_count, &service->redis,
 				  error);

@@ -15,11 +15,12 @@ struct wr_redis_settings {
 	uint64_t timeout_ns;
 	const char *password_file;   /* the password, instead of one in the URL */
 	const char *ca, *cert, *key; /* TLS: whom to believe, and who we are */
-	const char *key_secret;      /* file of the fleet's secret; NULL: agreed in Redis */
-	uint64_t fleet_size;         /* nodes there are, as long as nobody has counted */
-	uint64_t sync_ns;            /* eventual limits: how often nodes tell each other */
-	const char *region;          /* NULL: there is one */
-	struct wr_text_list peers;   /* URLs of the other regions' stores, cut at commas */
+	bool tls_elsewhere;        /* … which is for the queue's Redis too, and that speaks it */
+	const char *key_secret;    /* file of the fleet's secret; NULL: agreed in Redis */
+	uint64_t fleet_size;       /* nodes there are, as long as nobody has counted */
+	uint64_t sync_ns;          /* eventual limits: how often nodes tell each other */
+	const char *region;        /* NULL: there is one */
+	struct wr_text_list peers; /* URLs of the other regions' stores, cut at commas */
 };
 
 /* Deferred requests: where they are kept, and where they are delivered to. */

@@ -12,10 +12,10 @@
 #include "cli/options.h"
 
 struct settings {
-	const char *name, *colour, *password;
+	const char *name, *colour, *password, *redis, *queue;
 	struct wr_text_list words;
 	bool loud;
-	uint64_t workers, memory_bytes, timeout_ns;
+	uint64_t workers, memory_bytes, timeout_ns, patience_ns, depth;
 	struct wr_endpoint_list listen;
 };
 
@@ -45,12 +45,22 @@ static const struct wr_option second[] = {
 	 .at = offsetof(struct settings, password), .choices = "sesame", .secret = true},
 };
 
+static const struct wr_option third[] = {
+	{"redis", WR_OPTION_TEXT, "URL", NULL, "a store", .at = offsetof(struct settings, redis)},
+	{"queue", WR_OPTION_TEXT, "URL", NULL, "a queue", .at = offsetof(struct settings, queue)},
+	{"redis-patience", WR_OPTION_DURATION, "TIME", "20ms", "of the store",
+	 .at = offsetof(struct settings, patience_ns), .needs = "redis"},
+	{"depth", WR_OPTION_NUMBER, "N", "1", "of either", .at = offsetof(struct settings, depth),
+	 .needs = "redis queue"},
+};
+
 static const struct wr_option_group groups[] = {
 	{"One", first, sizeof first / sizeof *first, &s},
 	{"Two", second, sizeof second / sizeof *second, &s},
+	{"Three", third, sizeof third / sizeof *third, &s},
 };
 
-static const struct wr_command command = {"test", "weir test\n", "Examples\n", groups, 2};
+static const struct wr_command command = {"test", "weir test\n", "Examples\n", groups, 3};
 
 static struct wr_arena arena;
 static char said[8192];
@@ -274,6 +284,29 @@ static void lists_end(void **state)
 	assert_int_equal(s.words.count, 64);
 }
 
+static void what_another_one_is_needed_for(void **state)
+{
+	char path[32];
+
+	(void)state;
+	assert_int_equal(run(NOTHING, ARGS("--redis-patience", "1s")), WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "weir test: --redis-patience needs --redis: "));
+	assert_int_equal(run(((const char *[]){"WEIR_REDIS_PATIENCE=1s", NULL}),
+			     ARGS("--queue", "redis://x")),
+			 WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "weir test: WEIR_REDIS_PATIENCE needs --redis: "));
+	write_config(path, "depth: 2\n");
+	assert_int_equal(run(NOTHING, ARGS("--config", path, "--queue", "file:/x")),
+			 WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "weir test: depth needs --redis, or a --queue in Redis: "));
+	assert_int_equal(run(NOTHING, ARGS("--config", path, "--queue", "redis+unix:/x")),
+			 WR_OPTIONS_READ);
+	assert_int_equal(run(((const char *[]){"WEIR_REDIS=redis://x", NULL}),
+			     ARGS("--config", path, "--redis-patience", "1s")),
+			 WR_OPTIONS_READ);
+	unlink(path);
+}
+
 static void help_is_the_table(void **state)
 {
 	char text[4096] = "";
@@ -302,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(says_where_a_file_is_wrong, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_faults_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(lists_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_another_one_is_needed_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(help_is_the_table, setup, teardown),
 	};
 

@@ -205,6 +205,10 @@ static void test_redis(void **state)
 	assert_string_equal(redis_of("REDIS_URL=r:1", "WEIR_REDIS=redis://mine", NULL, NULL),
 			    "redis://mine");
 	assert_string_equal(redis_of("REDIS_TYPE=SINGLE", NULL, NULL, NULL), "");
+	assert_string_equal(redis_of("REDIS_TIMEOUT=50ms", "CACHE_KEY_PREFIX=p", NULL, NULL), "");
+	assert_null(value("WEIR_REDIS_TIMEOUT"));
+	assert_null(value("WEIR_REDIS_PREFIX"));
+	assert_non_null(strstr(reference.ignored, "REDIS_TIMEOUT, CACHE_KEY_PREFIX"));
 }
 
 static void test_redis_that_cannot_be_read(void **state)

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import MODULE, WEIR, Nginx, Traffic, fetch, free_port, patience, scaled, tally, volley, wait_for
+from weirtest import MODULE, WEIR, WRAP, Nginx, Traffic, fetch, free_port, patience, scaled, tally, volley, wait_for
 from weirtest import keeper
 from weirtest.gateway import Gateway, variables
 from weirtest.redis import Redis
@@ -234,6 +234,23 @@ def test_redis_is_added_by_a_reload(api, redis, tmp_path):
         wait_for(lambda: redis.connections() == 0, "the service to leave Redis")
         # Workers from before deny until they have gone.
         wait_for(lambda: one.get("/deny/x").status == 200, "the table to be counted in")
+
+
+def test_a_password_on_the_command_line_is_struck_out(api, tmp_path):
+    """In the gateway and in nginx; a reload reads the options again and has it still."""
+    config = tmp_path / "gateway.yaml"
+    config.write_text("drain: 5s\n", encoding="ascii")
+    with Redis(password="topsecret") as redis, \
+            Gateway(api.port, "--config", config, "--redis", redis.url(password="topsecret"), *SECONDS,
+                    rules=POLICIES) as one:
+        wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 30)
+        config.write_text("redis-prefix: other\n", encoding="ascii")
+        one.signal(signal.SIGHUP)
+        wait_for(lambda: redis.client().exists("other:1:secret"), "the reload", 30)
+        shown = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (one.pid, one.master())]
+        assert b"\0--redis\0redis://" in shown[0] and b"nginx" in shown[1]
+        assert not [line for line in shown if b"topsecret" in line] or WRAP == "valgrind"
+        assert "--redis-password-file" in one.output() and "topsecret" not in one.output()
 
 
 def run_plain(folder, port, redis, rules, api, user):

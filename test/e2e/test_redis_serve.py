@@ -2,6 +2,7 @@
 a question when Redis is not there."""
 
 import json
+import pathlib
 import socket
 import subprocess
 import threading
@@ -302,6 +303,11 @@ def test_key_secret():
     (["--redis", "http://x"], "--redis: "),
     (["--redis", "redis://u:topsecret@"], "--redis: "),
     (["--redis-ca", "/nonexistent"], "--redis-ca needs --redis"),
+    (["--redis-timeout", "1s"], "--redis-timeout needs --redis"),
+    (["--redis-prefix", "mine"], "--redis-prefix needs --redis"),
+    (["--fleet-size", "3"], "--fleet-size needs --redis"),
+    (["--sync-interval", "1s"], "--sync-interval needs --redis"),
+    (["--peer", "redis://x:topsecret@h"], "--peer needs --redis"),
     (["--redis", "redis://h", "--redis-ca", "/x"], "write rediss://"),
     (["--redis", "rediss://h", "--redis-ca", "/nonexistent"], "--redis-ca /nonexistent: No such file"),
     (["--redis", "rediss://h", "--redis-cert", "/x"], "--redis-cert and --redis-key go together"),
@@ -315,6 +321,16 @@ def test_what_cannot_be(args, why):
         code, said = serve.run()
         assert code in (1, 2) and why in said, said
         assert "topsecret" not in said
+
+
+def test_a_password_on_the_command_line_is_struck_out():
+    with Redis(password="topsecret") as redis, node(redis.url(password="topsecret")) as serve:
+        serve.wait_up()
+        serve.wait_logged("--redis-password-file")
+        assert "topsecret" not in serve.log()
+        shown = pathlib.Path(f"/proc/{serve.pid}/cmdline").read_bytes()
+        assert b"\0--redis\0redis://" in shown
+        assert b"topsecret" not in shown or env.WRAP == "valgrind"  # which has the arguments for itself
 
 
 # ---- without Redis ----

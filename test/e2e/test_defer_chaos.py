@@ -124,7 +124,7 @@ def test_two_gateways_and_their_redis(seed):
     with contextlib.ExitStack() as stack:
         api, redis = stack.enter_context(Orders()), stack.enter_context(Redis(aof=True))
         options = ("--redis", redis.url(), "--redis-timeout", "10s", "--queue-connections", CONNECTIONS,
-                   "--queue-timeout", "2s")
+                   "--queue-timeout", "5s")
         shops = [stack.enter_context(Shop(api.port, *options, queue=redis.url(), rules=text)) for _ in range(2)]
         victims = {"api": api_victim(api), "redis": lambda _: redis.restart()}
         for n, shop in enumerate(shops):

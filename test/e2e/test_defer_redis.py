@@ -61,8 +61,7 @@ def test_a_ticket_is_known_to_all_gateways():
         assert b.ticket(first)["position"] == 1
         assert a.ticket(second)["position"] == 2
         for shop in (a, b):
-            shop.rules.write_text(strict(UNLIMITED), encoding="utf-8")
-        a.raise_limit(strict(UNLIMITED))
+            shop.raise_limit(strict(UNLIMITED))
         for shop in (a, b):
             for answer in (first, second):
                 shop.wait_ticket(answer, "delivered")
@@ -70,7 +69,7 @@ def test_a_ticket_is_known_to_all_gateways():
 
 
 def test_one_gateway_dies_and_the_other_delivers():
-    with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
+    with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         a.order("ann", 0)
         answers = [a.order("ann", n) for n in range(1, 6)]
         assert {r.status for r in answers} == {202}
@@ -84,7 +83,7 @@ def test_one_gateway_dies_and_the_other_delivers():
 
 def test_one_dies_in_the_midst_of_a_delivery():
     """Its line waits until its lease has run out, and goes on in order."""
-    with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "2s")) as (api, _, (a, b)):
+    with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         a.order("ann", 0)
         answers = [a.order("ann", n) for n in (1, 2)]
         api.plan("/orders/ann/1", {"hold": "for ever"}, 200)

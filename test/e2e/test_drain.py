@@ -136,8 +136,9 @@ def test_no_answer_is_tried_again_with_the_same_key(api):
 def test_a_slow_answer_is_not_waited_for(api):
     api.plan("/orders/", {"hold": "never"}, 200)
     with Counter(api, "--queue-timeout", "300ms") as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
-        assert told["tries"] == 1 and numbers(api, "7") == [1, 1]
+        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
+        # Once more for each time that the second answer was late as well.
+        assert numbers(api, "7") == [1] * (told["tries"] + 1) and told["tries"] >= 1
 
 
 def test_retry_after_seconds(api):
@@ -214,8 +215,8 @@ def test_a_gateway_that_reaches_nobody_says_so(api):
     with Counter(api) as counter:
         told = counter.wait_ticket(counter.defer("/orders/7/1", max_tries=1)[0], "delivered")
         assert (told["http_status"], told["tries"]) == (200, 0)
-        assert "can not be reached (HTTP status 502)" in counter.serve.log()
-        assert "is reached again" in counter.serve.log()
+        counter.serve.wait_logged("can not be reached (HTTP status 502)")
+        counter.serve.wait_logged("is reached again")
 
 
 # ---- starting again ----

@@ -71,7 +71,7 @@ def hammered(fleet, fault, heal, key="denied", losses=0, during=150):
         load.wait(during)
         before = load.total()
         heal()
-        wait_for(lambda: load.total() > before or before >= LIMIT * USERS, "it to admit again")
+        wait_for(lambda: load.total() > before or is_spent(fleet.nodes[0], key), "it to admit again")
         load.wait(300)
     assert load.failures == []
     assert load.slow == []
@@ -80,8 +80,20 @@ def hammered(fleet, fault, heal, key="denied", losses=0, during=150):
     return load
 
 
+def is_spent(node, key):
+    """Nothing is left to be admitted: all users are refused, and not for want of Redis, which knows of somebody new. (An
+    answer that came too late has taken, and admitted nobody.)"""
+    def refused(value):
+        return node.ask("HITS", 0, key, value)["verdict"] == "refuse"
+    return all(refused(f"u{n}") for n in range(USERS)) and not refused("somebody new")
+
+
 def nothing():
     pass
+
+
+def timed_out(fleet):
+    return any("timeout" in node.faults() for node in fleet.nodes)
 
 
 @pytest.mark.parametrize("key", ["denied", "logged"])
@@ -103,7 +115,7 @@ def test_flushall_costs_one_limit():
 
 
 def test_script_flush_costs_nothing():
-    with Fleet(timeout="5s") as fleet:
+    with Fleet(timeout="10s") as fleet:
         with Hammer(fleet.nodes, "denied", USERS) as load:
             for _ in range(5):
                 load.wait(40)
@@ -120,8 +132,10 @@ def test_a_redis_that_is_silent(how):
         if how == "freeze":
             hammered(fleet, fleet.redis.freeze, fleet.redis.thaw)
         else:
-            hammered(fleet, lambda: getattr(fleet.redis, how)(0.7), nothing)
-        wait_for(lambda: any("timeout" in node.faults() for node in fleet.nodes), "a timeout to be counted")
+            # Again, if nobody got to ask meanwhile.
+            silence = getattr(fleet.redis, how)
+            hammered(fleet, lambda: wait_for(lambda: silence(0.7) or timed_out(fleet), "it to be noticed", every=0.7), nothing)
+        wait_for(lambda: timed_out(fleet), "a timeout to be counted")
 
 
 @pytest.mark.parametrize("how", ["delay", "drop replies", "drop requests", "halve", "halve and cut", "refuse", "cut"])
@@ -132,7 +146,7 @@ def test_a_network_that_does_not_keep_its_word(how):
     with Fleet() as fleet:
         hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal)
         if how in ("delay", "drop replies", "drop requests", "halve"):
-            wait_for(lambda: any("timeout" in node.faults() for node in fleet.nodes), "a timeout to be counted")
+            wait_for(lambda: timed_out(fleet), "a timeout to be counted")
         if how != "delay":
             wait_for(lambda: all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes), "new connections")
 
@@ -151,9 +165,9 @@ def test_again_and_again():
 
 
 def test_what_needs_no_redis_is_not_held_up():
-    """With a timeout of five seconds and a Redis that says nothing, two hundred local questions, asked in the midst
+    """With a timeout of twenty seconds and a Redis that says nothing, two hundred local questions, asked in the midst
     of others that wait, take nowhere near a second each."""
-    with Redis() as redis, Node(redis.url(), RULES, timeout="5s") as node, node.connect() as one:
+    with Redis() as redis, Node(redis.url(), RULES, timeout="20s") as node, node.connect() as one:
         node.wait_up()
         redis.freeze()
         with Hammer([node], "denied", threads=4) as load:
@@ -164,7 +178,7 @@ def test_what_needs_no_redis_is_not_held_up():
 
 
 def test_allow_admits_uncounted_while_redis_is_away():
-    with Fleet() as fleet:
+    with Fleet(timeout="10s") as fleet:
         assert all(fleet.nodes[0].verdicts("allowed", "x", times=LIMIT))
         assert not any(fleet.nodes[1].verdicts("allowed", "x", times=5))
         fleet.proxy.refuse()
@@ -184,7 +198,7 @@ def test_a_partition():
     with Network("redis", "a", "b") as net, contextlib.ExitStack() as stack:
         at = net["redis"]
         redis = stack.enter_context(Redis(host=at.address, prefix=at.prefix))
-        nodes = [stack.enter_context(Node(redis.url(), RULES, timeout="100ms", prefix=net[name].prefix,
+        nodes = [stack.enter_context(Node(redis.url(), RULES, timeout="1s", prefix=net[name].prefix,
                                           resp="unix:{folder}/resp.sock", admin="unix:{folder}/admin.sock"))
                  for name in ("a", "b")]
         for node in nodes:
@@ -194,7 +208,7 @@ def test_a_partition():
             net.part("a", "redis")
             nodes[0].wait_fault("open")
             load.wait(100)
-            assert nodes[1].faults() == {}, "the other node has not noticed"
+            assert "open" not in nodes[1].faults(), "the other node has not noticed"
             net.part("b", "redis")
             nodes[1].wait_fault("open")
             load.wait(100)

@@ -151,7 +151,7 @@ def test_21_redis_is_killed_under_load(api, redis):
             wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked again", 30)
             for traffic in traffics:
                 traffic.wait(50)
-            assert [statuses(one, path) for path in PATHS] == [{200}] * 4
+            wait_for(lambda: [statuses(one, path) for path in PATHS] == [{200}] * 4, "all workers to ask it", 30)
         finally:
             for traffic in traffics:
                 traffic.stop()
@@ -159,7 +159,7 @@ def test_21_redis_is_killed_under_load(api, redis):
             assert not traffic.lost, path
             assert set(traffic.statuses) <= ({200, 429} if path == "/deny/x" else {200}), path
             # The timeout, nginx's quarter more, and what a busy machine adds.
-            assert slowest(traffic) < timeout_s * 1.25 + patience(5), path
+            assert slowest(traffic) < timeout_s * 1.25 + patience(10), path
 
 
 def test_limits_are_back_with_redis(api, redis):
@@ -212,8 +212,7 @@ def test_redis_comes_late(api, redis):
     with gateway(api, redis, *SECONDS, rules=POLICIES) as one:
         assert [one.get(path).status for path in PATHS] == [200, 200, 429, 200]
         redis.start()
-        wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 30)
-        assert [one.get(path).status for path in PATHS] == [200] * 4
+        wait_for(lambda: [statuses(one, path) for path in PATHS] == [{200}] * 4, "all workers to ask Redis", 30)
 
 
 def test_redis_is_added_by_a_reload(api, redis, tmp_path):

@@ -10,7 +10,7 @@ from weirtest import SLOWER, Traffic, fetch, free_port, patience, tally, volley,
 from weirtest.gateway import Gateway
 from weirtest.redis import Redis
 
-HANG = patience(5)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
+HANG = patience(10)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
 
 RULES = """
 domain: api
@@ -149,26 +149,31 @@ def test_3_a_queue_in_redis(api):
 domain: api
 requests:
   - when: {{path: "/queue"}}
-    descriptor: [{{key: queue, value: all}}]
+    descriptor: [{{key: queue, from: header.x-user}}]
   - when: {{path: "/deny/*"}}
     descriptor: [{{key: denied, from: header.x-user}}]
 descriptors:
   - key: queue
-    value: all
     rate_limit: {{unit: second, requests_per_unit: {per_second}, algorithm: leaky_bucket, queue_size: 4,
                   on_store_failure: deny}}
   - key: denied
     rate_limit: {{unit: week, requests_per_unit: 20, algorithm: token_bucket, on_store_failure: deny}}
 """) as gateways:
-        api.reset()
-        clients = [gateways[n % 2].client() for n in range(10)]
-        sent = time.monotonic_ns()
-        for client in clients:
-            client.send("GET", "/queue")
-        statuses = [client.read().status for client in clients]
-        for client in clients:
-            client.close()
-        assert statuses.count(200) == 5 and statuses.count(429) == 5
+        for attempt in range(10):
+            api.reset()
+            user = as_user(f"queue-{attempt}")
+            clients = [gateways[n % 2].client() for n in range(10)]
+            sent = time.monotonic_ns()
+            for client in clients:
+                client.send("GET", "/queue", user)
+            statuses = [client.read().status for client in clients]
+            for client in clients:
+                client.close()
+            assert statuses.count(200) >= 5 and statuses.count(200) + statuses.count(429) == 10
+            # On a machine so slow that places became free while requests arrived others get them: tried again.
+            if statuses.count(200) == 5:
+                break
+        assert statuses.count(200) == 5
         left = [r.ns for r in api.records() if r.target == "/queue"]
         for k, at in enumerate(left):
             assert at - sent >= k * 1e9 / per_second - 1e6, (k, at - sent)

@@ -32,6 +32,7 @@ descriptors:
   - {key: share, rate_limit: {unit: year, requests_per_unit: 6, on_store_failure: local}}
   - {key: queue, rate_limit: {unit: second, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 40, consistency: lease}}
+  - {key: slow, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
 """
 
 
@@ -150,12 +151,14 @@ def test_a_client_that_leaves_gets_nothing_for_it():
         serve.wait_up()
         with Rls(serve.grpc_port) as rls:
             assert rls.ask("api", ("user", "1")) == OK
-            redis.pause(0.6)
+            redis.freeze()
             call = rls.begin("api", ("user", "1"))
             wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
             call.cancel()
+            assert rls.ask("api", ("here", "1")) == OK  # on the same connection: the service has seen both
+            redis.thaw()
             wait_for(lambda: serve.store()["counts"]["returned"] == 1, "what was granted to be given back")
-        wait_for(lambda: serve.ask("user", "1")["remaining"] == 10, "no more than two to be gone", every=1)
+        wait_for(lambda: serve.ask("HITS", "0", "user", "1")["remaining"] == 11, "no more than one to be gone")
 
 
 def test_throttle_is_shared():
@@ -172,13 +175,14 @@ def test_throttle_is_shared():
 
 
 def test_delays_are_waited_out():
-    """A queue in Redis: places of both nodes follow one another, 50 ms apart, and gRPC answers in its turn."""
+    """A queue in Redis: places of both nodes follow one another, three minutes apart or 50 ms, and gRPC answers in its
+    turn."""
     with Redis() as redis, node(redis, http=True, grpc=True) as one, node(redis, http=True) as two:
         one.wait_up()
         two.wait_up()
-        delays = [check_http(serve, "queue", "1")["delay"] for serve in (one, two, one, two)]
+        delays = [check_http(serve, "slow", "1")["delay"] for serve in (one, two, one, two)]
         assert delays[0] == 0
-        assert all(0 < late <= 0.05 * i for i, late in enumerate(delays[1:], 1)), delays
+        assert all(180 * i - 100 < late <= 180 * i for i, late in enumerate(delays[1:], 1)), delays
         with Rls(one.grpc_port) as rls:
             began = time.monotonic()
             assert [rls.ask("api", ("queue", "2")) for _ in range(4)] == [OK] * 4
@@ -199,7 +203,7 @@ def test_tls():
             assert serve.ask("user", "1")["verdict"] == "refuse"
         with node(redis, args=["--redis-ca", other.ca]) as serve:
             serve.wait_logged("self-signed certificate in certificate chain")
-            assert serve.store()["state"] == "away"
+            wait_for(lambda: serve.store()["state"] == "away", "it to be told")
         with node(redis.url(host="127.0.0.2"), args=good) as serve:
             serve.wait_logged("127.0.0.2")
             assert serve.ask("user", "2")["verdict"] == "admit"  # on_store_failure: local
@@ -340,7 +344,7 @@ def test_redis_comes_later():
     port = free_port()
     with node(f"redis://127.0.0.1:{port}") as serve:
         serve.wait_logged("Connection refused")
-        assert serve.store()["state"] == "away"
+        wait_for(lambda: serve.store()["state"] == "away", "it to be told")
         assert serve.verdicts("allow", "1", times=4) == [True] * 4
         assert serve.verdicts("deny", "1", times=2) == [False] * 2
         assert serve.verdicts("share", "1", times=7) == [True] * 6 + [False]
@@ -355,7 +359,7 @@ def test_redis_comes_later():
 
 def test_what_was_admitted_without_redis_is_reported():
     """Two before, two meanwhile: two of six are left."""
-    with Redis(aof=True) as redis, node(redis, timeout="200ms") as serve:
+    with Redis(aof=True) as redis, node(redis) as serve:
         serve.wait_up()
         assert serve.verdicts("share", "1", times=2) == [True] * 2
         redis.kill()
@@ -367,7 +371,7 @@ def test_what_was_admitted_without_redis_is_reported():
 
 def test_policies_when_redis_goes():
     """allow, deny, and a share of what is left: 6 for two nodes are 3 each, 2 of which were used."""
-    with Redis() as redis, node(redis, timeout="200ms") as one, node(redis, timeout="200ms") as two:
+    with Redis() as redis, node(redis) as one, node(redis) as two:
         one.wait_up()
         two.wait_up()
         wait_for(lambda: one.store()["nodes"] == 2, "the nodes to have counted each other")
@@ -414,15 +418,15 @@ def test_orders_act_everywhere():
         assert two.ask("deny", "1")["verdict"] == "refuse"
         order(one, "reset", "deny", "1")
         assert one.ask("deny", "1")["remaining"] == 1
-        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there", 5)
+        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there")
         assert one.ask("deny", "1")["verdict"] == "refuse"
         order(two, "grant", "deny", "1", extra=3, **{"for": "1h"})
-        wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there", 5)
+        wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there")
         order(two, "ban", "user", "7", **{"for": "1h"})
         assert look(two, "user", "7") == "refuse"
-        wait_for(lambda: look(one, "user", "7") == "refuse", "the ban to act there", 5)
+        wait_for(lambda: look(one, "user", "7") == "refuse", "the ban to act there")
         order(one, "ban", "user", "7", lift=True)
-        wait_for(lambda: look(two, "user", "7") == "admit", "it to be lifted there", 5)
+        wait_for(lambda: look(two, "user", "7") == "admit", "it to be lifted there")
 
 
 def counter(serve, key, value, verb="get"):
@@ -480,12 +484,12 @@ def test_the_last_order_is_the_last_everywhere():
             order(one, "ban", "user", "7", lift=True)
             wait_for(lambda: redis.client().xlen("weir:1:control") == written + 1, "the end of it to be written")
         order(one, "ban", "user", "8", **{"for": "1h"})
-        wait_for(lambda: look(two, "user", "8") == "refuse", "all of it to be heard", 5)
-        wait_for(lambda: [look(n, "user", "7") for n in (one, two)] == ["admit"] * 2, "them to agree", 5)
+        wait_for(lambda: look(two, "user", "8") == "refuse", "all of it to be heard")
+        wait_for(lambda: [look(n, "user", "7") for n in (one, two)] == ["admit"] * 2, "them to agree")
         one.stop()
         one.start()
         one.wait_up()
-        wait_for(lambda: look(one, "user", "8") == "refuse", "what is in force", 5)
+        wait_for(lambda: look(one, "user", "8") == "refuse", "what is in force")
         assert look(one, "user", "7") == "admit"
 
 
@@ -500,7 +504,7 @@ def test_a_node_that_comes_later_hears_of_bans():
         wait_for(lambda: redis.client().exists("weir:1:control"), "the ban to be written")
         with node(redis) as two:
             two.wait_up()
-            wait_for(lambda: look(two, "user", "7") == "refuse", "the ban to be read", 5)
+            wait_for(lambda: look(two, "user", "7") == "refuse", "the ban to be read")
 
 
 def test_reset_by_resp():
@@ -510,7 +514,7 @@ def test_reset_by_resp():
         assert one.verdicts("deny", "1", times=3) == [True, True, False]
         with one.connect() as connection:
             assert connection.call("WEIR.RESET", "api", "deny", "1") == 1
-        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there", 5)
+        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there")
 
 
 # ---- a table that is resized, and the end ----
@@ -530,7 +534,7 @@ def test_a_resized_table_keeps_the_store():
 
 def test_ends_while_questions_are_out():
     """TERM: what is asked is answered or fails within the timeout, and it ends."""
-    with Redis() as redis, node(redis, timeout="500ms") as serve:
+    with Redis() as redis, node(redis, timeout="4s") as serve:
         serve.wait_up()
         redis.freeze()
         with serve.connect() as connection:

@@ -22,7 +22,7 @@ class Node(Serve):
                            the key `probe`, whose rule denies without Redis, is admitted
     """
 
-    def __init__(self, url, rules, timeout="5s", args=(), probe="five", **kwargs):
+    def __init__(self, url, rules, timeout="10s", args=(), probe="five", **kwargs):
         self.probe = probe
         # In memory, as everywhere but in tests: a page of a table on a disk that is busy may be long in writing.
         self.shared = keeper.folder("table", "/dev/shm")
@@ -69,11 +69,11 @@ class Node(Serve):
         store = self.store()
         return store["state"] == "up" and store["secret"] != "unknown"
 
-    def wait_up(self, seconds=15):
+    def wait_up(self, seconds=30):
         wait_for(lambda: self.is_up() and self.ask(self.probe, f"probe-{time.monotonic_ns()}")["verdict"] == "admit",
                  "Redis to be up", seconds, every=0.02)
 
-    def wait_fault(self, kind, seconds=15):
+    def wait_fault(self, kind, seconds=30):
         wait_for(lambda: self.faults().get(kind), f"a fault {kind!r}", seconds, every=0.02)
 
 
@@ -121,7 +121,7 @@ class Hammer:
     .slow           answers that took longer than HANG: (when it was asked, value, seconds, node's port)
     """
 
-    HANG = env.patience(5)  # seconds. Timeouts are a fraction of it, and the rest is for a busy machine
+    HANG = env.patience(10)  # seconds. Timeouts are a fraction of it, and the rest is for a busy machine
 
     def __init__(self, nodes, key, users=20, threads=4, pause=0.001):
         self.nodes, self.key, self.users, self.pause = nodes, key, users, pause

@@ -334,7 +334,7 @@ class Cluster:
     .kill_master(node)               kill -9; returns the replica that took over
     """
 
-    def __init__(self, *config, masters=3, replicas=1, tls=False, users=(), timeout_ms=1000):
+    def __init__(self, *config, masters=3, replicas=1, tls=False, users=(), timeout_ms=3000):
         self.nodes, self.tls, self.moving = [], tls, {}
         lines = [*config, "cluster-enabled yes", f"cluster-node-timeout {timeout_ms}", "cluster-replica-validity-factor 0",
                  "cluster-require-full-coverage no", *(["tls-cluster yes"] if tls else [])]

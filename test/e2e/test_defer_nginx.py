@@ -21,7 +21,7 @@ SERVER = """
 DEFER = "{unit: day, requests_per_unit: 1, on_limit: defer%s}"
 USER = {"X-User": "7"}
 # Long enough to be sure that nobody went on before, short enough to wait for it.
-SHORT = f"{int(patience(0.2) * 1000)}ms"
+SHORT = f"{max(1000, int(patience(0.2) * 1000))}ms"
 
 
 def rules(more=""):

@@ -78,7 +78,7 @@ class Store:
     piece       so many bytes are sent at a time
     """
 
-    def __init__(self, timeout="5s", secret=bytes(range(7, 199))):
+    def __init__(self, timeout="20s", secret=bytes(range(7, 199))):
         self.folder = keeper.folder("store")
         os.chmod(self.folder, 0o755)
         self.path = f"{self.folder}/s.sock"

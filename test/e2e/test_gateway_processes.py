@@ -163,7 +163,7 @@ def test_both_are_killed_and_workers_are_left(api):
         assert gateway.get("/").status == 200  # workers serve on
         gateway.start()
         assert gateway.master() != master
-        assert keeper.session(master) == {}
+        wait_for(lambda: keeper.session(master) == {}, "the old workers to end")
         assert gateway.get("/").status == 200
         gateway.wait_said("2 workers of an nginx without master asked to finish")
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,13 @@ def test_each_line_keeps_its_promise(demo):
     lines = demo.curl_lines()
     assert [promise for promise, _ in lines] == [promise for promise, _ in OUTCOMES]
     for (promise, line), (_, outcome) in zip(lines, OUTCOMES):
-        assert sh(line).split() == outcome, promise
+        for _ in range(10):
+            began = time.monotonic()
+            said = sh(line).split()
+            if said == outcome or "a second for each" not in promise or time.monotonic() - began < 0.5:
+                break
+            time.sleep(3)  # what is allowed a second came back meanwhile: again, when it is all there and nothing waits
+        assert said == outcome, promise
 
 
 @pytest.mark.seconds(120)

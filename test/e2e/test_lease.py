@@ -323,7 +323,7 @@ def test_a_cluster_whose_slot_moves():
             target = next(one for one in cluster.masters() if one is not source)
             cluster.migrate(source.client().cluster("KEYSLOT", key), target)
             load.wait(LIMIT // 2)
-            assert target.keys("weir:1:{*}:l:fixed_window/*")
+            wait_for(lambda: target.keys("weir:1:{*}:l:fixed_window/*"), "something to be lent there")
             load.wait_refused(200)
         assert LIMIT * 0.97 <= load.total() <= LIMIT
         assert counts(*nodes)["leases_voided"] == 0
@@ -372,6 +372,9 @@ def test_it_is_seen():
             wait_for(lambda: Metrics(nodes[0].admin_port).value("weir_leases") == 1, "the gauge", 20)
             wait_for(lambda: Metrics(nodes[0].admin_port).value("weir_lease_units_spent_total") > 0, "the counter", 20)
             assert nodes[0].store()["counts"]["leases_granted"] >= 1
-            top = os.popen(f"{env.WEIR} top --dir {nodes[0].table}").read()
-            assert re.search(r"^fleet      1 leases, \d+ units out . of \d+, \d+ returned, \d+ burnt$", top, re.M), top
-            assert "2 in the fleet" in top
+
+            def top_tells():
+                top = os.popen(f"{env.WEIR} top --dir {nodes[0].table}").read()
+                leases = re.search(r"^fleet      1 leases, \d+ units out . of \d+, \d+ returned, \d+ burnt$", top, re.M)
+                return leases and "2 in the fleet" in top
+            wait_for(top_tells, "top to tell of the lease and the fleet", 20)

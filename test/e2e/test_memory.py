@@ -104,7 +104,7 @@ def test_reloads_leave_nothing_behind():
             assert anonymous_kb(nginx.master) - before[2] <= 1024  # 20 kB a reload; nginx itself keeps some
         for worker in nginx.workers():
             assert table_maps(worker) == first_tables
-            assert len(os.listdir(f"/proc/{worker}/task")) == 2  # itself and the watch on the rules
+            wait_for(lambda worker=worker: len(os.listdir(f"/proc/{worker}/task")) == 2, "itself and the watch on the rules")
 
 
 def test_rule_changes_leave_nothing_behind():

@@ -211,6 +211,7 @@ def test_a_worker_killed_while_requests_wait(api):
         wait_for(lambda: set(nginx.workers()) - set(before), "a new worker")
         for c in clients:
             c.close()
+        assert nginx.get("/settled", {"X-User": "other"}).status == 200  # what came to the API before is counted
         left = api.count("/w")
         assert nginx.get("/after", USER).status == 200
         after = [r for r in api.records() if r.target == "/after"]

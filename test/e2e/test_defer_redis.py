@@ -45,7 +45,7 @@ def test_two_gateways_keep_the_order_of_each_key():
         with Buyers([s.port for s in shops], keys, scaled(200)) as buyers:
             buyers.wait()
         accepted = buyers.accepted()
-        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all to arrive", 60)
+        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to be answered", 60)
         seen = [one for one in api.seen() if one.order[0] in keys]
         check_none_lost(seen, accepted)
         check_order(seen, buyers.bought, statuses=(202,))

@@ -131,6 +131,7 @@ static struct wr_queue_settings queue(struct gateway_service *service,
 	settings.url = text(service, plan->queue);
 	settings.password_file = text(service, from->password_file);
 	settings.key_file = text(service, from->key_file);
+	settings.target_ca = text(service, from->target_ca);
 	settings.target = from->target ? text(service, from->target)
 				       : wr_places_print(&service->arena, "unix:%s", plan->deliver);
 	return settings;
@@ -202,10 +203,10 @@ static bool same_redis(const struct wr_redis_settings *a, const struct wr_redis_
 static bool same_queue(const struct wr_queue_settings *a, const struct wr_queue_settings *b)
 {
 	return same_text(a->url, b->url) && same_text(a->password_file, b->password_file) &&
-	       same_text(a->target, b->target) && same_text(a->key_file, b->key_file) &&
-	       a->max_requests == b->max_requests && a->max_bytes == b->max_bytes &&
-	       a->connections == b->connections && a->timeout_ns == b->timeout_ns &&
-	       a->keep_ns == b->keep_ns;
+	       same_text(a->target, b->target) && same_text(a->target_ca, b->target_ca) &&
+	       same_text(a->key_file, b->key_file) && a->max_requests == b->max_requests &&
+	       a->max_bytes == b->max_bytes && a->connections == b->connections &&
+	       a->timeout_ns == b->timeout_ns && a->keep_ns == b->keep_ns;
 }
 
 static bool same(const struct wr_settings *a, const struct wr_settings *b)

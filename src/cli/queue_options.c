@@ -21,6 +21,10 @@ const struct wr_option queue_options[WR_QUEUE_OPTIONS] = {
 	 "where they are delivered to, at the rate of the rule:\n"
 	 "http://HOST:PORT, https://HOST, unix:/path",
 	 AT(target)},
+	{"queue-target-ca", WR_OPTION_TEXT, "FILE", NULL,
+	 "certificates to believe there, instead of those that\n"
+	 "the system trusts",
+	 AT(target_ca)},
 	{"queue-key", WR_OPTION_TEXT, "FILE", NULL,
 	 "key that Authorization, Cookie and the like are sealed\n"
 	 "with: 32 bytes, as they are or in hexadecimal digits",

@@ -93,6 +93,16 @@ static void note_field(struct wr_delivery *delivery, struct weir_str name, struc
 		delivery->unreachable = true;
 }
 
+/* "HTTP/1.1 101 …" */
+static bool is_switched(struct weir_str line)
+{
+	size_t blank = wr_str_find(line, ' ');
+
+	return wr_str_begins(wr_str_from(line, blank), WR_STR(" 101")) &&
+	       (line.len == blank + 4 || line.ptr[blank + 4] == ' ');
+}
+
+/* Behind a 101 there is no HTTP any more, and libcurl would read it until time is up. */
 static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
@@ -101,9 +111,11 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 
 	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
 		line.len--;
-	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* the one before it was only a 100 */
+	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* the one before it was only a 1xx */
 		delivery->asked_us = 0;
 		delivery->unreachable = false;
+		if (is_switched(line))
+			return 0;
 	}
 	colon = wr_str_find(line, ':');
 	if (colon < line.len)
@@ -147,6 +159,18 @@ static void set_request(struct wr_delivery *delivery, const char *method, const 
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->fields);
 }
 
+/* One's own authority is believed instead of the system's, not beside them. */
+static void set_trust(CURL *easy, const char *ca)
+{
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (!ca)
+		return;
+	curl_easy_setopt(easy, CURLOPT_CAINFO, ca);
+	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+}
+
 /* Nothing of the environment (proxies, .netrc) has a say in where requests go. */
 static void set_way(struct wr_delivery *delivery)
 {
@@ -159,6 +183,7 @@ static void set_way(struct wr_delivery *delivery)
 		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, drain->target.unix_socket);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	set_trust(easy, drain->own->host->settings->queue.target_ca);
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -254,6 +279,10 @@ bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_
 	if (delivery->unreachable && (status == 502 || status == 504))
 		return false;
 	job->settle.status = (uint16_t)status;
+	if (status == 101) {
+		job->settle.outcome = WR_QUEUE_GIVE_UP;
+		return true;
+	}
 	if (status && wr_drain_is_final((unsigned)status)) {
 		job->settle.outcome = WR_QUEUE_DELIVERED;
 		return true;

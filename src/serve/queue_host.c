@@ -1,7 +1,10 @@
 #include "serve/queue_host.h"
 
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include <weir/stats.h>
@@ -18,6 +21,29 @@ bool wr_queue_wanted(const struct wr_queue_settings *settings)
 	return settings->url && strcmp(settings->url, "off") != 0;
 }
 
+/* A file that is of no use is said now, not with every delivery. */
+static int check_ca(const struct wr_queue_settings *settings, struct weir_error *error)
+{
+	X509_STORE *store;
+	bool good;
+
+	if (!settings->target_ca)
+		return 0;
+	if (!settings->target || strncasecmp(settings->target, "https://", 8) != 0)
+		return wr_error(error, WEIR_EINVAL,
+				"--queue-target-ca is for a --queue-target that begins with "
+				"https://");
+	store = X509_STORE_new();
+	good = store && X509_STORE_load_file(store, settings->target_ca) == 1;
+	X509_STORE_free(store);
+	ERR_clear_error();
+	return good ? 0
+		    : wr_error(error, WEIR_EINVAL,
+			       "--queue-target-ca: %s cannot be read, or has no certificate in PEM "
+			       "form",
+			       settings->target_ca);
+}
+
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error)
 {
 	struct wr_drain_target target;
@@ -29,7 +55,7 @@ int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *
 		return wr_error(error, WEIR_EINVAL, "--queue: %s", why.text);
 	if (settings->target && wr_drain_target_read(settings->target, &target, &why) < 0)
 		return wr_error(error, WEIR_EINVAL, "--queue-target: %s", why.text);
-	return 0;
+	return check_ca(settings, error);
 }
 
 /* ---- what the queue's thread calls ---- */

@@ -302,6 +302,8 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 	if (rc == 0)
 		rc = check_readable("--queue-key", s->queue.key_file, user, error);
 	if (rc == 0)
+		rc = check_readable("--queue-target-ca", s->queue.target_ca, user, error);
+	if (rc == 0)
 		rc = check_readable("--queue-password-file", s->queue.password_file, user, error);
 	return rc;
 }

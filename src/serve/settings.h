@@ -27,8 +27,9 @@ struct wr_redis_settings {
 struct wr_queue_settings {
 	const char *url;           /* as queue/queue.h has them; NULL or "off": there is no queue */
 	const char *password_file; /* of its Redis; NULL: in the URL, or none */
-	const char *target;   /* http://HOST[:PORT], https://…, unix:/path; NULL: not delivered */
-	const char *key_file; /* to seal fields with credentials; NULL: none */
+	const char *target; /* http://HOST[:PORT], https://…, unix:/path; NULL: not delivered */
+	const char *target_ca; /* whom to believe there; NULL: whom the system does */
+	const char *key_file;  /* to seal fields with credentials; NULL: none */
 	uint64_t max_requests, max_bytes;
 	uint64_t connections; /* deliveries at once */
 	uint64_t timeout_ns;  /* of one delivery */

@@ -261,14 +261,14 @@ def read_head(connection):
     return head.decode("latin-1"), rest
 
 
-def authority(folder):
-    """ca.pem, and a certificate for api.test signed by it: api.pem, api-key.pem."""
+def authority(folder, names="DNS:api.test"):
+    """ca.pem, and a certificate for api.test, or other names, signed by it: api.pem, api-key.pem."""
     def openssl(*args):
         subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder)
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=weirtest CA", "-keyout", "ca-key.pem",
             "-out", "ca.pem")
     openssl("req", *curve, "-subj", "/CN=api.test", "-keyout", "api-key.pem", "-out", "api.csr")
-    Path(folder, "api.ext").write_text("subjectAltName=DNS:api.test\n", encoding="ascii")
+    Path(folder, "api.ext").write_text(f"subjectAltName={names}\n", encoding="ascii")
     openssl("x509", "-req", "-in", "api.csr", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
             "-CAcreateserial", "-days", "2", "-extfile", "api.ext", "-out", "api.pem")

@@ -1,0 +1,85 @@
+"""The drainer of `weir serve` and API servers that speak TLS, or say more than an answer."""
+
+import re
+import ssl
+
+import pytest
+
+from weirtest import wait_for
+from weirtest.counter import Counter
+from weirtest.gateway import Listener, authority, read_head
+
+
+def raw(*answers):
+    """An API server that says these bytes to the requests of a connection, one after the other."""
+    def serve(connection):
+        for answer in answers:
+            head, rest = read_head(connection)
+            while len(rest) < int(re.search(r"(?i)content-length: *(\d+)", head)[1]):
+                rest += connection.recv(65536)
+            connection.sendall(answer)
+        connection.recv(1)
+    return serve
+
+
+CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+
+
+# ---- TLS ----
+
+@pytest.fixture(scope="module", name="tls")
+def tls_folder(tmp_path_factory):
+    """A CA, a certificate of it for localhost, and another CA."""
+    folder = tmp_path_factory.mktemp("tls")
+    authority(folder, "DNS:localhost")
+    (folder / "other").mkdir()
+    authority(folder / "other")
+    return folder
+
+
+def https(tls):
+    """In the accepting thread's place: a handshake that fails ends a connection, not the server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls / "api.pem", tls / "api-key.pem")
+    return Listener(raw(CREATED, CREATED), wrap=lambda c: context.wrap_socket(c, server_side=True))
+
+
+def test_https_with_a_ca_of_its_own(tls):
+    with https(tls) as server, Counter(None, "--queue-target-ca", tls / "ca.pem",
+                                       target=f"https://localhost:{server.port}") as counter:
+        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+        assert (told["http_status"], told["tries"]) == (201, 0)
+
+
+@pytest.mark.parametrize("host, ca", [("localhost", "other/ca.pem"), ("127.0.0.1", "ca.pem"), ("localhost", None)],
+                         ids=["wrong CA", "wrong name", "the system's CAs"])
+def test_https_that_is_not_believed(tls, host, ca):
+    """Nothing is sent, nothing is held against the request, and the log says why."""
+    args = ["--queue-target-ca", tls / ca] if ca else []
+    with https(tls) as server, Counter(None, *args, target=f"https://{host}:{server.port}") as counter:
+        ticket = counter.defer("/orders/7/1")[0]
+        wait_for(lambda: not counter.stats()["target_up"], "it to be missed", 60)
+        assert (counter.ticket(ticket)["status"], counter.ticket(ticket)["tries"]) == ("waiting", 0)
+        assert re.search(r"can not be reached \(.*(certificate|SSL)", counter.serve.log())
+
+
+# ---- answers before the answer ----
+
+def test_early_hints():
+    """1xx are not the answer; 100 and 103 may come before it, several times."""
+    hints = b"HTTP/1.1 100 Continue\r\n\r\n" + 2 * b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 60\r\n\r\n"
+    busy = hints + b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+    with Listener(raw(busy, hints + CREATED, CREATED)) as server, \
+            Counter(None, target=f"http://127.0.0.1:{server.port}") as counter:
+        tickets = [counter.defer(f"/orders/7/{n}")[0] for n in range(2)]
+        told = [counter.wait_ticket(t, "delivered") for t in tickets]
+        assert [(t["http_status"], t["tries"]) for t in told] == [(201, 1), (201, 0)]
+
+
+def test_switching_protocols():
+    """Nobody asked for that. What comes behind it is no HTTP, so there is no answer to wait for: given up at once."""
+    switched = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
+    with Listener(raw(switched)) as server, \
+            Counter(None, "--queue-timeout", "1h", target=f"http://127.0.0.1:{server.port}") as counter:
+        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "dead")
+        assert (told["http_status"], told["reason"]) == (101, "HTTP status 101")

@@ -17,6 +17,7 @@ static const char help[] =
 	"\n"
 	"Shows or changes the counters of a descriptor, in every process on the table, at once.\n"
 	"What Redis keeps is asked of Redis; if it does not answer in time, that is said.\n"
+	"With --redis changes reach all machines of the service's region, not other regions.\n"
 	"\n"
 	"  --extra N           so many more than the limit says; 0 ends a grant\n"
 	"  --for TIME          90s, 15m, 1h30m, 7d, or ever\n"
@@ -260,6 +261,16 @@ static void tell_counter(const json_t *counter)
 	putchar('\n');
 }
 
+/* Regions tell each other what was admitted, and not what operators do. */
+static void tell_region(const struct arguments *a, const json_t *region)
+{
+	if (strcmp(a->verb, "get") == 0 || !json_is_string(region))
+		return;
+	printf("In region ");
+	wr_client_print(json_string_value(region));
+	printf(" alone: say it to a service of each other region, too.\n");
+}
+
 static int run(const struct arguments *a, json_t *body)
 {
 	struct wr_client_reply reply;
@@ -286,6 +297,7 @@ static int run(const struct arguments *a, json_t *body)
 	counters = json_object_get(reply.json, "counters");
 	for (i = 0; i < json_array_size(counters); i++)
 		tell_counter(json_array_get(counters, i));
+	tell_region(a, json_object_get(reply.json, "region"));
 	json_decref(reply.json);
 	return WR_EXIT_YES;
 }

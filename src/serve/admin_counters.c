@@ -5,6 +5,7 @@
 #include "limiter/peek.h"
 #include "serve/admin.h"
 #include "serve/redis.h"
+#include "serve/service.h"
 #include "wire/check_json.h"
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
@@ -93,15 +94,6 @@ static int on_counter(void *context, const struct weir_counter *counter)
 	return 0;
 }
 
-static void write_counters(struct wr_text *out, void *context)
-{
-	struct counter_list list = {out, false};
-
-	PUT(out, "{\"counters\":[");
-	wr_peek_show(context, on_counter, &list);
-	PUT(out, "]}\n");
-}
-
 /* ---- looking ---- */
 
 /* On its way. The request may wait for the store, so it has what it needs for itself. */
@@ -126,9 +118,23 @@ static void end(struct look *look)
 	free(look);
 }
 
+/* Where there are several regions, whatever is done to counters is done in one. */
+static void write_counters(struct wr_text *out, void *context)
+{
+	const struct look *look = context;
+	const char *region = wr_loop_service(look->loop)->settings.redis.region;
+	struct counter_list list = {out, false};
+
+	PUT(out, "{\"region\":");
+	wr_json_put_text_or_null(out, wr_str(region ? region : ""));
+	PUT(out, ",\"counters\":[");
+	wr_peek_show(look->peek, on_counter, &list);
+	PUT(out, "]}\n");
+}
+
 static void reply(struct look *look)
 {
-	wr_admin_reply(look->request, 200, "application/json", write_counters, look->peek);
+	wr_admin_reply(look->request, 200, "application/json", write_counters, look);
 	end(look);
 }
 

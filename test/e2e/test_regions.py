@@ -1,11 +1,13 @@
 """Limits that are eventual in several regions: a Redis each, in network namespaces that are parted and joined."""
 
 import contextlib
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from weirtest import free_port, keeper, wait_for
+from weirtest import env, free_port, keeper, wait_for
 from weirtest.eventual import KEYS, LIMIT, RULES, hash_of, learn, left, node, take, wait_together
 from weirtest.gateway import Gateway
 from weirtest.netns import Network
@@ -112,6 +114,23 @@ def test_a_node_that_dies_while_another_region_is_away():
             regions.net.join()
             wait_for(lambda: us.store()["regions_up"] == 1 and eu.store()["regions_up"] == 1, "it to be back", 60)
             learn(us, "fixed", "u", LIMIT - 41)
+
+
+def test_operators_act_in_one_region():
+    """And the command says in which."""
+    def order(node, *words):
+        done = subprocess.run([env.WEIR, "key", *words, "--admin", f"unix:{node.folder}/admin.sock", "api", "fixed=u"],
+                              capture_output=True, text=True, check=True, timeout=env.patience(60))
+        return done.stdout
+    with Regions("eu", "us") as regions:
+        eu, us = regions.nodes["eu"], regions.nodes["us"]
+        assert take(eu, "fixed", "u") == 1
+        learn(us, "fixed", "u", LIMIT - 1)
+        said = order(eu, "ban", "--for", "1h")
+        assert "banned until" in said and said.endswith("In region eu alone: say it to a service of each other region, too.\n")
+        assert "banned" in order(eu, "get") and "region" not in order(eu, "get")
+        assert "banned" not in order(us, "get")
+        assert json.loads(order(us, "get", "--json"))["region"] == "us"
 
 
 @pytest.mark.parametrize("args, why", [

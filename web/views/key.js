@@ -114,8 +114,9 @@ export function key(view, context, to) {
 
   async function change(verb, more) {
     try {
-      chosen.counters = (await post(`/v1/key/${verb}`, { domain: target.domain, entries: chosen.entries, ...more })).counters;
-      replace(told, note("good", "Done."));
+      const { counters, region } = await post(`/v1/key/${verb}`, { domain: target.domain, entries: chosen.entries, ...more });
+      chosen.counters = counters;
+      replace(told, note("good", region ? `Done, in region ${region} alone: do it in each other region, too.` : "Done."));
     } catch (error) {
       replace(told, note("bad", `That did not work: ${error.message}`));
     }

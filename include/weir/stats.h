@@ -91,7 +91,8 @@ struct weir_stat {
 	X(WEIR_STAT_NO_DOMAIN, "domain_not_found", "admitted: there are no rules for the domain")  \
 	X(WEIR_STAT_ALLOWED, "allowed", "admitted by an `allow` of `requests:`")                   \
 	X(WEIR_STAT_MISSING, "missing", "refused by `missing: deny`")                              \
-	X(WEIR_STAT_UNREADABLE, "unreadable", "refused: too much to read for a decision")
+	X(WEIR_STAT_UNREADABLE, "unreadable", "refused: too much to read for a decision")          \
+	X(WEIR_STAT_NO_RULE, "no_rule", "admitted: it meets no rule of its domain")
 
 enum weir_stat_name {
 #define WEIR_STAT_ENUM(name, text, what) name,

@@ -1,4 +1,5 @@
-/* weir top, in parts: what is shown (top_view.c), as JSON (top_json.c), in a terminal (top_live.c).
+/* weir top, in parts: what is shown (top_view.c, top_head.c), as JSON (top_json.c), in a terminal
+ * (top_live.c).
  */
 #ifndef WR_CLI_TOP_H
 #define WR_CLI_TOP_H
@@ -50,6 +51,18 @@ int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns);
 
 __attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const char *format, ...);
 void top_end_line(struct top_page *page);
+
+/* A minute as bars. */
+void top_put_bars(struct top_page *page, const struct top_look *look, const uint64_t *points);
+
+/* What parts two things on a line. */
+static inline const char *top_dot(const struct top_look *look)
+{
+	return look->utf8 ? "·" : "-";
+}
+
+/* top_head.c: table, store and processes. */
+void top_put_head(const struct wr_watch *watch, const struct top_look *look, struct top_page *page);
 
 /* top_queue.c: deferred requests, if there is a queue. */
 void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_page *page);

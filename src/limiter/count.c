@@ -88,6 +88,8 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 		wr_stat_add(lane, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 1);
 	else if (!ask->plain && admitted)
 		count_unlimited(ask, lane);
+	else if (ask->need_count == 0) /* nor an `unlimited` rule: that is not plain */
+		wr_stat_add(lane, WEIR_STAT_NO_RULE, WR_STAT_admitted, 1);
 }
 
 bool wr_ask_timed_next(const struct weir_ask *ask)

@@ -25,7 +25,7 @@
 #include "stats/history.h"
 #include "table/table.h"
 
-#define WR_STATS_VERSION 2u /* of the sections of lanes, history and top keys together */
+#define WR_STATS_VERSION 3u /* of the sections of lanes, history and top keys together */
 #define WR_STAT_NAME_MAX 119u
 #define WR_LANES 64u /* the shared one included */
 #define WR_SEATS 4u  /* lanes a thread holds at once: one an engine */

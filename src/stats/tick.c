@@ -234,7 +234,8 @@ static void visit(struct tick *tick, uint32_t slot)
 	item.rate_milli = smooth(tick, pace->rate_milli, delta);
 	wr_store(&pace->seen, seen);
 	wr_store(&pace->rate_milli, item.rate_milli);
-	for (int i = 0; i < WR_HISTORY_LINES && kind == WR_NAME_RULE; i++)
+	for (int i = 0; i < WR_HISTORY_LINES && kind == WR_NAME_RULE && slot != WEIR_STAT_NO_RULE;
+	     i++)
 		tick->all[i] += item.totals[i];
 	series = series_of(tick, slot, track);
 	if (series) {

@@ -15,8 +15,7 @@
 	X(delayed, "weir_delayed", COUNTER, "", "Requests admitted after a wait.")                 \
 	X(delay, "weir_delay_seconds", COUNTER, "seconds", "Time they waited, all together.")      \
 	X(ruleless, "weir_requests_without_rule", COUNTER, "",                                     \
-	  "Requests decided before any rule, by the reason; those that meet no rule are not "      \
-	  "counted.")                                                                              \
+	  "Requests that no rule decided, by the reason.")                                         \
 	X(candidates, "weir_candidate_decisions", COUNTER, "",                                     \
 	  "What a rule's candidate would have said to the requests the rule decided.")             \
 	X(candidates_differ, "weir_candidate_differences", COUNTER, "",                            \

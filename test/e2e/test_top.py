@@ -82,6 +82,7 @@ def busy(serve):
     for value in HOSTILE:
         ask(serve, ("user", value.encode("utf-8", "surrogateescape")), times=12)
     ask(serve, ("route", "signup"), ("ip", "192.0.2.1"), times=59)
+    ask(serve, ("nobody", "limits this"), times=2)
     return serve
 
 
@@ -105,6 +106,7 @@ def test_snapshot(busy):
     assert_harmless(text)
     lines = text.splitlines()
     assert lines[0].startswith("weir top   default  ") and "3 rules, 1 process: serve 1" in lines[0]
+    assert "no rule    2 requests met none" in lines
     user = next(line for line in lines if line.startswith("api/user/365d "))
     assert "10 per 365d" in user
     total = 1 + 40 + 12 * len(HOSTILE)
@@ -123,7 +125,8 @@ def test_json_is_exact(busy):
     assert rule["hottest"][0]["values"] == ["7"] and rule["hottest"][0]["count"] == 40
     assert rule["most_refused"][0]["values"] == ["7"] and rule["most_refused"][0]["count"] == 30
     assert whole["hosts"][0]["name"] == "serve" and whole["hosts"][0]["pid"] == busy.pid
-    assert whole["rule_count"] == 3 and whole["without_rule"]["domain_not_found"] == 0
+    assert whole["rule_count"] == 3 and whole["without_rule"] == {
+        "domain_not_found": 0, "allowed": 0, "missing": 0, "unreadable": 0, "no_rule": 2}
     assert len(json.loads(weir("top", "--json", "--rules", "1", "--dir", busy.table))["rules"]) == 1
 
 

@@ -104,6 +104,9 @@ static void test_counts(void **state)
 	for (int i = 0; i < 3; i++)
 		rig_ask(&rig, "door=1"); /* the second waits 250 ms, the third 500 */
 	rig_ask(&rig, "free=1");
+	rig_ask(&rig, "nothing=1");
+	rig_ask(&rig, "nothing=1;user=7");
+	rig_ask(&rig, "nothing=2");
 	rig.domain = "nobody";
 	rig_ask(&rig, "user=7");
 	scrape(&rig, &choice, false);
@@ -112,7 +115,7 @@ static void test_counts(void **state)
 		     2);
 	assert_value(
 		"weir_decisions_total" RULE("api/user/1m", "fixed_window") ",result=\"refused\"}",
-		3);
+		4);
 	assert_value("weir_decisions_total" RULE("api/quiet/1d", "token_bucket") ",result="
 										 "\"shadowed\"}",
 		     2);
@@ -123,6 +126,7 @@ static void test_counts(void **state)
 	assert_value("weir_delayed_total" RULE("api/door/1s", "leaky_bucket") "}", 2);
 	assert_value("weir_delay_seconds_total" RULE("api/door/1s", "leaky_bucket") "}", 0.75);
 	assert_value("weir_requests_without_rule_total{reason=\"domain_not_found\"}", 1);
+	assert_value("weir_requests_without_rule_total{reason=\"no_rule\"}", 2);
 	assert_value("weir_rules_generation", 1);
 	assert_value("weir_rules_loads_total{result=\"good\"}", 1);
 	assert_value("weir_rules_last_load_failed", 0);

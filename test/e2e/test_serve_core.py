@@ -175,23 +175,23 @@ def is_refused(port):
 def test_drain_says_so_first_and_lets_streams_end():
     """On TERM the service is unhealthy at once and still answers; then the ports close; a request
     that waits in a leaky bucket gets its answer; the process ends without waiting for --drain."""
-    with Serve(rules=LEAKY, grpc=True, args=["--drain-delay", "1500ms", "--drain", "20s"]) as serve:
+    with Serve(rules=LEAKY, grpc=True, args=["--drain-delay", "5s", "--drain", "30s"]) as serve:
         with Rls(serve.grpc_port) as rls, Rls(serve.grpc_port) as other:
             assert rls.health() == SERVING
             assert rls.ask("rl", user("a")) == OK
             statuses = []
             threading.Thread(target=follow, args=(other, statuses), daemon=True).start()
             wait_for(lambda: statuses == [SERVING], "the first status")
-            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=20)
+            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=env.patience(60))
                      for _ in range(3)]  # due 1 to 3 s from now
             serve.signal(signal.SIGTERM)
-            wait_for(lambda: NOT_SERVING in statuses, "the watch to hear of it", 5)
+            wait_for(lambda: NOT_SERVING in statuses, "the watch to hear of it")
             assert rls.health() == NOT_SERVING
             assert other.ask("rl", user("b")) == OK
             serve.wait_logged("closing ports")
-            wait_for(lambda: is_refused(serve.grpc_port), "the port to close", 5)
+            wait_for(lambda: is_refused(serve.grpc_port), "the port to close")
             assert [w.result()[1] for w in waits] == [OK, OK, OK]
-            assert serve.wait(15) == 0
+            assert serve.wait(30) == 0
             assert "cut" not in serve.log()
 
 
@@ -248,8 +248,8 @@ def test_hup_and_changed_rules():
         serve.wait_logged("rules loaded: generation 3")
         serve.write_rules("domain: rl\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n")
         serve.wait_logged("rules not loaded: ")
-        assert "generation 3 stays in force" in serve.log()
-        assert "rules.yaml:2:" in serve.log()
+        serve.wait_logged("generation 3 stays in force")
+        serve.wait_logged("rules.yaml:2:")
         assert [rls.ask("rl", user("c")) for _ in range(6)] == [OK] * 5 + [OVER]
 
 
@@ -417,7 +417,7 @@ def test_table_resized_under_traffic():
     with Serve(rules=RULES, grpc=True, threads=2) as serve, Rls(serve.grpc_port) as rls:
         assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
         resize(serve.table, 8 << 20)
-        deadline = time.monotonic() + env.patience(10)
+        deadline = time.monotonic() + env.patience(20)
         while "the table was resized" not in serve.log():
             assert rls.ask("rl", user("z")) in (OK, OVER)
             assert time.monotonic() < deadline, serve.log()
@@ -437,7 +437,7 @@ def test_table_removed_under_it():
         assert "was removed" not in serve.log()
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert rls.ask("rl", user("gone")) == OK
-        time.sleep(1)  # the first look at it
+        time.sleep(3)  # the first look at it
         for file in Path(serve.table).iterdir():
             file.unlink()
         serve.wait_logged("was removed: the counters of this process go on")

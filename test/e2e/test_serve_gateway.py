@@ -3,7 +3,7 @@
 import signal
 import socket
 
-from weirtest import free_port, wait_for
+from weirtest import free_port, patience, wait_for
 from weirtest.gateway import Gateway
 from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls
 
@@ -93,7 +93,7 @@ def test_reload_with_other_options(api):
         options.write_text(f"grpc: 127.0.0.1:{second}\n")
         gateway.signal(signal.SIGHUP)
         wait_for(lambda: open_at(second), "the new port")
-        assert not open_at(first)
+        wait_for(lambda: not open_at(first), "the old one to close")
         with Rls(second) as rls:
             assert [rls.ask("api", TOGETHER) for _ in range(3)] == [OK, OK, OVER]
         with socket.create_server(("127.0.0.1", first)):
@@ -130,13 +130,14 @@ def test_health_ends_first(api):
             statuses = []
             assert rls.health() == SERVING
             slow = gateway.client()
-            slow.send("GET", "/?delay=2")
+            slow.send("GET", "/?hold=health")
             wait_for(lambda: api.count() == 1, "the API to have the request")
             watch = rls.watch()
             statuses.append(next(watch))
             gateway.signal(signal.SIGTERM)
             statuses.append(next(watch))
             assert statuses == [SERVING, NOT_SERVING]
+            api.release("health")
             assert slow.read().status == 200
             slow.close()
 
@@ -156,7 +157,7 @@ def test_calls_under_way_end_though_nginx_has_nothing_to_do(api):
     port = free_port()
     with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off", rules=SLOW) as gateway:
         with Rls(port) as rls:
-            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=20)
+            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=patience(60))
                      for _ in range(3)]
             wait_for(lambda: any(w.done() for w in waits), "the first to be admitted")
             gateway.signal(signal.SIGTERM)

@@ -95,7 +95,7 @@ def test_plain_text_and_rubbish_are_refused():
     with tls_serve(flags=FLAGS + ["--slow", "1s"]) as serve:
         for rubbish in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\0" * 40000,
                         b"\x16\x03\x01", b""):
-            with socket.create_connection(("127.0.0.1", serve.grpc_port), timeout=10) as s:
+            with socket.create_connection(("127.0.0.1", serve.grpc_port), timeout=env.patience(20)) as s:
                 try:
                     s.sendall(rubbish)
                     while s.recv(4096):
@@ -129,7 +129,7 @@ def test_clients_need_a_certificate():
                 handshake(serve, most=most)
             with pytest.raises(ssl.SSLError):
                 handshake(serve, client="stranger", most=most)
-        assert "peer did not return a certificate" in serve.log()
+        serve.wait_logged("peer did not return a certificate")
 
 
 @pytest.mark.parametrize("san", ["DNS:envoy.example", "DNS:*.svc.example", "URI:spiffe://example/envoy",
@@ -159,7 +159,7 @@ def test_certificates_that_change():
             wait_for(lambda: handshake(serve)[2] == second, "the last good one")
             self_signed(serve.folder, "third", "cert.pem", "other.pem")  # not of this key
             serve.wait_logged("new certificates are not usable", times=2)
-            assert "key values mismatch" in serve.log()
+            serve.wait_logged("key values mismatch")
             assert handshake(serve)[2] == second
             assert len(re.findall("not usable", serve.log())) == 2  # each once
             self_signed(serve.folder)

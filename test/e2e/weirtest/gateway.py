@@ -161,7 +161,9 @@ class Gateway:
         return self.process.pid
 
     def master(self):
-        return int((self.runtime / "nginx.pid").read_text(encoding="ascii"))
+        """nginx makes the file before it writes its number into it."""
+        path = self.runtime / "nginx.pid"
+        return int(wait_for(lambda: path.exists() and path.read_text(encoding="ascii").strip(), "nginx.pid to be written"))
 
     def output(self):
         path = self.folder / "output"

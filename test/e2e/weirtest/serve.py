@@ -18,6 +18,18 @@ _BAD = re.compile(r"AddressSanitizer|runtime error:|Assertion|stack smashing|dou
 PORTS = ("grpc", "http", "resp", "admin")
 
 
+def where_it_hangs(pid):
+    """What the kernel says each thread of a process waits in, for whoever reads a failure."""
+    said = ""
+    for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        for name in ("comm", "wchan", "syscall", "stat"):
+            try:
+                said += f"{task.name} {name}: {(task / name).read_text(errors='replace').strip()}\n"
+            except OSError:
+                pass
+    return said
+
+
 class Serve:
     """`with Serve(rules=...) as serve:` runs it and, at the end, ends it with TERM and looks for trouble.
 
@@ -124,7 +136,10 @@ class Serve:
             log = self.log()
             return log.count("weir serve: ready") + log.count('"message":"ready"') > ready
 
-        wait_for(is_ready, "weir serve to be ready", 20)
+        try:
+            wait_for(is_ready, "weir serve to be ready", 30)
+        except AssertionError as e:
+            raise AssertionError(f"{e}; it said\n{self.log()}{where_it_hangs(self.pid)}") from None
 
     def run(self, timeout=30):
         """Runs it to its end: (exit code, what it wrote). For starts that have to fail."""

@@ -73,7 +73,10 @@ export function follow(path, data, state) {
     const lines = block.split("\n");
     const text = lines.filter((l) => l.startsWith("data: ")).map((l) => l.slice(6)).join("");
     if (!text) return;
-    if (lines.includes("event: failure")) throw new Error(JSON.parse(text).detail);
+    if (lines.includes("event: failure")) {
+      const told = JSON.parse(text);
+      throw new Problem(told.status, told.detail);
+    }
     failures = 0;
     state("live");
     data(JSON.parse(text));
@@ -108,7 +111,7 @@ export function follow(path, data, state) {
         if (stopped) return;
         controller?.abort();
         if (error.status === 401) return state("denied", error.message);
-        if (error.status === 404) return state("gone", error.message);
+        if (error.status === 404 || error.status === 400) return state("gone", error.message);
         state("lost", error.status ? error.message : "");
       }
       await new Promise((resolve) => {

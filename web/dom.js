@@ -44,6 +44,7 @@ export const count = (n) => whole.format(Math.round(n));
 export function rate(n) {
   if (n >= 100) return count(n);
   if (n >= 10) return n.toFixed(1);
+  if (n > 0 && n < 0.01) return "< 0.01";
   return n ? n.toFixed(2) : "0";
 }
 

@@ -88,8 +88,11 @@ static char *failure(int rc, size_t *len)
 
 	if (!text)
 		return NULL;
-	wr_text_put(&out, WR_STR("event: failure\ndata: {\"detail\":"));
-	wr_json_put_text(&out, wr_str(weir_strerror(rc)));
+	wr_text_put(&out, WR_STR("event: failure\ndata: {\"status\":"));
+	wr_text_number(&out, rc == WEIR_ENOENT ? 404 : 503);
+	wr_text_put(&out, WR_STR(",\"detail\":"));
+	wr_json_put_text(&out,
+			 wr_str(rc == WEIR_ENOENT ? "there is no such rule" : weir_strerror(rc)));
 	wr_text_put(&out, WR_STR("}\n\n"));
 	*len = out.len;
 	return text;

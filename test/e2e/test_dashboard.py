@@ -199,6 +199,8 @@ def test_a_broken_rule_file_and_mending_it(browser, crowded):
     browser.goto(crowded.admin + "/#/")
     browser.until_text("not loaded", ".tiles")
     browser.goto(crowded.admin + "/#/rules")
+    crowded.rules.unlink()
+    browser.until_text(f"{crowded.rules}: cannot read this", ".note.bad")
     crowded.rules.write_text(RULES, encoding="utf-8")
     browser.until("!document.querySelector('.line[data-mark=error]') && !document.querySelector('.note.bad')", "it to be mended")
     assert browser.noise() == []
@@ -341,6 +343,15 @@ def test_what_is_told_is_so(browser):
         serve.write_rules(rules)
         browser.until("[...document.querySelectorAll('.rows tbody tr')].filter((r) => r.innerText.includes('not in force here'))"
                       ".map((r) => r.querySelector('a').textContent).join() === 'api/gone/1h'", "the rule to be marked")
+        # What is not there is not a service that cannot be heard.
+        for nowhere, why in (("99999", "there is no such rule"), ("x", "?slot= is a number")):
+            browser.open(f"{url}/#/rule/{nowhere}")
+            browser.until_text(f"Nothing to follow here: {why}", "#lost")
+        browser.open(url + "/")
+        live(browser)
+        browser.fill("#filter", "ü" * 60)
+        browser.until_text("No rule has that in its name.")
+        live(browser)
         # What is in force beside the rules: pauses, bans, grants.
         order("/v1/pause", rule="api/user")
         browser.goto(url + "/#/rules")

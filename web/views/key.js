@@ -187,6 +187,7 @@ export function key(view, context, to) {
         timer = setTimeout(begin, LOOK_MS);
         return;
       }
+      context.state("still");
       replace(said, note("bad", error.status === 404 ? "No limit applies to this descriptor: requests that bring it are admitted." : error.message));
       return;
     }

@@ -3,6 +3,7 @@ import { Chart, curves, spark } from "/ui/chart.js";
 import { keyText } from "/ui/views/keylink.js";
 
 const ROWS = 50;
+const FILTER = 60; // bytes of a name that are looked for
 const SHOWN = "weir-first-view"; // for who measures it
 
 function sum(list, last) {
@@ -156,7 +157,7 @@ export function overview(view, context) {
   function later() {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      query.filter = filter.value;
+      query.filter = new TextDecoder().decode(new TextEncoder().encode(filter.value).slice(0, FILTER)).replace(/\ufffd+$/, "");
       turn(-query.first);
     }, 200);
   }

@@ -44,7 +44,7 @@ function progress(r, now) {
 
 function row(r, now, act) {
   const mayChange = r.state === "waiting" || r.state === "dead";
-  return h("tr", {}, h("th", { scope: "row", class: "number" }, String(r.id)), h("td", {}, r.state === "dead" ? h("span", { class: "badge bad" }, "dead") : r.state),
+  return h("tr", {}, h("th", { scope: "row", class: "wide number" }, String(r.id)), h("td", {}, r.state === "dead" ? h("span", { class: "badge bad" }, "dead") : r.state),
     h("td", { class: "key" }, h("code", {}, r.method ? `${visible(r.method)} ${visible(r.uri, 60)}` : "–")), h("td", { class: "wide" }, visible(r.rule)),
     h("td", { class: "wide number" }, `${span(Math.max(0, Math.round(now - r.accepted_at)))} ago`), h("td", {}, progress(r, now)),
     h("td", {}, mayChange ? [h("button", { type: "button", class: "link", "data-at": `retry-${r.id}`, onclick: () => act("retry", r) }, "try now"), " ",
@@ -64,7 +64,7 @@ export function queue(view, context) {
   const body = h("div", { hidden: true }, wrong, head, h("section", { class: "card" }, about),
     h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Requests"), h("div", { class: "tools" }, h("label", { for: "state" }, "Show"), state)), told,
       h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Deferred requests, in the order they came"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "Number"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Request"), h("th", { scope: "col", class: "wide" }, "Rule"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "wide number" }, "Number"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Request"), h("th", { scope: "col", class: "wide" }, "Rule"),
           h("th", { scope: "col", class: "wide number" }, "Accepted"), h("th", { scope: "col" }, "Delivery"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Changes")))), rows)),
       h("div", { class: "pager" }, back, on)));
   const none = h("p", { class: "card", hidden: true }, "There is no queue here. A gateway whose rules say ", h("code", {}, "on_limit: defer"), " has one, and a service with ", h("code", {}, "--queue"), ".");

@@ -39,7 +39,7 @@ function keyTable(title, list, rule, kind) {
       h("td", { class: "number" }, count(k.count), off ? h("span", { class: "soft", title: "the true count is so far off at most" }, ` ±${count(off)}`) : ""),
       h("td", { class: "share" }, h("meter", { min: 0, max: most, value: k.count, "aria-label": "compared with the first" }), percent(k.count, list.total)));
   });
-  if (!list.keys.length) return h("p", { class: "soft" }, "None of late.");
+  if (!list.keys.length) return h("p", { class: "soft" }, rule.per_second && !rule.hot.keys.length ? "None is known: the rule was met just now, or keys are hidden (--keys)." : "None of late.");
   return [rows.length ? h("table", { class: `rows ${kind}` }, h("caption", { class: "unseen" }, title),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col", class: "number" }, "Requests"), h("th", { scope: "col" }, "Share"))), h("tbody", {}, rows)) : "",
   ...remarks(list, shown)];
@@ -51,7 +51,7 @@ function adviceList(rule) {
 }
 
 export function rule(view, context, to) {
-  const slot = Number(to.rest[0]) || 0;
+  const slot = encodeURIComponent(to.rest[0] ?? "");
   let by = "seconds", chart = null, made = "", waits = null, drawn = "";
   const title = h("h1", {}, "Rule");
   const lead = h("p", { class: "lead" });

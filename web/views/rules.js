@@ -144,7 +144,7 @@ export function rules(view, context, to) {
 
   function showErrors(loaded) {
     const bad = text.diagnostics.filter((d) => d.severity === "error"), odd = text.diagnostics.filter((d) => d.severity !== "error");
-    const item = (d) => h("li", {}, h("button", { type: "button", class: "link", onclick: () => reveal(d.file, d.line) }, `line ${d.line}`), `: ${d.message}`);
+    const item = (d) => h("li", {}, !d.line ? visible(d.file) : h("button", { type: "button", class: "link", onclick: () => reveal(d.file, d.line) }, text.files.length > 1 ? `${visible(d.file)}:${d.line}` : `line ${d.line}`), `: ${d.message}`);
     replace(errors, bad.length || loaded.error ? h("div", { class: "note bad", role: "alert" }, h("strong", {}, bad.length ? `The file has ${count(bad.length)} error${bad.length > 1 ? "s" : ""}; generation ${loaded.generation} stays in force.` : "The last load failed."),
       h("ul", {}, bad.slice(0, 20).map(item)), bad.length ? "" : h("pre", { tabindex: "0" }, visible(loaded.error ?? "", 1000).replaceAll("\u240a", "\n"))) : "",
     odd.length ? h("details", { class: "note warn" }, h("summary", {}, `${count(odd.length)} warning${odd.length > 1 ? "s" : ""}`), h("ul", {}, odd.slice(0, 50).map(item))) : "");

@@ -1,5 +1,4 @@
 /* weir advise: whether the rules are right, by their numbers. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "cli/show.h"
 #include "cli/watch_data.h"
 #include "cli/watch_key.h"
+#include "cli/watch_options.h"
 #include "stats/words.h"
 
 static const char help[] =
@@ -31,46 +31,12 @@ static const char help[] =
 	"  weir advise\n"
 	"  weir advise api/route=signup\n";
 
-struct arguments {
-	const char *table, *dir;
-	char **rules;
-	int rule_count;
-	bool json, help;
-};
-
 /* What is read of a rule for it. */
 struct evidence {
 	struct weir_point seconds[WEIR_HISTORY_SECONDS];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
 	struct weir_candidate candidates[WR_WATCH_CANDIDATES];
 };
-
-static int parse_arguments(int argc, char **argv, struct arguments *a)
-{
-	static const struct option options[] = {{"table", required_argument, NULL, 't'},
-						{"dir", required_argument, NULL, 'd'},
-						{"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
-	int option;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (option == 't')
-			a->table = optarg;
-		else if (option == 'd')
-			a->dir = optarg;
-		else if (option == 'j')
-			a->json = true;
-		else if (option == 'h')
-			a->help = true;
-		else
-			return wr_cli_usage("advise", "'%s' is not understood", argv[optind - 1]);
-	}
-	a->rules = argv + optind;
-	a->rule_count = argc - optind;
-	return 0;
-}
 
 /* ---- evidence ---- */
 
@@ -147,15 +113,7 @@ static void tell(const struct wr_watch_rule *rule, const struct wr_advice *advic
 
 /* ---- running ---- */
 
-static bool is_meant(const struct arguments *a, struct weir_str rule)
-{
-	for (int i = 0; i < a->rule_count; i++)
-		if (wr_str_begins(rule, wr_str(a->rules[i])))
-			return true;
-	return a->rule_count == 0;
-}
-
-static size_t advise_all(const struct arguments *a, struct wr_watch *watch, json_t *list)
+static size_t advise_all(const struct wr_watch_options *a, struct wr_watch *watch, json_t *list)
 {
 	struct evidence *evidence = malloc(sizeof *evidence);
 	bool utf8 = wr_show_setup();
@@ -169,7 +127,7 @@ static size_t advise_all(const struct arguments *a, struct wr_watch *watch, json
 		struct wr_advice_view view;
 		size_t count;
 
-		if (!is_meant(a, rule->stat.rule))
+		if (!wr_watch_means(a, rule->stat.rule))
 			continue;
 		gather(watch, rule, evidence, &view);
 		count = wr_advise(&view, advice);
@@ -183,15 +141,15 @@ static size_t advise_all(const struct arguments *a, struct wr_watch *watch, json
 	return pieces;
 }
 
-static bool any_is_meant(const struct arguments *a, const struct wr_watch *watch)
+static bool any_is_meant(const struct wr_watch_options *a, const struct wr_watch *watch)
 {
 	for (size_t i = 0; i < watch->rule_count; i++)
-		if (is_meant(a, watch->rules[i].stat.rule))
+		if (wr_watch_means(a, watch->rules[i].stat.rule))
 			return true;
 	return a->rule_count == 0;
 }
 
-static int run(const struct arguments *a)
+static int run(const struct wr_watch_options *a)
 {
 	struct weir_error error = {0};
 	struct wr_watch watch;
@@ -220,14 +178,7 @@ static int run(const struct arguments *a)
 
 int wr_cli_advise(int argc, char **argv)
 {
-	struct arguments a = {0};
-	int rc = parse_arguments(argc, argv, &a);
+	static const struct wr_watch_command command = {"advise", help, false, run};
 
-	if (rc)
-		return rc;
-	if (a.help) {
-		fputs(help, stdout);
-		return WR_EXIT_YES;
-	}
-	return run(&a);
+	return wr_watch_main(&command, argc, argv);
 }

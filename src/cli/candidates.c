@@ -1,5 +1,4 @@
 /* weir candidates: what other limits would have said to the same requests. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/show.h"
 #include "cli/watch_data.h"
+#include "cli/watch_options.h"
 #include "stats/words.h"
 
 static const char help[] =
@@ -27,42 +27,6 @@ static const char help[] =
 	"\n"
 	"  weir candidates\n"
 	"  weir candidates api/user --json\n";
-
-struct arguments {
-	const char *table, *dir;
-	char **rules;
-	int rule_count;
-	bool all, json, help;
-};
-
-static int parse_arguments(int argc, char **argv, struct arguments *a)
-{
-	static const struct option options[] = {
-		{"table", required_argument, NULL, 't'}, {"dir", required_argument, NULL, 'd'},
-		{"all", no_argument, NULL, 'a'},         {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},        {0}};
-	int option;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (option == 't')
-			a->table = optarg;
-		else if (option == 'd')
-			a->dir = optarg;
-		else if (option == 'a')
-			a->all = true;
-		else if (option == 'j')
-			a->json = true;
-		else if (option == 'h')
-			a->help = true;
-		else
-			return wr_cli_usage("candidates", "'%s' is not understood",
-					    argv[optind - 1]);
-	}
-	a->rules = argv + optind;
-	a->rule_count = argc - optind;
-	return 0;
-}
 
 /* ---- JSON ---- */
 
@@ -125,15 +89,7 @@ static void tell(const struct wr_watch_rule *rule, const struct wr_watch_candida
 
 /* ---- running ---- */
 
-static bool is_meant(const struct arguments *a, struct weir_str rule)
-{
-	for (int i = 0; i < a->rule_count; i++)
-		if (wr_str_begins(rule, wr_str(a->rules[i])))
-			return true;
-	return a->rule_count == 0;
-}
-
-static int run(const struct arguments *a)
+static int run(const struct wr_watch_options *a)
 {
 	json_t *list = a->json ? json_array() : NULL;
 	bool utf8 = wr_show_setup(), any = false;
@@ -149,7 +105,7 @@ static int run(const struct arguments *a)
 		const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES];
 		size_t count = wr_watch_candidates(&watch, &watch.rules[i].stat, a->all, found);
 
-		if (count == 0 || !is_meant(a, watch.rules[i].stat.rule))
+		if (count == 0 || !wr_watch_means(a, watch.rules[i].stat.rule))
 			continue;
 		any = true;
 		if (a->json)
@@ -168,14 +124,7 @@ static int run(const struct arguments *a)
 
 int wr_cli_candidates(int argc, char **argv)
 {
-	struct arguments a = {0};
-	int rc = parse_arguments(argc, argv, &a);
+	static const struct wr_watch_command command = {"candidates", help, true, run};
 
-	if (rc)
-		return rc;
-	if (a.help) {
-		fputs(help, stdout);
-		return WR_EXIT_YES;
-	}
-	return run(&a);
+	return wr_watch_main(&command, argc, argv);
 }

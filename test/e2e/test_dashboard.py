@@ -177,6 +177,7 @@ def test_candidates_are_laid_over(browser, crowded):
     browser.until("document.querySelectorAll('.u-series.u-off').length === 1", "one to be hidden")
     browser.click(".overlays label >> nth=0")
     browser.select("#span", "minutes")
+    browser.until_text("Requests a minute", "#traffic")
     browser.until_text("api/user/1m", "h1")
     browser.select("#span", "seconds")
     live(browser)

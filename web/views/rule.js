@@ -65,11 +65,12 @@ export function rule(view, context, to) {
     h("p", { class: "soft" }, "Other limits that saw the same requests without effect."), candidates);
   const adviceCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Advice"), advice);
   const nothing = h("p", { class: "soft", hidden: true }, "No history is kept for this rule: others have been busier.");
-  const spans = h("select", { id: "span", onchange: () => { by = spans.value; start(); } },
+  const heading = h("h2", { id: "traffic" }, "Requests a second");
+  const spans = h("select", { id: "span", onchange: () => { by = spans.value; setText(heading, `Requests a ${by.slice(0, -1)}`); start(); } },
     h("option", { value: "seconds" }, "ten minutes, by the second"), h("option", { value: "minutes" }, "a day, by the minute"));
   view.append(title, lead, facts,
     h("section", { class: "card", "aria-labelledby": "traffic" },
-      h("div", { class: "head" }, h("h2", { id: "traffic" }, "Traffic"), h("div", { class: "tools" }, h("label", { for: "span" }, "Show"), spans)),
+      h("div", { class: "head" }, heading, h("div", { class: "tools" }, h("label", { for: "span" }, "Show"), spans)),
       h("figure", {}, box, said), nothing, overlays),
     waitCard, candidateCard, adviceCard,
     h("div", { class: "two" }, h("section", { class: "card" }, whom, refused),

@@ -34,8 +34,8 @@ struct wr_delivery {
 	char reason[WR_DEFERRED_REASON_MAX];
 	struct wr_delivery *next; /* free, or ready */
 
-	CURL *easy; /* while it is sent */
-	struct curl_slist *fields;
+	CURL *easy;                /* while it is sent */
+	struct curl_slist *fields; /* in one piece of memory */
 	char error[CURL_ERROR_SIZE];
 	uint64_t asked_us; /* Retry-After */
 	size_t answered;   /* bytes of the body */
@@ -76,6 +76,7 @@ struct wr_drain {
 
 	CURLM *multi;
 	uv_timer_t curl_timer;
+	struct watch *watches; /* of connections */
 };
 
 #define WR_DRAIN_RELEASE_MOST_US                                                                   \
@@ -129,5 +130,9 @@ int wr_drain_multi_init(struct wr_drain *drain);
 void wr_drain_multi_stop(struct wr_drain *drain); /* no transfer is under way */
 int wr_drain_multi_add(struct wr_delivery *delivery);
 void wr_drain_multi_remove(struct wr_delivery *delivery);
+
+/* For connections of its handles; `context` is the drainer. */
+curl_socket_t wr_drain_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to);
+int wr_drain_close_socket(void *context, curl_socket_t socket);
 
 #endif

@@ -1,12 +1,22 @@
 /* libcurl's multi interface on a loop: it says which sockets and which timer it wants watched. */
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "serve/drain_impl.h"
 
+/* Of a socket that libcurl wants watched. One that it opened for a connection is watched for as
+ * long as it is open: most go from one transfer to the next, and each time would cost some system
+ * calls.
+ */
 struct watch {
 	uv_poll_t poll;
 	struct wr_drain *drain;
 	curl_socket_t socket;
+	int events;         /* that it is watched for; 0: for nothing */
+	bool kept;          /* … as long as it is open */
+	bool idle;          /* … and no transfer uses it now */
+	struct watch *next; /* of those that are kept */
 };
 
 static void check_ended(struct wr_drain *drain)
@@ -62,6 +72,12 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
+	if (watch->idle) { /* closed by the other side, which libcurl sees before it is used again
+			    */
+		uv_poll_stop(poll);
+		watch->events = 0;
+		return;
+	}
 	if (events & UV_READABLE)
 		flags |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
@@ -74,10 +90,9 @@ static void free_watch(uv_handle_t *handle)
 	free(handle->data);
 }
 
-/* libcurl closes the socket after this, so libuv lets go of it here and now. */
-static void unwatch(struct wr_drain *drain, struct watch *watch)
+/* libcurl or close_socket() closes the socket after this, so libuv lets go of it here and now. */
+static void unwatch(struct watch *watch)
 {
-	curl_multi_assign(drain->multi, watch->socket, NULL);
 	uv_poll_stop(&watch->poll);
 	uv_close((uv_handle_t *)&watch->poll, free_watch);
 }
@@ -93,8 +108,38 @@ static struct watch *watch_new(struct wr_drain *drain, curl_socket_t socket)
 	watch->poll.data = watch;
 	watch->drain = drain;
 	watch->socket = socket;
-	curl_multi_assign(drain->multi, socket, watch);
 	return watch;
+}
+
+/* Where the one of this socket is linked; its end: it is not kept. They are as few as connections.
+ */
+static struct watch **find_kept(struct wr_drain *drain, curl_socket_t socket)
+{
+	struct watch **at = &drain->watches;
+
+	while (*at && (*at)->socket != socket)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct watch *watch_of(struct wr_drain *drain, curl_socket_t socket)
+{
+	struct watch *watch = *find_kept(drain, socket);
+
+	if (!watch)
+		watch = watch_new(drain, socket); /* of a resolver */
+	if (watch)
+		curl_multi_assign(drain->multi, socket, watch);
+	return watch;
+}
+
+static void forget_socket(struct wr_drain *drain, struct watch *watch)
+{
+	curl_multi_assign(drain->multi, watch->socket, NULL);
+	if (watch->kept)
+		watch->idle = true;
+	else
+		unwatch(watch);
 }
 
 static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *of_socket)
@@ -106,19 +151,52 @@ static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context,
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
 		if (watch)
-			unwatch(drain, watch);
+			forget_socket(drain, watch);
 		return 0;
 	}
 	if (!watch)
-		watch = watch_new(drain, socket);
+		watch = watch_of(drain, socket);
 	if (!watch)
 		return -1;
 	if (what != CURL_POLL_OUT)
 		events |= UV_READABLE;
 	if (what != CURL_POLL_IN)
 		events |= UV_WRITABLE;
-	uv_poll_start(&watch->poll, events, on_event);
+	watch->idle = false;
+	if (watch->events != events)
+		uv_poll_start(&watch->poll, events, on_event);
+	watch->events = events;
 	return 0;
+}
+
+curl_socket_t wr_drain_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	struct wr_drain *drain = context;
+	curl_socket_t fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	struct watch *watch = fd < 0 ? NULL : watch_new(drain, fd);
+
+	(void)purpose;
+	if (watch) {
+		watch->kept = watch->idle = true;
+		watch->next = drain->watches;
+		drain->watches = watch;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return CURL_SOCKET_BAD;
+}
+
+int wr_drain_close_socket(void *context, curl_socket_t socket)
+{
+	struct watch **at = find_kept(context, socket);
+	struct watch *watch = *at;
+
+	if (watch) {
+		*at = watch->next;
+		unwatch(watch);
+	}
+	return close(socket);
 }
 
 /* ---- transfers ---- */

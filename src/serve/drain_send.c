@@ -10,85 +10,115 @@
 #include "wire/json.h"
 
 #define CONNECT_MS_MAX 10000u
-#define NAME_AND_VALUE 4 /* colon, blank, zero, and one to spare */
+#define NAME_AND_VALUE 3 /* colon, blank, zero */
+#define OWN_FIELDS 5     /* that are not the request's */
+#define OWN_BYTES 192    /* of these, without the value of Idempotency-Key */
 
 /* ---- fields ---- */
 
+/* A list for libcurl, which only reads it, in one piece of memory: nodes first, their texts behind.
+ */
+struct lines {
+	struct curl_slist *next;
+	char *text;
+};
+
+static size_t size_of_lines(const struct wr_deferred *request)
+{
+	size_t count = request->field_count + OWN_FIELDS;
+	size_t size = count * (sizeof(struct curl_slist) + NAME_AND_VALUE) + OWN_BYTES +
+		      request->idempotency_key.len;
+
+	for (size_t i = 0; i < request->field_count; i++)
+		size += request->fields[i].name.len + request->fields[i].value.len;
+	return size;
+}
+
+static void add_text(struct lines *lines, struct weir_str text)
+{
+	if (text.len)
+		memcpy(lines->text, text.ptr, text.len);
+	lines->text += text.len;
+}
+
+static void begin_line(struct lines *lines)
+{
+	*lines->next = (struct curl_slist){lines->text, lines->next + 1};
+	lines->next++;
+}
+
 /* An empty value is said with a semicolon: "Name:" would keep the field from being sent. */
-static bool add_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
+static void add_field(struct lines *lines, struct weir_str name, struct weir_str value)
 {
-	size_t size = name.len + value.len + NAME_AND_VALUE;
-	char *line = malloc(size);
-	struct curl_slist *list = NULL;
-
-	if (!line)
-		return false;
-	snprintf(line, size, value.len ? "%.*s: %.*s" : "%.*s;", (int)name.len, name.ptr,
-		 (int)value.len, value.ptr);
-	list = curl_slist_append(delivery->fields, line);
-	free(line);
-	if (list)
-		delivery->fields = list;
-	return list != NULL;
+	begin_line(lines);
+	add_text(lines, name);
+	add_text(lines, value.len ? WR_STR(": ") : WR_STR(";"));
+	add_text(lines, value);
+	*lines->text++ = '\0';
 }
 
-/* Fields that libcurl would add by itself. */
-static bool add_nothing(struct wr_delivery *delivery, const char *line)
+/* One that libcurl would add by itself. */
+static void add_nothing(struct lines *lines, struct weir_str name)
 {
-	struct curl_slist *list = curl_slist_append(delivery->fields, line);
-
-	if (list)
-		delivery->fields = list;
-	return list != NULL;
+	begin_line(lines);
+	add_text(lines, name);
+	add_text(lines, WR_STR(":"));
+	*lines->text++ = '\0';
 }
 
-static bool has_field(const struct wr_deferred *request, const char *name)
+static bool has_field(const struct wr_deferred *request, struct weir_str name)
 {
 	for (size_t i = 0; i < request->field_count; i++)
-		if (wr_str_equal_nocase(request->fields[i].name, wr_str(name)))
+		if (wr_str_equal_nocase(request->fields[i].name, name))
 			return true;
 	return false;
 }
 
-static bool add_accepted(struct wr_delivery *delivery)
+static void add_accepted(struct lines *lines, const struct wr_deferred *request)
 {
 	char text[40];
 	struct wr_text out = {text, sizeof text, 0};
 
-	wr_json_put_time(&out, delivery->request->accepted_us * 1000);
-	return add_field(delivery, WR_STR("X-Weir-Deferred"),
-			 (struct weir_str){text + 1, out.len - 2});
+	wr_json_put_time(&out, request->accepted_us * 1000);
+	add_field(lines, WR_STR("X-Weir-Deferred"), (struct weir_str){text + 1, out.len - 2});
 }
 
 static int make_fields(struct wr_delivery *delivery)
 {
 	const struct wr_deferred *request = delivery->request;
-	bool good = add_nothing(delivery, "Expect:");
+	size_t most = request->field_count + OWN_FIELDS;
+	struct curl_slist *first;
+	struct lines lines;
 
-	for (size_t i = 0; i < request->field_count && good; i++) {
-		const struct wr_field *field = &request->fields[i];
-
-		if (field->locked)
+	for (size_t i = 0; i < request->field_count; i++)
+		if (request->fields[i].locked)
 			return WEIR_EACCESS;
-		good = add_field(delivery, field->name, field->value);
-	}
-	if (!has_field(request, "accept"))
-		good = good && add_nothing(delivery, "Accept:");
-	if (!has_field(request, "content-type"))
-		good = good && add_nothing(delivery, "Content-Type:");
-	good = good && add_field(delivery, WR_STR("Idempotency-Key"), request->idempotency_key) &&
-	       add_accepted(delivery);
-	return good ? 0 : WEIR_EMEMORY;
+	first = malloc(size_of_lines(request));
+	if (!first)
+		return WEIR_EMEMORY;
+	lines = (struct lines){first, (char *)(first + most)};
+	add_nothing(&lines, WR_STR("Expect"));
+	for (size_t i = 0; i < request->field_count; i++)
+		add_field(&lines, request->fields[i].name, request->fields[i].value);
+	if (!has_field(request, WR_STR("accept")))
+		add_nothing(&lines, WR_STR("Accept"));
+	if (!has_field(request, WR_STR("content-type")))
+		add_nothing(&lines, WR_STR("Content-Type"));
+	add_field(&lines, WR_STR("Idempotency-Key"), request->idempotency_key);
+	add_accepted(&lines, request);
+	lines.next[-1].next = NULL;
+	delivery->fields = first;
+	return 0;
 }
 
 /* ---- the answer, as it comes ---- */
 
 static void note_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
 {
-	uint64_t now_us = wr_loop_now_ns(delivery->drain->own->loop) / 1000;
+	struct wr_loop *loop = delivery->drain->own->loop;
 
 	if (wr_str_equal_nocase(name, WR_STR("retry-after")))
-		wr_drain_retry_after(value, now_us, &delivery->asked_us);
+		wr_drain_retry_after(value, wr_loop_now_ns(loop) / 1000, &delivery->asked_us);
 	else if (wr_str_equal_nocase(name, WR_STR("x-weir-unreachable")))
 		delivery->unreachable = true;
 }
@@ -153,6 +183,9 @@ static void set_request(struct wr_delivery *delivery, const char *method, const 
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
 				 request->body.len ? request->body.ptr : "");
+	} else {
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
+		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* which is to say, no body */
 	}
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 	curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, uri);
@@ -172,11 +205,9 @@ static void set_trust(CURL *easy, const char *ca)
 }
 
 /* Nothing of the environment (proxies, .netrc) has a say in where requests go. */
-static void set_way(struct wr_delivery *delivery)
+static void set_way(struct wr_drain *drain, CURL *easy)
 {
-	const struct wr_drain *drain = delivery->drain;
 	uint64_t timeout_ms = drain->own->host->settings->queue.timeout_ns / 1000000;
-	CURL *easy = delivery->easy;
 
 	curl_easy_setopt(easy, CURLOPT_URL, drain->target.url);
 	if (drain->target.unix_socket[0])
@@ -191,28 +222,54 @@ static void set_way(struct wr_delivery *delivery)
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(timeout_ms ? timeout_ms : 1));
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
 			 (long)(timeout_ms < CONNECT_MS_MAX ? timeout_ms : CONNECT_MS_MAX));
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_line);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, wr_drain_open_socket);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, drain);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, wr_drain_close_socket);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, drain);
 }
 
-static void set_callbacks(struct wr_delivery *delivery)
+/* A handle at rest, or a new one. What differs from one request to the next is set each time. */
+static CURL *get_easy(struct wr_drain *drain)
+{
+	CURL *easy = drain->easy_count ? drain->easies[--drain->easy_count] : NULL;
+
+	if (easy)
+		return easy;
+	easy = curl_easy_init();
+	if (easy)
+		set_way(drain, easy);
+	return easy;
+}
+
+static void set_delivery(struct wr_delivery *delivery)
 {
 	CURL *easy = delivery->easy;
 
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, delivery);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, delivery->error);
-	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_line);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, delivery);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery);
+}
+
+/* Zero-terminated; it is no longer than that. */
+static void copy(char *to, size_t cap, struct weir_str from)
+{
+	size_t len = from.len < cap ? from.len : cap - 1;
+
+	if (len)
+		memcpy(to, from.ptr, len);
+	to[len] = '\0';
 }
 
 int wr_drain_prepare(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
 	const struct wr_deferred *request = delivery->request;
 	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
 	int rc;
 
-	delivery->easy = drain->easy_count ? drain->easies[--drain->easy_count] : curl_easy_init();
+	delivery->easy = get_easy(delivery->drain);
 	if (!delivery->easy)
 		return WEIR_EMEMORY;
 	rc = make_fields(delivery);
@@ -222,11 +279,9 @@ int wr_drain_prepare(struct wr_delivery *delivery)
 	delivery->answered = 0;
 	delivery->unreachable = false;
 	delivery->error[0] = '\0';
-	snprintf(method, sizeof method, "%.*s", (int)request->method.len, request->method.ptr);
-	snprintf(uri, sizeof uri, "%.*s", (int)request->uri.len, request->uri.ptr);
-	curl_easy_reset(delivery->easy);
-	set_way(delivery);
-	set_callbacks(delivery);
+	copy(method, sizeof method, request->method);
+	copy(uri, sizeof uri, request->uri);
+	set_delivery(delivery);
 	set_request(delivery, method, uri);
 	return 0;
 }
@@ -238,7 +293,7 @@ void wr_drain_unprepare(struct wr_delivery *delivery)
 	if (delivery->easy) /* there are no more than connections */
 		drain->easies[drain->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
-	curl_slist_free_all(delivery->fields);
+	free(delivery->fields);
 	delivery->fields = NULL;
 }
 
@@ -273,18 +328,19 @@ bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_
 	long status = 0;
 
 	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+	job->settle.status = (uint16_t)status;
+	if (status && wr_drain_is_final((unsigned)status)) {
+		job->settle.outcome = WR_QUEUE_DELIVERED;
+		job->settle.reason = WR_STR("");
+		return true;
+	}
 	tell_reason(delivery, result, status);
 	if (status == 0 && is_unsent(delivery->easy))
 		return false;
 	if (delivery->unreachable && (status == 502 || status == 504))
 		return false;
-	job->settle.status = (uint16_t)status;
 	if (status == 101) {
 		job->settle.outcome = WR_QUEUE_GIVE_UP;
-		return true;
-	}
-	if (status && wr_drain_is_final((unsigned)status)) {
-		job->settle.outcome = WR_QUEUE_DELIVERED;
 		return true;
 	}
 	job->settle.outcome = WR_QUEUE_AGAIN;

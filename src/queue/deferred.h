@@ -68,6 +68,7 @@ struct wr_deferred {
 	uint16_t status;   /* of HTTP, of the last try; 0: there was no answer */
 	uint64_t position; /* in the line of its key, from 1; 0 if it does not wait */
 	uint64_t body_len; /* also where the body is not read along */
+	uint64_t bytes;    /* what it counts for; of a file alone */
 	uint64_t fence;    /* taken: to be shown when it is settled */
 	uint64_t accepted_us, due_us, done_us, expires_us; /* done: 0 until it is */
 	struct weir_str reason;                            /* of the last failure, for people */

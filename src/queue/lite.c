@@ -42,6 +42,8 @@ int wr_lite_changed(struct wr_lite *lite, const uint8_t *key, uint64_t waiting)
 
 static int do_job(struct wr_lite *lite, struct wr_queue_job *job)
 {
+	int rc;
+
 	switch (job->verb) {
 	case WR_QUEUE_PUT:
 		return wr_lite_put(lite, job);
@@ -50,12 +52,14 @@ static int do_job(struct wr_lite *lite, struct wr_queue_job *job)
 	case WR_QUEUE_SETTLE:
 		return wr_lite_settle(lite, job);
 	case WR_QUEUE_TICKET:
-		return wr_lite_ticket(lite, job);
+		rc = wr_lite_sweep(lite);
+		return rc == SQLITE_OK ? wr_lite_ticket(lite, job) : rc;
 	case WR_QUEUE_LIST:
 	case WR_QUEUE_SHOW:
 	case WR_QUEUE_RETRY:
 	case WR_QUEUE_DROP:
-		return wr_lite_page(lite, job);
+		rc = wr_lite_sweep(lite);
+		return rc == SQLITE_OK ? wr_lite_page(lite, job) : rc;
 	case WR_QUEUE_STATS:
 		return wr_lite_stats(lite, job);
 	case WR_QUEUE_RECOUNT:
@@ -93,6 +97,7 @@ static void roll_back(struct wr_lite *lite)
 		sqlite3_reset(lite->sql[i]);
 	if (!sqlite3_get_autocommit(lite->db))
 		wr_lite_do(wr_lite_sql(lite, WR_SQL_ROLLBACK));
+	wr_lines_undo(&lite->lines);
 	lite->counts = lite->committed;
 	lite->change_count = 0;
 }
@@ -114,9 +119,12 @@ static int transact(struct wr_lite *lite, struct wr_queue_job **jobs, size_t cou
 		if (jobs[i]->reason == WR_QUEUE_OK)
 			rc = do_job(lite, jobs[i]);
 	if (rc == SQLITE_OK)
+		rc = wr_lite_sweep_some(lite);
+	if (rc == SQLITE_OK)
 		rc = commit(lite);
 	if (rc != SQLITE_OK)
 		return rc;
+	wr_lines_keep(&lite->lines);
 	lite->commits += lite->counts.touched;
 	lite->committed = lite->counts;
 	tell_changes(lite);
@@ -224,6 +232,7 @@ static void free_store(struct wr_store *store)
 {
 	struct wr_lite *lite = (struct wr_lite *)store;
 
+	wr_lines_clear(&lite->lines);
 	free(lite->changes);
 	free(lite);
 }

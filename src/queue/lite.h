@@ -1,20 +1,22 @@
 /* The queue in a folder of its own, by SQLite. Private to lite*.c.
  *
  *   queue.db       0600; request: a row for each, also for what is finished, as long as its ticket
- *                  is remembered. content: head and body of those that wait or are dead
+ *                  is remembered. content: head and body of those that wait or are dead.
+ *                  delivered: of those that were a moment ago, before that is noted in their rows
  *   queue.db-wal   0600; what was committed last
  *   queue.lock     0600; whose folder it is
  *
- * Temporary tables in memory say who waits in which line, which line is due and who has taken its
- * head, and where a ticket's row is. Being SQLite's too, they take part in transactions, cost no
- * write to the disk, and are gone with the process: a request that was taken by one that died waits
- * again. */
+ * In memory is who waits in which line, which line is due and who has taken its head
+ * (lite_waiting.h), and in a temporary table where a ticket's row is. Both take part in
+ * transactions, cost no write to the disk, and are gone with the process: a request that was taken
+ * by one that died waits again. */
 #ifndef WR_QUEUE_LITE_H
 #define WR_QUEUE_LITE_H
 
 #include <limits.h>
 #include <sqlite3.h>
 
+#include "queue/lite_waiting.h"
 #include "queue/store.h"
 
 /* X(enum, SQL): prepared when the file is opened. */
@@ -24,24 +26,10 @@
 	X(ROLLBACK, "ROLLBACK")                                                                    \
 	X(SAVE, "UPDATE meta SET now = ?1, put = ?2, delivered = ?3, retried = ?4, dead = ?5, "    \
 		"dropped = ?6")                                                                    \
-	X(LINE, "SELECT head, waiting, fence FROM line WHERE key = ?1")                            \
 	X(PUT, "INSERT INTO request (id, ticket, key, rule, state, tries, max_tries, max_age, "    \
 	       "interval, accepted, due, expires, bytes, body_len) "                               \
 	       "VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?8 + ?9, ?8 + ?6, ?10, ?11)")        \
 	X(PUT_CONTENT, "INSERT INTO content (id, head, body) VALUES (?1, ?2, ?3)")                 \
-	X(LINE_NEW, "INSERT INTO line (key, head, waiting, due, fence) VALUES (?1, ?2, 1, ?3, 0)") \
-	X(LINE_MORE, "UPDATE line SET waiting = waiting + 1 WHERE key = ?1")                       \
-	X(LINE_LESS, "UPDATE line SET waiting = waiting - 1 WHERE key = ?1")                       \
-	X(LINE_GONE, "DELETE FROM line WHERE key = ?1")                                            \
-	X(LINE_HEAD, "UPDATE line SET head = ?2, due = ?3, fence = 0 WHERE key = ?1")              \
-	X(LINE_TAKEN, "UPDATE line SET fence = ?2 WHERE key = ?1")                                 \
-	X(LINE_DUE, "UPDATE line SET due = ?2, fence = 0 WHERE key = ?1")                          \
-	X(HEAD, "SELECT r.id, r.due, r.expires FROM place AS p JOIN request AS r ON r.id = p.id "  \
-		"WHERE p.key = ?1 ORDER BY p.id LIMIT 1")                                          \
-	X(PLACE, "INSERT INTO place (key, id) VALUES (?1, ?2)")                                    \
-	X(PLACE_GONE, "DELETE FROM place WHERE key = ?1 AND id = ?2")                              \
-	X(DUE, "SELECT key, head FROM line WHERE fence = 0 AND due <= ?1 ORDER BY due LIMIT ?2")   \
-	X(NEXT_DUE, "SELECT min(due) FROM line WHERE fence = 0")                                   \
 	X(TRIES, "SELECT tries, max_tries, expires, bytes FROM request WHERE id = ?1")             \
 	X(AGAIN, "UPDATE request SET tries = tries + 1, due = ?2, status = ?3, reason = ?4 "       \
 		 "WHERE id = ?1")                                                                  \
@@ -57,18 +45,25 @@
 		     "WHERE t.hash = ?1 AND r.ticket = ?2")                                        \
 	X(ROW, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "      \
 	       "expires, done, status, reason, body_len, bytes FROM request WHERE id = ?1")        \
-	X(CONTENT, "SELECT head, body FROM content WHERE id = ?1")                                 \
-	X(POSITION, "SELECT count(*) FROM place WHERE key = ?1 AND id <= ?2")                      \
+	X(WHOLE, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "    \
+		 "expires, done, status, reason, body_len, bytes, head, body "                     \
+		 "FROM request AS r LEFT JOIN content AS c ON c.id = r.id WHERE r.id = ?1")        \
+	X(DELIVERED, "INSERT INTO delivered (id, status, done) VALUES (?1, ?2, ?3)")               \
+	/* 2 is delivered */                                                                       \
+	X(SWEEP_ROWS, "UPDATE request SET state = 2, reason = NULL, bytes = 0, "                   \
+		      "(done, gone, status) = (SELECT done, done + ?1, status FROM delivered "     \
+		      "AS d WHERE d.id = request.id) WHERE id IN (SELECT id FROM delivered)")      \
+	X(SWEEP_CONTENT, "DELETE FROM content WHERE id IN (SELECT id FROM delivered)")             \
+	X(SWEEP_DONE, "DELETE FROM delivered")                                                     \
 	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")     \
 	X(LAST_ID, "SELECT max(id) FROM request")                                                  \
-	X(OLDEST, "SELECT accepted FROM request WHERE id = (SELECT min(head) FROM line)")          \
+	X(ACCEPTED, "SELECT accepted FROM request WHERE id = ?1")                                  \
 	/* 3 is dead: with ?3 = 0 only tickets are found, which have no request behind them */     \
 	X(GONE,                                                                                    \
 	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "  \
 	  "ORDER BY gone LIMIT ?2")                                                                \
 	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
 	X(FORGET, "DELETE FROM request WHERE id = ?1")                                             \
-	X(LINES, "SELECT key, waiting FROM line")                                                  \
 	X(VACUUM, "PRAGMA incremental_vacuum(256)")
 
 enum wr_lite_sql {
@@ -89,7 +84,8 @@ struct wr_lite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t last_id;
-	bool touched; /* something durable was changed */
+	uint64_t unswept; /* delivered, and noted as no more than that */
+	bool touched;     /* something durable was changed */
 };
 
 struct wr_lite {
@@ -99,6 +95,7 @@ struct wr_lite {
 	int lock;
 	sqlite3 *db;
 	sqlite3_stmt *sql[WR_SQL_COUNT];
+	struct wr_lines lines;
 	struct wr_lite_counts counts, committed;
 	uint64_t commits;
 	uint64_t fence;     /* of who took something last */
@@ -152,21 +149,25 @@ int wr_lite_recount(struct wr_lite *lite);
 
 /* lite_line.c: steps that several jobs have in common. */
 
+/* A line as it is. */
 struct wr_lite_line {
 	uint64_t head, waiting, fence; /* all 0: nobody waits */
+	uint64_t bytes;                /* of the head, if it is taken */
 };
-int wr_lite_line(struct wr_lite *lite, const uint8_t *key, struct wr_lite_line *line);
+struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key);
+
+/* It is due then, and taken by nobody. */
+int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us);
 
 /* One more waits. */
 int wr_lite_join(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us,
 		 const struct wr_lite_line *line);
 
 /* The one that was `id` waits no more, as its row says already. */
-int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id,
-		  const struct wr_lite_line *line);
+int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id);
 
-/* Moves a waiting or dead one to a state that is final. bytes: what it counts for; they stay only
- * with what is dead. */
+/* Moves a waiting or dead one to a state that is final, but for delivered. bytes: what it counts
+ * for; they stay only with what is dead. */
 struct wr_lite_end {
 	uint64_t id;
 	enum wr_deferred_state state;
@@ -176,6 +177,17 @@ struct wr_lite_end {
 	uint64_t bytes;
 };
 int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end);
+
+/* lite_sweep.c: the end of nearly all, in few bytes: content goes and the row says so when it is
+ * swept, many at a time. */
+int wr_lite_delivered(struct wr_lite *lite, const struct wr_lite_end *end);
+
+/* Within a transaction: now, so that rows tell how it is; or if there are enough of them. */
+int wr_lite_sweep(struct wr_lite *lite);
+int wr_lite_sweep_some(struct wr_lite *lite);
+
+/* In a transaction of its own. */
+int wr_lite_sweep_now(struct wr_lite *lite);
 
 /* What a row says of its tries, its age and what it counts for. */
 struct wr_lite_standing {

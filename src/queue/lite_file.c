@@ -140,6 +140,7 @@ static void close_file(struct wr_lite *lite)
 	}
 	sqlite3_close(lite->db);
 	lite->db = NULL;
+	wr_lines_clear(&lite->lines);
 }
 
 /* Renames file and log, for somebody to look into. False: it could not be done. */

@@ -6,109 +6,47 @@
 #include "queue/lite.h"
 #include "queue/record.h"
 
-static void bind_key(sqlite3_stmt *sql, int at, const uint8_t *key)
+struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key)
 {
-	sqlite3_bind_blob(sql, at, key, WR_LINE_KEY_BYTES, SQLITE_STATIC);
+	const struct wr_line *line = wr_lines_find(&lite->lines, key);
+
+	if (!line)
+		return (struct wr_lite_line){0};
+	return (struct wr_lite_line){line->head, line->count, line->fence, line->bytes};
 }
 
-int wr_lite_line(struct wr_lite *lite, const uint8_t *key, struct wr_lite_line *line)
+int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINE);
-	int rc;
+	struct wr_line *line = wr_lines_find(&lite->lines, key);
 
-	*line = (struct wr_lite_line){0};
-	bind_key(sql, 1, key);
-	rc = sqlite3_step(sql);
-	if (rc == SQLITE_ROW) {
-		line->head = (uint64_t)sqlite3_column_int64(sql, 0);
-		line->waiting = (uint64_t)sqlite3_column_int64(sql, 1);
-		line->fence = (uint64_t)sqlite3_column_int64(sql, 2);
-	}
-	sqlite3_reset(sql);
-	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-static int set_head(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us)
-{
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINE_HEAD);
-
-	bind_key(sql, 1, key);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
-	sqlite3_bind_int64(sql, 3, (sqlite3_int64)due_us);
-	return wr_lite_do(sql);
-}
-
-/* Puts (key, id) into the places of a line, or takes them out. */
-static int set_place(struct wr_lite *lite, enum wr_lite_sql which, const uint8_t *key, uint64_t id)
-{
-	sqlite3_stmt *sql = wr_lite_sql(lite, which);
-
-	bind_key(sql, 1, key);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
-	return wr_lite_do(sql);
+	if (!line) /* who asks has seen it */
+		return SQLITE_CORRUPT;
+	return wr_lines_set_due(&lite->lines, line, id, due_us) ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 int wr_lite_join(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us,
 		 const struct wr_lite_line *line)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, line->waiting ? WR_SQL_LINE_MORE : WR_SQL_LINE_NEW);
-	int rc;
-
-	bind_key(sql, 1, key);
-	if (!line->waiting) {
-		sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
-		sqlite3_bind_int64(sql, 3, (sqlite3_int64)due_us);
-		lite->counts.lines++;
-	}
-	rc = wr_lite_do(sql);
-	if (rc == SQLITE_OK)
-		rc = set_place(lite, WR_SQL_PLACE, key, id);
-	/* One that was dead may be older than all others. Behind one that is taken it has to wait.
-	 */
-	if (rc == SQLITE_OK && line->waiting && !line->fence && id < line->head)
-		rc = set_head(lite, key, id, due_us);
+	if (!wr_lines_join(&lite->lines, key, (struct wr_place){id, due_us}))
+		return SQLITE_NOMEM;
 	lite->counts.waiting++;
+	lite->counts.lines += line->waiting == 0;
 	lite->counts.touched = true;
-	return rc == SQLITE_OK ? wr_lite_changed(lite, key, line->waiting + 1) : rc;
+	return wr_lite_changed(lite, key, line->waiting + 1);
 }
 
-/* The next becomes the head. */
-static int advance(struct wr_lite *lite, const uint8_t *key)
+int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_HEAD);
-	uint64_t id = 0, due_us = 0, expires_us = 0;
-	int rc;
+	struct wr_line *line = wr_lines_find(&lite->lines, key);
 
-	bind_key(sql, 1, key);
-	rc = sqlite3_step(sql);
-	if (rc == SQLITE_ROW) {
-		id = (uint64_t)sqlite3_column_int64(sql, 0);
-		due_us = (uint64_t)sqlite3_column_int64(sql, 1);
-		expires_us = (uint64_t)sqlite3_column_int64(sql, 2);
-	}
-	sqlite3_reset(sql);
-	if (rc != SQLITE_ROW) /* the line said that there is one */
-		return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
-	return set_head(lite, key, id, due_us < expires_us ? due_us : expires_us);
-}
-
-int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id,
-		  const struct wr_lite_line *line)
-{
-	sqlite3_stmt *sql =
-		wr_lite_sql(lite, line->waiting > 1 ? WR_SQL_LINE_LESS : WR_SQL_LINE_GONE);
-	int rc;
-
-	bind_key(sql, 1, key);
-	rc = wr_lite_do(sql);
-	if (rc == SQLITE_OK)
-		rc = set_place(lite, WR_SQL_PLACE_GONE, key, id);
+	if (!line)
+		return SQLITE_CORRUPT;
+	if (!wr_lines_leave(&lite->lines, line, id))
+		return SQLITE_NOMEM;
 	lite->counts.waiting--;
-	lite->counts.lines -= line->waiting == 1;
+	lite->counts.lines -= line->count == 0;
 	lite->counts.touched = true;
-	if (rc == SQLITE_OK && line->waiting > 1 && line->head == id)
-		rc = advance(lite, key);
-	return rc == SQLITE_OK ? wr_lite_changed(lite, key, line->waiting - 1) : rc;
+	return wr_lite_changed(lite, key, line->count);
 }
 
 static int drop_content(struct wr_lite *lite, uint64_t id)
@@ -142,7 +80,6 @@ int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end)
 	lite->counts.dead += dead;
 	lite->counts.tickets += !dead;
 	lite->counts.bytes -= dead ? 0 : end->bytes;
-	lite->counts.delivered_total += end->state == WR_DEFERRED_DELIVERED;
 	lite->counts.dead_total += dead;
 	lite->counts.dropped_total += end->state == WR_DEFERRED_DROPPED;
 	lite->counts.touched = true;
@@ -210,28 +147,14 @@ static bool read_row(const struct wr_lite *lite, sqlite3_stmt *sql, struct wr_re
 	row->status = (uint16_t)number(sql, 11);
 	record->reason = column(sql, 12);
 	row->body_len = number(sql, 13);
+	row->bytes = number(sql, 14);
 	return row->state < WR_DEFERRED_STATE_COUNT;
-}
-
-static int read_content(struct wr_lite *lite, uint64_t id, bool body, struct wr_record *record)
-{
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_CONTENT);
-	int rc;
-
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)id);
-	rc = sqlite3_step(sql);
-	if (rc == SQLITE_ROW) {
-		record->head = column(sql, 0);
-		if (body)
-			record->body = column(sql, 1);
-	}
-	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 int wr_lite_read(struct wr_lite *lite, uint64_t id, enum wr_lite_depth depth,
 		 struct wr_deferred **row)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_ROW);
+	sqlite3_stmt *sql = wr_lite_sql(lite, depth == WR_LITE_ROW ? WR_SQL_ROW : WR_SQL_WHOLE);
 	struct wr_record record = {.row = {.id = id}, .open = depth == WR_LITE_OPEN};
 	int rc;
 
@@ -240,15 +163,14 @@ int wr_lite_read(struct wr_lite *lite, uint64_t id, enum wr_lite_depth depth,
 	rc = sqlite3_step(sql);
 	if (rc == SQLITE_ROW && !read_row(lite, sql, &record))
 		rc = SQLITE_CORRUPT;
-	if (rc == SQLITE_ROW && depth >= WR_LITE_HEAD) {
-		rc = read_content(lite, id, depth >= WR_LITE_ALL, &record);
-		rc = rc == SQLITE_OK ? SQLITE_ROW : rc;
-	}
+	if (rc == SQLITE_ROW && depth >= WR_LITE_HEAD)
+		record.head = column(sql, 15);
+	if (rc == SQLITE_ROW && depth >= WR_LITE_ALL)
+		record.body = column(sql, 16);
 	if (rc == SQLITE_ROW) {
 		*row = wr_record_read(&record, lite->store.seals);
 		rc = *row ? SQLITE_OK : SQLITE_NOMEM;
 	}
-	sqlite3_reset(lite->sql[WR_SQL_CONTENT]);
 	sqlite3_reset(sql);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }

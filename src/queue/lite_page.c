@@ -12,32 +12,19 @@ struct seen {
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
 
-static bool is_taken(const struct wr_lite_line *line, uint64_t id)
-{
-	return line->fence && line->head == id;
-}
-
 /* Its place in the line, and whether it is on its way. */
-static int add_position(struct wr_lite *lite, struct wr_deferred *row)
+static int add_position(const struct wr_lite *lite, struct wr_deferred *row)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_POSITION);
-	struct wr_lite_line line;
-	int rc;
+	const struct wr_line *line = wr_lines_find(&lite->lines, row->key);
 
 	if (row->state != WR_DEFERRED_WAITING)
 		return SQLITE_OK;
-	sqlite3_bind_blob(sql, 1, row->key, sizeof row->key, SQLITE_STATIC);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)row->id);
-	rc = sqlite3_step(sql);
-	if (rc == SQLITE_ROW)
-		row->position = (uint64_t)sqlite3_column_int64(sql, 0);
-	sqlite3_reset(sql);
-	if (rc != SQLITE_ROW)
-		return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
-	rc = wr_lite_line(lite, row->key, &line);
-	if (rc == SQLITE_OK && is_taken(&line, row->id))
+	row->position = line ? wr_line_position(line, row->id) : 0;
+	if (row->position == 0)
+		return SQLITE_CORRUPT;
+	if (line->fence && line->head == row->id)
 		row->state = WR_DEFERRED_DELIVERING;
-	return rc;
+	return SQLITE_OK;
 }
 
 int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job)
@@ -144,7 +131,7 @@ static int show(struct wr_lite *lite, struct wr_queue_job *job, const struct see
 	return SQLITE_OK;
 }
 
-static int drop(struct wr_lite *lite, const struct seen *seen, const struct wr_lite_line *line)
+static int drop(struct wr_lite *lite, const struct seen *seen)
 {
 	struct wr_lite_end end = {.id = seen->id,
 				  .state = WR_DEFERRED_DROPPED,
@@ -156,7 +143,7 @@ static int drop(struct wr_lite *lite, const struct seen *seen, const struct wr_l
 	if (rc == SQLITE_OK)
 		rc = wr_lite_finish(lite, &end);
 	if (rc == SQLITE_OK && seen->state == WR_DEFERRED_WAITING)
-		return wr_lite_leave(lite, seen->key, seen->id, line);
+		return wr_lite_leave(lite, seen->key, seen->id);
 	lite->counts.dead--;
 	return rc;
 }
@@ -177,26 +164,18 @@ static int retry(struct wr_lite *lite, const struct seen *seen, const struct wr_
 		lite->counts.dead--;
 		return wr_lite_join(lite, seen->key, seen->id, lite->now_us, line);
 	}
-	if (line->head != seen->id)
-		return SQLITE_OK;
-	sql = wr_lite_sql(lite, WR_SQL_LINE_DUE);
-	sqlite3_bind_blob(sql, 1, seen->key, sizeof seen->key, SQLITE_STATIC);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
-	return wr_lite_do(sql);
+	return wr_lite_set_due(lite, seen->key, seen->id, lite->now_us);
 }
 
 static int change(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen)
 {
-	struct wr_lite_line line;
-	int rc;
+	struct wr_lite_line line = wr_lite_line(lite, seen->key);
+	bool taken = line.fence && line.head == seen->id;
 
-	if (seen->state != WR_DEFERRED_WAITING && seen->state != WR_DEFERRED_DEAD)
+	if ((seen->state != WR_DEFERRED_WAITING && seen->state != WR_DEFERRED_DEAD) || taken)
 		return SQLITE_OK;
-	rc = wr_lite_line(lite, seen->key, &line);
-	if (rc != SQLITE_OK || is_taken(&line, seen->id))
-		return rc;
 	job->page.count++;
-	return job->verb == WR_QUEUE_DROP ? drop(lite, seen, &line) : retry(lite, seen, &line);
+	return job->verb == WR_QUEUE_DROP ? drop(lite, seen) : retry(lite, seen, &line);
 }
 
 int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
@@ -226,9 +205,16 @@ int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
 
 static int find_oldest(struct wr_lite *lite, uint64_t *age_us)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_OLDEST);
-	int rc = sqlite3_step(sql);
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_ACCEPTED);
+	const struct wr_line *line = NULL;
+	uint64_t oldest = INT64_MAX;
+	int rc;
 
+	while ((line = wr_lines_each(&lite->lines, line)))
+		if (line->count && line->head < oldest)
+			oldest = line->head;
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)oldest);
+	rc = sqlite3_step(sql);
 	*age_us = 0;
 	if (rc == SQLITE_ROW && (uint64_t)sqlite3_column_int64(sql, 0) < lite->now_us)
 		*age_us = lite->now_us - (uint64_t)sqlite3_column_int64(sql, 0);
@@ -273,15 +259,10 @@ int wr_lite_stats(struct wr_lite *lite, struct wr_queue_job *job)
 
 int wr_lite_recount(struct wr_lite *lite)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINES);
-	int rc, noted = SQLITE_OK;
+	const struct wr_line *line = NULL;
+	int rc = SQLITE_OK;
 
-	while (noted == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
-		const uint8_t *key = sqlite3_column_blob(sql, 0);
-
-		if (key && sqlite3_column_bytes(sql, 0) == WR_LINE_KEY_BYTES)
-			noted = wr_lite_changed(lite, key, (uint64_t)sqlite3_column_int64(sql, 1));
-	}
-	sqlite3_reset(sql);
-	return noted != SQLITE_OK ? noted : rc == SQLITE_DONE ? SQLITE_OK : rc;
+	while (rc == SQLITE_OK && (line = wr_lines_each(&lite->lines, line)))
+		rc = wr_lite_changed(lite, line->key, line->count);
+	return rc;
 }

@@ -98,17 +98,13 @@ static int store(struct wr_lite *lite, struct wr_queue_job *job, const struct wr
 int wr_lite_put(struct wr_lite *lite, struct wr_queue_job *job)
 {
 	const struct wr_deferred *request = job->put.request;
-	struct wr_lite_line line;
+	struct wr_lite_line line = wr_lite_line(lite, request->key);
 	size_t head_len;
 	uint64_t bytes;
-	int rc;
 
 	job->reason = wr_record_check(request, lite->store.seals);
 	if (job->reason != WR_QUEUE_OK)
 		return SQLITE_OK;
-	rc = wr_lite_line(lite, request->key, &line);
-	if (rc != SQLITE_OK)
-		return rc;
 	head_len = wr_record_size(request);
 	bytes = head_len + request->body.len + request->rule.len + WR_RECORD_OVERHEAD;
 	job->reason = check_bounds(lite, job, bytes, &line);

@@ -6,7 +6,7 @@
 #include "queue/lite.h"
 
 #define APPLICATION 0x77656972 /* "weir" */
-#define VERSION 1
+#define VERSION 2
 
 /* Set before the first access: with the lock on the file for itself, SQLite keeps the index of its
  * log in memory of its own and not in a mapped file, which a full disk could turn into a SIGBUS. */
@@ -20,6 +20,12 @@ static const char first[] = "PRAGMA locking_mode = EXCLUSIVE;"
 			    "PRAGMA journal_size_limit = 33554432;"
 			    "PRAGMA cell_size_check = ON;"
 			    "PRAGMA trusted_schema = OFF;";
+
+/* Version 1 had none of these: what was delivered was swept at once. */
+#define DELIVERED                                                                                  \
+	"CREATE TABLE delivered (id INTEGER PRIMARY KEY, status INTEGER NOT NULL,"                 \
+	" done INTEGER NOT NULL);"                                                                 \
+	"PRAGMA user_version = 2;"
 
 static const char schema[] =
 	"BEGIN IMMEDIATE;"
@@ -36,23 +42,15 @@ static const char schema[] =
 	" status INTEGER, reason TEXT, bytes INTEGER NOT NULL, body_len INTEGER NOT NULL);"
 	"CREATE INDEX request_gone ON request (gone) WHERE gone IS NOT NULL;"
 	"CREATE TABLE content (id INTEGER PRIMARY KEY, head BLOB NOT NULL, body BLOB NOT NULL);"
-	"PRAGMA application_id = 2003134834;"
-	"PRAGMA user_version = 1;"
-	"COMMIT;";
+	"PRAGMA application_id = 2003134834;" DELIVERED "COMMIT;";
+
+static const char from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
 /* Indexes of keys and tickets are in memory: on disk each request would change a page of its own in
  * them, and the pages of a commit, not its sync, would be what takes time. */
 static const char memory[] =
-	"CREATE TEMP TABLE place (key BLOB, id INTEGER, PRIMARY KEY (key, id)) WITHOUT ROWID;"
-	"INSERT INTO place SELECT key, id FROM request WHERE state = 0;"
 	"CREATE TEMP TABLE ticket (hash BLOB, id INTEGER, PRIMARY KEY (hash, id)) WITHOUT ROWID;"
-	"INSERT INTO ticket SELECT substr(ticket, 1, 8), id FROM request ORDER BY 1;"
-	"CREATE TEMP TABLE line (key BLOB PRIMARY KEY, head INTEGER NOT NULL,"
-	" waiting INTEGER NOT NULL, due INTEGER NOT NULL, fence INTEGER NOT NULL) WITHOUT ROWID;"
-	"INSERT INTO line SELECT l.key, l.head, l.waiting, min(r.due, r.expires), 0 FROM "
-	"(SELECT key, min(id) AS head, count(*) AS waiting FROM place GROUP BY key) AS l "
-	"JOIN request AS r ON r.id = l.head;"
-	"CREATE INDEX temp.line_due ON line (due) WHERE fence = 0;";
+	"INSERT INTO ticket SELECT substr(ticket, 1, 8), id FROM request ORDER BY 1;";
 
 static enum wr_queue_reason failed(struct wr_lite *lite, int rc, struct weir_error *error)
 {
@@ -113,6 +111,10 @@ static enum wr_queue_reason check_kind(struct wr_lite *lite, struct weir_error *
 		rc = sqlite3_exec(lite->db, schema, NULL, NULL, NULL);
 		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(lite, rc, error);
 	}
+	if (application == APPLICATION && version == 1) {
+		rc = sqlite3_exec(lite->db, from_1, NULL, NULL, NULL);
+		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(lite, rc, error);
+	}
 	if (application == APPLICATION && version == VERSION)
 		return WR_QUEUE_OK;
 	wr_error(error, WEIR_EFORMAT,
@@ -128,7 +130,8 @@ static enum wr_queue_reason check_kind(struct wr_lite *lite, struct weir_error *
 static int count_states(struct wr_lite *lite)
 {
 	static const char query[] =
-		"SELECT state, count(*), sum(bytes) FROM request GROUP BY state";
+		"SELECT iif(d.id IS NULL, state, 2), count(*), sum(iif(d.id IS NULL, bytes, 0)) "
+		"FROM request AS r LEFT JOIN delivered AS d ON d.id = r.id GROUP BY 1";
 	struct wr_lite_counts *counts = &lite->counts;
 	sqlite3_stmt *sql = NULL;
 	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
@@ -176,12 +179,45 @@ static int read_meta(struct wr_lite *lite, uint64_t *last_us)
 	return rc == SQLITE_ROW ? SQLITE_OK : rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
 }
 
+/* Those that wait, in their order. */
+static int read_lines(struct wr_lite *lite)
+{
+	static const char query[] = "SELECT key, r.id, min(due, expires) FROM request AS r "
+				    "LEFT JOIN delivered AS d ON d.id = r.id "
+				    "WHERE state = 0 AND d.id IS NULL ORDER BY r.id";
+	sqlite3_stmt *sql = NULL;
+	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
+
+	wr_lines_clear(&lite->lines);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(sql);
+	for (; rc == SQLITE_ROW; rc = sqlite3_step(sql)) {
+		const uint8_t *key = sqlite3_column_blob(sql, 0);
+		struct wr_place place = {(uint64_t)sqlite3_column_int64(sql, 1),
+					 (uint64_t)sqlite3_column_int64(sql, 2)};
+
+		if (!key || sqlite3_column_bytes(sql, 0) != WR_LINE_KEY_BYTES) {
+			rc = SQLITE_CORRUPT;
+			break;
+		}
+		if (!wr_lines_join(&lite->lines, key, place)) {
+			rc = SQLITE_NOMEM;
+			break;
+		}
+		wr_lines_keep(&lite->lines);
+	}
+	sqlite3_finalize(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
 static int read_counts(struct wr_lite *lite, uint64_t *last_us)
 {
-	int64_t last_id = 0, lines = 0;
+	int64_t last_id = 0, unswept = 0;
 	int rc = sqlite3_exec(lite->db, memory, NULL, NULL, NULL);
 
 	lite->counts = (struct wr_lite_counts){0};
+	if (rc == SQLITE_OK)
+		rc = read_lines(lite);
 	if (rc == SQLITE_OK)
 		rc = count_states(lite);
 	if (rc == SQLITE_OK)
@@ -189,11 +225,12 @@ static int read_counts(struct wr_lite *lite, uint64_t *last_us)
 	if (rc == SQLITE_OK)
 		rc = ask(lite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
-		rc = ask(lite, "SELECT count(*) FROM line", &lines);
+		rc = ask(lite, "SELECT count(*) FROM delivered", &unswept);
 	/* Numbers are not given twice even when the newest was forgotten: put_total counts all. */
 	lite->counts.last_id = (uint64_t)last_id > lite->counts.put_total ? (uint64_t)last_id
 									  : lite->counts.put_total;
-	lite->counts.lines = (uint64_t)lines;
+	lite->counts.lines = lite->lines.line_count;
+	lite->counts.unswept = (uint64_t)unswept;
 	lite->committed = lite->counts;
 	return rc;
 }

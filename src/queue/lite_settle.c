@@ -8,13 +8,10 @@
 static int back_in_line(struct wr_lite *lite, struct wr_queue_job *job, uint64_t due_us,
 			const struct wr_lite_standing *at)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_LINE_DUE);
 	uint64_t until_us = due_us < at->expires_us ? due_us : at->expires_us;
 
 	job->settle.state = WR_DEFERRED_WAITING;
-	sqlite3_bind_blob(sql, 1, job->settle.key, sizeof job->settle.key, SQLITE_STATIC);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)until_us);
-	return wr_lite_do(sql);
+	return wr_lite_set_due(lite, job->settle.key, job->settle.id, until_us);
 }
 
 static int try_again(struct wr_lite *lite, struct wr_queue_job *job,
@@ -34,8 +31,7 @@ static int try_again(struct wr_lite *lite, struct wr_queue_job *job,
 	return rc == SQLITE_OK ? back_in_line(lite, job, due_us, at) : rc;
 }
 
-static int finish(struct wr_lite *lite, struct wr_queue_job *job, const struct wr_lite_standing *at,
-		  const struct wr_lite_line *line)
+static int finish(struct wr_lite *lite, struct wr_queue_job *job, uint64_t bytes)
 {
 	bool delivered = job->settle.outcome == WR_QUEUE_DELIVERED;
 	struct wr_lite_end end = {
@@ -44,13 +40,13 @@ static int finish(struct wr_lite *lite, struct wr_queue_job *job, const struct w
 		.tried = !delivered,
 		.status = job->settle.status,
 		.reason = job->settle.reason,
-		.bytes = at->bytes,
+		.bytes = bytes,
 	};
-	int rc = wr_lite_finish(lite, &end);
+	int rc = delivered ? wr_lite_delivered(lite, &end) : wr_lite_finish(lite, &end);
 
 	job->settle.state = end.state;
-	job->settle.waiting = line->waiting - 1;
-	return rc == SQLITE_OK ? wr_lite_leave(lite, job->settle.key, end.id, line) : rc;
+	job->settle.waiting--;
+	return rc == SQLITE_OK ? wr_lite_leave(lite, job->settle.key, end.id) : rc;
 }
 
 /* Whether this is said by who has it. What was taken before the file had to be opened again, as
@@ -68,24 +64,24 @@ static bool is_holder(const struct wr_lite *lite, const struct wr_lite_line *lin
 int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job)
 {
 	uint64_t wait_us = job->settle.wait_us < WAIT_MAX_US ? job->settle.wait_us : WAIT_MAX_US;
-	struct wr_lite_line line;
-	struct wr_lite_standing at;
-	int rc = wr_lite_line(lite, job->settle.key, &line);
+	struct wr_lite_line line = wr_lite_line(lite, job->settle.key);
+	struct wr_lite_standing at = {0};
+	int rc;
 
-	if (rc != SQLITE_OK)
-		return rc;
 	if (!is_holder(lite, &line, job)) {
 		job->reason = WR_QUEUE_LOST;
 		return SQLITE_OK;
 	}
+	lite->counts.delivering -= line.fence != 0;
+	job->settle.waiting = line.waiting;
+	if (job->settle.outcome == WR_QUEUE_DELIVERED && line.fence)
+		return finish(lite, job, line.bytes);
 	rc = wr_lite_standing(lite, job->settle.id, &at);
 	if (rc != SQLITE_OK)
 		return rc;
-	lite->counts.delivering -= line.fence != 0;
-	job->settle.waiting = line.waiting;
 	if (job->settle.outcome == WR_QUEUE_RELEASE)
 		return back_in_line(lite, job, lite->now_us + wait_us, &at);
 	if (job->settle.outcome == WR_QUEUE_AGAIN && at.tries + 1 < at.max_tries)
 		return try_again(lite, job, &at, lite->now_us + wait_us);
-	return finish(lite, job, &at, &line);
+	return finish(lite, job, at.bytes);
 }

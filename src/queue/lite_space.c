@@ -88,8 +88,9 @@ void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, siz
 	if (wanted == 0)
 		return;
 	lite->space = look(lite);
-	if (lite->space >= wanted || lite->log_pages == 0)
+	if (lite->space >= wanted || (lite->log_pages == 0 && lite->counts.unswept == 0))
 		return;
+	wr_lite_sweep_now(lite); /* if it fails, there is no more space than before */
 	wr_lite_fold(lite, true);
 	lite->space = look(lite);
 }

@@ -106,8 +106,10 @@ static int give_back(struct wr_lite *lite)
 
 void wr_lite_tidy(struct wr_lite *lite)
 {
-	int rc = forget(lite);
+	int rc = wr_lite_sweep_now(lite);
 
+	if (rc == SQLITE_OK)
+		rc = forget(lite);
 	if (rc == SQLITE_OK)
 		rc = give_back(lite);
 	if (rc == SQLITE_OK)

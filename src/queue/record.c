@@ -193,10 +193,20 @@ static void get_field(struct cursor *c, struct wr_field *field, const struct wr_
 		field->value = WR_STR("");
 }
 
+/* That a head of this length could have. */
+static size_t most_fields(size_t len)
+{
+	size_t most = len / (1 + 2 * LEN_BYTES);
+
+	return most < WR_DEFERRED_FIELDS_MAX ? most : WR_DEFERRED_FIELDS_MAX;
+}
+
 /* `fields` has room for all a head may have. */
 static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field *fields,
 		     const struct wr_seals *seals)
 {
+	size_t most = most_fields((size_t)(c->end - c->at));
+
 	if (c->at == c->end || *c->at++ != VERSION)
 		return false;
 	row->domain = get_text(c);
@@ -205,7 +215,7 @@ static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field 
 	row->idempotency_key = get_text(c);
 	row->descriptors = get_text(c);
 	row->field_count = get_number(c);
-	if (c->bad || row->field_count > WR_DEFERRED_FIELDS_MAX)
+	if (c->bad || row->field_count > most)
 		return false;
 	for (size_t i = 0; i < row->field_count; i++)
 		get_field(c, &fields[i], row, seals);
@@ -234,8 +244,7 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 
 struct wr_deferred *wr_record_read(const struct wr_record *record, const struct wr_seals *seals)
 {
-	size_t field_bytes =
-		record->head.len ? WR_DEFERRED_FIELDS_MAX * sizeof(struct wr_field) : 0;
+	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_field);
 	size_t text_bytes =
 		record->rule.len + record->reason.len + record->head.len + record->body.len;
 	char *memory = calloc(1, sizeof(struct wr_deferred) + field_bytes + text_bytes);

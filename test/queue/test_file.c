@@ -436,10 +436,31 @@ static void test_other_version(void **state)
 	(void)state;
 	rig_open(&rig);
 	rig_close(&rig);
-	run_sql("PRAGMA user_version = 2");
+	run_sql("PRAGMA user_version = 3");
 	rig_open(&rig);
 	expect_trouble(WR_QUEUE_FAILED, "another version of weir");
 	assert_false(is_set_aside());
+}
+
+static void test_older_version(void **state)
+{
+	struct wr_deferred *taken;
+	struct wr_queue_job put;
+
+	(void)state;
+	rig_open(&rig);
+	put = rig_put(&rig, 1, "old");
+	rig_close(&rig);
+	run_sql("DROP TABLE delivered; PRAGMA user_version = 1");
+	rig_open(&rig);
+	taken = rig_take_one(&rig, "old");
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	rig_close(&rig);
+	rig_open(&rig);
+	put = rig_ticket(&rig, put.put.ticket);
+	assert_int_equal(put.ticket.found->state, WR_DEFERRED_DELIVERED);
+	wr_deferred_free(put.ticket.found);
 }
 
 static void test_not_a_queue(void **state)
@@ -604,6 +625,7 @@ int main(void)
 		TEST(test_cut_short),
 		TEST(test_damaged_log),
 		TEST(test_other_version),
+		TEST(test_older_version),
 		TEST(test_not_a_queue),
 		TEST(test_settled_after_opening_again),
 		TEST(test_clock_set_while_open),

@@ -1,0 +1,245 @@
+/* Lines in memory, against a dull oracle: all that wait in one array, looked through from end to
+ * end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "queue/lite_waiting.h"
+
+#define KEYS 5u
+#define IDS 40u
+#define STEPS 20000u
+
+struct dull_line {
+	bool waits[IDS + 1];
+	uint64_t due_us[IDS + 1];
+	uint64_t head, head_due_us, fence;
+};
+
+struct dull {
+	struct dull_line lines[KEYS];
+};
+
+static uint64_t seed = 1;
+
+static unsigned below(unsigned most)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(seed >> 33) % most;
+}
+
+static const uint8_t *key_of(unsigned key)
+{
+	static uint8_t bytes[WR_LINE_KEY_BYTES];
+
+	memset(bytes, 0, sizeof bytes);
+	bytes[0] = 64; /* all in one bucket at first */
+	bytes[1] = (uint8_t)key;
+	return bytes;
+}
+
+/* ---- the oracle ---- */
+
+static unsigned count_of(const struct dull_line *line)
+{
+	unsigned count = 0;
+
+	for (unsigned id = 1; id <= IDS; id++)
+		count += line->waits[id];
+	return count;
+}
+
+static void dull_join(struct dull_line *line, uint64_t id, uint64_t due_us)
+{
+	bool first = count_of(line) == 0;
+
+	line->waits[id] = true;
+	line->due_us[id] = due_us;
+	if (!first && (line->fence || id > line->head))
+		return;
+	line->head = id;
+	line->head_due_us = due_us;
+	line->fence = 0;
+}
+
+static void dull_leave(struct dull_line *line, uint64_t id)
+{
+	line->waits[id] = false;
+	if (line->head != id)
+		return;
+	line->fence = 0;
+	for (unsigned next = IDS; next >= 1; next--)
+		if (line->waits[next]) {
+			line->head = next;
+			line->head_due_us = line->due_us[next];
+		}
+}
+
+static const struct dull_line *dull_first(const struct dull *dull)
+{
+	const struct dull_line *first = NULL;
+
+	for (unsigned i = 0; i < KEYS; i++) {
+		const struct dull_line *line = &dull->lines[i];
+
+		if (count_of(line) == 0 || line->fence)
+			continue;
+		if (!first || line->head_due_us < first->head_due_us ||
+		    (line->head_due_us == first->head_due_us && line->head < first->head))
+			first = line;
+	}
+	return first;
+}
+
+/* ---- both ---- */
+
+static void compare_line(const struct wr_lines *lines, const struct dull *dull, unsigned key)
+{
+	const struct dull_line *is = &dull->lines[key];
+	const struct wr_line *line = wr_lines_find(lines, key_of(key));
+	size_t position = 0;
+
+	if (count_of(is) == 0) {
+		assert_null(line);
+		return;
+	}
+	assert_non_null(line);
+	assert_int_equal(line->count, count_of(is));
+	assert_int_equal(line->head, is->head);
+	assert_int_equal(line->due_us, is->head_due_us);
+	assert_int_equal(line->fence, is->fence);
+	for (unsigned id = 1; id <= IDS; id++)
+		assert_int_equal(wr_line_position(line, id), is->waits[id] ? ++position : 0);
+}
+
+static void compare(const struct wr_lines *lines, const struct dull *dull)
+{
+	const struct dull_line *first = dull_first(dull);
+	const struct wr_line *line = wr_lines_first(lines);
+
+	for (unsigned key = 0; key < KEYS; key++)
+		compare_line(lines, dull, key);
+	if (!first) {
+		assert_null(line);
+		return;
+	}
+	assert_non_null(line);
+	assert_int_equal(line->due_us, first->head_due_us);
+	assert_int_equal(line->head, first->head);
+}
+
+/* One change of a random line, if it makes sense there. Ids are of one line each, as in a file. */
+static void step(struct wr_lines *lines, struct dull *dull)
+{
+	unsigned key = below(KEYS), id = 1 + below(IDS / KEYS) * KEYS + key, due_us = below(20);
+	struct dull_line *is = &dull->lines[key];
+	struct wr_line *line = wr_lines_find(lines, key_of(key));
+	unsigned what = below(4);
+
+	if (id > IDS)
+		return;
+	if (what == 0 && !is->waits[id]) {
+		assert_true(wr_lines_join(lines, key_of(key), (struct wr_place){id, due_us}));
+		dull_join(is, id, due_us);
+	} else if (what == 1 && is->waits[id]) {
+		assert_true(wr_lines_leave(lines, line, id));
+		dull_leave(is, id);
+	} else if (what == 2 && line && !is->fence) {
+		assert_true(wr_lines_take(lines, line, 7 + id, 100));
+		is->fence = 7 + id;
+	} else if (what == 3 && is->waits[id]) {
+		assert_true(wr_lines_set_due(lines, line, id, due_us));
+		is->due_us[id] = due_us;
+		if (is->head == id) {
+			is->head_due_us = due_us;
+			is->fence = 0;
+		}
+	}
+}
+
+static void test_like_the_oracle(void **state)
+{
+	static struct dull dull, kept;
+	struct wr_lines lines = {0};
+	unsigned undone = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < STEPS; i++) {
+		step(&lines, &dull);
+		compare(&lines, &dull);
+		if (below(16) == 0) {
+			wr_lines_keep(&lines);
+			kept = dull;
+		} else if (below(16) == 0) {
+			wr_lines_undo(&lines);
+			dull = kept;
+			undone++;
+			compare(&lines, &dull);
+		}
+	}
+	assert_true(undone > STEPS / 32);
+	wr_lines_clear(&lines);
+	assert_null(wr_lines_first(&lines));
+}
+
+static void test_many_lines(void **state)
+{
+	struct wr_lines lines = {0};
+	const struct wr_line *each = NULL;
+	uint8_t key[WR_LINE_KEY_BYTES] = {0};
+	uint64_t sum = 0;
+
+	(void)state;
+	for (uint64_t id = 1; id <= 1000; id++) {
+		memcpy(key, &id, sizeof id);
+		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, 2000 - id}));
+	}
+	wr_lines_keep(&lines);
+	while ((each = wr_lines_each(&lines, each)))
+		sum += each->head;
+	assert_int_equal(sum, 500500);
+	/* The last to come are due first. */
+	for (uint64_t id = 1000; id >= 1; id--) {
+		struct wr_line *line = wr_lines_first(&lines);
+
+		assert_int_equal(line->head, id);
+		assert_true(wr_lines_take(&lines, line, id, 0));
+		assert_true(wr_lines_leave(&lines, line, id));
+		wr_lines_keep(&lines);
+		assert_int_equal(lines.line_count, id - 1);
+	}
+	wr_lines_clear(&lines);
+}
+
+/* Memory does not grow with what has gone through. */
+static void test_long_line(void **state)
+{
+	struct wr_lines lines = {0};
+	const uint8_t *key = key_of(1);
+
+	(void)state;
+	for (uint64_t id = 1; id <= 100000; id++) {
+		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, id}));
+		if (id > 10)
+			assert_true(wr_lines_leave(&lines, wr_lines_find(&lines, key), id - 10));
+		wr_lines_keep(&lines);
+	}
+	assert_int_equal(wr_lines_find(&lines, key)->count, 10);
+	assert_int_equal(wr_lines_find(&lines, key)->head, 99991);
+	assert_in_range(wr_lines_find(&lines, key)->cap, 10, 64);
+	wr_lines_clear(&lines);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_like_the_oracle),
+		cmocka_unit_test(test_many_lines),
+		cmocka_unit_test(test_long_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

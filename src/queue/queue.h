@@ -84,6 +84,10 @@ struct wr_queue_opts {
 	const char *password_file; /* of Redis, in place of one in the URL; or NULL */
 	const char *prefix;        /* of keys in Redis; NULL: "weir" */
 	struct wr_queue_tls tls;
+	/* Redis: what was taken by a process that was killed waits for the end of its lease, or
+	 * until the next one with the same file, which is locked as long as the queue is open.
+	 * NULL: none */
+	const char *owner_file;
 
 	uint64_t max_requests;   /* waiting and dead together; 100,000 */
 	uint64_t max_bytes;      /* of them; 1 GiB */

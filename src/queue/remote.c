@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <openssl/rand.h>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -200,6 +199,7 @@ static void free_store(struct wr_store *store)
 	struct wr_remote *remote = (struct wr_remote *)store;
 
 	wr_remote_link_free(&remote->link);
+	wr_owner_end(&remote->owner);
 	OPENSSL_cleanse(&remote->target, sizeof remote->target);
 	free(remote);
 }
@@ -224,16 +224,6 @@ static int read_password(struct wr_redis_target *target, const char *path, struc
 	return rc;
 }
 
-static int name_owner(struct wr_remote *remote, struct weir_error *error)
-{
-	uint64_t random;
-
-	if (RAND_bytes((unsigned char *)&random, sizeof random) != 1)
-		return wr_error(error, WEIR_ESYS, "there are no random numbers");
-	snprintf(remote->owner, sizeof remote->owner, "%016llx", (unsigned long long)random);
-	return 0;
-}
-
 int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
 		  struct wr_store **made, struct weir_error *error)
 {
@@ -246,7 +236,7 @@ int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals
 	remote->store = (struct wr_store){
 		.ops = &ops, .opts = opts, .seals = seals, .tick_us = opts->poll_us};
 	snprintf(remote->base, sizeof remote->base, "%s:1:{queue}", opts->prefix);
-	rc = name_owner(remote, error);
+	rc = wr_owner_begin(&remote->owner, opts->owner_file, error);
 	if (rc == 0)
 		rc = wr_redis_prefix_check(opts->prefix, error);
 	if (rc == 0)

@@ -58,6 +58,20 @@ SSL_CTX *wr_remote_tls(const struct wr_queue_tls *files, struct weir_error *erro
 SSL *wr_remote_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
 			 struct weir_error *error);
 
+/* ---- remote_owner.c ---- */
+
+#define WR_OWNER_TEXT 17u /* hexadecimal digits, and the end */
+
+struct wr_owner {
+	char name[WR_OWNER_TEXT];
+	const char *path;
+	int fd; /* the file, locked; below 0: the name was made for this once */
+};
+
+/* path: NULL for none. WEIR_ESYS: there are no random numbers. */
+int wr_owner_begin(struct wr_owner *owner, const char *path, struct weir_error *error);
+void wr_owner_end(struct wr_owner *owner);
+
 /* ---- remote.c ---- */
 
 struct wr_remote {
@@ -66,7 +80,7 @@ struct wr_remote {
 	struct wr_remote_link link;
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* what keys begin with */
 	struct wr_moment now;                /* of the jobs under way */
-	char owner[17];                      /* of what is taken; random, in hexadecimal */
+	struct wr_owner owner;               /* of what is taken */
 	uint64_t heard;                      /* the highest fence we were told */
 	int64_t changes;    /* the last that was seen; below 0: all lines are to be told */
 	uint64_t tidied_us; /* by the clock that only goes on */

@@ -88,7 +88,7 @@ static void call_take(struct wr_remote *remote, const struct wr_queue_job *job)
 	number(remote, job->take.max);
 	number(remote, remote->store.opts->lease_us);
 	duration(remote, remote->store.opts->keep_dead_us);
-	wr_command_text(&remote->link.out, remote->owner);
+	wr_command_text(&remote->link.out, remote->owner.name);
 	wr_command_number(&remote->link.out, remote->link.untaken ? (int64_t)remote->heard : -1);
 	remote->link.untaken = false;
 }

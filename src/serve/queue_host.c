@@ -102,6 +102,7 @@ static struct wr_queue_opts opts_of(struct wr_queue_host *host)
 		.url = s->url,
 		.key_file = s->key_file,
 		.password_file = s->password_file,
+		.owner_file = host->owner_file[0] ? host->owner_file : NULL,
 		.prefix = redis->prefix,
 		.tls = {redis->ca, redis->cert, redis->key},
 		.max_requests = s->max_requests,
@@ -137,6 +138,9 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	host->shared = strncmp(host->settings->queue.url, "file:", 5) != 0;
 	pthread_mutex_init(&host->lock, NULL);
 	wr_queue_url_text(host->settings->queue.url, host->text, sizeof host->text);
+	if (host->shared && service->world->table->path[0])
+		snprintf(host->owner_file, sizeof host->owner_file, "%s.queue",
+			 service->world->table->path);
 	opts = opts_of(host);
 	host->began_s = (uint32_t)time(NULL) + 1;
 	rc = wr_queue_open(&opts, &host->queue, error);

@@ -54,6 +54,7 @@ struct wr_queue_host {
 	const struct wr_settings *settings;
 	struct wr_queue *queue;
 	char text[WR_QUEUE_URL_TEXT]; /* the URL, without secrets */
+	char owner_file[544];         /* beside the table, for one process at a time; "": none */
 	bool shared;                  /* others may use it too */
 	uint32_t began_s;             /* what the table says of before is somebody else's */
 	_Atomic uint64_t flight;      /* bytes on their way */

@@ -258,6 +258,23 @@ def test_ending_waits_for_deliveries_under_way(api):
     assert numbers(api, "7") == [1]
 
 
+def test_a_killed_service_takes_back_what_it_held(api):
+    """At once when it is there again, long before --queue-timeout is over. Another one waits for that."""
+    with Redis(aof=True) as redis, Counter(api, "--queue-timeout", "1h", queue=redis.url()) as one, \
+            Counter(api, "--queue-timeout", "1h", queue=redis.url()) as other:
+        api.plan("/orders/", {"hold": "all"})
+        tickets = [one.defer(f"/orders/7/{n}")[0] for n in range(3)]
+        api.wait_seen(1)
+        holder = wait_for(lambda: next((c for c in (one, other) if c.stats()["sending"]), None), "it to be said whose", 60)
+        holder.serve.kill()
+        holder.again()
+        api.plan("/orders/")
+        holder.serve.start()
+        for ticket in tickets:
+            holder.wait_ticket(ticket, "delivered", 60)
+        assert numbers(api, "7") == [0, 0, 1, 2]
+
+
 def test_two_services_on_one_redis_keep_the_order(api):
     with Redis(aof=True) as redis, Counter(api, queue=redis.url()) as one, Counter(api, queue=redis.url()) as other:
         for number in range(20):

@@ -22,13 +22,6 @@ void wr_admin_put_time(struct wr_text *out, uint64_t ns)
 		wr_json_put_seconds(out, ns);
 }
 
-static void put_flag(struct wr_text *out, struct weir_str name, bool set)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, name);
-	wr_text_put(out, set ? WR_STR(":true") : WR_STR(":false"));
-}
-
 /* Whose figures they are. */
 static struct weir_str source_of(const struct weir_counter *counter)
 {
@@ -50,29 +43,25 @@ static void put_counter(struct wr_text *out, const struct weir_counter *counter)
 	wr_json_put_text_or_null(out, counter->name);
 	PUT(out, ",\"algorithm\":");
 	wr_json_put_text_or_null(out, wr_str(algorithm ? algorithm : ""));
-	PUT(out, ",\"requests\":");
-	wr_text_number(out, counter->requests);
+	wr_json_put_number(out, "requests", counter->requests);
 	PUT(out, ",\"period\":");
 	wr_json_put_seconds(out, counter->period_ns);
-	PUT(out, ",\"limit\":");
-	wr_text_number(out, counter->limit);
-	PUT(out, ",\"remaining\":");
-	wr_text_number(out, counter->remaining);
+	wr_json_put_number(out, "limit", counter->limit);
+	wr_json_put_number(out, "remaining", counter->remaining);
 	PUT(out, ",\"retry_after\":");
 	wr_json_put_seconds(out, counter->retry_after_ns);
 	PUT(out, ",\"reset_after\":");
 	wr_json_put_seconds(out, counter->reset_after_ns);
 	PUT(out, ",\"banned_until\":");
 	wr_admin_put_time(out, counter->banned_until_ns);
-	PUT(out, ",\"granted\":");
-	wr_text_number(out, counter->granted);
+	wr_json_put_number(out, "granted", counter->granted);
 	PUT(out, ",\"granted_until\":");
 	wr_admin_put_time(out, counter->granted_until_ns);
-	put_flag(out, WR_STR("shadow"), counter->flags & WEIR_COUNTER_SHADOW);
-	put_flag(out, WR_STR("quota"), counter->flags & WEIR_COUNTER_QUOTA);
-	put_flag(out, WR_STR("paused"), counter->flags & WEIR_COUNTER_PAUSED);
-	put_flag(out, WR_STR("central"),
-		 counter->flags & (WEIR_COUNTER_CENTRAL | WEIR_COUNTER_EVENTUAL));
+	wr_json_put_flag(out, "shadow", counter->flags & WEIR_COUNTER_SHADOW);
+	wr_json_put_flag(out, "quota", counter->flags & WEIR_COUNTER_QUOTA);
+	wr_json_put_flag(out, "paused", counter->flags & WEIR_COUNTER_PAUSED);
+	wr_json_put_flag(out, "central",
+			 counter->flags & (WEIR_COUNTER_CENTRAL | WEIR_COUNTER_EVENTUAL));
 	PUT(out, ",\"source\":");
 	wr_json_put_text(out, source_of(counter));
 	PUT(out, "}");

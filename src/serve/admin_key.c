@@ -202,18 +202,9 @@ static void describe_end(const struct order *order, char *text, size_t cap)
 static void log_change(const struct wr_http_request *request, const struct verb *verb,
 		       const struct order *order, int counters)
 {
-	struct wr_text out;
 	char who[256], end[48], extra[24] = "";
 
-	out = (struct wr_text){who, sizeof who - 1, 0};
-	wr_text_put(&out, order->target.domain);
-	for (size_t i = 0; i < order->target.count; i++) {
-		wr_text_char(&out, ' ');
-		wr_text_put(&out, order->entries[i].key);
-		wr_text_char(&out, '=');
-		wr_text_put(&out, order->entries[i].value);
-	}
-	who[wr_text_fits(&out) ? out.len : out.cap] = '\0';
+	wr_order_whom(&order->target, who, sizeof who);
 	if (order->has_extra)
 		snprintf(extra, sizeof extra, " %" PRId64, order->extra);
 	describe_end(order, end, sizeof end);

@@ -39,24 +39,16 @@ static void put_listeners(struct wr_text *out, const struct wr_service *service)
 	PUT(out, "]");
 }
 
-static void put_number(struct wr_text *out, struct weir_str name, uint64_t number)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, name);
-	wr_text_char(out, ':');
-	wr_text_number(out, number);
-}
-
 static void put_table(struct wr_text *out, const struct weir_info *table)
 {
 	PUT(out, "\"table\":{\"path\":");
 	wr_json_put_text(out, wr_str(table->path));
-	put_number(out, WR_STR("memory_bytes"), table->memory_bytes);
-	put_number(out, WR_STR("room_for_keys"), table->cells);
-	put_number(out, WR_STR("keys"), table->keys);
-	put_number(out, WR_STR("keys_refused"), table->keys_refused);
-	put_number(out, WR_STR("evicted"), table->evicted);
-	put_number(out, WR_STR("evicted_refused"), table->evicted_refused);
+	wr_json_put_number(out, "memory_bytes", table->memory_bytes);
+	wr_json_put_number(out, "room_for_keys", table->cells);
+	wr_json_put_number(out, "keys", table->keys);
+	wr_json_put_number(out, "keys_refused", table->keys_refused);
+	wr_json_put_number(out, "evicted", table->evicted);
+	wr_json_put_number(out, "evicted_refused", table->evicted_refused);
 	PUT(out, "}");
 }
 
@@ -67,9 +59,9 @@ static void put_rules(struct wr_text *out, const struct weir_engine_info *info)
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
 	PUT(out, "\"rules\":{\"hash\":");
 	wr_json_put_text(out, wr_str(hash));
-	put_number(out, WR_STR("generation"), info->generation);
-	put_number(out, WR_STR("loads_good"), info->loads_good);
-	put_number(out, WR_STR("loads_failed"), info->loads_failed);
+	wr_json_put_number(out, "generation", info->generation);
+	wr_json_put_number(out, "loads_good", info->loads_good);
+	wr_json_put_number(out, "loads_failed", info->loads_failed);
 	PUT(out, ",\"loaded_at\":");
 	wr_json_put_seconds(out, info->loaded_ns);
 	PUT(out, ",\"error\":");
@@ -81,14 +73,14 @@ static void put_status(struct wr_text *out, const struct view *view)
 {
 	PUT(out, "{\"version\":");
 	wr_json_put_text(out, wr_str(weir_version()));
-	put_number(out, WR_STR("pid"), (uint64_t)getpid());
+	wr_json_put_number(out, "pid", (uint64_t)getpid());
 	wr_text_put(out, view->serving ? WR_STR(",\"health\":\"serving\",")
 				       : WR_STR(",\"health\":\"not_serving\","));
 	put_listeners(out, view->service);
-	put_number(out, WR_STR("loops"), view->service->loop_count);
-	put_number(out, WR_STR("connections"),
-		   __atomic_load_n(&view->service->places.used, __ATOMIC_RELAXED));
-	put_number(out, WR_STR("pauses"), view->pauses);
+	wr_json_put_number(out, "loops", view->service->loop_count);
+	wr_json_put_number(out, "connections",
+			   __atomic_load_n(&view->service->places.used, __ATOMIC_RELAXED));
+	wr_json_put_number(out, "pauses", view->pauses);
 	PUT(out, ",");
 	put_table(out, &view->table);
 	PUT(out, ",");
@@ -119,7 +111,7 @@ int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work)
 	put_table(out, &table);
 	PUT(out, ",");
 	put_rules(out, &engine);
-	put_number(out, WR_STR("pauses"), pauses);
+	wr_json_put_number(out, "pauses", pauses);
 	return 0;
 }
 

@@ -4,22 +4,9 @@
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
 
-static void put_name(struct wr_text *out, const char *name)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, wr_str(name));
-	wr_text_char(out, ':');
-}
-
-static void put_number(struct wr_text *out, const char *name, uint64_t number)
-{
-	put_name(out, name);
-	wr_text_number(out, number);
-}
-
 static void put_text(struct wr_text *out, const char *name, const char *text)
 {
-	put_name(out, name);
+	wr_json_put_name(out, name);
 	wr_json_put_text_or_null(out, wr_str(text));
 }
 
@@ -58,13 +45,13 @@ static void put_shard(struct wr_text *out, const struct wr_shard_info *shard)
 	put_text(out, "trouble", shard->trouble);
 	put_text(out, "version", shard->version);
 	put_text(out, "maxmemory_policy", shard->policy);
-	put_name(out, "appendonly");
+	wr_json_put_name(out, "appendonly");
 	if (shard->aof < 0)
 		PUT(out, "null");
 	else
 		wr_text_put(out, shard->aof ? WR_STR("true") : WR_STR("false"));
-	put_number(out, "slots", shard->slots);
-	put_number(out, "under_way", shard->under_way);
+	wr_json_put_number(out, "slots", shard->slots);
+	wr_json_put_number(out, "under_way", shard->under_way);
 	put_counts(out, &shard->counts);
 	PUT(out, "}");
 }
@@ -84,20 +71,20 @@ void wr_admin_put_store(struct wr_text *out, const struct wr_redis *redis,
 	PUT(out, "{\"url\":");
 	wr_json_put_text(out, wr_str(redis->text));
 	put_text(out, "prefix", redis->settings->prefix);
-	put_name(out, "timeout");
+	wr_json_put_name(out, "timeout");
 	wr_json_put_seconds(out, redis->settings->timeout_ns);
 	put_text(out, "state", info->all_up ? "up" : info->any_up ? "partly" : "away");
 	put_text(out, "secret", secret_text(redis, info));
-	put_number(out, "nodes", info->nodes);
-	put_number(out, "waiting", info->waiting);
-	put_number(out, "reports_waiting", info->reports_waiting);
-	put_number(out, "leases", info->leases);
-	put_number(out, "leased_units", info->leased_units);
-	put_number(out, "overshoot_ppm", info->overshoot_ppm);
-	put_number(out, "regions", info->regions);
-	put_number(out, "regions_up", info->regions_up);
+	wr_json_put_number(out, "nodes", info->nodes);
+	wr_json_put_number(out, "waiting", info->waiting);
+	wr_json_put_number(out, "reports_waiting", info->reports_waiting);
+	wr_json_put_number(out, "leases", info->leases);
+	wr_json_put_number(out, "leased_units", info->leased_units);
+	wr_json_put_number(out, "overshoot_ppm", info->overshoot_ppm);
+	wr_json_put_number(out, "regions", info->regions);
+	wr_json_put_number(out, "regions_up", info->regions_up);
 	put_counts(out, &info->counts);
-	put_number(out, "shard_count", info->shard_count);
+	wr_json_put_number(out, "shard_count", info->shard_count);
 	PUT(out, ",\"shards\":[");
 	for (uint32_t i = 0; i < info->shards_shown; i++) {
 		if (i)

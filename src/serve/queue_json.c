@@ -5,28 +5,15 @@
 
 #define PUT(out, literal) wr_text_put(out, WR_STR(literal))
 
-static void put_name(struct wr_text *out, const char *name)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, wr_str(name));
-	wr_text_char(out, ':');
-}
-
-static void put_number(struct wr_text *out, const char *name, uint64_t number)
-{
-	put_name(out, name);
-	wr_text_number(out, number);
-}
-
 static void put_text(struct wr_text *out, const char *name, const char *text)
 {
-	put_name(out, name);
+	wr_json_put_name(out, name);
 	wr_json_put_text_or_null(out, wr_str(text ? text : ""));
 }
 
 static void put_bytes(struct wr_text *out, const char *name, struct weir_str text)
 {
-	put_name(out, name);
+	wr_json_put_name(out, name);
 	wr_json_put_bytes(out, text);
 }
 
@@ -34,22 +21,22 @@ static void put_bytes(struct wr_text *out, const char *name, struct weir_str tex
 
 static void put_stats(struct wr_text *out, const struct wr_queue_stats *stats)
 {
-	put_number(out, "waiting", stats->waiting);
-	put_number(out, "delivering", stats->delivering);
-	put_number(out, "dead", stats->dead);
-	put_number(out, "bytes", stats->bytes);
-	put_number(out, "keys", stats->lines);
-	put_number(out, "tickets", stats->tickets);
-	put_name(out, "oldest");
+	wr_json_put_number(out, "waiting", stats->waiting);
+	wr_json_put_number(out, "delivering", stats->delivering);
+	wr_json_put_number(out, "dead", stats->dead);
+	wr_json_put_number(out, "bytes", stats->bytes);
+	wr_json_put_number(out, "keys", stats->lines);
+	wr_json_put_number(out, "tickets", stats->tickets);
+	wr_json_put_name(out, "oldest");
 	wr_json_put_seconds(out, stats->oldest_us * 1000);
-	put_number(out, "disk_bytes", stats->disk_bytes);
+	wr_json_put_number(out, "disk_bytes", stats->disk_bytes);
 	PUT(out, ",\"totals\":{\"stored\":");
 	wr_text_number(out, stats->put_total);
-	put_number(out, "delivered", stats->delivered_total);
-	put_number(out, "retried", stats->retried_total);
-	put_number(out, "dead", stats->dead_total);
-	put_number(out, "dropped", stats->dropped_total);
-	put_number(out, "commits", stats->commits_total);
+	wr_json_put_number(out, "delivered", stats->delivered_total);
+	wr_json_put_number(out, "retried", stats->retried_total);
+	wr_json_put_number(out, "dead", stats->dead_total);
+	wr_json_put_number(out, "dropped", stats->dropped_total);
+	wr_json_put_number(out, "commits", stats->commits_total);
 	PUT(out, "}");
 }
 
@@ -87,13 +74,13 @@ void wr_queue_json(struct wr_queue_host *host, struct wr_text *out)
 	put_text(out, "target", settings->target);
 	put_text(out, "state", wr_queue_reason_name(state));
 	put_text(out, "trouble", state == WR_QUEUE_OK ? NULL : trouble.text);
-	put_name(out, "target_up");
+	wr_json_put_name(out, "target_up");
 	wr_text_put(out, !settings->target  ? WR_STR("null")
 			 : seen.down_for_ns ? WR_STR("false")
 					    : WR_STR("true"));
-	put_number(out, "sending", seen.sending);
-	put_number(out, "max_requests", settings->max_requests);
-	put_number(out, "max_bytes", settings->max_bytes);
+	wr_json_put_number(out, "sending", seen.sending);
+	wr_json_put_number(out, "max_requests", settings->max_requests);
+	wr_json_put_number(out, "max_bytes", settings->max_bytes);
 	put_stats(out, &seen.stats);
 	put_refused(out, &host->tally);
 	PUT(out, "}");
@@ -103,7 +90,7 @@ void wr_queue_json(struct wr_queue_host *host, struct wr_text *out)
 
 static void put_time(struct wr_text *out, const char *name, uint64_t us)
 {
-	put_name(out, name);
+	wr_json_put_name(out, name);
 	if (us)
 		wr_json_put_seconds(out, us * 1000);
 	else
@@ -164,24 +151,24 @@ static void put_body(struct wr_text *out, struct weir_str body, bool hidden)
 
 static void put_progress(struct wr_text *out, const struct wr_deferred *request)
 {
-	put_number(out, "tries", request->tries);
-	put_number(out, "max_tries", request->max_tries);
-	put_name(out, "http_status");
+	wr_json_put_number(out, "tries", request->tries);
+	wr_json_put_number(out, "max_tries", request->max_tries);
+	wr_json_put_name(out, "http_status");
 	if (request->status)
 		wr_text_number(out, request->status);
 	else
 		PUT(out, "null");
-	put_name(out, "reason");
+	wr_json_put_name(out, "reason");
 	if (request->reason.len)
 		wr_json_put_bytes(out, request->reason);
 	else
 		PUT(out, "null");
-	put_name(out, "position");
+	wr_json_put_name(out, "position");
 	if (request->position)
 		wr_text_number(out, request->position);
 	else
 		PUT(out, "null");
-	put_number(out, "body_bytes", request->body_len);
+	wr_json_put_number(out, "body_bytes", request->body_len);
 	put_time(out, "accepted_at", request->accepted_us);
 	put_time(out, "due_at", request->due_us);
 	put_time(out, "expires_at", request->expires_us);

@@ -179,6 +179,9 @@ struct wr_order {
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		 struct weir_error *error);
 
+/* "api user=7 ip=10.0.0.1", as far as there is room, for logs. */
+void wr_order_whom(const struct weir_target *target, char *text, size_t cap);
+
 /* A message of a node. An order of our own comes back too: what others ordered before it may have
  * been heard after it was carried out, and the last word in Redis is the last one everywhere. */
 void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own);

@@ -212,13 +212,9 @@ static bool end_of(const struct head *head, uint64_t age_ns, uint64_t now_ns, ui
 	return true;
 }
 
-static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
+void wr_order_whom(const struct weir_target *target, char *text, size_t cap)
 {
-	static const char *const verbs[] = {
-		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
-	const struct weir_target *target = order->target;
-	char text[256];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_text out = {text, cap - 1, 0};
 
 	wr_text_put(&out, target->domain);
 	for (size_t i = 0; i < target->count; i++) {
@@ -228,6 +224,15 @@ static void log_order(const struct wr_order *order, uint64_t age_ns, int counter
 		wr_text_put(&out, target->entries[i].value);
 	}
 	text[wr_text_fits(&out) ? out.len : out.cap] = '\0';
+}
+
+static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
+{
+	static const char *const verbs[] = {
+		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
+	char text[256];
+
+	wr_order_whom(order->target, text, sizeof text);
 	wr_log(age_ns < RESET_LATE_NS ? WR_LOG_INFO : WR_LOG_DEBUG,
 	       "redis: another node: %s %s: %d counters", verbs[order->verb], text, counters);
 }

@@ -101,6 +101,11 @@ void wr_json_put_seconds(struct wr_text *out, uint64_t ns);
 /* "2026-11-16T12:00:00.250Z" */
 void wr_json_put_time(struct wr_text *out, uint64_t ns);
 
+/* A member behind others: `,"name":`, and with a value. */
+void wr_json_put_name(struct wr_text *out, const char *name);
+void wr_json_put_number(struct wr_text *out, const char *name, uint64_t number);
+void wr_json_put_flag(struct wr_text *out, const char *name, bool set);
+
 /* ---- as values of jansson ---- */
 
 /* A string whatever its bytes; those that are not UTF-8 become U+FFFD. */

@@ -44,3 +44,22 @@ json_t *wr_json_diagnostics(const struct weir_errors *errors)
 	}
 	return list;
 }
+
+void wr_json_put_name(struct wr_text *out, const char *name)
+{
+	wr_text_char(out, ',');
+	wr_json_put_text(out, wr_str(name));
+	wr_text_char(out, ':');
+}
+
+void wr_json_put_number(struct wr_text *out, const char *name, uint64_t number)
+{
+	wr_json_put_name(out, name);
+	wr_text_number(out, number);
+}
+
+void wr_json_put_flag(struct wr_text *out, const char *name, bool set)
+{
+	wr_json_put_name(out, name);
+	wr_text_put(out, set ? WR_STR("true") : WR_STR("false"));
+}

@@ -88,13 +88,6 @@ void wr_watch_put_key(struct wr_text *out, const struct weir_top_key *key)
 
 /* ---- a rule ---- */
 
-static void put_flag(struct wr_text *out, const char *name, bool set)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, wr_str(name));
-	wr_text_put(out, set ? WR_STR(":true") : WR_STR(":false"));
-}
-
 static void put_limit(struct wr_text *out, const struct weir_stat *stat)
 {
 	struct wr_limit_view limit = wr_stat_limit(stat);
@@ -124,10 +117,10 @@ void wr_watch_put_stat(struct wr_text *out, struct weir_table *table, const stru
 	PUT(out, ",\"rule\":");
 	wr_json_put_bytes(out, stat->rule);
 	put_limit(out, stat);
-	put_flag(out, "watched", stat->flags & WEIR_STAT_HISTORY);
-	put_flag(out, "shadow", stat->flags & WEIR_STAT_SHADOW);
-	put_flag(out, "quota", stat->flags & WEIR_STAT_QUOTA);
-	put_flag(out, "central", stat->flags & WEIR_STAT_CENTRAL);
+	wr_json_put_flag(out, "watched", stat->flags & WEIR_STAT_HISTORY);
+	wr_json_put_flag(out, "shadow", stat->flags & WEIR_STAT_SHADOW);
+	wr_json_put_flag(out, "quota", stat->flags & WEIR_STAT_QUOTA);
+	wr_json_put_flag(out, "central", stat->flags & WEIR_STAT_CENTRAL);
 #define PUT_COUNT(field, what)                                                                     \
 	wr_text_char(out, ',');                                                                    \
 	wr_watch_put_number(out, #field, stat->field);

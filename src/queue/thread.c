@@ -9,7 +9,8 @@
 
 #define BATCH_MAX 512u        /* jobs that are made durable together */
 #define LINGER_FROM 16u       /* jobs that came together: more are on their way */
-#define LINGER_US 1000u       /* … and are waited for so long */
+#define LINGER_US 1000u       /* … and are waited for so long, … */
+#define LINGER_BELOW 64u      /* … if there are not enough of them yet */
 #define REOPEN_US 1000000u    /* between two tries to open */
 #define REMIND_US 60000000ull /* trouble that lasts is said again */
 
@@ -197,7 +198,7 @@ static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t 
 	pthread_mutex_lock(&queue->lock);
 	if (!queue->first)
 		wait_for_jobs(queue);
-	if (queue->first && before >= LINGER_FROM)
+	if (queue->first && before >= LINGER_FROM && queue->jobs < LINGER_BELOW)
 		linger(queue);
 	while (queue->first && count < BATCH_MAX) {
 		batch[count++] = queue->first;

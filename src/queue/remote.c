@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 #include "base/error.h"
 #include "base/str.h"
 #include "queue/record.h"

@@ -6,6 +6,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -104,6 +105,8 @@ class Gateway:
             trouble = self.trouble()
         finally:
             self._clean()
+        if kind is not None:
+            print(f"weir gateway, beside the failure above, said:\n{self.said[-8000:]}", file=sys.stderr)
         if kind is None:
             assert code in (0, None), f"weir gateway ended with {code}:\n{self.said}"
             assert not left, f"left behind: {left}\n{self.said}"

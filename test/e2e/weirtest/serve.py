@@ -106,11 +106,12 @@ class Serve:
             if self.process and self.process.poll() is None and kind is None:
                 self.stop()
         finally:
+            said = self.log()
             trouble = self._end()
         if trouble and kind is None:
             raise AssertionError(trouble)
-        if trouble:
-            print(f"weir serve, beside the failure above:\n{trouble}", file=sys.stderr)
+        if kind is not None:
+            print(f"weir serve, beside the failure above:\n{trouble or said[-8000:]}", file=sys.stderr)
 
     def _environment(self):
         wrap, variables = env.wrapper(self.reports)

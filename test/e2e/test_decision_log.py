@@ -99,7 +99,8 @@ def test_every_door():
                     assert (line["trace_id"], line["span_id"]) == (f"{TRACE}{number}", SPAN)
             assert mine[2]["retry_after"] > 0
         assert lines[12]["via"] == "http" and lines[12]["trace_id"] == f"{TRACE}9"
-        assert Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="written") == 13
+        wait_for(lambda: Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="written") == 13,
+                 "all lines to be counted")
 
 
 def test_refusals_alone_are_told_unless_a_share_is_wanted():

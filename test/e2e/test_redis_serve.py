@@ -437,7 +437,7 @@ def counter(serve, key, value, verb="get"):
 def test_a_key_is_shown_as_redis_has_it():
     """Refused because of what another node admitted: the node that is asked says so, and a reset at one is one for
     both. Once Redis is away, it shows what it knows alone, and says that."""
-    with Redis() as redis, node(redis) as one, node(redis, threads=2, timeout="30s") as two:
+    with Redis() as redis, node(redis, timeout="30s") as one, node(redis, threads=2, timeout="30s") as two:
         one.wait_up()
         two.wait_up()
         assert one.verdicts("deny", "1", times=2) == [True, True]
@@ -470,7 +470,7 @@ def test_who_looks_at_a_key_and_leaves():
             wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
         wait_for(lambda: serve.store()["waiting"] == 0, "it to be left")
         redis.thaw()
-        assert counter(serve, "deny", "1") == ("store", 2, False)
+        wait_for(lambda: counter(serve, "deny", "1") == ("store", 2, False), "Redis to be asked again")
 
 
 def test_the_last_order_is_the_last_everywhere():

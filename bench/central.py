@@ -46,7 +46,7 @@ def redis_server(stack):
 def serve(stack, store, core, rules=RULES, **ports):
     """weir serve with one thread, its counters in Redis; ports: the listeners that are on, the last one with TCP.
     Returns that one's port."""
-    place = frame.folder(stack, "serve")
+    place = frame.folder(stack, "serve", frame.MEMORY)
     (place / "rules.yaml").write_text(rules)
     argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
             "--threads", "1", "--redis", f"redis://127.0.0.1:{store}", "--redis-timeout", "1s"]

@@ -17,6 +17,9 @@ from pathlib import Path
 BUILD = Path(os.environ.get("WEIR_BUILD", "build")).resolve()
 MODULE = BUILD / "ngx_http_weir_module.so"
 SERVER_CORE, LOAD_CORE = 1, 0
+# A table belongs in memory, as /run is. On a disk its pages are written out now and then, and the next
+# write to each is a fault.
+MEMORY = Path("/dev/shm")
 
 
 def free_port():
@@ -53,7 +56,8 @@ class Nginx:
         self.port = free_port()
         if rules is not None:
             (self.dir / "rules.yaml").write_text(rules)
-            http = (f"weir_rules {self.dir}/rules.yaml; weir_table bench 64m dir={self.dir};\n{http}")
+            self.table_dir = folder(stack, name, MEMORY)
+            http = (f"weir_rules {self.dir}/rules.yaml; weir_table bench 64m dir={self.table_dir};\n{http}")
         (self.dir / "nginx.conf").write_text(f"""
 {f"load_module {MODULE};" if rules is not None else ""}
 {main} worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log error; daemon off;
@@ -97,9 +101,9 @@ class Figures:
         self.path.write_text(json.dumps(self.values, indent=1) + "\n")
 
 
-def folder(stack, name):
+def folder(stack, name, parent=None):
     """A folder that goes with the benchmark."""
-    path = Path(tempfile.mkdtemp(prefix=f"weir-bench-{name}-"))
+    path = Path(tempfile.mkdtemp(prefix=f"weir-bench-{name}-", dir=parent))
     stack.callback(shutil.rmtree, path, ignore_errors=True)
     return path
 

@@ -97,7 +97,7 @@ def bench_gateway(figures, stack, rounds):
     socket = f"unix:{folder}/weir.sock"
     lease = Nginx(stack, "lease", gateway.upstream(api, f"weir_central {socket} timeout=1s;"),
                   "weir on;" + gateway.PROXY, rules=rules, main="user root;")
-    argv = [BUILD / "weir", "serve", "--rules", lease.dir / "rules.yaml", "--table", "bench", "--table-dir", lease.dir,
+    argv = [BUILD / "weir", "serve", "--rules", lease.dir / "rules.yaml", "--table", "bench", "--table-dir", lease.table_dir,
             "--threads", "1", "--redis", f"redis://127.0.0.1:{store}", "--redis-timeout", "1s", "--resp", socket,
             "--grpc", "off", "--http", f"127.0.0.1:{free_port()}", "--admin", "off"]
     frame.Process(stack, argv, int(argv[-3].rpartition(":")[2]), core=LOAD_CORE)

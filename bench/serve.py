@@ -39,7 +39,7 @@ request = function() return bodies[math.random(#bodies)] end
 
 def serve(stack, memory="64M", **ports):
     """weir serve with one thread; ports: the listener that is on, and where."""
-    place = frame.folder(stack, "serve")
+    place = frame.folder(stack, "serve", frame.MEMORY)
     (place / "rules.yaml").write_text(RULES)
     argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
             "--memory", memory, "--threads", "1"]

@@ -158,9 +158,15 @@ struct weir_load {
 	const struct weir_errors *errors; /* warnings too; until the callback returns */
 };
 
+enum weir_watch_flags {
+	/* The host calls weir_watch_look. For a process that has but one thread: while there is a
+	 * second one, every call of the kernel on a descriptor takes it longer. */
+	WEIR_WATCH_BY_HOST = 1,
+};
+
 struct weir_watch_opts {
-	uint32_t size; /* sizeof(struct weir_watch_opts) */
-	uint32_t reserved;
+	uint32_t size;  /* sizeof(struct weir_watch_opts) */
+	uint32_t flags; /* enum weir_watch_flags */
 	/* Called by the watching thread for each load: once for each content that fails. */
 	void (*loaded)(void *context, const struct weir_load *load);
 	void *context;
@@ -176,7 +182,13 @@ WEIR_API int weir_watch_start(struct weir_engine *engine, const char *path,
 			      const struct weir_rules *seen, const struct weir_watch_opts *opts,
 			      struct weir_watch **watch);
 
-/* Loads now, changed or not, as SIGHUP asks for. Safe in a signal handler. */
+/* With WEIR_WATCH_BY_HOST, some times a second and always from the same thread: looks for a change
+ * and calls weir_tick. What takes longer than a moment, a load above all, is done by a thread that
+ * ends with it. WEIR_EINVAL, WEIR_ESYS: no thread could be started, the next look tries again */
+WEIR_API int weir_watch_look(struct weir_watch *watch);
+
+/* Loads now, changed or not, as SIGHUP asks for; with WEIR_WATCH_BY_HOST at the next look. Safe in
+ * a signal handler. */
 WEIR_API void weir_watch_poke(struct weir_watch *watch);
 
 /* Waits for a load that is under way. */

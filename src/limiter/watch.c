@@ -1,10 +1,14 @@
-/* A thread that keeps an engine's rules as they are on disk.
+/* Keeps an engine's rules as they are on disk: a thread does, or the host's own looks.
  *
- * inotify wakes it early, a look every half second makes sure: nothing depends on which file
- * systems tell of changes, or on watching every folder. What decides is the fingerprint of names,
- * sizes and times. A change is loaded when two looks in a row see the same, so that a file is not
- * read while it is being written, and a load's fingerprint is older than any write that could share
- * its time. */
+ * inotify wakes the thread early, a look every half second makes sure: nothing depends on which
+ * file systems tell of changes, or on watching every folder. What decides is the fingerprint of
+ * names, sizes and times. A change is loaded when two looks in a row see the same, so that a file
+ * is not read while it is being written, and a load's fingerprint is older than any write that
+ * could share its time.
+ *
+ * A host that looks itself does so in its loop, which must not be held up: when there is something
+ * to load, or when the last look took long (a folder of many files, a tick over many rules), a
+ * thread is started for this one look. */
 #include "limiter/engine.h"
 
 #include <errno.h>
@@ -22,6 +26,7 @@
 #define POLL_MS 500
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* a file that changes all the time is read all the same */
+#define LOOK_NS 500000 /* of processor time: as much as a look may take of the host's loop */
 #define EVENTS                                                                                     \
 	(IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF |     \
 	 IN_DELETE_SELF | IN_ATTRIB | IN_MODIFY)
@@ -35,7 +40,10 @@ struct weir_watch {
 	int changes; /* inotify, or -1: only the poll is left */
 	int stop;
 	int poked;
-	/* The thread's own. */
+	int looked;   /* the thread of one look has done its work */
+	bool looking; /* there is one, to be joined */
+	/* Of whoever looks, one at a time. */
+	bool slow;          /* the last look took long */
 	uint64_t seen;      /* fingerprint of what was loaded last, well or not */
 	bool failing;       /* the last load failed */
 	uint64_t failed_as; /* hash of what it said */
@@ -208,38 +216,95 @@ static void load(struct weir_watch *watch, bool poked)
 	weir_errors_free(&errors);
 }
 
+static void tick(const struct weir_watch *watch)
+{
+	struct weir_engine_info info = {.size = sizeof info};
+
+	weir_tick(watch->engine->table, now_ns(watch));
+	weir_engine_info(watch->engine, &info); /* frees rules nobody holds any more */
+}
+
+static void look(struct weir_watch *watch)
+{
+	bool poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
+
+	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
+		watch->seen = settled_fingerprint(watch);
+		load(watch, poked);
+	}
+	tick(watch);
+}
+
 static void *watch_main(void *arg)
 {
 	struct weir_watch *watch = arg;
-	struct weir_engine_info info = {.size = sizeof info};
 
 	while (!stopped(watch)) {
-		bool poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
-
 		watch_path(watch);
-		if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
-			watch->seen = settled_fingerprint(watch);
-			load(watch, poked);
-		}
-		weir_tick(watch->engine->table, now_ns(watch));
-		weir_engine_info(watch->engine, &info); /* frees rules nobody holds any more */
+		look(watch);
 		if (!stopped(watch))
 			wait_for_change(watch);
 	}
 	return NULL;
 }
 
+/* ---- by the host ---- */
+
+/* All there is to do as long as nothing has changed. False: something has. */
+static bool look_lightly(struct weir_watch *watch)
+{
+	uint64_t start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	if (__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE) ||
+	    weir_rules_fingerprint(watch->path) != watch->seen)
+		return false;
+	tick(watch);
+	watch->slow = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns > LOOK_NS;
+	return true;
+}
+
+static void *look_main(void *arg)
+{
+	struct weir_watch *watch = arg;
+
+	if (!look_lightly(watch))
+		look(watch);
+	/* Paired with the load in weir_watch_look. */
+	__atomic_store_n(&watch->looked, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
 /* The host's threads take the signals. */
-static int start_thread(struct weir_watch *watch)
+static int start_thread(struct weir_watch *watch, void *(*start)(void *))
 {
 	sigset_t all, before;
 	int rc;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&watch->thread, NULL, watch_main, watch);
+	rc = pthread_create(&watch->thread, NULL, start, watch);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc == 0 ? 0 : WEIR_ESYS;
+}
+
+int weir_watch_look(struct weir_watch *watch)
+{
+	int rc;
+
+	if (!watch || !(watch->opts.flags & WEIR_WATCH_BY_HOST))
+		return WEIR_EINVAL;
+	if (watch->looking) {
+		if (!__atomic_load_n(&watch->looked, __ATOMIC_ACQUIRE))
+			return 0;
+		pthread_join(watch->thread, NULL);
+		watch->looking = false;
+	}
+	if (!watch->slow && look_lightly(watch))
+		return 0;
+	watch->looked = 0;
+	rc = start_thread(watch, look_main);
+	watch->looking = rc == 0;
+	return rc;
 }
 
 static void release(struct weir_watch *watch)
@@ -256,9 +321,11 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 		     const struct weir_watch_opts *opts, struct weir_watch **out)
 {
 	struct weir_watch *watch;
+	bool by_host = opts && opts->flags & WEIR_WATCH_BY_HOST;
 	int rc = WEIR_ESYS;
 
-	if (!engine || !path || !out || (opts && opts->size != sizeof *opts))
+	if (!engine || !path || !out ||
+	    (opts && (opts->size != sizeof *opts || opts->flags & ~WEIR_WATCH_BY_HOST)))
 		return WEIR_EINVAL;
 	watch = calloc(1, sizeof *watch);
 	if (!watch)
@@ -270,11 +337,11 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	watch->seen = seen ? seen->fingerprint : 0;
 	watch->poked = !seen;
 	watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	watch->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	watch->changes = by_host ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (!watch->path)
 		rc = WEIR_EMEMORY;
 	else if (watch->wake >= 0)
-		rc = start_thread(watch);
+		rc = by_host ? 0 : start_thread(watch, watch_main);
 	if (rc)
 		release(watch);
 	else
@@ -300,6 +367,7 @@ void weir_watch_stop(struct weir_watch *watch)
 		return;
 	__atomic_store_n(&watch->stop, 1, __ATOMIC_RELEASE);
 	weir_watch_poke(watch);
-	pthread_join(watch->thread, NULL);
+	if (watch->looking || !(watch->opts.flags & WEIR_WATCH_BY_HOST))
+		pthread_join(watch->thread, NULL);
 	release(watch);
 }

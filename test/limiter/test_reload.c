@@ -1,6 +1,7 @@
 /* Rules that change under load, and rules that change on disk (ACCEPTANCE 22). */
 #include "helper.h"
 
+#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -166,6 +167,8 @@ static void on_load(void *context, const struct weir_load *load)
 	pthread_mutex_unlock(&log->lock);
 }
 
+static struct weir_watch *by_host; /* NULL: there is none that the host has to look after */
+
 /* Waits until so many loads went well and so many failed, and fails if that takes more than a
  * second (of the wall, with some allowance for a busy machine). */
 static void expect(struct log *log, int good, int bad)
@@ -177,6 +180,8 @@ static void expect(struct log *log, int good, int bad)
 		pthread_mutex_lock(&log->lock);
 		done = log->good >= good && log->bad >= bad;
 		pthread_mutex_unlock(&log->lock);
+		if (by_host)
+			assert_int_equal(weir_watch_look(by_host), 0);
 		if (!done)
 			usleep(2000);
 	}
@@ -230,14 +235,21 @@ static uint32_t limit_now(struct rig *rig)
 	return rig_status(rig, 0).requests_per_unit;
 }
 
-static struct weir_watch *start(struct rig *rig, const char *path, const struct weir_rules *seen)
+static struct weir_watch *start_with(struct rig *rig, const char *path,
+				     const struct weir_rules *seen, uint32_t flags)
 {
-	struct weir_watch_opts opts = {.size = sizeof opts, .loaded = on_load, .context = &log_of};
+	struct weir_watch_opts opts = {
+		.size = sizeof opts, .flags = flags, .loaded = on_load, .context = &log_of};
 	struct weir_watch *watch;
 
 	log_of.good = log_of.bad = 0;
 	assert_int_equal(weir_watch_start(rig->engine, path, seen, &opts, &watch), 0);
 	return watch;
+}
+
+static struct weir_watch *start(struct rig *rig, const char *path, const struct weir_rules *seen)
+{
+	return start_with(rig, path, seen, 0);
 }
 
 static int make_folder(void **state)
@@ -263,6 +275,8 @@ static void expect_history(struct rig *rig)
 	struct weir_point point = {0};
 
 	while (!point.known && clock_ns() < deadline_ns) {
+		if (by_host)
+			assert_int_equal(weir_watch_look(by_host), 0);
 		weir_history(rig->table, WEIR_STAT_ALL, WEIR_SECONDS, &point, 1, &end_s);
 		usleep(10000);
 	}
@@ -409,9 +423,68 @@ static void bit_by_bit(void **state)
 	(void)state;
 }
 
+static int threads_now(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int count = 0;
+
+	assert_non_null(tasks);
+	for (struct dirent *entry; (entry = readdir(tasks));)
+		count += entry->d_name[0] != '.';
+	closedir(tasks);
+	return count;
+}
+
+/* One that was joined may still be on its way out. */
+static void expect_threads(int count)
+{
+	uint64_t deadline_ns = clock_ns() + 20 * SECOND_NS;
+
+	while (threads_now() != count && clock_ns() < deadline_ns)
+		usleep(2000);
+	assert_int_equal(threads_now(), count);
+}
+
+/* The host looks: a thread is there for as long as a load takes. */
+static void host_looks(void **state)
+{
+	const char *path = in_folder("rules.yaml");
+	struct weir_rules *rules;
+	struct rig rig;
+	int threads = threads_now();
+
+	write_file(path, yaml_of(5));
+	rules = rig_load(path);
+	rig_open_with(&rig, rules, "d", 0);
+	by_host = start_with(&rig, path, rules, WEIR_WATCH_BY_HOST);
+	expect_threads(threads);
+	assert_int_equal(weir_watch_look(by_host), 0);
+	expect_threads(threads);
+	write_file(path, yaml_of(6));
+	expect(&log_of, 1, 0);
+	assert_int_equal(limit_now(&rig), 6);
+	assert_true(log_of.sigusr_blocked);
+	write_file(path, "domain: d\ndescriptors:\n- kye: a\n");
+	expect(&log_of, 1, 1);
+	assert_int_equal(limit_now(&rig), 6);
+	weir_watch_poke(by_host);
+	expect(&log_of, 1, 2);
+	write_file(path, yaml_of(7));
+	expect(&log_of, 2, 2);
+	assert_int_equal(limit_now(&rig), 7);
+	expect_history(&rig);
+	weir_watch_poke(by_host); /* a load that nobody waits for */
+	assert_int_equal(weir_watch_look(by_host), 0);
+	weir_watch_stop(by_host);
+	by_host = NULL;
+	expect_threads(threads);
+	rig_close(&rig);
+	(void)state;
+}
+
 static void wrong_arguments(void **state)
 {
-	struct weir_watch_opts opts = {.size = 3};
+	struct weir_watch_opts opts = {.size = 3}, odd = {.size = sizeof odd, .flags = 2};
 	struct weir_watch *watch;
 	struct rig rig;
 
@@ -419,9 +492,12 @@ static void wrong_arguments(void **state)
 	assert_int_equal(weir_watch_start(NULL, "x", NULL, NULL, &watch), WEIR_EINVAL);
 	assert_int_equal(weir_watch_start(rig.engine, NULL, NULL, NULL, &watch), WEIR_EINVAL);
 	assert_int_equal(weir_watch_start(rig.engine, "x", NULL, &opts, &watch), WEIR_EINVAL);
+	assert_int_equal(weir_watch_start(rig.engine, "x", NULL, &odd, &watch), WEIR_EINVAL);
+	assert_int_equal(weir_watch_look(NULL), WEIR_EINVAL);
 	/* A path that is not there is a load that fails, not an error here. */
 	watch = start(&rig, in_folder("nothing"), NULL);
 	expect(&log_of, 0, 1);
+	assert_int_equal(weir_watch_look(watch), WEIR_EINVAL);
 	weir_watch_stop(watch);
 	weir_watch_stop(NULL);
 	rig_close(&rig);
@@ -436,6 +512,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kubernetes, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(linked, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(bit_by_bit, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(host_looks, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(wrong_arguments, make_folder, remove_folder),
 	};
 

@@ -2,6 +2,12 @@
 #include "ngx_http_weir_module.h"
 
 
+#define NGX_HTTP_WEIR_LOOK  250          /* ms, between looks at the rules */
+
+
+static ngx_event_t       ngx_http_weir_look_event;
+
+
 /* whether what happened is this process' to tell: one of the workers does */
 
 static ngx_uint_t
@@ -60,7 +66,7 @@ ngx_http_weir_warn_of_domains(ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Called by the watching thread, which may touch nothing of nginx but the log
+ * Called by the thread of a load, which may touch nothing of nginx but the log
  * and the time: the loop may have slept for long.
  */
 
@@ -95,6 +101,41 @@ ngx_http_weir_loaded(void *data, const struct weir_load *load)
 }
 
 
+/* seconds of the history are best told where they end */
+
+static void
+ngx_http_weir_next_look(void)
+{
+    ngx_msec_t  ms;
+
+    ms = 1000 - ngx_cached_time->msec + 1;
+
+    ngx_add_timer(&ngx_http_weir_look_event,
+                  ngx_min(ms, NGX_HTTP_WEIR_LOOK));
+}
+
+
+static void
+ngx_http_weir_look(ngx_event_t *ev)
+{
+    static ngx_uint_t           failed;
+    ngx_http_weir_main_conf_t  *wmcf = ev->data;
+
+    if (weir_watch_look(wmcf->watch) == 0) {
+        failed = 0;
+
+    } else if (!failed) {
+        failed = 1;
+        ngx_log_error(NGX_LOG_ERR, ev->log, ngx_errno,
+                      "weir: cannot start a thread to read the rules \"%V\" "
+                      "again, trying on",
+                      &wmcf->rules_path);
+    }
+
+    ngx_http_weir_next_look();
+}
+
+
 /* without it the rules of now stay in force, which is no reason to stop */
 
 static void
@@ -107,6 +148,7 @@ ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
     ngx_memzero(&opts, sizeof(opts));
     opts.size = sizeof(opts);
+    opts.flags = WEIR_WATCH_BY_HOST;
     opts.loaded = ngx_http_weir_loaded;
     opts.context = wmcf;
 
@@ -118,7 +160,15 @@ ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
                       "weir: cannot watch the rules \"%V\" (%s), changes need "
                       "a reload",
                       &wmcf->rules_path, weir_strerror(rc));
+        return;
     }
+
+    ngx_http_weir_look_event.handler = ngx_http_weir_look;
+    ngx_http_weir_look_event.data = wmcf;
+    ngx_http_weir_look_event.log = cycle->log;
+    ngx_http_weir_look_event.cancelable = 1; /* waits for nobody to end */
+
+    ngx_http_weir_next_look();
 }
 
 
@@ -185,6 +235,10 @@ ngx_http_weir_exit_process(ngx_cycle_t *cycle)
     wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);
 
     if (wmcf && wmcf->watch) {
+        if (ngx_http_weir_look_event.timer_set) {
+            ngx_del_timer(&ngx_http_weir_look_event);
+        }
+
         weir_watch_stop(wmcf->watch);
         wmcf->watch = NULL;
     }

@@ -80,7 +80,7 @@ def test_waiting_leaves_nothing_behind(api):
 @pytest.mark.seconds(120)
 def test_reloads_leave_nothing_behind():
     """Fifty reloads: the master has one table mapped, once, as many mappings and files open as after the
-    fifth, and each worker one thread beside its own."""
+    fifth, and no worker a thread beside its own."""
     reloads = scaled(50, least=6)
     with Nginx(rules=by_user(), conf_server="location / { weir on; empty_gif; }",
                workers=2) as nginx:
@@ -104,7 +104,8 @@ def test_reloads_leave_nothing_behind():
             assert anonymous_kb(nginx.master) - before[2] <= 1024  # 20 kB a reload; nginx itself keeps some
         for worker in nginx.workers():
             assert table_maps(worker) == first_tables
-            wait_for(lambda worker=worker: len(os.listdir(f"/proc/{worker}/task")) == 2, "itself and the watch on the rules")
+            # a look at the rules may have one for a moment
+            wait_for(lambda pid=worker: len(os.listdir(f"/proc/{pid}/task")) == 1, "threads to end")
 
 
 def test_rule_changes_leave_nothing_behind():

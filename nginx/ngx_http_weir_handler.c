@@ -2,6 +2,64 @@
 #include "ngx_http_weir_module.h"
 
 
+#define NGX_HTTP_WEIR_CTXS_MAX  256
+
+
+static ngx_http_weir_ctx_t  *ngx_http_weir_ctxs;
+static ngx_uint_t            ngx_http_weir_nctxs;
+
+
+static ngx_http_weir_ctx_t *
+ngx_http_weir_alloc_ctx(ngx_log_t *log)
+{
+    ngx_http_weir_ctx_t  *ctx;
+
+    ctx = ngx_http_weir_ctxs;
+
+    if (ctx) {
+        ngx_http_weir_ctxs = ctx->next_free;
+        ngx_http_weir_nctxs--;
+
+    } else {
+        ctx = ngx_alloc(sizeof(ngx_http_weir_ctx_t), log);
+        if (ctx == NULL) {
+            return NULL;
+        }
+    }
+
+    ngx_memzero(ctx, offsetof(ngx_http_weir_ctx_t, next_free));
+
+    return ctx;
+}
+
+
+static void
+ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
+{
+    if (ngx_http_weir_nctxs == NGX_HTTP_WEIR_CTXS_MAX) {
+        ngx_free(ctx);
+        return;
+    }
+
+    ctx->next_free = ngx_http_weir_ctxs;
+    ngx_http_weir_ctxs = ctx;
+    ngx_http_weir_nctxs++;
+}
+
+
+void
+ngx_http_weir_free_ctxs(void)
+{
+    ngx_http_weir_ctx_t  *ctx;
+
+    while ((ctx = ngx_http_weir_ctxs) != NULL) {
+        ngx_http_weir_ctxs = ctx->next_free;
+        ngx_http_weir_nctxs--;
+        ngx_free(ctx);
+    }
+}
+
+
 static void
 ngx_http_weir_cleanup(void *data)
 {
@@ -37,6 +95,8 @@ ngx_http_weir_cleanup(void *data)
     default:
         break;
     }
+
+    ngx_http_weir_free_ctx(ctx);
 }
 
 
@@ -77,18 +137,21 @@ ngx_http_weir_create_ctx(ngx_http_request_t *r, ngx_http_weir_loc_conf_t *wlcf)
     ngx_pool_cleanup_t   *cln;
     ngx_http_weir_ctx_t  *ctx;
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_weir_ctx_t));
+    cln = ngx_pool_cleanup_add(r->pool, 0);
     if (cln == NULL) {
         return NULL;
     }
 
-    ctx = cln->data;
-    ngx_memzero(ctx, sizeof(ngx_http_weir_ctx_t));
+    ctx = ngx_http_weir_alloc_ctx(r->connection->log);
+    if (ctx == NULL) {
+        return NULL;
+    }
 
     ctx->request = r;
     ctx->domain = wlcf->domain;
 
     cln->handler = ngx_http_weir_cleanup;
+    cln->data = ctx;
     ngx_http_set_ctx(r, ctx, ngx_http_weir_module);
 
     return ctx;

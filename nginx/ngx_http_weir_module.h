@@ -180,9 +180,18 @@ typedef ngx_int_t (*ngx_http_weir_next_pt)(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 
 
+/* fields that weir adds, at most: the library's 8, and why it was not put off */
+#define NGX_HTTP_WEIR_FIELDS  9
+
+/* their values, and the name of the rule; what is longer goes into the pool */
+#define NGX_HTTP_WEIR_TEXT    384
+
+
 /*
  * What is known of a client's request. Lives as long as its pool; redirects,
- * error pages and subrequests find it again.
+ * error pages and subrequests find it again. It is not in the pool: a request
+ * that is proxied nearly fills one, and another block of it costs more than
+ * all that is kept here.
  */
 
 struct ngx_http_weir_ctx_s {
@@ -199,8 +208,7 @@ struct ngx_http_weir_ctx_s {
     uint64_t                decided_ns;
     uint64_t                delay_ns;
 
-    ngx_keyval_t           *fields;
-    ngx_uint_t              nfields;
+    ngx_uint_t              nfields;     /* see below */
 
     ngx_http_request_t     *auth;        /* the subrequest */
     ngx_uint_t              auth_status;
@@ -226,6 +234,13 @@ struct ngx_http_weir_ctx_s {
     unsigned                auth_done:1;
     unsigned                accepted:1;  /* by the authentication service */
     unsigned                probing:1;   /* before it was asked */
+
+    size_t                  text_len;
+
+    /* not cleared from here on */
+    ngx_http_weir_ctx_t    *next_free;
+    ngx_keyval_t            fields[NGX_HTTP_WEIR_FIELDS];
+    u_char                  text[NGX_HTTP_WEIR_TEXT];
 };
 
 
@@ -272,6 +287,7 @@ ngx_int_t ngx_http_weir_handler(ngx_http_request_t *r);
 ngx_http_weir_ctx_t *ngx_http_weir_get_ctx(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_park(ngx_http_request_t *r);
+void ngx_http_weir_free_ctxs(void);
 ngx_int_t ngx_http_weir_conclude(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 

@@ -6,12 +6,20 @@
 
 
 static ngx_int_t
-ngx_http_weir_copy(ngx_pool_t *pool, ngx_str_t *to, struct weir_str from)
+ngx_http_weir_copy(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_str_t *to, struct weir_str from)
 {
     to->len = from.len;
-    to->data = ngx_pnalloc(pool, from.len);
-    if (to->data == NULL) {
-        return NGX_ERROR;
+
+    if (from.len <= NGX_HTTP_WEIR_TEXT - ctx->text_len) {
+        to->data = ctx->text + ctx->text_len;
+        ctx->text_len += from.len;
+
+    } else {
+        to->data = ngx_pnalloc(r->pool, from.len);
+        if (to->data == NULL) {
+            return NGX_ERROR;
+        }
     }
 
     ngx_memcpy(to->data, from.ptr, from.len);
@@ -44,12 +52,16 @@ ngx_http_weir_note_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 {
     ngx_keyval_t  *field;
 
+    if (ctx->nfields == NGX_HTTP_WEIR_FIELDS) {
+        return NGX_ERROR;
+    }
+
     field = &ctx->fields[ctx->nfields];
 
     field->key.data = (u_char *) name.ptr;
     field->key.len = name.len;
 
-    if (ngx_http_weir_copy(r->pool, &field->value, value) != NGX_OK) {
+    if (ngx_http_weir_copy(r, ctx, &field->value, value) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -69,11 +81,6 @@ ngx_http_weir_note_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     n = weir_ask_headers(ask, (int) profile);
 
     ctx->nfields = 0;
-    ctx->fields = ngx_palloc(r->pool,
-                             (ngx_max(n, 0) + 1) * sizeof(ngx_keyval_t));
-    if (ctx->fields == NULL) {
-        return NGX_ERROR;
-    }
 
     for (i = 0; i < n; i++) {
         (void) weir_ask_header(ask, i, &name, &value);
@@ -187,7 +194,7 @@ ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         ctx->limit = status.limit;
         ctx->remaining = status.remaining;
 
-        if (ngx_http_weir_copy(r->pool, &ctx->rule, status.rule) != NGX_OK) {
+        if (ngx_http_weir_copy(r, ctx, &ctx->rule, status.rule) != NGX_OK) {
             return NGX_ERROR;
         }
     }

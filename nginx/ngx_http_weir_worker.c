@@ -231,6 +231,7 @@ ngx_http_weir_exit_process(ngx_cycle_t *cycle)
     ngx_http_weir_central_exit();
     ngx_http_weir_backlog_exit();
     ngx_http_weir_free_spare();
+    ngx_http_weir_free_ctxs();
 
     wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);
 

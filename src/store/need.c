@@ -103,14 +103,24 @@ static size_t take_in_order(struct weir_table *table, struct wr_need *const *lis
 	return count;
 }
 
+static bool seem_free(const struct weir_table *table, struct wr_need *const *list, size_t count,
+		      uint64_t now_ns)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!wr_seems_free(table, list[i]->limit, list[i]->key, list[i]->cost, now_ns))
+			return false;
+	return true;
+}
+
 /* Looks at all but the first, whose take is its own look: if it is refused nothing was taken yet.
- */
+ * A glance leaves nothing to tell of those behind one that refuses, so they are looked at then. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {
+	bool glanced = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
 	size_t taken;
 
-	if (count > 1 && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
+	if (count > 1 && !glanced && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
 		look(table, list[0], now_ns);
 		wr_needs_refuse(table, list, count, now_ns);
 		return false;
@@ -119,6 +129,8 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 	if (taken == count)
 		return true;
 	wr_needs_return(table, list, taken, now_ns, now_ns, true);
+	if (glanced)
+		wr_needs_look(table, list + taken + 1, count - taken - 1, now_ns);
 	wr_needs_refuse(table, list + taken + 1, count - taken - 1, now_ns);
 	return false;
 }

@@ -48,6 +48,11 @@ void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
+/* Whether a take will be admitted, if that can be told at a glance; false: look properly. It is a
+ * guess, worked out from what may be halves of two states: only the take decides. */
+bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
+		   struct wr_key key, int64_t cost, uint64_t now_ns);
+
 /* The same for another purpose: what a take of `cost` would say, a mark, a charge, a return. */
 void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,

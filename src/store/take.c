@@ -343,6 +343,21 @@ static inline bool take_quickly(struct weir_table *table, const struct weir_limi
 	return take_token_quickly(limit, &spot, cost, now_ns, decision);
 }
 
+bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
+		   struct wr_key key, int64_t cost, uint64_t now_ns)
+{
+	struct wr_narrow bucket;
+	struct wr_spot spot;
+
+	if (limit->narrow_ns == 0 || !wr_table_find_to_swap(table, key, &spot))
+		return false;
+	if (limit->algorithm == WEIR_FIXED_WINDOW)
+		return wr_fixed_quick(limit, spot.hot.lo, wr_hot_s1(spot.hot), cost, now_ns) != 0;
+	return wr_narrow_fits(limit, cost) &&
+	       wr_narrow_take(limit, spot.hot.lo, wr_hot_s1(spot.hot), (uint64_t)cost, now_ns,
+			      &bucket);
+}
+
 void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {

@@ -46,6 +46,32 @@ static void all_or_nothing(void **state)
 	(void)state;
 }
 
+/* Which counter is taken from first depends on the hash of its key. The one that does not refuse
+ * tells what is left in either case, and keeps it. */
+static void whichever_comes_first(void **state)
+{
+	struct rig rig;
+	char text[32];
+
+	rig_open(&rig, two_limits, "d");
+	for (int i = 0; i < 64; i++) {
+		snprintf(text, sizeof text, "a=%d", i);
+		assert_int_equal(rig_ask(&rig, text), WEIR_ADMIT);
+		snprintf(text, sizeof text, "b=%d", i);
+		assert_int_equal(rig_admitted(&rig, text, 9), 3);
+		snprintf(text, sizeof text, "a=%d;b=%d", i, i);
+		assert_int_equal(rig_ask(&rig, text), WEIR_REFUSE);
+		assert_int_equal(rig_status(&rig, 0).code, OK);
+		assert_int_equal(rig_status(&rig, 0).remaining, 4);
+		assert_int_equal(rig_status(&rig, 0).limit, 5);
+		assert_int_equal(rig_status(&rig, 1).code, OVER);
+		snprintf(text, sizeof text, "a=%d", i);
+		assert_int_equal(remaining(&rig, text), 4);
+	}
+	rig_close(&rig);
+	(void)state;
+}
+
 /* Several limits of one descriptor are several limits. */
 static void list_of_limits(void **state)
 {
@@ -615,7 +641,7 @@ int main(void)
 		cmocka_unit_test(count_rejected), cmocka_unit_test(soft),
 		cmocka_unit_test(delays),         cmocka_unit_test(cancelled),
 		cmocka_unit_test(defer),          cmocka_unit_test(keys),
-		cmocka_unit_test(bounds),
+		cmocka_unit_test(bounds),         cmocka_unit_test(whichever_comes_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,8 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 	parent->flags |= WR_HAS_CHILDREN;
 	if (node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR)
 		parent->flags |= WR_HAS_WILD;
+	if (node->kind == WR_NODE_EXACT)
+		parent->flags |= WR_HAS_EXACT;
 }
 
 /* A node with its value behind it, on a cache line of its own; keys are shared with the sibling

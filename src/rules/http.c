@@ -120,27 +120,59 @@ static int make_descriptor(struct wr_reading *reading, const struct wr_request *
 	return made;
 }
 
+static bool is_small(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+/* In upper case, in place if it is. */
+static int read_method(struct wr_reading *reading, struct weir_str method)
+{
+	char *upper;
+	size_t i = 0;
+
+	reading->method = method;
+	while (i < method.len && !is_small(method.ptr[i]))
+		i++;
+	if (i == method.len)
+		return 0;
+	upper = wr_memory_take(&reading->memory, method.len, 1);
+	if (!upper)
+		return WEIR_EROOM;
+	for (i = 0; i < method.len; i++) {
+		char c = method.ptr[i];
+
+		upper[i] = is_small(c) ? (char)(c - ('a' - 'A')) : c;
+	}
+	reading->method.ptr = upper;
+	return 0;
+}
+
+static int read_target(struct wr_reading *reading, struct weir_str target)
+{
+	size_t room = (size_t)(reading->memory.end - reading->memory.at);
+
+	/* In place; but what is too long to be read is so however it is written. */
+	if (target.len < room && wr_target_plain(target, &reading->target))
+		return 0;
+	reading->target = wr_target_split(target);
+	return wr_target_read(&reading->target, &reading->memory);
+}
+
 static int start(struct wr_reading *reading, const struct weir_http_view *view, bool uses_host)
 {
 	struct weir_str host;
-	char *method;
-	int rc;
 
 	reading->view = view;
-	reading->target = wr_target_split(view->target);
-	rc = wr_target_read(&reading->target, &reading->memory);
-	host = reading->target.authority.len ? reading->target.authority : view->host;
-	if (rc == 0 && uses_host)
-		rc = wr_host_read(host, &reading->memory, &reading->host);
-	method = wr_memory_take(&reading->memory, view->method.len, 1);
-	if (rc || !method)
+	reading->host = WR_STR("");
+	reading->path = NULL;
+	if (read_target(reading, view->target) != 0)
 		return WEIR_EROOM;
-	for (size_t i = 0; i < view->method.len; i++) {
-		char c = view->method.ptr[i];
-
-		method[i] = c >= 'a' && c <= 'z' ? (char)(c - ('a' - 'A')) : c;
-	}
-	reading->method = (struct weir_str){method, view->method.len};
+	host = reading->target.authority.len ? reading->target.authority : view->host;
+	if (uses_host && wr_host_read(host, &reading->memory, &reading->host) != 0)
+		return WEIR_EROOM;
+	if (read_method(reading, view->method) != 0)
+		return WEIR_EROOM;
 	reading->has_peer = view->peer_len == 4 || view->peer_len == 16;
 	if (reading->has_peer)
 		reading->peer = wr_address_from(view->peer, view->peer_len);
@@ -177,7 +209,7 @@ static bool view_ok(const struct weir_http_view *view)
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http)
 {
-	struct wr_reading reading = {.memory = {memory, (char *)memory + size}};
+	struct wr_reading reading; /* start() fills it in; captures are those of a match */
 	const struct wr_request *request =
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
@@ -189,6 +221,7 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		return WEIR_EINVAL;
 	if (!request)
 		return 0;
+	reading.memory = (struct wr_memory){memory, (char *)memory + size};
 	rc = start(&reading, view, domain->more->requests->uses_host);
 	for (; rc == 0 && request; request = request->next) {
 		int made;

@@ -42,6 +42,41 @@ struct wr_target wr_target_split(struct weir_str target)
 	return split;
 }
 
+/* No byte but means itself to every server, no segment is empty or begins with a dot, and the root
+ * alone ends with a slash. Returns where the path ends, or 0. */
+static size_t plain_path(struct weir_str target)
+{
+	size_t i = 1;
+
+	if (target.len == 0 || target.ptr[0] != '/')
+		return 0;
+	for (; i < target.len && target.ptr[i] != '?'; i++) {
+		char c = target.ptr[i];
+
+		if (c == '%' || c == '\\' || c == ';' || c == '#' ||
+		    ((c == '/' || c == '.') && target.ptr[i - 1] == '/'))
+			return 0;
+	}
+	return i > 1 && target.ptr[i - 1] == '/' ? 0 : i;
+}
+
+bool wr_target_plain(struct weir_str target, struct wr_target *split)
+{
+	size_t end = plain_path(target);
+
+	if (end == 0)
+		return false;
+	split->authority = split->query = WR_STR("");
+	split->path = wr_str_first(target, end);
+	if (end < target.len) {
+		split->query = wr_str_from(target, end + 1);
+		split->query = wr_str_first(split->query, wr_str_find(split->query, '#'));
+	}
+	split->readings[0] = split->path;
+	split->reading_count = 1;
+	return true;
+}
+
 static int escaped_byte(struct weir_str raw, size_t i)
 {
 	int high, low;

@@ -26,37 +26,52 @@ static void put_text(const struct writer *out, struct weir_str text)
 		out->feed(out->context, text.ptr, text.len);
 }
 
-static void put_value(const struct writer *out, char tag, struct weir_str value,
-		      struct weir_str source)
-{
-	char byte = (char)(source.len ? tag - ('a' - 'A') : tag);
+/* What stands for an entry in the key. */
+struct piece {
+	struct weir_str key, value, source;
+	char tag;
+	char address[WR_ADDRESS_TEXT];
+};
 
-	out->feed(out->context, &byte, 1);
-	put_text(out, value);
-	if (source.len)
-		put_text(out, source);
-}
-
-/* What stands for an entry in the key depends on the node that matched it. */
-static void put_entry(const struct writer *out, const struct wr_node *node,
-		      const struct weir_entry *entry)
+/* It depends on the node that matched the entry. */
+static inline void piece_of(const struct wr_node *node, const struct weir_entry *entry,
+			    struct piece *piece)
 {
-	char text[WR_ADDRESS_TEXT];
 	struct wr_address address;
 
-	if (node && node->flags & WR_SHARE) {
-		put_text(out, node->flags & WR_KEY_GLOB ? node->key : entry->key);
-		put_value(out, 'p', node->value, WR_STR(""));
+	piece->key = entry->key;
+	piece->value = entry->value;
+	piece->source = entry->source;
+	piece->tag = (char)(entry->source.len ? 'V' : 'v');
+	if (!node)
 		return;
+	if (node->flags & WR_SHARE) {
+		if (node->flags & WR_KEY_GLOB)
+			piece->key = node->key;
+		piece->value = node->value;
+		piece->source = WR_STR("");
+		piece->tag = 'p';
+	} else if (node->kind == WR_NODE_CIDR && wr_address_parse(entry->value, &address) == 0) {
+		piece->value = (struct weir_str){
+			piece->address,
+			wr_address_text(&address, WR_ADDRESS_WHOLE, piece->address)};
 	}
-	put_text(out, entry->key);
-	if (node && node->kind == WR_NODE_CIDR && wr_address_parse(entry->value, &address) == 0) {
-		size_t len = wr_address_text(&address, WR_ADDRESS_WHOLE, text);
+}
 
-		put_value(out, 'v', (struct weir_str){text, len}, entry->source);
-		return;
-	}
-	put_value(out, 'v', entry->value, entry->source);
+static void put_piece(const struct writer *out, const struct piece *piece)
+{
+	put_text(out, piece->key);
+	out->feed(out->context, &piece->tag, 1);
+	put_text(out, piece->value);
+	if (piece->source.len)
+		put_text(out, piece->source);
+}
+
+/* The nodes on the way to one, by depth. Those of entries beyond it are left as they are. */
+static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
+{
+	for (; node && node->depth; node = node->parent)
+		path[node->depth - 1] = node;
 }
 
 void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
@@ -64,13 +79,15 @@ void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 {
 	const struct wr_node *path[WR_DEPTH_MAX] = {NULL};
 	struct writer out = {feed, context};
+	struct piece piece;
 
 	assert(!node || node->depth == count);
-	for (; node && node->depth; node = node->parent)
-		path[node->depth - 1] = node;
+	path_to(node, path);
 	put_text(&out, domain->key);
-	for (size_t i = 0; i < count; i++)
-		put_entry(&out, i < WR_DEPTH_MAX ? path[i] : NULL, &entries[i]);
+	for (size_t i = 0; i < count; i++) {
+		piece_of(i < WR_DEPTH_MAX ? path[i] : NULL, &entries[i], &piece);
+		put_piece(&out, &piece);
+	}
 }
 
 struct buffer {
@@ -91,11 +108,57 @@ static void append(void *context, const void *bytes, size_t len)
 	buffer->len += len;
 }
 
+static inline char *copy_text(char *at, struct weir_str text)
+{
+	uint8_t len[4] = {(uint8_t)text.len, (uint8_t)(text.len >> 8), (uint8_t)(text.len >> 16),
+			  (uint8_t)(text.len >> 24)};
+
+	memcpy(at, len, sizeof len);
+	if (text.len)
+		memcpy(at + sizeof len, text.ptr, text.len);
+	return at + sizeof len + text.len;
+}
+
+/* The same bytes as wr_key_feed, without a call for each piece: most keys are short. Returns their
+ * number, or 0 when there is not enough room for sure. */
+static size_t write_short(const struct wr_node *domain, const struct wr_node *const *path,
+			  const struct weir_entry *entries, size_t count, char *buf, size_t cap)
+{
+	char *at = buf, *end = buf + cap;
+	struct piece piece;
+
+	if (domain->key.len + 4 > cap)
+		return 0;
+	at = copy_text(at, domain->key);
+	for (size_t i = 0; i < count; i++) {
+		piece_of(path[i], &entries[i], &piece);
+		if (piece.key.len > cap || piece.value.len > cap || piece.source.len > cap ||
+		    piece.key.len + piece.value.len + piece.source.len + 13 > (size_t)(end - at))
+			return 0;
+		at = copy_text(at, piece.key);
+		*at++ = piece.tag;
+		at = copy_text(at, piece.value);
+		if (piece.source.len)
+			at = copy_text(at, piece.source);
+	}
+	return (size_t)(at - buf);
+}
+
 size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 		    const struct weir_entry *entries, size_t count, void *buf, size_t cap)
 {
+	const struct wr_node *path[WR_DEPTH_MAX];
 	struct buffer buffer = {buf, cap, 0};
+	size_t len = 0;
 
-	wr_key_feed(domain, node, entries, count, append, &buffer);
-	return buffer.len;
+	assert(!node || node->depth == count);
+	if (node) { /* and so there is one for each entry */
+		path_to(node, path);
+		len = write_short(domain, path, entries, count, buf, cap);
+	}
+	if (len == 0) {
+		wr_key_feed(domain, node, entries, count, append, &buffer);
+		len = buffer.len;
+	}
+	return len;
 }

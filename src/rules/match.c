@@ -27,17 +27,25 @@ static inline void trace(const struct level *level, enum wr_step_kind kind,
 
 const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct weir_str name)
 {
-	uint64_t key_hash = wr_index_text(rules->secret, name);
-	uint64_t hash = wr_index_mix(NULL, key_hash, wr_index_text(rules->secret, WR_STR("")));
+	const struct wr_node *first = rules->first_domain;
+	uint64_t key_hash, hash;
+
+	if (first && wr_str_equal(first->key, name)) /* for most it is the only one */
+		return first;
+	key_hash = wr_index_text(rules->secret, name);
+	hash = wr_index_mix(NULL, key_hash, wr_index_text(rules->secret, WR_STR("")));
 
 	return wr_index_find(&rules->nodes, hash, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
 }
 
 static inline const struct wr_node *find_exact(const struct level *level)
 {
-	uint64_t value_hash = wr_index_text(level->rules->secret, level->entry->value);
-	uint64_t hash = wr_index_mix(level->parent, level->key_hash, value_hash);
+	uint64_t value_hash, hash;
 
+	if (!(level->parent->flags & WR_HAS_EXACT))
+		return NULL;
+	value_hash = wr_index_text(level->rules->secret, level->entry->value);
+	hash = wr_index_mix(level->parent, level->key_hash, value_hash);
 	return wr_index_find(&level->rules->nodes, hash, level->parent, WR_NODE_EXACT,
 			     level->entry->key, level->entry->value);
 }
@@ -150,9 +158,10 @@ static inline const struct wr_node *descend(const struct level *level)
 	return node;
 }
 
-static inline const struct wr_node *walk(const struct weir_rules *rules, const struct wr_node *node,
-					 const struct weir_entry *entries, size_t count,
-					 const struct wr_tracer *tracer)
+/* Inlined for the sake of the one without a tracer. */
+static inline __attribute__((always_inline)) const struct wr_node *
+walk(const struct weir_rules *rules, const struct wr_node *node, const struct weir_entry *entries,
+     size_t count, const struct wr_tracer *tracer)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct level level = {.rules = rules,

@@ -159,6 +159,7 @@ enum wr_node_flags {
 	WR_HAS_CHILDREN = 256,
 	WR_IS_UNLIMITED = 512, /* its one limit is `unlimited` */
 	WR_CLAIMED = 128,      /* loading: some file gave this node a meaning of its own */
+	WR_HAS_EXACT = 1024,   /* some child has a value */
 };
 
 struct wr_node_more;

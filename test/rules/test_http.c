@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "rules/http.h"
+#include "rules/http_target.h"
 
 static const char yaml[] =
 	"domain: d\n"
@@ -280,6 +281,43 @@ static size_t lookup(void *context, struct weir_str name, struct weir_str *value
 	return 2;
 }
 
+static void expect_same(struct weir_str a, struct weir_str b)
+{
+	assert_int_equal(a.len, b.len);
+	assert_memory_equal(a.ptr, b.ptr, a.len);
+}
+
+/* What is taken for plain means the same when it is read with all care: every target of up to six
+ * of the bytes that have a meaning. */
+static void plain_targets(void **state)
+{
+	static const char bytes[] = "/.a?#;%\\";
+	size_t plain = 0;
+
+	for (uint32_t number = 0; number < 7u << 18; number++) {
+		char text[6], memory[64];
+		struct wr_memory room = {memory, memory + sizeof memory};
+		struct weir_str target = {text, number % 7};
+		struct wr_target quick, full;
+
+		for (uint32_t i = 0; i < sizeof text; i++)
+			text[i] = bytes[number / 7 >> 3 * i & 7];
+		if (!wr_target_plain(target, &quick))
+			continue;
+		plain++;
+		full = wr_target_split(target);
+		assert_int_equal(wr_target_read(&full, &room), 0);
+		assert_int_equal(full.reading_count, 1);
+		assert_int_equal(quick.reading_count, 1);
+		expect_same(quick.readings[0], full.readings[0]);
+		expect_same(quick.path, full.path);
+		expect_same(quick.query, full.query);
+		expect_same(quick.authority, full.authority);
+	}
+	assert_true(plain > 1000);
+	(void)state;
+}
+
 static void headers_by_callback(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -349,7 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(views_filled_in_wrong),   cmocka_unit_test(spellings_and_clients),
 		cmocka_unit_test(memory_is_enough_or_not), cmocka_unit_test(headers_by_callback),
-		cmocka_unit_test(long_values_are_not_cut),
+		cmocka_unit_test(long_values_are_not_cut), cmocka_unit_test(plain_targets),
 	};
 
 	return cmocka_run_group_tests_name("rules_http", tests, NULL, NULL);

@@ -134,6 +134,47 @@ static void source_is_part_of_the_key(void **state)
 	(void)state;
 }
 
+static void add(void *context, const void *bytes, size_t len)
+{
+	struct key *key = context;
+
+	memcpy(key->bytes + key->len, bytes, len);
+	key->len += len;
+}
+
+/* Written or fed, whatever room there is, these are the same bytes. */
+static void written_as_fed(void **state)
+{
+	static const char *const descriptors[] = {"k=v1", "k=bar1", "k=bar2;in=x", "ip=10.0.0.1",
+						  "pool=10.200.0.1"};
+	struct weir_rules *rules = test_rules(yaml);
+	const struct wr_node *domain = wr_rules_domain(rules, WR_STR("d"));
+
+	for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
+		struct weir_entry entries[TEST_ENTRIES_MAX];
+		size_t count = test_entries(descriptors[i], entries);
+		struct key fed = {{0}, 0};
+		struct wr_match match;
+
+		wr_rules_match(rules, domain, entries, count, &match);
+		assert_non_null(match.node);
+		entries[0].source = WR_STR("header.x");
+		wr_key_feed(domain, match.node, entries, count, add, &fed);
+		for (size_t cap = 0; cap <= fed.len + 4; cap++) {
+			char written[512];
+
+			memset(written, 'x', sizeof written);
+			assert_int_equal(
+				wr_key_write(domain, match.node, entries, count, written, cap),
+				fed.len);
+			assert_memory_equal(written, fed.bytes, cap < fed.len ? cap : fed.len);
+			assert_int_equal(written[cap], 'x');
+		}
+	}
+	weir_rules_free(rules);
+	(void)state;
+}
+
 static void limits_have_ids_without_size(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -190,6 +231,7 @@ int main(void)
 		cmocka_unit_test(counts_per_runtime_value_unless_shared),
 		cmocka_unit_test(never_mixes_clients_up),
 		cmocka_unit_test(source_is_part_of_the_key),
+		cmocka_unit_test(written_as_fed),
 		cmocka_unit_test(limits_have_ids_without_size),
 		cmocka_unit_test(edits_keep_counters),
 	};

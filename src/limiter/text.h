@@ -18,13 +18,20 @@ static inline bool wr_text_fits(const struct wr_text *text)
 	return text->len <= text->cap;
 }
 
+static inline size_t wr_text_room(const struct wr_text *text)
+{
+	return text->len < text->cap ? text->cap - text->len : 0;
+}
+
+/* A constant that fits is put with a store or two. */
 static inline void wr_text_put(struct wr_text *text, struct weir_str piece)
 {
-	if (text->len < text->cap && piece.len) {
-		size_t room = text->cap - text->len;
+	size_t room = wr_text_room(text);
 
-		memcpy(text->at + text->len, piece.ptr, piece.len < room ? piece.len : room);
-	}
+	if (__builtin_expect(piece.len && piece.len <= room, 1))
+		memcpy(text->at + text->len, piece.ptr, piece.len);
+	else if (piece.len && room)
+		memcpy(text->at + text->len, piece.ptr, room);
 	text->len += piece.len;
 }
 
@@ -35,15 +42,31 @@ static inline void wr_text_char(struct wr_text *text, char c)
 	text->len++;
 }
 
+#define WR_TEXT_DIGITS 20 /* of 2^64 */
+
+/* Digits come out last first, two at a time. Where there is room for any number they are copied as a piece of that
+ * size, which takes no call; what is behind them counts for nothing. */
 static inline void wr_text_number(struct wr_text *text, uint64_t number)
 {
-	char digits[20];
-	size_t at = sizeof digits;
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"
+				    "31323334353637383940414243444546474849505152535455565758596061"
+				    "62636465666768697071727374757677787980818283848586878889909192"
+				    "93949596979899";
+	char digits[2 * WR_TEXT_DIGITS] = {0};
+	size_t at = WR_TEXT_DIGITS;
 
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while (number /= 10);
-	wr_text_put(text, (struct weir_str){digits + at, sizeof digits - at});
+	for (; number >= 10; number /= 100) {
+		at -= 2;
+		memcpy(digits + at, pairs + number % 100 * 2, 2);
+	}
+	if (number || at == WR_TEXT_DIGITS)
+		digits[--at] = (char)('0' + number);
+	if (__builtin_expect(wr_text_room(text) < WR_TEXT_DIGITS, 0)) {
+		wr_text_put(text, (struct weir_str){digits + at, WR_TEXT_DIGITS - at});
+		return;
+	}
+	memcpy(text->at + text->len, digits + at, WR_TEXT_DIGITS);
+	text->len += WR_TEXT_DIGITS - at;
 }
 
 /* A String of RFC 9651 without its quotes: printable ASCII, the rest becomes a question mark. */

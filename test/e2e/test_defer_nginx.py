@@ -101,7 +101,7 @@ def test_the_rule_says_how(api, shelf):
         assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (2, 90000, 3)
 
 
-def test_too_late(api, shelf):
+def test_what_would_die_of_age(api, shelf):
     """What would only die of age is refused: at once if its limit says so, else by how many wait."""
     slow = by_user("{period: 2h, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer, defer: {max_age: 1h}}")
     with Nginx(rules=slow, conf_http=shelf.conf, conf_server=SERVER, api=api) as nginx:

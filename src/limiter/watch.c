@@ -7,8 +7,8 @@
  * could share its time.
  *
  * A host that looks itself does so in its loop, which must not be held up: when there is something
- * to load, or when the last look took long (a folder of many files, a tick over many rules), a
- * thread is started for this one look. */
+ * to load, or when one of the last looks took long (a folder of many files, a tick over many
+ * rules), a thread is started for this one look. */
 #include "limiter/engine.h"
 
 #include <errno.h>
@@ -27,6 +27,7 @@
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* a file that changes all the time is read all the same */
 #define LOOK_NS 500000 /* of processor time: as much as a look may take of the host's loop */
+#define SLOW_LOOKS 16  /* done by threads after one that took longer: not each look has a tick */
 #define EVENTS                                                                                     \
 	(IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF |     \
 	 IN_DELETE_SELF | IN_ATTRIB | IN_MODIFY)
@@ -43,7 +44,7 @@ struct weir_watch {
 	int looked;   /* the thread of one look has done its work */
 	bool looking; /* there is one, to be joined */
 	/* Of whoever looks, one at a time. */
-	bool slow;          /* the last look took long */
+	unsigned slow;      /* looks until the host tries itself again: one took long */
 	uint64_t seen;      /* fingerprint of what was loaded last, well or not */
 	bool failing;       /* the last load failed */
 	uint64_t failed_as; /* hash of what it said */
@@ -226,8 +227,10 @@ static void tick(const struct weir_watch *watch)
 
 static void look(struct weir_watch *watch)
 {
-	bool poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
+	bool poked;
 
+	drain(watch->wake); /* before: a call that comes in between is heard, now or next time */
+	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
 		watch->seen = settled_fingerprint(watch);
 		load(watch, poked);
@@ -259,7 +262,10 @@ static bool look_lightly(struct weir_watch *watch)
 	    weir_rules_fingerprint(watch->path) != watch->seen)
 		return false;
 	tick(watch);
-	watch->slow = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns > LOOK_NS;
+	if (clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns > LOOK_NS)
+		watch->slow = SLOW_LOOKS;
+	else if (watch->slow)
+		watch->slow--;
 	return true;
 }
 
@@ -284,6 +290,8 @@ static int start_thread(struct weir_watch *watch, void *(*start)(void *))
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&watch->thread, NULL, start, watch);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		errno = rc;
 	return rc == 0 ? 0 : WEIR_ESYS;
 }
 

@@ -482,6 +482,83 @@ static void host_looks(void **state)
 	(void)state;
 }
 
+/* Whoever was called once still waits for a file to settle. */
+static void host_is_called(void **state)
+{
+	const char *path = in_folder("rules.yaml");
+	struct weir_rules *rules;
+	struct rig rig;
+	uint64_t start_ns;
+
+	write_file(path, yaml_of(5));
+	rules = rig_load(path);
+	rig_open_with(&rig, rules, "d", 0);
+	by_host = start_with(&rig, path, rules, WEIR_WATCH_BY_HOST);
+	weir_watch_poke(by_host);
+	expect(&log_of, 1, 0);
+	start_ns = clock_ns();
+	write_file(path, yaml_of(6));
+	expect(&log_of, 2, 0);
+	assert_true(clock_ns() - start_ns >= 40 * SECOND_NS / 1000);
+	weir_watch_stop(by_host);
+	by_host = NULL;
+	rig_close(&rig);
+	(void)state;
+}
+
+struct slow_clock {
+	pthread_t host;
+	int calls, on_host;
+};
+
+/* Every fourth look takes long, as those with a tick do. */
+static uint64_t slow_now_ns(void *context)
+{
+	struct slow_clock *clock = context;
+	struct timespec start, now;
+
+	if (__atomic_fetch_add(&clock->calls, 1, __ATOMIC_ACQ_REL) % 4)
+		return NOW_NS;
+	clock->on_host += pthread_equal(pthread_self(), clock->host) != 0;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 2000000);
+	return NOW_NS;
+}
+
+/* One slow look in the host's loop is enough to know. */
+static void host_is_not_held_up(void **state)
+{
+	const char *path = in_folder("rules.yaml");
+	struct slow_clock clock = {pthread_self(), 0, 0};
+	struct weir_watch_opts opts = {.size = sizeof opts,
+				       .flags = WEIR_WATCH_BY_HOST,
+				       .context = &clock,
+				       .now_ns = slow_now_ns};
+	struct weir_watch *watch;
+	struct weir_rules *rules;
+	struct rig rig;
+
+	write_file(path, yaml_of(5));
+	rules = rig_load(path);
+	rig_open_with(&rig, rules, "d", 0);
+	assert_int_equal(weir_watch_start(rig.engine, path, rules, &opts, &watch), 0);
+	for (uint64_t limit_ns = clock_ns() + 20 * SECOND_NS; clock_ns() < limit_ns;) {
+		int calls = __atomic_load_n(&clock.calls, __ATOMIC_ACQUIRE);
+
+		if (calls >= 41)
+			break;
+		assert_int_equal(weir_watch_look(watch), 0);
+		usleep(100);
+	}
+	weir_watch_stop(watch);
+	assert_true(clock.calls >= 41);
+	assert_int_equal(clock.on_host, 1);
+	rig_close(&rig);
+	(void)state;
+}
+
 static void wrong_arguments(void **state)
 {
 	struct weir_watch_opts opts = {.size = 3}, odd = {.size = sizeof odd, .flags = 2};
@@ -513,6 +590,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(linked, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(bit_by_bit, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(host_looks, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(host_is_called, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(host_is_not_held_up, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(wrong_arguments, make_folder, remove_folder),
 	};
 

@@ -60,6 +60,33 @@ static void count_unlimited(const struct weir_ask *ask, struct wr_lane *lane)
 	}
 }
 
+/* Of one without limits, `unlimited` or not: was there no rule, or one that wants it so? */
+static bool met_no_rule(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->descriptor_count; i++)
+		if (ask->descriptors[i].outcome == WR_WHITELISTED)
+			return false;
+	return true;
+}
+
+/* What no rule counts. Who only looks, or gives back, is no request. */
+static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
+{
+	if (ask->hits <= 0)
+		return;
+	if (ask->allowed)
+		wr_stat_add(lane, WEIR_STAT_ALLOWED, WR_STAT_admitted, 1);
+	else if (ask->denied || ask->unreadable)
+		wr_stat_add(lane, ask->denied ? WEIR_STAT_MISSING : WEIR_STAT_UNREADABLE,
+			    WR_STAT_refused, 1);
+	else if (!ask->domain)
+		wr_stat_add(lane, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 1);
+	else if (!ask->plain && admitted)
+		count_unlimited(ask, lane);
+	else if (ask->need_count == 0 && met_no_rule(ask))
+		wr_stat_add(lane, WEIR_STAT_NO_RULE, WR_STAT_admitted, 1);
+}
+
 void wr_ask_count(struct weir_ask *ask, bool admitted)
 {
 	struct wr_lane *lane;
@@ -79,17 +106,7 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 		else if (admitted)
 			wr_candidates_return(ask, need);
 	}
-	if (ask->allowed)
-		wr_stat_add(lane, WEIR_STAT_ALLOWED, WR_STAT_admitted, 1);
-	else if (ask->denied || ask->unreadable)
-		wr_stat_add(lane, ask->denied ? WEIR_STAT_MISSING : WEIR_STAT_UNREADABLE,
-			    WR_STAT_refused, 1);
-	else if (!ask->domain)
-		wr_stat_add(lane, WEIR_STAT_NO_DOMAIN, WR_STAT_admitted, 1);
-	else if (!ask->plain && admitted)
-		count_unlimited(ask, lane);
-	else if (ask->need_count == 0) /* nor an `unlimited` rule: that is not plain */
-		wr_stat_add(lane, WEIR_STAT_NO_RULE, WR_STAT_admitted, 1);
+	count_ruleless(ask, lane, admitted);
 }
 
 bool wr_ask_timed_next(const struct weir_ask *ask)

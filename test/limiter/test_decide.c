@@ -214,7 +214,30 @@ static void unlimited_and_whitelisted(void **state)
 	assert_int_equal(rig_admitted(&rig, "w=free", 9), 9);
 	assert_int_equal(rig_admitted(&rig, "w=other", 9), 1);
 	assert_int_equal(rig_stat(&rig, "d/u/unlimited").admitted, 1);
+	assert_int_equal(rig_stat(&rig, "no_rule").admitted, 0);
 	assert_int_equal(rig_ask(&rig, ""), WEIR_ADMIT);
+	assert_int_equal(rig_stat(&rig, "no_rule").admitted, 1);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Who looks first and then asks is one request, whatever it meets. */
+static void looks_are_no_requests(void **state)
+{
+	static const char *const met[] = {"x=1", "u=1", "n=1"};
+	static const char *const counts[] = {"no_rule", "d/u/unlimited", "d/n/1d"};
+	struct rig rig;
+
+	rig_open(&rig, modes, "d");
+	for (int i = 0; i < 3; i++) {
+		for (int hits = 0; hits < 2; hits++) {
+			rig_begin(&rig);
+			assert_int_equal(weir_ask_hits(rig.ask, hits), 0);
+			rig_add(&rig, met[i], WEIR_HITS_UNSET);
+			assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+			assert_int_equal(rig_stat(&rig, counts[i]).admitted, hits);
+		}
+	}
 	rig_close(&rig);
 	(void)state;
 }
@@ -633,15 +656,25 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_or_nothing), cmocka_unit_test(list_of_limits),
-		cmocka_unit_test(twice),          cmocka_unit_test(shadow),
-		cmocka_unit_test(quota),          cmocka_unit_test(unlimited_and_whitelisted),
-		cmocka_unit_test(replaces),       cmocka_unit_test(overrides),
-		cmocka_unit_test(hits),           cmocka_unit_test(enforce_share),
-		cmocka_unit_test(count_rejected), cmocka_unit_test(soft),
-		cmocka_unit_test(delays),         cmocka_unit_test(cancelled),
-		cmocka_unit_test(defer),          cmocka_unit_test(keys),
-		cmocka_unit_test(bounds),         cmocka_unit_test(whichever_comes_first),
+		cmocka_unit_test(all_or_nothing),
+		cmocka_unit_test(list_of_limits),
+		cmocka_unit_test(twice),
+		cmocka_unit_test(shadow),
+		cmocka_unit_test(quota),
+		cmocka_unit_test(unlimited_and_whitelisted),
+		cmocka_unit_test(replaces),
+		cmocka_unit_test(overrides),
+		cmocka_unit_test(hits),
+		cmocka_unit_test(enforce_share),
+		cmocka_unit_test(count_rejected),
+		cmocka_unit_test(soft),
+		cmocka_unit_test(delays),
+		cmocka_unit_test(cancelled),
+		cmocka_unit_test(defer),
+		cmocka_unit_test(keys),
+		cmocka_unit_test(bounds),
+		cmocka_unit_test(whichever_comes_first),
+		cmocka_unit_test(looks_are_no_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,8 @@
 
 static ngx_http_weir_ctx_t  *ngx_http_weir_ctxs;
 static ngx_uint_t            ngx_http_weir_nctxs;
+static ngx_queue_t           ngx_http_weir_used_ctxs =
+    { &ngx_http_weir_used_ctxs, &ngx_http_weir_used_ctxs };
 
 
 static ngx_http_weir_ctx_t *
@@ -28,6 +30,7 @@ ngx_http_weir_alloc_ctx(ngx_log_t *log)
     }
 
     ngx_memzero(ctx, offsetof(ngx_http_weir_ctx_t, next_free));
+    ngx_queue_insert_head(&ngx_http_weir_used_ctxs, &ctx->used);
 
     return ctx;
 }
@@ -36,6 +39,8 @@ ngx_http_weir_alloc_ctx(ngx_log_t *log)
 static void
 ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
 {
+    ngx_queue_remove(&ctx->used);
+
     if (ngx_http_weir_nctxs == NGX_HTTP_WEIR_CTXS_MAX) {
         ngx_free(ctx);
         return;
@@ -47,10 +52,19 @@ ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
 }
 
 
+/* the worker ends: pools of requests that are under way are not destroyed */
+
 void
 ngx_http_weir_free_ctxs(void)
 {
+    ngx_queue_t          *q;
     ngx_http_weir_ctx_t  *ctx;
+
+    while (!ngx_queue_empty(&ngx_http_weir_used_ctxs)) {
+        q = ngx_queue_head(&ngx_http_weir_used_ctxs);
+        ngx_queue_remove(q);
+        ngx_free(ngx_queue_data(q, ngx_http_weir_ctx_t, used));
+    }
 
     while ((ctx = ngx_http_weir_ctxs) != NULL) {
         ngx_http_weir_ctxs = ctx->next_free;

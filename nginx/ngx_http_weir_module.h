@@ -239,6 +239,7 @@ struct ngx_http_weir_ctx_s {
 
     /* not cleared from here on */
     ngx_http_weir_ctx_t    *next_free;
+    ngx_queue_t             used;        /* of all requests under way */
     ngx_keyval_t            fields[NGX_HTTP_WEIR_FIELDS];
     u_char                  text[NGX_HTTP_WEIR_TEXT];
 };

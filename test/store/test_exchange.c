@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "store/exchange.h"
+#include "store/exchange_slot.h"
 
 #define MS 1000000ull
 #define MONO (5000 * SECOND)
@@ -299,13 +299,18 @@ static void peers(void **unused)
 	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 255, NOW, MONO, &view), -1);
 }
 
-/* Turns enough to look at every slot once. */
-static void sweep(uint64_t now_ns, uint64_t mono_ns)
+/* Turns until a slot was looked at once. Each looks at 64; all slots are no multiple of that, so in
+ * as many turns as they need some have their turn twice. */
+static void sweep(int slot, uint64_t now_ns, uint64_t mono_ns)
 {
+	struct wr_exchange_section in = wr_exchange_section(table);
 	struct wr_exchange_view view;
+	uint64_t before;
 
-	for (uint32_t i = 0; i < wr_exchange_slots(table); i += 64)
+	do {
+		before = in.head->swept;
 		visit(now_ns, mono_ns, &view);
+	} while (((uint64_t)slot + in.count - before - 1) % in.count >= 64);
 }
 
 static void slots_are_freed(void **unused)
@@ -319,22 +324,22 @@ static void slots_are_freed(void **unused)
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_int_equal(visit(NOW, MONO, &first), slot);
 	apply(slot, first.incarnation, 0, 0, NOW, MONO);
-	sweep(NOW + 2 * MINUTE - 1, MONO + 2 * MINUTE);
+	sweep(slot, NOW + 2 * MINUTE - 1, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), slot);
-	sweep(NOW + 2 * MINUTE, MONO + 2 * MINUTE);
+	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), -1);
 	/* Hidden, and not free yet: whoever had found it goes on with it. */
 	assert_true(admit(slot, 1, NOW + 2 * MINUTE, MONO + 2 * MINUTE));
-	sweep(NOW + 2 * MINUTE, MONO + 2 * MINUTE);
+	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), slot);
 	assert_int_equal(visit(NOW, MONO, &second), -1); /* sweep had it */
 	apply(slot, first.incarnation, 0, 0, NOW + 2 * MINUTE, MONO);
-	sweep(NOW + 9 * MINUTE, MONO + 9 * MINUTE);
+	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	assert_int_equal(wr_exchange_claim(table, key, &name, MONO), slot);
 	assert_int_equal(wr_exchange_find(table, key), slot);
 	/* Twice it is gone, and the next one is another. */
-	sweep(NOW + 9 * MINUTE, MONO + 9 * MINUTE);
-	sweep(NOW + 9 * MINUTE, MONO + 9 * MINUTE);
+	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
+	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), -1);
 	slot = wr_exchange_claim(table, key, &name, MONO + 9 * MINUTE);
 	assert_true(admit(slot, 1, NOW + 9 * MINUTE, MONO + 9 * MINUTE));

@@ -150,13 +150,11 @@ static void set_time(struct wr_lite *lite, struct wr_moment now)
 	lite->wall_us = now.wall_us;
 }
 
-static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count,
-		struct wr_moment now)
+static void do_jobs(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count)
 {
-	struct wr_lite *lite = (struct wr_lite *)store;
+	struct wr_store *store = &lite->store;
 	int rc;
 
-	set_time(lite, now);
 	if (wr_lite_is_removed(lite))
 		give_up(jobs, count, WR_QUEUE_AWAY, true);
 	wr_lite_look_at_space(lite, jobs, count);
@@ -179,6 +177,16 @@ static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count
 	/* What is full is left open: it works again as soon as there is room. */
 	if (store->failed == WR_QUEUE_NO_SPACE)
 		store->failed = WR_QUEUE_OK;
+}
+
+static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count,
+		struct wr_moment now)
+{
+	struct wr_lite *lite = (struct wr_lite *)store;
+
+	set_time(lite, now);
+	do_jobs(lite, jobs, count);
+	wr_lite_mind_space(lite, jobs, count);
 }
 
 /* Nothing more is promised, but what waits is delivered while there is a process that has the file;

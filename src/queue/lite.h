@@ -105,6 +105,7 @@ struct wr_lite {
 	uint64_t wall_us;   /* … and what the wall clock said */
 	uint64_t space;     /* bytes of the disk that puts may still use */
 	uint64_t log_pages; /* in the log and not yet in the file */
+	uint64_t full_us;   /* when it was said last that the disk is full; 0: never */
 	bool removed;       /* the file, and that was said */
 	struct wr_lite_change *changes;
 	size_t change_count, change_cap;
@@ -209,6 +210,9 @@ int wr_lite_read(struct wr_lite *lite, uint64_t id, enum wr_lite_depth depth,
  * False: there is not enough. */
 void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count);
 bool wr_lite_use_space(struct wr_lite *lite, uint64_t bytes);
+
+/* After it: says so, now and then, if the disk had no room for some of them. */
+void wr_lite_mind_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count);
 
 /* The log is written into the file: if it has grown long; at once, with nothing left of it if
  * wanted. Between transactions only. */

@@ -11,6 +11,8 @@
 #define SPACE_FACTOR 2u
 #define SPACE_FIXED (64u << 10)
 
+#define REMIND_US 60000000u /* a disk that stays full is told of again */
+
 static uint64_t space_for(uint64_t bytes)
 {
 	return bytes * SPACE_FACTOR + SPACE_FIXED;
@@ -102,4 +104,22 @@ bool wr_lite_use_space(struct wr_lite *lite, uint64_t bytes)
 	if (lite->space != UINT64_MAX)
 		lite->space -= space_for(bytes);
 	return true;
+}
+
+void wr_lite_mind_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count)
+{
+	struct statvfs at = {0};
+	size_t refused = 0;
+
+	for (size_t i = 0; i < count; i++)
+		refused += jobs[i]->reason == WR_QUEUE_NO_SPACE;
+	if (refused == 0 || (lite->full_us && lite->now_us - lite->full_us < REMIND_US))
+		return;
+	lite->full_us = lite->now_us;
+	if (statvfs(lite->folder, &at) < 0)
+		at.f_bavail = 0;
+	wr_store_say(&lite->store, WR_QUEUE_ERROR,
+		     "the disk of %s is full, or nearly: %llu bytes are free, of which some are "
+		     "left for what becomes of requests; what has no room is refused",
+		     lite->path, (unsigned long long)at.f_bavail * at.f_frsize);
 }

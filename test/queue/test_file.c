@@ -267,6 +267,7 @@ static void test_full_disk(void **state)
 	rig_open(&rig);
 	stored = fill(WR_QUEUE_NO_SPACE);
 	assert_in_range(stored, 10, 80);
+	assert_non_null(strstr(rig.said, "queue.db is full, or nearly: "));
 	assert_int_equal(rig_stats(&rig).waiting, stored);
 	for (unsigned i = 0; i < stored; i++) {
 		struct wr_queue_job job = rig_take(&rig, 1);

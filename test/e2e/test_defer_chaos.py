@@ -36,7 +36,8 @@ def seeds():
 
 class Chaos:
     """Kills one of `victims` ({name: function that kills it and has it running again}) after a random number of further
-    orders, again and again, until told to stop. .faults: (when it was, when that was over, who) of all."""
+    orders, or when no more are sent, again and again, until told to stop. .faults: (when it was, when that was over, who)
+    of all."""
 
     def __init__(self, seed, buyers, api, victims, every):
         self.random = random.Random(seed)
@@ -49,7 +50,8 @@ class Chaos:
     def run(self, times):
         for _ in range(times):
             goal = self.progress() + self.random.randint(1, self.every)
-            wait_for(lambda goal=goal: self.progress() >= goal or self.buyers.failure, "orders to go on", 60)
+            wait_for(lambda goal=goal: self.progress() >= goal or self.buyers.failure or self.buyers.is_over(),
+                     "orders to go on", 60)
             name = self.random.choice(sorted(self.victims))
             began = time.monotonic_ns()
             self.victims[name](self.random)

@@ -178,13 +178,16 @@ class Buyers:
             thread.join(env.patience(30))
 
     def wait(self, seconds=60):
-        wait_for(lambda: self.failure or not any(t.is_alive() for t in self._threads), "all orders to be sent",
-                 seconds, every=0.05)
+        wait_for(lambda: self.failure or self.is_over(), "all orders to be sent", seconds, every=0.05)
         assert not self.failure, self.failure
+
+    def is_over(self):
+        """Whether all have been sent, and have an answer."""
+        return not any(t.is_alive() for t in self._threads)
 
     def wait_more(self, count, seconds=60):
         target = len(self.bought) + count
-        wait_for(lambda: self.failure or len(self.bought) >= target or not any(t.is_alive() for t in self._threads),
+        wait_for(lambda: self.failure or len(self.bought) >= target or self.is_over(),
                  f"{count} more orders to be answered", seconds)
         assert not self.failure, self.failure
 

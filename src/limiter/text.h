@@ -44,8 +44,8 @@ static inline void wr_text_char(struct wr_text *text, char c)
 
 #define WR_TEXT_DIGITS 20 /* of 2^64 */
 
-/* Digits come out last first, two at a time. Where there is room for any number they are copied as a piece of that
- * size, which takes no call; what is behind them counts for nothing. */
+/* Digits come out last first, two at a time. Where there is room for any number they are copied as
+ * a piece of that size, which takes no call; what is behind them counts for nothing. */
 static inline void wr_text_number(struct wr_text *text, uint64_t number)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"

@@ -23,8 +23,8 @@ struct wr_target {
 
 struct wr_target wr_target_split(struct weir_str target);
 
-/* Splits and reads a target that is written plainly, as nearly all are: there is one reading, and it
- * is the path itself. False: it is not. */
+/* Splits and reads a target that is written plainly, as nearly all are: there is one reading, and
+ * it is the path itself. False: it is not. */
 bool wr_target_plain(struct weir_str target, struct wr_target *split);
 
 /* Fills in the readings. Returns 0 or WEIR_EROOM. */

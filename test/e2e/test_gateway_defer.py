@@ -15,6 +15,7 @@ from weirtest import env, keeper, wait_for
 from weirtest.gateway import Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
 from weirtest.ports import free_port
+from weirtest.scrape import Metrics
 
 RULES = """
 domain: api
@@ -52,13 +53,16 @@ def start(api, folder, *options, **kwargs):
 
 
 def let_go(gateway, text=None):
-    """A higher limit, or these rules, so that what waits is delivered now."""
+    """A higher limit, or these rules, so that what waits is delivered now. A worker that has decided goes by them as
+    well when this returns; one that has not may still read them."""
     def loaded():
         return json.loads(fetch(gateway.admin_port, "GET", "/v1/status").body)["rules"]["hash"]
     before = loaded()
     higher = gateway.rules_text.replace("requests_per_unit: 1,", "requests_per_unit: 1000000,")
     gateway.rules.write_text(text or higher, encoding="utf-8")
     wait_for(lambda: loaded() != before, "the rules to be read again")
+    wait_for(lambda: {dict(labels)["rules_hash"] for name, labels in Metrics(gateway.admin_port).samples
+                      if name == "weir_hosts"} <= {loaded()}, "nginx to read them as well")
     subprocess.run([env.WEIR, "queue", "retry", "--all", "--admin", f"127.0.0.1:{gateway.admin_port}"], check=True,
                    capture_output=True, timeout=env.patience(30))
 
@@ -94,7 +98,7 @@ def test_kept_and_delivered(api, tmp_path):
 
 def test_new_ones_join_the_tail(api, tmp_path):
     """While a key has requests waiting, a new one comes behind them though the limit would let it pass."""
-    with start(api, tmp_path) as gateway:
+    with start(api, tmp_path, "--workers", "1") as gateway:
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
         let_go(gateway)
         wait_for(lambda: api.count() == 2, "the first delivery, which the API does not answer yet")

@@ -14,6 +14,7 @@ from . import env, keeper
 from .http1 import Client, fetch
 from .nginx import _BAD
 from .ports import free_port
+from .serve import where_it_hangs
 from .waiting import wait_for
 
 # Everything is limited, but so widely that only tests who mean it meet a limit.
@@ -198,7 +199,8 @@ class Gateway:
         try:
             return self.process.wait(env.patience(seconds))
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the gateway does not end:\n{self.output()}") from None
+            hangs = [where_it_hangs(pid) for s in (self.pid, *self.sessions) for pid in keeper.session(s)]
+            raise AssertionError(f"the gateway does not end:\n{self.output()}{''.join(hangs)}") from None
 
     def client(self, **kwargs):
         return Client(self.port, tls=self.tls, **kwargs)

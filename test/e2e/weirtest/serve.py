@@ -163,7 +163,10 @@ class Serve:
         return self.wait(seconds)
 
     def wait(self, seconds=20):
-        code = self.process.wait(timeout=env.patience(seconds))
+        try:
+            code = self.process.wait(timeout=env.patience(seconds))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"weir serve does not end:\n{self.log()}{where_it_hangs(self.pid)}") from None
         assert code == 0, f"weir serve ended with {code}:\n{self.log()}"
         return code
 

@@ -60,11 +60,15 @@ ngx_http_weir_free_ctxs(void)
     ngx_queue_t          *q;
     ngx_http_weir_ctx_t  *ctx;
 
-    while (!ngx_queue_empty(&ngx_http_weir_used_ctxs)) {
-        q = ngx_queue_head(&ngx_http_weir_used_ctxs);
-        ngx_queue_remove(q);
-        ngx_free(ngx_queue_data(q, ngx_http_weir_ctx_t, used));
+    q = ngx_queue_head(&ngx_http_weir_used_ctxs);
+
+    while (q != ngx_queue_sentinel(&ngx_http_weir_used_ctxs)) {
+        ctx = ngx_queue_data(q, ngx_http_weir_ctx_t, used);
+        q = ngx_queue_next(q);
+        ngx_free(ctx);
     }
+
+    ngx_queue_init(&ngx_http_weir_used_ctxs);
 
     while ((ctx = ngx_http_weir_ctxs) != NULL) {
         ngx_http_weir_ctxs = ctx->next_free;

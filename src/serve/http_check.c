@@ -237,7 +237,7 @@ static void finish(struct list_run *run)
 {
 	struct wr_http_request *request = run->request;
 
-	if (run->failed) {
+	if (run->failed || !run->out.at) {
 		reply_error(request, WEIR_EMEMORY);
 	} else {
 		wr_text_put(&run->out, WR_STR("]\n"));

@@ -165,7 +165,7 @@ static void settle_names(struct wr_watch *watch)
 
 static void rate_from_table(struct wr_watch *watch, struct wr_watch_rule *rule)
 {
-	struct wr_pace pace = wr_pace(watch->table, &rule->stat);
+	struct wr_rate pace = wr_rate_now(watch->table, &rule->stat);
 
 	rule->all_milli = pace.all_milli;
 	rule->refused_milli = pace.refused_milli;

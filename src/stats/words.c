@@ -112,7 +112,7 @@ void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap)
 		 burst, note);
 }
 
-struct wr_pace wr_pace(struct weir_table *table, const struct weir_stat *stat)
+struct wr_rate wr_rate_now(struct weir_table *table, const struct weir_stat *stat)
 {
 	struct weir_point points[PACE_S];
 	uint64_t end_s, all = 0, refused = 0, known = 0;
@@ -126,6 +126,6 @@ struct wr_pace wr_pace(struct weir_table *table, const struct weir_stat *stat)
 		all += points[i].admitted + points[i].refused + points[i].shadowed;
 	}
 	if (!known)
-		return (struct wr_pace){stat->recent_milli, 0};
-	return (struct wr_pace){all * 1000 / known, refused * 1000 / known};
+		return (struct wr_rate){stat->recent_milli, 0};
+	return (struct wr_rate){all * 1000 / known, refused * 1000 / known};
 }

@@ -19,9 +19,9 @@ void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
 
 /* Decisions a second in thousandths, as people mean it who look at a rule: of the last ten seconds.
  * Without a history at the rate the table has, which needs minutes to follow. */
-struct wr_pace {
+struct wr_rate {
 	uint64_t all_milli, refused_milli;
 };
-struct wr_pace wr_pace(struct weir_table *table, const struct weir_stat *stat);
+struct wr_rate wr_rate_now(struct weir_table *table, const struct weir_stat *stat);
 
 #endif

@@ -280,7 +280,7 @@ static int put_all(struct wr_text *out, struct weir_table *table)
 static void put_sum(struct wr_text *out, struct weir_table *table, const struct weir_stat *sum)
 {
 	PUT(out, "\"totals\":{");
-	wr_watch_put_milli(out, "per_second", wr_pace(table, sum).all_milli);
+	wr_watch_put_milli(out, "per_second", wr_rate_now(table, sum).all_milli);
 #define PUT_COUNT(field, what)                                                                     \
 	wr_text_char(out, ',');                                                                    \
 	wr_watch_put_number(out, #field, sum->field);

@@ -127,7 +127,7 @@ void wr_watch_put_stat(struct wr_text *out, struct weir_table *table, const stru
 	WEIR_STATS(PUT_COUNT)
 #undef PUT_COUNT
 	wr_text_char(out, ',');
-	wr_watch_put_milli(out, "per_second", wr_pace(table, stat).all_milli);
+	wr_watch_put_milli(out, "per_second", wr_rate_now(table, stat).all_milli);
 	PUT(out, ",\"loaded_at\":");
 	wr_json_put_seconds(out, stat->loaded_ns);
 }

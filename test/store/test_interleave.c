@@ -523,14 +523,6 @@ static int open_narrow(void **unused)
 	return 0;
 }
 
-static int seed(void **unused)
-{
-	(void)unused;
-	dice.x = rnd_seed();
-	mortality = 0;
-	return 0;
-}
-
 static int close_narrow(void **unused)
 {
 	(void)unused;

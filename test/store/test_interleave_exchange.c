@@ -215,14 +215,6 @@ static int open_table(void **unused)
 	return wr_exchange_slots(table) == 8 ? 0 : -1;
 }
 
-static int seed(void **unused)
-{
-	(void)unused;
-	dice.x = rnd_seed();
-	mortality = 0;
-	return 0;
-}
-
 static int close_table(void **unused)
 {
 	(void)unused;

@@ -275,14 +275,6 @@ static int open_table(void **unused)
 	return 0;
 }
 
-static int seed(void **unused)
-{
-	(void)unused;
-	dice.x = rnd_seed();
-	mortality = 0;
-	return 0;
-}
-
 static int close_table(void **unused)
 {
 	(void)unused;

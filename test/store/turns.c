@@ -145,3 +145,11 @@ void at_most(const char *what, uint64_t got, uint64_t most)
 		fail_msg("%s: %llu, more than %llu; WEIR_SEED=%llu", what, (unsigned long long)got,
 			 (unsigned long long)most, (unsigned long long)run_seed);
 }
+
+int seed(void **unused)
+{
+	(void)unused;
+	dice.x = rnd_seed();
+	mortality = 0;
+	return 0;
+}

@@ -21,6 +21,9 @@ extern struct rnd dice;
 extern unsigned mortality; /* one in so many steps is the last; 0: none */
 extern uint64_t run_seed;  /* what failures tell to set WEIR_SEED to */
 
+/* Of cmocka: before each test. */
+int seed(void **unused);
+
 /* All of them at once, until each is done or dead. */
 void race(void (*run)(int number));
 

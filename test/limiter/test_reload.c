@@ -2,6 +2,7 @@
 #include "helper.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -78,7 +79,7 @@ static void *ask_all_the_time(void *arg)
 		    weir_ask_decide(ask, NOW_NS) != WEIR_ADMIT || !consistent(ask, &newest))
 			worker->bad++;
 		weir_ask_done(ask);
-		if (++worker->asked == 200000)
+		if (__atomic_add_fetch(&worker->asked, 1, __ATOMIC_RELAXED) == 200000)
 			break;
 	}
 	return NULL;
@@ -117,6 +118,9 @@ static void a_thousand_reloads(void **state)
 		if (i == 100)
 			before = heap();
 	}
+	for (int i = 0; i < WORKERS; i++)
+		while (!__atomic_load_n(&workers[i].asked, __ATOMIC_RELAXED))
+			usleep(1000);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < WORKERS; i++) {
 		pthread_join(threads[i], NULL);
@@ -129,7 +133,6 @@ static void a_thousand_reloads(void **state)
 	/* A few generations more or less, not nine hundred. */
 	assert_true(heap() < before + 8 * 150000);
 	/* Every request was counted, in one counter. */
-	assert_true(asked > 0);
 	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, asked);
 	rig_ask(&rig, "a=1");
 	assert_int_equal(rig_status(&rig, 0).remaining, 1000000 + RELOADS - asked - 1);
@@ -169,11 +172,11 @@ static void on_load(void *context, const struct weir_load *load)
 
 static struct weir_watch *by_host; /* NULL: there is none that the host has to look after */
 
-/* Waits until so many loads went well and so many failed, and fails if that takes more than a
- * second (of the wall, with some allowance for a busy machine). */
+/* Waits until so many loads went well and so many failed, and fails if there are others. It takes
+ * less than a second, unless the machine is busy. */
 static void expect(struct log *log, int good, int bad)
 {
-	uint64_t limit_ns = clock_ns() + 5 * SECOND_NS, start_ns = clock_ns();
+	uint64_t limit_ns = clock_ns() + 60 * SECOND_NS, start_ns = clock_ns();
 	int done = 0;
 
 	while (!done && clock_ns() < limit_ns) {
@@ -197,13 +200,25 @@ static void expect(struct log *log, int good, int bad)
 		print_message("noticed after %.1f s\n", (double)(clock_ns() - start_ns) / 1e9);
 }
 
+#define FILE_BYTES 256 /* of each file: the rest is empty lines */
+
+/* The file is whole at any moment, wherever we stand still: one that is there is written over at
+ * once, with as many bytes as it has, and a new one gets its name when it is complete. */
 static void write_file(const char *path, const char *text)
 {
-	FILE *file = fopen(path, "w");
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool is_new = fd < 0;
+	char fresh[300], bytes[FILE_BYTES];
+	int len = snprintf(bytes, sizeof bytes, "%s", text);
 
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	snprintf(fresh, sizeof fresh, "%s.fresh", path);
+	memset(bytes + len, '\n', sizeof bytes - (size_t)len);
+	if (is_new)
+		fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, bytes, sizeof bytes), sizeof bytes);
+	assert_int_equal(close(fd), 0);
+	if (is_new)
+		assert_int_equal(rename(fresh, path), 0);
 }
 
 static char folder[64];
@@ -271,7 +286,7 @@ static int remove_folder(void **state)
 /* The thread moves history on as well: soon a second has been recorded. */
 static void expect_history(struct rig *rig)
 {
-	uint64_t deadline_ns = clock_ns() + 20 * SECOND_NS, end_s;
+	uint64_t deadline_ns = clock_ns() + 60 * SECOND_NS, end_s;
 	struct weir_point point = {0};
 
 	while (!point.known && clock_ns() < deadline_ns) {
@@ -394,32 +409,52 @@ static void linked(void **state)
 	(void)state;
 }
 
-/* A file that is written bit by bit is read when it is whole. */
+/* Returns how long it stayed the same at most before it was whole. */
+static uint64_t write_bit_by_bit(const char *path, const char *text)
+{
+	uint64_t changed_ns = clock_ns(), longest_ns = 0;
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	for (size_t left = strlen(text), bit; left; text += bit, left -= bit) {
+		uint64_t next_ns;
+
+		usleep(10000);
+		next_ns = clock_ns();
+		bit = left < 12 ? left : 12;
+		assert_int_equal(fwrite(text, 1, bit, file), bit);
+		assert_int_equal(fflush(file), 0);
+		if (clock_ns() - changed_ns > longest_ns)
+			longest_ns = clock_ns() - changed_ns;
+		changed_ns = next_ns;
+	}
+	assert_int_equal(fclose(file), 0);
+	return longest_ns;
+}
+
+/* A file that is written bit by bit is read when it is whole, if no bit takes 40 ms: tried again
+ * where the machine did not let us. */
 static void bit_by_bit(void **state)
 {
-	const char *path = in_folder("rules.yaml"), *text;
-	struct weir_watch *watch;
-	struct rig rig;
-	FILE *file;
+	const char *path = in_folder("rules.yaml");
+	bool in_time = false;
 
-	write_file(path, yaml_of(1));
-	rig_open_with(&rig, NULL, "d", 0);
-	watch = start(&rig, path, NULL);
-	expect(&log_of, 1, 0);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	for (text = yaml_of(22); *text; text += 12) {
-		fprintf(file, "%.12s", text);
-		fflush(file);
-		usleep(10000);
-		if (strlen(text) < 12)
-			break;
+	while (!in_time) {
+		struct weir_watch *watch;
+		struct rig rig;
+
+		write_file(path, yaml_of(1));
+		rig_open_with(&rig, NULL, "d", 0);
+		watch = start(&rig, path, NULL);
+		expect(&log_of, 1, 0);
+		in_time = write_bit_by_bit(path, yaml_of(22)) < 40 * SECOND_NS / 1000;
+		if (in_time) {
+			expect(&log_of, 2, 0);
+			assert_int_equal(limit_now(&rig), 22);
+		}
+		weir_watch_stop(watch);
+		rig_close(&rig);
 	}
-	fclose(file);
-	expect(&log_of, 2, 0);
-	assert_int_equal(limit_now(&rig), 22);
-	weir_watch_stop(watch);
-	rig_close(&rig);
 	(void)state;
 }
 
@@ -438,7 +473,7 @@ static int threads_now(void)
 /* One that was joined may still be on its way out. */
 static void expect_threads(int count)
 {
-	uint64_t deadline_ns = clock_ns() + 20 * SECOND_NS;
+	uint64_t deadline_ns = clock_ns() + 60 * SECOND_NS;
 
 	while (threads_now() != count && clock_ns() < deadline_ns)
 		usleep(2000);
@@ -544,7 +579,7 @@ static void host_is_not_held_up(void **state)
 	rules = rig_load(path);
 	rig_open_with(&rig, rules, "d", 0);
 	assert_int_equal(weir_watch_start(rig.engine, path, rules, &opts, &watch), 0);
-	for (uint64_t limit_ns = clock_ns() + 20 * SECOND_NS; clock_ns() < limit_ns;) {
+	for (uint64_t limit_ns = clock_ns() + 60 * SECOND_NS; clock_ns() < limit_ns;) {
 		int calls = __atomic_load_n(&clock.calls, __ATOMIC_ACQUIRE);
 
 		if (calls >= 41)

@@ -42,6 +42,20 @@ static void open_as(struct rig *rig, uint32_t keys, uint32_t flags)
 	assert_int_equal(weir_tick(rig->table, rig->now_ns), 1);
 }
 
+/* A larger table than the others have, whose name nobody else uses. */
+static struct weir_table *larger_table(uint64_t bytes)
+{
+	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = bytes};
+	struct weir_table *table;
+	char name[64];
+
+	snprintf(name, sizeof name, "test-seen-%d", (int)getpid());
+	opts.name = name;
+	assert_int_equal(weir_open(&opts, &table, NULL), 0);
+	weir_remove(name, opts.dir, NULL);
+	return table;
+}
+
 static void next_second(struct rig *rig)
 {
 	rig->now_ns += SECOND_NS;
@@ -215,10 +229,6 @@ static int sum_up(void *context, const struct weir_stat *stat)
 /* 5,000 rules, 100,000 keys: everything counted, and no more kept than there is room for. */
 static void many(void **state)
 {
-	struct weir_opts opts = {.size = sizeof opts,
-				 .name = "test-limiter-many",
-				 .dir = "/dev/shm",
-				 .memory_bytes = 64 << 20};
 	struct weir_stats_info info = {.size = sizeof info};
 	size_t cap = 100 + RULES * 80ul, len;
 	char *rules = malloc(cap);
@@ -231,9 +241,7 @@ static void many(void **state)
 					"- {key: k%d, rate_limit: {unit: week, requests_per_unit: "
 					"1}}\n",
 					i);
-	weir_remove(opts.name, opts.dir, NULL);
-	assert_int_equal(weir_open(&opts, &rig.table, NULL), 0);
-	weir_remove(opts.name, opts.dir, NULL);
+	rig.table = larger_table(64 << 20);
 	assert_int_equal(weir_engine_new(rig.table, rig_rules(rules), NULL, &rig.engine), 0);
 	weir_tick(rig.table, rig.now_ns);
 	for (int key = 0; key < KEYS; key++) {
@@ -263,10 +271,6 @@ static void many(void **state)
 static void latency(void **state)
 {
 	struct weir_latency latency = {.size = sizeof latency};
-	struct weir_opts wanted = {.size = sizeof wanted,
-				   .name = "test-limiter-latency",
-				   .dir = "/dev/shm",
-				   .memory_bytes = 2 << 20};
 	struct rig rig;
 	uint64_t sum = 0;
 	int timed = 0;
@@ -274,9 +278,7 @@ static void latency(void **state)
 	open_as(&rig, WEIR_KEYS_TEXT, 0);
 	weir_engine_free(rig.engine);
 	weir_close(rig.table);
-	weir_remove(wanted.name, wanted.dir, NULL);
-	assert_int_equal(weir_open(&wanted, &rig.table, NULL), 0); /* a MiB is too small for it */
-	weir_remove(wanted.name, wanted.dir, NULL);
+	rig.table = larger_table(2 << 20); /* a MiB is too small for it */
 	assert_int_equal(weir_engine_new(rig.table, rig_rules(yaml), NULL, &rig.engine), 0);
 	rig_begin(&rig);
 	assert_int_equal(weir_ask_timed(rig.ask), 0);

@@ -54,8 +54,8 @@ void bench_open_redis(struct bench *bench, const char *rules, const char *url)
 		.table_dir = bench->folder,
 		.memory_bytes = 1 << 20,
 		.redis = {.url = url, .prefix = "weir", .timeout_ns = 20000000, .fleet_size = 1},
-		.slow_ns = 1000000000,
-		.drain_ns = 1000000000};
+		.slow_ns = BENCH_SLOW_MS * 1000000ull,
+		.drain_ns = BENCH_SLOW_MS * 1000000ull};
 	pthread_mutex_init(&bench->service.lock, NULL);
 	pthread_cond_init(&bench->service.woken, NULL);
 	assert_int_equal(

@@ -6,6 +6,8 @@
 #include "serve/loop.h"
 #include "serve/service.h"
 
+#define BENCH_SLOW_MS 60000u /* --slow and --drain: longer than a test may stand still */
+
 struct bench {
 	struct wr_service service;
 	struct wr_loop loop;

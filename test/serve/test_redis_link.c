@@ -89,6 +89,23 @@ static int connect_link(void)
 	return fd;
 }
 
+/* By a Unix socket: what is written there has come. */
+static int connect_unix(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int listening, fd;
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/redis.sock", bench.folder);
+	listening = listen_at((struct sockaddr *)&address, sizeof address);
+	open_link(WR_ENDPOINT_UNIX, address.sun_path, 0);
+	UNTIL(link_.ups);
+	fd = accept(listening, NULL, NULL);
+	assert_true(fd >= 0);
+	close(listening);
+	unlink(address.sun_path);
+	return fd;
+}
+
 static void close_link(void)
 {
 	fake->host.close(fake->context, &link_.link);
@@ -149,14 +166,19 @@ static void test_much(void **state)
 	free(read_back);
 }
 
+/* The port is somebody's who does not listen, so that nobody else comes to it meanwhile. */
 static void test_refused(void **state)
 {
-	uint16_t port;
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof address;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	(void)state;
-	close(listen_port(&port));
-	open_link(WR_ENDPOINT_V4, "127.0.0.1", port);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+	getsockname(fd, (struct sockaddr *)&address, &len);
+	open_link(WR_ENDPOINT_V4, "127.0.0.1", ntohs(address.sin_port));
 	UNTIL(link_.downs);
+	close(fd);
 	assert_string_equal(link_.why, strerror(ECONNREFUSED));
 	assert_int_equal(link_.ups, 0);
 	open_link(WR_ENDPOINT_UNIX, "/nonexistent/redis.sock", 0);
@@ -213,7 +235,7 @@ static void test_closed_while_reading(void **state)
 /* A timer is late because we were: what has come meanwhile is read before it is said to be late. */
 static void test_read_before_a_tick(void **state)
 {
-	int fd = connect_link();
+	int fd = connect_unix();
 
 	(void)state;
 	fake->watched = &link_;
@@ -229,20 +251,11 @@ static void test_read_before_a_tick(void **state)
 
 static void test_unix(void **state)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int listening, fd;
+	int fd = connect_unix();
 
 	(void)state;
-	snprintf(address.sun_path, sizeof address.sun_path, "%s/redis.sock", bench.folder);
-	listening = listen_at((struct sockaddr *)&address, sizeof address);
-	open_link(WR_ENDPOINT_UNIX, address.sun_path, 0);
-	UNTIL(link_.ups);
-	fd = accept(listening, NULL, NULL);
-	assert_true(fd >= 0);
 	close_link();
 	close(fd);
-	close(listening);
-	unlink(address.sun_path);
 }
 
 /* Closed at every stage before it is up. */

@@ -186,6 +186,8 @@ static void test_drained(void **state)
 /* More are let out while answers are quick; fewer once they are slow. The timeout is 20 ms. */
 static void test_adapts(void **state)
 {
+	uint64_t begun_ns = wr_loop_mono_ns(&bench.loop), best_ns;
+
 	(void)state;
 	host->waits_max = 2;
 	say(0, ASK ASK ASK); /* it was full */
@@ -196,10 +198,10 @@ static void test_adapts(void **state)
 	admit(2);
 	bench_turn(&bench);
 	host->waits_max = 100;
+	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* at most, however slow we were */
 	say(0, ASK ASK);
-	/* Later than the best one by more than a quarter of the timeout, and longer than the
-	 * machine may take between the two answers. */
-	usleep(300000);
+	/* Later than the best one by more than a quarter of the timeout. */
+	usleep((useconds_t)(best_ns / 1000) + 10000);
 	admit(3);
 	admit(4);
 	assert_int_equal(host->waits_max, 75); /* once, for they were out together */

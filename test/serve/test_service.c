@@ -174,9 +174,11 @@ static void *ask_until_the_end(void *argument)
 	return NULL;
 }
 
-static void pause_ms(long ms)
+#define PATIENCE 6000 /* pauses of 10 ms */
+
+static void pause_shortly(void)
 {
-	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+	nanosleep(&(struct timespec){0, 10000000}, NULL);
 }
 
 /* ---- tests ---- */
@@ -233,25 +235,25 @@ static void test_everything_at_once(void **state)
 		write_rules(round);
 		wr_service_reload(&service);
 		resize((uint64_t)(round + 1) << 20);
-		for (int i = 0; i < 600 && !moved_on(world); i++)
-			pause_ms(50);
+		for (int i = 0; i < PATIENCE && !moved_on(world); i++)
+			pause_shortly();
 		assert_true(moved_on(world));
 		wr_world_release(world);
 	}
 	for (int i = 0; i < CLIENTS; i++) {
 		int before = __atomic_load_n(&asked[i], __ATOMIC_RELAXED);
 
-		for (int n = 0; n < 600 && __atomic_load_n(&asked[i], __ATOMIC_RELAXED) == before;
-		     n++)
-			pause_ms(10);
+		for (int n = 0;
+		     n < PATIENCE && __atomic_load_n(&asked[i], __ATOMIC_RELAXED) == before; n++)
+			pause_shortly();
 		assert_true(__atomic_load_n(&asked[i], __ATOMIC_RELAXED) > before);
 	}
 	assert_int_equal(wr_service_health(&service), WR_HEALTH_SERVING);
 	wr_service_drain(&service);
 	for (int i = 0; i < CLIENTS; i++)
 		pthread_join(threads[i], NULL);
-	for (int i = 0; i < 600 && !__atomic_load_n(&ended, __ATOMIC_RELAXED); i++)
-		pause_ms(10);
+	for (int i = 0; i < PATIENCE && !__atomic_load_n(&ended, __ATOMIC_RELAXED); i++)
+		pause_shortly();
 	assert_int_equal(__atomic_load_n(&ended, __ATOMIC_RELAXED), 1);
 	assert_int_equal(wr_service_health(&service), WR_HEALTH_NOT_SERVING);
 	assert_int_equal(connect_here(), -1);

@@ -232,20 +232,25 @@ static void test_pause(void **state)
 	assert_int_equal(seen.taken, 1);
 }
 
+static void sweep_at(uint64_t now_ms)
+{
+	wr_streams_sweep(&bench.loop, now_ms);
+	bench_turn(&bench);
+}
+
 static void sweep_after(uint64_t ms)
 {
-	wr_streams_sweep(&bench.loop, uv_now(&bench.loop.uv) + ms);
-	bench_turn(&bench);
+	sweep_at(uv_now(&bench.loop.uv) + ms);
 }
 
 static void test_midway_for_too_long(void **state)
 {
 	(void)state;
 	wr_stream_midway(seen.stream, true);
-	sweep_after(999);
+	sweep_after(BENCH_SLOW_MS - 1);
 	assert_int_equal(seen.closes, 0);
 	wr_stream_midway(seen.stream, true); /* does not prolong it */
-	sweep_after(1100);
+	sweep_after(BENCH_SLOW_MS);
 	assert_int_equal(seen.closes, 1);
 }
 
@@ -254,11 +259,11 @@ static void test_midway_and_done(void **state)
 	(void)state;
 	wr_stream_midway(seen.stream, true);
 	wr_stream_midway(seen.stream, false);
-	sweep_after(100000);
+	sweep_after(BENCH_SLOW_MS + 100000);
 	assert_int_equal(seen.closes, 0);
 }
 
-/* 4 KiB in a second are enough to stay, fewer are not. */
+/* 4 KiB in that time are enough to stay, fewer are not. */
 static void test_reading_too_slowly(void **state)
 {
 	static uint8_t much[WR_HIGH_BYTES * 4];
@@ -270,26 +275,28 @@ static void test_reading_too_slowly(void **state)
 	assert_true(peer_read(bytes, sizeof bytes) >= 4096);
 	bench_turn(&bench);
 	seen.stream->stuck_sent = seen.stream->sent - 4096;
-	sweep_after(1100);
+	sweep_after(BENCH_SLOW_MS);
 	assert_int_equal(seen.closes, 0);
 	seen.stream->stuck_sent = seen.stream->sent - 4095;
 	seen.stream->stuck_ms = uv_now(&bench.loop.uv);
-	sweep_after(1100);
+	sweep_after(BENCH_SLOW_MS);
 	assert_int_equal(seen.closes, 1);
 }
+
+#define IDLE_MS 70000u /* as long, so that the loop's own sweeps find nobody idle */
 
 static void test_idle(void **state)
 {
 	(void)state;
-	bench.service.settings.idle_ns = 5000000000;
+	bench.service.settings.idle_ns = IDLE_MS * 1000000ull;
 	seen.end_on_drain = true;
 	wr_stream_busy(seen.stream, true);
-	sweep_after(6000);
+	sweep_after(IDLE_MS + 1000);
 	assert_int_equal(seen.drains, 0);
 	wr_stream_busy(seen.stream, false);
-	sweep_after(4000);
+	sweep_after(IDLE_MS - 1);
 	assert_int_equal(seen.drains, 0);
-	sweep_after(5100);
+	sweep_after(IDLE_MS);
 	assert_int_equal(seen.drains, 1);
 	close(peer);
 	peer = -1;
@@ -300,13 +307,15 @@ static void test_idle(void **state)
 /* One that does not go when asked is cut some seconds later. */
 static void test_idle_and_stubborn(void **state)
 {
+	uint64_t now_ms = uv_now(&bench.loop.uv) + IDLE_MS;
+
 	(void)state;
-	bench.service.settings.idle_ns = 1000000000;
-	sweep_after(1100);
+	bench.service.settings.idle_ns = IDLE_MS * 1000000ull;
+	sweep_at(now_ms);
 	assert_int_equal(seen.drains, 1);
-	sweep_after(5000);
+	sweep_at(now_ms + 4999);
 	assert_int_equal(seen.closes, 0);
-	sweep_after(7000);
+	sweep_at(now_ms + 5000);
 	assert_int_equal(seen.drains, 1);
 	assert_int_equal(seen.closes, 1);
 }

@@ -400,12 +400,14 @@ static void sampling_rate(void **state)
 /* ---- many writers ---- */
 
 static struct scene shared_scene;
+static uint64_t written;  /* by all threads together */
+static bool never_ending; /* threads write until this is over */
 
 static void *write_much(void *arg)
 {
 	uint64_t random = (uint64_t)(uintptr_t)arg;
 
-	for (int i = 0; i < 30000; i++) {
+	for (int i = 0; i < 30000 || __atomic_load_n(&never_ending, __ATOMIC_RELAXED); i++) {
 		unsigned key = (unsigned)(random_from(&random) % 64);
 		char name[32];
 		struct wr_key_text text;
@@ -414,6 +416,7 @@ static void *write_much(void *arg)
 		snprintf(name, sizeof name, "client %u", key);
 		text = text_of(name);
 		wr_top_add(shared_scene.top, WEIR_TOP_HOT, key + 1, 1, &text);
+		__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
@@ -434,23 +437,27 @@ static void check_shared(uint64_t most)
 			assert_memory_equal(keys[i].text, name, strlen(name));
 	}
 	assert_true(all <= most);
+	assert_true(count >= 4);
 	for (int i = 0; i < 4; i++)
 		assert_true(keys[i].hash <= 4);
 }
 
-static void *fade_along(void *arg)
+/* Fades while others write, however fast they are: some thousands come between two times. */
+static void fade_along(void)
 {
 	for (int i = 0; i < 20; i++) {
+		uint64_t enough = __atomic_load_n(&written, __ATOMIC_RELAXED) + 4000;
+
 		check_shared(UINT64_MAX);
 		wr_top_fade(shared_scene.top);
-		usleep(1000);
+		while (__atomic_load_n(&written, __ATOMIC_RELAXED) < enough)
+			usleep(100);
 	}
-	return arg;
 }
 
 static void many_threads(void **state)
 {
-	pthread_t threads[4], fading_thread;
+	pthread_t threads[4];
 
 	shared_scene = open_scene();
 	for (uintptr_t i = 0; i < 4; i++)
@@ -458,12 +465,13 @@ static void many_threads(void **state)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	check_shared(4 * 30000);
+	never_ending = true;
 	for (uintptr_t i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, write_much, (void *)i);
-	pthread_create(&fading_thread, NULL, fade_along, NULL);
+	fade_along();
+	__atomic_store_n(&never_ending, false, __ATOMIC_RELAXED);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	pthread_join(fading_thread, NULL);
 	close_scene(&shared_scene);
 	(void)state;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,26 @@ static int connect_unix(const struct wr_endpoint *at)
 	return -1;
 }
 
+/* One that was interrupted goes on by itself. */
+static int connect_to(int fd, const struct sockaddr *address, socklen_t len)
+{
+	struct pollfd made = {.fd = fd, .events = POLLOUT};
+	int rc, failed = ETIMEDOUT;
+	socklen_t size = sizeof failed;
+
+	if (connect(fd, address, len) == 0)
+		return 0;
+	if (errno != EINTR)
+		return -1;
+	do
+		rc = poll(&made, 1, WR_CLIENT_TIMEOUT_S * 1000);
+	while (rc < 0 && errno == EINTR);
+	if (rc > 0)
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size);
+	errno = failed;
+	return failed == 0 ? 0 : -1;
+}
+
 static int connect_first(const struct addrinfo *list)
 {
 	int fd = -1;
@@ -45,7 +66,7 @@ static int connect_first(const struct addrinfo *list)
 		fd = socket(i->ai_family, i->ai_socktype | SOCK_CLOEXEC, i->ai_protocol);
 		if (fd >= 0)
 			set_timeouts(fd);
-		if (fd >= 0 && connect(fd, i->ai_addr, i->ai_addrlen) != 0) {
+		if (fd >= 0 && connect_to(fd, i->ai_addr, i->ai_addrlen) != 0) {
 			int saved = errno;
 
 			close(fd);
@@ -87,6 +108,28 @@ int wr_client_connect(const char *address, struct weir_error *error)
 				      "nobody answers at %s (is weir serve running?)", address);
 	set_timeouts(fd);
 	return fd;
+}
+
+/* With SO_RCVTIMEO the kernel does not take these up again after a stop, even where nobody handles
+ * a signal. */
+ssize_t wr_client_recv(int fd, void *bytes, size_t len)
+{
+	ssize_t got;
+
+	do
+		got = recv(fd, bytes, len, 0);
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+ssize_t wr_client_send(int fd, const void *bytes, size_t len)
+{
+	ssize_t sent;
+
+	do
+		sent = send(fd, bytes, len, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent;
 }
 
 /* ---- words ---- */

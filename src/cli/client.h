@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <weir/error.h>
 #include <weir/rules.h>
@@ -18,6 +19,11 @@
 /* A blocking socket to PORT (of this machine), HOST:PORT, [V6]:PORT or unix:/path. Below 0: `error`
  * names the address and what to do. */
 int wr_client_connect(const char *address, struct weir_error *error);
+
+/* As recv and send. A program that was stopped and goes on (Ctrl-Z, a debugger, a machine that
+ * slept) waits on. */
+ssize_t wr_client_recv(int fd, void *bytes, size_t len);
+ssize_t wr_client_send(int fd, const void *bytes, size_t len);
 
 struct wr_client_reply {
 	int status;     /* HTTP's */

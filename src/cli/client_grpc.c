@@ -28,7 +28,7 @@ static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len
 		       void *context)
 {
 	const struct call *call = context;
-	ssize_t sent = send(call->fd, data, len, MSG_NOSIGNAL);
+	ssize_t sent = wr_client_send(call->fd, data, len);
 
 	(void)session;
 	(void)flags;
@@ -146,7 +146,7 @@ static int run(nghttp2_session *session, struct call *call)
 
 		if (nghttp2_session_send(session) != 0)
 			return -1;
-		got = recv(call->fd, bytes, sizeof bytes, 0);
+		got = wr_client_recv(call->fd, bytes, sizeof bytes);
 		if (got <= 0 || nghttp2_session_mem_recv(session, bytes, (size_t)got) < 0)
 			return -1;
 	}

@@ -39,7 +39,7 @@ static int read_token(const char *path, char token[TOKEN_BYTES], struct weir_err
 static int send_all(int fd, const char *bytes, size_t len)
 {
 	while (len) {
-		ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
+		ssize_t sent = wr_client_send(fd, bytes, len);
 
 		if (sent <= 0)
 			return -1;
@@ -70,7 +70,7 @@ static char *receive(int fd, size_t *len)
 	ssize_t got = 0;
 
 	*len = 0;
-	while (bytes && (got = recv(fd, bytes + *len, cap - *len - 1, 0)) > 0) {
+	while (bytes && (got = wr_client_recv(fd, bytes + *len, cap - *len - 1)) > 0) {
 		*len += (size_t)got;
 		if (*len + 1 == cap) {
 			char *more = cap < WR_CLIENT_REPLY_MAX ? realloc(bytes, cap * 2) : NULL;

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from weirtest import Client, fetch, free_port, wait_for
+from weirtest import Client, fetch, free_port, patience, wait_for
 from weirtest.openapi import check_answer
 from weirtest.serve import Serve
 
@@ -106,7 +106,7 @@ def test_ban_and_lift(serve):
     banned = told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), **{"for": "1h"}))["counters"][0]
     assert banned["banned_until"] > 0 and banned["remaining"] == 3
     refused = ask(serve, ("user", "ban"))
-    assert not refused["admitted"] and 3590 < refused["retry_after"] <= 3601
+    assert not refused["admitted"] and 3600 - patience(60) < refused["retry_after"] <= 3601
     assert ask(serve, ("user", "other"))["admitted"]
     listed = told(serve.admin_port, "/v1/overrides")["overrides"]
     assert [(o["key"], o["rule"]) for o in listed if o["banned_until"]] == [
@@ -163,7 +163,8 @@ def test_the_last_error_of_a_reload():
         assert told(serve.admin_port, "/v1/status")["rules"]["generation"] == 1
         serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 4"))
         told(serve.admin_port, "/v1/reload", {})
-        wait_for(lambda: told(serve.admin_port, "/v1/rules")["generation"] == 2, "new rules")
+        # 2 when they are read because they were told to be, 3 when they had been noticed before that
+        wait_for(lambda: told(serve.admin_port, "/v1/rules")["generation"] >= 2, "new rules")
         assert told(serve.admin_port, "/v1/rules")["error"] is None
         serve.wait_logged("admin: 127.0.0.1: reload", times=2)
 

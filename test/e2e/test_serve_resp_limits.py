@@ -2,7 +2,7 @@
 
 import threading
 
-from weirtest import scaled
+from weirtest import env, scaled
 from weirtest.resp import Resp, command
 from weirtest.serve import Serve
 
@@ -15,8 +15,9 @@ descriptors:
 CROWD = 16
 
 
-def crowd(ports, asks, question, admitted, stop=None):
-    """CROWD connections, each pipelining `asks` questions; counts replies for which admitted(reply)."""
+def crowd(ports, asks, question, admitted, between=lambda i, asked: None):
+    """CROWD connections, each pipelining `asks` questions; counts replies for which admitted(reply).
+    `between` is called before each of them sends sixteen more."""
     counts = [0] * CROWD
     lost = [False] * CROWD
     gate = threading.Barrier(CROWD)
@@ -25,12 +26,11 @@ def crowd(ports, asks, question, admitted, stop=None):
         with Resp(ports[i % len(ports)]) as resp:
             gate.wait()
             try:
-                for _ in range(0, asks, 16):
+                for asked in range(0, asks, 16):
+                    between(i, asked)
                     resp.send(question * 16)
                     for _ in range(16):
                         counts[i] += admitted(resp.read())
-                    if stop and i == 0:
-                        stop(counts)
             except (EOFError, ConnectionError):
                 lost[i] = True
 
@@ -64,20 +64,22 @@ def test_check_over_two_processes():
 
 
 def test_a_process_is_killed():
-    """What is lost is what the killed one was deciding and what it had not yet said."""
+    """What is lost is what the killed one was deciding and what it had not yet said. Until it is dead nobody asks so
+    often that half of the limit could be gone, however fast they are."""
     limit = scaled(8000)
     killed = threading.Event()
     with Serve(rules=RULES.replace("LIMIT", "1"), resp=True) as one, \
             Serve(rules=RULES.replace("LIMIT", "1"), resp=True, table=one.table) as other:
 
-        def stop(counts):
-            if counts[0] >= 64 and not killed.is_set():
-                killed.set()
+        def between(i, asked):
+            if i == 0 and asked == 32:
                 other.kill()
+                killed.set()
+            elif asked >= limit // 2 // CROWD // 16 * 16:
+                assert killed.wait(env.patience(20))
 
         question = command("CL.THROTTLE", "hot", limit - 1, 1, 86400)
-        count, lost = crowd([one.resp_port, other.resp_port], limit, question, lambda r: r[0] == 0, stop)
-        assert killed.is_set()
+        count, lost = crowd([one.resp_port, other.resp_port], limit, question, lambda r: r[0] == 0, between)
         assert lost == [i % 2 == 1 for i in range(CROWD)]
         # Every connection of the killed one had up to 16 answers on their way to it.
         assert limit - 16 * CROWD // 2 <= count <= limit

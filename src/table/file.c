@@ -249,8 +249,11 @@ static int open_nameless(const struct wr_place *place, struct wr_fresh_file *fre
 static int reserve(int fd, const char *dir, const struct wr_header *header,
 		   struct weir_error *error)
 {
-	int failed = posix_fallocate(fd, 0, (off_t)header->file_bytes);
+	int failed;
 
+	do
+		failed = posix_fallocate(fd, 0, (off_t)header->file_bytes);
+	while (failed == EINTR); /* nginx gets signals when workers end */
 	if (failed) {
 		errno = failed;
 		return wr_error_errno(error, WEIR_ENOSPACE, "no room for %llu bytes in %s",

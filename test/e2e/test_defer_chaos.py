@@ -59,7 +59,7 @@ class Chaos:
 
 
 def wait_settled(api, buyers, shops):
-    """Until nothing waits and every order that was accepted has its answer. What the queue says is of the last second."""
+    """Until nothing waits and every order that was accepted has its answer."""
     wait_for(lambda: all(shop.is_idle() for shop in shops), "all to be delivered", 120, every=0.2)
     accepted = set(buyers.accepted())
     with contextlib.suppress(AssertionError):  # hold() has more to say about it

@@ -9,7 +9,7 @@ import pytest
 
 from weirtest import WEIR, fetch, wait_for
 from weirtest.counter import RULES, Counter
-from weirtest.orders import Orders
+from weirtest.orders import Orders, check_rate
 from weirtest.redis import Redis
 from weirtest.resp import Error, Resp, command
 from weirtest.scrape import Metrics
@@ -79,15 +79,14 @@ def test_order_is_kept_for_each_key(api):
 
 
 def test_never_faster_than_the_rule(api):
+    """5 a second with a burst of 1: the last of twelve comes 11/5 s after the start at the earliest."""
     with Counter(api) as counter:
+        since = time.monotonic_ns()
         for number in range(12):
             counter.defer(f"/orders/slow/{number}", key="slow")
         seen = api.wait_seen(12)
     assert numbers(api, "slow") == list(range(12))
-    times = [s.ns / 1e9 for s in seen]
-    # 5 a second with a burst of 1: the last one comes 11/5 s after the first at the earliest
-    assert times[-1] - times[0] >= 2.2 - 0.05
-    assert all(times[i + 5] - times[i] >= 1.0 - 0.15 for i in range(7))
+    check_rate(seen, since, burst=1, per_second=5)
 
 
 def test_what_a_limit_shuts_out_waits(api):
@@ -191,7 +190,7 @@ def test_a_request_that_always_fails_dies_and_others_go_on(api):
 def test_too_old_is_dead(api):
     api.plan("/orders/", 500)
     with Counter(api) as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1", max_age_s=2)[0], "dead", 60)
+        told = counter.wait_ticket(counter.defer("/orders/7/1", max_age_s=6)[0], "dead", 60)
         assert told["tries"] >= 1
 
 
@@ -201,7 +200,7 @@ def test_an_api_server_that_is_away_kills_nothing():
         for number in range(2, 40):
             counter.defer(f"/orders/u{number}/1", value=f"u{number}", max_tries=1)
         wait_for(lambda: counter.stats()["target_up"] is False, "the target to be missed")
-        assert Metrics(counter.serve.admin_port).value("weir_queue_target_up") == 0
+        wait_for(lambda: Metrics(counter.serve.admin_port).value("weir_queue_target_up") == 0, "that to be in the table")
         assert counter.ticket(ticket)["tries"] == 0
         api.start()
         counter.wait_ticket(ticket, "delivered", 60)
@@ -343,12 +342,25 @@ def test_credentials_are_sealed_and_arrive(api, tmp_path):
         assert "very-secret" not in counter.weir("show", str(one["id"]))[1]
 
 
+def drop_all(counter, rule):
+    """How many were: until none waits, since one that the limiter is being asked about is not dropped."""
+    dropped = 0
+
+    def none_left():
+        nonlocal dropped
+        dropped += json.loads(counter.weir("drop", "--rule", rule, "--json")[1])["changed"]
+        return json.loads(counter.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
+
+    wait_for(none_left, "all to be dropped")
+    return dropped
+
+
 def test_operators(api):
     with Counter(api) as counter:
         assert counter.weir("list")[1] == "none\n"
         for number in range(5):
             counter.defer(f"/orders/shut/{number}", key="shut")
-        wait_for(lambda: counter.stats()["waiting"] + counter.stats()["delivering"] == 5, "five to be counted")
+        wait_for(lambda: counter.stats()["waiting"] == 5, "five to be counted")
         code, out, _ = counter.weir("stats")
         assert code == 0 and "5 stored, 0 delivered" in out and f"http://127.0.0.1:{api.port}" in out
         status, page = counter.admin("GET", "/v1/queue/requests?count=2&rule=shop/shut")
@@ -372,16 +384,16 @@ def test_operators(api):
         assert (code, out) == (1, "0 dropped\n") and "no such request" in err
         assert counter.weir("show", "999999")[0] == 1
         assert counter.weir("drop")[0] == 2 and counter.weir("retry", "x")[0] == 2
-        assert counter.weir("drop", "--rule", "shop/shut", "--json")[1].split() == ['{"changed":', "4}"] or \
-            json.loads(counter.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
+        assert drop_all(counter, "shop/shut") == 4
         counter.weir("retry", "--state", "dead", "--key", first["key"])
         for told in (f"drop {first['id']}", 'drop all of rule "shop/shut"', f"retry all that are dead of key {first['key']}"):
             counter.serve.wait_logged(f"queue {told}\n")
         wait_for(lambda: counter.stats()["waiting"] == 0, "all to be dropped")
         assert counter.stats()["totals"]["dropped"] == 5
         assert numbers(api, "shut") == []
-        top = subprocess.run([WEIR, "top", "--dir", counter.serve.table], capture_output=True, text=True, check=True)
-        assert "queue      0 waiting" in top.stdout
+        top = [WEIR, "top", "--dir", counter.serve.table]
+        wait_for(lambda: "queue      0 waiting" in subprocess.run(top, capture_output=True, text=True, check=True).stdout,
+                 "that to be in the table")
 
 
 def test_orders_of_operators_are_checked(api):

@@ -16,7 +16,10 @@ def raw(*answers):
         for answer in answers:
             head, rest = read_head(connection)
             while len(rest) < int(re.search(r"(?i)content-length: *(\d+)", head)[1]):
-                rest += connection.recv(65536)
+                piece = connection.recv(65536)
+                if not piece:
+                    return
+                rest += piece
             connection.sendall(answer)
         connection.recv(1)
     return serve

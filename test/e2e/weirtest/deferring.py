@@ -12,8 +12,10 @@ from .http1 import fetch
 from .ports import free_port
 from .waiting import wait_for
 
-# What nginx says when its neighbours are killed.
-KILLED = ["exited on signal 9", r"open socket #\d+ left in connection", "aborting"]
+# What nginx says when its neighbours are killed. One that follows a killed master may come before the last worker is gone:
+# it tries again, and "still could not bind" is none of these.
+KILLED = ["exited on signal 9", r"open socket #\d+ left in connection", "aborting",
+          r" bind\(\) to \S+ failed \(98: Address already in use\)"]
 
 
 UNLIMITED = "{unit: second, requests_per_unit: 100000"
@@ -41,7 +43,8 @@ class Shop(Gateway):
 
     .order(user, number, **headers)   POST /orders/USER/NUMBER
     .ticket(response)                 what the ticket of that 202 says now, as a dict; None for 404
-    .stats(), .is_idle()             `weir queue stats --json`
+    .stats()                          `weir queue stats --json`
+    .is_idle()                        whether nothing waits
     .weir(*words)                     `weir WORDS` with the admin port: (exit code, output)
     .kill()                           kill -9 of the gateway alone; .kill_all(): of nginx too
     .start()                          again
@@ -84,12 +87,14 @@ class Shop(Gateway):
                  every=0.05)
         return self.ticket(response)
 
-    def raise_limit(self, text=None):
-        """Other rules from now on, without a limit to speak of; what waits for the old ones is told to look again."""
+    def raise_limit(self, text=None, retry=True):
+        """Other rules from now on, without a limit to speak of; what waits for the old ones is told to look again. (Of
+        several gateways with one queue all must know the rules before one is told, or it may meet the old ones.)"""
         before = self.rules_hash()
         self.rules.write_text(text or rules(UNLIMITED), encoding="utf-8")
         wait_for(lambda: self.rules_hash() != before, "the rules to be read again")
-        self.weir("queue", "retry", "--all")
+        if retry:
+            self.weir("queue", "retry", "--all")
 
     # ---- looking ----
 
@@ -112,9 +117,17 @@ class Shop(Gateway):
         return json.loads(self.weir("queue", "stats", "--json"))["queue"]
 
     def is_idle(self):
-        """Nothing waits, nothing is under way."""
-        now = self.stats()
-        return now["waiting"] + now["delivering"] + now["sending"] == 0
+        """Nothing waits, nothing is under way: as the queue has it now. Its numbers are of the last look at it, and 0
+        before the first. False also if it can not say."""
+        after = 0
+        while after is not None:
+            code, said = self.weir("queue", "list", "--json", "--state", "waiting", "--count", "500", "--after", str(after),
+                                   check=False)
+            page = json.loads(said) if code == 0 else {"requests": [said]}
+            if page["requests"]:
+                return False
+            after = page["next"]
+        return True
 
     # ---- breaking ----
 

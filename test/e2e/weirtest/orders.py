@@ -155,12 +155,14 @@ class Buyers:
     the connection broke between a worker and the service.
 
     .bought       list of Bought
-    .wait()       until all have been sent; .wait_more(n): until n more have an answer
+    .allow(n)     nobody sends more than his first n until told (`first` says it from the start)
+    .wait()       until all have been sent; .wait_bought(n): until n have an answer
     .refusals     how often each reason was given for a 429
     """
 
-    def __init__(self, ports, keys, each, body=b"one, please", pause_s=0.02):
+    def __init__(self, ports, keys, each, body=b"one, please", pause_s=0.02, first=None):
         self.ports, self.each, self.body, self.pause_s = list(ports), each, body, pause_s
+        self._allowed, self._more = each if first is None else first, threading.Condition()
         self.bought, self.refusals = [], collections.Counter()
         self.began_ns = time.monotonic_ns()
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -174,8 +176,14 @@ class Buyers:
 
     def __exit__(self, *_):
         self._stop.set()
+        self.allow(self.each)
         for thread in self._threads:
             thread.join(env.patience(30))
+
+    def allow(self, count):
+        with self._more:
+            self._allowed = count
+            self._more.notify_all()
 
     def wait(self, seconds=60):
         wait_for(lambda: self.failure or self.is_over(), "all orders to be sent", seconds, every=0.05)
@@ -185,10 +193,8 @@ class Buyers:
         """Whether all have been sent, and have an answer."""
         return not any(t.is_alive() for t in self._threads)
 
-    def wait_more(self, count, seconds=60):
-        target = len(self.bought) + count
-        wait_for(lambda: self.failure or len(self.bought) >= target or self.is_over(),
-                 f"{count} more orders to be answered", seconds)
+    def wait_bought(self, count, seconds=60):
+        wait_for(lambda: self.failure or len(self.bought) >= count, f"{count} orders to be answered", seconds)
         assert not self.failure, self.failure
 
     def accepted(self):
@@ -199,6 +205,8 @@ class Buyers:
         clients = {}
         try:
             for number in range(self.each):
+                with self._more:
+                    self._more.wait_for(lambda number=number: number < self._allowed)
                 while not self._stop.is_set():
                     port = self.ports[turn % len(self.ports)]
                     turn += 1

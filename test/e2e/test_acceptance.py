@@ -144,43 +144,51 @@ def each_algorithm(_api):
         yield server
 
 
+TRIES = 12
+SLACK = 0.005  # nginx's clock may be slewed against ours
+
+
 class Waiter(threading.Thread):
     """A client of one algorithm that is refused, waits a second less than told, then as told.
 
     What it was told is rounded up, so `real`, the moment from which on it would be admitted, lies
-    anywhere in the second before. An early try says something only if its answer was there before
-    `real` for sure; else it is tried again with another user."""
+    anywhere in the second before. It is counted from the decision, which was made between sending and
+    reading. An early try says something only if its answer was there before `real` for sure; else it is
+    tried again with another user, and with more time to spare."""
 
     def __init__(self, port, name):
         super().__init__(daemon=True)
         self.port, self.name_, self.early, self.late, self.problem = port, name, None, None, None
 
     def run(self):
-        for attempt in range(6):
+        for attempt in range(TRIES):
             try:
-                if self.once({"X-User": f"waiter-{attempt}"}):
+                if self.once({"X-User": f"waiter-{attempt}"}, 0.3 + 0.05 * attempt):
                     return
             except Exception as e:  # pylint: disable=broad-except  # told by the test
                 self.problem = repr(e)
                 return
-        self.problem = "the machine was too slow six times"
+        self.problem = f"the machine was too slow {TRIES} times"
 
-    def once(self, user):
+    def once(self, user, spare):
         target = f"/{self.name_}"
         with Client(self.port) as c:
-            while (r := c.get(target, user)).status == 200:
-                pass
+            status = 200
+            while status == 200:
+                sent = time.monotonic()
+                r = c.get(target, user)
+                status = r.status
             got = time.monotonic()
             told = int(r.get("Retry-After"))
             assert r.get("X-Ratelimit-Retry-After") == str(told) and told >= 1
             if told == 1:  # a second less is now, and now it was refused
                 self.early = r
             else:
-                sleep_until(got + told - 1 - 0.3)  # it is refused until `told - 1` at least
+                sleep_until(sent + told - 1 - spare)  # it is refused until `told - 1` at least
                 self.early = c.get(target, user)
-                if time.monotonic() > got + told - 1:
+                if time.monotonic() > sent + told - 1 - SLACK:
                     return False
-            sleep_until(got + told)
+            sleep_until(got + told + SLACK)
             self.late = c.get(target, user)
         return True
 
@@ -189,6 +197,7 @@ def sleep_until(moment):
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
+@pytest.mark.seconds(120)
 def test_23_waiting_as_told(each_algorithm):
     """Real time has to pass: three seconds or so, for all algorithms at once."""
     waiters = [Waiter(each_algorithm.port, name) for name in ALGORITHMS]
@@ -212,6 +221,8 @@ def test_23_remaining_counts_down(each_algorithm):
                 seen = [c.get(f"/{name}", {"X-User": f"down-{attempt}"}) for _ in range(3)]
             if time.monotonic() - start < 1:
                 break
+        else:
+            raise AssertionError("the machine was too slow twenty times")
         assert [r.status for r in seen] == [200, 200, 429], name
         assert [r.get("X-Ratelimit-Limit") for r in seen] == ["2"] * 3
         assert [r.get("X-Ratelimit-Remaining") for r in seen] == ["1", "0", "0"]
@@ -235,20 +246,21 @@ STREAM = {
 def stream(nginx, period):
     """Sends each algorithm twice its limit, evenly, for ten windows and three to settle. Returns by how
     much the worst request was late, in seconds, or None when that was so much that nothing can be said
-    about the limiter."""
+    about the limiter. Late is counted until its answer is here: whoever was held up, we or nginx, it was
+    decided before that."""
     gap = period / (2 * LIMIT)
     worst = 0.0
     with nginx.client() as c:
         start = time.monotonic()
         for i in range(int((WINDOWS + 3) * 2 * LIMIT)):
             sleep_until(start + i * gap)
-            worst = max(worst, time.monotonic() - start - i * gap)
-            if worst > 0.15 * period:
-                return None
             for name in STREAM:  # pipelined: one write, one wait
                 c.send("GET", f"/{name}", {"X-User": "stream"})
             for _ in STREAM:
                 c.read()
+            worst = max(worst, time.monotonic() - start - i * gap)
+            if worst > 0.15 * period:
+                return None
     return worst
 
 

@@ -73,7 +73,7 @@ class Store:
     `.connections` and `.fleets` (how often it was asked for the secret).
 
     secret      what WEIR.FLEET says; None: it is not known
-    hold()      questions are kept without an answer until release()
+    hold()      questions are kept without an answer until release(); hold_all() at a moment when none is
     reply       a function (Message, bytes) -> bytes that stand in for the answer's, or None: close
     piece       so many bytes are sent at a time
     """
@@ -85,7 +85,7 @@ class Store:
         self.conf = f"weir_central unix:{self.path} timeout={timeout};"
         self.secret, self.reply, self.piece = secret, None, None
         self.asked, self.told, self.used = [], [], {}
-        self.connections = self.fleets = 0
+        self.connections = self.fleets = self.fleets_answered = 0
         self.peers = []
         self.lock = threading.Lock()
         self.go = threading.Event()
@@ -102,12 +102,12 @@ class Store:
         keeper.forget(self.folder)
 
     def listen(self):
-        if os.path.exists(self.path):
-            os.unlink(self.path)
+        """Under another name first: who finds it there can connect."""
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        os.chmod(self.path, 0o666)
+        self.listener.bind(f"{self.path}.new")
+        os.chmod(f"{self.path}.new", 0o666)
         self.listener.listen(64)
+        os.rename(f"{self.path}.new", self.path)
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 
     def stop(self):
@@ -127,6 +127,16 @@ class Store:
 
     def hold(self):
         self.go.clear()
+
+    def hold_all(self):
+        """As hold, at a moment when no question for the secret is half answered; returns how many there were."""
+        while True:
+            self.hold()
+            with self.lock:
+                if self.fleets == self.fleets_answered:
+                    return self.fleets
+            self.release()
+            time.sleep(0.01)
 
     def release(self):
         self.go.set()
@@ -210,6 +220,8 @@ class Store:
                     time.sleep(0.0005)
         except OSError:
             return False
+        with self.lock:
+            self.fleets_answered += command[0] == b"WEIR.FLEET"
         return True
 
     def _reply(self, command):

@@ -8,8 +8,6 @@ from weirtest import (H2, Client, Closed, Nginx, by_user, fetch, message, pour, 
                       wait_for)
 
 SERVER = """
-	client_header_timeout 5s;
-	client_body_timeout 5s;
 	large_client_header_buffers 4 16k;
 	location / { weir on; proxy_pass http://api; }
 	location /free { proxy_pass http://api; }

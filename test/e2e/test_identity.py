@@ -113,7 +113,7 @@ AUTH_SERVER = """
 	location /refused { weir_auth /auth-gone; proxy_pass http://api; }
 	location = /auth-gone { internal; proxy_pass http://127.0.0.1:1/; }
 	location /slow { weir_auth /auth-slow; proxy_pass http://api; }
-	location = /auth-slow { internal; proxy_pass http://api/auth-slow?hold=auth&h=Remote-User:slow; }
+	location = /auth-slow { internal; proxy_pass http://api/auth-slow?hold=auth&h=Remote-User:slow$arg_n; }
 	location /hung { weir_auth /auth-hung; proxy_pass http://api; }
 	location = /auth-hung { internal; proxy_read_timeout 300ms; proxy_pass http://api/auth-hung?hold=never; }
 	location /page { error_page 401 /login.html; proxy_pass http://api; }
@@ -219,7 +219,7 @@ def test_a_slow_service(nginx, api):
     clients = [nginx.client() for _ in range(4)]
     for c in clients[:3]:
         c.send("GET", "/slow", as_user("slow"))
-    clients[3].send("GET", "/slow")
+    clients[3].send("GET", "/slow?n=4")  # somebody else: what he took would be missing to the three
     wait_for(lambda: api.count("/auth-slow") == 4, "four questions to the service")
     assert nginx.get("/open").status == 200
     clients[3].vanish()

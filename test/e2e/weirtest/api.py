@@ -14,12 +14,11 @@ from .waiting import wait_for
 @dataclass
 class Record:
     """A request as the API server saw it: `ns` is CLOCK_MONOTONIC when it was read. On a busy machine the
-    server may read several at once, in any order; `kernel_ns` is when each arrived, give or take 4 ms."""
+    server may read several at once, in any order."""
     ns: int
     method: str
     target: str
     headers: list = field(default_factory=list)
-    kernel_ns: int = 0
 
     def get(self, name):
         """The value of a header field, or None; of several, joined by `, `."""
@@ -74,10 +73,10 @@ class Api:
 
     def records(self):
         found = []
-        for ns, method, target, head, kernel_ns in self._ask(do="records"):
+        for ns, method, target, head in self._ask(do="records"):
             lines = head.split("\r\n")[1:]
             found.append(Record(ns, method, target, [
-                tuple(p.strip() for p in line.split(":", 1)) for line in lines if line], kernel_ns))
+                tuple(p.strip() for p in line.split(":", 1)) for line in lines if line]))
         return found
 
     def unfinished(self):

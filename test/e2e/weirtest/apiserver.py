@@ -16,7 +16,6 @@ import asyncio
 import hashlib
 import json
 import os
-import socket
 import sys
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -27,7 +26,7 @@ REASONS = {200: "OK", 201: "Created", 204: "No Content", 401: "Unauthorized", 40
 
 
 class State:
-    """What was seen. Each record is (ns, method, target, head bytes, when it reached the kernel)."""
+    """What was seen. Each record is (ns, method, target, head bytes)."""
 
     def __init__(self):
         self.records = []
@@ -85,21 +84,10 @@ class Connection(asyncio.Protocol):
             head = bytes(self.buffer[:end])
             del self.buffer[:end + 4]
             self.request = Request(head)
-            now = time.monotonic_ns()
-            STATE.records.append((now, self.request.method, self.request.target, head,
-                                  now - self.waited_ns()))
+            STATE.records.append((time.monotonic_ns(), self.request.method, self.request.target, head))
             chunked = "chunked" in self.request.get("transfer-encoding", "").lower()
             self.wanted = -1 if chunked else int(self.request.get("content-length", 0))
         return self.chunk() if self.wanted < 0 else self.sized()
-
-    def waited_ns(self):
-        """How long the bytes that came last lay in the kernel until this process got to run: the
-        field tcpi_last_data_recv of struct tcp_info, as exact as a tick (4 ms)."""
-        peer = self.transport.get_extra_info("socket")
-        if peer is None or peer.family != socket.AF_INET:
-            return 0
-        info = peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
-        return int.from_bytes(info[52:56], sys.byteorder) * 1000000
 
     def sized(self):
         take = min(self.wanted, len(self.buffer))
@@ -185,7 +173,7 @@ def obey(order):
     """One order of the control socket; returns the answer."""
     what = order["do"]
     if what == "records":
-        return [(ns, m, t, head.decode("latin-1"), at) for ns, m, t, head, at in STATE.records]
+        return [(ns, m, t, head.decode("latin-1")) for ns, m, t, head in STATE.records]
     if what == "count":
         prefix = order.get("prefix", "")
         return sum(1 for r in STATE.records if r[2].startswith(prefix))

@@ -146,13 +146,17 @@ class Traffic:
 
     def wait(self, more, seconds=30):
         """Until `more` further answers have come."""
-        target = sum(self.statuses.values()) + more
+        target = self._count() + more
         deadline = time.monotonic() + env.patience(seconds)
-        while sum(self.statuses.values()) < target:
+        while self._count() < target:
             if time.monotonic() > deadline:
                 raise AssertionError(f"no {more} answers in {env.patience(seconds)} s; lost so far: "
                                      f"{self.lost[:5]}, statuses {dict(self.statuses)}")
             time.sleep(0.005)
+
+    def _count(self):
+        with self._lock:
+            return sum(self.statuses.values())
 
     def _run(self, number):
         client = None

@@ -235,7 +235,7 @@ def test_somebody_who_is_not_root(place, api):
         assert gateway.poll() is None, said()
         with open(f"{runtime}/nginx.pid", encoding="ascii") as f:
             session = int(f.read())
-        keeper._tell("+session", str(session))
+        keeper.watch(session)
         assert [fetch(port, target="/few/a").status for _ in range(3)] == [200, 200, 429]
         assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in said()
         assert {os.stat(f"/proc/{pid}").st_uid for pid in keeper.session(session)} == {user.pw_uid}
@@ -249,6 +249,7 @@ def test_somebody_who_is_not_root(place, api):
     finally:
         if session:
             keeper.kill_session(session)
+            keeper.unwatch(session)
         keeper.stop(gateway)
         shutil.rmtree(f"/tmp/weir-{user.pw_uid}", ignore_errors=True)
         for name in os.listdir("/dev/shm"):

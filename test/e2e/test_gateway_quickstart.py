@@ -48,13 +48,14 @@ class Demo:
         ours = {self.process.pid}
         while more := {p for p, (parent, _) in rows.items() if parent in ours} - ours:
             ours |= more
-        for pid in ours & set(rows):
-            self.sessions[rows[pid][1]] = True
-            keeper._tell("+session", str(rows[pid][1]))
+        for session in {rows[pid][1] for pid in ours & set(rows)} - set(self.sessions):
+            self.sessions[session] = True
+            keeper.watch(session)
 
     def __exit__(self, *_):
         for session in self.sessions:
             keeper.kill_session(session)
+            keeper.unwatch(session)
         keeper.stop(self.process)
         for path in self.traces():
             shutil.rmtree(path) if path.is_dir() else path.unlink()

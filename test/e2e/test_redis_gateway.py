@@ -283,7 +283,7 @@ def test_rights(api, redis, who):
         wait_for(lambda: "weir gateway is ready" in said() or process.poll() is not None, "the gateway", 30)
         assert process.poll() is None, said()
         master = int(re.search(r"nginx is process (\d+)", said()).group(1))
-        keeper._tell("+session", str(os.getsid(master)))
+        keeper.watch(os.getsid(master))
         wait_for(lambda: fetch(port, "GET", "/deny/x").status == 200, "Redis to be asked", 20)
         assert redis.keys("weir:1:{*")
         sockets = re.findall(r"^  resp      unix:(\S+)$", said(), re.M)

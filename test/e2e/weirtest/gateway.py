@@ -117,6 +117,7 @@ class Gateway:
         self.said = self.output()
         for session in self.sessions:
             keeper.kill_session(session)
+            keeper.unwatch(session)
         if self.process:
             keeper.stop(self.process)
         for table in self.tables():
@@ -148,7 +149,7 @@ class Gateway:
         """nginx has a session of its own, which the keeper must know."""
         session = os.getsid(self.master())
         if session not in self.sessions:
-            keeper._tell("+session", str(session))
+            keeper.watch(session)
             self.sessions.add(session)
 
     def run(self, *options):

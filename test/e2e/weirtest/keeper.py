@@ -15,6 +15,7 @@ import tempfile
 import time
 
 _keeper = None
+_born = {}  # sessions we know: when their leaders began
 
 # A thousand connections, each with two ends in nginx and one here.
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -29,14 +30,15 @@ def _tell(*words):
 
 
 def _launch():
-    """Forks the keeper twice, so that it belongs to init, and returns the pipe it listens to."""
+    """Forks the keeper twice, so that it belongs to init, and returns the pipe it listens to. It has nothing
+    else open when this returns: a port that we close is closed."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.setsid()
+        _close_all_but(read)
         if os.fork():
             os._exit(0)
-        os.close(write)
         _keep(read)
         os._exit(0)
     os.close(read)
@@ -44,12 +46,15 @@ def _launch():
     return write
 
 
-def _keep(read):
+def _close_all_but(kept):
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    os.closerange(3, read)
-    os.closerange(read + 1, 4096)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, 16384)
+
+
+def _keep(read):
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
     said = b""
@@ -60,28 +65,41 @@ def _keep(read):
         verb, what = line.split(" ", 1)
         held = sessions if verb.endswith("session") else folders
         held.discard(what) if verb.startswith("-") else held.add(what)
-    for sid in sessions:
-        kill_session(int(sid))
+    for sid, born in (map(int, words.split()) for words in sessions):
+        _born[sid] = born
+        kill_session(sid)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _stat(pid):
+    """The name of a process and the fields behind it, from the state on; ("", []): there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            comm, _, rest = f.read().partition("(")[2].rpartition(")")
+    except OSError:
+        return "", []
+    return comm, rest.split()
+
+
+def _began(pid):
+    """In ticks since the machine did; 0: it is gone."""
+    fields = _stat(pid)[1]
+    return int(fields[19]) if fields else 0
+
+
 def session(sid):
     """The living processes of a session: {pid: name}. Zombies are not living, unless a thread of theirs is
-    and still holds what they had open."""
+    and still holds what they had open. A number that another leader has by now is not the session that we knew:
+    the kernel gives it to nobody as long as a session has members."""
     found = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        comm, fields = _stat(name)
+        if not fields or int(fields[3]) != sid:
             continue
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as f:
-                text = f.read()
-        except OSError:
-            continue
-        comm, _, rest = text.partition("(")[2].rpartition(")")
-        fields = rest.split()
-        gone = fields[0] in "ZX" and int(fields[17]) <= 1
-        if int(fields[3]) == sid and not gone:
+        if int(name) == sid and int(fields[19]) != _born.get(sid, int(fields[19])):
+            return {}
+        if fields[0] not in "ZX" or int(fields[17]) > 1:
             found[int(name)] = comm
     return found
 
@@ -104,15 +122,27 @@ def start(argv, **kwargs):
     """subprocess.Popen in a new session that the keeper knows. End it with `stop`."""
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     process = subprocess.Popen([str(a) for a in argv], start_new_session=True, **kwargs)
-    _tell("+session", str(process.pid))
+    watch(process.pid)
     return process
+
+
+def watch(sid):
+    """Makes a session known that something else began."""
+    _born[sid] = _began(sid)
+    _tell("+session", str(sid), str(_born[sid]))
+
+
+def unwatch(sid):
+    """It has ended."""
+    _tell("-session", str(sid), str(_born.pop(sid, 0)))
 
 
 def stop(process):
     """Kills what is left of the session that `start` began."""
-    kill_session(process.pid)
+    if process.pid in _born:  # not stopped before: the number may be another's by now
+        kill_session(process.pid)
     process.wait()
-    _tell("-session", str(process.pid))
+    unwatch(process.pid)
 
 
 def folder(prefix, where=None):

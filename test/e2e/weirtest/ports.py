@@ -1,5 +1,5 @@
-"""Ports nobody else uses: below the range of which the kernel gives client sockets theirs, and
-locked, so that suites that run at the same time do not choose the same one."""
+"""Ports nobody else uses: outside the range of which the kernel gives client sockets theirs, wherever
+that is here, and locked, so that suites that run at the same time do not choose the same one."""
 
 import fcntl
 import os
@@ -7,8 +7,19 @@ import random
 import socket
 import tempfile
 
-_FIRST, _LAST = 12000, 31999
 _held = []
+
+
+def _candidates():
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        first, last = map(int, f.read().split())
+    for some in (range(12000, 32000), range(2000, 65536)):  # programs with a port of their own are mostly below
+        if len(found := [p for p in some if not first <= p <= last]) > 2000:
+            return found
+    return range(12000, 65536)  # the kernel has them all: what is taken meanwhile is bad luck
+
+
+_CANDIDATES = _candidates()
 
 
 def _lock(port):
@@ -40,11 +51,11 @@ def _is_free(port):
 def free_port():
     """A port that is free on every address; it is ours until this process ends."""
     for _ in range(2000):
-        port = random.randint(_FIRST, _LAST)
+        port = random.choice(_CANDIDATES)
         if (lock := _lock(port)) is None:
             continue
         if _is_free(port):
             _held.append(lock)
             return port
         lock.close()
-    raise RuntimeError(f"no free port between {_FIRST} and {_LAST}")
+    raise RuntimeError(f"no free port between {_CANDIDATES[0]} and {_CANDIDATES[-1]}")

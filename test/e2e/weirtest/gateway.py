@@ -1,5 +1,6 @@
 """`weir gateway` as a user starts it, in a folder and on a port of its own."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -17,7 +18,8 @@ from .ports import free_port
 from .serve import where_it_hangs
 from .waiting import wait_for
 
-# Everything is limited, but so widely that only tests who mean it meet a limit.
+# Everything is limited, but so widely that only tests who mean it meet a limit. Years, because some midnight may
+# come in the midst of a test.
 RULES = """
 domain: api
 requests:
@@ -29,12 +31,15 @@ requests:
 descriptors:
   - key: everyone
     value: together
-    rate_limit: {unit: day, requests_per_unit: 1000000}
+    rate_limit: {unit: year, requests_per_unit: 1000000}
   - key: client
-    rate_limit: {unit: day, requests_per_unit: 2}
+    rate_limit: {unit: year, requests_per_unit: 2}
   - key: user
-    rate_limit: {unit: day, requests_per_unit: 2}
+    rate_limit: {unit: year, requests_per_unit: 2}
 """
+
+# What a new nginx says while workers of one that was killed still listen; it tries again for 2.5 s.
+STILL_BOUND = [r"bind\(\) to \S+ failed \(98: Address already in use\)"]
 
 
 def variables(folder, **more):
@@ -63,7 +68,9 @@ class Gateway:
 
     .port, .folder, .output()          where it is, what it said
     .get, .request, .client()          as Nginx has them
-    .master()                          nginx's process; .pid is the gateway's own
+    .master(), .workers()              nginx's processes; .pid is the gateway's own
+    .wait_workers(count)               nginx's master says that it runs before it has started them
+    .renew_workers()                   a reload, until all workers are new ones
     .signal(number), .wait(seconds)    to the gateway; its exit code
     At the end it gets SIGTERM and must be gone with all its processes.
     """
@@ -102,7 +109,7 @@ class Gateway:
             if self.process.poll() is None:
                 self.signal(signal.SIGTERM)
                 code = self.wait()
-            left = {s: keeper.session(s) for s in self.sessions if keeper.session(s)}
+            left = self.left(kind)
             trouble = self.trouble()
         finally:
             self._clean()
@@ -112,6 +119,16 @@ class Gateway:
             assert code in (0, None), f"weir gateway ended with {code}:\n{self.said}"
             assert not left, f"left behind: {left}\n{self.said}"
             assert not trouble, trouble
+
+    def left(self, failed):
+        """What outlives the gateway. Workers that it has killed, or told to end since their master was gone, may take a
+        moment."""
+        def living():
+            return {s: found for s in self.sessions if (found := keeper.session(s))}
+        if not failed:
+            with contextlib.suppress(AssertionError):
+                wait_for(lambda: not living(), "all processes to end")
+        return living()
 
     def _clean(self):
         self.said = self.output()
@@ -170,11 +187,26 @@ class Gateway:
         path = self.runtime / "nginx.pid"
         return int(wait_for(lambda: path.exists() and path.read_text(encoding="ascii").strip(), "nginx.pid to be written"))
 
+    def workers(self):
+        """Of the nginx that runs now, in its session."""
+        master = self.master()
+        return {pid for pid in keeper.session(os.getsid(master)) if pid != master}
+
+    def wait_workers(self, count=2):
+        wait_for(lambda: len(self.workers()) == count, f"{count} workers")
+
+    def renew_workers(self):
+        before = self.workers()
+        times = len(re.findall("nginx takes the new configuration", self.output()))
+        self.signal(signal.SIGHUP)
+        self.wait_said("nginx takes the new configuration", times + 1)
+        wait_for(lambda: (now := self.workers()) and not now & before, "new workers")
+
     def output(self):
         path = self.folder / "output"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def wait_said(self, pattern, times=1, seconds=15):
+    def wait_said(self, pattern, times=1, seconds=20):
         wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} to be said",
                  seconds)
 
@@ -192,6 +224,12 @@ class Gateway:
         return "\n".join(lines[:30])
 
     # ---- acting ----
+
+    def write_rules(self, text):
+        """Replaces the file in one step: whoever watches it never finds half of it."""
+        fresh = self.rules.with_suffix(".new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.rename(self.rules)
 
     def signal(self, number):
         os.kill(self.process.pid, number)

@@ -106,7 +106,8 @@ def test_each_line_keeps_its_promise(demo):
     until_next(86400, 30)  # days and weeks end at midnight
     lines = demo.curl_lines()
     assert [promise for promise, _ in lines] == [promise for promise, _ in OUTCOMES]
-    for (promise, line), (_, outcome) in zip(lines, OUTCOMES):
+    # Orders last: what is delivered later counts, too, and nothing else may count when 9,999 are to be left.
+    for (promise, line), (_, outcome) in sorted(zip(lines, OUTCOMES), key=lambda tried: "order" in tried[0][0]):
         for _ in range(10):
             began = time.monotonic()
             said = sh(line).split()

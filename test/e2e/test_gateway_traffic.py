@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 
-from weirtest import Api, Closed, fetch, free_port, wait_for
+from weirtest import Api, Closed, fetch, free_port, patience, wait_for
 from weirtest.gateway import Gateway, Listener, read_head
 
 
@@ -80,10 +80,10 @@ def test_connections_to_the_api_are_kept(api):
 
 
 def open_connections(port):
-    """Established connections to a port, from /proc/net/tcp, seen from the connecting side."""
+    """Established connections to a port of 127.0.0.1, from /proc/net/tcp, seen from the connecting side."""
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table.readlines()[1:]]
-    return [r for r in rows if int(r[2].split(":")[1], 16) == port and r[3] == "01"]
+    return [r for r in rows if r[2] == f"0100007F:{port:04X}" and r[3] == "01"]
 
 
 def test_two_messages_in_one_are_refused(api):
@@ -153,7 +153,7 @@ def test_answers_are_streamed():
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                            b"Content-Length: 32\r\n\r\ndata: 0\n")
         for n in (1, 2, 3):
-            assert has[n - 1].wait(20)
+            assert has[n - 1].wait(patience(20))
             connection.sendall(b"data: %d\n" % n)
 
     with Listener(events) as server, Gateway(server.port) as gateway:
@@ -197,7 +197,7 @@ def test_uploads_as_they_come():
         with gateway.client() as client:
             client.send("POST", "/", {"Content-Length": "11"})
             client.raw(b"first")
-            assert has_first.wait(20)
+            assert has_first.wait(patience(20))
             client.raw(b"second")
             assert client.read().status == 200
 
@@ -233,20 +233,16 @@ def test_what_is_not_safe_to_repeat_is_not_sent_twice(api):
 
 
 def test_an_api_that_comes_later():
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-        with Gateway(port) as gateway:
-            assert gateway.get("/").status == 502
-            reserved.close()
+    port = free_port()
+    with Gateway(port) as gateway:
+        assert gateway.get("/").status == 502
 
-            def answer(connection):
-                read_head(connection)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        def answer(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 
-            with Listener(answer, port=port):
-                wait_for(lambda: gateway.get("/").status == 200, "the API to be found")
+        with Listener(answer, port=port):
+            wait_for(lambda: gateway.get("/").status == 200, "the API to be found")
 
 
 def test_a_silent_api_is_given_up():

@@ -21,7 +21,7 @@ TOGETHER = ("everyone", "together")
 
 def ping(path):
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(10)
+        s.settimeout(patience(20))
         s.connect(str(path))
         s.sendall(b"PING\r\n")
         return s.recv(64)
@@ -73,7 +73,7 @@ def test_runtime_folder_too_deep_for_a_socket(api):
         assert f"no weir.sock: the path of {gateway.runtime} is too long" in gateway.output()
         assert gateway.get().status == 200
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("weir gateway is ready", 2)
+        gateway.wait_said("nginx takes the new configuration")
         assert gateway.get().status == 200
 
 
@@ -106,7 +106,7 @@ def test_reload_with_other_options(api):
 
 def open_at(port):
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=patience(20)).close()
         return True
     except ConnectionRefusedError:
         return False

@@ -55,11 +55,13 @@ def several(api, url, count, **kwargs):
         gateways = [stack.enter_context(gateway(api, url, **kwargs)) for _ in range(count)]
         for one in gateways:
             wait_ready(one)
+            one.renew_workers()
         yield gateways
 
 
 def wait_ready(one):
-    """The fleet's secret is known to nginx's workers, all of them: until then `deny` denies."""
+    """The fleet's secret is known to the service and to those of nginx's workers who answer: until then `deny` denies. Workers
+    that begin later wait for it."""
     def ready():
         shots = volley(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
         return set(tally(shots)) == {200}
@@ -111,8 +113,9 @@ def test_clients_that_leave_while_redis_is_silent(api):
     """What Redis grants to those who have left is given back: twenty go, and twenty others pass. (Of a bucket
     the first would get nothing back while others have taken behind it: part of his token has flown in since.)"""
     port = free_port()
-    with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="10s") as one:
+    with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="30s") as one:
         wait_ready(one)
+        one.renew_workers()
 
         def store():
             return json.loads(fetch(port, "GET", "/v1/status").body)["store"]

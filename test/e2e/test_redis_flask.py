@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import ROOT, WEIR, Client, free_port, keeper, tally, volley, wait_for
+from weirtest import ROOT, WEIR, Client, fetch, free_port, keeper, tally, volley, wait_for
 from weirtest.gateway import variables
 
 EXAMPLE = ROOT / "examples/flask"
 PORTS = ("8080", "5001", "5002", "5003", "8091", "8092", "8093", "6390")
+# What a test needs beside its own ports: to see whether a weir has reached Redis, by its one loop; and apps that wait for
+# an answer though the machine is busy.
+CHANGES = {"run": [("--admin off", '--threads 1 --admin "unix:$work/$3.sock"')], "app.py": [("timeout=1)", "timeout=60)")],
+           "nginx.conf": []}
 
 
 class Demo:
@@ -24,9 +28,12 @@ class Demo:
         self.place = self.folder / "flask"
         shutil.copytree(EXAMPLE, self.place, ignore=shutil.ignore_patterns("__pycache__"))
         self.ports = {p: str(free_port()) for p in PORTS}
-        for name in ("run", "nginx.conf"):
+        for name, changes in CHANGES.items():
             text = re.sub(r"\b(%s)\b" % "|".join(PORTS), lambda m: self.ports[m[0]],
                           (self.place / name).read_text(encoding="utf-8"))
+            for old, new in changes:
+                assert text.count(old) == 1, (name, old)
+                text = text.replace(old, new)
             (self.place / name).write_text(text, encoding="utf-8")
         self.port = int(self.ports["8080"])
 
@@ -38,7 +45,14 @@ class Demo:
                 self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="5s"))
         wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)
         assert self.process.poll() is None, self.said()
+        wait_for(self.all_up, "three to reach Redis", 30)
         return self
+
+    def all_up(self):
+        """Until then each grants its share alone."""
+        found = [json.loads(fetch(str(path), "GET", "/v1/status").body)["store"]
+                 for path in (self.folder / "tmp").glob("*/app?.sock")]
+        return [(store["state"], store["secret"] != "unknown") for store in found] == [("up", True)] * 3
 
     def __exit__(self, kind, *_):
         os.kill(self.process.pid, signal.SIGTERM)

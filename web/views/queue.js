@@ -70,7 +70,7 @@ export function queue(view, context) {
   const none = h("p", { class: "card", hidden: true }, "There is no queue here. A gateway whose rules say ", h("code", {}, "on_limit: defer"), " has one, and a service with ", h("code", {}, "--queue"), ".");
   view.append(h("h1", {}, "Queue"), none, body);
 
-  let after = 0, next = null, timer = null, closed = false, now = 0, before = [];
+  let after = 0, next = null, timer = null, closed = false, now = 0, before = [], looks = 0;
 
   function turn(to, backwards = false) {
     if (!backwards && to) before.push(after);
@@ -100,11 +100,13 @@ export function queue(view, context) {
     if (at) (rows.querySelector(`[data-at="${at}"]`) ?? state).focus({ preventScroll: true });
   }
 
+  // One at a time: an answer that comes when something else was asked for meanwhile is dropped.
   async function look() {
+    const mine = ++looks;
     if (!body.hidden) {
       try {
         const page = await get(`/v1/queue/requests?count=${ROWS}&after=${after}${state.value ? `&state=${state.value}` : ""}`);
-        if (closed) return;
+        if (closed || mine !== looks) return;
         next = page.next;
         back.disabled = !before.length;
         on.disabled = !next;
@@ -112,7 +114,7 @@ export function queue(view, context) {
         show(page.requests);
       } catch { /* the events tell of a lost connection */ }
     }
-    if (!closed) timer = setTimeout(look, LOOK_MS);
+    if (!closed && mine === looks) timer = setTimeout(look, LOOK_MS);
   }
 
   context.follow("/v1/queue", (data) => {

@@ -38,11 +38,16 @@ const ops = {
   press: ({ keys }) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve()),
   type: ({ text }) => page.keyboard.type(text),
   // A page that is just being left has no answer; the one that comes has.
-  evaluate: ({ code }) => page.evaluate(code).catch(async (error) => {
-    if (!/context was destroyed/.test(error.message)) throw error;
-    await page.waitForLoadState("domcontentloaded");
-    return page.evaluate(code);
-  }),
+  async evaluate({ code }) {
+    for (let left = 0; ; left++) {
+      try {
+        return await page.evaluate(code);
+      } catch (error) {
+        if (left === 5 || !/context was destroyed|Cannot find context|target navigated/.test(error.message)) throw error;
+        await page.waitForLoadState("domcontentloaded");
+      }
+    }
+  },
   frame: ({ index, code }) => page.frames()[index].evaluate(code),
   offline: ({ on }) => context.setOffline(on),
   size: ({ width, height }) => page.setViewportSize({ width, height }),

@@ -173,6 +173,8 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    ngx_time_update(); /* this turn of the loop may have been held up */
+
     ctx->state = NGX_HTTP_WEIR_WAITING;
     ctx->block = block;
     ctx->due_ns = place.due_ns;

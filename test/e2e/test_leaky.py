@@ -12,7 +12,7 @@ import signal
 import time
 
 import pytest
-from weirtest import H2, WRAP, Client, Nginx, Traffic, by_user, patience, tally, volley, wait_for
+from weirtest import H2, WRAP, Client, Nginx, Traffic, by_user, message, patience, tally, volley, wait_for
 
 SLACK_NS = 1_000_000
 MS = 1_000_000
@@ -163,6 +163,41 @@ def test_the_rate_is_never_exceeded(api, pattern):
                 shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
                 assert tally(shots) == {200: 8}
         never_early(api.records(), start, 20 * MS)
+
+
+def test_a_worker_that_was_held_up_lets_nobody_go_early(api):
+    """Two requests of one turn of nginx's loop, two and a half seconds apart: between them it is held up by a log
+    that nobody reads. The second one's wait is counted from when it was decided, not from when the turn began."""
+    rules = by_user("{period: 4s, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 4}")
+    server = SERVER + "location /logged { access_log {prefix}/log.pipe; alias {prefix}/html/index.html; }"
+    with Nginx(rules=rules, conf_server=server, api=api, start=False) as nginx:
+        os.mkfifo(nginx.prefix / "log.pipe")
+        pipe = os.open(nginx.prefix / "log.pipe", os.O_RDWR | os.O_NONBLOCK)
+        try:
+            nginx.start()
+            full = fill(pipe)
+            start = time.monotonic_ns()
+            assert nginx.get("/r/0", {"X-User": "a"}).status == 200
+            with nginx.client() as c:
+                c.raw(message("GET", "/logged") + message("GET", "/r/1", {"X-User": "a"}))
+                assert c.read().status == 200
+                time.sleep(2.5)
+                assert len(os.read(pipe, full)) == full
+                assert c.read().status == 200
+        finally:
+            os.close(pipe)
+    never_early(api.records(), start, 4000 * MS)
+    assert order(api.records()) == [0, 1]
+
+
+def fill(pipe):
+    """Writes until nothing more fits; returns how much that was."""
+    written = 0
+    try:
+        while True:
+            written += os.write(pipe, bytes(4096))
+    except BlockingIOError:
+        return written
 
 
 def test_queues_are_by_key(api):

@@ -272,8 +272,8 @@ class Listener:
 
     def __exit__(self, *_):
         self.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join()  # else it might go on with a socket of the same number
         self.socket.close()
-        self.thread.join()
         for connection in self.connections:
             connection.close()
 

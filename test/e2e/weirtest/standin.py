@@ -90,7 +90,7 @@ class Store:
         self.lock = threading.Lock()
         self.go = threading.Event()
         self.go.set()
-        self.listener = None
+        self.listener = self.accepting = None
 
     def __enter__(self):
         self.listen()
@@ -108,13 +108,15 @@ class Store:
         os.chmod(f"{self.path}.new", 0o666)
         self.listener.listen(64)
         os.rename(f"{self.path}.new", self.path)
-        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+        self.accepting = threading.Thread(target=self._accept, args=(self.listener,), daemon=True)
+        self.accepting.start()
 
     def stop(self):
         """Nobody listens any more, and who is connected is not."""
         if self.listener.fileno() < 0:
             return
         self.listener.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()  # else it might go on with a socket of the same number
         self.listener.close()
         self.cut()
 

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +187,7 @@ def test_nginx_is_upgraded_in_place(api):
             wait_for(lambda: (gateway.runtime / "nginx.pid.oldbin").exists() and
                      (gateway.runtime / "nginx.pid").exists() and gateway.master() != old, "a new master")
             new = gateway.master()
+            wait_for(lambda: b"master process" in Path(f"/proc/{new}/cmdline").read_bytes(), "its title, by which it is known")
             os.kill(old, signal.SIGQUIT)
             gateway.wait_said(rf"nginx was replaced: process {new} follows {old}")
             traffic.wait(50)

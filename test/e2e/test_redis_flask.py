@@ -42,7 +42,7 @@ class Demo:
         with open(self.folder / "output", "wb") as out:
             # A busy machine is no fault of Redis: more than the usual 20 ms.
             self.process = keeper.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
-                self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="5s"))
+                self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="20s"))
         wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)
         assert self.process.poll() is None, self.said()
         wait_for(self.all_up, "three to reach Redis", 30)

@@ -19,7 +19,7 @@ from weirtest import keeper
 from weirtest.gateway import Gateway, variables
 from weirtest.redis import Redis
 
-SECONDS = ["--redis-timeout", "5s", "--admin", "off"]
+SECONDS = ["--redis-timeout", "20s", "--admin", "off"]
 
 BY_USER = """
 domain: api

@@ -40,7 +40,7 @@ descriptors:
 """
 
 
-def gateway(api, url, *options, rules=RULES, timeout="5s"):
+def gateway(api, url, *options, rules=RULES, timeout="20s"):
     options = options or ("--admin", "off")
     return Gateway(api.port, "--redis", url, "--redis-timeout", timeout, *options, rules=rules)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import queue
 import re
 import resource
 import signal
@@ -17,7 +18,9 @@ import grpc
 import pytest
 
 from weirtest import env, fetch, free_port, wait_for
-from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls
+from weirtest.protos import Response, request
+from weirtest.rawh2 import ACK, PING, RawH2, frame
+from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls, question
 from weirtest.serve import Serve
 
 RULES = """
@@ -172,42 +175,62 @@ def is_refused(port):
     return False
 
 
-def test_drain_says_so_first_and_lets_streams_end():
-    """On TERM the service is unhealthy at once and still answers; then the ports close; a request
-    that waits in a leaky bucket gets its answer; the process ends without waiting for --drain."""
-    with Serve(rules=LEAKY, grpc=True, args=["--drain-delay", "5s", "--drain", "30s"]) as serve:
+def remaining(rls, name):
+    """What is left, looked at without taking."""
+    answer = Response.FromString(rls.ask_raw(request("rl", user(name), hits=0).SerializeToString()))
+    return answer.statuses[0].limit_remaining
+
+
+def test_drain_says_so_first():
+    """On TERM the service is unhealthy at once and still answers, as long as --drain-delay says."""
+    with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1h"]) as serve:
         with Rls(serve.grpc_port) as rls, Rls(serve.grpc_port) as other:
             assert rls.health() == SERVING
-            assert rls.ask("rl", user("a")) == OK
             statuses = []
             threading.Thread(target=follow, args=(other, statuses), daemon=True).start()
             wait_for(lambda: statuses == [SERVING], "the first status")
-            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=env.patience(60))
-                     for _ in range(3)]  # due 1 to 3 s from now
             serve.signal(signal.SIGTERM)
             wait_for(lambda: NOT_SERVING in statuses, "the watch to hear of it")
             assert rls.health() == NOT_SERVING
             assert other.ask("rl", user("b")) == OK
+            with Rls(serve.grpc_port) as late:
+                assert late.ask("rl", user("b")) == OK
+            assert "closing ports" not in serve.log()
+            serve.signal(signal.SIGTERM)
+            assert serve.wait() == 0
+
+
+def test_drain_lets_streams_end():
+    """When the delay is over the ports close; requests that wait in a leaky bucket get their answers, seconds
+    later; the process ends without waiting for --drain."""
+    with Serve(rules=LEAKY, grpc=True, args=["--drain-delay", "1s", "--drain", "1h"]) as serve:
+        with RawH2(serve.grpc_port) as raw:
+            calls = [raw.call(question("rl", user("a"))) for _ in range(4)]  # due in 0 to 3 s
+            raw.send(b"".join(whole for _, whole in calls) + frame(PING, payload=b"12345678"))
+            assert raw.until(PING)[3] == b"12345678"  # they have been read
+            serve.signal(signal.SIGTERM)
             serve.wait_logged("closing ports")
             wait_for(lambda: is_refused(serve.grpc_port), "the port to close")
-            assert [w.result()[1] for w in waits] == [OK, OK, OK]
-            assert serve.wait(30) == 0
+            raw.send(frame(PING, ACK, 0, raw.until(PING)[3]))
+            answers = [raw.answer(stream) for stream, _ in calls]
+            assert [(body[5:7], trailers["grpc-status"]) for _, body, trailers in answers] == [(b"\x08\x01", "0")] * 4
+            assert serve.wait() == 0
             assert "cut" not in serve.log()
 
 
 def test_drain_has_an_end():
-    with Serve(rules=LEAKY.replace("queue_size: 10", "queue_size: 1000"), grpc=True,
-               args=["--drain", "500ms"]) as serve:
+    """One is admitted, 29 wait for an hour each; a connection that still has calls is cut."""
+    with Serve(rules=LEAKY.replace("unit: second", "unit: hour").replace("queue_size: 10", "queue_size: 1000"),
+               grpc=True, args=["--drain", "500ms"]) as serve:
         with Rls(serve.grpc_port) as rls:
-            waits = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01a", timeout=100)
-                     for _ in range(30)]
-            wait_for(lambda: any(w.done() for w in waits), "the first to be admitted")
+            before = remaining(rls, "a")
+            waits = [rls.begin("rl", user("a"), timeout=1000000) for _ in range(30)]
+            wait_for(lambda: remaining(rls, "a") == before - 30, "all to have come")
             serve.signal(signal.SIGTERM)
-            assert serve.wait(15) == 0
+            assert serve.wait() == 0
             assert "1 connections had not ended and are cut" in serve.log()
             codes = [w.code() for w in waits]
-            assert set(codes) == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
-            assert codes.count(grpc.StatusCode.OK) < 10
+            assert (codes.count(grpc.StatusCode.OK), codes.count(grpc.StatusCode.UNAVAILABLE)) == (1, 29)
 
 
 def test_second_term_ends_at_once():
@@ -215,13 +238,13 @@ def test_second_term_ends_at_once():
         serve.signal(signal.SIGTERM)
         serve.wait_logged("shutting down: not healthy from now on, ports close in 3600.0 s")
         serve.signal(signal.SIGTERM)
-        assert serve.wait(10) == 0
+        assert serve.wait() == 0
 
 
 def test_idle_connections_do_not_hold_up_the_end():
     """An open connection of each kind without a request under way: told to go, and gone."""
     with Serve(rules=RULES, grpc=True, http=True, resp=True, admin=True,
-               args=["--drain", "30s"]) as serve:
+               args=["--drain", "1h"]) as serve:
         with Rls(serve.grpc_port) as rls:
             assert rls.ask("rl", user("a")) == OK
             held = [connect(port) for port in (serve.http_port, serve.admin_port, serve.resp_port)]
@@ -230,7 +253,7 @@ def test_idle_connections_do_not_hold_up_the_end():
                 assert s.recv(4096).startswith(b"HTTP/1.1 ")
             held[2].sendall(b"PING\r\n")
             assert held[2].recv(64) == b"+PONG\r\n"
-            assert serve.stop(15) == 0
+            assert serve.stop() == 0
             assert "cut" not in serve.log()
             for s in held:
                 s.close()
@@ -277,7 +300,7 @@ def test_addresses(address, hosts):
                 with pytest.raises(ConnectionRefusedError):
                     socket.create_connection((host, port), timeout=5)
                 continue
-            with socket.create_connection((host, port), timeout=env.patience(10)) as s:
+            with socket.create_connection((host, port), timeout=env.patience(20)) as s:
                 s.sendall(b"PING\r\n")
                 assert s.recv(64) == b"+PONG\r\n"
         assert serve.log().count("resp at ") == len(address.split(","))
@@ -332,7 +355,7 @@ def test_unix_socket_turns_strangers_away():
         path = serve.folder / "rls.sock"
         path.chmod(0o777)
         stranger = pwd.getpwnam("nobody")
-        probe = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(10); "
+        probe = (f"import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout({env.patience(20)}); "
                  "s.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b'' else 1)")
         subprocess.run(["/usr/bin/python3", "-c", probe, str(path)], check=True,
                        user=stranger.pw_uid, group=stranger.pw_gid, extra_groups=[])
@@ -371,35 +394,62 @@ def test_user_who_cannot_read_the_rules():
 
 # ---- systemd ----
 
-def test_systemd_is_told():
-    with Serve(rules=RULES, grpc=True, start=False) as serve:
-        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        manager.bind(str(serve.folder / "notify"))
-        manager.settimeout(env.patience(10))
+class Manager:
+    """What systemd is to a service: told of its life, twice a second. Reads at once, for what does not fit into the
+    queue of the socket is lost."""
+
+    def __init__(self, serve):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(serve.folder / "notify"))
         serve.variables = {"NOTIFY_SOCKET": str(serve.folder / "notify"), "WATCHDOG_USEC": "1000000"}
+        self.told = queue.SimpleQueue()
+        self.reader = threading.Thread(target=self._read)
+
+    def __enter__(self):
+        self.reader.start()
+        return self
+
+    def __exit__(self, *_):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", self.socket.getsockname())
+        self.reader.join()
+        self.socket.close()
+
+    def _read(self):
+        while said := self.socket.recv(1024):
+            self.told.put(said.decode())
+
+    def hear(self, wanted):
+        while wanted not in (said := self.told.get(timeout=env.patience(20))).split("\n"):
+            assert said in ("WATCHDOG=1", "READY=1"), said
+        return said
+
+    def seconds(self, count):
+        """Returns when the keeper, who gives the signs and looks around once a second, has looked so often."""
+        while not self.told.empty():
+            self.told.get()
+        for _ in range(2 * count + 2):
+            self.hear("WATCHDOG=1")
+
+
+def test_systemd_is_told():
+    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
         serve.start()
-
-        def hear(wanted):
-            while (said := manager.recv(1024).decode()) != wanted and wanted not in said.split("\n"):
-                assert said in ("WATCHDOG=1", "READY=1"), said
-            return said
-
-        hear("READY=1")
-        hear("WATCHDOG=1")
-        hear("WATCHDOG=1")
+        manager.hear("READY=1")
+        manager.hear("WATCHDOG=1")
+        manager.hear("WATCHDOG=1")
         serve.signal(signal.SIGHUP)
-        assert "MONOTONIC_USEC=" in hear("RELOADING=1")
-        hear("READY=1")
+        assert "MONOTONIC_USEC=" in manager.hear("RELOADING=1")
+        manager.hear("READY=1")
         serve.signal(signal.SIGTERM)
-        hear("STOPPING=1")
+        manager.hear("STOPPING=1")
         serve.wait()
-        manager.close()
 
 
 # ---- two processes, one table ----
 
 def test_two_processes_one_table_through_kill_9():
-    limit = RULES.replace("requests_per_unit: 3", "requests_per_unit: 100")
+    limit = RULES.replace("hour, requests_per_unit: 3", "year, requests_per_unit: 100")
     with Serve(rules=limit, grpc=True) as one, Serve(rules=limit, grpc=True, table=one.table) as two:
         with Rls(one.grpc_port) as first, Rls(two.grpc_port) as second:
             admitted = sum(r.ask("rl", user("a")) == OK for _ in range(30) for r in (first, second))
@@ -429,19 +479,23 @@ def test_table_resized_under_traffic():
 
 
 def test_table_removed_under_it():
-    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
-        assert rls.ask("rl", user("gone")) == OK
+    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+        serve.start()
         resize(serve.table, 8 << 20)
         serve.wait_logged("the table was resized")
-        time.sleep(3)  # as many looks as would say so
+        manager.seconds(3)  # as many looks as would say so
         assert "was removed" not in serve.log()
-    with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
-        assert rls.ask("rl", user("gone")) == OK
-        time.sleep(3)  # the first look at it
-        for file in Path(serve.table).iterdir():
-            file.unlink()
-        serve.wait_logged("was removed: the counters of this process go on")
-        assert rls.ask("rl", user("gone")) == OK
+        serve.stop()
+    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+        serve.start()
+        with Rls(serve.grpc_port) as rls:
+            assert rls.ask("rl", user("gone")) == OK
+            manager.seconds(1)  # it has been looked at
+            for file in Path(serve.table).iterdir():
+                file.unlink()
+            serve.wait_logged("was removed: the counters of this process go on")
+            assert rls.ask("rl", user("gone")) == OK
+        serve.stop()
 
 
 def resize(folder, size):
@@ -514,20 +568,27 @@ def test_file_limit_lowers_the_connections_and_says_so():
 
 
 def test_out_of_files_is_survived():
-    """With no file descriptors left the service neither spins nor dies; it goes on when there are."""
+    """With no file descriptors left the service neither spins nor dies; it goes on when there are. Connections are
+    made until one is not accepted: which numbers are free is not ours to know."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert rls.ask("rl", user("a")) == OK
         soft, hard = resource.prlimit(serve.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (serve.open_files(), hard))
-        waiting = connect(serve.grpc_port)
-        serve.wait_logged("cannot accept connections: Too many open files")
+        waiting = []
+
+        def are_out():
+            waiting.append(connect(serve.grpc_port))
+            return "cannot accept connections: Too many open files" in serve.log()
+
+        wait_for(are_out, "files to be out", every=0.1)
         before = cpu_ticks(serve.pid)
         assert rls.ask("rl", user("a")) == OK
         time.sleep(1)
         assert cpu_ticks(serve.pid) - before < os.sysconf("SC_CLK_TCK") // 4
         resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (soft, hard))
-        assert waiting.recv(9)
-        waiting.close()
+        for s in waiting:
+            assert s.recv(9)
+            s.close()
 
 
 def cpu_ticks(pid):
@@ -564,5 +625,5 @@ def test_slow_clients_are_cut():
                 except ConnectionResetError:
                     break
         serve.wait_logged("too slow to ask or to read was cut off")
-        with Rls(serve.grpc_port) as rls:
-            assert rls.ask("rl", user("a")) == OK
+        with Rls(serve.grpc_port) as rls:  # who is held up for a second is cut, too, and comes again
+            assert wait_for(rls.answers("rl", user("a")), "somebody else to be served") == OK

@@ -83,7 +83,7 @@ def test_rapid_reset(serve, _others_are_served):
     data = ASKED.SerializeToString()
     with RawH2(serve.grpc_port) as raw:
         try:
-            for _ in range(40):
+            for _ in range(400):
                 burst = b""
                 for _ in range(100):
                     stream, whole = raw.call(data)
@@ -99,7 +99,7 @@ def test_made_you_reset(serve):
     """The server is brought to reset: WINDOW_UPDATE of 0 on open calls (CVE-2025-8671)."""
     with RawH2(serve.grpc_port) as raw:
         try:
-            for _ in range(40):
+            for _ in range(400):
                 burst = b""
                 for _ in range(100):
                     stream = raw.new_stream()
@@ -135,9 +135,8 @@ def test_resets_of_a_proxy_under_load_are_fine(serve):
 def test_floods_of_frames_that_ask_for_nothing(serve, _others_are_served, flood, reading):
     """The connection is closed, whether the client reads what it is sent or not."""
     with RawH2(serve.grpc_port) as raw:
-        raw.socket.settimeout(20)
         try:
-            for _ in range(400):
+            for _ in range(4000):  # points come back while the client stands still; none stands so long
                 raw.send(flood * 500)
                 if reading:
                     raw.discard()
@@ -160,7 +159,7 @@ def test_empty_data_flood(serve):
 def test_zero_window():
     """Answers that the client does not let us send wait in bounds; it may have them later, within --slow."""
     data = ASKED.SerializeToString()
-    with Serve(rules=RULES, grpc=True, args=["--slow", "60s"]) as patient, \
+    with Serve(rules=RULES, grpc=True, args=["--slow", "10m"]) as patient, \
             RawH2(patient.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw, RawH2(patient.grpc_port) as other:
         streams = []
         for _ in range(500):
@@ -310,19 +309,22 @@ def test_hpack_bomb(serve, _others_are_served):
 
 # ---- streams ----
 
-def test_more_streams_than_allowed(serve, _others_are_served):
-    with RawH2(serve.grpc_port) as raw:
-        got = raw.until(SETTINGS)
-        announced = dict(struct.iter_unpack(">HI", got[3]))
-        assert announced[3] == 1024
-        raw.pour_streams(1100)
-        assert is_served(_others_are_served)
-        assert drained(raw) == PROTOCOL
-    with RawH2(serve.grpc_port) as raw:  # before it has acknowledged our SETTINGS
-        raw.pour_streams(1100)
-        refused = raw.until(RST, 2049)
-        assert refused[3] == struct.pack(">I", REFUSED)
-        drained(raw)  # calls that do not go on are cut
+def test_more_streams_than_allowed():
+    """With time enough, or they would be cut as calls that do not go on."""
+    with Serve(rules=RULES, grpc=True, args=["--slow", "10m"]) as patient:
+        with RawH2(patient.grpc_port) as raw, RawH2(patient.grpc_port) as other:
+            got = raw.until(SETTINGS)
+            announced = dict(struct.iter_unpack(">HI", got[3]))
+            assert announced[3] == 1024
+            raw.pour_streams(1100)
+            stream, whole = other.call(ASKED.SerializeToString())
+            other.send(whole)
+            assert other.answer(stream)[2]["grpc-status"] == "0"
+            assert drained(raw) == PROTOCOL
+        with RawH2(patient.grpc_port) as raw:  # before it has acknowledged our SETTINGS
+            raw.pour_streams(1100)
+            refused = raw.until(RST, 2049)
+            assert refused[3] == struct.pack(">I", REFUSED)
 
 
 def test_streams_that_are_left_open_are_cut(serve, _others_are_served):
@@ -365,8 +367,7 @@ def test_answers_nobody_reads_of_a_reflection(serve, _others_are_served):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream, path=path))
-        for _ in range(1000):
-            raw.send(frame(DATA, 0, stream, asked))
+        raw.pour(frame(DATA, 0, stream, asked), 1000)
         assert is_served(_others_are_served)
         assert drained(raw) is None
 

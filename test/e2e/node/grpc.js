@@ -17,7 +17,7 @@ const rls = new made.envoy.service.ratelimit.v3.RateLimitService(address, plain,
 });
 const health = new made.grpc.health.v1.Health(address, plain);
 
-const soon = () => ({deadline: Date.now() + 20000});
+const soon = () => ({deadline: Date.now() + 60000});
 
 function ask(key, value, extra = {}) {
   const message = {domain: 'rl', descriptors: [{entries: [{key, value}], ...extra}]};

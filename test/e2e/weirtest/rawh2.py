@@ -36,6 +36,7 @@ class RawH2:
         self.decoder = hpack.Decoder()
         self.buffer = b""
         self.next_stream = 1
+        self.aside = {}  # what came of streams that nobody has asked for yet: [(kind, flags, payload or fields)]
         if greet:
             self.send(PREFACE + settings(*own_settings))
 
@@ -66,16 +67,19 @@ class RawH2:
             pass
 
     def discard(self):
-        """Reads over what is there."""
+        """Reads over what is there; the beginning of a frame is kept."""
         timeout = self.socket.gettimeout()
         self.socket.setblocking(False)
         try:
-            while self.socket.recv(1 << 20):
-                pass
+            while piece := self.socket.recv(1 << 20):
+                self.buffer += piece
         except BlockingIOError:
             pass
         self.socket.settimeout(timeout)
-        self.buffer = b""
+        at = 0
+        while len(self.buffer) >= at + 9 and len(self.buffer) >= (past := at + 9 + int.from_bytes(self.buffer[at:at + 3], "big")):
+            at = past
+        self.buffer = self.buffer[at:]
 
     def fields(self, path=METHOD, extra=(), method="POST", kind="application/grpc"):
         return [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x"),
@@ -115,34 +119,50 @@ class RawH2:
 
     def until(self, kind, stream=None):
         """The next frame of this kind, others read over; None when the server closes instead."""
+        for i, (seen, flags, payload) in enumerate(self.aside.get(stream, [])):
+            if seen == kind:
+                del self.aside[stream][i]
+                return kind, flags, stream, payload
         while got := self.read_frame():
-            if got[0] == HEADERS and got[0] != kind:
-                self.decoder.decode(got[3])
             if got[0] == SETTINGS and not got[1] & ACK:
                 self.send(frame(SETTINGS, ACK))
             if got[0] == kind and (stream is None or got[2] == stream):
                 return got
+            self._put_aside(got)
         return None
+
+    def _put_aside(self, got):
+        kind, flags, stream, payload = got
+        if kind == HEADERS:  # in the order in which they came, or the decoder's table is wrong
+            payload = dict(self.decoder.decode(payload))
+        if kind in (HEADERS, DATA, RST):
+            self.aside.setdefault(stream, []).append((kind, flags, payload))
 
     def answer(self, stream):
         """(fields, body, trailers) of a stream; of a reset one (fields or None, body, error code)."""
         head, body = None, b""
-        while got := self.read_frame():
-            kind, flags, of, payload = got
-            if kind == SETTINGS and not flags & ACK:
-                self.send(frame(SETTINGS, ACK))
-            if kind == HEADERS:
-                fields = dict(self.decoder.decode(payload))
-                if of != stream:
-                    continue
-                if flags & END_STREAM:
-                    return head or fields, body, fields
-                head = fields
-            elif of == stream and kind == DATA:
+        while got := self._next_of(stream):
+            kind, flags, payload = got
+            if kind == DATA:
                 body += payload
-            elif of == stream and kind == RST:
+            elif kind == RST:
                 return head, body, int.from_bytes(payload, "big")
+            elif flags & END_STREAM:
+                return head or payload, body, payload
+            else:
+                head = payload
         raise ConnectionError(f"closed without an answer; had {head}, {body!r}")
+
+    def _next_of(self, stream):
+        """(kind, flags, payload) of this stream, those of others kept for whoever asks for them; None: closed."""
+        while not self.aside.get(stream):
+            got = self.read_frame()
+            if not got:
+                return None
+            if got[0] == SETTINGS and not got[1] & ACK:
+                self.send(frame(SETTINGS, ACK))
+            self._put_aside(got)
+        return self.aside[stream].pop(0)
 
     def goaway(self):
         """(last stream, error code) of the next GOAWAY, or None: closed without."""

@@ -55,6 +55,17 @@ class Rls:
         assert answer[0] == 1 << 3, answer
         return answer[1]
 
+    def answers(self, *args, **kwargs):
+        """For wait_for, where a service may cut us off before we have asked: a function that asks, and is false when
+        there was no answer."""
+        def ask():
+            try:
+                return self.ask(*args, **kwargs)
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+                return None
+        return ask
+
     def begin(self, domain, *entries, timeout=60):
         """A question under way: a grpc.Future."""
         return self._ask.future(question(domain, *entries), timeout=timeout)

@@ -1,14 +1,16 @@
 """/v1/check, /json, health, and what bounds them, over real sockets. Every answer is held against
 docs/openapi.yaml."""
 
+import contextlib
 import json
 import resource
 import socket
 import threading
+import time
 
 import pytest
 
-from weirtest import WRAP, Client, Closed, connect, fetch, scaled, wait_for
+from weirtest import WRAP, Client, Closed, connect, fetch, patience, scaled, wait_for
 from weirtest.openapi import DOCUMENT, check_answer, check_question, routes
 from weirtest.serve import Serve
 
@@ -333,7 +335,8 @@ def test_too_large_a_head(serve):
 def test_nonsense_is_turned_away_and_others_are_served(serve, raw):
     with connect(serve.http_port) as s:
         s.sendall(raw)
-        s.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # it may have been turned away by now
+            s.shutdown(socket.SHUT_WR)
         assert not s.recv(65536).startswith(b"HTTP/1.1 200")
     assert ask(serve.http_port, question(("nothing", "x")))["admitted"]
 
@@ -348,7 +351,7 @@ def test_slow_and_idle_clients_are_cut():
         with Client(serve.http_port) as c:  # never ends its head
             c.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
             wait_for(lambda: trickle(c), "the connection to be cut", 20, every=0.2)
-        assert ask(serve.http_port, question(("user", "s")))["remaining"] == 2
+        wait_for(lambda: is_served(serve), "somebody to be served who asks within a second")
 
 
 @pytest.mark.parametrize("raw", [b"GET /heal",
@@ -389,7 +392,7 @@ def trickle(client):
     except OSError:
         return True
     finally:
-        client.socket.settimeout(10)
+        client.socket.settimeout(patience(20))
 
 
 def test_more_connections_than_there_are_places():
@@ -443,11 +446,13 @@ def test_over_a_unix_socket_and_two_loops():
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_draining_loses_no_request_of_busy_clients(keeps):
-    """They are told to close by an answer, or find the port closed; none is cut off."""
+    """They are told to close by an answer, or find the port closed; none is cut off. Busy is who asks again at once:
+    a connection on which nothing comes for a second is idle, and may be closed when it does."""
     lost, answered = [], []
 
     def ask_on(serve):
         while True:
+            before = time.monotonic()  # it came, or asked last
             try:
                 client = Client(serve.http_port)
             except ConnectionRefusedError:
@@ -458,11 +463,17 @@ def test_draining_loses_no_request_of_busy_clients(keeps):
             with client:
                 ends = False
                 while not ends:
+                    asks, asked = time.monotonic(), None
                     try:
-                        ends = client.get("/healthz").get("Connection") == "close" or not keeps
+                        client.send("GET", "/healthz")
+                        asked = time.monotonic()
+                        ends = client.read().get("Connection") == "close" or not keeps
                     except (OSError, Closed) as error:
-                        lost.append(error)
-                        return
+                        if (asked or time.monotonic()) - before < 0.3:
+                            lost.append(error)
+                            return
+                        break  # it was held up
+                    before = asks
                     answered.append(1)
 
     with Serve(rules=RULES, http=True, threads=2) as serve:
@@ -477,9 +488,9 @@ def test_draining_loses_no_request_of_busy_clients(keeps):
 
 
 def test_drain():
-    with Serve(rules=RULES, http=True, args=["--drain-delay", "6s"]) as serve:
-        with Client(serve.http_port) as idle, Client(serve.http_port) as busy:
-            assert idle.get("/readyz").status == busy.get("/readyz").status == 200
+    with Serve(rules=RULES, http=True, args=["--drain-delay", "1h"]) as serve:
+        with Client(serve.http_port) as busy:
+            assert busy.get("/readyz").status == 200
             serve.signal(15)
 
             def unready():
@@ -489,6 +500,15 @@ def test_drain():
             wait_for(unready, "/readyz to say that it is over")
             answer = busy.get("/healthz")
             assert answer.status == 200 and answer.get("connection") == "close" and busy.at_end()
+        serve.signal(15)
+        serve.wait()
+
+
+def test_idle_clients_are_told_when_the_port_closes():
+    with Serve(rules=RULES, http=True, args=["--drain-delay", "1s", "--drain", "1h"]) as serve:
+        with Client(serve.http_port) as idle:
+            assert idle.get("/readyz").status == 200
+            serve.signal(15)
             assert idle.at_end()
         serve.wait()
 

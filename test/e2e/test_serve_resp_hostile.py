@@ -74,7 +74,7 @@ def test_nobody_reads():
     """Replies that are not read stop the commands behind them: memory stays bounded, others are
     served, and in the end every reply comes, in order."""
     rounds = scaled(3000)
-    with Serve(rules=RULES, resp=True) as serve:
+    with Serve(rules=RULES, resp=True, args=["--slow", "1h"]) as serve:
         with Resp(serve.resp_port) as deaf, Resp(serve.resp_port) as other:
             before = serve.resident_kib()
             sent = b"".join(command("COMMAND", "DOCS") + command("ECHO", i) for i in range(rounds))

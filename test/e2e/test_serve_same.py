@@ -8,7 +8,7 @@ import grpc
 import pytest
 import redis
 
-from weirtest import WRAP, Nginx, fetch
+from weirtest import WRAP, Nginx, fetch, patience
 from weirtest.library import Library
 from weirtest.protos import Request, Response, request
 from weirtest.serve import Serve
@@ -42,7 +42,7 @@ PLANS = ("free", "bursts", "log", "counter")
 
 def by_grpc(world, user, plan):
     should = world.channel.unary_unary(ASK, Request.SerializeToString, Response.FromString)
-    answer = should(request("api", ("user", user), ("plan", plan)), timeout=20)
+    answer = should(request("api", ("user", user), ("plan", plan)), timeout=patience(20))
     return answer.overall_code == 1, answer.statuses[0].limit_remaining
 
 

@@ -17,7 +17,7 @@ descriptors:
 
 
 def table(*words):
-    done = subprocess.run([f"{env.BUILD}/weir", "table", *map(str, words)], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([f"{env.BUILD}/weir", "table", *map(str, words)], capture_output=True, text=True, timeout=env.patience(60),
                           check=False)
     return done.returncode, done.stdout, done.stderr
 

@@ -18,7 +18,7 @@ SERVER = """
 	}
 	location /.weir/tickets/ { weir_tickets; }
 """
-DEFER = "{unit: day, requests_per_unit: 1, on_limit: defer%s}"
+DEFER = "{unit: day, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer%s}"  # no midnight ends its day
 USER = {"X-User": "7"}
 # Long enough to be sure that nobody went on before, short enough to wait for it.
 SHORT = f"{max(1000, int(patience(0.2) * 1000))}ms"
@@ -79,7 +79,7 @@ def test_kept(api, shelf):
         assert not [n for n in r.names() if n.endswith("retry-after")]
         (kept,) = shelf.kept
         assert (kept.domain, kept.rule, kept.method, kept.uri) == ("api", "api/user/1d", "POST", "/orders?id=7")
-        # One a day: of more than four none could be delivered in time, wherever their day begins.
+        # One a day: of more than four none could be delivered in time, however full the bucket is.
         assert (kept.max_waiting, kept.max_age_s, kept.max_tries) == (4, 86400, 20)
         assert 0 < kept.wait_ns <= 86400 * 10 ** 9 and kept.interval_ns == 86400 * 10 ** 9
         assert kept.body == b"a book"
@@ -338,9 +338,9 @@ requests:
   - descriptor: [{key: all, value: all}]
 descriptors:
   - key: user
-    rate_limit: {unit: day, requests_per_unit: 1, on_limit: defer}
+    rate_limit: {unit: day, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer}
   - key: all
-    rate_limit: {unit: day, requests_per_unit: 2}
+    rate_limit: {unit: day, requests_per_unit: 2, algorithm: token_bucket}
 """
     with Nginx(rules=text, conf_http=shelf.conf, conf_server=SERVER, api=api) as nginx:
         ready(nginx)

@@ -48,6 +48,8 @@ class Shelf(Store):
 
     def _note(self, command):
         with self.lock:
+            if command[0] == b"PING":  # of a link that was not used for half a minute
+                return
             if command[0] == b"WEIR.TICKET":
                 self.asked_for.append(command[1].decode())
                 return
@@ -61,6 +63,8 @@ class Shelf(Store):
 
     def _reply(self, command):
         self.go.wait()
+        if command[0] == b"PING":
+            return b"+PONG\r\n"
         if command[0] == b"WEIR.TICKET":
             known = int(command[1], 16) <= len(self.kept)
             usual = bulk(json.dumps({"ticket": command[1].decode(), "status": "waiting"}).encode()) if known \

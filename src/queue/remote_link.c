@@ -182,6 +182,13 @@ bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target
 
 /* ---- bytes ---- */
 
+/* Whether the last call only has to be made again: the process was stopped and goes on, which ends
+ * calls that have a timeout. */
+static bool is_interrupted(const struct wr_remote_link *link)
+{
+	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));
+}
+
 static ssize_t send_some(struct wr_remote_link *link, const uint8_t *bytes, size_t len)
 {
 	size_t done = 0;
@@ -208,7 +215,7 @@ bool wr_remote_send(struct wr_remote_link *link)
 
 		if (done > 0)
 			wr_commands_sent(&link->out, (size_t)done);
-		else if (link->session || errno != EINTR)
+		else if (!is_interrupted(link))
 			wr_remote_disconnect(link);
 	}
 	return link->fd >= 0;
@@ -222,7 +229,7 @@ static bool feed(struct wr_remote_link *link)
 
 	do
 		len = receive_some(link, bytes, sizeof bytes);
-	while (len < 0 && !link->session && errno == EINTR);
+	while (len < 0 && is_interrupted(link));
 	if (len <= 0 || link->fed + (size_t)len > REPLY_MAX)
 		return false;
 	link->fed += (size_t)len;

@@ -1,4 +1,5 @@
 /* TLS to the queue's Redis. */
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
@@ -70,6 +71,17 @@ static void say_failure(SSL *session, struct weir_error *error)
 				       : "the connection was closed, or nobody answered");
 }
 
+/* Again where the process was stopped and went on, which ends calls that have a timeout. */
+static bool shake_hands(SSL *session)
+{
+	int rc;
+
+	do
+		rc = SSL_connect(session);
+	while (rc < 0 && errno == EINTR && !SSL_want_nothing(session));
+	return rc == 1;
+}
+
 SSL *wr_remote_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
 			 struct weir_error *error)
 {
@@ -77,7 +89,7 @@ SSL *wr_remote_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
 
 	ERR_clear_error();
 	if (session && SSL_set_fd(session, fd) == 1 && set_name(session, at) &&
-	    SSL_connect(session) == 1)
+	    shake_hands(session))
 		return session;
 	if (session)
 		say_failure(session, error);

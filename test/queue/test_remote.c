@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,68 @@ static void test_file_is_written_first(void **state)
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 }
 
+/* ---- signals ---- */
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void note_done(struct wr_queue_job *job)
+{
+	*(bool *)job->context = true;
+}
+
+static long long connections(void)
+{
+	redisReply *reply = redisCommand(redis.link, "INFO stats");
+	const char *at = reply ? strstr(reply->str, "total_connections_received:") : NULL;
+	long long count = at ? strtoll(strchr(at, ':') + 1, NULL, 10) : -1;
+
+	assert_true(count >= 0);
+	freeReplyObject(reply);
+	return count;
+}
+
+/* Redis answers after a while, and until then whoever waits for it is interrupted all the time, as
+ * by being stopped and going on. That is no loss of the connection. */
+static void expect_undisturbed(struct rig *of)
+{
+	struct sigaction mine = {.sa_handler = on_signal}; /* for good: the last may come late */
+	struct wr_deferred request = request_of(1, "x");
+	long long connected = connections();
+	bool done = false;
+	sigset_t one;
+	struct wr_queue_job job = {
+		.verb = WR_QUEUE_PUT,
+		.done = note_done,
+		.context = &done,
+		.put = {.request = &request, .max_waiting = 1000, .max_age_us = 86400 * S_US}};
+
+	sigaction(SIGUSR1, &mine, NULL);
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &one, NULL); /* here: the queue's thread gets it */
+	redis_tell(&redis, "CLIENT PAUSE 300 WRITE");
+	wr_queue_submit(of->port, &job);
+	while (!done) {
+		kill(getpid(), SIGUSR1);
+		usleep(2000);
+		wr_queue_port_run(of->port);
+	}
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_int_equal(connections(), connected);
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+}
+
+static void test_signals(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	expect_undisturbed(&rig);
+}
+
 /* The connection alone is lost: nobody notices. */
 static void test_connection_lost(void **state)
 {
@@ -342,6 +405,7 @@ static void test_tls(void **state)
 	rig_open(&rig);
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	wr_deferred_free(rig_take_one(&rig, "x"));
+	expect_undisturbed(&rig);
 	rig_close(&rig);
 	/* A certificate for another name, and one that nobody vouches for. */
 	snprintf(rig.url, sizeof rig.url, "rediss://127.0.0.1:%d", port);
@@ -504,6 +568,7 @@ int main(void)
 		TEST(test_full_memory),
 		TEST(test_away_and_back),
 		TEST(test_file_is_written_first),
+		TEST(test_signals),
 		TEST(test_connection_lost),
 		TEST(test_not_there_at_the_start),
 		TEST(test_tls),

@@ -88,8 +88,9 @@ def test_reload_under_load(api):
             for n in range(reloads):
                 traffic.wait(scaled(100, least=8))
                 if n % 3 == 2:
+                    gone = nginx.logged("gracefully shutting down")
                     assert nginx.run("-s", "reload")[0] == 0
-                    wait_for(lambda: nginx.logged("gracefully shutting down") > 0, "old workers")
+                    nginx.wait_logged("gracefully shutting down", gone + 4)
                 else:
                     nginx.reload()
         rest = spend_rest(nginx, limit)

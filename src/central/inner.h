@@ -27,7 +27,7 @@
 #define WR_MERGE_PLACES 1024u
 #define WR_MERGED_MAX 4096u         /* takes in one call */
 #define WR_TRIES_MAX 8u             /* redirections and the like of one call */
-#define WR_SILENCE_NS 1000000000ull /* a connection that says nothing for so long is given up */
+#define WR_SILENCE_NS 1000000000ull /* wr_silence_ns, at least */
 #define WR_MESSAGES_MAX 64u
 #define WR_KEY_TEXT 24 /* a key's hash as text */
 #define WR_REDIS_KEY (WR_REDIS_PREFIX_MAX + WR_KEY_TEXT + WR_QUESTION_ID + 16)
@@ -414,6 +414,7 @@ void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, con
 /* It is at another address now, or its address has changed hands. */
 void wr_shard_move(struct wr_shard *shard, const struct wr_endpoint *at);
 void wr_shard_tick(struct wr_shard *shard);
+uint64_t wr_silence_ns(const struct wr_central *central); /* a second, or the timeout if longer */
 bool wr_shard_is_up(const struct wr_shard *shard);
 /* … or may be: it is tried by what nobody waits for, too, or it would be so for ever. */
 bool wr_shard_answers(const struct wr_shard *shard);

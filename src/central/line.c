@@ -169,7 +169,7 @@ static void write_call(struct wr_line *line, struct wr_call *call)
 		call->mono_ns = central->mono_ns;
 		wr_queue_add(&line->waiting, call);
 		if (line->waiting.count == 1)
-			wr_wake(central, central->mono_ns + WR_SILENCE_NS);
+			wr_wake(central, central->mono_ns + wr_silence_ns(central));
 	} else if (put == WR_PUT_NOTHING) {
 		wr_call_free(central, call);
 	} else {

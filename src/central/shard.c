@@ -351,12 +351,20 @@ static uint64_t give_up_ns(const struct wr_central *central)
 	return ns > GIVE_UP_LEAST_NS ? ns : GIVE_UP_LEAST_NS;
 }
 
+/* A connection that says nothing for so long is given up, and what waits on it has failed: not
+ * before those who ask have lost patience. */
+uint64_t wr_silence_ns(const struct wr_central *central)
+{
+	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
+}
+
 /* When the line is given up; 0: not. */
 static uint64_t end_of(const struct wr_line *line)
 {
 	if (line->state == WR_LINK_OPENING || line->state == WR_LINK_GREETING)
 		return line->opened_mono_ns + give_up_ns(line->central);
-	return line->waiting.first ? line->waiting.first->mono_ns + WR_SILENCE_NS : 0;
+	return line->waiting.first ? line->waiting.first->mono_ns + wr_silence_ns(line->central)
+				   : 0;
 }
 
 static void check_line(struct wr_shard *shard)
@@ -368,7 +376,7 @@ static void check_line(struct wr_shard *shard)
 	if (shard->central->mono_ns < end)
 		wr_wake(shard->central, end);
 	else if (shard->line->state == WR_LINK_READY)
-		wr_line_lost(shard->line, WR_FAULT_LOST, "no reply for a second");
+		wr_line_lost(shard->line, WR_FAULT_LOST, "no reply for too long");
 	else
 		wr_line_lost(shard->line, WR_FAULT_CONNECT, "connecting took too long");
 }

@@ -300,6 +300,34 @@ static void test_silence(void **state)
 	rig_free(rig);
 }
 
+/* Who has more patience than that gets it: a question waits for its timeout. */
+static void test_silence_and_a_longer_timeout(void **state)
+{
+	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
+	struct wr_central_opts opts = {
+		.holder = {0xa, 0xb}, .secret = secret, .timeout_ns = 5000 * MS};
+	struct rig *rig = rig_new(URL, &opts);
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0}, late = {.done = 0};
+
+	(void)state;
+	take_one(rig, &asker, 1, 1);
+	turn(rig);
+	pass(rig, 4999 * MS);
+	assert_pending(&asker);
+	reply(peer, taken(true, 9, 0, 1));
+	assert_admitted(&asker);
+	assert_int_equal(faults(rig, WR_FAULT_LOST), 0);
+	take_one(rig, &late, 2, 1);
+	turn(rig);
+	pass(rig, 5000 * MS);
+	assert_failed(&late);
+	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
+	pass(rig, 1 * MS);
+	assert_null(peer->link);
+	rig_free(rig);
+}
+
 /* ---- connections ---- */
 
 /* What was on its way has failed; what comes now waits for the new connection. */
@@ -672,6 +700,7 @@ int main(void)
 		cmocka_unit_test(test_timeout_of_one_group),
 		cmocka_unit_test(test_timeouts_open),
 		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_silence_and_a_longer_timeout),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_lost_at_once),
 		cmocka_unit_test(test_refused_connection),

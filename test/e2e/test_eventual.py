@@ -5,7 +5,7 @@ import time
 import pytest
 
 from weirtest import wait_for
-from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, meet, node, nodes, take
+from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, meet, node, nodes, take, wait_told
 from weirtest.http1 import fetch
 from weirtest.redis import Redis
 
@@ -17,11 +17,14 @@ def test_nodes_count_together(key):
         total = 2
         assert take(a, key, "u", 58) == 58
         total += 58
+        wait_told(redis, key, total)
         total += learn(b, key, "u", LIMIT - total)
         remaining = left(b, key, "u")
         assert LIMIT - total <= remaining <= LIMIT - total + 2
         assert take(b, key, "u", 50) == remaining
-        total += remaining + learn(a, key, "u", 0)
+        total += remaining
+        wait_told(redis, key, total)
+        total += learn(a, key, "u", 0)
         assert take(a, key, "u", 5) == take(b, key, "u", 5) == 0
         assert LIMIT <= total <= LIMIT + 5
         # Other clients have nothing to do with it.
@@ -35,7 +38,7 @@ def test_nodes_count_together(key):
 def test_a_node_that_comes_later_counts_what_was(key):
     with Redis() as redis, nodes(redis, 1) as (a,):
         assert take(a, key, "u", 70) == 70
-        wait_for(lambda: hash_of(redis), "it to be told", 20)
+        wait_told(redis, key, 70)
         with node(redis) as late:
             late.wait_up()
             taken = learn(late, key, "u", LIMIT - 71)
@@ -52,12 +55,14 @@ def test_killed_and_started_again(key):
         a.kill()
         a.start()
         a.wait_up()
+        wait_told(redis, key, 49)
         total += 47 + learn(b, key, "u", LIMIT - total - 47)
         assert left(a, key, "u") in range(LIMIT - total, LIMIT - 48)
         name = hash_of(redis)
         assert redis.client().hlen(name) == 2
 
 
+@pytest.mark.seconds(120)
 def test_redis_forgets_everything():
     """What nodes have is in their tables: they say it again, and no more passes than one limit."""
     totals = {}
@@ -66,6 +71,7 @@ def test_redis_forgets_everything():
             meet(redis, key, a, b)
             totals[key] = 39
             assert take(a, key, "u", 37) == 37
+            wait_told(redis, key, 39)
             totals[key] += learn(b, key, "u", LIMIT - 39)
         redis.flush()
         for key, total in totals.items():

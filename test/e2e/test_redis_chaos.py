@@ -63,12 +63,15 @@ class Fleet:
         wait_exact(self.nodes)
 
 
-def hammered(fleet, fault, heal, key="denied", losses=0, during=150):
-    """Load before, during and after a fault; returns the load for further questions."""
-    with Hammer(fleet.nodes, key, USERS) as load:
+def hammered(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True):
+    """Load before, during and after a fault; returns the load for further questions. No more than eight of a user's thirty
+    are asked for before the fault is there, however late it comes: so Redis is asked while it lasts, until it is noticed."""
+    with Hammer(fleet.nodes, key, USERS, turns=2 * USERS) as load:
         load.wait(100)
         fault()
-        load.wait(during)
+        load.go_on()
+        wait_for(noticed, "it to be noticed", every=0.02)
+        load.wait(150)
         before = load.total()
         heal()
         wait_for(lambda: load.total() > before or is_spent(fleet.nodes[0], key), "it to admit again")
@@ -92,61 +95,90 @@ def nothing():
     pass
 
 
-def timed_out(fleet):
-    return any("timeout" in node.faults() for node in fleet.nodes)
+# No answer; or, if nobody asked for a second and the connection was given up, no new one.
+SILENT = {"timeout", "connect"}
+
+
+def each_has(fleet, *kinds):
+    """All nodes have met such a fault."""
+    return all(node.faults().keys() & set(kinds) for node in fleet.nodes)
 
 
 @pytest.mark.parametrize("key", ["denied", "logged"])
 def test_killed_and_restarted_with_its_data(key):
     with Fleet(aof=True) as fleet:
-        hammered(fleet, fleet.redis.kill, fleet.redis.start, key)
-        wait_for(lambda: all("open" in node.faults() for node in fleet.nodes), "the breaker to keep questions back")
+        # The breaker keeps questions back.
+        hammered(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: each_has(fleet, "open"))
 
 
 def test_killed_and_restarted_without_its_data_costs_one_limit_each_time():
     with Fleet() as fleet:
-        hammered(fleet, fleet.redis.kill, fleet.redis.start, losses=1)
+        hammered(fleet, fleet.redis.kill, fleet.redis.start, losses=1, noticed=lambda: each_has(fleet, "open"))
 
 
-def test_flushall_costs_one_limit():
+def test_flushall_in_the_midst_of_it():
     with Fleet() as fleet:
         load = hammered(fleet, fleet.redis.flush, nothing, losses=1)
         assert load.total() > 0
 
 
+def test_flushall_costs_what_was_counted():
+    """Four of each user's are forgotten: he gets four more, and no others."""
+    with Fleet(timeout="10s") as fleet:
+        with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
+            load.round()
+            assert load.admitted == {f"u{n}": 4 for n in range(USERS)}
+            fleet.redis.flush()
+            load.go_on()
+            wait_for(lambda: load.total() >= (LIMIT + 4) * USERS, "all to be admitted", 30)
+            load.wait(100)
+        assert load.failures == []
+        assert load.admitted == {f"u{n}": LIMIT + 4 for n in range(USERS)}
+
+
 def test_script_flush_costs_nothing():
     with Fleet(timeout="10s") as fleet:
-        with Hammer(fleet.nodes, "denied", USERS) as load:
+        with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
             for _ in range(5):
-                load.wait(40)
+                load.go_on(USERS)
+                load.wait(USERS)  # of four times as many: in the midst of it, unless somebody was held up
                 fleet.redis.client().script_flush()
+            load.go_on()
             wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 30)
             load.wait(100)
         assert load.failures == []
-        assert set(load.admitted.values()) == {LIMIT}
+        assert load.admitted == {f"u{n}": LIMIT for n in range(USERS)}
+        wait_for(lambda: sum(node.store()["faults"]["noscript"] for node in fleet.nodes) >= 6, "six to have brought the script")
 
 
 @pytest.mark.parametrize("how", ["pause", "sleep", "freeze"])
 def test_a_redis_that_is_silent(how):
     with Fleet() as fleet:
         if how == "freeze":
-            hammered(fleet, fleet.redis.freeze, fleet.redis.thaw)
+            hammered(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: each_has(fleet, *SILENT))
         else:
-            # Again, if nobody got to ask meanwhile.
-            silence = getattr(fleet.redis, how)
-            hammered(fleet, lambda: wait_for(lambda: silence(0.7) or timed_out(fleet), "it to be noticed", every=0.7), nothing)
-        wait_for(lambda: timed_out(fleet), "a timeout to be counted")
+            hammered(fleet, nothing, nothing, noticed=lambda: silent_for_once(fleet, getattr(fleet.redis, how)))
 
 
-@pytest.mark.parametrize("how", ["delay", "drop replies", "drop requests", "halve", "halve and cut", "refuse", "cut"])
-def test_a_network_that_does_not_keep_its_word(how):
+def silent_for_once(fleet, silence):
+    """Not, if nobody got to ask meanwhile."""
+    silence(0.7)
+    with contextlib.suppress(AssertionError):
+        wait_for(lambda: any("timeout" in node.faults() for node in fleet.nodes), "a timeout to be counted", 2)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("how, seen_as", [
+    ("delay", {"timeout"}), ("drop replies", SILENT), ("drop requests", SILENT), ("halve", SILENT),
+    ("halve and cut", {"lost"}), ("refuse", {"connect"}), ("cut", None)], ids=lambda v: v if isinstance(v, str) else "")
+def test_a_network_that_does_not_keep_its_word(how, seen_as):
     orders = {"delay": lambda p: p.delay(0.4), "drop replies": lambda p: p.drop("replies"),
               "drop requests": lambda p: p.drop("requests"), "halve": lambda p: p.halve(),
               "halve and cut": lambda p: p.halve(cut=True), "refuse": lambda p: p.refuse(), "cut": lambda p: p.cut()}
     with Fleet() as fleet:
-        hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal)
-        if how in ("delay", "drop replies", "drop requests", "halve"):
-            wait_for(lambda: timed_out(fleet), "a timeout to be counted")
+        hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal,
+                 noticed=lambda: seen_as is None or each_has(fleet, *seen_as))
         if how != "delay":
             wait_for(lambda: all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes), "new connections")
 
@@ -203,9 +235,10 @@ def test_a_partition():
                  for name in ("a", "b")]
         for node in nodes:
             node.wait_up()
-        with Hammer(nodes, "denied", USERS) as load:
+        with Hammer(nodes, "denied", USERS, turns=2 * USERS) as load:
             load.wait(100)
             net.part("a", "redis")
+            load.go_on()
             nodes[0].wait_fault("open")
             load.wait(100)
             assert "open" not in nodes[1].faults(), "the other node has not noticed"

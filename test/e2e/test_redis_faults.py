@@ -120,10 +120,10 @@ def test_replies_that_are_no_answer(kind):
 
 
 def test_loading():
-    """A restart that takes its time: keys are read one by one, each with a pause."""
-    with Redis("key-load-delay 20000", "loading-process-events-interval-bytes 1024", aof=False) as redis:
+    """A restart that takes its time: keys are read one by one, with a pause of half a second until there was enough of it."""
+    with Redis("key-load-delay 500000", "loading-process-events-interval-bytes 1024", aof=False) as redis:
         with redis.client() as c:
-            for n in range(120):
+            for n in range(240):
                 c.set(f"other:{n}", "x" * 2000)
             c.save()
         with one_node(redis) as node:
@@ -131,6 +131,7 @@ def test_loading():
             redis.launch()
             node.wait_fault("loading")
             assert outcome(node) == AWAY
+            redis.client().config_set("key-load-delay", 0)
             recovers(node)
 
 
@@ -260,8 +261,15 @@ def test_a_report_whose_answer_is_lost_counts_once(rule):
         with redis.client() as c:
             reports = "weir:1:{*}:r:*"
             assert not list(c.scan_iter(reports))
-            proxy.spoil(replies=lambda sent: sent if not list(c.scan_iter(reports)) else b"")
-            wait_for(lambda: list(c.scan_iter(reports)), "the report to arrive", 20)
+            lost = []
+
+            def lose(sent):
+                if not list(c.scan_iter(reports)):
+                    return sent
+                lost.append(sent)
+                return b""
+            proxy.spoil(replies=lose)
+            wait_for(lambda: lost, "the report to arrive and its answer to be lost", 20)
             proxy.heal()
         wait_for(lambda: node.store()["counts"]["reported"] >= 1, "the report to be confirmed", 20)
         node.wait_up()

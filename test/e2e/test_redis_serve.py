@@ -155,7 +155,8 @@ def test_a_client_that_leaves_gets_nothing_for_it():
             call = rls.begin("api", ("user", "1"))
             wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
             call.cancel()
-            assert rls.ask("api", ("here", "1")) == OK  # on the same connection: the service has seen both
+            assert rls.ask("api", ("here", "1")) == OK  # on the same connection
+            wait_for(lambda: serve.store()["waiting"] == 0, "it to have left")
             redis.thaw()
             wait_for(lambda: serve.store()["counts"]["returned"] == 1, "what was granted to be given back")
         wait_for(lambda: serve.ask("HITS", "0", "user", "1")["remaining"] == 11, "no more than one to be gone")
@@ -365,7 +366,7 @@ def test_what_was_admitted_without_redis_is_reported():
         redis.kill()
         assert serve.verdicts("share", "1", times=2) == [True] * 2
         redis.start()
-        wait_for(lambda: serve.store()["counts"]["reported"] > 0, "the reports to arrive")
+        wait_for(lambda: serve.store()["counts"]["reported"] > 0 and serve.is_up(), "the reports to arrive")
         assert serve.verdicts("share", "1", times=3) == [True, True, False]
 
 
@@ -534,7 +535,7 @@ def test_a_resized_table_keeps_the_store():
 
 def test_ends_while_questions_are_out():
     """TERM: what is asked is answered or fails within the timeout, and it ends."""
-    with Redis() as redis, node(redis, timeout="4s") as serve:
+    with Redis() as redis, node(redis, timeout="8s") as serve:
         serve.wait_up()
         redis.freeze()
         with serve.connect() as connection:

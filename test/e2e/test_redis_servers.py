@@ -84,6 +84,7 @@ def test_a_cluster_moves_a_slot_and_survives_a_master():
         assert cluster.owner(slot) is target
         with pytest.raises(redispy.exceptions.ResponseError, match="MOVED "):
             owner.client().get("{x}1")
+        wait_for(lambda: cluster.is_in_step(target), "its replica to have it all")
         heir = cluster.kill_master(target)
         assert heir in cluster.nodes[3:]
         assert heir.client().get("{x}1") == "one"

@@ -137,8 +137,7 @@ def everything(nodes):
     for n, name in enumerate(ALGORITHMS):
         alternate(nodes, name, f"x{n}", times=7)
     assert all(nodes[0].verdicts("long", "x", times=150))  # a log that has become a ring
-    assert all(nodes[0].verdicts("leased", "x", times=50))
-    wait_for(lambda: nodes[0].store()["counts"]["units_returned"] > 0, "what was borrowed to be returned", 20)
+    wait_for(lambda: borrows_and_returns(nodes[0]), "what was borrowed to be returned", 30)
     over = time.monotonic() + 1.1
     wait_for(lambda: time.monotonic() > over, "what was borrowed to be over")
     nodes[0].ask("leased", "x")  # and to be forgotten
@@ -151,6 +150,15 @@ def everything(nodes):
     wait_for(lambda: all(node.store()["nodes"] == len(nodes) for node in nodes), "the nodes to know of each other", 20)
     wait_for(lambda: all(node.store()["shards"][0]["version"] for node in nodes), "the version to be known")
     assert not any("noperm" in node.faults() for node in nodes)
+
+
+def borrows_and_returns(node):
+    """Not, if the node was held up just when it should have returned it: then that is burnt."""
+    assert all(node.verdicts("leased", "x", times=50))
+    with contextlib.suppress(AssertionError):
+        wait_for(lambda: node.store()["counts"]["units_returned"] > 0, "it to be counted", 3)
+        return True
+    return False
 
 
 def denied(servers):
@@ -189,8 +197,9 @@ def test_sentinels_a_failover_by_order():
 
 
 def _asks_only(node, master):
+    """Not while the sentinels disagree."""
     shards = node.store()["shards"]
-    return [s["address"] for s in shards] == [f"127.0.0.1:{master.port}"] and shards[0]["state"] == "up"
+    return master and [s["address"] for s in shards] == [f"127.0.0.1:{master.port}"] and shards[0]["state"] == "up"
 
 
 @pytest.mark.seconds(180)
@@ -243,6 +252,9 @@ def test_cluster_all_masters_have_a_part(cluster):
     with nodes_on(cluster.url()) as nodes:
         for user in range(20):
             five(nodes, f"part-{user}")
+        # The secret is by chance, and with it who has whom: of so many, each has some.
+        for user in range(80):
+            nodes[0].ask("five", f"some-{user}")
         assert all(counters(node) for node in cluster.masters())
 
 
@@ -260,14 +272,17 @@ def test_cluster_slots_move_under_load(cluster):
     with nodes_on(cluster.url()) as nodes:
         a, b = cluster.masters()[:2]
         before = set(counters(a))
-        with Hammer(nodes, "denied", USERS) as load:
-            load.wait(100)
-            # Of two nodes' users each is asked about once in two rounds, in every step.
+        # One thread for each node: both ask about every user after every step, and about half of them while it is done. That is
+        # 29 times of 30 at most, so Redis is asked each time.
+        with Hammer(nodes, "denied", USERS, threads=2, turns=0) as load:
+            load.round()
             moved = {slot_of(a, key) for key in set(counters(a)) - before}
-            for slot in sorted(moved)[:4]:
+            for slot in sorted(moved)[:3]:
                 for step in (lambda: cluster.begin(slot, b), lambda: cluster.move(slot), lambda: cluster.finish(slot)):
+                    load.go_on(USERS // 2)
                     step()
-                    load.wait(3 * USERS // 2)
+                    load.round()
+            load.go_on()
             wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 60)
             load.wait(100)
         assert moved and load.failures == [] and load.slow == []
@@ -307,9 +322,9 @@ def test_cluster_with_tls_and_a_user_who_may_no_more_than_needed():
         a, b = made.masters()[:2]
         before = set(counters(a))
         for step in ("taken", "while they move", "moved"):
-            for user in range(12):
+            for user in range(60):  # so many that some are a's, whatever the secret is
                 assert nodes[0].ask("denied", f"u{user}")["verdict"] == "admit", step
-            for slot in {slot_of(a, key) for key in set(counters(a)) - before} if step == "taken" else ():
+            for slot in sorted({slot_of(a, key) for key in set(counters(a)) - before})[:4] if step == "taken" else ():
                 made.begin(slot, b)
                 made.move(slot)
             for slot in list(made.moving) if step == "while they move" else ():

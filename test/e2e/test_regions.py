@@ -15,6 +15,7 @@ from weirtest.redis import Redis
 from weirtest.serve import Serve
 
 SECRET = "0123456789abcdef0123456789abcdef"
+TIMEOUT = "2s"  # whoever is silent for so long is away
 
 
 class Regions:
@@ -49,7 +50,7 @@ class Regions:
         peers = [self.redis[n].url() for n in self.names if n != name]
         return node(self.redis[name], "--region", name, "--peer", ",".join(peers), "--key-secret", "{folder}/secret",
                     prefix=self.net[name].prefix, resp="unix:{folder}/resp.sock", admin="unix:{folder}/admin.sock",
-                    start=False)
+                    timeout=TIMEOUT, start=False)
 
     def cut_off(self, name):
         for other in self.names:
@@ -101,7 +102,7 @@ def test_a_node_that_dies_while_another_region_is_away():
         eu, us = regions.nodes["eu"], regions.nodes["us"]
         second = node(regions.redis["eu"], "--region", "eu", "--peer", regions.redis["us"].url(), "--key-secret",
                       f"{eu.folder}/secret", prefix=regions.net["eu"].prefix, resp="unix:{folder}/resp.sock",
-                      admin="unix:{folder}/admin.sock")
+                      admin="unix:{folder}/admin.sock", timeout=TIMEOUT)
         with second:
             second.wait_up()
             for one in (eu, us, second):

@@ -25,12 +25,13 @@ descriptors:
 
 # A node that has not exchanged for three intervals is on its own: long enough for a machine that is busy.
 SYNC = ["--sync-interval", "1s"]
-KEYS = ["fixed", "counter", "bucket"]
+ALGORITHM = {"fixed": "fixed_window", "counter": "sliding_window_counter", "bucket": "token_bucket"}
+KEYS = list(ALGORITHM)
 
 
-def node(redis, *args, **kwargs):
+def node(redis, *args, timeout="10s", **kwargs):
     url = redis if isinstance(redis, str) else redis.url()
-    return Node(url, RULES, timeout="10s", args=[*SYNC, *args], **kwargs)
+    return Node(url, RULES, timeout=timeout, args=[*SYNC, *args], **kwargs)
 
 
 @contextlib.contextmanager
@@ -55,6 +56,14 @@ def wait_together(one):
 def hash_of(redis, of=""):
     """What nodes have told of the one counter that is used, but for those of wait_together."""
     return next((name for name in redis.keys("weir:1:*:e:*") if of in name and not name.endswith("/1d")), None)
+
+
+def wait_told(redis, key, total):
+    """Until nodes have told Redis of so many of the key's one counter: who asks next hears of all of them at once."""
+    def told():
+        name = hash_of(redis, ALGORITHM[key])
+        return name and sum(int(words.split()[1]) for words in redis.client().hvals(name)) == total
+    wait_for(told, f"{total} to be told of", 20)
 
 
 def left(one, key, value):
@@ -88,9 +97,4 @@ def meet(redis, key, *those):
     """Each takes one and has told so: from then on it counts what others take from a bucket."""
     for one in those:
         assert take(one, key, "u") == 1
-    algorithm = {"fixed": "fixed_window", "counter": "sliding_window_counter", "bucket": "token_bucket"}[key]
-
-    def told():
-        name = hash_of(redis, algorithm)
-        return name and redis.client().hlen(name) == len(those)
-    wait_for(told, "all to have told", 20)
+    wait_told(redis, key, len(those))

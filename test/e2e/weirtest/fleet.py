@@ -2,6 +2,7 @@
 
 import collections
 import json
+import math
 import threading
 import time
 
@@ -115,7 +116,11 @@ def wait_exact(nodes, limit=5, key="five"):
 class Hammer:
     """Asks nodes about the values `u0` … of a key, in turn, until the end of the block.
 
-    .wait(n)        until n more answers have come
+    turns           each thread asks so many questions and then halts until it is told to go on: whoever has to do something
+                    before all is used up can be held up as long as it takes
+    .go_on()        on for ever; .go_on(n): each thread asks n more
+    .round()        each thread asks about every value once more, and halts; returns when all have
+    .wait(n)        until n more answers have come, or all threads have halted
     .admitted       {value: how many}
     .answers        how many came; .failures those that did not, or were no decision
     .slow           answers that took longer than HANG: (when it was asked, value, seconds, node's port)
@@ -123,14 +128,15 @@ class Hammer:
 
     HANG = env.patience(10)  # seconds. Timeouts are a fraction of it, and the rest is for a busy machine
 
-    def __init__(self, nodes, key, users=20, threads=4, pause=0.001):
-        self.nodes, self.key, self.users, self.pause = nodes, key, users, pause
+    def __init__(self, nodes, key, users=20, threads=4, pause=0.001, turns=math.inf):
+        self.nodes, self.key, self.users, self.pause, self.turns = nodes, key, users, pause, turns
         self.admitted = collections.Counter()
         self.answers = 0
         self.slow = []
         self.failures = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._stop = threading.Event()
+        self._done = [0] * threads
         self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(threads)]
 
     def __enter__(self):
@@ -140,21 +146,41 @@ class Hammer:
 
     def __exit__(self, *_):
         self._stop.set()
+        self.go_on()
         for thread in self._threads:
             thread.join(env.patience(30))
 
+    def go_on(self, turns=math.inf):
+        with self._changed:
+            self.turns += turns
+            self._changed.notify_all()
+
+    def round(self, seconds=30):
+        self.go_on(self.users)
+        wait_for(lambda: self._halts() or self.failures, "all to have been asked about", seconds)
+
     def wait(self, more, seconds=30):
         target = self.answers + more
-        wait_for(lambda: self.answers >= target or self.failures, f"{more} more answers", seconds)
+        wait_for(lambda: self.answers >= target or self._halts() or self.failures, f"{more} more answers", seconds)
 
     def total(self):
-        return sum(self.admitted.values())
+        with self._changed:
+            return sum(self.admitted.values())
+
+    def _halts(self):
+        return min(self._done) >= self.turns
+
+    def _may_go(self, number):
+        """Waits for its turn; False at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._done[number] < self.turns)
+        return not self._stop.is_set()
 
     def _run(self, number):
         node = self.nodes[number % len(self.nodes)]
         turn = number
         with node.connect() as connection:
-            while not self._stop.is_set():
+            while self._may_go(number):
                 turn += 1
                 value = f"u{turn % self.users}"
                 began = time.monotonic()
@@ -164,9 +190,10 @@ class Hammer:
                     self.failures.append(repr(e))
                     return
                 took = time.monotonic() - began
-                with self._lock:
+                with self._changed:
                     self.answers += 1
                     self.admitted[value] += admitted
+                    self._done[number] += 1
                 if took > self.HANG:
                     self.slow.append((time.strftime("%T"), value, round(took, 3), node.resp_port))
                 self._stop.wait(self.pause)

@@ -142,6 +142,8 @@ class Redis:
 
     def freeze(self):
         os.kill(self.pid, signal.SIGSTOP)
+        wait_for(lambda: Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T",
+                 "it to stand still")
 
     def thaw(self):
         os.kill(self.pid, signal.SIGCONT)
@@ -381,6 +383,12 @@ class Cluster:
             if info["role"] == "slave" and info["master_link_status"] != "up":
                 return False
         return True
+
+    def is_in_step(self, master):
+        """Whether its replicas have all that it has."""
+        offset = master.client().info("replication")["master_repl_offset"]
+        seen = [n.client().info("replication") for n in self.alive() if n is not master]
+        return all(i["slave_repl_offset"] >= offset for i in seen if i.get("master_port") == master.port)
 
     def alive(self):
         return [n for n in self.nodes if n.process and n.process.poll() is None]

@@ -135,6 +135,17 @@ class Shop(Gateway):
         self.signal(signal.SIGKILL)
         self.process.wait()
 
+    def wait_let_go(self, seconds=30):
+        """After kill(): until nginx, which goes on, has done with what the gateway was delivering. A worker that is held up
+        passes it on later, when the next gateway may have sent it again, and what comes behind it."""
+        path = str(self.runtime / "deliver" / "api.sock")
+
+        def is_let_go():
+            rows = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]]
+            return not any(row[7:] == [path] and not int(row[3], 16) & 0x10000 for row in rows)  # but who listens
+
+        wait_for(is_let_go, "nginx to let go of the gateway", seconds)
+
     def kill_nginx(self):
         for session in self.sessions:
             keeper.kill_session(session)

@@ -51,6 +51,7 @@ class Orders:
     .port                        also after a restart
     .seen(prefix="")             what arrived, in order of arrival (Seen)
     .wait_seen(n, prefix="")     until so many have
+    .wait_read()                 until it has read all that was sent to it
     .plan(prefix, *answers)      what it answers to targets that begin so, one after the other, the last one for ever:
                                  a status or a dict; no answers: as usual again
     .release(name)               answers what {"hold": name} holds
@@ -119,6 +120,15 @@ class Orders:
         wait_for(lambda: len(self.seen(prefix)) >= count, f"{count} orders {prefix} to arrive", seconds)
         return self.seen(prefix)
 
+    def wait_read(self, seconds=30):
+        """Also from those who are gone: what they sent waits in the kernel if it is held up."""
+        def is_read():
+            rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+            return all(int(row[4].split(":")[1], 16) == 0 for row in rows if int(row[1].split(":")[1], 16) == self.port)
+
+        wait_for(is_read, "the order server to read what came", seconds)
+        self._order(do="ping")  # what it has read is in its record
+
     def _read(self):
         path = Path(self.folder, "record")
         if not path.exists():
@@ -129,7 +139,10 @@ class Orders:
         end = data.rfind(b"\n") + 1
         self._at += end
         for line in data[:end].splitlines():
-            one = json.loads(line)
+            try:
+                one = json.loads(line)
+            except ValueError:  # it was killed in the midst of writing it, and so has not answered
+                continue
             if one.pop("do") == "seen":
                 self._lines[one["serial"]] = Seen(**one)
             else:

@@ -22,12 +22,17 @@ class Book:
     """The record, and what is planned."""
 
     def __init__(self, folder):
-        self.file = os.open(os.path.join(folder, "record"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.file = os.open(os.path.join(folder, "record"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        size = os.fstat(self.file).st_size
+        if size and os.pread(self.file, 1, size - 1) != b"\n":  # a kill may end a write in its midst
+            os.write(self.file, b"\n")
         self.serial = 0
         self.plans = {}
 
     def write(self, **line):
-        os.write(self.file, json.dumps(line).encode() + b"\n")
+        data = json.dumps(line).encode() + b"\n"
+        while data:  # one that is stopped and goes on may have written a part of it
+            data = data[os.write(self.file, data):]
 
     def seen(self, request):
         self.serial += 1

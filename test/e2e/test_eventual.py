@@ -57,7 +57,7 @@ def test_killed_and_started_again(key):
         a.wait_up()
         wait_told(redis, key, 49)
         total += 47 + learn(b, key, "u", LIMIT - total - 47)
-        assert left(a, key, "u") in range(LIMIT - total, LIMIT - 48)
+        wait_for(lambda: left(a, key, "u") in range(LIMIT - total, LIMIT - 48), "it to have heard of the other's", 20)
         name = hash_of(redis)
         assert redis.client().hlen(name) == 2
 

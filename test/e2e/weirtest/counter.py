@@ -78,8 +78,10 @@ class Counter:
         return json.loads(told) if told is not None else None
 
     def wait_ticket(self, ticket, status, seconds=30):
-        wait_for(lambda: self.ticket(ticket)["status"] == status, f"a ticket to be {status}", seconds)
-        return self.ticket(ticket)
+        def seen():
+            told = self.ticket(ticket)
+            return told if told["status"] == status else None
+        return wait_for(seen, f"a ticket to be {status}", seconds)
 
     def admin(self, method, path, body=None):
         text = json.dumps(body).encode() if body is not None else b""

@@ -94,7 +94,8 @@ def learn(one, key, value, most):
 
 
 def meet(redis, key, *those):
-    """Each takes one and has told so: from then on it counts what others take from a bucket."""
-    for one in those:
+    """Each takes one and has told so, one after the other: from then on it counts what others take from a bucket, the
+    first one all of it."""
+    for number, one in enumerate(those, 1):
         assert take(one, key, "u") == 1
-    wait_told(redis, key, len(those))
+        wait_told(redis, key, number)

@@ -20,14 +20,14 @@ function listen(p, origin) {
 
 const ops = {
   async launch() {
-    browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+    browser = await chromium.launch({ executablePath: "/usr/bin/chromium", timeout: 120000, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
   },
   async open({ url, origin, options }) {
     await context?.close();
     noise = [];
     context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
     page = await context.newPage();
-    page.setDefaultTimeout(20000);
+    page.setDefaultTimeout(40000);
     listen(page, origin);
     await page.goto(url, { waitUntil: "domcontentloaded" });
   },

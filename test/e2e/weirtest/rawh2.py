@@ -30,15 +30,15 @@ class RawH2:
     """A connection that has sent the preface and, unless told otherwise, empty SETTINGS."""
 
     def __init__(self, port, greet=True, own_settings=()):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.encoder = hpack.Encoder()
         self.decoder = hpack.Decoder()
         self.buffer = b""
         self.next_stream = 1
         self.aside = {}  # what came of streams that nobody has asked for yet: [(kind, flags, payload or fields)]
-        if greet:
-            self.send(PREFACE + settings(*own_settings))
+        greeting = PREFACE + settings(*own_settings) if greet else b""
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
+        self.send(greeting)  # at once: --slow has begun
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):
         return self

@@ -66,7 +66,7 @@ class Rls:
                 return None
         return ask
 
-    def begin(self, domain, *entries, timeout=60):
+    def begin(self, domain, *entries, timeout=env.patience(60)):
         """A question under way: a grpc.Future."""
         return self._ask.future(question(domain, *entries), timeout=timeout)
 

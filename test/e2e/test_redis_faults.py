@@ -121,7 +121,7 @@ def test_replies_that_are_no_answer(kind):
 
 def test_loading():
     """A restart that takes its time: keys are read one by one, with a pause of half a second until there was enough of it."""
-    with Redis("key-load-delay 500000", "loading-process-events-interval-bytes 1024", aof=False) as redis:
+    with Redis("key-load-delay 500000", "loading-process-events-interval-bytes 1024", "rdbcompression no") as redis:
         with redis.client() as c:
             for n in range(240):
                 c.set(f"other:{n}", "x" * 2000)

@@ -1,5 +1,6 @@
 """weir serve over gRPC, asked by grpcio and by hand."""
 
+import contextlib
 import gzip
 import os
 import re
@@ -346,14 +347,21 @@ def test_watch_of_an_unknown_service_stays_open(client):
     stream.cancel()
 
 
-def test_health_is_true_for_both_names_while_draining():
-    """Number 7 of the reference's faults, and its missing drain. A second TERM ends the delay."""
-    with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1h"]) as serve, \
+@contextlib.contextmanager
+def draining(delay):
+    """A service that was told to end, a client, and its streams, which have heard of it."""
+    with Serve(rules=RULES, grpc=True, args=["--drain-delay", delay]) as serve, \
             Client(serve.grpc_port) as client:
         streams = [watch(client, ""), watch(client, "ratelimit")]
         assert [next(s).status for s in streams] == [SERVING, SERVING]
         serve.signal(signal.SIGTERM)
         assert [next(s).status for s in streams] == [NOT_SERVING, NOT_SERVING]
+        yield serve, client, streams
+
+
+def test_health_is_true_for_both_names_while_draining():
+    """Number 7 of the reference's faults, and its missing drain. A second TERM ends the delay."""
+    with draining("1h") as (serve, client, _):
         check = client.unary(CHECK, protos.HealthRequest, protos.HealthResponse)
         assert [check(protos.HealthRequest(service=n), timeout=patience(20)).status
                 for n in ("", "ratelimit")] == [NOT_SERVING, NOT_SERVING]
@@ -363,12 +371,7 @@ def test_health_is_true_for_both_names_while_draining():
 
 
 def test_watchers_are_told_when_ports_close():
-    with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1s"]) as serve, \
-            Client(serve.grpc_port) as client:
-        streams = [watch(client, ""), watch(client, "ratelimit")]
-        assert [next(s).status for s in streams] == [SERVING, SERVING]
-        serve.signal(signal.SIGTERM)
-        assert [next(s).status for s in streams] == [NOT_SERVING, NOT_SERVING]
+    with draining("1s") as (serve, _, streams):
         for stream in streams:
             with pytest.raises(grpc.RpcError) as ended:
                 next(stream)

@@ -2,8 +2,10 @@
 ask for it."""
 
 import faulthandler
+import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,12 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from weirtest import Api, patience  # noqa: E402
+from weirtest import Api, Clock, patience  # noqa: E402
 
 TEST_SECONDS = 60
+
+# How long this file may take in all; ctest kills it a minute later, so that the tests always end by themselves first.
+FILE_ENDS = time.monotonic() + float(os.environ.get("WEIR_FILE_SECONDS") or 86400)
 
 
 class TooLong(BaseException):
@@ -22,16 +27,16 @@ class TooLong(BaseException):
 
 @pytest.fixture(autouse=True)
 def _bounded(request):
-    """A mark `seconds(n)` gives a test more than TEST_SECONDS."""
+    """A mark `seconds(n)` gives a test more than TEST_SECONDS; no test goes on when its file's time is up."""
     mark = request.node.get_closest_marker("seconds")
-    seconds = patience(mark.args[0] if mark else TEST_SECONDS)
+    seconds = min(patience(mark.args[0] if mark else TEST_SECONDS), FILE_ENDS - time.monotonic())
 
     def over(_signal, _frame):
         faulthandler.dump_traceback(sys.stderr)
-        raise TooLong(f"{request.node.name}: not done after {seconds} s")
+        raise TooLong(f"{request.node.name}: not done after {seconds:.0f} s")
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(int(seconds))
+    signal.alarm(max(int(seconds), 1))
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -50,6 +55,13 @@ def api(_api):
     yield _api
 
 
+@pytest.fixture
+def clock():
+    """A wall clock that stands still until the test moves it, for all that the test starts."""
+    with Clock() as moved:
+        yield moved
+
+
 def pytest_make_parametrize_id(config, val, argname):
     """Kilobytes of a hostile value are no name for a test."""
     del config
@@ -58,3 +70,14 @@ def pytest_make_parametrize_id(config, val, argname):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "seconds(n): the test may take so long")
+    config.addinivalue_line("markers", "full(reason): only `make test-full` runs it")
+
+
+def pytest_collection_modifyitems(config, items):
+    """WEIR_TIER=test leaves out the tests marked `full`."""
+    if os.environ.get("WEIR_TIER") != "test":
+        return
+    later = [item for item in items if item.get_closest_marker("full")]
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in later]

@@ -2,6 +2,7 @@
 clients that send exactly what they are told. test/e2e/README.md shows how it is used."""
 
 from .api import Api, Record
+from .clock import Clock
 from .env import BUILD, FEWER, MODULE, NGINX, ROOT, SLOWER, WEIR, WRAP, patience, scaled
 from .h2client import H2
 from .http1 import Client, Closed, Response, chunks, connect, fetch, message
@@ -9,9 +10,10 @@ from .load import Shot, Traffic, pour, tally, volley
 from .nginx import Nginx, certificate, check_conf, until_next
 from .ports import free_port
 from .rules import FIVE, by_user
+from .tier import full, needs
 from .waiting import wait_for
 
-__all__ = ["Api", "BUILD", "Client", "Closed", "FEWER", "FIVE", "H2", "MODULE", "NGINX", "Nginx", "ROOT",
+__all__ = ["Api", "BUILD", "Client", "Clock", "Closed", "FEWER", "FIVE", "H2", "MODULE", "NGINX", "Nginx", "ROOT",
            "Record", "Response", "SLOWER", "Shot", "Traffic", "WEIR", "WRAP", "by_user", "certificate",
-           "check_conf", "chunks", "connect", "fetch", "free_port", "message", "patience", "pour",
+           "check_conf", "chunks", "connect", "fetch", "free_port", "full", "message", "needs", "patience", "pour",
            "scaled", "tally", "until_next", "volley", "wait_for"]

@@ -7,9 +7,14 @@ WEIR_WRAP   empty, `asan` (the build has AddressSanitizer: its runtime is preloa
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools"))
+import machine  # noqa: E402
+
+os.environ["PATH"] = machine.with_sbin(os.environ.get("PATH", ""))
 BUILD = Path(os.environ.get("WEIR_BUILD") or ROOT / "build").resolve()
 MODULE = BUILD / "ngx_http_weir_module.so"
 WEIR = BUILD / "weir"
@@ -52,6 +57,12 @@ def complaints(text):
     return "\n".join(ours)
 
 
+def asan_runtime():
+    """The runtime of AddressSanitizer, to be preloaded into programs that were built without it."""
+    found = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True, capture_output=True)
+    return os.path.realpath(found.stdout.strip())
+
+
 def wrapper(reports):
     """What stands before nginx's command line, and the variables it needs; reports are written into
     the folder `reports`, which everybody may write to (workers are not root)."""
@@ -61,11 +72,9 @@ def wrapper(reports):
                 f"--suppressions={SUPPRESSIONS / 'valgrind.supp'}", "--num-callers=30",
                 f"--log-file={reports}/valgrind.%p"], {}
     if WRAP == "asan":
-        runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True,
-                                 capture_output=True).stdout.strip()
         inherited = os.environ.get("ASAN_OPTIONS", "")
         return [], {
-            "LD_PRELOAD": os.path.realpath(runtime),
+            "LD_PRELOAD": asan_runtime(),
             # Stacks through nginx, which has no frame pointers; and the exit codes of nginx, whatever
             # it left behind: leaks are found in the reports.
             "ASAN_OPTIONS": f"{inherited}:log_path={reports}/asan:detect_leaks=1:"

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from . import env, keeper
+from . import clock, env, keeper
 from .http1 import Client, fetch
 from .nginx import _BAD
 from .ports import free_port
@@ -54,6 +54,8 @@ def variables(folder, **more):
     script = Path(folder) / "nginx"
     if preload := wrapped.pop("LD_PRELOAD", None):
         words = {**wrapped, "ASAN_OPTIONS": wrapped["ASAN_OPTIONS"] + ":detect_leaks=0", "LD_PRELOAD": preload}
+        if clock.current:
+            words = clock.current.variables(words)
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in words.items())
         # By its own name, which nginx runs again when it is upgraded, without its environment.
         script.write_text(f'#!/bin/bash\n{exports}exec -a "$0" {env.NGINX} "$@"\n', encoding="ascii")

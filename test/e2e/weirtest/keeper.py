@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 
+from . import clock, env
+
 _keeper = None
 _born = {}  # sessions we know: when their leaders began
 
@@ -104,8 +106,8 @@ def session(sid):
     return found
 
 
-def kill_session(sid, patience_s=5.0):
-    """Kills every process of the session, each by its pid, until none is left."""
+def kill_session(sid, patience_s=30.0):
+    """Kills every process of the session, each by its pid, until none is left. AssertionError when some do not end."""
     deadline = time.monotonic() + patience_s
     while pids := session(sid):
         for pid in pids:
@@ -114,14 +116,18 @@ def kill_session(sid, patience_s=5.0):
             except ProcessLookupError:
                 pass
         if time.monotonic() > deadline:
-            return
+            raise AssertionError(f"these processes do not end after kill -9: {pids}")
         time.sleep(0.01)
 
 
 def start(argv, **kwargs):
-    """subprocess.Popen in a new session that the keeper knows. End it with `stop`."""
+    """subprocess.Popen in a new session that the keeper knows. End it with `stop`. A clock in use is handed on."""
     kwargs.setdefault("stdin", subprocess.DEVNULL)
-    process = subprocess.Popen([str(a) for a in argv], start_new_session=True, **kwargs)
+    argv = [str(a) for a in argv]
+    if clock.current:
+        ours = env.WRAP == "asan" and str(env.WEIR) in argv
+        kwargs["env"] = clock.current.variables(kwargs.get("env"), sanitized=ours)
+    process = subprocess.Popen(argv, start_new_session=True, **kwargs)
     watch(process.pid)
     return process
 

@@ -10,7 +10,7 @@ import textwrap
 import time
 from pathlib import Path
 
-from . import env, keeper
+from . import clock, env, keeper
 from .http1 import Client, fetch
 from .ports import free_port
 from .waiting import wait_for
@@ -142,7 +142,8 @@ class Nginx:
                  for k, v in self.parts.items()}
         parts["access_log"] = "" if "access_log" in parts["http"] else "access_log off;"
         _, variables = env.wrapper(self.reports)
-        environment = "".join(f"env {name};\n" for name in variables)
+        kept = {*variables, *(("LD_PRELOAD", "TESTCLOCK_FILE") if clock.current else ())}  # for a new binary
+        environment = "".join(f"env {name};\n" for name in sorted(kept))
         user = f"user {worker_user()};\n" if os.getuid() == 0 else ""
         self.conf.write_text(_MAIN.format(module=env.MODULE, prefix=self.prefix, user=user,
                                           environment=environment, **parts), encoding="utf-8")

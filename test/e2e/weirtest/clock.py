@@ -1,0 +1,107 @@
+"""A wall clock that the test moves, for every process that the test starts while the clock is in use.
+
+    def test_three_a_minute(api, clock):
+        with Nginx(rules=..., api=api) as nginx:      # starts at clock.now(), 12:00:30
+            ...                                       # time stands still, however slow the machine is
+            clock.advance(29.5)                       # one half second before the next minute
+            clock.advance(0.5)                        # the next minute
+
+`clock.c`, preloaded, answers CLOCK_REALTIME, gettimeofday() and time() from one word in a shared file, so all processes
+see a step at once. Monotonic clocks (timeouts, timers, leases) run in real time. The test's own time.time() is real.
+"""
+
+import calendar
+import mmap
+import os
+import struct
+import time
+from pathlib import Path
+
+from . import env
+
+LIBRARY = env.BUILD / "test/e2e/libtestclock.so"
+START = "2026-01-14 12:00:30"  # a Wednesday, half a minute after noon: no edge of a window is near
+
+current = None  # the clock in use; keeper.start() hands it to every process
+
+
+def seconds_of(text):
+    """`2026-01-14 12:00:30`, UTC, as seconds since 1970."""
+    return calendar.timegm(time.strptime(text, "%Y-%m-%d %H:%M:%S"))
+
+
+class Clock:
+    """`with Clock() as clock:` starts at START and stands still; `at` is another time, as text or in seconds.
+
+    clock.now()             the time in seconds since 1970, a float that is exact to the microsecond
+    clock.advance(seconds)  moves it on (or back); clock.set(text or seconds) puts it there
+    clock.run()             lets it go on from where it is, as fast as real time does; clock.stop() halts it
+    clock.variables()       the environment variables for a program that the harness does not start
+    """
+
+    def __init__(self, at=START):
+        self.at = at
+        self._offset_ns = None  # while it runs
+
+    def __enter__(self):
+        global current
+        assert current is None, "one clock at a time"
+        assert LIBRARY.exists(), f"{LIBRARY}: not there; build weir, or set WEIR_BUILD"
+        from . import keeper  # which hands the clock to what it starts, and so imports this module
+        self.folder = keeper.folder("clock")
+        self.path = Path(self.folder, "clock")
+        self.path.write_bytes(bytes(8))
+        with open(self.path, "r+b") as f:
+            self._word = mmap.mmap(f.fileno(), 8)
+        self.set(self.at)
+        current = self
+        return self
+
+    def __exit__(self, *_):
+        global current
+        current = None
+        self._word.close()
+        from . import keeper
+        keeper.forget(self.folder)
+
+    def _write(self, value):
+        self._word[:] = struct.pack("=q", value)
+
+    def now_ns(self):
+        return self._now_ns if self._offset_ns is None else time.time_ns() + self._offset_ns
+
+    def now(self):
+        return self.now_ns() // 1000 / 1e6
+
+    def set(self, at):
+        seconds = seconds_of(at) if isinstance(at, str) else at
+        self._set_ns(round(seconds * 1e6) * 1000)
+
+    def advance(self, seconds):
+        self._set_ns(self.now_ns() + round(seconds * 1e6) * 1000)
+
+    def _set_ns(self, now_ns):
+        if self._offset_ns is not None:
+            self._offset_ns = now_ns - time.time_ns() & ~1
+            self._write(self._offset_ns)
+            return
+        self._now_ns = now_ns
+        self._write(now_ns | 1)  # odd: it stands
+
+    def run(self):
+        self._offset_ns = self._now_ns - time.time_ns() & ~1
+        self._write(self._offset_ns)
+
+    def stop(self):
+        now_ns, self._offset_ns = self.now_ns(), None
+        self._set_ns(now_ns)
+
+    def variables(self, base=None, sanitized=False):
+        """`base` (os.environ unless given) and what preloads the clock. `sanitized`: for a program that was built with
+        AddressSanitizer, whose runtime has to come first."""
+        base = dict(os.environ if base is None else base)
+        libraries = [p for p in base.get("LD_PRELOAD", "").split(":") if p]
+        if sanitized and not libraries:
+            libraries.append(env.asan_runtime())
+        libraries.append(str(LIBRARY))
+        return {**base, "LD_PRELOAD": ":".join(libraries), "TESTCLOCK_FILE": str(self.path)}

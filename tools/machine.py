@@ -1,0 +1,85 @@
+"""What this machine lets the tests do. Each capability is probed once, by trying it.
+
+tools/test prints what is missing and which suites need it; the end-to-end tests skip by the same answers (weirtest.needs).
+WEIR_LACKS="namespaces ipv6" pretends that these are missing, to try how the tests take it.
+"""
+
+import functools
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+SHM_BYTES = 256 << 20
+SBIN = ("/usr/sbin", "/sbin")  # not in an ordinary user's PATH
+
+
+def with_sbin(path):
+    """A PATH that finds nft, ip and nginx for everybody."""
+    words = [w for w in path.split(":") if w]
+    return ":".join([*words, *(s for s in SBIN if s not in words)])
+
+
+def _works(*argv):
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, "PATH": with_sbin(os.environ.get("PATH", ""))}, timeout=20,
+                              check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _namespace(*command):
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return _works("unshare", *user, "--net", *command)
+
+
+def _ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+            return True
+    except OSError:
+        return False
+
+
+def _shm():
+    try:
+        info = os.statvfs("/dev/shm")
+    except OSError:
+        return False
+    return info.f_bavail * info.f_frsize >= SHM_BYTES and os.access("/dev/shm", os.W_OK)
+
+
+# name: (what its absence means, how it is tried)
+CAPABILITIES = {
+    "root": ("not root", lambda: os.geteuid() == 0),
+    "namespaces": ("no network namespaces", lambda: _namespace("ip", "link", "add", "weirtest", "type", "bridge")),
+    "mounts": ("no mount namespaces", lambda: _works(
+        "unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--mount", "mount", "-t", "tmpfs",
+        "-o", "size=1m", "none", "/mnt")),
+    "nft": ("no nftables", lambda: _namespace("nft", "add", "table", "inet", "weirtest")),
+    "ipv6": ("no IPv6", _ipv6),
+    "shm": (f"less than {SHM_BYTES >> 20} MiB of /dev/shm", _shm),
+    "npm": ("no npm registry", lambda: shutil.which("npm") is not None and _works("npm", "ping", "--loglevel=error")),
+}
+
+
+@functools.cache
+def lacks():
+    """The names of the capabilities that are missing. tools/test probes; what it starts is told by WEIR_LACKS."""
+    if (told := os.environ.get("WEIR_LACKS")) is not None:
+        return frozenset(told.split())
+    return frozenset(name for name, (_, probe) in CAPABILITIES.items() if not probe())
+
+
+def needed_by(root):
+    """{suite: capabilities} by what the sources of the tests name: `needs("nft")` in Python, in C too."""
+    found = {}
+    for path in sorted([*Path(root).rglob("test_*.py"), *Path(root).rglob("test_*.c")]):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        names = {n for n in CAPABILITIES if f'needs("{n}"' in text or f', "{n}"' in text and "needs(" in text}
+        if names:
+            found[path.stem.removeprefix("test_")] = names
+    return found

@@ -1,4 +1,9 @@
-"""Clients for Node.js: what test/e2e/node/package.json names, installed once per build folder."""
+"""Clients for Node.js: the packages of test/e2e/node/package.json, installed once.
+
+WEIR_NODE  the folder that the packages are installed in, for several build folders to share (default: node/ of the build)
+
+Tests that use them are marked `needs("npm")`. The versions run on Node.js 18, which Debian 12 has.
+"""
 
 import fcntl
 import hashlib
@@ -6,29 +11,37 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 from . import env
 
 SOURCE = env.ROOT / "test/e2e/node"
-FOLDER = env.BUILD / "node"
+FOLDER = Path(os.environ.get("WEIR_NODE") or env.BUILD / "node").resolve()
+
+
+def _is_installed(wanted):
+    stamp = FOLDER / "installed"
+    return stamp.exists() and stamp.read_text(encoding="ascii") == wanted
 
 
 def install():
-    """By the lock file, in BUILD/node; again when that has changed."""
-    FOLDER.mkdir(exist_ok=True)
+    """Installs the packages of the lock file in FOLDER, unless they are there. A second caller waits for the first."""
+    wanted = hashlib.sha256((SOURCE / "package-lock.json").read_bytes()).hexdigest()
+    if _is_installed(wanted):
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
     with open(FOLDER / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted = hashlib.sha256((SOURCE / "package-lock.json").read_bytes()).hexdigest()
-        stamp = FOLDER / "installed"
-        if stamp.exists() and stamp.read_text(encoding="ascii") == wanted:
+        if _is_installed(wanted):
             return
+        (FOLDER / "installed").unlink(missing_ok=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(SOURCE / name, FOLDER / name)
         done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=FOLDER,
                               text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=240, check=False)
         assert done.returncode == 0, f"npm ci in {FOLDER}:\n{done.stdout}"
-        stamp.write_text(wanted, encoding="ascii")
+        (FOLDER / "installed").write_text(wanted, encoding="ascii")
 
 
 def run_node(script, *args, timeout=60):

@@ -4,10 +4,12 @@ import time
 
 import pytest
 
-from weirtest import wait_for
+from weirtest import full, wait_for
 from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, meet, node, nodes, take, wait_told
 from weirtest.http1 import fetch
 from weirtest.redis import Redis
+
+pytestmark = full("nodes exchange once a second of real time")
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -11,13 +11,15 @@ import threading
 import time
 
 import pytest
-from weirtest import env, free_port, scaled, tally, volley, wait_for
+from weirtest import env, free_port, full, scaled, tally, volley, wait_for
 from weirtest.fleet import Node, answer, order
 from weirtest.gateway import Gateway
 from weirtest.nginx import Nginx
 from weirtest.redis import Cluster, Redis, Sentinels
 from weirtest.resp import command
 from weirtest.scrape import Metrics
+
+pytestmark = full("leases last for a second of real time")
 
 LIMIT = scaled(2000, 400)
 

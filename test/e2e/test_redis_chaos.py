@@ -10,11 +10,13 @@ import time
 
 import pytest
 
-from weirtest import free_port, wait_for
+from weirtest import free_port, full, needs, wait_for
 from weirtest.fleet import Hammer, Node, alternate, wait_exact
 from weirtest.netns import Network
 from weirtest.proxy import Proxy
 from weirtest.redis import Redis
+
+pytestmark = full("faults of Redis and of the network under load, in real time")
 
 LIMIT = 30
 USERS = 20
@@ -232,6 +234,7 @@ def test_allow_admits_uncounted_while_redis_is_away():
         assert not any(alternate(fleet.nodes, "allowed", "x", times=5))
 
 
+@needs("namespaces", "nft")
 def test_a_partition():
     """A node that is cut off, without a word, from Redis and from nobody else; then all of them."""
     with Network("redis", "a", "b") as net, contextlib.ExitStack() as stack:

@@ -8,10 +8,12 @@ import time
 import pytest
 import redis as redispy
 
-from weirtest import fetch, free_port, patience, wait_for
+from weirtest import fetch, free_port, full, needs, patience, wait_for
 from weirtest.fleet import Node, alternate, order, wait_exact
 from weirtest.proxy import Proxy
 from weirtest.redis import Redis
+
+pytestmark = full("timeouts, breakers and recovery of a real Redis take real time")
 
 RULES = """
 domain: api
@@ -205,6 +207,7 @@ def test_the_url_is_shown_without_its_password():
 
 # ---- where it is ----
 
+@needs("mounts")
 def test_a_name_that_points_elsewhere():
     """The name moves from one address to another: the next connection goes there. The node has a hosts file of its own."""
     port = free_port()

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import ROOT, WEIR, Client, fetch, free_port, keeper, tally, volley, wait_for
+from weirtest import ROOT, WEIR, Client, fetch, free_port, full, keeper, tally, volley, wait_for
 from weirtest.gateway import variables
+
+pytestmark = full("an example with three apps; test_redis_serve.py has one limit for several nodes")
 
 EXAMPLE = ROOT / "examples/flask"
 PORTS = ("8080", "5001", "5002", "5003", "8091", "8092", "8093", "6390")

@@ -14,10 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import MODULE, WEIR, WRAP, Nginx, Traffic, fetch, free_port, patience, scaled, tally, volley, wait_for
+from weirtest import MODULE, WEIR, WRAP, Nginx, Traffic, fetch, free_port, full, patience, scaled, tally, volley, wait_for
 from weirtest import keeper
 from weirtest.gateway import Gateway, variables
 from weirtest.redis import Redis
+
+pytestmark = full("gateways under load while Redis is killed, in real time")
 
 SECONDS = ["--redis-timeout", "20s", "--admin", "off"]
 

@@ -6,9 +6,11 @@ import json
 import time
 
 import pytest
-from weirtest import SLOWER, Traffic, fetch, free_port, patience, tally, volley, wait_for
+from weirtest import SLOWER, Traffic, fetch, free_port, full, patience, tally, volley, wait_for
 from weirtest.gateway import Gateway
 from weirtest.redis import Redis
+
+pytestmark = full("requests that wait in nginx for Redis until a timeout, in real time")
 
 HANG = patience(10)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
 

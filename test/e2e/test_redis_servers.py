@@ -6,10 +6,12 @@ import time
 import pytest
 import redis as redispy
 
-from weirtest import keeper, patience, wait_for
+from weirtest import full, keeper, needs, patience, wait_for
 from weirtest.netns import Network
 from weirtest.proxy import Proxy
 from weirtest.redis import Cluster, Redis, Sentinels
+
+pytestmark = full("tests the harness of the other Redis files, not weir")
 
 
 def over_tcp(server, port=None, **kwargs):
@@ -147,6 +149,7 @@ def ends(s):
         return True
 
 
+@needs("namespaces", "nft")
 def test_namespaces_are_parted_and_joined():
     with Network("redis", "a", "b") as net:
         at = net["redis"]

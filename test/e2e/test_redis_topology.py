@@ -9,10 +9,12 @@ import threading
 import time
 
 import pytest
-from weirtest import ROOT, WRAP, fetch, scaled, until_next, wait_for
+from weirtest import ROOT, WRAP, fetch, full, scaled, until_next, wait_for
 from weirtest.fleet import Hammer, Node, alternate, order, wait_exact
 from weirtest.redis import Cluster, Redis, Sentinels, certificates
 from weirtest.rls import OK, OVER, Rls
+
+pytestmark = full("failovers of sentinels and clusters take real time")
 
 LIMIT = 30
 USERS = 30

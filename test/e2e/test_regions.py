@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import env, free_port, keeper, wait_for
+from weirtest import env, free_port, full, keeper, needs, wait_for
 from weirtest.eventual import KEYS, LIMIT, RULES, hash_of, learn, left, node, take, wait_together
 from weirtest.gateway import Gateway
 from weirtest.netns import Network
 from weirtest.redis import Redis
 from weirtest.serve import Serve
+
+pytestmark = full("regions that are cut off are noticed after timeouts of real time")
 
 SECRET = "0123456789abcdef0123456789abcdef"
 TIMEOUT = "2s"  # whoever is silent for so long is away
@@ -58,6 +60,7 @@ class Regions:
                 self.net.part(name, other)
 
 
+@needs("namespaces", "nft")
 @pytest.mark.parametrize("key", KEYS)
 def test_three_regions_one_cut_off_and_back(key):
     with Regions("eu", "us", "ap") as regions:
@@ -96,6 +99,7 @@ def alike(hashes):
     return len(hashes[0]) == 3 and all(h == hashes[0] for h in hashes)
 
 
+@needs("namespaces", "nft")
 def test_a_node_that_dies_while_another_region_is_away():
     """What it had told its own Redis is told to the region by those who are left."""
     with Regions("eu", "us") as regions:
@@ -117,6 +121,7 @@ def test_a_node_that_dies_while_another_region_is_away():
             learn(us, "fixed", "u", LIMIT - 41)
 
 
+@needs("namespaces", "nft")
 def test_operators_act_in_one_region():
     """And the command says in which."""
     def order(node, *words):

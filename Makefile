@@ -18,7 +18,7 @@ PYTHON  = /usr/bin/python3
 TEST    = $(PYTHON) tools/test --build $(BUILD) --jobs $(JOBS)
 
 .NOTPARALLEL: # ninja and ctest have the cores; two benchmarks at once measure each other
-.PHONY: all run test check bench fuzz lint format install clean help
+.PHONY: all run check test test-sanitized test-full soak bench fuzz lint format install clean help
 
 all: ## build into build/
 	@tools/setup build
@@ -29,19 +29,31 @@ run: all ## the gateway before a demo API, with limits to try; [PORT=8080]
 	@tools/setup run
 	@$(PYTHON) examples/quickstart/run $(BUILD) $(or $(PORT),8080)
 
-test: ## everything: plain, sanitizers, models, fuzz targets; [STAGES="plain asan"]
+check: ## the unit suites, three minutes with the build; for every day
 	@tools/setup build test
-	@$(TEST) $(STAGES)
+	@$(TEST) check
 
-check: ## the quick part, for every day
+test: ## unit and end-to-end suites, some models; ten minutes with the build; [STAGES="asan tsan"]
 	@tools/setup build test
-	@$(TEST) quick
+	@$(TEST) $(or $(STAGES),test)
+
+test-sanitized: ## unit and some end-to-end suites with AddressSanitizer, threads with ThreadSanitizer
+	@tools/setup build test full
+	@$(TEST) sanitized
+
+test-full: ## everything: all compilers, sanitizers, valgrind, chaos, models, fuzzing, a stock machine; an hour
+	@tools/setup build test lint full
+	@$(TEST) full
+
+soak: ## chaos, simulation and fuzzing with new seeds; [HOURS=2]
+	@tools/setup build test full
+	@$(TEST) --soak-hours $(or $(HOURS),2) --fuzz-time 60 soak
 
 fuzz: ## fuzz for as long as you like; [TARGET=name] [TIME=seconds, 60]
-	@tools/setup build test
+	@tools/setup build test full
 	@$(TEST) --fuzz-time $(or $(TIME),60) $(if $(TARGET),--fuzz-target $(TARGET)) fuzz
 
-lint: ## clang-format, clang-tidy, cppcheck, layers
+lint: ## clang-format, layers, cppcheck, clang-tidy without its analyser (make test-full has it)
 	@tools/setup build test lint
 	@$(PYTHON) tools/lint --build $(BUILD) --jobs $(JOBS)
 
@@ -70,4 +82,4 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16

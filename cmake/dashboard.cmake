@@ -1,11 +1,14 @@
+# One folder for all build configurations, so that npm fetches once.
+set(WEIR_NPM ${CMAKE_BINARY_DIR}/npm CACHE PATH "Where npm puts the libraries of the dashboard")
+
 # weir_dashboard(out.c): web/ and the libraries it uses, as C.
 function(weir_dashboard out)
   set(from ${PROJECT_SOURCE_DIR}/web)
   set(to ${CMAKE_BINARY_DIR}/web)
-  set(uplot ${to}/node_modules/uplot/dist)
+  set(uplot ${WEIR_NPM}/node_modules/uplot/dist)
   add_custom_command(
     OUTPUT ${uplot}/uPlot.esm.js ${uplot}/uPlot.min.css
-    COMMAND ${CMAKE_COMMAND} -DFROM=${from} -DTO=${to} -P ${PROJECT_SOURCE_DIR}/cmake/npm.cmake
+    COMMAND ${CMAKE_COMMAND} -DFROM=${from} -DTO=${WEIR_NPM} -P ${PROJECT_SOURCE_DIR}/cmake/npm.cmake
     DEPENDS ${from}/package.json ${from}/package-lock.json ${PROJECT_SOURCE_DIR}/cmake/npm.cmake
     COMMENT "Fetching the dashboard's charts" VERBATIM)
   file(GLOB paths CONFIGURE_DEPENDS ${from}/*.html ${from}/*.css ${from}/*.svg ${from}/*.js ${from}/views/*.js)

@@ -1,6 +1,14 @@
-# cmake -DFROM=folder -DTO=folder -P npm.cmake: what package-lock.json in FROM names, put into TO/node_modules.
-# npm's own cache is asked first, so that a second build folder needs no network.
+# cmake -DFROM=folder -DTO=folder -P npm.cmake: installs the packages of FROM/package-lock.json into TO/node_modules.
+# Nothing is done when they are there: several build configurations share TO.
 file(MAKE_DIRECTORY ${TO})
+file(SHA256 ${FROM}/package-lock.json wanted)
+set(installed "")
+if(EXISTS ${TO}/installed)
+  file(READ ${TO}/installed installed)
+endif()
+if(installed STREQUAL wanted)
+  return()
+endif()
 file(COPY ${FROM}/package.json ${FROM}/package-lock.json DESTINATION ${TO})
 find_program(npm npm)
 if(NOT npm)
@@ -13,3 +21,4 @@ if(failed)
   message(FATAL_ERROR "npm could not fetch what ${FROM}/package-lock.json names; is registry.npmjs.org to be reached "
                       "from here (or npm's `registry` setting right)? Once fetched it stays in npm's cache. npm said:\n${said}")
 endif()
+file(WRITE ${TO}/installed ${wanted})

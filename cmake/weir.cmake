@@ -37,7 +37,7 @@ endfunction()
 
 # Every .c of a folder is a fuzz target with a LLVMFuzzerTestOneInput. It is linked with an archive of
 # all layers, so it may include a .c of theirs and still link. Only the fuzz configuration makes
-# programs of them; the others compile them, for the warnings and for clang-tidy.
+# programs of them; elsewhere the target `extra` compiles them, for the warnings.
 function(weir_fuzz_targets folder)
   add_custom_target(fuzz)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
@@ -57,7 +57,8 @@ function(weir_fuzz_targets folder)
       target_link_options(fuzz-${name} PRIVATE -fsanitize=fuzzer)
       add_dependencies(fuzz fuzz-${name})
     else()
-      add_library(fuzz-${name} OBJECT ${source})
+      add_library(fuzz-${name} OBJECT EXCLUDE_FROM_ALL ${source})
+      add_dependencies(extra fuzz-${name})
     endif()
     target_link_libraries(fuzz-${name} PRIVATE weir_fuzzed)
     target_compile_options(fuzz-${name} PRIVATE -Wno-missing-prototypes)

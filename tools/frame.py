@@ -1,4 +1,4 @@
-"""What tools/test and tools/lint share: the build configurations, logs, and the count at the end."""
+"""The common part of tools/test and tools/lint: the build configurations, logs, and the summary at the end."""
 
 import contextlib
 import fcntl
@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The folder under build/, the compiler, and what it is told. `plain` is the folder of `make all` and
+# The folder under build/, the compiler, and its CMake settings. `plain` is the folder of `make all` and
 # has its compiler, $CC or cc. Warnings are errors where the code is compiled as users compile it;
 # under sanitizers GCC sees uninitialised variables that are none.
 CONFIGS = {
@@ -28,49 +29,93 @@ SANITIZER_ENV = {
 }
 
 
-RECAP_LINES, RECAP_COLUMNS = 25, 200  # of the output of what failed, at the end
+RECAP_LINES, RECAP_COLUMNS = 25, 200  # of the output of each failure, printed again at the end
+SLOWEST = 10
+
+
+@dataclass
+class Result:
+    """One suite, model, fuzz target or linted file. `passed`, `failed` and `skipped` count its tests; `reasons` say why
+    tests were skipped."""
+    name: str
+    ok: bool
+    output: str = ""
+    seconds: float = 0.0
+    passed: int = 1
+    failed: int = 0
+    skipped: int = 0
+    reasons: list = field(default_factory=list)
+
+    def __post_init__(self):
+        if not self.ok:
+            self.failed = max(self.failed, 1)
+            self.passed = self.passed if self.failed < self.passed else 0
 
 
 class Report:
-    """Counts results; a line per stage, and the output of whatever failed."""
+    """Counts tests. Prints a line per stage and the output of each failure; at the end the failures in short, the
+    skipped tests, the slowest suites and the time of each stage."""
 
     def __init__(self, logs):
         self.logs = logs
-        self.passed = self.failed = 0
-        self.bad = []
+        self.stages = []  # (name, seconds, results)
+        self.name = ""    # of the stage that runs
         logs.mkdir(parents=True, exist_ok=True)
 
     @contextlib.contextmanager
     def stage(self, name):
-        """The body yields its results through the list it is given: (name, ok, output)."""
+        """The body appends a Result for each thing it ran to the list that it is given."""
         if sys.stdout.isatty():
             print(f"{name} …", end="\r", flush=True)
         start = time.monotonic()
+        self.name = name
         results = []
         try:
             yield results
         except StageError as e:
-            results.append((e.what, False, e.output))
+            results.append(Result(e.what, False, e.output))
         if not results:
-            results.append(("stage", False, "nothing ran\n"))
-        bad = [r for r in results if not r[1]]
-        for what, _, output in bad:
-            print(f"--- {name}: {what} failed\n{output.rstrip()}\n---")
-        self.bad += [(name, what, output) for what, _, output in bad]
-        good = len(results) - len(bad)
+            results.append(Result("stage", False, "nothing ran\n"))
         took = time.monotonic() - start
-        print(f"{name:<8} {good} passed, {len(bad)} failed  {took:6.1f} s", flush=True)
-        self.passed += good
-        self.failed += len(bad)
+        self.stages.append((name, took, results))
+        if sys.stdout.isatty():
+            print("\33[K", end="")
+        for result in results:
+            if not result.ok:
+                print(f"--- {name}: {result.name} failed\n{result.output.rstrip()}\n---")
+        print(f"{name:<10} {counts(results)}  {took:6.1f} s", flush=True)
 
     def finish(self):
-        """Once more what failed, in short: of long logs people see the end."""
-        for name, what, output in self.bad:
-            print(f"failed: {name}: {what}")
-            for line in tail(output.rstrip(), RECAP_LINES).splitlines():
-                print(f"    {line[:RECAP_COLUMNS]}")
-        print(f"{self.passed} passed, {self.failed} failed")
-        return 1 if self.failed else 0
+        """Prints the summary; the last line is `N passed, N failed` or `N passed, N failed, N skipped`."""
+        everything = [(stage, result) for stage, _, results in self.stages for result in results]
+        for stage, result in everything:
+            if not result.ok:
+                print(f"failed: {stage}: {result.name}")
+                for line in tail(result.output.rstrip(), RECAP_LINES).splitlines():
+                    print(f"    {line[:RECAP_COLUMNS]}")
+        self._print_skipped(everything)
+        self._print_times(everything)
+        results = [result for _, result in everything]
+        print(counts(results))
+        return 0 if all(r.ok for r in results) else 1
+
+    @staticmethod
+    def _print_skipped(everything):
+        for stage, result in everything:
+            if result.skipped:
+                print(f"skipped: {stage}: {result.name}: {result.skipped}: {'; '.join(result.reasons) or 'no reason given'}")
+
+    def _print_times(self, everything):
+        timed = sorted(((r.seconds, stage, r.name) for stage, r in everything if r.seconds), reverse=True)
+        if timed:
+            print("slowest:  " + ", ".join(f"{name} ({stage}) {s:.1f} s" for s, stage, name in timed[:SLOWEST]))
+        print("stages:   " + ", ".join(f"{name} {s:.0f} s" for name, s, _ in self.stages)
+              + f"; {sum(s for _, s, _ in self.stages):.0f} s in all")
+
+
+def counts(results):
+    passed, failed, skipped = (sum(getattr(r, n) for r in results) for n in ("passed", "failed", "skipped"))
+    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
 class StageError(Exception):
@@ -82,14 +127,15 @@ class StageError(Exception):
         self.output = output
 
 
-def run(argv, log, env=None, timeout=None, cwd=ROOT):
-    """Runs argv with its output in the file log; returns (exit code, output)."""
+def run(argv, log, env=None, timeout=None, cwd=ROOT, progress=None):
+    """Runs argv with its output in the file `log`; returns (exit code, output). On a terminal, `progress` is called with
+    the last line of the output every second, and the text that it returns is shown."""
     env = {**os.environ, **(env or {})}
     with open(log, "wb") as f:
         try:
-            code = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=f,
-                                  stderr=subprocess.STDOUT, env=env, timeout=timeout,
-                                  cwd=cwd, check=False).returncode
+            with subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT,
+                                  env=env, cwd=cwd) as child:
+                code = _wait(child, log, timeout, progress if sys.stdout.isatty() else None)
         except FileNotFoundError:
             f.write(f"{argv[0]}: not found\n".encode())
             code = 127
@@ -97,6 +143,21 @@ def run(argv, log, env=None, timeout=None, cwd=ROOT):
             f.write(f"\n{argv[0]}: stopped after {timeout} s\n".encode())
             code = 124
     return code, Path(log).read_text(errors="replace")
+
+
+def _wait(child, log, timeout, progress):
+    deadline = time.monotonic() + timeout if timeout else None
+    while True:
+        left = deadline - time.monotonic() if deadline else None
+        try:
+            return child.wait(min(1, left) if progress and left else 1 if progress else left)
+        except subprocess.TimeoutExpired:
+            if deadline and time.monotonic() >= deadline:
+                child.kill()
+                raise
+            lines = tail(Path(log).read_text(errors="replace"), 1).strip()
+            if text := progress(lines):
+                print(f"\33[K{text[:100]}", end="\r", flush=True)
 
 
 def tail(text, lines=60):
@@ -111,7 +172,7 @@ def folder(build, config):
 def configure(build, config, log):
     _, cc, settings = CONFIGS[config]
     argv = ["cmake", "-S", ROOT, "-B", folder(build, config), "-G", "Ninja", "-Wno-dev",
-            "-DBUILD_TESTING=ON", *(f"-D{s}" for s in settings)]
+            "-DBUILD_TESTING=ON", f"-DWEIR_NPM={build}/npm", *(f"-D{s}" for s in settings)]
     if cc:
         argv.append(f"-DCMAKE_C_COMPILER={cc}")
     code, output = run(argv, log)
@@ -119,9 +180,9 @@ def configure(build, config, log):
         raise StageError("configure", tail(output))
 
 
-def compile_all(build, config, jobs, log, target="all"):
-    argv = ["cmake", "--build", folder(build, config), "--parallel", jobs, "--target", target]
-    code, output = run(argv, log)
+def compile_targets(build, config, jobs, log, targets=("all",)):
+    argv = ["cmake", "--build", folder(build, config), "--parallel", jobs, "--target", *targets]
+    code, output = run(argv, log, progress=lambda line: f"build {config}: {line}")
     if code:
         raise StageError("build", tail(output))
 

@@ -9,9 +9,12 @@ import subprocess
 
 import pytest
 
-from weirtest import MODULE, NGINX, WEIR, certificate, fetch, free_port, keeper, wait_for
+from weirtest import MODULE, NGINX, WEIR, certificate, fetch, free_port, keeper, needs, places, wait_for
 from weirtest.env import wrapper
 from weirtest.gateway import RULES, variables
+
+
+TABLE = f"weirtest-command-{os.getpid()}"
 
 
 @pytest.fixture(name="place")
@@ -19,13 +22,17 @@ def _place():
     path = keeper.folder("command")
     with open(f"{path}/rules.yaml", "w", encoding="utf-8") as f:
         f.write(RULES)
+    places.begin(TABLE)
     yield path
+    places.end(TABLE)
     keeper.forget(path)
 
 
 def weir(place, *options, upstream="http://127.0.0.1:1", rules="rules.yaml", folder=None, **more):
-    """Runs it to its end: exit code, standard output, standard error."""
+    """Runs it to its end: exit code, standard output, standard error. What would make a table makes that of the tests."""
     given = (["--upstream", upstream] if upstream else []) + (["--rules", rules] if rules else [])
+    if not {"--table", "--print-config"} & set(options):
+        given += ["--table", TABLE, "--memory", "1M"]
     done = subprocess.run([WEIR, "gateway", *given, *map(str, options)], cwd=folder or place, text=True, timeout=60,
                           capture_output=True, check=False,
                           env=variables(place, **more))
@@ -80,7 +87,7 @@ def test_a_log_on_a_socket(place):
     ours, its = socket.socketpair()
     with ours, its:
         done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", "rules.yaml",
-                               "--access-log", "-", "--runtime", f"{place}/run"], cwd=place, stdout=its,
+                               "--access-log", "-", "--runtime", f"{place}/run", "--table", TABLE], cwd=place, stdout=its,
                               stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=variables(place))
     assert done.returncode == 2
     assert "--access-log -: standard output is a socket" in done.stderr
@@ -147,11 +154,14 @@ def test_a_folder_that_is_not_ours(place):
     os.symlink("/tmp", f"{place}/link")
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "link")
     assert code == 1 and "is not a folder" in err
-    if os.geteuid() == 0:
-        os.mkdir(f"{place}/theirs", 0o700)
-        os.chown(f"{place}/theirs", pwd.getpwnam("nobody").pw_uid, -1)
-        code, _, err = weir(place, "--listen", free_port(), "--runtime", "theirs")
-        assert code == 1 and "not to the one who runs this" in err
+
+
+@needs("root")
+def test_a_folder_of_another_user(place):
+    os.mkdir(f"{place}/theirs", 0o700)
+    os.chown(f"{place}/theirs", pwd.getpwnam("nobody").pw_uid, -1)
+    code, _, err = weir(place, "--listen", free_port(), "--runtime", "theirs")
+    assert code == 1 and "not to the one who runs this" in err
 
 
 def test_a_module_that_nginx_does_not_take(place):
@@ -188,9 +198,10 @@ def test_the_printed_configuration_works_when_saved(place, api):
     with open(f"{place}/saved.conf", "w", encoding="utf-8") as f:
         f.write(out)
     os.mkdir(f"{place}/run")
+    places.begin(f"weirtest-{port}")
     argv = re.search(r"nginx -p \$PWD/run -c \$PWD/saved.conf", out)[0].replace("$PWD", place).split()
     nginx = keeper.start([NGINX, *argv[1:], "-g", "daemon off;"], cwd=place,
-                         env={**os.environ, **wrapper(f"{place}/reports")[1]})
+                         env={**variables(place), **wrapper(f"{place}/reports")[1]})
     try:
         wait_for(lambda: os.path.exists(f"{place}/run/nginx.pid") and fetch(port, tls=True).status == 200,
                  "nginx to answer")
@@ -199,10 +210,7 @@ def test_the_printed_configuration_works_when_saved(place, api):
         nginx.terminate()
         nginx.wait(60)
         keeper.stop(nginx)
-        for folder in ("/run/weir", "/dev/shm", f"{os.environ.get('XDG_RUNTIME_DIR')}/weir"):
-            for name in os.listdir(folder) if os.path.isdir(folder) else []:
-                if f"weirtest-{port}." in name:
-                    os.unlink(f"{folder}/{name}")
+        places.end(f"weirtest-{port}")
 
 
 def test_nothing_is_made_by_printing(place):
@@ -212,16 +220,23 @@ def test_nothing_is_made_by_printing(place):
     assert sorted(os.listdir(place)) == before
 
 
-def test_somebody_who_is_not_root(place, api):
-    """Runs from a folder of its own in /tmp, workers included; a low port is explained."""
+def as_a_user(place, upstream, table):
+    """The command line of a gateway that an ordinary user runs, that user, and how to become it."""
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    port = free_port()
     shutil.copy(WEIR, f"{place}/weir")
     shutil.copy(MODULE, f"{place}/module.so")
-    argv = [f"{place}/weir", "gateway", "--upstream", f"http://127.0.0.1:{api.port}", "--rules",
-            f"{place}/rules.yaml", "--module", f"{place}/module.so", "--table", f"weirtest-{port}", "--memory",
+    argv = [f"{place}/weir", "gateway", "--upstream", f"http://127.0.0.1:{upstream}", "--rules",
+            f"{place}/rules.yaml", "--module", f"{place}/module.so", "--table", table, "--memory",
             "1M", "--drain", "1s"]
+    return argv, user, become
+
+
+def test_somebody_who_is_not_root(place, api):
+    """Runs from a folder of its own in /tmp, workers included."""
+    port = free_port()
+    argv, user, become = as_a_user(place, api.port, f"weirtest-{port}")
+    places.begin(f"weirtest-{port}", user.pw_uid)
     with open(f"{place}/output", "wb") as out:
         gateway = keeper.start([*argv, "--listen", f"127.0.0.1:{port}"], stdout=out, stderr=out, cwd=place,
                                env=variables(place), **become)
@@ -240,10 +255,6 @@ def test_somebody_who_is_not_root(place, api):
         assert [fetch(port, target="/few/a").status for _ in range(3)] == [200, 200, 429]
         assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in said()
         assert {os.stat(f"/proc/{pid}").st_uid for pid in keeper.session(session)} == {user.pw_uid}
-        if low_ports_are_roots():
-            low = subprocess.run([*argv, "--listen", "127.0.0.1:81", "--runtime", f"{home}/low-{port}"],
-                                 capture_output=True, text=True, timeout=60, check=False, env=variables(place), **become)
-            assert low.returncode == 1 and "only root may listen on port 81" in low.stderr
         gateway.terminate()
         assert gateway.wait(60) == 0, said()
         assert keeper.session(session) == {}
@@ -252,13 +263,23 @@ def test_somebody_who_is_not_root(place, api):
             keeper.kill_session(session)
             keeper.unwatch(session)
         keeper.stop(gateway)
-        for folder in (runtime, f"{home}/low-{port}", f"/var/tmp/weir-{user.pw_uid}-gateway-{port}"):
+        for folder in (runtime, f"/var/tmp/weir-{user.pw_uid}-gateway-{port}"):
             shutil.rmtree(folder, ignore_errors=True)
-        for name in os.listdir("/dev/shm"):
-            if name.startswith(f"weir-{user.pw_uid}-weirtest-{port}."):
-                os.unlink(f"/dev/shm/{name}")
+        places.end(f"weirtest-{port}", user.pw_uid)
 
 
 def low_ports_are_roots():
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as f:
         return int(f.read()) > 81
+
+
+@pytest.mark.skipif(not low_ports_are_roots(), reason="cannot run here: any user may listen on port 81")
+def test_a_low_port_is_explained(place):
+    argv, user, become = as_a_user(place, 1, TABLE)
+    os.mkdir(f"{place}/low")
+    os.chown(f"{place}/low", user.pw_uid, user.pw_gid)
+    places.begin(TABLE, user.pw_uid)
+    low = subprocess.run([*argv, "--listen", "127.0.0.1:81", "--runtime", f"{place}/low"],
+                         capture_output=True, text=True, timeout=60, check=False, env=variables(place), **become)
+    places.end(TABLE, user.pw_uid)
+    assert low.returncode == 1 and "only root may listen on port 81" in low.stderr

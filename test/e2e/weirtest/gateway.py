@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from . import clock, env, keeper
+from . import clock, env, keeper, places
 from .http1 import Client, fetch
 from .nginx import _BAD
 from .ports import free_port
@@ -74,11 +74,11 @@ class Gateway:
     .wait_workers(count)               nginx's master says that it runs before it has started them
     .renew_workers()                   a reload, until all workers are new ones
     .signal(number), .wait(seconds)    to the gateway; its exit code
-    At the end it gets SIGTERM and must be gone with all its processes.
+    At the end it gets SIGTERM and must be gone with all its processes. With start=False nothing is started before .start().
     """
 
     def __init__(self, upstream, *options, rules=RULES, listen=None, environment=None, tls=False,
-                 allow=(), bare=False):
+                 allow=(), bare=False, start=True):
         self.upstream = f"http://127.0.0.1:{upstream}" if isinstance(upstream, int) else upstream
         self.options = [str(o) for o in options]
         self.rules_text = rules
@@ -88,6 +88,8 @@ class Gateway:
         self.tls = tls
         self.allow = list(allow)
         self.bare = bare  # options as they are, none added
+        self.wants_start = start
+        self.table = f"weirtest-{self.port}"
         self.process = None
         self.sessions = set()
 
@@ -98,8 +100,10 @@ class Gateway:
         self.runtime = self.folder / "run"
         self.reports = self.folder / "reports"
         self.variables()
+        places.begin(self.table)
         try:
-            self.start()
+            if self.wants_start:
+                self.start()
         except BaseException:
             self._clean()
             raise
@@ -108,7 +112,7 @@ class Gateway:
     def __exit__(self, kind, *_):
         code, left, trouble = None, {}, ""
         try:
-            if self.process.poll() is None:
+            if self.process and self.process.poll() is None:
                 self.signal(signal.SIGTERM)
                 code = self.wait()
             left = self.left(kind)
@@ -139,15 +143,14 @@ class Gateway:
             keeper.unwatch(session)
         if self.process:
             keeper.stop(self.process)
-        for table in self.tables():
-            table.unlink(missing_ok=True)
+        places.end(self.table)
         keeper.forget(str(self.folder))
 
     def command(self):
         if self.bare:
             return [env.WEIR, "gateway", *self.options]
         return [env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
-                self.rules, "--runtime", self.runtime, "--table", f"weirtest-{self.port}", "--memory",
+                self.rules, "--runtime", self.runtime, "--table", self.table, "--memory",
                 "1M", "--workers", "2", *self.options]
 
     def variables(self):

@@ -6,6 +6,8 @@ nobody's tree contains, waits for the end of this one: however that comes (a cte
 with -9), it then kills the sessions that are left and removes their folders.
 """
 
+import contextlib
+import glob
 import os
 import resource
 import shutil
@@ -62,16 +64,28 @@ def _keep(read):
     said = b""
     while piece := os.read(read, 4096):
         said += piece
-    sessions, folders = set(), set()
+    held = {"session": set(), "folder": set(), "files": set()}
     for line in said.decode().splitlines():
         verb, what = line.split(" ", 1)
-        held = sessions if verb.endswith("session") else folders
-        held.discard(what) if verb.startswith("-") else held.add(what)
-    for sid, born in (map(int, words.split()) for words in sessions):
+        kind = held[verb[1:]]
+        kind.discard(what) if verb.startswith("-") else kind.add(what)
+    for sid, born in (map(int, words.split()) for words in held["session"]):
         _born[sid] = born
         kill_session(sid)
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+    for path in held["folder"]:
+        shutil.rmtree(path, ignore_errors=True)
+    for pattern in held["files"]:
+        _remove(pattern)
+
+
+def _remove(pattern):
+    """Removes the files and folders that a glob pattern finds."""
+    for path in glob.glob(pattern):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def _stat(pid):
@@ -162,3 +176,13 @@ def folder(prefix, where=None):
 def forget(path):
     shutil.rmtree(path, ignore_errors=True)
     _tell("-folder", path)
+
+
+def files(pattern):
+    """Files outside of a folder of ours, which a program is about to make: `forget_files` removes them."""
+    _tell("+files", pattern)
+
+
+def forget_files(pattern):
+    _remove(pattern)
+    _tell("-files", pattern)

@@ -19,9 +19,11 @@ from .waiting import wait_for
 
 @dataclass
 class Seen:
-    """A request as the API server saw it. `answered_ns` is 0 if it gave no answer."""
+    """A request as the API server saw it. `wall_ns` is the wall clock, or the test's; `answered_ns` is 0 if it gave no
+    answer."""
     serial: str
     ns: int
+    wall_ns: int
     method: str
     target: str
     bytes: int
@@ -56,6 +58,7 @@ class Orders:
                                  a status or a dict; no answers: as usual again
     .release(name)               answers what {"hold": name} holds
     .kill(), .start()            kill -9; again, with its record but without plans
+    .reset()                     as new, for the next test of a file: it runs, has seen nothing and plans nothing
     """
 
     def __init__(self, start=True):
@@ -97,6 +100,15 @@ class Orders:
         if self.process:
             keeper.stop(self.process)
             self.process = None
+
+    def reset(self):
+        """Once no gateway of an earlier test is left to send anything."""
+        if not self.process:
+            self.start()
+        self.wait_read()
+        self._order(do="forget")
+        with self._lock:
+            self._lines, self._at = {}, 0
 
     def _order(self, **order):
         with socket.socket(socket.AF_UNIX) as s:
@@ -145,7 +157,7 @@ class Orders:
                 continue
             if one.pop("do") == "seen":
                 self._lines[one["serial"]] = Seen(**one)
-            else:
+            elif one["serial"] in self._lines:  # of this test
                 self._lines[one["serial"]].answered_ns = one["ns"]
 
 
@@ -307,6 +319,14 @@ def check_rate(seen, since_ns, burst, per_second):
         for count, one in enumerate(arrivals, 1):
             most = burst + per_second * (one.ns - since_ns) / 1e9
             assert count <= most, f"{key}: {count} orders after {(one.ns - since_ns) / 1e9:.3f} s, at most {most:.1f}"
+
+
+def check_pace(seen, since, interval):
+    """One of a key at once and one more in each interval, by the test's clock, in seconds: at no moment more."""
+    for key, arrivals in by_key(seen).items():
+        for count, one in enumerate(arrivals):
+            passed_us = one.wall_ns // 1000 - round(since * 1e6)
+            assert count * round(interval * 1e6) <= passed_us, f"{key}: {count + 1} orders after {passed_us / 1e6} s"
 
 
 def check_copies(seen, faults=(), at_a_time=0):

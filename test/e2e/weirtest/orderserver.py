@@ -29,6 +29,10 @@ class Book:
         self.serial = 0
         self.plans = {}
 
+    def forget(self):
+        os.ftruncate(self.file, 0)
+        self.plans = {}
+
     def write(self, **line):
         data = json.dumps(line).encode() + b"\n"
         while data:  # one that is stopped and goes on may have written a part of it
@@ -37,7 +41,7 @@ class Book:
     def seen(self, request):
         self.serial += 1
         serial = f"{os.getpid()}.{self.serial}"
-        self.write(do="seen", serial=serial, ns=time.monotonic_ns(), method=request.method, target=request.target,
+        self.write(do="seen", serial=serial, ns=time.monotonic_ns(), wall_ns=time.time_ns(), method=request.method, target=request.target,
                    headers=request.headers, bytes=len(request.body),
                    sha256=hashlib.sha256(request.body).hexdigest())
         return serial
@@ -91,6 +95,9 @@ def obey(order):
         return True
     if order["do"] == "ping":
         return True
+    if order["do"] == "forget":
+        BOOK.forget()
+        return apiserver.obey({"do": "reset"})
     return apiserver.obey(order)
 
 

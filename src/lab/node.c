@@ -215,7 +215,10 @@ static void engine_new(struct wr_sim_node *node)
 /* One write a moment, and the first in the midst of one. */
 static uint64_t first_turn(struct wr_sim_node *node)
 {
-	return node->sim->now_ns + wr_dice_below(&node->sim->traffic, node->sim->plan->gap_ns + 1);
+	const struct wr_sim *sim = node->sim;
+	uint64_t from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
+
+	return from_ns + wr_dice_below(&node->sim->traffic, sim->plan->gap_ns + 1);
 }
 
 void wr_sim_node_init(struct wr_sim *sim, unsigned number)

@@ -154,6 +154,7 @@ static void check_leases(struct wr_sim *sim)
 		sim->burnt += info->counts.units_burnt + info->counts.returns_lost;
 		check_units(sim, &sim->nodes[i], info);
 	}
+	sim->report->burnt = sim->burnt;
 	free(info);
 }
 

@@ -63,7 +63,8 @@ struct wr_sim_plan {
 	uint64_t period_ns;
 	unsigned nodes, keys;
 	unsigned regions;       /* each with a Redis of its own; nodes take turns */
-	uint64_t length_ns;     /* how long there are requests */
+	uint64_t begin_ns;      /* no requests before */
+	uint64_t length_ns;     /* no requests from then on */
 	uint64_t gap_ns;        /* between turns with requests at a node, on average */
 	unsigned crowd;         /* requests of a turn, at most */
 	unsigned costs;         /* what a request costs at most */
@@ -84,6 +85,7 @@ struct wr_sim_report {
 	uint64_t commands, calls; /* that Redis got; of which scripts */
 	uint64_t faults;
 	uint64_t losses;        /* of Redis' data */
+	uint64_t burnt;         /* units of leases that were never spent nor returned */
 	uint32_t overshoot_ppm; /* eventual: how far beyond the limit, at worst */
 	uint32_t bound_ppm; /* … what others admitted between an exchange and the next but one */
 	uint32_t gauge_ppm; /* … and how far at most, as the nodes said at some time */

@@ -470,6 +470,7 @@ def test_two_processes_one_table_through_kill_9():
             assert first.ask("rl", user("a")) == OVER
 
 
+@full("the table is looked at once a second; test_serve_table has a resize for every run")
 def test_table_resized_under_traffic():
     """Another process resizes the table: the service moves over and no request is lost."""
     with Serve(rules=RULES, grpc=True, threads=2) as serve, Rls(serve.grpc_port) as rls:
@@ -580,6 +581,7 @@ def test_file_limit_lowers_the_connections_and_says_so():
         assert "only 500 files may be open: --max-connections is 164 instead of 16384" in serve.log()
 
 
+@full("a second in which nothing may spin")
 def test_out_of_files_is_survived():
     """With no file descriptors left the service neither spins nor dies; it goes on when there are. Connections are
     made until one is not accepted: which numbers are free is not ours to know."""

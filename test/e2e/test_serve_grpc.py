@@ -3,16 +3,14 @@
 import contextlib
 import gzip
 import os
-import re
 import signal
 import subprocess
 import threading
-import time
 
 import grpc
 import pytest
 
-from weirtest import ROOT, patience, protos, wait_for
+from weirtest import ROOT, Clock, needs, patience, protos, wait_for
 from weirtest.node import run_node
 from weirtest.protos import Request, Response, descriptor, request
 from weirtest.rawh2 import (ACK, DATA, END_STREAM, PING, RawH2, frame, grpc_message)
@@ -24,7 +22,8 @@ descriptors:
   - {key: foo, value: bar, rate_limit: {unit: minute, requests_per_unit: 10}}
   - {key: user, rate_limit: {unit: day, requests_per_unit: 3, name: daily}}
   - {key: load, rate_limit: {unit: year, requests_per_unit: 1000000}}
-  - {key: slow, rate_limit: {unit: minute, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
+  - {key: slow, rate_limit: {unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue_size: 5}}
+  - {key: quick, rate_limit: {unit: second, requests_per_unit: 10, algorithm: leaky_bucket, queue_size: 5}}
   - {key: slower, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
   - key: own
     rate_limit:
@@ -64,6 +63,18 @@ class Client:
         return failed.value.code(), failed.value.details()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def wall():
+    with Clock() as stands:
+        yield stands
+
+
+@pytest.fixture
+def clock(wall):
+    """The clock of all services here. It stands still, so that requests are held until a test moves it."""
+    return wall
+
+
 @pytest.fixture(scope="module")
 def shared():
     with Serve(rules=RULES, grpc=True) as serve:
@@ -85,7 +96,7 @@ def codes(answer):
 def test_golden_bytes(client):
     asked = bytes.fromhex("0a02726c120c0a0a0a03666f6f1203626172")
     answer = client.raw(asked, timeout=patience(20))
-    assert re.fullmatch("0801120e08011204080a10021809220208..", answer.hex())
+    assert answer.hex() == "0801120e08011204080a100218092202081e"  # 9 left, and 30 s to the next minute
     other = client.raw(asked[:-1] + b"z", timeout=patience(20))
     assert other.hex() == "080112020801"
 
@@ -97,7 +108,7 @@ def test_statuses(client):
     first, second = answer.statuses
     assert (first.current_limit.requests_per_unit, first.current_limit.unit,
             first.current_limit.name, first.limit_remaining) == (3, 4, "daily", 2)
-    assert 1 <= first.duration_until_reset.seconds <= 86400
+    assert first.duration_until_reset.seconds == 12 * 3600 - 30
     assert not second.HasField("current_limit")
     assert not second.HasField("duration_until_reset")
     assert codes(client.ask(("user", "a"), hits=2)) == [OK, OK]
@@ -211,22 +222,40 @@ def test_grpc_message_is_percent_encoded(shared):
 
 # ---- waiting ----
 
-def test_leaky_bucket_holds_its_answer(client):
-    """20 a minute: the second waits three seconds, and others do not wait for it."""
-    began = time.monotonic()
-    assert codes(client.ask(("slow", "a"))) == [OK, OK]
-    held = client.should.future(request("rl", ("slow", "a")), timeout=patience(30))
+def hold(client, *asked):
+    """A call that is waiting: the service has read it when it has answered the next one."""
+    held = client.should.future(asked[0] if isinstance(asked[0], Request) else request("rl", *asked), timeout=patience(60))
     assert codes(client.ask(("foo", "meanwhile"))) == [OK, OK]
-    assert not held.done() or time.monotonic() - began > 3
-    assert codes(held.result()) == [OK, OK]
+    return held
 
 
-def test_what_a_held_call_counted_stays_counted(client):
+def test_leaky_bucket_holds_its_answer(client, clock):
+    """Five a second: the second waits 200 ms, the third 400 ms, and others do not wait for them. A call of another
+    queue that is due at 100 ms is answered first; its answer says that the service has looked at the queues."""
+    assert codes(client.ask(("slow", "a"))) == [OK, OK]
+    assert codes(client.ask(("quick", "a"))) == [OK, OK]
+    second, third = hold(client, ("slow", "a")), hold(client, ("slow", "a"))
+    soon = hold(client, ("quick", "a"))
+    assert not (second.done() or third.done() or soon.done())
+    clock.advance(0.1)
+    assert codes(soon.result()) == [OK, OK]
+    assert not (second.done() or third.done())
+    clock.advance(0.1)
+    assert codes(second.result()) == [OK, OK]
+    assert not third.done()
+    clock.advance(0.2)
+    assert codes(third.result()) == [OK, OK]
+
+
+def test_what_a_held_call_counted_stays_counted(client, clock):
     def asked():
         return descriptor(request("rl", ("slow", "beside")), ("user", "beside"))
 
     assert client.should(asked(), timeout=patience(20)).statuses[1].limit_remaining == 2
-    assert client.should(asked(), timeout=patience(20)).statuses[1].limit_remaining == 1  # 3 s later
+    held = hold(client, asked())
+    assert client.ask(("user", "beside"), hits=0).statuses[0].limit_remaining == 1
+    clock.advance(0.2)
+    assert held.result().statuses[1].limit_remaining == 1
     assert client.ask(("user", "beside")).statuses[0].limit_remaining == 0
     assert codes(client.ask(("user", "beside"))) == [OVER, OVER]
 
@@ -243,7 +272,8 @@ def test_deadline_refuses_what_would_be_late(client):
     assert client.ask(("slower", "b"), hits=0).statuses[0].limit_remaining == left
 
 
-def test_deadline_that_has_passed(shared):
+def test_deadline_that_has_passed(shared, clock):
+    clock.run()
     with RawH2(shared.grpc_port) as raw:
         data = request("rl", ("user", "late")).SerializeToString()
         stream, whole = raw.call(data, extra=[("grpc-timeout", "1n")])
@@ -253,6 +283,7 @@ def test_deadline_that_has_passed(shared):
                                  extra=[("grpc-timeout", "99999999H")])
         raw.send(whole)
         assert Response.FromString(raw.answer(stream)[1][5:]).statuses[0].limit_remaining == 3
+    clock.stop()
 
 
 @pytest.mark.parametrize("how", ["cancel", "disconnect"])
@@ -371,7 +402,7 @@ def test_health_is_true_for_both_names_while_draining():
 
 
 def test_watchers_are_told_when_ports_close():
-    with draining("1s") as (serve, _, streams):
+    with draining("200ms") as (serve, _, streams):
         for stream in streams:
             with pytest.raises(grpc.RpcError) as ended:
                 next(stream)
@@ -380,7 +411,7 @@ def test_watchers_are_told_when_ports_close():
         assert serve.wait() == 0
 
 
-def test_goaway_comes_twice_and_calls_under_way_are_answered():
+def test_goaway_comes_twice_and_calls_under_way_are_answered(clock):
     with Serve(rules=RULES, grpc=True) as serve, RawH2(serve.grpc_port) as raw:
         data = request("rl", ("slow", "x")).SerializeToString()
         first, whole = raw.call(data)
@@ -399,8 +430,11 @@ def test_goaway_comes_twice_and_calls_under_way_are_answered():
         assert raw.answer(late)[2]["grpc-status"] == "0"
         raw.send(frame(PING, ACK, 0, asked[3]))
         assert raw.goaway() == (late, 0)
+        assert held not in raw.aside
+        clock.advance(0.2)
         assert raw.answer(held)[2]["grpc-status"] == "0"
         assert raw.read_frame() is None
+        raw.socket.close()
         assert serve.wait() == 0
 
 
@@ -462,6 +496,7 @@ def test_h2load_is_counted_exactly(shared, client, tmp_path):
     assert client.ask(("load", "x"), hits=0).statuses[0].limit_remaining == 980000
 
 
+@needs("npm")
 @pytest.mark.seconds(300)
 def test_grpc_js(shared):
     """Node's own gRPC, with gzip: 500 calls at once on one connection."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import Closed, Traffic, env, free_port, keeper, wait_for
+from weirtest import Closed, Traffic, env, free_port, full, keeper, needs, places, wait_for
 from weirtest.gateway import RULES, STILL_BOUND, Gateway
 
 
@@ -21,7 +21,7 @@ def test_says_what_it_does(api):
     with Gateway(api.port) as gateway:
         said = gateway.output()
         assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in said
-        assert f"/weirtest-{gateway.port}.v" in said
+        assert f"  table     {places.table(gateway.table)}.v" in said
         assert ", 1M, 0 keys held, room for " in said
         assert f"  rules     {gateway.rules}: 1 file, generation 1, hash " in said
         assert ("  limits    of domain api:\n"
@@ -79,6 +79,7 @@ def test_draining_ends(api):
         gateway.wait_said("requests are still under way; ending nginx")
 
 
+@full("the gateway waits five seconds before it kills")
 def test_what_does_not_end_is_killed(api):
     """A stopped process heeds no signal but one."""
     with Gateway(api.port, "--drain", "100ms", "--workers", "1") as gateway:
@@ -107,6 +108,17 @@ def test_the_master_is_killed_and_comes_back(api):
         gateway.wait_said("2 workers of the last nginx asked to finish")
 
 
+def test_a_killed_worker_is_replaced(api):
+    with Gateway(api.port, allow=["exited on signal 9"]) as gateway:
+        assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
+        gateway.wait_workers(2)
+        before = gateway.workers()
+        os.kill(min(before), signal.SIGKILL)
+        wait_for(lambda: len(gateway.workers() - {min(before)}) == 2, "another worker")
+        assert gateway.get("/few/a").status == 429
+        assert gateway.get("/").status == 200
+
+
 def test_workers_without_master_finish_what_they_have(api):
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         with gateway.client() as client:
@@ -120,6 +132,7 @@ def test_workers_without_master_finish_what_they_have(api):
             assert client.read().status == 200
 
 
+@full("nginx tries to listen for two and a half seconds")
 def test_a_worker_that_holds_the_port_is_killed(api):
     """It is stopped, so it cannot be asked; nginx fails to start once, then the way is cleared."""
     with Gateway(api.port, "--workers", "1", allow=[*STILL_BOUND, r"still could not bind"]) as gateway:
@@ -196,13 +209,11 @@ def test_nginx_is_upgraded_in_place(api):
 
 
 def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
-    with Gateway(api.port) as gateway, socket.socket() as taken:
+    with Gateway(api.port, start=False) as gateway, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         config = gateway.folder / "gateway.yaml"
         config.write_text("headers: x\n", encoding="ascii")
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
         gateway.options += ["--config", str(config)]
         gateway.start()
         config.write_text(f"h2c: 127.0.0.1:{taken.getsockname()[1]}\n", encoding="ascii")
@@ -212,11 +223,9 @@ def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
 
 
 def test_reload_takes_new_options(api):
-    with Gateway(api.port) as gateway:
+    with Gateway(api.port, start=False) as gateway:
         config = gateway.folder / "gateway.yaml"
         other = free_port()
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
         config.write_text("headers: x\n", encoding="ascii")
         gateway.options += ["--config", str(config)]
         gateway.start()
@@ -239,9 +248,7 @@ def test_reload_takes_new_options(api):
     ("rules: nowhere.yaml\n", "--rules nowhere.yaml: No such file or directory"),
 ])
 def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
-    with Gateway(api.port, allow=["cannot load certificate"]) as gateway:
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
+    with Gateway(api.port, allow=["cannot load certificate"], start=False) as gateway:
         path = gateway.folder / "gateway.yaml"
         path.write_text("", encoding="ascii")
         at = gateway.options
@@ -266,9 +273,7 @@ def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
 def test_what_nginx_refuses_does_not_reach_the_service(api):
     """Options that nginx refuses for another reason leave the service's ports where they are."""
     old, new = free_port(), free_port()
-    with Gateway(api.port, allow=["nowhere/log"]) as gateway:
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
+    with Gateway(api.port, allow=["nowhere/log"], start=False) as gateway:
         path = gateway.folder / "gateway.yaml"
         path.write_text(f"http: 127.0.0.1:{old}\n", encoding="ascii")
         gateway.options = ["--config", str(path)]
@@ -286,9 +291,7 @@ def test_what_nginx_refuses_does_not_reach_the_service(api):
 
 def test_an_nginx_of_another_name(api):
     """What the program's file is called is nobody's business: it is known by its title."""
-    with Gateway(api.port, allow=STILL_BOUND) as gateway:
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
+    with Gateway(api.port, allow=STILL_BOUND, start=False) as gateway:
         other = gateway.folder / "webserver"
         other.symlink_to(gateway.variables().get("WEIR_NGINX", env.NGINX))
         gateway.options = ["--nginx", str(other)]
@@ -350,9 +353,7 @@ def test_a_port_that_is_taken(api):
 
 def test_hangs_no_terminal_and_no_pipe(api):
     """Whoever reads the output goes away: the gateway and nginx go on."""
-    with Gateway(api.port) as gateway:
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
+    with Gateway(api.port, start=False) as gateway:
         read, write = os.pipe()
         gateway.process = keeper.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
                                        env=gateway.variables())
@@ -371,18 +372,13 @@ def test_hangs_no_terminal_and_no_pipe(api):
         assert gateway.get("/").status == 200
 
 
-ROOT_ONLY = os.geteuid() == 0
-
-
-def test_rules_that_workers_cannot_read(api):
-    """As root, workers are somebody else: said at the start, and SIGHUP reads them all the same. Who is
-    not root has workers that are himself, and no such trouble."""
-    with Gateway(api.port) as gateway:
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
+def test_rules_that_only_their_owner_can_read(api):
+    """The workers of a gateway of root's run as another user: the gateway says that they cannot read the rules, and SIGHUP
+    reads them all the same. The workers of an ordinary user's gateway can."""
+    with Gateway(api.port, start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()
-        assert ("who cannot read" in gateway.output()) == ROOT_ONLY
+        assert ("who cannot read" in gateway.output()) == (os.geteuid() == 0)
         assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
         gateway.rules.write_text(RULES.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
@@ -390,25 +386,32 @@ def test_rules_that_workers_cannot_read(api):
         wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
 
 
+@needs("root")
 def test_a_folder_that_workers_cannot_enter(api):
-    with Gateway(api.port) as gateway:
+    with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"
         closed.mkdir(mode=0o700)
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
         gateway.runtime = closed / "run"
-        if not ROOT_ONLY:
-            gateway.start()
-            return
         code, said = gateway.run()
         assert code == 1
         assert f"who cannot enter {closed}/run: chmod o+x on it" in said
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="cannot run here: root, whose workers are another user")
+def test_a_folder_that_only_its_owner_can_enter(api):
+    with Gateway(api.port, start=False) as gateway:
+        closed = gateway.folder / "closed"
+        closed.mkdir(mode=0o700)
+        gateway.runtime = closed / "run"
+        gateway.start()
+        assert gateway.get("/").status == 200
+
+
+@needs("root", "mounts")
 def test_a_table_that_cannot_be_had(api):
-    with Gateway(api.port, allow=["emerg"]) as gateway:
-        gateway.signal(signal.SIGTERM)
-        gateway.wait()
-        code, said = gateway.run("--table", f"weirtest-{gateway.port}-huge", "--memory", "1T")
+    """/run has one MiB, in a mount namespace of the gateway's own."""
+    with Gateway(api.port, start=False) as gateway:
+        gateway.prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m none /run && exec "$@"', "sh"]
+        code, said = gateway.run("--memory", "64M")
         assert code == 1
         assert "no room for the table" in said or "No space left" in said

@@ -57,6 +57,7 @@ class Shop(Gateway):
         self.admin_port = admin or free_port()
         self.queue_url, self.disk = queue, disk
         super().__init__(upstream, "--admin", f"127.0.0.1:{self.admin_port}", *options, **kwargs)
+        self.prefix = disk.prefix if disk else []
 
     def __enter__(self):
         self.home = Path(keeper.folder("queue"))
@@ -68,8 +69,7 @@ class Shop(Gateway):
         keeper.forget(str(self.home))
 
     def command(self):
-        return [*(self.disk.prefix if self.disk else []), *super().command(), "--queue",
-                self.queue_url or f"file:{self.queue}"]
+        return [*super().command(), "--queue", self.queue_url or f"file:{self.queue}"]
 
     # ---- orders ----
 
@@ -157,13 +157,14 @@ class Shop(Gateway):
 
 class Disk:
     """`with Disk("4m") as disk:` is a file system of that size, in memory, seen only by programs with `disk.prefix` before
-    their command line. .path is where they see it; .inside is the same for us."""
+    their command line. .path is where they see it; .inside is the same for us. The test needs("mounts")."""
 
     def __init__(self, size):
         self.size = size
 
     def __enter__(self):
         self.path = keeper.folder("disk")
+        ours = [str(os.getuid()), str(os.getgid())]
         new_user = ["--user", "--map-root-user"] if os.getuid() else []
         script = 'mount -t tmpfs -o "size=$1,mode=755" tmpfs "$2" && touch "$2/here" && exec sleep infinity'
         self.process = keeper.start(["unshare", *new_user, "--mount", "sh", "-c", script, "sh", self.size, self.path])
@@ -171,8 +172,11 @@ class Disk:
         wait_for(lambda: self.process.poll() is not None or (self.inside / "here").exists(), "a small disk")
         assert self.process.poll() is None, "no mount namespaces here: the kernel has them switched off"
         kinds = ["mnt"] if not new_user else ["user", "mnt"]
-        self.prefix = ["nsenter", "--preserve-credentials",
-                       *(f"--{'mount' if k == 'mnt' else k}=/proc/{self.process.pid}/ns/{k}" for k in kinds)]
+        self.enter = ["nsenter", "--preserve-credentials",
+                      *(f"--{'mount' if k == 'mnt' else k}=/proc/{self.process.pid}/ns/{k}" for k in kinds)]
+        # An ordinary user may mount as the root of a user namespace, but runs programs as itself.
+        self.prefix = [*self.enter, "unshare", "--user", f"--map-user={ours[0]}", f"--map-group={ours[1]}"] if new_user \
+            else self.enter
         return self
 
     def __exit__(self, *_):
@@ -180,7 +184,7 @@ class Disk:
         keeper.forget(self.path)
 
     def run(self, *argv):
-        subprocess.run([*self.prefix, *argv], check=True, capture_output=True)
+        subprocess.run([*self.enter, *argv], check=True, capture_output=True)
 
     def fill(self, leave=0):
         """Until nothing fits any more, or `leave` bytes."""

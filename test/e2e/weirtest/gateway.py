@@ -89,6 +89,7 @@ class Gateway:
         self.allow = list(allow)
         self.bare = bare  # options as they are, none added
         self.wants_start = start
+        self.prefix = []  # before the command line
         self.table = f"weirtest-{self.port}"
         self.process = None
         self.sessions = set()
@@ -149,7 +150,7 @@ class Gateway:
     def command(self):
         if self.bare:
             return [env.WEIR, "gateway", *self.options]
-        return [env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
+        return [*self.prefix, env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
                 self.rules, "--runtime", self.runtime, "--table", self.table, "--memory",
                 "1M", "--workers", "2", *self.options]
 

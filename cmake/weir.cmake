@@ -21,10 +21,12 @@ function(weir_layer name)
   set_property(GLOBAL APPEND PROPERTY WEIR_LAYERS weir_${name})
 endfunction()
 
-# A cmocka suite test/<path>/test_<x>.c. LABELS: `quick` runs in `make check`, `threads` also under
-# ThreadSanitizer, `slow` only without sanitizers.
+# A cmocka suite test/<path>/test_<x>.c. LABELS: `unit` runs in `make check` and `make test`, `full`
+# only in `make test-full`; `threads` runs under ThreadSanitizer as well, `slow` only without
+# sanitizers. PROCESSORS 2 is for suites with several busy processes or threads: ctest runs nothing
+# beside them on a machine with two cores.
 function(weir_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT;PROCESSORS" "SOURCES;LIBS;LABELS;ARGS" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka Threads::Threads)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test)
@@ -32,7 +34,22 @@ function(weir_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+  if(WEIR_SANITIZE)
+    math(EXPR T_TIMEOUT "3 * ${T_TIMEOUT}")
+  endif()
+  if(NOT T_PROCESSORS)
+    set(T_PROCESSORS 1)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+                                          PROCESSORS ${T_PROCESSORS})
+endfunction()
+
+# Sources that several suites share. They are compiled once; a suite names the helper in its LIBS.
+function(weir_test_helper name)
+  cmake_parse_arguments(H "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} OBJECT ${H_SOURCES})
+  target_link_libraries(${name} PUBLIC ${H_LIBS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test)
 endfunction()
 
 # Every .c of a folder is a fuzz target with a LLVMFuzzerTestOneInput. It is linked with an archive of

@@ -44,27 +44,27 @@ static int64_t wall_ns(clockid_t clock)
 	return now.tv_sec * SECOND_NS + now.tv_nsec + word;
 }
 
-int clock_gettime(clockid_t clock, struct timespec *out)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
-		return (int)syscall(SYS_clock_gettime, clock, out);
-	int64_t now_ns = wall_ns(clock);
-	*out = (struct timespec){.tv_sec = now_ns / SECOND_NS, .tv_nsec = now_ns % SECOND_NS};
+	if (clock_id != CLOCK_REALTIME && clock_id != CLOCK_REALTIME_COARSE)
+		return (int)syscall(SYS_clock_gettime, clock_id, tp);
+	int64_t now_ns = wall_ns(clock_id);
+	*tp = (struct timespec){.tv_sec = now_ns / SECOND_NS, .tv_nsec = now_ns % SECOND_NS};
 	return 0;
 }
 
-int gettimeofday(struct timeval *restrict out, void *restrict zone)
+int gettimeofday(struct timeval *restrict tv, void *restrict tz)
 {
 	int64_t now_ns = wall_ns(CLOCK_REALTIME);
-	(void)zone;
-	*out = (struct timeval){.tv_sec = now_ns / SECOND_NS, .tv_usec = now_ns % SECOND_NS / 1000};
+	(void)tz;
+	*tv = (struct timeval){.tv_sec = now_ns / SECOND_NS, .tv_usec = now_ns % SECOND_NS / 1000};
 	return 0;
 }
 
-time_t time(time_t *out)
+time_t time(time_t *timer)
 {
 	time_t now = (time_t)(wall_ns(CLOCK_REALTIME) / SECOND_NS);
-	if (out)
-		*out = now;
+	if (timer)
+		*timer = now;
 	return now;
 }

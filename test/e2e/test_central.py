@@ -1,19 +1,20 @@
 """Limits that a central store keeps: nginx asks over a socket while the request is parked. The store is
-a stand-in (weirtest/standin.py), so that it can be late, talk nonsense, halve its words, close and say
-nothing. No test asserts how fast something is; where a test needs a timeout to end it waits for it."""
+a stand-in (weirtest/standin.py) that can be late, reply nonsense, send half a reply, close, and stay silent.
+The wall clock stands still, so no window ends within a test. Timeouts are real, and the tests wait for them."""
 
 import contextlib
 import os
 import signal
-import time
 
 import pytest
-from weirtest import H2, WRAP, Nginx, Traffic, by_user, check_conf, patience, pour, tally, volley, wait_for
+from weirtest import (H2, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, pour, tally, volley, wait_for)
 from weirtest.standin import ADMITTED, Store, answer, bulk
 
+pytestmark = pytest.mark.usefixtures("clock")
+
 FIVE = "{unit: year, requests_per_unit: 5}"
-# Longer than the machine holds anybody up, short enough to wait for it.
-SHORT = f"{max(3000, int(patience(0.3) * 1000))}ms"
+# A timeout that the tests wait for: longer than a busy machine delays a reply.
+SHORT = f"{max(1000, int(patience(0.3) * 1000))}ms"
 
 BACK = '"weir_central" is back'
 
@@ -113,25 +114,49 @@ def test_parked_requests_share_a_connection(api):
         assert store.told == []
 
 
-@pytest.mark.parametrize("on_failure, status", [("local", 200), ("allow", 200), ("deny", 429)])
-def test_time_is_up(api, on_failure, status):
-    """No answer in time: the rule's on_store_failure. A late one is ignored and given back nothing:
-    it counts as taken. While one is late nobody else is asked; then all is as before."""
-    with Store(timeout=SHORT) as store, nginx_with(store, policy(on_failure), api=api) as nginx:
+EACH_POLICY = """\
+domain: api
+requests:
+  - when: {path: /local}
+    descriptor: [{key: local, from: header.x-user}]
+  - when: {path: /allow}
+    descriptor: [{key: allow, from: header.x-user}]
+  - when: {path: /deny}
+    descriptor: [{key: deny, from: header.x-user}]
+descriptors:
+  - key: local
+    rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: local}
+  - key: allow
+    rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: allow}
+  - key: deny
+    rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny}
+"""
+
+
+def test_time_is_up(api):
+    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the store is not asked.
+    When the store replies again, the late replies are ignored: they count as taken, and nothing is given back. All
+    requests that were admitted locally are reported."""
+    statuses = {"/local": 200, "/allow": 200, "/deny": 429}
+    user = {"X-User": "7"}
+    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api) as nginx, \
+            contextlib.ExitStack() as stack:
         ready(nginx)
         store.hold()
-        assert nginx.get("/", {"X-User": "7"}).status == status
-        assert len(store.asked) == 1
-        assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [status] * 3
-        assert len(store.asked) == 1
-        store.release()
-        more = iter(range(10 ** 6))
-        wait_for(lambda: nginx.get("/", {"X-User": f"more-{next(more)}"}) and len(store.asked) > 1,
-                 "the store to be asked again")
-        reports = 3 + next(more) if on_failure == "local" else 0
-        wait_for(lambda: store.reported() >= reports, "reports")
-        assert store.reported() == reports and store.returned() == []
+        clients = {target: stack.enter_context(nginx.client()) for target in statuses}
+        for target, client in clients.items():
+            client.send("GET", target, user)
+        parked(store, 3)
+        assert {target: client.read().status for target, client in clients.items()} == statuses
+        for target, status in statuses.items():
+            assert [nginx.get(target, user).status for _ in range(3)] == [status] * 3
+        assert len(store.asked) == 3
         assert nginx.logged("no answer from") == 1
+        store.release()
+        wait_for(lambda: nginx.get("/deny", {"X-User": "8"}).status == 200, "the store to be asked again")
+        assert len(store.asked) > 3
+        wait_for(lambda: store.reported() >= 4, "reports")
+        assert store.reported() == 4 and store.returned() == []
 
 
 def test_share_while_away(api):
@@ -154,9 +179,8 @@ def test_share_while_away(api):
             assert store.reported() == 2
 
 
-def test_client_leaves(api):
-    """What was granted to one who has gone is given back, once, with the store's time; not before it
-    was granted."""
+def test_client_leaves(clock, api):
+    """A grant whose client has gone is given back, once, with the store's time; not before it was granted."""
     with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.hold()
@@ -172,8 +196,7 @@ def test_client_leaves(api):
             assert stays.read().status == 200
         wait_for(store.returned, "a give-back")
         (cost, decided_us), = store.returned()
-        assert cost == -1
-        assert abs(decided_us - time.time_ns() // 1000) < 10 ** 9 * 60
+        assert (cost, decided_us) == (-1, clock.now_ns() // 1000)
         assert api.count() == 1
 
 
@@ -218,16 +241,20 @@ def test_socket_is_lost_and_comes_back(api):
 
 
 def test_nobody_listens(api):
-    """nginx starts and serves without it, tells that once, and finds it when it is there."""
+    """nginx starts and serves without the store, logs that once however often it tries, and finds the store later."""
     with Store() as store:
         store.stop()
         os.unlink(store.path)
         with nginx_with(store, policy("local", 2), api=api) as nginx:
             nginx.wait_logged('"weir_central" cannot be connected to')
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 200, 429]
-            time.sleep(0.5)  # some tries: each that told of it would show
+            # The worker reads changed rules at its next look, a quarter of a second after its start or after the look
+            # before. Its timers expire in order: by then it has tried to connect again, after 50, 100 and 200 ms.
+            for n in (1, 2):
+                nginx.write_rules(policy("local", 2) + f"# {n}\n")
+                nginx.wait_logged("generation", n)
             assert nginx.logged('"weir_central" cannot be connected to') == 1
-            assert nginx.logged("connect\\(\\)") == 0
+            assert nginx.logged(r"connect\(\)") == 0
             store.listen()
             nginx.wait_logged(BACK)
             assert nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "1"
@@ -312,7 +339,7 @@ def test_the_secret_comes_late(api):
 
 
 def test_refused_by_the_service(api):
-    """A server that is none, or does not let nginx in, is told of once and not called again and again."""
+    """A server that refuses the question for the secret is logged once. It is asked again on the same connection."""
     class Stranger(Store):
         def _reply(self, command):
             return b"-NOPERM this is not for you\r\n"
@@ -320,13 +347,15 @@ def test_refused_by_the_service(api):
     with Stranger() as store, nginx_with(store, policy("local"), api=api) as nginx:
         nginx.wait_logged('answers "NOPERM this is not for you"')
         assert nginx.get("/", {"X-User": "7"}).status == 200
-        wait_for(lambda: store.fleets >= 3, "it to be asked again")
+        wait_for(lambda: store.fleets_answered >= 2, "it to be asked again")
+        assert nginx.get("/", {"X-User": "7"}).status == 200  # nginx has read the second reply before this request
         assert nginx.logged("NOPERM") == 1
         assert store.connections == 1
 
 
+@full("waits for the timeout of a silent connection, 3 s and more")
 def test_silence(api):
-    """Who does not answer at all is given up after a while; nobody waits longer than the timeout."""
+    """A connection without any reply is given up; no request waits longer than the timeout."""
     with Store(timeout=SHORT) as store, nginx_with(store, policy("allow"), api=api) as nginx:
         ready(nginx)
         store.hold()
@@ -372,10 +401,9 @@ def test_first_moments(api):
             assert waits.read().get("X-Remaining") == "4"
 
 
+@pytest.mark.skipif(WRAP != "", reason="4,352 requests at once are too many under a wrapper")
 def test_bounds(api):
-    """More questions than may be under way have failed at once; the others are answered."""
-    if WRAP:
-        return  # the numbers are nginx's own
+    """4,096 questions may be in flight; more fail at once, and the others are answered."""
     streams, connections = 128, 34
     with Store(timeout="60s") as store, nginx_with(store, policy("allow", 10 ** 6), api=api, h2c=True) as nginx:
         ready(nginx)
@@ -401,7 +429,7 @@ def test_what_is_kept_is_bounded(api):
         ready(nginx)
         store.stop()
         nginx.wait_logged("closed the connection")
-        count = 8000 if not WRAP else 10
+        count = 6500 if not WRAP else 10
         head = b"GET /nothing HTTP/1.1\r\nHost: x\r\nX-User: 7\r\n\r\n"
         pour(nginx.port, [head] * count)
         assert nginx.logged("there is no room to keep all") == (not WRAP)
@@ -436,26 +464,26 @@ def test_quit_and_stop_while_waiting(api):
             wait_for(lambda: not nginx.processes(), "nginx to end")
 
 
-def test_a_queue_in_the_store(api):
-    """The answer may be a wait; who leaves meanwhile gives the place back, with its time."""
-    rules = by_user("{unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}")
-    with Store() as store, nginx_with(store, rules, api=api) as nginx:
+def test_a_queue_in_the_store(clock, api):
+    """The reply may be a wait: the request leaves when it is due. A client that leaves while its request waits gives the
+    place back, with its time."""
+    rules = by_user("{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}")
+    hour_ns = 3600 * 10 ** 9
+    with Store() as store, nginx_with(store, rules, api=api) as nginx, nginx.client() as one, nginx.client() as two:
         ready(nginx)
-        wait_ns = int(patience(1)) * 10 ** 9
-        store.reply = lambda message, usual: bulk(answer([(ADMITTED, 10, 8, 0, wait_ns)]))
-        start = time.monotonic_ns()
-        r = nginx.get("/", {"X-User": "7"})
-        assert (r.status, r.get("X-Result"), r.get("X-Delay")) == (200, "DELAYED", f"{wait_ns // 10**9}.000")
-        assert time.monotonic_ns() - start >= wait_ns - 10 ** 6
-        wait_ns = 3600 * 10 ** 9  # it waits when we leave, however late that is
-        with nginx.client() as client:
-            client.send("GET", "/", {"X-User": "7"})
-            parked(store, 2)
-            wait_for(lambda: nginx.logged("delayed by") == 2, "it to wait")
-            client.vanish()
+        store.reply = lambda message, usual: bulk(answer([(ADMITTED, 10, 8, 0, hour_ns)]))
+        one.send("GET", "/one", {"X-User": "7"})
+        nginx.wait_logged("delayed by 3600000ms")
+        clock.advance(3600)
+        two.send("GET", "/two", {"X-User": "7"})  # joins the queue, so nginx looks at the clock
+        r = one.read()
+        assert (r.status, r.get("X-Result"), r.get("X-Delay")) == (200, "DELAYED", "3600.000")
+        nginx.wait_logged("delayed by 3600000ms", 2)
+        two.vanish()
         wait_for(store.returned, "the place to be given back")
         item, = store.told[-1].items
-        assert (item.cost, item.delay_ns) == (-1, wait_ns)
+        assert (item.cost, item.delay_ns, item.decided_us) == (-1, hour_ns, clock.now_ns() // 1000)
+    assert api.count("/one") == 1 and api.count("/two") == 0
 
 
 AUTH = """

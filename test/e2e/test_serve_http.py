@@ -3,14 +3,13 @@ docs/openapi.yaml."""
 
 import contextlib
 import json
-import resource
 import socket
 import threading
 import time
 
 import pytest
 
-from weirtest import WRAP, Client, Closed, connect, fetch, patience, scaled, wait_for
+from weirtest import Client, Clock, Closed, connect, fetch, full, patience, wait_for
 from weirtest.openapi import DOCUMENT, check_answer, check_question, routes
 from weirtest.serve import Serve
 
@@ -60,6 +59,13 @@ def ask(port, body):
     return json.loads(response.body)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """It stands still: times that answers tell are exact."""
+    with Clock() as stands:
+        yield stands
+
+
 @pytest.fixture(scope="module")
 def serve():
     with Serve(rules=RULES, http=True, admin=True) as running:
@@ -68,7 +74,7 @@ def serve():
 
 # ---- /v1/check ----
 
-def test_counts_down_then_refuses(serve):
+def test_counts_down_then_refuses(serve, clock):
     told = [ask(serve.http_port, question(("user", "down"))) for _ in range(4)]
     assert [t["admitted"] for t in told] == [True, True, True, False]
     assert [t["remaining"] for t in told] == [2, 1, 0, 0]
@@ -76,7 +82,8 @@ def test_counts_down_then_refuses(serve):
     assert {t["limit"] for t in told} == {3}
     assert {t["rule"] for t in told} == {"api/user/365d"}
     assert told[0]["name"] == "per-user" and told[0]["generation"] == 1
-    assert told[0]["retry_after"] == 0 and told[3]["retry_after"] == told[3]["reset_after"] > 0
+    year = 365 * 86400
+    assert told[0]["retry_after"] == 0 and told[3]["retry_after"] == told[3]["reset_after"] == year - clock.now() % year
     assert told[3]["descriptors"][0]["code"] == "over_limit"
     assert told[3]["verdict"] == "refuse" and told[3]["delay"] == 0
 
@@ -135,7 +142,7 @@ def test_a_delay_is_told_and_not_waited_out(serve):
     told = [ask(serve.http_port, question(("door", "d"))) for _ in range(3)]
     assert [t["verdict"] for t in told] == ["admit", "delay", "refuse"]
     assert [t["admitted"] for t in told] == [True, True, False]
-    assert 3500 < told[1]["delay"] <= 3600 and told[1]["status"] == 200
+    assert told[1]["delay"] == 3600 and told[1]["status"] == 200
 
 
 def test_many_in_order(serve):
@@ -341,39 +348,47 @@ def test_nonsense_is_turned_away_and_others_are_served(serve, raw):
     assert ask(serve.http_port, question(("nothing", "x")))["admitted"]
 
 
+def all_are_cut(*clients):
+    """Each sends a byte now and then, until the server has closed it."""
+    left = list(clients)
+
+    def ended():
+        left[:] = [c for c in left if not trickle(c)]
+        return not left
+
+    wait_for(ended, "the connections to be cut", 20, every=0.1)
+
+
 def test_slow_and_idle_clients_are_cut():
-    with Serve(rules=RULES, http=True, args=["--idle", "1s", "--slow", "1s"]) as serve:
-        with Client(serve.http_port) as c:  # says nothing
-            assert c.at_end()
-        with Client(serve.http_port) as c:  # never ends its body
-            c.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
-            wait_for(lambda: trickle(c), "the connection to be cut", 20, every=0.2)
-        with Client(serve.http_port) as c:  # never ends its head
-            c.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
-            wait_for(lambda: trickle(c), "the connection to be cut", 20, every=0.2)
-        wait_for(lambda: is_served(serve), "somebody to be served who asks within a second")
+    with Serve(rules=RULES, http=True, args=["--idle", "1s", "--slow", "500ms"]) as serve:
+        with Client(serve.http_port) as silent, Client(serve.http_port) as body, Client(serve.http_port) as head:
+            body.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+            head.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
+            all_are_cut(body, head)
+            assert silent.at_end()
+        wait_for(lambda: is_served(serve), "a client that asks in time to be served")
 
 
-@pytest.mark.parametrize("raw", [b"GET /heal",
-                                 b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"])
-def test_an_end_that_comes_with_the_last_bytes_is_seen(raw):
+def test_an_end_that_comes_with_the_last_bytes_is_seen():
     with Serve(rules=RULES, http=True, args=["--idle", "1h", "--slow", "1h"]) as serve:
-        with Client(serve.http_port) as c:
-            assert c.get("/healthz").status == 200
-            c.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # both in one packet
-            c.raw(raw)
-            c.socket.shutdown(socket.SHUT_WR)
-            assert c.at_end()
+        with Client(serve.http_port) as head, Client(serve.http_port) as body:
+            for client, raw in ((head, b"GET /heal"),
+                                (body, b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")):
+                assert client.get("/healthz").status == 200
+                client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # both in one packet
+                client.raw(raw)
+                client.socket.shutdown(socket.SHUT_WR)
+            assert head.at_end() and body.at_end()
 
 
+@full("three seconds of sweeps; test_slow_and_idle_clients_are_cut is for every run")
 def test_a_head_that_trickles_is_cut_by_slow_alone():
-    with Serve(rules=RULES, http=True, args=["--slow", "1s"]) as serve, Client(serve.http_port) as idle:
-        assert idle.get("/healthz").status == 200
-        for head in (b"G", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "):
-            with Client(serve.http_port) as c:
-                c.raw(head)
-                wait_for(lambda c=c: trickle(c), "the connection to be cut", 20, every=0.2)
-        wait_for(lambda: trickle(idle), "the connection to be cut after its first request", 20, every=0.2)
+    with Serve(rules=RULES, http=True, args=["--slow", "500ms"]) as serve:
+        with Client(serve.http_port) as line, Client(serve.http_port) as field, Client(serve.http_port) as second:
+            assert second.get("/healthz").status == 200  # the head of its next request trickles
+            line.raw(b"G")
+            field.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
+            all_are_cut(line, field, second)
         with Client(serve.http_port) as c:
             assert c.get("/healthz").status == 200
             c.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -416,27 +431,6 @@ def is_served(serve):
         return False
 
 
-@pytest.mark.seconds(120)
-def test_ten_thousand_idle_connections(serve):
-    """Half of them say nothing, half have begun a request; others are served, and memory is bounded."""
-    count = scaled(10000)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 1000), hard))
-    before, held = serve.resident_kib(), []
-    try:
-        for i in range(count):
-            held.append(connect(serve.http_port))
-            if i % 2:
-                held[-1].sendall(b"POST /v1/ch")
-        assert ask(serve.http_port, question(("user", "idle")))["remaining"] == 2
-        if WRAP == "":  # AddressSanitizer keeps memory for reasons of its own
-            assert serve.resident_kib() - before < count * 16
-    finally:
-        for s in held:
-            s.close()
-    assert ask(serve.http_port, question(("user", "idle")))["remaining"] == 1
-
-
 def test_over_a_unix_socket_and_two_loops():
     with Serve(rules=RULES, http="unix:{folder}/http.sock", threads=2) as serve:
         where = str(serve.folder / "http.sock")
@@ -444,13 +438,13 @@ def test_over_a_unix_socket_and_two_loops():
         assert told == [2, 1, 0]
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_draining_loses_no_request_of_busy_clients(keeps):
-    """They are told to close by an answer, or find the port closed; none is cut off. Busy is who asks again at once:
-    a connection on which nothing comes for a second is idle, and may be closed when it does."""
+def test_draining_loses_no_request_of_busy_clients():
+    """Two clients keep their connections, two come anew for each request. They are told to close by an answer, or find
+    the port closed; none is cut off. A busy client asks again at once: a connection on which nothing comes for a second
+    is idle, and may be closed."""
     lost, answered = [], []
 
-    def ask_on(serve):
+    def ask_on(serve, keeps):
         while True:
             before = time.monotonic()  # it came, or asked last
             try:
@@ -477,7 +471,7 @@ def test_draining_loses_no_request_of_busy_clients(keeps):
                     answered.append(1)
 
     with Serve(rules=RULES, http=True, threads=2) as serve:
-        clients = [threading.Thread(target=ask_on, args=(serve,)) for _ in range(4)]
+        clients = [threading.Thread(target=ask_on, args=(serve, i % 2 == 0)) for i in range(4)]
         for client in clients:
             client.start()
         wait_for(lambda: len(answered) > 100, "answers")
@@ -504,8 +498,9 @@ def test_drain():
         serve.wait()
 
 
+@full("two seconds of sweeps; test_serve_core has an idle connection of each port")
 def test_idle_clients_are_told_when_the_port_closes():
-    with Serve(rules=RULES, http=True, args=["--drain-delay", "1s", "--drain", "1h"]) as serve:
+    with Serve(rules=RULES, http=True, args=["--drain-delay", "200ms", "--drain", "1h"]) as serve:
         with Client(serve.http_port) as idle:
             assert idle.get("/readyz").status == 200
             serve.signal(15)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from . import env, keeper
+from . import clock, env, keeper
 from .gateway import Gateway
 from .http1 import fetch
 from .ports import free_port
@@ -87,9 +87,30 @@ class Shop(Gateway):
                  every=0.05)
         return self.ticket(response)
 
+    def hurry(self, condition, what, seconds=30):
+        """Until `condition` holds: what waits, be it for its next try, is tried now, again and again."""
+        wait_for(lambda: condition() or self.retry(), what, seconds)
+
+    def hurry_ticket(self, response, status, seconds=30):
+        self.hurry(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds)
+        return self.ticket(response)
+
+    def retry(self):
+        answer = fetch(self.admin_port, "POST", "/v1/queue/retry", {"Content-Type": "application/json"}, b'{"all": true}')
+        assert answer.status == 200, answer
+
+    def listed(self, uri):
+        """What `weir queue list --json` says of the request with that path."""
+        [found] = [r for r in json.loads(self.weir("queue", "list", "--json"))["requests"] if r["uri"] == uri]
+        return found
+
     def raise_limit(self, text=None, retry=True):
         """Other rules from now on, without a limit to speak of; what waits for the old ones is told to look again. (Of
-        several gateways with one queue all must know the rules before one is told, or it may meet the old ones.)"""
+        several gateways with one queue all must know the rules before one is told, or it may meet the old ones.) A clock
+        of the test's runs from now on, or there would be one token."""
+        if clock.current:
+            clock.current.stop()
+            clock.current.run()
         before = self.rules_hash()
         self.rules.write_text(text or rules(UNLIMITED), encoding="utf-8")
         wait_for(lambda: self.rules_hash() != before, "the rules to be read again")

@@ -4,15 +4,21 @@ import json
 
 import pytest
 
-from weirtest import wait_for
+from weirtest import full, wait_for
 from weirtest.deferring import Shop, rules
 from weirtest.orders import Orders
 
 
-@pytest.fixture
-def api():
+@pytest.fixture(scope="module")
+def orders():
     with Orders() as server:
         yield server
+
+
+@pytest.fixture
+def api(orders):
+    orders.reset()
+    return orders
 
 
 def waiting(shop, user, count):
@@ -23,33 +29,76 @@ def waiting(shop, user, count):
     return answers
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 302, 400, 404, 409, 422])
-def test_an_answer_is_final(api, status):
+FINAL = [200, 201, 204, 302, 400, 404, 409, 422]
+
+
+def test_an_answer_is_final(api):
     """Also a 4xx: the same request would meet it again. A redirect is not followed."""
     with Shop(api.port) as shop:
-        [answer] = waiting(shop, "ann", 1)
-        api.plan("/orders/", {"status": status, "headers": {"Location": "/orders/ann/99"}})
+        answers = {status: waiting(shop, f"u{status}", 1)[0] for status in FINAL}
+        for status in FINAL:
+            api.plan(f"/orders/u{status}/", {"status": status, "headers": {"Location": f"/orders/u{status}/99"}})
         shop.raise_limit()
-        assert shop.wait_ticket(answer, "delivered")["http_status"] == status
-        assert [one.order[1] for one in api.seen()] == [0, 1]
+        for status in FINAL:
+            assert shop.wait_ticket(answers[status], "delivered")["http_status"] == status
+            assert [one.order[1] for one in api.seen(f"/orders/u{status}/")] == [0, 1]
 
 
-@pytest.mark.parametrize("answers", [[500], [503], [429], [408], [425], [{"drop": True}], [500, {"drop": True}]])
-def test_a_failure_is_tried_again_with_the_same_key(api, answers):
+FAILURES = [[500], [503], [429], [408], [425], [{"drop": True}], [500, {"drop": True}]]
+
+
+def check_tried_again(seen, answers):
+    """One order that met `answers` before a 200, and the one behind it."""
+    assert [one.order[1] for one in seen] == [1] * (len(answers) + 1) + [2]
+    assert len({one.get("idempotency-key") for one in seen[:-1]}) == 1
+    assert seen[-1].get("idempotency-key") != seen[0].get("idempotency-key")
+
+
+def test_a_failure_is_tried_again_with_the_same_key(api):
+    """The next try is not waited for."""
+    with Shop(api.port) as shop:
+        pairs = [waiting(shop, f"u{n}", 2) for n in range(len(FAILURES))]
+        for n, answers in enumerate(FAILURES):
+            api.plan(f"/orders/u{n}/1", *answers, 200)
+        shop.raise_limit()
+        for n, (first, second) in enumerate(pairs):
+            shop.hurry_ticket(second, "delivered")
+            check_tried_again(api.seen(f"/orders/u{n}/")[1:], FAILURES[n])
+            assert shop.ticket(first)["http_status"] == 200
+
+
+@full("waits for the back-off")
+@pytest.mark.parametrize("answers", FAILURES)
+def test_a_failure_is_tried_again_after_a_while(api, answers):
     with Shop(api.port) as shop:
         first, second = waiting(shop, "ann", 2)
         api.plan("/orders/ann/1", *answers, 200)
         shop.raise_limit()
         shop.wait_ticket(second, "delivered", 60)
         seen = api.seen()[1:]
-        assert [one.order[1] for one in seen] == [1] * (len(answers) + 1) + [2]
-        assert len({one.get("idempotency-key") for one in seen[:-1]}) == 1
-        assert seen[-1].get("idempotency-key") != seen[0].get("idempotency-key")
+        check_tried_again(seen, answers)
         gaps = [(b.ns - a.ns) / 1e9 for a, b in zip(seen, seen[1:len(answers) + 1])]
         assert all(gap >= 0.4 for gap in gaps), f"no back-off: {gaps}"
         assert shop.ticket(first)["http_status"] == 200
 
 
+def test_retry_after_says_when_the_next_try_is(api):
+    """Later than any back-off, of which none is longer than five minutes. An operator need not wait for it."""
+    with Shop(api.port) as shop:
+        answers = {status: waiting(shop, f"u{status}", 1)[0] for status in (503, 429)}
+        for status in answers:
+            api.plan(f"/orders/u{status}/1", {"status": status, "headers": {"Retry-After": "3000"}}, 200)
+        shop.raise_limit()
+        for status in answers:
+            wait_for(lambda uri=f"/orders/u{status}/1": shop.listed(uri)["tries"] == 1, "the first try")
+            [first] = api.seen(f"/orders/u{status}/1")
+            assert shop.listed(f"/orders/u{status}/1")["due_at"] - first.wall_ns / 1e9 > 2000
+        for status, answer in answers.items():
+            shop.hurry_ticket(answer, "delivered")
+            assert len(api.seen(f"/orders/u{status}/1")) == 2
+
+
+@full("waits for seconds of a Retry-After")
 @pytest.mark.parametrize("status", [503, 429])
 def test_retry_after_is_heeded(api, status):
     with Shop(api.port) as shop:
@@ -69,7 +118,8 @@ def test_a_poisonous_order_holds_up_its_own_key_alone(api):
         shop.raise_limit()
         for answer in others:
             shop.wait_ticket(answer, "delivered")
-        api.wait_seen(3, "/orders/ann/1")
+        shop.hurry(lambda: len(api.seen("/orders/ann/1")) >= 3, "three tries")
+        wait_for(lambda: shop.ticket(poison)["status"] == "waiting", "it to wait again")
         assert shop.ticket(poison)["status"] == shop.ticket(after)["status"] == "waiting"
         assert shop.ticket(poison)["tries"] >= 2
 
@@ -79,7 +129,7 @@ def test_a_poisonous_order_is_given_up_after_max_tries(api):
         poison, after = waiting(shop, "ann", 2)
         api.plan("/orders/ann/1", 500)
         shop.raise_limit()
-        shop.wait_ticket(after, "delivered", 60)
+        shop.hurry_ticket(after, "delivered")
         dead = shop.ticket(poison)
         assert dead["status"] == "dead" and "500" in dead["reason"]
         assert [one.order[1] for one in api.seen()] == [0, 1, 1, 2]
@@ -92,15 +142,34 @@ def test_a_poisonous_order_is_given_up_after_max_tries(api):
         assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
 
 
-def test_an_order_that_is_too_old_is_given_up(api):
-    """The limit lets it pass in time; the API does not take it."""
+def check_too_old(dead):
+    assert "age" in dead["reason"] or "old" in dead["reason"]
+    assert 0 < dead["tries"] < 1000
+
+
+def test_an_order_that_is_too_old_is_given_up(api, clock):
+    """The limit lets it pass in time; the API does not take it, and then the gateway is away for two hours, all but a
+    minute, and for that minute. While it runs, it goes by a clock that the test does not move."""
+    api.plan("/orders/ann/1", 503)
+    with Shop(api.port, rules=rules("{period: 1h, requests_per_unit: 1", "max_age: 2h, max_tries: 1000")) as shop:
+        [answer] = waiting(shop, "ann", 1)
+        shop.raise_limit()
+        wait_for(lambda: shop.ticket(answer)["tries"] == 1, "the first try")
+        for away, status in ((7140, "waiting"), (60, "dead")):
+            shop.kill_all()
+            clock.advance(away)
+            shop.start()
+            told = shop.hurry_ticket(answer, status)
+        check_too_old(told)
+
+
+@full("waits for fifteen seconds")
+def test_an_order_that_grows_too_old_is_given_up(api):
     api.plan("/orders/ann/1", 503)
     with Shop(api.port, rules=rules("{period: 10s, requests_per_unit: 1", "max_age: 15s, max_tries: 1000")) as shop:
         [answer] = waiting(shop, "ann", 1)
         shop.raise_limit()
-        dead = shop.wait_ticket(answer, "dead", 60)
-        assert "age" in dead["reason"] or "old" in dead["reason"]
-        assert 0 < dead["tries"] < 1000
+        check_too_old(shop.wait_ticket(answer, "dead", 60))
 
 
 def test_an_order_that_would_be_too_late_is_refused(api):
@@ -121,6 +190,7 @@ def test_a_line_that_is_too_long_for_its_age(api):
         assert shop.order("bob", 0).status == 200 and shop.order("bob", 1).status == 202
 
 
+@full("tries of an API that is away are seconds apart; test_drain.py has a quick one")
 def test_an_api_that_is_away_for_long(api):
     with Shop(api.port) as shop:
         answers = [a for user in ("ann", "bob", "cyd") for a in waiting(shop, user, 3)]

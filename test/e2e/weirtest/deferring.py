@@ -89,7 +89,7 @@ class Shop(Gateway):
 
     def hurry(self, condition, what, seconds=30):
         """Until `condition` holds: what waits, be it for its next try, is tried now, again and again."""
-        wait_for(lambda: condition() or self.retry(), what, seconds)
+        wait_for(lambda: condition() or self.retry(), what, seconds, every=0.03)
 
     def hurry_ticket(self, response, status, seconds=30):
         self.hurry(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds)

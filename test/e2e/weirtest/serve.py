@@ -1,5 +1,6 @@
 """A real `weir serve`, in a folder of its own."""
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 from . import env, keeper
+from .http1 import fetch
 from .ports import free_port
 from .waiting import wait_for
 
@@ -199,6 +201,25 @@ class Serve:
         fresh = self.rules.with_suffix(".new")
         fresh.write_text(textwrap.dedent(text), encoding="utf-8")
         fresh.rename(self.rules)
+
+    def pass_seconds(self, clock, count=1):
+        """Moves the test's clock on, second by second; returns when the statistics have each of them. With admin=True."""
+        for _ in range(count):
+            clock.advance(1)
+            self.wait_counted(clock)
+
+    def wait_counted(self, clock):
+        """Until statistics have all that was decided before this second of the test's clock. A file that comes and goes
+        beside the rules makes the service look at once instead of within half a second."""
+        wanted = int(clock.now())
+
+        def has_counted():
+            (self.folder / "news").touch()
+            (self.folder / "news").unlink()
+            history = json.loads(fetch(self.admin_port, "GET", "/v1/overview?count=1").body)["history"]
+            return history["end"] >= wanted
+
+        wait_for(has_counted, "statistics of the last second")
 
     def resident_kib(self):
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():

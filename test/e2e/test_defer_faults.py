@@ -6,16 +6,22 @@ import signal
 
 import pytest
 
-from weirtest import wait_for
+from weirtest import full, needs, wait_for
 from weirtest.deferring import Disk, Shop, rules
 from weirtest.orders import Orders, reason_of
 from weirtest.redis import Redis
 
 
-@pytest.fixture
-def api():
+@pytest.fixture(scope="module")
+def orders():
     with Orders() as server:
         yield server
+
+
+@pytest.fixture
+def api(orders):
+    orders.reset()
+    return orders
 
 
 def assert_refused(answer, reason):
@@ -31,20 +37,22 @@ def wait_kept(shop, user, number, **kwargs):
 
 # ---- killed right after the 202 ----
 
-@pytest.mark.parametrize("victims", ["kill", "kill_all"])
-def test_killed_right_after_the_202(api, victims):
+@pytest.mark.parametrize("victims, rounds", [("kill_all", 1), pytest.param("kill", 5, marks=full("kills it five times")),
+                                             pytest.param("kill_all", 5, marks=full("kills them five times"))])
+def test_killed_right_after_the_202(api, victims, rounds):
     with Shop(api.port) as shop:
         shop.order("ann", 0)
-        for round_ in range(5):
+        for round_ in range(rounds):
             for n in (1, 2, 3):  # each worker has to find the service again
                 wait_kept(shop, "ann", 10 * round_ + n)
             getattr(shop, victims)()
             shop.start()
         shop.raise_limit()
-        seen = api.wait_seen(16)
-        assert [one.order[1] for one in seen] == [0] + [10 * r + n for r in range(5) for n in range(1, 4)]
+        seen = api.wait_seen(1 + 3 * rounds)
+        assert [one.order[1] for one in seen] == [0] + [10 * r + n for r in range(rounds) for n in range(1, 4)]
 
 
+@full("a gateway that was killed tries again after a back-off; test_drain.py has a quick one")
 def test_killed_in_the_midst_of_a_delivery(api):
     """The API has it, and has not answered: it comes again, with the same key."""
     with Shop(api.port) as shop:
@@ -125,6 +133,7 @@ def test_a_body_that_is_too_large(api):
         assert shop.order("ann", 4, body=b"x" * 65536, chunked=5000).status == 202
 
 
+@needs("mounts")
 def test_a_full_disk(api):
     with Disk("32m") as disk, Shop(api.port, disk=disk) as shop:
         shop.order("ann", 0)
@@ -140,6 +149,8 @@ def test_a_full_disk(api):
         assert [one.order[1] for one in seen] == [0, 1, 6]
 
 
+@full("a queue that cannot be opened is tried again after seconds")
+@needs("mounts")
 def test_a_disk_that_is_read_only(api):
     with Disk("32m") as disk, Shop(api.port, disk=disk) as shop:
         shop.order("ann", 0)
@@ -182,6 +193,7 @@ def test_redis_that_evicts(api):
         assert_refused(shop.order("ann", 1), "not_persistent")
 
 
+@full("a Redis that is away is tried again after seconds")
 def test_redis_that_is_away(api):
     with Redis(aof=True) as redis, Shop(api.port, queue=redis.url()) as shop:
         shop.order("ann", 0)

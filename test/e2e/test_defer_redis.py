@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from weirtest import scaled, wait_for
+from weirtest import full, scaled, wait_for
 from weirtest.deferring import UNLIMITED, Shop, rules
 from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate
 from weirtest.proxy import Proxy
@@ -54,6 +54,7 @@ def raise_limits(*shops):
     shops[0].weir("queue", "retry", "--all")
 
 
+@full("hundreds of orders at 50 a second; test_drain.py has a quick one")
 def test_two_gateways_keep_the_order_of_each_key():
     with gateways() as (api, _, shops):
         keys = ["ann", "bob", "cyd", "dan"]
@@ -94,8 +95,8 @@ def test_one_gateway_dies_and_the_other_delivers():
         a.start()
 
 
-def test_one_dies_in_the_midst_of_a_delivery():
-    """Its line waits until its lease has run out, and goes on in order."""
+def test_one_dies_in_the_midst_of_a_delivery(clock):
+    """Its line waits until its lease has run out, and goes on in order. Leases go by Redis' clock."""
     with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         answers = [order(a, "ann", n, 202) for n in (1, 2)]
@@ -105,14 +106,16 @@ def test_one_dies_in_the_midst_of_a_delivery():
         a.kill_all()
         b.kill_all()
         b.start()
+        clock.advance(5 + 20)  # --queue-timeout, and as long as it takes to begin
         for answer in answers:
-            b.wait_ticket(answer, "delivered", 60)
+            b.hurry_ticket(answer, "delivered")
         numbers = [one.order[1] for one in api.seen("/orders/ann/")]
         assert numbers == [0, 1, 1, 2]
         assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
         a.start()
 
 
+@full("kills Redis three times")
 def test_redis_is_killed_and_comes_back():
     """Each time some orders have been sent since it came back, and others are while it is not there."""
     some = scaled(25, 10)
@@ -145,6 +148,7 @@ def test_no_secrets_in_redis():
         assert ticket.encode() not in everything and bytes.fromhex(ticket) not in everything
 
 
+@full("a Redis that cut the connection is tried again after a second, five times")
 def test_answers_of_redis_that_are_lost_hold_nothing_up():
     """Redis has given requests to a gateway that never heard of it. They are given again on its next connection, not when
     their lease ends, 75 seconds later."""

@@ -1,8 +1,9 @@
 /* Each algorithm against its model, a million steps of random limits, costs and times. */
 #include "algo/algo_test.h"
 #include "algo/oracle.h"
+#include "rounds.h"
 
-#define RUNS 5000
+#define RUNS test_rounds(1000, 5000)
 #define STEPS 200
 
 struct run {

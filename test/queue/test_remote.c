@@ -230,6 +230,9 @@ static void test_file_is_written_first(void **state)
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	/* The next server starts without this large file. */
+	rig_close(&rig);
+	redis_end(&redis);
 }
 
 /* ---- signals ---- */

@@ -3,8 +3,9 @@
  * requests among them; limits that change; a record that is lost. */
 #include "redis/lease_model.h"
 #include "redis/script_test.h"
+#include "rounds.h"
 
-#define RUNS 120 /* of each algorithm */
+#define RUNS test_rounds(32, 120) /* of each algorithm */
 #define STEPS 80
 #define HOLDERS 4
 

@@ -1,6 +1,7 @@
 /* What take.lua decides where src/algo has no word or an example says more than a trace: extremes,
  * several limits at once, merged requests, calendar windows, grants, clocks that step back. */
 #include "redis/script_test.h"
+#include "rounds.h"
 
 #define LIMIT_OF(name, per, us)                                                                    \
 	{                                                                                          \
@@ -239,7 +240,7 @@ static void test_merged(void **state)
 	struct wr_take leaky = LIMIT_OF(WEIR_LEAKY_BUCKET, 1, MINUTE_US);
 	struct wr_take counting = LIMIT_OF(WEIR_FIXED_WINDOW, 1, MINUTE_US);
 
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < test_rounds(10, 40); i++) {
 		merged_equal_single(*state, &r, WEIR_TOKEN_BUCKET);
 		merged_equal_single(*state, &r, WEIR_FIXED_WINDOW);
 		merged_equal_single(*state, &r, WEIR_SLIDING_COUNTER);

@@ -2,8 +2,9 @@
  * decision. Limits of any size and period, any cost, time standing, running and stepping back,
  * limits that change on the way. */
 #include "redis/script_test.h"
+#include "rounds.h"
 
-#define RUNS 250 /* of each kind */
+#define RUNS test_rounds(50, 250) /* of each kind */
 #define STEPS 60
 #define NOW_MAX (5500000000000000ull) /* in µs: a period more still is below 2^53 */
 #define SOFT_FOR_MAX (4294966 * US)   /* up to here src/algo keeps the time of an excess exactly */
@@ -295,9 +296,9 @@ static void test_log(void **state)
 /* Rings: grown, wrapped around, and shrunk. */
 static void test_long_log(void **state)
 {
-	run(*state, WEIR_SLIDING_LOG, false, 1000, 12, 1500);
-	run(*state, WEIR_SLIDING_LOG, true, 1000, 12, 1500);
-	run(*state, WEIR_SLIDING_LOG, false, 60000, 4, 500);
+	run(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);
+	run(*state, WEIR_SLIDING_LOG, true, 1000, test_rounds(3, 12), 1500);
+	run(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
 }
 
 int main(void)

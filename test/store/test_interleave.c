@@ -107,7 +107,7 @@ static void nor_when_claimants_die(void **unused)
 	(void)unused;
 	make_crowds();
 	name_keys();
-	for (int i = 0; i < 25000; i++) {
+	for (int i = 0; i < RUNS(25000); i++) {
 		start_crowded();
 		mortality = 40 + (unsigned)rnd_below(&dice, 400);
 		for (int round = 0; round < 3; round++) {

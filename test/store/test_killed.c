@@ -4,6 +4,7 @@
  * The tables have two rows and few spans and there are more keys than cells, so that the dead leave
  * claims, half-grown logs and blocks in preparation behind. Each child notes every request in
  * shared memory before and after it: what was begun and not ended by one that died is in doubt. */
+#include "rounds.h"
 #include "table/table_test.h"
 
 #include <signal.h>
@@ -12,7 +13,7 @@
 #include "table/slab.h"
 
 #define CHILDREN 4
-#define KILLS 100
+#define KILLS test_rounds(25, 100)
 
 struct notes {
 	uint64_t begun, admitted;
@@ -64,12 +65,13 @@ static void let_run(struct rnd *r, const struct notes *of)
 /* Runs and kills them. Returns how many died; each may have had one request in doubt. */
 static uint64_t chaos(void)
 {
+	const int kills = KILLS;
 	struct rnd r = {rnd_seed()};
 	pid_t pids[CHILDREN];
 
 	for (int i = 0; i < CHILDREN; i++)
 		pids[i] = spawn(take_for_ever, (void *)(intptr_t)i);
-	for (int i = 0; i < KILLS; i++) {
+	for (int i = 0; i < kills; i++) {
 		int victim = (int)rnd_below(&r, CHILDREN);
 
 		let_run(&r, &notes[victim]);
@@ -81,7 +83,7 @@ static uint64_t chaos(void)
 		kill(pids[i], SIGKILL);
 		assert_int_equal(reap(pids[i]), 256 + SIGKILL);
 	}
-	return KILLS + CHILDREN;
+	return (uint64_t)kills + CHILDREN;
 }
 
 static uint64_t admitted_of(uint64_t key)

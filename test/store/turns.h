@@ -7,15 +7,12 @@
 #ifndef TEST_TURNS_H
 #define TEST_TURNS_H
 
+#include "rounds.h"
 #include "table/table_test.h"
 
 #define PARTICIPANTS 3
-/* Sanitizers make each turn dear. */
-#if defined(__SANITIZE_ADDRESS__)
-#define RUNS(n) ((n) / 20)
-#else
-#define RUNS(n) (n)
-#endif
+/* An eighth of the runs is enough for every day. */
+#define RUNS(n) test_rounds((n) / 8, n)
 
 extern struct rnd dice;
 extern unsigned mortality; /* one in so many steps is the last; 0: none */

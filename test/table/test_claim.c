@@ -1,10 +1,11 @@
 /* One key never gets two cells, whatever races: threads that claim the same new keys at once in a
  * table of two rows, where each claim pushes another key out. */
+#include "rounds.h"
 #include "store/crew.h"
 
 #include <sched.h>
 
-#define ROUNDS 3000
+#define ROUNDS test_rounds(1000, 3000)
 #define KEYS 40 /* more than the 32 cells */
 
 static struct weir_table *table;
@@ -28,7 +29,7 @@ static void claim_together(int number)
 {
 	struct rnd r = {(uint64_t)number};
 
-	for (uint32_t round = 0; round < ROUNDS; round++) {
+	for (uint32_t round = 0; round < (uint32_t)ROUNDS; round++) {
 		uint64_t fresh = 1000 + round;
 		struct wr_spot spot;
 

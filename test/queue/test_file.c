@@ -1,10 +1,10 @@
 /* The folder and the file of a queue: who may look into it, disks that are full or can not be
  * written to, damage, a second process, clocks that are set. */
+#include "needs.h"
 #include "queue/queue_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -180,6 +180,7 @@ static void test_folder_of_others(void **state)
 static void test_read_only(void **state)
 {
 	(void)state;
+	needs("mounts");
 	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=16m"), 0);
 	rig_open(&rig);
 	rig_put(&rig, 1, "before");
@@ -263,6 +264,7 @@ static void test_full_disk(void **state)
 	unsigned stored;
 
 	(void)state;
+	needs("mounts");
 	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=8m"), 0);
 	rig_open(&rig);
 	stored = fill(WR_QUEUE_NO_SPACE);
@@ -306,6 +308,7 @@ static void test_disk_full_in_a_commit(void **state)
 	struct wr_queue_job put;
 
 	(void)state;
+	needs("mounts");
 	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=8m"), 0);
 	rig.opts.free_bytes_min = 1;
 	rig_open(&rig);
@@ -599,15 +602,6 @@ static void test_time_between(void **state)
 	assert_int_equal(job.take.expired, 1);
 }
 
-/* A namespace of mounts, so that small disks are nobody else's. */
-static void leave_mounts(void)
-{
-	if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-		fprintf(stderr, "no namespace for mounts: %s\n", strerror(errno));
-	else if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-		fprintf(stderr, "mounts are not private: %s\n", strerror(errno));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -634,6 +628,10 @@ int main(void)
 		TEST(test_time_between),
 	};
 
-	leave_mounts();
+	/* Small disks are mounted where no other process sees them. */
+	if (!test_lacks("mounts") && test_own_mounts() != 0) {
+		perror("no namespace for mounts");
+		return 1;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 """What nginx makes of requests that limits put off: it reads them, hands them over and answers 202, or says
 why not. The queue is a stand-in (weirtest/shelf.py), so that it can be late, full, gone and talk nonsense;
-test_defer_gateway.py has the real one."""
+test_gateway_defer.py has the real one."""
 
 import json
 import os

@@ -1,6 +1,12 @@
-"""weir serve with --redis: one limit for all nodes, whatever they are asked by; how it connects, and what becomes of
-a question when Redis is not there."""
+"""weir serve with --redis: one limit for all nodes and all protocols; how nodes connect; and each rule's fallback while
+Redis is down.
 
+This is the Redis suite of `make test`. The other test_redis_*.py, test_lease.py, test_eventual.py and test_regions.py run
+in `make test-full`. The wall clock is the test's (weirtest/clock.py): it runs from half a minute after noon, so no window
+ends during a test. Most tests share one Redis and two nodes, and each uses values of its own."""
+
+import collections
+import contextlib
 import json
 import pathlib
 import socket
@@ -10,30 +16,68 @@ import time
 
 import pytest
 
-from weirtest import env, fetch
-from weirtest.fleet import Node, answer
+from weirtest import Clock, env, fetch, full
+from weirtest.eventual import LIMIT as EVENTUAL, SYNC, learn, left, meet, take, wait_told
+from weirtest.fleet import Load, Node, alternate, answer, wait_exact
 from weirtest.ports import free_port
-from weirtest.redis import Redis
+from weirtest.redis import Cluster, Redis
 from weirtest.resp import Error, command
 from weirtest.rls import OK, OVER, Rls
+from weirtest.scrape import Metrics
 from weirtest.serve import Serve
 from weirtest.waiting import wait_for
 
-RULES = """
+MANY = 400
+LEASED = env.scaled(1000, 200)
+
+RULES = f"""
 domain: api
 requests:
-  - descriptor: [{key: user, from: header.x-user}]
+  - descriptor: [{{key: user, from: header.x-user}}]
 descriptors:
-  - {key: user, rate_limit: {unit: year, requests_per_unit: 12}}
-  - {key: bucket, rate_limit: {unit: year, requests_per_unit: 40, algorithm: token_bucket}}
-  - {key: here, rate_limit: {unit: year, requests_per_unit: 3, consistency: local}}
-  - {key: allow, rate_limit: {unit: year, requests_per_unit: 2, on_store_failure: allow}}
-  - {key: deny, rate_limit: {unit: year, requests_per_unit: 2, on_store_failure: deny}}
-  - {key: share, rate_limit: {unit: year, requests_per_unit: 6, on_store_failure: local}}
-  - {key: queue, rate_limit: {unit: second, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
-  - {key: leased, rate_limit: {unit: year, requests_per_unit: 40, consistency: lease}}
-  - {key: slow, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}
-"""
+  - {{key: user, rate_limit: {{unit: year, requests_per_unit: 12}}}}
+  - {{key: bucket, rate_limit: {{unit: year, requests_per_unit: 40, algorithm: token_bucket}}}}
+  - {{key: here, rate_limit: {{unit: year, requests_per_unit: 3, consistency: local}}}}
+  - {{key: allow, rate_limit: {{unit: year, requests_per_unit: 2, on_store_failure: allow}}}}
+  - {{key: deny, rate_limit: {{unit: year, requests_per_unit: 2, on_store_failure: deny}}}}
+  - {{key: five, rate_limit: {{unit: year, requests_per_unit: 5, on_store_failure: deny}}}}
+  - {{key: share, rate_limit: {{unit: year, requests_per_unit: 6, on_store_failure: local}}}}
+  - {{key: queue, rate_limit: {{unit: second, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}}}
+  - {{key: slow, rate_limit: {{unit: hour, requests_per_unit: 20, algorithm: leaky_bucket, queue_size: 5}}}}
+  - {{key: leased, rate_limit: {{unit: year, requests_per_unit: {LEASED}, consistency: lease, on_store_failure: deny}}}}
+  - {{key: fixed, rate_limit: {{unit: year, requests_per_unit: {EVENTUAL}, consistency: eventual}}}}
+""" + "".join(f"  - {{key: {name}, rate_limit: {{unit: week, requests_per_unit: {MANY}, algorithm: {name}}}}}\n"
+              for name in ("fixed_window", "sliding_window_log", "token_bucket"))
+
+Fleet = collections.namedtuple("Fleet", "redis one two")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    with Clock() as moved:
+        moved.run()
+        yield moved
+
+
+@contextlib.contextmanager
+def stopped(clock):
+    """The clock stands still within the block."""
+    clock.stop()
+    try:
+        yield
+    finally:
+        clock.run()
+
+
+@pytest.fixture(scope="module")
+def fleet(clock):
+    """A Redis and two nodes with all ports, one with one thread and the other with two."""
+    del clock  # in use before they start
+    with Redis() as redis, node(redis, grpc=True, http=True, timeout="30s", args=SYNC) as one, \
+            node(redis, grpc=True, http=True, timeout="30s", args=SYNC, threads=2) as two:
+        for serve in (one, two):
+            serve.wait_up()
+        yield Fleet(redis, one, two)
 
 
 def node(redis, rules=RULES, **kwargs):
@@ -60,168 +104,217 @@ def order(serve, verb, key, value, **more):
 
 # ---- one counter ----
 
-def test_one_counter_by_every_protocol():
-    """Twelve in a year: gRPC, /v1/check, /json, /check and RESP on two nodes, in turn."""
-    with Redis() as redis, node(redis, grpc=True, http=True) as one, node(redis, grpc=True, http=True) as two:
-        one.wait_up()
-        two.wait_up()
-        left = []
-        for serve in (one, two):
-            with Rls(serve.grpc_port) as rls:
-                assert rls.ask("api", ("user", "7")) == OK
-            left.append(check_http(serve, "user", "7")["remaining"])
-            assert fetch(serve.http_port, "POST", "/json", body=question("user", "7")).status == 200
-            found = fetch(serve.http_port, "GET", "/check/api", headers={
-                "X-User": "7", "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/"})
-            assert found.status == 200
-            left.append(int(dict(found.headers)["X-Ratelimit-Remaining"]))
-            left.append(serve.ask("user", "7")["remaining"])
-        assert left == [10, 8, 7, 5, 3, 2]
-        assert one.verdicts("user", "7", times=3) == [True, True, False]
-        with Rls(two.grpc_port) as rls:
-            assert rls.ask("api", ("user", "7")) == OVER
-        assert check_http(two, "user", "7")["verdict"] == "refuse"
-        assert len(redis.keys("weir:1:{*")) == 1
-        assert one.status()["table"]["path"] != two.status()["table"]["path"]
+def test_one_counter_by_every_protocol(fleet):
+    """Twelve in a year: gRPC, /v1/check, /json, /check and RESP on two nodes, in turn. All of them refuse the next."""
+    def envoy(serve):
+        return fetch(serve.http_port, "POST", "/json", body=question("user", "7")).status
+
+    def forward(serve):
+        return fetch(serve.http_port, "GET", "/check/api", headers={
+            "X-User": "7", "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/"})
+    redis, one, two = fleet
+    before = set(redis.keys("weir:1:{*"))
+    remaining = []
+    for serve in (one, two):
+        with Rls(serve.grpc_port) as rls:
+            assert rls.ask("api", ("user", "7")) == OK
+        remaining.append(check_http(serve, "user", "7")["remaining"])
+        assert envoy(serve) == 200
+        found = forward(serve)
+        assert found.status == 200
+        remaining.append(int(dict(found.headers)["X-Ratelimit-Remaining"]))
+        remaining.append(serve.ask("user", "7")["remaining"])
+    assert remaining == [10, 8, 7, 5, 3, 2]
+    assert one.verdicts("user", "7", times=3) == [True, True, False]
+    with Rls(two.grpc_port) as rls:
+        assert rls.ask("api", ("user", "7")) == OVER
+    assert check_http(two, "user", "7")["verdict"] == "refuse"
+    assert (envoy(one), forward(two).status) == (429, 429)
+    assert len(set(redis.keys("weir:1:{*")) - before) == 1
+    assert one.status()["table"]["path"] != two.status()["table"]["path"]
 
 
-def test_exact_with_many_clients():
-    """400 in a year, asked for by 8 clients in pipelines on two nodes: 400 are admitted."""
-    limit, clients, depth = 400, 8, 25
-    rounds = 4
-    rules = "domain: api\ndescriptors:\n" \
-            f"  - {{key: user, rate_limit: {{unit: year, requests_per_unit: {limit}}}}}\n"
+@pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window_log", "token_bucket"])
+def test_19_processes_and_threads_on_one_key_admit_exactly_the_limit(fleet, algorithm):
+    """ACCEPTANCE 19: 400 a week, 800 requests of 8 clients in pipelines on two nodes: 400 are admitted."""
+    clients, depth, rounds = 8, 25, 4
     admitted = []
 
     def ask(serve):
         with serve.connect() as connection:
             for _ in range(rounds):
-                connection.send(command("WEIR.CHECK", "api", "user", "all") * depth)
+                connection.send(command("WEIR.CHECK", "api", algorithm, "all") * depth)
                 admitted.extend(answer(connection.read())["verdict"] == "admit" for _ in range(depth))
 
-    with Redis() as redis, node(redis, rules, threads=2) as one, node(redis, rules, threads=2) as two:
+    threads = [threading.Thread(target=ask, args=[serve]) for serve in (fleet.one, fleet.two) * (clients // 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(admitted) == clients * rounds * depth == 2 * MANY
+    assert sum(admitted) == MANY
+    assert fleet.one.faults() == fleet.two.faults() == {}
+
+
+def test_pipelines_overlap_and_stay_in_order(fleet):
+    """Questions for Redis, a local question and an unknown command: replies come in the order of the commands, though
+    the first one waits until Redis goes on."""
+    redis, serve, _ = fleet
+    with serve.connect() as connection:
+        redis.freeze()
+        words = [["WEIR.CHECK", "api", "bucket", "1"], ["PING"], ["WEIR.CHECK", "api", "here", "1"], ["NOSUCH"],
+                 ["WEIR.CHECK", "api", "bucket", "1"], ["ECHO", "x"]]
+        connection.send(b"".join(command(*w) for w in words))
+        wait_for(lambda: serve.store()["waiting"] == 2, "two questions to be out")
+        redis.thaw()
+        first, pong, here, unknown, second, echo = (connection.read() for _ in words)
+    assert answer(first)["remaining"] == 39 and answer(second)["remaining"] == 38
+    assert answer(here)["remaining"] == 2
+    assert (pong, echo) == ("PONG", "x") and isinstance(unknown, Error)
+
+
+def test_a_client_that_has_said_all_is_answered(fleet):
+    """The client closes its half of the connection and still gets its replies."""
+    redis, serve, _ = fleet
+    with serve.connect() as connection:
+        redis.freeze()
+        connection.send(command("WEIR.CHECK", "api", "user", "said-all") + command("PING"))
+        connection.socket.shutdown(1)
+        wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
+        redis.thaw()
+        assert answer(connection.read())["verdict"] == "admit"
+        assert connection.read() == "PONG"
+        assert connection.ended()
+
+
+def test_a_client_that_leaves_gets_nothing_for_it(fleet):
+    """The unit that Redis grants after the client has gone is given back."""
+    redis, serve, _ = fleet
+    with Rls(serve.grpc_port) as rls:
+        assert rls.ask("api", ("user", "leaver")) == OK
+        returned = serve.store()["counts"]["returned"]
+        redis.freeze()
+        call = rls.begin("api", ("user", "leaver"))
+        wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
+        call.cancel()
+        assert rls.ask("api", ("here", "leaver")) == OK  # on the same connection
+        wait_for(lambda: serve.store()["waiting"] == 0, "the question to be cancelled")
+        redis.thaw()
+        wait_for(lambda: serve.store()["counts"]["returned"] == returned + 1, "the unit to be given back")
+    wait_for(lambda: serve.ask("HITS", "0", "user", "leaver")["remaining"] == 11, "only one unit to be used")
+
+
+def test_who_looks_at_a_key_and_leaves(fleet):
+    """Redis does not answer, the client of the admin port goes, and the service goes on."""
+    redis, serve, _ = fleet
+    redis.freeze()
+    body = json.dumps({"domain": "api", "entries": [{"key": "deny", "value": "looked-at"}]}).encode()
+    with socket.create_connection(("127.0.0.1", serve.admin_port)) as client:
+        client.sendall(b"POST /v1/key/get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
+    wait_for(lambda: serve.store()["waiting"] == 0, "the question to be cancelled")
+    redis.thaw()
+    wait_for(lambda: counter(serve, "deny", "looked-at") == ("store", 2, False), "Redis to be asked again")
+
+
+def test_throttle_is_shared(fleet, clock):
+    redis, one, two = fleet
+    with stopped(clock), one.connect() as first, two.connect() as second:
+        assert first.call("CL.THROTTLE", "k", 4, 1, 3600) == [0, 5, 4, -1, 3600]
+        assert second.call("THROTTLE", "k", 5, 1, 3600, 3) == [1, 5, 1, 14400, 0]
+        assert first.call("CL.THROTTLE", "k", 4, 1, 3600, 2) == [1, 5, 1, 3600, 14400]
+        assert first.call("CL.THROTTLE", "k", 4, 1, 3600, -2)[:3] == [0, 5, 3]
+        assert second.call("CL.THROTTLE", "k", 4, 1, 3600, 0)[:3] == [0, 5, 3]
+    assert [k for k in redis.keys() if "throttle/3600s" in k]
+
+
+def test_delays_are_waited_out(fleet, clock):
+    """A queue in Redis: places of both nodes follow one another, three minutes apart or 50 ms. gRPC answers after
+    the delay, so four answers take at least 150 ms."""
+    with stopped(clock):
+        delays = [check_http(serve, "slow", "1")["delay"] for serve in (fleet.one, fleet.two) * 2]
+        assert delays == [0, 180, 360, 540]
+    with Rls(fleet.one.grpc_port) as rls:
+        began = time.monotonic()
+        assert [rls.ask("api", ("queue", "2")) for _ in range(4)] == [OK] * 4
+        assert time.monotonic() - began >= 0.14
+
+
+def test_lease(fleet):
+    """Two nodes under load from four connections: most requests are paid for from leases, the limit is never exceeded,
+    and every unit of it is either admitted or burnt by a lease that ended. (test/sim/test_lease.c: at most 1 % is burnt.)"""
+    nodes = [fleet.one, fleet.two]
+    with Load(nodes, "leased", "x") as load:
+        load.wait_refused(200)
+
+    def settled():
+        sums = {name: sum(one.store()["counts"][name] for one in nodes)
+                for name in ("units_granted", "units_spent", "units_returned", "units_burnt")}
+        return not any(one.store()["leases"] for one in nodes) and sums["units_spent"] > 0 and \
+            sums["units_granted"] == sums["units_spent"] + sums["units_returned"] + sums["units_burnt"]
+    wait_for(settled, "all leases to be over")
+    burnt = sum(Metrics(one.admin_port).value("weir_lease_units_burnt_total") for one in nodes)
+    assert load.total() <= LEASED <= load.total() + burnt + LEASED * 0.01
+    assert fleet.one.ask("HITS", 0, "leased", "x")["remaining"] <= LEASED * 0.01
+
+
+def test_eventual(fleet):
+    """Two nodes decide alone and tell each other once a second: both refuse when the limit is used up, and the total
+    exceeds it only by requests that were made before a node had heard."""
+    redis, a, b = fleet
+    meet(redis, "fixed", a, b)
+    total = 2 + take(a, "fixed", "u", 58)
+    assert total == 60
+    wait_told(redis, "fixed", total)
+    total += learn(b, "fixed", "u", EVENTUAL - total)
+    remaining = left(b, "fixed", "u")
+    assert EVENTUAL - total <= remaining <= EVENTUAL - total + 2
+    assert take(b, "fixed", "u", 50) == remaining
+    total += remaining
+    wait_told(redis, "fixed", total)
+    total += learn(a, "fixed", "u", 0)
+    assert take(a, "fixed", "u", 5) == take(b, "fixed", "u", 5) == 0
+    assert EVENTUAL <= total <= EVENTUAL + 5
+
+
+def test_cluster():
+    """One limit for two nodes on a cluster of two servers, which both have counters."""
+    with Cluster(masters=2, replicas=0) as cluster, node(cluster.url()) as one, node(cluster.url()) as two:
         one.wait_up()
         two.wait_up()
-        threads = [threading.Thread(target=ask, args=[serve]) for serve in (one, two) * (clients // 2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(admitted) == clients * rounds * depth == 2 * limit
-        assert sum(admitted) == limit
-        assert one.faults().keys() <= {"noscript"} and two.faults().keys() <= {"noscript"}
-
-
-def test_pipelines_overlap_and_stay_in_order():
-    """What must ask, what need not, and what is no question at all: replies in the order of commands, though the
-    first is answered when Redis wakes up."""
-    with Redis() as redis, node(redis, timeout="30s") as serve:
-        serve.wait_up()
-        with serve.connect() as connection:
-            redis.freeze()
-            words = [["WEIR.CHECK", "api", "bucket", "1"], ["PING"], ["WEIR.CHECK", "api", "here", "1"], ["NOSUCH"],
-                     ["WEIR.CHECK", "api", "bucket", "1"], ["ECHO", "x"]]
-            connection.send(b"".join(command(*w) for w in words))
-            wait_for(lambda: serve.store()["waiting"] == 2, "two questions to be out")
-            redis.thaw()
-            first, pong, here, unknown, second, echo = (connection.read() for _ in words)
-        assert answer(first)["remaining"] == 39 and answer(second)["remaining"] == 38
-        assert answer(here)["remaining"] == 2
-        assert (pong, echo) == ("PONG", "x") and isinstance(unknown, Error)
-
-
-def test_a_client_that_has_said_all_is_answered():
-    """It closes its half and reads on."""
-    with Redis() as redis, node(redis, timeout="30s") as serve:
-        serve.wait_up()
-        with serve.connect() as connection:
-            redis.freeze()
-            connection.send(command("WEIR.CHECK", "api", "user", "1") + command("PING"))
-            connection.socket.shutdown(1)
-            wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
-            redis.thaw()
-            assert answer(connection.read())["verdict"] == "admit"
-            assert connection.read() == "PONG"
-            assert connection.ended()
-
-
-def test_a_client_that_leaves_gets_nothing_for_it():
-    """What Redis grants after it has gone is given back."""
-    with Redis() as redis, node(redis, grpc=True, timeout="30s") as serve:
-        serve.wait_up()
-        with Rls(serve.grpc_port) as rls:
-            assert rls.ask("api", ("user", "1")) == OK
-            redis.freeze()
-            call = rls.begin("api", ("user", "1"))
-            wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
-            call.cancel()
-            assert rls.ask("api", ("here", "1")) == OK  # on the same connection
-            wait_for(lambda: serve.store()["waiting"] == 0, "it to have left")
-            redis.thaw()
-            wait_for(lambda: serve.store()["counts"]["returned"] == 1, "what was granted to be given back")
-        wait_for(lambda: serve.ask("HITS", "0", "user", "1")["remaining"] == 11, "no more than one to be gone")
-
-
-def test_throttle_is_shared():
-    with Redis() as redis, node(redis) as one, node(redis) as two:
-        one.wait_up()
-        two.wait_up()
-        with one.connect() as first, two.connect() as second:
-            assert first.call("CL.THROTTLE", "k", 4, 1, 3600) == [0, 5, 4, -1, 3600]
-            assert second.call("THROTTLE", "k", 5, 1, 3600, 3)[:3] == [1, 5, 1]
-            assert first.call("CL.THROTTLE", "k", 4, 1, 3600, 2)[:3] == [1, 5, 1]
-            assert first.call("CL.THROTTLE", "k", 4, 1, 3600, -2)[:3] == [0, 5, 3]
-            assert second.call("CL.THROTTLE", "k", 4, 1, 3600, 0)[:3] == [0, 5, 3]
-        assert [k for k in redis.keys() if "throttle/3600s" in k]
-
-
-def test_delays_are_waited_out():
-    """A queue in Redis: places of both nodes follow one another, three minutes apart or 50 ms, and gRPC answers in its
-    turn."""
-    with Redis() as redis, node(redis, http=True, grpc=True) as one, node(redis, http=True) as two:
-        one.wait_up()
-        two.wait_up()
-        delays = [check_http(serve, "slow", "1")["delay"] for serve in (one, two, one, two)]
-        assert delays[0] == 0
-        assert all(180 * i - 100 < late <= 180 * i for i, late in enumerate(delays[1:], 1)), delays
-        with Rls(one.grpc_port) as rls:
-            began = time.monotonic()
-            assert [rls.ask("api", ("queue", "2")) for _ in range(4)] == [OK] * 4
-            assert time.monotonic() - began >= 0.14
+        for user in range(20):
+            assert alternate([one, two], "five", f"user-{user}", times=7) == [True] * 5 + [False] * 2
+        assert all(server.keys("weir:1:{*") for server in cluster.masters())
+        # Two limits on two servers: the unit of the first is given back when the second refuses.
+        for n in range(10):
+            pair = ("deny", f"pair-{n}", "|", "five", f"pair-{n}")
+            assert [one.ask(*pair)["verdict"] for _ in range(4)] == ["admit", "admit", "refuse", "refuse"]
+            assert one.verdicts("five", f"pair-{n}", times=5) == [True] * 3 + [False] * 2
 
 
 # ---- connections ----
 
 def test_tls():
-    """By the CA's certificate; a certificate for another name or of nobody we know is not believed."""
-    with Redis(tls=True) as redis, Redis(tls=True) as other:
+    """The CA's certificate is believed. A certificate for another name or of another CA is not."""
+    with Redis(tls=True) as redis, Redis(tls=True, start=False) as other:
         good = ["--redis-ca", redis.ca]
-        with node(redis, args=good) as serve:
+        with node(redis, args=good) as serve, node(redis.url(host="localhost"), args=good) as by_name, \
+                node(redis, args=["--redis-ca", other.ca]) as stranger, \
+                node(redis.url(host="127.0.0.2"), args=good) as misled:
             serve.wait_up()
             assert serve.verdicts("user", "1", times=13) == [True] * 12 + [False]
-        with node(redis.url(host="localhost"), args=good) as serve:
-            serve.wait_up()
-            assert serve.ask("user", "1")["verdict"] == "refuse"
-        with node(redis, args=["--redis-ca", other.ca]) as serve:
-            serve.wait_logged("self-signed certificate in certificate chain")
-            wait_for(lambda: serve.store()["state"] == "away", "it to be told")
-        with node(redis.url(host="127.0.0.2"), args=good) as serve:
-            serve.wait_logged("127.0.0.2")
-            assert serve.ask("user", "2")["verdict"] == "admit"  # on_store_failure: local
-
-
-def test_tls_with_our_certificate():
-    with Redis("tls-auth-clients yes", tls=True) as redis:
-        args = ["--redis-ca", redis.ca]
-        with node(redis, args=args) as serve:
-            serve.wait_logged("certificate required")
-        with node(redis, args=[*args, "--redis-cert", redis.client_cert, "--redis-key", redis.client_key]) as serve:
-            serve.wait_up()
-            assert serve.ask("user", "1")["remaining"] == 11
+            by_name.wait_up()
+            assert by_name.ask("user", "1")["verdict"] == "refuse"
+            stranger.wait_logged("self-signed certificate in certificate chain")
+            wait_for(lambda: stranger.store()["state"] == "away", "the state to be shown")
+            misled.wait_logged("127.0.0.2")
+            assert misled.ask("user", "2")["verdict"] == "admit"  # on_store_failure: local
 
 
 ACL = ("weir on >secret resetkeys ~weir:1:* resetchannels -@all +eval +evalsha +get +set +del +getrange +setrange "
-       "+incrby +pexpire +pttl +hset +hgetall +hdel +time +zadd +zcard +zremrangebyscore +xadd +xread +info +ping +role +client|setname")
+       "+incrby +pexpire +pttl +hset +hgetall +hdel +time +zadd +zcard +zremrangebyscore +xadd +xread +info +ping +role "
+       "+client|setname")
 
 
 def test_acl_user_and_password_file():
@@ -245,7 +338,7 @@ def test_acl_user_and_password_file():
 
 
 def test_wrong_password_at_the_start_and_a_right_one_later():
-    """It starts, says why, and goes on when the file has become right."""
+    """The service starts, says why Redis refuses it, and connects when the file has the right password."""
     with Redis(password="right") as redis:
         args = ["--redis-password-file", "{folder}/password"]
         with node(redis, args=args, start=False) as serve:
@@ -262,34 +355,28 @@ def test_wrong_password_at_the_start_and_a_right_one_later():
             assert serve.ask("deny", "1")["verdict"] == "admit"
 
 
-def test_unix_socket():
-    with Redis() as redis, node(redis.unix_url) as serve, node(redis) as other:
-        serve.wait_up()
-        other.wait_up()
-        assert serve.ask("user", "1")["remaining"] == 11
-        assert other.ask("user", "1")["remaining"] == 10
+def test_unix_socket_host_name_prefix_and_database():
+    """By Unix socket and by host name it is the same Redis. A prefix names all keys, a database holds all keys."""
+    with Redis() as redis, node(redis.unix_url, args=["--redis-prefix", "mine"]) as by_path, \
+            node(redis.url(host="localhost"), args=["--redis-prefix", "mine"]) as by_name, \
+            node(redis.url(db=3)) as apart:
+        for serve in (by_path, by_name, apart):
+            serve.wait_up()
+        assert alternate([by_path, by_name], "five", "x", times=8) == [True] * 5 + [False] * 3
+        assert redis.keys() and all(k.startswith("mine:1:") for k in redis.keys())
+        assert apart.verdicts("five", "x", times=7) == [True] * 5 + [False] * 2
+        assert redis.client(db=3).keys("weir:1:{*")
 
 
-def test_names_are_looked_up():
-    with Redis() as redis, node(redis.url(host="localhost")) as serve:
-        serve.wait_up()
-        assert serve.ask("user", "1")["remaining"] == 11
+def test_a_host_name_that_does_not_exist():
     with node("redis://no.such.name.invalid") as serve:
         serve.wait_logged("no.such.name.invalid")
         assert serve.ask("allow", "1")["verdict"] == "admit"
 
 
-def test_prefix_and_database():
-    with Redis() as redis, node(redis.url(db=3), args=["--redis-prefix", "mine"]) as serve:
-        serve.wait_up()
-        serve.ask("user", "1")
-        with redis.client(db=3) as client:
-            assert client.keys("*") and all(k.startswith("mine:1:") for k in client.keys("*"))
-        assert redis.keys() == []
-
-
 def test_key_secret():
-    """Nodes with the same file meet without agreeing; one with another does not."""
+    """Nodes with the same secret file share counters without Redis keeping the secret; a node with another file does not
+    share them."""
     with Redis() as redis:
         args = ["--key-secret", "{folder}/secret"]
         nodes = [node(redis, args=args, start=False) for _ in range(3)]
@@ -298,10 +385,14 @@ def test_key_secret():
                 (serve.folder / "secret").write_text(text)
                 (serve.folder / "secret").chmod(0o600)
                 serve.start()
+            for serve in nodes:
                 serve.wait_up()
                 assert serve.store()["secret"] == "configured"
             assert [n.ask("user", "1")["remaining"] for n in nodes] == [11, 10, 11]
             assert not redis.client().exists("weir:1:secret")
+
+
+REGION = ["--redis", "redis://h", "--region", "eu", "--key-secret", "{folder}/secret"]
 
 
 @pytest.mark.parametrize("args, why", [
@@ -313,6 +404,7 @@ def test_key_secret():
     (["--fleet-size", "3"], "--fleet-size needs --redis"),
     (["--sync-interval", "1s"], "--sync-interval needs --redis"),
     (["--peer", "redis://x:topsecret@h"], "--peer needs --redis"),
+    (["--region", "eu"], "--region needs --redis"),
     (["--redis", "redis://h", "--redis-ca", "/x"], "write rediss://"),
     (["--redis", "rediss://h", "--redis-ca", "/nonexistent"], "--redis-ca /nonexistent: No such file"),
     (["--redis", "rediss://h", "--redis-cert", "/x"], "--redis-cert and --redis-key go together"),
@@ -320,9 +412,21 @@ def test_key_secret():
     (["--redis", "redis://h", "--key-secret", "/nonexistent"], "--key-secret /nonexistent: No such"),
     (["--redis", "redis://h", "--redis-prefix", "a b"], "--redis-prefix: "),
     (["--redis", "redis://h", "--redis-timeout", "0s"], "--redis-timeout"),
+    (["--redis", "redis://h", "--sync-interval", "1ms"], "--sync-interval"),
+    (["--redis", "redis://h", "--region", "e u"], "--region is a name"),
+    (["--redis", "redis://h", "--region", "-"], "--region is a name"),
+    (["--redis", "redis://h", "--peer", "redis://x"], "--peer needs --region"),
+    (["--redis", "redis://h", "--peer", "redis://x", "--region", "eu"], "--peer needs --key-secret"),
+    ([*REGION, "--peer", "redis://x,redis://x"], "is there twice"),
+    ([*REGION, "--peer", "http://x"], "--peer: "),
+    ([*REGION, "--peer", "redis://h"], "is --redis itself"),
+    ([*REGION, "--peer", "redis://u:topsecret@"], "--peer: "),
+    ([*REGION, "--peer", ",".join(f"redis://p{i}" for i in range(9))], "more than 8"),
 ])
-def test_what_cannot_be(args, why):
+def test_options_that_are_refused(args, why):
     with Serve(rules=RULES, resp=True, args=args, start=False) as serve:
+        (serve.folder / "secret").write_text("0123456789abcdef0123456789abcdef", encoding="ascii")
+        (serve.folder / "secret").chmod(0o600)
         code, said = serve.run()
         assert code in (1, 2) and why in said, said
         assert "topsecret" not in said
@@ -341,95 +445,67 @@ def test_a_password_on_the_command_line_is_struck_out():
 # ---- without Redis ----
 
 def test_redis_comes_later():
-    """It starts without, says so once, and decides there from when Redis is there."""
+    """The service starts without Redis, says so once, and asks Redis from when it is there."""
     port = free_port()
     with node(f"redis://127.0.0.1:{port}") as serve:
         serve.wait_logged("Connection refused")
-        wait_for(lambda: serve.store()["state"] == "away", "it to be told")
+        wait_for(lambda: serve.store()["state"] == "away", "the state to be shown")
         assert serve.verdicts("allow", "1", times=4) == [True] * 4
         assert serve.verdicts("deny", "1", times=2) == [False] * 2
         assert serve.verdicts("share", "1", times=7) == [True] * 6 + [False]
-        assert fetch(serve.admin_port, "GET", "/v1/status").status == 200
         with Redis(port=port) as redis:
             serve.wait_up()
             serve.wait_logged("back after")
             assert serve.verdicts("deny", "1", times=3) == [True, True, False]
             assert serve.log().count("Connection refused") == 1
             assert redis.keys("weir:1:{*")
+            wait_exact([serve])
 
 
-def test_what_was_admitted_without_redis_is_reported():
-    """Two before, two meanwhile: two of six are left."""
-    with Redis(aof=True) as redis, node(redis) as serve:
-        serve.wait_up()
-        assert serve.verdicts("share", "1", times=2) == [True] * 2
-        redis.kill()
-        assert serve.verdicts("share", "1", times=2) == [True] * 2
-        redis.start()
-        wait_for(lambda: serve.store()["counts"]["reported"] > 0 and serve.is_up(), "the reports to arrive")
-        assert serve.verdicts("share", "1", times=3) == [True, True, False]
+STRICT = "domain: api\ndescriptors:\n" \
+         "  - {key: five, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny}}\n"
 
 
-def test_policies_when_redis_goes():
-    """allow, deny, and a share of what is left: 6 for two nodes are 3 each, 2 of which were used."""
-    with Redis() as redis, node(redis) as one, node(redis) as two:
-        one.wait_up()
-        two.wait_up()
-        wait_for(lambda: one.store()["nodes"] == 2, "the nodes to have counted each other")
-        assert one.verdicts("share", "1", times=2) == [True] * 2
-        redis.kill()
-        assert one.verdicts("allow", "1", times=4) == [True] * 4
-        assert one.verdicts("deny", "1", times=2) == [False] * 2
-        assert one.verdicts("share", "1", times=3) == [True, False, False]
-        assert one.verdicts("here", "1", times=4) == [True] * 3 + [False]
-        wait_for(lambda: one.store()["state"] == "away", "the state to be told")
+def ready(serve):
+    return fetch(serve.http_port, "GET", "/readyz").status
 
 
-def test_readiness():
-    """Down with Redis where every rule says deny, and nowhere else."""
-    strict = "domain: api\ndescriptors:\n" \
-             "  - {key: user, rate_limit: {unit: year, requests_per_unit: 3, on_store_failure: deny}}\n"
-
-    def ready(serve):
-        return fetch(serve.http_port, "GET", "/readyz").status
-
-    with Redis() as redis, node(redis, strict, http=True, grpc=True) as all_deny, node(redis, http=True) as some:
-        all_deny.wait_up()
-        some.wait_up()
-        with Rls(all_deny.grpc_port) as rls:
-            # The status is newer than what is told of it.
-            wait_for(lambda: ready(all_deny) == 200, "readiness")
-            assert rls.health() == 1
+def test_each_rule_has_its_fallback_and_redis_hears_of_it():
+    """Redis is killed. allow admits, deny refuses, local grants the node's share: 6 for two nodes are 3 each, 2 of which
+    were used; a local limit is not affected. A key is shown as this machine knows it. A node whose rules all say deny is
+    not ready, the other one is. When Redis is back with its data, it gets a report of the third: two nodes have 3 left."""
+    with Redis(aof=True) as redis, node(redis, STRICT, http=True, grpc=True) as strict:
+        strict.wait_up()
+        with node(redis, http=True) as mixed, Rls(strict.grpc_port) as rls:
+            mixed.wait_up()
+            # The node that starts last knows at once that there are two; readiness is told later than the status.
+            wait_for(lambda: mixed.store()["nodes"] == 2, "the nodes to have counted each other")
+            wait_for(lambda: (ready(strict), rls.health()) == (200, 1), "readiness")
+            assert mixed.verdicts("share", "1", times=2) == [True] * 2
             redis.kill()
-            wait_for(lambda: ready(all_deny) == 503, "readiness to go")
+            assert mixed.verdicts("allow", "1", times=4) == [True] * 4
+            assert mixed.verdicts("deny", "1", times=2) == [False] * 2
+            assert mixed.verdicts("share", "1", times=3) == [True, False, False]
+            assert mixed.verdicts("here", "1", times=4) == [True] * 3 + [False]
+            wait_for(lambda: mixed.store()["state"] == "away", "the state to be shown")
+            wait_for(lambda: counter(mixed, "deny", "1") == ("machine", 2, False), "the table to be shown")
+            assert "of this machine alone" in key_get(mixed, "deny=1")
+            wait_for(lambda: ready(strict) == 503, "readiness to end")
             assert rls.health() == 2
-            assert "on_store_failure: deny" in fetch(all_deny.http_port, "GET", "/readyz").body.decode()
-            wait_for(lambda: some.store()["state"] == "away", "the other one to notice, too")
-            assert ready(some) == 200
+            assert "on_store_failure: deny" in fetch(strict.http_port, "GET", "/readyz").body.decode()
+            assert ready(mixed) == 200
             redis.start()
-            wait_for(lambda: ready(all_deny) == 200, "readiness to come back")
-            assert rls.health() == 1
+            wait_for(lambda: mixed.store()["counts"]["reported"] > 0, "the report to arrive")
+            mixed.wait_up()
+            assert mixed.verdicts("share", "1", times=5) == [True] * 3 + [False] * 2
+            assert mixed.verdicts("deny", "1", times=4) == [True] * 2 + [False] * 2
+            wait_for(lambda: (ready(strict), rls.health()) == (200, 1), "readiness to come back")
 
 
 # ---- operators ----
 
-def test_orders_act_everywhere():
-    with Redis() as redis, node(redis) as one, node(redis, threads=2) as two:
-        one.wait_up()
-        two.wait_up()
-        assert one.verdicts("deny", "1", times=3) == [True, True, False]
-        assert two.ask("deny", "1")["verdict"] == "refuse"
-        order(one, "reset", "deny", "1")
-        assert one.ask("deny", "1")["remaining"] == 1
-        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there")
-        assert one.ask("deny", "1")["verdict"] == "refuse"
-        order(two, "grant", "deny", "1", extra=3, **{"for": "1h"})
-        wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there")
-        order(two, "ban", "user", "7", **{"for": "1h"})
-        assert look(two, "user", "7") == "refuse"
-        wait_for(lambda: look(one, "user", "7") == "refuse", "the ban to act there")
-        order(one, "ban", "user", "7", lift=True)
-        wait_for(lambda: look(two, "user", "7") == "admit", "it to be lifted there")
+def look(serve, key, value):
+    return serve.ask("HITS", "0", key, value)["verdict"]
 
 
 def counter(serve, key, value, verb="get"):
@@ -437,91 +513,74 @@ def counter(serve, key, value, verb="get"):
     return found["source"], found["remaining"], found["retry_after"] > 0
 
 
-def test_a_key_is_shown_as_redis_has_it():
-    """Refused because of what another node admitted: the node that is asked says so, and a reset at one is one for
-    both. Once Redis is away, it shows what it knows alone, and says that."""
-    with Redis() as redis, node(redis, timeout="30s") as one, node(redis, threads=2, timeout="30s") as two:
-        one.wait_up()
-        two.wait_up()
-        assert one.verdicts("deny", "1", times=2) == [True, True]
-        assert counter(two, "deny", "1") == counter(one, "deny", "1") == ("store", 0, True)
-        assert one.verdicts("leased", "1", times=1) == [True]
-        assert counter(two, "leased", "1") == ("store", 39, False)
-        assert counter(two, "here", "1") == ("table", 3, False)
-        assert counter(two, "deny", "1", "reset") == ("store", 2, False)
-        assert counter(one, "deny", "1") == ("store", 2, False)
-        assert one.verdicts("deny", "1", times=3) == [True, True, False]
-        shown = subprocess.run([env.WEIR, "key", "get", "--admin", str(two.admin_port), "api", "deny=1"],
-                               capture_output=True, text=True, check=True, timeout=env.patience(20)).stdout
-        assert "0 of 2 left" in shown and "by the store" in shown
-        redis.kill()
-        wait_for(lambda: counter(two, "deny", "1") == ("machine", 2, False), "it to be missed there")
-        shown = subprocess.run([env.WEIR, "key", "get", "--admin", str(two.admin_port), "api", "deny=1"],
-                               capture_output=True, text=True, check=True, timeout=env.patience(20)).stdout
-        assert "of this machine alone" in shown
+def key_get(serve, key):
+    return subprocess.run([env.WEIR, "key", "get", "--admin", str(serve.admin_port), "api", key], capture_output=True,
+                          text=True, check=True, timeout=env.patience(20)).stdout
 
 
-def test_who_looks_at_a_key_and_leaves():
-    """Redis does not answer, the client of the admin port goes, and the service goes on."""
-    with Redis() as redis, node(redis, timeout="30s") as serve:
-        serve.wait_up()
-        redis.freeze()
-        body = json.dumps({"domain": "api", "entries": [{"key": "deny", "value": "1"}]}).encode()
-        with socket.create_connection(("127.0.0.1", serve.admin_port)) as client:
-            client.sendall(b"POST /v1/key/get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                           b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-            wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
-        wait_for(lambda: serve.store()["waiting"] == 0, "it to be left")
-        redis.thaw()
-        wait_for(lambda: counter(serve, "deny", "1") == ("store", 2, False), "Redis to be asked again")
+def test_orders_act_everywhere(fleet):
+    """A reset, a grant, a ban and its end, each given to one node, act on the other; a ban acts on a node that starts
+    later."""
+    redis, one, two = fleet
+    assert one.verdicts("deny", "1", times=3) == [True, True, False]
+    assert two.ask("deny", "1")["verdict"] == "refuse"
+    order(one, "reset", "deny", "1")
+    assert one.ask("deny", "1")["remaining"] == 1
+    wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there")
+    assert one.ask("deny", "1")["verdict"] == "refuse"
+    order(two, "grant", "deny", "1", extra=3, **{"for": "1h"})
+    wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there")
+    order(two, "ban", "user", "banned", **{"for": "1h"})
+    assert look(two, "user", "banned") == "refuse"
+    wait_for(lambda: look(one, "user", "banned") == "refuse", "the ban to act there")
+    with node(redis) as late:
+        late.wait_up()
+        wait_for(lambda: look(late, "user", "banned") == "refuse", "the ban to be read by a new node")
+    order(one, "ban", "user", "banned", lift=True)
+    wait_for(lambda: look(two, "user", "banned") == "admit", "the ban to be lifted there")
+    assert one.verdicts("deny", "resp", times=3) == [True, True, False]
+    with one.connect() as connection:
+        assert connection.call("WEIR.RESET", "api", "deny", "resp") == 1
+    wait_for(lambda: two.ask("deny", "resp")["verdict"] == "admit", "the reset over RESP to act there")
 
 
-def test_the_last_order_is_the_last_everywhere():
-    """One node lifts a ban that it has not heard of yet, and starts anew later."""
-    with Redis() as redis, node(redis) as one, node(redis) as two:
-        one.wait_up()
-        two.wait_up()
-        for written in (1, 3, 5):
-            order(two, "ban", "user", "7", **{"for": "1h"})
-            wait_for(lambda: redis.client().xlen("weir:1:control") == written, "the ban to be written")
-            order(one, "ban", "user", "7", lift=True)
-            wait_for(lambda: redis.client().xlen("weir:1:control") == written + 1, "the end of it to be written")
-        order(one, "ban", "user", "8", **{"for": "1h"})
-        wait_for(lambda: look(two, "user", "8") == "refuse", "all of it to be heard")
-        wait_for(lambda: [look(n, "user", "7") for n in (one, two)] == ["admit"] * 2, "them to agree")
-        one.stop()
-        one.start()
-        one.wait_up()
-        wait_for(lambda: look(one, "user", "8") == "refuse", "what is in force")
-        assert look(one, "user", "7") == "admit"
+def test_a_key_is_shown_as_redis_has_it(fleet):
+    """A node shows what another node admitted, and a reset at one node is a reset for both."""
+    _, one, two = fleet
+    assert one.verdicts("deny", "shown", times=2) == [True, True]
+    assert counter(two, "deny", "shown") == counter(one, "deny", "shown") == ("store", 0, True)
+    assert one.verdicts("leased", "shown", times=1) == [True]
+    assert counter(two, "leased", "shown") == ("store", LEASED - 1, False)
+    assert counter(two, "here", "shown") == ("table", 3, False)
+    assert counter(two, "deny", "shown", "reset") == ("store", 2, False)
+    assert counter(one, "deny", "shown") == ("store", 2, False)
+    assert one.verdicts("deny", "shown", times=3) == [True, True, False]
+    shown = key_get(two, "deny=shown")
+    assert "0 of 2 left" in shown and "by the store" in shown
 
 
-def look(serve, key, value):
-    return serve.ask("HITS", "0", key, value)["verdict"]
-
-
-def test_a_node_that_comes_later_hears_of_bans():
-    with Redis() as redis, node(redis) as one:
-        one.wait_up()
-        order(one, "ban", "user", "7", **{"for": "1h"})
-        wait_for(lambda: redis.client().exists("weir:1:control"), "the ban to be written")
-        with node(redis) as two:
-            two.wait_up()
-            wait_for(lambda: look(two, "user", "7") == "refuse", "the ban to be read")
-
-
-def test_reset_by_resp():
-    with Redis() as redis, node(redis) as one, node(redis) as two:
-        one.wait_up()
-        two.wait_up()
-        assert one.verdicts("deny", "1", times=3) == [True, True, False]
-        with one.connect() as connection:
-            assert connection.call("WEIR.RESET", "api", "deny", "1") == 1
-        wait_for(lambda: two.ask("deny", "1")["verdict"] == "admit", "the reset to act there")
+def test_the_last_order_is_the_last_everywhere(fleet):
+    """One node lifts a ban that it has not heard of yet, and is restarted later."""
+    redis, one, two = fleet
+    before = redis.client().xlen("weir:1:control")
+    for written in (1, 3, 5):
+        order(two, "ban", "user", "order", **{"for": "1h"})
+        wait_for(lambda: redis.client().xlen("weir:1:control") == before + written, "the ban to be written")
+        order(one, "ban", "user", "order", lift=True)
+        wait_for(lambda: redis.client().xlen("weir:1:control") == before + written + 1, "its end to be written")
+    order(one, "ban", "user", "order-2", **{"for": "1h"})
+    wait_for(lambda: look(two, "user", "order-2") == "refuse", "all orders to be heard")
+    wait_for(lambda: [look(n, "user", "order") for n in (one, two)] == ["admit"] * 2, "the nodes to agree")
+    one.stop()
+    one.start()
+    one.wait_up()
+    wait_for(lambda: look(one, "user", "order-2") == "refuse", "the ban that is in force")
+    assert look(one, "user", "order") == "admit"
 
 
 # ---- a table that is resized, and the end ----
 
+@full("the table is looked at once a second of real time")
 def test_a_resized_table_keeps_the_store():
     with Redis() as redis, node(redis) as serve:
         serve.wait_up()
@@ -535,8 +594,26 @@ def test_a_resized_table_keeps_the_store():
         assert serve.is_up()
 
 
-def test_ends_while_questions_are_out():
-    """TERM: what is asked is answered or fails within the timeout, and it ends."""
+def test_ends_when_questions_are_answered():
+    """TERM while three questions wait for Redis: they are answered, then the service ends."""
+    with Redis() as redis, node(redis, timeout="30s") as serve:
+        serve.wait_up()
+        redis.freeze()
+        with serve.connect() as connection:
+            connection.send(command("WEIR.CHECK", "api", "deny", "1") * 3)
+            wait_for(lambda: serve.store()["waiting"] == 3, "the questions to be out")
+            serve.signal(15)
+            serve.wait_logged("closing ports")
+            assert serve.process.poll() is None
+            redis.thaw()
+            assert [answer(connection.read())["verdict"] for _ in range(3)] == ["admit", "admit", "refuse"]
+            assert connection.ended()
+            assert serve.wait() == 0
+
+
+@full("the timeout of eight seconds has to pass")
+def test_ends_when_questions_have_timed_out():
+    """TERM while three questions wait for a Redis that does not answer: the fallback decides, then the service ends."""
     with Redis() as redis, node(redis, timeout="8s") as serve:
         serve.wait_up()
         redis.freeze()

@@ -8,7 +8,7 @@ import time
 
 from . import env, keeper
 from .http1 import fetch
-from .resp import Error, Resp
+from .resp import Error, Resp, command
 from .serve import Serve
 from .waiting import wait_for
 
@@ -197,3 +197,73 @@ class Hammer:
                 if took > self.HANG:
                     self.slow.append((time.strftime("%T"), value, round(took, 3), node.resp_port))
                 self._stop.wait(self.pause)
+
+
+class Load:
+    """Asks nodes for one key in short pipelines until the end of the block: .admitted, .asked (lists by node).
+
+    `slow_from`: once so many are admitted, each thread asks one at a time, ten a second, until `go_on`: what a test does
+    in the middle of a limit happens there, however long it is held up, and leases are in use meanwhile."""
+
+    def __init__(self, nodes, *words, threads=2, depth=4, slow_from=None):
+        self.nodes, self.words, self.depth, self.slow_from = nodes, words, depth, slow_from
+        self.killed = []
+        self.admitted, self.asked, self.errors = [0] * len(nodes), [0] * len(nodes), []
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(i % len(nodes),), daemon=True)
+                         for i in range(threads * len(nodes))]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(env.patience(60))
+        if kind is None:
+            assert not self.errors, self.errors
+
+    def _run(self, number):
+        one = command("WEIR.CHECK", "api", *self.words)
+        try:
+            with self.nodes[number].connect() as line:
+                while not self._stop.is_set():
+                    slow = self.slow_from is not None and self.total() >= self.slow_from
+                    depth = 1 if slow else self.depth
+                    line.send(one * depth)
+                    verdicts = [answer(line.read())["verdict"] for _ in range(depth)]
+                    with self._lock:
+                        self.asked[number] += depth
+                        self.admitted[number] += verdicts.count("admit")
+                    if slow:
+                        self._stop.wait(0.1)
+        except (AssertionError, OSError, EOFError) as e:
+            if self.nodes[number] not in self.killed:
+                self.errors.append(repr(e))
+
+    def kill(self, node):
+        """kill -9."""
+        self.killed.append(node)
+        node.kill()
+
+    def go_on(self, slow_from=None):
+        self.slow_from = slow_from
+
+    def total(self):
+        return sum(self.admitted)
+
+    def wait(self, admitted, seconds=60):
+        wait_for(lambda: self.total() >= admitted or self.errors, f"{admitted} to be admitted", seconds)
+
+    def wait_refused(self, more=50, seconds=60):
+        """Until nobody has been admitted for a while, at any node: one may have a lease that its clients, whom the machine
+        keeps waiting, have not spent."""
+        def over():
+            before, asked = self.total(), list(self.asked)
+            wait_for(lambda: self.errors or all(now >= then + more for now, then, node in zip(self.asked, asked, self.nodes)
+                                                if node not in self.killed), f"{more} more answers of each", seconds)
+            return self.total() == before
+        wait_for(over, "the limit to be reached", seconds)

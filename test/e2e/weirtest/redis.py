@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redis
 
-from . import env, keeper
+from . import clock, env, keeper
 from .ports import free_port
 from .waiting import wait_for
 
@@ -24,9 +24,12 @@ SENTINEL = "/usr/bin/redis-sentinel"
 
 
 def certificates(folder, names="DNS:localhost,IP:127.0.0.1"):
-    """ca.pem, and signed by it server.pem for these names and client.pem, with their *-key.pem."""
+    """ca.pem, and signed by it server.pem for these names and client.pem, with their *-key.pem. They are valid from now
+    on, by the test's clock if there is one."""
+    variables = clock.current.variables() if clock.current else None
+
     def openssl(*args):
-        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder)
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder, env=variables)
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=weirtest CA", "-keyout", "ca-key.pem",
             "-out", "ca.pem")
@@ -67,9 +70,11 @@ class Redis:
         self.process = None
         self.wants_start = start
         self._sleepers = []
+        # jemalloc's thread waits by the wall clock, and would spin where that is the test's.
         lines = ["daemonize no", 'save ""', f"dir {self.folder}", f"logfile {self.folder}/log", f"bind {host}",
                  f"unixsocket {self.socket}", "protected-mode no", "enable-debug-command yes", "hz 100",
-                 "repl-diskless-sync-delay 0", f"appendonly {'yes' if aof else 'no'}", "appendfsync always"]
+                 "repl-diskless-sync-delay 0", "jemalloc-bg-thread no", f"appendonly {'yes' if aof else 'no'}",
+                 "appendfsync always"]
         lines += self._port_lines(tls)
         lines += [f"requirepass {password}"] if password else []
         lines += [f"user {line}" for line in users]

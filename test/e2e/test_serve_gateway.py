@@ -142,18 +142,26 @@ def test_health_ends_first(api):
             slow.close()
 
 
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=patience(20)).close()
+    except OSError:
+        return False
+    return True
+
+
 SLOW = """
 domain: rl
 requests:
   - descriptor: [{key: user, value: http}]
 descriptors:
   - key: user
-    rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 10}
+    rate_limit: {unit: second, requests_per_unit: 10, algorithm: leaky_bucket, queue_size: 10}
 """
 
 
-def test_calls_under_way_end_though_nginx_has_nothing_to_do(api):
-    """A call that waits for two seconds in a leaky bucket gets its answer after TERM."""
+def test_calls_under_way_end_though_nginx_has_nothing_to_do(api, clock):
+    """Two calls that wait in a leaky bucket, held by a clock that stands, get their answers after TERM."""
     port = free_port()
     with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off", rules=SLOW) as gateway:
         with Rls(port) as rls:
@@ -161,4 +169,7 @@ def test_calls_under_way_end_though_nginx_has_nothing_to_do(api):
                      for _ in range(3)]
             wait_for(lambda: any(w.done() for w in waits), "the first to be admitted")
             gateway.signal(signal.SIGTERM)
+            wait_for(lambda: not listens(port), "the port to close")
+            assert sum(w.done() for w in waits) == 1
+            clock.advance(0.2)
             assert [w.result()[1] for w in waits] == [OK, OK, OK]

@@ -116,7 +116,7 @@ def world():
                 made.library = Library(serve.table, serve.rules)
             with grpc.insecure_channel(f"127.0.0.1:{serve.grpc_port}") as made.channel:
                 yield made
-            made.redis.close()
+            made.redis.connection_pool.disconnect()
             if WRAP == "":
                 made.library.close()
 

@@ -26,8 +26,9 @@
  * spaces; otherwise the machine is probed. Knows root, mounts, ipv6 and shm. */
 bool test_lacks(const char *capability);
 
-/* Puts this process into mounts of its own; an ordinary user gets a user namespace as well, in which
- * his number stays what it is. Returns 0, or -1 with errno. Call it before any thread starts. */
+/* Puts this process into mounts of its own; an ordinary user gets a user namespace as well, in
+ * which his number stays what it is. Returns 0, or -1 with errno. Call it before any thread starts.
+ */
 int test_own_mounts(void);
 
 /* Prints "skipped: TEST: REASON". */

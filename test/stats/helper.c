@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SHM_BYTES (8 << 20) /* a larger table is on a disk: /dev/shm may have as little as 64 MiB */
+
 struct weir_table *table_of(uint64_t bytes)
 {
 	static int number;
-	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = bytes};
+	struct weir_opts opts = {.size = sizeof opts,
+				 .dir = bytes > SHM_BYTES ? "/tmp" : "/dev/shm",
+				 .memory_bytes = bytes};
 	struct weir_table *table;
 	char name[64];
 

@@ -308,10 +308,25 @@ static void the_memory_is_what_was_asked_for(void **unused)
 	/* Statistics and the like: up to a third more. */
 	assert_true(info.file_bytes > 4 * MIB && info.file_bytes <= 4 * MIB * 4 / 3 + 16 * 4096);
 	table_drop(table);
-	table = table_open("memory", 0, 0);
+}
+
+/* On a disk: /dev/shm may be smaller than that. */
+static void a_table_has_64_mib_if_nothing_is_asked_for(void **unused)
+{
+	struct weir_opts opts = opts_of("default", 0, 0);
+	char place[] = "/tmp/weir-test-XXXXXX";
+	struct weir_error error = {0};
+	struct weir_table *table;
+
+	(void)unused;
+	assert_non_null(mkdtemp(place));
+	opts.dir = place;
+	if (weir_open(&opts, &table, &error) < 0)
+		fail_msg("%s", error.text);
 	assert_int_equal(info_of(table, T0).memory_bytes, 64 * MIB);
 	assert_int_equal(info_of(table, T0).log_bytes, 4 * MIB);
 	table_drop(table);
+	assert_int_equal(rmdir(place), 0);
 }
 
 static void sections_do_not_overlap(void **unused)
@@ -684,6 +699,7 @@ int main(void)
 		cmocka_unit_test(names_are_checked),
 		cmocka_unit_test(sizes_are_checked),
 		cmocka_unit_test(the_memory_is_what_was_asked_for),
+		cmocka_unit_test(a_table_has_64_mib_if_nothing_is_asked_for),
 		cmocka_unit_test(sections_do_not_overlap),
 		cmocka_unit_test_setup(existing_makes_nothing, prepare),
 		cmocka_unit_test_setup(removed_under_its_users, prepare),

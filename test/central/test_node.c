@@ -219,6 +219,28 @@ static void test_heard(void **state)
 	rig_free(rig);
 }
 
+/* An order of another node is heard within a second of being written, whenever that is. */
+static void test_heard_within_a_second(void **state)
+{
+	struct rig *rig = rig_new(URL, &chief);
+	char stream[160], heard[160] = "";
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		pass(rig, 37 * i * MS); /* another moment between two reads each time */
+		assert_string_equal(rig->heard, heard);
+		snprintf(stream, sizeof stream,
+			 STREAM "*1\r\n*2\r\n$15\r\n17000000400%02u-0\r\n*4\r\n$1\r\nh\r\n"
+				"$1\r\nx\r\n$1\r\nm\r\n$3\r\nb%02u\r\n",
+			 i, i);
+		snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "b%02u;", i);
+		rig->stream = stream;
+		pass(rig, 1000 * MS);
+		assert_string_equal(rig->heard, heard);
+	}
+	rig_free(rig);
+}
+
 /* A new master's clock is an hour behind: what it says from now on is heard. */
 static void test_clock_behind(void **state)
 {
@@ -301,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_secret_forbidden),
 		cmocka_unit_test(test_secret_late),
 		cmocka_unit_test(test_heard),
+		cmocka_unit_test(test_heard_within_a_second),
 		cmocka_unit_test(test_clock_behind),
 		cmocka_unit_test(test_published),
 		cmocka_unit_test(test_published_later),

@@ -62,7 +62,7 @@ def test_byte_by_byte(serve):
 
 def test_dawdling():
     """Half a command is waited for --slow, no longer; a client that says nothing may stay."""
-    with Serve(rules=RULES, resp=True, args=["--slow", "1s"]) as serve, \
+    with Serve(rules=RULES, resp=True, args=["--slow", "400ms"]) as serve, \
             Resp(serve.resp_port) as silent, Resp(serve.resp_port) as half:
         assert silent.call("PING") == "PONG"
         half.send(b"*2\r\n$4\r\nECHO\r\n$10\r\nabc")

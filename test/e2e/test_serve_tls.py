@@ -9,7 +9,7 @@ import subprocess
 import grpc
 import pytest
 
-from weirtest import env, wait_for
+from weirtest import env, full, wait_for
 from weirtest.rls import OK, OVER, Rls
 from weirtest.serve import Serve
 
@@ -92,7 +92,7 @@ def test_tls_versions_and_alpn():
 
 
 def test_plain_text_and_rubbish_are_refused():
-    with tls_serve(flags=FLAGS + ["--slow", "1s"]) as serve:
+    with tls_serve(flags=FLAGS + ["--slow", "400ms"]) as serve:
         for rubbish in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\0" * 40000,
                         b"\x16\x03\x01", b""):
             with socket.create_connection(("127.0.0.1", serve.grpc_port), timeout=env.patience(20)) as s:
@@ -102,7 +102,7 @@ def test_plain_text_and_rubbish_are_refused():
                         pass
                 except ConnectionError:
                     pass
-        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:  # within a second, or again
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:  # in time, or again
             assert wait_for(rls.answers("rl", ("user", "a")), "somebody else to be served") == OK
 
 
@@ -157,6 +157,28 @@ def in_place(serve, *changes):
     (serve.folder / "next").rename(serve.folder / "live")
 
 
+def test_certificates_are_read_again():
+    """Without a signal, and with one; certificates that are not usable change nothing."""
+    flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
+    with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
+        in_place(serve)
+        serve.start()
+        first = handshake(serve)[2]
+        in_place(serve)
+        serve.wait_logged("certificates read again: ")
+        second = handshake(serve)[2]
+        assert second != first
+        in_place(serve, lambda folder: (folder / "cert.pem").write_text("no certificate\n"))
+        serve.signal(signal.SIGHUP)
+        serve.wait_logged("new certificates are not usable, the old ones stay: --tls-cert ")
+        assert handshake(serve)[2] == second
+        in_place(serve)
+        serve.signal(signal.SIGHUP)
+        serve.wait_logged("certificates read again: ", times=2)
+        assert handshake(serve)[2] not in (first, second)
+
+
+@full("five changes that are seen by a look once a second")
 def test_certificates_that_change():
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:

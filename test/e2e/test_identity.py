@@ -1,11 +1,8 @@
 """Who is asking: addresses behind trusted proxies, nginx's own values, an authentication service; and
 clients who claim to be somebody else."""
 
-import os
-import signal
-
 import pytest
-from weirtest import Nginx, by_user, fetch, patience, scaled, tally, volley, wait_for
+from weirtest import Nginx, by_user, fetch, scaled, tally, volley, wait_for
 
 ADDRESS = """
 domain: api

@@ -2,10 +2,10 @@
 
 import json
 import socket
-import time
 
 import pytest
-from weirtest import H2, Client, Closed, Nginx, by_user, fetch, wait_for
+from weirtest import H2, Client, Nginx, by_user, fetch, needs
+from weirtest.env import machine
 
 BUFFER = 16 * 1024  # client_body_buffer_size below
 SERVER = """
@@ -18,10 +18,12 @@ SERVER = """
 """
 
 
+LISTEN = [*([] if "ipv6" in machine.lacks() else ["[::1]:{port}"]), "unix:{prefix}/nginx.sock"]
+
+
 @pytest.fixture(scope="module")
 def nginx(_api):
-    with Nginx(rules=by_user(), conf_server=SERVER, api=_api, h2c=True, tls=True,
-               listen=["[::1]:{port}", "unix:{prefix}/nginx.sock"]) as server:
+    with Nginx(rules=by_user(), conf_server=SERVER, api=_api, h2c=True, tls=True, listen=LISTEN) as server:
         yield server
 
 
@@ -165,15 +167,19 @@ def test_range_and_methods(nginx):
 
 # ---- where clients come from ----
 
-def test_ipv6_and_unix_sockets(nginx):
-    for where in (("::1", nginx.port), str(nginx.prefix / "nginx.sock")):
-        r = fetch(where, headers={"X-User": f"from-{where}"})
-        assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, "4")
+def where(nginx, family):
+    return {"ipv4": nginx.port, "ipv6": ("::1", nginx.port), "unix": str(nginx.prefix / "nginx.sock")}[family]
 
 
-def test_addresses_as_keys(api):
-    """Addresses are the key: 127.0.0.1, another IPv4 address, ::1, and a Unix socket, which has none."""
-    rules = """
+@pytest.mark.parametrize("family", [pytest.param("ipv6", marks=needs("ipv6")), "unix"])
+def test_ipv6_and_unix_sockets(nginx, family):
+    """The limit of a user is one limit, whatever the user's connection."""
+    for left, place in (("4", where(nginx, family)), ("3", nginx.port)):
+        r = fetch(place, headers={"X-User": f"from-{family}"})
+        assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, left)
+
+
+ADDRESSES = """
 domain: api
 requests:
   - descriptor: [{key: address, from: remote_address}]
@@ -181,12 +187,21 @@ descriptors:
   - key: address
     rate_limit: {unit: week, requests_per_unit: 2, algorithm: token_bucket}
 """
-    with Nginx(rules=rules, conf_server="location / { weir on; proxy_pass http://api; }", api=api,
-               listen=["[::1]:{port}", "unix:{prefix}/nginx.sock"]) as nginx:
-        for where, source in ((nginx.port, None), (nginx.port, "127.0.0.9"), (("::1", nginx.port), None)):
-            assert [fetch(where, source=source).status for _ in range(3)] == [200, 200, 429]
-        unix = [fetch(str(nginx.prefix / "nginx.sock")).status for _ in range(3)]
-        assert unix == [200, 200, 200]  # no address, no descriptor, no limit
+
+
+@pytest.fixture(scope="module")
+def by_address(_api):
+    with Nginx(rules=ADDRESSES, conf_server="location / { weir on; proxy_pass http://api; }", api=_api,
+               listen=LISTEN) as server:
+        yield server
+
+
+@pytest.mark.parametrize("family, source", [
+    ("ipv4", None), ("ipv4", "127.0.0.9"), pytest.param("ipv6", None, marks=needs("ipv6")), ("unix", None)])
+def test_addresses_as_keys(by_address, family, source):
+    """Addresses are the key: 127.0.0.1, another IPv4 address and ::1. A Unix socket has none: no descriptor, no limit."""
+    statuses = [fetch(where(by_address, family), source=source).status for _ in range(3)]
+    assert statuses == [200, 200, 200 if family == "unix" else 429]
 
 
 # ---- HTTP/2 and TLS ----
@@ -253,7 +268,7 @@ def test_one_limit_over_all_protocols(nginx):
     user = {"X-User": "everywhere"}
     left = [nginx.get("/", user).get("X-Ratelimit-Remaining")]
     for make in (lambda: H2(nginx.h2c_port), lambda: H2(nginx.tls_port, tls=True),
-                 lambda: Client(nginx.tls_port, tls=True), lambda: Client(("::1", nginx.port))):
+                 lambda: Client(nginx.tls_port, tls=True), lambda: Client(where(nginx, "unix"))):
         with make() as c:
             left.append(c.get("/", user).get("X-Ratelimit-Remaining"))
     assert left == list("43210")

@@ -37,6 +37,7 @@ class Clock:
     clock.advance(seconds)  moves it on (or back); clock.set(text or seconds) puts it there
     clock.run()             lets it go on from where it is, as fast as real time does; clock.stop() halts it
     clock.variables()       the environment variables for a program that the harness does not start
+    clock.apart(seconds)    those of a process whose clock is always so many seconds ahead of this one: Serve(variables=…)
     """
 
     def __init__(self, at=START):
@@ -50,9 +51,7 @@ class Clock:
         from . import keeper  # which hands the clock to what it starts, and so imports this module
         self.folder = keeper.folder("clock")
         self.path = Path(self.folder, "clock")
-        self.path.write_bytes(bytes(8))
-        with open(self.path, "r+b") as f:
-            self._word = mmap.mmap(f.fileno(), 8)
+        self._words = [(self._word(self.path), 0)]  # with how far it is ahead, in nanoseconds
         self.set(self.at)
         current = self
         return self
@@ -60,12 +59,26 @@ class Clock:
     def __exit__(self, *_):
         global current
         current = None
-        self._word.close()
+        for word, _ in self._words:
+            word.close()
         from . import keeper
         keeper.forget(self.folder)
 
+    @staticmethod
+    def _word(path):
+        path.write_bytes(bytes(8))
+        with open(path, "r+b") as f:
+            return mmap.mmap(f.fileno(), 8)
+
     def _write(self, value):
-        self._word[:] = struct.pack("=q", value)
+        for word, ahead_ns in self._words:
+            word[:] = struct.pack("=q", value + ahead_ns)
+
+    def apart(self, seconds):
+        path = Path(self.folder, f"apart-{len(self._words)}")
+        self._words.append((self._word(path), round(seconds) * 10**9))
+        self._write(self._now_ns | 1 if self._offset_ns is None else self._offset_ns)
+        return {"TESTCLOCK_FILE": str(path)}
 
     def now_ns(self):
         return self._now_ns if self._offset_ns is None else time.time_ns() + self._offset_ns
@@ -104,4 +117,4 @@ class Clock:
         if sanitized and not libraries:
             libraries.append(env.asan_runtime())
         libraries.append(str(LIBRARY))
-        return {**base, "LD_PRELOAD": ":".join(libraries), "TESTCLOCK_FILE": str(self.path)}
+        return {"TESTCLOCK_FILE": str(self.path), **base, "LD_PRELOAD": ":".join(libraries)}

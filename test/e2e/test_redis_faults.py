@@ -3,13 +3,12 @@
 import contextlib
 import os
 import threading
-import time
 
 import pytest
 import redis as redispy
 
-from weirtest import fetch, free_port, full, needs, patience, wait_for
-from weirtest.fleet import Node, alternate, order, wait_exact
+from weirtest import fetch, free_port, full, needs, wait_for
+from weirtest.fleet import Node, alternate, wait_exact
 from weirtest.proxy import Proxy
 from weirtest.redis import Redis
 
@@ -284,41 +283,6 @@ def test_a_fleet_that_nobody_has_heard_of_is_as_large_as_it_is_said_to_be():
             Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms") as alone:
         assert node.verdicts("shared", "x", times=5) == [True] * 2 + [False] * 3
         assert alone.verdicts("shared", "x", times=12) == [True] * 10 + [False] * 2
-
-
-# ---- operators ----
-
-def test_bans_grants_and_resets_act_everywhere_within_a_second():
-    with Redis() as redis, contextlib.ExitStack() as stack:
-        nodes = [stack.enter_context(Node(redis.url(), RULES)) for _ in range(2)]
-        for node in nodes:
-            node.wait_up()
-        one, other = nodes
-        assert alternate(nodes, "five", "x", times=6) == [True] * 5 + [False]
-
-        told(one, "grant", **{"extra": 3, "for": "1h"})
-        within_a_second(lambda: other.ask("five", "x")["verdict"] == "admit", "the grant")
-        assert alternate(nodes, "five", "x", times=3) == [True] * 2 + [False]
-
-        told(other, "reset")
-        within_a_second(lambda: one.ask("five", "x")["verdict"] == "admit", "the reset")
-
-        # Only looks: who asks until he is refused has used up what he has, ban or no ban.
-        told(one, "ban", **{"for": "1h"})
-        within_a_second(lambda: other.ask("HITS", 0, "five", "x")["verdict"] == "refuse", "the ban")
-        told(other, "ban", **{"lift": True})
-        within_a_second(lambda: one.ask("HITS", 0, "five", "x")["verdict"] == "admit", "its end")
-
-
-def told(node, what, **more):
-    order(node, what, domain="api", entries=[{"key": "five", "value": "x"}], **more)
-
-
-def within_a_second(condition, what):
-    began = time.monotonic()
-    wait_for(condition, what)
-    # The promise is a second; the rest is for a machine that does other things as well.
-    assert time.monotonic() - began < patience(10), what
 
 
 # ---- readiness ----

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import ROOT, WEIR, Client, fetch, free_port, full, keeper, tally, volley, wait_for
+from weirtest import ROOT, WEIR, Client, fetch, free_port, full, keeper, wait_for
 from weirtest.gateway import variables
 
 pytestmark = full("an example with three apps; test_redis_serve.py has one limit for several nodes")
@@ -98,11 +98,3 @@ def test_all_three_apps_answer_and_count_down_together(demo):
     refused = answers[10]
     assert 1 <= int(refused.get("retry-after")) <= 60
     assert json.loads(refused.body)["error"] == "too many requests"
-
-
-def test_at_once_and_exactly(demo):
-    requests = [("GET", "/", {"X-User-Id": f"u{n // 20}"}) for n in range(60)]
-    shots = volley(demo.port, requests)
-    assert tally(shots) == {200: 30, 429: 30}
-    for user in range(3):
-        assert tally(shots[20 * user:20 * user + 20]) == {200: 10, 429: 10}

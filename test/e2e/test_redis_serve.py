@@ -530,6 +530,7 @@ def test_orders_act_everywhere(fleet):
     assert one.ask("deny", "1")["verdict"] == "refuse"
     order(two, "grant", "deny", "1", extra=3, **{"for": "1h"})
     wait_for(lambda: one.ask("deny", "1")["verdict"] == "admit", "the grant to act there")
+    assert alternate([one, two], "deny", "1", times=3) == [True, True, False]
     order(two, "ban", "user", "banned", **{"for": "1h"})
     assert look(two, "user", "banned") == "refuse"
     wait_for(lambda: look(one, "user", "banned") == "refuse", "the ban to act there")

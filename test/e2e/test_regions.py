@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from weirtest import env, free_port, full, keeper, needs, wait_for
-from weirtest.eventual import KEYS, LIMIT, RULES, hash_of, learn, left, node, take, wait_together
+from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, node, take, wait_together
 from weirtest.gateway import Gateway
 from weirtest.netns import Network
 from weirtest.redis import Redis
-from weirtest.serve import Serve
 
 pytestmark = full("regions that are cut off are noticed after timeouts of real time")
 
@@ -137,29 +136,6 @@ def test_operators_act_in_one_region():
         assert "banned" in order(eu, "get") and "region" not in order(eu, "get")
         assert "banned" not in order(us, "get")
         assert json.loads(order(us, "get", "--json"))["region"] == "us"
-
-
-@pytest.mark.parametrize("args, why", [
-    (["--region", "eu"], "--region needs --redis"),
-    (["--redis", "redis://h", "--region", "e u"], "--region is a name"),
-    (["--redis", "redis://h", "--region", "-"], "--region is a name"),
-    (["--redis", "redis://h", "--peer", "redis://x"], "--peer needs --region"),
-    (["--redis", "redis://h", "--peer", "redis://x,redis://x", "--region", "eu", "--key-secret", "{folder}/secret"], "is there twice"),
-    (["--redis", "redis://h", "--peer", "redis://x", "--region", "eu"], "--peer needs --key-secret"),
-    (["--redis", "redis://h", "--peer", "http://x", "--region", "eu", "--key-secret", "{folder}/secret"], "--peer: "),
-    (["--redis", "redis://h", "--peer", "redis://h", "--region", "eu", "--key-secret", "{folder}/secret"], "is --redis itself"),
-    (["--redis", "redis://h", "--peer", "redis://u:topsecret@", "--region", "eu", "--key-secret", "{folder}/secret"], "--peer: "),
-    (["--redis", "redis://h", "--peer", ",".join(f"redis://p{i}" for i in range(9)), "--region", "eu", "--key-secret",
-      "{folder}/secret"], "more than 8"),
-    (["--redis", "redis://h", "--sync-interval", "1ms"], "--sync-interval"),
-])
-def test_what_cannot_be(args, why):
-    with Serve(rules=RULES, resp=True, args=args, start=False) as serve:
-        (serve.folder / "secret").write_text(SECRET, encoding="ascii")
-        (serve.folder / "secret").chmod(0o600)
-        code, said = serve.run()
-        assert code in (1, 2) and why in said, said
-        assert "topsecret" not in said
 
 
 def test_gateways_of_two_regions(api):

@@ -7,19 +7,25 @@ import time
 
 import pytest
 
-from weirtest import WEIR, fetch, wait_for
+from weirtest import WEIR, fetch, full, wait_for
 from weirtest.counter import RULES, Counter
-from weirtest.orders import Orders, check_rate
+from weirtest.orders import Orders, check_pace, check_rate
 from weirtest.redis import Redis
 from weirtest.resp import Error, Resp, command
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
 
 
-@pytest.fixture(name="api")
-def _api():
-    with Orders() as running:
-        yield running
+@pytest.fixture(scope="module")
+def orders():
+    with Orders() as server:
+        yield server
+
+
+@pytest.fixture
+def api(orders):
+    orders.reset()
+    return orders
 
 
 def numbers(api, key):
@@ -78,6 +84,21 @@ def test_order_is_kept_for_each_key(api):
         assert metrics.value("weir_queue_delivered_total") == 600
 
 
+def test_at_the_pace_of_the_rule(clock):
+    """5 a second with a burst of 1: one at once, and one more in each fifth of a second of the test's clock."""
+    with Orders() as api, Counter(api) as counter:
+        since = clock.now()
+        for number in range(4):
+            counter.defer(f"/orders/slow/{number}", key="slow")
+        for number in range(1, 4):
+            assert len(api.wait_seen(number)) == number
+            clock.advance(0.2)
+        seen = api.wait_seen(4)
+        assert numbers(api, "slow") == list(range(4))
+        check_pace(seen, since, 0.2)
+
+
+@full("waits for two seconds of the limit")
 def test_never_faster_than_the_rule(api):
     """5 a second with a burst of 1: the last of twelve comes 11/5 s after the start at the earliest."""
     with Counter(api) as counter:
@@ -100,19 +121,43 @@ def test_what_a_limit_shuts_out_waits(api):
 
 # ---- what the API server says ----
 
-@pytest.mark.parametrize("status", [200, 204, 301, 302, 400, 401, 404, 409, 422, 499])
-def test_final_answers(api, status):
-    api.plan("/orders/", {"status": status, "headers": {"Location": f"http://127.0.0.1:{api.port}/elsewhere"}})
+FINAL = [200, 204, 301, 302, 400, 401, 404, 409, 422, 499]
+NOT_FINAL = [408, 425, 429, 500, 502, 503, 504]
+
+
+def test_final_answers(api):
+    """A user for each."""
+    for status in FINAL:
+        api.plan(f"/orders/u{status}/", {"status": status, "headers": {"Location": f"http://127.0.0.1:{api.port}/elsewhere"}})
     with Counter(api) as counter:
-        first = counter.defer("/orders/7/1")[0]
-        counter.defer("/orders/7/2")
-        api.wait_seen(2)
-        assert counter.wait_ticket(first, "delivered")["http_status"] == status
-        assert numbers(api, "7") == [1, 2] and not api.seen("/elsewhere")
+        tickets = {s: [counter.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in FINAL}
+        for status, both in tickets.items():
+            assert [counter.wait_ticket(t, "delivered")["http_status"] for t in both] == [status] * 2
+            assert numbers(api, f"u{status}") == [1, 2]
+        assert not api.seen("/elsewhere")
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_answers_that_are_not_final(api, status):
+def check_tried_again(seen):
+    assert [s.order[1] for s in seen] == [1, 1, 2]
+    assert seen[0].get("idempotency-key") == seen[1].get("idempotency-key") != seen[2].get("idempotency-key")
+
+
+def test_answers_that_are_not_final(api):
+    """A user for each. The next try is not waited for."""
+    for status in NOT_FINAL:
+        api.plan(f"/orders/u{status}/", status, 201)
+    with Counter(api) as counter:
+        tickets = {s: [counter.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in NOT_FINAL}
+        for status, (first, second) in tickets.items():
+            told = counter.hurry_ticket(first, "delivered")
+            assert (told["http_status"], told["tries"]) == (201, 1)
+            counter.wait_ticket(second, "delivered")
+            check_tried_again(api.seen(f"/orders/u{status}/"))
+
+
+@full("waits for the back-off")
+@pytest.mark.parametrize("status", NOT_FINAL)
+def test_answers_that_are_not_final_have_a_back_off(api, status):
     api.plan("/orders/", status, 201)
     with Counter(api) as counter:
         first, second = counter.defer("/orders/7/1")[0], counter.defer("/orders/7/2")[0]
@@ -120,26 +165,41 @@ def test_answers_that_are_not_final(api, status):
         assert (told["http_status"], told["tries"]) == (201, 1)
         counter.wait_ticket(second, "delivered")
         seen = api.seen("/orders/7/")
-        assert [s.order[1] for s in seen] == [1, 1, 2]
-        assert seen[0].get("idempotency-key") == seen[1].get("idempotency-key") != seen[2].get("idempotency-key")
+        check_tried_again(seen)
         assert (seen[1].ns - seen[0].ns) / 1e9 >= 0.5 - 0.05  # half of the first back-off at least
 
 
 def test_no_answer_is_tried_again_with_the_same_key(api):
     api.plan("/orders/", {"drop": True}, 200)
     with Counter(api) as counter:
-        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+        counter.hurry_ticket(counter.defer("/orders/7/1")[0], "delivered")
     assert len({s.get("idempotency-key") for s in api.seen()}) == 1 and len(api.seen()) >= 2
 
 
 def test_a_slow_answer_is_not_waited_for(api):
     api.plan("/orders/", {"hold": "never"}, 200)
     with Counter(api, "--queue-timeout", "300ms") as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
+        told = counter.hurry_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
         # Once more for each time that the second answer was late as well.
         assert numbers(api, "7") == [1] * (told["tries"] + 1) and told["tries"] >= 1
 
 
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_says_when_the_next_try_is(clock, form):
+    """3,000 seconds from now, later than any back-off, of which none is longer than five minutes. An operator need not wait
+    for it."""
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(clock.now() + 3000))
+    with Orders() as api, Counter(api) as counter:
+        api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3000" if form == "seconds" else date}}, 200)
+        ticket = counter.defer("/orders/7/1")[0]
+        wait_for(lambda: counter.ticket(ticket)["tries"] == 1, "the first try")
+        [waiting] = counter.admin("GET", "/v1/queue/requests")[1]["requests"]
+        assert 2000 < waiting["due_at"] - clock.now() <= 3000
+        assert counter.hurry_ticket(ticket, "delivered")["http_status"] == 200
+        assert numbers(api, "7") == [1, 1]
+
+
+@full("waits for seconds of a Retry-After")
 def test_retry_after_seconds(api):
     api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3"}}, 200)
     with Counter(api) as counter:
@@ -148,6 +208,7 @@ def test_retry_after_seconds(api):
     assert (second.ns - first.ns) / 1e9 >= 3 - 0.05
 
 
+@full("waits for seconds of a Retry-After")
 def test_retry_after_date(api):
     when = int(time.time()) + 6
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(when))
@@ -175,7 +236,7 @@ def test_a_request_that_always_fails_dies_and_others_go_on(api):
         behind = counter.defer("/orders/bad/2", value="bad")[0]
         other = counter.defer("/orders/good/1", value="good")[0]
         counter.wait_ticket(other, "delivered")
-        told = counter.wait_ticket(poison, "dead")
+        told = counter.hurry_ticket(poison, "dead")
         assert (told["http_status"], told["tries"], told["reason"]) == (500, 2, "HTTP status 500")
         counter.wait_ticket(behind, "delivered")
         assert numbers(api, "bad") == [1, 1, 2]
@@ -187,6 +248,22 @@ def test_a_request_that_always_fails_dies_and_others_go_on(api):
         assert counter.wait_ticket(poison, "delivered")["http_status"] == 200
 
 
+def test_too_old_is_dead_when_the_service_comes_back(api, clock):
+    """It was away until a moment before the end of max_age, and again until that."""
+    api.plan("/orders/", 500)
+    with Counter(api) as counter:
+        ticket = counter.defer("/orders/7/1", max_age_s=3600)[0]
+        wait_for(lambda: counter.ticket(ticket)["tries"] == 1, "the first try")
+        for away, status in ((3540, "waiting"), (60, "dead")):
+            counter.again()
+            counter.serve.stop()
+            clock.advance(away)
+            counter.serve.start()
+            told = counter.hurry_ticket(ticket, status)
+        assert told["tries"] >= 1 and "too old" in told["reason"]
+
+
+@full("waits for six seconds")
 def test_too_old_is_dead(api):
     api.plan("/orders/", 500)
     with Counter(api) as counter:
@@ -194,6 +271,7 @@ def test_too_old_is_dead(api):
         assert told["tries"] >= 1
 
 
+@full("tries of an API server that is away are seconds apart")
 def test_an_api_server_that_is_away_kills_nothing():
     with Orders(start=False) as api, Counter(api) as counter:
         ticket = counter.defer("/orders/7/1", max_tries=1)[0]
@@ -227,12 +305,12 @@ def test_what_is_stored_survives(api, kill):
         tickets = [counter.defer(f"/orders/7/{number}")[0] for number in range(5)]
         api.wait_seen(1)
         api.plan("/orders/")
+        counter.again()
         if kill:
             counter.serve.kill()
         else:
             api.release("all")
             counter.serve.stop()
-        counter.again()
         counter.serve.start()
         for ticket in tickets:
             counter.wait_ticket(ticket, "delivered")
@@ -246,17 +324,18 @@ def test_ending_waits_for_deliveries_under_way(api):
     with Counter(api) as counter:
         ticket = counter.defer("/orders/7/1")[0]
         api.wait_seen(1)
+        counter.again()
         counter.serve.process.terminate()
         wait_for(lambda: "closing ports" in counter.serve.log(), "the end to begin")
         assert counter.serve.process.poll() is None
         api.release("all")
         assert counter.serve.process.wait(60) == 0
-        counter.again()
         counter.serve.start()
         assert counter.ticket(ticket)["status"] == "delivered"
     assert numbers(api, "7") == [1]
 
 
+@full("a service looks once in a second whether others have put something into Redis")
 def test_a_killed_service_takes_back_what_it_held(api):
     """At once when it is there again, long before --queue-timeout is over. Another one waits for that."""
     with Redis(aof=True) as redis, Counter(api, "--queue-timeout", "1h", queue=redis.url()) as one, \
@@ -360,9 +439,6 @@ def test_operators(api):
         assert counter.weir("list")[1] == "none\n"
         for number in range(5):
             counter.defer(f"/orders/shut/{number}", key="shut")
-        wait_for(lambda: counter.stats()["waiting"] == 5, "five to be counted")
-        code, out, _ = counter.weir("stats")
-        assert code == 0 and "5 stored, 0 delivered" in out and f"http://127.0.0.1:{api.port}" in out
         status, page = counter.admin("GET", "/v1/queue/requests?count=2&rule=shop/shut")
         assert status == 200 and [r["uri"] for r in page["requests"]] == ["/orders/shut/0", "/orders/shut/1"]
         page = counter.admin("GET", f"/v1/queue/requests?count=10&after={page['next']}")[1]
@@ -388,9 +464,20 @@ def test_operators(api):
         counter.weir("retry", "--state", "dead", "--key", first["key"])
         for told in (f"drop {first['id']}", 'drop all of rule "shop/shut"', f"retry all that are dead of key {first['key']}"):
             counter.serve.wait_logged(f"queue {told}\n")
+        assert numbers(api, "shut") == []
+
+
+@full("the queue is counted once in a second")
+def test_what_operators_are_told_of_counts(api):
+    with Counter(api) as counter:
+        for number in range(5):
+            counter.defer(f"/orders/shut/{number}", key="shut")
+        wait_for(lambda: counter.stats()["waiting"] == 5, "five to be counted")
+        code, out, _ = counter.weir("stats")
+        assert code == 0 and "5 stored, 0 delivered" in out and f"http://127.0.0.1:{api.port}" in out
+        assert drop_all(counter, "shop/shut") == 5
         wait_for(lambda: counter.stats()["waiting"] == 0, "all to be dropped")
         assert counter.stats()["totals"]["dropped"] == 5
-        assert numbers(api, "shut") == []
         top = [WEIR, "top", "--dir", counter.serve.table]
         wait_for(lambda: "queue      0 waiting" in subprocess.run(top, capture_output=True, text=True, check=True).stdout,
                  "that to be in the table")

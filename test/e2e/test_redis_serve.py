@@ -609,7 +609,7 @@ def test_ends_when_questions_are_answered():
             redis.thaw()
             assert [answer(connection.read())["verdict"] for _ in range(3)] == ["admit", "admit", "refuse"]
             assert connection.ended()
-            assert serve.wait() == 0
+        assert serve.wait() == 0
 
 
 @full("the timeout of eight seconds has to pass")

@@ -19,7 +19,7 @@
 #define REQUESTS 1500u
 #define LEAST 990u
 #define BEGIN_NS (5000 * MS) /* all nodes are connected and know how many they are */
-#define SEEDS 4u
+#define SEEDS 2u
 
 static struct wr_lua *lua;
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SHM_BYTES (8 << 20) /* a larger table is on a disk: /dev/shm may have as little as 64 MiB */
+/* A larger table is on a disk: /dev/shm may have as little as 64 MiB. */
+#define SHM_BYTES (8 << 20)
 
 struct weir_table *table_of(uint64_t bytes)
 {

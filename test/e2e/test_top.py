@@ -5,13 +5,13 @@ import json
 import os
 import re
 import subprocess
-import time
 
 import pytest
 import redis
 import yaml
 
-from weirtest import ROOT, WEIR, wait_for
+from weirtest import ROOT, WEIR, WRAP, Clock, wait_for
+from weirtest import clock as clocks
 from weirtest.serve import Serve
 from weirtest.terminal import Terminal
 
@@ -36,9 +36,20 @@ HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "\x1b[31mred", "a\r\nb\tc\x00d", "\x9b31m"
            "<script>alert(1)</script>", "日本", "\\x1b", "\x7f\x08\x08\x08"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """It stands still: statistics get their next second when a test moves it, and no counts fade meanwhile."""
+    with Clock() as stands:
+        yield stands
+
+
+def with_clock(variables):
+    return {**clocks.current.variables({**os.environ, "LC_ALL": "C.UTF-8"}, sanitized=WRAP == "asan"), **variables}
+
+
 def weir(*args, env=None, code=0):
     done = subprocess.run([WEIR, *map(str, args)], capture_output=True, timeout=60, check=False,
-                          env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})})
+                          env=with_clock(env or {}))
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done.stdout.decode()
 
@@ -51,67 +62,29 @@ def ask(serve, *pairs, times=1):
         return pipe.execute()
 
 
-def wait_ticking(serve):
-    """History is on its way: what is decided from now on is seen to be new."""
-    def knows():
-        points = json.loads(weir("top", "--json", "--dir", serve.table))["last_minute"]["decisions"]
-        return points[-1] is not None
-
-    wait_for(knows, "the first second of history", 20, every=0.1)
-
-
-def wait_kept(serve, *rules):
-    """History and keys are kept from a second after a rule's first decision on."""
-    wait_for(lambda: all("last_minute" in told(serve, rule) for rule in rules), "history to be kept", 20,
-             every=0.1)
-
-
-def fades():
-    """Counts of keys are halved when five minutes of the clock end. A test that tells them begins anew if that came
-    in between: if this number is another one."""
-    return time.time() // 300
-
-
-def in_one_piece(rules, scenario):
-    """What scenario(serve) returns, of a service that saw no counts fade."""
-    while True:
-        before = fades()
-        with Serve(rules=rules, resp=True) as serve:
-            result = scenario(serve)
-        if fades() == before:
-            return result
-
-
-def make_busy(serve):
-    """Rules with history: user 7 with 30 refusals of 40 requests, each hostile one with 12, of which 2. Users come more
-    often than sign-ups before and after these: whatever ten seconds are looked at, they are ahead."""
-    def hostile(values):
-        for value in values:
-            ask(serve, ("user", value.encode("utf-8", "surrogateescape")), times=12)
-
-    wait_ticking(serve)
-    ask(serve, ("user", "first"))
-    ask(serve, ("route", "signup"), ("ip", "192.0.2.9"))
-    wait_kept(serve, "api/user/365d", "api/route=signup/ip/365d")
-    ask(serve, ("user", "7"), times=40)
-    hostile(HOSTILE[:5])
-    ask(serve, ("route", "signup"), ("ip", "192.0.2.1"), times=59)
-    hostile(HOSTILE[5:])
-    ask(serve, ("nobody", "limits this"), times=2)
+def begin(serve, clock, *questions):
+    """Asks each once, and passes a second: history and keys of a rule are kept from a second after its first decision on."""
+    serve.pass_seconds(clock)
+    for question in questions:
+        ask(serve, *question)
+    serve.pass_seconds(clock)
 
 
 @pytest.fixture(scope="module")
-def busy():
-    """A service that is busy; `.shown` and `.whole` are what weir top said of it then, as text and as JSON."""
-    while True:
-        before = fades()
-        with Serve(rules=RULES, resp=True, admin=True) as serve:
-            make_busy(serve)
-            serve.shown = weir("top", "--dir", serve.table)
-            serve.whole = json.loads(weir("top", "--json", "--dir", serve.table))
-            if fades() == before:
-                yield serve
-                return
+def busy(clock):
+    """A service with history: user 7 with 30 refusals of 40 requests, each hostile one with 12, of which 2 are refused;
+    fewer sign-ups. `.shown` and `.whole` are what weir top said of it then, as text and as JSON."""
+    with Serve(rules=RULES, resp=True, admin=True) as serve:
+        begin(serve, clock, [("user", "first")], [("route", "signup"), ("ip", "192.0.2.9")])
+        ask(serve, ("user", "7"), times=40)
+        for value in HOSTILE:
+            ask(serve, ("user", value.encode("utf-8", "surrogateescape")), times=12)
+        ask(serve, ("route", "signup"), ("ip", "192.0.2.1"), times=59)
+        ask(serve, ("nobody", "limits this"), times=2)
+        serve.pass_seconds(clock)
+        serve.shown = weir("top", "--dir", serve.table)
+        serve.whole = json.loads(weir("top", "--json", "--dir", serve.table))
+        yield serve
 
 
 def told(serve, rule):
@@ -183,12 +156,10 @@ def test_sorts(busy):
     assert order("--sort", "requests", "--rules", "1") == ["api/user/365d"]
 
 
-def test_hashed_and_hidden_keys():
+def test_hashed_and_hidden_keys(clock):
     for how in ("hashed", "hidden"):
-        with Serve(rules=RULES, resp=True, args=["--keys", how]) as serve:
-            wait_ticking(serve)
-            ask(serve, ("user", "first"))
-            wait_kept(serve, "api/user/365d")
+        with Serve(rules=RULES, resp=True, admin=True, args=["--keys", how]) as serve:
+            begin(serve, clock, [("user", "first")])
             ask(serve, ("user", "secret"), times=20)
             text = weir("top", "--json", "--dir", serve.table)
             assert "secret" not in text
@@ -246,7 +217,7 @@ def check_rules(tmp_path, change):
     weir("check", path)
 
 
-def test_advice(tmp_path):
+def test_advice(tmp_path, clock):
     """No rule has a thousand decisions: of more in a second not every one is looked at."""
     rules = """
         domain: api
@@ -260,19 +231,15 @@ def test_advice(tmp_path):
               candidates: [{unit: year, requests_per_unit: 10, algorithm: token_bucket, burst: 150}]
           - {key: fine, rate_limit: {unit: year, requests_per_unit: 100}}
         """
-    def scenario(serve):
-        wait_ticking(serve)
-        for key in ("tight", "one", "tried", "fine"):
-            ask(serve, (key, "first"))
-        wait_kept(serve, *(f"api/{key}/365d" for key in ("tight", "one", "tried", "fine")))
+    with Serve(rules=rules, resp=True, admin=True) as serve:
+        begin(serve, clock, *([(key, "first")] for key in ("tight", "one", "tried", "fine")))
         for i in range(12):
             ask(serve, ("tight", f"client-{i}"), times=60)
         ask(serve, ("one", "loud"), times=400)
         ask(serve, ("tried", "x"), times=130)
         ask(serve, ("fine", "x"), times=50)
-        return json.loads(weir("advise", "--json", "--dir", serve.table)), weir("advise", "api/one", "--dir", serve.table)
-
-    advice, text = in_one_piece(rules, scenario)
+        advice = json.loads(weir("advise", "--json", "--dir", serve.table))
+        text = weir("advise", "api/one", "--dir", serve.table)
     by_rule = {(a["rule"], a["kind"]): a for a in advice}
     tight = by_rule["api/tight/365d", "too_tight"]
     assert tight["numbers"]["clients_just_above"] == 12
@@ -289,21 +256,17 @@ def test_advice(tmp_path):
     assert "    the client: loud" in text and "tight" not in text
 
 
-def test_a_limit_for_all_together_has_no_client_to_blame():
+def test_a_limit_for_all_together_has_no_client_to_blame(clock):
     rules = """
         domain: api
         descriptors:
           - {key: all, value: of, rate_limit: {unit: year, requests_per_unit: 10}}
         """
-    def scenario(serve):
-        wait_ticking(serve)
-        ask(serve, ("all", "of"))
-        wait_kept(serve, "api/all=of/365d")
+    with Serve(rules=rules, resp=True, admin=True) as serve:
+        begin(serve, clock, [("all", "of")])
         ask(serve, ("all", "of"), times=400)
-        return told(serve, "api/all=of/365d")["most_refused"][0]["count"], weir("advise", "--json", "--dir", serve.table)
-
-    refused, advice = in_one_piece(rules, scenario)
-    assert refused == 391 and json.loads(advice) == []
+        assert told(serve, "api/all=of/365d")["most_refused"][0]["count"] == 391
+        assert json.loads(weir("advise", "--json", "--dir", serve.table)) == []
 
 
 def test_what_cannot_be_told_is_an_error(busy):
@@ -320,6 +283,7 @@ def test_what_cannot_be_told_is_an_error(busy):
 
 @pytest.mark.seconds(120)
 def test_live(busy):
+    ask(busy, ("idle", "now"))  # now: the number of keys, which is on the second line, is read less often than the rest
     with Terminal([WEIR, "top", "--dir", busy.table, "--interval", "200ms"], columns=130, lines=30) as terminal:
         screen = terminal.wait_shown("api/user/365d ")
         assert_harmless(screen)
@@ -375,20 +339,26 @@ def test_live_in_a_terminal_without_utf8(busy):
         terminal.wait_shown("ended: 0")
 
 
-@pytest.mark.seconds(120)
-def test_live_moves_history_on_if_nobody_does(tmp_path):
-    """A table whose writers have no watching thread: weir top sees to it while it runs."""
-    with Serve(rules=RULES, resp=True) as serve:
-        ask(serve, ("user", "7"), times=3)
+def test_live_moves_history_on_if_nobody_does(clock, tmp_path):
+    """A table whose writers have no watching thread: weir top sees to it while it runs, when it has not been done for
+    three seconds. The reader's clock has stopped, so that it does not do it itself."""
+    with Serve(rules=RULES, resp=True, admin=True) as serve:
+        serve.pass_seconds(clock, 2)
         serve.stop()
-        with Terminal([WEIR, "top", "--dir", serve.table, "--interval", "300ms"]) as terminal:
+        (tmp_path / "clock").write_bytes(clock.path.read_bytes())
+
+        def known():
+            told = weir("top", "--json", "--dir", serve.table, env={"TESTCLOCK_FILE": str(tmp_path / "clock")})
+            return [p for p in json.loads(told)["last_minute"]["decisions"] if p is not None]
+
+        before = known()
+        with Terminal([WEIR, "top", "--dir", serve.table, "--interval", "100ms"]) as terminal:
             terminal.wait_shown("RULE")
-
-            def known():
-                points = json.loads(weir("top", "--json", "--dir", serve.table))["last_minute"]["decisions"]
-                return points[-4:] == [0, 0, 0, 0]
-
-            wait_for(known, "seconds of history", 30, every=0.5)
+            assert known() == before
+            clock.advance(4)
+            wait_for(lambda: known() == before + [0] * 4, "four more seconds of history")
+            clock.advance(4)
+            wait_for(lambda: known() == before + [0] * 8, "four more seconds of history")
             terminal.press("q")
             terminal.wait_shown("ended: 0")
 

@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 
-from . import keeper
+from . import clock, env, keeper
 from .env import patience
 from .waiting import wait_for
 
@@ -17,9 +17,17 @@ class Terminal:
     def __init__(self, argv, columns=100, lines=30, before="LC_ALL=C.UTF-8"):
         self.folder = keeper.folder("tmux")
         self.size = (columns, lines)
-        command = " ".join(shlex.quote(str(a)) for a in argv)
+        command = " ".join(shlex.quote(str(a)) for a in [*self._clock(), *argv])
         # The shell stays, so that what the program leaves behind can be seen.
         self.command = f"{before} {command}; echo ended: $?; exec cat"
+
+    @staticmethod
+    def _clock():
+        """The program gets the test's clock, if one is in use."""
+        if not clock.current:
+            return []
+        variables = clock.current.variables({}, sanitized=env.WRAP == "asan")
+        return ["env", *(f"{name}={value}" for name, value in variables.items())]
 
     def _tmux(self, *args):
         return subprocess.run(["tmux", "-S", f"{self.folder}/socket", "-f", "/dev/null", *args], text=True,

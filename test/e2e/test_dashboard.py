@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from weirtest import Api, Client, Closed, env, fetch, free_port, wait_for
+from weirtest import Api, Client, Closed, env, fetch, free_port, full, needs, wait_for
 from weirtest.browser import Browser
 from weirtest.counter import Counter
 from weirtest.fleet import Node
@@ -20,6 +20,8 @@ from weirtest.scrape import Metrics
 from weirtest.serve import Serve
 
 SHOTS = env.BUILD / "dashboard"
+
+pytestmark = needs("npm")
 
 RULES = """\
 domain: api
@@ -110,8 +112,63 @@ def statuses(gateway, user, times=3):
     return {fetch(gateway.port, "GET", "/v1/posts", {"X-User-Id": user}).status for _ in range(times)}
 
 
+# ---- for every run ----
+
+OFFENDER = "<img src=x onerror=alert(1)>"
+
+
+def test_essentials(browser, clock):
+    """The page opens, its numbers follow what is decided, an offender is found, banned and released by a few clicks, all
+    of it readable for everybody, and the page does nothing that it should not. The service's clock is the test's."""
+    rules = ("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 3}\n"
+             "  - key: quiet\n    rate_limit: {unit: hour, requests_per_unit: 5}\n")
+    with Serve(rules=rules, http=True, admin=True) as serve:
+        def ask(user, times):
+            body = [{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}] * times
+            answer = fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode())
+            return [a["admitted"] for a in json.loads(answer.body)]
+
+        def bans():
+            return json.loads(fetch(serve.admin_port, "GET", "/v1/overrides").body)["overrides"]
+
+        serve.pass_seconds(clock, 2)
+        assert ask("good", 2) == [True, True]
+        serve.pass_seconds(clock)
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/")
+        live(browser)
+        browser.until_text("api/user/365d", ".rows tbody")
+        browser.until_text("In the last minute 2 were admitted and 0 refused.", "figcaption")
+        assert ask(OFFENDER, 9) == [True] * 3 + [False] * 6
+        serve.pass_seconds(clock)
+        browser.until_text("In the last minute 5 were admitted and 6 refused.", "figcaption")
+        assert browser.axe() == []
+        browser.click(".rows tbody th a")
+        browser.until_text("api/user/365d", "h1")
+        browser.click("a:has-text('<img') >> nth=0")
+        browser.until_text("Its state in every limit")
+        assert ask("good", 1) == [True]
+        browser.click("text=Ban…")
+        browser.fill("dialog #for", "1h")
+        assert browser.axe() == []
+        browser.click("dialog button.danger")
+        browser.until_text("banned until", ".counters")
+        browser.until_text(f"ban api user={OFFENDER} for 3600 s")
+        assert [b["key"] for b in bans()] == [f"api|user={OFFENDER}"]
+        browser.click("text=Lift the ban…")
+        browser.click("dialog button:has-text('Lift')")
+        browser.until("!document.querySelector('.counters').innerText.includes('banned')", "the ban to be lifted")
+        browser.click("text=Reset…")
+        browser.click("dialog button:has-text('Reset')")
+        browser.until_text("reset api user=")
+        assert (bans(), ask(OFFENDER, 1)) == ([], [True])
+        browser.goto(f"http://127.0.0.1:{serve.admin_port}/#/rules")
+        browser.until_text("generation 1")
+        assert browser.noise() == []
+
+
 # ---- the story ----
 
+@full("test_essentials is for every run")
 @pytest.mark.seconds(240)
 def test_find_the_offender_ban_and_release(browser, crowded):
     browser.open(crowded.admin + "/")
@@ -155,6 +212,7 @@ def test_find_the_offender_ban_and_release(browser, crowded):
     assert browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_grant(browser, crowded):
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-1")
     browser.until_text("Its state in every limit")
@@ -171,6 +229,7 @@ def test_grant(browser, crowded):
     assert browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_candidates_are_laid_over(browser, crowded):
     crowded.let_loose()
     rows = wait_for(lambda: json.loads(fetch(crowded.admin_port, "GET", "/v1/overview?filter=api/user").body)["rules"]["rows"],
@@ -196,6 +255,7 @@ def test_candidates_are_laid_over(browser, crowded):
     assert browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_a_broken_rule_file_and_mending_it(browser, crowded):
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation 1")
@@ -217,6 +277,7 @@ def test_a_broken_rule_file_and_mending_it(browser, crowded):
     assert browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_try_a_request(browser, crowded):
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation")
@@ -236,6 +297,7 @@ def test_try_a_request(browser, crowded):
     assert browser.axe() == [] and browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_fleet(browser, crowded):
     browser.open(crowded.admin + "/#/fleet")
     live(browser)
@@ -253,6 +315,7 @@ descriptors:
 """
 
 
+@full("with Redis")
 def test_fleet_with_leases(browser):
     with Redis() as store, Node(store.url(), LEASED, timeout="20s") as node:
         node.wait_up(30)
@@ -274,6 +337,7 @@ def test_fleet_with_leases(browser):
         assert browser.axe() == [] and browser.noise() == []
 
 
+@full("a queue with deliveries")
 def test_queue(browser, crowded):
     browser.open(crowded.admin + "/#/queue")
     live(browser)
@@ -327,6 +391,7 @@ def test_queue(browser, crowded):
         assert browser.axe() == [] and browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_what_is_told_is_so(browser):
     """Numbers and words that were true of something else once: each is looked at beside its opposite."""
     gone = "  - key: gone\n    rate_limit: {unit: hour, requests_per_unit: 5}\n"
@@ -398,6 +463,7 @@ def test_what_is_told_is_so(browser):
 
 # ---- how it looks, and to whom ----
 
+@full("test_essentials is for every run")
 @pytest.mark.parametrize("scheme, ground", [("light", "rgb(245, 247, 249)"), ("dark", "rgb(16, 23, 29)")])
 def test_light_dark_and_narrow(browser, crowded, scheme, ground):
     browser.open(crowded.admin + "/", colorScheme=scheme)
@@ -421,6 +487,7 @@ def test_light_dark_and_narrow(browser, crowded, scheme, ground):
     assert browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_keyboard_only(browser, crowded):
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-2")
     browser.until_text("Its state in every limit")
@@ -456,6 +523,7 @@ def test_keyboard_only(browser, crowded):
     assert browser.noise() == []
 
 
+@full("a connection that is lost and comes back")
 @pytest.mark.seconds(240)
 def test_offline_and_back(browser):
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
@@ -487,6 +555,7 @@ HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\x1b[31
            "'\"><svg/onload=alert(3)>", "k" * 10000]
 
 
+@full("test_essentials is for every run")
 def test_hostile_keys_are_text(browser):
     rules = """
     domain: api
@@ -532,6 +601,7 @@ def test_hostile_keys_are_text(browser):
         assert browser.noise() == []
 
 
+@full("test_essentials is for every run")
 def test_forgery_and_framing_fail(browser):
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, http=True, admin=True) as serve:
@@ -561,6 +631,7 @@ def test_forgery_and_framing_fail(browser):
         assert json.loads(fetch(serve.admin_port, "GET", "/v1/paused").body) == {"paused": []}
 
 
+@full("test_essentials is for every run")
 def test_sign_in(browser):
     token = "0123456789abcdef-of-ann"
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
@@ -601,6 +672,7 @@ def many_keys(serve, keys, rules, at_once=2500):
             assert answer.status == 200, answer.body
 
 
+@full("a hundred thousand keys")
 @pytest.mark.seconds(180)
 def test_five_thousand_rules_and_many_keys(browser):
     """Nothing here says how fast, though it is printed; that the first view is one page of rules and one of text,

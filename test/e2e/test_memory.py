@@ -14,9 +14,9 @@ GROWTH_KB = 256 if not WRAP else None
 
 @pytest.fixture
 def quick(clock):
-    """A worker looks at the rules each quarter of a second, and where a second of the wall clock ends. The clock stands a
-    millisecond before such an end, so the workers look all the time."""
-    clock.advance(0.999)
+    """A worker looks at the rules each quarter of a second, and where a second of the wall clock ends. The clock stands
+    ten milliseconds before such an end, so the workers look all the time."""
+    clock.advance(0.99)
 
 
 def anonymous_kb(pid):

@@ -7,7 +7,12 @@ import random
 import socket
 import tempfile
 
+from .env import machine
+
 _held = []
+_ADDRESSES = [(socket.AF_INET, "0.0.0.0")]
+if machine.CAPABILITIES["ipv6"][1]():
+    _ADDRESSES.append((socket.AF_INET6, "::"))
 
 
 def _candidates():
@@ -35,7 +40,7 @@ def _lock(port):
 
 
 def _is_free(port):
-    for family, host in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+    for family, host in _ADDRESSES:
         with socket.socket(family) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

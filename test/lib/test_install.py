@@ -1,10 +1,15 @@
 #!/usr/bin/python3
-"""test_install.py: `make install` as packagers run it, then programs built with its pkg-config file."""
+"""test_install.py [BUILD]: installs, then builds programs with the pkg-config file that came of it.
+
+With BUILD, what is built there is installed under the prefix it was configured with. Without, `make install` builds in a
+folder of its own, as packagers run it.
+"""
 
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -25,13 +30,21 @@ def run(*argv, **env):
 
 
 class Install(unittest.TestCase):
-    """One build folder, installed under two prefixes: the second must not remember the first."""
+    """`make install` installs one build folder under two prefixes: the second must not remember the first."""
+
+    built = None  # a folder in which all is built
 
     @classmethod
     def setUpClass(cls):
         cls.tmp = Path(tempfile.mkdtemp(prefix="weir-install-"))
         cls.addClassCleanup(shutil.rmtree, cls.tmp)
-        for prefix in ("/usr", "/opt/weir"):
+        if cls.built:
+            cache = (cls.built / "CMakeCache.txt").read_text()
+            cls.prefixes = (re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", cache, re.M)[1],)
+            run("cmake", "--install", cls.built, DESTDIR=str(cls.root(cls.prefixes[0])))
+            return
+        cls.prefixes = ("/usr", "/opt/weir")
+        for prefix in cls.prefixes:
             run("make", "install", f"BUILD={cls.tmp}/build", f"DESTDIR={cls.root(prefix)}",
                 f"PREFIX={prefix}", "JOBS=2")
 
@@ -61,7 +74,7 @@ class Install(unittest.TestCase):
         return re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", program))
 
     def each_prefix(self):
-        for prefix in ("/usr", "/opt/weir"):
+        for prefix in self.prefixes:
             with self.subTest(prefix=prefix):
                 yield prefix
 
@@ -90,20 +103,22 @@ class Install(unittest.TestCase):
             self.assertIn("libweir.so.0", self.build_and_run(prefix, ["cc", "-std=c11"]))
 
     def test_cxx(self):
-        needed = self.build_and_run("/usr", ["g++", "-x", "c++", "-std=c++11", "-Wpedantic"])
+        needed = self.build_and_run(self.prefixes[0], ["g++", "-x", "c++", "-std=c++11", "-Wpedantic"])
         self.assertIn("libweir.so.0", needed)
 
     def test_archive_in_a_dynamic_program(self):
         """Of two libraries of one name the linker takes the shared one: name the archive's file."""
-        archive = self.libdir("/usr") / "libweir.a"
-        wanted = self.pkg_config("/usr", "--cflags")
+        archive = self.libdir(self.prefixes[0]) / "libweir.a"
+        wanted = self.pkg_config(self.prefixes[0], "--cflags")
         program = self.tmp / "consumer"
         run("cc", HERE / "consumer.c", "-o", program, *wanted, archive, "-lyaml")
         self.assertEqual(run(program, self.tmp), f"{VERSION} 7\n")
 
     def test_static(self):
-        self.assertEqual(self.build_and_run("/usr", ["cc", "-static"], static=True), [])
+        self.assertEqual(self.build_and_run(self.prefixes[0], ["cc", "-static"], static=True), [])
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Install.built = Path(sys.argv.pop(1))
     unittest.main()

@@ -90,19 +90,19 @@ static void test_window_by_expiry(void **state)
 {
 	struct script_test *test = real(state);
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 1);
-	uint64_t first = 0, window, admitted[3] = {0}, asked[3] = {0};
+	uint64_t period_us = SECOND_US / 4, first = 0, window, admitted[3] = {0}, asked[3] = {0};
 
-	take.period_us = SECOND_US;
+	take.period_us = period_us;
 	for (;;) {
 		struct wr_taken taken = script_take(test, "turn:", take, NOW);
 
-		first = first ? first : taken.now_us / SECOND_US;
-		window = taken.now_us / SECOND_US - first;
+		first = first ? first : taken.now_us / period_us;
+		window = taken.now_us / period_us - first;
 		if (window > 2)
 			break;
 		asked[window]++;
 		admitted[window] += taken.admitted;
-		usleep(5000);
+		usleep(2000);
 	}
 	for (window = 0; window < 3; window++)
 		assert_int_equal(admitted[window], asked[window] < 5 ? asked[window] : 5);

@@ -249,12 +249,27 @@ static void test_read_before_a_tick(void **state)
 	close(fd);
 }
 
+/* By a Unix socket bytes go both ways, and the server sees the end of the connection. */
 static void test_unix(void **state)
 {
+	char bytes[16] = "";
 	int fd = connect_unix();
 
 	(void)state;
+	assert_int_equal(link_.ups, 1);
+	link_.out = (const uint8_t *)"PING";
+	link_.out_len = 4;
+	fake->host.dirty(fake->context, &link_.link);
+	UNTIL(link_.out_len == 0);
+	assert_int_equal(read(fd, bytes, sizeof bytes), 4);
+	assert_string_equal(bytes, "PING");
+	assert_int_equal(write(fd, "+PONG\r\n", 7), 7);
+	UNTIL(link_.in_len == 7);
+	assert_memory_equal(link_.in, "+PONG\r\n", 7);
 	close_link();
+	assert_int_equal(read(fd, bytes, sizeof bytes), 0);
+	assert_int_equal(link_.ups, 1);
+	assert_int_equal(link_.downs, 0);
 	close(fd);
 }
 
@@ -284,10 +299,14 @@ static void test_name(void **state)
 	(void)state;
 	open_link(WR_ENDPOINT_NAME, "localhost", port);
 	UNTIL(link_.ups);
+	assert_int_equal(link_.ups, 1);
+	assert_int_equal(link_.downs, 0);
 	close_link();
 	memset(&link_, 0, sizeof link_);
 	open_link(WR_ENDPOINT_NAME, "no.such.name.invalid", port);
 	UNTIL(link_.downs);
+	assert_int_equal(link_.ups, 0);
+	assert_int_equal(link_.downs, 1);
 	assert_true(strlen(link_.why) > 0);
 	close(listening);
 }

@@ -503,6 +503,7 @@ static void test_drop(void **state)
 static void test_drop_a_head(void **state)
 {
 	struct wr_deferred *taken;
+	struct wr_queue_job job;
 
 	(void)state;
 	rig_open(&rig);
@@ -511,8 +512,11 @@ static void test_drop_a_head(void **state)
 	taken = rig_take_one(&rig, "a");
 	rig_settle(&rig, taken, WR_QUEUE_AGAIN, LONG_US, 503, "");
 	wr_deferred_free(taken);
-	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 1}, 0, 1);
+	assert_int_equal(rig_take(&rig, 1).take.count, 0);
+	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 1}, 0, 1);
+	assert_int_equal(job.page.count, 1);
 	wr_deferred_free(rig_take_one(&rig, "b"));
+	assert_int_equal(rig_stats(&rig).waiting, 0);
 }
 
 static void test_pages(void **state)

@@ -1,6 +1,7 @@
 /* State carried from one file to another: checkpoints, restoring, another size. */
 #include "table/table_test.h"
 
+#include <sched.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -178,12 +179,15 @@ static void bad_paths_for_a_checkpoint(void **unused)
 }
 
 static struct weir_table *saving;
+static int *saves_begun; /* in memory that the child shares */
 
 static int save_for_ever(void *unused)
 {
 	(void)unused;
-	for (;;)
+	for (;;) {
+		__atomic_fetch_add(saves_begun, 1, __ATOMIC_RELAXED);
 		CHILD_CHECK(weir_checkpoint(saving, in_folder("saved"), NOW, NULL) == 0);
+	}
 }
 
 /* Killed at any moment, the one before is whole. */
@@ -194,11 +198,16 @@ static void a_checkpoint_is_whole_at_any_time(void **unused)
 
 	(void)unused;
 	saving = table_open("before", 512 * KIB, 0);
+	saves_begun = shared_memory(sizeof *saves_begun);
 	fill(saving);
 	assert_int_equal(weir_checkpoint(saving, in_folder("saved"), NOW, NULL), 0);
 	for (int i = 0; i < 60; i++) {
-		pid_t pid = spawn(save_for_ever, NULL);
+		pid_t pid;
 
+		*saves_begun = 0;
+		pid = spawn(save_for_ever, NULL);
+		while (__atomic_load_n(saves_begun, __ATOMIC_RELAXED) == 0)
+			sched_yield();
 		nanosleep(&(struct timespec){0, (long)rnd_below(&r, 4000000)}, NULL);
 		kill(pid, SIGKILL);
 		assert_int_equal(reap(pid), 256 + SIGKILL);
@@ -208,6 +217,7 @@ static void a_checkpoint_is_whole_at_any_time(void **unused)
 		table_drop(after);
 	}
 	table_drop(saving);
+	shared_free(saves_begun, sizeof *saves_begun);
 	assert_int_equal(unlink(in_folder("saved")), 0);
 }
 

@@ -1,6 +1,7 @@
 /* Which keys have requests put off for later. */
 #include "table_test.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +116,7 @@ static void carried_over(void **state)
 struct crowd {
 	struct weir_table *table;
 	uint64_t first;
+	uint32_t *noted; /* shared: the notes of the child to be killed; NULL for the others */
 };
 
 #define ROUNDS 20000u
@@ -124,12 +126,14 @@ static int note_and_forget(void *arg)
 {
 	const struct crowd *crowd = arg;
 
-	for (uint32_t i = 1; i <= ROUNDS; i++) {
+	for (uint32_t i = 1; crowd->noted || i <= ROUNDS; i++) {
 		uint64_t n = crowd->first + i % 32;
 		uint32_t count = i % 3 ? i : 0;
 
 		if (wr_deferred_set(crowd->table, key(n), count, i))
 			CHILD_CHECK(wr_deferred_count(crowd->table, key(n)) == count);
+		if (crowd->noted)
+			__atomic_store_n(crowd->noted, i, __ATOMIC_RELAXED);
 	}
 	return 0;
 }
@@ -139,18 +143,21 @@ static void several_processes(void **state)
 {
 	struct crowd crowds[4];
 	struct weir_table *table = table_open("crowd", 256 * KIB, 0);
+	uint32_t *noted = shared_memory(sizeof *noted);
 	pid_t pids[4];
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
-		crowds[i] = (struct crowd){table, i * 1000};
+		crowds[i] = (struct crowd){table, i * 1000, i == 3 ? noted : NULL};
 		pids[i] = spawn(note_and_forget, &crowds[i]);
 	}
-	usleep(1000); /* any time will do */
+	while (__atomic_load_n(noted, __ATOMIC_RELAXED) < 100)
+		sched_yield();
 	kill(pids[3], SIGKILL);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(reap(pids[i]), 0);
-	reap(pids[3]);
+	assert_int_equal(reap(pids[3]), 256 + SIGKILL);
+	shared_free(noted, sizeof *noted);
 	assert_true(wr_deferred_set(table, key(3000), 5, 1));
 	assert_int_equal(wr_deferred_count(table, key(3000)), 5);
 	table_drop(table);

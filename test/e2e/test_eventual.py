@@ -4,12 +4,20 @@ import time
 
 import pytest
 
-from weirtest import full, wait_for
+from weirtest import Clock, full, wait_for
 from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, meet, node, nodes, take, wait_told
 from weirtest.http1 import fetch
 from weirtest.redis import Redis
 
 pytestmark = full("nodes exchange once a second of real time")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """The wall clock runs from half a minute after noon: no day, week or year ends during a test."""
+    with Clock() as running:
+        running.run()
+        yield running
 
 
 @pytest.mark.parametrize("key", KEYS)

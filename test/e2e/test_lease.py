@@ -4,13 +4,13 @@ limit, whoever is killed, paused, flushed or replaced meanwhile.
 Counts are of windows that do not end during the test, so that they can be held against the limit."""
 
 import contextlib
-import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
-from weirtest import env, free_port, full, scaled, tally, volley, wait_for
+from weirtest import Clock, env, free_port, full, scaled, tally, volley, wait_for
 from weirtest.fleet import Load, Node, order
 from weirtest.gateway import Gateway
 from weirtest.nginx import Nginx
@@ -36,6 +36,14 @@ descriptors:
   - key: many
     rate_limit: """ + MANY + "\n" + "".join(f"  - key: {name}\n    rate_limit: {limit}, consistency: lease, on_store_failure: deny}}\n"
               for name, limit in ALGORITHMS.items())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """The wall clock runs from half a minute after noon: no day, week or year ends during a test."""
+    with Clock() as running:
+        running.run()
+        yield running
 
 
 @contextlib.contextmanager
@@ -337,7 +345,7 @@ def test_reset_and_ban():
 
 # ---- who sees it ----
 
-def test_it_is_seen():
+def test_it_is_seen(clock):
     """/metrics, /v1/status, /v1/fleet and weir top tell of leases and nodes."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "many", "x"):
@@ -346,7 +354,8 @@ def test_it_is_seen():
             assert nodes[0].store()["counts"]["leases_granted"] >= 1
 
             def top_tells():
-                top = os.popen(f"{env.WEIR} top --dir {nodes[0].table}").read()
+                top = subprocess.run([env.WEIR, "top", "--dir", nodes[0].table], check=True, capture_output=True, text=True,
+                                     env=clock.variables(sanitized=env.WRAP == "asan")).stdout
                 leases = re.search(r"^fleet      1 leases, \d+ units out . of \d+, \d+ returned, \d+ burnt$", top, re.M)
                 return leases and "2 in the fleet" in top
             wait_for(top_tells, "top to tell of the lease and the fleet", 20)

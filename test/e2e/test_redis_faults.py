@@ -7,7 +7,7 @@ import threading
 import pytest
 import redis as redispy
 
-from weirtest import fetch, free_port, full, needs, wait_for
+from weirtest import Clock, fetch, free_port, full, needs, wait_for
 from weirtest.fleet import Node, alternate, wait_exact
 from weirtest.proxy import Proxy
 from weirtest.redis import Redis
@@ -28,6 +28,14 @@ descriptors:
   - key: five
     rate_limit: {unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """The wall clock runs from half a minute after noon: no day, week or year ends during a test."""
+    with Clock() as running:
+        running.run()
+        yield running
 
 
 @contextlib.contextmanager

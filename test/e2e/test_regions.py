@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import env, free_port, full, keeper, needs, wait_for
+from weirtest import Clock, env, free_port, full, keeper, needs, wait_for
 from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, node, take, wait_together
 from weirtest.gateway import Gateway
 from weirtest.netns import Network
@@ -17,6 +17,14 @@ pytestmark = full("regions that are cut off are noticed after timeouts of real t
 
 SECRET = "0123456789abcdef0123456789abcdef"
 TIMEOUT = "2s"  # whoever is silent for so long is away
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """The wall clock runs from half a minute after noon: no day, week or year ends during a test."""
+    with Clock() as running:
+        running.run()
+        yield running
 
 
 class Regions:

@@ -308,7 +308,7 @@ class Sentinel(Redis):
         self.group = group
         self.id = secrets.token_hex(20)
         lines = [f"dir {self.folder}", f"logfile {self.folder}/log", f"unixsocket {self.socket}", "bind 127.0.0.1",
-                 f"sentinel myid {self.id}", *self._port_lines(tls)]
+                 "jemalloc-bg-thread no", f"sentinel myid {self.id}", *self._port_lines(tls)]
         if group.sentinel_password:
             lines += [f"requirepass {group.sentinel_password}", f"sentinel sentinel-pass {group.sentinel_password}"]
         lines += [f"user {line}" for line in group.sentinel_users]

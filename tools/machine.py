@@ -6,7 +6,6 @@ WEIR_LACKS="namespaces ipv6" pretends that these are missing, to try how the tes
 
 import functools
 import os
-import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -62,16 +61,21 @@ CAPABILITIES = {
     "nft": ("no nftables", lambda: _namespace("nft", "add", "table", "inet", "weirtest")),
     "ipv6": ("no IPv6", _ipv6),
     "shm": (f"less than {SHM_BYTES >> 20} MiB of /dev/shm", _shm),
-    "npm": ("no npm registry", lambda: shutil.which("npm") is not None and _works("npm", "ping", "--loglevel=error")),
+    "npm": ("no npm registry", lambda: _works("npm", "ping", "--fetch-retries=0", "--fetch-timeout=10000")),
 }
 
 
 @functools.cache
-def lacks():
-    """The names of the capabilities that are missing. tools/test probes; what it starts is told by WEIR_LACKS."""
+def is_missing(name):
+    """Whether the machine lacks this capability. tools/test probes all of them and tells its children by WEIR_LACKS."""
     if (told := os.environ.get("WEIR_LACKS")) is not None:
-        return frozenset(told.split())
-    return frozenset(name for name, (_, probe) in CAPABILITIES.items() if not probe())
+        return name in told.split()
+    return not CAPABILITIES[name][1]()
+
+
+def lacks():
+    """The names of all capabilities that are missing."""
+    return {name for name in CAPABILITIES if is_missing(name)}
 
 
 def needed_by(root):
@@ -81,5 +85,6 @@ def needed_by(root):
         text = path.read_text(encoding="utf-8", errors="replace")
         names = {n for n in CAPABILITIES if f'needs("{n}"' in text or f', "{n}"' in text and "needs(" in text}
         if names:
-            found[path.stem.removeprefix("test_")] = names
+            name = path.stem.removeprefix("test_")
+            found[f"e2e_{name}" if path.suffix == ".py" else f"test_{path.parent.name}_{name}"] = names
     return found

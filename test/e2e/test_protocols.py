@@ -18,7 +18,7 @@ SERVER = """
 """
 
 
-LISTEN = [*([] if "ipv6" in machine.lacks() else ["[::1]:{port}"]), "unix:{prefix}/nginx.sock"]
+LISTEN = [*([] if machine.is_missing("ipv6") else ["[::1]:{port}"]), "unix:{prefix}/nginx.sock"]
 
 
 @pytest.fixture(scope="module")

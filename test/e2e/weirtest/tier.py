@@ -9,7 +9,7 @@ def needs(*capabilities):
     """Skips the test, with a reason that names it, where the machine lacks one of tools/machine.py's capabilities."""
     unknown = set(capabilities) - set(machine.CAPABILITIES)
     assert not unknown, f"no capability {unknown}; there are: {' '.join(machine.CAPABILITIES)}"
-    missing = [machine.CAPABILITIES[c][0] for c in capabilities if c in machine.lacks()]
+    missing = [machine.CAPABILITIES[c][0] for c in capabilities if machine.is_missing(c)]
     return pytest.mark.skipif(bool(missing), reason="cannot run here: " + ", ".join(missing))
 
 

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from weirtest import Closed, Nginx, Traffic, by_user, full, keeper, scaled, tally, volley, wait_for
+from weirtest import Closed, Nginx, Traffic, WRAP, by_user, full, keeper, scaled, tally, volley, wait_for
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -77,7 +77,9 @@ def test_many_keys_each_exact(api):
 # ---- nginx -s reload ----
 
 @pytest.mark.seconds(120)
-@pytest.mark.parametrize("reloads", [3, pytest.param(12, marks=full("twelve reloads under load"))])
+# Under valgrind twelve are scaled down to three as well.
+@pytest.mark.parametrize("reloads", [3] if WRAP == "valgrind" else [
+    3, pytest.param(12, marks=full("twelve reloads under load"))])
 def test_reload_under_load(api, reloads):
     """Reloads one after the other while eight clients ask: nothing is lost, nothing counted twice or
     forgotten."""

@@ -3,6 +3,7 @@
  *
  * The clock is a number that everyone moves on. Each process notes in shared memory what it is
  * about to do and what it did: what was begun and not ended by one that died is in doubt. */
+#include "rounds.h"
 #include "table/table_test.h"
 
 #include <signal.h>
@@ -13,7 +14,7 @@
 #define KEEPERS 2
 #define SPENDERS 3
 #define PROCESSES (KEEPERS + SPENDERS)
-#define KILLS 150
+#define KILLS test_rounds(40, 150)
 #define KEYS 3
 #define SPENT 1000     /* at least */
 #define LASTS 3000000u /* a lease; every step of somebody is 1000 */

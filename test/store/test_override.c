@@ -1,5 +1,6 @@
 /* Bans and grants in the table: found for every key, given up last of all, whole in every process,
  * through races and deaths. */
+#include "rounds.h"
 #include "table/table_test.h"
 
 #include <signal.h>
@@ -467,18 +468,20 @@ static void operators_and_takers_at_once(void **unused)
 /* --- killed --- */
 
 #define CHILDREN 3
-#define KILLS 150
+#define KILLS test_rounds(40, 150)
 
 static struct {
 	uint64_t turns[CHILDREN];
 	uint64_t admitted;
 } * notes;
 
+static uint64_t generation; /* of the children: each draws other numbers */
+
 /* An operator, over and over: bans, grants, lifts, resets keys 0 … 7; or a taker from them. */
 static int operate_for_ever(void *arg)
 {
 	int number = (int)(intptr_t)arg;
-	struct rnd r = {(uint64_t)number + (uint64_t)getpid()};
+	struct rnd r = {rnd_seed() + (uint64_t)number + CHILDREN * generation};
 
 	for (;;) {
 		uint64_t key = rnd_below(&r, 8);
@@ -528,6 +531,7 @@ static void kill_them(void)
 		let_run(&r, &notes->turns[victim]);
 		kill(pids[victim], SIGKILL);
 		assert_int_equal(reap(pids[victim]), 256 + SIGKILL);
+		generation++;
 		pids[victim] = spawn(operate_for_ever, (void *)(intptr_t)victim);
 	}
 	for (int i = 0; i < CHILDREN; i++) {

@@ -19,6 +19,7 @@ HOUR_S = 3600
 TOOLS = ("bash sh env find sed sort grep tr cat chmod mv mkdir mktemp rm tail touch setsid flock readlink true head "
          "sleep").split()
 DAEMONS = ("nginx", "redis-server", "redis-sentinel", "prometheus")
+EVERYTHING = ("build", "test", "full")
 
 # $FAKE has: calls, the log; installed/, a file per package; and files that tell the fakes how to behave.
 FAKES = {
@@ -182,7 +183,7 @@ class Setup(unittest.TestCase):
             machine = self.machine(uid=uid)
             machine.write("all")
             machine.write("refuse")
-            done = machine.setup("build", "test", "lint", "full", "run", "bench")
+            done = machine.setup(*EVERYTHING, "lint", "run", "bench")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
             self.assertEqual(machine.calls(), [])
 
@@ -255,7 +256,7 @@ class Setup(unittest.TestCase):
             Machine.command(machine.root / "etc/init.d" / name, "exit 0")
         machine.write("questions", "nginx start\n--quiet dbus start\ndbus.service restart\nprometheus.service start\n"
                                    "cron restart\n--quiet cron.service restart\ncron '(restart)'\n")
-        done = machine.setup("build", "test")
+        done = machine.setup(*EVERYTHING)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([c for c in machine.calls() if c.startswith("policy")], [
             "policy nginx start: 101", "policy --quiet dbus start: 101", "policy dbus.service restart: 101",
@@ -313,7 +314,7 @@ class Setup(unittest.TestCase):
     def test_a_failed_installation_is_cleaned_up_after(self):
         machine = self.machine()
         machine.write("broken")
-        self.assertEqual(machine.setup("build", "test").returncode, 100)
+        self.assertEqual(machine.setup(*EVERYTHING).returncode, 100)
         self.assertFalse(machine.policy.exists())
         self.assert_switched_off(machine)
 
@@ -323,7 +324,7 @@ class Setup(unittest.TestCase):
             machine.hold_apt()
             pid, terminal = pty.fork()
             if pid == 0:
-                os.execve(SETUP, [str(SETUP), "build", "test"], machine.environment())
+                os.execve(SETUP, [str(SETUP), *EVERYTHING], machine.environment())
             machine.await_apt()
             self.assertTrue(machine.policy.exists())
             os.close(terminal)  # the kernel sends HUP to the processes of the terminal
@@ -332,7 +333,7 @@ class Setup(unittest.TestCase):
     def test_a_signal_does_not_disturb_apt(self):
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             machine = self.machine()
-            run = self.begin(machine, "build", "test")
+            run = self.begin(machine, *EVERYTHING)
             os.killpg(run.pid, number)
             self.ends_well(machine, run.wait)
 
@@ -340,7 +341,7 @@ class Setup(unittest.TestCase):
         machine = self.machine()
         (machine.bin / "tail").unlink()
         Machine.command(machine.bin / "tail", "exit 1")
-        run = self.begin(machine, "build", "test")
+        run = self.begin(machine, *EVERYTHING)
         self.ends_well(machine, run.wait)
 
     def ends_well(self, machine, wait):

@@ -12,6 +12,9 @@
 #include <cmocka.h>
 
 #include "gateway/plan.h"
+#include "needs.h"
+
+#define NOBODY 65534
 
 static const char defers[] = "domain: api\n"
 			     "descriptors:\n"
@@ -55,6 +58,8 @@ static int teardown(void **state)
 	char command[128];
 
 	(void)state;
+	if (seteuid(getuid()) != 0)
+		return -1;
 	wr_arena_free(&arena);
 	snprintf(command, sizeof command, "rm -rf %s", folder);
 	// NOLINTNEXTLINE(cert-env33-c): a folder this test has made
@@ -92,18 +97,26 @@ static void only_if_a_rule_defers(void **state)
 	assert_null(plan.queue);
 }
 
-/* As root in /var/lib, which this test leaves alone. */
+/* Root's is in /var/lib, which this test leaves alone. */
 static void in_a_folder_that_outlives_a_reboot(void **state)
+{
+	(void)state;
+	needs("root");
+	settings.print_config = true;
+	assert_int_equal(plan_with(defers), 0);
+	assert_string_equal(plan.queue, "file:/var/lib/weir/gateway-8080/queue");
+}
+
+/* An ordinary user's is in his home. Root becomes such a user for this test. */
+static void in_the_home_of_a_user(void **state)
 {
 	char expected[160];
 	struct stat st;
 
 	(void)state;
-	if (geteuid() == 0) {
-		settings.print_config = true;
-		assert_int_equal(plan_with(defers), 0);
-		assert_string_equal(plan.queue, "file:/var/lib/weir/gateway-8080/queue");
-		return;
+	if (getuid() == 0) {
+		assert_int_equal(chown(folder, NOBODY, NOBODY), 0);
+		assert_int_equal(seteuid(NOBODY), 0);
 	}
 	assert_int_equal(plan_with(defers), 0);
 	snprintf(expected, sizeof expected, "file:%s/.local/state/weir/gateway-8080/queue", folder);
@@ -144,6 +157,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(only_if_a_rule_defers, setup, teardown),
 		cmocka_unit_test_setup_teardown(in_a_folder_that_outlives_a_reboot, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(in_the_home_of_a_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(sockets_have_short_paths, setup, teardown),
 	};
 

@@ -24,7 +24,7 @@
 
 /* Returns whether the machine lacks it. WEIR_LACKS, when set, lists the missing ones, separated by
  * spaces; otherwise the machine is probed. Knows root, mounts, ipv6 and shm. */
-bool test_lacks(const char *capability);
+bool test_lacks(const char *name);
 
 /* Puts this process into mounts of its own; an ordinary user gets a user namespace as well, in
  * which his number stays what it is. Returns 0, or -1 with errno. Call it before any thread starts.
@@ -32,6 +32,6 @@ bool test_lacks(const char *capability);
 int test_own_mounts(void);
 
 /* Prints "skipped: TEST: REASON". */
-void test_say_skipped(const char *test, const char *capability);
+void test_say_skipped(const char *test, const char *name);
 
 #endif

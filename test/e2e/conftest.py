@@ -55,6 +55,14 @@ def api(_api):
     yield _api
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _file_clock():
+    """Each file begins at the same time of the same day; see weirtest/clock.py."""
+    with Clock() as running:
+        running.run()
+        yield
+
+
 @pytest.fixture
 def clock():
     """A wall clock that stands still until the test moves it, for all that the test starts."""

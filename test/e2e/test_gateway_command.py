@@ -189,7 +189,7 @@ def test_every_option_by_variable_and_file(place):
 
 def test_the_printed_configuration_works_when_saved(place, api):
     port = free_port()
-    certificate(place)
+    certificate.self_signed(place)
     code, out, err = weir(place, "--print-config", "--listen", f"127.0.0.1:{port}", "--tls-cert", "cert.pem",
                           "--tls-key", "key.pem", "--table", f"weirtest-{port}", "--memory", "1M", "--workers",
                           1, "--trust", "10.0.0.0/8", "--auth", f"http://127.0.0.1:{api.port}/auth",

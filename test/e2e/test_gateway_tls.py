@@ -12,7 +12,7 @@ from weirtest.gateway import Gateway, Listener, authority, read_head
 @pytest.fixture(name="pair", scope="module")
 def _pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
-    certificate(folder)
+    certificate.self_signed(folder)
     return ["--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"]
 
 

@@ -222,7 +222,7 @@ def test_unix_socket():
 def test_tls():
     with Serve(rules=RULES, resp=True, start=False,
                args=["--tls-cert", "{folder}/cert.pem", "--tls-key", "{folder}/key.pem"]) as serve:
-        certificate(serve.folder)
+        certificate.self_signed(serve.folder)
         serve.start()
         ca = str(serve.folder / "cert.pem")
         assert cli("--tls", "--cacert", ca, "--sni", "localhost", "PING", serve=serve) == ["PONG"]

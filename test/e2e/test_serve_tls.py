@@ -4,12 +4,12 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 
 import grpc
 import pytest
 
-from weirtest import env, full, wait_for
+from weirtest import certificate, env, full, wait_for
+from weirtest.certificate import self_signed
 from weirtest.rls import OK, OVER, Rls
 from weirtest.serve import Serve
 
@@ -23,24 +23,9 @@ FLAGS = ["--tls-cert", "{folder}/cert.pem", "--tls-key", "{folder}/key.pem"]
 CLIENTS = FLAGS + ["--tls-client-ca", "{folder}/ca.pem"]
 
 
-def openssl(*args):
-    subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True)
-
-
-def self_signed(folder, name="localhost", cert="cert.pem", key="key.pem"):
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-            2, "-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-            "-keyout", folder / key, "-out", folder / cert)
-
-
 def signed(folder, name, san):
     """A client's certificate by the folder's CA: (key, certificate), PEM."""
-    ext = folder / f"{name}.ext"
-    ext.write_text(f"subjectAltName={san}\n")
-    openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-            f"/CN={name}", "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
-    openssl("x509", "-req", "-in", folder / f"{name}.csr", "-CA", folder / "ca.pem", "-CAkey",
-            folder / "ca.key", "-days", 2, "-extfile", ext, "-out", folder / f"{name}.pem")
+    certificate.signed(folder, name, san, key=f"{name}.key", ca_key="ca.key")
     return (folder / f"{name}.key").read_bytes(), (folder / f"{name}.pem").read_bytes()
 
 

@@ -1,13 +1,14 @@
 """The harness of the end-to-end tests: a real nginx with the module, a real API server behind it, and
 clients that send exactly what they are told. test/e2e/README.md shows how it is used."""
 
+from . import certificate
 from .api import Api, Record
 from .clock import Clock
 from .env import BUILD, FEWER, MODULE, NGINX, ROOT, SLOWER, WEIR, WRAP, patience, scaled
 from .h2client import H2
 from .http1 import Client, Closed, Response, chunks, connect, fetch, message
 from .load import Shot, Traffic, pour, tally, volley
-from .nginx import Nginx, certificate, check_conf, until_next
+from .nginx import Nginx, check_conf
 from .ports import free_port
 from .rules import FIVE, by_user
 from .tier import full, needs
@@ -16,4 +17,4 @@ from .waiting import wait_for
 __all__ = ["Api", "BUILD", "Client", "Clock", "Closed", "FEWER", "FIVE", "H2", "MODULE", "NGINX", "Nginx", "ROOT",
            "Record", "Response", "SLOWER", "Shot", "Traffic", "WEIR", "WRAP", "by_user", "certificate",
            "check_conf", "chunks", "connect", "fetch", "free_port", "full", "message", "needs", "patience", "pour",
-           "scaled", "tally", "until_next", "volley", "wait_for"]
+           "scaled", "tally", "volley", "wait_for"]

@@ -8,6 +8,9 @@
 
 `clock.c`, preloaded, answers CLOCK_REALTIME, gettimeofday() and time() from one word in a shared file, so all processes
 see a step at once. Monotonic clocks (timeouts, timers, leases) run in real time. The test's own time.time() is real.
+
+Every file of tests has a clock that runs from START at real speed, so that no hour or day ends in a test whatever the
+real time is. A clock of a test takes its place while it is in use.
 """
 
 import calendar
@@ -30,6 +33,17 @@ def seconds_of(text):
     return calendar.timegm(time.strptime(text, "%Y-%m-%d %H:%M:%S"))
 
 
+def wall_ns():
+    """The time of the clock in use, in nanoseconds."""
+    return current.now_ns() if current else time.time_ns()
+
+
+def for_weir(base=None):
+    """The environment for a run of `weir` that keeper.start() does not start: `base` or os.environ, and the clock."""
+    base = os.environ if base is None else base
+    return current.variables(base, sanitized=env.WRAP == "asan") if current else base
+
+
 class Clock:
     """`with Clock() as clock:` starts at START and stands still; `at` is another time, as text or in seconds.
 
@@ -46,19 +60,18 @@ class Clock:
 
     def __enter__(self):
         global current
-        assert current is None, "one clock at a time"
         assert LIBRARY.exists(), f"{LIBRARY}: not there; build weir, or set WEIR_BUILD"
         from . import keeper  # which hands the clock to what it starts, and so imports this module
         self.folder = keeper.folder("clock")
         self.path = Path(self.folder, "clock")
         self._words = [(self._word(self.path), 0)]  # with how far it is ahead, in nanoseconds
         self.set(self.at)
-        current = self
+        self._outer, current = current, self
         return self
 
     def __exit__(self, *_):
         global current
-        current = None
+        current = self._outer
         for word, _ in self._words:
             word.close()
         from . import keeper
@@ -110,11 +123,10 @@ class Clock:
         self._set_ns(now_ns)
 
     def variables(self, base=None, sanitized=False):
-        """`base` (os.environ unless given) and what preloads the clock. `sanitized`: for a program that was built with
-        AddressSanitizer, whose runtime has to come first."""
+        """`base` (os.environ unless given) and what preloads the clock, before all other libraries but AddressSanitizer's
+        runtime, which has to be the first. `sanitized`: for a program that was built with it."""
         base = dict(os.environ if base is None else base)
-        libraries = [p for p in base.get("LD_PRELOAD", "").split(":") if p]
-        if sanitized and not libraries:
-            libraries.append(env.asan_runtime())
-        libraries.append(str(LIBRARY))
+        others = [p for p in base.get("LD_PRELOAD", "").split(":") if p and p != str(LIBRARY)]
+        first = [p for p in others if "libasan" in p] or ([env.asan_runtime()] if sanitized else [])
+        libraries = [*first, str(LIBRARY), *(p for p in others if p not in first)]
         return {"TESTCLOCK_FILE": str(self.path), **base, "LD_PRELOAD": ":".join(libraries)}

@@ -11,9 +11,9 @@ import sys
 import threading
 from pathlib import Path
 
-from . import clock, env, keeper, places
+from . import certificate, clock, env, keeper, places
 from .http1 import Client, fetch
-from .nginx import _BAD, until_next
+from .nginx import _BAD
 from .ports import free_port
 from .serve import where_it_hangs
 from .waiting import wait_for
@@ -94,8 +94,6 @@ class Gateway:
         self.sessions = set()
 
     def __enter__(self):
-        if not clock.current:
-            until_next(365 * 86400, 60)  # sleeps in the last minute of such a year, so that no window of RULES ends meanwhile
         self.folder = Path(keeper.folder("gateway"))
         self.rules = self.folder / "rules.yaml"
         self.rules.write_text(self.rules_text, encoding="utf-8")
@@ -316,12 +314,5 @@ def read_head(connection):
 
 def authority(folder, names="DNS:api.test"):
     """ca.pem, and a certificate for api.test, or other names, signed by it: api.pem, api-key.pem."""
-    def openssl(*args):
-        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder)
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=weirtest CA", "-keyout", "ca-key.pem",
-            "-out", "ca.pem")
-    openssl("req", *curve, "-subj", "/CN=api.test", "-keyout", "api-key.pem", "-out", "api.csr")
-    Path(folder, "api.ext").write_text(f"subjectAltName={names}\n", encoding="ascii")
-    openssl("x509", "-req", "-in", "api.csr", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
-            "-CAcreateserial", "-days", "2", "-extfile", "api.ext", "-out", "api.pem")
+    certificate.authority(folder)
+    certificate.signed(folder, "api", names)

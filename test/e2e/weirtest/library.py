@@ -6,8 +6,8 @@
 
 import ctypes
 import sys
-import time
 
+from . import clock
 from .env import BUILD
 
 
@@ -71,7 +71,7 @@ class Library:  # not with AddressSanitizer: it does not go into a Python withou
         assert lib.weir_ask_init(self.memory, ctypes.c_size_t(24576), self.engine, Str.of(domain),
                                  ctypes.byref(ask)) == 0
         assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(1)) == 0
-        verdict = lib.weir_ask_decide(ask, time.time_ns())
+        verdict = lib.weir_ask_decide(ask, clock.wall_ns())
         status = StatusHead(size=ctypes.sizeof(StatusHead))
         assert lib.weir_ask_tightest(ask, ctypes.byref(status)) == 0
         result = Result(size=ctypes.sizeof(Result))

@@ -7,10 +7,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
-from . import clock, env, keeper
+from . import certificate, clock, env, keeper
 from .http1 import Client, fetch
 from .ports import free_port
 from .waiting import wait_for
@@ -130,7 +129,7 @@ class Nginx:
         lines += [line.format(port=self.port, prefix=self.prefix) for line in extra]
         text = "".join(f"\t\tlisten {line} backlog=4096;\n" for line in lines)
         if self.tls_port:
-            certificate(self.prefix)
+            certificate.self_signed(self.prefix)
             text += (f"\t\tssl_certificate {self.prefix}/cert.pem;\n"
                      f"\t\tssl_certificate_key {self.prefix}/key.pem;\n")
         return text
@@ -332,15 +331,6 @@ def worker_user():
     return "root"
 
 
-def certificate(folder):
-    """cert.pem and key.pem for localhost."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                    "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-                    "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"],
-                   check=True, capture_output=True)
-
-
 def check_conf(server="", http="", rules=None, **kwargs):
     """`nginx -t` of a configuration: (exit code, output). Fails if the test left anything behind."""
     with Nginx(conf_http=http, conf_server=server, rules=rules, start=False, **kwargs) as nginx:
@@ -354,12 +344,3 @@ def check_conf(server="", http="", rules=None, **kwargs):
 
 def _tree(folder):
     return {str(p.relative_to(folder)) for p in Path(folder).rglob("*")}
-
-
-def until_next(period_s, margin_s):
-    """Returns at least `margin_s` before the next edge of a window of `period_s` (windows of fixed
-    size begin at multiples of their length since 1970): it may sleep over that edge. For tests that
-    need some requests to fall into one window."""
-    left = period_s - time.time() % period_s
-    if left < margin_s:
-        time.sleep(left + 0.002)

@@ -8,14 +8,13 @@ import contextlib
 import os
 import secrets
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
 
 import redis
 
-from . import clock, env, keeper
+from . import certificate, env, keeper
 from .ports import free_port
 from .waiting import wait_for
 
@@ -23,21 +22,11 @@ SERVER = "/usr/bin/redis-server"
 SENTINEL = "/usr/bin/redis-sentinel"
 
 
-def certificates(folder, names="DNS:localhost,IP:127.0.0.1"):
-    """ca.pem, and signed by it server.pem for these names and client.pem, with their *-key.pem. They are valid from now
-    on, by the test's clock if there is one."""
-    variables = clock.current.variables() if clock.current else None
-
-    def openssl(*args):
-        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder, env=variables)
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=weirtest CA", "-keyout", "ca-key.pem",
-            "-out", "ca.pem")
-    for who in ("server", "client"):
-        openssl("req", *curve, "-subj", f"/CN={who}", "-keyout", f"{who}-key.pem", "-out", f"{who}.csr")
-        Path(folder, f"{who}.ext").write_text(f"subjectAltName={names}\n", encoding="ascii")
-        openssl("x509", "-req", "-in", f"{who}.csr", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
-                "-CAcreateserial", "-days", "2", "-extfile", f"{who}.ext", "-out", f"{who}.pem")
+def certificates(folder, names=certificate.LOCALHOST):
+    """ca.pem, and signed by it server.pem for these names and client.pem, with their *-key.pem."""
+    certificate.authority(folder)
+    for subject in ("server", "client"):
+        certificate.signed(folder, subject, names)
 
 
 class Redis:

@@ -3,7 +3,6 @@
 import contextlib
 import time
 
-import pytest
 
 from weirtest import full, scaled, wait_for
 from weirtest.deferring import UNLIMITED, Shop, rules

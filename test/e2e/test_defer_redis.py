@@ -3,7 +3,6 @@
 import contextlib
 import time
 
-
 from weirtest import full, scaled, wait_for
 from weirtest.deferring import UNLIMITED, Shop, rules
 from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from weirtest import env, full, keeper, wait_for
+from weirtest.clock import for_weir
 from weirtest.gateway import STILL_BOUND, Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
 from weirtest.ports import free_port
@@ -171,7 +172,7 @@ def test_queue_command_wants_numbers_or_a_choice():
 
 def resize(gateway, size):
     subprocess.run([env.WEIR, "table", "resize", "--dir", gateway.tables()[0].parent, gateway.tables()[0].name[:-3], size],
-                   check=True, capture_output=True, timeout=env.patience(30))
+                   check=True, capture_output=True, timeout=env.patience(30), env=for_weir())
 
 
 @full("the service looks at its table once in a second")

@@ -17,6 +17,7 @@ import time
 import pytest
 
 from weirtest import Clock, env, fetch, full
+from weirtest.clock import for_weir
 from weirtest.eventual import LIMIT as EVENTUAL, SYNC, learn, left, meet, take, wait_told
 from weirtest.fleet import Load, Node, alternate, answer, wait_exact
 from weirtest.ports import free_port
@@ -587,7 +588,7 @@ def test_a_resized_table_keeps_the_store():
         serve.wait_up()
         assert serve.ask("user", "1")["remaining"] == 11
         subprocess.run([env.WEIR, "table", "resize", "--dir", serve.table, "default", "8M"], check=True,
-                       capture_output=True)
+                       capture_output=True, env=for_weir())
         serve.wait_logged("the table was resized")
         wait_for(lambda: serve.ask("user", "1")["remaining"] < 11, "an answer")
         before = serve.ask("user", "1")["remaining"]

@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from weirtest import env, fetch, free_port, full, needs, wait_for
+from weirtest import clock, env, fetch, free_port, full, needs, wait_for
 from weirtest.protos import Response, request
 from weirtest.rawh2 import ACK, PING, RawH2, frame
 from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls, question
@@ -528,7 +528,7 @@ assert rc == 0, (rc, error.raw)
 """
     # Python leaves memory to the end of its process, which is none of ours
     variables = {**os.environ, **env.wrapper("/tmp")[1], "ASAN_OPTIONS": "detect_leaks=0"}
-    subprocess.run(["/usr/bin/python3", "-c", code], check=True, timeout=60, env=variables)
+    subprocess.run(["/usr/bin/python3", "-c", code], check=True, timeout=60, env=clock.current.variables(variables))
 
 
 # ---- bounds ----

@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 
-from weirtest import clock, env, wait_for
+from weirtest import env, wait_for
+from weirtest.clock import for_weir
 from weirtest.rls import OK, OVER, Rls
 from weirtest.serve import Serve
 
@@ -18,7 +19,7 @@ descriptors:
 
 def table(*words):
     done = subprocess.run([f"{env.BUILD}/weir", "table", *map(str, words)], capture_output=True, text=True,
-                          timeout=env.patience(60), env=clock.for_weir(), check=False)
+                          timeout=env.patience(60), env=for_weir(), check=False)
     return done.returncode, done.stdout, done.stderr
 
 

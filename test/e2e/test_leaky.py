@@ -366,9 +366,9 @@ def test_terminate_with_waiters(clock, api):
     del clock
     with Nginx(rules=hourly(8), conf_server=SERVER, api=api) as nginx, Row(nginx, 5) as row:
         row.ask("a")
+        assert row.clients[0].read().status == 200
         os.kill(nginx.master, signal.SIGTERM)
         wait_for(lambda: not nginx.processes(), "nginx to end")
-        assert row.clients[0].read().status == 200
         assert all(c.at_end() for c in row.clients[1:])
     assert api.count() == 1
 

@@ -11,7 +11,8 @@ import sys
 import pytest
 import redis
 
-from weirtest import ROOT, WEIR, WRAP, Nginx, keeper, message, pour, scaled, wait_for
+from weirtest import ROOT, WEIR, Nginx, keeper, message, pour, scaled, wait_for
+from weirtest.clock import for_weir
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
 
@@ -84,7 +85,7 @@ def through_resp(serve, user, count):
 def told_by_top(serve, clock):
     """The counts of `weir top`, which reads the table by itself."""
     done = subprocess.run([WEIR, "top", "--json", "--dir", serve.table], check=True, capture_output=True,
-                          env=clock.variables(sanitized=WRAP == "asan"))
+                          env=for_weir())
     rule = next(r for r in json.loads(done.stdout)["rules"] if r["rule"] == RULE)
     return {200: rule["admitted"], 429: rule["refused"]}
 

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from weirtest import Clock, env, free_port, full, scaled, tally, volley, wait_for
+from weirtest.clock import for_weir
 from weirtest.fleet import Load, Node, order
 from weirtest.gateway import Gateway
 from weirtest.nginx import Nginx
@@ -355,7 +356,7 @@ def test_it_is_seen(clock):
 
             def top_tells():
                 top = subprocess.run([env.WEIR, "top", "--dir", nodes[0].table], check=True, capture_output=True, text=True,
-                                     env=clock.variables(sanitized=env.WRAP == "asan")).stdout
+                                     env=for_weir()).stdout
                 leases = re.search(r"^fleet      1 leases, \d+ units out . of \d+, \d+ returned, \d+ burnt$", top, re.M)
                 return leases and "2 in the fleet" in top
             wait_for(top_tells, "top to tell of the lease and the fleet", 20)

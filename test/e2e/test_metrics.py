@@ -12,6 +12,7 @@ import pytest
 
 from weirtest import (ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, patience, pour, scaled,
                       wait_for)
+from weirtest.clock import for_weir
 from weirtest.fleet import Node
 from weirtest.redis import Redis
 from weirtest.resp import command
@@ -174,7 +175,7 @@ def test_the_store():
 
         def top():
             return subprocess.run([WEIR, "top", "--dir", serve.table], capture_output=True, text=True,
-                                  check=True).stdout
+                                  check=True, env=for_weir()).stdout
 
         # Gauges are set one after the other, this one last.
         wait_for(lambda: value("weir_store_up") == 1 and value("weir_fleet_nodes") == 1 and value("weir_share_ratio") == 1,

@@ -11,7 +11,7 @@ import sys
 import pytest
 import redis
 
-from weirtest import ROOT, WEIR, Nginx, keeper, message, pour, scaled, wait_for
+from weirtest import ROOT, WEIR, WRAP, Nginx, keeper, message, pour, scaled, wait_for
 from weirtest.clock import for_weir
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -82,7 +82,7 @@ def through_resp(serve, user, count):
     return counts
 
 
-def told_by_top(serve, clock):
+def told_by_top(serve):
     """The counts of `weir top`, which reads the table by itself."""
     done = subprocess.run([WEIR, "top", "--json", "--dir", serve.table], check=True, capture_output=True,
                           env=for_weir())

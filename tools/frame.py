@@ -1,8 +1,10 @@
 """The common part of tools/test and tools/lint: the build configurations, logs, and the summary at the end."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 # The folder under build/, the compiler, and its CMake settings. `plain` is the folder of `make all` and
 # has its compiler, $CC or cc. Warnings are errors where the code is compiled as users compile it;
@@ -131,11 +134,20 @@ def run(argv, log, env=None, timeout=None, cwd=ROOT, progress=None):
     """Runs argv with its output in the file `log`; returns (exit code, output). On a terminal, `progress` is called with
     the last line of the output every second, and the text that it returns is shown."""
     env = {**os.environ, **(env or {})}
+    if _ending:
+        raise SystemExit
     with open(log, "wb") as f:
         try:
             with subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT,
-                                  env=env, cwd=cwd) as child:
-                code = _wait(child, log, timeout, progress if sys.stdout.isatty() else None)
+                                  env=env, cwd=cwd, start_new_session=True, preexec_fn=_die_with_parent) as child:
+                _running.add(child)
+                try:
+                    code = _wait(child, log, timeout, progress if sys.stdout.isatty() else None)
+                except BaseException:
+                    end_session(child)
+                    raise
+                finally:
+                    _running.discard(child)
         except FileNotFoundError:
             f.write(f"{argv[0]}: not found\n".encode())
             code = 127
@@ -143,6 +155,36 @@ def run(argv, log, env=None, timeout=None, cwd=ROOT, progress=None):
             f.write(f"\n{argv[0]}: stopped after {timeout} s\n".encode())
             code = 124
     return code, Path(log).read_text(errors="replace")
+
+
+def _die_with_parent():
+    """The child is killed when this process is, even with -9."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_session(child):
+    """Ends the child and every process of its session: TERM first, so that tests can clean up, then KILL."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(5)
+
+
+_running = set()  # the children of run(), which several threads may call
+_ending = False   # a signal has come: no further child is started
+
+
+def end_by_signal():
+    """Ctrl-C, TERM and HUP end the program together with all its children. Called once, by the main thread."""
+    def leave(number, _frame):
+        global _ending
+        _ending = True
+        for child in list(_running):
+            end_session(child)
+        sys.exit(128 + number)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
 
 
 def _wait(child, log, timeout, progress):
@@ -153,7 +195,6 @@ def _wait(child, log, timeout, progress):
             return child.wait(min(1, left) if progress and left else 1 if progress else left)
         except subprocess.TimeoutExpired:
             if deadline and time.monotonic() >= deadline:
-                child.kill()
                 raise
             lines = tail(Path(log).read_text(errors="replace"), 1).strip()
             if text := progress(lines):

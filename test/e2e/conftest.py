@@ -1,6 +1,7 @@
 """Every test has a time limit, so that one that hangs fails and cleans up; an API server for those who
 ask for it."""
 
+import ctypes
 import faulthandler
 import os
 import signal
@@ -19,6 +20,10 @@ TEST_SECONDS = 60
 
 # How long this file may take in all; ctest kills it a minute later, so that the tests always end by themselves first.
 FILE_ENDS = time.monotonic() + float(os.environ.get("WEIR_FILE_SECONDS") or 86400)
+
+
+# When ctest dies, this process gets TERM, and the keeper ends all that the tests have started.
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 class TooLong(BaseException):

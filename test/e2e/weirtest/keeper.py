@@ -139,7 +139,7 @@ def start(argv, **kwargs):
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     argv = [str(a) for a in argv]
     if clock.current:
-        ours = env.WRAP == "asan" and str(env.WEIR) in argv
+        ours = env.WRAP == "asan" and any(os.path.basename(a) == env.WEIR.name for a in argv)
         kwargs["env"] = clock.current.variables(kwargs.get("env"), sanitized=ours)
     process = subprocess.Popen(argv, start_new_session=True, **kwargs)
     watch(process.pid)

@@ -237,22 +237,26 @@ static void let_look(struct log *log)
 	assert_true(__atomic_load_n(&log->clock_reads, __ATOMIC_ACQUIRE) - start >= 8);
 }
 
-#define FILE_BYTES 256 /* of each file: the rest is empty lines */
+#define FILE_BYTES 256  /* of the first file: the rest is empty lines */
+#define FILE_GROWS 4096 /* sizes there are */
 
-/* The file is whole at any moment, wherever we stand still: one that is there is written over at
- * once, with as many bytes as it has, and a new one gets its name when it is complete. */
+/* The file is whole at any moment: an existing file is overwritten by one write, and a new file
+ * gets its name when it is complete. Each write makes a larger file, because two writes may fall
+ * into one step of the file system's clock. */
 static void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	bool is_new = fd < 0;
-	char fresh[300], bytes[FILE_BYTES];
-	int len = snprintf(bytes, sizeof bytes, "%s", text);
+	static size_t writes;
+	size_t size = FILE_BYTES + writes++ % FILE_GROWS;
+	char fresh[300], bytes[FILE_BYTES + FILE_GROWS];
+	int len = snprintf(bytes, FILE_BYTES, "%s", text);
 
 	snprintf(fresh, sizeof fresh, "%s.fresh", path);
-	memset(bytes + len, '\n', sizeof bytes - (size_t)len);
+	memset(bytes + len, '\n', size - (size_t)len);
 	if (is_new)
 		fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	assert_int_equal(write(fd, bytes, sizeof bytes), sizeof bytes);
+	assert_int_equal(write(fd, bytes, size), size);
 	assert_int_equal(close(fd), 0);
 	if (is_new)
 		assert_int_equal(rename(fresh, path), 0);

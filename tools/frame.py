@@ -48,11 +48,11 @@ class Result:
     failed: int = 0
     skipped: int = 0
     reasons: list = field(default_factory=list)
+    counted: bool = False  # passed is a count of tests, not the default
 
     def __post_init__(self):
-        if not self.ok:
-            self.failed = max(self.failed, 1)
-            self.passed = self.passed if self.failed < self.passed else 0
+        if not self.ok and self.failed == 0:
+            self.failed, self.passed = 1, self.passed if self.counted else 0
 
 
 class Report:
@@ -89,7 +89,7 @@ class Report:
         print(f"{name:<10} {counts(results)}  {took:6.1f} s", flush=True)
 
     def finish(self):
-        """Prints the summary; the last line is `N passed, N failed` or `N passed, N failed, N skipped`."""
+        """Prints the summary; the last line is `N passed, N failed`."""
         everything = [(stage, result) for stage, _, results in self.stages for result in results]
         for stage, result in everything:
             if not result.ok:
@@ -99,7 +99,9 @@ class Report:
         self._print_skipped(everything)
         self._print_times(everything)
         results = [result for _, result in everything]
-        print(counts(results))
+        if skipped := sum(r.skipped for r in results):
+            print(f"{skipped} skipped")
+        print(counts(results, with_skipped=False))
         return 0 if all(r.ok for r in results) else 1
 
     @staticmethod
@@ -116,9 +118,9 @@ class Report:
               + f"; {sum(s for _, s, _ in self.stages):.0f} s in all")
 
 
-def counts(results):
+def counts(results, with_skipped=True):
     passed, failed, skipped = (sum(getattr(r, n) for r in results) for n in ("passed", "failed", "skipped"))
-    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
+    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped and with_skipped else "")
 
 
 class StageError(Exception):
@@ -182,6 +184,7 @@ def end_by_signal():
         _ending = True
         for child in list(_running):
             end_session(child)
+        print(f"\nended by {signal.Signals(number).name}", flush=True)
         sys.exit(128 + number)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)

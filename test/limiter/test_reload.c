@@ -237,26 +237,39 @@ static void let_look(struct log *log)
 	assert_true(__atomic_load_n(&log->clock_reads, __ATOMIC_ACQUIRE) - start >= 8);
 }
 
-#define FILE_BYTES 256  /* of the first file: the rest is empty lines */
-#define FILE_GROWS 4096 /* sizes there are */
+#define FILE_BYTES 256 /* of each file: the rest is empty lines */
 
-/* The file is whole at any moment: an existing file is overwritten by one write, and a new file
- * gets its name when it is complete. Each write makes a larger file, because two writes may fall
- * into one step of the file system's clock. */
+static bool has_time_of(int fd, struct timespec before)
+{
+	struct stat now;
+
+	assert_int_equal(fstat(fd, &now), 0);
+	return now.st_ctim.tv_sec == before.tv_sec && now.st_ctim.tv_nsec == before.tv_nsec;
+}
+
+/* The file is whole at any moment: an existing file is overwritten by one write of as many bytes as
+ * it has, and a new file gets its name when it is complete. An overwritten file has another time
+ * than before; the file system's clock may have to be waited for, since its steps are milliseconds
+ * on some kernels. */
 static void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	bool is_new = fd < 0;
-	static size_t writes;
-	size_t size = FILE_BYTES + writes++ % FILE_GROWS;
-	char fresh[300], bytes[FILE_BYTES + FILE_GROWS];
-	int len = snprintf(bytes, FILE_BYTES, "%s", text);
+	char fresh[300], bytes[FILE_BYTES];
+	int len = snprintf(bytes, sizeof bytes, "%s", text);
+	struct stat before = {0};
 
 	snprintf(fresh, sizeof fresh, "%s.fresh", path);
-	memset(bytes + len, '\n', size - (size_t)len);
+	memset(bytes + len, '\n', sizeof bytes - (size_t)len);
 	if (is_new)
 		fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	assert_int_equal(write(fd, bytes, size), size);
+	else
+		assert_int_equal(fstat(fd, &before), 0);
+	assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+	while (!is_new && has_time_of(fd, before.st_ctim)) {
+		usleep(1000);
+		assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+	}
 	assert_int_equal(close(fd), 0);
 	if (is_new)
 		assert_int_equal(rename(fresh, path), 0);

@@ -1,9 +1,10 @@
-# cmake "-DIN=a.lua b.lua" -DOUT=path/name -DNAME=name -P script.cmake: a script for Redis from its
-# parts, as path/name.lua, and with its SHA1 as path/name.c: wr_script_name of redis/script.h.
-separate_arguments(parts UNIX_COMMAND "${IN}")
+# cmake -DFROM=folder "-DPARTS=a.lua b.lua" -DOUT=path/name -DNAME=name -P script.cmake: joins the parts, files in FROM,
+# into a script for Redis. Writes the text to path/name.lua, and text and SHA1 to path/name.c: wr_script_name of
+# redis/script.h.
+separate_arguments(parts UNIX_COMMAND "${PARTS}")
 set(text)
 foreach(part ${parts})
-  file(READ ${part} more)
+  file(READ ${FROM}/${part} more)
   string(APPEND text "${more}")
 endforeach()
 file(WRITE ${OUT}.lua "${text}")

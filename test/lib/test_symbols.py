@@ -26,9 +26,8 @@ def declared():
 
 
 def defined(*argv):
-    """Names of kind T, D, B, R …: global, and defined here."""
-    lines = output_of("nm", "--defined-only", "--extern-only", "--format=posix", *argv).splitlines()
-    return [line.split()[0] for line in lines if len(line.split()) >= 2]
+    """Names of kind T, D, B, R …: global, and defined here. The lines that name an archive's members are left out."""
+    return re.findall(r"^(\S+) [A-Z] ", output_of("nm", "--defined-only", "--extern-only", "--format=posix", *argv), re.M)
 
 
 def dynamic(tag):

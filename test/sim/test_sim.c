@@ -59,7 +59,7 @@ static uint64_t trace_elsewhere(const char *program, const char *arguments)
 	uint64_t trace = 0;
 	FILE *out;
 
-	snprintf(command, sizeof command, "%s %s", program, arguments);
+	snprintf(command, sizeof command, "'%s' %s", program, arguments);
 	// NOLINTNEXTLINE(cert-env33-c): our own program
 	out = popen(command, "r");
 	assert_non_null(out);

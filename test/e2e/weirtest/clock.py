@@ -64,6 +64,8 @@ class Clock:
         from . import keeper  # which hands the clock to what it starts, and so imports this module
         self.folder = keeper.folder("clock")
         self.path = Path(self.folder, "clock")
+        self._library = Path(self.folder, LIBRARY.name)  # a link: LD_PRELOAD cannot name a path with a space in it
+        self._library.symlink_to(LIBRARY)
         self._words = [(self._word(self.path), 0)]  # with how far it is ahead, in nanoseconds
         self.set(self.at)
         self._outer, current = current, self
@@ -126,7 +128,7 @@ class Clock:
         """`base` (os.environ unless given) and what preloads the clock, before all other libraries but AddressSanitizer's
         runtime, which has to be the first. `sanitized`: for a program that was built with it."""
         base = dict(os.environ if base is None else base)
-        others = [p for p in base.get("LD_PRELOAD", "").split(":") if p and p != str(LIBRARY)]
+        others = [p for p in base.get("LD_PRELOAD", "").split(":") if p and os.path.basename(p) != LIBRARY.name]
         first = [p for p in others if "libasan" in p] or ([env.asan_runtime()] if sanitized else [])
-        libraries = [*first, str(LIBRARY), *(p for p in others if p not in first)]
+        libraries = [*first, str(self._library), *(p for p in others if p not in first)]
         return {"TESTCLOCK_FILE": str(self.path), **base, "LD_PRELOAD": ":".join(libraries)}

@@ -15,7 +15,7 @@ from .ports import free_port
 from .waiting import wait_for
 
 _MAIN = """\
-load_module {module};
+load_module "{module}";
 daemon off;
 worker_processes {workers};
 pid {prefix}/nginx.pid;

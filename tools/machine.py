@@ -4,8 +4,10 @@ tools/test prints what is missing and which suites need it; the end-to-end tests
 WEIR_LACKS="namespaces ipv6" pretends that these are missing, to try how the tests take it.
 """
 
+import ctypes
 import functools
 import os
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -51,6 +53,21 @@ def _shm():
     return info.f_bavail * info.f_frsize >= SHM_BYTES and os.access("/dev/shm", os.W_OK)
 
 
+def _ptrace():
+    """A child may be traced: test/e2e/weirtest/threads.py halts threads of the programs it starts."""
+    seize, detach = 0x4206, 17
+    libc = ctypes.CDLL(None)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    with subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL) as child:
+        try:
+            if libc.ptrace(seize, child.pid, None, None) < 0:
+                return False
+            libc.ptrace(detach, child.pid, None, None)
+            return True
+        finally:
+            child.send_signal(signal.SIGKILL)
+
+
 # name: (what its absence means, how it is tried)
 CAPABILITIES = {
     "root": ("not root", lambda: os.geteuid() == 0),
@@ -61,6 +78,7 @@ CAPABILITIES = {
     "nft": ("no nftables", lambda: _namespace("nft", "add", "table", "inet", "weirtest")),
     "ipv6": ("no IPv6", _ipv6),
     "shm": (f"less than {SHM_BYTES >> 20} MiB of /dev/shm", _shm),
+    "ptrace": ("a process may not be traced", _ptrace),
     "npm": ("no npm registry", lambda: _works("npm", "ping", "--fetch-retries=0", "--fetch-timeout=10000")),
 }
 

@@ -10,8 +10,8 @@ import urllib.parse
 
 import pytest
 
-from weirtest import (ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, patience, pour, scaled,
-                      wait_for)
+from weirtest import (ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, needs, patience, pour,
+                      scaled, wait_for)
 from weirtest.clock import for_weir
 from weirtest.fleet import Node
 from weirtest.redis import Redis
@@ -247,6 +247,7 @@ def test_thousands_of_rules_and_keys():
         assert len(told) == 101 and sum(told.values()) == 300
 
 
+@needs("ptrace")
 def test_scrapes_at_once():
     """Eight are written at a time; more are told at once to come again. The thread that writes them is halted, so that
     none of 96 is done before all have come."""

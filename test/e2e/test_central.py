@@ -139,15 +139,13 @@ def test_time_is_up(api):
     requests that were admitted locally are reported."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
-    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api) as nginx, \
-            contextlib.ExitStack() as stack:
+    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api) as nginx:
         ready(nginx)
         store.hold()
-        clients = {target: stack.enter_context(nginx.client()) for target in statuses}
-        for target, client in clients.items():
-            client.send("GET", target, user)
-        parked(store, 3)
-        assert {target: client.read().status for target, client in clients.items()} == statuses
+        with H2(nginx.h2c_port) as h2:
+            streams = h2.send_together([("GET", target, user) for target in statuses])  # all before one is overdue
+            assert [h2.read(stream).status for stream in streams] == list(statuses.values())
+        assert len(store.asked) == 3
         for target, status in statuses.items():
             assert [nginx.get(target, user).status for _ in range(3)] == [status] * 3
         assert len(store.asked) == 3

@@ -56,16 +56,27 @@ class H2:
 
     def send(self, method, target, headers=(), body=None, authority="localhost", end=True):
         """Sends a request, returns its stream. With `end=False` the body can go on, see `more`."""
+        stream = self._queue(method, target, headers, authority, end and body is None)
+        self._flush()
+        if body is not None:
+            self.more(stream, body, end)
+        return stream
+
+    def send_together(self, requests):
+        """Sends requests (method, target, headers) with one write, so the server reads them together; returns their
+        streams."""
+        streams = [self._queue(*request) for request in requests]
+        self._flush()
+        return streams
+
+    def _queue(self, method, target, headers=(), authority="localhost", end=True):
         stream = self.h2.get_next_available_stream_id()
         fields = [(":method", method), (":scheme", self.scheme), (":authority", authority),
                   (":path", target)]
         fields += [(k.lower(), v) for k, v in
                    (headers.items() if isinstance(headers, dict) else headers)]
         self.streams[stream] = _Stream()
-        self.h2.send_headers(stream, fields, end_stream=end and body is None)
-        self._flush()
-        if body is not None:
-            self.more(stream, body, end)
+        self.h2.send_headers(stream, fields, end_stream=end)
         return stream
 
     def more(self, stream, body, end=True):

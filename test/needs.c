@@ -123,8 +123,8 @@ bool test_lacks(const char *name)
 	return (told && is_listed(told, name)) || capability->lacks();
 }
 
-void test_say_skipped(const char *test, const char *name)
+void test_say_skipped(const char *name)
 {
-	printf("skipped: %s: %s\n", test, find(name)->reason);
+	printf("skipped: %s\n", find(name)->reason);
 	fflush(stdout);
 }

@@ -17,7 +17,7 @@
 #define needs(capability)                                                                          \
 	do {                                                                                       \
 		if (test_lacks(capability)) {                                                      \
-			test_say_skipped(__func__, capability);                                    \
+			test_say_skipped(capability);                                              \
 			skip();                                                                    \
 		}                                                                                  \
 	} while (0)
@@ -31,7 +31,7 @@ bool test_lacks(const char *name);
  */
 int test_own_mounts(void);
 
-/* Prints "skipped: TEST: REASON". */
-void test_say_skipped(const char *test, const char *name);
+/* Prints "skipped: REASON". cmocka has printed the name of the test in a line before. */
+void test_say_skipped(const char *name);
 
 #endif

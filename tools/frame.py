@@ -38,8 +38,8 @@ SLOWEST = 10
 
 @dataclass
 class Result:
-    """One suite, model, fuzz target or linted file. `passed`, `failed` and `skipped` count its tests; `reasons` say why
-    tests were skipped."""
+    """One suite, model, fuzz target or linted file. `passed`, `failed` and `skipped` count its tests; `reasons` holds the
+    name of each skipped test and why it was skipped."""
     name: str
     ok: bool
     output: str = ""
@@ -108,7 +108,11 @@ class Report:
     def _print_skipped(everything):
         for stage, result in everything:
             if result.skipped:
-                print(f"skipped: {stage}: {result.name}: {result.skipped}: {'; '.join(result.reasons) or 'no reason given'}")
+                by_reason = {}
+                for test, reason in result.reasons:
+                    by_reason.setdefault(reason, []).append(test)
+                named = "; ".join(f"{reason}: {', '.join(tests)}" for reason, tests in by_reason.items())
+                print(f"skipped: {stage}: {result.name}: {result.skipped}: {named or 'no reason given'}")
 
     def _print_times(self, everything):
         timed = sorted(((r.seconds, stage, r.name) for stage, r in everything if r.seconds), reverse=True)

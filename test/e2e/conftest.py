@@ -86,6 +86,13 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "full(reason): only `make test-full` runs it")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Names each skipped test, for tools/test."""
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        terminalreporter.write_line(f"skipped: {report.nodeid.partition('::')[2]}: {reason}")
+
+
 def pytest_collection_modifyitems(config, items):
     """WEIR_TIER=test leaves out the tests marked `full`."""
     if os.environ.get("WEIR_TIER") != "test":

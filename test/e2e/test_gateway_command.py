@@ -273,7 +273,7 @@ def low_ports_are_roots():
         return int(f.read()) > 81
 
 
-@pytest.mark.skipif(not low_ports_are_roots(), reason="cannot run here: any user may listen on port 81")
+@pytest.mark.skipif(not low_ports_are_roots(), reason="any user may listen on port 81")
 def test_a_low_port_is_explained(place):
     argv, user, become = as_a_user(place, 1, TABLE)
     os.mkdir(f"{place}/low")

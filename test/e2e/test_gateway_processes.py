@@ -397,7 +397,7 @@ def test_a_folder_that_workers_cannot_enter(api):
         assert f"who cannot enter {closed}/run: chmod o+x on it" in said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="cannot run here: root, whose workers are another user")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root, whose workers are another user")
 def test_a_folder_that_only_its_owner_can_enter(api):
     with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"

@@ -28,7 +28,7 @@ def open_files(wanted):
     """So many files may be open from now on; the test is skipped where the machine does not allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < wanted and os.geteuid() != 0:
-        pytest.skip(f"cannot run here: {hard} open files at most")
+        pytest.skip(f"{hard} open files at most")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), max(hard, wanted)))
 
 

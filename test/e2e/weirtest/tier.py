@@ -10,7 +10,7 @@ def needs(*capabilities):
     unknown = set(capabilities) - set(machine.CAPABILITIES)
     assert not unknown, f"no capability {unknown}; there are: {' '.join(machine.CAPABILITIES)}"
     missing = [machine.CAPABILITIES[c][0] for c in capabilities if machine.is_missing(c)]
-    return pytest.mark.skipif(bool(missing), reason="cannot run here: " + ", ".join(missing))
+    return pytest.mark.skipif(bool(missing), reason=", ".join(missing))
 
 
 def full(reason):

@@ -139,7 +139,7 @@ def test_time_is_up(api):
     requests that were admitted locally are reported."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
-    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api) as nginx:
+    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
         with H2(nginx.h2c_port) as h2:

@@ -14,21 +14,11 @@ from weirtest import H2, free_port, full, wait_for
 from weirtest.deferring import UNLIMITED, Shop, rules
 from weirtest.orders import Orders, check_copies, check_pace, reason_of
 
+API = Orders  # the server of the fixture `api`
+
 TICKET = re.compile(r"[0-9a-f]{32}$")
 FAST = rules("{unit: second, requests_per_unit: 1000")  # burst 1
 SLOW = rules()  # one an hour
-
-
-@pytest.fixture(scope="module")
-def orders():
-    with Orders() as server:
-        yield server
-
-
-@pytest.fixture
-def api(orders):
-    orders.reset()
-    return orders
 
 
 def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowed_rate(clock):

@@ -8,17 +8,7 @@ from weirtest import full, wait_for
 from weirtest.deferring import Shop, rules
 from weirtest.orders import Orders
 
-
-@pytest.fixture(scope="module")
-def orders():
-    with Orders() as server:
-        yield server
-
-
-@pytest.fixture
-def api(orders):
-    orders.reset()
-    return orders
+API = Orders  # the server of the fixture `api`
 
 
 def waiting(shop, user, count):

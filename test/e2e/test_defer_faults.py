@@ -11,17 +11,7 @@ from weirtest.deferring import Disk, Shop, rules
 from weirtest.orders import Orders, reason_of
 from weirtest.redis import Redis
 
-
-@pytest.fixture(scope="module")
-def orders():
-    with Orders() as server:
-        yield server
-
-
-@pytest.fixture
-def api(orders):
-    orders.reset()
-    return orders
+API = Orders  # the server of the fixture `api`
 
 
 def assert_refused(answer, reason):

@@ -16,17 +16,7 @@ from weirtest.resp import Error, Resp, command
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
 
-
-@pytest.fixture(scope="module")
-def orders():
-    with Orders() as server:
-        yield server
-
-
-@pytest.fixture
-def api(orders):
-    orders.reset()
-    return orders
+API = Orders  # the server of the fixture `api`
 
 
 def numbers(api, key):

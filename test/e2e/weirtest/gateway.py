@@ -187,10 +187,16 @@ class Gateway:
     def pid(self):
         return self.process.pid
 
-    def master(self):
-        """nginx makes the file before it writes its number into it."""
-        path = self.runtime / "nginx.pid"
-        return int(wait_for(lambda: path.exists() and path.read_text(encoding="ascii").strip(), "nginx.pid to be written"))
+    def master(self, other_than=None):
+        """The pid in nginx.pid, and not `other_than`. nginx creates the file before it writes the pid, and the gateway
+        removes the file of an nginx that died."""
+        def written():
+            try:
+                text = (self.runtime / "nginx.pid").read_text(encoding="ascii").strip()
+            except FileNotFoundError:
+                return None
+            return text if text != str(other_than) else None
+        return int(wait_for(written, "nginx.pid to be written"))
 
     def workers(self):
         """Of the nginx that runs now, in its session."""

@@ -64,14 +64,13 @@ def test_curl_retry_honours_retry_after(clock, api, tmp_path):
         with subprocess.Popen(["curl", "-sS", "--retry", "5", "-H", "X-User: curl", "-w", "%{http_code} ", "-o",
                                tmp_path / "1", url, "-o", tmp_path / "2", url], stdin=subprocess.DEVNULL, stdout=out) as curl:
             try:
-                nginx.wait_logged("weir: refused")
+                nginx.wait_logged("weir: refused")  # once, or again if curl was faster than this test
                 clock.advance(1)
                 assert curl.wait(patience(30)) == 0
             finally:
                 curl.kill()
         out.seek(0)
         assert out.read().split() == ["200", "200"]
-        assert nginx.logged("weir: refused") == 1
         assert api.count("/curl") == 2
 
 

@@ -209,6 +209,7 @@ def test_a_worker_killed_while_requests_wait(clock, api):
         for c in clients:
             c.send("GET", "/w", USER)
         nginx.wait_logged("weir: delayed", 4)
+        wait_for(lambda: api.count("/w") == 1, "the first to reach the API")
         before = nginx.workers()
         os.kill(before[0], signal.SIGKILL)
         wait_for(lambda: set(nginx.workers()) - set(before), "a new worker")

@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from weirtest import (H2, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, pour, tally, volley, wait_for)
+from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, pour, tally, volley, wait_for)
 from weirtest.standin import ADMITTED, Store, answer, bulk
 
 pytestmark = pytest.mark.usefixtures("clock")
@@ -145,7 +145,7 @@ def test_time_is_up(api):
         with H2(nginx.h2c_port) as h2:
             streams = h2.send_together([("GET", target, user) for target in statuses])  # all before one is overdue
             assert [h2.read(stream).status for stream in streams] == list(statuses.values())
-        assert len(store.asked) == 3
+        parked(store, 3)
         for target, status in statuses.items():
             assert [nginx.get(target, user).status for _ in range(3)] == [status] * 3
         assert len(store.asked) == 3
@@ -454,7 +454,7 @@ def test_quit_and_stop_while_waiting(api):
             store.release()
             assert client.read().status == 200
         wait_for(lambda: not nginx.processes(), "nginx to end")
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+    with Store() as store, nginx_with(store, by_user(FIVE), api=api, allow=TERMINATED) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:

@@ -18,7 +18,7 @@ import signal
 import time
 
 import pytest
-from weirtest import (H2, Client, Nginx, Traffic, WRAP, by_user, full, message, tally, volley, wait_for)
+from weirtest import (H2, TERMINATED, Client, Nginx, Traffic, WRAP, by_user, full, message, tally, volley, wait_for)
 
 SLACK_NS = 1_000_000
 MS = 1_000_000
@@ -365,7 +365,7 @@ def test_reload_lets_waiters_finish_in_one_queue_with_the_new(clock, api):
 def test_terminate_with_waiters(clock, api):
     """SIGTERM does not wait; the clients see their connections end, and nothing else happens."""
     del clock
-    with Nginx(rules=hourly(8), conf_server=SERVER, api=api) as nginx, Row(nginx, 5) as row:
+    with Nginx(rules=hourly(8), conf_server=SERVER, api=api, allow=TERMINATED) as nginx, Row(nginx, 5) as row:
         row.ask("a")
         assert row.clients[0].read().status == 200
         os.kill(nginx.master, signal.SIGTERM)

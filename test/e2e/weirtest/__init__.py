@@ -8,13 +8,13 @@ from .env import BUILD, FEWER, MODULE, NGINX, ROOT, SLOWER, WEIR, WRAP, patience
 from .h2client import H2
 from .http1 import Client, Closed, Response, chunks, connect, fetch, message
 from .load import Shot, Traffic, pour, tally, volley
-from .nginx import Nginx, check_conf
+from .nginx import TERMINATED, Nginx, check_conf
 from .ports import free_port
 from .rules import FIVE, by_user
 from .tier import full, needs
 from .waiting import wait_for
 
 __all__ = ["Api", "BUILD", "Client", "Clock", "Closed", "FEWER", "FIVE", "H2", "MODULE", "NGINX", "Nginx", "ROOT",
-           "Record", "Response", "SLOWER", "Shot", "Traffic", "WEIR", "WRAP", "by_user", "certificate",
+           "Record", "Response", "SLOWER", "Shot", "TERMINATED", "Traffic", "WEIR", "WRAP", "by_user", "certificate",
            "check_conf", "chunks", "connect", "fetch", "free_port", "full", "message", "needs", "patience", "pour",
            "scaled", "tally", "volley", "wait_for"]

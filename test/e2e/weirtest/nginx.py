@@ -58,6 +58,9 @@ _UPSTREAM = """
 _BAD = re.compile(r"\[(alert|emerg|crit)\]|exited on signal|exited with fatal|AddressSanitizer"
                   r"|runtime error:|stack smashing|double free|corrupt")
 
+# `allow` of a test that ends nginx with SIGTERM: its master kills a worker that is held up for more than 1.5 s.
+TERMINATED = ["exited on signal 9"]
+
 
 class Nginx:
     """`with Nginx(...) as nginx:` runs it and, at the end, lets it quit and looks for trouble.

@@ -212,7 +212,7 @@ def test_client_that_does_not_read(hasty, other):
     """Calls are sent and no answer read: reading stops, and the connection is cut."""
     data = ASKED.SerializeToString()
     with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
-        raw.send(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)))
+        raw.pour(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)), 1)
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.socket.settimeout(5)
         try:
@@ -285,8 +285,8 @@ def test_half_a_call_is_cut(hasty, other):
     """Headers, and half of a message; and headers in the midst of a block."""
     with RawH2(hasty.grpc_port) as message, RawH2(hasty.grpc_port) as block:
         stream = message.new_stream()
-        message.send(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"))
-        block.send(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())))
+        message.pour(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"), 1)
+        block.pour(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())), 1)
         assert other.is_served()
         drained(message)
         drained(block)
@@ -356,7 +356,6 @@ def test_more_streams_than_allowed():
 def test_streams_that_are_left_open_are_cut(hasty, other):
     """1,000 calls without an end: after --slow the connection is gone."""
     with RawH2(hasty.grpc_port) as raw:
-        raw.until(SETTINGS)
         raw.pour_streams(1000)
         assert other.is_served()
         assert drained(raw) is None
@@ -392,7 +391,7 @@ def test_answers_nobody_reads_of_a_reflection(hasty, other):
     asked = grpc_message(b"\x22\x2benvoy.service.ratelimit.v3.RateLimitService")
     with RawH2(hasty.grpc_port) as raw:
         stream = raw.new_stream()
-        raw.send(raw.head(stream, path=path))
+        raw.pour(raw.head(stream, path=path), 1)
         raw.pour(frame(DATA, 0, stream, asked), 1000)
         assert other.is_served()
         assert drained(raw) is None
@@ -400,5 +399,5 @@ def test_answers_nobody_reads_of_a_reflection(hasty, other):
 
 def test_windows_that_stay_closed_are_cut(hasty):
     with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
-        raw.send(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)))
+        raw.pour(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)), 1)
         assert drained(raw) is None

@@ -37,7 +37,7 @@ class RawH2:
         self.aside = {}  # what came of streams that nobody has asked for yet: [(kind, flags, payload or fields)]
         greeting = PREFACE + settings(*own_settings) if greet else b""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
-        self.send(greeting)  # at once: --slow has begun
+        self.pour(greeting, 1)  # at once: --slow has begun. A test that was held up for longer finds the connection cut.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):

@@ -3,6 +3,7 @@
 #include "rounds.h"
 #include "table/table_test.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -324,20 +325,29 @@ static void checkpoints_and_resizes_carry_them(void **unused)
 
 #define ORDERS 3000
 
-static uint32_t *obeyed; /* how many orders of the operator were answered with yes */
+static struct operation {
+	uint32_t obeyed;    /* orders of the operator that were answered with yes */
+	uint32_t resize_at; /* at this order the operator waits until the resize begins */
+	bool resizing;
+} * shared;
 
 /* Bans one key after the other and lifts every second one again, until the table is superseded. */
 static int operate_until_moved(void *unused)
 {
 	(void)unused;
 	for (uint64_t i = 0; i < ORDERS; i++) {
+		while (i == shared->resize_at &&
+		       !__atomic_load_n(&shared->resizing, __ATOMIC_ACQUIRE))
+			sched_yield();
 		ban(i, FOREVER);
 		if (i >= 10 && i % 2)
 			ban(i - 10, 0);
 		if (weir_moved(table))
 			return 0;
-		__atomic_store_n(obeyed, (uint32_t)i + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&shared->obeyed, (uint32_t)i + 1, __ATOMIC_RELEASE);
 	}
+	while (!weir_moved(table))
+		sched_yield();
 	return 0;
 }
 
@@ -350,26 +360,27 @@ static void nothing_is_lost_to_a_resize(void **unused)
 	(void)unused;
 	limit = sized(WEIR_FIXED_WINDOW, FOUR, HOUR);
 	for (int run = 0; run < 20; run++) {
-		uint32_t begin_at = (uint32_t)rnd_below(&r, 1000);
 		pid_t child;
 
 		table = table_open("override", 512 * KIB, 64 * KIB);
-		obeyed = shared_memory(sizeof *obeyed);
+		shared = shared_memory(sizeof *shared);
+		shared->resize_at = (uint32_t)rnd_below(&r, 1000);
 		child = spawn(operate_until_moved, NULL);
-		while (__atomic_load_n(obeyed, __ATOMIC_ACQUIRE) < begin_at)
+		while (__atomic_load_n(&shared->obeyed, __ATOMIC_ACQUIRE) < shared->resize_at)
 			nanosleep(&(struct timespec){0, 1000}, NULL);
+		__atomic_store_n(&shared->resizing, true, __ATOMIC_RELEASE);
 		assert_int_equal(weir_resize(&opts, T0, NULL), 0);
 		assert_int_equal(reap(child), 0);
 		weir_close(table);
 		table = table_open("override", 0, 0);
-		for (uint64_t i = 0; i < *obeyed; i++) {
-			bool lifted = i % 2 && i + 10 < *obeyed;
-			bool in_doubt = i % 2 && i + 10 == *obeyed;
+		for (uint64_t i = 0; i < shared->obeyed; i++) {
+			bool lifted = i % 2 && i + 10 < shared->obeyed;
+			bool in_doubt = i % 2 && i + 10 == shared->obeyed;
 
 			if (!in_doubt)
 				assert_int_equal(take_nth(table, &limit, i, 0, T0).banned, !lifted);
 		}
-		shared_free(obeyed, sizeof *obeyed);
+		shared_free(shared, sizeof *shared);
 		table_drop(table);
 	}
 }

@@ -81,13 +81,17 @@ def test_nobody_reads():
             deaf.socket.setblocking(False)
             at = 0
 
-            def stuck():
+            def is_full():
                 nonlocal at
                 try:
                     at += deaf.socket.send(sent[at:at + 65536])
                     return at == len(sent)
                 except BlockingIOError:
                     return True
+
+            def stuck():
+                """Still full after the server's one loop has had a turn, which the PING shows."""
+                return is_full() and other.call("PING") == "PONG" and is_full()
 
             wait_for(stuck, "the server to stop reading")
             assert [other.call("PING") for _ in range(100)] == ["PONG"] * 100

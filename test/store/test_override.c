@@ -325,11 +325,13 @@ static void checkpoints_and_resizes_carry_them(void **unused)
 
 #define ORDERS 3000
 
-static struct operation {
+struct operation {
 	uint32_t obeyed;    /* orders of the operator that were answered with yes */
 	uint32_t resize_at; /* at this order the operator waits until the resize begins */
 	bool resizing;
-} * shared;
+};
+
+static struct operation *shared; /* by the operator's process and the one that resizes */
 
 /* Bans one key after the other and lifts every second one again, until the table is superseded. */
 static int operate_until_moved(void *unused)

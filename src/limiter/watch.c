@@ -1,10 +1,10 @@
 /* Keeps an engine's rules as they are on disk: a thread does, or the host's own looks.
  *
- * inotify wakes the thread early, a look every half second makes sure: nothing depends on which
- * file systems tell of changes, or on watching every folder. What decides is the fingerprint of
- * names, sizes and times. A change is loaded when two looks in a row see the same, so that a file
- * is not read while it is being written, and a load's fingerprint is older than any write that
- * could share its time.
+ * The thread compares the fingerprint of names, sizes and times four times a second. inotify is
+ * not used: not every file system reports changes, and close() of its descriptor waits for a grace
+ * period of the kernel, for many seconds on a busy machine. A change is loaded when two looks in a
+ * row see the same, so that a file is not read while it is being written, and a load's fingerprint
+ * is older than any write that could share its time.
  *
  * A host that looks itself does so in its loop, which must not be held up: when there is something
  * to load, or when one of the last looks took long (a folder of many files, a tick over many
@@ -12,33 +12,27 @@
 #include "limiter/engine.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_MS 500
+#define LOOK_MS 250 /* between looks */
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* a file that changes all the time is read all the same */
 #define LOOK_NS 500000 /* of processor time: as much as a look may take of the host's loop */
 #define SLOW_LOOKS 16  /* done by threads after one that took longer: not each look has a tick */
-#define EVENTS                                                                                     \
-	(IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF |     \
-	 IN_DELETE_SELF | IN_ATTRIB | IN_MODIFY)
 
 struct weir_watch {
 	struct weir_engine *engine;
 	struct weir_watch_opts opts;
 	char *path;
 	pthread_t thread;
-	int wake;    /* eventfd */
-	int changes; /* inotify, or -1: only the poll is left */
+	int wake; /* eventfd */
 	int stop;
 	int poked;
 	int looked;   /* the thread of one look has done its work */
@@ -69,40 +63,11 @@ static bool stopped(const struct weir_watch *watch)
 	return __atomic_load_n(&watch->stop, __ATOMIC_ACQUIRE);
 }
 
-static void watch_folder_of(const struct weir_watch *watch, const char *path)
+static void clear_wake(const struct weir_watch *watch)
 {
-	char folder[PATH_MAX];
-	char *slash;
+	uint64_t calls;
 
-	if ((size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder)
-		return;
-	slash = strrchr(folder, '/');
-	if (!slash)
-		snprintf(folder, sizeof folder, ".");
-	else
-		slash[slash == folder] = '\0';
-	inotify_add_watch(watch->changes, folder, EVENTS);
-}
-
-/* The path, where it stands, and where it leads to. Adding a watch that is there changes nothing,
- * so this is done each time round: what was swapped is watched again. */
-static void watch_path(const struct weir_watch *watch)
-{
-	char real[PATH_MAX];
-
-	if (watch->changes < 0)
-		return;
-	inotify_add_watch(watch->changes, watch->path, EVENTS);
-	watch_folder_of(watch, watch->path);
-	if (realpath(watch->path, real) && strcmp(real, watch->path) != 0)
-		watch_folder_of(watch, real);
-}
-
-static void drain(int fd)
-{
-	char bytes[4096];
-
-	while (fd >= 0 && read(fd, bytes, sizeof bytes) > 0)
+	while (read(watch->wake, &calls, sizeof calls) > 0)
 		;
 }
 
@@ -111,20 +76,10 @@ static int wait_ms(const struct weir_watch *watch)
 {
 	int second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
 
-	return second_ms < POLL_MS ? second_ms : POLL_MS;
+	return second_ms < LOOK_MS ? second_ms : LOOK_MS;
 }
 
-/* Waits for a change, a call or the time. Folders with other traffic do not wake it all the time:
- * what has been told meanwhile is thrown away. */
-static void wait_for_change(const struct weir_watch *watch)
-{
-	struct pollfd fds[] = {{watch->wake, POLLIN, 0}, {watch->changes, POLLIN, 0}};
-
-	poll(fds, watch->changes < 0 ? 1 : 2, wait_ms(watch));
-	drain(watch->changes);
-	drain(watch->wake);
-}
-
+/* Ends early when weir_watch_poke or weir_watch_stop is called. */
 static void pause_ms(const struct weir_watch *watch, int ms)
 {
 	struct pollfd fd = {watch->wake, POLLIN, 0};
@@ -229,7 +184,7 @@ static void look(struct weir_watch *watch)
 {
 	bool poked;
 
-	drain(watch->wake); /* before: a call that comes in between is heard, now or next time */
+	clear_wake(watch); /* before: a call that comes in between is heard, now or next time */
 	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
 		watch->seen = settled_fingerprint(watch);
@@ -243,10 +198,9 @@ static void *watch_main(void *arg)
 	struct weir_watch *watch = arg;
 
 	while (!stopped(watch)) {
-		watch_path(watch);
 		look(watch);
 		if (!stopped(watch))
-			wait_for_change(watch);
+			pause_ms(watch, wait_ms(watch));
 	}
 	return NULL;
 }
@@ -319,8 +273,6 @@ static void release(struct weir_watch *watch)
 {
 	if (watch->wake >= 0)
 		close(watch->wake);
-	if (watch->changes >= 0)
-		close(watch->changes);
 	free(watch->path);
 	free(watch);
 }
@@ -345,7 +297,6 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	watch->seen = seen ? seen->fingerprint : 0;
 	watch->poked = !seen;
 	watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	watch->changes = by_host ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (!watch->path)
 		rc = WEIR_EMEMORY;
 	else if (watch->wake >= 0)

@@ -124,7 +124,7 @@ class Machine:
         os.utime(self.lists, (then, then))
 
     def environment(self, **more):
-        return {"PATH": str(self.bin), "FAKE": str(self.fake), "DPKG_ROOT": str(self.root), **more}
+        return {"PATH": str(self.bin), "FAKE": str(self.fake), "DPKG_ROOT": str(self.root), "TMPDIR": str(self.fake), **more}
 
     def setup(self, *groups, **environment):
         """In a session of its own, which has no terminal."""

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 # The folder under build/, the compiler, and its CMake settings. `plain` is the folder of `make all` and
-# has its compiler, $CC or cc. Warnings are errors where the code is compiled as users compile it;
-# under sanitizers GCC sees uninitialised variables that are none.
+# has its compiler, $CC or cc. Warnings are errors without a sanitizer. With one,
+# GCC wrongly reports uninitialised variables.
 CONFIGS = {
     "plain": (".", None, ["WEIR_WERROR=ON"]),
     "clang": ("clang", "clang", ["WEIR_WERROR=ON"]),
@@ -67,7 +67,7 @@ class Report:
 
     @contextlib.contextmanager
     def stage(self, name):
-        """The body appends a Result for each thing it ran to the list that it is given."""
+        """Yields a list to which the body appends a Result for each item that it ran."""
         if sys.stdout.isatty():
             print(f"{name} …", end="\r", flush=True)
         start = time.monotonic()
@@ -128,7 +128,7 @@ def counts(results, with_skipped=True):
 
 
 class StageError(Exception):
-    """A stage that cannot go on: a missing tool or a build that fails is a failure, never a skip."""
+    """Ends a stage as failed, never as skipped: a tool is missing or a build failed."""
 
     def __init__(self, what, output):
         super().__init__(what)
@@ -138,7 +138,8 @@ class StageError(Exception):
 
 def run(argv, log, env=None, timeout=None, cwd=ROOT, progress=None):
     """Runs argv with its output in the file `log`; returns (exit code, output). On a terminal, `progress` is called with
-    the last line of the output every second, and the text that it returns is shown."""
+    the last line of the output every second, and the text that it returns is shown. The exit code is 127 for a program that
+    was not found and 124 after the timeout. Raises SystemExit when this program is being ended."""
     env = {**os.environ, **(env or {})}
     if _ending:
         raise SystemExit
@@ -169,7 +170,7 @@ def _die_with_parent():
 
 
 def end_session(child):
-    """Ends the child and every process of its session: TERM first, so that tests can clean up, then KILL."""
+    """Ends the child's process group: TERM first, so that tests can clean up, then KILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -218,6 +219,7 @@ def folder(build, config):
 
 
 def configure(build, config, log):
+    """Runs cmake for a configuration. Raises StageError if it fails."""
     _, cc, settings = CONFIGS[config]
     argv = ["cmake", "-S", ROOT, "-B", folder(build, config), "-G", "Ninja", "-Wno-dev",
             "-DBUILD_TESTING=ON", f"-DWEIR_NPM={build}/npm", *(f"-D{s}" for s in settings)]
@@ -229,6 +231,7 @@ def configure(build, config, log):
 
 
 def compile_targets(build, config, jobs, log, targets=("all",)):
+    """Builds these targets. Raises StageError if the build fails."""
     argv = ["cmake", "--build", folder(build, config), "--parallel", jobs, "--target", *targets]
     code, output = run(argv, log, progress=lambda line: f"build {config}: {line}")
     if code:
@@ -236,15 +239,15 @@ def compile_targets(build, config, jobs, log, targets=("all",)):
 
 
 def without_aslr():
-    """Clang 14's runtimes do not start where the kernel randomises more bits of an address than
-    they know. Some containers forbid turning that off, and there we try our luck."""
+    """Returns the command prefix that turns ASLR off, or an empty list where a container forbids that. Clang 14's runtimes
+    do not start when ASLR uses more bits than they support."""
     probe = subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL, check=False)
     return ["setarch", "-R"] if probe.returncode == 0 else []
 
 
 @contextlib.contextmanager
 def locked(build):
-    """One run per build folder: two would compile into each other's files."""
+    """Holds the lock of the build folder; waits while another run holds it."""
     build.mkdir(parents=True, exist_ok=True)
     with open(build / ".lock", "w", encoding="utf-8") as f:
         try:

@@ -1,7 +1,7 @@
-"""What this machine lets the tests do. Each capability is probed once, by trying it.
+"""Capabilities of this machine. Each one is probed once, by using it.
 
-tools/test prints what is missing and which suites need it; the end-to-end tests skip by the same answers (weirtest.needs).
-WEIR_LACKS="namespaces ipv6" pretends that these are missing, to try how the tests take it.
+tools/test prints the missing ones and the suites that need them; weirtest.needs skips end-to-end tests by them.
+WEIR_LACKS="namespaces ipv6" marks both as missing, to test the skips.
 """
 
 import ctypes
@@ -95,7 +95,7 @@ def lacks():
 
 
 def needed_by(root):
-    """{suite: capabilities} by what the sources of the tests name: `needs("nft")` in Python, in C too."""
+    """Returns {suite: capabilities}, from the calls `needs("nft")` in the Python and C sources of the tests."""
     found = {}
     for path in sorted([*Path(root).rglob("test_*.py"), *Path(root).rglob("test_*.c")]):
         text = path.read_text(encoding="utf-8", errors="replace")

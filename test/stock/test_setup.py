@@ -64,7 +64,10 @@ FAKES = {
                 if [ -e "$FAKE/gate" ]; then
                     echo waiting
                     touch "$FAKE/waiting"
-                    read -r _ <"$FAKE/gate"
+                    until [ -e "$FAKE/go" ]; do
+                        kill -0 "$(cat "$FAKE/test")" || exit 9 # the test has ended
+                        sleep 0.02
+                    done
                     echo "this goes nowhere once the terminal is closed" || exit 9
                     [ -e "$policy" ] && echo "policy still there" >>"$FAKE/calls"
                 fi
@@ -139,8 +142,9 @@ class Machine:
         return self.calls().count(what)
 
     def hold_apt(self):
-        """apt-get waits in the middle of the installation until let_go."""
-        os.mkfifo(self.fake / "gate")
+        """apt-get waits in the middle of the installation until let_go, or until this process ends."""
+        self.write("test", str(os.getpid()))
+        self.write("gate")
 
     def await_apt(self):
         self.until(lambda: (self.fake / "waiting").exists(), "apt-get was not called")
@@ -153,9 +157,7 @@ class Machine:
             time.sleep(0.01)
 
     def let_go(self):
-        """Does not wait for a reader, which is not there when apt-get was killed."""
-        self.gate = open(self.fake / "gate", "r+b", buffering=0)
-        self.gate.write(b"go\n")
+        self.write("go")
 
 
 class Setup(unittest.TestCase):
@@ -304,7 +306,6 @@ class Setup(unittest.TestCase):
         self.assertTrue(machine.policy.exists())
         machine.let_go()
         machine.until(lambda: "apt-get has ended" in machine.calls(), "apt-get did not go on")
-        machine.gate.close()
         (machine.fake / "gate").unlink()
         for path in (machine.fake / "installed").iterdir():
             path.unlink()
@@ -348,7 +349,6 @@ class Setup(unittest.TestCase):
         """apt-get finds the policy until it ends; then tools/setup removes it and switches the services off."""
         machine.let_go()
         self.assertEqual(wait(DEADLINE_S), 0)
-        machine.gate.close()
         calls = machine.calls()
         self.assertIn("policy still there", calls)
         self.assertIn("apt-get has ended", calls)
@@ -359,4 +359,5 @@ class Setup(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an exception, so that the folders are removed
     unittest.main()

@@ -196,16 +196,16 @@ def end_by_signal():
 
 
 def _wait(child, log, timeout, progress):
-    deadline = time.monotonic() + timeout if timeout else None
+    """Waits a second at a time: a wait without an end keeps the lock that end_session() needs in the signal handler."""
+    deadline = time.monotonic() + (timeout or float("inf"))
     while True:
-        left = deadline - time.monotonic() if deadline else None
         try:
-            return child.wait(min(1, left) if progress and left else 1 if progress else left)
+            return child.wait(max(0, min(1, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
-            if deadline and time.monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 raise
-            lines = tail(Path(log).read_text(errors="replace"), 1).strip()
-            if text := progress(lines):
+            lines = tail(Path(log).read_text(errors="replace"), 1).strip() if progress else ""
+            if progress and (text := progress(lines)):
                 print(f"\33[K{text[:100]}", end="\r", flush=True)
 
 

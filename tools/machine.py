@@ -94,13 +94,14 @@ def lacks():
     return {name for name in CAPABILITIES if is_missing(name)}
 
 
-def needed_by(root):
-    """Returns {suite: capabilities}, from the calls `needs("nft")` in the Python and C sources of the tests."""
+def needed_by(root, with_full):
+    """Returns {suite: capabilities}, from the calls `needs("nft")` in the Python and C sources of the tests. Suites
+    of the full tier are left out unless `with_full`."""
     found = {}
     for path in sorted([*Path(root).rglob("test_*.py"), *Path(root).rglob("test_*.c")]):
         text = path.read_text(encoding="utf-8", errors="replace")
         names = {n for n in CAPABILITIES if f'needs("{n}"' in text or f', "{n}"' in text and "needs(" in text}
-        if names:
+        if names and (with_full or "\npytestmark = full" not in text):
             name = path.stem.removeprefix("test_")
             found[f"e2e_{name}" if path.suffix == ".py" else f"test_{path.parent.name}_{name}"] = names
     return found

@@ -203,12 +203,34 @@ static void two_queues(void **state)
 	(void)state;
 }
 
+/* Ten a day. A request of yesterday that is cancelled today gives nothing back to today's ten. */
+static void cancelled_in_the_next_window(void **state)
+{
+	static struct waiter w[2];
+	struct rig rig;
+
+	rig_open(&rig, queue, "d");
+	rig.now_ns = NOW_NS;
+	assert_int_equal(join(&rig, &w[0], "day", "7", 1), WEIR_ADMIT);
+	rig.now_ns = NOW_NS + 86400 * SECOND_NS;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(join(&rig, &w[1], "day", "7", 1), WEIR_ADMIT);
+	assert_int_equal(weir_ask_cancel(w[0].ask, rig.now_ns), 0);
+	assert_int_equal(join(&rig, &w[1], "day", "7", 1), WEIR_REFUSE);
+	close_queue(&rig, w, 2);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(moving_up), cmocka_unit_test(not_the_last),
-		cmocka_unit_test(used_up),   cmocka_unit_test(long_wait),
-		cmocka_unit_test(no_trade),  cmocka_unit_test(two_queues),
+		cmocka_unit_test(moving_up),
+		cmocka_unit_test(not_the_last),
+		cmocka_unit_test(used_up),
+		cmocka_unit_test(long_wait),
+		cmocka_unit_test(no_trade),
+		cmocka_unit_test(two_queues),
+		cmocka_unit_test(cancelled_in_the_next_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

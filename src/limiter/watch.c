@@ -95,6 +95,7 @@ static uint64_t settled_fingerprint(const struct weir_watch *watch)
 		uint64_t again;
 
 		pause_ms(watch, SETTLE_MS);
+		clear_wake(watch); /* or the next pause would end at once */
 		again = weir_rules_fingerprint(watch->path);
 		if (again == before)
 			break;
@@ -199,7 +200,7 @@ static void *watch_main(void *arg)
 
 	while (!stopped(watch)) {
 		look(watch);
-		if (!stopped(watch))
+		if (!stopped(watch) && !__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE))
 			pause_ms(watch, wait_ms(watch));
 	}
 	return NULL;

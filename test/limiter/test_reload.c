@@ -171,7 +171,7 @@ static void on_load(void *context, const struct weir_load *load)
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* Whole seconds: the watcher sleeps for its 250 ms each time, not until the end of a second. */
+/* Whole seconds, so that every pause between looks is one of 250 ms, which __wrap_poll knows. */
 static uint64_t watcher_now_ns(void *context)
 {
 	struct log *log = context;
@@ -461,7 +461,9 @@ static struct {
 	pthread_mutex_t lock;
 	FILE *file; /* NULL: no file is */
 	const char *left;
-	int pauses; /* of the watcher, for a file to settle */
+	int pauses;               /* of the watcher, for a file to settle */
+	int early;                /* pauses that a call had ended before they began */
+	struct weir_watch *poked; /* called at the next pause; NULL: no watcher is */
 } writing = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void write_bit(void)
@@ -489,6 +491,10 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 		return __real_poll(fds, count, 5);
 	pthread_mutex_lock(&writing.lock);
 	writing.pauses++;
+	writing.early += __real_poll(fds, count, 0) > 0;
+	if (writing.poked)
+		weir_watch_poke(writing.poked);
+	writing.poked = NULL;
 	if (writing.file)
 		write_bit();
 	pthread_mutex_unlock(&writing.lock);
@@ -530,6 +536,34 @@ static void bit_by_bit(void **state)
 	weir_watch_stop(watch);
 	assert_null(writing.file);
 	assert_in_range(pauses_since_last(), 5, 8);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A call while a file settles makes the watcher load once more, and no later pause shorter. */
+static void called_while_a_file_settles(void **state)
+{
+	const char *path = in_folder("rules.yaml");
+	struct weir_watch *watch;
+	struct rig rig;
+
+	write_file(path, yaml_of(1));
+	rig_open_with(&rig, NULL, "d", 0);
+	watch = start(&rig, path, NULL);
+	expect(&log_of, 1, 0);
+	pauses_since_last();
+	pthread_mutex_lock(&writing.lock);
+	writing.early = 0;
+	writing.poked = watch;
+	writing.file = fopen(path, "w");
+	writing.left = yaml_of(22);
+	assert_non_null(writing.file);
+	write_bit();
+	pthread_mutex_unlock(&writing.lock);
+	expect(&log_of, 3, 0);
+	assert_int_equal(limit_now(&rig), 22);
+	weir_watch_stop(watch);
+	assert_int_equal(writing.early, 0);
 	rig_close(&rig);
 	(void)state;
 }
@@ -700,6 +734,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kubernetes, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(linked, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(bit_by_bit, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(called_while_a_file_settles, make_folder,
+						remove_folder),
 		cmocka_unit_test_setup_teardown(host_looks, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(host_is_called, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(host_is_not_held_up, make_folder, remove_folder),

@@ -438,6 +438,7 @@ def test_over_a_unix_socket_and_two_loops():
         assert told == [2, 1, 0]
 
 
+@full("a client that is held up for a second of real time may be cut off")
 def test_draining_loses_no_request_of_busy_clients():
     """Two clients keep their connections, two come anew for each request. They are told to close by an answer, or find
     the port closed; none is cut off. A busy client asks again at once: a connection on which nothing comes for a second

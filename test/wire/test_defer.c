@@ -100,7 +100,7 @@ static bool answer(int at, const struct wr_defer_answer *said)
 /* A command of these arguments, and a body of so many x between < and >. */
 static char *make(const char *const *args, size_t count, size_t body, size_t *len)
 {
-	char *bytes = malloc(8192 + body);
+	char *bytes = malloc(32768 + body);
 	size_t at = (size_t)sprintf(bytes, "*%zu\r\n", count);
 
 	for (size_t i = 0; i < count; i++) {
@@ -263,6 +263,7 @@ static void test_refused(void **state)
 /* Each argument has its bounds; what is wrong is said, and nothing is handed over. */
 static void test_arguments(void **state)
 {
+	static char descriptors[16385 + 1];
 	static const struct {
 		int at;
 		const char *value, *said;
@@ -274,6 +275,7 @@ static void test_arguments(void **state)
 		{5, "ABCDEFGHIJKLMNOPQ", "method is not a token of up to 16 bytes"},
 		{6, "orders", "uri is not a path with its query of up to 8192 bytes"},
 		{6, "/a b", "uri is not a path with its query of up to 8192 bytes"},
+		{7, descriptors, "descriptors have up to 16384 bytes"},
 		{8, "0", "max_waiting is not a number from 1"},
 		{9, "-1", "max_age_s is not a number of seconds from 1 to a year"},
 		{10, "1000001", "max_tries is not a number from 1 to 1000000"},
@@ -286,6 +288,7 @@ static void test_arguments(void **state)
 	struct talk *talk = open_talk(true);
 
 	(void)state;
+	memset(descriptors, 'x', 16385);
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		const char *args[] = GOOD;
 		char expected[128];
@@ -294,11 +297,15 @@ static void test_arguments(void **state)
 		snprintf(expected, sizeof expected, "-DEFER bad %s\r\n", bad[i].said);
 		assert_string_equal(defer_args(talk, args, COUNT(args), 5), expected);
 	}
-	const char *const args[] = GOOD;
+	const char *args[] = GOOD;
 
 	assert_string_equal(defer_args(talk, args, COUNT(args) - 1, 5),
 			    "-DEFER bad a header field has a name and a value\r\n");
 	assert_int_equal(fake.count, 0);
+	descriptors[16384] = '\0'; /* no longer than they may be */
+	args[7] = descriptors;
+	assert_string_equal(defer_args(talk, args, COUNT(args), 5), "");
+	assert_int_equal(fake.count, 1);
 	close_talk(talk);
 }
 

@@ -220,6 +220,20 @@ static void test_bound_of_output(void **state)
 	assert_int_equal(seen.closes, 1);
 }
 
+/* All streams of a loop together: whoever would go beyond 64 MiB is cut off. */
+static void test_bound_of_a_loop(void **state)
+{
+	(void)state;
+	bench.loop.buffered = 67108864 - 3; /* as if others had that much */
+	assert_int_equal(wr_stream_write(seen.stream, "abc", 3), 0);
+	assert_int_equal(bench.loop.buffered, 67108864);
+	assert_int_equal(wr_stream_write(seen.stream, "d", 1), -1);
+	bench_turn(&bench);
+	assert_int_equal(seen.closes, 1);
+	assert_int_equal(bench.loop.buffered, 67108864 - 3);
+	bench.loop.buffered = 0;
+}
+
 static void test_pause(void **state)
 {
 	(void)state;
@@ -337,12 +351,19 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(test_echo_and_end_of_input), CASE(test_reserve_and_commit),
-		CASE(test_input_that_fails),      CASE(test_back_pressure),
-		CASE(test_bound_of_output),       CASE(test_pause),
-		CASE(test_midway_for_too_long),   CASE(test_midway_and_done),
-		CASE(test_reading_too_slowly),    CASE(test_idle),
-		CASE(test_idle_and_stubborn),     CASE(test_peer_that_vanishes),
+		CASE(test_echo_and_end_of_input),
+		CASE(test_reserve_and_commit),
+		CASE(test_input_that_fails),
+		CASE(test_back_pressure),
+		CASE(test_bound_of_output),
+		CASE(test_bound_of_a_loop),
+		CASE(test_pause),
+		CASE(test_midway_for_too_long),
+		CASE(test_midway_and_done),
+		CASE(test_reading_too_slowly),
+		CASE(test_idle),
+		CASE(test_idle_and_stubborn),
+		CASE(test_peer_that_vanishes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@ struct job {
 	int rc; /* of getaddrinfo */
 	int system_error;
 	struct wr_addresses addresses;
+	bool is_complete; /* rc, system_error and addresses are set */
 };
 
 /* A name that is being looked up, or was a moment ago. */
@@ -78,6 +79,8 @@ static void *look_up(void *argument)
 		keep_addresses(job, found);
 		freeaddrinfo(found);
 	}
+	/* Release: on_done loads it, and then reads the result. */
+	__atomic_store_n(&job->is_complete, true, __ATOMIC_RELEASE);
 	eventfd_write(job->done, 1);
 	release(job);
 	return NULL;
@@ -178,7 +181,8 @@ static void on_done(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	uv_poll_stop(poll);
-	lookup->finished = true;
+	/* Acquire: pairs with the release in look_up, so the result is visible. */
+	lookup->finished = __atomic_load_n(&lookup->job->is_complete, __ATOMIC_ACQUIRE);
 	lookup->finished_ms = uv_now(lookup->names->uv);
 	if (!lookup->waits)
 		return;

@@ -513,24 +513,35 @@ static int pauses_since_last(void)
 	return pauses;
 }
 
-/* A file that changes between any two looks is read when it is whole. */
-static void bit_by_bit(void **state)
+/* Starts a watcher, and then to write other rules: a bit now, and one at each pause of the watcher.
+ * With `poke` the watcher is called at its first pause. */
+static struct weir_watch *start_writing(struct rig *rig, bool poke)
 {
 	const char *path = in_folder("rules.yaml");
 	struct weir_watch *watch;
-	struct rig rig;
 
 	write_file(path, yaml_of(1));
-	rig_open_with(&rig, NULL, "d", 0);
-	watch = start(&rig, path, NULL);
+	rig_open_with(rig, NULL, "d", 0);
+	watch = start(rig, path, NULL);
 	expect(&log_of, 1, 0);
 	pauses_since_last();
 	pthread_mutex_lock(&writing.lock);
+	writing.early = 0;
+	writing.poked = poke ? watch : NULL;
 	writing.file = fopen(path, "w");
 	writing.left = yaml_of(22);
 	assert_non_null(writing.file);
 	write_bit();
 	pthread_mutex_unlock(&writing.lock);
+	return watch;
+}
+
+/* A file that changes between any two looks is read when it is whole. */
+static void bit_by_bit(void **state)
+{
+	struct rig rig;
+	struct weir_watch *watch = start_writing(&rig, false);
+
 	expect(&log_of, 2, 0);
 	assert_int_equal(limit_now(&rig), 22);
 	weir_watch_stop(watch);
@@ -543,23 +554,9 @@ static void bit_by_bit(void **state)
 /* A call while a file settles makes the watcher load once more, and no later pause shorter. */
 static void called_while_a_file_settles(void **state)
 {
-	const char *path = in_folder("rules.yaml");
-	struct weir_watch *watch;
 	struct rig rig;
+	struct weir_watch *watch = start_writing(&rig, true);
 
-	write_file(path, yaml_of(1));
-	rig_open_with(&rig, NULL, "d", 0);
-	watch = start(&rig, path, NULL);
-	expect(&log_of, 1, 0);
-	pauses_since_last();
-	pthread_mutex_lock(&writing.lock);
-	writing.early = 0;
-	writing.poked = watch;
-	writing.file = fopen(path, "w");
-	writing.left = yaml_of(22);
-	assert_non_null(writing.file);
-	write_bit();
-	pthread_mutex_unlock(&writing.lock);
 	expect(&log_of, 3, 0);
 	assert_int_equal(limit_now(&rig), 22);
 	weir_watch_stop(watch);

@@ -36,7 +36,8 @@ static void end(struct wr_http_request *request)
 	wr_http_on_completed(&server, NULL, &state, MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
-/* All together have 32 MiB; who needs more of it than is left is cut off. Small ones need none. */
+/* The larger bodies of a loop share 32 MiB. A body that does not fit is refused; small ones need
+ * none. */
 static void test_bound_of_all(void **state)
 {
 	static struct wr_http_request large, medium, small;

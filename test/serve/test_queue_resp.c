@@ -1,4 +1,4 @@
-/* WEIR.DEFER on its way to a queue that is ending: what it is given comes back as `ending`. */
+/* WEIR.DEFER with a queue that is ending: each request comes back as `ending`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static void wake(void *context)
 	(void)context;
 }
 
-/* 64 MiB may be on their way; what would be more is refused and not handed over. */
+/* Requests of 64 MiB may be in flight. A request beyond that is refused and not handed over. */
 static void test_bound_of_all(void **state)
 {
 	struct wr_resp_wait *first, *second;

@@ -220,7 +220,7 @@ static void test_bound_of_output(void **state)
 	assert_int_equal(seen.closes, 1);
 }
 
-/* All streams of a loop together: whoever would go beyond 64 MiB is cut off. */
+/* The streams of a loop share 64 MiB of output. A client that would exceed them is cut off. */
 static void test_bound_of_a_loop(void **state)
 {
 	(void)state;

@@ -2,8 +2,10 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "rules/address.h"
 
 #define MINUTE_NS 60000000000ull
+#define V6_PREFIX_BITS 64u                 /* the least that one client is given */
 #define LOGIN_IDENTITY 0x726573702d6c6f67u /* keeps attempts apart from all other counters */
 
 static int read_user(struct wr_resp_users *users, struct weir_str line, unsigned number,
@@ -78,6 +80,19 @@ bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 	return known != 0;
 }
 
+/* The key that attempts are counted by: an IPv4 address, the /64 of an IPv6 address (a client has
+ * all of it), or the text as it is. */
+static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TEXT])
+{
+	struct wr_address address;
+	unsigned bits;
+
+	if (wr_address_parse(text, &address) != 0)
+		return text;
+	bits = wr_address_is_v4(&address) ? WR_ADDRESS_WHOLE : V6_PREFIX_BITS;
+	return (struct weir_str){memory, wr_address_text(&address, bits, memory)};
+}
+
 /* An attempt is counted before it is compared and given back when it was right, so that attempts
  * at once from many connections are no way round. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,
@@ -89,16 +104,18 @@ enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_
 				   .limit = WR_USER_FAILURES_PER_MINUTE,
 				   .period_ns = MINUTE_NS,
 				   .identity = LOGIN_IDENTITY};
+	char memory[WR_ADDRESS_TEXT];
+	struct weir_str client = client_of(address, memory);
 	struct weir_decision decision;
 
 	if (weir_limit_check(&limit, NULL) != 0 ||
-	    weir_take(table, &limit, address.ptr, address.len, 1, now_ns, &decision) != 0)
+	    weir_take(table, &limit, client.ptr, client.len, 1, now_ns, &decision) != 0)
 		return WR_LOGIN_WRONG;
 	*wait_ns = decision.retry_after_ns;
 	if (!decision.admitted)
 		return WR_LOGIN_TOO_OFTEN;
 	if (!wr_resp_users_know(users, name, password))
 		return WR_LOGIN_WRONG;
-	weir_take(table, &limit, address.ptr, address.len, -1, now_ns, &decision);
+	weir_take(table, &limit, client.ptr, client.len, -1, now_ns, &decision);
 	return WR_LOGIN_RIGHT;
 }

@@ -79,6 +79,12 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 "", "closes the connection"},
 	{"reset", 1, 1, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_reset, NULL, NULL, "connection",
 	 "", "makes the connection as good as new"},
+	{"multi", 1, 1, CONNECTION, 0, wr_command_multi, NULL, NULL, "transactions", "",
+	 "keeps the commands that follow until EXEC"},
+	{"exec", 1, 1, CONNECTION, 0, wr_command_exec, NULL, NULL, "transactions", "",
+	 "runs the commands since MULTI, one after the other"},
+	{"discard", 1, 1, CONNECTION, 0, wr_command_discard, NULL, NULL, "transactions", "",
+	 "drops the commands since MULTI"},
 	{"select", 2, 2, CONNECTION, 0, wr_command_select, NULL, NULL, "connection", "index",
 	 "accepts database 0, the only one"},
 	{"client", -2, 0, CONNECTION, 0, NULL, NULL, client_commands, "connection", "subcommand",
@@ -179,29 +185,38 @@ static bool may(const struct wr_resp_call *call)
 	return true;
 }
 
-static void run(struct wr_resp_call *call)
-{
-	if (__builtin_expect(!arity_fits(call->entry, call->argc), 0))
-		wr_resp_arity_error(call);
-	else if (__builtin_expect(may(call), 1))
-		call->entry->run(call);
-}
-
-static void run_child(struct wr_resp_call *call)
+/* Finds the subcommand. False: there is none, and the client has been told so. */
+static bool find_child(struct wr_resp_call *call)
 {
 	const struct wr_resp_entry *parent = call->entry;
 	struct weir_str name = shown(call->argv[1]);
 
 	call->entry = wr_resp_find_child(parent, call->argv[1]);
-	if (call->entry) {
-		run(call);
-		return;
-	}
+	if (call->entry)
+		return true;
 	call->entry = parent;
 	if (may(call))
 		wr_reply_error(call->out,
 			       "ERR unknown subcommand '%.*s'. COMMAND DOCS lists those of '%s'.",
 			       (int)name.len, name.ptr, parent->name);
+	return false;
+}
+
+/* Whether the command exists, has the right number of arguments and is allowed to this client. If
+ * not, the client has been told why. */
+static bool is_valid(struct wr_resp_call *call)
+{
+	if (__builtin_expect(!call->entry, 0)) {
+		unknown_command(call);
+		return false;
+	}
+	if (call->entry->children && call->argc > 1 && !find_child(call))
+		return false;
+	if (__builtin_expect(!call->entry->run || !arity_fits(call->entry, call->argc), 0)) {
+		wr_resp_arity_error(call);
+		return false;
+	}
+	return may(call);
 }
 
 void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready)
@@ -231,13 +246,16 @@ void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready
 				    .ready = ready,
 				    .now_ns = now_ns,
 				    .out = out};
+	bool valid = is_valid(&call);
 
-	if (__builtin_expect(!call.entry, 0))
-		unknown_command(&call);
-	else if (call.entry->children && call.argc > 1)
-		run_child(&call);
-	else if (__builtin_expect(call.entry->run != NULL, 1))
-		run(&call);
-	else
-		wr_resp_arity_error(&call);
+	if (__builtin_expect(session->multi.state == WR_MULTI_OPEN, 0)) {
+		if (!valid)
+			session->multi.failed = true;
+		else if (wr_resp_multi_passes(call.entry))
+			call.entry->run(&call);
+		else
+			wr_resp_multi_queue(&call);
+	} else if (__builtin_expect(valid, 1)) {
+		call.entry->run(&call);
+	}
 }

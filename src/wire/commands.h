@@ -65,6 +65,15 @@ const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *paren
 
 void wr_resp_arity_error(const struct wr_resp_call *call);
 
+/* Between MULTI and EXEC: keeps a command that was found valid, and answers QUEUED or an error. */
+void wr_resp_multi_queue(const struct wr_resp_call *call);
+
+/* Whether a command runs at once although a transaction is open. */
+bool wr_resp_multi_passes(const struct wr_resp_entry *entry);
+
+/* Drops the session's transaction, if there is one. */
+void wr_resp_multi_end(struct wr_resp_session *session);
+
 /* ---- handlers ---- */
 
 void wr_command_cl_throttle(const struct wr_resp_call *call);
@@ -88,6 +97,10 @@ void wr_command_quit(const struct wr_resp_call *call);
 void wr_command_reset(const struct wr_resp_call *call);
 void wr_command_auth(const struct wr_resp_call *call);
 void wr_command_hello(const struct wr_resp_call *call);
+
+void wr_command_multi(const struct wr_resp_call *call);
+void wr_command_exec(const struct wr_resp_call *call);
+void wr_command_discard(const struct wr_resp_call *call);
 
 void wr_command_client_getname(const struct wr_resp_call *call);
 void wr_command_client_id(const struct wr_resp_call *call);

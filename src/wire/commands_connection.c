@@ -52,14 +52,21 @@ void wr_command_reset(const struct wr_resp_call *call)
 
 /* ---- who is there ---- */
 
-/* False: the client has been told why not. */
+/* Answers AUTH and HELLO alike. Without a password file the user `default` exists and takes any
+ * password, as in Redis, because clients are configured with one. False: the client has been told
+ * why not. */
 static bool log_in(const struct wr_resp_call *call, struct weir_str name, struct weir_str password)
 {
 	struct wr_resp_session *session = call->session;
 	uint64_t wait_ns = 0;
+	enum wr_resp_login login =
+		wr_str_equal(name, WR_STR("default")) ? WR_LOGIN_RIGHT : WR_LOGIN_WRONG;
 
-	switch (wr_resp_login(call->host->users, call->host->table, wr_str(session->address), name,
-			      password, call->now_ns, &wait_ns)) {
+	if (call->host->users)
+		login = wr_resp_login(call->host->users, call->host->table,
+				      wr_str(session->address), name, password, call->now_ns,
+				      &wait_ns);
+	switch (login) {
 	case WR_LOGIN_RIGHT:
 		session->trusted = true;
 		snprintf(session->user, sizeof session->user, "%.*s", (int)name.len, name.ptr);
@@ -85,9 +92,6 @@ void wr_command_auth(const struct wr_resp_call *call)
 		wr_reply_error(call->out,
 			       "ERR AUTH <password> called without any password configured for the "
 			       "default user. Are you sure your configuration is correct?");
-	else if (!call->host->users)
-		wr_reply_error(call->out,
-			       "WRONGPASS invalid username-password pair or user is disabled.");
 	else if (log_in(call, alone ? WR_STR("default") : call->argv[1], call->argv[alone ? 1 : 2]))
 		ok(call);
 }
@@ -124,7 +128,7 @@ static void greet(const struct wr_resp_call *call)
 	wr_reply_cstr(out, "server");
 	wr_reply_cstr(out, "weir");
 	wr_reply_cstr(out, "version");
-	wr_reply_cstr(out, weir_version());
+	wr_reply_cstr(out, WR_RESP_REDIS_VERSION);
 	wr_reply_cstr(out, "proto");
 	wr_reply_integer(out, call->session->protocol);
 	wr_reply_cstr(out, "id");
@@ -181,8 +185,7 @@ void wr_command_hello(const struct wr_resp_call *call)
 
 	if (!read_hello(call, &hello))
 		return;
-	/* Where no password is asked for, any will do: clients are configured with one. */
-	if (hello.login && call->host->users && !log_in(call, hello.user, hello.password))
+	if (hello.login && !log_in(call, hello.user, hello.password))
 		return;
 	if (!call->session->trusted) {
 		wr_reply_error(call->out,
@@ -222,11 +225,12 @@ void wr_command_client_info(const struct wr_resp_call *call)
 	char text[768];
 	int len = snprintf(text, sizeof text,
 			   "id=%llu addr=%s laddr= fd=0 name=%s age=%llu idle=0 flags=N db=0 sub=0 "
-			   "psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 "
+			   "psub=0 ssub=0 multi=%d qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 "
 			   "rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client|info user=%s "
 			   "redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
 			   (unsigned long long)session->id, session->peer, session->name,
 			   (unsigned long long)(age_ns / SECOND_NS),
+			   session->multi.state == WR_MULTI_NONE ? -1 : (int)session->multi.count,
 			   session->user[0] ? session->user : "default", session->protocol,
 			   session->library, session->library_version);
 

@@ -225,9 +225,9 @@ static void add_server(const struct wr_resp_call *call, struct text *text)
 {
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
-	/* Clients look at redis_version to see what they may ask for. */
-	add(text, "redis_version:7.0.0\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
-	    weir_version());
+	/* Clients look at redis_version to see what they may ask for. HELLO has the same. */
+	add(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
+	    WR_RESP_REDIS_VERSION, weir_version());
 	add(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),
 	    call->session->port, (unsigned long long)(up_ns / SECOND_NS));
 }

@@ -41,6 +41,7 @@ void wr_resp_session_reset(struct wr_resp_session *session)
 	session->trusted = session->host->users == NULL;
 	session->user[0] = '\0';
 	session->name[0] = '\0';
+	wr_resp_multi_end(session);
 }
 
 void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
@@ -56,6 +57,7 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns)
 {
 	wr_resp_waits_end(session, now_ns);
+	wr_resp_multi_end(session);
 	set_capacity(session, 0);
 	session->held_len = 0;
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
@@ -132,16 +134,21 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
-/* Whether it changes how much the client may say in the next one. */
-static bool changes_trust(const struct wr_resp_entry *entry)
+/* Whether the session has to see to it before the next command is read: EXEC has commands of its
+ * own run first, the others change how much the client may say. */
+static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
+	if (entry && entry->run == wr_command_exec)
+		return true;
+	if (!host->users)
+		return false;
 	return entry && (entry->run == wr_command_auth || entry->run == wr_command_hello ||
 			 entry->run == wr_command_reset);
 }
 
 /* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
  * after the last one. A client that has to give a password first is read one by one, for after that
- * it may say more; and nothing is read beyond a command that changes that. */
+ * it may say more; and nothing is read beyond a command that ends a batch. */
 static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
@@ -161,7 +168,7 @@ static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_
 		if (ready->command.argc == 0)
 			continue;
 		wr_resp_prepare(session, ready);
-		if (host->users && changes_trust(ready->entry))
+		if (ends_batch(host, ready->entry))
 			break;
 	}
 	return count;
@@ -180,6 +187,28 @@ static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t 
 	return i;
 }
 
+/* Runs commands of a transaction after EXEC. True: none is left. */
+static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
+			    struct wr_resp_out *out)
+{
+	struct wr_resp_multi *multi = &session->multi;
+
+	while (__builtin_expect(multi->state == WR_MULTI_RUNNING, 0)) {
+		int rc;
+		size_t count =
+			gather(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
+		size_t ran = run_batch(session, count, now_ns, budget, out);
+
+		for (size_t i = 0; i < ran; i++)
+			multi->at += (uint32_t)session->host->batch[i].command.bytes;
+		if (multi->at == multi->len)
+			wr_resp_multi_end(session);
+		else if (session->ended || !may_go_on(session, budget, out))
+			return false;
+	}
+	return true;
+}
+
 /* Reads and runs commands in place; returns how many bytes were done with. */
 static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t len, uint64_t now_ns,
 		  size_t budget, struct wr_resp_out *out)
@@ -188,8 +217,8 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 	size_t done = 0;
 	int rc = WR_RESP_COMMAND;
 
-	while (rc > WR_RESP_PARTIAL && done < len && !session->ended &&
-	       may_go_on(session, budget, out)) {
+	while (run_transaction(session, now_ns, budget, out) && rc > WR_RESP_PARTIAL &&
+	       done < len && !session->ended && may_go_on(session, budget, out)) {
 		size_t count = gather(session, data + done, len - done, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
@@ -199,6 +228,14 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 			give_up(session, out, host->reader.error);
 	}
 	return done;
+}
+
+/* Whether commands have to wait: for room for replies, for the store, or for a transaction that
+ * waits for one of them. */
+static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
+			const struct wr_resp_out *out)
+{
+	return session->multi.state == WR_MULTI_RUNNING || !may_go_on(session, budget, out);
 }
 
 /* Completes the command that is held, from as little of `data` as will do; returns how much that
@@ -264,14 +301,14 @@ static void take_input(struct wr_resp_session *session, const uint8_t *data, siz
 		resume(session, now_ns, budget, out);
 	if (session->ended)
 		return;
-	session->stopped = !may_go_on(session, budget, out);
+	session->stopped = has_to_wait(session, budget, out);
 	if (session->held_len && !session->stopped)
 		done = complete(session, data, len, now_ns, out);
-	if (!session->held_len && !session->ended && done < len)
+	if (!session->held_len && !session->ended)
 		done += run(session, data + done, len - done, now_ns, budget, out);
 	if (session->ended)
 		return;
-	session->stopped = !may_go_on(session, budget, out);
+	session->stopped = has_to_wait(session, budget, out);
 	if (done < len && !hold(session, data + done, len - done))
 		give_up(session, out, "too much input while replies are not read");
 }

@@ -26,6 +26,10 @@
 	(128u << 20) /* memory of large commands, of all sessions of a host                        \
 		      */
 
+#define WR_RESP_MULTI_BYTES_MAX (1u << 20) /* commands between MULTI and EXEC, of a session */
+#define WR_RESP_MULTI_ALL_MAX (16u << 20)  /* … of all sessions of a host */
+#define WR_RESP_REDIS_VERSION "7.0.0"      /* the version that clients may rely on */
+
 struct wr_resp_entry;
 struct wr_resp_queue;
 struct wr_resp_store;
@@ -71,6 +75,7 @@ struct wr_resp_host {
 	size_t waits, waits_max;           /* commands of all sessions that wait for it */
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* memory of commands that are large, half read */
+	size_t multi_bytes;                /* memory of open transactions */
 	bool line;                         /* sessions stand in line for one of these */
 	bool shadow;                       /* decide and count, but let everything pass */
 	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */
@@ -88,6 +93,22 @@ struct wr_resp_host {
 	uint8_t question[WEIR_QUESTION_MAX];
 };
 
+enum wr_resp_multi_state {
+	WR_MULTI_NONE = 0,
+	WR_MULTI_OPEN,    /* commands are kept until EXEC or DISCARD */
+	WR_MULTI_RUNNING, /* EXEC came: the kept commands run before any further input */
+};
+
+/* The commands of a transaction (commands_multi.c), as an input that is read when EXEC comes. */
+struct wr_resp_multi {
+	uint8_t *bytes;
+	uint32_t len, cap;
+	uint32_t at; /* bytes that have run */
+	uint32_t count;
+	uint8_t state; /* enum wr_resp_multi_state */
+	bool failed;   /* a command was refused: EXEC refuses all of them */
+};
+
 struct wr_resp_session {
 	struct wr_resp_host *host;
 	uint64_t id;
@@ -96,6 +117,7 @@ struct wr_resp_session {
 	struct wr_resp_parser parser;
 	uint8_t *held; /* input to go on with */
 	uint32_t held_len, held_cap;
+	struct wr_resp_multi multi;
 	struct wr_resp_wait *waits, *waits_last; /* in the order of their commands */
 	uint32_t wait_count;
 	uint32_t turn;       /* in spite of the line, so many more commands may wait */

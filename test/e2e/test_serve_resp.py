@@ -84,7 +84,7 @@ def test_redis_py(serve):
     assert client.client_id() > 0
     assert client.client_info()["name"] == "e2e"
     assert client.config_get("save") == {"save": ""}
-    assert client.command_count() == 21
+    assert client.command_count() == 24
     assert set(client.command()) >= {"cl.throttle", "weir.check", "ping"}
     assert client.info("server")["tcp_port"] == serve.resp_port
     assert client.info()["rules_generation"] == 1
@@ -102,6 +102,25 @@ def test_redis_py_pipeline(serve):
     answers = pipe.execute()
     assert [a[0] for a in answers] == [0] * 1000 + [1] * 2000
     assert [a[2] for a in answers[:1000]] == list(range(999, -1, -1))
+
+
+def test_redis_py_transaction(serve):
+    """pipeline() of redis-py sends MULTI and EXEC unless told otherwise."""
+    client = redis.Redis(port=serve.resp_port)
+    pipe = client.pipeline()
+    for _ in range(3000):
+        pipe.execute_command("CL.THROTTLE", "py:transaction", 999, 1, 86400)
+    pipe.execute_command("WEIR.CHECK", "api", "user", "transaction")
+    *answers, check = pipe.execute()
+    assert [a[0] for a in answers] == [0] * 1000 + [1] * 2000
+    assert [a[2] for a in answers[:1000]] == list(range(999, -1, -1))
+    assert check[:6] == [b"verdict", b"admit", b"limit", 3, b"remaining", 2]
+    pipe = client.pipeline()
+    pipe.execute_command("CL.THROTTLE", "py:transaction2", *THREE)
+    pipe.execute_command("NOSUCH")
+    with pytest.raises(redis.ResponseError, match="unknown command 'NOSUCH'"):
+        pipe.execute()
+    assert client.execute_command("CL.THROTTLE", "py:transaction2", *THREE)[2] == 2  # nothing was taken before
 
 
 def test_check_peek_reset(serve):
@@ -151,6 +170,7 @@ def test_ioredis(serve):
     assert [t[:3] for t in seen["throttle"]] == [[0, 2, 1], [0, 2, 0], [1, 2, 0]]
     assert seen["check"][:6] == ["verdict", "admit", "limit", 3, "remaining", 2]
     assert (seen["admitted"], seen["refused"]) == (100, 900)
+    assert seen["transaction"] == [0, 0, 1]
     assert seen["error"].startswith("ERR unknown command 'NOSUCH'")
 
 

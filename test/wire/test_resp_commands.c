@@ -111,12 +111,12 @@ static void test_hello(void **state)
 		 "*14\r\n$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n"
 		 "$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:%llu\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n"
 		 "$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n",
-		 strlen(WEIR_VERSION), WEIR_VERSION, (unsigned long long)talk->session.id);
+		 strlen("7.0.0"), "7.0.0", (unsigned long long)talk->session.id);
 	snprintf(three, sizeof three,
 		 "%%7\r\n$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n"
 		 "$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:%llu\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n"
 		 "$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n",
-		 strlen(WEIR_VERSION), WEIR_VERSION, (unsigned long long)talk->session.id);
+		 strlen("7.0.0"), "7.0.0", (unsigned long long)talk->session.id);
 	expect_array(talk, "HELLO", two);
 	expect_array(talk, "HELLO 3", three);
 	expect_array(talk, "CLIENT GETNAME", "_\r\n");
@@ -127,7 +127,7 @@ static void test_hello(void **state)
 	expect_array(talk, "HELLO 2 NAME x", "-ERR Syntax error in HELLO option 'NAME'\r\n");
 	expect_array(talk, "HELLO 2 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'\r\n");
 	expect_array(talk, "CLIENT GETNAME", "_\r\n"); /* nothing of it was done */
-	expect_array(talk, "HELLO 3 AUTH any one SETNAME bob", three);
+	expect_array(talk, "HELLO 3 AUTH default any SETNAME bob", three);
 	expect_array(talk, "CLIENT GETNAME", "$3\r\nbob\r\n");
 	expect_array(talk, "HELLO 2", two);
 	expect_array(talk, "RESET", "+RESET\r\n");
@@ -140,7 +140,7 @@ static void test_command(void **state)
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;
-	expect_array(talk, "COMMAND COUNT", ":21\r\n");
+	expect_array(talk, "COMMAND COUNT", ":24\r\n");
 	expect_array(talk, "COMMAND INFO ping nosuch",
 		     "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*3\r\n+fast\r\n+loading\r\n+stale\r\n"
 		     ":0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n");
@@ -151,9 +151,9 @@ static void test_command(void **state)
 		     "*2\r\n$9\r\nclient|id\r\n*8\r\n$7\r\nsummary\r\n$23\r\nthe connection's "
 		     "number\r\n$5\r\nsince\r\n$5\r\n0.1.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n"
 		     "$6\r\nsyntax\r\n$0\r\n\r\n");
-	assert_memory_equal(say_array(talk, "COMMAND"), "*21\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
-	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*42\r\n$11\r\ncl.throttle\r\n", 23);
-	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*21\r\n$11\r\ncl.throttle\r\n", 23);
+	assert_memory_equal(say_array(talk, "COMMAND"), "*24\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
+	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*48\r\n$11\r\ncl.throttle\r\n", 23);
+	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*24\r\n$11\r\ncl.throttle\r\n", 23);
 	say_array(talk, "HELLO 3");
 	expect_array(talk, "COMMAND INFO ping",
 		     "*1\r\n*10\r\n$4\r\nping\r\n:-1\r\n~3\r\n+fast\r\n+loading\r\n+stale\r\n"
@@ -245,8 +245,12 @@ static void test_no_passwords(void **state)
 	expect_array(talk, "AUTH x",
 		     "-ERR AUTH <password> called without any password configured for the default "
 		     "user. Are you sure your configuration is correct?\r\n");
-	expect_array(talk, "AUTH ann x",
-		     "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+	for (int i = 0; i < 2; i++) {
+		expect_array(talk, i ? "AUTH ann x" : "HELLO 3 AUTH ann x",
+			     "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+	}
+	expect_array(talk, "AUTH default x", "+OK\r\n");
+	assert_memory_equal(say_array(talk, "HELLO 3 AUTH default x"), "%7\r\n", 4);
 	talk_close(talk);
 }
 
@@ -271,6 +275,32 @@ static void test_guessing(void **state)
 	talk->session.address[8] = '1';
 	talk->rig.now_ns += SECOND_NS;
 	expect_array(talk, "AUTH secret", "+OK\r\n");
+	talk_close(talk);
+}
+
+/* A client has a whole /64 of IPv6: other addresses of it share its attempts, also those of an IPv4
+ * address in either spelling. */
+static void test_guessing_from_a_prefix(void **state)
+{
+	static const struct {
+		const char *guesser, *same, *other;
+	} cases[] = {
+		{"2001:db8:1:2::3", "2001:db8:1:2:ffff::9", "2001:db8:1:3::3"},
+		{"192.0.2.7", "::ffff:192.0.2.7", "192.0.2.8"},
+	};
+	struct talk *talk = talk_open("secret");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		strcpy(talk->session.address, cases[i].guesser);
+		for (int n = 0; n < 60; n++)
+			assert_memory_equal(say_array(talk, "AUTH wrong"), "-WRONGPASS", 10);
+		assert_memory_equal(say_array(talk, "AUTH secret"), "-ERR too many", 13);
+		strcpy(talk->session.address, cases[i].same);
+		assert_memory_equal(say_array(talk, "AUTH secret"), "-ERR too many", 13);
+		strcpy(talk->session.address, cases[i].other);
+		expect_array(talk, "AUTH secret", "+OK\r\n");
+	}
 	talk_close(talk);
 }
 
@@ -311,7 +341,8 @@ int main(void)
 		cmocka_unit_test(test_command),      cmocka_unit_test(test_longest_replies),
 		cmocka_unit_test(test_info),         cmocka_unit_test(test_auth),
 		cmocka_unit_test(test_hello_auth),   cmocka_unit_test(test_no_passwords),
-		cmocka_unit_test(test_guessing),     cmocka_unit_test(test_users_file),
+		cmocka_unit_test(test_guessing),     cmocka_unit_test(test_guessing_from_a_prefix),
+		cmocka_unit_test(test_users_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

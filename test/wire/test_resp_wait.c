@@ -184,6 +184,29 @@ static void test_overlap_in_order(void **state)
 }
 
 /* Remembered refusals and open breakers answer before they have been asked. */
+/* Commands of a transaction ask the store one behind the other; its replies stay in order, and the
+ * command behind EXEC waits for them. */
+static void test_transaction(void **state)
+{
+	struct talk *talk = open_talk();
+	const char *pong;
+
+	(void)state;
+	expect(talk, "MULTI\r\n" CHECK("1") "PING\r\n" CHECK("1") "EXEC\r\nECHO end\r\n",
+	       "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n");
+	assert_int_equal(fake.count, 2);
+	assert_false(answer(1));
+	assert_true(answer(0));
+	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2"); /* the second took first */
+	pong = strstr(talk->said, "+PONG\r\n");
+	assert_non_null(pong);
+	assert_true(strstr(talk->said, "verdict") < pong);
+	assert_non_null(strstr(pong, "verdict"));
+	assert_string_equal(talk->said + talk->len - 9, "$3\r\nend\r\n");
+	assert_int_equal(talk->host->multi_bytes, 0);
+	close_talk(talk);
+}
+
 static void test_answered_at_once(void **state)
 {
 	struct talk *talk = open_talk();
@@ -493,6 +516,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_overlap_in_order),
+		cmocka_unit_test(test_transaction),
 		cmocka_unit_test(test_answered_at_once),
 		cmocka_unit_test(test_store_fails),
 		cmocka_unit_test(test_errors_keep_their_place),

@@ -27,6 +27,11 @@ async function main() {
   seen.admitted = answers.filter(([error, reply]) => !error && reply[0] === 0).length;
   seen.refused = answers.filter(([error, reply]) => !error && reply[0] === 1).length;
 
+  const transaction = redis.multi();
+  for (let i = 0; i < 3; i++)
+    transaction.call('CL.THROTTLE', 'ioredis:multi', 1, 1, 3600);
+  seen.transaction = (await transaction.exec()).map(([error, reply]) => error ? String(error) : reply[0]);
+
   seen.error = await redis.call('NOSUCH', 'x').catch((error) => error.message);
   await redis.quit();
   console.log(JSON.stringify(seen));

@@ -122,6 +122,7 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->starts_ns[1] = 0;
 	job->state.window = start_ns / 1000000000;
 	job->state.now = tally_of(latest);
+	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
 	job->life_us = length_ns / 500; /* twice as long */
 }
@@ -146,6 +147,7 @@ static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 	}
 	job->starts_ns[0] = window * span_ns;
 	job->starts_ns[1] = window ? (window - 1) * span_ns : 0;
+	job->unit_ns = span_ns;
 	job->oldest = window > 2 ? window - 2 : 0;
 	job->life_us = span_ns / 500;
 }
@@ -179,6 +181,7 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 	struct wr_exchange_job *job = call->of;
 	struct wr_exchange_call said = {.state = job->state,
 					.oldest = job->oldest,
+					.unit_ns = job->unit_ns,
 					.life_us = job->life_us,
 					.entries = job->behind};
 	char key[WR_REDIS_KEY], holder[WR_EXCHANGE_NAME];

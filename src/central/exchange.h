@@ -33,6 +33,7 @@ struct wr_exchange_job {
 	struct wr_exchange_state state;
 	uint64_t starts_ns[2]; /* of the state's windows */
 	uint64_t oldest;       /* window that somebody may still ask for */
+	uint64_t unit_ns;      /* windows are numbered in multiples of this */
 	uint64_t life_us;
 	uint64_t admitted; /* since the turn before */
 	uint64_t sent_ns;  /* mono */

@@ -37,7 +37,7 @@ static struct weir_str region_of(struct weir_str holder)
 
 size_t wr_script_exchange_argc(void)
 {
-	return 9;
+	return 10;
 }
 
 void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out)
@@ -54,6 +54,7 @@ void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_comm
 	put_number(out, call->oldest);
 	put_life(out, call->life_us);
 	wr_command_arg(out, region.ptr, call->entries ? region.len : 0);
+	wr_command_number(out, (int64_t)call->unit_ns);
 }
 
 static bool read_sum(const redisReply *reply, uint64_t *sum)

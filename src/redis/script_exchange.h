@@ -5,7 +5,8 @@
  * The key is a hash, holder → what it admitted in a window and in the one before: (window, plus,
  * minus, plus before, minus before), absolute numbers that only rise within a window. Two states of
  * a holder merge by the maximum of each number; so a call that comes twice, late or not at all does
- * no harm, and the next one heals it. Those of windows before `oldest` are dropped.
+ * no harm, and the next one heals it. Those of windows before `oldest` are dropped, if they are as
+ * old by the clock of Redis.
  *
  * A fixed window's number is its own; a calendar's the second it begins at. A sliding counter needs
  * both windows. A token bucket has no windows: it is counted in spans in which it fills up, for
@@ -40,6 +41,7 @@ struct wr_exchange_call {
 	struct weir_str holder; /* "region/name", without blanks */
 	struct wr_exchange_state state;
 	uint64_t oldest;  /* windows before this one are of no use to anybody */
+	uint64_t unit_ns; /* windows are numbered in multiples of this since the epoch */
 	uint64_t life_us; /* for how long what is written matters */
 	bool entries;     /* the states of the holder's whole region are asked for, too */
 };

@@ -113,8 +113,9 @@ const char *state_text(uint64_t window, int plus, int minus, int before, const c
 {
 	static char text[160];
 
-	snprintf(text, sizeof text, "%llu %d %d %d 0 %llu 121000 %s", (unsigned long long)window,
-		 plus, minus, before, (unsigned long long)window - 2, region);
+	snprintf(text, sizeof text, "%llu %d %d %d 0 %llu 121000 %s 60000000000",
+		 (unsigned long long)window, plus, minus, before, (unsigned long long)window - 2,
+		 region);
 	return text;
 }
 

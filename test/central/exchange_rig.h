@@ -32,7 +32,7 @@ uint32_t charged(const struct rig *rig, int slot);
 
 /* The next command, which is a call of the script: what stands behind the id of its key. */
 const char *behind_key(struct peer *peer, const struct wr_script *script);
-/* … of the exchange script: "window plus minus before 0 oldest life region". */
+/* … of the exchange script: "window plus minus before 0 oldest life region unit". */
 void assert_said(struct peer *peer, const char *region, const char *state);
 const char *state_text(uint64_t window, int plus, int minus, int before, const char *region);
 /* What Redis answers: the sums of all others, and how many they are. */

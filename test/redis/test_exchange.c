@@ -6,10 +6,12 @@
 
 #define LIFE_US 60000000u
 #define ENTRIES 16
+#define NOW 1000u /* window that Redis is in */
 
 struct exchange_test {
 	struct redis_server server;
 	char exchange[41], push[41];
+	uint64_t unit_ns; /* length of a window: Redis is in the thousandth */
 };
 
 static void load(struct exchange_test *test, const struct wr_script *script, char sha1[41])
@@ -21,6 +23,16 @@ static void load(struct exchange_test *test, const struct wr_script *script, cha
 	freeReplyObject(reply);
 }
 
+/* A thousandth of the time since the epoch is weeks, so the number of the window stands still. */
+static uint64_t time_of(struct redis_server *server)
+{
+	redisReply *reply = redis_ask(server, "TIME");
+	uint64_t seconds = strtoull(reply->element[0]->str, NULL, 10);
+
+	freeReplyObject(reply);
+	return seconds * 1000000000;
+}
+
 static int setup(void **state)
 {
 	static struct exchange_test test;
@@ -29,6 +41,7 @@ static int setup(void **state)
 		return -1;
 	load(&test, &wr_script_exchange, test.exchange);
 	load(&test, &wr_script_push, test.push);
+	test.unit_ns = time_of(&test.server) / 1000;
 	*state = &test;
 	return 0;
 }
@@ -78,6 +91,7 @@ static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
 	struct wr_exchange_call ask = {.holder = str(holder),
 				       .state = state,
 				       .oldest = oldest,
+				       .unit_ns = test->unit_ns,
 				       .life_us = LIFE_US,
 				       .entries = kept != NULL};
 	struct wr_exchanged got;
@@ -164,15 +178,38 @@ static void test_dropped(void **state)
 {
 	struct exchange_test *test = *state;
 
-	publish(test, "drop", "eu/old", state_of(5, 10, 0, 0, 0));
-	publish(test, "drop", "eu/new", state_of(6, 10, 0, 0, 0));
+	publish(test, "drop", "eu/old", state_of(NOW - 5, 10, 0, 0, 0));
+	publish(test, "drop", "eu/new", state_of(NOW - 4, 10, 0, 0, 0));
 	redis_tell(&test->server, "HSET drop eu/odd nonsense");
-	exchange(test, "drop", "eu/a", state_of(8, 1, 0, 0, 0), 6, NULL, NULL, NULL);
+	exchange(test, "drop", "eu/a", state_of(NOW, 1, 0, 0, 0), NOW - 2, NULL, NULL, NULL);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/old"), 0);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/odd"), 0);
 	assert_int_equal(redis_number(&test->server, "HLEN drop"), 2);
 	assert_in_range(redis_number(&test->server, "PTTL drop"), LIFE_US / 1000 - 30000,
 			LIFE_US / 1000 + 1000);
+}
+
+/* A holder whose clock is ahead, or behind, deletes nobody's state, and no more does a Redis whose
+ * clock is ahead of all holders. */
+static void test_skewed_clocks_drop_nothing(void **state)
+{
+	struct exchange_test *test = *state;
+	uint64_t year = 5000, past = 10;
+
+	publish(test, "skew", "eu/a", state_of(NOW, 60, 0, 7, 0));
+	publish(test, "skew", "eu/b", state_of(NOW, 40, 0, 3, 0));
+	assert_sums(exchange(test, "skew", "eu/ahead", state_of(year, 1, 0, 0, 0), year - 2, NULL,
+			     NULL, NULL),
+		    0, 0, 0, 0, 2);
+	exchange(test, "skew", "eu/behind", state_of(past, 1, 0, 0, 0), past - 2, NULL, NULL, NULL);
+	assert_sums(exchange(test, "skew", "eu/a", state_of(NOW, 60, 0, 7, 0), NOW - 2, NULL, NULL,
+			     NULL),
+		    40, 0, 3, 0, 2);
+
+	publish(test, "ahead", "eu/a", state_of(past, 60, 0, 7, 0));
+	assert_sums(exchange(test, "ahead", "eu/b", state_of(past, 0, 0, 0, 0), past - 2, NULL,
+			     NULL, NULL),
+		    60, 0, 7, 0, 1);
 }
 
 /* Numbers that nobody of ours writes do no harm. */
@@ -312,9 +349,13 @@ static void test_convergence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sums),    cmocka_unit_test(test_merging),
-		cmocka_unit_test(test_dropped), cmocka_unit_test(test_huge),
-		cmocka_unit_test(test_entries), cmocka_unit_test(test_convergence),
+		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_merging),
+		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_huge),
+		cmocka_unit_test(test_skewed_clocks_drop_nothing),
+		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_convergence),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,12 +1,20 @@
 
 -- ARGV      holder, window, plus, minus, before_plus, before_minus: what it admitted; oldest: states
---           from before this window go; life in ms; the region whose states are asked for, or ""
+--           from before this window go; life in ms; the region whose states are asked for, or "";
+--           the length in ns that windows are numbered by
 -- reply     plus, minus, before_plus, before_minus of all others in the holder's windows; how many
 --           they are; then name and state of each one of the region, the holder's own included
 
 local holder, window, oldest, region = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7]), ARGV[9]
 local own = {window, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}
 local reply = {0, 0, 0, 0, 0}
+
+-- A state goes only if it is old by the clock of Redis as well: a holder whose clock is ahead must not
+-- delete the states of all others. Neither must a Redis whose clock is ahead of all holders. Twice as
+-- far back, since the months of a calendar differ in length.
+local time = redis.call('TIME')
+local here = math.floor((time[1] * 1000000000 + time[2] * 1000) / tonumber(ARGV[10]))
+oldest = math.min(oldest, here - 2 * (window - oldest))
 
 local function add(to, plus, minus)
 	reply[to] = math.min(reply[to] + plus, MOST)

@@ -105,6 +105,16 @@ static void lose(struct wr_central *central, struct wr_central_part *part)
 	wr_part_free(central, part);
 }
 
+/* The script reads all counters of a call before it writes the first one, so a counter may be in a
+ * call once: what was admitted of it in the next window goes with the next call. */
+static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
+{
+	for (const struct wr_central_part *other = call->first; other; other = other->mate)
+		if (other->id_len == part->id_len && memcmp(other->id, part->id, part->id_len) == 0)
+			return true;
+	return false;
+}
+
 /* Moves parts of a new call into one that is there, if there is one; those that do not fit stay,
  * and those for which there is no room at all are lost. */
 static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
@@ -122,7 +132,9 @@ static void merge_into(struct wr_central *central, struct wr_call *kept, struct 
 		} else if (reports->parts == WR_REPORTS_MAX) {
 			lose(central, part);
 		} else {
-			wr_call_add(kept && kept->count < WR_TAKES_MAX ? kept : call, part);
+			bool fits = kept && kept->count < WR_TAKES_MAX && !has_counter(kept, part);
+
+			wr_call_add(fits ? kept : call, part);
 			reports->parts++;
 		}
 		part = mate;

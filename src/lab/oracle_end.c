@@ -77,9 +77,7 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 		return;
 	}
 	used = sight->limit - sight->remaining;
-	window = (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sight->at_ns) +
-			    sim->servers[0].master->skew_ns) /
-		 period_ns;
+	window = sight->redis_us / (period_ns / US);
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    sim->admissions[i].at_us / (period_ns / US) == window)

@@ -152,8 +152,12 @@ static void note_sight(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	*sight = (struct wr_sim_sight){true, status.limit, status.remaining, sim->now_ns,
-				       wr_sim_node_now(request->node) / 1000};
+	*sight = (struct wr_sim_sight){true,
+				       status.limit,
+				       status.remaining,
+				       sim->now_ns,
+				       wr_sim_node_now(request->node) / 1000,
+				       request->node->heard_us};
 	wr_sim_note(sim, request->node, "sees %u of %u left to key %u", sight->remaining,
 		    sight->limit, request->keys[0]);
 }

@@ -156,6 +156,7 @@ struct wr_sim {
 		uint32_t limit, remaining;
 		uint64_t at_ns;
 		uint64_t at_us;              /* by the node's clock */
+		uint64_t redis_us;           /* when Redis looked, by its own clock */
 	} sights[WR_SIM_NODES][WR_SIM_KEYS]; /* what nodes see at the end */
 	uint64_t burnt;                      /* units of leases that nobody spent */
 	unsigned crashes;                    /* machines that died */

@@ -13,10 +13,6 @@ static char *ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd,
 static char *ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_weir_auth(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static char *ngx_http_weir_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
 
 
 static ngx_conf_enum_t  ngx_http_weir_profiles[] = {
@@ -144,14 +140,14 @@ ngx_command_t  ngx_http_weir_commands[] = {
 
     { ngx_string("weir_auth"),
       NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
-      ngx_http_weir_auth,
+      ngx_http_weir_set_auth,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("weir_auth_headers"),
       NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_1MORE,
-      ngx_http_weir_auth_headers,
+      ngx_http_weir_set_auth_headers,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -297,6 +293,9 @@ ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         wlcf->domain = value[1];
     }
 
+    wlcf->mode_at.file = cf->conf_file->file.name;
+    wlcf->mode_at.line = cf->conf_file->line;
+
     return NGX_CONF_OK;
 }
 
@@ -416,47 +415,6 @@ ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_http_weir_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_weir_loc_conf_t  *wlcf = conf;
-
-    u_char                    *args;
-    ngx_str_t                 *value;
-
-    if (wlcf->auth_uri.data != NULL) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (ngx_strcmp(value[1].data, "off") == 0) {
-        ngx_str_set(&wlcf->auth_uri, "");
-        return NGX_CONF_OK;
-    }
-
-    if (value[1].len == 0 || value[1].data[0] != '/') {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_auth\" is not the URI of a "
-                           "location, which begins with \"/\"",
-                           &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    wlcf->auth_uri = value[1];
-
-    args = ngx_strlchr(value[1].data, value[1].data + value[1].len, '?');
-
-    if (args) {
-        wlcf->auth_uri.len = args - value[1].data;
-        wlcf->auth_args.data = args + 1;
-        wlcf->auth_args.len = value[1].len - wlcf->auth_uri.len - 1;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
 /*
  * A name that no field can have would mean that nobody is ever anybody. "_"
  * is none: it would also be found as "-", which clients could then send.
@@ -477,49 +435,6 @@ ngx_http_weir_is_field_name(ngx_str_t *name)
     }
 
     return name->len != 0;
-}
-
-
-static char *
-ngx_http_weir_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_weir_loc_conf_t  *wlcf = conf;
-
-    ngx_str_t                 *value, *name;
-    ngx_uint_t                 i;
-
-    if (wlcf->auth_headers) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    wlcf->auth_headers =
-        ngx_array_create(cf->pool, cf->args->nelts - 1, sizeof(ngx_str_t));
-    if (wlcf->auth_headers == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (!ngx_http_weir_is_field_name(&value[i])) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" of \"weir_auth_headers\" is not the "
-                               "name of a header field: letters, digits and "
-                               "hyphens",
-                               &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        name = ngx_array_push(wlcf->auth_headers);
-        if (name == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        *name = value[i];
-        ngx_strlow(name->data, name->data, name->len);
-    }
-
-    return NGX_CONF_OK;
 }
 
 
@@ -563,6 +478,13 @@ ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf)
 
 
 void *
+ngx_http_weir_create_srv_conf(ngx_conf_t *cf)
+{
+    return ngx_pcalloc(cf->pool, sizeof(ngx_http_weir_srv_conf_t));
+}
+
+
+void *
 ngx_http_weir_create_loc_conf(ngx_conf_t *cf)
 {
     ngx_http_weir_loc_conf_t  *wlcf;
@@ -581,6 +503,8 @@ ngx_http_weir_create_loc_conf(ngx_conf_t *cf)
      *     wlcf->identity = NULL;
      *     wlcf->auth_uri = { 0, NULL };
      *     wlcf->auth_args = { 0, NULL };
+     *     wlcf->mode_at = { { 0, NULL }, 0 };
+     *     wlcf->auth_at = { { 0, NULL }, 0 };
      *     wlcf->auth_headers = NULL;
      *     wlcf->queue_fields = NULL;
      */

@@ -2,14 +2,6 @@
 #include "ngx_http_weir_module.h"
 
 
-static ngx_str_t  ngx_http_weir_default_auth_headers[] = {
-    ngx_string("remote-user"),
-    ngx_string("x-auth-request-user"),
-    ngx_string("x-forwarded-user"),
-    ngx_null_string
-};
-
-
 /* the domains of the rules, for messages; with "requests:" or all of them */
 
 static ngx_str_t
@@ -220,6 +212,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
         && !(own && prev->mode == NGX_HTTP_WEIR_OFF))
     {
         conf->mode = prev->mode;
+        conf->mode_at = prev->mode_at;
         conf->domain = prev->domain;
     }
 
@@ -247,30 +240,6 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
 }
 
 
-static ngx_array_t *
-ngx_http_weir_make_default_auth_headers(ngx_conf_t *cf)
-{
-    ngx_str_t    *name, *from;
-    ngx_array_t  *names;
-
-    names = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (names == NULL) {
-        return NULL;
-    }
-
-    for (from = ngx_http_weir_default_auth_headers; from->len; from++) {
-        name = ngx_array_push(names);
-        if (name == NULL) {
-            return NULL;
-        }
-
-        *name = *from;
-    }
-
-    return names;
-}
-
-
 char *
 ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
@@ -286,25 +255,15 @@ ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->identity = prev->identity;
     }
 
-    if (conf->auth_uri.data == NULL) {
-        conf->auth_uri = prev->auth_uri;
-        conf->auth_args = prev->auth_args;
-    }
-
-    if (conf->auth_headers == NULL) {
-        conf->auth_headers = prev->auth_headers;
-    }
-
     if (conf->queue_fields == NULL) {
         conf->queue_fields = prev->queue_fields;
     }
 
-    if (conf->auth_uri.len && conf->auth_headers == NULL) {
-        conf->auth_headers = ngx_http_weir_make_default_auth_headers(cf);
-        if (conf->auth_headers == NULL) {
-            return NGX_CONF_ERROR;
-        }
+    if (ngx_http_weir_merge_auth(cf, prev, conf) != NGX_CONF_OK
+        || ngx_http_weir_merge_mode(cf, prev, conf) != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
-    return ngx_http_weir_merge_mode(cf, prev, conf);
+    return ngx_http_weir_check_auth(cf, conf);
 }

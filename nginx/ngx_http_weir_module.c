@@ -12,7 +12,7 @@ static ngx_http_module_t  ngx_http_weir_module_ctx = {
     ngx_http_weir_create_main_conf,        /* create main configuration */
     ngx_http_weir_init_main_conf,          /* init main configuration */
 
-    NULL,                                  /* create server configuration */
+    ngx_http_weir_create_srv_conf,         /* create server configuration */
     NULL,                                  /* merge server configuration */
 
     ngx_http_weir_create_loc_conf,         /* create location configuration */

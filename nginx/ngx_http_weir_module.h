@@ -4,6 +4,7 @@
  * the worker, on the table that all workers share.
  *
  *   conf       directives
+ *   auth_conf  … about authentication
  *   serve_conf … about a "weir serve"
  *   merge      what they come to in a location
  *   engine     rules and table of a cycle
@@ -110,7 +111,21 @@ typedef struct {
 
 
 typedef struct {
+    ngx_flag_t                 auth;     /* some location has "weir_auth" */
+} ngx_http_weir_srv_conf_t;
+
+
+/* where a directive is written; a line of 0: nowhere */
+
+typedef struct {
+    ngx_str_t                  file;
+    ngx_uint_t                 line;
+} ngx_http_weir_source_t;
+
+
+typedef struct {
     ngx_uint_t                 mode;     /* as written: NGX_HTTP_WEIR_... */
+    ngx_http_weir_source_t     mode_at;
     ngx_str_t                  domain;   /* merged: empty where weir is off */
     ngx_array_t               *descriptors;
     ngx_flag_t                 requests; /* merged: use "requests:" */
@@ -120,8 +135,9 @@ typedef struct {
     ngx_uint_t                 log_level;
     ngx_http_complex_value_t  *identity;
 
-    ngx_str_t                  auth_uri; /* empty: off */
+    ngx_str_t                  auth_uri; /* empty: off; NULL: not given */
     ngx_str_t                  auth_args;
+    ngx_http_weir_source_t     auth_at;
     ngx_array_t               *auth_headers; /* of ngx_str_t, lower case */
 
     ngx_array_t               *queue_fields; /* of ngx_http_weir_entry_t */
@@ -251,6 +267,7 @@ extern ngx_command_t  ngx_http_weir_commands[];
 
 void *ngx_http_weir_create_main_conf(ngx_conf_t *cf);
 char *ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf);
+void *ngx_http_weir_create_srv_conf(ngx_conf_t *cf);
 void *ngx_http_weir_create_loc_conf(ngx_conf_t *cf);
 ngx_uint_t ngx_http_weir_is_field_name(ngx_str_t *name);
 
@@ -264,6 +281,15 @@ char *ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd,
 /* merge */
 
 char *ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+
+/* auth_conf */
+
+char *ngx_http_weir_set_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
+    ngx_http_weir_loc_conf_t *conf);
+char *ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf);
 
 /* engine */
 

@@ -1,7 +1,9 @@
 """Directives that would be taken and then do nothing are refused by nginx -t."""
 
+import re
+
 import pytest
-from weirtest import by_user, check_conf
+from weirtest import Nginx, by_user, check_conf
 
 
 @pytest.mark.parametrize("names", ["Remote-User,X-User", "$arg_user", '""', "Remote_User", "Remote-User:",
@@ -21,3 +23,59 @@ def test_a_descriptor_that_is_always_left_out():
     code, output = check_conf("weir_descriptor api user=;", rules=by_user())
     assert code == 1, output
     assert '"user=" of "weir_descriptor" has no value' in output
+
+
+# ---- weir_auth where weir is off ----
+
+AUTH = "location = /_auth { internal; }"
+
+# name: (server, http, what the message names, the line of its directive counted from the one before the server's)
+IDLE = {
+    "beside weir off": ("location /x { weir off;\nweir_auth /_auth; }", "", 'location "/x"', 1),
+    "without weir": ("location /x {\nweir_auth /_auth; }", "", 'location "/x"', 2),
+    "of the server, weir off in a location": (
+        "weir on; weir_auth /_auth;\nlocation / { }\nlocation /x { weir off; }", "", 'location "/x"', 3),
+    "of the server, a location without weir": ("weir_auth /_auth;\nlocation / { }", "", 'location "/"', 1),
+    "of the server, and no location": ("weir_auth /_auth;", "", "a server", 1),
+    "of the server, some locations": ("weir_auth /_auth;\nlocation /x { weir on; }", "", "a server", 1),
+    "of http, weir off in a server": ("weir off;\nlocation / { }", "weir on; weir_auth /_auth;", 'location "/"', 1),
+    "in a named location": ("location @x { weir off; weir_auth /_auth; }", "", 'location "@x"', 1),
+    "of a location around": (
+        "location /x { weir on; weir_auth /_auth;\nlocation /x/y { weir off; } }", "", 'location "/x/y"', 2),
+    "inherited by an open folder of the service's name": (
+        "weir on; weir_auth /_auth/ask;\nlocation / { }\nlocation /_auth { weir off; }", "", 'location "/_auth"', 3),
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_auth_without_effect(name):
+    """The location would be open: the error names the place, the line and the remedy."""
+    server, http, place, line = IDLE[name]
+    with Nginx(conf_server="# here\n" + server, conf_http=http, rules=by_user(), start=False) as nginx:
+        first = nginx.conf.read_text().split("# here\n")[0].count("\n") + 1
+        code, output = nginx.run("-t")
+        assert code == 1, output
+        assert re.search(rf'\[emerg\] "weir_auth /_auth(/ask)?" has no effect in {place}, where weir is off: '
+                         rf'write "weir on" there, or "weir_auth off" if it needs no authentication '
+                         rf"in {nginx.conf}:{first + line}\n", "".join(output)), output
+
+
+def test_auth_without_rules():
+    code, output = check_conf("location / { weir_auth /_auth; }")
+    assert code == 1, output
+    assert '"weir_auth /_auth" has no effect in location "/", where weir is off: write "weir on", with "weir_rules" ' \
+        'in http, there, or "weir_auth off"' in output
+
+
+@pytest.mark.parametrize("server", [
+    "weir_auth /_auth; location / { weir on; } " + AUTH.replace("internal;", "internal; weir off;"),
+    "weir_auth /_auth; location / { weir_descriptor api user=$arg_u; }",
+    "weir on; weir_auth /_auth; location / { } location /x { weir off; weir_auth off; }",
+    "weir on; weir_auth /_auth; location / { } location = /_auth { weir off; }",
+    "weir on; weir_auth /_auth/ask; location / { } location /_auth/ { internal; weir off; }",
+    "weir on; weir_auth /_auth; location / { if ($arg_a) { set $b 1; } limit_except GET { deny all; } }",
+    "weir off; weir_auth /_auth; location / { weir on; }",
+    "weir_auth off;"])
+def test_auth_with_effect(server):
+    code, output = check_conf(server, rules=by_user())
+    assert code == 0, output

@@ -10,8 +10,41 @@ static ngx_int_t ngx_http_weir_auth_start(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 static ngx_int_t ngx_http_weir_auth_done(ngx_http_request_t *r, void *data,
     ngx_int_t rc);
-static void ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
-    ngx_http_weir_ctx_t *ctx);
+
+
+static ngx_uint_t
+ngx_http_weir_auth_same(ngx_str_t *a, ngx_str_t *b)
+{
+    return a->len == b->len
+           && (a->len == 0 || ngx_memcmp(a->data, b->data, a->len) == 0);
+}
+
+
+/* what the location's service has answered to this request; NULL: not asked */
+
+static ngx_http_weir_auth_t *
+ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_loc_conf_t *wlcf)
+{
+    ngx_http_weir_auth_t  *auth;
+
+    for (auth = ctx->auths; auth; auth = auth->next) {
+        if (ngx_http_weir_auth_same(&auth->uri, &wlcf->auth_uri)
+            && ngx_http_weir_auth_same(&auth->args, &wlcf->auth_args))
+        {
+            return auth;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
+{
+    return ctx->auth && ctx->auth->status == NGX_HTTP_OK;
+}
 
 
 /*
@@ -28,6 +61,14 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ngx_http_weir_loc_conf_t  *wlcf;
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    /* an error page of a service that failed: it is not asked again */
+
+    ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
+
+    if (ctx->auth) {
+        return ngx_http_weir_auth_pass(r, ctx);
+    }
 
     /* a request that is refused may be gone when this returns */
 
@@ -107,7 +148,7 @@ ngx_http_weir_auth_made_sure(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     }
 
     rc = ngx_http_weir_note(r, ctx, block->ask, verdict) == NGX_OK
-             ? ngx_http_weir_refuse(r, block->ask)
+             ? ngx_http_weir_refuse(r, ctx, block->ask)
              : NGX_HTTP_INTERNAL_SERVER_ERROR;
 
     ngx_http_weir_ask_done(block);
@@ -116,35 +157,33 @@ ngx_http_weir_auth_made_sure(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-static ngx_int_t
-ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+static ngx_http_request_t *
+ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
+    ngx_http_weir_auth_t *auth)
 {
     ngx_http_request_t          *sr;
-    ngx_http_weir_loc_conf_t    *wlcf;
     ngx_http_post_subrequest_t  *ps;
-
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     ps = ngx_palloc(r->pool, sizeof(ngx_http_post_subrequest_t));
     if (ps == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NULL;
     }
 
     ps->handler = ngx_http_weir_auth_done;
-    ps->data = ctx;
+    ps->data = auth;
 
-    if (ngx_http_subrequest(r, &wlcf->auth_uri, &wlcf->auth_args, &sr, ps,
+    if (ngx_http_subrequest(r, &auth->uri, &auth->args, &sr, ps,
                             NGX_HTTP_SUBREQUEST_WAITED)
         != NGX_OK)
     {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NULL;
     }
 
     /* the client's body is neither sent along nor announced */
 
     sr->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
     if (sr->request_body == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NULL;
     }
 
     sr->headers_in.content_length = NULL;
@@ -152,7 +191,46 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     sr->headers_in.chunked = 0;
     sr->header_only = 1;
 
-    ctx->auth = sr;
+    return sr;
+}
+
+
+/* a request that is not counted yet is counted wherever it is answered */
+
+static ngx_int_t
+ngx_http_weir_auth_failed(ngx_http_weir_ctx_t *ctx, ngx_int_t status)
+{
+    ctx->state = ctx->decided ? NGX_HTTP_WEIR_DONE : NGX_HTTP_WEIR_NEW;
+
+    return status;
+}
+
+
+static ngx_int_t
+ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_auth_t      *auth;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    auth = ngx_pcalloc(r->pool, sizeof(ngx_http_weir_auth_t));
+    if (auth == NULL) {
+        return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+
+    auth->uri = wlcf->auth_uri;
+    auth->args = wlcf->auth_args;
+    auth->headers = wlcf->auth_headers;
+
+    auth->request = ngx_http_weir_auth_subrequest(r, auth);
+    if (auth->request == NULL) {
+        return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+
+    auth->next = ctx->auths;
+    ctx->auths = auth;
+    ctx->auth = auth;
     ctx->state = NGX_HTTP_WEIR_AUTHENTICATING;
 
     return NGX_AGAIN;
@@ -162,52 +240,104 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 static ngx_int_t
 ngx_http_weir_auth_done(ngx_http_request_t *r, void *data, ngx_int_t rc)
 {
-    ngx_http_weir_ctx_t  *ctx = data;
+    ngx_http_weir_auth_t  *auth = data;
 
-    ctx->auth_done = 1;
+    auth->done = 1;
 
     return rc;
+}
+
+
+/* what the client is told, 200 standing for a yes */
+
+static ngx_uint_t
+ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
+{
+    ngx_uint_t  status;
+
+    status = auth->request->headers_out.status;
+
+    if (status >= NGX_HTTP_OK && status < NGX_HTTP_SPECIAL_RESPONSE) {
+        return NGX_HTTP_OK;
+    }
+
+    if (status == NGX_HTTP_UNAUTHORIZED || status == NGX_HTTP_FORBIDDEN) {
+        return status;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "weir: \"%V\" of \"weir_auth\" answered %ui, which is "
+                  "neither 2xx nor 401 nor 403",
+                  &auth->uri, status);
+
+    return auth->request->upstream ? NGX_HTTP_BAD_GATEWAY
+                                   : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 
 ngx_int_t
 ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    ngx_uint_t                 status;
-    ngx_http_weir_loc_conf_t  *wlcf;
+    ngx_http_weir_auth_t  *auth;
 
-    if (!ctx->auth_done) {
+    auth = ctx->auth;
+
+    if (!auth->done) {
         return NGX_AGAIN;
     }
 
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+    auth->status = ngx_http_weir_auth_status(r, auth);
 
-    status = ctx->auth->headers_out.status;
+    if (auth->status >= NGX_HTTP_INTERNAL_SERVER_ERROR) {
+        return ngx_http_weir_auth_failed(ctx, auth->status);
+    }
 
-    if (status >= NGX_HTTP_OK && status < NGX_HTTP_SPECIAL_RESPONSE) {
-        ctx->accepted = 1;
-        ngx_http_weir_auth_identity(wlcf, ctx);
-
-        return ngx_http_weir_limit(r, ctx);
+    if (ctx->decided) {
+        ctx->state = NGX_HTTP_WEIR_DONE;
+        return ngx_http_weir_auth_again(r, ctx);
     }
 
     /* who failed is counted as somebody unknown from that address */
 
-    if (status == NGX_HTTP_UNAUTHORIZED || status == NGX_HTTP_FORBIDDEN) {
-        ctx->auth_status = status;
+    return ngx_http_weir_limit(r, ctx);
+}
 
-        return ngx_http_weir_limit(r, ctx);
+
+/*
+ * Authentication is the location's that answers: a request that was decided
+ * before and has come to another one is shown to the service of that one,
+ * but not counted again. One that limits refused is shown to nobody: a flood
+ * would reach the service by way of an error page.
+ */
+
+ngx_int_t
+ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_auth_t      *auth;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (wlcf->auth_uri.len == 0) {
+        return NGX_DECLINED;
     }
 
-    ctx->state = NGX_HTTP_WEIR_DONE;
+    auth = ngx_http_weir_auth_find(ctx, wlcf);
 
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "weir: \"%V\" of \"weir_auth\" answered %ui, which is "
-                  "neither 2xx nor 401 nor 403",
-                  &wlcf->auth_uri, status);
+    if (auth == NULL) {
+        return ctx->refused ? (ngx_int_t) ctx->refused
+                            : ngx_http_weir_auth_start(r, ctx);
+    }
 
-    return ctx->auth->upstream ? NGX_HTTP_BAD_GATEWAY
-                               : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    ctx->auth = auth;
+
+    if (ngx_http_weir_is_accepted(ctx)
+        && ngx_http_weir_identify(r, ctx) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_weir_auth_pass(r, ctx);
 }
 
 
@@ -232,25 +362,73 @@ ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
 }
 
 
-/* there may be several: one for each way to log in */
+/* sets who it is, which a service that is wanted has to have accepted */
+
+ngx_int_t
+ngx_http_weir_identify(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    ngx_str_null(&ctx->identity);
+
+    if (wlcf->auth_uri.len) {
+        if (!ngx_http_weir_is_accepted(ctx)) {
+            return NGX_OK;
+        }
+
+        ngx_http_weir_auth_identity(wlcf, ctx);
+    }
+
+    if (wlcf->identity == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_http_complex_value(r, wlcf->identity, &ctx->identity);
+}
+
+
+static ngx_uint_t
+ngx_http_weir_is_challenge(ngx_table_elt_t *h)
+{
+    return h->hash && h->key.len == sizeof("WWW-Authenticate") - 1
+           && ngx_strncasecmp(h->key.data, (u_char *) "WWW-Authenticate",
+                              sizeof("WWW-Authenticate") - 1)
+              == 0;
+}
+
+
+/*
+ * There may be several: one for each way to log in. Those of another service,
+ * asked before a redirect, are no use to the client.
+ */
 
 static ngx_int_t
 ngx_http_weir_auth_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h, *from;
+    ngx_uint_t           i;
+    ngx_list_part_t     *part;
+    ngx_table_elt_t     *h, *from;
+    ngx_http_request_t  *sr;
 
-    for (part = &ctx->auth->headers_out.headers.part; part; part = part->next)
-    {
+    sr = ctx->auth->request;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (ngx_http_weir_is_challenge(&h[i])) {
+                h[i].hash = 0;
+            }
+        }
+    }
+
+    for (part = &sr->headers_out.headers.part; part; part = part->next) {
         from = part->elts;
 
         for (i = 0; i < part->nelts; i++) {
-            if (from[i].hash == 0 || from[i].key.len != 16
-                || ngx_strncasecmp(from[i].key.data,
-                                   (u_char *) "WWW-Authenticate", 16)
-                   != 0)
-            {
+            if (!ngx_http_weir_is_challenge(&from[i])) {
                 continue;
             }
 
@@ -272,15 +450,17 @@ ngx_http_weir_auth_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 ngx_int_t
 ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    if (ctx->auth_status == 0) {
+    if (ctx->auth == NULL || ngx_http_weir_is_accepted(ctx)) {
         return NGX_DECLINED;
     }
 
-    if (ngx_http_weir_auth_challenge(r, ctx) != NGX_OK) {
+    if (ctx->auth->status < NGX_HTTP_INTERNAL_SERVER_ERROR
+        && ngx_http_weir_auth_challenge(r, ctx) != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ctx->auth_status;
+    return ctx->auth->status;
 }
 
 
@@ -330,11 +510,11 @@ ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx, const u_char *name,
     ngx_table_elt_t     *h;
     ngx_http_request_t  *sr;
 
-    sr = ctx->auth;
-
-    if (sr == NULL || !ctx->auth_done) {
+    if (ctx->auth == NULL || !ctx->auth->done) {
         return NULL;
     }
+
+    sr = ctx->auth->request;
 
     h = ngx_http_weir_find_field(&sr->headers_out.headers, name, len);
 

@@ -101,6 +101,29 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 }
 
 
+/*
+ * Somebody whom nobody knows would pass for somebody when the request is
+ * delivered. A location that does not say whether it wants authentication may
+ * redirect to one that does, which the request will not come to any more.
+ */
+
+static ngx_uint_t
+ngx_http_weir_defer_is_known(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_loc_conf_t  *wlcf;
+    ngx_http_weir_srv_conf_t  *wscf;
+
+    if (ctx->auth) {
+        return ngx_http_weir_is_accepted(ctx);
+    }
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+    wscf = ngx_http_get_module_srv_conf(r, ngx_http_weir_module);
+
+    return wlcf->auth_uri.data != NULL || !wscf->auth;
+}
+
+
 /* NULL: it can be begun with; or why it cannot be kept */
 
 static const char *
@@ -111,9 +134,7 @@ ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_deferral       deferral;
     ngx_http_weir_deferral_t  *d;
 
-    /* nobody knows who it is: later it would pass for somebody */
-
-    if (ctx->auth_status) {
+    if (!ngx_http_weir_defer_is_known(r, ctx)) {
         return "not_authenticated";
     }
 

@@ -293,6 +293,8 @@ ngx_http_weir_handler(ngx_http_request_t *r)
             return NGX_AGAIN;
         }
 
+        ctx->auth = NULL;
+
         if (wlcf->auth_uri.len) {
             return ngx_http_weir_auth_begin(r, ctx);
         }
@@ -317,8 +319,8 @@ ngx_http_weir_handler(ngx_http_request_t *r)
         ctx->state = NGX_HTTP_WEIR_DONE;
         return ngx_http_weir_auth_pass(r, ctx);
 
-    default: /* NGX_HTTP_WEIR_DONE */
-        return NGX_DECLINED;
+    default: /* NGX_HTTP_WEIR_DONE, and redirected since */
+        return ngx_http_weir_auth_again(r, ctx);
     }
 }
 
@@ -343,7 +345,7 @@ ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     switch (ctx->result) {
 
     case NGX_HTTP_WEIR_REFUSED:
-        rc = ngx_http_weir_refuse(r, block->ask);
+        rc = ngx_http_weir_refuse(r, ctx, block->ask);
         break;
 
     case NGX_HTTP_WEIR_DEFERRED:
@@ -382,16 +384,12 @@ ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 ngx_int_t
 ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    ngx_http_weir_block_t     *block;
-    ngx_http_weir_loc_conf_t  *wlcf;
-
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+    ngx_http_weir_block_t  *block;
 
     ctx->state = NGX_HTTP_WEIR_DONE;
+    ctx->decided = 1;
 
-    if (wlcf->identity && (ctx->accepted || wlcf->auth_uri.len == 0)
-        && ngx_http_complex_value(r, wlcf->identity, &ctx->identity) != NGX_OK)
-    {
+    if (ngx_http_weir_identify(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

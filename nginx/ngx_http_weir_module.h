@@ -180,6 +180,24 @@ typedef enum {
 } ngx_http_weir_result_e;
 
 
+/*
+ * What an authentication service answered to a request: a location that wants
+ * the same service does not ask it again.
+ */
+
+typedef struct ngx_http_weir_auth_s  ngx_http_weir_auth_t;
+
+struct ngx_http_weir_auth_s {
+    ngx_str_t              uri;
+    ngx_str_t              args;
+    ngx_array_t           *headers;      /* of its answer that say who it is */
+    ngx_http_request_t    *request;      /* the subrequest */
+    ngx_uint_t             status;       /* 200, or what the client is told */
+    ngx_http_weir_auth_t  *next;
+    unsigned               done:1;       /* it has been answered */
+};
+
+
 typedef struct ngx_http_weir_ctx_s      ngx_http_weir_ctx_t;
 typedef struct ngx_http_weir_group_s    ngx_http_weir_group_t;
 typedef struct ngx_http_weir_pending_s  ngx_http_weir_pending_t;
@@ -226,8 +244,9 @@ struct ngx_http_weir_ctx_s {
 
     ngx_uint_t              nfields;     /* see below */
 
-    ngx_http_request_t     *auth;        /* the subrequest */
-    ngx_uint_t              auth_status;
+    ngx_http_weir_auth_t   *auths;       /* all services that were asked */
+    ngx_http_weir_auth_t   *auth;        /* of the current location */
+    ngx_uint_t              refused;     /* the status, once it was */
 
     /* while waiting */
     ngx_queue_t             queue;
@@ -247,9 +266,8 @@ struct ngx_http_weir_ctx_s {
     const char               *why_not;   /* it was to be, but was not */
 
     unsigned                limited:1;   /* limit, remaining are set */
-    unsigned                auth_done:1;
-    unsigned                accepted:1;  /* by the authentication service */
-    unsigned                probing:1;   /* before it was asked */
+    unsigned                decided:1;   /* for good: it is counted */
+    unsigned                probing:1;   /* before the service was asked */
 
     size_t                  text_len;
 
@@ -340,8 +358,13 @@ ngx_int_t ngx_http_weir_auth_begin(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_auth_end(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_auth_again(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_auth_pass(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_identify(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+ngx_uint_t ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx);
 ngx_table_elt_t *ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx,
     const u_char *name, size_t len);
 
@@ -457,7 +480,7 @@ ngx_int_t ngx_http_weir_accepted(ngx_http_request_t *r,
 /* response */
 
 ngx_int_t ngx_http_weir_refuse(ngx_http_request_t *r,
-    const struct weir_ask *ask);
+    ngx_http_weir_ctx_t *ctx, const struct weir_ask *ask);
 
 /* variables */
 

@@ -136,7 +136,7 @@ ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
 {
     ngx_table_elt_t  *h;
 
-    if (!ctx->accepted) {
+    if (!ngx_http_weir_is_accepted(ctx)) {
         return 0;
     }
 

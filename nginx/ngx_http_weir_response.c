@@ -103,7 +103,8 @@ ngx_http_weir_body(ngx_http_request_t *r, const struct weir_ask *ask,
 /* what a phase handler returns for a request that was refused */
 
 ngx_int_t
-ngx_http_weir_refuse(ngx_http_request_t *r, const struct weir_ask *ask)
+ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    const struct weir_ask *ask)
 {
     ngx_str_t                 content_type;
     ngx_uint_t                status;
@@ -114,6 +115,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, const struct weir_ask *ask)
     (void) weir_ask_result(ask, &result);
 
     status = result.http_status;
+    ctx->refused = status;
 
     if (ngx_http_weir_has_error_page(r, status)) {
         return status;

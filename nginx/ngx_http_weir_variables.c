@@ -192,6 +192,43 @@ ngx_http_weir_delay_variable(ngx_http_request_t *r,
 }
 
 
+/* of the fields that say who it is, with "_" for "-" */
+
+static ngx_uint_t
+ngx_http_weir_names_somebody(ngx_http_weir_auth_t *auth, const u_char *name,
+    size_t len)
+{
+    u_char      ch;
+    size_t      n;
+    ngx_str_t  *names;
+    ngx_uint_t  i;
+
+    names = auth->headers->elts;
+
+    for (i = 0; i < auth->headers->nelts; i++) {
+        if (names[i].len != len) {
+            continue;
+        }
+
+        for (n = 0; n < len; n++) {
+            ch = names[i].data[n];
+
+            if (name[n] != (ch == '-' ? '_' : ch)) {
+                break;
+            }
+        }
+
+        if (n == len) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* an answer that refuses says of nobody who it is */
+
 static ngx_int_t
 ngx_http_weir_auth_http_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
@@ -210,7 +247,11 @@ ngx_http_weir_auth_http_variable(ngx_http_request_t *r,
                                         name->len - prefix)
             : NULL;
 
-    if (h == NULL) {
+    if (h == NULL
+        || (!ngx_http_weir_is_accepted(ctx)
+            && ngx_http_weir_names_somebody(ctx->auth, name->data + prefix,
+                                            name->len - prefix)))
+    {
         v->not_found = 1;
         return NGX_OK;
     }

@@ -397,6 +397,26 @@ def test_who_it_is_comes_first(api, shelf):
         assert kept.get("X-Auth-User") == "anna"
 
 
+def test_a_request_that_has_still_to_be_authenticated_is_not_kept(api, shelf):
+    """`try_files` would lead it to a location with `weir_auth`: kept here, nobody would have been asked. A
+    location that is open on purpose says so."""
+    server = """
+	weir on;
+	location / { try_files /none @app; }
+	location @app { weir_auth /auth; proxy_pass http://api; }
+	location /open { weir_auth off; proxy_pass http://api; }
+	location = /auth { internal; proxy_pass http://api/auth?status=401; proxy_pass_request_body off; }
+"""
+    with nginx_with(shelf, api, server=server) as nginx:
+        ready(nginx)
+        assert post(nginx).status == 401
+        r = post(nginx)
+        assert (r.status, r.get("X-Weir-Not-Deferred")) == (429, "not_authenticated")
+        assert shelf.kept == []
+        assert post(nginx, target="/open").status == 202
+        assert api.count("/orders") == 0
+
+
 def test_counted_once(api, shelf):
     """An error page does not ask again, and what was kept is counted as deferred, the rest as refused."""
     server = SERVER + """

@@ -114,7 +114,7 @@ AUTH_SERVER = """
 	location /hung { weir_auth /auth-hung; proxy_pass http://api; }
 	location = /auth-hung { internal; proxy_read_timeout 300ms; proxy_pass http://api/auth-hung?hold=never; }
 	location /page { error_page 401 /login.html; proxy_pass http://api; }
-	location = /login.html { internal; }
+	location = /login.html { internal; weir_auth off; }
 """
 ALLOW = [r"\[crit\].*connect\(\) to 127.0.0.1:1"]
 

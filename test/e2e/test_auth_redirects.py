@@ -1,0 +1,205 @@
+"""`weir_auth` belongs to the location that answers: whatever way a request came there inside nginx, the
+service of that location has accepted it."""
+
+import pytest
+from weirtest import Nginx, by_user, wait_for
+
+HTTP = """
+	map $http_authorization $says {
+		""        "status=401&h=WWW-Authenticate:Bearer";
+		banned    "status=403";
+		expired   "status=401&h=Remote-User:anna&h=X-Reason:expired";
+		broken    "status=500";
+		mute      "status=204";
+		default   "h=Remote-User:$http_authorization";
+	}
+	map $http_x_status $status_of { "" 200; default $http_x_status; }
+	map $http_x_second $says_second {
+		""        "status=401&h=WWW-Authenticate:Digest";
+		default   "h=Remote-User:$http_x_second";
+	}
+"""
+
+# What asks for nothing, and leads to a location that asks.
+SERVER = """
+	weir on;
+	proxy_set_header X-Who $weir_identity;
+	proxy_set_header Remote-User $weir_auth_http_remote_user;
+	proxy_intercept_errors on;
+
+	location = /_auth { internal; proxy_pass http://api/auth?$says; proxy_intercept_errors off; }
+	location = /_second { internal; proxy_pass http://api/second?$says_second; proxy_intercept_errors off; }
+
+	location @app { weir_auth /_auth; rewrite ^ /app? break; proxy_pass http://api; }
+	location /private/ { weir_auth /_auth; alias {prefix}/html/; }
+	location = /private-api { weir_auth /_auth; proxy_pass http://api/app; }
+
+	location = /try { try_files /none @app; }
+	location = /try-uri { try_files /none /private/index.html; }
+	location = /folder/ { index /private/index.html; root {prefix}/html/nowhere; }
+	location = /error { error_page 404 /private/index.html; proxy_pass http://api/?status=404; }
+	location = /error-named { error_page 404 = @app; proxy_pass http://api/?status=404; }
+	location = /error-named-404 { error_page 404 @app; proxy_pass http://api/?status=404; }
+	location = /error-chain { error_page 404 /error-again; proxy_pass http://api/?status=404;
+		recursive_error_pages on; }
+	location = /error-again { error_page 503 = @app; proxy_pass http://api/?status=503;
+		recursive_error_pages on; }
+	location = /accel { proxy_pass http://api/?h=X-Accel-Redirect:/private/index.html; }
+	location = /accel-named { proxy_pass http://api/?h=X-Accel-Redirect:@app; }
+	location = /rewrite { rewrite ^ /private/index.html last; }
+	location = /error-rewrite { error_page 404 = /rewrite; proxy_pass http://api/?status=404; }
+	location = /try-off { weir off; try_files /none @app; }
+
+	# Several services.
+	location = /two { weir_auth /_auth; error_page 404 = @second; proxy_pass http://api/?status=404;
+		recursive_error_pages on; }
+	location @second { weir_auth /_second; error_page 404 = @back; rewrite ^ /other?status=$status_of? break; proxy_pass http://api;
+		recursive_error_pages on; }
+	location @back { weir_auth /_auth; rewrite ^ /back? break; proxy_pass http://api; }
+	location = /same { weir_auth /_auth; error_page 404 = @app; proxy_pass http://api/?status=404; }
+	location = /args { weir_auth /_auth; error_page 404 = @args; proxy_pass http://api/?status=404; }
+	location @args { weir_auth /_auth?for=args; rewrite ^ /app? break; proxy_pass http://api; }
+
+	# Answers that refuse.
+	location = /open-page { weir_auth /_auth; error_page 401 403 /open.html; proxy_pass http://api; }
+	location = /open.html { weir_auth off; internal; }
+	location = /open-named { weir_auth /_auth; error_page 401 = @open; proxy_pass http://api; }
+	location @open { weir_auth off; proxy_set_header X-Who $weir_identity; proxy_set_header Remote-User
+		$weir_auth_http_remote_user; proxy_set_header X-Reason $weir_auth_http_x_reason;
+		rewrite ^ /open? break; proxy_pass http://api; }
+	location = /closed-page { weir_auth /_auth; error_page 401 403 502 /private/index.html; proxy_pass http://api; }
+	location = /closed-named { weir_auth /_auth; error_page 401 403 502 = @app; proxy_pass http://api; }
+	location = /failed { weir_auth /_auth; error_page 502 = @counted; proxy_pass http://api; }
+	location @counted { rewrite ^ /counted? break; proxy_pass http://api; }
+	location = /limited { error_page 429 = @app; proxy_pass http://api/limited; }
+
+	# Subrequests.
+	location = /ssi { ssi on; ssi_types text/plain; try_files /ssi.txt =404; }
+	location = /mirror { mirror /private-api; proxy_pass http://api/main; }
+	location = /auth-request { auth_request /private-api; proxy_pass http://api/main; }
+	location / { proxy_pass http://api; }
+"""
+
+WAYS = ["/try", "/try-uri", "/folder/", "/error", "/error-named", "/error-named-404", "/error-chain",
+        "/accel", "/accel-named", "/rewrite", "/error-rewrite", "/try-off", "/private/index.html"]
+
+
+@pytest.fixture(scope="module")
+def nginx(_api):
+    files = {"ssi.txt": '[<!--# include virtual="/private-api" -->]\n', "open.html": "open\n"}
+    with Nginx(rules=by_user(), conf_http=HTTP, conf_server=SERVER, api=_api, files=files) as server:
+        yield server
+
+
+def as_user(name, **more):
+    return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
+
+
+@pytest.mark.parametrize("target", WAYS)
+def test_a_stranger_is_turned_away(nginx, api, target):
+    r = nginx.get(target)
+    assert (r.status, r.all("WWW-Authenticate")) == (401, ["Bearer"])
+    assert b"index" not in r.body
+    assert (api.count("/auth"), api.count("/app")) == (1, 0)
+    r = nginx.request("POST", target, as_user("banned"), b"body")
+    assert (r.status, r.all("WWW-Authenticate")) == (403, [])
+    assert api.count("/app") == 0
+
+
+@pytest.mark.parametrize("target", WAYS)
+def test_a_user_is_let_in_and_counted_once(nginx, api, target):
+    user = as_user("anna", X_User=f"let-in{target}")
+    answers = [nginx.get(target, user) for _ in range(3)]
+    assert [r.get("X-Ratelimit-Remaining") for r in answers] == ["4", "3", "2"]
+    assert {r.status for r in answers} == {404 if target in ("/error", "/error-named-404") else 200}
+    assert api.count("/auth") == 3
+    told = [r for r in api.records() if r.target == "/app"]
+    assert {(r.get("X-Who"), r.get("Remote-User")) for r in told} <= {("anna", "anna")}
+    assert len(told) == 3 or {r.body for r in answers} == {b"index\n"}
+
+
+@pytest.mark.parametrize("target", ["/try", "/accel", "/error-named"])
+def test_a_failing_service_lets_nobody_in(nginx, api, target):
+    assert nginx.get(target, as_user("broken")).status == 502
+    assert (api.count("/auth"), api.count("/app")) == (1, 0)
+
+
+def test_a_strangers_own_word_is_not_passed_on(nginx, api):
+    """The service accepts without a name: neither the client's field nor an identity of before is one."""
+    assert nginx.get("/try", as_user("mute", Remote_User="root")).status == 200
+    (told,) = [r for r in api.records() if r.target == "/app"]
+    assert (told.get("X-Who"), told.get("Remote-User")) == (None, None)
+
+
+def test_an_answer_that_refuses_names_nobody(nginx, api):
+    assert nginx.get("/open-named", as_user("expired")).status == 200
+    (told,) = [r for r in api.records() if r.target == "/open"]
+    assert (told.get("X-Who"), told.get("Remote-User"), told.get("X-Reason")) == (None, None, "expired")
+
+
+def test_each_location_has_its_own_service(nginx, api):
+    assert nginx.get("/two").status == 401
+    assert nginx.get("/two", {"X-Second": "bert"}).status == 401
+    assert (api.count("/auth"), api.count("/second")) == (2, 0)
+    r = nginx.get("/two", as_user("anna"))
+    assert (r.status, r.all("WWW-Authenticate")) == (401, ["Digest"])
+    assert api.count("/other") == 0
+    assert nginx.get("/two", as_user("anna", X_Second="bert")).status == 200
+    (told,) = [r for r in api.records() if r.target.startswith("/other")]
+    assert (told.get("X-Who"), told.get("Remote-User")) == ("bert", "bert")
+
+
+def test_an_answer_is_remembered(nginx, api):
+    """Back in a location whose service has accepted it, the request is not shown to it again, and is the user
+    of that service."""
+    r = nginx.get("/two", as_user("anna", X_Second="bert", X_User="back", X_Status="404"))
+    assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, "4")
+    assert (api.count("/auth"), api.count("/second?")) == (1, 1)
+    (told,) = [r for r in api.records() if r.target == "/back"]
+    assert (told.get("X-Who"), told.get("Remote-User")) == ("anna", "anna")
+    api.reset()
+    assert nginx.get("/same", as_user("anna")).status == 200
+    assert api.count("/auth") == 1
+    assert nginx.get("/args", as_user("anna")).status == 200
+    assert api.count("/auth") == 3  # other arguments are another question
+
+
+def test_a_refusal_is_remembered(nginx, api):
+    """An error page for a refusal is a location like others: one that wants the service that refused is not
+    shown, and the service is not asked twice."""
+    r = nginx.get("/open-page")
+    assert (r.status, r.body, r.all("WWW-Authenticate")) == (401, b"open\n", ["Bearer"])
+    for target in ("/closed-page", "/closed-named"):
+        for user, status, challenge in (({}, 401, ["Bearer"]), (as_user("banned"), 403, []),
+                                        (as_user("broken"), 502, [])):
+            api.reset()
+            r = nginx.get(target, user)
+            assert (r.status, r.all("WWW-Authenticate")) == (status, challenge)
+            assert b"index" not in r.body
+            assert (api.count("/auth"), api.count("/app")) == (1, 0)
+
+
+def test_a_failed_service_is_no_way_past_the_limit(nginx, api):
+    """The request was not counted where the service failed, so it is where it is answered."""
+    seen = [nginx.get("/failed", as_user("broken", X_User="failed")).status for _ in range(7)]
+    assert seen == [200] * 5 + [429] * 2
+    assert api.count("/counted") == 5
+
+
+def test_over_the_limit_is_no_way_in(nginx, api):
+    """Over the limit an error page is a location that wants a service, which a flood does not reach."""
+    user = {"X-User": "flood"}
+    assert [nginx.get("/limited", user).status for _ in range(5)] == [200] * 5
+    for _ in range(3):
+        r = nginx.get("/limited", user)
+        assert (r.status, len(r.all("Retry-After"))) == (429, 1)
+    assert (api.count("/limited"), api.count("/app"), api.count("/auth")) == (5, 0, 0)
+
+
+def test_subrequests_are_the_servers_own(nginx, api):
+    """As with nginx's own access modules, what the configuration or a page includes is not authenticated."""
+    assert nginx.get("/ssi").body == b"[ok\n]\n"
+    assert nginx.get("/auth-request").status == 200
+    assert nginx.get("/mirror").status == 200
+    wait_for(lambda: api.count("/app") == 3, "one request of each kind")
+    assert api.count("/auth") == 0

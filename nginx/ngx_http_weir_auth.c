@@ -67,6 +67,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
 
     if (ctx->auth) {
+        r->error_page = 1;
         return ngx_http_weir_auth_pass(r, ctx);
     }
 
@@ -275,6 +276,21 @@ ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
 }
 
 
+/* what the location's service said, to a request that is counted */
+
+static ngx_int_t
+ngx_http_weir_auth_apply(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    if (ngx_http_weir_is_accepted(ctx)
+        && ngx_http_weir_identify(r, ctx) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_weir_auth_pass(r, ctx);
+}
+
+
 ngx_int_t
 ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
@@ -294,7 +310,7 @@ ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     if (ctx->decided) {
         ctx->state = NGX_HTTP_WEIR_DONE;
-        return ngx_http_weir_auth_again(r, ctx);
+        return ngx_http_weir_auth_apply(r, ctx);
     }
 
     /* who failed is counted as somebody unknown from that address */
@@ -324,20 +340,23 @@ ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     auth = ngx_http_weir_auth_find(ctx, wlcf);
 
+    if (auth == NULL && !ctx->refused) {
+        return ngx_http_weir_auth_start(r, ctx);
+    }
+
+    /* another error page of the same status would lead here again */
+
+    if (auth == NULL || auth->status != NGX_HTTP_OK) {
+        r->error_page = 1;
+    }
+
     if (auth == NULL) {
-        return ctx->refused ? (ngx_int_t) ctx->refused
-                            : ngx_http_weir_auth_start(r, ctx);
+        return ctx->refused;
     }
 
     ctx->auth = auth;
 
-    if (ngx_http_weir_is_accepted(ctx)
-        && ngx_http_weir_identify(r, ctx) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    return ngx_http_weir_auth_pass(r, ctx);
+    return ngx_http_weir_auth_apply(r, ctx);
 }
 
 

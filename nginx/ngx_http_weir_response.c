@@ -5,6 +5,8 @@
 #define NGX_HTTP_WEIR_BODY  1024
 
 
+/* with a page for the status that nginx can still redirect to */
+
 static ngx_uint_t
 ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 {
@@ -14,7 +16,7 @@ ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    if (clcf->error_pages == NULL) {
+    if (clcf->error_pages == NULL || r->uri_changes <= 1) {
         return 0;
     }
 
@@ -117,7 +119,12 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     status = result.http_status;
     ctx->refused = status;
 
+    /* an error page may have led here: its status is not this one's */
+
+    r->err_status = 0;
+
     if (ngx_http_weir_has_error_page(r, status)) {
+        r->error_page = 0;
         return status;
     }
 

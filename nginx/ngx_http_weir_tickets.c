@@ -109,6 +109,8 @@ ngx_http_weir_accepted(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    r->err_status = 0; /* of an error page that led here */
+
     ngx_http_finalize_request(
         r, ngx_http_send_response(r, NGX_HTTP_ACCEPTED, &ngx_http_weir_json,
                                   &body));

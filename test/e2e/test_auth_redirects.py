@@ -71,6 +71,13 @@ SERVER = """
 	location = /closed-named { weir_auth /_auth; error_page 401 403 502 = @app; proxy_pass http://api; }
 	location = /failed { weir_auth /_auth; error_page 502 = @counted; proxy_pass http://api; }
 	location @counted { rewrite ^ /counted? break; proxy_pass http://api; }
+	location = /closed-loop { weir_auth /_auth; error_page 401 403 502 = @loop; recursive_error_pages on;
+		proxy_pass http://api; }
+	location @loop { weir_auth /_auth; error_page 401 403 429 502 = @loop; recursive_error_pages on;
+		rewrite ^ /app? break; proxy_pass http://api; }
+	location = /limited-loop { error_page 429 = @loop; recursive_error_pages on; proxy_pass http://api/limited; }
+	location = /try-page { try_files /none @page; }
+	location @page { weir_auth /_auth; error_page 401 /open.html; rewrite ^ /app? break; proxy_pass http://api; }
 	location = /limited { error_page 429 = @app; proxy_pass http://api/limited; }
 
 	# Subrequests.
@@ -169,7 +176,9 @@ def test_a_refusal_is_remembered(nginx, api):
     shown, and the service is not asked twice."""
     r = nginx.get("/open-page")
     assert (r.status, r.body, r.all("WWW-Authenticate")) == (401, b"open\n", ["Bearer"])
-    for target in ("/closed-page", "/closed-named"):
+    r = nginx.get("/try-page")
+    assert (r.status, r.body, r.all("WWW-Authenticate")) == (401, b"open\n", ["Bearer"])
+    for target in ("/closed-page", "/closed-named", "/closed-loop"):
         for user, status, challenge in (({}, 401, ["Bearer"]), (as_user("banned"), 403, []),
                                         (as_user("broken"), 502, [])):
             api.reset()
@@ -186,12 +195,13 @@ def test_a_failed_service_is_no_way_past_the_limit(nginx, api):
     assert api.count("/counted") == 5
 
 
-def test_over_the_limit_is_no_way_in(nginx, api):
+@pytest.mark.parametrize("target", ["/limited", "/limited-loop"])
+def test_over_the_limit_is_no_way_in(nginx, api, target):
     """Over the limit an error page is a location that wants a service, which a flood does not reach."""
-    user = {"X-User": "flood"}
-    assert [nginx.get("/limited", user).status for _ in range(5)] == [200] * 5
+    user = {"X-User": f"flood{target}"}
+    assert [nginx.get(target, user).status for _ in range(5)] == [200] * 5
     for _ in range(3):
-        r = nginx.get("/limited", user)
+        r = nginx.get(target, user)
         assert (r.status, len(r.all("Retry-After"))) == (429, 1)
     assert (api.count("/limited"), api.count("/app"), api.count("/auth")) == (5, 0, 0)
 

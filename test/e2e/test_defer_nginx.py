@@ -430,6 +430,22 @@ def test_counted_once(api, shelf):
         assert len(shelf.kept) == 2
 
 
+@pytest.mark.parametrize("page", ["404 @app", "404 =200 @app", "404 = @app"])
+def test_accepted_after_an_error_page(api, shelf, page):
+    """A request that an error page led to a limit is kept, and told so: 202, not the error's status."""
+    server = f"""
+	location / {{ weir on; proxy_pass http://api; }}
+	location = /gone {{ proxy_intercept_errors on; error_page {page}; proxy_pass http://api/?status=404; }}
+	location @app {{ weir on; proxy_pass http://api; }}
+"""
+    with nginx_with(shelf, api, server=server) as nginx:
+        begin(nginx)
+        r = post(nginx, target="/gone")
+        assert (r.status, r.get("X-Weir-Ticket")) == (202, ticket_of(1))
+        assert json.loads(r.body)["status"] == "waiting"
+        assert len(shelf.kept) == 1
+
+
 def test_tickets(api, shelf):
     with nginx_with(shelf, api) as nginx:
         begin(nginx)

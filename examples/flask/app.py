@@ -16,7 +16,8 @@ app = Flask(__name__)
 def ask(user):
     """What weir says about one more request of this user."""
     question = {"domain": "flask", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
-    with urllib.request.urlopen(f"{WEIR}/v1/check", json.dumps(question).encode(), timeout=1) as answer:
+    asked = urllib.request.Request(f"{WEIR}/v1/check", json.dumps(question).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=1) as answer:
         return json.load(answer)
 
 

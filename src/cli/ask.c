@@ -22,6 +22,7 @@ static const char help[] =
 	"                text (WEIR_GRPC, or 127.0.0.1:8081)\n"
 	"  --http ADDR   ask POST /v1/check there instead\n"
 	"  --hits N      what it costs (1); with --http, 0 looks and below 0 gives back\n"
+	"                (the service says to whom, by --refunds)\n"
 	"  --json        the whole answer\n"
 	"\n"
 	"Exit: 0 admitted, 1 refused, 2 not understood or nobody answered.\n"

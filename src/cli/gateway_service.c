@@ -32,6 +32,10 @@ const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
 	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "… answer /v1/check, /check/DOMAIN and /json",
 	 AT(http)},
 	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "… speak the Redis protocol", AT(resp)},
+	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
+	 "clients of these that may give hits back, and reset\n"
+	 "counters by --resp (otherwise: those on Unix sockets)",
+	 AT(refunds)},
 	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL, "password for AUTH of --resp",
 	 AT(resp_password_file)},
 };
@@ -149,6 +153,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.http = list(service, &settings->http),
 		.resp = list(service, &settings->resp),
 		.admin = list(service, &settings->admin),
+		.refunds = list(service, &settings->refunds),
 		.redis = redis(service, &settings->redis),
 		.queue = queue(service, &settings->queue, plan),
 		.tls_cert = text(service, plan->tls_cert),
@@ -214,8 +219,9 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	return same_text(a->rules, b->rules) && same_text(a->table, b->table) &&
 	       same_list(&a->grpc, &b->grpc) && same_list(&a->http, &b->http) &&
 	       same_list(&a->resp, &b->resp) && same_list(&a->admin, &b->admin) &&
-	       same_redis(&a->redis, &b->redis) && same_queue(&a->queue, &b->queue) &&
-	       same_text(a->tls_cert, b->tls_cert) && same_text(a->tls_key, b->tls_key) &&
+	       same_list(&a->refunds, &b->refunds) && same_redis(&a->redis, &b->redis) &&
+	       same_queue(&a->queue, &b->queue) && same_text(a->tls_cert, b->tls_cert) &&
+	       same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
 	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&

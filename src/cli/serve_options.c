@@ -24,6 +24,11 @@ static const struct wr_option ports[] = {
 	 "(otherwise: this machine and private networks)",
 	 AT(trust)},
 	{"resp", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:6380", "the Redis protocol", AT(resp)},
+	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
+	 "clients that may give hits back, and reset counters by\n"
+	 "--resp (otherwise: those on Unix sockets, and those that\n"
+	 "know a password of --resp)",
+	 AT(refunds)},
 	{"admin", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:9099", "rules, counters, bans, metrics",
 	 AT(admin)},
 	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,

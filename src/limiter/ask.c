@@ -7,6 +7,7 @@
 #include "limiter/fleet.h"
 #include "limiter/keep.h"
 #include "limiter/lease.h"
+#include "limiter/refund.h"
 #include "limiter/sample.h"
 #include "rules/http.h"
 #include "rules/key.h"
@@ -72,6 +73,11 @@ int weir_ask_hits(struct weir_ask *ask, int64_t hits)
 		return WEIR_EINVAL;
 	ask->hits = hits;
 	return 0;
+}
+
+bool wr_ask_gives_back(const struct weir_ask *ask)
+{
+	return ask->gives_back;
 }
 
 static void feed_digest(void *state, const void *bytes, size_t len)
@@ -309,6 +315,7 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 		return WEIR_EMANY;
 	if (hits == WEIR_HITS_UNSET)
 		hits = ask->hits;
+	ask->gives_back |= hits < 0;
 	if (!ask->domain) {
 		new_descriptor(ask);
 		ask->descriptor_count++;

@@ -120,6 +120,7 @@ struct weir_ask {
 	bool eventual;     /* some need is counted by exchanges */
 	bool drains;       /* it was put off before and is to be delivered now */
 	bool stays;        /* it can not be put off */
+	bool gives_back;   /* a descriptor has hits below 0 */
 	bool counted;      /* in the statistics */
 	bool unrecorded;   /* some of it could not be recorded */
 	uint8_t deferring; /* 1 + the need that says how it is put off; 0: none does */

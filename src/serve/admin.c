@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "serve/admin_changes.h"
+#include "serve/page.h"
 #include "serve/service.h"
 
 static const struct wr_http_route routes[] = {
@@ -63,40 +64,6 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* ---- may it come in ---- */
 
-/* A name in a Host field without its port: "localhost", "127.0.0.1", "[::1]". */
-static struct weir_str host_name(struct weir_str host)
-{
-	size_t end;
-
-	if (host.len && host.ptr[0] == '[')
-		end = wr_str_find(host, ']') + 1;
-	else
-		end = wr_str_find(host, ':');
-	return wr_str_first(host, end);
-}
-
-/* A page of another site whose name was made to lead here (DNS rebinding) says its own name. */
-static bool is_this_machine(struct weir_str host)
-{
-	struct weir_str name = host_name(host);
-	struct wr_address address;
-
-	if (wr_str_equal_nocase(name, WR_STR("localhost")) || wr_str_equal(name, WR_STR("[::1]")))
-		return true;
-	return wr_address_parse(name, &address) == 0 && wr_address_is_v4(&address) &&
-	       address.bytes[12] == 127;
-}
-
-static bool is_foreign(struct weir_str origin, struct weir_str host)
-{
-	size_t scheme = wr_str_find(origin, ':');
-
-	if (origin.len == 0)
-		return false;
-	return scheme + 3 > origin.len ||
-	       !wr_str_equal_nocase(wr_str_from(origin, scheme + 3), host);
-}
-
 /* Somebody followed a link to the dashboard, which is a document of its own then. */
 static bool follows_link(const struct wr_http_request *request)
 {
@@ -111,11 +78,11 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return 0;
-	if (wr_listener_local(listener) && !is_this_machine(host))
+	if (wr_listener_local(listener) && !wr_page_host_is_local(host))
 		return wr_problem(problem, WR_MISDIRECTED,
 				  "this is the admin port of another name; ask for 127.0.0.1 or "
 				  "localhost");
-	if (is_foreign(wr_http_field(request, "Origin"), host) ||
+	if (wr_page_is_foreign(wr_http_field(request, "Origin"), host) ||
 	    (wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
 	     !follows_link(request)))
 		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites may not ask here");
@@ -146,16 +113,11 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 /* A form of another page can send text or a form without being asked, but no JSON. */
 static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
 {
-	struct weir_str type = wr_http_field(request, "Content-Type");
-
-	if (strcmp(request->method, "POST") != 0)
+	if (strcmp(request->method, "POST") != 0 ||
+	    wr_page_is_json(wr_http_field(request, "Content-Type")))
 		return 0;
-	type = wr_str_trim(wr_str_first(type, wr_str_find(type, ';')));
-	return wr_str_equal_nocase(type, WR_STR("application/json"))
-		       ? 0
-		       : wr_problem(problem, WR_BAD_MEDIA,
-				    "send Content-Type: application/json, and {} if there is "
-				    "nothing to say");
+	return wr_problem(problem, WR_BAD_MEDIA,
+			  "send Content-Type: application/json, and {} if there is nothing to say");
 }
 
 /* A browser says from where a page asks. Whatever it says, the page has to know what only pages of

@@ -6,6 +6,8 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "limiter/refund.h"
+#include "serve/service.h"
 
 #define WAY_BACK_SHARE 10u       /* of a timeout is left for the answer's way back … */
 #define WAY_BACK_MOST_NS 5000000 /* … but no more than this */
@@ -75,6 +77,19 @@ static void decided(struct wr_pending *pending, int verdict)
 	wr_grpc_send(session);
 }
 
+static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
+{
+	const struct wr_grpc_session *session = call->session;
+
+	if (!wr_ask_gives_back(call->pending.ask) ||
+	    wr_service_refunds(wr_loop_service(session->loop), wr_stream_listener(session->stream),
+			       wr_stream_peer(session->stream)))
+		return 0;
+	return wr_error(error, WR_GRPC_PERMISSION_DENIED,
+			"is_negative_hits gives back what was counted, and this client may not; "
+			"--refunds names those that may");
+}
+
 static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
 		 struct weir_error *error)
 {
@@ -91,7 +106,9 @@ static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
 	call->pending.via = "grpc";
 	call->pending.trace = call->head.trace;
 	call->pending.deadline_ns = answer_by_ns(call);
-	return wr_rls_ask(request, call->pending.ask, &session->shared->memory, error);
+	if (wr_rls_ask(request, call->pending.ask, &session->shared->memory, error) != 0)
+		return error->code;
+	return may_decide(call, error);
 }
 
 void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message)

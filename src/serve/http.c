@@ -1,9 +1,10 @@
 #include "serve/http.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "limiter/refund.h"
+#include "serve/page.h"
 #include "serve/service.h"
 #include "wire/forward_auth.h"
 
@@ -79,10 +80,59 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 	wr_http_reply_problem(request, &problem);
 }
 
+/* ---- who may ask ---- */
+
+/* Health says nothing of clients and changes nothing. */
+static bool is_health(const char *path)
+{
+	return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 ||
+	       strcmp(path, "/healthcheck") == 0;
+}
+
+/* Proxies hand the client's own fields on at /check/: Origin, Sec-Fetch-Site and often Host are the
+ * client's there. A page cannot send the fields that describe a request unless weir's answer to a
+ * preflight allows them, and no answer does. */
+static bool is_relayed(const char *path)
+{
+	return strncmp(path, "/check/", strlen("/check/")) == 0;
+}
+
+static bool is_rebound(const struct wr_http_request *request)
+{
+	const struct wr_listener *listener = request->server->listener;
+	struct weir_str host = wr_http_field(request, "Host");
+
+	if (!wr_listener_local(listener) || host.len == 0 || wr_page_host_is_local(host))
+		return false;
+	return !is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port);
+}
+
+/* Pages of web sites could spend or refill other people's limits. */
+static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||
+	    is_health(request->path))
+		return 0;
+	if (is_rebound(request))
+		return wr_problem(problem, WR_MISDIRECTED,
+				  "this port is of another name; ask for 127.0.0.1 or localhost");
+	if (is_relayed(request->path))
+		return 0;
+	if (wr_http_field(request, "Origin").len || wr_http_field(request, "Sec-Fetch-Site").len)
+		return wr_problem(problem, WR_FORBIDDEN, "web pages may not ask here");
+	if (request->body_len && !wr_page_is_json(wr_http_field(request, "Content-Type")))
+		return wr_problem(problem, WR_BAD_MEDIA, "send Content-Type: application/json");
+	return 0;
+}
+
 static void handle(struct wr_http_request *request)
 {
 	struct wr_problem problem;
 
+	if (check_page(request, &problem) != 0) {
+		wr_http_reply_problem(request, &problem);
+		return;
+	}
 	if (request->too_large) {
 		wr_problem(&problem, WR_TOO_LARGE, "a body may have %u bytes", WR_HTTP_BODY_MAX);
 		wr_http_reply_problem(request, &problem);
@@ -134,27 +184,12 @@ void wr_http_reference_health(struct wr_http_request *request)
 
 /* ---- who is trusted ---- */
 
-static bool peer_address(const struct wr_http_request *request, struct wr_address *address)
+static const struct sockaddr *peer_of(const struct wr_http_request *request)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	const struct sockaddr *peer = info ? info->client_addr : NULL;
 
-	if (peer && peer->sa_family == AF_INET) {
-		*address = wr_address_from(
-			(const uint8_t *)&((const struct sockaddr_in *)(const void *)peer)
-				->sin_addr,
-			4);
-		return true;
-	}
-	if (peer && peer->sa_family == AF_INET6) {
-		*address = wr_address_from(
-			(const uint8_t *)&((const struct sockaddr_in6 *)(const void *)peer)
-				->sin6_addr,
-			16);
-		return true;
-	}
-	return false;
+	return info ? info->client_addr : NULL;
 }
 
 bool wr_http_trusts(const struct wr_http_request *request)
@@ -164,28 +199,17 @@ bool wr_http_trusts(const struct wr_http_request *request)
 
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return true;
-	return peer_address(request, &address) &&
-	       wr_ranges_hold(context->trusted.count ? &context->trusted : wr_forward_neighbours(),
+	return wr_networks_address(peer_of(request), &address) &&
+	       wr_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
+							    : wr_forward_neighbours(),
 			      &address);
 }
 
-static int read_trusted(struct wr_http_context *context, const struct wr_text_list *list,
-			struct weir_error *error)
+bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask)
 {
-	unsigned bits;
-
-	context->ranges = calloc(list->count + 1, sizeof *context->ranges);
-	if (!context->ranges)
-		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	for (size_t i = 0; i < list->count; i++)
-		if (wr_prefix_parse(wr_str(list->items[i]), &context->ranges[i], &bits) !=
-		    WR_PREFIX_OK)
-			return wr_error(error, WEIR_EINVAL,
-					"--trust '%s' is not a network such as 192.0.2.0/24",
-					list->items[i]);
-	context->trusted.items = context->ranges;
-	context->trusted.count = (uint32_t)wr_ranges_join(context->ranges, list->count);
-	return 0;
+	return !wr_ask_gives_back(ask) ||
+	       wr_service_refunds(wr_loop_service(request->server->loop), request->server->listener,
+				  peer_of(request));
 }
 
 /* ---- beginning and end ---- */
@@ -193,7 +217,7 @@ static int read_trusted(struct wr_http_context *context, const struct wr_text_li
 static void free_context(struct wr_http_context *context)
 {
 	wr_rls_memory_free(&context->memory);
-	free(context->ranges);
+	wr_networks_free(&context->trusted);
 	free(context);
 }
 
@@ -206,7 +230,8 @@ static int open_api(struct wr_http_server *server, struct weir_error *error)
 		free(context);
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	rc = read_trusted(context, &wr_loop_settings(server->loop)->trust, error);
+	rc = wr_networks_read(&context->trusted, &wr_loop_settings(server->loop)->trust, "--trust",
+			      error);
 	if (rc < 0)
 		free_context(context);
 	else

@@ -2,8 +2,8 @@
 #ifndef WR_SERVE_HTTP_H
 #define WR_SERVE_HTTP_H
 
-#include "rules/address.h"
 #include "serve/http_server.h"
+#include "serve/networks.h"
 #include "wire/rls_memory.h"
 
 /* One list of routes: X(path, methods, handler, what it is). A path that ends in a slash is all
@@ -24,12 +24,18 @@ WR_HTTP_ROUTES(WR_HTTP_ROUTE_DECLARE)
 /* A server's own: in struct wr_http_server's context. */
 struct wr_http_context {
 	struct wr_rls_memory memory; /* one message of /json at a time */
-	struct wr_range *ranges;
-	struct wr_ranges trusted; /* by --trust; none: the neighbours */
+	struct wr_networks trusted;  /* by --trust; none: the neighbours */
 };
 
 /* Whether whoever asks may describe requests: a peer that is trusted, or on a Unix socket. */
 bool wr_http_trusts(const struct wr_http_request *request);
+
+/* Whether this ask may be decided for this client: hits below 0 need --refunds. */
+bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask);
+
+#define WR_HTTP_NO_REFUNDS                                                                         \
+	"hits below 0 give back what was counted, and this client may not; --refunds names those " \
+	"that may"
 
 extern const struct wr_host wr_http_host;
 

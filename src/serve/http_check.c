@@ -81,6 +81,14 @@ static void on_decided(struct wr_pending *pending, int verdict)
 
 static void decide(struct wr_http_request *request)
 {
+	struct wr_problem problem;
+
+	if (!wr_http_may_decide(request, request->pending.ask)) {
+		wr_pending_end(&request->pending);
+		wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
+		wr_http_reply_problem(request, &problem);
+		return;
+	}
 	request->pending.done = on_decided;
 	request->pending.tell_delay = true;
 	wr_http_trace(request, "http");
@@ -217,7 +225,10 @@ static bool decide_next(struct list_run *run)
 		run->at++;
 		return true;
 	}
-	if (wr_check_add(&run->check, run->at, pending->ask, &problem) != 0) {
+	rc = wr_check_add(&run->check, run->at, pending->ask, &problem);
+	if (rc == 0 && !wr_http_may_decide(run->request, pending->ask))
+		rc = wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
+	if (rc != 0) {
 		wr_pending_end(pending);
 		put_answer(run, NULL, 0, &problem);
 		run->at++;

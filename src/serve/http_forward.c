@@ -211,12 +211,13 @@ static int describe(struct wr_http_request *request, struct weir_http_view *view
 	if (choice.bad)
 		return -1;
 	request->context = (void *)(uintptr_t)choice.deny;
-	forward = (struct wr_forward){.header = wr_http_fields,
-				      .context = request->connection,
-				      .host = wr_http_field(request, "Host"),
-				      .identity = wr_str(choice.identity),
-				      .by = choice.by,
-				      .proxies = context->trusted.count ? &context->trusted : NULL};
+	forward = (struct wr_forward){
+		.header = wr_http_fields,
+		.context = request->connection,
+		.host = wr_http_field(request, "Host"),
+		.identity = wr_str(choice.identity),
+		.by = choice.by,
+		.proxies = context->trusted.ranges.count ? &context->trusted.ranges : NULL};
 	return wr_forward_view(&forward, view, problem);
 }
 

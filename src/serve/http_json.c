@@ -115,6 +115,12 @@ void wr_http_json(struct wr_http_request *request)
 		reply_bad(request);
 		return;
 	}
+	if (!wr_http_may_decide(request, pending->ask)) {
+		wr_pending_end(pending);
+		wr_http_reply_text(request, 403, WR_STR("Forbidden\n"),
+				   "text/plain; charset=utf-8");
+		return;
+	}
 	request->context = message;
 	pending->done = on_decided;
 	wr_http_trace(request, "http");

@@ -14,6 +14,7 @@
 #include "serve/decision_log.h"
 #include "serve/loop.h"
 #include "serve/resp_store.h"
+#include "serve/service.h"
 
 #define REPLY_ROOM 4096u /* asked of a stream at once */
 #define PASSWORD_FILE_MAX 8192u
@@ -81,17 +82,6 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 
 /* ---- a connection ---- */
 
-static bool is_loopback(const struct sockaddr *peer)
-{
-	const struct sockaddr_in6 *six = (const void *)peer;
-	const struct sockaddr_in *four = (const void *)peer;
-
-	if (peer->sa_family == AF_INET)
-		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) ||
-	       (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) && six->sin6_addr.s6_addr[12] == 127);
-}
-
 /* Of a TCP connection; one whose peer has gone already has no address and no rights. */
 static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
 {
@@ -109,7 +99,6 @@ static void note_peer(struct wr_resp_session *session, const struct sockaddr *pe
 	} else {
 		return;
 	}
-	session->near = is_loopback(peer);
 }
 
 static void note_client(struct wr_stream *stream, struct wr_resp_session *session)
@@ -117,13 +106,14 @@ static void note_client(struct wr_stream *stream, struct wr_resp_session *sessio
 	const struct wr_endpoint *endpoint = &wr_stream_listener(stream)->endpoint;
 
 	session->port = endpoint->port;
+	session->operates = wr_service_refunds(wr_loop_service(wr_stream_loop(stream)),
+					       wr_stream_listener(stream), wr_stream_peer(stream));
 	if (endpoint->kind != WR_ENDPOINT_UNIX) {
 		note_peer(session, wr_stream_peer(stream));
 		return;
 	}
 	snprintf(session->address, sizeof session->address, "unix");
 	snprintf(session->peer, sizeof session->peer, "%.*s", WR_UNIX_PATH_MAX, endpoint->host);
-	session->near = true;
 	session->unix_socket = true;
 }
 

@@ -229,6 +229,9 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	service->loop_count = loops_wanted(settings);
 	wr_notify_open(&service->notify);
 	rc = check_settings(&service->settings, error);
+	if (rc == 0)
+		rc = wr_networks_read(&service->refunds, &service->settings.refunds, "--refunds",
+				      error);
 	service->settings.redis.tls_elsewhere =
 		settings->queue.url && strncmp(settings->queue.url, "rediss", 6) == 0;
 	if (rc == 0)
@@ -389,6 +392,13 @@ enum wr_health wr_service_health(const struct wr_service *service)
 		       : WR_HEALTH_SERVING;
 }
 
+bool wr_service_refunds(const struct wr_service *service, const struct wr_listener *listener,
+			const struct sockaddr *peer)
+{
+	return listener->endpoint.kind == WR_ENDPOINT_UNIX ||
+	       wr_networks_hold(&service->refunds, peer);
+}
+
 struct wr_world *wr_service_world(struct wr_service *service)
 {
 	struct wr_world *world;
@@ -424,6 +434,7 @@ void wr_service_free(struct wr_service *service)
 	free(service->port_places);
 	wr_tls_free(service->tls);
 	wr_redis_free(service->redis);
+	wr_networks_free(&service->refunds);
 	wr_world_release(service->world);
 	wr_notify_close(&service->notify);
 	wr_changes_free(service->changes);

@@ -21,6 +21,7 @@
 
 #include "serve/listen.h"
 #include "serve/loop.h"
+#include "serve/networks.h"
 #include "serve/notify.h"
 #include "serve/seat.h"
 #include "serve/settings.h"
@@ -71,6 +72,7 @@ struct wr_service {
 	struct wr_decision_log *decision_log; /* NULL: none */
 	struct wr_redis *redis;               /* NULL: there is no central store */
 	struct wr_queue_host *queue;          /* NULL: there is none for deferred requests */
+	struct wr_networks refunds;           /* --refunds */
 	struct wr_places places;              /* of all ports but admin */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
 	struct wr_listener *listeners;
@@ -133,6 +135,10 @@ void wr_service_free(struct wr_service *service);
 bool wr_service_is_ending(const struct wr_service *service);
 enum wr_health wr_service_health(const struct wr_service *service);
 struct wr_world *wr_service_world(struct wr_service *service); /* held */
+/* Whether a client may give hits back and reset counters: on a Unix socket, or by --refunds. */
+bool wr_service_refunds(const struct wr_service *service, const struct wr_listener *listener,
+			const struct sockaddr *peer);
+
 void wr_service_loop_ended(struct wr_service *service);
 
 /* Fills in what the table holds; the keys may have been counted a second ago, or longer where

@@ -67,6 +67,10 @@ struct wr_settings {
 	 * networks. */
 	struct wr_text_list trust;
 
+	/* Networks whose clients may give hits back and reset counters by RESP; those on Unix
+	 * sockets may always. */
+	struct wr_text_list refunds;
+
 	unsigned socket_group; /* may come in at Unix sockets of resp, as our own may; 0: none */
 
 	const char *user; /* whose rights to take on; NULL: weir, if root starts it and it exists */

@@ -166,7 +166,11 @@ static bool arity_fits(const struct wr_resp_entry *entry, uint32_t argc)
 	return argc >= (uint32_t)-entry->arity && (!entry->args_max || argc <= entry->args_max);
 }
 
-/* Operators are those who know a password, or are on this machine where none is asked for. */
+bool wr_resp_operates(const struct wr_resp_call *call)
+{
+	return call->session->operates || (call->host->users && call->session->trusted);
+}
+
 static bool may(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
@@ -175,10 +179,10 @@ static bool may(const struct wr_resp_call *call)
 		wr_reply_error(call->out, "NOAUTH Authentication required.");
 		return false;
 	}
-	if (call->entry->flags & WR_RESP_ADMIN && !session->near && !call->host->users) {
+	if (call->entry->flags & WR_RESP_ADMIN && !wr_resp_operates(call)) {
 		wr_reply_error(call->out,
-			       "NOPERM '%s' is for clients on this machine unless passwords are "
-			       "set (--resp-password-file)",
+			       "NOPERM '%s' is for clients on a Unix socket, those that --refunds "
+			       "names, and those that know a password (--resp-password-file)",
 			       call->entry->name);
 		return false;
 	}

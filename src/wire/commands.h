@@ -63,6 +63,14 @@ const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, st
 const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
 					       struct weir_str name);
 
+/* Whether the client may give hits back and reset counters: it knows a password, or its address
+ * has the right. */
+bool wr_resp_operates(const struct wr_resp_call *call);
+
+#define WR_RESP_NO_REFUNDS                                                                         \
+	"NOPERM what is below 0 gives back what was counted, and this client may not; --refunds "  \
+	"or a password gives the right"
+
 void wr_resp_arity_error(const struct wr_resp_call *call);
 
 /* Between MULTI and EXEC: keeps a command that was found valid, and answers QUEUED or an error. */

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "limiter/ask.h"
 #include "limiter/keep.h"
+#include "limiter/refund.h"
 #include "wire/decision_json.h"
 #include "wire/resp_wait.h"
 
@@ -119,7 +120,10 @@ static bool add_descriptors(struct weir_ask *ask, struct reader *reader)
 		if (rc != 0)
 			return tell_error(reader->call->out, rc);
 	}
-	return true;
+	if (!wr_ask_gives_back(ask) || wr_resp_operates(reader->call))
+		return true;
+	wr_reply_error(reader->call->out, WR_RESP_NO_REFUNDS);
+	return false;
 }
 
 /* ---- the answer ---- */

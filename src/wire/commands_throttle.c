@@ -244,6 +244,10 @@ static void decide(const struct wr_resp_call *call, const struct dialect *dialec
 
 	if (!limit)
 		return;
+	if (__builtin_expect(request->quantity < 0, 0) && !wr_resp_operates(call)) {
+		wr_reply_error(call->out, WR_RESP_NO_REFUNDS);
+		return;
+	}
 	if (call->host->store) {
 		decide_there(call, dialect, limit);
 		return;

@@ -25,6 +25,7 @@
 	X(WR_GRPC_INVALID_ARGUMENT, 3)                                                             \
 	X(WR_GRPC_DEADLINE_EXCEEDED, 4)                                                            \
 	X(WR_GRPC_NOT_FOUND, 5)                                                                    \
+	X(WR_GRPC_PERMISSION_DENIED, 7)                                                            \
 	X(WR_GRPC_RESOURCE_EXHAUSTED, 8)                                                           \
 	X(WR_GRPC_FAILED_PRECONDITION, 9)                                                          \
 	X(WR_GRPC_UNIMPLEMENTED, 12)                                                               \

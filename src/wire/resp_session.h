@@ -125,8 +125,8 @@ struct wr_resp_session {
 	uint16_t port;       /* it came in by; 0: not a TCP port */
 	uint8_t protocol;
 	bool trusted;     /* no password is asked for, or it was right */
-	bool near;        /* the client is on this machine */
-	bool unix_socket; /* … and who it is was checked */
+	bool operates;    /* may give hits back and reset counters, without a password */
+	bool unix_socket; /* who it is was checked */
 	bool stopped;     /* `held` may have commands that can not be run yet */
 	bool inside;      /* in wr_resp_session_input, which will say what is answered */
 	bool ended;       /* QUIT, or there is no sense in going on */
@@ -137,7 +137,8 @@ struct wr_resp_session {
 	char library[WR_RESP_NAME_MAX + 1], library_version[WR_RESP_NAME_MAX + 1];
 };
 
-/* `session` is zeroed but for address, peer, port, id, near and unix_socket, which the caller sets.
+/* `session` is zeroed but for address, peer, port, id, operates and unix_socket, which the caller
+ * sets.
  */
 void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
 			   uint64_t now_ns);

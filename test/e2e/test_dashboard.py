@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from weirtest import Api, Client, Closed, env, fetch, free_port, full, needs, wait_for
+from weirtest import JSON, Api, Client, Closed, env, fetch, free_port, full, needs, wait_for
 from weirtest.browser import Browser
 from weirtest.clock import wall_ns
 from weirtest.counter import Counter
@@ -125,7 +125,7 @@ def test_essentials(browser, clock):
     with Serve(rules=rules, http=True, admin=True) as serve:
         def ask(user, times):
             body = [{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}] * times
-            answer = fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode())
+            answer = fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode())
             return [a["admitted"] for a in json.loads(answer.body)]
 
         def bans():
@@ -402,7 +402,7 @@ def test_what_is_told_is_so(browser):
 
         def ask(key, *values):
             body = [{"domain": "api", "descriptors": [{"entries": [{"key": key, "value": v}]}]} for v in values]
-            assert fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode()).status == 200
+            assert fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).status == 200
 
         def order(path, **body):
             assert fetch(serve.admin_port, "POST", path, {"Content-Type": "application/json"}, json.dumps(body).encode()).status == 200
@@ -571,7 +571,7 @@ def test_hostile_keys_are_text(browser):
         def ask():
             for value in HOSTILE:
                 body = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": value}]}]}
-                fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode())
+                fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode())
             return json.loads(fetch(serve.admin_port, "GET", "/v1/overview").body)["rules"]["rows"]
 
         wait_for(lambda: any((r["most_refused"] or {}).get("text") for r in ask()), "keys to be watched")
@@ -668,7 +668,7 @@ def many_keys(serve, keys, rules, at_once=2500):
             questions = [{"domain": "api", "hits": 1, "descriptors": [
                 {"entries": [{"key": f"rule{k % rules:04}", "value": f"customer-{k}"}]} for k in range(first, first + 25)]}
                 for first in range(start, start + at_once, 25)]
-            answer = client.request("POST", "/v1/check", (), json.dumps(questions).encode())
+            answer = client.request("POST", "/v1/check", JSON, json.dumps(questions).encode())
             assert answer.status == 200, answer.body
 
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 import redis
 
-from weirtest import ROOT, Nginx, fetch, keeper, message, pour, scaled, wait_for
+from weirtest import JSON, ROOT, Nginx, fetch, keeper, message, pour, scaled, wait_for
 from weirtest.protos import Request, Response, request
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -43,12 +43,12 @@ def by_grpc(serve, user, trace):
 
 def by_check(serve, user, trace):
     body = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
-    return json.loads(fetch(serve.http_port, "POST", "/v1/check", trace, json.dumps(body).encode()).body)["admitted"]
+    return json.loads(fetch(serve.http_port, "POST", "/v1/check", {**JSON, **trace}, json.dumps(body).encode()).body)["admitted"]
 
 
 def by_json(serve, user, trace):
     body = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
-    return fetch(serve.http_port, "POST", "/json", trace, json.dumps(body).encode()).status == 200
+    return fetch(serve.http_port, "POST", "/json", {**JSON, **trace}, json.dumps(body).encode()).status == 200
 
 
 def by_forward_auth(serve, user, trace):

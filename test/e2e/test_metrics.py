@@ -10,7 +10,7 @@ import urllib.parse
 
 import pytest
 
-from weirtest import (ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, needs, patience, pour,
+from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, needs, patience, pour,
                       scaled, wait_for)
 from weirtest.clock import for_weir
 from weirtest.fleet import Node
@@ -42,7 +42,7 @@ USER = {"domain": "api", "rule": "api/user/365d", "algorithm": "fixed_window"}
 
 def ask(serve, key, value, domain="api"):
     body = {"domain": domain, "descriptors": [{"entries": [{"key": key, "value": value}]}]}
-    answer = fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode())
+    answer = fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode())
     assert answer.status == 200, answer.body
     return json.loads(answer.body)["verdict"]
 

@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from weirtest import Clock, env, fetch, full
+from weirtest import JSON, Clock, env, fetch, full
 from weirtest.clock import for_weir
 from weirtest.eventual import LIMIT as EVENTUAL, SYNC, learn, left, meet, take, wait_told
 from weirtest.fleet import Load, Node, alternate, answer, wait_exact
@@ -84,7 +84,7 @@ def node(redis, rules=RULES, **kwargs):
 
 
 def check_http(serve, key, value):
-    found = fetch(serve.http_port, "POST", "/v1/check", body=question(key, value))
+    found = fetch(serve.http_port, "POST", "/v1/check", JSON, question(key, value))
     assert found.status == 200, found
     return json.loads(found.body)
 
@@ -106,7 +106,7 @@ def order(serve, verb, key, value, **more):
 def test_one_counter_by_every_protocol(fleet):
     """Twelve in a year: gRPC, /v1/check, /json, /check and RESP on two nodes, in turn. All of them refuse the next."""
     def envoy(serve):
-        return fetch(serve.http_port, "POST", "/json", body=question("user", "7")).status
+        return fetch(serve.http_port, "POST", "/json", JSON, question("user", "7")).status
 
     def forward(serve):
         return fetch(serve.http_port, "GET", "/check/api", headers={

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from weirtest import Client, Clock, fetch, wait_for
+from weirtest import JSON, Client, Clock, fetch, wait_for
 from weirtest.openapi import check_answer
 from weirtest.serve import Serve
 
@@ -23,7 +23,6 @@ descriptors:
   - key: quiet
     rate_limit: {unit: hour, requests_per_unit: 7}
 """
-JSON = {"Content-Type": "application/json"}
 
 
 def get(port, target, headers=()):
@@ -42,7 +41,7 @@ def told(port, target, body=None, headers=()):
 
 def ask(serve, user, times=1):
     body = json.dumps({"domain": "api", "request": {"target": "/", "headers": {"x-user": user}}}).encode()
-    return [json.loads(fetch(serve.http_port, "POST", "/v1/check", (), body).body)["admitted"]
+    return [json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, body).body)["admitted"]
             for _ in range(times)]
 
 

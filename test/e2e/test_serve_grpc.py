@@ -77,7 +77,7 @@ def clock(wall):
 
 @pytest.fixture(scope="module")
 def shared():
-    with Serve(rules=RULES, grpc=True) as serve:
+    with Serve(rules=RULES, grpc=True, args=["--refunds", "127.0.0.1,::1"]) as serve:
         yield serve
 
 
@@ -116,6 +116,17 @@ def test_statuses(client):
     assert codes(client.ask(("user", "a"), hits=1, negative=True)) == [OK, OK]
     assert client.ask(("user", "a"), hits=0).statuses[0].limit_remaining == 1
     assert codes(client.ask(("other", "a"), limit=(0, 3))) == [OVER, OVER]
+
+
+def test_giving_back_needs_a_right():
+    with Serve(rules=RULES, grpc=True, args=["--refunds", "192.0.2.0/24"]) as serve, Client(serve.grpc_port) as client:
+        assert codes(client.ask(("user", "r"), hits=3)) == [OK, OK]
+        asked = request("rl", ("user", "r"))
+        asked.descriptors[0].is_negative_hits = True
+        assert client.code(client.should, asked) == (
+            grpc.StatusCode.PERMISSION_DENIED, "is_negative_hits gives back what was counted, and this client may not; "
+            "--refunds names those that may")
+        assert codes(client.ask(("user", "r"))) == [OVER, OVER]
 
 
 def test_codes_of_bad_requests(client):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from weirtest import Client, Clock, Closed, connect, fetch, full, patience, wait_for
+from weirtest import JSON, Client, Clock, Closed, connect, fetch, free_port, full, patience, wait_for
 from weirtest.openapi import DOCUMENT, check_answer, check_question, routes
 from weirtest.serve import Serve
 
@@ -44,7 +44,7 @@ def question(*pairs, **more):
     return {"domain": "api", "descriptors": [descriptor(*pairs)], **more}
 
 
-def post(port, target, body, headers=(), method="POST"):
+def post(port, target, body, headers=tuple(JSON.items()), method="POST"):
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     response = fetch(port, method, target, headers, raw)
     check_answer(method, target, response)
@@ -68,7 +68,7 @@ def clock():
 
 @pytest.fixture(scope="module")
 def serve():
-    with Serve(rules=RULES, http=True, admin=True) as running:
+    with Serve(rules=RULES, http=True, admin=True, args=["--refunds", "127.0.0.1"]) as running:
         yield running
 
 
@@ -106,6 +106,33 @@ def test_hits_look_and_give_back(serve):
     assert ask(port, own)["admitted"] is False
     assert ask(port, question(("user", "h"), hits=-2))["remaining"] == 3
     assert ask(port, {**own, "hits": 3})["remaining"] == 1  # the descriptor's own hits win
+
+
+def test_giving_back_needs_a_right(serve):
+    """Without --refunds, hits below 0 are refused at every door of HTTP, and nothing is counted."""
+    with Serve(rules=RULES, http=True, resp="unix:{folder}/resp") as closed:
+        port = closed.http_port
+        assert ask(port, question(("user", "g"), hits=3))["remaining"] == 0
+        for body in (question(("user", "g"), hits=-1000000),
+                     {"domain": "api", "descriptors": [descriptor(("user", "g"), hits=-3)]},
+                     {"descriptors": [{"hits": -3, "entries": [{"value": "g", "key": "user"}]}], "hits": 1, "domain": "api"},
+                     {"domain": "api", "request": {"method": "GET", "target": "/", "headers": {"x-user": "g"}}, "hits": -3}):
+            refused = post(port, "/v1/check", body)
+            assert (refused.status, json.loads(refused.body)["code"]) == (403, "forbidden"), body
+        both = json.loads(post(port, "/v1/check", [question(("user", "g"), hits=-3), question(("user", "g"), hits=0)]).body)
+        assert both[0]["problem"]["code"] == "forbidden" and both[1]["remaining"] == 0
+        negative = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "g"}], "isNegativeHits": True}]}
+        refused = post(port, "/json", negative)
+        assert (refused.status, refused.body) == (403, b"Forbidden\n")
+        assert ask(port, question(("user", "g"), hits=0))["remaining"] == 0
+    assert post(serve.http_port, "/json", negative).status == 200
+
+
+def test_refunds_of_a_unix_socket():
+    with Serve(rules=RULES, http="unix:{folder}/http") as near:
+        where = str(near.folder / "http")
+        assert ask(where, question(("user", "u"), hits=3))["remaining"] == 0
+        assert ask(where, question(("user", "u"), hits=-2))["remaining"] == 2
 
 
 def test_flags_say_why(serve):
@@ -259,6 +286,43 @@ def test_json_that_is_bad(serve, body):
     assert response.get("content-type") == "text/plain; charset=utf-8"
 
 
+# ---- web pages ----
+
+@pytest.mark.parametrize("target", ["/v1/check", "/json"])
+@pytest.mark.parametrize("fields, status", [
+    ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Origin": "http://localhost"}, 403),
+    ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 403),
+    ({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ({"Content-Type": None}, 415), ({"Content-Type": "application/json; charset=utf-8"}, 200)])
+def test_web_pages_may_not_ask(serve, target, fields, status):
+    """What a page can have a browser send is turned away before anything is counted."""
+    fields = {k: v for k, v in {**JSON, **fields}.items() if v}
+    user = f"page-{target}-{fields}"
+    answer = post(serve.http_port, target, question(("user", user)), fields)
+    assert answer.status == status, answer.body
+    assert ask(serve.http_port, question(("user", user), hits=0))["remaining"] == (2 if status == 200 else 3)
+
+
+@pytest.mark.parametrize("host, status", [
+    ("evil.example", 421), ("evil.example:{port}", 421), ("127.0.0.1.evil.example", 421), ("localhost:{port}", 200),
+    ("127.0.0.1:{port}", 200), ("[::1]:{port}", 200)])
+def test_names_that_were_made_to_lead_here(serve, host, status):
+    """DNS rebinding: the page's own name is the Host."""
+    host = host.format(port=serve.http_port)
+    answer = fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(question(("user", "dns"), hits=0)).encode(), host=host)
+    check_answer("POST", "/v1/check", answer)
+    assert answer.status == status
+    assert fetch(serve.http_port, "GET", "/healthz", host=host).status == 200
+
+
+def test_a_name_is_taken_where_others_can_reach_it():
+    """In a cluster the Host is a service's name."""
+    port = free_port()
+    with Serve(rules=RULES, http=f"0.0.0.0:{port}"):
+        answer = fetch(port, "POST", "/v1/check", JSON, json.dumps(question(("user", "svc"))).encode(), host="weir:8082")
+        assert answer.status == 200
+
+
 # ---- health, routes ----
 
 def test_health(serve):
@@ -298,17 +362,17 @@ def test_many_requests_on_one_connection(serve):
     raw = json.dumps(question(("user", "k"), hits=0)).encode()
     with Client(serve.http_port) as c:
         for _ in range(200):
-            assert c.request("POST", "/v1/check", (), raw).status == 200
+            assert c.request("POST", "/v1/check", JSON, raw).status == 200
 
 
 def test_pipelined_and_in_pieces(serve):
     raw = json.dumps(question(("user", "pipe"))).encode()
     with Client(serve.http_port) as c:
         for _ in range(4):
-            c.send("POST", "/v1/check", (), raw)
+            c.send("POST", "/v1/check", JSON, raw)
         told = [json.loads(c.read().body)["remaining"] for _ in range(4)]
         assert told == [2, 1, 0, 0]
-        c.send("POST", "/v1/check", (), raw, chunked=7)
+        c.send("POST", "/v1/check", JSON, raw, chunked=7)
         assert json.loads(c.read().body)["admitted"] is False
 
 
@@ -319,11 +383,11 @@ def test_too_large_a_body(serve):
         assert answer.status == 413 and json.loads(answer.body)["code"] == "too_large"
         assert c.at_end()
     with Client(serve.http_port) as c:
-        c.send("POST", "/v1/check", (), b"x" * (300 * 1024), chunked=8000)
+        c.send("POST", "/v1/check", JSON, b"x" * (300 * 1024), chunked=8000)
         assert c.read().status == 413
     with pytest.raises((Closed, OSError)):
         with Client(serve.http_port) as c:
-            c.send("POST", "/v1/check", (), b"x" * (2 * 1024 * 1024), chunked=8000)
+            c.send("POST", "/v1/check", JSON, b"x" * (2 * 1024 * 1024), chunked=8000)
             c.read()
     big = ask(serve.http_port, [question(("user", "x" * 2000 + str(i))) for i in range(90)])
     assert len(big) == 90

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from weirtest import Client, fetch, free_port, patience, wait_for
+from weirtest import JSON, Client, fetch, free_port, patience, wait_for
 from weirtest.openapi import check_answer
 from weirtest.serve import Serve
 
@@ -23,7 +23,6 @@ descriptors:
       - key: ip
         rate_limit: {unit: year, requests_per_unit: 1}
 """
-JSON = {"Content-Type": "application/json"}
 TOKEN = "0123456789abcdef-token-of-ann"
 
 
@@ -48,7 +47,7 @@ def key(*pairs, **more):
 def ask(serve, *pairs, hits=1):
     body = {"domain": "api", "hits": hits,
             "descriptors": [{"entries": [{"key": k, "value": v} for k, v in pairs]}]}
-    return json.loads(fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode()).body)
+    return json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import selectors
 
 import pytest
 
-from weirtest import Client, Clock, fetch, patience, wait_for
+from weirtest import JSON, Client, Clock, fetch, patience, wait_for
 from weirtest.openapi import check_answer
 from weirtest.serve import Serve
 
@@ -110,6 +110,20 @@ def test_the_method_and_host_that_count_are_the_forwarded_ones(serve):
     assert check(serve.http_port, "/by/method", host, as_method="POST").status == 429
     other = {"X-Forwarded-Host": "other.example"}
     assert check(serve.http_port, "/by/method", other, as_method="POST").status == 200
+
+
+def test_a_browser_behind_the_proxy(serve):
+    """The client's own fields come along: they say nothing about who asks."""
+    fields = {"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site", "Content-Type": "text/plain", "X-User": "web"}
+    for host in ("shop.example", "shop.example:8443", f"localhost:{serve.http_port}"):
+        assert check(serve.http_port, "/nothing", {**fields, "Host": host}).status == 200
+
+
+def test_a_name_that_was_made_to_lead_here(serve):
+    """DNS rebinding: a page can then set the proxy's fields, but its Host has the port of weir."""
+    fields = {"X-User": "rebound", "Host": f"evil.example:{serve.http_port}"}
+    assert [check(serve.http_port, "/by/user", fields).status for _ in range(3)] == [421, 421, 421]
+    assert check(serve.http_port, "/by/user", {"X-User": "rebound"}).get("x-ratelimit-remaining") == "1"
 
 
 def test_deny_changes_the_status_alone(serve):
@@ -219,7 +233,7 @@ def test_identity_is_a_field_the_proxy_names(serve):
 def left(serve, key, host):
     """How many more the bucket would take, looked at without asking for a place."""
     body = {"domain": "api", "hits": 0, "descriptors": [{"entries": [{"key": key, "value": host}]}]}
-    return json.loads(fetch(serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode()).body)["remaining"]
+    return json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)["remaining"]
 
 
 def waiting(serve, uri, host):

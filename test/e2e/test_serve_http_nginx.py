@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from weirtest import NGINX, ROOT, Client, Clock, fetch, free_port, keeper, wait_for
+from weirtest import JSON, NGINX, ROOT, Client, Clock, fetch, free_port, keeper, wait_for
 from weirtest.clock import START
 from weirtest.serve import Serve
 
@@ -139,7 +139,7 @@ def test_envoys_actions_meet_envoys_rules():
     with Serve(rules_path=ROOT / "examples/envoy/rules.yaml", http=True) as serve:
         body = (b'{"domain":"api","descriptors":[{"entries":[{"key":"remote_address","value":"192.0.2.7"}]},'
                 b'{"entries":[{"key":"method","value":"POST"},{"key":"remote_address","value":"192.0.2.7"}]}]}')
-        statuses = [fetch(serve.http_port, "POST", "/json", (), body).status for _ in range(3)]
+        statuses = [fetch(serve.http_port, "POST", "/json", JSON, body).status for _ in range(3)]
         assert statuses == [200, 200, 429]
 
 

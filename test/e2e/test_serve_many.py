@@ -146,7 +146,7 @@ def ask_keys(port, keys, connections=8, batch=200):
 def send_batch(s, sel, asked, keys, batch):
     count = min(batch, keys - asked)
     body = '{"domain":"rl","descriptors":[{"entries":[{"key":"user","value":"%08d"}]}]}'
-    text = "".join(f"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body % 0)}\r\n\r\n{body % k}"
+    text = "".join(f"POST /json HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body % 0)}\r\n\r\n{body % k}"
                    for k in range(asked, asked + count))
     sel.get_key(s).data[0] += count
     s.sendall(text.encode())

@@ -30,7 +30,7 @@ def clock():
 
 @pytest.fixture(name="serve", scope="module")
 def _serve():
-    with Serve(rules=RULES, resp=True) as serve:
+    with Serve(rules=RULES, resp=True, args=["--refunds", "127.0.0.0/8"]) as serve:
         yield serve
 
 
@@ -140,6 +140,18 @@ def test_check_peek_reset(serve):
     assert refused["retry_after_ms"] == 28_800_000  # a third of a day
     assert client.execute_command("WEIR.RESET", "api", "user", "check") == 1
     assert ask("WEIR.PEEK")["remaining"] == 3
+
+
+def test_giving_back_and_resetting_need_a_right():
+    """A client on this machine is nobody in particular."""
+    with Serve(rules=RULES, resp=True) as closed, Resp(closed.resp_port) as client:
+        client.call("WEIR.CHECK", "api", "HITS", "3", "user", "r")
+        for words in (("WEIR.CHECK", "api", "HITS", "-3", "user", "r"), ("CL.THROTTLE", "k", "4", "1", "60", "-5"),
+                      ("WEIR.RESET", "api", "user", "r")):
+            said = client.call(*words)
+            assert isinstance(said, Error) and said.startswith("NOPERM"), (words, said)
+        flat = client.call("WEIR.PEEK", "api", "user", "r")
+        assert dict(zip(flat[::2], flat[1::2]))["remaining"] == 0
 
 
 # ---- redis-benchmark, ioredis ----

@@ -8,7 +8,7 @@ import grpc
 import pytest
 import redis
 
-from weirtest import WRAP, Nginx, fetch, patience
+from weirtest import JSON, WRAP, Nginx, fetch, patience
 from weirtest.library import Library
 from weirtest.protos import Request, Response, request
 from weirtest.serve import Serve
@@ -52,14 +52,14 @@ def question(user, plan):
 
 
 def by_json(world, user, plan):
-    answer = fetch(world.serve.http_port, "POST", "/json", (), json.dumps(question(user, plan)).encode())
+    answer = fetch(world.serve.http_port, "POST", "/json", JSON, json.dumps(question(user, plan)).encode())
     told = json.loads(answer.body)
     assert (answer.status == 200) == (told["overallCode"] == "OK")
     return answer.status == 200, told["statuses"][0].get("limitRemaining", 0)
 
 
 def by_check(world, user, plan):
-    answer = fetch(world.serve.http_port, "POST", "/v1/check", (),
+    answer = fetch(world.serve.http_port, "POST", "/v1/check", JSON,
                    json.dumps(question(user, plan)).encode())
     told = json.loads(answer.body)
     return told["admitted"], told["remaining"]
@@ -67,7 +67,7 @@ def by_check(world, user, plan):
 
 def by_described_request(world, user, plan):
     body = {"domain": "api", "request": {"target": "/", "headers": {"x-user": user, "x-plan": plan}}}
-    told = json.loads(fetch(world.serve.http_port, "POST", "/v1/check", (), json.dumps(body).encode()).body)
+    told = json.loads(fetch(world.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
     return told["admitted"], told["remaining"]
 
 

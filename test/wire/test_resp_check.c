@@ -40,6 +40,7 @@ static void test_check(void **state)
 	expect_array(talk, "WEIR.PEEK api user 7",
 		     "%8\r\n" HEAD("$6\r\nrefuse", ":3", ":0", ":59999", USER) WAITS("59999", "0")
 			     STATUS("429"));
+	talk->session.operates = true;
 	expect_array(talk, "WEIR.CHECK api HITS -1 user 7",
 		     "%8\r\n" HEAD("$5\r\nadmit", ":3", ":1", ":59999", USER) WAITS("0", "0")
 			     STATUS("200"));
@@ -211,9 +212,9 @@ static void test_reset(void **state)
 
 	(void)state;
 	expect_array(talk, "WEIR.RESET api user 7",
-		     "-NOPERM 'weir.reset' is for clients on this machine unless passwords are set "
-		     "(--resp-password-file)\r\n");
-	talk->session.near = true;
+		     "-NOPERM 'weir.reset' is for clients on a Unix socket, those that --refunds "
+		     "names, and those that know a password (--resp-password-file)\r\n");
+	talk->session.operates = true;
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
 	say_array(talk, "WEIR.CHECK api HITS 2 user 8");
 	expect_array(talk, "WEIR.RESET api user 7 | user",
@@ -230,6 +231,31 @@ static void test_reset(void **state)
 	talk_close(talk);
 }
 
+/* Hits below 0 need a right of their own: of the address, or by a password. */
+static void test_giving_back_needs_a_right(void **state)
+{
+	static const char no[] =
+		"-NOPERM what is below 0 gives back what was counted, and this client may not; "
+		"--refunds or a password gives the right\r\n";
+	struct talk *talk = talk_open(NULL);
+
+	(void)state;
+	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
+	expect_array(talk, "WEIR.CHECK api HITS -3 user 7", no);
+	expect_array(talk, "WEIR.CHECK api HITS 1 user 8 | HITS -3 user 7", no);
+	say_array(talk, "WEIR.PEEK api user 7 | user 8");
+	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:0\r\n"));
+	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:3\r\n"));
+	talk_close(talk);
+	talk = talk_open("secret-of-the-operator");
+	say_array(talk, "AUTH secret-of-the-operator");
+	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
+	say_array(talk, "WEIR.CHECK api HITS -2 user 7");
+	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
+	expect_array(talk, "WEIR.RESET api user 7", ":1\r\n");
+	talk_close(talk);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +269,7 @@ int main(void)
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_shadow),
 		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_giving_back_needs_a_right),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,7 @@ static void test_a_busy_key(void **state)
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;
+	talk->session.operates = true;
 	play(talk, "CL.THROTTLE busy 4 1 1", steps, sizeof steps / sizeof *steps);
 	talk_close(talk);
 }
@@ -184,13 +185,32 @@ static void test_shadow(void **state)
 	talk_close(talk);
 }
 
+static void test_giving_back_needs_a_right(void **state)
+{
+	struct talk *talk = talk_open(NULL);
+
+	(void)state;
+	expect_array(talk, "CL.THROTTLE k 4 1 60 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
+	expect_array(
+		talk, "CL.THROTTLE k 4 1 60 -5",
+		"-NOPERM what is below 0 gives back what was counted, and this client may not; "
+		"--refunds or a password gives the right\r\n");
+	expect_array(talk, "CL.THROTTLE k 4 1 60 0", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
+	talk_close(talk);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_as_its_manual_says), cmocka_unit_test(test_a_busy_key),
-		cmocka_unit_test(test_no_burst),           cmocka_unit_test(test_another_limit),
-		cmocka_unit_test(test_throttlecrab),       cmocka_unit_test(test_one_key),
-		cmocka_unit_test(test_wrong_numbers),      cmocka_unit_test(test_shadow),
+		cmocka_unit_test(test_as_its_manual_says),
+		cmocka_unit_test(test_a_busy_key),
+		cmocka_unit_test(test_giving_back_needs_a_right),
+		cmocka_unit_test(test_no_burst),
+		cmocka_unit_test(test_another_limit),
+		cmocka_unit_test(test_throttlecrab),
+		cmocka_unit_test(test_one_key),
+		cmocka_unit_test(test_wrong_numbers),
+		cmocka_unit_test(test_shadow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

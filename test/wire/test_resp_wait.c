@@ -376,7 +376,7 @@ static void test_reset_and_peek(void **state)
 
 	(void)state;
 	fake.at_once = true;
-	talk->session.near = true;
+	talk->session.operates = true;
 	say(talk, CHECK("1"));
 	assert_string_equal(verdicts(say(talk, "WEIR.PEEK api user 1\r\n")), "admit 2");
 	expect(talk, "WEIR.RESET api user 1\r\n", ":1\r\n");
@@ -392,6 +392,7 @@ static void test_throttle(void **state)
 	struct talk *talk = open_talk();
 
 	(void)state;
+	talk->session.operates = true;
 	expect(talk, "CL.THROTTLE k 4 1 1\r\nTHROTTLE k 5 1 1 3\r\n", "");
 	answer(1);
 	answer(0);

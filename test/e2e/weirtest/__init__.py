@@ -6,7 +6,7 @@ from .api import Api, Record
 from .clock import Clock
 from .env import BUILD, FEWER, MODULE, NGINX, ROOT, SLOWER, WEIR, WRAP, patience, scaled
 from .h2client import H2
-from .http1 import Client, Closed, Response, chunks, connect, fetch, message
+from .http1 import JSON, Client, Closed, Response, chunks, connect, fetch, message
 from .load import Shot, Traffic, pour, tally, volley
 from .nginx import TERMINATED, Nginx, check_conf
 from .ports import free_port
@@ -14,7 +14,7 @@ from .rules import FIVE, by_user
 from .tier import full, needs
 from .waiting import wait_for
 
-__all__ = ["Api", "BUILD", "Client", "Clock", "Closed", "FEWER", "FIVE", "H2", "MODULE", "NGINX", "Nginx", "ROOT",
+__all__ = ["Api", "BUILD", "Client", "Clock", "Closed", "FEWER", "FIVE", "H2", "JSON", "MODULE", "NGINX", "Nginx", "ROOT",
            "Record", "Response", "SLOWER", "Shot", "TERMINATED", "Traffic", "WEIR", "WRAP", "by_user", "certificate",
            "check_conf", "chunks", "connect", "fetch", "free_port", "full", "message", "needs", "patience", "pour",
            "scaled", "tally", "volley", "wait_for"]

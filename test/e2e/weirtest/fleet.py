@@ -29,7 +29,7 @@ class Node(Serve):
         self.shared = keeper.folder("table", "/dev/shm")
         kwargs.setdefault("table", self.shared)
         kwargs = {"resp": True, "admin": True, **kwargs}
-        args = ["--redis", url, "--redis-timeout", timeout, *args]
+        args = ["--redis", url, "--redis-timeout", timeout, "--refunds", "127.0.0.0/8", *args]
         super().__init__(rules=rules, args=args, **kwargs)
 
     def _end(self):

@@ -103,6 +103,9 @@ class Parser:
                 return at
 
 
+JSON = {"Content-Type": "application/json"}  # what POST /v1/check, /json and the admin API ask for
+
+
 def message(method, target, headers=(), body=None, version="1.1", host="localhost", chunked=0):
     """The bytes of a request. `body` gets a Content-Length, or is cut into chunks of `chunked`."""
     fields = list(headers.items() if isinstance(headers, dict) else headers)

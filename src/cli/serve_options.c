@@ -12,12 +12,12 @@ struct wr_settings serve_settings;
 const char *serve_headers;
 
 static const struct wr_option ports[] = {
-	{"grpc", WR_OPTION_LIST, "ADDR,…", "8081",
+	{"grpc", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:8081",
 	 "Envoy's rate limit service: PORT (all addresses),\n"
 	 "HOST:PORT, [IPV6]:PORT, unix:/path, or off",
 	 AT(grpc)},
-	{"http", WR_OPTION_LIST, "ADDR,…", "8082", "/v1/check, /check/DOMAIN, /json, HTTP/1.1",
-	 AT(http)},
+	{"http", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:8082",
+	 "/v1/check, /check/DOMAIN, /json, HTTP/1.1", AT(http)},
 	{"trust", WR_OPTION_LIST, "CIDR,…", NULL,
 	 "proxies that may describe requests at /check/DOMAIN, and\n"
 	 "whose own addresses in X-Forwarded-For are passed over\n"

@@ -18,6 +18,7 @@ import grpc
 import pytest
 
 from weirtest import clock, env, fetch, free_port, full, needs, wait_for
+from weirtest.netns import Network
 from weirtest.protos import Response, request
 from weirtest.rawh2 import ACK, PING, RawH2, frame
 from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls, question
@@ -124,6 +125,16 @@ def test_help_names_every_port():
     done = subprocess.run([env.WEIR, "serve", "--help"], capture_output=True, text=True, check=True)
     for flag in ("--grpc", "--http", "--resp", "--admin", "--tls-client-san", "--drain-delay"):
         assert f"  {flag} " in done.stdout
+
+
+@needs("namespaces")
+def test_ports_are_on_loopback_unless_told_otherwise():
+    """With no address named, on a machine of its own: nothing else listens there."""
+    with Network("alone") as net, Serve(rules=RULES, prefix=net["alone"].prefix, start=False) as serve:
+        serve.addresses = {}
+        serve.start()
+        listening = re.findall(r"^LISTEN\s+\d+\s+\d+\s+(\S+)", net["alone"].run("ss", "-ltn"), re.M)
+        assert set(listening) == {f"127.0.0.1:{port}" for port in (8081, 8082, 6380, 9099)}
 
 
 # ---- the reference's environment ----

@@ -51,7 +51,7 @@ static const struct wr_option limits[] = {
 	 "else /dev/shm)",
 	 AT(table_dir)},
 	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "the table's size, about 44 bytes a key",
-	 AT(memory_bytes), .min = 262144, .max = (uint64_t)1 << 40},
+	 AT(memory_bytes), .min = 262144, .max = (uint64_t)256 << 30},
 	{"log-memory", WR_OPTION_SIZE, "SIZE", "0",
 	 "of it for sliding window logs, 8 bytes a stamp; 0: a sixteenth", AT(log_bytes),
 	 .max = (uint64_t)1 << 40},

@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-#define MEMORY_MAX (1ull << 40)
+#define MEMORY_MAX (256ull << 30) /* a quarter of it for keys is WR_ROWS_MAX */
 #define MEMORY_DEFAULT (64ull << 20)
 
 /* Room for what other layers keep in the table: a share of its memory, one page at least. */
@@ -60,12 +60,16 @@ static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
 
 	if (memory < MEMORY_MIN || memory > MEMORY_MAX)
 		return wr_error(error, WEIR_EINVAL,
-				"memory_bytes must be 256 KiB to 1 TiB, not %llu",
+				"memory_bytes must be 256 KiB to 256 GiB, not %llu",
 				(unsigned long long)memory);
 	if (log > memory / 4 * 3)
 		return wr_error(error, WEIR_EINVAL,
 				"log_bytes must be at most three quarters of memory_bytes (%llu)",
 				(unsigned long long)memory);
+	if ((memory - log) / sizeof(struct wr_row) > WR_ROWS_MAX)
+		return wr_error(error, WEIR_EINVAL,
+				"memory_bytes less log_bytes must be below 64 GiB, not %llu",
+				(unsigned long long)(memory - log));
 	memcpy(header->magic, WR_MAGIC, sizeof header->magic);
 	header->layout = WR_LAYOUT;
 	header->header_bytes = sizeof *header;
@@ -129,8 +133,9 @@ static int check_header(const struct wr_header *header, const char *path, uint64
 			return wr_error(error, WEIR_EFORMAT, "%s: section %d lies outside the file",
 					path, i);
 	if (keys < 2 * sizeof(struct wr_row) || keys % sizeof(struct wr_row) != 0 ||
-	    keys / sizeof(struct wr_row) > INT32_MAX / WR_CELLS || span < WR_SPAN_MIN ||
-	    span > WR_SPAN_MAX || (span & (span - 1)) != 0 || slab % span != 0 ||
+	    keys / sizeof(struct wr_row) > WR_ROWS_MAX || slab > WR_SLAB_MAX ||
+	    span < WR_SPAN_MIN || span > WR_SPAN_MAX || (span & (span - 1)) != 0 ||
+	    slab % span != 0 ||
 	    slab / span * sizeof(uint32_t) > header->sections[WR_SECTION_SPANS].bytes ||
 	    header->sections[WR_SECTION_OVERRIDES].bytes < sizeof(struct wr_control))
 		return wr_error(error, WEIR_EFORMAT, "%s: impossible section sizes", path);

@@ -115,6 +115,10 @@ struct wr_cell {
 
 #define WR_CELLS 16u
 
+/* Blocks of the slab name their cell by 31 bits, and cells name their block by 32. */
+#define WR_ROWS_MAX (INT32_MAX / WR_CELLS)         /* 64 GiB less one row */
+#define WR_SLAB_MAX ((uint64_t)WR_BLOCK_MIN << 32) /* 256 GiB */
+
 struct wr_row {
 	_Alignas(64) struct wr_cell cell[WR_CELLS];
 };

@@ -271,7 +271,10 @@ static void sizes_are_checked(void **unused)
 	} cases[] = {
 		{256 * KIB - 1, 0, WEIR_EINVAL},
 		{1, 0, WEIR_EINVAL},
-		{(1ull << 40) + 1, 0, WEIR_EINVAL},
+		{(256ull << 30) + 1, 192ull << 30, WEIR_EINVAL},
+		{256ull << 30, 192ull << 30, WEIR_EINVAL},
+		{69ull << 30, 0, WEIR_EINVAL},
+		{64ull << 30, 1, WEIR_EINVAL},
 		{UINT64_MAX, 0, WEIR_EINVAL},
 		{256 * KIB, 192 * KIB + 1, WEIR_EINVAL},
 		{256 * KIB, UINT64_MAX, WEIR_EINVAL},

@@ -80,7 +80,7 @@ struct weir_limit {
 	/* Written by weir_limit_check(). */
 	uint64_t checked;     /* identity mixed with algorithm and period; 0 = not checked */
 	uint64_t narrow_ns;   /* internal: up to which age of the state the quick way is open */
-	uint64_t share_scale; /* internal: turns what is in use into a share, see algo/narrow.h */
+	uint64_t harm_base;   /* internal: the period on the scale of algo/harm.h */
 	uint32_t capacity;    /* most that can be taken at once: burst, queue_size + 1, or limit */
 	uint32_t ceiling;     /* capacity, or in soft mode soft_ceiling */
 };

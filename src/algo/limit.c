@@ -152,7 +152,7 @@ static void set_quick_way(struct weir_limit *l)
 	l->narrow_ns = l->ceiling > l->capacity ? 0
 		       : fixed                  ? wr_fixed_quick_ns(l)
 						: wr_narrow_ns(l);
-	l->share_scale = fixed ? wr_fixed_quick_scale(l) : wr_narrow_scale(l);
+	l->harm_base = wr_harm_of(l->period_ns);
 }
 
 int weir_limit_check(struct weir_limit *limit, struct weir_error *error)

@@ -13,6 +13,7 @@
 #define WR_ALGO_NARROW_H
 
 #include "algo/amount.h"
+#include "algo/harm.h"
 
 #define WR_NARROW_MAX (1ull << 62)
 
@@ -23,24 +24,14 @@ struct wr_narrow {
 };
 
 /* The elapsed time that gives back 2^62, rounded up so that it fills any bucket, or 0 where the
- * arithmetic here is not for the limit: for limit_check. A bucket that is worth less than 255 ns is
- * left out for the sake of its share. */
+ * arithmetic here is not for the limit: for limit_check. */
 static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 {
 	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
 
-	if (l->algorithm != WEIR_TOKEN_BUCKET || l->limit == 0 || most >= WR_NARROW_MAX ||
-	    l->capacity * l->period_ns < 255)
+	if (l->algorithm != WEIR_TOKEN_BUCKET || l->limit == 0 || most >= WR_NARROW_MAX)
 		return 0;
 	return (WR_NARROW_MAX - 1) / l->limit + 1;
-}
-
-/* 254 · 2^64 ÷ the full backlog, rounded down: a share by one multiplication. */
-static inline uint64_t wr_narrow_scale(const struct weir_limit *l)
-{
-	if (wr_narrow_ns(l) == 0)
-		return 0;
-	return (uint64_t)(((unsigned __int128)254 << 64) / (l->capacity * l->period_ns));
 }
 
 static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
@@ -84,10 +75,10 @@ static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr
 	return span_ns >= l->narrow_ns || b->backlog <= span_ns * l->limit;
 }
 
-/* Share of the capacity in use, 0 … 254, rounded down. */
-static inline unsigned wr_narrow_share(const struct weir_limit *l, const struct wr_narrow *b)
+/* What is in use, as harm.h counts it: the backlog by the period. */
+static inline unsigned wr_narrow_harm(const struct weir_limit *l, const struct wr_narrow *b)
 {
-	return (unsigned)((unsigned __int128)b->backlog * l->share_scale >> 64);
+	return wr_harm_of_quotient(b->backlog, (unsigned)l->harm_base);
 }
 
 static inline void wr_narrow_tell(const struct weir_limit *l, const struct wr_narrow *b,

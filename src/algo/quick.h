@@ -17,12 +17,6 @@ static inline uint64_t wr_fixed_quick_ns(const struct weir_limit *l)
 	return l->window_end_ns ? 0 : l->period_ns;
 }
 
-/* 254 · 2^32 ÷ capacity: the share of the limit in use without a division. */
-static inline uint64_t wr_fixed_quick_scale(const struct weir_limit *l)
-{
-	return l->capacity ? (254ull << 32) / l->capacity : 0;
-}
-
 /* Count after the take, or 0 when it is not so simple. */
 static inline uint64_t wr_fixed_quick(const struct weir_limit *l, uint64_t start_ns, uint32_t count,
 				      int64_t cost, uint64_t now_ns)

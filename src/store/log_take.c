@@ -11,8 +11,8 @@
 #include "algo/soft.h"
 #include "table/slab.h"
 
-#define GROWTH 4u     /* a ring grows to four times its size, or to what the limit needs */
-#define HARM_STEP 16u /* the cell's harm is written when it moved by this much */
+#define GROWTH 4u /* a ring grows to four times its size, or to what the limit needs */
+#define HARM_STEP WR_HARM_OCTAVE  /* the cell's harm is written when it moved by this much */
 #define FULL_RETRY_NS 1000000000u /* when there may be room in the slab again; a guess */
 
 /* A key's log as it was read. */
@@ -176,11 +176,11 @@ static bool commit(struct reading *reading, const struct wr_log_plan *plan)
 /* The cell's harm follows roughly; a miss does no damage. */
 static void note_harm(struct reading *reading, const struct weir_decision *decision)
 {
-	unsigned harm = decision->admitted ? wr_harm_of(decision) : WR_HARM_REFUSED;
+	unsigned harm = wr_harm_after(reading->spot.hot, decision);
 	unsigned known = wr_hot_harm(reading->spot.hot);
 	struct wr_pair hot = reading->spot.hot;
 
-	if (harm > known ? harm - known >= HARM_STEP : known - harm >= HARM_STEP)
+	if (known == 0 || (harm > known ? harm - known : known - harm) >= HARM_STEP)
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 

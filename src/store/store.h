@@ -5,6 +5,7 @@
 #ifndef WR_STORE_STORE_H
 #define WR_STORE_STORE_H
 
+#include "algo/harm.h"
 #include "table/override.h"
 #include "table/table.h"
 
@@ -121,21 +122,41 @@ static inline bool wr_writes_nothing(const struct wr_attempt *attempt)
 	       (attempt->purpose == WR_TRY && !attempt->decision->admitted);
 }
 
-/* Share of the limit a key uses, for eviction: 0 … 254. */
-static inline unsigned wr_harm_of(const struct weir_decision *decision)
+/* The harm to write into a cell that had `hot` before this request. A request raises it by one
+ * octave at most, the first one by less: keys that were seen once weigh less than any in use,
+ * whatever a request costs. */
+static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)
 {
-	uint64_t used = decision->limit - decision->remaining;
+	unsigned known = wr_hot_harm(hot) & WR_HARM_MOST;
+	unsigned most = known ? known + WR_HARM_OCTAVE : WR_HARM_OCTAVE - 1;
 
-	return decision->limit ? (unsigned)(used * 254 / decision->limit) : 0;
+	if (harm > most)
+		harm = most;
+	return harm < WR_HARM_MOST ? harm : WR_HARM_MOST;
 }
 
-/* Marks a key refused, the first time: then it outlives the others in a full table. */
+/* … of a refused key that has used so much. */
+static inline unsigned wr_harm_refused(uint64_t used)
+{
+	unsigned harm = wr_harm_of(used);
+
+	return (harm < WR_HARM_MOST ? harm : WR_HARM_MOST) | WR_HARM_REFUSED;
+}
+
+static inline unsigned wr_harm_after(struct wr_pair hot, const struct weir_decision *decision)
+{
+	unsigned harm = wr_harm_next(hot, wr_harm_of(decision->limit - decision->remaining));
+
+	return decision->admitted ? harm : harm | WR_HARM_REFUSED;
+}
+
+/* Marks a key refused, the first time: then it outlives others in a full table. */
 static inline void wr_mark_refused(struct wr_spot *spot)
 {
-	struct wr_pair marked =
-		wr_hot_with(spot->hot, spot->hot.lo, wr_hot_s1(spot->hot), WR_HARM_REFUSED);
+	struct wr_pair marked = wr_hot_with(spot->hot, spot->hot.lo, wr_hot_s1(spot->hot),
+					    wr_hot_harm(spot->hot) | WR_HARM_REFUSED);
 
-	if (wr_hot_harm(spot->hot) != WR_HARM_REFUSED)
+	if (!wr_hot_refused(spot->hot))
 		wr_pair_cas(&spot->cell->hot, &spot->hot, marked);
 }
 

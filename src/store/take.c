@@ -86,7 +86,7 @@ static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
 				wr_mark_refused(spot);
 			return true;
 		}
-		harm = decision->admitted ? wr_harm_of(decision) : WR_HARM_REFUSED;
+		harm = wr_harm_after(spot->hot, decision);
 		wr_cell_raise_fresh(spot->cell, attempt->now_ns + decision->reset_after_ns,
 				    attempt->now_ns);
 		if (wr_pair_cas(&spot->cell->hot, &spot->hot,
@@ -164,9 +164,10 @@ static void note_excess(struct weir_table *table, const struct weir_limit *limit
 			return;
 		wr_cell_raise_fresh(spot.cell, now_ns + wr_soft_reset_after(limit, after, now_ns),
 				    now_ns);
-		/* As harmful as a refused key: forgetting it would arm the overshoot again. */
-	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot,
-			      wr_hot_with(spot.hot, after->s0, after->s1, WR_HARM_REFUSED)));
+		/* As harmful as the refused key: forgetting it would arm the overshoot again. */
+	} while (!wr_pair_cas(
+		&spot.cell->hot, &spot.hot,
+		wr_hot_with(spot.hot, after->s0, after->s1, wr_harm_refused(limit->capacity))));
 }
 
 static void soft_reset(const struct wr_attempt *attempt, const struct weir_state *soft)
@@ -309,7 +310,7 @@ static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_
 		wr_cell_raise_fresh(spot->cell, now_ns + bucket.backlog / limit->limit + 1, now_ns);
 	if (!wr_pair_cas(&spot->cell->hot, &spot->hot,
 			 wr_hot_with(spot->hot, bucket.since_ns, (uint32_t)bucket.taken,
-				     wr_narrow_share(limit, &bucket))))
+				     wr_harm_next(spot->hot, wr_narrow_harm(limit, &bucket)))))
 		return false;
 	wr_narrow_tell(limit, &bucket, decision);
 	return true;
@@ -324,7 +325,7 @@ static inline bool take_fixed_quickly(const struct weir_limit *limit, struct wr_
 
 	if (count == 0 || !wr_pair_cas(&spot->cell->hot, &spot->hot,
 				       wr_hot_with(spot->hot, start_ns, (uint32_t)count,
-						   (unsigned)(count * limit->share_scale >> 32))))
+						   wr_harm_next(spot->hot, wr_harm_of(count)))))
 		return false;
 	wr_fixed_quick_tell(limit, start_ns, count, now_ns, decision);
 	return true;

@@ -29,14 +29,14 @@ struct scan {
 };
 
 /* How gladly a cell is given away; lower is sooner. */
-enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_REFUSED, RANK_OVERRIDE };
+enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_OVERRIDE };
 
 /* An override is only found through its key's cell, so that one is as dear. */
 static enum rank live_rank(struct wr_pair hot)
 {
 	if (wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
 		return RANK_OVERRIDE;
-	return wr_hot_harm(hot) == WR_HARM_REFUSED ? RANK_REFUSED : RANK_LIVE;
+	return RANK_LIVE;
 }
 
 static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
@@ -53,14 +53,14 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return live_rank(hot);
 }
 
-/* Rank, then harm, then how soon it would be free anyway: one number to compare. */
+/* Rank, then weight, then how soon it would be free anyway: one number to compare. */
 static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	enum rank rank = rank_of(cell, hot, now_s);
 
 	if (rank <= RANK_EXPIRED)
 		return 0;
-	return (uint64_t)rank << 40 | (uint64_t)wr_hot_harm(hot) << 32 | wr_cell_fresh_s(cell);
+	return (uint64_t)rank << 40 | (uint64_t)wr_hot_weight(hot) << 32 | wr_cell_fresh_s(cell);
 }
 
 static bool is_claim_of(struct wr_pair hot, struct wr_key key)
@@ -175,10 +175,8 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 		wr_tally(&table->tallies->stolen);
 		break;
 	case RANK_LIVE:
-		wr_tally(&table->tallies->evicted);
-		break;
-	case RANK_REFUSED:
-		wr_tally(&table->tallies->evicted_refused);
+		wr_tally(wr_hot_refused(victim.hot) ? &table->tallies->evicted_refused
+						    : &table->tallies->evicted);
 		break;
 	case RANK_OVERRIDE:
 		wr_tally(&table->tallies->override_evicted);

@@ -14,7 +14,7 @@ static void count_keys(const struct weir_table *table, uint32_t now_s, struct we
 			if (wr_hot_state(hot) != WR_LIVE || wr_cell_fresh_s(cell) <= now_s)
 				continue;
 			info->keys++;
-			info->keys_refused += wr_hot_harm(hot) == WR_HARM_REFUSED;
+			info->keys_refused += wr_hot_refused(hot);
 		}
 	}
 }

@@ -1,4 +1,4 @@
-/* The bytes of a table file. Layout 1.
+/* The bytes of a table file. Layout 2.
  *
  *   page 0   struct wr_header    written once, before the file gets its name; checksummed
  *   page 1   struct wr_tallies   counters and cursors all processes write
@@ -43,7 +43,7 @@
 #include "base/hash.h"
 #include "base/pair.h"
 
-#define WR_LAYOUT 1
+#define WR_LAYOUT 2
 #define WR_MAGIC "weirtabl"
 #define WR_PAGE 4096u
 
@@ -87,7 +87,7 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 #define WR_TALLIES(X)                                                                              \
 	X(expired, "cells of keys that were as good as new, taken for another key")                \
 	X(evicted, "live keys forgotten, none of them refused: the table is too small")            \
-	X(evicted_refused, "refused keys forgotten, because all candidates were")                  \
+	X(evicted_refused, "refused keys forgotten, because all candidates had used more")         \
 	X(stolen, "claims of dead participants taken over")                                        \
 	X(log_evicted, "live logs forgotten to make room in the slab")                             \
 	X(log_full, "requests refused because the slab had no room for their log")                 \
@@ -179,7 +179,11 @@ enum wr_cell_kind {
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
 
-#define WR_HARM_REFUSED 255u
+/* harm: refused 1 · what forgetting the key would give away 7, on a logarithmic scale. A refused
+ * key counts as much as one that is not and has used four times as much. */
+#define WR_HARM_MOST 127u
+#define WR_HARM_REFUSED 128u
+#define WR_HARM_REFUSED_WEIGHT 8u
 
 /* Fields of hot.hi and id.hi. */
 static inline uint32_t wr_hot_s1(struct wr_pair hot)
@@ -195,6 +199,19 @@ static inline uint16_t wr_hot_version(struct wr_pair hot)
 static inline unsigned wr_hot_harm(struct wr_pair hot)
 {
 	return (unsigned)(hot.hi >> 48) & 0xff;
+}
+
+static inline bool wr_hot_refused(struct wr_pair hot)
+{
+	return wr_hot_harm(hot) & WR_HARM_REFUSED;
+}
+
+/* What eviction compares. */
+static inline unsigned wr_hot_weight(struct wr_pair hot)
+{
+	unsigned harm = wr_hot_harm(hot);
+
+	return (harm & WR_HARM_MOST) + (harm & WR_HARM_REFUSED ? WR_HARM_REFUSED_WEIGHT : 0);
 }
 
 static inline unsigned wr_hot_kind(struct wr_pair hot)

@@ -12,7 +12,7 @@ static struct wr_override content_of(struct wr_pair hot)
 static struct wr_pair hot_with(struct wr_pair hot, struct wr_override override)
 {
 	return wr_hot_with(hot, (uint64_t) override.banned_until_s << 32 | override.granted_until_s,
-			   override.granted, WR_HARM_REFUSED);
+			   override.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 }
 
 /* Without the parts whose time is over. */

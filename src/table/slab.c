@@ -149,11 +149,12 @@ static struct victim appraise(struct weir_table *table, struct wr_block *block, 
 		    wr_hot_kind(victim.owner.hot) == WR_KIND_LOG &&
 		    victim.owner.hot.lo ==
 			    name_of(table, block, (uint32_t)(victim.tenure.lo >> 32))) {
-			unsigned harm = wr_hot_harm(victim.owner.hot);
+			unsigned harm = wr_hot_weight(victim.owner.hot);
 
 			if (wr_cell_fresh_s(cell) <= now_s)
 				victim.price = PRICE_EXPIRED;
-			else if (harm == WR_HARM_REFUSED || wr_hot_override(victim.owner.hot))
+			else if (wr_hot_refused(victim.owner.hot) ||
+				 wr_hot_override(victim.owner.hot))
 				victim.price = PRICE_NONE;
 			else
 				victim.price = PRICE_LIVE + harm;

@@ -49,13 +49,13 @@ static void check_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 	assert_false(now_ns && wr_narrow_full_by(l, b, now_ns, now_ns - 1));
 }
 
-static void check_share(const struct weir_limit *l, const struct wr_narrow *b)
+/* Whole tokens in use, on the scale of harm.h, give or take two steps. */
+static void check_harm(const struct weir_limit *l, const struct wr_narrow *b)
 {
-	unsigned __int128 full = (unsigned __int128)l->capacity * l->period_ns;
-	unsigned expected = (unsigned)((unsigned __int128)b->backlog * 254 / full);
-	unsigned share = wr_narrow_share(l, b);
+	unsigned least = wr_harm_of(b->backlog / l->period_ns);
+	unsigned most = wr_harm_of(b->backlog / l->period_ns + 1);
 
-	assert_true(share <= 254 && share <= expected && expected - share <= 1);
+	assert_in_range(wr_narrow_harm(l, b), least > 2 ? least - 2 : 0, most + 2);
 }
 
 /* One step by either way on the same state. Returns whether the short one was open. */
@@ -79,7 +79,7 @@ static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t c
 	same_decision(&quick, &d);
 	assert_true(before.s0 <= now_ns);
 	check_full_by(l, &b, now_ns, d.reset_after_ns);
-	check_share(l, &b);
+	check_harm(l, &b);
 	return true;
 }
 
@@ -167,7 +167,7 @@ static void narrow_limits(void **unused)
 	l = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .burst = 5, .period_ns = SECOND);
 	assert_int_equal(l.narrow_ns, 1ull << 62);
 	l = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .period_ns = 254);
-	assert_int_equal(l.narrow_ns, 0);
+	assert_int_equal(l.narrow_ns, 1ull << 62);
 	l = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 0, .burst = 5, .period_ns = SECOND);
 	assert_int_equal(l.narrow_ns, 0);
 	l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .period_ns = SECOND);
@@ -177,8 +177,8 @@ static void narrow_limits(void **unused)
 	assert_int_equal(l.narrow_ns, 0); /* the answer would lack the overshoot's part */
 }
 
-/* Also of the smallest buckets: 1 per second, all of it, is all of it. */
-static void shares(void **unused)
+/* One token is 1, two are 5, five are 10, whatever the bucket. */
+static void harms(void **unused)
 {
 	struct weir_limit l =
 		LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .period_ns = SECOND);
@@ -186,10 +186,20 @@ static void shares(void **unused)
 
 	(void)unused;
 	assert_true(wr_narrow_take(&l, 0, 0, 1, T0, &b));
-	assert_in_range(wr_narrow_share(&l, &b), 253, 254);
+	assert_int_equal(wr_narrow_harm(&l, &b), 1);
 	l = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 10, .period_ns = SECOND);
 	assert_true(wr_narrow_take(&l, 0, 0, 5, T0, &b));
-	assert_in_range(wr_narrow_share(&l, &b), 126, 127);
+	assert_in_range(wr_narrow_harm(&l, &b), 9, 11);
+	assert_int_equal(wr_harm_of(0), 0);
+	assert_int_equal(wr_harm_of(1), 1);
+	assert_int_equal(wr_harm_of(2), 5);
+	assert_int_equal(wr_harm_of(3), 7);
+	assert_int_equal(wr_harm_of(4), 9);
+	assert_int_equal(wr_harm_of(5), 10);
+	assert_int_equal(wr_harm_of(100), 27);
+	assert_int_equal(wr_harm_of(1ull << 31), 125);
+	for (uint64_t used = 0; used < 100000; used++)
+		assert_true(wr_harm_of(used) <= wr_harm_of(used + 1));
 }
 
 static void quick_is_the_fixed_window(void **unused)
@@ -220,10 +230,6 @@ static void quick_is_the_fixed_window(void **unused)
 			assert_int_equal(s.s1, count);
 			wr_fixed_quick_tell(&l, before.s0, count, now_ns, &told);
 			same_decision(&told, &d);
-			uint64_t share = count * l.share_scale >> 32;
-			uint64_t expected = 254 * count / l.capacity;
-
-			assert_true(share <= expected && expected - share <= 1);
 		}
 	}
 	assert_true(quick > RUNS * STEPS / 10);
@@ -256,7 +262,7 @@ int main(void)
 		cmocka_unit_test(narrow_on_any_words),
 		cmocka_unit_test(narrow_says_no),
 		cmocka_unit_test(narrow_limits),
-		cmocka_unit_test(shares),
+		cmocka_unit_test(harms),
 		cmocka_unit_test(quick_is_the_fixed_window),
 		cmocka_unit_test(quick_says_no),
 	};

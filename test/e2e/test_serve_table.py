@@ -59,12 +59,12 @@ def test_rm_and_what_is_not_there(tmp_path):
 
 
 def test_files_that_are_no_tables(tmp_path):
-    (tmp_path / "odd.v1").write_text("no table")
-    (tmp_path / "odd.v1").chmod(0o600)
+    (tmp_path / "odd.v2").write_text("no table")
+    (tmp_path / "odd.v2").chmod(0o600)
     (tmp_path / "other.txt").write_text("")
-    (tmp_path / f"{'x' * 70}.v1").write_text("")
+    (tmp_path / f"{'x' * 70}.v2").write_text("")
     [odd] = as_json("list", "--dir", tmp_path)
-    assert odd["name"] == "odd" and odd["path"] == f"{tmp_path}/odd.v1" and odd["error"]
+    assert odd["name"] == "odd" and odd["path"] == f"{tmp_path}/odd.v2" and odd["error"]
 
 
 def test_words_that_are_not_understood():

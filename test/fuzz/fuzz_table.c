@@ -61,7 +61,7 @@ static void leave_caretaker(void)
 		close(ends[1]);
 		while (read(ends[0], &byte, 1) < 0)
 			;
-		unlink(path_of("t.v1"));
+		unlink(path_of("t.v2"));
 		unlink(path_of("saved"));
 		rmdir(dir);
 		_exit(0);
@@ -147,7 +147,7 @@ static int list_one(void *context, struct wr_key key, struct wr_override overrid
 
 static void read_image(void)
 {
-	FILE *file = fopen(path_of("t.v1"), "rb");
+	FILE *file = fopen(path_of("t.v2"), "rb");
 
 	must(file != NULL);
 	fseek(file, 0, SEEK_END);
@@ -218,7 +218,7 @@ static void patch(struct input *in, uint8_t *file)
 /* A key of the good table to aim at: its cell is where the tag says, wherever that is. */
 static void write_file(struct input *in)
 {
-	int fd = open(path_of("t.v1"), O_RDWR | O_CREAT, 0600);
+	int fd = open(path_of("t.v2"), O_RDWR | O_CREAT, 0600);
 	unsigned patches = (unsigned)next(in, 1) % PATCHES;
 	int forge = (int)next(in, 1) & 1;
 	uint8_t *file;

@@ -110,19 +110,104 @@ static void a_key_is_not_free_before_it_is_as_good_as_new(void **unused)
 	assert_tallies(1, 1, 0, 0);
 }
 
-static void the_least_harmful_goes_first(void **unused)
+/* One request after another: how much a key weighs is bounded by how often it came. */
+static void use(const struct weir_limit *limit, uint64_t number, unsigned times)
 {
-	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
+	while (times--)
+		take_nth(table, limit, number, 1, T0);
+}
+
+/* Four steps to the octave. */
+static void the_least_used_goes_first(void **unused)
+{
+	static const unsigned used[CELLS] = {1,   2,   3,   4,   5,   6,   7,   8,   10,  12, 14,
+					     16,  20,  24,  28,  32,  40,  48,  56,  64,  80, 96,
+					     112, 128, 160, 192, 224, 256, 320, 384, 448, 512};
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
 
 	(void)unused;
 	for (uint64_t i = 0; i < CELLS; i++)
-		take_nth(table, &limit, i, 2 + 3 * (int64_t)i, T0);
-	for (uint64_t gone = 1; gone <= 10; gone++) {
-		take_nth(table, &limit, 100 + gone, 99, T0);
+		use(&limit, i, used[i]);
+	for (uint64_t gone = 1; gone <= 20; gone++) {
+		use(&limit, 100 + gone, 640);
 		assert_int_equal(held_of(&limit, 0, gone), 0);
 		assert_int_equal(held_of(&limit, gone, CELLS - gone), CELLS - gone);
 	}
-	assert_tallies(0, 10, 0, 0);
+	assert_tallies(0, 20, 0, 0);
+}
+
+/* Whatever share of its limit it takes, and whatever it costs. */
+static void a_first_request_outranks_no_key_in_use(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
+	struct weir_limit tiny = sized(WEIR_FIXED_WINDOW, 1, HOUR);
+	struct weir_limit bucket = sized(WEIR_TOKEN_BUCKET, 3, HOUR);
+	struct weir_limit costly = sized(WEIR_SLIDING_COUNTER, 1000000, HOUR);
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS - 1; i++)
+		use(&limit, i, 2);
+	for (uint64_t i = 1000; i < 3000; i++) {
+		take_nth(table, &tiny, i, 1, T0);
+		take_nth(table, &bucket, i, 3, T0);
+		take_nth(table, &costly, i, 1000000, T0);
+	}
+	assert_int_equal(held_of(&limit, 0, CELLS - 1), CELLS - 1);
+	assert_tallies(0, 3 * 2000 - 1, 0, 0);
+}
+
+/* A refused key weighs as much as one that is not and used four times as much, no more: two
+ * requests under a limit of 1 do not outrank five. */
+static void nor_does_a_first_refusal(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
+	struct weir_limit tiny = sized(WEIR_FIXED_WINDOW, 1, HOUR);
+
+	(void)unused;
+	for (uint64_t i = 0; i < CELLS - 1; i++)
+		use(&limit, i, 5);
+	for (uint64_t i = 1000; i < 3000; i++)
+		use(&tiny, i, 2);
+	assert_int_equal(held_of(&limit, 0, CELLS - 1), CELLS - 1);
+	/* Three that were admitted weigh less than one and a refusal. */
+	table_clear(table);
+	for (uint64_t i = 0; i < CELLS - 2; i++)
+		use(&limit, i, 5);
+	use(&tiny, 5000, 2);
+	use(&limit, 6000, 3);
+	use(&limit, 6001, 1);
+	assert_true(held(&tiny, 5000));
+	assert_false(held(&limit, 6000));
+	assert_tallies(0, 1, 0, 0);
+}
+
+/* The bound that docs/engine.md states: requests that a flood needs to forget keys in use. */
+static void a_flood_pays_for_each_cell_what_its_victims_paid(void **unused)
+{
+	struct weir_table *large = table_open("bound", 256 * KIB, 0);
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, HOUR);
+	struct weir_limit three = sized(WEIR_FIXED_WINDOW, 3, HOUR);
+	uint64_t cells = info_of(large, T0).cells, kept = 0;
+
+	(void)unused;
+	assert_int_equal(cells, 7680);
+	for (uint64_t i = 0; i < 1000; i++)
+		for (int times = 0; times < 5; times++)
+			take_nth(large, &limit, i, 1, T0);
+	for (uint64_t i = 0; i < 300000; i++)
+		take_nth(large, &three, 10000 + i, 1, T0);
+	for (uint64_t i = 0; i < 1000; i++)
+		kept += take_nth(large, &limit, i, 0, T0).remaining == 95;
+	assert_int_equal(kept, 1000);
+	/* Five requests each, a key for each cell and as many again: then they are gone. */
+	for (uint64_t i = 0; i < 4 * cells; i++)
+		for (int times = 0; times < 6; times++)
+			take_nth(large, &limit, 1000000 + i, 1, T0);
+	kept = 0;
+	for (uint64_t i = 0; i < 1000; i++)
+		kept += take_nth(large, &limit, i, 0, T0).remaining == 95;
+	assert_int_equal(kept, 0);
+	table_drop(large);
 }
 
 static void of_equals_the_one_that_is_free_soonest_goes(void **unused)
@@ -296,7 +381,10 @@ int main(void)
 		TEST(looks_and_refusals_take_no_cell),
 		TEST(keys_as_good_as_new_are_free),
 		TEST(a_key_is_not_free_before_it_is_as_good_as_new),
-		TEST(the_least_harmful_goes_first),
+		TEST(the_least_used_goes_first),
+		TEST(a_first_request_outranks_no_key_in_use),
+		TEST(nor_does_a_first_refusal),
+		TEST(a_flood_pays_for_each_cell_what_its_victims_paid),
 		TEST(of_equals_the_one_that_is_free_soonest_goes),
 		TEST(a_refused_key_outlives_the_others),
 		TEST(when_all_are_refused_that_is_counted_apart),

@@ -274,7 +274,7 @@ static void sizes_are_checked(void **unused)
 		{(256ull << 30) + 1, 192ull << 30, WEIR_EINVAL},
 		{256ull << 30, 192ull << 30, WEIR_EINVAL},
 		{69ull << 30, 0, WEIR_EINVAL},
-		{64ull << 30, 1, WEIR_EINVAL},
+		{65ull << 30, 1, WEIR_EINVAL},
 		{UINT64_MAX, 0, WEIR_EINVAL},
 		{256 * KIB, 192 * KIB + 1, WEIR_EINVAL},
 		{256 * KIB, UINT64_MAX, WEIR_EINVAL},
@@ -453,7 +453,7 @@ static void another_layout(void **unused)
 	header = header_of(file_of("layout"));
 	header.layout = WR_LAYOUT + 1;
 	put_header(file_of("layout"), header, true);
-	assert_refused("layout", WEIR_ELAYOUT, "has layout 2, this weir writes 1");
+	assert_refused("layout", WEIR_ELAYOUT, "has layout 3, this weir writes 2");
 	header.layout = 0;
 	put_header(file_of("layout"), header, true);
 	assert_refused("layout", WEIR_ELAYOUT, "has layout 0");

@@ -84,7 +84,7 @@ static int root_alone(void *unused)
 	CHILD_CHECK(open_default(NULL, WEIR_OPEN_EXISTING, &info, &error) == WEIR_ENOENT);
 	CHILD_CHECK(access("/run/weir", F_OK) < 0); /* looking makes nothing */
 	CHILD_CHECK(open_default(NULL, 0, &info, &error) == 0);
-	CHILD_CHECK(strcmp(info.path, "/run/weir/default.v1") == 0);
+	CHILD_CHECK(strcmp(info.path, "/run/weir/default.v2") == 0);
 	CHILD_CHECK(is_at("/run/weir", 0, 0, 0750));
 	CHILD_CHECK(is_at(info.path, 0, 0, 0600));
 	CHILD_CHECK(weir_remove(NULL, NULL, &error) == 0);
@@ -99,7 +99,7 @@ static int service_user(void *unused)
 	(void)unused;
 	CHILD_CHECK(become(WEIR_UID) == 0);
 	CHILD_CHECK(open_default("api", WEIR_OPEN_EXISTING, &info, &error) == 0);
-	CHILD_CHECK(strcmp(info.path, "/run/weir/api.v1") == 0);
+	CHILD_CHECK(strcmp(info.path, "/run/weir/api.v2") == 0);
 	return 0;
 }
 
@@ -111,7 +111,7 @@ static int stranger(void *unused)
 	(void)unused;
 	CHILD_CHECK(become(OTHER_UID) == 0);
 	CHILD_CHECK(open_default("api", 0, &info, &error) == 0);
-	CHILD_CHECK(strcmp(info.path, "/dev/shm/weir-64005-api.v1") == 0);
+	CHILD_CHECK(strcmp(info.path, "/dev/shm/weir-64005-api.v2") == 0);
 	CHILD_CHECK(is_at(info.path, OTHER_UID, OTHER_UID, 0600));
 	return 0;
 }
@@ -126,7 +126,7 @@ static int root_with_a_service(void *unused)
 	CHILD_CHECK(own_machine(true) == 0);
 	CHILD_CHECK(open_default("api", 0, &info, &error) == 0);
 	CHILD_CHECK(is_at("/run/weir", 0, WEIR_UID, 0750));
-	CHILD_CHECK(is_at("/run/weir/api.v1", WEIR_UID, WEIR_UID, 0660));
+	CHILD_CHECK(is_at("/run/weir/api.v2", WEIR_UID, WEIR_UID, 0660));
 	CHILD_CHECK(in_child(service_user, NULL) == 0);
 	CHILD_CHECK(in_child(stranger, NULL) == 0);
 	return 0;
@@ -140,7 +140,7 @@ static int user_without_session(void *unused)
 	(void)unused;
 	CHILD_CHECK(own_machine(false) == 0 && become(OTHER_UID) == 0);
 	CHILD_CHECK(open_default("t", 0, &info, &error) == 0);
-	CHILD_CHECK(strcmp(info.path, "/dev/shm/weir-64005-t.v1") == 0);
+	CHILD_CHECK(strcmp(info.path, "/dev/shm/weir-64005-t.v2") == 0);
 	CHILD_CHECK(is_at(info.path, OTHER_UID, OTHER_UID, 0600));
 	/* Not an absolute path, not a folder: as if it were not set. */
 	setenv("XDG_RUNTIME_DIR", "tmp", 1);
@@ -148,7 +148,7 @@ static int user_without_session(void *unused)
 	setenv("XDG_RUNTIME_DIR", "/nowhere/at/all", 1);
 	CHILD_CHECK(open_default("t", WEIR_OPEN_EXISTING, &info, &error) == 0);
 	CHILD_CHECK(weir_remove("t", NULL, &error) == 0);
-	CHILD_CHECK(access("/dev/shm/weir-64005-t.v1", F_OK) < 0);
+	CHILD_CHECK(access("/dev/shm/weir-64005-t.v2", F_OK) < 0);
 	return 0;
 }
 
@@ -163,7 +163,7 @@ static int user_with_session(void *unused)
 	CHILD_CHECK(become(OTHER_UID) == 0);
 	setenv("XDG_RUNTIME_DIR", "/run/u", 1);
 	CHILD_CHECK(open_default("t", 0, &info, &error) == 0);
-	CHILD_CHECK(strcmp(info.path, "/run/u/weir/t.v1") == 0);
+	CHILD_CHECK(strcmp(info.path, "/run/u/weir/t.v2") == 0);
 	CHILD_CHECK(is_at("/run/u/weir", OTHER_UID, OTHER_UID, 0700));
 	CHILD_CHECK(is_at(info.path, OTHER_UID, OTHER_UID, 0600));
 	return 0;
@@ -178,10 +178,10 @@ static int squatter(void *unused)
 
 	(void)unused;
 	CHILD_CHECK(own_machine(false) == 0);
-	file = fopen("/dev/shm/weir-64005-t.v1", "w");
+	file = fopen("/dev/shm/weir-64005-t.v2", "w");
 	CHILD_CHECK(file && fclose(file) == 0);
-	CHILD_CHECK(chown("/dev/shm/weir-64005-t.v1", 64006, 64006) == 0);
-	CHILD_CHECK(chmod("/dev/shm/weir-64005-t.v1", 0666) == 0);
+	CHILD_CHECK(chown("/dev/shm/weir-64005-t.v2", 64006, 64006) == 0);
+	CHILD_CHECK(chmod("/dev/shm/weir-64005-t.v2", 0666) == 0);
 	CHILD_CHECK(become(OTHER_UID) == 0);
 	CHILD_CHECK(open_default("t", 0, &info, &error) == WEIR_EACCESS);
 	CHILD_CHECK(strstr(error.text, "belongs to user 64006"));

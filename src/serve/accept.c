@@ -112,7 +112,7 @@ static void take(struct wr_acceptor *acceptor, int fd)
 		close(fd);
 		return;
 	}
-	wr_stream_accept(acceptor->loop, acceptor->listener, fd);
+	wr_stream_accept(acceptor->loop, acceptor->listener, acceptor->server, fd);
 }
 
 /* No file descriptors, or no memory: the connection stays in the backlog, and the socket would be
@@ -160,37 +160,52 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	accept_some(poll->data);
 }
 
-static int listen_with_host(struct wr_loop *loop, struct wr_listener *listener,
-			    struct weir_error *error)
+/* Makes what the streams of this listener share, if their protocol has that. */
+static int start_server(struct wr_loop *loop, struct wr_listener *listener, void **state,
+			struct weir_error *error)
 {
-	struct wr_hosted *hosted = calloc(1, sizeof *hosted);
+	struct wr_server *server;
 	int rc;
 
-	if (!hosted)
+	*state = NULL;
+	if (!listener->protocol->start)
+		return 0;
+	server = calloc(1, sizeof *server);
+	if (!server)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	hosted->host = listener->host;
-	rc = listener->host->start(loop, listener, listener->fds[loop->number], &hosted->state,
-				   error);
+	rc = listener->protocol->start(loop, listener, state, error);
 	if (rc < 0) {
-		free(hosted);
+		free(server);
 		return rc;
 	}
-	listener->fds[loop->number] = -1;
-	hosted->next = loop->hosted;
-	loop->hosted = hosted;
+	*server = (struct wr_server){listener->protocol, *state, loop->servers};
+	loop->servers = server;
 	return 0;
+}
+
+void wr_servers_stop(struct wr_loop *loop)
+{
+	while (loop->servers) {
+		struct wr_server *server = loop->servers;
+
+		loop->servers = server->next;
+		server->protocol->stop(server->state);
+		free(server);
+	}
 }
 
 int wr_loop_listen(struct wr_loop *loop, struct wr_listener *listener, struct weir_error *error)
 {
 	struct wr_acceptor *acceptor;
-	int rc;
+	void *server;
+	int rc = start_server(loop, listener, &server, error);
 
-	if (listener->host)
-		return listen_with_host(loop, listener, error);
+	if (rc < 0)
+		return rc;
 	acceptor = calloc(1, sizeof *acceptor);
 	if (!acceptor)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	acceptor->server = server;
 	acceptor->loop = loop;
 	acceptor->listener = listener;
 	acceptor->fd = listener->fds[loop->number];

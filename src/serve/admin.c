@@ -23,25 +23,24 @@ static const struct wr_http_route routes[] = {
 
 static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *address = wr_http_peer(request);
 	char text[INET6_ADDRSTRLEN] = "?";
 	struct ucred peer;
 	socklen_t len = sizeof peer;
 
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX) {
-		if (request->client &&
-		    getsockopt(request->client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
+		if (getsockopt(wr_stream_fd(request->client->stream), SOL_SOCKET, SO_PEERCRED,
+			       &peer, &len) == 0)
 			snprintf(who, WR_ADMIN_WHO, "uid %u (pid %d)", (unsigned)peer.uid,
 				 (int)peer.pid);
 		return;
 	}
-	if (info && info->client_addr->sa_family == AF_INET) {
-		const struct sockaddr_in *v4 = (const void *)info->client_addr;
+	if (address && address->sa_family == AF_INET) {
+		const struct sockaddr_in *v4 = (const void *)address;
 
 		inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
-	} else if (info && info->client_addr->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *v6 = (const void *)info->client_addr;
+	} else if (address && address->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *v6 = (const void *)address;
 
 		inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
 	}
@@ -168,7 +167,7 @@ static void handle(struct wr_http_request *request)
 
 /* ---- answers ---- */
 
-void wr_admin_harden(struct MHD_Response *response)
+void wr_admin_harden(struct wr_http_response *response)
 {
 	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
 	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
@@ -178,7 +177,7 @@ void wr_admin_reply(struct wr_http_request *request, unsigned status, const char
 		    wr_admin_writer writer, void *context)
 {
 	struct wr_text out = wr_http_answer(request->server);
-	struct MHD_Response *response;
+	struct wr_http_response *response;
 	char *more = NULL;
 
 	writer(&out, context);
@@ -246,15 +245,10 @@ static void close_api(struct wr_http_server *server)
 
 static const struct wr_http_api api = {"admin", handle, open_api, close_api};
 
-static int start(struct wr_loop *loop, struct wr_listener *listener, int fd, void **state,
+static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
 		 struct weir_error *error)
 {
-	return wr_http_server_start(&api, loop, listener, fd, state, error);
+	return wr_http_server_start(&api, loop, listener, server, error);
 }
 
-const struct wr_host wr_admin_host = {"admin",
-				      start,
-				      wr_http_server_turn_away,
-				      wr_http_server_drain,
-				      wr_http_server_open,
-				      wr_http_server_stop};
+const struct wr_protocol wr_admin_protocol = WR_HTTP_PROTOCOL("admin", start);

@@ -58,7 +58,7 @@ struct wr_admin {
 	const char *token_name;   /* the token it showed; NULL: none was asked for */
 };
 
-extern const struct wr_host wr_admin_host;
+extern const struct wr_protocol wr_admin_protocol;
 
 /* Writes an answer; called twice if the first time there was too little room. */
 typedef void (*wr_admin_writer)(struct wr_text *out, void *context);
@@ -67,7 +67,7 @@ void wr_admin_reply(struct wr_http_request *request, unsigned status, const char
 		    wr_admin_writer writer, void *context);
 
 /* Header fields that every answer has. */
-void wr_admin_harden(struct MHD_Response *response);
+void wr_admin_harden(struct wr_http_response *response);
 
 /* What an answer is made of that is written away from the loop, because it reads the whole table or
  * thousands of rules. */

@@ -83,7 +83,7 @@ struct later {
 static void reply(struct later *later)
 {
 	struct wr_http_request *request = later->request;
-	struct MHD_Response *response;
+	struct wr_http_response *response;
 
 	if (later->job.rc == WEIR_ENOENT) {
 		wr_admin_reply_error(request, WEIR_ENOENT, "there is no such rule");

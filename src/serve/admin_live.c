@@ -44,7 +44,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(live);
 }
 
-/* When neither libmicrohttpd nor the pool know of it any more. */
+/* When neither the connection nor the pool know of it any more. */
 static void close_if_over(struct live *live)
 {
 	if (live->closed && !live->writing)
@@ -171,7 +171,7 @@ void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void
 	struct wr_problem problem;
 	struct live *live;
 
-	if (request->server->draining || !take_place(service)) {
+	if (request->server->loop->draining || !take_place(service)) {
 		wr_problem(&problem, WR_UNAVAILABLE,
 			   "%u pages are following already, or the service is shutting down",
 			   WR_ADMIN_LIVE_MAX);

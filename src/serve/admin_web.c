@@ -44,12 +44,12 @@ static bool names(const struct wr_http_request *request, const char *field, cons
 	return false;
 }
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
+static void add_header(struct wr_http_response *response, const char *name, const char *value)
 {
 	wr_http_header(response, wr_str(name), wr_str(value));
 }
 
-static void harden(struct MHD_Response *response)
+static void harden(struct wr_http_response *response)
 {
 	add_header(response, "Content-Security-Policy", policy);
 	add_header(response, "X-Frame-Options", "DENY");
@@ -66,12 +66,10 @@ static void send_file(struct wr_http_request *request, const struct wr_web_file 
 	bool known = names(request, "If-None-Match", tag);
 	const uint8_t *body = packed ? file->packed : file->plain;
 	size_t len = packed ? file->packed_len : file->plain_len;
-	// NOLINTNEXTLINE(bugprone-casting-through-void): it is not written to
-	struct MHD_Response *response = MHD_create_response_from_buffer(
-		known ? 0 : len, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
+	struct wr_http_response *response = wr_http_response_static(
+		(struct weir_str){(const char *)body, known ? 0 : len}, file->content_type);
 
 	if (response) {
-		add_header(response, "Content-Type", file->content_type);
 		add_header(response, "ETag", tag);
 		add_header(response, "Cache-Control", "no-cache");
 		add_header(response, "Vary", "Accept-Encoding");

@@ -47,7 +47,7 @@ static void reply_not_allowed(struct wr_http_request *request, const char *metho
 	struct wr_problem problem;
 	char text[WR_PROBLEM_TEXT];
 	struct wr_text out = {text, sizeof text, 0};
-	struct MHD_Response *response;
+	struct wr_http_response *response;
 
 	wr_problem(&problem, WR_NOT_ALLOWED, "%s takes: %s", request->path, methods);
 	wr_problem_write(&problem, &out);
@@ -184,14 +184,6 @@ void wr_http_reference_health(struct wr_http_request *request)
 
 /* ---- who is trusted ---- */
 
-static const struct sockaddr *peer_of(const struct wr_http_request *request)
-{
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-
-	return info ? info->client_addr : NULL;
-}
-
 bool wr_http_trusts(const struct wr_http_request *request)
 {
 	const struct wr_http_context *context = request->server->context;
@@ -199,7 +191,7 @@ bool wr_http_trusts(const struct wr_http_request *request)
 
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return true;
-	return wr_networks_address(peer_of(request), &address) &&
+	return wr_networks_address(wr_http_peer(request), &address) &&
 	       wr_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
 							    : wr_forward_neighbours(),
 			      &address);
@@ -209,7 +201,7 @@ bool wr_http_may_decide(const struct wr_http_request *request, const struct weir
 {
 	return !wr_ask_gives_back(ask) ||
 	       wr_service_refunds(wr_loop_service(request->server->loop), request->server->listener,
-				  peer_of(request));
+				  wr_http_peer(request));
 }
 
 /* ---- beginning and end ---- */
@@ -246,15 +238,10 @@ static void close_api(struct wr_http_server *server)
 
 static const struct wr_http_api api = {"http", handle, open_api, close_api};
 
-static int start(struct wr_loop *loop, struct wr_listener *listener, int fd, void **state,
+static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
 		 struct weir_error *error)
 {
-	return wr_http_server_start(&api, loop, listener, fd, state, error);
+	return wr_http_server_start(&api, loop, listener, server, error);
 }
 
-const struct wr_host wr_http_host = {"http",
-				     start,
-				     wr_http_server_turn_away,
-				     wr_http_server_drain,
-				     wr_http_server_open,
-				     wr_http_server_stop};
+const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start);

@@ -37,7 +37,7 @@ bool wr_http_may_decide(const struct wr_http_request *request, const struct weir
 	"hits below 0 give back what was counted, and this client may not; --refunds names those " \
 	"that may"
 
-extern const struct wr_host wr_http_host;
+extern const struct wr_protocol wr_http_protocol;
 
 /* ---- routes, for the admin API too ---- */
 

@@ -45,14 +45,10 @@ static void choose_by(struct choice *choice, const char *value)
 		choice->by = (enum wr_forward_by)by;
 }
 
-static enum MHD_Result choose(void *cls, enum MHD_ValueKind kind, const char *name,
-			      const char *value)
+static bool choose(void *context, const char *name, const char *value)
 {
-	struct choice *choice = cls;
+	struct choice *choice = context;
 
-	(void)kind;
-	if (!value)
-		value = "";
 	if (strcmp(name, "deny") == 0)
 		choose_deny(choice, value);
 	else if (strcmp(name, "by") == 0)
@@ -62,12 +58,12 @@ static enum MHD_Result choose(void *cls, enum MHD_ValueKind kind, const char *na
 	else
 		choice->bad = wr_problem(choice->problem, WR_BAD_REQUEST,
 					 "the query takes deny, by and identity") != 0;
-	return choice->bad ? MHD_NO : MHD_YES;
+	return !choice->bad;
 }
 
 /* ---- answers ---- */
 
-static void add_fields(struct MHD_Response *response, struct weir_ask *ask, int profile)
+static void add_fields(struct wr_http_response *response, struct weir_ask *ask, int profile)
 {
 	int count = weir_ask_headers(ask, profile);
 
@@ -81,7 +77,7 @@ static void add_fields(struct MHD_Response *response, struct weir_ask *ask, int 
 
 static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask)
 {
-	struct MHD_Response *response = wr_http_response(WR_STR(""), NULL);
+	struct wr_http_response *response = wr_http_response(WR_STR(""), NULL);
 
 	if (response && ask)
 		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
@@ -90,7 +86,7 @@ static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask
 
 /* `deny` is for proxies that pass few statuses on; the real one goes along for those who look. */
 static void reply_with(struct wr_http_request *request, unsigned status,
-		       struct MHD_Response *response)
+		       struct wr_http_response *response)
 {
 	unsigned deny = (unsigned)(uintptr_t)request->context;
 	char text[16];
@@ -106,7 +102,7 @@ static void reply_refused(struct wr_http_request *request, struct weir_ask *ask)
 {
 	struct weir_result result = {.size = sizeof result};
 	struct weir_str type = WR_STR("");
-	struct MHD_Response *response;
+	struct wr_http_response *response;
 	char body[BODY_BYTES];
 	int len = weir_ask_body(ask, weir_body_type(wr_http_field(request, "Accept")), body,
 				sizeof body, &type);
@@ -125,7 +121,7 @@ static void reply_refused(struct wr_http_request *request, struct weir_ask *ask)
 static void reply_no_room(struct wr_http_request *request, const struct weir_ask *ask)
 {
 	struct weir_result result = {.size = sizeof result};
-	struct MHD_Response *response =
+	struct wr_http_response *response =
 		wr_http_response(WR_STR("too many requests are waiting\n"), "text/plain");
 	char text[24];
 
@@ -207,13 +203,13 @@ static int describe(struct wr_http_request *request, struct weir_http_view *view
 	if (!wr_http_trusts(request))
 		return wr_problem(problem, WR_FORBIDDEN,
 				  "this address may not describe requests; --trust says who may");
-	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, choose, &choice);
+	wr_http_arguments(request, choose, &choice);
 	if (choice.bad)
 		return -1;
 	request->context = (void *)(uintptr_t)choice.deny;
 	forward = (struct wr_forward){
 		.header = wr_http_fields,
-		.context = request->connection,
+		.context = request,
 		.host = wr_http_field(request, "Host"),
 		.identity = wr_str(choice.identity),
 		.by = choice.by,

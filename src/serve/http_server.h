@@ -1,32 +1,31 @@
-/* HTTP/1.1 on a loop, by libmicrohttpd: requests are read whole, handed to a route, and answered at
- * once or later. The decision API and the admin API are two of these.
+/* HTTP/1.1 on the streams of a loop: requests are read whole, handed to a route, and answered at
+ * once or later. The decision API and the admin API are two of these. wire/http1.h reads the
+ * requests.
  *
- * libmicrohttpd brings its own epoll; a uv_poll on it and a timer drive it. Sockets are accepted
- * here and handed over, so that places are counted as for every other listener.
- *
- * Bounds: places (listener), header bytes (WR_HTTP_CONNECTION_BYTES), body bytes of a request and
- * of all of a server, time from the end of one answer to the end of the next request. */
+ * A server is one port on one loop; all of it runs in the loop's thread. Bounds: places (listener),
+ * bytes of a head (wire/http1.h), bytes of a body, memory of all large heads and bodies of a
+ * server, and the stream's timeouts. */
 #ifndef WR_SERVE_HTTP_SERVER_H
 #define WR_SERVE_HTTP_SERVER_H
 
-#include <microhttpd.h>
 #include <stdbool.h>
 #include <uv.h>
 
 #include "serve/listen.h"
 #include "serve/loop.h"
+#include "serve/pending.h"
+#include "wire/http1.h"
 #include "wire/json.h"
 
 #define WR_HTTP_BODY_MAX (256u << 10)
-#define WR_HTTP_BODY_INLINE 1024u      /* that much of a body needs no allocation */
-#define WR_HTTP_BODIES_MAX (32u << 20) /* of a server, larger ones than that together */
-/* Request line and header fields of a request. libmicrohttpd clears as much between requests, so
- * twice of it would cost a tenth of what a request does. */
-#define WR_HTTP_CONNECTION_BYTES 16384u
+#define WR_HTTP_HEAD_INLINE 1536u     /* that much of a head … */
+#define WR_HTTP_BODY_INLINE 1024u     /* … and of a body need no allocation */
+#define WR_HTTP_LARGE_MAX (32u << 20) /* larger heads and bodies of a server together */
 #define WR_HTTP_REQUESTS_KEPT 64u
 #define WR_HTTP_ANSWER_BYTES (64u << 10) /* room to write answers in; longer ones are allocated */
 
 struct wr_http_request;
+struct wr_http_response;
 struct wr_http_server;
 
 /* What a server does with requests. */
@@ -39,99 +38,109 @@ struct wr_http_api {
 	void (*close)(struct wr_http_server *server);
 };
 
-struct wr_http_request {
-	struct wr_http_server *server;
-	struct MHD_Connection *connection;
-	struct wr_http_connection *client; /* NULL: there was no memory to note it */
-	const char *method;
-	const char *path; /* decoded; without the query */
-	char *body;       /* with a zero behind it */
-	size_t body_len, body_cap;
-	struct MHD_Response *response; /* of one that was held, until it is asked for again */
-	unsigned status;
-	bool too_large, held, answered;
-	bool streaming;         /* its answer has no end but `gone`, or the client's leaving */
-	enum MHD_Result result; /* for libmicrohttpd: MHD_NO closes the connection */
-	/* One that is held: the client has gone, or the server ends. No answer is wanted. */
-	void (*gone)(struct wr_http_request *request);
-	struct wr_http_watch *watch; /* for the client's leaving */
-	struct wr_pending pending;   /* the handler's */
-	void *context;               /* the handler's */
-	struct wr_http_request *next;
-	char few[WR_HTTP_BODY_INLINE];
+enum wr_http_stage {
+	WR_HTTP_HEAD,
+	WR_HTTP_BODY,
+	WR_HTTP_HANDLED, /* the handler has it, or had */
 };
 
-/* A client. */
+struct wr_http_request {
+	struct wr_http_server *server;
+	struct wr_http_connection *client;
+	struct wr_http1 head;
+	const char *method;
+	const char *path; /* decoded; without the query */
+	enum wr_http_stage stage;
+	size_t scanned;                /* bytes of the head in which its end was not found */
+	struct wr_http1_chunks chunks; /* of a chunked body */
+	char *arguments; /* of the query, decoded: name, zero, value, zero, …, zero */
+	char *head_bytes;
+	size_t head_len, head_cap;
+	char *body; /* with a zero behind it */
+	size_t body_len, body_cap;
+	bool too_large, held, answered, queued;
+	bool close;     /* the connection ends with the answer */
+	bool streaming; /* its answer has no end but `gone`, or the client's leaving */
+	/* One that is held or streams: the client has gone, or the server ends. No answer is
+	 * wanted. */
+	void (*gone)(struct wr_http_request *request);
+	/* One that streams: its connection has closed. The last call about it. */
+	void (*over)(struct wr_http_request *request);
+	struct wr_pending pending;            /* the handler's */
+	void *context;                        /* the handler's */
+	struct wr_http_request *next, **back; /* spare ones; those to end */
+	char head_few[WR_HTTP_HEAD_INLINE];
+	char body_few[WR_HTTP_BODY_INLINE];
+};
+
+/* A client: the state of its stream. */
 struct wr_http_connection {
 	struct wr_http_server *server;
-	struct wr_http_request *request; /* under way, or NULL */
-	int fd;
-	uint64_t deadline_ms; /* of the loop's clock; 0: none */
-	uint64_t active_ms;   /* when it came, or its last request ended */
-	bool counted;         /* `received` holds what had come before its next request */
-	uint64_t received;
-	uint64_t begun_ms; /* when more than that was there, a head under way; 0: not yet */
-	bool left_off; /* its last byte had been read when we looked last; no request is whole */
-	struct wr_http_connection *next, **back;
+	struct wr_stream *stream;
+	struct wr_http_request *request; /* being read or answered; NULL: between requests */
+	char *rest;                      /* input behind a request that is not answered yet */
+	size_t rest_len;
+	struct wr_http_response *sending; /* an answer of which the stream takes a part at a time */
+	size_t sent;
+	uint64_t active_ms; /* when it came, or its last request ended */
+	bool draining;
 };
 
 struct wr_http_server {
 	const struct wr_http_api *api;
 	struct wr_loop *loop;
 	struct wr_listener *listener;
-	struct MHD_Daemon *daemon;
-	uv_poll_t accepting, polling;
-	uv_timer_t timer, sweep;
-	int fd; /* -1: closed */
-	bool draining;
-	unsigned handles;     /* not closed yet */
-	uint64_t timer_at_ms; /* when it fires; 0: not set */
-	struct wr_http_connection *connections;
-	size_t connection_count;
-	size_t started; /* connections so far */
-	size_t body_bytes;
+	uv_timer_t timer;             /* ends requests that were answered after being held */
+	struct wr_http_request *ends; /* … these */
+	size_t large_bytes;
 	struct wr_http_request *spare;
 	size_t spare_count;
+	uint64_t date_s; /* the second that `date` tells of */
+	char date[40];
 	char *answer;  /* WR_HTTP_ANSWER_BYTES */
 	void *context; /* the api's */
 };
 
+/* ---- for a port: the members of its struct wr_protocol ---- */
+
 int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
-			 struct wr_listener *listener, int fd, void **state,
-			 struct weir_error *error);
-void wr_http_server_turn_away(void *state);
-void wr_http_server_drain(void *state);
-size_t wr_http_server_open(void *state);
-void wr_http_server_stop(void *state);
+			 struct wr_listener *listener, void **server, struct weir_error *error);
+void wr_http_server_stop(void *server);
+int wr_http_open(struct wr_stream *stream);
+int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len);
+void wr_http_writable(struct wr_stream *stream);
+void wr_http_drain(struct wr_stream *stream);
+void wr_http_closed(struct wr_stream *stream);
+
+#define WR_HTTP_PROTOCOL(port, start_server)                                                       \
+	{                                                                                          \
+		.name = (port), .state_bytes = sizeof(struct wr_http_connection),                  \
+		.open = wr_http_open, .input = wr_http_input, .writable = wr_http_writable,        \
+		.drain = wr_http_drain, .closed = wr_http_closed, .start = (start_server),         \
+		.stop = wr_http_server_stop,                                                       \
+	}
+
+/* ---- for handlers ---- */
 
 /* The answer comes later. `gone` is called if it will not be wanted any more. */
 void wr_http_hold(struct wr_http_request *request, void (*gone)(struct wr_http_request *request));
 
-/* Answers, and gives the response up. */
-void wr_http_reply(struct wr_http_request *request, unsigned status, struct MHD_Response *response);
+/* Answers, and gives the response up; NULL (there was no memory for it) closes the connection. */
+void wr_http_reply(struct wr_http_request *request, unsigned status,
+		   struct wr_http_response *response);
 
-/* For http_server.c: what libmicrohttpd calls for a request, and when one has ended. */
-enum MHD_Result wr_http_on_request(void *server, struct MHD_Connection *connection, const char *url,
-				   const char *method, const char *version, const char *upload,
-				   size_t *upload_len, void **state);
-void wr_http_on_completed(void *server, struct MHD_Connection *connection, void **state,
-			  enum MHD_RequestTerminationCode why);
-void wr_http_requests_free(struct wr_http_server *server);
-
-/* libmicrohttpd has work that its epoll does not tell of. */
-void wr_http_wake(struct wr_http_server *server);
-
-/* The server ends: whoever is held is told, and lets go of its connection. */
-void wr_http_abandon(struct wr_http_request *request);
-
-/* A response of text that is copied; NULL: no memory (then reply with that, which closes the
- * connection). */
-struct MHD_Response *wr_http_response(struct weir_str body, const char *content_type);
+/* A response of text that is copied; NULL: no memory. */
+struct wr_http_response *wr_http_response(struct weir_str body, const char *content_type);
 
 /* The same of text that malloc gave and that is the response's from here on, whatever comes of it.
  */
-struct MHD_Response *wr_http_response_of(char *body, size_t len, const char *content_type);
-void wr_http_header(struct MHD_Response *response, struct weir_str name, struct weir_str value);
+struct wr_http_response *wr_http_response_of(char *body, size_t len, const char *content_type);
+
+/* The same of text that outlives the response. */
+struct wr_http_response *wr_http_response_static(struct weir_str body, const char *content_type);
+
+/* Adds a header field. A NULL response is left alone. */
+void wr_http_header(struct wr_http_response *response, struct weir_str name, struct weir_str value);
 
 void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct weir_str body,
 			const char *content_type);
@@ -140,11 +149,14 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
 /* Text to write an answer into, at most one at a time; wr_http_reply_text may take it. */
 struct wr_text wr_http_answer(struct wr_http_server *server);
 
-/* Header fields of a request as struct weir_http_view wants them; the context is the connection. */
-size_t wr_http_fields(void *connection, struct weir_str name, struct weir_str *values, size_t max);
+/* Header fields of a request as struct weir_http_view wants them; the context is the request. */
+size_t wr_http_fields(void *request, struct weir_str name, struct weir_str *values, size_t max);
 
 /* The first field of that name, or empty. */
 struct weir_str wr_http_field(const struct wr_http_request *request, const char *name);
+
+/* The peer's address; NULL: none. As wr_stream_peer. */
+const struct sockaddr *wr_http_peer(const struct wr_http_request *request);
 
 /* For the decision log: by which door the request came, and its trace. */
 void wr_http_trace(struct wr_http_request *request, const char *via);
@@ -152,9 +164,41 @@ void wr_http_trace(struct wr_http_request *request, const char *via);
 /* An argument of the query, decoded; NULL: not there. */
 const char *wr_http_argument(const struct wr_http_request *request, const char *name);
 
+/* Calls `each` for every argument until it returns false. */
+void wr_http_arguments(const struct wr_http_request *request,
+		       bool (*each)(void *context, const char *name, const char *value),
+		       void *context);
+
 static inline struct weir_str wr_http_body(const struct wr_http_request *request)
 {
 	return (struct weir_str){request->body, request->body_len};
 }
+
+/* ---- between http_server.c, http_request.c and http_response.c ---- */
+
+struct wr_http_request *wr_http_request_new(struct wr_http_connection *client);
+void wr_http_request_free(struct wr_http_request *request);
+void wr_http_requests_free(struct wr_http_server *server);
+
+/* Reads on; returns how much of the input was used. The request has been handled when its stage
+ * says so. */
+size_t wr_http_request_take(struct wr_http_request *request, const char *data, size_t len);
+
+/* Takes bytes of a body. False: it is too large, or there is no memory for it. */
+bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len);
+
+/* Sends as much of client->sending as the stream takes; NULL afterwards: all of it. */
+void wr_http_pump(struct wr_http_connection *client);
+
+/* Writes the head of an answer; `length` is SIZE_MAX for one without an end. Below 0: the stream
+ * closes. */
+int wr_http_write_head(struct wr_http_request *request, unsigned status,
+		       const struct wr_http_response *response, size_t length);
+
+void wr_http_response_free(struct wr_http_response *response);
+
+/* One that was held has been answered: ends it in the next turn of the loop, because the caller is
+ * still at work with it. */
+void wr_http_end_later(struct wr_http_request *request);
 
 #endif

@@ -1,51 +1,22 @@
 #include "serve/http_stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#define BLOCK_BYTES 4096u /* that libmicrohttpd asks for at a time */
+#define CHUNK_HEAD_BYTES 24
 
-/* libmicrohttpd asks again and again while a connection is not suspended. */
-static ssize_t read_more(void *cls, uint64_t at, char *buffer, size_t max)
+static struct wr_stream *connection_of(const struct wr_http_stream *stream)
 {
-	struct wr_http_stream *stream = cls;
-	size_t len = stream->len - stream->sent;
-
-	(void)at;
-	if (stream->text) {
-		if (len > max)
-			len = max;
-		memcpy(buffer, stream->text + stream->sent, len);
-		stream->sent += len;
-		if (stream->sent == stream->len) {
-			free(stream->text);
-			stream->text = NULL;
-		}
-		return (ssize_t)len;
-	}
-	if (stream->ended)
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	stream->suspended = true;
-	MHD_suspend_connection(stream->request->connection);
-	return 0;
+	return stream->request->client->stream;
 }
 
-static void on_free(void *cls)
+/* The connection has closed. */
+static void on_over(struct wr_http_request *request)
 {
-	struct wr_http_stream *stream = cls;
+	struct wr_http_stream *stream = request->context;
 
-	free(stream->text);
-	stream->text = NULL;
 	stream->request = NULL;
 	stream->closed(stream);
-}
-
-static void resume(struct wr_http_stream *stream)
-{
-	if (!stream->suspended)
-		return;
-	stream->suspended = false;
-	MHD_resume_connection(stream->request->connection);
-	wr_http_wake(stream->request->server);
 }
 
 static void on_gone(struct wr_http_request *request)
@@ -56,43 +27,49 @@ static void on_gone(struct wr_http_request *request)
 bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request *request,
 			  const char *content_type)
 {
-	struct MHD_Response *response = MHD_create_response_from_callback(
-		MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_more, stream, on_free);
+	struct wr_http_response *response = wr_http_response_static(WR_STR(""), content_type);
 
 	if (!response)
 		return false;
 	stream->request = request;
 	request->context = stream;
 	request->gone = on_gone;
+	request->over = on_over;
 	request->streaming = true;
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-	/* Nothing comes behind it: when it ends, so does the connection. */
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	wr_http_reply(request, 200, response);
-	/* It may take as long as it likes; a client that does not read is silent, and the time for
-	 * that is libmicrohttpd's to keep. */
-	if (stream->request && request->client)
-		request->client->deadline_ms = 0;
+	request->answered = true;
+	request->close = true; /* nothing comes behind it: when it ends, so does the connection */
+	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+	wr_http_write_head(request, 200, response, SIZE_MAX);
+	wr_http_response_free(response);
 	return true;
 }
 
 bool wr_http_stream_idle(const struct wr_http_stream *stream)
 {
-	return stream->text == NULL;
+	return stream->request && wr_stream_pending(connection_of(stream)) == 0;
 }
 
 void wr_http_stream_put(struct wr_http_stream *stream, char *text, size_t len)
 {
-	stream->text = text;
-	stream->len = len;
-	stream->sent = 0;
-	resume(stream);
+	bool chunked = stream->request->head.minor > 0;
+	char head[CHUNK_HEAD_BYTES];
+
+	if (chunked)
+		wr_stream_write(connection_of(stream), head,
+				(size_t)snprintf(head, sizeof head, "%zx\r\n", len));
+	wr_stream_write(connection_of(stream), text, len);
+	if (chunked)
+		wr_stream_write(connection_of(stream), "\r\n", 2);
+	free(text);
 }
 
 void wr_http_stream_end(struct wr_http_stream *stream)
 {
+	if (stream->ended || !stream->request)
+		return;
 	stream->ended = true;
-	resume(stream);
+	if (stream->request->head.minor > 0)
+		wr_stream_write(connection_of(stream), "0\r\n\r\n", 5);
+	wr_stream_close(connection_of(stream));
 }

@@ -6,9 +6,7 @@
 
 struct wr_http_stream {
 	struct wr_http_request *request; /* NULL: it is over */
-	char *text;                      /* from malloc; NULL: nothing to send */
-	size_t len, sent;
-	bool suspended, ended;
+	bool ended;
 	/* The client has left, or the stream has ended and all of it was sent. Called once; the
 	 * memory is the caller's again. */
 	void (*closed)(struct wr_http_stream *stream);

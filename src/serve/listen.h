@@ -19,25 +19,6 @@ struct wr_tls;
 
 #define WR_LOOPS_MAX 256u
 
-/* A server that takes listening sockets itself instead of streams: libmicrohttpd. */
-struct wr_host {
-	const char *name;
-	/* Before the loop runs, once per loop and address. The socket is the host's from here on,
-	 * unless this fails. Each connection asks wr_listener_admit and ends with
-	 * wr_listener_leave. */
-	int (*start)(struct wr_loop *loop, struct wr_listener *listener, int fd, void **state,
-		     struct weir_error *error);
-	/* wr_listener_turn_away for its socket. */
-	void (*turn_away)(void *state);
-	/* Accept no more, close the socket; say so in answers (Connection: close). When the last
-	 * connection has gone: wr_loop_check_drained. */
-	void (*drain)(void *state);
-	/* Connections that are still open. */
-	size_t (*open)(void *state);
-	/* The end: close all handles, free the state. */
-	void (*stop)(void *state);
-};
-
 /* How many connections there may be, counted over all loops: of one port, and within that of all.
  */
 struct wr_places {
@@ -51,8 +32,7 @@ struct wr_listener {
 	const char *name; /* "grpc" */
 	struct wr_endpoint endpoint;
 	char text[WR_ENDPOINT_TEXT];
-	const struct wr_protocol *protocol; /* one of these two */
-	const struct wr_host *host;
+	const struct wr_protocol *protocol;
 	struct wr_tls *tls;       /* NULL: plain text */
 	struct wr_places *places; /* the port's: shared by its addresses */
 	int fds[WR_LOOPS_MAX];    /* one per loop; -1: closed, or taken over */
@@ -92,15 +72,17 @@ struct wr_acceptor {
 	uv_poll_t poll;
 	struct wr_loop *loop;
 	struct wr_listener *listener;
+	void *server; /* what the protocol's `start` made */
 	int fd;
 	bool resting; /* until the next sweep: there were no file descriptors */
 	struct wr_acceptor *next;
 };
 
-struct wr_hosted {
-	const struct wr_host *host;
+/* What the protocols' `start` made for a loop. */
+struct wr_server {
+	const struct wr_protocol *protocol;
 	void *state;
-	struct wr_hosted *next;
+	struct wr_server *next;
 };
 
 /* The loop takes its socket of this listener. Before the loop runs. */
@@ -110,5 +92,6 @@ void wr_acceptors_wake(struct wr_loop *loop); /* those that rest */
 void wr_acceptors_turn_away(struct wr_loop *loop);
 void wr_acceptors_empty(struct wr_loop *loop); /* takes what has connected already */
 void wr_acceptors_close(struct wr_loop *loop); /* no more connections */
+void wr_servers_stop(struct wr_loop *loop);    /* after the last stream */
 
 #endif

@@ -94,29 +94,13 @@ static void tell_health(struct wr_loop *loop)
 	}
 }
 
-static size_t hosted_open(const struct wr_loop *loop)
-{
-	size_t open = 0;
-
-	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
-		open += h->host->open(h->state);
-	return open;
-}
-
 void wr_loop_check_drained(struct wr_loop *loop)
 {
-	if (!loop->draining || loop->ended || loop->stream_count > 0 || hosted_open(loop) > 0 ||
+	if (!loop->draining || loop->ended || loop->stream_count > 0 ||
 	    wr_queue_loop_busy(loop) > 0 || !wr_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
 	wr_service_loop_ended(loop->service);
-}
-
-static void turn_away(struct wr_loop *loop)
-{
-	wr_acceptors_turn_away(loop);
-	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
-		h->host->turn_away(h->state);
 }
 
 static void begin_draining(struct wr_loop *loop)
@@ -126,8 +110,6 @@ static void begin_draining(struct wr_loop *loop)
 	loop->draining = true;
 	wr_acceptors_empty(loop);
 	wr_acceptors_close(loop);
-	for (struct wr_hosted *h = loop->hosted; h; h = h->next)
-		h->host->drain(h->state);
 	wr_streams_drain(loop);
 	wr_queue_loop_drain(loop);
 	wr_loop_check_drained(loop);
@@ -148,13 +130,7 @@ static void stop(struct wr_loop *loop)
 	wr_acceptors_close(loop);
 	wr_streams_cut(loop);
 	wr_streams_flush(loop);
-	while (loop->hosted) {
-		struct wr_hosted *hosted = loop->hosted;
-
-		loop->hosted = hosted->next;
-		hosted->host->stop(hosted->state);
-		free(hosted);
-	}
+	wr_servers_stop(loop);
 	wr_queue_loop_stop(loop);
 	wr_redis_loop_drain(loop);
 	wr_redis_flush(loop); /* what they give back */
@@ -180,7 +156,7 @@ static void on_message(uv_async_t *async)
 	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
 		wr_central_forget(loop->redis->central, NULL);
 	if (messages & WR_LOOP_TURN_AWAY)
-		turn_away(loop);
+		wr_acceptors_turn_away(loop);
 	if (messages & WR_LOOP_DRAIN)
 		begin_draining(loop);
 	if (messages & WR_LOOP_STOP)

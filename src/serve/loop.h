@@ -81,7 +81,7 @@ struct wr_loop {
 	unsigned ended;    /* draining is done; read by the service */
 
 	struct wr_acceptor *acceptors;
-	struct wr_hosted *hosted;
+	struct wr_server *servers;
 	struct wr_stream *streams; /* all of them */
 	size_t stream_count;
 	struct wr_stream *dirty; /* those with something to do before the loop sleeps */
@@ -104,7 +104,7 @@ void wr_loop_tell(struct wr_loop *loop, enum wr_loop_message message);
 void wr_loop_join(struct wr_loop *loop); /* after WR_LOOP_STOP */
 void wr_loop_free(struct wr_loop *loop); /* one that was never started, or joined */
 
-/* Streams and hosts call it when one more has ended. */
+/* Streams call it when one more has ended. */
 void wr_loop_check_drained(struct wr_loop *loop);
 
 #endif

@@ -9,8 +9,8 @@
 
 const struct wr_port wr_ports[] = {
 	{"grpc", "--grpc", AT(grpc), .protocol = &wr_grpc_protocol, .tls = true},
-	{"http", "--http", AT(http), .host = &wr_http_host},
-	{"admin", "--admin", AT(admin), .host = &wr_admin_host, .admin = true},
+	{"http", "--http", AT(http), .protocol = &wr_http_protocol},
+	{"admin", "--admin", AT(admin), .protocol = &wr_admin_protocol, .admin = true},
 	{"resp", "--resp", AT(resp), .protocol = &wr_resp_protocol, .tls = true},
 };
 

@@ -10,11 +10,10 @@
 #include "serve/stream.h"
 
 struct wr_port {
-	const char *name;                   /* "grpc" */
-	const char *flag;                   /* "--grpc" */
-	size_t addresses;                   /* of its struct wr_text_list in struct wr_settings */
-	const struct wr_protocol *protocol; /* one of these two */
-	const struct wr_host *host;
+	const char *name; /* "grpc" */
+	const char *flag; /* "--grpc" */
+	size_t addresses; /* of its struct wr_text_list in struct wr_settings */
+	const struct wr_protocol *protocol;
 	bool tls;   /* if there are certificates */
 	bool admin; /* has places of its own, and has to be local or have a token */
 };

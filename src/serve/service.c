@@ -110,7 +110,6 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	const struct wr_text_list *list = addresses(service, port);
 	struct wr_listener like = {.name = port->name,
 				   .protocol = port->protocol,
-				   .host = port->host,
 				   .tls = port->tls ? service->tls : NULL,
 				   .places = &service->port_places[port - wr_ports],
 				   .group = port->admin ? 0 : service->settings.socket_group};

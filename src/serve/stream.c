@@ -29,6 +29,16 @@ const struct wr_listener *wr_stream_listener(const struct wr_stream *stream)
 	return stream->listener;
 }
 
+void *wr_stream_server(const struct wr_stream *stream)
+{
+	return stream->server;
+}
+
+int wr_stream_fd(const struct wr_stream *stream)
+{
+	return stream->fd;
+}
+
 const struct sockaddr *wr_stream_peer(const struct wr_stream *stream)
 {
 	static _Thread_local struct sockaddr_storage peer;
@@ -149,6 +159,16 @@ void wr_stream_abort(struct wr_stream *stream)
 {
 	stream->stage = WR_STREAM_DEAD;
 	wr_stream_touch(stream);
+}
+
+bool wr_stream_ending(const struct wr_stream *stream)
+{
+	return stream->stage >= WR_STREAM_CLOSING;
+}
+
+void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms)
+{
+	stream->cut_ms = uv_now(&stream->loop->uv) + in_ms;
 }
 
 /* ---- bytes out ---- */
@@ -352,7 +372,7 @@ static void link_stream(struct wr_loop *loop, struct wr_stream *stream)
 	loop->stream_count++;
 }
 
-void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, int fd)
+void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *server, int fd)
 {
 	struct wr_stream *stream = calloc(1, sizeof *stream + listener->protocol->state_bytes);
 
@@ -366,6 +386,7 @@ void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, int fd
 	stream->loop = loop;
 	stream->listener = listener;
 	stream->protocol = listener->protocol;
+	stream->server = server;
 	stream->fd = fd;
 	stream->opened_ms = stream->active_ms = uv_now(&loop->uv);
 	link_stream(loop, stream);

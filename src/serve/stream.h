@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct sockaddr;
+struct weir_error;
 struct wr_loop;
 struct wr_stream;
 struct wr_listener;
@@ -33,6 +34,12 @@ struct wr_protocol {
 	void (*drain)(struct wr_stream *stream);
 	/* Last call, also when `open` failed; the state is freed afterwards. May be NULL. */
 	void (*closed)(struct wr_stream *stream);
+	/* Before the loop runs, once per loop and address: makes what streams there share
+	 * (wr_stream_server). Both may be NULL. */
+	int (*start)(struct wr_loop *loop, struct wr_listener *listener, void **server,
+		     struct weir_error *error);
+	/* The end of the loop, after its last stream: closes all handles, frees the memory. */
+	void (*stop)(void *server);
 };
 
 #define WR_READ_BYTES 16384u       /* of one input */
@@ -43,6 +50,12 @@ struct wr_protocol {
 void *wr_stream_state(struct wr_stream *stream);
 struct wr_loop *wr_stream_loop(struct wr_stream *stream);
 const struct wr_listener *wr_stream_listener(const struct wr_stream *stream);
+
+/* What the protocol's `start` made. */
+void *wr_stream_server(const struct wr_stream *stream);
+
+/* The socket, to ask the kernel about it. */
+int wr_stream_fd(const struct wr_stream *stream);
 
 /* The address at the other end; NULL: it has none, or has gone. Until the next call by this thread.
  */
@@ -76,10 +89,16 @@ void wr_stream_close(struct wr_stream *stream);
 /* At once, what was written is lost: for those who break rules. */
 void wr_stream_abort(struct wr_stream *stream);
 
+/* Whether it has been closed or aborted. */
+bool wr_stream_ending(const struct wr_stream *stream);
+
+/* Aborts it after that time, unless it has ended by then. */
+void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms);
+
 /* ---- for the loop ---- */
 
 /* Takes the socket over, whatever comes of it. */
-void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, int fd);
+void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *server, int fd);
 
 /* Sends what was written since; frees those that have ended. */
 void wr_streams_flush(struct wr_loop *loop);

@@ -23,6 +23,7 @@ struct wr_stream {
 	struct wr_loop *loop;
 	struct wr_listener *listener;
 	const struct wr_protocol *protocol;
+	void *server; /* what the protocol's `start` made */
 	int fd;
 	int polled; /* events asked for */
 	enum wr_stream_stage stage;

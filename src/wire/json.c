@@ -22,17 +22,25 @@ static const struct {
 
 /* X(status, phrase) of those we answer with ourselves. */
 #define PHRASES(X)                                                                                 \
+	X(200, "OK")                                                                               \
+	X(202, "Accepted")                                                                         \
+	X(204, "No Content")                                                                       \
+	X(304, "Not Modified")                                                                     \
 	X(400, "Bad Request")                                                                      \
 	X(401, "Unauthorized")                                                                     \
 	X(403, "Forbidden")                                                                        \
 	X(404, "Not Found")                                                                        \
 	X(405, "Method Not Allowed")                                                               \
 	X(413, "Content Too Large")                                                                \
+	X(414, "URI Too Long")                                                                     \
 	X(415, "Unsupported Media Type")                                                           \
 	X(421, "Misdirected Request")                                                              \
+	X(429, "Too Many Requests")                                                                \
 	X(431, "Request Header Fields Too Large")                                                  \
 	X(500, "Internal Server Error")                                                            \
-	X(503, "Service Unavailable")
+	X(501, "Not Implemented")                                                                  \
+	X(503, "Service Unavailable")                                                              \
+	X(505, "HTTP Version Not Supported")
 
 const char *wr_problem_phrase(int status)
 {

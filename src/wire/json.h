@@ -25,11 +25,14 @@
 	X(WR_NOT_FOUND, 404, "not_found")                                                          \
 	X(WR_NOT_ALLOWED, 405, "method_not_allowed")                                               \
 	X(WR_TOO_LARGE, 413, "too_large")                                                          \
+	X(WR_LONG_TARGET, 414, "target_too_long")                                                  \
 	X(WR_BAD_MEDIA, 415, "unsupported_media_type")                                             \
 	X(WR_MISDIRECTED, 421, "misdirected")                                                      \
 	X(WR_TOO_LONG, 431, "header_too_large")                                                    \
 	X(WR_INTERNAL, 500, "internal")                                                            \
-	X(WR_UNAVAILABLE, 503, "unavailable")
+	X(WR_BAD_CODING, 501, "unsupported_transfer_coding")                                       \
+	X(WR_UNAVAILABLE, 503, "unavailable")                                                      \
+	X(WR_BAD_VERSION, 505, "unsupported_http_version")
 
 enum wr_problem_code {
 #define WR_PROBLEM_ENUM(name, status, text) name,

@@ -77,6 +77,7 @@ ngx_http_weir_backlog_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     use.name = wmcf->queue.name;
     use.sockaddr = wmcf->queue.sockaddr;
     use.socklen = wmcf->queue.socklen;
+    use.key = wmcf->link_key;
     use.directive = "weir_queue";
     use.without = "nothing is deferred but refused";
 

@@ -59,6 +59,7 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     use.name = wmcf->central.name;
     use.sockaddr = wmcf->central.sockaddr;
     use.socklen = wmcf->central.socklen;
+    use.key = wmcf->link_key;
     use.directive = "weir_central";
     use.without = "its rules do as their on_store_failure says";
     use.out_max = NGX_HTTP_WEIR_CENTRAL_OUT;

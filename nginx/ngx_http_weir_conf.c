@@ -75,6 +75,13 @@ ngx_command_t  ngx_http_weir_commands[] = {
       0,
       NULL },
 
+    { ngx_string("weir_link_key"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_weir_set_link_key,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("weir_queue"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1234,
       ngx_http_weir_set_queue,
@@ -468,6 +475,10 @@ ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf)
     ngx_http_weir_main_conf_t  *wmcf = conf;
 
     ngx_conf_init_uint_value(wmcf->keys, WEIR_KEYS_TEXT);
+
+    if (ngx_http_weir_check_link_key(cf, wmcf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
 
     if (wmcf->rules_path.len == 0) {
         return NGX_CONF_OK;

@@ -99,6 +99,7 @@ ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
     }
 
     link->up = 0;
+    link->proving = 0;
     link->in_len = 0;
 
     ngx_http_weir_link_sent(link);
@@ -177,16 +178,58 @@ ngx_http_weir_link_retry(ngx_event_t *ev)
 }
 
 
+/*
+ * The other end believes what it is told by whoever has the key, which the
+ * master has read and its workers inherit. It is shown first; what is sent
+ * behind it is refused or lost where the key is not accepted.
+ */
+
 static void
 ngx_http_weir_link_connected(ngx_http_weir_link_t *link)
 {
+    ngx_str_t  words[2];
+
     if (link->timer.timer_set) {
         ngx_del_timer(&link->timer);
     }
 
     link->up = 1;
+    link->proving = 1;
+
+    ngx_str_set(&words[0], "WEIR.LINK");
+    words[1] = link->use.key;
+
+    /* a buffer that is empty has room for it */
+
+    (void) ngx_http_weir_link_send(link, words, 2);
 
     link->use.up();
+}
+
+
+static ngx_int_t
+ngx_http_weir_link_proved(ngx_http_weir_link_t *link,
+    ngx_http_weir_reply_t *reply)
+{
+    if (reply->head.type != '+') {
+
+        if (!link->denied) {
+            ngx_log_error(ngx_http_weir_link_level(NGX_LOG_ERR),
+                          ngx_cycle->log, 0,
+                          "weir: \"%V\" of \"%s\" does not accept the key of "
+                          "\"weir_link_key\": \"%*s\"",
+                          &link->use.name, link->use.directive,
+                          reply->head.len, reply->head.data);
+        }
+
+        link->denied = 1;
+        return NGX_DECLINED;
+    }
+
+    link->proving = 0;
+    link->denied = 0;
+
+    return NGX_OK;
 }
 
 
@@ -431,11 +474,17 @@ ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
         rc = ngx_http_weir_reply_parse(p, last, &reply);
 
         if (rc == NGX_OK) {
-            rc = link->use.reply(&reply);
+            rc = link->proving ? ngx_http_weir_link_proved(link, &reply)
+                               : link->use.reply(&reply);
         }
 
         if (rc == NGX_AGAIN) {
             break;
+        }
+
+        if (rc == NGX_DECLINED) {
+            ngx_http_weir_link_lose(link, "does not accept the key", 0);
+            return NGX_ERROR;
         }
 
         if (rc != NGX_OK) {

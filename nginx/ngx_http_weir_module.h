@@ -86,6 +86,7 @@ typedef struct {
 
     ngx_http_weir_central_conf_t  central;
     ngx_http_weir_queue_conf_t    queue;
+    ngx_str_t                     link_key; /* shown to both */
 
     struct weir_rules   *rules;          /* as read by this cycle */
     struct weir_table   *table;
@@ -292,9 +293,13 @@ ngx_uint_t ngx_http_weir_is_field_name(ngx_str_t *name);
 /* serve_conf */
 
 char *ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_http_weir_set_link_key(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 char *ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+char *ngx_http_weir_check_link_key(ngx_conf_t *cf,
+    ngx_http_weir_main_conf_t *wmcf);
 
 /* merge */
 
@@ -417,6 +422,7 @@ typedef struct {
     ngx_str_t         name;
     struct sockaddr  *sockaddr;
     socklen_t         socklen;
+    ngx_str_t         key;
 
     const char       *directive;         /* that named it */
     const char       *without;           /* what happens while it is lost */
@@ -445,6 +451,8 @@ typedef struct {
     size_t                    in_len;
 
     unsigned                  up:1;
+    unsigned                  proving:1; /* the key was sent */
+    unsigned                  denied:1;  /* that was told */
     unsigned                  missed:1;  /* its loss was told */
     unsigned                  worked:1;
 } ngx_http_weir_link_t;

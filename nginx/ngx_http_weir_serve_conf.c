@@ -14,6 +14,8 @@
 #define NGX_HTTP_WEIR_QUEUE_BODIES_MIN   (64 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_BODIES_MAX   (1024 * 1024 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_FIELDS_MAX   32
+#define NGX_HTTP_WEIR_KEY_MIN            32
+#define NGX_HTTP_WEIR_KEY_MAX            256
 
 
 /* the Unix socket of a "weir serve" */
@@ -116,6 +118,127 @@ ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
+}
+
+
+/*
+ * Read by the master, before it starts workers, so that the file need not be
+ * readable for their user.
+ */
+
+static char *
+ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
+    ngx_str_t *key)
+{
+    u_char           *text;
+    ssize_t           n;
+    ngx_file_info_t   info;
+
+    if (ngx_fd_info(file->fd, &info) == NGX_FILE_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           ngx_fd_info_n " \"%V\" failed", name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (!ngx_is_file(&info) || (ngx_file_access(&info) & 077)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_link_key\" is no file that only "
+                           "its owner can read: chmod 600 it", name);
+        return NGX_CONF_ERROR;
+    }
+
+    /* one more than a key with its line end */
+
+    text = ngx_pnalloc(cf->pool, NGX_HTTP_WEIR_KEY_MAX + 3);
+    if (text == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    n = ngx_read_file(file, text, NGX_HTTP_WEIR_KEY_MAX + 3, 0);
+
+    if (n == NGX_ERROR) {
+        return NGX_CONF_ERROR;
+    }
+
+    while (n > 0 && (text[n - 1] == LF || text[n - 1] == CR)) {
+        n--;
+    }
+
+    if (n < NGX_HTTP_WEIR_KEY_MIN || n > NGX_HTTP_WEIR_KEY_MAX
+        || ngx_strlchr(text, text + n, LF) != NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_link_key\" does not hold a line "
+                           "of %d to %d characters", name,
+                           NGX_HTTP_WEIR_KEY_MIN, NGX_HTTP_WEIR_KEY_MAX);
+        return NGX_CONF_ERROR;
+    }
+
+    key->data = text;
+    key->len = n;
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_weir_set_link_key(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_main_conf_t  *wmcf = conf;
+
+    char        *rv;
+    ngx_str_t   *value;
+    ngx_file_t   file;
+
+    if (wmcf->link_key.len) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_conf_full_name(cf->cycle, &value[1], 1) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&file, sizeof(ngx_file_t));
+
+    file.name = value[1];
+    file.log = cf->log;
+    file.fd = ngx_open_file(value[1].data, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK,
+                            NGX_FILE_OPEN, 0);
+
+    if (file.fd == NGX_INVALID_FILE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           ngx_open_file_n " \"%V\" failed", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    rv = ngx_http_weir_read_link_key(cf, &value[1], &file, &wmcf->link_key);
+
+    if (ngx_close_file(file.fd) == NGX_FILE_ERROR) {
+        ngx_log_error(NGX_LOG_ALERT, cf->log, ngx_errno,
+                      ngx_close_file_n " \"%V\" failed", &value[1]);
+    }
+
+    return rv;
+}
+
+
+char *
+ngx_http_weir_check_link_key(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
+{
+    if (wmcf->link_key.len
+        || (wmcf->central.name.len == 0 && wmcf->queue.name.len == 0))
+    {
+        return NGX_CONF_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "\"%s\" needs \"weir_link_key\" with the file that "
+                  "\"weir serve --link-key\" names",
+                  wmcf->queue.name.len ? "weir_queue" : "weir_central");
+
+    return NGX_CONF_ERROR;
 }
 
 

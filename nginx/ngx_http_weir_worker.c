@@ -172,6 +172,23 @@ ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
+/*
+ * Other processes of the workers' user could read the key from their memory.
+ * It also keeps them from leaving core files.
+ */
+
+static void
+ngx_http_weir_hide_key(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
+{
+#if (NGX_HAVE_PR_SET_DUMPABLE)
+    if (wmcf->link_key.len && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_errno,
+                      "prctl(PR_SET_DUMPABLE, 0) failed");
+    }
+#endif
+}
+
+
 /* too late to fail: nginx would end, and not go on with the old cycle */
 
 ngx_int_t
@@ -212,6 +229,7 @@ ngx_http_weir_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    ngx_http_weir_hide_key(cycle, wmcf);
     ngx_http_weir_watch(cycle, wmcf);
 
     if (ngx_http_weir_central_init(cycle, wmcf) != NGX_OK) {

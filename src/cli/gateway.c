@@ -177,6 +177,7 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
 	fresh->plan.runtime = wr_places_print(&fresh->arena, "%s", now->plan.runtime);
 	fresh->plan.bodies = wr_places_print(&fresh->arena, "%s", now->plan.bodies);
 	fresh->plan.socket = wr_places_print(&fresh->arena, "%s", now->plan.socket);
+	fresh->plan.link_key = wr_places_print(&fresh->arena, "%s", now->plan.link_key);
 	fresh->plan.deliver = wr_places_print(&fresh->arena, "%s", now->plan.deliver);
 }
 
@@ -425,7 +426,8 @@ static int prepare(const struct wr_gateway_plan *plan)
 	running = wr_process_master(plan->runtime, &master, &left);
 	if (!running)
 		end_orphans(left);
-	if (wr_ports_check(plan, running ? master.session : 0, &error) == 0) {
+	if (wr_ports_check(plan, running ? master.session : 0, &error) == 0 &&
+	    wr_places_key(plan, running, &error) == 0) {
 		if (check_worker_view(plan) == WR_EXIT_YES)
 			return lock;
 	} else {

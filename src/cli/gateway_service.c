@@ -160,6 +160,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.tls_key = text(service, plan->tls_key),
 		.admin_token_file = text(service, settings->admin_token_file),
 		.resp_password_file = text(service, settings->resp_password_file),
+		.link_key_file = text(service, plan->link_key),
 		.drain_ns = plan->settings->drain_ns,
 		.idle_ns = 3600000000000,
 		.slow_ns = 10000000000,
@@ -223,7 +224,8 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_queue(&a->queue, &b->queue) && same_text(a->tls_cert, b->tls_cert) &&
 	       same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
-	       same_text(a->resp_password_file, b->resp_password_file) && a->shadow == b->shadow &&
+	       same_text(a->resp_password_file, b->resp_password_file) &&
+	       same_text(a->link_key_file, b->link_key_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&
 	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group;
 }

@@ -37,6 +37,10 @@ static const struct wr_option ports[] = {
 	 AT(admin_token_file)},
 	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL, "password for AUTH of --resp",
 	 AT(resp_password_file)},
+	{"link-key", WR_OPTION_TEXT, "FILE", NULL,
+	 "key that nginx's workers show at a Unix socket of --resp\n"
+	 "(weir_link_key); made if the file is not there",
+	 AT(link_key_file)},
 };
 
 static const struct wr_option limits[] = {

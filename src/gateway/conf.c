@@ -95,6 +95,15 @@ static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use
 		(unsigned long long)plan->settings->fleet_size);
 }
 
+/* Whoever shows it at the socket is believed what it says of a request. */
+static void put_link_key(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+{
+	if (use == WR_CONF_SHOW)
+		fputs("    # The file of weir serve --link-key, which only its owner can read.\n",
+		      out);
+	wr_conf_line(out, 1, "weir_link_key", plan->link_key);
+}
+
 static void put_queue(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];
@@ -123,6 +132,8 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	fprintf(out, "    weir_headers %s;\n", s->headers);
 	if (s->keys && strcmp(s->keys, "text") != 0)
 		fprintf(out, "    weir_keys %s;\n", s->keys);
+	if (s->central || plan->queue)
+		put_link_key(plan, use, out);
 	if (s->central)
 		put_central(plan, use, out);
 	if (plan->queue)

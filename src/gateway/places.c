@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "table/paths.h"
 
 #define MODULE "ngx_http_weir_module.so"
@@ -189,10 +190,12 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 				 ? wr_places_absolute(arena, plan->settings->runtime)
 				 : "/run/weir";
 	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
+	plan->link_key = wr_places_print(arena, "%s/link.key",
+					 plan->settings->print_config ? folder : plan->runtime);
 	/* nginx opens its sockets to everybody, so the folder of this one is ours alone. */
 	plan->deliver = wr_places_print(arena, "%s/" WR_PLACES_DELIVER,
 					plan->settings->print_config ? folder : plan->runtime);
-	if (!plan->socket || !plan->deliver ||
+	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
 		return wr_gateway_fail(
 			error,
@@ -273,12 +276,25 @@ int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *
 	return make_runtime(plan, error) != 0 ? -1 : make_deliver(plan, error);
 }
 
+int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct wr_gateway_error *error)
+{
+	struct weir_error why;
+	struct wr_secret key;
+
+	if (running && wr_secret_read(plan->link_key, &key, &why) == 0)
+		return 0;
+	if (wr_secret_make(plan->link_key, &why) == 0)
+		return 0;
+	return wr_gateway_fail(error, "%s", why.text);
+}
+
 const char *const wr_places_temporary[WR_TEMPORARY_KINDS] = {"client_body", "proxy", "fastcgi",
 							     "uwsgi", "scgi"};
 
 void wr_places_tidy(const struct wr_gateway_plan *plan)
 {
-	static const char *const files[] = {"nginx.conf", "nginx.conf.new", "gateway.lock"};
+	static const char *const files[] = {"nginx.conf", "nginx.conf.new", "link.key",
+					    "gateway.lock"};
 	char path[PATH_MAX + 32];
 
 	for (size_t i = 0; i < WR_TEMPORARY_KINDS; i++) {

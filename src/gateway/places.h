@@ -14,6 +14,10 @@ int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 /* Makes the folders, or checks that they are ours and closed to others. */
 int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
 
+/* Makes the file of the key that workers show to the service. Where nginx is running already, the
+ * key that it has read stays, if there is one. */
+int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct wr_gateway_error *error);
+
 /* After nginx has ended well: removes what the gateway has made, but no folder the user named. */
 void wr_places_tidy(const struct wr_gateway_plan *plan);
 

@@ -59,12 +59,13 @@ struct wr_gateway_plan {
 	const char *access_log;         /* or NULL */
 	const char *module;
 	const char *nginx;
-	const char *name;    /* of this gateway among others: gateway-8080 */
-	const char *runtime; /* configuration, process id, lock */
-	const char *bodies;  /* request bodies too large for memory; NULL: beside the process id */
-	const char *socket;  /* where workers find the service */
-	const char *deliver; /* where nginx takes what was kept, past the limits: for us alone */
-	const char *queue;   /* a URL; NULL: nothing is kept */
+	const char *name;     /* of this gateway among others: gateway-8080 */
+	const char *runtime;  /* configuration, process id, lock */
+	const char *bodies;   /* request bodies too large for memory; NULL: beside the process id */
+	const char *socket;   /* where workers find the service */
+	const char *link_key; /* the file of the key that workers show there */
+	const char *deliver;  /* where nginx takes what was kept, past the limits: for us alone */
+	const char *queue;    /* a URL; NULL: nothing is kept */
 
 	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
 	bool has_v6;              /* a bare port is one of both families */

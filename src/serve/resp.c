@@ -24,6 +24,7 @@
 static struct {
 	struct wr_resp_users users;
 	bool asked; /* for a password */
+	struct wr_secret link_key;
 	uint64_t started_ns;
 	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
 	_Atomic uint64_t last_id;
@@ -70,6 +71,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 	memset(own, 0, sizeof *own);
 	own->loop = loop;
 	own->host.users = shared.asked ? &shared.users : NULL;
+	own->host.link_key = shared.link_key.len ? &shared.link_key : NULL;
 	own->host.shadow = wr_loop_settings(loop)->shadow;
 	own->host.decided = loop->decisions ? note_decision : NULL;
 	own->host.clock_ns = clock_ns;
@@ -106,12 +108,15 @@ static void note_client(struct wr_stream *stream, struct wr_resp_session *sessio
 	const struct wr_endpoint *endpoint = &wr_stream_listener(stream)->endpoint;
 
 	session->port = endpoint->port;
-	session->operates = wr_service_refunds(wr_loop_service(wr_stream_loop(stream)),
-					       wr_stream_listener(stream), wr_stream_peer(stream));
 	if (endpoint->kind != WR_ENDPOINT_UNIX) {
+		session->operates =
+			wr_service_refunds(wr_loop_service(wr_stream_loop(stream)),
+					   wr_stream_listener(stream), wr_stream_peer(stream));
 		note_peer(session, wr_stream_peer(stream));
 		return;
 	}
+	/* The group of the socket may use it; that is no right to change what was counted. */
+	session->operates = wr_stream_is_own(stream);
 	snprintf(session->address, sizeof session->address, "unix");
 	snprintf(session->peer, sizeof session->peer, "%.*s", WR_UNIX_PATH_MAX, endpoint->host);
 	session->unix_socket = true;
@@ -261,9 +266,30 @@ static int read_users(const char *path, struct weir_error *error)
 	return rc;
 }
 
+/* A file that is not there is made, so that the first start needs no preparation. */
+static int read_link_key(const struct wr_settings *settings, struct weir_error *error)
+{
+	const char *path = settings->link_key_file;
+	struct weir_error why;
+	int rc = 0;
+
+	shared.link_key = (struct wr_secret){0};
+	if (!path)
+		return 0;
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		rc = wr_secret_make(path, &why);
+	if (rc == 0)
+		rc = wr_secret_read(path, &shared.link_key, &why);
+	return rc == 0 ? 0 : wr_error(error, rc, "--link-key: %s", why.text);
+}
+
 int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 {
 	struct timespec now;
+	int rc = read_link_key(settings, error);
+
+	if (rc < 0)
+		return rc;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	shared.started_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;

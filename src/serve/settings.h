@@ -55,6 +55,7 @@ struct wr_settings {
 
 	const char *admin_token_file;
 	const char *resp_password_file;
+	const char *link_key_file; /* of nginx's workers on Unix sockets of resp; NULL: none */
 
 	uint64_t drain_delay_ns;  /* from NOT_SERVING to closing the ports */
 	uint64_t drain_ns;        /* from there until open streams are cut */

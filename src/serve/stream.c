@@ -49,6 +49,15 @@ const struct sockaddr *wr_stream_peer(const struct wr_stream *stream)
 	return (const struct sockaddr *)&peer;
 }
 
+bool wr_stream_is_own(const struct wr_stream *stream)
+{
+	struct ucred peer;
+	socklen_t len = sizeof peer;
+
+	return getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+	       (peer.uid == 0 || peer.uid == geteuid());
+}
+
 size_t wr_stream_pending(const struct wr_stream *stream)
 {
 	return wr_buffer_len(&stream->out) + wr_buffer_len(&stream->sealed);

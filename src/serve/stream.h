@@ -61,6 +61,10 @@ int wr_stream_fd(const struct wr_stream *stream);
  */
 const struct sockaddr *wr_stream_peer(const struct wr_stream *stream);
 
+/* Whether the process at the other end of a Unix socket is root's, or of the user this one runs as.
+ */
+bool wr_stream_is_own(const struct wr_stream *stream);
+
 /* Buffered; one system write per turn of the loop. Below 0: the bound is reached or memory is, and
  * the stream closes; or it is closing already. */
 int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len);

@@ -54,19 +54,24 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	{"weir.reset", -4, 0, WR_RESP_WRITES | WR_RESP_ADMIN, 0, wr_command_reset_counters, NULL,
 	 NULL, "weir", "domain [FROM source] key value … [| …]",
 	 "makes the counters of descriptors as good as new"},
-	{"weir.ask", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH, 0, wr_command_ask, NULL, NULL, "weir",
-	 "question", "asks the central store; for the nginx module, on Unix sockets"},
-	{"weir.tell", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH, 0, wr_command_tell, NULL, NULL,
-	 "weir", "message", "tells the central store; for the nginx module, on Unix sockets"},
-	{"weir.fleet", 1, 1, WR_RESP_READS | WR_RESP_NO_AUTH, 0, wr_command_fleet, NULL, NULL,
-	 "weir", "", "the fleet's secret; for the nginx module, on Unix sockets"},
-	{"weir.defer", -WR_DEFER_ARGS, 0, WR_RESP_WRITES | WR_RESP_NO_AUTH, 0, wr_command_defer,
-	 NULL, NULL, "weir",
+	{"weir.link", 2, 2, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_link, NULL, NULL, "weir",
+	 "key", "shows the key of --link-key; for the nginx module, on Unix sockets"},
+	{"weir.ask", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_ask,
+	 NULL, NULL, "weir", "question",
+	 "asks the central store; for the nginx module, behind WEIR.LINK"},
+	{"weir.tell", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_tell,
+	 NULL, NULL, "weir", "message",
+	 "tells the central store; for the nginx module, behind WEIR.LINK"},
+	{"weir.fleet", 1, 1, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_fleet,
+	 NULL, NULL, "weir", "", "the fleet's secret; for the nginx module, behind WEIR.LINK"},
+	{"weir.defer", -WR_DEFER_ARGS, 0, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
+	 wr_command_defer, NULL, NULL, "weir",
 	 "1 domain rule key method uri descriptors max_waiting max_age_s max_tries wait_ns "
 	 "interval_ns body [name value …]",
-	 "stores a request to be delivered later; for the nginx module, on Unix sockets"},
-	{"weir.ticket", 2, 2, WR_RESP_READS | WR_RESP_NO_AUTH, 0, wr_command_ticket, NULL, NULL,
-	 "weir", "ticket", "what became of it; for the nginx module, on Unix sockets"},
+	 "stores a request to be delivered later; for the nginx module, behind WEIR.LINK"},
+	{"weir.ticket", 2, 2, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
+	 wr_command_ticket, NULL, NULL, "weir", "ticket",
+	 "what became of it; for the nginx module, behind WEIR.LINK"},
 	{"ping", -1, 2, CONNECTION, 0, wr_command_ping, NULL, NULL, "connection", "[text]",
 	 "answers PONG, or the text"},
 	{"echo", 2, 2, CONNECTION, 0, wr_command_echo, NULL, NULL, "connection", "text",
@@ -183,6 +188,13 @@ static bool may(const struct wr_resp_call *call)
 		wr_reply_error(call->out,
 			       "NOPERM '%s' is for clients on a Unix socket, those that --refunds "
 			       "names, and those that know a password (--resp-password-file)",
+			       call->entry->name);
+		return false;
+	}
+	if (call->entry->flags & WR_RESP_LINKED && !session->linked) {
+		wr_reply_error(call->out,
+			       "NOPERM '%s' is for nginx's workers, which show the key of "
+			       "--link-key with WEIR.LINK first",
 			       call->entry->name);
 		return false;
 	}

@@ -25,7 +25,8 @@ struct wr_resp_call {
 	X(WR_RESP_NO_AUTH, 8, "no_auth")                                                           \
 	X(WR_RESP_ADMIN, 16, "admin")                                                              \
 	X(WR_RESP_LOADING, 32, "loading")                                                          \
-	X(WR_RESP_STALE, 64, "stale")
+	X(WR_RESP_STALE, 64, "stale")                                                              \
+	X(WR_RESP_LINKED, 128, "linked") /* for nginx's workers, which have shown the key */
 
 enum wr_resp_flags {
 #define WR_RESP_FLAG_ENUM(name, number, text) name = (number),
@@ -92,6 +93,7 @@ void wr_command_check(const struct wr_resp_call *call);
 void wr_command_peek(const struct wr_resp_call *call);
 void wr_command_reset_counters(const struct wr_resp_call *call);
 
+void wr_command_link(const struct wr_resp_call *call);
 void wr_command_ask(const struct wr_resp_call *call);
 void wr_command_tell(const struct wr_resp_call *call);
 void wr_command_fleet(const struct wr_resp_call *call);

@@ -230,11 +230,6 @@ static struct wr_resp_wait *begin(const struct wr_resp_call *call)
 	const struct wr_resp_queue *queue = call->host->queue;
 	struct wr_resp_wait *wait = NULL;
 
-	if (!call->session->unix_socket) {
-		wr_reply_error(call->out, "NOPERM '%s' is for processes on a Unix socket",
-			       call->entry->name);
-		return NULL;
-	}
 	if (!queue) {
 		refuse(call->out, "off", NULL);
 		return NULL;
@@ -257,7 +252,7 @@ void wr_command_defer(const struct wr_resp_call *call)
 	const char *wrong = wr_defer_read(call->argv, call->argc, &request);
 	struct wr_resp_wait *wait;
 
-	if (call->session->unix_socket && wrong) {
+	if (wrong) {
 		refuse(call->out, "bad", wrong);
 		return;
 	}

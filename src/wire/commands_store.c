@@ -1,22 +1,40 @@
-/* WEIR.ASK, WEIR.TELL and WEIR.FLEET: how the nginx module speaks with the central store. Questions
- * and answers are passed on as they are (limiter/question.h). Only on a Unix socket, whose peer has
- * been checked: the secret names every counter, and a question may give back what nobody took. */
+/* WEIR.LINK, by which a worker of nginx shows that it is one, and WEIR.ASK, WEIR.TELL and
+ * WEIR.FLEET: how it speaks with the central store. Questions and answers are passed on as they are
+ * (limiter/question.h). The secret names every counter, and a question may give back what nobody
+ * took: other processes that may use the socket have no key, and get none of it. */
 #include <stdlib.h>
 
 #include "limiter/question.h"
 #include "wire/commands.h"
 #include "wire/resp_wait.h"
 
+/* A wrong key ends the connection. */
+void wr_command_link(const struct wr_resp_call *call)
+{
+	struct weir_str given = call->argv[1];
+
+	if (!call->session->unix_socket) {
+		wr_reply_error(call->out, "NOPERM '%s' is for processes on a Unix socket",
+			       call->entry->name);
+	} else if (!call->host->link_key) {
+		wr_reply_error(call->out,
+			       "NOPERM there is no key: start weir with --link-key FILE");
+	} else if (wr_secret_is(call->host->link_key, given.ptr, given.len)) {
+		call->session->linked = true;
+		wr_reply_simple(call->out, "OK");
+	} else {
+		wr_reply_error(call->out, "WRONGPASS this is not the key of --link-key");
+		call->session->ended = true;
+	}
+}
+
 /* False: the client has been told why not. */
 static bool may_speak(const struct wr_resp_call *call)
 {
-	if (!call->session->unix_socket)
-		wr_reply_error(call->out, "NOPERM '%s' is for processes on a Unix socket",
-			       call->entry->name);
-	else if (!call->host->store)
+	if (!call->host->store)
 		wr_reply_error(call->out,
 			       "NOSTORE there is no central store: start weir with --redis");
-	return call->session->unix_socket && call->host->store;
+	return call->host->store != NULL;
 }
 
 /* Whether the bytes say they are of this kind; the store looks closer. */

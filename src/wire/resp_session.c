@@ -39,6 +39,7 @@ void wr_resp_session_reset(struct wr_resp_session *session)
 {
 	session->protocol = 2;
 	session->trusted = session->host->users == NULL;
+	session->linked = false;
 	session->user[0] = '\0';
 	session->name[0] = '\0';
 	wr_resp_multi_end(session);
@@ -91,7 +92,7 @@ static void let_go(struct wr_resp_session *session)
 /* What a client may say depends on who it is. */
 static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
 {
-	if (session->unix_socket)
+	if (session->linked)
 		return WR_RESP_PEER;
 	return session->trusted ? WR_RESP_TRUSTED : WR_RESP_STRANGER;
 }
@@ -140,10 +141,10 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 {
 	if (entry && entry->run == wr_command_exec)
 		return true;
-	if (!host->users)
+	if (!host->users && !host->link_key)
 		return false;
 	return entry && (entry->run == wr_command_auth || entry->run == wr_command_hello ||
-			 entry->run == wr_command_reset);
+			 entry->run == wr_command_reset || entry->run == wr_command_link);
 }
 
 /* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came

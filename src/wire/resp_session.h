@@ -13,6 +13,7 @@
 
 #include <weir/engine.h>
 
+#include "base/secret.h"
 #include "wire/resp.h"
 #include "wire/resp_reply.h"
 #include "wire/resp_users.h"
@@ -71,6 +72,7 @@ struct wr_resp_host {
 	struct weir_engine *engine; /* both of now: set before each input */
 	struct weir_table *table;
 	const struct wr_resp_users *users; /* NULL: no password is asked for */
+	const struct wr_secret *link_key;  /* of nginx's workers; NULL: none may link */
 	const struct wr_resp_store *store; /* NULL: there is no central store */
 	size_t waits, waits_max;           /* commands of all sessions that wait for it */
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
@@ -127,6 +129,7 @@ struct wr_resp_session {
 	bool trusted;     /* no password is asked for, or it was right */
 	bool operates;    /* may give hits back and reset counters, without a password */
 	bool unix_socket; /* who it is was checked */
+	bool linked;      /* an nginx worker: it has shown the key */
 	bool stopped;     /* `held` may have commands that can not be run yet */
 	bool inside;      /* in wr_resp_session_input, which will say what is answered */
 	bool ended;       /* QUIT, or there is no sense in going on */

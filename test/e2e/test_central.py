@@ -159,7 +159,7 @@ def test_time_is_up(api):
 
 def test_share_while_away(api):
     """The share counts what the store admitted before: 4 of 10 for two nodes, of which 3 are used."""
-    conf = lambda store: store.conf.replace(";", " fleet=2;")  # noqa: E731
+    conf = lambda store: store.conf[:-1] + " fleet=2;"  # noqa: E731
     with Store() as store:
         with Nginx(rules=policy("local", 8), conf_http=conf(store), conf_server=SERVER, api=api) as nginx:
             ready(nginx)

@@ -219,7 +219,8 @@ def test_queue_away(api, shelf):
 
 
 def test_queue_never_there(api):
-    with Nginx(rules=rules(), conf_http="weir_queue unix:/nowhere/weir.sock;", conf_server=SERVER, api=api) as nginx:
+    with Shelf() as shelf, Nginx(rules=rules(), conf_http=shelf.conf.replace(shelf.path, "/nowhere/weir.sock"),
+                                 conf_server=SERVER, api=api) as nginx:
         assert post(nginx).status == 200
         refused(post(nginx), "away")
 
@@ -501,6 +502,11 @@ def test_reload_while_it_is_kept(api, shelf):
     ("weir_queue unix:/a timeout=0;", "invalid parameter"),
     ("weir_queue unix:/a bodies=1k;", "invalid parameter"),
     ("weir_queue unix:/a tickets=/x;", "invalid parameter"),
+    ("weir_queue unix:/a;", '"weir_queue" needs "weir_link_key"'),
+    ("weir_central unix:/a;", '"weir_central" needs "weir_link_key"'),
+    ("weir_link_key /nowhere/key;", "No such file or directory"),
+    ("weir_link_key /etc/passwd;", "is no file that only its owner can read: chmod 600 it"),
+    ("weir_link_key /dev/null;", "is no file that only its owner can read"),
     ("weir_queue_field x_y z;", "is not the name of a header field"),
 ])
 def test_wrong_configuration(conf, said):

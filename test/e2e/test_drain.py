@@ -9,7 +9,7 @@ import pytest
 
 from weirtest import WEIR, fetch, full, wait_for
 from weirtest.clock import for_weir, wall_ns
-from weirtest.counter import RULES, Counter
+from weirtest.counter import RULES, Counter, linked
 from weirtest.orders import Orders, check_pace, check_rate
 from weirtest.redis import Redis
 from weirtest.resp import Error, Resp, command
@@ -488,8 +488,8 @@ def test_orders_of_operators_are_checked(api):
 
 
 def test_without_a_queue():
-    with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True) as serve:
-        with Resp(str(serve.folder / "weir.sock")) as link:
+    with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=["--link-key", "{folder}/link.key"]) as serve:
+        with linked(serve) as link:
             told = link.call(*Counter.words("/orders/7/1"))
             assert isinstance(told, Error) and told.startswith("DEFER off ")
             assert link.call("WEIR.TICKET", "0" * 32).startswith("DEFER off ")

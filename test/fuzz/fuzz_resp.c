@@ -294,6 +294,7 @@ static void open_side(struct side *side, uint8_t how)
 	side->session.unix_socket = (how & UNIX_SOCKET) != 0;
 	side->session.id = 7;
 	wr_resp_session_begin(&side->session, &side->host, NOW_NS);
+	side->session.linked = side->session.unix_socket;
 }
 
 static void keep(struct side *side, const struct wr_resp_out *out)

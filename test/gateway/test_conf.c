@@ -111,12 +111,15 @@ static void central(void **state)
 	(void)state;
 	write_conf(WR_CONF_RUN);
 	has_not("weir_central");
+	has_not("weir_link_key");
 	settings.central = true;
+	plan.link_key = "/run/gateway/link.key";
 	settings.central_timeout_ns = 20000000;
 	settings.fleet_size = 3;
 	plan.socket = "/var/tmp/bodies/weir.sock";
 	write_conf(WR_CONF_RUN);
 	has("    weir_central \"unix:/var/tmp/bodies/weir.sock\" timeout=25ms fleet=3;\n");
+	has("    weir_link_key \"/run/gateway/link.key\";\n");
 	has_not("weir serve");
 	settings.central_timeout_ns = 1000001;
 	write_conf(WR_CONF_SHOW);
@@ -243,8 +246,10 @@ static void deferred(void **state)
 	plan.queue = "file:/var/lib/weir/queue";
 	plan.socket = "/run/weir/weir.sock";
 	plan.deliver = "/run/weir/deliver/api.sock";
+	plan.link_key = "/run/weir/link.key";
 	plan.has_auth = true;
 	write_conf(WR_CONF_RUN);
+	has("    weir_link_key \"/run/weir/link.key\";\n");
 	has("    weir_queue \"unix:/run/weir/weir.sock\";\n");
 	has("        weir_queue_field Host $weir_host;\n");
 	has("        weir_queue_field X-Forwarded-For $remote_addr;\n");

@@ -215,9 +215,14 @@ static void test_adapts(void **state)
 /* The nginx module's way. */
 static void test_fleet(void **state)
 {
+	const int last = PEERS - 1; /* the loop's first stream is its newest */
+
 	(void)state;
-	say(0, "WEIR.FLEET\r\n");
-	assert_memory_equal(hear(0), "$192\r\na secret", 14);
+	say(last, "WEIR.FLEET\r\n");
+	assert_memory_equal(hear(last), "-NOPERM ", 8);
+	((struct wr_resp_talk *)wr_stream_state(bench.loop.streams))->session.linked = true;
+	say(last, "WEIR.FLEET\r\n");
+	assert_memory_equal(hear(last), "$192\r\na secret", 14);
 }
 
 int main(void)

@@ -78,7 +78,7 @@ static struct talk *open_talk(bool with_queue)
 	struct talk *talk = talk_open("a-password");
 
 	memset(&fake, 0, sizeof fake);
-	talk->session.unix_socket = true;
+	talk->session.unix_socket = talk->session.linked = true;
 	talk->host->queue = with_queue ? &queue : NULL;
 	return talk;
 }
@@ -254,9 +254,77 @@ static void test_refused(void **state)
 	talk->host->users = NULL;
 	talk->session.trusted = true;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
-			    "-NOPERM 'weir.defer' is for processes on a Unix socket\r\n");
+			    "-NOPERM 'weir.defer' is for nginx's workers, which show the key of "
+			    "--link-key with WEIR.LINK first\r\n");
 	expect(talk, "WEIR.TICKET 00\r\n",
-	       "-NOPERM 'weir.ticket' is for processes on a Unix socket\r\n");
+	       "-NOPERM 'weir.ticket' is for nginx's workers, which show the key of --link-key "
+	       "with WEIR.LINK first\r\n");
+	close_talk(talk);
+}
+
+#define KEY "0123456789abcdef0123456789abcdef"
+
+/* A worker does not wait for the answer to the key before it hands over a large request. */
+static void test_key_before_a_large_one(void **state)
+{
+	static const char *const args[] = GOOD;
+	static const struct wr_secret key = {sizeof KEY - 1, KEY};
+	static const char link[] = "WEIR.LINK " KEY "\r\n";
+	struct talk *talk = open_talk(true);
+	size_t len;
+	char *bytes = make(args, COUNT(args), 65537, &len);
+	char *both = malloc(len + sizeof link);
+
+	(void)state;
+	memcpy(both, link, sizeof link - 1);
+	memcpy(both + sizeof link - 1, bytes, len);
+	talk->host->users = NULL;
+	talk_again(talk);
+	talk->session.unix_socket = true;
+	talk->host->link_key = &key;
+	say_bytes(talk, both, sizeof link - 1 + len);
+	assert_string_equal(talk->said, "+OK\r\n");
+	assert_int_equal(fake.count, 1);
+	free(both);
+	free(bytes);
+	close_talk(talk);
+}
+
+/* Who may use the socket, and even knows the password, is not one of nginx's workers yet: fields
+ * that say who a user is are believed of those alone. */
+static void test_key(void **state)
+{
+	static const char *const forged[] = {
+		"WEIR.DEFER", "1",       "api", "api/user", "0123456789abcdef",
+		"POST",       "/orders", "d",   "1000",     "86400",
+		"20",         "0",       "0",   "BODY",     "Remote-User",
+		"root"};
+	static const struct wr_secret key = {sizeof KEY - 1, KEY};
+	struct talk *talk = open_talk(true);
+
+	(void)state;
+	talk_again(talk);
+	talk->session.unix_socket = true;
+	expect(talk, "WEIR.LINK " KEY "\r\n",
+	       "-NOPERM there is no key: start weir with --link-key FILE\r\n");
+	talk->host->link_key = &key;
+	expect(talk, "AUTH a-password\r\n", "+OK\r\n");
+	defer_args(talk, forged, COUNT(forged), 5);
+	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	assert_int_equal(fake.count, 0);
+	expect(talk, "WEIR.LINK 0123456789abcdef0123456789abcdeF\r\n",
+	       "-WRONGPASS this is not the key of --link-key\r\n");
+	assert_true(talk->session.ended);
+	assert_false(talk->session.linked);
+	talk_again(talk);
+	expect(talk, "WEIR.LINK " KEY "\r\n",
+	       "-NOPERM 'weir.link' is for processes on a Unix socket\r\n");
+	talk->session.unix_socket = true;
+	expect(talk, "WEIR.LINK " KEY "\r\n", "+OK\r\n");
+	defer_args(talk, forged, COUNT(forged), 5);
+	assert_int_equal(fake.count, 1);
+	expect(talk, "RESET\r\n", "");
+	assert_false(talk->session.linked);
 	close_talk(talk);
 }
 
@@ -406,11 +474,18 @@ static void test_json(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stored),        cmocka_unit_test(test_large_body),
-		cmocka_unit_test(test_large_for_few), cmocka_unit_test(test_memory_of_all),
-		cmocka_unit_test(test_refused),       cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_tickets),       cmocka_unit_test(test_many),
-		cmocka_unit_test(test_secrets),       cmocka_unit_test(test_json),
+		cmocka_unit_test(test_stored),
+		cmocka_unit_test(test_large_body),
+		cmocka_unit_test(test_large_for_few),
+		cmocka_unit_test(test_memory_of_all),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_key_before_a_large_one),
+		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_tickets),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_secrets),
+		cmocka_unit_test(test_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -464,7 +464,7 @@ static void test_ask_and_tell(void **state)
 	size_t len;
 
 	(void)state;
-	talk->session.unix_socket = true;
+	talk->session.unix_socket = talk->session.linked = true;
 	node = talk->rig;
 	node.ask = NULL;
 	assert_int_equal(rig_ask(&node, "user=7"), WEIR_WAIT);
@@ -502,6 +502,9 @@ static void test_who_may_ask(void **state)
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "-NOPERM ", 8);
 	talk->session.unix_socket = true;
+	say(talk, "WEIR.FLEET\r\n"); /* a process that may use the socket, without the key */
+	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	talk->session.linked = true;
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "$192\r\nthe fleet's", 17);
 	fake.no_secret = true;

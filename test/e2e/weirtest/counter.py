@@ -29,12 +29,19 @@ def record(key, value, cost=1):
     return struct.pack("<BqB", 1, cost, 1) + text(key) + text(value) + text("")
 
 
+def linked(serve):
+    link = Resp(str(serve.folder / "weir.sock"))
+    assert link.call("WEIR.LINK", (serve.folder / "link.key").read_text(encoding="ascii").strip()) == "OK"
+    return link
+
+
 class Counter:
     """A `weir serve` with a queue, and a connection to hand orders over."""
 
     def __init__(self, api, *args, target=None, queue="file:{folder}/queue", **kwargs):
         args = ["--queue", queue, "--queue-target", target or f"http://127.0.0.1:{api.port}", *args]
-        self.serve = Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=args, **kwargs)
+        self.serve = Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True,
+                           args=[*args, "--link-key", "{folder}/link.key"], **kwargs)
         self.link = None
 
     def __enter__(self):
@@ -47,7 +54,8 @@ class Counter:
         return self.serve.__exit__(*what)
 
     def connect(self):
-        return Resp(str(self.serve.folder / "weir.sock"))
+        """As a worker of nginx does: with the key, which the service has made."""
+        return linked(self.serve)
 
     def call(self, *words):
         self.link = self.link or self.connect()

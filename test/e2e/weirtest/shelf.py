@@ -43,7 +43,7 @@ class Shelf(Store):
 
     def __init__(self, timeout="20s", more=""):
         super().__init__(timeout)
-        self.conf = f"weir_queue unix:{self.path} timeout={timeout} {more};"
+        self.conf = f"weir_link_key {self.key}; weir_queue unix:{self.path} timeout={timeout} {more};"
         self.kept, self.asked_for = [], []
 
     def _note(self, command):

@@ -16,6 +16,7 @@ VERDICT = struct.Struct("<IIIIQQQQ")
 TAKE, RETURN, ANSWER, REPORT, RESET = 1, 2, 3, 4, 5
 ADMITTED, FAILED = 1, 4
 DAY_NS = 86400 * 10 ** 9
+KEY = "0123456789abcdef" * 4  # of nginx's workers
 
 
 @dataclass
@@ -83,7 +84,10 @@ class Store:
         self.folder = keeper.folder("store")
         os.chmod(self.folder, 0o755)
         self.path = f"{self.folder}/s.sock"
-        self.conf = f"weir_central unix:{self.path} timeout={timeout};"
+        self.key = f"{self.folder}/link.key"
+        with open(self.key, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+            f.write(f"{KEY}\n")
+        self.conf = f"weir_link_key {self.key}; weir_central unix:{self.path} timeout={timeout};"
         self.secret, self.reply, self.piece = secret, None, None
         self.asked, self.told, self.used = [], [], {}
         self.connections = self.fleets = self.fleets_answered = 0
@@ -180,6 +184,9 @@ class Store:
         stream = peer.makefile("rb")
         try:
             while command := self._command(stream):
+                if command == [b"WEIR.LINK", KEY.encode()]:
+                    peer.sendall(b"+OK\r\n")
+                    continue
                 self._note(command)
                 with ready:
                     queue.append(command)

@@ -1,0 +1,102 @@
+#include "base/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define RANDOM_BYTES 32
+
+static int check_rights(int fd, const char *path, struct weir_error *error)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return wr_error_errno(error, WEIR_ESYS, "%s", path);
+	if (!S_ISREG(st.st_mode))
+		return wr_error(error, WEIR_EACCESS, "%s is not a regular file", path);
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return wr_error(error, WEIR_EACCESS,
+				"%s belongs to user %u, who is neither this one nor root", path,
+				(unsigned)st.st_uid);
+	if (st.st_mode & 077)
+		return wr_error(error, WEIR_EACCESS, "%s is open to others: chmod 600 it", path);
+	return 0;
+}
+
+int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error)
+{
+	char text[WR_SECRET_MAX + 3]; /* one more than a key with its line end */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t len;
+	int rc;
+
+	*key = (struct wr_secret){0};
+	if (fd < 0)
+		return wr_error_errno(error, WEIR_ESYS, "%s", path);
+	rc = check_rights(fd, path, error);
+	len = rc == 0 ? read(fd, text, sizeof text) : 0;
+	close(fd);
+	if (rc < 0)
+		return rc;
+	if (len < 0)
+		return wr_error_errno(error, WEIR_ESYS, "%s", path);
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
+	if (len < (ssize_t)WR_SECRET_MIN || len > (ssize_t)WR_SECRET_MAX ||
+	    memchr(text, '\n', (size_t)len))
+		return wr_error(error, WEIR_EFORMAT,
+				"%s does not hold a line of %u to %u characters: openssl rand -hex "
+				"32 makes one",
+				path, WR_SECRET_MIN, WR_SECRET_MAX);
+	memcpy(key->text, text, (size_t)len);
+	key->len = (size_t)len;
+	return 0;
+}
+
+static int write_key(int fd, const char *path, struct weir_error *error)
+{
+	unsigned char bytes[RANDOM_BYTES];
+	char text[2 * RANDOM_BYTES + 2];
+
+	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+		return wr_error_errno(error, WEIR_ESYS, "no random numbers for a key");
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	text[2 * RANDOM_BYTES] = '\n';
+	if (write(fd, text, 2 * RANDOM_BYTES + 1) != 2 * RANDOM_BYTES + 1)
+		return wr_error_errno(error, WEIR_ESYS, "cannot write %s", path);
+	return 0;
+}
+
+int wr_secret_make(const char *path, struct weir_error *error)
+{
+	int fd, rc;
+
+	if (unlink(path) < 0 && errno != ENOENT)
+		return wr_error_errno(error, WEIR_ESYS, "cannot replace %s", path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return wr_error_errno(error, WEIR_ESYS, "cannot make %s", path);
+	rc = write_key(fd, path, error);
+	if (close(fd) < 0 && rc == 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "cannot write %s", path);
+	if (rc < 0)
+		unlink(path);
+	return rc;
+}
+
+bool wr_secret_is(const struct wr_secret *key, const char *text, size_t len)
+{
+	size_t differ = key->len ^ len;
+
+	for (size_t i = 0; i < WR_SECRET_MAX; i++)
+		differ |= (size_t)((unsigned char)key->text[i] ^
+				   (i < len ? (unsigned char)text[i] : 0u));
+	return key->len > 0 && differ == 0;
+}

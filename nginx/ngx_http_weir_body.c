@@ -12,6 +12,51 @@
  */
 
 
+/*
+ * Whether the body is still to be read, or all of it is in what was read. An
+ * error page may have led here from a location that discarded the body, or
+ * sent it on as it came.
+ */
+
+ngx_uint_t
+ngx_http_weir_body_is_there(ngx_http_request_t *r)
+{
+    off_t                     len;
+    ngx_chain_t              *cl;
+    ngx_table_elt_t          *h;
+    ngx_http_request_body_t  *rb;
+
+    h = r->headers_in.content_length;
+
+    if (r->discard_body
+        || (h && ngx_atoof(h->value.data, h->value.len)
+                 != r->headers_in.content_length_n))
+    {
+        return 0;
+    }
+
+    rb = r->request_body;
+
+    if (rb == NULL) {
+        return 1;
+    }
+
+    len = 0;
+
+    for (cl = rb->bufs; cl; cl = cl->next) {
+        len += ngx_buf_size(cl->buf);
+    }
+
+    if (r->reading_body || rb->rest > 0) {
+        return 0;
+    }
+
+    return r->headers_in.content_length_n < 0
+               ? len == rb->received
+               : len == r->headers_in.content_length_n;
+}
+
+
 /* NGX_DECLINED: it is larger than it may be */
 
 static ngx_int_t

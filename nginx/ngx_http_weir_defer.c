@@ -138,6 +138,10 @@ ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "not_authenticated";
     }
 
+    if (!ngx_http_weir_body_is_there(r)) {
+        return "no_body";
+    }
+
     deferral.size = sizeof(deferral);
 
     if (weir_ask_deferral(block->ask, &deferral) != 0) {
@@ -211,7 +215,10 @@ ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 static void
 ngx_http_weir_defer_empty(ngx_http_request_t *r)
 {
-    r->request_body->bufs = NULL;
+    if (r->request_body) {
+        r->request_body->bufs = NULL;
+    }
+
     r->headers_in.content_length_n = 0;
     r->headers_in.chunked = 0;
 }

@@ -47,8 +47,10 @@ struct ngx_http_weir_deferral_s {
 
 /* body */
 
+ngx_uint_t ngx_http_weir_body_is_there(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_body_collect(ngx_http_request_t *r,
     ngx_http_weir_deferral_t *d);
+
 /* words */
 
 const char *ngx_http_weir_words_send(ngx_http_request_t *r,

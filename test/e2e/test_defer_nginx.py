@@ -444,7 +444,42 @@ def test_accepted_after_an_error_page(api, shelf, page):
         r = post(nginx, target="/gone")
         assert (r.status, r.get("X-Weir-Ticket")) == (202, ticket_of(1))
         assert json.loads(r.body)["status"] == "waiting"
-        assert len(shelf.kept) == 1
+        assert [kept.body for kept in shelf.kept] == [b"a book"]
+
+
+@pytest.mark.parametrize("target, how", [
+    ("/large", "plain"), ("/large", "long"), ("/large", "half"), ("/large", "chunked"), ("/large", "h2"),
+    ("/sent", "long"), ("/sent", "h2"), ("/whole", "plain"), ("/whole", "chunked")])
+def test_a_body_that_is_gone(api, shelf, target, how):
+    """Another location has discarded the body, or sent it on as it came: what is left is not kept. A body that
+    came with the header is still there, and is."""
+    server = """
+	location / { weir on; proxy_pass http://api; }
+	set $missing /?status=404;
+	location = /large { client_max_body_size 3; error_page 413 = @app; proxy_pass http://api; }
+	location ~ ^/(sent|whole)$ { proxy_intercept_errors on; error_page 404 = @app; proxy_request_buffering off;
+		proxy_pass http://api$missing; }
+	location @app { weir on; proxy_pass http://api; }
+"""
+    with nginx_with(shelf, api, server=server, h2c=True) as nginx:
+        begin(nginx)
+        if how == "h2":
+            with H2(nginx.h2c_port) as client:
+                r = client.request("POST", target, USER, body=b"a book")
+        elif how == "chunked":
+            with nginx.client() as client:
+                client.raw(f"POST {target} HTTP/1.1\r\nHost: x\r\nX-User: 7\r\nTransfer-Encoding: chunked\r\n\r\n"
+                           "6\r\na book\r\n0\r\n\r\n".encode())
+                r = client.read()
+        elif how == "half":
+            with nginx.client() as client:
+                client.raw(f"POST {target} HTTP/1.1\r\nHost: x\r\nX-User: 7\r\nContent-Length: 12\r\n\r\na book".encode())
+                r = client.read()
+        else:
+            r = post(nginx, b"a book" * (20000 if how == "long" else 1), target=target)
+        whole = target == "/whole"
+        assert (r.status, r.get("X-Weir-Not-Deferred")) == ((202, None) if whole else (429, "no_body"))
+        assert [kept.body for kept in shelf.kept] == ([b"a book"] if whole else [])
 
 
 def test_tickets(api, shelf):

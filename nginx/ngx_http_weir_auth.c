@@ -84,7 +84,8 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ctx->probing = 0;
 
     if (block == NULL) {
-        return ngx_http_weir_auth_start(r, ctx);
+        return ctx->unfit ? ngx_http_weir_unasked(r, ctx)
+                          : ngx_http_weir_auth_start(r, ctx);
     }
 
     return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_looked);

@@ -379,6 +379,27 @@ ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
+/* what becomes of a request that could not be asked for */
+
+ngx_int_t
+ngx_http_weir_unasked(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+{
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (!ctx->unfit || wlcf->dry_run) {
+        return ngx_http_weir_auth_pass(r, ctx);
+    }
+
+    ctx->result = NGX_HTTP_WEIR_REFUSED;
+    ctx->retry_after_ns = WEIR_NEVER;
+    ctx->refused = NGX_HTTP_SERVICE_UNAVAILABLE;
+
+    return NGX_HTTP_SERVICE_UNAVAILABLE;
+}
+
+
 /* decides a request, for good */
 
 ngx_int_t
@@ -395,7 +416,7 @@ ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     block = ngx_http_weir_ask(r, ctx, 1);
     if (block == NULL) {
-        return ngx_http_weir_auth_pass(r, ctx);
+        return ngx_http_weir_unasked(r, ctx);
     }
 
     return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_obey);

@@ -269,6 +269,7 @@ struct ngx_http_weir_ctx_s {
     unsigned                limited:1;   /* limit, remaining are set */
     unsigned                decided:1;   /* for good: it is counted */
     unsigned                probing:1;   /* before the service was asked */
+    unsigned                unfit:1;     /* to be described: is refused */
 
     size_t                  text_len;
 
@@ -336,6 +337,8 @@ void ngx_http_weir_exit_process(ngx_cycle_t *cycle);
 ngx_int_t ngx_http_weir_handler(ngx_http_request_t *r);
 ngx_http_weir_ctx_t *ngx_http_weir_get_ctx(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
+ngx_int_t ngx_http_weir_unasked(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_park(ngx_http_request_t *r);
 void ngx_http_weir_free_ctxs(void);
 ngx_int_t ngx_http_weir_conclude(ngx_http_request_t *r,

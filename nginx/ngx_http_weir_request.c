@@ -95,6 +95,25 @@ ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc)
 }
 
 
+/* what a client may bring about */
+
+static void
+ngx_http_weir_undescribed(ngx_log_t *log, const char *call, int rc)
+{
+    static time_t  last;
+
+    if (last && ngx_time() - last < 60) {
+        return;
+    }
+
+    last = ngx_time();
+
+    ngx_log_error(NGX_LOG_ERR, log, 0,
+                  "weir: %s failed, such requests are refused: %s", call,
+                  weir_strerror(rc));
+}
+
+
 static struct weir_str
 ngx_http_weir_str(const ngx_str_t *s)
 {
@@ -292,7 +311,7 @@ ngx_http_weir_add_descriptor(ngx_http_request_t *r, struct weir_ask *ask,
     rc = weir_ask_add(ask, entries, i, NULL, WEIR_HITS_UNSET);
 
     if (rc != 0) {
-        ngx_http_weir_failed(r->connection->log, "weir_ask_add()", rc);
+        ngx_http_weir_undescribed(r->connection->log, "weir_ask_add()", rc);
         return NGX_ERROR;
     }
 
@@ -320,7 +339,8 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         /* what it cannot read or hold, it refuses */
 
         if (rc != 0 && rc != WEIR_EROOM && rc != WEIR_EMANY) {
-            ngx_http_weir_failed(r->connection->log, "weir_ask_http()", rc);
+            ngx_http_weir_undescribed(r->connection->log, "weir_ask_http()",
+                                      rc);
             return NGX_ERROR;
         }
     }
@@ -414,7 +434,11 @@ ngx_http_weir_keep_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* begins to ask for a request; NULL: it cannot be asked for, let it pass */
+/*
+ * Begins to ask for a request. NULL: it cannot be asked for, and passes, for
+ * weir has failed; or it cannot be described, which would let clients out of
+ * their limits: it is unfit, see ngx_http_weir_unasked().
+ */
 
 ngx_http_weir_block_t *
 ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -425,6 +449,8 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_main_conf_t  *wmcf;
 
     wmcf = ngx_http_get_module_main_conf(r, ngx_http_weir_module);
+
+    ctx->unfit = 0;
 
     ngx_http_weir_check_moved(r->connection->log, wmcf->table);
 
@@ -450,6 +476,7 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     if (ngx_http_weir_describe(r, ctx, block->ask) != NGX_OK
         || ngx_http_weir_keep_record(r, ctx, block->ask) != NGX_OK)
     {
+        ctx->unfit = 1;
         ngx_http_weir_ask_done(block);
         return NULL;
     }

@@ -263,6 +263,31 @@ def test_cookie_and_query_floods(paths):
     assert [paths.get(f"/q?{query}&k=flood").status for _ in range(4)] == [200] * 3 + [429]
 
 
+LIMIT = "      - {name: n%d, unit: week, requests_per_unit: %d, algorithm: token_bucket}\n"
+EIGHT = "".join(LIMIT % (i, i + 1) for i in range(8))
+NINE = "domain: api\ndescriptors:\n" + "".join(f"  - key: k{i}\n    rate_limits:\n{EIGHT}" for i in range(9))
+
+
+@pytest.mark.parametrize("auth", ["", "weir_auth /auth;"])
+def test_more_limits_than_can_be_counted(api, auth):
+    """A client adds the field that makes a ninth descriptor, with limits 65 to 72: the request is refused, not
+    let out of its limits."""
+    fields = "".join(f"weir_descriptor api k{i}=$http_x_{i}; " for i in range(9))
+    server = f"""
+	location / {{ {fields} {auth} proxy_pass http://api; }}
+	location = /auth {{ internal; proxy_pass http://api/auth; }}
+	location /dry {{ {fields} weir_dry_run on; proxy_pass http://api; }}
+	"""
+    eight = {f"X-{i}": "v" for i in range(8)}
+    with Nginx(rules=NINE, conf_server=server, api=api) as nginx:
+        assert [nginx.get("/x", eight).status for _ in range(3)] == [200, 429, 429]
+        api.reset()
+        for _ in range(3):
+            assert nginx.get("/x", {**eight, "X-8": "v"}).status in (429, 503)
+        assert api.count("/x") == 0
+        assert nginx.get("/dry", {**eight, "X-8": "v"}).status == 200
+
+
 @pytest.mark.seconds(90)
 @pytest.mark.parametrize("keys", [10000, pytest.param(100000, marks=full("200,000 requests"))])
 def test_many_distinct_keys(keys):

@@ -41,6 +41,15 @@ bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts
 	return true;
 }
 
+static void free_marks(struct wr_exchanges *x)
+{
+	for (uint32_t i = 0; i < x->mark_count; i++)
+		wr_relay_drop(x, &x->marks[i]);
+	free(x->marks);
+	x->marks = NULL;
+	x->mark_count = 0;
+}
+
 void wr_exchanges_free(struct wr_central *central)
 {
 	struct wr_exchanges *x = central->exchanges;
@@ -50,7 +59,7 @@ void wr_exchanges_free(struct wr_central *central)
 		return;
 	if (central->table)
 		wr_exchange_leave(central->table, central->owner);
-	free(x->marks);
+	free_marks(x);
 	free(x->jobs);
 	free(x);
 	central->exchanges = NULL;
@@ -182,12 +191,13 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 	struct wr_exchange_call said = {.state = job->state,
 					.oldest = job->oldest,
 					.unit_ns = job->unit_ns,
-					.life_us = job->life_us,
-					.entries = job->behind};
+					.life_us = job->life_us};
 	char key[WR_REDIS_KEY], holder[WR_EXCHANGE_NAME];
+	struct wr_relay_text text;
 
 	said.holder.len = wr_exchange_holder(central, job->incarnation, holder);
 	said.holder.ptr = holder;
+	wr_relay_say(central, job, &text, &said);
 	wr_put_script(line, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
 	wr_command_number(&line->out, 1);
 	wr_command_arg(&line->out, key,
@@ -241,11 +251,10 @@ static void heard(struct wr_line *line, struct wr_call *call, const redisReply *
 	struct wr_central *central = line->central;
 	struct wr_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = call->of;
-	struct wr_exchange_entry entries[WR_PUSH_ENTRIES];
+	struct wr_exchange_page page;
 	struct wr_exchanged others;
-	size_t count;
 
-	if (wr_script_exchange_reply(reply, &others, entries, WR_PUSH_ENTRIES, &count) < 0) {
+	if (wr_script_exchange_reply(reply, &others, &page) < 0) {
 		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
 		wr_call_fail(central, call, WR_FAULT_PROTOCOL);
 		return;
@@ -258,7 +267,7 @@ static void heard(struct wr_line *line, struct wr_call *call, const redisReply *
 						 x->sync_ns, x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
 		apply(central, job, &others);
-		wr_regions_tell(central, job, entries, count);
+		wr_regions_tell(central, job, &page);
 	}
 	finish(central, call);
 }
@@ -270,8 +279,10 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 
 	(void)fault;
 	counts->exchanges_failed++;
-	if (job->owner == central->owner && central->table)
+	if (job->owner == central->owner && central->table) {
 		wr_exchange_failed(central->table, job->slot, central->owner);
+		wr_relay_unsaid(central, job);
+	}
 	finish(central, call);
 }
 
@@ -291,6 +302,15 @@ static bool can_go(struct wr_central *central, const uint64_t key[2])
 	return shard && wr_shard_answers(shard);
 }
 
+/* There is nothing new in it, and all that is owed is on its way. */
+static bool is_told(const struct wr_central *central, int slot, const struct wr_exchange_view *view)
+{
+	const struct wr_exchange_mark *mark = &central->exchanges->marks[slot];
+
+	return !view->used && !mark->lacking &&
+	       !(view->peers_due & wr_regions_up(central) & ~(uint32_t)mark->pushing);
+}
+
 /* One that is under way is left for the next turn, as is one whose shard is away. */
 static void visit(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
@@ -298,15 +318,20 @@ static void visit(struct wr_central *central, int slot, const struct wr_exchange
 	struct wr_exchange_job *job = x->free;
 	struct wr_call *call = NULL;
 
+	if (is_told(central, slot, view))
+		return;
 	if (!x->marks[slot].out && can_go(central, view->name.fleet_key))
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
 	if (!call) {
 		wr_exchange_failed(central->table, slot, central->owner);
+		x->unsaid |= x->marks[slot].out;
 		return;
 	}
 	x->free = job->next;
 	fill(central, slot, view, job);
-	job->behind = view->peers_due & wr_regions_up(central) & ~(uint32_t)x->marks[slot].pushing;
+	job->used = view->used;
+	job->due = (uint8_t)view->peers_due;
+	wr_relay_fill(central, job);
 	x->marks[slot].out = 1;
 	x->under_way++;
 	call->of = job;
@@ -342,7 +367,7 @@ static bool fit_marks(struct wr_central *central)
 
 	if (x->marks_owner == central->owner)
 		return true;
-	free(x->marks);
+	free_marks(x);
 	x->marks = calloc(slots ? slots : 1, sizeof *x->marks);
 	x->mark_count = x->marks ? slots : 0;
 	x->marks_owner = x->marks ? central->owner : 0;
@@ -361,6 +386,7 @@ static bool begin_turn(struct wr_central *central)
 	    !wr_region_is_up(central))
 		return false;
 	wr_exchange_heard(central->table, central->owner, central->mono_ns);
+	x->unsaid = false;
 	walk(central);
 	return true;
 }
@@ -390,8 +416,13 @@ uint32_t wr_exchanges_drain(struct wr_central *central)
 		x->end_ns = central->mono_ns;
 		begin_turn(central);
 	}
+	if (!x->finished && central->mono_ns - x->end_ns >= DRAIN_NS / 2) {
+		x->finished = true;
+		wr_regions_give_up(central);
+		begin_turn(central);
+	}
 	if (central->mono_ns - x->end_ns >= DRAIN_NS)
 		return 0;
-	wr_wake(central, x->end_ns + DRAIN_NS);
-	return x->under_way + wr_regions_busy(central);
+	wr_wake(central, x->end_ns + (x->finished ? DRAIN_NS : DRAIN_NS / 2));
+	return x->under_way + wr_regions_busy(central) + x->unsaid;
 }

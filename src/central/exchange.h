@@ -5,9 +5,11 @@
  * admitted └──► push script, the Redis of each other region
  *
  * The chief loop does it for its node. Whatever is not answered is said again in the next turn, in
- * full, for numbers are absolute; a region that does not answer is owed what was said meanwhile, a
- * bit in the slot, and is told all that its own region knows of such counters once it is back: so
- * that holds too where the node that admitted it is gone. */
+ * full, for numbers are absolute. A node pushes its own numbers only. A region that does not answer
+ * is owed them, a bit in the slot; and the own Redis is told that the region may lack something of
+ * this counter. Then one node at a time, any of those that use the counter, relays to that region
+ * all that the own one has, in pages (relay.c): so it arrives too where the node that admitted it
+ * is gone. */
 #ifndef WR_CENTRAL_EXCHANGE_H
 #define WR_CENTRAL_EXCHANGE_H
 
@@ -16,11 +18,21 @@
 
 struct wr_central;
 struct wr_central_opts;
+struct wr_redis_target;
 
 #define WR_EXCHANGES_MAX 1024u /* calls without a reply */
 #define WR_PUSHES_MAX 1024u    /* … to one other region */
-#define WR_PUSH_ENTRIES 64u    /* holders of a region told of at once */
+#define WR_RELAYS_MAX 256u     /* counters of which all is told, at once */
 #define WR_OVERSHOOT_NS 10000000000ull
+
+/* All that the own region has of a counter, on its way to another one. */
+struct wr_relay {
+	unsigned peer;
+	bool told;         /* all has arrived, and the own Redis does not know yet */
+	uint64_t since_us; /* by the clock of the own Redis */
+	uint8_t last_len;
+	char last[WR_EXCHANGE_NAME]; /* the last name that has arrived */
+};
 
 /* A counter under way, as its slot was when it was read. */
 struct wr_exchange_job {
@@ -37,7 +49,12 @@ struct wr_exchange_job {
 	uint64_t life_us;
 	uint64_t admitted; /* since the turn before */
 	uint64_t sent_ns;  /* mono */
-	bool behind;       /* a region lacks more than what this says */
+	bool used;         /* … or something else to tell */
+	bool relays;       /* what follows is said, too */
+	struct wr_relay relay;
+	uint8_t due;     /* regions that are owed something, a bit each */
+	uint8_t lacking; /* … that this node did not reach */
+	uint8_t reached; /* … that it could relay to */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 };
@@ -47,6 +64,8 @@ struct wr_exchange_mark {
 	uint8_t out;     /* to the own Redis */
 	uint8_t pushing; /* to others */
 	uint8_t again;   /* … and there is more to be told already */
+	uint8_t lacking; /* a push has failed, and the own Redis does not know yet */
+	struct wr_relay *relay;
 };
 
 struct wr_exchanges {
@@ -64,6 +83,10 @@ struct wr_exchanges {
 
 	struct wr_central *peers[WR_EXCHANGE_PEERS];
 	uint32_t peer_count;
+	char tags[WR_EXCHANGE_PEERS][WR_EXCHANGE_TAG + 1];
+	uint32_t relay_count;
+	bool unsaid;   /* the next turn has something to say, whether or not there is more use */
+	bool finished; /* shutting down: what does not arrive any more was made known */
 
 	/* How far beyond its limit a counter may be, in millionths: the worst of the last 10 s and
 	 * of those before. And how long an exchange takes, all regions included. */
@@ -98,10 +121,14 @@ bool wr_region_is_up(const struct wr_central *region);
 /* Regions that answer, a bit each. */
 uint32_t wr_regions_up(const struct wr_central *central);
 
-/* The own Redis has it: others are owed it, and told as far as they answer. Entries are those of
- * the reply, if the job asked for them. */
+/* The own Redis has it: others are owed it, and told as far as they answer. The page is that of the
+ * reply. */
 void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
-		     const struct wr_exchange_entry *entries, size_t count);
+		     const struct wr_exchange_page *page);
+
+/* The node shuts down, and pushes that are under way may not arrive: in the next turn the own Redis
+ * is told so. */
+void wr_regions_give_up(struct wr_central *central);
 
 /* Calls to them that are under way. */
 uint32_t wr_regions_busy(const struct wr_central *central);
@@ -111,5 +138,30 @@ void wr_regions_info(const struct wr_central *central, struct wr_central_info *i
 
 /* One of the two is going: no more is told. */
 void wr_regions_part(struct wr_central *central);
+
+/* ---- relay.c ---- */
+
+/* What is said of regions in a call about this slot. */
+void wr_relay_fill(struct wr_central *central, struct wr_exchange_job *job);
+/* Room for tags, as long as the call is being written. */
+struct wr_relay_text {
+	char lacking[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
+	char reached[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
+};
+void wr_relay_say(const struct wr_central *central, const struct wr_exchange_job *job,
+		  struct wr_relay_text *text, struct wr_exchange_call *said);
+/* The call failed: all that is to be said again. */
+void wr_relay_unsaid(struct wr_central *central, const struct wr_exchange_job *job);
+
+/* The reply: the region that the page is for, or -1. What was relayed before and is not any more is
+ * forgotten. */
+int wr_relay_heard(struct wr_central *central, const struct wr_exchange_job *job,
+		   const struct wr_exchange_page *page);
+/* The page has arrived, up to this name. */
+void wr_relay_told(struct wr_exchange_mark *mark, struct weir_str last, bool more);
+void wr_relay_drop(struct wr_exchanges *x, struct wr_exchange_mark *mark);
+
+/* What stands for the region in Redis: the same for all nodes that are told the same URL. */
+void wr_relay_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1]);
 
 #endif

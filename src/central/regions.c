@@ -13,6 +13,8 @@ struct wr_push {
 	uint64_t owner, incarnation;
 	uint64_t life_us;
 	uint64_t sent_ns; /* mono */
+	bool relayed;     /* behind the own state there is a page of others */
+	bool more;        /* … and another one after it */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 	uint32_t count;
@@ -27,6 +29,7 @@ void wr_central_peer(struct wr_central *central, struct wr_central *peer)
 		return;
 	peer->home = central;
 	peer->region = x->peer_count;
+	wr_relay_tag(peer->target, x->tags[x->peer_count]);
 	x->peers[x->peer_count++] = peer;
 }
 
@@ -125,6 +128,31 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home, const str
 	return &x->marks[push->slot];
 }
 
+/* It is owed the rest, too, until the own Redis knows that all has arrived. */
+static void arrived(const struct wr_central *home, struct wr_exchange_mark *mark,
+		    const struct wr_push *push)
+{
+	bool again = mark->again >> push->peer & 1;
+
+	home->exchanges->unsaid |= again;
+	if (push->relayed)
+		wr_relay_told(mark, push->entries[push->count - 1].holder, push->more);
+	else if (!again)
+		wr_exchange_paid(home->table, push->slot, push->owner, push->incarnation,
+				 push->peer);
+}
+
+/* In the next turn the own Redis is told that the region may lack something. */
+static void lost(const struct wr_central *home, struct wr_exchange_mark *mark,
+		 const struct wr_push *push)
+{
+	if (push->relayed)
+		wr_relay_drop(home->exchanges, mark);
+	mark->lacking |= (uint8_t)(1u << push->peer);
+	home->exchanges->unsaid = true;
+	wr_exchange_failed(home->table, push->slot, push->owner);
+}
+
 static void finish(struct wr_central *peer, struct wr_call *call, bool told)
 {
 	struct wr_push *push = call->of;
@@ -132,9 +160,10 @@ static void finish(struct wr_central *peer, struct wr_call *call, bool told)
 	uint8_t bit = (uint8_t)(1u << push->peer);
 
 	if (mark) {
-		if (told && !(mark->again & bit))
-			wr_exchange_paid(peer->home->table, push->slot, push->owner,
-					 push->incarnation, push->peer);
+		if (told)
+			arrived(peer->home, mark, push);
+		else
+			lost(peer->home, mark, push);
 		mark->pushing &= (uint8_t)~bit;
 		mark->again &= (uint8_t)~bit;
 	}
@@ -195,11 +224,14 @@ static struct weir_str keep(char **at, struct weir_str text)
 	return kept;
 }
 
+/* The own state first, and then the page, if there is one. */
 static struct wr_push *make_push(const struct wr_exchange_job *job, unsigned peer,
-				 const struct wr_exchange_entry *entries, size_t count)
+				 const struct wr_exchange_entry *own,
+				 const struct wr_exchange_page *page)
 {
-	struct wr_push *push =
-		malloc(sizeof *push + count * sizeof *entries + bytes_of(entries, count));
+	size_t others = page ? page->count : 0;
+	struct wr_push *push = malloc(sizeof *push + (1 + others) * sizeof *own + bytes_of(own, 1) +
+				      (page ? bytes_of(page->entries, others) : 0));
 	char *at;
 
 	if (!push)
@@ -209,20 +241,24 @@ static struct wr_push *make_push(const struct wr_exchange_job *job, unsigned pee
 				 .owner = job->owner,
 				 .incarnation = job->incarnation,
 				 .life_us = job->life_us,
+				 .relayed = page != NULL,
+				 .more = page && page->more,
 				 .id_len = job->id_len,
-				 .count = (uint32_t)count};
+				 .count = (uint32_t)(1 + others)};
 	memcpy(push->id, job->id, job->id_len);
-	at = (char *)(push->entries + count);
-	for (size_t i = 0; i < count; i++) {
-		push->entries[i].holder = keep(&at, entries[i].holder);
-		push->entries[i].value = keep(&at, entries[i].value);
+	at = (char *)(push->entries + push->count);
+	for (size_t i = 0; i < push->count; i++) {
+		const struct wr_exchange_entry *entry = i ? &page->entries[i - 1] : own;
+
+		push->entries[i].holder = keep(&at, entry->holder);
+		push->entries[i].value = keep(&at, entry->value);
 	}
 	return push;
 }
 
-/* One at a time for each counter: what comes meanwhile is told together. */
-static void tell(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
-		 const struct wr_exchange_entry *entries, size_t count)
+/* One at a time for each counter: what comes meanwhile is told together. False: not now. */
+static bool tell(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
+		 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
 {
 	struct wr_exchange_mark *mark = &central->exchanges->marks[job->slot];
 	struct wr_central *peer = central->exchanges->peers[i];
@@ -232,15 +268,15 @@ static void tell(struct wr_central *central, unsigned i, const struct wr_exchang
 
 	if (mark->pushing & bit) {
 		mark->again |= bit;
-		return;
+		return false;
 	}
 	if (!peer || peer->pushes >= WR_PUSHES_MAX || !wr_region_is_up(peer))
-		return;
-	push = make_push(job, i, entries, count);
+		return false;
+	push = make_push(job, i, own, page);
 	call = push ? wr_call_new(peer, WR_CALL_PUSH) : NULL;
 	if (!call) {
 		free(push);
-		return;
+		return false;
 	}
 	mark->pushing |= bit;
 	peer->pushes++;
@@ -249,20 +285,43 @@ static void tell(struct wr_central *central, unsigned i, const struct wr_exchang
 	wr_enter(peer, central->now_ns, central->mono_ns);
 	wr_call_send(peer, call);
 	wr_leave(peer);
+	return true;
 }
 
 void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
-		     const struct wr_exchange_entry *entries, size_t count)
+		     const struct wr_exchange_page *page)
 {
 	struct wr_exchanges *x = central->exchanges;
 	char holder[WR_EXCHANGE_NAME], value[WR_EXCHANGE_VALUE];
 	struct wr_exchange_entry own = {
 		.holder = {holder, wr_exchange_holder(central, job->incarnation, holder)},
 		.value = {value, wr_exchange_value(&job->state, value)}};
+	uint32_t all = (1u << x->peer_count) - 1, due = job->used ? all : job->due & all;
+	int relayed;
 
 	if (x->peer_count == 0)
 		return;
-	wr_exchange_owe(central->table, job->slot, central->owner, (1u << x->peer_count) - 1);
-	for (unsigned i = 0; i < x->peer_count; i++)
-		tell(central, i, job, count ? entries : &own, count ? count : 1);
+	relayed = wr_relay_heard(central, job, page);
+	if (relayed >= 0)
+		due |= 1u << relayed;
+	wr_exchange_owe(central->table, job->slot, central->owner, due);
+	for (unsigned i = 0; i < x->peer_count; i++) {
+		bool all_of_it = relayed == (int)i;
+
+		if (due >> i & 1 && !tell(central, i, job, &own, all_of_it ? page : NULL) &&
+		    all_of_it)
+			wr_relay_drop(x, &x->marks[job->slot]);
+	}
+}
+
+void wr_regions_give_up(struct wr_central *central)
+{
+	struct wr_exchanges *x = central->exchanges;
+
+	for (uint32_t i = 0; x->marks_owner == central->owner && i < x->mark_count; i++) {
+		if (!x->marks[i].pushing)
+			continue;
+		x->marks[i].lacking |= x->marks[i].pushing;
+		wr_exchange_failed(central->table, (int)i, central->owner);
+	}
 }

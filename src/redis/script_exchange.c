@@ -8,7 +8,8 @@
 
 #include "redis/reply.h"
 
-#define SUMS 5u /* numbers at the front of a reply */
+#define SUMS 5u         /* numbers at the front of a reply */
+#define HEAD (SUMS + 3) /* … and what a page begins with */
 #define LIFE_MARGIN_MS 1000u
 
 static uint64_t clamp(uint64_t number)
@@ -27,23 +28,14 @@ static void put_life(struct wr_commands *out, uint64_t life_us)
 	put_number(out, life_us / 1000 + LIFE_MARGIN_MS);
 }
 
-/* "eu/…" → "eu/" */
-static struct weir_str region_of(struct weir_str holder)
-{
-	const char *slash = memchr(holder.ptr, '/', holder.len);
-
-	return (struct weir_str){holder.ptr, slash ? (size_t)(slash - holder.ptr) + 1 : 0};
-}
-
 size_t wr_script_exchange_argc(void)
 {
-	return 10;
+	return 15;
 }
 
 void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out)
 {
 	const struct wr_exchange_state *state = &call->state;
-	struct weir_str region = region_of(call->holder);
 
 	wr_command_arg(out, call->holder.ptr, call->holder.len);
 	put_number(out, state->window);
@@ -53,8 +45,13 @@ void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_comm
 	put_number(out, state->before.minus);
 	put_number(out, call->oldest);
 	put_life(out, call->life_us);
-	wr_command_arg(out, region.ptr, call->entries ? region.len : 0);
 	wr_command_number(out, (int64_t)call->unit_ns);
+	wr_command_arg(out, call->lacking.ptr, call->lacking.len);
+	wr_command_arg(out, call->reached.ptr, call->reached.len);
+	wr_command_arg(out, call->relayed.ptr, call->relayed.len);
+	put_number(out, call->relayed_us);
+	wr_command_arg(out, call->last.ptr, call->last.len);
+	put_number(out, call->relay_ms);
 }
 
 static bool read_sum(const redisReply *reply, uint64_t *sum)
@@ -71,28 +68,44 @@ static bool is_entry(const redisReply *name, const redisReply *value)
 	       name->len > 0 && name->len <= WR_EXCHANGE_NAME && value->len < WR_EXCHANGE_VALUE;
 }
 
+static int read_page(const redisReply *reply, struct wr_exchange_page *page)
+{
+	const redisReply *region = reply->element[SUMS];
+	uint64_t more;
+
+	if (reply->elements < HEAD || reply->elements - HEAD > 2ul * WR_EXCHANGE_PAGE ||
+	    (reply->elements - HEAD) % 2 || region->type != REDIS_REPLY_STRING ||
+	    region->len != WR_EXCHANGE_TAG ||
+	    !read_sum(reply->element[SUMS + 1], &page->since_us) ||
+	    !read_sum(reply->element[SUMS + 2], &more))
+		return WEIR_EFORMAT;
+	page->region = (struct weir_str){region->str, region->len};
+	page->more = more;
+	for (size_t i = HEAD; i < reply->elements; i += 2) {
+		const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+
+		if (!is_entry(name, value))
+			return WEIR_EFORMAT;
+		page->entries[page->count++] = (struct wr_exchange_entry){{name->str, name->len},
+									  {value->str, value->len}};
+	}
+	return page->more && page->count == 0 ? WEIR_EFORMAT : 0;
+}
+
 int wr_script_exchange_reply(const redisReply *reply, struct wr_exchanged *exchanged,
-			     struct wr_exchange_entry *entries, size_t cap, size_t *count)
+			     struct wr_exchange_page *page)
 {
 	struct wr_exchange_tally *now = &exchanged->now, *before = &exchanged->before;
 	uint64_t others;
 
-	*count = 0;
+	page->region.len = page->count = 0;
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements < SUMS ||
 	    !read_sum(reply->element[0], &now->plus) || !read_sum(reply->element[1], &now->minus) ||
 	    !read_sum(reply->element[2], &before->plus) ||
 	    !read_sum(reply->element[3], &before->minus) || !read_sum(reply->element[4], &others))
 		return WEIR_EFORMAT;
 	exchanged->others = others < UINT32_MAX ? (uint32_t)others : UINT32_MAX;
-	for (size_t i = SUMS; i + 1 < reply->elements && *count < cap; i += 2) {
-		const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-
-		if (!is_entry(name, value))
-			return WEIR_EFORMAT;
-		entries[(*count)++] = (struct wr_exchange_entry){{name->str, name->len},
-								 {value->str, value->len}};
-	}
-	return 0;
+	return reply->elements > SUMS ? read_page(reply, page) : 0;
 }
 
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE])

@@ -13,8 +13,11 @@
  * what was taken before has flown in again. Then nothing has to be kept for longer, and what is
  * lost or comes back after a partition matters for two spans at most.
  *
- * A holder's name is "region/name": regions push what is theirs into the Redis of the others by
- * wr_script_push, where it merges just the same. */
+ * A holder's name is "region/name". Each pushes its own state into the Redis of other regions by
+ * wr_script_push, where it merges just the same. If that fails, the hash gets a note that the other
+ * region may lack something. Whichever holder comes next and can reach that region relays to it,
+ * alone: it gets the states of its whole region, page by page, and says when all have arrived. So
+ * they arrive even if the holder is gone that admitted something. */
 #ifndef WR_REDIS_SCRIPT_EXCHANGE_H
 #define WR_REDIS_SCRIPT_EXCHANGE_H
 
@@ -26,6 +29,8 @@
 #define WR_EXCHANGE_REGION 32u        /* … of that */
 #define WR_EXCHANGE_VALUE 112u        /* bytes of a state as text */
 #define WR_EXCHANGE_MOST (1ull << 52) /* any number; what is above counts as this */
+#define WR_EXCHANGE_TAG 8u            /* letters that stand for another region */
+#define WR_EXCHANGE_PAGE 64u          /* states relayed at once */
 
 struct wr_exchange_tally {
 	uint64_t plus, minus; /* admitted, and given back */
@@ -43,7 +48,14 @@ struct wr_exchange_call {
 	uint64_t oldest;  /* windows before this one are of no use to anybody */
 	uint64_t unit_ns; /* windows are numbered in multiples of this since the epoch */
 	uint64_t life_us; /* for how long what is written matters */
-	bool entries;     /* the states of the holder's whole region are asked for, too */
+
+	/* Other regions, by their tags, one behind the other: those that may lack a state of this
+	 * one, and those that can be reached. */
+	struct weir_str lacking, reached;
+	struct weir_str relayed; /* tag of the region that the holder relays to, or "" */
+	uint64_t relayed_us;     /* … since when, as an earlier page said */
+	struct weir_str last;    /* … the last name that has arrived there; "": all have */
+	uint64_t relay_ms;       /* for how long nobody else relays */
 };
 
 struct wr_exchanged {
@@ -56,13 +68,21 @@ struct wr_exchange_entry {
 	struct weir_str holder, value;
 };
 
+/* What the holder is to relay. */
+struct wr_exchange_page {
+	struct weir_str region; /* its tag; "": nothing */
+	uint64_t since_us;      /* by the clock of Redis */
+	bool more;
+	size_t count;
+	struct wr_exchange_entry entries[WR_EXCHANGE_PAGE];
+};
+
 size_t wr_script_exchange_argc(void);
 void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out);
 
-/* Reads the reply; WEIR_EFORMAT. Up to `cap` entries of those asked for, *count of them; their
- * bytes last as long as the reply. */
+/* Reads the reply; WEIR_EFORMAT. The bytes of the page last as long as the reply. */
 int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged *exchanged,
-			     struct wr_exchange_entry *entries, size_t cap, size_t *count);
+			     struct wr_exchange_page *page);
 
 /* The state as an entry's value; returns its length. */
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE]);

@@ -64,6 +64,7 @@ struct wr_exchange_view {
 	struct wr_exchange_count counts[2];
 	uint64_t admitted;  /* since it was visited before: what the overshoot is made of */
 	uint32_t peers_due; /* a bit for each peer that has not taken it yet */
+	bool used;          /* since it was visited before; else it owes a peer */
 };
 
 /* Sums over all other holders, in the same shape. */

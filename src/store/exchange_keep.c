@@ -187,6 +187,7 @@ static bool view_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns
 	read_name(slot, &view->name);
 	read_counts(slot, view->counts);
 	view->incarnation = who.hi & ~3ull;
+	view->used = used;
 	view->admitted = admitted_since(slot, &view->counts[0]);
 	view->peers_due = __atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE);
 	return true;

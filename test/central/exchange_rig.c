@@ -109,13 +109,13 @@ void assert_said(struct peer *peer, const char *region, const char *state)
 	assert_string_equal(said + 1, state);
 }
 
-const char *state_text(uint64_t window, int plus, int minus, int before, const char *region)
+const char *state_text(uint64_t window, int plus, int minus, int before, const char *regions)
 {
-	static char text[160];
+	static char text[256];
 
-	snprintf(text, sizeof text, "%llu %d %d %d 0 %llu 121000 %s 60000000000",
+	snprintf(text, sizeof text, "%llu %d %d %d 0 %llu 121000 60000000000 %s 2300",
 		 (unsigned long long)window, plus, minus, before, (unsigned long long)window - 2,
-		 region);
+		 *regions ? regions : "   0 ");
 	return text;
 }
 

@@ -32,9 +32,10 @@ uint32_t charged(const struct rig *rig, int slot);
 
 /* The next command, which is a call of the script: what stands behind the id of its key. */
 const char *behind_key(struct peer *peer, const struct wr_script *script);
-/* … of the exchange script: "window plus minus before 0 oldest life region unit". */
+/* … of the exchange script: "window plus minus before 0 oldest life unit regions relay_ms". */
+/* regions: "lacking reached relayed since last", or "": none of it. */
 void assert_said(struct peer *peer, const char *region, const char *state);
-const char *state_text(uint64_t window, int plus, int minus, int before, const char *region);
+const char *state_text(uint64_t window, int plus, int minus, int before, const char *regions);
 /* What Redis answers: the sums of all others, and how many they are. */
 const char *sums(int plus, int minus, int before, int others);
 

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+#include "redis/url.h"
+
 static struct rig *region(struct rig *home)
 {
 	struct rig *far = rig_new(FAR, NULL);
@@ -40,15 +43,48 @@ static void free_both(struct rig *home, struct rig *far)
 	free_slots(home);
 }
 
-/* "life", then name and state of each that is told. */
-static void assert_pushed(struct peer *peer, const char *told)
+/* The life, the own state, and then name and state of each that is relayed. */
+static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 {
-	const char *said = behind_key(peer, &wr_script_push);
+	const char *said = behind_key(peer, &wr_script_push), *state = strchr(said + 7, ' ');
 	char text[256];
 
-	snprintf(text, sizeof text, "121000 %s", told);
-	if (strncmp(said, text, strlen(text)) != 0)
-		fail_msg("told %s, not %s", said, text);
+	assert_memory_equal(said, "121000 eu/a1b2c3d4.", 19);
+	assert_non_null(state);
+	snprintf(text, sizeof text, " %llu %d 0 0 0%s", (unsigned long long)WINDOW, plus, relayed);
+	if (strcmp(state, text) != 0)
+		fail_msg("told %s, not %s", state, text);
+}
+
+/* What the own Redis is told of the other region: whether it lacks something, can be reached, and
+ * is relayed to since when, up to which name. */
+static const char *of_far(bool lacking, bool reached, uint64_t since, const char *last)
+{
+	static char text[128];
+	char tag[WR_EXCHANGE_TAG + 1];
+	struct wr_redis_target target;
+
+	assert_int_equal(wr_redis_target_parse(wr_str(FAR), &target, NULL), 0);
+	wr_relay_tag(&target, tag);
+	snprintf(text, sizeof text, "%s %s %s %llu %s", lacking ? tag : "", reached ? tag : "",
+		 since ? tag : "", (unsigned long long)since, last);
+	return text;
+}
+
+/* The answer: relay this one state to the other region. */
+static const char *page(uint64_t since, bool more, const char *name, const char *state)
+{
+	static char bytes[256];
+	char tag[WR_EXCHANGE_TAG + 1];
+	struct wr_redis_target target;
+
+	assert_int_equal(wr_redis_target_parse(wr_str(FAR), &target, NULL), 0);
+	wr_relay_tag(&target, tag);
+	snprintf(bytes, sizeof bytes,
+		 "*10\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n$8\r\n%s\r\n:%llu\r\n:%d\r\n$%zu\r\n%s\r\n"
+		 "$%zu\r\n%s\r\n",
+		 tag, (unsigned long long)since, more, strlen(name), name, strlen(state), state);
+	return bytes;
 }
 
 static void test_regions_are_told(void **state)
@@ -59,26 +95,25 @@ static void test_regions_are_told(void **state)
 	(void)state;
 	use(home, 1, 5);
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, ""));
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
 	assert_null(next_command(there)); /* not before the own Redis has it */
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
-	assert_pushed(there, "eu/a1b2c3d4.");
-	/* More of it while that is under way: told when it is done, at once. */
+	assert_pushed(there, 5, "");
+	/* More of it while that is under way: told when it is done, in the next turn. */
 	use(home, 1, 1);
 	pass_both(home, far, SYNC);
 	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
 	reply(here, sums(0, 0, 0, 0));
-	pass_both(home, far, 10 * MS);
+	pass_both(home, far, SYNC);
+	assert_null(next_command(here));
 	assert_null(next_command(there));
 	reply(there, ":1\r\n");
 	pass_both(home, far, SYNC);
-	/* It is owed something: all that its region knows of it is asked for. */
-	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, "eu/"));
-	reply(here, "*9\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n$4\r\neu/x\r\n$9\r\n1 2 3 4 5\r\n"
-		    "$4\r\neu/y\r\n$9\r\n6 7 8 9 0\r\n");
+	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, of_far(false, true, 0, "")));
+	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
-	assert_pushed(there, "eu/x 1 2 3 4 5 eu/y 6 7 8 9 0");
+	assert_pushed(there, 6, "");
 	reply(there, ":1\r\n");
 	pass_both(home, far, 3 * SYNC);
 	assert_null(next_command(here));
@@ -89,33 +124,147 @@ static void test_regions_are_told(void **state)
 	free_both(home, far);
 }
 
-/* A region that is away is told when it is back, though nothing was used since. */
-static void test_a_region_comes_back(void **state)
+/* A region is away while 5 are used, and then comes back. */
+static struct rig *region_back(struct rig *home)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *far = region(home);
 	struct peer *here = peer_at(home, 6379);
 
-	(void)state;
 	rig_trouble(far, 6380)->refuses = true;
 	cut(peer_at(far, 6380), "gone");
 	use(home, 1, 5);
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, ""));
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, SECOND);
 	assert_null(next_command(here));
 	assert_int_equal(info(home)->regions_up, 0);
 	rig_trouble(far, 6380)->refuses = false;
 	pass_until_asked(home, far);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, "eu/"));
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
+	return far;
+}
+
+/* It is told then, though nothing was used since. */
+static void test_a_region_comes_back(void **state)
+{
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
+	struct peer *here = peer_at(home, 6379);
+
+	(void)state;
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
-	assert_pushed(peer_at(far, 6380), "eu/a1b2c3d4.");
-	/* It goes again before it has answered: still owed. */
+	assert_pushed(peer_at(far, 6380), 5, "");
+	/* It goes again before it has answered: still owed, and the own Redis hears of it. */
 	cut(peer_at(far, 6380), "gone again");
 	pass_until_asked(home, far);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, "eu/"));
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
+	reply(here, sums(0, 0, 0, 0));
+	pass_until_asked(home, far);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
 	assert_int_equal(info(home)->counts.pushes_failed, 1);
+	free_both(home, far);
+}
+
+/* All that the own region has is relayed page by page, behind the own state. The region is owed
+ * something until the own Redis knows that it has arrived. */
+static void test_the_rest_is_relayed(void **state)
+{
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
+	struct peer *here = peer_at(home, 6379), *there = peer_at(far, 6380);
+
+	(void)state;
+	reply(here, page(77, true, "eu/x", "1 2 3 4 5"));
+	pass_both(home, far, 10 * MS);
+	assert_pushed(there, 5, " eu/x 1 2 3 4 5");
+	pass_both(home, far, 3 * SYNC);
+	assert_null(next_command(here)); /* one page after the other */
+	reply(there, ":1\r\n");
+	pass_both(home, far, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
+	reply(here, page(77, false, "eu/y", "6 7 8 9 0"));
+	pass_both(home, far, 10 * MS);
+	assert_pushed(there, 5, " eu/y 6 7 8 9 0");
+	reply(there, ":1\r\n");
+	pass_both(home, far, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "")));
+	reply(here, sums(0, 0, 0, 0));
+	pass_both(home, far, 10 * MS);
+	assert_pushed(there, 5, "");
+	reply(there, ":1\r\n");
+	pass_both(home, far, 3 * SYNC);
+	assert_null(next_command(here));
+	assert_null(next_command(there));
+	free_both(home, far);
+}
+
+/* A page that does not arrive: it begins again from the first one. */
+static void test_a_page_is_lost(void **state)
+{
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
+	struct peer *here = peer_at(home, 6379);
+
+	(void)state;
+	reply(here, page(77, true, "eu/x", "1 2 3 4 5"));
+	pass_both(home, far, 10 * MS);
+	assert_pushed(peer_at(far, 6380), 5, " eu/x 1 2 3 4 5");
+	reply(peer_at(far, 6380), ":1\r\n");
+	pass_both(home, far, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
+	reply(here, page(77, true, "eu/y", "6 7 8 9 0"));
+	pass_both(home, far, 10 * MS);
+	assert_pushed(peer_at(far, 6380), 5, " eu/y 6 7 8 9 0");
+	cut(peer_at(far, 6380), "gone for a moment");
+	pass_until_asked(home, far);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, true, 0, "")));
+	reply(here, page(88, true, "eu/x", "1 2 3 4 5"));
+	pass_both(home, far, 10 * MS);
+	assert_pushed(peer_at(far, 6380), 5, " eu/x 1 2 3 4 5");
+	free_both(home, far);
+}
+
+/* The node shuts down while its use is under way: what came after that is said, too. */
+static void test_the_last_use_is_said(void **state)
+{
+	struct rig *home = rig_new(URL, node_opts("eu"));
+	struct peer *here = peer_at(home, 6379);
+
+	(void)state;
+	use(home, 1, 5);
+	pass(home, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, ""));
+	use(home, 1, 1);
+	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 2);
+	reply(here, sums(0, 0, 0, 0));
+	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
+	pass(home, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
+	reply(here, sums(0, 0, 0, 0));
+	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 0);
+	free_slots(home);
+}
+
+/* … or what it pushes does not arrive: the own Redis hears of it before half of the second is over
+ * that a node has for shutting down. */
+static void test_a_push_is_given_up(void **state)
+{
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct peer *here = peer_at(home, 6379);
+
+	(void)state;
+	rig_trouble(far, 6380)->refuses = true;
+	use(home, 1, 5);
+	pass_both(home, far, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
+	reply(here, sums(0, 0, 0, 0));
+	pass_both(home, far, 10 * MS);
+	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
+	cut(peer_at(far, 6380), "gone");
+	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
+	pass(home, SYNC);
+	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
+	reply(here, sums(0, 0, 0, 0));
+	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 0);
 	free_both(home, far);
 }
 
@@ -140,6 +289,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_regions_are_told),
 		cmocka_unit_test(test_a_region_comes_back),
+		cmocka_unit_test(test_the_rest_is_relayed),
+		cmocka_unit_test(test_a_page_is_lost),
+		cmocka_unit_test(test_the_last_use_is_said),
+		cmocka_unit_test(test_a_push_is_given_up),
 		cmocka_unit_test(test_the_home_goes_first),
 	};
 

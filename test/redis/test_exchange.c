@@ -5,7 +5,9 @@
 #include "redis/server.h"
 
 #define LIFE_US 60000000u
-#define ENTRIES 16
+#define US "0000000a" /* another region's tag */
+#define ASIA "0000000b"
+#define RELAY_MS 60000
 #define NOW 1000u /* window that Redis is in */
 
 struct exchange_test {
@@ -82,40 +84,50 @@ static struct weir_str str(const char *text)
 	return (struct weir_str){text, strlen(text)};
 }
 
-/* The caller frees *kept, where entries are; NULL: none are asked for. */
-static struct wr_exchanged exchange(struct exchange_test *test, const char *key, const char *holder,
-				    struct wr_exchange_state state, uint64_t oldest,
-				    struct wr_exchange_entry *entries, size_t *count,
-				    redisReply **kept)
+/* The page's bytes are in *kept, which the caller frees; NULL: there is to be none. */
+static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
+				    const struct wr_exchange_call *ask,
+				    struct wr_exchange_page *page, redisReply **kept)
 {
-	struct wr_exchange_call ask = {.holder = str(holder),
-				       .state = state,
-				       .oldest = oldest,
-				       .unit_ns = test->unit_ns,
-				       .life_us = LIFE_US,
-				       .entries = kept != NULL};
+	struct wr_exchange_call whole = *ask;
+	struct wr_exchange_page none;
 	struct wr_exchanged got;
 	struct wr_commands out;
 	redisReply *reply;
-	size_t none;
 
 	begin(&out, test->exchange, key, wr_script_exchange_argc());
-	wr_script_exchange_args(&ask, &out);
+	whole.unit_ns = test->unit_ns;
+	wr_script_exchange_args(&whole, &out);
 	reply = call(test, &out);
-	if (wr_script_exchange_reply(reply, &got, entries, kept ? ENTRIES : 0,
-				     count ? count : &none))
+	if (wr_script_exchange_reply(reply, &got, kept ? page : &none))
 		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
-	if (kept)
+	if (kept) {
 		*kept = reply;
-	else
-		freeReplyObject(reply);
+		return got;
+	}
+	assert_int_equal(none.region.len, 0);
+	freeReplyObject(reply);
 	return got;
+}
+
+static struct wr_exchange_call call_of(const char *holder, struct wr_exchange_state state)
+{
+	return (struct wr_exchange_call){.holder = str(holder),
+					 .state = state,
+					 .life_us = LIFE_US,
+					 .lacking = str(""),
+					 .reached = str(""),
+					 .relayed = str(""),
+					 .last = str(""),
+					 .relay_ms = RELAY_MS};
 }
 
 static struct wr_exchanged publish(struct exchange_test *test, const char *key, const char *holder,
 				   struct wr_exchange_state state)
 {
-	return exchange(test, key, holder, state, 0, NULL, NULL, NULL);
+	struct wr_exchange_call ask = call_of(holder, state);
+
+	return exchange(test, key, &ask, NULL, NULL);
 }
 
 static void push(struct exchange_test *test, const char *key,
@@ -177,16 +189,28 @@ static void test_merging(void **state)
 static void test_dropped(void **state)
 {
 	struct exchange_test *test = *state;
+	struct wr_exchange_call late = call_of("eu/a", state_of(NOW, 1, 0, 0, 0));
 
 	publish(test, "drop", "eu/old", state_of(NOW - 5, 10, 0, 0, 0));
 	publish(test, "drop", "eu/new", state_of(NOW - 4, 10, 0, 0, 0));
 	redis_tell(&test->server, "HSET drop eu/odd nonsense");
-	exchange(test, "drop", "eu/a", state_of(NOW, 1, 0, 0, 0), NOW - 2, NULL, NULL, NULL);
+	late.oldest = NOW - 2;
+	exchange(test, "drop", &late, NULL, NULL);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/old"), 0);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/odd"), 0);
 	assert_int_equal(redis_number(&test->server, "HLEN drop"), 2);
 	assert_in_range(redis_number(&test->server, "PTTL drop"), LIFE_US / 1000 - 30000,
 			LIFE_US / 1000 + 1000);
+}
+
+/* A call of a holder that is in this window by its clock. */
+static struct wr_exchanged publish_in(struct exchange_test *test, const char *key,
+				      const char *holder, struct wr_exchange_state state)
+{
+	struct wr_exchange_call ask = call_of(holder, state);
+
+	ask.oldest = state.window - 2;
+	return exchange(test, key, &ask, NULL, NULL);
 }
 
 /* A holder whose clock is ahead, or behind, deletes nobody's state, and no more does a Redis whose
@@ -198,18 +222,13 @@ static void test_skewed_clocks_drop_nothing(void **state)
 
 	publish(test, "skew", "eu/a", state_of(NOW, 60, 0, 7, 0));
 	publish(test, "skew", "eu/b", state_of(NOW, 40, 0, 3, 0));
-	assert_sums(exchange(test, "skew", "eu/ahead", state_of(year, 1, 0, 0, 0), year - 2, NULL,
-			     NULL, NULL),
-		    0, 0, 0, 0, 2);
-	exchange(test, "skew", "eu/behind", state_of(past, 1, 0, 0, 0), past - 2, NULL, NULL, NULL);
-	assert_sums(exchange(test, "skew", "eu/a", state_of(NOW, 60, 0, 7, 0), NOW - 2, NULL, NULL,
-			     NULL),
-		    40, 0, 3, 0, 2);
+	assert_sums(publish_in(test, "skew", "eu/ahead", state_of(year, 1, 0, 0, 0)), 0, 0, 0, 0,
+		    2);
+	publish_in(test, "skew", "eu/behind", state_of(past, 1, 0, 0, 0));
+	assert_sums(publish_in(test, "skew", "eu/a", state_of(NOW, 60, 0, 7, 0)), 40, 0, 3, 0, 2);
 
 	publish(test, "ahead", "eu/a", state_of(past, 60, 0, 7, 0));
-	assert_sums(exchange(test, "ahead", "eu/b", state_of(past, 0, 0, 0, 0), past - 2, NULL,
-			     NULL, NULL),
-		    60, 0, 7, 0, 1);
+	assert_sums(publish_in(test, "ahead", "eu/b", state_of(past, 0, 0, 0, 0)), 60, 0, 7, 0, 1);
 }
 
 /* Numbers that nobody of ours writes do no harm. */
@@ -224,24 +243,18 @@ static void test_huge(void **state)
 		    WR_EXCHANGE_MOST, 5, 5, 5);
 }
 
-static void test_entries(void **state)
+static void test_pushing(void **state)
 {
-	struct wr_exchange_entry entries[ENTRIES];
+	struct wr_exchange_entry entries[2] = {{str("eu/a"), str("7 10 1 20 2")},
+					       {str("eu/b"), str("7 3 0 4 0")}};
 	struct exchange_test *test = *state;
 	char value[WR_EXCHANGE_VALUE];
 	struct wr_exchange_state high = state_of(UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, 0);
-	redisReply *reply;
-	size_t count;
+	size_t len;
 
-	publish(test, "region", "eu/a", state_of(7, 10, 1, 20, 2));
-	publish(test, "region", "eu-west/z", state_of(7, 1, 1, 1, 1));
-	exchange(test, "region", "eu/b", state_of(7, 3, 0, 4, 0), 0, entries, &count, &reply);
-	assert_int_equal(count, 2);
-	push(test, "there", entries, count);
-	freeReplyObject(reply);
+	push(test, "there", entries, 2);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
 	/* Again, and older: nothing changes. */
-	entries[0].holder = str("eu/a");
 	entries[0].value.ptr = value;
 	entries[0].value.len =
 		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
@@ -251,9 +264,139 @@ static void test_entries(void **state)
 	entries[0].value = str("7 1 2 3");
 	push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
-	count = wr_exchange_value(&high, value);
-	assert_int_equal(count, strlen(value));
+	len = wr_exchange_value(&high, value);
+	assert_int_equal(len, strlen(value));
 	assert_string_equal(value, "4503599627370496 4503599627370496 4503599627370496 1 0");
+}
+
+/* ---- relaying ---- */
+
+static struct wr_exchange_call seven(const char *holder)
+{
+	return call_of(holder, state_of(7, 1, 0, 0, 0));
+}
+
+/* The holder is to relay, and this is what. Returns since when. */
+static uint64_t assert_relays(struct exchange_test *test, const char *key,
+			      const struct wr_exchange_call *ask, const char *region,
+			      const char *names, bool more)
+{
+	struct wr_exchange_page page;
+	char text[WR_EXCHANGE_PAGE * 16] = "";
+	redisReply *reply;
+
+	exchange(test, key, ask, &page, &reply);
+	if (page.region.len == 0)
+		fail_msg("%s: nothing to relay", ask->holder.ptr);
+	assert_memory_equal(page.region.ptr, region, WR_EXCHANGE_TAG);
+	for (size_t i = 0; i < page.count; i++) {
+		strncat(text, page.entries[i].holder.ptr, page.entries[i].holder.len);
+		strcat(text, " ");
+		assert_memory_equal(page.entries[i].value.ptr, "7 1 0 0 0", 9);
+	}
+	assert_string_equal(text, names);
+	assert_int_equal(page.more, more);
+	freeReplyObject(reply);
+	return page.since_us;
+}
+
+static void assert_relays_nothing(struct exchange_test *test, const char *key,
+				  const struct wr_exchange_call *ask)
+{
+	exchange(test, key, ask, NULL, NULL);
+}
+
+/* One holder relays at a time, and nobody once all has arrived. */
+static void test_one_relays(void **state)
+{
+	struct exchange_test *test = *state;
+	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+
+	publish(test, "relay", "eu-west/z", seven("").state);
+	a.reached = b.reached = c.reached = str(ASIA US);
+	assert_relays_nothing(test, "relay", &a);
+	a.reached = str("");
+	a.lacking = str(US);
+	assert_relays_nothing(test, "relay", &a);
+	b.relayed_us = assert_relays(test, "relay", &b, US, "eu/a ", false);
+	assert_relays_nothing(test, "relay", &c);
+	b.relayed = str(US); /* told */
+	assert_relays_nothing(test, "relay", &b);
+	assert_relays_nothing(test, "relay", &c);
+	assert_int_equal(redis_number(&test->server, "HLEN relay"), 4);
+}
+
+/* What is found lacking while it is relayed is relayed again, by anybody. */
+static void test_lacking_again(void **state)
+{
+	struct exchange_test *test = *state;
+	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+
+	a.lacking = str(US);
+	b.reached = c.reached = str(US);
+	assert_relays_nothing(test, "again", &a);
+	b.relayed_us = assert_relays(test, "again", &b, US, "eu/a ", false);
+	assert_relays_nothing(test, "again", &a);
+	b.relayed = str(US);
+	b.reached = str("");
+	assert_relays_nothing(test, "again", &b);
+	c.relayed_us = assert_relays(test, "again", &c, US, "eu/a eu/b ", false);
+	c.relayed = str(US);
+	assert_relays_nothing(test, "again", &c);
+	assert_int_equal(redis_number(&test->server, "HLEN again"), 3);
+}
+
+/* The relaying holder is gone, or begins again. */
+static void test_another_relays(void **state)
+{
+	struct exchange_test *test = *state;
+	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+
+	a.lacking = str(US);
+	b.reached = c.reached = str(US);
+	b.relay_ms = 0;
+	assert_relays_nothing(test, "gone", &a);
+	assert_relays(test, "gone", &b, US, "eu/a ", false);
+	b.relayed_us = assert_relays(test, "gone", &b, US, "eu/a ", false);
+	assert_relays(test, "gone", &c, US, "eu/a eu/b ", false);
+	/* b has told all, but it is c's by now. */
+	b.relayed = str(US);
+	b.reached = str("");
+	assert_relays_nothing(test, "gone", &b);
+	assert_relays(test, "gone", &c, US, "eu/a eu/b ", false);
+}
+
+#define MANY 130
+
+/* More than fit in a page: in order, none twice, and only what is of this region. */
+static void test_pages(void **state)
+{
+	struct exchange_test *test = *state;
+	struct wr_exchange_call own = seven("eu/064");
+	char names[3][WR_EXCHANGE_PAGE * 16] = {"", "", ""}, name[16];
+	int at = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof name, "eu/%03d", i);
+		publish(test, "pages", name, own.state);
+		if (i != 64) {
+			strcat(names[at / WR_EXCHANGE_PAGE], name);
+			strcat(names[at++ / WR_EXCHANGE_PAGE], " ");
+		}
+	}
+	publish(test, "pages", "us/000", own.state);
+	redis_tell(&test->server, "HSET pages eu/%0100d %s", 5, "7 1 0 0 0");
+	own.lacking = own.reached = str(US);
+	own.relayed_us = assert_relays(test, "pages", &own, US, names[0], true);
+	own.lacking = own.reached = str("");
+	own.relayed = str(US);
+	own.last = str("eu/063");
+	assert_int_equal(assert_relays(test, "pages", &own, US, names[1], true), own.relayed_us);
+	own.last = str("eu/128");
+	assert_int_equal(assert_relays(test, "pages", &own, US, names[2], false), own.relayed_us);
+	own.last = str("");
+	assert_relays_nothing(test, "pages", &own);
+	assert_int_equal(redis_number(&test->server, "HEXISTS pages @" US), 0);
 }
 
 /* Three holders of two regions publish what they have now and then; some of it is sent again, late
@@ -354,7 +497,11 @@ int main(void)
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_huge),
 		cmocka_unit_test(test_skewed_clocks_drop_nothing),
-		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_pushing),
+		cmocka_unit_test(test_one_relays),
+		cmocka_unit_test(test_lacking_again),
+		cmocka_unit_test(test_another_relays),
+		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_convergence),
 	};
 

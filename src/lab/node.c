@@ -145,6 +145,7 @@ static void seat_stop(struct wr_sim_seat *seat)
 void wr_sim_serve_start(struct wr_sim_node *node)
 {
 	wr_sim_note(node->sim, node, "serve starts");
+	node->started_ns = node->sim->now_ns;
 	seat_start(&node->home, node, node->server);
 	for (unsigned i = 0, other = 0; i < node->sim->plan->regions; i++) {
 		if (i == node->server)

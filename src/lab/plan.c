@@ -24,7 +24,7 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_dice *dice)
 	plan->period_ns += 2000 * MS;
 	plan->sync_ns = wr_dice_scale(dice, 20, 500) * MS;
 	plan->on_store_failure = WR_FAIL_LOCAL;
-	plan->quiet_ns = 9000 * MS + 9 * plan->sync_ns;
+	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
 }
 
 static uint8_t pick_consistency(struct wr_dice *dice)
@@ -95,6 +95,42 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 		plan->timeout_ns = 10000 * MS;
 }
 
+/* One window, in which nothing is refused, and nothing that Redis would forget. */
+void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
+{
+	struct wr_dice dice = {seed ^ 0x726567696f6e7331u};
+	uint64_t turns = wr_dice_between(&dice, 1000, 2000);
+
+	*plan = (struct wr_sim_plan){
+		.seed = seed,
+		.consistency = WR_EVENTUAL,
+		.on_store_failure = WR_FAIL_LOCAL,
+		.algorithm = WEIR_FIXED_WINDOW,
+		.period_ns = 120000 * MS,
+		.regions = (unsigned)wr_dice_between(&dice, 2, 3),
+		.nodes = (unsigned)wr_dice_between(&dice, 3, 7),
+		.keys = 1,
+		.limit = 100000,
+		.limit_after = 100000,
+		.crowd = (unsigned)wr_dice_between(&dice, 1, 4),
+		.costs = 1,
+		.delay_ns = wr_dice_scale(&dice, 50000, 3 * MS),
+		.timeout_ns = 1000 * MS,
+		.sync_ns = wr_dice_scale(&dice, 20, 100) * MS,
+		.length_ns = 30000 * MS,
+		.faults = 1u << WR_SIM_REGION,
+	};
+	plan->jitter_ns = wr_dice_scale(&dice, 10000, plan->delay_ns + 10000);
+	plan->gap_ns = plan->length_ns * plan->nodes / turns;
+	plan->renew_gap_ns = wr_dice_between(&dice, 20, 60) * MS;
+	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 10);
+	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
+	if (wr_dice_percent(&dice, 30))
+		plan->faults |= 1u << WR_SIM_TWICE;
+	if (wr_dice_percent(&dice, 30))
+		plan->faults |= 1u << WR_SIM_KILL;
+}
+
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 {
 	static const char *const consistencies[] = {
@@ -113,6 +149,8 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		if (plan->faults >> i & 1)
 			len += (size_t)snprintf(text + len, cap - len, " %s",
 						wr_sim_fault_name((enum wr_sim_fault)i));
+	if (plan->renew_gap_ns && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " renew");
 	if (!plan->faults && len < cap)
 		snprintf(text + len, cap - len, " calm");
 }

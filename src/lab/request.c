@@ -147,7 +147,9 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 static void note_sight(struct wr_sim_request *request)
 {
 	struct wr_sim *sim = request->node->sim;
-	struct wr_sim_sight *sight = &sim->sights[request->node->number][request->keys[0]];
+	struct wr_sim_sight *sight =
+		request->early ? &sim->early[request->keys[0]]
+			       : &sim->sights[request->node->number][request->keys[0]];
 	struct weir_status status = {.size = sizeof status};
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
@@ -289,7 +291,7 @@ static struct wr_sim_request *begin(struct wr_sim_node *node, uint32_t cost)
 
 	request->cost = cost;
 	request->key_count = 0;
-	request->looking = false;
+	request->looking = request->early = false;
 	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
 			  &request->ask) != 0)
 		abort();
@@ -317,17 +319,23 @@ static void come(struct wr_sim_node *node)
 	decide(request);
 }
 
+static void ask_one(struct wr_sim *sim, unsigned number, uint32_t cost, bool early)
+{
+	for (unsigned key = 0; key < sim->plan->keys; key++) {
+		struct wr_sim_request *request = begin(&sim->nodes[number], cost);
+
+		sim->report->requests += cost > 0;
+		request->looking = cost == 0;
+		request->early = early;
+		add_key(request, (uint8_t)key);
+		decide(request);
+	}
+}
+
 static void ask_each(struct wr_sim *sim, uint32_t cost)
 {
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		for (unsigned key = 0; key < sim->plan->keys; key++) {
-			struct wr_sim_request *request = begin(&sim->nodes[i], cost);
-
-			sim->report->requests += cost > 0;
-			request->looking = cost == 0;
-			add_key(request, (uint8_t)key);
-			decide(request);
-		}
+		ask_one(sim, i, cost, false);
 }
 
 void wr_sim_poke(struct wr_sim *sim, void *object, uint64_t word)
@@ -343,6 +351,18 @@ void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word)
 	(void)object;
 	(void)word;
 	ask_each(sim, 0);
+}
+
+void wr_sim_poke_one(struct wr_sim *sim, void *object, uint64_t number)
+{
+	(void)object;
+	ask_one(sim, (unsigned)number, 1, false);
+}
+
+void wr_sim_look_one(struct wr_sim *sim, void *object, uint64_t number)
+{
+	(void)object;
+	ask_one(sim, (unsigned)number, 0, true);
 }
 
 void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life)

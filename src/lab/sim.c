@@ -15,6 +15,19 @@ static void node_start(struct wr_sim *sim, void *object, uint64_t number)
 		wr_sim_node_start(sim, (unsigned)number);
 }
 
+/* At the end one node alone asks for what the others have told by then. Later all have a request,
+ * twice: the first time they tell what Redis may have lost, the second time they hear of it. */
+static void start_pokes(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t part_ns = plan->quiet_ns / 4, one = plan->seed % plan->nodes;
+
+	wr_sim_at(sim, plan->length_ns + part_ns, NULL, wr_sim_poke_one, NULL, one);
+	wr_sim_at(sim, plan->length_ns + 2 * part_ns - 1, NULL, wr_sim_look_one, NULL, one);
+	wr_sim_at(sim, plan->length_ns + 2 * part_ns, NULL, wr_sim_poke, NULL, 0);
+	wr_sim_at(sim, plan->length_ns + 3 * part_ns, NULL, wr_sim_poke, NULL, 0);
+}
+
 static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 {
 	struct wr_dice dice = {plan->seed};
@@ -30,10 +43,9 @@ static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 			  node_start, NULL, i);
 	}
 	wr_sim_faults_start(sim);
-	/* The first time all tell what Redis may have lost, the second time they hear of it. */
-	for (unsigned i = 1; plan->consistency == WR_EVENTUAL && i <= 2; i++)
-		wr_sim_at(sim, plan->length_ns + i * plan->quiet_ns / 3, NULL, wr_sim_poke, NULL,
-			  0);
+	wr_sim_renewals_start(sim);
+	if (plan->consistency == WR_EVENTUAL)
+		start_pokes(sim);
 	wr_sim_at(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_look, NULL, 0);
 }
 

@@ -75,6 +75,7 @@ struct wr_sim_plan {
 	unsigned faults;        /* a bit for each enum wr_sim_fault that may happen */
 	uint64_t sync_ns;       /* eventual: between exchanges */
 	uint64_t fault_gap_ns;  /* between them, on average */
+	uint64_t renew_gap_ns;  /* between replacements of nodes, on average; 0: there are none */
 	uint64_t quiet_ns;      /* without requests and faults, at the end */
 	bool secretly;          /* losses are not allowed for: a test of the invariants */
 };
@@ -84,6 +85,7 @@ struct wr_sim_report {
 	uint64_t events, requests, admitted, refused, failed;
 	uint64_t commands, calls; /* that Redis got; of which scripts */
 	uint64_t faults;
+	uint64_t renewals;      /* nodes that were replaced */
 	uint64_t losses;        /* of Redis' data */
 	uint64_t burnt;         /* units of leases that were never spent nor returned */
 	uint32_t overshoot_ppm; /* eventual: how far beyond the limit, at worst */
@@ -96,6 +98,9 @@ struct wr_sim_report {
 
 /* What the seed stands for. */
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency);
+/* … and for a few nodes in regions that are replaced all the time, so that a counter has more
+ * holders than there are nodes. */
+void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed);
 /* In one line, for people. */
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap);
 

@@ -68,6 +68,7 @@ struct wr_sim_request {
 	bool asking;    /* the store */
 	bool lingering; /* decided, and the client may yet leave */
 	bool looking;   /* how it stands at the end, and takes nothing */
+	bool early;     /* … before the others have said anything more */
 	uint8_t keys[2], key_count;
 	uint32_t cost;
 	void *memory;
@@ -96,7 +97,9 @@ struct wr_sim_node {
 	uint32_t limit;                        /* by the rules it has */
 	uint64_t heard_ns, heard_us; /* when Redis said what it hears now: true time, and its own */
 	uint32_t life;               /* +1 with each death of its machine */
+	uint64_t started_ns;         /* serve; true time */
 	bool freeing;                /* dying: nothing it does matters */
+	bool leaving;                /* it is about to be replaced */
 	uint64_t spent; /* units of leases, by requests that were admitted and stayed */
 	struct wr_sim_request *requests; /* all that were made; those in use have a number */
 	struct wr_sim_conn *dirty;
@@ -155,11 +158,12 @@ struct wr_sim {
 		bool seen;
 		uint32_t limit, remaining;
 		uint64_t at_ns;
-		uint64_t at_us;              /* by the node's clock */
-		uint64_t redis_us;           /* when Redis looked, by its own clock */
-	} sights[WR_SIM_NODES][WR_SIM_KEYS]; /* what nodes see at the end */
-	uint64_t burnt;                      /* units of leases that nobody spent */
-	unsigned crashes;                    /* machines that died */
+		uint64_t at_us;                 /* by the node's clock */
+		uint64_t redis_us;              /* when Redis looked, by its own clock */
+	} sights[WR_SIM_NODES][WR_SIM_KEYS];    /* what nodes see at the end */
+	struct wr_sim_sight early[WR_SIM_KEYS]; /* … and one of them before */
+	uint64_t burnt;                         /* units of leases that nobody spent */
+	unsigned crashes;                       /* machines that died */
 	uint64_t poked_ns; /* when each node got its last request, one for each key */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
@@ -206,12 +210,18 @@ void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life); /* a turn with 
 /* One request for each key, everywhere. */
 void wr_sim_poke(struct wr_sim *sim, void *object, uint64_t word);
 void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word); /* how it stands, everywhere */
-void wr_sim_requests_end(struct wr_sim_node *node);                /* all that are under way */
+/* The same at one node, while the others say nothing. */
+void wr_sim_poke_one(struct wr_sim *sim, void *object, uint64_t number);
+void wr_sim_look_one(struct wr_sim *sim, void *object, uint64_t number);
+void wr_sim_requests_end(struct wr_sim_node *node); /* all that are under way */
 void wr_sim_requests_free(struct wr_sim_node *node);
 
 /* fault.c */
 void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed);
 void wr_sim_faults_start(struct wr_sim *sim);
+
+/* renew.c */
+void wr_sim_renewals_start(struct wr_sim *sim);
 
 /* oracle.c */
 void wr_sim_admit(struct wr_sim *sim, struct wr_sim_admission admission);

@@ -1,5 +1,5 @@
 /* Runs seeds of the simulated fleet: sim [--first N] [--seeds N] [--mode strict] [--seed N]
- * [--verbose].
+ * [--verbose]. The mode `regions` is eventual, with nodes that are replaced all the time.
  *
  * Each failing seed is printed with what did not hold and how to see it again. */
 #include <stdlib.h>
@@ -12,23 +12,29 @@
 struct options {
 	uint64_t first, count;
 	uint8_t consistency;
+	bool regions; /* the plans of wr_sim_plan_regions */
 	bool verbose;
 	bool json; /* one line of figures, for benchmarks */
 };
 
 static int usage(void)
 {
-	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode strict|lease|eventual] "
+	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode "
+	      "strict|lease|eventual|regions] "
 	      "[--verbose] [--json]\n",
 	      stderr);
 	return 2;
 }
 
-static bool read_mode(const char *text, uint8_t *consistency)
+static bool read_mode(const char *text, struct options *options)
 {
+	if (strcmp(text, "regions") == 0) {
+		options->regions = true;
+		return true;
+	}
 #define MODE(enum, number, name)                                                                   \
 	if (strcmp(text, name) == 0) {                                                             \
-		*consistency = enum;                                                               \
+		options->consistency = enum;                                                       \
 		return true;                                                                       \
 	}
 	WR_CONSISTENCIES(MODE)
@@ -53,7 +59,7 @@ static bool read_options(int argc, char **argv, struct options *options)
 		} else if (has_value && strcmp(argv[i], "--seeds") == 0) {
 			options->count = strtoull(argv[++i], NULL, 10);
 		} else if (!has_value || strcmp(argv[i], "--mode") != 0 ||
-			   !read_mode(argv[++i], &options->consistency)) {
+			   !read_mode(argv[++i], options)) {
 			return false;
 		}
 	}
@@ -100,7 +106,10 @@ static bool run_one(uint64_t seed, const struct options *options, struct wr_lua 
 	struct wr_sim_report report;
 	char text[256];
 
-	wr_sim_plan_make(&plan, seed, options->consistency);
+	if (options->regions)
+		wr_sim_plan_regions(&plan, seed);
+	else
+		wr_sim_plan_make(&plan, seed, options->consistency);
 	wr_sim_plan_text(&plan, text, sizeof text);
 	if (options->verbose)
 		printf("%s\n", text);
@@ -109,7 +118,8 @@ static bool run_one(uint64_t seed, const struct options *options, struct wr_lua 
 	if (!report.failure[0])
 		return true;
 	printf("FAILED %s\n  %s\n  again: build/test/sim/sim --mode %s --seed %llu --verbose\n",
-	       text, report.failure, mode_name(plan.consistency), (unsigned long long)seed);
+	       text, report.failure, options->regions ? "regions" : mode_name(plan.consistency),
+	       (unsigned long long)seed);
 	return false;
 }
 

@@ -31,7 +31,7 @@
 	       "VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?8 + ?9, ?8 + ?6, ?10, ?11)")        \
 	X(PUT_CONTENT, "INSERT INTO content (id, head, body) VALUES (?1, ?2, ?3)")                 \
 	X(TRIES, "SELECT tries, max_tries, expires, bytes FROM request WHERE id = ?1")             \
-	X(AGAIN, "UPDATE request SET tries = tries + 1, due = ?2, status = ?3, reason = ?4 "       \
+	X(AGAIN, "UPDATE request SET tries = tries + ?5, due = ?2, status = ?3, reason = ?4 "      \
 		 "WHERE id = ?1")                                                                  \
 	X(FINISH, "UPDATE request SET state = ?2, tries = tries + ?3, done = ?4, gone = ?5, "      \
 		  "status = ?6, reason = ?7, bytes = ?8 WHERE id = ?1")                            \

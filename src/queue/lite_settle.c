@@ -25,6 +25,7 @@ static int try_again(struct wr_lite *lite, struct wr_queue_job *job,
 	sqlite3_bind_int64(sql, 2, (sqlite3_int64)due_us);
 	sqlite3_bind_int(sql, 3, job->settle.status);
 	sqlite3_bind_blob(sql, 4, reason.ptr, (int)reason.len, SQLITE_STATIC);
+	sqlite3_bind_int(sql, 5, job->settle.outcome == WR_QUEUE_AGAIN);
 	rc = wr_lite_do(sql);
 	lite->counts.retried_total++;
 	lite->counts.touched = true;
@@ -81,7 +82,8 @@ int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job)
 		return rc;
 	if (job->settle.outcome == WR_QUEUE_RELEASE)
 		return back_in_line(lite, job, lite->now_us + wait_us, &at);
-	if (job->settle.outcome == WR_QUEUE_AGAIN && at.tries + 1 < at.max_tries)
+	if (job->settle.outcome == WR_QUEUE_ABSENT ||
+	    (job->settle.outcome == WR_QUEUE_AGAIN && at.tries + 1 < at.max_tries))
 		return try_again(lite, job, &at, lite->now_us + wait_us);
 	return finish(lite, job, at.bytes);
 }

@@ -169,6 +169,7 @@ enum wr_queue_outcome {
 	WR_QUEUE_AGAIN, /* wait_us, status, reason: a try has failed. Dead if it was the last one */
 	WR_QUEUE_GIVE_UP, /* status, reason: dead */
 	WR_QUEUE_RELEASE, /* wait_us: was not tried, as the limiter had nothing left. Not durable */
+	WR_QUEUE_ABSENT,  /* as AGAIN, and not counted as a try */
 };
 
 /* Which requests. Zeroes mean all. */

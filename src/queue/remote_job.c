@@ -95,7 +95,7 @@ static void call_take(struct wr_remote *remote, const struct wr_queue_job *job)
 
 static void call_settle(struct wr_remote *remote, const struct wr_queue_job *job)
 {
-	static const char *const outcomes[] = {"delivered", "again", "dead", "release"};
+	static const char *const outcomes[] = {"delivered", "again", "dead", "release", "absent"};
 
 	begin(remote, "settle", 9);
 	number(remote, job->settle.id);

@@ -346,8 +346,9 @@ static void stop_delivery(struct wr_delivery *delivery)
 		wr_drain_multi_remove(delivery);
 		wr_drain_unprepare(delivery);
 	}
-	if (delivery->stage == WR_DELIVERY_ASKING && delivery->pending.ask) {
-		wr_pending_cancel(&delivery->pending);
+	if (delivery->pending.ask) {
+		if (delivery->stage != WR_DELIVERY_SENDING)
+			wr_pending_cancel(&delivery->pending);
 		wr_pending_end(&delivery->pending);
 	}
 	if (delivery->stage != WR_DELIVERY_SETTLING) {

@@ -13,7 +13,11 @@
  * While the target can not be reached at all, nothing is sent but a try now and then, and that is
  * not held against the request it is made with: an API server that is away for a night does not
  * make dead letters, age alone does. A gateway says so of servers behind it by the field
- * X-Weir-Unreachable in a 502 or 504 of its own: no connection to any of them could be made. */
+ * X-Weir-Unreachable in a 502 or 504 of its own: no connection to any of them could be made.
+ *
+ * Any other 502, 503 or 504 says of one request that the API server is not there. It is no try
+ * either, but others are sent meanwhile; unless these were answered since the request was tried
+ * before. In both cases what the limits took for it is given back. */
 #ifndef WR_SERVE_DRAIN_H
 #define WR_SERVE_DRAIN_H
 

@@ -60,7 +60,7 @@ static void count_settled(struct wr_drain *drain, const struct wr_queue_job *job
 		wr_queue_count(&tally->dead, 1);
 	else if (job->settle.outcome == WR_QUEUE_DELIVERED)
 		wr_queue_count(&tally->delivered, 1);
-	else if (job->settle.outcome == WR_QUEUE_AGAIN)
+	else if (job->settle.outcome == WR_QUEUE_AGAIN || job->settle.outcome == WR_QUEUE_ABSENT)
 		wr_queue_count(&tally->retried, 1);
 }
 
@@ -116,9 +116,19 @@ static void settle(struct wr_delivery *delivery)
 	wr_drain_take(drain);
 }
 
+/* The API server has not got it: what the limits took for it goes back. */
+static void give_back(struct wr_delivery *delivery)
+{
+	if (!delivery->pending.ask)
+		return;
+	wr_pending_cancel(&delivery->pending);
+	wr_pending_end(&delivery->pending);
+}
+
 /* It was not tried, and will be after a while. */
 void wr_drain_release(struct wr_delivery *delivery, uint64_t wait_us)
 {
+	give_back(delivery);
 	delivery->job.settle.outcome = WR_QUEUE_RELEASE;
 	delivery->job.settle.status = 0;
 	delivery->job.settle.reason = WR_STR("");
@@ -270,6 +280,9 @@ void wr_drain_sent(struct wr_delivery *delivery, CURLcode result)
 		return;
 	}
 	note_up(drain);
+	if (delivery->job.settle.outcome == WR_QUEUE_ABSENT)
+		give_back(delivery);
+	wr_pending_end(&delivery->pending);
 	settle(delivery);
 	send_next(drain);
 }
@@ -318,13 +331,12 @@ static void on_verdict(struct wr_pending *pending, int verdict)
 	bool refused = verdict == WEIR_REFUSE || verdict == WEIR_DEFER || verdict == WEIR_DELAY;
 	uint64_t wait_us = refused ? wait_of(pending->ask, verdict) : 0;
 
-	if (!refused && wr_drain_is_resting(delivery->drain))
-		wr_pending_cancel(pending);
-	wr_pending_end(pending);
-	if (refused)
+	if (refused) {
+		wr_pending_end(pending);
 		hold_or_release(delivery, wait_us);
-	else
+	} else {
 		send_or_wait(delivery);
+	}
 }
 
 /* What the rules make of the descriptors now decides, whatever they were when it was deferred. */

@@ -26,10 +26,10 @@ struct wr_delivery {
 	struct wr_drain *drain;
 	enum wr_delivery_stage stage;
 	struct wr_deferred *request;
-	uint64_t bytes;    /* of it */
-	uint64_t taken_us; /* when it was asked for, by CLOCK_MONOTONIC */
-	struct wr_pending pending;
-	uv_timer_t timer; /* held, or to be settled again */
+	uint64_t bytes;            /* of it */
+	uint64_t taken_us;         /* when it was asked for, by CLOCK_MONOTONIC */
+	struct wr_pending pending; /* until it is known that the API server got it */
+	uv_timer_t timer;          /* held, or to be settled again */
 	struct wr_queue_job job;
 	char reason[WR_DEFERRED_REASON_MAX];
 	struct wr_delivery *next; /* free, or ready */
@@ -70,6 +70,7 @@ struct wr_drain {
 	bool swept; /* what the table says of keys is ours */
 	uv_timer_t look_timer;
 
+	struct wr_drain_absent absent;
 	unsigned down; /* tries in a row that did not reach the target */
 	uint64_t down_since_us, rest_until_us;
 	uint64_t random;

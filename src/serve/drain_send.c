@@ -319,15 +319,32 @@ static void tell_reason(struct wr_delivery *delivery, CURLcode result, long stat
 	delivery->job.settle.reason = wr_str(delivery->reason);
 }
 
+/* *before: how many failed before it, counted or not. */
+static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsigned status,
+					     uint32_t *before)
+{
+	struct wr_drain *drain = delivery->drain;
+	bool counts = true;
+
+	*before = delivery->request->tries;
+	if (wr_drain_is_absent(status))
+		*before += wr_drain_note_absent(&drain->absent, delivery->request->id,
+						wr_drain_mono_us(drain), &counts);
+	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
+}
+
 /* A status that has come counts, whatever becomes of the body behind it. */
 bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us, uint64_t random)
 {
 	const struct wr_deferred *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
 	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
+	uint32_t before;
 	long status = 0;
 
 	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status && !wr_drain_is_absent((unsigned)status))
+		delivery->drain->absent.present_us = wr_drain_mono_us(delivery->drain);
 	job->settle.status = (uint16_t)status;
 	if (status && wr_drain_is_final((unsigned)status)) {
 		job->settle.outcome = WR_QUEUE_DELIVERED;
@@ -343,8 +360,8 @@ bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_
 		job->settle.outcome = WR_QUEUE_GIVE_UP;
 		return true;
 	}
-	job->settle.outcome = WR_QUEUE_AGAIN;
-	job->settle.wait_us = wr_drain_wait_us(wr_drain_backoff_us(request->tries, random),
-					       delivery->asked_us, left_us);
+	job->settle.outcome = again_or_absent(delivery, (unsigned)status, &before);
+	job->settle.wait_us =
+		wr_drain_wait_us(wr_drain_backoff_us(before, random), delivery->asked_us, left_us);
 	return true;
 }

@@ -10,6 +10,7 @@ import pytest
 from weirtest import WEIR, fetch, full, wait_for
 from weirtest.clock import for_weir, wall_ns
 from weirtest.counter import RULES, Counter, linked
+from weirtest.fleet import answer
 from weirtest.orders import Orders, check_pace, check_rate
 from weirtest.redis import Redis
 from weirtest.resp import Error, Resp, command
@@ -114,6 +115,7 @@ def test_what_a_limit_shuts_out_waits(api):
 
 FINAL = [200, 204, 301, 302, 400, 401, 404, 409, 422, 499]
 NOT_FINAL = [408, 425, 429, 500, 502, 503, 504]
+ABSENT = [502, 503, 504]  # the API server is not there: no try
 
 
 def test_final_answers(api):
@@ -141,7 +143,7 @@ def test_answers_that_are_not_final(api):
         tickets = {s: [counter.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in NOT_FINAL}
         for status, (first, second) in tickets.items():
             told = counter.hurry_ticket(first, "delivered")
-            assert (told["http_status"], told["tries"]) == (201, 1)
+            assert (told["http_status"], told["tries"]) == (201, int(status not in ABSENT))
             counter.wait_ticket(second, "delivered")
             check_tried_again(api.seen(f"/orders/u{status}/"))
 
@@ -153,7 +155,7 @@ def test_answers_that_are_not_final_have_a_back_off(api, status):
     with Counter(api) as counter:
         first, second = counter.defer("/orders/7/1")[0], counter.defer("/orders/7/2")[0]
         told = counter.wait_ticket(first, "delivered")
-        assert (told["http_status"], told["tries"]) == (201, 1)
+        assert (told["http_status"], told["tries"]) == (201, int(status not in ABSENT))
         counter.wait_ticket(second, "delivered")
         seen = api.seen("/orders/7/")
         check_tried_again(seen)
@@ -183,8 +185,8 @@ def test_retry_after_says_when_the_next_try_is(clock, form):
     with Orders() as api, Counter(api) as counter:
         api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3000" if form == "seconds" else date}}, 200)
         ticket = counter.defer("/orders/7/1")[0]
-        wait_for(lambda: counter.ticket(ticket)["tries"] == 1, "the first try")
-        [waiting] = counter.admin("GET", "/v1/queue/requests")[1]["requests"]
+        wait_for(lambda: counter.waiting()[0]["http_status"] == 503, "the first try")
+        [waiting] = counter.waiting()
         assert 2000 < waiting["due_at"] - clock.now() <= 3000
         assert counter.hurry_ticket(ticket, "delivered")["http_status"] == 200
         assert numbers(api, "7") == [1, 1]
@@ -276,6 +278,45 @@ def test_an_api_server_that_is_away_kills_nothing():
         api.wait_seen(39, seconds=60)
         wait_for(lambda: counter.stats()["target_up"] is True, "the target to be reached again")
         assert len(api.seen()) == 39
+
+
+def test_a_load_balancer_without_an_api_server_kills_nothing(api):
+    """It answers in place of the API server, more often than there are tries. The limit has its unit back each time, so
+    the last one is delivered by a limit of one in a day."""
+    api.plan("/orders/", 200, *[503, 502, 504] * 4, 200)
+    with Counter(api) as counter:
+        counter.wait_ticket(counter.defer("/orders/first/1", value="first")[0], "delivered")
+        ticket = counter.defer("/orders/7/1", key="daily", max_tries=2)[0]
+        told = counter.hurry_ticket(ticket, "delivered")
+        assert (told["http_status"], told["tries"]) == (200, 0)
+        assert len(api.seen("/orders/7/")) == 13
+        assert answer(counter.call("WEIR.PEEK", "shop", "daily", "7"))["remaining"] == 0
+
+
+@pytest.mark.parametrize("status", ABSENT)
+def test_an_api_server_that_is_there_for_others(api, status):
+    """Others are answered between its tries, so it is there, and the request's tries count but for the first."""
+    api.plan("/orders/bad/", status)
+    with Counter(api) as counter:
+        poison = counter.defer("/orders/bad/1", value="bad", max_tries=3)[0]
+        for number in range(1, 5):
+            api.wait_seen(number, "/orders/bad/")
+            wait_for(lambda tries=number - 1: counter.ticket(poison)["tries"] == tries, "its try to be noted")
+            counter.wait_ticket(counter.defer(f"/orders/good/{number}", value="good")[0], "delivered")
+            counter.retry()
+        told = counter.wait_ticket(poison, "dead")
+        assert (told["http_status"], told["tries"]) == (status, 3)
+        assert numbers(api, "bad") == [1, 1, 1, 1]
+
+
+def test_an_api_server_that_is_away_gets_its_units_back():
+    """Tries that reach nobody take nothing: a limit of one in a day is left for the one that does."""
+    with Orders(start=False) as api, Counter(api) as counter:
+        ticket = counter.defer("/orders/7/1", key="daily", max_tries=1)[0]
+        wait_for(lambda: counter.stats()["target_up"] is False, "the target to be missed")
+        api.start()
+        told = counter.wait_ticket(ticket, "delivered", 60)
+        assert (told["http_status"], told["tries"]) == (200, 0)
 
 
 def test_a_gateway_that_reaches_nobody_says_so(api):

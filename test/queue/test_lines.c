@@ -236,6 +236,33 @@ static void test_release_is_no_try(void **state)
 	assert_int_equal(rig_stats(&rig).retried_total, 0);
 }
 
+/* Neither is an answer of somebody in front of an API server that is not there, but it is noted. */
+static void test_absence_is_no_try(void **state)
+{
+	struct wr_deferred *taken;
+	struct wr_queue_job put, job;
+
+	(void)state;
+	rig_open(&rig);
+	put = rig_put(&rig, 1, "x");
+	for (int i = 0; i < 5; i++) {
+		taken = rig_take_one(&rig, "x");
+		assert_int_equal(taken->tries, 0);
+		job = rig_settle(&rig, taken, WR_QUEUE_ABSENT, LONG_US, 503, "HTTP 503");
+		wr_deferred_free(taken);
+		assert_int_equal(job.settle.state, WR_DEFERRED_WAITING);
+		assert_int_equal(job.settle.waiting, 1);
+		assert_int_equal(rig_take(&rig, 1).take.count, 0);
+		rig_pass(&rig, LONG_US);
+	}
+	job = rig_ticket(&rig, put.put.ticket);
+	assert_int_equal(job.ticket.found->tries, 0);
+	assert_int_equal(job.ticket.found->status, 503);
+	assert_text(job.ticket.found->reason, "HTTP 503");
+	wr_deferred_free(job.ticket.found);
+	assert_int_equal(rig_stats(&rig).retried_total, 5);
+}
+
 static void test_first_wait(void **state)
 {
 	struct wr_deferred request = request_of(1, "later");
@@ -598,6 +625,7 @@ int main(int argc, char **argv)
 		TEST(test_tries),
 		TEST(test_give_up_at_once),
 		TEST(test_release_is_no_try),
+		TEST(test_absence_is_no_try),
 		TEST(test_first_wait),
 		TEST(test_age),
 		TEST(test_age_ends_a_wait),

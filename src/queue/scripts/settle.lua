@@ -1,7 +1,7 @@
 
 -- settle ID LINE FENCE OUTCOME STATUS WAIT WHY KEEP KEEP_DEAD → {now, reason, state, waiting}
--- OUTCOME: delivered, again, dead, release. Only by who has taken it; the same again is answered as
--- before.
+-- OUTCOME: delivered, again, dead, release, absent (as again, and no try). Only by who has taken it;
+-- the same again is answered as before.
 function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_dead)
   local r = row(id)
   if holder(line) ~= fence .. ':' .. id then
@@ -14,7 +14,7 @@ function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_de
   if outcome == 'again' and tonumber(at[1]) + 1 >= tonumber(at[2]) then
     outcome = 'dead'
   end
-  if outcome ~= 'release' and outcome ~= 'delivered' then
+  if outcome == 'again' or outcome == 'dead' then
     call('HINCRBY', r, 'n', 1)
   end
   call('HSET', r, 'f', fence)
@@ -23,7 +23,7 @@ function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_de
     state = outcome == 'dead' and DEAD or DELIVERED
     finish(id, state, status, why, tonumber(state == DEAD and keep_dead or keep))
     leave(line, id)
-  elseif outcome == 'again' then
+  elseif outcome == 'again' or outcome == 'absent' then
     call('HSET', r, 'due', int(now + wait), 'st', status, 'why', why)
     call('HINCRBY', key('n'), 'retried', 1)
   else

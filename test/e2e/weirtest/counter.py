@@ -18,6 +18,8 @@ descriptors:
     rate_limit: {unit: second, requests_per_unit: 100000}
   - key: slow
     rate_limit: {unit: second, requests_per_unit: 5, algorithm: token_bucket, burst: 1}
+  - key: daily
+    rate_limit: {unit: day, requests_per_unit: 1}
   - key: shut
     rate_limit: {unit: day, requests_per_unit: 0}
 """
@@ -109,6 +111,10 @@ class Counter:
         answer = fetch(self.serve.admin_port, method, path, [("Content-Type", "application/json")], text)
         check_answer(method, path, answer)
         return answer.status, json.loads(answer.body)
+
+    def waiting(self):
+        """Those that wait, as operators see them."""
+        return self.admin("GET", "/v1/queue/requests?state=waiting")[1]["requests"]
 
     def stats(self):
         return self.admin("GET", "/v1/queue")[1]["queue"]

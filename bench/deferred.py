@@ -72,7 +72,7 @@ class Gateway:
         self.asking = http.client.HTTPConnection("127.0.0.1", self.seen)
         self.rules(ONE_AN_HOUR)
         argv = [BUILD / "weir", "gateway", "--upstream", f"http://127.0.0.1:{self.api.port}", "--listen",
-                f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin}", "--rules", self.dir / "rules.yaml",
+                f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin}", "--admin-open", "--rules", self.dir / "rules.yaml",
                 "--runtime", self.dir / "run", "--table", f"bench-{self.port}", "--workers", "1", "--queue",
                 f"file:{self.dir}/queue", "--queue-max", "10000000", "--queue-bytes", "20G", "--queue-connections",
                 CONNECTIONS]

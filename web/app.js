@@ -92,12 +92,25 @@ function open() {
 
 addEventListener("hashchange", () => {
   if (location.hash === "#view") return;
+  if (takeToken()) return begin(STALE);
   open();
   view.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 
 // ---- who ----
+
+const STALE = "The token in that address is not this service's. A service that was started anew has printed another one.";
+
+// The address that was printed at start brings a token in its fragment, which no server and no log gets to see. It does
+// not stay in the address bar or the history.
+function takeToken() {
+  const found = location.hash.match(/^#token=(.+)$/);
+  if (!found) return false;
+  token.set(found[1]);
+  history.replaceState(null, "", "#/");
+  return true;
+}
 
 function signIn(why) {
   close();
@@ -112,9 +125,9 @@ function signIn(why) {
     async onsubmit(event) {
       event.preventDefault();
       token.set(field.value.trim());
-      if (!(await begin("That is none of the tokens in --admin-token-file."))) field.select();
+      if (!(await begin("That is none of this service's tokens."))) field.select();
     },
-  }, h("h1", {}, "Sign in"), h("p", {}, "This service asks for a token of its --admin-token-file."), said,
+  }, h("h1", {}, "Sign in"), h("p", {}, "This service asks for a token: one of its --admin-token-file, or the one in the address that it printed at its start."), said,
   h("label", { for: "token" }, "Token"), field, h("button", { class: "primary", type: "submit" }, "Sign in")));
   field.focus();
 }
@@ -132,9 +145,9 @@ async function begin(why) {
     open();
     return true;
   } catch (error) {
-    if (error.status === 401) {
+    if (error.status === 401 || error.status === 429) {
       token.set(null);
-      signIn(why);
+      signIn(error.status === 429 ? `${error.message}.` : why);
     } else {
       show("lost", error.status ? error.message : "");
       setTimeout(begin, 2000);
@@ -165,4 +178,4 @@ button.addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
 
 paint(localStorage.getItem("weir-theme") ?? "system");
-begin();
+begin(takeToken() ? STALE : undefined);

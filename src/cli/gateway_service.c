@@ -7,6 +7,7 @@
 
 #include "cli/gateway_rules.h"
 #include "gateway/places.h"
+#include "serve/admin.h"
 #include "serve/log.h"
 #include "serve/redis.h"
 #include "serve/service.h"
@@ -24,9 +25,12 @@ const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
 	 "if nobody else has it)",
 	 AT(admin)},
 	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
-	 "secret for --admin; needed when others than this\n"
-	 "machine can reach it",
+	 "tokens for --admin, one a line; needed when others than\n"
+	 "this machine can reach it (otherwise: one that is made at\n"
+	 "start and printed in the dashboard's address)",
 	 AT(admin_token_file)},
+	{"admin-open", WR_OPTION_SWITCH, NULL, NULL,
+	 "let every user of this machine use --admin without a token", AT(admin_open)},
 	{"grpc", WR_OPTION_LIST, "ADDR,…", NULL, "also be Envoy's rate limit service there",
 	 AT(grpc)},
 	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "… answer /v1/check, /check/DOMAIN and /json",
@@ -159,6 +163,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.tls_cert = text(service, plan->tls_cert),
 		.tls_key = text(service, plan->tls_key),
 		.admin_token_file = text(service, settings->admin_token_file),
+		.admin_open = settings->admin_open,
 		.resp_password_file = text(service, settings->resp_password_file),
 		.link_key_file = text(service, plan->link_key),
 		.drain_ns = plan->settings->drain_ns,
@@ -224,6 +229,7 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_queue(&a->queue, &b->queue) && same_text(a->tls_cert, b->tls_cert) &&
 	       same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
+	       a->admin_open == b->admin_open &&
 	       same_text(a->resp_password_file, b->resp_password_file) &&
 	       same_text(a->link_key_file, b->link_key_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&
@@ -348,13 +354,17 @@ void gateway_service_reload(struct gateway_service **service,
 
 void gateway_service_summary(const struct gateway_service *service, FILE *out)
 {
+	const char *token;
+
 	if (!service)
 		return;
+	token = wr_admin_start_token(&service->settings);
 	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
 		fprintf(out, "  %-9s %s\n", l->name, l->text);
 	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
 		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
-			fprintf(out, "  %-9s http://%s/\n", "dashboard", l->text);
+			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
+				token ? "#token=" : "", token ? token : "");
 	if (service->service.redis)
 		fprintf(out, "  %-9s %s\n", "redis", service->service.redis->text);
 }

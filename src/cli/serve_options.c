@@ -32,9 +32,12 @@ static const struct wr_option ports[] = {
 	{"admin", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:9099", "rules, counters, bans, metrics",
 	 AT(admin)},
 	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
-	 "secret for --admin; needed when others than this\n"
-	 "machine can reach it",
+	 "tokens for --admin, one a line; needed when others than\n"
+	 "this machine can reach it (otherwise: one that is made at\n"
+	 "start and printed in the dashboard's address)",
 	 AT(admin_token_file)},
+	{"admin-open", WR_OPTION_SWITCH, NULL, NULL,
+	 "let every user of this machine use --admin without a token", AT(admin_open)},
 	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL, "password for AUTH of --resp",
 	 AT(resp_password_file)},
 	{"link-key", WR_OPTION_TEXT, "FILE", NULL,

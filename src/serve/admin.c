@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "serve/admin_changes.h"
+#include "serve/networks.h"
 #include "serve/page.h"
 #include "serve/service.h"
 
@@ -88,24 +89,63 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 	return 0;
 }
 
-static int check_token(const struct wr_http_request *request, struct wr_problem *problem)
+/* Counts name rules, never clients: Prometheus reads them without a token, unless there is a token
+ * file, whose port other machines may reach. */
+static bool is_public(const struct wr_http_request *request)
+{
+	return wr_admin_is_page(request->path) || strcmp(request->path, "/metrics") == 0;
+}
+
+static const char *find_token(struct wr_admin *admin, const struct wr_settings *settings,
+			      struct weir_str authorization)
+{
+	const char *start = wr_admin_start_token(settings);
+
+	if (admin->tokens)
+		return wr_tokens_find(admin->tokens, authorization);
+	return start && wr_token_shown(start, authorization) ? "made at start" : NULL;
+}
+
+static int refuse_token(const struct wr_http_request *request, bool shown,
+			struct wr_problem *problem)
 {
 	struct wr_admin *admin = request->server->context;
-	const char *name;
-	size_t len;
+	struct wr_address address;
+
+	if (shown && wr_networks_address(wr_http_peer(request), &address))
+		admin->wait_ms =
+			wr_guard_wrong(&wr_loop_service(request->server->loop)->admin_guard,
+				       &address, uv_now(&request->server->loop->uv));
+	if (admin->wait_ms)
+		return wr_problem(problem, WR_TOO_OFTEN,
+				  "too many wrong tokens from this address; the right one is "
+				  "accepted at any time");
+	return wr_problem(problem, WR_UNAUTHORIZED,
+			  "a token is needed: Authorization: Bearer TOKEN, %s",
+			  admin->tokens ? "with one of --admin-token-file"
+					: "with the one in the dashboard's address that was "
+					  "printed at start. On this machine weir's commands need "
+					  "none without --admin");
+}
+
+static int check_token(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	const struct wr_settings *settings = wr_loop_settings(request->server->loop);
+	struct wr_admin *admin = request->server->context;
+	struct weir_str authorization = wr_http_field(request, "Authorization");
+	size_t len = strlen(admin->who);
 
 	admin->token_name = NULL;
-	if (!admin->tokens || request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||
-	    wr_admin_is_page(request->path))
+	admin->wait_ms = 0;
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX || settings->admin_open ||
+	    (admin->tokens ? wr_admin_is_page(request->path) : is_public(request)))
 		return 0;
-	name = wr_tokens_find(admin->tokens, wr_http_field(request, "Authorization"));
-	if (!name)
-		return wr_problem(problem, WR_UNAUTHORIZED,
-				  "a token is needed: Authorization: Bearer TOKEN, with one of "
-				  "--admin-token-file");
-	admin->token_name = name;
-	len = strlen(admin->who);
-	snprintf(admin->who + len, sizeof admin->who - len, ", token %s", name);
+	admin->token_name = find_token(admin, settings, authorization);
+	if (!admin->token_name)
+		return refuse_token(request, authorization.len > 0, problem);
+	if (admin->tokens)
+		snprintf(admin->who + len, sizeof admin->who - len, ", token %s",
+			 admin->token_name);
 	return 0;
 }
 
@@ -148,6 +188,22 @@ static int check(const struct wr_http_request *request, struct wr_problem *probl
 	return check_media(request, problem);
 }
 
+static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
+{
+	const struct wr_admin *admin = request->server->context;
+	char text[WR_PROBLEM_TEXT], seconds[24];
+	struct wr_text out = {text, sizeof text, 0};
+	struct wr_http_response *response;
+
+	wr_problem_write(problem, &out);
+	snprintf(seconds, sizeof seconds, "%llu",
+		 (unsigned long long)(admin->wait_ms + 999) / 1000);
+	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
+	wr_http_header(response, WR_STR("Retry-After"), wr_str(seconds));
+	request->close = true;
+	wr_http_reply(request, 429, response);
+}
+
 static void handle(struct wr_http_request *request)
 {
 	static struct wr_log_gate gate;
@@ -157,6 +213,10 @@ static void handle(struct wr_http_request *request)
 
 	if (check(request, &problem) == 0) {
 		wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
+		return;
+	}
+	if (problem.code == WR_TOO_OFTEN) {
+		reply_too_often(request, &problem);
 		return;
 	}
 	if (problem.code != WR_BAD_MEDIA && wr_log_due(&gate, &held))

@@ -1,9 +1,10 @@
 /* The admin API and the dashboard: what operators look at and change, on an address of its own.
  * docs/http-api.md, docs/dashboard.md.
  *
- * Who may come in: on a Unix socket whom its listener admits; on loopback everybody of this
- * machine, but no web page (the Host has to be this machine's, a foreign Origin is turned away);
- * elsewhere, and wherever there is a token file, whoever shows a token. */
+ * Who may come in: on a Unix socket whom its listener admits; on TCP whoever shows a token, of
+ * --admin-token-file or the one that was made at start. With --admin-open everybody of this machine
+ * may. Web pages of other sites never may: on loopback the Host has to be this machine's, and a
+ * foreign Origin is turned away. */
 #ifndef WR_SERVE_ADMIN_H
 #define WR_SERVE_ADMIN_H
 
@@ -56,6 +57,7 @@ struct wr_admin {
 	struct wr_tokens *tokens; /* NULL: none are asked for */
 	char who[WR_ADMIN_WHO];   /* of the request that is being handled, for the log */
 	const char *token_name;   /* the token it showed; NULL: none was asked for */
+	uint64_t wait_ms;         /* it showed a wrong one, and too many of them; 0: not so */
 };
 
 extern const struct wr_protocol wr_admin_protocol;
@@ -166,6 +168,19 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text);
 
 /* ---- tokens ---- */
+
+#define WR_ADMIN_START_TOKEN 65
+
+/* The token that TCP ports ask for where there is no token file: 32 random bytes in hex, one for
+ * the life of the process, so that a reload does not sign the dashboard out. NULL: none is asked
+ * for. */
+const char *wr_admin_start_token(const struct wr_settings *settings);
+
+/* Before ports are opened: makes the token if one is needed. */
+int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_error *error);
+
+/* Whether an Authorization field shows this token. Takes as long whichever it shows. */
+bool wr_token_shown(const char *token, struct weir_str authorization);
 
 /* A file of tokens, one a line: TOKEN, or NAME:TOKEN. Blank lines and those that begin with # are
  * left out. Read again when it has changed. */

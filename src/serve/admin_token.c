@@ -2,8 +2,10 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
@@ -91,8 +93,12 @@ static int load(struct wr_tokens *tokens, struct weir_error *error)
 	if (!file)
 		return wr_error_errno(error, WEIR_ESYS, "cannot read the tokens in %s",
 				      tokens->path);
-	if (fstat(fileno(file), &info) == 0)
-		tokens->changed = info.st_mtim;
+	if (fstat(fileno(file), &info) != 0) {
+		rc = wr_error_errno(error, WEIR_ESYS, "cannot look at %s", tokens->path);
+		fclose(file);
+		return rc;
+	}
+	tokens->changed = info.st_mtim;
 	if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) {
 		fclose(file);
 		return wr_error(error, WEIR_EACCESS,
@@ -149,19 +155,73 @@ static void refresh(struct wr_tokens *tokens)
 	wr_log(WR_LOG_INFO, "admin: %zu tokens read from %s", tokens->count, tokens->path);
 }
 
-const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorization)
+/* The digest of a token in "Bearer TOKEN". */
+static int shown_digest(struct weir_str authorization, uint8_t digest[DIGEST_BYTES])
 {
 	static const struct weir_str scheme = {"bearer ", 7};
+
+	if (authorization.len <= scheme.len ||
+	    !wr_str_equal_nocase(wr_str_first(authorization, scheme.len), scheme))
+		return -1;
+	return digest_of(wr_str_trim(wr_str_from(authorization, scheme.len)), digest);
+}
+
+const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorization)
+{
 	const char *found = NULL;
 	uint8_t digest[DIGEST_BYTES];
 
 	refresh(tokens);
-	if (authorization.len <= scheme.len ||
-	    !wr_str_equal_nocase(wr_str_first(authorization, scheme.len), scheme) ||
-	    digest_of(wr_str_trim(wr_str_from(authorization, scheme.len)), digest) != 0)
+	if (shown_digest(authorization, digest) != 0)
 		return NULL;
 	for (size_t i = 0; i < tokens->count; i++)
 		if (CRYPTO_memcmp(digest, tokens->items[i].digest, DIGEST_BYTES) == 0)
 			found = tokens->items[i].name;
 	return found;
+}
+
+/* ---- the token of this start ---- */
+
+static char start_token[WR_ADMIN_START_TOKEN];
+
+static void make_token(void)
+{
+	uint8_t bytes[(WR_ADMIN_START_TOKEN - 1) / 2];
+
+	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+		return;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(start_token + 2 * i, 3, "%02x", bytes[i]);
+	OPENSSL_cleanse(bytes, sizeof bytes);
+}
+
+static bool wants_start_token(const struct wr_settings *settings)
+{
+	return !settings->admin_token_file && !settings->admin_open;
+}
+
+int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_error *error)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (!wants_start_token(settings))
+		return 0;
+	pthread_once(&once, make_token);
+	return start_token[0] ? 0
+			      : wr_error(error, WEIR_ESYS,
+					 "the system gives no random bytes for an admin token; "
+					 "name a file with --admin-token-file");
+}
+
+const char *wr_admin_start_token(const struct wr_settings *settings)
+{
+	return wants_start_token(settings) && start_token[0] ? start_token : NULL;
+}
+
+bool wr_token_shown(const char *token, struct weir_str authorization)
+{
+	uint8_t wanted[DIGEST_BYTES], digest[DIGEST_BYTES];
+
+	return shown_digest(authorization, digest) == 0 && digest_of(wr_str(token), wanted) == 0 &&
+	       CRYPTO_memcmp(digest, wanted, DIGEST_BYTES) == 0;
 }

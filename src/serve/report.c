@@ -4,6 +4,7 @@
 
 #include "base/duration.h"
 #include "base/size.h"
+#include "serve/admin.h"
 #include "serve/log.h"
 #include "serve/redis.h"
 #include "serve/service.h"
@@ -46,10 +47,12 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 	const char *how = !listener->tls                    ? ""
 			  : service->settings.tls_client_ca ? ", TLS with client certificates"
 							    : ", TLS";
+	const char *token = wr_admin_start_token(&service->settings);
 
 	wr_log(WR_LOG_INFO, "%s at %s%s", listener->name, listener->text, how);
 	if (strcmp(listener->name, "admin") == 0 && listener->endpoint.kind != WR_ENDPOINT_UNIX)
-		wr_log(WR_LOG_INFO, "dashboard at http://%s/", listener->text);
+		wr_log(WR_LOG_INFO, "dashboard at http://%s/%s%s", listener->text,
+		       token ? "#token=" : "", token ? token : "");
 }
 
 void wr_service_report_store(const struct wr_service *service)

@@ -33,6 +33,7 @@ static void lock_init(struct wr_service *service)
 	pthread_mutex_init(&service->lock, NULL);
 	pthread_mutex_init(&service->reading.lock, NULL);
 	pthread_mutex_init(&service->reading.reader, NULL);
+	pthread_mutex_init(&service->admin_guard.lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&service->woken, &attributes);
@@ -205,6 +206,10 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 				"--rules is missing: a file or a directory of rule files");
 	if (access(settings->rules, R_OK) < 0)
 		return wr_error_errno(error, WEIR_EINVAL, "--rules %s", settings->rules);
+	if (settings->admin_open && settings->admin_token_file)
+		return wr_error(error, WEIR_EINVAL,
+				"--admin-open asks for no token, and --admin-token-file for one: "
+				"leave one of them out");
 	if (settings->tls_client_san.count && !settings->tls_client_ca)
 		return wr_error(error, WEIR_EINVAL,
 				"--tls-client-san needs --tls-client-ca: without it, clients show "
@@ -250,6 +255,8 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	if (rc == 0)
 		rc = reserve_files(service, error);
 	if (rc == 0)
+		rc = wr_admin_make_start_token(&service->settings, error);
+	if (rc == 0)
 		rc = open_ports(service, error);
 	service->first_rules = rules;
 	if (rc < 0)
@@ -287,6 +294,8 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		rc = wr_user_become(user, error);
 	if (rc == 0)
 		rc = check_readable("--rules", s->rules, user, error);
+	if (rc == 0)
+		rc = check_readable("--admin-token-file", s->admin_token_file, user, error);
 	if (rc == 0)
 		rc = check_readable("--tls-cert", s->tls_cert, user, error);
 	if (rc == 0)
@@ -441,5 +450,6 @@ void wr_service_free(struct wr_service *service)
 	wr_metrics_choice_free(&service->metrics);
 	pthread_mutex_destroy(&service->reading.reader);
 	pthread_mutex_destroy(&service->reading.lock);
+	pthread_mutex_destroy(&service->admin_guard.lock);
 	pthread_mutex_destroy(&service->lock);
 }

@@ -19,6 +19,7 @@
 #include <weir/engine.h>
 #include <weir/weir.h>
 
+#include "serve/admin_guard.h"
 #include "serve/listen.h"
 #include "serve/loop.h"
 #include "serve/networks.h"
@@ -92,12 +93,13 @@ struct wr_service {
 	bool drain_asked, reload_asked, stop_asked;
 	struct wr_reading reading; /* has its own lock */
 	struct wr_metrics_choice metrics;
-	unsigned admin_works;       /* answers that are being written away from loops */
-	uint32_t admin_longest;     /* bytes of the longest of them so far */
-	bool unready;               /* the store is away, and without it every rule refuses */
-	unsigned admin_lives;       /* pages that follow something */
-	struct wr_changes *changes; /* what the admin API was told to do; has its own lock */
-	bool full_said;             /* the keeper's own, and what follows */
+	unsigned admin_works;        /* answers that are being written away from loops */
+	uint32_t admin_longest;      /* bytes of the longest of them so far */
+	bool unready;                /* the store is away, and without it every rule refuses */
+	unsigned admin_lives;        /* pages that follow something */
+	struct wr_changes *changes;  /* what the admin API was told to do; has its own lock */
+	struct wr_guard admin_guard; /* of wrong tokens; has its own lock */
+	bool full_said;              /* the keeper's own, and what follows */
 	struct wr_table_file table_file;
 	unsigned moves;       /* to a table that was resized; for any thread, by __atomic */
 	uint64_t moved_bytes; /* the size of the last one, set before */

@@ -53,7 +53,8 @@ struct wr_settings {
 	const char *tls_client_ca;          /* clients have to show a certificate of these */
 	struct wr_text_list tls_client_san; /* … for one of these names; empty: any */
 
-	const char *admin_token_file;
+	const char *admin_token_file; /* NULL: one token is made at start, unless … */
+	bool admin_open;              /* … everybody on this machine may */
 	const char *resp_password_file;
 	const char *link_key_file; /* of nginx's workers on Unix sockets of resp; NULL: none */
 

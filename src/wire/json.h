@@ -28,6 +28,7 @@
 	X(WR_LONG_TARGET, 414, "target_too_long")                                                  \
 	X(WR_BAD_MEDIA, 415, "unsupported_media_type")                                             \
 	X(WR_MISDIRECTED, 421, "misdirected")                                                      \
+	X(WR_TOO_OFTEN, 429, "too_often")                                                          \
 	X(WR_TOO_LONG, 431, "header_too_large")                                                    \
 	X(WR_INTERNAL, 500, "internal")                                                            \
 	X(WR_BAD_CODING, 501, "unsupported_transfer_coding")                                       \

@@ -4,6 +4,7 @@ Pictures of every page are written to BUILD/dashboard; `cp build/dashboard/overv
 into the README."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -527,8 +528,11 @@ def test_keyboard_only(browser, crowded):
 @pytest.mark.seconds(240)
 def test_offline_and_back(browser):
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
-    with Serve(rules=rules, admin=True) as serve:
-        browser.open(f"http://127.0.0.1:{serve.admin_port}/")
+    serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
+    with serve:
+        sign_in_file(serve, "ann:0123456789abcdef-of-ann\n")
+        serve.start()
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/#token=0123456789abcdef-of-ann")
         live(browser)
         state = "document.getElementById('live').dataset.state"
 
@@ -631,22 +635,51 @@ def test_forgery_and_framing_fail(browser):
         assert json.loads(fetch(serve.admin_port, "GET", "/v1/paused").body) == {"paused": []}
 
 
+def sign_in_file(serve, text):
+    path = serve.folder / "tokens"
+    path.write_text(text, encoding="ascii")
+    path.chmod(0o600)
+
+
+def test_the_address_that_was_printed(browser):
+    """Its token signs in, and is nowhere to be seen afterwards. A service that was started anew has another one."""
+    rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+    with Serve(rules=rules, admin=True) as serve:
+        [first] = re.findall(r"dashboard at (\S+)", serve.log())
+        base, token = first.split("#token=")
+        browser.open(first)
+        live(browser)
+        assert browser.js("location.href") == base + "#/"
+        assert browser.js("history.length") <= 2 and token not in browser.js("document.documentElement.outerHTML")
+        assert browser.js("document.cookie") == ""
+        assert browser.js("fetch('/v1/status').then((r) => r.status)") == 401  # nothing is shown by itself
+        browser.click("nav a[data-page='rules']")
+        browser.until_text("rules.yaml")
+        serve.stop()
+        serve.start()
+        browser.until_text("Sign in", "h1")
+        _, second = re.findall(r"dashboard at (\S+)", serve.log())
+        browser.goto(first)  # in the tab that is open: only the fragment changes
+        browser.until_text("started anew")
+        browser.goto(second)
+        live(browser)
+        assert browser.js("location.href") == base + "#/"
+
+
 @full("test_essentials is for every run")
 def test_sign_in(browser):
     token = "0123456789abcdef-of-ann"
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
-        path = serve.folder / "tokens"
-        path.write_text(f"ann:{token}\n", encoding="ascii")
-        path.chmod(0o600)
+        sign_in_file(serve, f"ann:{token}\n")
         serve.start()
         browser.open(f"http://127.0.0.1:{serve.admin_port}/#/key?domain=api&k=user&v=7")
         browser.until_text("Sign in", "h1")
         assert browser.axe() == []
         browser.fill("#token", "0123456789abcdef-of-bob")
         browser.press("Enter")
-        browser.until_text("none of the tokens")
+        browser.until_text("none of this service's tokens")
         browser.fill("#token", token)
         browser.press("Enter")
         browser.until_text("Its state in every limit")

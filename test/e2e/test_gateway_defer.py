@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import env, full, keeper, wait_for
+from weirtest import env, full, keeper, tokens, wait_for
 from weirtest.clock import for_weir
 from weirtest.gateway import STILL_BOUND, Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
@@ -68,7 +68,7 @@ def let_go(gateway, text=None):
 
 def retry(gateway):
     """What waits is tried now."""
-    subprocess.run([env.WEIR, "queue", "retry", "--all", "--admin", f"127.0.0.1:{gateway.admin_port}"], check=True,
+    subprocess.run([env.WEIR, "queue", "retry", "--all", *tokens.flags(gateway.admin_port)], check=True,
                    capture_output=True, timeout=env.patience(30))
 
 
@@ -152,11 +152,11 @@ def test_heads_that_are_too_long(api, tmp_path):
 def test_what_clients_sent_does_nothing_in_a_terminal(api, tmp_path):
     """Control characters, those of two bytes in UTF-8 included."""
     with start(api, tmp_path) as gateway:
-        admin = f"127.0.0.1:{gateway.admin_port}"
+        admin = tokens.flags(gateway.admin_port)
         for _ in range(2):
             gateway.request("POST", b"/orders/\xc2\x9b2J\xc3\xa4", {"X-User": "7"},
                             b"\x1b]0;x\x07\xc2\x9b1m\tb\nc\x7f \xc3\xa4")
-        said = [subprocess.run([env.WEIR, "queue", *words, "--admin", admin], capture_output=True, check=True,
+        said = [subprocess.run([env.WEIR, "queue", *words, *admin], capture_output=True, check=True,
                                timeout=env.patience(30)).stdout for words in (["list"], ["show", "1"])]
         assert all(b"POST /orders/?2J\xc3\xa4" in s for s in said), said
         assert said[1].endswith(b"\n\n?]0;x??1m\tb\nc? \xc3\xa4\n"), said

@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from weirtest import JSON, Clock, env, fetch, full
+from weirtest import JSON, Client, Clock, env, fetch, full, tokens
 from weirtest.clock import for_weir
 from weirtest.eventual import LIMIT as EVENTUAL, SYNC, learn, left, meet, take, wait_told
 from weirtest.fleet import Load, Node, alternate, answer, wait_exact
@@ -208,9 +208,8 @@ def test_who_looks_at_a_key_and_leaves(fleet):
     redis, serve, _ = fleet
     redis.freeze()
     body = json.dumps({"domain": "api", "entries": [{"key": "deny", "value": "looked-at"}]}).encode()
-    with socket.create_connection(("127.0.0.1", serve.admin_port)) as client:
-        client.sendall(b"POST /v1/key/get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                       b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    with Client(serve.admin_port) as client:
+        client.send("POST", "/v1/key/get", JSON, body)
         wait_for(lambda: serve.store()["waiting"] == 1, "the question to be out")
     wait_for(lambda: serve.store()["waiting"] == 0, "the question to be cancelled")
     redis.thaw()
@@ -519,7 +518,7 @@ def counter(serve, key, value, verb="get"):
 
 
 def key_get(serve, key):
-    return subprocess.run([env.WEIR, "key", "get", "--admin", str(serve.admin_port), "api", key], capture_output=True,
+    return subprocess.run([env.WEIR, "key", "get", *tokens.flags(serve.admin_port), "api", key], capture_output=True,
                           text=True, check=True, timeout=env.patience(20)).stdout
 
 

@@ -2,10 +2,11 @@
 
 import json
 import os
+import re
 
 import pytest
 
-from weirtest import JSON, Client, fetch, free_port, patience, wait_for
+from weirtest import JSON, Client, Closed, fetch, free_port, patience, wait_for
 from weirtest.openapi import check_answer
 from weirtest.serve import Serve
 
@@ -187,6 +188,79 @@ def test_pages_of_other_sites_stay_outside(serve):
     assert form.status == 415
     assert fetch(port, "OPTIONS", "/v1/pause", {"Origin": "http://localhost"}).status in (403, 405)
     assert told(port, "/v1/paused")["paused"] == []
+
+
+def shown_token(serve):
+    [token] = re.findall(rf"dashboard at http://127\.0\.0\.1:{serve.admin_port}/#token=([0-9a-f]{{64}})\n", serve.log())
+    return token
+
+
+def test_a_token_is_made_at_start():
+    """Nobody who has only reached the port can look at keys or change anything."""
+    with Serve(rules=RULES, admin=True) as serve, Serve(rules=RULES, admin=True) as other:
+        token, port = shown_token(serve), serve.admin_port
+        assert token != shown_token(other)
+        for target, method in (("/v1/status", "GET"), ("/v1/overview", "GET"), ("/v1/session", "GET"), ("/rlconfig", "GET"),
+                               ("/v1/pause", "POST"), ("/v1/key/reset", "POST"), ("/v1/reload", "POST"), ("/nowhere", "GET")):
+            answer = fetch(port, method, target, JSON, b"{}" if method == "POST" else None, anonymous=True)
+            assert answer.status == 401, target
+        for wrong in (shown_token(other), token[:-1], token + "0", token.upper(), ""):
+            assert fetch(port, "POST", "/v1/pause", {**JSON, "Authorization": f"Bearer {wrong}"}, b"{}").status == 401, wrong
+        right = {**JSON, "Authorization": f"Bearer {token}"}
+        assert fetch(port, "GET", "/v1/paused", right).body == b'{"paused":[]}\n'
+        assert fetch(port, "POST", "/v1/pause", right, b"{}").status == 200
+        serve.wait_logged("admin: 127.0.0.1: pause everything")
+        assert json.loads(fetch(port, "GET", "/v1/session", right).body)["token"] == "made at start"
+
+
+def test_what_needs_no_token():
+    """The page itself and the counts, in which no client is named."""
+    with Serve(rules=RULES, http=True, admin=True) as serve:
+        asked = [{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "mallory@example.org"}]}]}] * 100
+
+        def is_shown():
+            assert fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).status == 200
+            return b"mallory" in admin(serve.admin_port, "/v1/overview").body
+
+        wait_for(is_shown, "the client to be shown to those who may look")
+        for target in ("/", "/ui/app.js"):
+            assert fetch(serve.admin_port, "GET", target, anonymous=True).status == 200
+        for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
+            counts = fetch(serve.admin_port, "GET", "/metrics", {"Accept": accept}, anonymous=True)
+            assert counts.status == 200 and b'result="refused"} ' in counts.body
+            assert b"mallory" not in counts.body
+
+
+def test_admin_open():
+    with Serve(rules=RULES, admin=True, args=["--admin-open"]) as serve:
+        assert f"dashboard at http://127.0.0.1:{serve.admin_port}/\n" in serve.log()
+        assert fetch(serve.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 200
+        assert json.loads(fetch(serve.admin_port, "GET", "/v1/session", anonymous=True).body)["token"] is None
+    with Serve(rules=RULES, admin=True, variables={"WEIR_ADMIN_OPEN": "on"}) as serve:
+        assert fetch(serve.admin_port, "GET", "/v1/status", anonymous=True).status == 200
+    code, output = Serve(rules=RULES, admin=True, args=["--admin-open", "--admin-token-file", "x"], start=False).run()
+    assert code == 1 and "--admin-open asks for no token" in output
+    code, output = Serve(rules=RULES, admin=f"0.0.0.0:{free_port()}", args=["--admin-open"], start=False).run()
+    assert code == 1 and "--admin-token-file" in output
+
+
+def test_wrong_tokens_are_throttled():
+    """20 at once and one a second, by address. The right token is accepted all the while."""
+    with Serve(rules=RULES, admin=True) as serve:
+        with Client(serve.admin_port) as guesser:
+            for n in range(64):
+                guesser.send("GET", "/v1/status", {"Authorization": f"Bearer {n:064x}"})
+            told = [guesser.read()]
+            while told[-1].status == 401:
+                told.append(guesser.read())
+            assert len(told) > 20 and told[-1].status == 429
+            check_answer("GET", "/v1/status", told[-1])
+            assert (told[-1].get("retry-after"), told[-1].get("connection")) == ("1", "close")
+            assert json.loads(told[-1].body)["code"] == "too_often"
+            with pytest.raises(Closed):
+                guesser.read()
+        assert admin(serve.admin_port, "/v1/status").status == 200
+        assert fetch(serve.admin_port, "GET", "/v1/status", anonymous=True).status == 401
 
 
 def token_file(serve, text, mode=0o600):

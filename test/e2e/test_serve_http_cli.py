@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import WEIR, Client, free_port, keeper, patience, wait_for
+from weirtest import WEIR, Client, free_port, keeper, patience, tokens, wait_for
 from weirtest.serve import Serve
 
 RULES = """
@@ -149,7 +149,7 @@ def test_help_has_examples(command):
 
 
 def test_key(serve):
-    admin = {"WEIR_ADMIN": f"127.0.0.1:{serve.admin_port}"}
+    admin = tokens.variables(serve.admin_port)
     ask = ("ask", "--http", str(serve.http_port), "api", "user=k")
     assert weir("key", "get", "api", "user=k", variables=admin) == (0, "api/user/365d: 2 of 2 left\n", "")
     weir(*ask)
@@ -172,7 +172,7 @@ def test_key(serve):
 
 def test_key_by_source(serve):
     """Rules that name several sources keep a header's value and an address of that spelling apart."""
-    admin = {"WEIR_ADMIN": f"127.0.0.1:{serve.admin_port}"}
+    admin = tokens.variables(serve.admin_port)
     forwarded = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/named", "X-Name": "10.1.1.1"}
     with Client(serve.http_port) as client:
         assert client.get("/check/api", forwarded).get("X-Ratelimit-Remaining") == "8"
@@ -182,7 +182,7 @@ def test_key_by_source(serve):
 
 
 def test_pause_and_resume(serve):
-    admin = ("--admin", str(serve.admin_port))
+    admin = tokens.flags(serve.admin_port)
     assert weir("pause", *admin, "--list") == (0, "nothing is paused\n", "")
     assert weir("pause", *admin) == (0, "paused: everything\n", "")
     ask = ("ask", "--http", str(serve.http_port), "--hits", "5", "api", "user=p")
@@ -218,5 +218,5 @@ def test_over_sockets_and_with_a_token():
 
 
 def test_hostile_answers_do_not_steer_the_terminal(serve):
-    told = weir("key", "get", "--admin", str(serve.admin_port), "api", "user=\x1b[31m")
+    told = weir("key", "get", *tokens.flags(serve.admin_port), "api", "user=\x1b[31m")
     assert "\x1b" not in told[1] + told[2]

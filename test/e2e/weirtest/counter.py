@@ -4,7 +4,7 @@ import json
 import struct
 import subprocess
 
-from . import env
+from . import env, tokens
 from .http1 import fetch
 from .openapi import check_answer, check_question
 from .resp import Error, Resp
@@ -120,6 +120,6 @@ class Counter:
         return self.admin("GET", "/v1/queue")[1]["queue"]
 
     def weir(self, *words):
-        done = subprocess.run([env.WEIR, "queue", *words, "--admin", f"127.0.0.1:{self.serve.admin_port}"], text=True,
+        done = subprocess.run([env.WEIR, "queue", *words, *tokens.flags(self.serve.admin_port)], text=True,
                               capture_output=True, check=False)
         return done.returncode, done.stdout, done.stderr

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from . import clock, env, keeper
+from . import clock, env, keeper, tokens
 from .gateway import Gateway
 from .http1 import fetch
 from .ports import free_port
@@ -122,7 +122,7 @@ class Shop(Gateway):
     # ---- looking ----
 
     def weir(self, *words, check=True):
-        done = subprocess.run([env.WEIR, *words, "--admin", f"127.0.0.1:{self.admin_port}"], capture_output=True,
+        done = subprocess.run([env.WEIR, *words, *tokens.flags(self.admin_port)], capture_output=True,
                               text=True, timeout=env.patience(30), check=False, env=self.variables())
         assert not check or done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout if check else (done.returncode, done.stdout + done.stderr)

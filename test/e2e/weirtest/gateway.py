@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from . import certificate, clock, env, keeper, places
+from . import certificate, clock, env, keeper, places, tokens
 from .http1 import Client, fetch
 from .nginx import _BAD
 from .ports import free_port
@@ -165,6 +165,7 @@ class Gateway:
         wait_for(lambda: self.process.poll() is not None
                  or "weir gateway is ready" in self.output()[before:], "the gateway to be ready", 30)
         assert self.process.poll() is None, self.output()
+        tokens.learn(self.output())
         self.note_session()
 
     def note_session(self):

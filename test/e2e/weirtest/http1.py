@@ -7,7 +7,7 @@ import socket
 import ssl
 from dataclasses import dataclass, field
 
-from . import env
+from . import env, tokens
 
 
 @dataclass
@@ -169,8 +169,9 @@ class Client:
             a, b = c.read(), c.read()
     """
 
-    def __init__(self, where, tls=False, alpn=(), timeout=None, source=None):
+    def __init__(self, where, tls=False, alpn=(), timeout=None, source=None, anonymous=False):
         self.socket = connect(where, tls, alpn, timeout, source)
+        self.token = None if anonymous else tokens.of(where)
         self.parser = Parser()
 
     def __enter__(self):
@@ -193,6 +194,10 @@ class Client:
 
     def send(self, method, target, headers=(), body=None, **kwargs):
         self.parser.expect(method)
+        if self.token:
+            fields = list(headers.items() if isinstance(headers, dict) else headers)
+            if not any(name.lower() == "authorization" for name, _ in fields):
+                headers = [*fields, ("Authorization", f"Bearer {self.token}")]
         self.raw(message(method, target, headers, body, **kwargs))
 
     def read(self, interim=False):
@@ -228,7 +233,7 @@ class Client:
             return not self.parser.buffer
 
 
-def fetch(where, method="GET", target="/", headers=(), body=None, tls=False, source=None, **kwargs):
+def fetch(where, method="GET", target="/", headers=(), body=None, tls=False, source=None, anonymous=False, **kwargs):
     """One request on a connection of its own."""
-    with Client(where, tls=tls, source=source) as c:
+    with Client(where, tls=tls, source=source, anonymous=anonymous) as c:
         return c.request(method, target, headers, body, **kwargs)

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from . import env, keeper
+from . import env, keeper, tokens
 from .http1 import fetch
 from .ports import free_port
 from .waiting import wait_for
@@ -143,6 +143,7 @@ class Serve:
             wait_for(is_ready, "weir serve to be ready", 30)
         except AssertionError as e:
             raise AssertionError(f"{e}; it said\n{self.log()}{where_it_hangs(self.pid)}") from None
+        tokens.learn(self.log())
 
     def run(self, timeout=30):
         """Runs it to its end: (exit code, what it wrote). For starts that have to fail."""

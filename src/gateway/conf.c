@@ -169,6 +169,13 @@ static void put_log(const struct wr_gateway_plan *plan, FILE *out)
 	}
 }
 
+/* nginx counts streams of HTTP/2 that the client resets as requests of the connection, and has no
+ * other bound on them: after so many the connection ends. Over HTTP/1 a request costs an answer. */
+static int requests_per_connection(const struct wr_gateway_plan *plan)
+{
+	return plan->tls_cert || plan->settings->h2c.count ? 1000 : 10000;
+}
+
 /* What one client may hold, and for how long. */
 static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 {
@@ -178,7 +185,7 @@ static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 		"    client_body_timeout 30s;\n"
 		"    send_timeout 60s;\n"
 		"    keepalive_timeout 65s;\n"
-		"    keepalive_requests 10000;\n"
+		"    keepalive_requests %d;\n"
 		"    reset_timedout_connection on;\n"
 		"    client_header_buffer_size 1k;\n"
 		"    large_client_header_buffers 4 16k;\n"
@@ -189,7 +196,7 @@ static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 		"hyphens passes.\n"
 		"    underscores_in_headers off;\n"
 		"    ignore_invalid_headers on;\n\n",
-		(unsigned long long)plan->settings->max_body_bytes);
+		requests_per_connection(plan), (unsigned long long)plan->settings->max_body_bytes);
 }
 
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)

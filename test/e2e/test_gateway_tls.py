@@ -60,6 +60,19 @@ def test_http2_without_tls_on_its_own_port(api):
         assert f"127.0.0.1:{port} (HTTP/2 without TLS)" in gateway.output()
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_connection_ends_after_a_thousand_resets(api, pair, tls):
+    """Streams that the client opens and resets cost it nothing; nginx counts them as requests of the connection."""
+    port = free_port()
+    options = pair if tls else ["--h2c", f"127.0.0.1:{port}"]
+    with Gateway(api.port, *options, tls=tls) as gateway:
+        with H2(gateway.port if tls else port, tls=tls) as client:
+            for _ in range(1000):
+                client.cancel(client.send("GET", "/"))
+            client.wait_gone()
+            assert (client.gone, client.last_stream) == (0, 1999)
+
+
 @pytest.fixture(name="ca", scope="module")
 def _ca(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ca")

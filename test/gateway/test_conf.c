@@ -99,6 +99,7 @@ static void the_usual(void **state)
 	has("            proxy_pass http://weir_api;\n");
 	has("            proxy_request_buffering on;\n");
 	has("            proxy_read_timeout 1500ms;\n");
+	has("\n    keepalive_requests 10000;\n");
 	has("    access_log off;\n");
 	has_not("weir_auth");
 	has_not("ssl");
@@ -147,6 +148,7 @@ static void the_unusual(void **state)
 	has("    weir_keys hidden;\n");
 	has("        listen [::]:8080 backlog=4096;\n");
 	has("        listen [::1]:8081 http2 backlog=4096;\n");
+	has("\n    keepalive_requests 1000;\n");
 	has("            proxy_request_buffering off;\n");
 	has("    access_log \"/var/log/weir.log\" weir;\n");
 }
@@ -160,6 +162,7 @@ static void tls_on_both_sides(void **state)
 	plan.upstream_ca = "/ca.pem";
 	write_conf(WR_CONF_RUN);
 	has("        listen *:8080 ssl http2 backlog=4096;\n");
+	has("\n    keepalive_requests 1000;\n");
 	has("        ssl_certificate \"/c.pem\";\n");
 	has("        ssl_certificate_key \"/k.pem\";\n");
 	has("        ssl_protocols TLSv1.2 TLSv1.3;\n");
@@ -179,6 +182,12 @@ static void forwarded_fields(void **state)
 	has("            proxy_set_header X-Original-URL \"\";\n");
 	has("            proxy_set_header X-Forwarded-Ssl \"\";\n");
 	has("            proxy_set_header X-Forwarded-Scheme \"\";\n");
+	has("            proxy_set_header X-Original-URI \"\";\n");
+	has("            proxy_set_header X-Forwarded-Uri \"\";\n");
+	has("            proxy_set_header X-Original-Method \"\";\n");
+	has("            proxy_set_header X-Forwarded-Method \"\";\n");
+	has("            proxy_set_header True-Client-IP \"\";\n");
+	has("            proxy_set_header X-Client-IP \"\";\n");
 	settings.trust = (struct wr_text_list){.count = 2, .items = {"10.0.0.0/8", "unix:"}};
 	write_conf(WR_CONF_RUN);
 	has("    set_real_ip_from 10.0.0.0/8;\n    set_real_ip_from unix:;\n");
@@ -211,6 +220,8 @@ static void authentication(void **state)
 	has("            proxy_set_header X-Auth $weir_auth_http_x_auth;\n");
 	has("            proxy_set_header Remote-User \"\";\n");
 	has("            proxy_pass_request_body off;\n");
+	has("            proxy_set_header X-Original-URI $request_uri;\n");
+	has("            proxy_set_header X-Original-URI \"\";\n");
 	/* A 304 would be no yes. */
 	has("            proxy_set_header If-None-Match \"\";\n");
 	has("            proxy_set_header Range \"\";\n");

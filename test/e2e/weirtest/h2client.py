@@ -38,7 +38,7 @@ class H2:
         self.h2 = h2.connection.H2Connection(config)
         self.h2.initiate_connection()
         self.streams = {}
-        self.gone = None
+        self.gone = self.last_stream = None  # of a GOAWAY
         self._flush()
 
     def __enter__(self):
@@ -102,6 +102,11 @@ class H2:
             return
         self._flush()
 
+    def wait_gone(self):
+        """Until the server has said GOAWAY."""
+        while self.gone is None:
+            self._receive()
+
     def _receive(self):
         data = self.socket.recv(65536)
         if not data:
@@ -113,7 +118,7 @@ class H2:
     def _on(self, event):
         stream = self.streams.get(getattr(event, "stream_id", None))
         if isinstance(event, h2.events.ConnectionTerminated):
-            self.gone = event.error_code
+            self.gone, self.last_stream = event.error_code, event.last_stream_id
         elif stream is None:
             return
         elif isinstance(event, h2.events.ResponseReceived):

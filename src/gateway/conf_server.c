@@ -28,10 +28,27 @@ static const struct {
 	/* Some frameworks route by these, past limits that go by the path. */
 	{"X-Original-URL", "\"\"", "\"\""},
 	{"X-Rewrite-URL", "\"\"", "\"\""},
+	/* Some frameworks take these for the client's address. */
+	{"True-Client-IP", "\"\"", "\"\""},
+	{"X-Client-IP", "\"\"", "\"\""},
+	{"X-Cluster-Client-IP", "\"\"", "\"\""},
+	{"CF-Connecting-IP", "\"\"", "\"\""},
+	{"Fastly-Client-IP", "\"\"", "\"\""},
 	/* Only what was kept and is delivered late has it. */
 	{"X-Weir-Deferred", "\"\"", "\"\""},
 	/* CGI makes HTTP_PROXY of it, which libraries obey. */
 	{"Proxy", "\"\"", "\"\""},
+};
+
+/* What the authentication service is told of the request. An API has no use for them, but some
+ * believe them. */
+static const struct {
+	const char *name, *value;
+} described[] = {
+	{"X-Original-URI", "$request_uri"},
+	{"X-Original-Method", "$request_method"},
+	{"X-Forwarded-Uri", "$request_uri"},
+	{"X-Forwarded-Method", "$request_method"},
 };
 
 /* What a trusted proxy may say in place of what we see, if it looks like that. */
@@ -90,6 +107,25 @@ static void put_trusted(const struct wr_text_list *trust, FILE *out)
 		unix_too);
 }
 
+/* The client itself may have written what stands left of its address. nginx finds the address, as
+ * the last one that is not trusted; it may stand there with a port. If it is not found again, the
+ * proxies between it and the last one are left out. */
+static void put_hops(FILE *out)
+{
+	fputs("    # From the client's address on: left of it is what the client wrote.\n"
+	      "    map "
+	      "\"$weir_trusted|$realip_remote_addr|$remote_addr|$http_x_forwarded_for\" "
+	      "$weir_forwarded_for {\n"
+	      "        \"~*^1\\|[^|]*\\|([^|]+)\\|(?:.*[, ])?(?<weir_hops>"
+	      "\\[?\\1\\]?(?::[0-9]+)?(?:[, ]+[0-9a-f.:\\[\\]]+)*)[, ]*$\"\n"
+	      "            \"$weir_hops, $realip_remote_addr\";\n"
+	      "        \"~^1\\|([^|]*)\\|\\1\\|\" $remote_addr;\n"
+	      "        \"~^1\\|\" \"$remote_addr, $realip_remote_addr\";\n"
+	      "        default $remote_addr;\n"
+	      "    }\n",
+	      out);
+}
+
 void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out)
 {
 	const struct wr_text_list *trust = &plan->settings->trust;
@@ -100,11 +136,7 @@ void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out)
 		return;
 	}
 	put_trusted(trust, out);
-	fputs("    map \"$weir_trusted|$http_x_forwarded_for\" $weir_forwarded_for {\n"
-	      "        \"~^1\\|(?<weir_hops>.+)$\" \"$weir_hops, $realip_remote_addr\";\n"
-	      "        default $remote_addr;\n"
-	      "    }\n",
-	      out);
+	put_hops(out);
 	for (size_t i = 0; i < sizeof relayed / sizeof *relayed; i++)
 		fprintf(out,
 			"    map \"$weir_trusted|%s\" %s {\n"
@@ -200,6 +232,9 @@ void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, i
 	for (size_t i = to_auth ? 1 : 0; i < sizeof forwarded / sizeof *forwarded; i++)
 		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, forwarded[i].name,
 			plan->settings->trust.count ? forwarded[i].relayed : forwarded[i].own);
+	for (size_t i = 0; i < sizeof described / sizeof *described; i++)
+		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, described[i].name,
+			to_auth ? described[i].value : "\"\"");
 	for (size_t i = 0; plan->has_auth && i < names->count; i++) {
 		fprintf(out, "%*s%s %s ", depth * 4, "", directive, names->items[i]);
 		if (to_auth)
@@ -281,11 +316,7 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 		"            proxy_set_header Host %s;\n",
 		plan->auth.at.kind == WR_ENDPOINT_UNIX ? "localhost" : text);
 	wr_conf_fields(plan, "proxy_set_header", 3, true, out);
-	fputs("            proxy_set_header X-Original-URI $request_uri;\n"
-	      "            proxy_set_header X-Original-Method $request_method;\n"
-	      "            proxy_set_header X-Forwarded-Uri $request_uri;\n"
-	      "            proxy_set_header X-Forwarded-Method $request_method;\n"
-	      "            proxy_pass_request_body off;\n"
+	fputs("            proxy_pass_request_body off;\n"
 	      "            proxy_set_header Content-Length \"\";\n"
 	      "            # What could make its answer a 304, a 412 or a part is meant for the "
 	      "API.\n"

@@ -92,6 +92,10 @@ static int check_header_name(const char *name, struct wr_gateway_error *error)
 		"x-forwarded-proto",
 		"x-forwarded-host",
 		"x-forwarded-port",
+		"x-forwarded-uri",
+		"x-forwarded-method",
+		"x-original-uri",
+		"x-original-method",
 		"x-request-id",
 	};
 	static const char letters[] =

@@ -49,7 +49,31 @@ def test_what_is_left_of_the_last_untrusted_hop_does_not_count(api):
     with Gateway(api.port, "--trust", "127.0.0.1,10.0.0.0/8") as gateway:
         got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": "6.6.6.6, 192.0.2.9, 10.1.2.3"}))
         assert got["x-real-ip"] == "192.0.2.9"
-        assert got["x-forwarded-for"] == "6.6.6.6, 192.0.2.9, 10.1.2.3, 127.0.0.1"
+        assert got["x-forwarded-for"] == "192.0.2.9, 10.1.2.3, 127.0.0.1"
+
+
+SAID = [
+    ("192.0.2.9", "192.0.2.9, 127.0.0.1"),
+    ("6.6.6.6, 192.0.2.9", "192.0.2.9, 127.0.0.1"),
+    ("192.0.2.9, 6.6.6.6, 192.0.2.9,10.1.2.3 , 10.1.2.4", "192.0.2.9,10.1.2.3 , 10.1.2.4, 127.0.0.1"),
+    ("1192.0.2.9, 192.0.2.90, 192.0.2.9", "192.0.2.9, 127.0.0.1"),
+    ("192.0.2.9, evil, 192.0.2.9:4711, 10.1.2.3", "192.0.2.9:4711, 10.1.2.3, 127.0.0.1"),
+    ("2001:DB8::7, evil, [2001:DB8::7]:4711", "[2001:DB8::7]:4711, 127.0.0.1"),
+    ("10.1.2.3", "10.1.2.3, 127.0.0.1"),  # a trusted proxy asks for itself
+    ("6.6.6.6, evil, 10.1.2.3", "10.1.2.3, 127.0.0.1"),
+    ("evil", "127.0.0.1"),
+    ("", "127.0.0.1"),
+    ("2001:db8:0::7, 6.6.6.6, 2001:db8:0::7", "2001:db8::7, 127.0.0.1"),  # not as nginx writes it
+    ("127.0.0.1|192.0.2.9, 6.6.6.6", "6.6.6.6, 127.0.0.1"),
+]
+
+
+def test_forwarded_for_begins_with_the_clients_address(api):
+    """Left of it is what the client wrote: an API that believes the first address believes the client's."""
+    with Gateway(api.port, "--trust", "127.0.0.1,10.0.0.0/8") as gateway:
+        for said, passed_on in SAID:
+            got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": said}))
+            assert (said, got["x-forwarded-for"]) == (said, passed_on)
 
 
 def test_nonsense_from_a_trusted_proxy_is_replaced(api):

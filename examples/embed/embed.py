@@ -50,7 +50,8 @@ class Decision(c.Structure):
     _fields_ = [("admitted", c.c_uint8), ("soft", c.c_uint8), ("full", c.c_uint8),
                 ("banned", c.c_uint8), ("limit", c.c_uint32), ("remaining", c.c_uint32),
                 ("granted", c.c_uint32), ("retry_after_ns", c.c_uint64),
-                ("reset_after_ns", c.c_uint64), ("delay_ns", c.c_uint64)]
+                ("reset_after_ns", c.c_uint64), ("delay_ns", c.c_uint64),
+                ("charged_ns", c.c_uint64)]
 
 
 # Without these ctypes would pass an int as 32 bits, and cut pointers and times in half.

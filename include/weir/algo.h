@@ -117,6 +117,10 @@ struct weir_decision {
 				    asks, or WEIR_NEVER; admitted: 0 */
 	uint64_t reset_after_ns; /* until the key is as good as new */
 	uint64_t delay_ns;       /* leaky bucket: wait this long before going on */
+	/* Where the take was counted, for giving it back (weir_return): the beginning of its
+	 * window, the log's stamp, the time a token bucket was as of, a leaky bucket's departure. 0
+	 * where nothing was taken. */
+	uint64_t charged_ns;
 };
 
 /* Checks a limit and fills in its lower part. Returns 0, WEIR_EINVAL (limit is NULL or has an
@@ -126,7 +130,8 @@ WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error
 /* One decision.
  *   cost  n > 0  take n or nothing; more than the capacity is refused with WEIR_NEVER
  *         0      look: takes nothing, refused exactly when nothing is left
- *         n < 0  give back, never above full; always admitted
+ *         n < 0  give back into what the state is at now_ns, never above full; always admitted.
+ *                The caller vouches for the take: one of another window must not be given back
  *   soft  a second state for a limit in soft mode, else NULL
  * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (not checked, or a log), WEIR_ETIME. */
 WEIR_API int weir_step(const struct weir_limit *limit, struct weir_state *state,

@@ -53,7 +53,7 @@ struct weir_engine;
 struct weir_ask;
 
 #define WEIR_DESCRIPTORS_MAX 32 /* of one ask */
-#define WEIR_ASK_BYTES 24576    /* enough memory for an ask; weir_ask_size is what it needs */
+#define WEIR_ASK_BYTES 25600    /* enough memory for an ask; weir_ask_size is what it needs */
 
 /* ---- engine ---- */
 

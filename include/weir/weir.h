@@ -96,10 +96,25 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir_table **table,
 WEIR_API void weir_close(struct weir_table *table);
 
 /* Decides one request and counts it. `key` is any bytes, up to 64 KiB; counters of limits that
- * differ in algorithm, period or identity are different counters. cost as in weir_step.
+ * differ in algorithm, period or identity are different counters. cost as in weir_step, but not
+ * below 0: see weir_return.
  *   WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME */
 WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
+
+/* Gives back `cost`, all of a take or part of it. charged_ns is that of the take's decision: it
+ * goes where the take was counted, or nowhere, so that never more is admitted than if the take had
+ * not been. A window that has ended keeps it. A token bucket gets what cannot have flown in again
+ * since. A log gives up its newest entries only, a leaky bucket its last place. What was given back
+ * once must not be given back again. `decision` says what the counter is like after it.
+ *
+ *   weir_take(table, &limit, key, len, 90, now_ns, &d);                     // an estimate
+ *   weir_return(table, &limit, key, len, 80, d.charged_ns, later_ns, &d);   // it was 10
+ *
+ *   WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME */
+WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limit, const void *key,
+			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
+			 struct weir_decision *decision);
 
 /* One counter of a request that several limits apply to. */
 struct weir_need {

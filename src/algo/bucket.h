@@ -21,6 +21,7 @@
 #include "algo/amount.h"
 
 #define WR_BUCKET_TOP (1ull << 63)
+#define WR_BUCKET_MOST ((1ull << 33) - 1) /* largest `taken` */
 
 struct wr_bucket {
 	unsigned __int128 backlog; /* 0 … ceiling · period, and a little more for latecomers */
@@ -101,21 +102,50 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
 	}
 }
 
-static inline void wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
-				  uint64_t now_ns)
+/* Puts the backlog down by n tokens, less what flowed in during `age_ns`. Of n tokens that were
+ * taken so long ago, no more than that can still be missing because of them: what flowed in since
+ * would have overflowed, had they not been taken, if nothing else was. That holds whatever others
+ * took and gave back in between, so it is what can be given back without knowing of them. A
+ * latecomer that is behind others by x gets what flows in during x too much at most.
+ *
+ * Example: 1 per second, burst 5. 5 taken at 0 s and given back at 2 s are worth 3; at 5 s,
+ * nothing.
+ *
+ * taken · period - (now - since) · limit stays exact when taken goes down by n and since up by the
+ * age; whole periods that wr_bucket_take() cancelled out are put back where since would be ahead of
+ * now. Returns how many whole tokens it was. */
+static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
+				      uint64_t age_ns, uint64_t now_ns)
 {
-	unsigned __int128 given = (unsigned __int128)n * l->period_ns;
+	unsigned __int128 owed = (unsigned __int128)n * l->period_ns;
+	unsigned __int128 refilled = (unsigned __int128)age_ns * l->limit;
+	unsigned __int128 given = owed > refilled ? owed - refilled : 0;
 
-	if (b->backlog == 0)
-		return;
+	if (b->backlog == 0 || given == 0)
+		return 0;
 	if (b->backlog <= given) {
+		given = b->backlog;
 		wr_bucket_carry(b, 0, now_ns);
 		b->backlog = 0;
-		return;
+		return wr_div(given, l->period_ns);
 	}
-	b->taken -= n; /* more than n: taken · period >= backlog > n · period */
+
+	uint64_t over_ns = b->since_ns + age_ns > now_ns ? b->since_ns + age_ns - now_ns : 0;
+	uint64_t periods = over_ns / l->period_ns + (over_ns % l->period_ns != 0);
+	unsigned __int128 taken = b->taken + (unsigned __int128)periods * l->limit - n;
+
+	if (taken > WR_BUCKET_MOST || b->since_ns + age_ns < periods * l->period_ns) {
+		n = wr_div(given, l->period_ns); /* too large for the state: whole tokens */
+		b->taken -= n;
+		b->backlog -= (unsigned __int128)n * l->period_ns;
+		b->changed |= n > 0;
+		return n;
+	}
+	b->taken = (uint64_t)taken;
+	b->since_ns += age_ns - periods * l->period_ns;
 	b->backlog -= given;
 	b->changed = true;
+	return wr_div(given, l->period_ns);
 }
 
 /* Least wait until n fit under the ceiling, 0 if they do. A latecomer's begins at its own time. */

@@ -97,8 +97,21 @@ static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, s
 				  : n <= ceiling ? rest_ns
 						 : WEIR_NEVER,
 		.reset_after_ns = w.count ? rest_ns : 0,
+		.charged_ns = admitted && cost > 0 ? w.start_ns : 0,
 	};
 	return w.changed;
+}
+
+/* Gives back n of a take that was counted in the window from charged_ns on, if the state still is
+ * of that window. As wr_step_back(). */
+static inline uint64_t wr_fixed_back(struct weir_state *s, uint64_t n, uint64_t charged_ns)
+{
+	if (s->s0 != charged_ns)
+		return 0;
+	if (n > s->s1)
+		n = s->s1;
+	s->s1 -= (uint32_t)n;
+	return n;
 }
 
 /* As wr_token_wait(). */

@@ -48,12 +48,13 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 	uint64_t n = wr_amount(cost);
 	uint64_t delay_ns = b.backlog ? wr_bucket_reset_after(&b, l) : b.late_ns;
+	uint64_t leaves_ns = now_ns + delay_ns;
 	bool admitted =
 		cost < 0 || (wr_bucket_fits(&b, l, ceiling, n) && wr_leaky_beyond(&b, l) == 0);
 
 	now_ns += b.late_ns;
 	if (cost < 0)
-		wr_bucket_give(&b, l, n, now_ns);
+		wr_bucket_give(&b, l, n, 0, now_ns);
 	else if (admitted && cost > 0)
 		wr_bucket_take(&b, l, n, now_ns);
 	if (b.changed)
@@ -66,8 +67,29 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 		.retry_after_ns = admitted ? 0 : wr_leaky_retry(&b, l, ceiling, n),
 		.reset_after_ns = wr_bucket_reset_after(&b, l),
 		.delay_ns = admitted && cost >= 0 ? delay_ns : 0,
+		.charged_ns = admitted && cost > 0 ? leaves_ns : 0,
 	};
 	return b.changed;
+}
+
+/* Gives back a place that leaves at charged_ns, if that has not come yet and no other place is
+ * behind it: the next one in would leave together with the last otherwise. As wr_step_back(). */
+static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				     uint64_t charged_ns, uint64_t now_ns)
+{
+	if (l->limit == 0)
+		return 0;
+
+	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
+
+	now_ns += b.late_ns;
+	if (b.backlog == 0 || charged_ns < now_ns)
+		return 0;
+	wr_bucket_give(&b, l, n, 0, now_ns);
+	if (wr_span_up(b.backlog, l->limit) != charged_ns - now_ns)
+		return 0;
+	wr_bucket_store(&b, s);
+	return n;
 }
 
 #endif

@@ -243,7 +243,34 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 		.remaining = wr_left(l->capacity, used),
 		.retry_after_ns = wr_log_late_wait(late_ns, retry_ns),
 		.reset_after_ns = wr_log_late_wait(late_ns, reset_ns),
+		.charged_ns = admitted && cost > 0 ? now_ns : 0,
 	};
+}
+
+/* Whether n entries with the stamp charged_ns can be taken away. Only the newest can be: to take
+ * some from below others' would shift those. A full log may have dropped older entries for refused
+ * requests, which would be missing then. */
+static inline bool wr_log_may_return(const struct weir_limit *l, const struct weir_log *v,
+				     uint64_t n, uint64_t charged_ns)
+{
+	if (l->flags & WEIR_COUNT_REJECTED && v->count >= l->ceiling)
+		return false;
+	return n <= v->count && v->newest_ns == charged_ns &&
+	       wr_log_stamp(v, v->count - (uint32_t)n) == charged_ns;
+}
+
+/* Gives back n of a take with the stamp charged_ns, as wr_step_back() does. The entries go as of
+ * their own time: none of those below them is swept for it. Returns how many went. */
+static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct weir_log *view,
+					uint64_t n, uint64_t charged_ns, uint64_t now_ns,
+					struct weir_decision *d, struct wr_log_plan *p)
+{
+	bool may = n > 0 && n <= INT64_MAX && wr_log_may_return(l, view, n, charged_ns);
+
+	wr_log_plan(l, l->capacity, view, may ? -(int64_t)n : 0, may ? charged_ns : now_ns, d, p);
+	d->admitted = 1;
+	d->retry_after_ns = 0;
+	return may ? n : 0;
 }
 
 /* Appends n whatever the limit says: a request that another limit refused. */

@@ -82,13 +82,14 @@ static inline unsigned wr_narrow_harm(const struct weir_limit *l, const struct w
 }
 
 static inline void wr_narrow_tell(const struct weir_limit *l, const struct wr_narrow *b,
-				  struct weir_decision *d)
+				  uint64_t now_ns, struct weir_decision *d)
 {
 	*d = (struct weir_decision){
 		.admitted = 1,
 		.limit = l->capacity,
 		.remaining = (uint32_t)((l->capacity * l->period_ns - b->backlog) / l->period_ns),
 		.reset_after_ns = (b->backlog + l->limit - 1) / l->limit,
+		.charged_ns = now_ns,
 	};
 }
 

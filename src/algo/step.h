@@ -25,6 +25,25 @@ static inline bool wr_step(const struct weir_limit *l, uint32_t ceiling, struct 
 	return wr_bucket_shut(cost, d);
 }
 
+/* Undoes n of a take, as far as that can admit no more than if the take had never been: only where
+ * it was counted, and only what has not come back by itself. charged_ns is the take's. Returns how
+ * much it was, in whole units; 0 does not say that *s is unchanged. */
+static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				    uint64_t charged_ns, uint64_t now_ns)
+{
+	switch (l->algorithm) {
+	case WEIR_TOKEN_BUCKET:
+		return wr_token_back(l, s, n, charged_ns, now_ns);
+	case WEIR_LEAKY_BUCKET:
+		return wr_leaky_back(l, s, n, charged_ns, now_ns);
+	case WEIR_FIXED_WINDOW:
+		return wr_fixed_back(s, n, charged_ns);
+	case WEIR_SLIDING_COUNTER:
+		return wr_counter_back(l, s, n, charged_ns);
+	}
+	return 0;
+}
+
 /* Least wait until n pass under `ceiling`, for limits that can be soft. */
 static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 			       const struct weir_state *s, uint64_t n, uint64_t now_ns)

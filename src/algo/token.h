@@ -29,7 +29,7 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 
 	now_ns += b.late_ns;
 	if (cost < 0)
-		wr_bucket_give(&b, l, n, now_ns);
+		wr_bucket_give(&b, l, n, 0, now_ns);
 	else if (admitted && cost > 0)
 		wr_bucket_take(&b, l, n, now_ns);
 	if (b.changed)
@@ -41,8 +41,25 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 		.remaining = wr_bucket_remaining(&b, l),
 		.retry_after_ns = admitted ? 0 : wr_bucket_wait(&b, l, ceiling, n),
 		.reset_after_ns = wr_bucket_reset_after(&b, l),
+		.charged_ns = admitted && cost > 0 ? now_ns : 0,
 	};
 	return b.changed;
+}
+
+/* Gives back n of a take: what of them cannot have flown in again since. As wr_step_back(). */
+static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				     uint64_t charged_ns, uint64_t now_ns)
+{
+	if (l->limit == 0)
+		return 0;
+
+	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
+
+	now_ns += b.late_ns;
+	n = wr_bucket_give(&b, l, n, now_ns > charged_ns ? now_ns - charged_ns : 0, now_ns);
+	if (b.changed)
+		wr_bucket_store(&b, s);
+	return n;
 }
 
 /* Least wait until n pass under `ceiling` if nobody else asks; 0: they would now. */
@@ -62,15 +79,13 @@ static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceilin
 static inline bool wr_token_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {
-	uint64_t most = (1ull << 33) - 1;
-
 	if (l->limit == 0)
 		return false;
 
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 
-	if (n > most - b.taken)
-		n = most - b.taken;
+	if (n > WR_BUCKET_MOST - b.taken)
+		n = WR_BUCKET_MOST - b.taken;
 	wr_bucket_take(&b, l, n, now_ns + b.late_ns);
 	wr_bucket_store(&b, s);
 	return true;

@@ -59,10 +59,12 @@ struct wr_ask_need {
 	struct wr_numbers whole;     /* decided here for want of the store: before it was shared */
 	uint32_t granted;            /* part WR_THERE: by an operator, in this table */
 	uint32_t lease_grant;        /* part WR_SPENT: what giving back needs, store/lease.h */
-	int32_t exchange;            /* eventual: its slot, or below 0, see store/exchange.h */
-	uint32_t slot;               /* in the statistics */
-	uint32_t track;              /* where its top keys are, see stats/history.h; 0: nowhere */
-	uint32_t said;               /* what header fields say of the rule: its number there */
+	uint32_t booked;  /* taken by the store: how much was charged to this node's own use, at the
+			     decision's charged_ns */
+	int32_t exchange; /* eventual: its slot, or below 0, see store/exchange.h */
+	uint32_t slot;    /* in the statistics */
+	uint32_t track;   /* where its top keys are, see stats/history.h; 0: nowhere */
+	uint32_t said;    /* what header fields say of the rule: its number there */
 	uint8_t descriptor;
 	uint8_t class;   /* enum wr_class */
 	uint8_t part;    /* enum wr_part */
@@ -73,7 +75,6 @@ struct wr_ask_need {
 	bool paused;      /* by an operator: class is WR_COUNTED for that */
 	bool taken;       /* from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
-	bool booked;      /* taken by the store, and charged to this node's own use */
 	bool looked_at;   /* for the top keys */
 	uint8_t tell;     /* enum wr_tell: what the next question says of it */
 	int64_t own_cost; /* before costs on one counter were added up */

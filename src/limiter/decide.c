@@ -212,8 +212,7 @@ int wr_ask_settle(struct weir_ask *ask)
 	}
 	take_quotas(ask);
 	if (quotas_refuse(ask)) { /* others came in between */
-		wr_needs_return(table, enforced.needs, enforced.count, ask->now_ns, ask->now_ns,
-				true);
+		wr_needs_undo(table, enforced.needs, enforced.count, ask->now_ns);
 		look_and_refuse(ask, WR_COUNTED);
 		return refuse(ask);
 	}
@@ -350,10 +349,9 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 
-		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE) {
-			wr_needs_return(ask->engine->table, &need, 1, ask->now_ns, now_ns, false);
-			wr_ask_exchange_undo(ask, &ask->needs[i]);
-		}
+		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE)
+			wr_ask_exchange_undo(ask, &ask->needs[i],
+					     wr_need_return(ask->engine->table, need, now_ns));
 		if (ask->needs[i].part == WR_HERE)
 			ask->needs[i].taken = false;
 	}

@@ -101,8 +101,8 @@ void wr_ask_exchange_note(struct weir_ask *ask)
 	}
 }
 
-void wr_ask_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need)
+void wr_ask_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned)
 {
 	if (need->eventual)
-		count(ask, need, -need->need.cost);
+		count(ask, need, -(int64_t)returned);
 }

@@ -11,7 +11,7 @@ void wr_ask_exchange_begin(struct weir_ask *ask);
 /* It is admitted: what was taken and given back is counted for others. */
 void wr_ask_exchange_note(struct weir_ask *ask);
 
-/* A need's take was undone. */
-void wr_ask_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need);
+/* So much of a need's take was undone. */
+void wr_ask_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
 
 #endif

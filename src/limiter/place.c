@@ -62,6 +62,7 @@ static uint64_t leaves_us(const struct wr_need *place)
 static void go_at(struct weir_ask *ask, struct wr_need *place, uint64_t due_ns, uint64_t leaves_us)
 {
 	place->decision.delay_ns = due_ns - ask->now_ns;
+	place->decision.charged_ns = due_ns;
 	((struct wr_ask_need *)place)->decided_us = leaves_us - place->decision.delay_ns / 1000;
 	ask->delay_ns = last_place(ask)->decision.delay_ns;
 }

@@ -103,8 +103,8 @@ void wr_ask_book_one(struct weir_ask *ask, struct wr_ask_need *need, int64_t cos
 {
 	struct weir_limit limit = booked_limit(ask, need->need.limit);
 
-	wr_charge_key(ask->engine->table, &limit, need->need.key, cost, ask->now_ns);
-	need->booked = true;
+	need->booked = wr_charge_key(ask->engine->table, &limit, need->need.key, cost, ask->now_ns,
+				     &need->need.decision.charged_ns);
 }
 
 void wr_ask_book(struct weir_ask *ask)
@@ -126,15 +126,14 @@ void wr_ask_unbook(struct weir_ask *ask, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 		struct weir_limit limit;
-		struct wr_need booked = need->need, *one = &booked;
 
 		if (need->tell == WR_TELL_REPORT)
 			need->tell = WR_TELL_NOTHING;
 		if (!need->booked)
 			continue;
-		need->booked = false;
 		limit = booked_limit(ask, need->need.limit);
-		booked.limit = &limit;
-		wr_needs_return(ask->engine->table, &one, 1, ask->now_ns, now_ns, false);
+		wr_return_key(ask->engine->table, &limit, need->need.key, need->booked,
+			      need->need.decision.charged_ns, now_ns);
+		need->booked = 0;
 	}
 }

@@ -184,15 +184,6 @@ static void note_harm(struct reading *reading, const struct weir_decision *decis
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 
-/* Only the newest entries can be taken back: from below others' it would shift theirs. */
-static bool may_return(const struct wr_attempt *attempt, const struct weir_log *view)
-{
-	uint64_t n = wr_amount(attempt->cost);
-
-	return n <= view->count && view->newest_ns == attempt->now_ns &&
-	       wr_log_stamp(view, view->count - (uint32_t)n) == attempt->now_ns;
-}
-
 /* The step on what was read: decision and plan. False: nothing is to be written. */
 static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
 		      struct wr_log_plan *plan)
@@ -209,8 +200,12 @@ static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
 		wr_log_plan_charge(limit, view, (uint64_t)attempt->cost, attempt->now_ns, plan);
 		return plan->changed;
 	}
-	if (attempt->purpose == WR_RETURN && !may_return(attempt, view))
-		return false;
+	if (attempt->purpose == WR_RETURN) {
+		attempt->returned =
+			wr_log_plan_back(limit, view, (uint64_t)-attempt->cost, attempt->charged_ns,
+					 attempt->now_ns, decision, plan);
+		return attempt->returned > 0;
+	}
 	wr_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision, plan);
 	if (wr_soft_mode(limit) && !decision->admitted)
 		attempt->ceiling_wait_ns = wr_log_wait(limit, limit->ceiling, view,

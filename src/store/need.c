@@ -40,6 +40,7 @@ static void untake(struct wr_need *need)
 	if (decision->admitted && !decision->soft)
 		decision->remaining = (uint32_t)(left < decision->limit ? left : decision->limit);
 	decision->delay_ns = 0;
+	decision->charged_ns = 0;
 }
 
 void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
@@ -58,36 +59,24 @@ void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size
 	}
 }
 
-/* A window may have ended since the take, and then keeps it; buckets have no past. A place in a
- * queue whose time has come is used up. */
-static void give_back(struct weir_table *table, const struct wr_need *need, uint64_t taken_ns,
-		      uint64_t now_ns)
+uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t now_ns)
 {
-	uint64_t due_ns = taken_ns + need->decision.delay_ns;
-	struct weir_decision place = {0};
+	uint64_t returned = 0;
 
-	switch (need->limit->algorithm) {
-	case WEIR_LEAKY_BUCKET:
-		if (due_ns < now_ns)
-			return;
-		place.delay_ns = due_ns - now_ns;
-		break;
-	case WEIR_TOKEN_BUCKET:
-		break;
-	default:
-		now_ns = taken_ns;
+	if (need->cost > 0) {
+		returned = wr_return_key(table, need->limit, need->key, need->cost,
+					 need->decision.charged_ns, now_ns);
+		untake(need);
 	}
-	wr_decide_key(table, need->limit, need->key, -need->cost, now_ns, WR_RETURN, &place);
+	return returned;
 }
 
-void wr_needs_return(struct weir_table *table, struct wr_need *const *list, size_t count,
-		     uint64_t taken_ns, uint64_t now_ns, bool refused)
+void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t count,
+		   uint64_t now_ns)
 {
 	for (size_t i = 0; i < count; i++)
-		if (list[i]->cost > 0 && !(refused && counts_rejected(list[i]))) {
-			give_back(table, list[i], taken_ns, now_ns);
-			untake(list[i]);
-		}
+		if (!counts_rejected(list[i]))
+			wr_need_return(table, list[i], now_ns);
 }
 
 /* Takes in order. Returns how many were taken; one that was refused follows them. */
@@ -128,7 +117,7 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 	taken = take_in_order(table, list, count, now_ns);
 	if (taken == count)
 		return true;
-	wr_needs_return(table, list, taken, now_ns, now_ns, true);
+	wr_needs_undo(table, list, taken, now_ns);
 	if (glanced)
 		wr_needs_look(table, list + taken + 1, count - taken - 1, now_ns);
 	wr_needs_refuse(table, list + taken + 1, count - taken - 1, now_ns);

@@ -38,9 +38,12 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
 		     uint64_t now_ns);
 
-/* Undoes takes made at taken_ns, where that is still possible; a limit that counts rejected
- * requests keeps them if `refused`. */
-void wr_needs_return(struct weir_table *table, struct wr_need *const *list, size_t count,
-		     uint64_t taken_ns, uint64_t now_ns, bool refused);
+/* Undoes takes of a request that was refused after all; a limit that counts rejected requests keeps
+ * them. */
+void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t count,
+		   uint64_t now_ns);
+
+/* Gives back a take where it was counted, as its decision says. Returns how many whole units. */
+uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t now_ns);
 
 #endif

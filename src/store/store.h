@@ -9,16 +9,16 @@
 #include "table/override.h"
 #include "table/table.h"
 
+#define WR_KEY_MAX 65536u /* bytes of a key */
+
 enum wr_purpose {
 	WR_LOOK,   /* writes nothing, whatever comes out */
 	WR_MARK,   /* takes nothing; a refusal marks the key */
 	WR_TRY,    /* a refusal writes nothing: another attempt will follow */
 	WR_TAKE,   /* a refusal marks the key, and is charged where the limit says so */
 	WR_CHARGE, /* charged whatever the limit says: another limit refused the request */
-	/* Cost is negative and undoes a take of the same window, or does nothing. A place in a
-	 * leaky bucket's queue is given back only if nobody stands behind it: the next one in would
-	 * leave together with the last otherwise. `decision` says on entry which place it is: its
-	 * delay_ns from now_ns on. */
+	/* Cost is negative and undoes a take where it was counted (charged_ns), or does nothing:
+	 * wr_step_back() */
 	WR_RETURN,
 };
 
@@ -34,7 +34,8 @@ struct wr_attempt {
 	 * attempt that meets another one in the cell writes nothing and says so. */
 	unsigned changes;
 	bool changed;
-	uint64_t place_ns;        /* WR_RETURN: the place in a leaky bucket, from now_ns on */
+	uint64_t charged_ns;      /* WR_RETURN: the take's */
+	uint64_t returned;        /* out, WR_RETURN: how many whole units it was */
 	uint64_t ceiling_wait_ns; /* out, in soft mode: wait of a refused request under
 				     limit->ceiling */
 };
@@ -54,14 +55,24 @@ void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struc
 bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
 		   struct wr_key key, int64_t cost, uint64_t now_ns);
 
-/* The same for another purpose: what a take of `cost` would say, a mark, a charge, a return. */
+/* The attempt under the limit and the key's override. Its limit and ceiling are filled in. */
+void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
+		       const struct weir_limit *limit);
+
+/* The same for another purpose: what a take of `cost` would say, a mark, a charge. */
 void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		   struct weir_decision *decision);
 
-/* Takes what somebody else has admitted already: as much of `cost` as there is, whoever refuses. */
-void wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		   int64_t cost, uint64_t now_ns);
+/* Takes what somebody else has admitted already: as much of `cost` as there is, whoever refuses.
+ * Returns how much that was; *charged_ns says where, for wr_return_key. */
+uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		       int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
+
+/* Gives back `cost` (above 0) of a take where that was counted, or as much as can be. Returns how
+ * many whole units it was. */
+uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		       int64_t cost, uint64_t charged_ns, uint64_t now_ns);
 
 /* A look at the counter itself, whatever ban there is, and at what is in force: store/override.c.
  */

@@ -6,8 +6,6 @@
 #include "algo/soft.h"
 #include "algo/step.h"
 
-#define KEY_MAX 65536u
-
 static struct weir_state state_of(const struct wr_attempt *attempt, const struct wr_spot *spot)
 {
 	struct weir_state state = {spot->hot.lo, wr_hot_s1(spot->hot)};
@@ -19,31 +17,23 @@ static struct weir_state state_of(const struct wr_attempt *attempt, const struct
 	return state;
 }
 
-/* Whether a give-back still meets the window its take was counted in. A token bucket's always does,
- * a leaky bucket's is checked when it is known what it leaves. */
-static bool may_return(const struct wr_attempt *attempt, struct weir_state state)
+/* What the counter says as it is. */
+static void look(struct wr_attempt *attempt, struct weir_state state)
 {
-	const struct weir_limit *limit = attempt->limit;
-
-	if (limit->algorithm == WEIR_FIXED_WINDOW)
-		return state.s0 == wr_fixed_load(limit, &state, attempt->now_ns).start_ns;
-	if (limit->algorithm == WEIR_SLIDING_COUNTER)
-		return state.s1 == (uint32_t)(attempt->now_ns / limit->period_ns);
-	return true;
+	wr_step(attempt->limit, attempt->ceiling, &state, 0, attempt->now_ns, attempt->decision);
 }
 
-/* Undoes a take. The last place of a queue is the one whose departure is the queue's end once it is
- * taken out. */
+/* Undoes a take. A return is no refusal, whatever is left. */
 static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 {
-	const struct weir_limit *limit = attempt->limit;
+	struct weir_state before = *state;
 
-	if (!may_return(attempt, *state))
-		return false;
-	return wr_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns,
-		       attempt->decision) &&
-	       (limit->algorithm != WEIR_LEAKY_BUCKET ||
-		attempt->decision->reset_after_ns == attempt->place_ns);
+	attempt->returned = wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
+					 attempt->charged_ns, attempt->now_ns);
+	look(attempt, *state);
+	attempt->decision->admitted = 1;
+	attempt->decision->retry_after_ns = 0;
+	return state->s0 != before.s0 || state->s1 != before.s1;
 }
 
 /* The step on a copy of the state. Returns whether it is to be written. */
@@ -55,8 +45,7 @@ static inline bool step(struct wr_attempt *attempt, struct weir_state *state)
 
 	if (attempt->purpose == WR_CHARGE) {
 		changed = wr_charge(limit, state, (uint64_t)attempt->cost, attempt->now_ns);
-		wr_step(limit, attempt->ceiling, &(struct weir_state){state->s0, state->s1}, 0,
-			attempt->now_ns, decision);
+		look(attempt, *state);
 		return changed;
 	}
 	if (attempt->purpose == WR_RETURN)
@@ -258,6 +247,15 @@ attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 	attempt->decision->granted = raised.capacity - limit->capacity;
 }
 
+void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
+		       const struct weir_limit *limit)
+{
+	struct wr_override override;
+
+	if (__builtin_expect(!attempt_under(table, attempt, limit), 0))
+		attempt_overridden(table, attempt, limit, false, &override);
+}
+
 /* Out of line: the quick way does not share its registers. */
 static __attribute__((noinline)) void decide(struct weir_table *table,
 					     const struct weir_limit *limit, struct wr_key key,
@@ -268,12 +266,9 @@ static __attribute__((noinline)) void decide(struct weir_table *table,
 				     .cost = cost,
 				     .now_ns = now_ns,
 				     .purpose = purpose,
-				     .decision = decision,
-				     .place_ns = purpose == WR_RETURN ? decision->delay_ns : 0};
-	struct wr_override override;
+				     .decision = decision};
 
-	if (__builtin_expect(!attempt_under(table, &attempt, limit), 0))
-		attempt_overridden(table, &attempt, limit, false, &override);
+	wr_attempt_decide(table, &attempt, limit);
 }
 
 void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
@@ -312,7 +307,7 @@ static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_
 			 wr_hot_with(spot->hot, bucket.since_ns, (uint32_t)bucket.taken,
 				     wr_harm_next(spot->hot, wr_narrow_harm(limit, &bucket)))))
 		return false;
-	wr_narrow_tell(limit, &bucket, decision);
+	wr_narrow_tell(limit, &bucket, now_ns, decision);
 	return true;
 }
 
@@ -367,18 +362,22 @@ void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struc
 }
 
 /* In soft mode up to the ceiling: it was asked about the overshoot elsewhere. */
-void wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		   int64_t cost, uint64_t now_ns)
+uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		       int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {
 	struct weir_limit hard = *limit;
 	struct weir_decision decision = {0};
 
-	if (take_quickly(table, limit, key, cost, now_ns, &decision))
-		return;
-	hard.capacity = hard.ceiling;
-	decide(table, &hard, key, cost, now_ns, WR_TRY, &decision);
-	if (!decision.admitted && !decision.full && decision.remaining)
-		decide(table, &hard, key, decision.remaining, now_ns, WR_TRY, &decision);
+	if (!take_quickly(table, limit, key, cost, now_ns, &decision)) {
+		hard.capacity = hard.ceiling;
+		decide(table, &hard, key, cost, now_ns, WR_TRY, &decision);
+	}
+	if (!decision.admitted && !decision.full && decision.remaining) {
+		cost = decision.remaining;
+		decide(table, &hard, key, cost, now_ns, WR_TRY, &decision);
+	}
+	*charged_ns = decision.charged_ns;
+	return decision.admitted ? (uint32_t)cost : 0;
 }
 
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,
@@ -386,7 +385,7 @@ int weir_take(struct weir_table *table, const struct weir_limit *limit, const vo
 {
 	struct wr_key hashed;
 
-	if (!table || !limit || !decision || (!key && len) || len > KEY_MAX)
+	if (!table || !limit || !decision || (!key && len) || len > WR_KEY_MAX || cost < 0)
 		return WEIR_EINVAL;
 	if (limit->size != sizeof *limit || !limit->checked)
 		return WEIR_ELIMIT;

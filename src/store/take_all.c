@@ -21,7 +21,7 @@ struct wants {
 
 static int check_need(const struct weir_need *need)
 {
-	if (!need->limit || (!need->key && need->len) || need->len > 65536 || need->cost < 0)
+	if (!need->limit || (!need->key && need->len) || need->len > WR_KEY_MAX || need->cost < 0)
 		return WEIR_EINVAL;
 	return need->limit->size == sizeof *need->limit && need->limit->checked ? 0 : WEIR_ELIMIT;
 }
@@ -96,9 +96,9 @@ static bool look_at_all(struct weir_table *table, struct wants *wants, uint64_t 
 static void book(struct weir_table *table, const struct want *want, int64_t cost, uint64_t now_ns,
 		 enum wr_purpose purpose)
 {
-	struct weir_decision place = {.delay_ns = want->taken.delay_ns}; /* for WR_RETURN */
+	struct weir_decision ignored = {0};
 
-	wr_decide_key(table, want->limit, want->key, cost, now_ns, purpose, &place);
+	wr_decide_key(table, want->limit, want->key, cost, now_ns, purpose, &ignored);
 }
 
 static bool counts_rejected(const struct want *want)
@@ -149,7 +149,8 @@ static void undo(struct weir_table *table, struct wants *wants, const uint8_t *o
 		if (want->cost == 0 || i == taken)
 			continue;
 		if (i < taken && !counts_rejected(want))
-			book(table, want, -(int64_t)want->cost, now_ns, WR_RETURN);
+			wr_return_key(table, want->limit, want->key, (int64_t)want->cost,
+				      want->taken.charged_ns, now_ns);
 		else if (i > taken && counts_rejected(want))
 			book(table, want, (int64_t)want->cost, now_ns, WR_CHARGE);
 	}

@@ -170,8 +170,9 @@ static void book(struct wr_resp_host *host, const struct weir_limit *limit,
 		 const struct wr_throttle_request *request, uint64_t now_ns)
 {
 	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
+	uint64_t charged_ns;
 
-	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns);
+	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
 }
 
 static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)

@@ -116,6 +116,7 @@ enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_
 		return WR_LOGIN_TOO_OFTEN;
 	if (!wr_resp_users_know(users, name, password))
 		return WR_LOGIN_WRONG;
-	weir_take(table, &limit, client.ptr, client.len, -1, now_ns, &decision);
+	weir_return(table, &limit, client.ptr, client.len, 1, decision.charged_ns, now_ns,
+		    &decision);
 	return WR_LOGIN_RIGHT;
 }

@@ -73,7 +73,7 @@ static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t c
 	}
 	if (!wr_narrow_take(l, before.s0, before.s1, (uint64_t)cost, now_ns, &b))
 		return false;
-	wr_narrow_tell(l, &b, &quick);
+	wr_narrow_tell(l, &b, now_ns, &quick);
 	assert_int_equal(b.since_ns, s->s0);
 	assert_int_equal(b.taken, s->s1);
 	same_decision(&quick, &d);

@@ -107,7 +107,11 @@ static void ask(struct weir_table *table, unsigned limit, unsigned key, int64_t 
 {
 	struct weir_decision d = {0};
 
-	must(weir_take(table, &limits[limit % 9], &key, sizeof key, cost, now_ns, &d) == 0);
+	if (cost < 0)
+		must(weir_return(table, &limits[limit % 9], &key, sizeof key, -cost,
+				 now_ns - now_ns % limits[limit % 9].period_ns, now_ns, &d) == 0);
+	else
+		must(weir_take(table, &limits[limit % 9], &key, sizeof key, cost, now_ns, &d) == 0);
 	must(d.remaining <= d.limit);
 }
 

@@ -35,6 +35,8 @@ static const char rules[] =
 	"  rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}\n"
 	"- key: n\n"
 	"  rate_limit: {unit: day, requests_per_unit: 5}\n"
+	"- key: t\n"
+	"  rate_limit: {unit: second, requests_per_unit: 1, burst: 5, algorithm: token_bucket}\n"
 	"- key: q\n"
 	"  quota_mode: true\n"
 	"  rate_limit: {unit: day, requests_per_unit: 1}\n";
@@ -137,12 +139,71 @@ static void quota(void **state)
 	(void)state;
 }
 
+/* --- at the edge of a window: half a second before midnight, and midnight --- */
+
+#define MIDNIGHT NOW_NS
+#define BEFORE (MIDNIGHT - SECOND_NS / 2)
+
+static void use_up_the_new_day(void)
+{
+	interrupt_at = 0;
+	assert_int_equal(rig_admitted(&other, "n=1", 9), 5);
+	assert_int_equal(rig_admitted(&other, "b=1", 9), 1);
+}
+
+/* What is given back after a late refusal was counted the day before. */
+static void refused_late_after_the_window(void **state)
+{
+	open_both();
+	rig.now_ns = BEFORE;
+	assert_int_equal(ask_interrupted("n=1;b=1", 2, use_up_the_new_day), WEIR_REFUSE);
+	assert_int_equal(rig_admitted(&other, "n=1", 9), 0);
+	assert_int_equal(rig_admitted(&other, "b=1", 9), 0);
+	close_both();
+	(void)state;
+}
+
+/* The client leaves half a second after midnight, or the module says so by the old time. */
+static void cancelled_after_the_window(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		open_both();
+		rig.now_ns = BEFORE;
+		rig_begin(&rig);
+		rig_add(&rig, "n=1", 5);
+		assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+		assert_int_equal(rig_admitted(&other, "n=1", 9), 5);
+		assert_int_equal(weir_ask_cancel(rig.ask, i ? MIDNIGHT + SECOND_NS / 2 : BEFORE),
+				 0);
+		assert_int_equal(rig_admitted(&other, "n=1", 9), 0);
+		close_both();
+	}
+	(void)state;
+}
+
+static void cancelled_after_a_refill(void **state)
+{
+	open_both();
+	rig_begin(&rig);
+	rig_add(&rig, "t=1", 5);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	other.now_ns = NOW_NS + 10 * SECOND_NS;
+	assert_int_equal(rig_admitted(&other, "t=1", 9), 5);
+	assert_int_equal(weir_ask_cancel(rig.ask, other.now_ns), 0);
+	assert_int_equal(rig_admitted(&other, "t=1", 9), 0);
+	close_both();
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(enforced),
 		cmocka_unit_test(charged),
 		cmocka_unit_test(quota),
+		cmocka_unit_test(refused_late_after_the_window),
+		cmocka_unit_test(cancelled_after_the_window),
+		cmocka_unit_test(cancelled_after_a_refill),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

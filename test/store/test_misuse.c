@@ -36,6 +36,7 @@ static void take_says_einval(void **unused)
 	assert_int_equal(weir_take(table, &limit, "k", 1, 1, T0, NULL), WEIR_EINVAL);
 	assert_int_equal(weir_take(table, &limit, key, 65537, 1, T0, &d), WEIR_EINVAL);
 	assert_int_equal(weir_take(table, &limit, key, 65536, 0, T0, &d), 0);
+	assert_int_equal(weir_take(table, &limit, "k", 1, -1, T0, &d), WEIR_EINVAL);
 	assert_int_equal(weir_take(table, &limit, NULL, 0, 0, T0, &d), 0);
 	assert_int_equal(weir_take(table, &limit, "", 0, 0, T0, &d), 0);
 }
@@ -57,6 +58,26 @@ static void take_says_etime(void **unused)
 	assert_int_equal(weir_take(table, &limit, "k", 1, 0, TIME_MAX, &d), 0);
 	assert_int_equal(weir_take(table, &limit, "k", 1, 1, TIME_MAX + 1, &d), WEIR_ETIME);
 	assert_int_equal(weir_take(table, &limit, "k", 1, 1, UINT64_MAX, &d), WEIR_ETIME);
+}
+
+static void return_says_what_is_wrong(void **unused)
+{
+	static char key[65537];
+	struct weir_limit old = limit;
+
+	(void)unused;
+	old.size -= 8;
+	assert_int_equal(weir_return(NULL, &limit, "k", 1, 1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_return(table, NULL, "k", 1, 1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_return(table, &limit, NULL, 1, 1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_return(table, &limit, "k", 1, 1, T0, T0, NULL), WEIR_EINVAL);
+	assert_int_equal(weir_return(table, &limit, key, 65537, 1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_return(table, &limit, "k", 1, -1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_return(table, &old, "k", 1, 1, T0, T0, &d), WEIR_ELIMIT);
+	assert_int_equal(weir_return(table, &limit, "k", 1, 1, T0, TIME_MAX + 1, &d), WEIR_ETIME);
+	assert_int_equal(weir_return(table, &limit, "k", 1, 1, TIME_MAX + 1, T0, &d), WEIR_ETIME);
+	assert_int_equal(weir_return(table, &limit, "k", 1, 1, T0, TIME_MAX, &d), 0);
+	assert_int_equal(weir_return(table, &limit, "k", 1, 0, T0, T0, &d), 0);
 }
 
 static void take_all_says_einval(void **unused)
@@ -164,6 +185,7 @@ int main(void)
 		cmocka_unit_test(take_says_einval),
 		cmocka_unit_test(take_says_elimit),
 		cmocka_unit_test(take_says_etime),
+		cmocka_unit_test(return_says_what_is_wrong),
 		cmocka_unit_test(take_all_says_einval),
 		cmocka_unit_test(take_all_checks_before_it_takes),
 		cmocka_unit_test(take_all_says_emany),

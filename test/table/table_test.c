@@ -1,4 +1,5 @@
 #include "table/table_test.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -140,12 +141,35 @@ struct weir_info info_of(struct weir_table *table, uint64_t now_ns)
 	return info;
 }
 
+/* Giving back without a take is for the engine alone. */
+static int take_or_give(struct weir_table *table, const struct weir_limit *limit, const char *key,
+			int64_t cost, uint64_t now_ns, struct weir_decision *d)
+{
+	size_t len = strlen(key);
+
+	if (cost >= 0)
+		return weir_take(table, limit, key, len, cost, now_ns, d);
+	wr_take_key(table, limit, wr_hash_key(table->secret, key, len, limit->checked), cost,
+		    now_ns, d);
+	return 0;
+}
+
 struct weir_decision take(struct weir_table *table, const struct weir_limit *limit, const char *key,
 			  int64_t cost, uint64_t now_ns)
 {
 	struct weir_decision d;
 
-	assert_int_equal(weir_take(table, limit, key, strlen(key), cost, now_ns, &d), 0);
+	assert_int_equal(take_or_give(table, limit, key, cost, now_ns, &d), 0);
+	return d;
+}
+
+struct weir_decision give_back(struct weir_table *table, const struct weir_limit *limit,
+			       const char *key, int64_t cost, uint64_t charged_ns, uint64_t now_ns)
+{
+	struct weir_decision d;
+
+	assert_int_equal(weir_return(table, limit, key, strlen(key), cost, charged_ns, now_ns, &d),
+			 0);
 	return d;
 }
 
@@ -161,7 +185,7 @@ struct weir_decision take_nth(struct weir_table *table, const struct weir_limit 
 	char text[32];
 
 	name_nth(number, text);
-	if (weir_take(table, limit, text, strlen(text), cost, now_ns, &d) < 0)
+	if (take_or_give(table, limit, text, cost, now_ns, &d) < 0)
 		abort();
 	return d;
 }

@@ -33,6 +33,8 @@ void table_clear(struct weir_table *table);
 struct weir_info info_of(struct weir_table *table, uint64_t now_ns);
 struct weir_decision take(struct weir_table *table, const struct weir_limit *limit, const char *key,
 			  int64_t cost, uint64_t now_ns);
+struct weir_decision give_back(struct weir_table *table, const struct weir_limit *limit,
+			       const char *key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
 /* The key "k<number>". */
 struct weir_decision take_nth(struct weir_table *table, const struct weir_limit *limit,
 			      uint64_t number, int64_t cost, uint64_t now_ns);

@@ -42,7 +42,7 @@ class StatusHead(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("code", ctypes.c_uint32), ("flags", ctypes.c_uint32),
                 ("requests_per_unit", ctypes.c_uint32), ("unit", ctypes.c_uint32),
                 ("remaining", ctypes.c_uint32), ("limit", ctypes.c_uint32), ("reset_s", ctypes.c_uint32),
-                ("period_ns", ctypes.c_uint64), ("texts", Str * 3), ("decision", ctypes.c_uint64 * 5)]
+                ("period_ns", ctypes.c_uint64), ("texts", Str * 3), ("decision", ctypes.c_uint64 * 6)]
 
 
 class Library:  # not with AddressSanitizer: it does not go into a Python without it
@@ -57,7 +57,7 @@ class Library:  # not with AddressSanitizer: it does not go into a Python withou
         assert self.lib.weir_open(ctypes.byref(opts), ctypes.byref(self.table), None) == 0
         assert self.lib.weir_rules_load(str(rules_path).encode(), ctypes.byref(rules), None) == 0
         assert self.lib.weir_engine_new(self.table, rules, None, ctypes.byref(self.engine)) == 0
-        self.memory = (ctypes.c_uint64 * (24576 // 8))()
+        self.memory = (ctypes.c_uint64 * (25600 // 8))()
 
     def close(self):
         self.lib.weir_engine_free(self.engine)
@@ -68,7 +68,7 @@ class Library:  # not with AddressSanitizer: it does not go into a Python withou
         lib, ask = self.lib, ctypes.c_void_p()
         lib.weir_ask_decide.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])
-        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(24576), self.engine, Str.of(domain),
+        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(25600), self.engine, Str.of(domain),
                                  ctypes.byref(ask)) == 0
         assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(1)) == 0
         verdict = lib.weir_ask_decide(ask, clock.wall_ns())

@@ -1,0 +1,38 @@
+/* Takes given back where they were counted. */
+#include "store/store.h"
+
+uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		       int64_t cost, uint64_t charged_ns, uint64_t now_ns)
+{
+	struct weir_decision ignored = {0};
+	struct wr_attempt attempt = {.key = key,
+				     .cost = -cost,
+				     .now_ns = now_ns,
+				     .purpose = WR_RETURN,
+				     .decision = &ignored,
+				     .charged_ns = charged_ns};
+
+	wr_attempt_decide(table, &attempt, limit);
+	return attempt.returned;
+}
+
+int weir_return(struct weir_table *table, const struct weir_limit *limit, const void *key,
+		size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
+		struct weir_decision *decision)
+{
+	struct wr_attempt attempt = {.cost = -cost,
+				     .now_ns = now_ns,
+				     .purpose = WR_RETURN,
+				     .decision = decision,
+				     .charged_ns = charged_ns};
+
+	if (!table || !limit || !decision || (!key && len) || len > WR_KEY_MAX || cost < 0)
+		return WEIR_EINVAL;
+	if (limit->size != sizeof *limit || !limit->checked)
+		return WEIR_ELIMIT;
+	if (now_ns > INT64_MAX || charged_ns > INT64_MAX)
+		return WEIR_ETIME;
+	attempt.key = wr_hash_key(table->secret, key, len, limit->checked);
+	wr_attempt_decide(table, &attempt, limit);
+	return 0;
+}

@@ -1,9 +1,25 @@
 /* nghttp2's callbacks: frames become calls. */
 #include "serve/grpc_session.h"
 
+#include "base/error.h"
+
+#define HEADER_PATIENCE 4u /* times the bound: so much is read over before the stream is reset */
 /* nghttp2 knows 32 bytes more for each field, as HPACK counts them. */
 #define FIELD_OVERHEAD 32u
 #define FRAME_HEAD 9u
+#define PRIORITY_BYTES 5u
+
+struct wr_grpc_frame {
+	uint32_t len;
+	uint8_t type;
+	int32_t stream;
+};
+
+static uint32_t read_u32(const uint8_t *bytes)
+{
+	return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+	       bytes[3];
+}
 
 /* The call of a stream, or NULL. Frames of one follow each other mostly. */
 static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
@@ -11,6 +27,81 @@ static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 	if (!session->recent || session->recent->id != id)
 		session->recent = nghttp2_session_get_stream_user_data(session->h2, id);
 	return session->recent;
+}
+
+/* ---- streams that have ended ---- */
+
+static void note_reset(struct wr_grpc_session *session, int32_t id)
+{
+	int32_t *place = &session->resets[session->reset_at++ % WR_GRPC_RESETS_KEPT];
+
+	if (*place > session->forgotten)
+		session->forgotten = *place;
+	*place = id;
+}
+
+static bool was_reset(const struct wr_grpc_session *session, int32_t id)
+{
+	for (size_t i = 0; i < WR_GRPC_RESETS_KEPT; i++)
+		if (session->resets[i] == id)
+			return true;
+	return id <= session->forgotten;
+}
+
+/* An error code for a frame that nghttp2 would read over, or NGHTTP2_NO_ERROR. `payload` is what
+ * has arrived of it. */
+static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame,
+			    const uint8_t *payload, size_t len)
+{
+	if (frame->type == NGHTTP2_PRIORITY) {
+		if (frame->stream == 0)
+			return NGHTTP2_PROTOCOL_ERROR;
+		if (frame->len != PRIORITY_BYTES)
+			return NGHTTP2_FRAME_SIZE_ERROR;
+		if (len >= 4 && (int32_t)(read_u32(payload) & INT32_MAX) == frame->stream)
+			return NGHTTP2_PROTOCOL_ERROR; /* it depends on itself */
+	}
+	if ((frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS) &&
+	    frame->stream % 2 == 1 && frame->stream <= session->last_id &&
+	    !nghttp2_session_find_stream(session->h2, frame->stream) &&
+	    !was_reset(session, frame->stream))
+		return NGHTTP2_STREAM_CLOSED;
+	return NGHTTP2_NO_ERROR;
+}
+
+/* nghttp2 forgets streams that have ended and reads over frames for them, and over PRIORITY. RFC
+ * 9113 (5.1, 6.3) calls these errors. The heads of frames are looked at before nghttp2 has them, so
+ * a stream that ends within the same input is not seen to have ended. */
+uint32_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len)
+{
+	struct wr_grpc_scanner *scanner = &session->scanner;
+
+	while (len) {
+		size_t take = scanner->skip < len ? scanner->skip : len;
+		uint32_t error;
+
+		data += take;
+		len -= take;
+		scanner->skip -= (uint32_t)take;
+		while (len && scanner->skip == 0 && scanner->have < FRAME_HEAD) {
+			scanner->head[scanner->have++] = *data++;
+			len--;
+		}
+		if (scanner->have < FRAME_HEAD)
+			continue;
+		scanner->have = 0;
+		scanner->skip = read_u32(scanner->head) >> 8;
+		error = check_frame(
+			session,
+			&(struct wr_grpc_frame){
+				.len = scanner->skip,
+				.type = scanner->head[3],
+				.stream = (int32_t)(read_u32(scanner->head + 5) & INT32_MAX)},
+			data, len);
+		if (error != NGHTTP2_NO_ERROR)
+			return error;
+	}
+	return NGHTTP2_NO_ERROR;
 }
 
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
@@ -26,6 +117,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	session->heading = call;
 	session->recent = call;
+	session->last_id = frame->hd.stream_id;
 	return nghttp2_session_set_stream_user_data(h2, frame->hd.stream_id, call);
 }
 
@@ -45,8 +137,12 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, nghttp2_rc
 	v = nghttp2_rcbuf_get_buf(value);
 	call->header_bytes += (uint32_t)(n.len + v.len) + FIELD_OVERHEAD;
 	if (call->header_bytes > WR_GRPC_HEADER_BYTES) {
-		wr_grpc_guard_charge(&session->guard, WR_GUARD_HEADERS);
-		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+		if (!call->too_long)
+			wr_grpc_guard_charge(&session->guard, WR_GUARD_HEADERS);
+		call->too_long = true;
+		return call->header_bytes > HEADER_PATIENCE * WR_GRPC_HEADER_BYTES
+			       ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
+			       : 0;
 	}
 	wr_grpc_head_field(&call->head, (struct weir_str){(const char *)n.base, n.len},
 			   (struct weir_str){(const char *)v.base, v.len});
@@ -57,13 +153,19 @@ static void headers_whole(struct wr_grpc_call *call)
 {
 	struct weir_error error;
 
+	if (call->too_long) {
+		wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
+			 "the header fields of a call may have %u bytes", WR_GRPC_HEADER_BYTES);
+		wr_grpc_fail(call, &error);
+		return;
+	}
 	if (wr_grpc_head_check(&call->head, &error) != 0) {
 		wr_grpc_fail(call, &error);
 		return;
 	}
 	if (call->head.has_timeout)
 		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
-	if (wr_grpc_method_is_many(call->head.method))
+	if (wr_grpc_method_is_many(call->head.method) && wr_grpc_call_last(call))
 		wr_grpc_call_set_midway(call, false); /* it may stay for as long as it likes */
 }
 
@@ -125,7 +227,6 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 	case NGHTTP2_SETTINGS:
 		if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
 			wr_grpc_guard_charge(&session->guard, WR_GUARD_SETTINGS);
-		session->moved |= !session->greeted;
 		session->greeted = true;
 		break;
 	case NGHTTP2_RST_STREAM: /* counted when the stream closes */
@@ -177,8 +278,11 @@ static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	struct wr_grpc_session *session = user;
 
-	if (frame->hd.type == NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
 		answer_sent(session, frame->hd.stream_id);
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		note_reset(session, frame->hd.stream_id);
 	if (frame->hd.type == NGHTTP2_GOAWAY && session->draining && !session->pinged) {
 		session->pinged = true;
 		return nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, NULL);

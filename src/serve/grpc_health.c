@@ -64,6 +64,8 @@ void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 	struct weir_error error;
 	int rc = wr_health_read(message, &call->session->shared->memory, &error);
 
+	if (rc == WR_GRPC_NOT_FOUND && !wr_grpc_call_last(call))
+		return;
 	if (rc == WR_GRPC_NOT_FOUND) {
 		tell(call, PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
 		return;
@@ -72,6 +74,8 @@ void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 		wr_grpc_fail(call, &error);
 		return;
 	}
+	if (!wr_grpc_call_last(call))
+		return;
 	call->watching = true;
 	call->watch.changed = changed;
 	wr_loop_watch_health(call->session->loop, &call->watch);

@@ -79,9 +79,10 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 	if (len)
 		memcpy(buf, (call->out ? call->out : call->out_here) + call->out_sent, len);
 	call->out_sent += len;
-	call->session->moved |= len > 0;
 	if (len == left)
 		wr_grpc_call_set_unsent(call, false);
+	else if (len)
+		wr_grpc_call_moved(call);
 	if (call->final && len == left) {
 		*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
 		if (submit_trailer(call) != 0)
@@ -201,13 +202,40 @@ static void submit_failure(struct wr_grpc_call *call, const struct weir_error *e
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
 }
 
-static void submit_http_status(struct wr_grpc_call *call, int status)
+static ssize_t read_text(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t cap, uint32_t *flags,
+			 nghttp2_data_source *source, void *user)
 {
-	char text[4];
-	int len = snprintf(text, sizeof text, "%d", status % 1000);
-	nghttp2_nv fields[] = {field(":status", text, (size_t)len)};
+	struct wr_grpc_call *call = source->ptr;
+	size_t left = call->out_len - call->out_sent;
+	size_t len = left < cap ? left : cap;
 
-	nghttp2_submit_response(call->session->h2, call->id, fields, 1, NULL);
+	(void)h2;
+	(void)id;
+	(void)user;
+	memcpy(buf, call->out_here + call->out_sent, len);
+	call->out_sent += len;
+	wr_grpc_call_moved(call);
+	if (len == left) {
+		wr_grpc_call_set_unsent(call, false);
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	}
+	return (ssize_t)len;
+}
+
+/* A browser or curl that came to the wrong port reads why it gets no answer. */
+static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
+{
+	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_text};
+	char text[4];
+	int len = snprintf(text, sizeof text, "%d", error->code % 1000);
+	nghttp2_nv fields[] = {field(":status", text, (size_t)len),
+			       FIXED("content-type", "text/plain; charset=utf-8")};
+
+	len = snprintf((char *)call->out_here, sizeof call->out_here, "%s\n", error->text);
+	call->out_len =
+		(size_t)len < sizeof call->out_here ? (size_t)len : sizeof call->out_here - 1;
+	wr_grpc_call_set_unsent(call, true);
+	nghttp2_submit_response(call->session->h2, call->id, fields, 2, &provider);
 }
 
 void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error)
@@ -219,7 +247,7 @@ void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error)
 	call->answering = true;
 	call->final = true;
 	if (error->code >= 400)
-		submit_http_status(call, error->code);
+		submit_http_status(call, error);
 	else
 		submit_failure(call, error);
 }

@@ -30,12 +30,21 @@ static int open_session(struct wr_stream *stream)
 
 	session->stream = stream;
 	session->loop = wr_stream_loop(stream);
+	session->owing_end = &session->owing;
+	session->opened_ms = now_ms(session);
+	session->scanner.skip = NGHTTP2_CLIENT_MAGIC_LEN;
 	session->room.max = WR_GRPC_ROOM_BYTES;
 	session->shared = wr_grpc_loop_of(session->loop);
+	if (!session->shared)
+		return -1;
+	session->next = session->shared->sessions;
+	session->back = &session->shared->sessions;
+	if (session->next)
+		session->next->back = &session->next;
+	session->shared->sessions = session;
 	wr_grpc_mem_init(session);
 	wr_grpc_guard_init(&session->guard, now_ms(session));
-	if (!session->shared ||
-	    nghttp2_session_server_new3(&session->h2, session->shared->callbacks, session,
+	if (nghttp2_session_server_new3(&session->h2, session->shared->callbacks, session,
 					session->shared->option, &session->mem) != 0)
 		return -1;
 	if (submit_settings(session) != 0)
@@ -44,15 +53,12 @@ static int open_session(struct wr_stream *stream)
 	return 0;
 }
 
+/* The client owes us its SETTINGS first, then the rest of each call. */
 static void set_clock(struct wr_grpc_session *session)
 {
-	bool owing = session->midway > 0 || session->unsent > 0 || !session->greeted;
+	uint64_t since_ms = session->owing ? session->owing->owing_ms : 0;
 
-	if (session->moved || !owing)
-		wr_stream_midway(session->stream, false);
-	session->moved = false;
-	if (owing)
-		wr_stream_midway(session->stream, true);
+	wr_stream_owed_since(session->stream, session->greeted ? since_ms : session->opened_ms);
 }
 
 /* A client that does not read leaves what it asked for in nghttp2, up to its bounds, instead of in
@@ -76,6 +82,7 @@ void wr_grpc_send(struct wr_grpc_session *session)
 	}
 	session->inside = false;
 	set_clock(session);
+	wr_grpc_account(session);
 	if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
 		wr_stream_close(session->stream);
 }
@@ -95,12 +102,16 @@ static void send_away(struct wr_grpc_session *session)
 static int input(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
+	uint32_t error = wr_grpc_scan(session, data, len);
 	ssize_t took;
 
+	if (error != NGHTTP2_NO_ERROR)
+		nghttp2_session_terminate_session(session->h2, error);
 	session->inside = true;
 	took = nghttp2_session_mem_recv(session->h2, data, len);
 	session->inside = false;
-	if (took >= 0 && !wr_grpc_guard_passes(&session->guard, len, now_ms(session)))
+	if (took == NGHTTP2_ERR_FLOODED ||
+	    (took >= 0 && !wr_grpc_guard_passes(&session->guard, len, now_ms(session))))
 		send_away(session);
 	wr_grpc_send(session);
 	return took == (ssize_t)len ? 0 : -1;
@@ -142,6 +153,14 @@ static void closed(struct wr_stream *stream)
 		wr_grpc_call_end(session->calls);
 	if (session->h2)
 		nghttp2_session_del(session->h2);
+	if (!session->back)
+		return;
+	*session->back = session->next;
+	if (session->next)
+		session->next->back = session->back;
+	session->shared->leaving -= session->leaving;
+	wr_grpc_account(session);
+	wr_grpc_give_back(session->shared);
 }
 
 const struct wr_protocol wr_grpc_protocol = {

@@ -2,7 +2,9 @@
  * all sessions of a loop share.
  *
  * Memory of one connection is bounded: WR_GRPC_STREAMS_MAX calls, WR_GRPC_ROOM_BYTES in long
- * messages and answers, WR_GRPC_H2_BYTES in nghttp2, WR_OUTPUT_MAX in output. */
+ * messages and answers, WR_GRPC_H2_BYTES in nghttp2, WR_OUTPUT_MAX in output. All connections of a
+ * loop together have WR_GRPC_LOOP_BYTES for calls; beyond it the connection with the most calls
+ * that wait for its client is cut off. */
 #ifndef WR_SERVE_GRPC_SESSION_H
 #define WR_SERVE_GRPC_SESSION_H
 
@@ -25,6 +27,12 @@
 #define WR_GRPC_WINDOW (1 << 20)    /* of a connection */
 #define WR_GRPC_CALLS_KEPT 2048u
 #define WR_GRPC_OUT_INLINE 256u
+#define WR_GRPC_LASTING_MAX 32u        /* watches and reflections of a connection */
+#define WR_GRPC_LOOP_BYTES (64u << 20) /* of calls and what nghttp2 holds for them */
+#define WR_GRPC_H2_IDLE_BYTES                                                                      \
+	(64u << 10) /* of nghttp2 in each connection are not counted there                         \
+		     */
+#define WR_GRPC_RESETS_KEPT 32u
 
 struct wr_grpc_session;
 
@@ -47,12 +55,18 @@ struct wr_grpc_loop {
 	struct wr_grpc_call *spare;
 	size_t spare_count;
 	struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES];
-	struct wr_log_gate abuse;
+	struct wr_grpc_session *sessions;
+	size_t bytes;     /* of calls, see WR_GRPC_LOOP_BYTES */
+	size_t bytes_max; /* the most since memory was last given back */
+	size_t leaving;   /* … of sessions that were cut off and are not gone yet */
+	struct wr_log_gate abuse, crowded;
 };
 
 struct wr_grpc_call {
 	struct wr_grpc_session *session;
-	struct wr_grpc_call *next, **back; /* of the session */
+	struct wr_grpc_call *next, **back;             /* of the session */
+	struct wr_grpc_call *owing_next, **owing_back; /* … of those that wait for the client */
+	uint64_t owing_ms;                             /* since when; 0: it does not */
 	int32_t id;
 	uint32_t header_bytes;
 	struct wr_grpc_head head;
@@ -66,6 +80,8 @@ struct wr_grpc_call {
 	bool stalled;   /* nghttp2 waits for more in `out` */
 	bool unsent;    /* … or has not taken all of it */
 	bool watching;
+	bool lasting;            /* it has no end of its own: a watch or a reflection */
+	bool too_long;           /* its header fields are */
 	uint8_t status;          /* enum wr_grpc_code for the trailers */
 	const char *status_text; /* a literal, or NULL */
 
@@ -80,6 +96,13 @@ struct wr_grpc_call {
 	uint8_t out_here[WR_GRPC_OUT_INLINE];
 };
 
+/* Where one frame ends and the next begins. */
+struct wr_grpc_scanner {
+	uint32_t skip; /* bytes to the next head */
+	uint8_t have;  /* of the head */
+	uint8_t head[9];
+};
+
 struct wr_grpc_session {
 	struct wr_stream *stream;
 	struct wr_loop *loop;
@@ -89,17 +112,26 @@ struct wr_grpc_session {
 	size_t h2_bytes; /* held by nghttp2 */
 	struct wr_grpc_room room;
 	struct wr_grpc_guard guard;
-	struct wr_grpc_call *calls;   /* newest first */
-	struct wr_grpc_call *heading; /* whose header fields are arriving */
-	struct wr_grpc_call *recent;  /* last one that something arrived for, or NULL */
-	unsigned open;                /* calls */
-	unsigned midway;              /* … whose request is not whole */
-	unsigned unsent;              /* … whose answer waits for the client's window */
-	bool greeted;                 /* the client's SETTINGS are here */
-	bool moved;                   /* one of the above went on since the clock was set */
-	bool inside;                  /* nghttp2 is at work, or is about to be: send later */
-	bool draining;                /* GOAWAY was announced */
-	bool pinged;                  /* … and a ping sent behind it */
+	struct wr_grpc_scanner scanner;
+	struct wr_grpc_call *calls;              /* newest first */
+	struct wr_grpc_call *heading;            /* whose header fields are arriving */
+	struct wr_grpc_call *recent;             /* last one that something arrived for, or NULL */
+	struct wr_grpc_call *owing, **owing_end; /* calls that wait for the client, oldest first */
+	unsigned open;                           /* calls */
+	unsigned owing_count, lasting;           /* … of these kinds */
+	size_t counted;                          /* what of it is in shared->bytes */
+	size_t leaving;                          /* what of it is in shared->leaving */
+	struct wr_grpc_session *next, **back;    /* of the loop */
+	uint64_t opened_ms;
+	/* Streams that we have reset: what the client had sent before it knew is read over. */
+	int32_t resets[WR_GRPC_RESETS_KEPT];
+	unsigned reset_at;
+	int32_t forgotten; /* the highest one that had to make room for others */
+	int32_t last_id;   /* of the newest call */
+	bool greeted;      /* the client's SETTINGS are here */
+	bool inside;       /* nghttp2 is at work, or is about to be: send later */
+	bool draining;     /* GOAWAY was announced */
+	bool pinged;       /* … and a ping sent behind it */
 };
 
 /* grpc_loop.c */
@@ -109,13 +141,24 @@ struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop); /* NULL: no memory *
 void wr_grpc_mem_init(struct wr_grpc_session *session);
 void wr_grpc_pieces_free(struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES]);
 
-/* grpc_session.c: writes what nghttp2 has, unless it is inside. That may end calls, so only those
- * who hold none any more say it. Then sets the stream's clock: it runs while the client owes us
- * something, and begins anew whenever something went on. */
+/* Counts the memory of the session's calls in that of the loop. When that is too much, cuts a
+ * session off, perhaps this one. */
+void wr_grpc_account(struct wr_grpc_session *session);
+
+/* Gives memory back to the system when much less is used than was. */
+void wr_grpc_give_back(struct wr_grpc_loop *shared);
+
+/* grpc_session.c: writes what nghttp2 has, unless it is inside. That may end calls, so a caller
+ * must hold none any more. Then sets the stream's clock to the call that has waited longest for the
+ * client. */
 void wr_grpc_send(struct wr_grpc_session *session);
 
 /* grpc_frames.c: nghttp2's callbacks. Below 0: no memory. */
 int wr_grpc_callbacks_new(nghttp2_session_callbacks **out);
+
+/* Looks at input before nghttp2 has it. Returns NGHTTP2_NO_ERROR, or the error to end the session
+ * with. */
+uint32_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len);
 
 /* ---- grpc_call.c ---- */
 
@@ -129,6 +172,13 @@ void wr_grpc_call_set_midway(struct wr_grpc_call *call, bool midway);
 
 /* Whether there is something of its answer that nghttp2 has not taken. */
 void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent);
+
+/* A part of its answer has gone out: the client's time begins anew. */
+void wr_grpc_call_moved(struct wr_grpc_call *call);
+
+/* The call has no end of its own. False: the connection has too many of these, and the call has
+ * failed. */
+bool wr_grpc_call_last(struct wr_grpc_call *call);
 
 /* ---- grpc_run.c ---- */
 
@@ -151,7 +201,7 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 
 /* ---- grpc_reply.c: given to nghttp2, and sent when input is done with or by wr_grpc_send ---- */
 
-/* The whole answer is an HTTP status of 400 and above, or a gRPC status with its text. */
+/* The whole answer is an HTTP status of 400 and above, or a gRPC status; both with their text. */
 void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error);
 
 /* Room for a message of `len` bytes in the answer, its prefix written; NULL: no memory, and the

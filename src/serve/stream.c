@@ -156,6 +156,11 @@ void wr_stream_midway(struct wr_stream *stream, bool midway)
 		stream->midway_ms = uv_now(&stream->loop->uv);
 }
 
+void wr_stream_owed_since(struct wr_stream *stream, uint64_t begun_ms)
+{
+	stream->midway_ms = begun_ms;
+}
+
 void wr_stream_close(struct wr_stream *stream)
 {
 	if (stream->stage >= WR_STREAM_CLOSING)

@@ -87,6 +87,10 @@ void wr_stream_busy(struct wr_stream *stream, bool busy);
  * it holds does not prolong it. */
 void wr_stream_midway(struct wr_stream *stream, bool midway);
 
+/* The same for protocols with several requests at a time: when the oldest one that waits for the
+ * client began, by the loop's clock; 0: none does. */
+void wr_stream_owed_since(struct wr_stream *stream, uint64_t begun_ms);
+
 /* When what was written has gone out. Nothing more is read. */
 void wr_stream_close(struct wr_stream *stream);
 

@@ -8,6 +8,9 @@
 #include "base/error.h"
 #include "serve/log.h"
 
+/* Of TLS 1.2: forward secrecy and authenticated encryption. TLS 1.3 has nothing else. */
+#define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
+
 struct wr_tls {
 	const char *cert, *key, *client_ca;
 	const struct wr_text_list *sans;
@@ -135,6 +138,7 @@ static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
 	}
 	SSL_CTX_set_app_data(context, tls);
 	SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+	SSL_CTX_set_cipher_list(context, CIPHERS_1_2);
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					     SSL_OP_CIPHER_SERVER_PREFERENCE |
 					     SSL_OP_IGNORE_UNEXPECTED_EOF);

@@ -210,7 +210,9 @@ def test_not_grpc(shared):
                                ({"method": "GET"}, "405")]:
             stream, whole = raw.call(b"", **kwargs)
             raw.send(whole)
-            assert raw.answer(stream)[0][":status"] == status
+            head, body, _ = raw.answer(stream)
+            assert head[":status"] == status and head["content-type"].startswith("text/plain")
+            assert b"gRPC" in body
 
 
 def test_message_ends_early(shared):

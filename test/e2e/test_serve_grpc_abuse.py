@@ -10,8 +10,8 @@ import pytest
 
 from weirtest import patience, scaled, wait_for
 from weirtest.protos import Request, Response, request
-from weirtest.rawh2 import (ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS,
-                            METHOD, PADDED, PING, PREFACE, PRIORITY, PROTOCOL, REFUSED, RST, SETTINGS, WINDOW,
+from weirtest.rawh2 import (ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_SIZE, GOAWAY, HEADERS,
+                            METHOD, PADDED, PING, PREFACE, PRIORITY, PROTOCOL, REFUSED, RST, SETTINGS, STREAM_CLOSED, WINDOW,
                             RawH2, frame, grpc_message, settings)
 from weirtest.serve import Serve
 
@@ -170,6 +170,13 @@ def test_floods_of_frames_that_ask_for_nothing(serve, other, flood, reading):
         assert drained(raw) != 0
 
 
+def test_acknowledgements_that_are_not_read(serve):
+    """Above 256 of them the client is sent away, and told why."""
+    with RawH2(serve.grpc_port) as raw:
+        raw.send(frame(PING, payload=bytes(8)) * 800)  # less than a window: all of it arrives at once
+        assert drained(raw) == CALM
+
+
 def test_empty_data_flood(serve):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
@@ -248,6 +255,61 @@ def test_wrong_frames_end_the_connection(serve, data):
         assert drained(raw) not in (0, CALM)
 
 
+def ended(raw):
+    """A call that has been answered, and its stream is closed."""
+    stream, whole = raw.call(ASKED.SerializeToString())
+    raw.send(whole)
+    raw.answer(stream)
+    return stream
+
+
+@pytest.mark.parametrize("late", [
+    lambda raw, stream: frame(DATA, 0, stream, b"x"),
+    lambda raw, stream: frame(DATA, END_STREAM, stream),
+    lambda raw, stream: raw.head(stream),
+    lambda raw, stream: raw.head(stream, end=True, fields=[("x", "y")]),
+], ids=["data", "end", "headers", "trailers"])
+def test_frames_for_a_stream_that_has_ended(serve, late):
+    """RFC 9113, 5.1: an error, for a stream that was answered and for one that the client has reset."""
+    with RawH2(serve.grpc_port) as raw:
+        stream = ended(raw)
+        raw.send(late(raw, stream))
+        assert drained(raw) == STREAM_CLOSED
+    with RawH2(serve.grpc_port) as raw:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream) + frame(RST, 0, stream, struct.pack(">I", 8)) + frame(PING, payload=bytes(8)))
+        assert raw.until(PING)
+        raw.send(late(raw, stream))
+        assert drained(raw) == STREAM_CLOSED
+
+
+def test_frames_that_may_come_late_are_read_over(serve):
+    """RST_STREAM, WINDOW_UPDATE and PRIORITY of a stream that has ended, and the rest of a call that was refused early."""
+    with RawH2(serve.grpc_port) as raw:
+        for _ in range(50):
+            stream = ended(raw)
+            raw.send(frame(RST, 0, stream, bytes(4)) + frame(WINDOW, 0, stream, struct.pack(">I", 1)) +
+                     frame(PRIORITY, 0, stream, bytes(5)))
+            refused = raw.new_stream()
+            raw.send(raw.head(refused) + frame(DATA, 0, refused, b"\0\0\x02\0\x01"))
+            assert raw.answer(refused)[2]["grpc-status"] == "8"
+            assert raw.until(RST, refused)[3] == bytes(4)
+            raw.send(frame(DATA, 0, refused, b"x" * 100) + frame(DATA, END_STREAM, refused, b"x"))
+        assert ended(raw)
+
+
+@pytest.mark.parametrize("data, code", [
+    (frame(PRIORITY, 0, 0, bytes(5)), PROTOCOL),
+    (frame(PRIORITY, 0, 1, bytes(4)), FRAME_SIZE),
+    (frame(PRIORITY, 0, 1, bytes(6)), FRAME_SIZE),
+    (frame(PRIORITY, 0, 3, bytes([0, 0, 0, 3, 15])), PROTOCOL),
+], ids=["stream-0", "short", "long", "itself"])
+def test_bad_priority(serve, data, code):
+    with RawH2(serve.grpc_port) as raw:
+        raw.send(data)
+        assert drained(raw) == code
+
+
 def test_padding_longer_than_the_frame(serve):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
@@ -292,6 +354,24 @@ def test_half_a_call_is_cut(hasty, other):
         drained(block)
 
 
+def test_other_calls_do_not_prolong_half_a_call(hasty):
+    """A call has --slow from its first byte to its last, whatever else ends meanwhile."""
+    data = ASKED.SerializeToString()
+    with RawH2(hasty.grpc_port) as raw:
+        half = raw.new_stream()
+        raw.send(raw.head(half) + frame(DATA, 0, half, b"\0\0\0\x10\0abc"))
+
+        def cut():
+            try:
+                stream, whole = raw.call(data)
+                raw.send(whole + frame(DATA, 0, half, b"x"))
+                return raw.answer(stream)[2]["grpc-status"] != "0"
+            except ConnectionError:
+                return True
+
+        wait_for(cut, "the connection to be cut")
+
+
 def test_truncated_and_gone(serve):
     lengths = random.Random(300)
     data = ASKED.SerializeToString()
@@ -311,11 +391,18 @@ def test_huge_header_fields(serve):
                                  extra=[(f"x-{i}", "v" * 20) for i in range(100)])
         raw.send(whole)
         assert raw.answer(stream)[2]["grpc-status"] == "0"
-        stream, whole = raw.call(b"", extra=[(f"x-{i}", "v" * 20) for i in range(400)])
-        raw.send(whole)
-        assert raw.until(RST, stream) is not None
-        stream, whole = raw.call(b"", extra=[("x", "v" * 17000)])
-        raw.send(whole)
+        for extra in ([(f"x-{i}", "v" * 20) for i in range(400)], [("x-large", "v" * 15000), ("y-large", "v" * 15000)]):
+            fields = raw.encoder.encode(raw.fields(extra=extra))
+            stream = raw.new_stream()
+            raw.send(frame(HEADERS, END_STREAM, stream, fields[:16000]) +
+                     frame(CONTINUATION, END_HEADERS, stream, fields[16000:]))
+            trailers = raw.answer(stream)[2]
+            assert trailers["grpc-status"] == "8" and "16384" in trailers["grpc-message"]
+        fields = raw.encoder.encode(raw.fields(extra=[(f"large-{i}", "v" * 14000) for i in range(5)]))
+        stream = raw.new_stream()
+        raw.send(frame(HEADERS, END_STREAM, stream, fields[:16000]) +
+                 b"".join(frame(CONTINUATION, END_HEADERS if at == 48000 else 0, stream, fields[at:at + 16000])
+                          for at in (16000, 32000, 48000)))
         assert raw.until(RST, stream) is not None
         stream, whole = raw.call(ASKED.SerializeToString())
         raw.send(whole)
@@ -359,6 +446,57 @@ def test_streams_that_are_left_open_are_cut(hasty, other):
         raw.pour_streams(1000)
         assert other.is_served()
         assert drained(raw) is None
+
+
+def watch(raw):
+    stream = raw.new_stream()
+    raw.send(raw.head(stream, path="/grpc.health.v1.Health/Watch") + frame(DATA, END_STREAM, stream, grpc_message(b"")))
+    return stream
+
+
+def test_watches_have_a_bound(serve):
+    """32 watches and reflections of a connection; one that ends makes room."""
+    with RawH2(serve.grpc_port) as raw:
+        watches = [watch(raw) for _ in range(31)]
+        reflection = raw.new_stream()
+        raw.send(raw.head(reflection, path="/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"))
+        for stream in watches:
+            assert raw.until(DATA, stream)[3] == b"\0\0\0\0\x02\x08\x01"
+        assert raw.answer(watch(raw))[2]["grpc-status"] == "8"
+        raw.send(frame(RST, 0, watches[0], bytes(4)))
+        assert raw.until(DATA, watch(raw))[3] == b"\0\0\0\0\x02\x08\x01"
+
+
+def test_calls_that_wait_for_their_clients_share_a_bound():
+    """100 connections of 1,000 calls each whose answers may not be sent would take 150 MB. 64 MiB of a loop are kept, the
+    connections with the most are cut off, another client is served, and the memory goes back."""
+    count = scaled(100)
+    with Serve(rules=RULES, grpc=True, threads=1, args=["--slow", "10m"]) as one, \
+            RawH2(one.grpc_port) as other, contextlib.ExitStack() as stack:
+        def served():
+            stream, whole = other.call(ASKED.SerializeToString())
+            other.send(whole)
+            return other.answer(stream)[2]["grpc-status"] == "0"
+
+        assert served()
+        before = one.resident_kib()
+        first = RawH2(one.grpc_port, own_settings=[(INITIAL_WINDOW, 0)])
+        calls = b"".join(first.call(ASKED.SerializeToString())[1] for _ in range(1000))
+        first.__exit__()
+        open_ones = []
+        for _ in range(count):
+            raw = stack.enter_context(RawH2(one.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]))
+            raw.pour(calls, 1)
+            open_ones.append(raw)
+            assert served()
+        if count == 100:  # a wrapper has memory of its own
+            assert one.resident_kib() - before < 96 * MEGABYTE
+            assert "unfinished calls take more than 64 MiB" in one.log()
+        for raw in open_ones:
+            raw.socket.close()
+        assert served()
+        if count == 100:
+            wait_for(lambda: one.resident_kib() - before < 24 * MEGABYTE, "the memory to go back")
 
 
 def test_long_messages_share_a_bound(serve, other):

@@ -10,7 +10,7 @@ from . import env
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED = 1, 1, 4, 8
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-CALM, REFUSED, FRAME_SIZE, PROTOCOL, COMPRESSION, FLOW = 11, 7, 6, 1, 9, 3
+CALM, REFUSED, FRAME_SIZE, STREAM_CLOSED, PROTOCOL, COMPRESSION, FLOW = 11, 7, 6, 5, 1, 9, 3
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 
@@ -145,6 +145,8 @@ class RawH2:
             kind, flags, payload = got
             if kind == DATA:
                 body += payload
+                if flags & END_STREAM:
+                    return head, body, {}
             elif kind == RST:
                 return head, body, int.from_bytes(payload, "big")
             elif flags & END_STREAM:

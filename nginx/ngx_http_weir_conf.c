@@ -97,7 +97,7 @@ ngx_command_t  ngx_http_weir_commands[] = {
       NULL },
 
     { ngx_string("weir_tickets"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
       ngx_http_weir_tickets,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
@@ -518,6 +518,7 @@ ngx_http_weir_create_loc_conf(ngx_conf_t *cf)
      *     wlcf->auth_at = { { 0, NULL }, 0 };
      *     wlcf->auth_headers = NULL;
      *     wlcf->queue_fields = NULL;
+     *     wlcf->tickets = NULL;
      */
 
     wlcf->mode = NGX_CONF_UNSET_UINT;

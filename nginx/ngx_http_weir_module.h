@@ -142,6 +142,7 @@ typedef struct {
     ngx_array_t               *auth_headers; /* of ngx_str_t, lower case */
 
     ngx_array_t               *queue_fields; /* of ngx_http_weir_entry_t */
+    struct weir_limit         *tickets;      /* a client may ask for */
 } ngx_http_weir_loc_conf_t;
 
 

@@ -8,7 +8,12 @@
  */
 
 
-#define NGX_HTTP_WEIR_TICKETS_MAX  256   /* a worker asks for at once */
+#define NGX_HTTP_WEIR_TICKETS_MAX   256   /* a worker asks for at once */
+#define NGX_HTTP_WEIR_TICKETS_RATE  100   /* a client may ask for in a second */
+#define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
+
+/* of their counters in the table, which no rule's keys begin with */
+#define NGX_HTTP_WEIR_TICKETS_KEY  "\377weir\377tickets"
 
 
 typedef struct {
@@ -220,6 +225,97 @@ ngx_http_weir_find_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
 }
 
 
+/* clients have an IPv4 address, or a network of 64 bits */
+
+static size_t
+ngx_http_weir_tickets_client(struct sockaddr *sa, u_char *key)
+{
+    u_char               *p;
+    struct sockaddr_in   *sin;
+#if (NGX_HAVE_INET6)
+    struct sockaddr_in6  *sin6;
+#endif
+
+    p = ngx_cpymem(key, NGX_HTTP_WEIR_TICKETS_KEY,
+                   sizeof(NGX_HTTP_WEIR_TICKETS_KEY) - 1);
+
+    switch (sa->sa_family) {
+
+#if (NGX_HAVE_INET6)
+    case AF_INET6:
+        sin6 = (struct sockaddr_in6 *) sa;
+
+        if (IN6_IS_ADDR_V4MAPPED(&sin6->sin6_addr)) {
+            p = ngx_cpymem(p, &sin6->sin6_addr.s6_addr[12], 4);
+
+        } else {
+            p = ngx_cpymem(p, &sin6->sin6_addr, 8);
+        }
+
+        break;
+#endif
+
+    case AF_INET:
+        sin = (struct sockaddr_in *) sa;
+        p = ngx_cpymem(p, &sin->sin_addr, 4);
+        break;
+
+    default: /* AF_UNIX: all are one */
+        break;
+    }
+
+    return p - key;
+}
+
+
+/* a client that asks too often is told when to come back */
+
+static ngx_int_t
+ngx_http_weir_tickets_limit(ngx_http_request_t *r)
+{
+    size_t                      len;
+    u_char                      key[sizeof(NGX_HTTP_WEIR_TICKETS_KEY) + 8];
+    uint64_t                    s;
+    ngx_str_t                   wait;
+    struct weir_decision        decision;
+    ngx_http_weir_loc_conf_t   *wlcf;
+    ngx_http_weir_main_conf_t  *wmcf;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+    wmcf = ngx_http_get_module_main_conf(r, ngx_http_weir_module);
+
+    if (wlcf->tickets == NULL || wmcf->table == NULL) {
+        return NGX_OK;
+    }
+
+    len = ngx_http_weir_tickets_client(r->connection->sockaddr, key);
+
+    if (weir_take(wmcf->table, wlcf->tickets, key, len, 1, ngx_http_weir_now(),
+                  &decision)
+            != 0
+        || decision.admitted)
+    {
+        return NGX_OK;
+    }
+
+    wait.data = ngx_pnalloc(r->pool, NGX_INT64_LEN);
+    if (wait.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    s = decision.retry_after_ns / 1000000000
+        + (decision.retry_after_ns % 1000000000 != 0);
+
+    wait.len = ngx_sprintf(wait.data, "%uL", s) - wait.data;
+
+    if (ngx_http_weir_add_field(r, "Retry-After", 11, &wait) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return NGX_HTTP_TOO_MANY_REQUESTS;
+}
+
+
 static ngx_int_t
 ngx_http_weir_tickets_handler(ngx_http_request_t *r)
 {
@@ -240,6 +336,12 @@ ngx_http_weir_tickets_handler(ngx_http_request_t *r)
 
     if (ngx_http_weir_find_ticket(r, &words[1]) != NGX_OK) {
         return NGX_HTTP_NOT_FOUND;
+    }
+
+    rc = ngx_http_weir_tickets_limit(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     if (ngx_http_weir_inquiries == NGX_HTTP_WEIR_TICKETS_MAX) {
@@ -274,13 +376,78 @@ ngx_http_weir_tickets_handler(ngx_http_request_t *r)
 }
 
 
+/* "100r/s" */
+
+static ngx_int_t
+ngx_http_weir_tickets_rate(ngx_str_t *text)
+{
+    ngx_int_t  n;
+
+    if (text->len < 4 || ngx_strncmp(text->data + text->len - 3, "r/s", 3) != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    n = ngx_atoi(text->data, text->len - 3);
+
+    return n > NGX_HTTP_WEIR_TICKETS_RATE_MAX || n == 0 ? NGX_ERROR : n;
+}
+
+
 char *
 ngx_http_weir_tickets(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    ngx_http_weir_loc_conf_t  *wlcf = conf;
+
+    ngx_int_t                  rate;
+    ngx_str_t                 *value, s;
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler == ngx_http_weir_tickets_handler) {
+        return "is duplicate";
+    }
+
     clcf->handler = ngx_http_weir_tickets_handler;
+
+    rate = NGX_HTTP_WEIR_TICKETS_RATE;
+
+    if (cf->args->nelts == 2) {
+        value = cf->args->elts;
+
+        if (ngx_strcmp(value[1].data, "rate=off") == 0) {
+            return NGX_CONF_OK;
+        }
+
+        s.data = value[1].data + 5;
+        s.len = value[1].len - 5;
+
+        if (ngx_strncmp(value[1].data, "rate=", 5) != 0
+            || (rate = ngx_http_weir_tickets_rate(&s)) == NGX_ERROR)
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\" of \"weir_tickets\", "
+                               "it is rate=off or from rate=1r/s to "
+                               "rate=%dr/s",
+                               &value[1], NGX_HTTP_WEIR_TICKETS_RATE_MAX);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    wlcf->tickets = ngx_pcalloc(cf->pool, sizeof(struct weir_limit));
+    if (wlcf->tickets == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    wlcf->tickets->size = sizeof(struct weir_limit);
+    wlcf->tickets->algorithm = WEIR_TOKEN_BUCKET;
+    wlcf->tickets->limit = (uint32_t) rate;
+    wlcf->tickets->period_ns = 1000000000;
+
+    if (weir_limit_check(wlcf->tickets, NULL) != 0) {
+        return "has an invalid rate";
+    }
 
     return NGX_CONF_OK;
 }

@@ -482,6 +482,49 @@ def test_a_body_that_is_gone(api, shelf, target, how):
         assert [kept.body for kept in shelf.kept] == ([b"a book"] if whole else [])
 
 
+def test_a_client_asks_for_so_many_tickets(api, shelf, clock):
+    """A hundred in a second, or as many as the location says; of IPv6 a network of 64 bits is a client. What is no
+    ticket costs nothing, and others are not touched."""
+    server = """
+	set_real_ip_from 127.0.0.1;
+	real_ip_header X-Client;
+	location / { weir on; proxy_pass http://api; }
+	location /.weir/tickets/ { weir off; weir_tickets; }
+	location /three/ { weir_tickets rate=3r/s; }
+	location /all/ { weir_tickets rate=off; }
+"""
+    with nginx_with(shelf, api, server=server, workers=2) as nginx:
+        begin(nginx, 2)
+
+        def ask(place, client="192.0.2.1", n=1, ticket=ticket_of(1)):
+            shots = volley(nginx.port, [("GET", place + ticket, {"X-Client": client})] * n, connections=min(n, 4))
+            return tally(shots)
+
+        assert post(nginx).status == 202
+        assert ask("/.weir/tickets/", n=120, ticket="x") == {404: 120}
+        assert ask("/.weir/tickets/", n=120) == {200: 100, 429: 20}
+        assert nginx.get("/.weir/tickets/" + ticket_of(1), {"X-Client": "192.0.2.1"}).get("Retry-After") == "1"
+        assert ask("/.weir/tickets/", "192.0.2.2") == {200: 1}
+        assert len(shelf.asked_for) == 101
+        clock.advance(1)
+        assert ask("/.weir/tickets/", n=120) == {200: 100, 429: 20}
+        assert ask("/three/", "2001:db8::1", 4) == {200: 3, 429: 1}
+        assert ask("/three/", "2001:db8::ffff:2") == {429: 1}
+        assert ask("/three/", "2001:db8:0:1::1") == {200: 1}
+        assert ask("/three/", "192.0.2.9", 4) == {200: 3, 429: 1}
+        assert ask("/three/", "::ffff:192.0.2.9") == {429: 1}
+        assert ask("/all/", n=200) == {200: 200}
+
+
+@pytest.mark.parametrize("text", ["rate=0r/s", "rate=1000001r/s", "rate=5", "rate=r/s", "rate=-1r/s", "5r/s", "rate=",
+                                  "x", "rate=1r/s rate=2r/s"])
+def test_refused_rates_of_tickets(text):
+    code, output = check_conf(f"location /t/ {{ weir_tickets {text}; }}", rules=rules())
+    assert code == 1
+    assert "weir_tickets" in output
+    assert check_conf("location /t/ { weir_tickets rate=1000000r/s; }", rules=rules())[0] == 0
+
+
 def test_tickets(api, shelf):
     with nginx_with(shelf, api) as nginx:
         begin(nginx)

@@ -216,8 +216,9 @@ static bool same_queue(const struct wr_queue_settings *a, const struct wr_queue_
 	return same_text(a->url, b->url) && same_text(a->password_file, b->password_file) &&
 	       same_text(a->target, b->target) && same_text(a->target_ca, b->target_ca) &&
 	       same_text(a->key_file, b->key_file) && a->max_requests == b->max_requests &&
-	       a->max_bytes == b->max_bytes && a->connections == b->connections &&
-	       a->timeout_ns == b->timeout_ns && a->keep_ns == b->keep_ns;
+	       a->assume_durable == b->assume_durable && a->max_bytes == b->max_bytes &&
+	       a->connections == b->connections && a->timeout_ns == b->timeout_ns &&
+	       a->keep_ns == b->keep_ns;
 }
 
 static bool same(const struct wr_settings *a, const struct wr_settings *b)

@@ -17,6 +17,10 @@ const struct wr_option queue_options[WR_QUEUE_OPTIONS] = {
 	 "--redis-ca, --redis-cert, --redis-key and --redis-prefix\n"
 	 "are for both",
 	 AT(password_file)},
+	{"queue-assume-durable", WR_OPTION_SWITCH, NULL, NULL,
+	 "a Redis that does not tell its settings (CONFIG is blocked)\n"
+	 "is taken to keep what it has answered",
+	 AT(assume_durable)},
 	{"queue-target", WR_OPTION_TEXT, "URL", NULL,
 	 "where they are delivered to, at the rate of the rule:\n"
 	 "http://HOST:PORT, https://HOST, unix:/path",

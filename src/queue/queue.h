@@ -71,7 +71,7 @@ const char *wr_queue_reason_text(enum wr_queue_reason reason);
 struct wr_queue;
 struct wr_queue_port;
 
-enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_ERROR };
+enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_WARN, WR_QUEUE_ERROR };
 
 struct wr_queue_tls { /* rediss: files in PEM form; ca NULL: those the system trusts */
 	const char *ca, *cert, *key;
@@ -88,6 +88,8 @@ struct wr_queue_opts {
 	 * until the next one with the same file, which is locked as long as the queue is open.
 	 * NULL: none */
 	const char *owner_file;
+
+	bool assume_durable; /* Redis: believed to be so if it does not let itself be asked */
 
 	uint64_t max_requests;   /* waiting and dead together; 100,000 */
 	uint64_t max_bytes;      /* of them; 1 GiB */

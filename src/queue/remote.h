@@ -89,6 +89,7 @@ struct wr_remote {
 	char run[64];       /* which process of Redis that was */
 	bool whole_file;    /* the append-only file of this server has all */
 	bool volatile_said; /* that it does not keep what is stored */
+	bool trusted_said;  /* that nobody knows whether it does */
 };
 
 /* ---- remote_job.c: a job as a call, and an answer as its result ---- */

@@ -114,10 +114,36 @@ static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULE
 
 enum { POLICY, APPEND, INFO, ANSWERS };
 
+/* A service that does not let itself be asked for its settings, and the operator says that it loses
+ * nothing. What it says of itself otherwise is believed: it may evict keys all the same. */
+static enum wr_queue_reason trust(struct wr_remote *remote, const redisReply *refused,
+				  const bool good[RULES], const redisReply *info)
+{
+	enum wr_queue_reason reason = judge(remote, good, NULL);
+
+	if (reason != WR_QUEUE_OK)
+		return reason;
+	if (info && info->type == REDIS_REPLY_STRING &&
+	    has_line((struct weir_str){info->str, info->len}, "\r\nmaxmemory_policy:allkeys-")) {
+		say(remote, "INFO says maxmemory_policy:allkeys-…", "choose noeviction there");
+		return WR_QUEUE_NOT_PERSISTENT;
+	}
+	if (!remote->trusted_said)
+		wr_store_say(&remote->store, WR_QUEUE_WARN,
+			     "the queue's Redis does not tell its settings (%s); by "
+			     "--queue-assume-durable it is taken to keep what it has answered, "
+			     "also when it is killed: if it does not, requests with a 202 are lost",
+			     refused->str);
+	remote->trusted_said = true;
+	remote->whole_file = true;
+	return WR_QUEUE_OK;
+}
+
 /* With two answers, what INFO would say is known. */
 static enum wr_queue_reason read_answers(struct wr_remote *remote, redisReply *const *answers,
 					 size_t count)
 {
+	const redisReply *refused = NULL;
 	bool good[RULES] = {false};
 
 	for (size_t i = 0; i < count; i++) {
@@ -127,11 +153,21 @@ static enum wr_queue_reason read_answers(struct wr_remote *remote, redisReply *c
 			continue;
 		if (wr_remote_fault(answers[i]) == WR_QUEUE_AWAY)
 			return WR_QUEUE_AWAY;
-		say(remote, answers[i]->str, "let this user ask: ACL SETUSER … +config|get +info");
+		if (!refused)
+			refused = answers[i];
+	}
+	if (refused && !remote->store.opts->assume_durable) {
+		say(remote, refused->str,
+		    "let this user ask: ACL SETUSER … +config|get +info; or, if it is a service "
+		    "that nobody may ask, see --queue-assume-durable");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
+	for (size_t r = 0; r < RULES; r++) /* only with --queue-assume-durable */
+		good[r] = answers[rules[r].prefix ? POLICY : APPEND]->type == REDIS_REPLY_ERROR;
 	read_settings(answers[POLICY], good);
 	read_settings(answers[APPEND], good);
+	if (refused)
+		return trust(remote, refused, good, count > INFO ? answers[INFO] : NULL);
 	if (count > INFO && answers[INFO]->type != REDIS_REPLY_STRING)
 		return WR_QUEUE_FAILED;
 	return judge(remote, good, count > INFO ? answers[INFO] : NULL);

@@ -74,8 +74,12 @@ static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint
 
 static void on_say(void *context, enum wr_queue_level level, const char *text)
 {
+	static const int levels[] = {[WR_QUEUE_NOTICE] = WR_LOG_INFO,
+				     [WR_QUEUE_WARN] = WR_LOG_WARN,
+				     [WR_QUEUE_ERROR] = WR_LOG_ERROR};
+
 	(void)context;
-	wr_log(level == WR_QUEUE_ERROR ? WR_LOG_ERROR : WR_LOG_INFO, "queue: %s", text);
+	wr_log(levels[level], "queue: %s", text);
 }
 
 void wr_queue_loop_wake(struct wr_queue_loop *own)
@@ -105,6 +109,7 @@ static struct wr_queue_opts opts_of(struct wr_queue_host *host)
 		.owner_file = host->owner_file[0] ? host->owner_file : NULL,
 		.prefix = redis->prefix,
 		.tls = {redis->ca, redis->cert, redis->key},
+		.assume_durable = s->assume_durable,
 		.max_requests = s->max_requests,
 		.max_bytes = s->max_bytes,
 		.keep_us = s->keep_ns / 1000,

@@ -30,6 +30,7 @@ struct wr_queue_settings {
 	const char *target; /* http://HOST[:PORT], https://…, unix:/path; NULL: not delivered */
 	const char *target_ca; /* whom to believe there; NULL: whom the system does */
 	const char *key_file;  /* to seal fields with credentials; NULL: none */
+	bool assume_durable;   /* of a Redis that does not let itself be asked */
 	uint64_t max_requests, max_bytes;
 	uint64_t connections; /* deliveries at once */
 	uint64_t timeout_ns;  /* of one delivery */

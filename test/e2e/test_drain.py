@@ -400,6 +400,18 @@ def test_two_services_on_one_redis_keep_the_order(api):
 
 # ---- tickets, bounds and operators ----
 
+def test_a_redis_that_does_not_tell_its_settings(api):
+    """As managed services have it: CONFIG is an unknown command. It is refused, but for an operator's word."""
+    with Redis("rename-command CONFIG ''", aof=True) as redis:
+        with Counter(api, queue=redis.url()) as counter:
+            counter.serve.wait_logged("see --queue-assume-durable")
+            refused = counter.call(*counter.words("/orders/7/1"))
+            assert isinstance(refused, Error) and "not_persistent" in str(refused)
+        with Counter(api, "--queue-assume-durable", queue=redis.url()) as counter:
+            counter.serve.wait_logged("by --queue-assume-durable it is taken to keep what it has answered")
+            counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+
+
 def test_unknown_tickets(api):
     with Counter(api) as counter:
         for ticket in ("0" * 32, "", "x", "F" * 32, "0" * 31, "0" * 64):

@@ -115,6 +115,46 @@ static void test_user_without_config(void **state)
 	redis_tell(&redis, "ACL DELUSER weak");
 }
 
+static void open_weak(bool assume)
+{
+	snprintf(rig.url, sizeof rig.url, "redis+unix://weak:pw@%s/redis.sock", redis.dir);
+	rig.opts.assume_durable = assume;
+	rig_open(&rig);
+}
+
+/* A service that does not tell its settings is believed where the operator says so; what it does
+ * tell holds all the same. */
+static void test_assumed_to_keep(void **state)
+{
+	(void)state;
+	redis_tell(&redis, "ACL SETUSER weak reset on >pw ~* +@all -config");
+	redis_tell(&redis, "CONFIG SET appendonly no");
+	open_weak(true);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	expect_said(&rig, "--queue-assume-durable");
+	redis_tell(&redis, "CONFIG SET maxmemory-policy allkeys-lru");
+	rig_close(&rig);
+	open_weak(true);
+	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+	expect_said(&rig, "maxmemory_policy:allkeys-");
+	redis_tell(&redis, "CONFIG SET maxmemory-policy noeviction");
+	rig_close(&rig);
+	/* It may be asked: then its settings decide, and nobody's word. */
+	redis_tell(&redis, "ACL SETUSER weak +config");
+	open_weak(true);
+	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+	expect_said(&rig, "CONFIG SET appendonly yes");
+	rig_close(&rig);
+	/* … also where INFO alone is blocked. */
+	redis_tell(&redis, "ACL SETUSER weak -info");
+	open_weak(true);
+	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+	redis_tell(&redis, "CONFIG SET appendonly yes");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	rig.opts.assume_durable = false;
+	redis_tell(&redis, "ACL DELUSER weak");
+}
+
 /* docs/deferred.md names these. */
 static void test_user_with_just_enough(void **state)
 {
@@ -575,6 +615,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(test_what_redis_must_keep),
 		TEST(test_user_without_config),
+		TEST(test_assumed_to_keep),
 		TEST(test_user_with_just_enough),
 		TEST(test_wrong_password),
 		TEST(test_full_memory),

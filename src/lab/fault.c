@@ -18,6 +18,11 @@ const char *wr_sim_fault_name(enum wr_sim_fault fault)
 	return names[fault];
 }
 
+unsigned wr_sim_fault_kinds(uint8_t consistency)
+{
+	return consistency == WR_EVENTUAL ? (unsigned)WR_SIM_SLOW : (unsigned)WR_SIM_FAULT_COUNT;
+}
+
 /* ---- nodes ---- */
 
 static struct wr_sim_node *some_node(struct wr_sim *sim)
@@ -145,6 +150,62 @@ static void cut_off(struct wr_sim *sim, unsigned region)
 				sim->nodes[i].cut_until_ns[server] = until_ns;
 }
 
+/* All nodes or one: answers take longer than anybody waits, and less long than a connection may be
+ * silent. */
+static void slow_down(struct wr_sim *sim)
+{
+	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 50 * MS, 5000 * MS);
+	uint64_t slow_ns =
+		wr_dice_between(&sim->fate, sim->plan->timeout_ns, 2 * sim->plan->timeout_ns);
+	const struct wr_sim_node *only = wr_dice_percent(&sim->fate, 50) ? some_node(sim) : NULL;
+
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		struct wr_sim_node *node = &sim->nodes[i];
+
+		if (only && node != only)
+			continue;
+		wr_sim_note(sim, node, "answers take %llu ms more until %llu ms",
+			    (unsigned long long)(slow_ns / MS),
+			    (unsigned long long)(until_ns / MS));
+		node->slow_from_ns = sim->now_ns;
+		node->slow_until_ns = until_ns;
+		node->slow_ns = slow_ns;
+		node->in_vain = 0;
+	}
+}
+
+static void answer_again(struct wr_sim *sim, void *object, uint64_t number)
+{
+	struct wr_mini *mini = ((struct wr_sim_master *)object)->mini;
+
+	(void)sim;
+	if (mini->trouble_number == number)
+		mini->trouble = NULL;
+}
+
+static void answer_errors(struct wr_sim *sim, unsigned server)
+{
+	static const char *const writes[] = {
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"READONLY You can't write against a read only replica.",
+		"MISCONF Redis is configured to save RDB snapshots",
+		"NOREPLICAS Not enough good replicas to write.",
+	};
+	static const char *const all[] = {
+		"LOADING Redis is loading the dataset in memory",
+		"BUSY Redis is busy running a script.",
+	};
+	struct wr_sim_master *master = sim->servers[server].master;
+	struct wr_mini *mini = master->mini;
+
+	mini->trouble_of_all = wr_dice_percent(&sim->fate, 33);
+	mini->trouble = mini->trouble_of_all ? all[wr_dice_below(&sim->fate, 2)]
+					     : writes[wr_dice_below(&sim->fate, 4)];
+	wr_sim_note(sim, NULL, "%u answers %s", server, mini->trouble);
+	wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS), NULL,
+		  answer_again, master, ++mini->trouble_number);
+}
+
 /* ---- one of them ---- */
 
 static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
@@ -210,6 +271,12 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 		break;
 	case WR_SIM_LEAVE: /* requests see to that */
 		break;
+	case WR_SIM_SLOW:
+		slow_down(sim);
+		break;
+	case WR_SIM_ERROR:
+		answer_errors(sim, server);
+		break;
 	default:
 		happen_to_node(sim, fault);
 	}
@@ -217,14 +284,15 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 
 static void strike(struct wr_sim *sim, void *object, uint64_t word)
 {
-	enum wr_sim_fault fault = (enum wr_sim_fault)wr_dice_below(&sim->fate, WR_SIM_FAULT_COUNT);
+	unsigned kinds = wr_sim_fault_kinds(sim->plan->consistency);
+	enum wr_sim_fault fault = (enum wr_sim_fault)wr_dice_below(&sim->fate, kinds);
 
 	(void)object;
 	(void)word;
 	if (sim->now_ns >= sim->plan->length_ns)
 		return;
 	while (!wr_sim_may(sim, fault))
-		fault = (enum wr_sim_fault)((fault + 1) % WR_SIM_FAULT_COUNT);
+		fault = (enum wr_sim_fault)((fault + 1) % kinds);
 	happen(sim, fault);
 	wr_sim_at(sim, sim->now_ns + wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns) + 1,
 		  NULL, strike, NULL, 0);
@@ -257,11 +325,13 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 	wr_sim_note(sim, NULL, "all is well again");
 	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
 		sim->servers[i].away_until_ns = 0;
+	for (struct wr_sim_master *master = sim->masters; master; master = master->next)
+		master->mini->trouble = NULL;
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		struct wr_sim_node *node = &sim->nodes[i];
 
 		memset(node->cut_until_ns, 0, sizeof node->cut_until_ns);
-		node->still_until_ns = 0;
+		node->still_until_ns = node->slow_until_ns = 0;
 		if (!node->table)
 			wr_sim_node_start(sim, i);
 		else if (!node->home.central)

@@ -184,6 +184,12 @@ static size_t parse(const struct wr_bytes *in, struct weir_str *argv, size_t *ar
 	return at;
 }
 
+static bool is_write(struct weir_str name)
+{
+	return wr_mini_is(name, "EVAL") || wr_mini_is(name, "EVALSHA") || wr_mini_is(name, "SET") ||
+	       wr_mini_is(name, "XADD") || wr_mini_is(name, "DEL");
+}
+
 void wr_mini_talk(struct wr_mini *mini, struct wr_bytes *in, uint64_t now_us, struct wr_bytes *out)
 {
 	struct weir_str argv[WR_MINI_ARGS] = {{0}};
@@ -192,7 +198,10 @@ void wr_mini_talk(struct wr_mini *mini, struct wr_bytes *in, uint64_t now_us, st
 	mini->now_us = now_us;
 	while ((len = parse(in, argv, &argc)) > 0) {
 		mini->commands++;
-		wr_mini_command(mini, argv, argc, out);
+		if (mini->trouble && (mini->trouble_of_all || is_write(argv[0])))
+			wr_mini_error(out, mini->trouble);
+		else
+			wr_mini_command(mini, argv, argc, out);
 		wr_bytes_drop(in, len);
 	}
 }

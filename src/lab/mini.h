@@ -32,7 +32,10 @@ struct wr_mini {
 	const struct weir_str *keys; /* that the script running now declared */
 	size_t key_count;
 	bool scripting;
-	bool twice;               /* calls that may come twice do */
+	bool twice;          /* calls that may come twice do */
+	const char *trouble; /* what clients' writes are answered with, or NULL */
+	bool trouble_of_all; /* … and all else */
+	uint64_t trouble_number;
 	uint64_t commands, calls; /* of clients; of which scripts */
 	uint64_t errors;          /* of scripts, and commands it does not have */
 	char error[256];          /* the last one */

@@ -75,7 +75,8 @@ static uint64_t delay(struct wr_sim *sim)
 /* When something sent now arrives, behind what was sent before. */
 static uint64_t arrival(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
-	uint64_t at_ns = sim->now_ns + delay(sim);
+	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
+	uint64_t at_ns = sim->now_ns + delay(sim) + (slow ? conn->node->slow_ns : 0);
 	uint64_t cut_until_ns = conn->node->cut_until_ns[conn->server];
 
 	if (at_ns < cut_until_ns)

@@ -259,4 +259,5 @@ void wr_sim_node_stop(struct wr_sim_node *node)
 	weir_close(node->table);
 	node->engine = NULL;
 	node->table = NULL;
+	memset(node->known, 0, sizeof node->known);
 }

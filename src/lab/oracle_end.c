@@ -87,6 +87,56 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 			    key, (unsigned long long)counted, (unsigned long long)used);
 }
 
+/* Answers came late at worst, none was lost, and all that nodes admitted without Redis was told to
+ * it: then a request is counted there once, or not at all if it was refused. */
+static bool all_was_heard(const struct wr_sim *sim)
+{
+	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	unsigned others = ~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR |
+			    1u << WR_SIM_TWICE | 1u << WR_SIM_PAUSE);
+	bool heard = !(sim->plan->faults & others);
+
+	for (unsigned i = 0; heard && i < sim->plan->nodes; i++) {
+		wr_central_info(sim->nodes[i].home.central, info);
+		heard = info->counts.connects == 1 && !info->counts.reports_lost &&
+			!info->counts.reports_stale && !info->counts.returns_lost &&
+			!info->reports_waiting;
+	}
+	free(info);
+	return heard;
+}
+
+/* In the last window, and as long before and after it as a clock may be wrong that is told by a
+ * reply. */
+static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t window)
+{
+	uint64_t period_us = sim->plan->period_ns / US, sum = 0;
+	uint64_t slack_us = (wr_sim_late_ns(sim->plan) + sim->plan->timeout_ns) / US;
+
+	for (size_t i = 0; i < sim->admission_count; i++) {
+		const struct wr_sim_admission *one = &sim->admissions[i];
+
+		if (one->key == key && one->at_us + slack_us >= window * period_us &&
+		    one->at_us < (window + 1) * period_us + slack_us)
+			sum += one->cost;
+	}
+	return sum;
+}
+
+static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
+{
+	const struct wr_sim_sight *sight = &sim->sights[node][key];
+	uint64_t window = sight->redis_us / (sim->plan->period_ns / US);
+	uint64_t used = sight->limit - sight->remaining, admitted;
+
+	if (!sight->seen)
+		return;
+	admitted = admitted_about(sim, key, window);
+	if (used > admitted + sim->burnt)
+		wr_sim_fail(sim, "key %u: Redis has counted %llu, and %llu were admitted", key,
+			    (unsigned long long)used, (unsigned long long)admitted);
+}
+
 /* ---- the share ---- */
 
 /* Without the store a node admits as long as what it had in this window, all told, is within its
@@ -171,6 +221,9 @@ void wr_sim_check_end(struct wr_sim *sim)
 	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES))
 		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
 			check_sight(sim, i / plan->keys, i % plan->keys);
+	if (fixed && all_was_heard(sim))
+		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
+			check_charged(sim, i / plan->keys, i % plan->keys);
 	if (fixed && !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_CRASH) &&
 	    !wr_sim_may(sim, WR_SIM_LEAVE))
 		for (size_t i = 0; i < sim->admission_count; i++)

@@ -35,14 +35,14 @@ static uint8_t pick_consistency(struct wr_dice *dice)
 }
 
 /* One run in five is calm; else up to four kinds of faults. */
-static unsigned pick_faults(struct wr_dice *dice)
+static unsigned pick_faults(struct wr_dice *dice, unsigned kinds)
 {
 	unsigned faults = 0;
 
 	if (wr_dice_percent(dice, 20))
 		return 0;
 	for (uint64_t i = wr_dice_between(dice, 1, 4); i > 0; i--)
-		faults |= 1u << wr_dice_below(dice, WR_SIM_FAULT_COUNT);
+		faults |= 1u << wr_dice_below(dice, kinds);
 	return faults;
 }
 
@@ -87,10 +87,13 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	pick_traffic(plan, &dice);
 	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
 		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
-	plan->faults = pick_faults(&dice);
+	plan->faults = pick_faults(&dice, wr_sim_fault_kinds(plan->consistency));
 	if (plan->consistency == WR_EVENTUAL)
 		plan->faults &= ~(1u << WR_SIM_SKEW);
 	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
+	/* Late is not lost: a connection that says nothing for a second is given up. */
+	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
+		plan->timeout_ns = 300 * MS;
 	if (!plan->faults) /* nobody is to lose patience */
 		plan->timeout_ns = 10000 * MS;
 }

@@ -131,6 +131,8 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 
 	if (how == WR_SIM_BY_STORE)
 		set_time(request, need, &admission);
+	if (how == WR_SIM_BY_SHARE)
+		wr_sim_alone(request, &admission);
 	if (sim->plan->consistency == WR_EVENTUAL) /* its own clock tells the window */
 		admission.at_us = wr_sim_node_now(node) / 1000;
 	if (how == WR_SIM_BY_LEASE) { /* before another limit was asked for */
@@ -164,11 +166,23 @@ static void note_sight(struct wr_sim_request *request)
 		    sight->limit, request->keys[0]);
 }
 
+/* What Redis said of the request's limits, whatever became of it. */
+static void note_answers(struct wr_sim_request *request)
+{
+	const struct weir_ask *ask = request->ask;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].part == WR_THERE)
+			wr_sim_told(request, &ask->needs[i].need.decision,
+				    request->keys[ask->needs[i].descriptor]);
+}
+
 static void note_verdict(struct wr_sim_request *request, int verdict)
 {
 	struct wr_sim *sim = request->node->sim;
 	const struct weir_ask *ask = request->ask;
 
+	note_answers(request);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].failed) {
 			sim->report->failed++;
@@ -220,9 +234,13 @@ static void on_answer(struct wr_central_ask *store, const void *answer, size_t l
 		(struct wr_sim_request *)((char *)store - offsetof(struct wr_sim_request, store));
 	uint64_t now_ns = wr_sim_node_now(request->node);
 	int verdict = len ? weir_ask_answer(request->ask, answer, len, now_ns) : WEIR_EFORMAT;
+	bool failed = verdict == WEIR_EFORMAT;
 
 	if (verdict == WEIR_EFORMAT)
 		verdict = weir_ask_store_failed(request->ask, now_ns);
+	for (uint8_t i = 0; i < request->ask->need_count; i++)
+		failed |= request->ask->needs[i].failed;
+	wr_sim_waited(request, failed);
 	settle(request, verdict);
 }
 

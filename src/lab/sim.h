@@ -42,7 +42,9 @@
 	X(WR_SIM_REGION, "region") /* a region is cut off from the others */                       \
 	X(WR_SIM_TWICE, "twice")   /* Redis gets calls twice that may come twice */                \
 	X(WR_SIM_RULES, "rules")   /* the limit changes, node by node */                           \
-	X(WR_SIM_LEAVE, "leave")   /* clients go away before or after they are answered */
+	X(WR_SIM_LEAVE, "leave")   /* clients go away before or after they are answered */         \
+	X(WR_SIM_SLOW, "slow")     /* Redis' answers take longer than the timeout, for a while */  \
+	X(WR_SIM_ERROR, "error")   /* Redis answers OOM, READONLY, LOADING or BUSY for a while */
 
 enum wr_sim_fault {
 #define WR_SIM_FAULT_ENUM(name, text) name,
@@ -52,6 +54,10 @@ enum wr_sim_fault {
 };
 
 const char *wr_sim_fault_name(enum wr_sim_fault fault);
+
+/* Kinds that may happen to limits of a consistency: the first so many. Exchanges have no caller
+ * who waits for them. */
+unsigned wr_sim_fault_kinds(uint8_t consistency);
 
 struct wr_sim_plan {
 	uint64_t seed;

@@ -93,6 +93,10 @@ struct wr_sim_node {
 	int64_t skew_ns;   /* its clock less the true time */
 	int64_t drift_ppm; /* of its monotonic clock */
 	uint64_t still_until_ns;
+	uint64_t slow_from_ns, slow_until_ns, slow_ns; /* answers of Redis take so much longer */
+	uint32_t in_vain;      /* requests in a row that waited for Redis until the timeout */
+	uint64_t vain_from_ns; /* when the fifth of them had */
+	uint64_t opened;       /* … breakers that had opened before the first */
 	uint64_t cut_until_ns[WR_SIM_SERVERS]; /* nothing passes between it and this server */
 	uint32_t limit;                        /* by the rules it has */
 	uint64_t heard_ns, heard_us; /* when Redis said what it hears now: true time, and its own */
@@ -101,6 +105,13 @@ struct wr_sim_node {
 	bool freeing;                /* dying: nothing it does matters */
 	bool leaving;                /* it is about to be replaced */
 	uint64_t spent; /* units of leases, by requests that were admitted and stayed */
+	/* What Redis said last of a key, and what was admitted since then without it. */
+	struct {
+		bool known;
+		uint32_t remaining, nodes;
+		uint64_t at_us; /* by Redis' clock */
+		uint64_t since;
+	} known[WR_SIM_KEYS];
 	struct wr_sim_request *requests; /* all that were made; those in use have a number */
 	struct wr_sim_conn *dirty;
 };
@@ -215,6 +226,13 @@ void wr_sim_poke_one(struct wr_sim *sim, void *object, uint64_t number);
 void wr_sim_look_one(struct wr_sim *sim, void *object, uint64_t number);
 void wr_sim_requests_end(struct wr_sim_node *node); /* all that are under way */
 void wr_sim_requests_free(struct wr_sim_node *node);
+
+/* wait.c */
+/* The store has answered the request, or failed to. */
+void wr_sim_waited(struct wr_sim_request *request, bool failed);
+/* What Redis said of a need of the request, or what was admitted without it. */
+void wr_sim_told(struct wr_sim_request *request, const struct weir_decision *said, uint8_t key);
+void wr_sim_alone(struct wr_sim_request *request, const struct wr_sim_admission *admission);
 
 /* fault.c */
 void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed);

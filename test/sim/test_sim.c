@@ -233,6 +233,42 @@ static void test_a_secret_loss_is_found(void **state)
 	assert_true(found > 20);
 }
 
+/* ---- Redis slower than the timeout ---- */
+
+/* Runs of a long fixed window in which Redis is slow, or stalls for less than a second. */
+static void run_slowly(uint8_t consistency, uint8_t on_store_failure, unsigned faults)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct wr_sim_plan plan;
+		struct wr_sim_report report;
+
+		wr_sim_plan_make(&plan, seed, consistency);
+		plan.algorithm = WEIR_FIXED_WINDOW;
+		plan.on_store_failure = on_store_failure;
+		plan.period_ns = 60000 * MS;
+		plan.length_ns = 5000 * MS;
+		plan.gap_ns = 30 * MS;
+		plan.delay_ns = plan.delay_ns < 5 * MS ? plan.delay_ns : 5 * MS;
+		plan.jitter_ns = plan.delay_ns / 10;
+		plan.timeout_ns = 40 * MS;
+		plan.burst = 0;
+		plan.faults = faults;
+		plan.fault_gap_ns = 500 * MS;
+		wr_sim_run(&plan, lua, NULL, &report);
+		if (report.failure[0])
+			fail_msg("seed %llu: %s", (unsigned long long)seed, report.failure);
+		assert_true(report.failed > 0);
+	}
+}
+
+static void test_slow_answers_are_counted_once(void **state)
+{
+	(void)state;
+	run_slowly(WR_STRICT, WR_FAIL_LOCAL, 1u << WR_SIM_SLOW);
+	run_slowly(WR_STRICT, WR_FAIL_DENY, 1u << WR_SIM_SLOW);
+	run_slowly(WR_LEASE, WR_FAIL_LOCAL, 1u << WR_SIM_SLOW);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_a_loss_allows_one_more_limit),
 		cmocka_unit_test(test_what_was_taken_back_does_not_count),
 		cmocka_unit_test(test_a_secret_loss_is_found),
+		cmocka_unit_test(test_slow_answers_are_counted_once),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

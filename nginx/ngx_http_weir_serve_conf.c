@@ -5,7 +5,7 @@
 /* Directives about a "weir serve" beside nginx. */
 
 
-#define NGX_HTTP_WEIR_TIMEOUT            20      /* ms */
+#define NGX_HTTP_WEIR_TIMEOUT            320     /* ms */
 #define NGX_HTTP_WEIR_TIMEOUT_MAX        60000
 #define NGX_HTTP_WEIR_FLEET_MAX          100000
 #define NGX_HTTP_WEIR_QUEUE_TIMEOUT      5000    /* ms */

@@ -201,7 +201,7 @@ static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault 
 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
-	call->written = false;
+	call->written = call->late = false;
 	call->asking = false;
 	if (fault == WR_FAULT_NOSCRIPT) {
 		if (!plan_script(line, call))

@@ -88,6 +88,7 @@ static void set_up(struct wr_central *central, const struct wr_central_opts *opt
 	central->wake_ns = UINT64_MAX;
 	central->reports.next_seq = central->now_ns / 1000 + 1; /* above those before a restart */
 	central->reports.send_at_ns = UINT64_MAX;
+	central->late.look_at_ns = UINT64_MAX;
 	central->duties.secret_given = opts->secret != NULL;
 	if (opts->secret) {
 		memcpy(central->duties.secret, opts->secret, WR_CENTRAL_SECRET);
@@ -163,6 +164,7 @@ void wr_central_free(struct wr_central *central)
 		wr_shard_end(central->shards[i]);
 	wr_route_free(central);
 	wr_reports_free(central);
+	wr_late_free(central);
 	wr_control_free(central);
 	wr_lines_bury(central);
 	for (uint32_t i = 0; i < central->shard_count; i++)
@@ -202,6 +204,7 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 		wr_watchers_tick(central);
 	wr_duties_tick(central);
 	wr_control_tick(central);
+	wr_late_tick(central);
 	wr_reports_tick(central);
 	wr_holds_tick(central);
 	wr_exchanges_tick(central);

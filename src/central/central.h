@@ -37,9 +37,9 @@
 struct wr_central;
 struct wr_link;
 
-#define WR_CENTRAL_TIMEOUT_NS 20000000u /* unless told otherwise */
-#define WR_CENTRAL_SECRET 192u          /* bytes of the fleet's secret */
-#define WR_CENTRAL_MESSAGE_MAX 4096u    /* bytes of a control message */
+#define WR_CENTRAL_TIMEOUT_NS 250000000u /* unless told otherwise */
+#define WR_CENTRAL_SECRET 192u           /* bytes of the fleet's secret */
+#define WR_CENTRAL_MESSAGE_MAX 4096u     /* bytes of a control message */
 #define WR_CENTRAL_ANSWER_MAX                                                                      \
 	(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * sizeof(struct wr_answer))
 

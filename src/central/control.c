@@ -58,13 +58,14 @@ static void heard_time(struct wr_line *line, struct wr_call *call, const redisRe
 	struct wr_duties *duties = &line->central->duties;
 	bool of_stream = call->step == WR_TIME_OF_STREAM;
 	uint64_t s, us;
+	bool told = read_number(wr_reply_text(wr_reply_at(reply, 0)), &s) &&
+		    read_number(wr_reply_text(wr_reply_at(reply, 1)), &us) &&
+		    s <= UINT32_MAX * 4ull;
 
+	if (told)
+		wr_shard_clock(line->shard, call, s * 1000000 + us);
 	wr_call_free(line->central, call);
-	if (!read_number(wr_reply_text(wr_reply_at(reply, 0)), &s) ||
-	    !read_number(wr_reply_text(wr_reply_at(reply, 1)), &us) || s > UINT32_MAX * 4ull)
-		return;
-	wr_shard_clock(line->shard, s * 1000000 + us);
-	if (!of_stream)
+	if (!told || !of_stream)
 		return;
 	duties->redis_us = s * 1000000 + us;
 	if (duties->heard_ms > duties->redis_us / 1000 + 1000) {

@@ -46,6 +46,8 @@ struct wr_central_part {
 	uint64_t key[2];
 	uint64_t identity; /* of the limit: its id and its numbers */
 	uint64_t tag;      /* the counter's name in the table */
+	uint64_t taken_us; /* when Redis decided, by its clock */
+	uint64_t back_ns;  /* late.c: when it is given back, mono */
 	uint32_t group;
 	bool leased;   /* units are borrowed from its counter: another script decides */
 	bool recalled; /* the answer is from memory */
@@ -87,7 +89,7 @@ struct wr_call {
 	bool asking;  /* an ASKING goes before it */
 	bool eval;    /* the script's text goes along */
 	bool written; /* Redis may carry it out */
-	bool late;    /* its timeout was counted */
+	bool late;    /* the timeout has passed without a reply; counted once */
 	bool merged;  /* its parts are takes of one counter and one cost */
 	bool leased;  /* RETURN, REPORT: of a counter that units are borrowed from */
 	uint16_t slot;
@@ -160,12 +162,14 @@ struct wr_line {
 	enum wr_link_state state;
 	bool dirty;  /* the host was told */
 	bool served; /* a question was answered */
+	bool late;   /* the reply that is read now came after its timeout */
 	uint64_t opened_mono_ns;
 	uint64_t written;                /* number of the call written last */
 	uint64_t evals[WR_SCRIPT_NAMES]; /* number of the last one that brings the text along */
 	struct wr_commands out;
 	struct wr_replies in;
 	struct wr_queue waiting; /* written, in the order of their replies */
+	struct wr_call *due;     /* … the first of them that may still be in time */
 	struct wr_line *next;    /* dead ones */
 };
 
@@ -248,6 +252,13 @@ struct wr_reports {
 	uint64_t send_at_ns; /* mono; UINT64_MAX: there are none */
 };
 
+/* late.c: takes that Redis carried out after their askers had given up, by key. */
+struct wr_late {
+	struct wr_central_part *lists[WR_REPORT_LISTS];
+	uint32_t count;
+	uint64_t look_at_ns; /* mono; UINT64_MAX: there are none */
+};
+
 struct wr_merge_place {
 	uint64_t turn;
 	struct wr_call *call;
@@ -295,6 +306,7 @@ struct wr_central {
 	struct wr_watchers *watchers; /* sentinels */
 	struct wr_duties duties;
 	struct wr_reports reports;
+	struct wr_late late;
 	struct wr_refusals *refusals;
 	struct wr_holds *holds;
 	struct wr_exchanges *exchanges;  /* NULL: not our business */
@@ -392,6 +404,15 @@ void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_f
 /* … what the part has got is sent back, with the part. */
 void wr_give_back(struct wr_central *central, struct wr_central_part *part);
 
+/* late.c: a part whose asker gave up was taken after all. */
+void wr_late_keep(struct wr_central *central, struct wr_central_part *part);
+/* Takes from a report what Redis has counted by such takes already. */
+void wr_late_spare(struct wr_central *central, const struct wr_call *call,
+		   struct wr_central_part *part);
+void wr_late_forget(struct wr_central *central, const uint64_t key[2]);
+void wr_late_tick(struct wr_central *central);
+void wr_late_free(struct wr_central *central);
+
 /* recall.c: answers what memory knows; how many parts of the ask need not be asked. */
 uint16_t wr_recall(struct wr_central *central, struct wr_central_ask *ask);
 
@@ -405,8 +426,10 @@ void wr_shard_end(struct wr_shard *shard); /* all but its memory */
 void wr_shard_push(struct wr_shard *shard, struct wr_call *call);
 void wr_shard_connect(struct wr_shard *shard);
 void wr_shard_ready(struct wr_shard *shard);
+/* A call was answered. A reply that comes after its timeout is no success. */
 void wr_shard_passed(struct wr_shard *shard);
-void wr_shard_clock(struct wr_shard *shard, uint64_t now_us); /* what its clock says now */
+/* What its clock said between the writing of the call and now. */
+void wr_shard_clock(struct wr_shard *shard, const struct wr_call *call, uint64_t now_us);
 void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
 void wr_shard_warn(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
 /* The line is gone. served: it had been of use. */
@@ -459,6 +482,13 @@ void wr_control_tick(struct wr_central *central);
 void wr_control_free(struct wr_central *central);
 void wr_reports_take(struct wr_central *central, struct wr_call *call);
 void wr_reports_soon(struct wr_central *central); /* a shard may be back */
+/* Whether nothing of what the part took can matter any more, by this node's clock. */
+bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *take);
+/* Takes a late part from a report that was not sent yet. False: there is none. */
+bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *late);
+/* Whether a late take and a report are of one counter and window. */
+bool wr_late_is_of(struct wr_central *central, const struct wr_central_part *late,
+		   const struct wr_call *call, const struct wr_central_part *part);
 void wr_reports_tick(struct wr_central *central);
 void wr_reports_free(struct wr_central *central);
 void wr_time_ask(struct wr_line *line);

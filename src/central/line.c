@@ -44,6 +44,7 @@ static struct wr_queue end(struct wr_line *line, bool host_knows)
 	struct wr_queue waiting = line->waiting;
 
 	line->waiting = (struct wr_queue){0};
+	line->due = NULL;
 	line->state = WR_LINK_DEAD;
 	line->next = central->dead;
 	central->dead = line;
@@ -170,6 +171,10 @@ static void write_call(struct wr_line *line, struct wr_call *call)
 		wr_queue_add(&line->waiting, call);
 		if (line->waiting.count == 1)
 			wr_wake(central, central->mono_ns + wr_silence_ns(central));
+		if (!line->due) {
+			line->due = call;
+			wr_wake(central, central->mono_ns + central->timeout_ns);
+		}
 	} else if (put == WR_PUT_NOTHING) {
 		wr_call_free(central, call);
 	} else {
@@ -245,7 +250,11 @@ static void read_replies(struct wr_line *line)
 			wr_line_lost(line, WR_FAULT_PROTOCOL, "it does not speak like Redis");
 			return;
 		}
+		if (line->due == call)
+			line->due = line->waiting.first;
+		line->late = call->late;
 		wr_call_reply(line, call, reply);
+		line->late = false;
 	}
 }
 

@@ -127,7 +127,8 @@ static void merge_into(struct wr_central *central, struct wr_call *kept, struct 
 	while (part) {
 		struct wr_central_part *mate = part->mate;
 
-		if (kept && add_up(kept, part)) {
+		wr_late_spare(central, call, part);
+		if (part->take.cost == 0 || (kept && add_up(kept, part))) {
 			wr_part_free(central, part);
 		} else if (reports->parts == WR_REPORTS_MAX) {
 			lose(central, part);
@@ -151,6 +152,26 @@ void wr_reports_take(struct wr_central *central, struct wr_call *call)
 	send_at(central, central->mono_ns + SEND_NS);
 }
 
+/* Takes a part out of a call that was not sent yet. */
+static void drop_part(struct wr_central *central, struct wr_call *call,
+		      const struct wr_central_part *gone)
+{
+	struct wr_central_part *part = call->first;
+
+	call->first = call->last = NULL;
+	call->count = 0;
+	while (part) {
+		struct wr_central_part *mate = part->mate;
+
+		if (part == gone)
+			wr_part_free(central, part);
+		else
+			wr_call_add(call, part);
+		part = mate;
+	}
+	central->reports.parts--;
+}
+
 /* It is done with, one way or the other. */
 static void forget(struct wr_central *central, struct wr_call *call)
 {
@@ -164,6 +185,22 @@ static void forget(struct wr_central *central, struct wr_call *call)
 	if (central->reports.parts < WR_REPORTS_MAX / 2)
 		central->reports.full_said = false;
 	wr_call_free(central, call);
+}
+
+bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *late)
+{
+	for (struct wr_call *call = *list_of(central, late->key); call; call = call->report_next)
+		for (struct wr_central_part *part = call->first; part; part = part->mate) {
+			if (call->report_seq || !wr_late_is_of(central, late, call, part))
+				continue;
+			part->take.cost -= late->take.cost;
+			if (part->take.cost == 0)
+				drop_part(central, call, part);
+			if (call->count == 0)
+				forget(central, call);
+			return true;
+		}
+	return false;
 }
 
 /* ---- sending ---- */
@@ -248,13 +285,17 @@ static uint64_t lasting_us(const struct wr_take *take)
 			  take->limit);
 }
 
-static bool is_stale(const struct wr_central *central, const struct wr_call *call)
+bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *take)
 {
 	uint64_t now_us = central->now_ns / 1000;
 
+	return now_us > take->decided_us && now_us - take->decided_us > lasting_us(take);
+}
+
+static bool is_stale(const struct wr_central *central, const struct wr_call *call)
+{
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		if (now_us <= part->take.decided_us ||
-		    now_us - part->take.decided_us <= lasting_us(&part->take))
+		if (!wr_report_is_stale(central, &part->take))
 			return false;
 	return true;
 }

@@ -27,8 +27,10 @@ static void hand_over(struct wr_central *central, struct wr_call *call)
 {
 	if (!call)
 		return;
-	if (call->kind == WR_CALL_RESET)
+	if (call->kind == WR_CALL_RESET) {
 		wr_central_forget(central, call->key);
+		wr_late_forget(central, call->key);
+	}
 	if (call->kind == WR_CALL_REPORT)
 		wr_reports_take(central, call);
 	else

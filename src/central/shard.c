@@ -247,16 +247,24 @@ void wr_shard_connect(struct wr_shard *shard)
 
 void wr_shard_passed(struct wr_shard *shard)
 {
-	wr_breaker_succeeded(&shard->breaker);
 	if (shard->line)
 		shard->line->served = true;
+	if (shard->line && shard->line->late)
+		return;
+	wr_breaker_succeeded(&shard->breaker);
 	if (shard->breaker.state == WR_BREAKER_CLOSED)
 		say_back(shard);
 }
 
-void wr_shard_clock(struct wr_shard *shard, uint64_t now_us)
+/* In the middle of the two, give or take half of the way there and back: a late reply is too far
+ * off. */
+void wr_shard_clock(struct wr_shard *shard, const struct wr_call *call, uint64_t now_us)
 {
-	shard->clock_us = (int64_t)now_us - (int64_t)(shard->central->now_ns / 1000);
+	const struct wr_central *central = shard->central;
+	uint64_t back_ns = (central->mono_ns - call->mono_ns) / 2;
+
+	if (!call->late)
+		shard->clock_us = (int64_t)now_us - (int64_t)((central->now_ns - back_ns) / 1000);
 }
 
 /* Logged in. */
@@ -302,11 +310,21 @@ static enum wr_put put_ping(struct wr_line *line, struct wr_call *call)
 	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
 }
 
+static void note_slow(struct wr_shard *shard, const struct wr_call *call)
+{
+	snprintf(shard->trouble, sizeof shard->trouble,
+		 "its answers take %llu ms, longer than --redis-timeout",
+		 (unsigned long long)((shard->central->mono_ns - call->mono_ns) / WR_MS_NS));
+}
+
+/* A probe has the deadline that questions have. */
 static void heard_ping(struct wr_line *line, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
 	line->shard->probing = false;
-	if (line->shard->breaker.state == WR_BREAKER_OPEN)
+	if (line->late)
+		note_slow(line->shard, call);
+	else if (line->shard->breaker.state == WR_BREAKER_OPEN)
 		wr_breaker_try(&line->shard->breaker);
 	wr_call_free(line->central, call);
 }
@@ -367,6 +385,30 @@ static uint64_t end_of(const struct wr_line *line)
 				   : 0;
 }
 
+/* Marks what has not been answered within the timeout. Calls that nobody waits for are failures of
+ * the server, too. */
+static void mark_late(struct wr_shard *shard)
+{
+	struct wr_central *central = shard->central;
+	struct wr_line *line = shard->line;
+	uint32_t failures = 0;
+
+	for (; line->due && line->due->mono_ns + central->timeout_ns <= central->mono_ns;
+	     line->due = line->due->next) {
+		struct wr_call *call = line->due;
+
+		if (!call->late && wr_call_ops(call)->counts) {
+			shard->counts.faults[WR_FAULT_TIMEOUT]++;
+			failures++;
+		}
+		call->late = true;
+	}
+	if (line->due)
+		wr_wake(central, line->due->mono_ns + central->timeout_ns);
+	while (failures--)
+		wr_shard_fault(shard, WR_FAULT_TIMEOUT, WR_STR(""));
+}
+
 static void check_line(struct wr_shard *shard)
 {
 	uint64_t end = shard->line ? end_of(shard->line) : 0;
@@ -394,6 +436,8 @@ void wr_shard_tick(struct wr_shard *shard)
 	} else if (shard->connect_by_ns) {
 		wr_wake(central, shard->connect_by_ns);
 	}
+	if (wr_shard_is_ready(shard))
+		mark_late(shard);
 	check_line(shard);
 	if (shard->breaker.state != WR_BREAKER_OPEN || (central->route && !shard->slots))
 		return;

@@ -82,18 +82,20 @@ static bool has_something(const struct wr_answer *answer)
 	       WR_ANSWER_ADMITTED;
 }
 
-/* Nobody waits for the part any more: what was granted goes back if the asker had left, and counts
- * as taken if he had only waited long enough. */
+/* Nobody waits for the part any more: what was granted goes back if the asker had left. If the
+ * asker gave up, it is held against what the asker did instead. */
 static void settle_orphan(struct wr_central *central, struct wr_shard *shard,
 			  struct wr_central_part *part)
 {
 	part->call = NULL;
 	if (!part->left)
 		shard->counts.late++;
-	if (part->left && has_something(&part->answer) && part->take.cost > 0)
+	if (!has_something(&part->answer) || part->take.cost <= 0)
+		wr_part_free(central, part);
+	else if (part->left)
 		wr_give_back(central, part);
 	else
-		wr_part_free(central, part);
+		wr_late_keep(central, part);
 }
 
 static void hand_out(struct wr_central *central, struct wr_shard *shard, struct wr_call *call)
@@ -138,7 +140,7 @@ static struct wr_answer merged_answer(const struct wr_answer *whole, const struc
 }
 
 /* Parts in the order in which they are served: those somebody waits for, those who left, and those
- * who waited too long, for whom nothing can be done. */
+ * who waited too long. */
 static void sort_merged(struct wr_call *call)
 {
 	struct wr_central_part *part = call->first;
@@ -238,7 +240,9 @@ static enum wr_put put_wanted(struct wr_line *line, struct wr_call *call)
 void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_taken *taken)
 {
 	wr_shard_passed(line->shard);
-	wr_shard_clock(line->shard, taken->now_us);
+	wr_shard_clock(line->shard, call, taken->now_us);
+	for (struct wr_central_part *part = call->first; part; part = part->mate)
+		part->taken_us = taken->now_us;
 	if (call->merged)
 		answer_merged(call, taken);
 	else

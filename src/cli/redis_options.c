@@ -17,7 +17,7 @@ const struct wr_option redis_options[WR_REDIS_OPTIONS] = {
 	 AT(password_file), .needs = "redis"},
 	{"redis-prefix", WR_OPTION_TEXT, "TEXT", "weir", "what every key begins with", AT(prefix),
 	 .needs = "redis queue"},
-	{"redis-timeout", WR_OPTION_DURATION, "TIME", "20ms",
+	{"redis-timeout", WR_OPTION_DURATION, "TIME", "250ms",
 	 "for connecting and for an answer; after it a rule does\n"
 	 "what its on_store_failure says",
 	 AT(timeout_ns), .min = 1000000, .max = 60000000000, .needs = "redis"},

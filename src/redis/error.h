@@ -20,7 +20,7 @@ enum wr_fault_act {
 
 /* X(enum, first word of the error reply or NULL, name of the counter, act, what it means) */
 #define WR_FAULTS(X)                                                                               \
-	X(WR_FAULT_TIMEOUT, NULL, "timeout", WR_ACT_COUNT, "no answer in time; counts as taken")   \
+	X(WR_FAULT_TIMEOUT, NULL, "timeout", WR_ACT_COUNT, "no answer in time")                    \
 	X(WR_FAULT_LOST, NULL, "lost", WR_ACT_COUNT, "the connection was lost meanwhile")          \
 	X(WR_FAULT_CONNECT, NULL, "connect", WR_ACT_OPEN, "no connection could be made")           \
 	X(WR_FAULT_OPEN, NULL, "open", WR_ACT_NONE, "not asked: the breaker is open")              \

@@ -131,6 +131,8 @@ void rig_start(struct rig *rig, const struct wr_central_opts *given)
 
 	if (given)
 		opts = *given;
+	if (!opts.timeout_ns)
+		opts.timeout_ns = 20 * MS;
 	opts.target = &rig->target;
 	opts.seed = SEED;
 	if (wr_central_new(&opts, &host, rig, rig->now_ns, rig->mono_ns, &rig->central, &error) < 0)

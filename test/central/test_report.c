@@ -11,10 +11,14 @@
 /* Away from the beginning. */
 static struct rig *begin(void)
 {
+	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
+	/* Tests answer when they please. */
+	struct wr_central_opts opts = {
+		.holder = {0xa, 0xb}, .secret = secret, .timeout_ns = 900 * MS};
 	struct rig *rig = rig_begin(URL);
 
 	rig_trouble(rig, 6379)->refuses = true;
-	rig_start(rig, NULL);
+	rig_start(rig, &opts);
 	return rig;
 }
 

@@ -42,7 +42,7 @@ class Demo:
     def __enter__(self):
         (self.folder / "tmp").mkdir()
         with open(self.folder / "output", "wb") as out:
-            # A busy machine is no fault of Redis: more than the usual 20 ms.
+            # A busy machine is no fault of Redis: more than the usual 250 ms.
             self.process = keeper.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
                 self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="20s"))
         wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)

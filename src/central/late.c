@@ -1,0 +1,157 @@
+/* Takes that Redis carried out after their askers had given up.
+ *
+ * The asker was told that nobody could decide, and the rule's on_store_failure has. Where it
+ * admitted the request by the node's share, a report is on its way and would count the request a
+ * second time; where it refused the request, the units are nobody's. So a late take is held
+ * against a report of the same counter and window, and both are settled; one that no report came
+ * for within a moment is given back, once.
+ *
+ *   20 ms  the asker of 1 unit gives up; the share admits it; a report of 1 waits for 200 ms
+ *   30 ms  Redis answers: taken. The report is dropped: the unit is counted */
+#include <string.h>
+
+#include "central/inner.h"
+
+#define PATIENCE_NS (200 * WR_MS_NS) /* askers that are other processes report a little later */
+#define LATE_MAX 16384u
+
+static struct wr_central_part **list_of(struct wr_central *central, const uint64_t key[2])
+{
+	return &central->late.lists[key[0] % WR_REPORT_LISTS];
+}
+
+static void look_at(struct wr_central *central, uint64_t mono_ns)
+{
+	if (mono_ns < central->late.look_at_ns)
+		central->late.look_at_ns = mono_ns;
+	wr_wake(central, central->late.look_at_ns);
+}
+
+/* The window of a report is told by this node's clock. */
+bool wr_late_is_of(struct wr_central *central, const struct wr_central_part *late,
+		   const struct wr_call *call, const struct wr_central_part *part)
+{
+	const struct wr_shard *shard = wr_key_shard(central, late->key);
+	const struct wr_take *take = &part->take;
+
+	if (late->key[0] != call->key[0] || late->key[1] != call->key[1] ||
+	    late->leased != call->leased || late->id_len != part->id_len ||
+	    memcmp(late->id, part->id, part->id_len) != 0 || late->take.cost > take->cost || !shard)
+		return false;
+	if (take->window_end_us)
+		return late->taken_us >= take->window_start_us &&
+		       late->taken_us < take->window_end_us;
+	return late->taken_us / take->period_us ==
+	       (take->decided_us + (uint64_t)shard->clock_us) / take->period_us;
+}
+
+/* Takes it out of its list. */
+static struct wr_central_part *take_out(struct wr_central *central, struct wr_central_part **at)
+{
+	struct wr_central_part *part = *at;
+
+	*at = part->next;
+	part->next = NULL;
+	central->late.count--;
+	return part;
+}
+
+/* A refused request is to be counted where the limit says so: then it stays as it is. */
+static void settle(struct wr_central *central, struct wr_central_part *part)
+{
+	if (part->take.flags & WEIR_COUNT_REJECTED)
+		wr_part_free(central, part);
+	else
+		wr_give_back(central, part);
+}
+
+void wr_late_keep(struct wr_central *central, struct wr_central_part *part)
+{
+	struct wr_central_part **list = list_of(central, part->key);
+
+	if (wr_reports_spare(central, part)) {
+		wr_part_free(central, part);
+		return;
+	}
+	if (central->late.count == LATE_MAX) {
+		settle(central, part);
+		return;
+	}
+	part->back_ns = central->mono_ns + PATIENCE_NS;
+	part->next = *list;
+	*list = part;
+	central->late.count++;
+	look_at(central, part->back_ns);
+}
+
+void wr_late_spare(struct wr_central *central, const struct wr_call *call,
+		   struct wr_central_part *part)
+{
+	struct wr_central_part **at = list_of(central, call->key);
+
+	while (*at && part->take.cost > 0) {
+		if (!wr_late_is_of(central, *at, call, part)) {
+			at = &(*at)->next;
+			continue;
+		}
+		part->take.cost -= (*at)->take.cost;
+		wr_part_free(central, take_out(central, at));
+	}
+}
+
+void wr_late_forget(struct wr_central *central, const uint64_t key[2])
+{
+	struct wr_central_part **at = list_of(central, key);
+
+	while (*at)
+		if ((*at)->key[0] == key[0] && (*at)->key[1] == key[1])
+			wr_part_free(central, take_out(central, at));
+		else
+			at = &(*at)->next;
+}
+
+/* One of them: given back, or nothing any more, or left for later. Returns whether it is gone. */
+static bool see_to(struct wr_central *central, struct wr_central_part **at)
+{
+	const struct wr_central_part *part = *at;
+	const struct wr_shard *shard = wr_key_shard(central, part->key);
+	struct wr_take since = part->take;
+
+	if (central->mono_ns < part->back_ns) {
+		look_at(central, part->back_ns);
+		return false;
+	}
+	since.decided_us = central->now_ns / 1000 - (central->mono_ns - part->back_ns) / 1000;
+	if (wr_report_is_stale(central, &since)) {
+		wr_part_free(central, take_out(central, at));
+		return true;
+	}
+	if (!shard || !wr_shard_is_up(shard)) { /* it goes out once: not as a trial */
+		look_at(central, central->mono_ns + PATIENCE_NS);
+		return false;
+	}
+	settle(central, take_out(central, at));
+	return true;
+}
+
+void wr_late_tick(struct wr_central *central)
+{
+	if (central->late.count == 0)
+		return;
+	if (central->mono_ns < central->late.look_at_ns) {
+		wr_wake(central, central->late.look_at_ns);
+		return;
+	}
+	central->late.look_at_ns = UINT64_MAX;
+	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
+		for (struct wr_central_part **at = &central->late.lists[i]; *at;)
+			if (!see_to(central, at))
+				at = &(*at)->next;
+}
+
+void wr_late_free(struct wr_central *central)
+{
+	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
+		while (central->late.lists[i])
+			wr_part_free(central, take_out(central, &central->late.lists[i]));
+}

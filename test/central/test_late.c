@@ -1,0 +1,287 @@
+/* Takes that Redis carries out after their askers have given up: counted once, or given back once;
+ * and a Redis that always answers late is one that is away. */
+#include "rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define URL "redis://127.0.0.1:6379"
+#define TIMEOUT (20 * MS)
+#define DONE "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
+
+static void report_one(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
+{
+	struct item item = {.key = key, .cost = cost, .decided_us = decided_us};
+
+	tell(rig, WR_QUESTION_REPORT, &item, 1);
+}
+
+/* A take of so much that nobody waits for any more, and which is still with Redis. */
+static struct peer *give_up(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
+{
+	take_one(rig, asker, key, cost);
+	turn(rig);
+	pass(rig, TIMEOUT);
+	assert_failed(asker);
+	return peer_at(rig, 6379);
+}
+
+/* The node admitted the request by its share and reported it: the late answer says that it is
+ * counted, so the report is not sent. */
+static void test_a_report_is_spared(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	report_one(rig, 7, 1, NOW_US);
+	report_one(rig, 7, 2, NOW_US); /* of a request that was not asked for */
+	assert_int_equal(info(rig)->reports_waiting, 1);
+	pass(rig, 10 * MS);
+	reply(peer, taken(true, 9, 0, 1));
+	assert_int_equal(info(rig)->counts.late, 1);
+	pass(rig, 500 * MS);
+	/* 643: fixed window, decided, report. */
+	assert_non_null(strstr(next_command(peer), " 643 2 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+static void test_a_whole_report_is_spared(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 3);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	report_one(rig, 7, 3, NOW_US);
+	reply(peer, taken(true, 7, 0, 1));
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* Another process decides and reports: its message comes after the late answer. */
+static void test_the_report_comes_last(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	reply(peer, taken(true, 9, 0, 1));
+	pass(rig, 100 * MS);
+	report_one(rig, 7, 1, NOW_US);
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* The rule refused the request: the units are nobody's. Sent once, whatever becomes of it. 131:
+ * fixed window, decided. */
+static void test_given_back_once(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 2);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	reply(peer, taken(true, 8, 0, 1));
+	pass(rig, 199 * MS);
+	assert_null(next_command(peer));
+	pass(rig, 2 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -2 10 60000000 "));
+	assert_null(next_command(peer));
+	cut(peer, "reset");
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer_at(rig, 6379)));
+	assert_int_equal(info(rig)->counts.returns_lost, 1);
+	rig_free(rig);
+}
+
+/* What was refused late took nothing. */
+static void test_a_late_refusal(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	report_one(rig, 7, 1, NOW_US);
+	reply(peer, taken(false, 0, 1000000, 0));
+	pass(rig, 300 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* The report was sent already: both are counted, and the take goes back. */
+static void test_after_the_report(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	report_one(rig, 7, 1, NOW_US);
+	pass(rig, 210 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	reply(peer, taken(true, 9, 0, 1));
+	reply(peer, DONE);
+	pass(rig, 1000 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* Taken in one window and admitted in the next: one is given back, the other reported. */
+static void test_another_window(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	report_one(rig, 7, 1, NOW_US + 60000000);
+	reply(peer, taken(true, 9, 0, 1));
+	pass(rig, 300 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	rig_free(rig);
+}
+
+/* A refused request counts where the limit says so. */
+static void test_count_rejected(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct item item = {.key = 7, .cost = 1, .flags = WEIR_COUNT_REJECTED};
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	take(rig, &asker, &item, 1);
+	turn(rig);
+	pass(rig, TIMEOUT);
+	assert_non_null(next_command(peer_at(rig, 6379)));
+	reply(peer_at(rig, 6379), taken(true, 9, 0, 1));
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer_at(rig, 6379)));
+	rig_free(rig);
+}
+
+/* A reset in between: there is nothing to give back any more. */
+static void test_reset(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct item item = {.key = 7};
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	reply(peer, taken(true, 9, 0, 1));
+	tell(rig, WR_QUESTION_RESET, &item, 1);
+	turn(rig);
+	assert_non_null(next_command(peer));
+	reply(peer, ":1\r\n");
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* ---- the breaker ---- */
+
+/* 30 ms there and back, 20 ms of patience: the fifth call opens the breaker, and the late answers
+ * do not keep it closed. A request each 5 ms for a second: the fifth is late at 40 ms, and of 200
+ * the eight before that are sent. */
+static void test_always_late(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker askers[200] = {{.done = 0}};
+	uint64_t due_ns[200];
+	int sent = 0, answered = 0;
+
+	(void)state;
+	rig_trouble(rig, 6379)->ping = ""; /* the probes are late as well */
+	for (int i = 0; i < 200; i++) {
+		take_one(rig, &askers[i], 1000 + (uint64_t)i, 1);
+		turn(rig);
+		while (next_command(peer))
+			due_ns[sent++] = rig->mono_ns + 30 * MS;
+		pass(rig, 5 * MS);
+		for (; answered < sent && due_ns[answered] <= rig->mono_ns; answered++)
+			reply(peer, taken(true, 9, 0, 1));
+	}
+	assert_int_equal(sent, 8);
+	assert_int_equal(answered, 8);
+	assert_int_equal(info(rig)->counts.opened, 1);
+	assert_int_equal(info(rig)->counts.late, 8);
+	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	rig_free(rig);
+}
+
+/* Nobody waits for a beat, and it has the same deadline: five without an answer are too many. The
+ * connection is silent, so it is made anew after a second, and the beat with it. */
+static void test_beats_have_a_deadline(void **state)
+{
+	static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
+	struct rig *rig = rig_new(URL, &chief);
+	uint64_t before = faults(rig, WR_FAULT_TIMEOUT);
+
+	(void)state;
+	assert_int_equal(before, 0);
+	pass(rig, 1900 * MS);
+	rig_trouble(rig, 6379)->mute = true;
+	pass(rig, 119 * MS);
+	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 0);
+	pass(rig, 2 * MS);
+	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
+	rig_free(rig);
+}
+
+/* Half a second late: what its clock says is no help, and reports keep their time. */
+static void test_no_clock_of_late_answers(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	pass(rig, 500 * MS);
+	reply(peer, taken(false, 0, 1000000, 0)); /* said 520 ms ago */
+	report_one(rig, 8, 1, NOW_US + 520000);
+	pass(rig, 300 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 1700000040520000 "));
+	rig_free(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_report_is_spared),
+		cmocka_unit_test(test_a_whole_report_is_spared),
+		cmocka_unit_test(test_the_report_comes_last),
+		cmocka_unit_test(test_given_back_once),
+		cmocka_unit_test(test_a_late_refusal),
+		cmocka_unit_test(test_after_the_report),
+		cmocka_unit_test(test_another_window),
+		cmocka_unit_test(test_count_rejected),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_always_late),
+		cmocka_unit_test(test_beats_have_a_deadline),
+		cmocka_unit_test(test_no_clock_of_late_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

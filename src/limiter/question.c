@@ -300,6 +300,7 @@ static int resume(struct weir_ask *ask, uint64_t now_ns)
 int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns)
 {
 	const uint8_t *at = bytes;
+	int verdict;
 
 	if (!wr_ask_ok(ask) || !bytes || ask->state != WR_ASK_WAITING)
 		return WEIR_EINVAL;
@@ -317,7 +318,9 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 		at += sizeof answer;
 		hear(ask, &ask->needs[i], &answer);
 	}
-	return resume(ask, now_ns);
+	verdict = resume(ask, now_ns);
+	wr_ask_heed(ask);
+	return verdict;
 }
 
 /* A question that got no answer may have been carried out: it counts as taken there, and nothing is

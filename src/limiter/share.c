@@ -2,14 +2,17 @@
  *
  * The table's counter of a limit that the store keeps has what this node used up: each take of the
  * store is charged here too, whether it fits or not. When the store fails, the share is decided on
- * that counter, so what was used in this window before the outage counts.
+ * that counter, so what was used in this window before the outage counts. And it has at least so
+ * much that no more than its part of what the store had left last is free: where other nodes have
+ * used up more than theirs, the sum stays within the limit.
  *
  *   windows, logs   are charged under the whole limit: they count, and the share is a smaller
  * number to compare the count with buckets         are charged under the share, to empty at most: a
  * bucket that lacks more than its share holds would refuse for longer than it takes to fill
  *
  * Example: 1000 per minute, three nodes. One has used 300 when the store fails: 33 more. One has
- * used 700: nothing until the next minute. One has used none: 333. */
+ * used 700: nothing until the next minute. One has used none: 333, or, if it has heard that 30 are
+ * left, 10. */
 #include "limiter/share.h"
 
 #include "limiter/fleet.h"
@@ -91,12 +94,17 @@ void wr_ask_fail(struct weir_ask *ask, struct wr_ask_need *need)
 }
 
 /* The limit that this node's own use is counted under. */
-static struct weir_limit booked_limit(const struct weir_ask *ask, const struct weir_limit *limit)
+static struct weir_limit counted_under(const struct weir_limit *limit, uint32_t nodes)
 {
 	bool bucket =
 		limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
 
-	return bucket ? wr_limit_share(limit, wr_fleet_size(ask->engine)) : *limit;
+	return bucket ? wr_limit_share(limit, nodes) : *limit;
+}
+
+static struct weir_limit booked_limit(const struct weir_ask *ask, const struct weir_limit *limit)
+{
+	return counted_under(limit, wr_fleet_size(ask->engine));
 }
 
 void wr_ask_book_one(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost)
@@ -118,6 +126,56 @@ void wr_ask_book(struct weir_ask *ask)
 			need->tell = WR_TELL_REPORT;
 		if (need->part == WR_THERE || need->part == WR_SPENT)
 			wr_ask_book_one(ask, need, need->need.cost);
+	}
+}
+
+/* Whether the window the store spoke of is the one that holds here: it may have ended while the
+ * answer was on its way. */
+static bool is_same_window(const struct weir_limit *limit, const struct weir_decision *said,
+			   uint64_t now_ns)
+{
+	uint64_t start_ns = limit->window_start_ns, end_ns = limit->window_end_ns, left_ns;
+
+	if (limit->algorithm != WEIR_FIXED_WINDOW)
+		return true;
+	if (!end_ns) {
+		start_ns = now_ns - now_ns % limit->period_ns;
+		end_ns = start_ns + limit->period_ns;
+	}
+	left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
+	return (said->reset_after_ns > left_ns
+			? said->reset_after_ns - left_ns
+			: left_ns - said->reset_after_ns) <= (end_ns - start_ns) / 2;
+}
+
+void wr_share_heed(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
+		   struct wr_key key, const struct weir_decision *said, uint64_t now_ns)
+{
+	uint32_t share = wr_limit_share(limit, nodes).capacity, part = said->remaining / nodes;
+	struct weir_limit counted;
+	struct weir_decision here;
+	uint64_t used, charged_ns;
+
+	if (part >= share || said->remaining >= said->limit || !is_same_window(limit, said, now_ns))
+		return;
+	counted = counted_under(limit, nodes);
+	wr_decide_key(table, &counted, key, 0, now_ns, WR_LOOK, &here);
+	used = here.limit - here.remaining;
+	if (used < share - part)
+		wr_charge_key(table, &counted, key, (int64_t)(share - part - used), now_ns,
+			      &charged_ns);
+}
+
+void wr_ask_heed(struct weir_ask *ask)
+{
+	uint32_t nodes = wr_fleet_size(ask->engine);
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (wr_ask_is_asked(need) && need->same_as == i)
+			wr_share_heed(ask->engine->table, need->need.limit, nodes, need->need.key,
+				      &need->need.decision, ask->now_ns);
 	}
 }
 

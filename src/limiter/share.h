@@ -18,7 +18,15 @@ void wr_ask_book(struct weir_ask *ask);
 /* The same for one need of it, taken by the store or from a lease. */
 void wr_ask_book_one(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
-/* Undoes that, as far as it can be undone. */
+/* The store has spoken: what it has left of the limits is all that nodes can divide, should it fail
+ * from now on. After wr_ask_book. */
+void wr_ask_heed(struct weir_ask *ask);
+
+/* The same for one counter, of which the store has `said` what remains. The whole limit. */
+void wr_share_heed(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
+		   struct wr_key key, const struct weir_decision *said, uint64_t now_ns);
+
+/* Undoes what wr_ask_book did, as far as it can be undone. */
 void wr_ask_unbook(struct weir_ask *ask, uint64_t now_ns);
 
 #endif

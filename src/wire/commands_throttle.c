@@ -175,16 +175,31 @@ static void book(struct wr_resp_host *host, const struct weir_limit *limit,
 	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
 }
 
+/* … and what nodes divide then is what the store had left. */
+static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
+		 const struct wr_throttle_request *request, const struct wr_throttle_answer *said,
+		 uint64_t now_ns)
+{
+	struct weir_decision decision = {.limit = (uint32_t)said->limit,
+					 .remaining = (uint32_t)said->remaining};
+
+	wr_share_heed(host->table, limit, wr_fleet_size(host->engine), request->key, &decision,
+		      now_ns);
+}
+
 static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
 {
 	struct wr_resp_host *host = wait->session->host;
 	const struct wr_throttle_request *request = &wait->throttle.request;
 	const struct weir_limit *limit = wr_throttle_limit(&host->throttle, request, NULL);
 
-	if (!wr_throttle_read(bytes, len, limit, request, &wait->throttle.answer))
+	if (!wr_throttle_read(bytes, len, limit, request, &wait->throttle.answer)) {
 		decide_share(host, limit, request, now_ns, &wait->throttle.answer);
-	else if (!wait->throttle.answer.limited && request->quantity > 0)
+		return;
+	}
+	if (!wait->throttle.answer.limited && request->quantity > 0)
 		book(host, limit, request, now_ns);
+	heed(host, limit, request, &wait->throttle.answer, now_ns);
 }
 
 static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)

@@ -231,11 +231,63 @@ static void buckets(void **state)
 	(void)state;
 }
 
+/* What others have used up is known from the store's answers: nodes divide what it had left. */
+static void what_the_store_had_left(void **state)
+{
+	static struct store store;
+	struct rig one, other;
+
+	open_rig(&one, &store, 3);
+	open_rig(&other, &store, 3);
+	assert_int_equal(store_admitted(&one, &store, "a=1", 970), 970);
+	assert_int_equal(store_admitted(&other, &store, "a=1", 1), 1);
+	assert_int_equal(store_fails_admitted(&other, "a=1", 500), 9); /* of 29 */
+	assert_int_equal(store_fails_admitted(&one, "a=1", 500), 0);
+	/* A refusal says it, too; a node that has not heard of the counter has its share. */
+	assert_int_equal(store_admitted(&one, &store, "a=2", 1100), 1000);
+	assert_int_equal(store_ask(&other, &store, "a=2"), WEIR_REFUSE);
+	assert_int_equal(store_fails_admitted(&other, "a=2", 500), 0);
+	assert_int_equal(store_fails_admitted(&other, "a=3", 500), 333);
+	/* It is one window's. */
+	other.now_ns += MINUTE_NS;
+	assert_int_equal(store_fails_admitted(&other, "a=2", 500), 333);
+	/* 30 at once, 27 of them used: one each for three nodes, and then 3 per second. */
+	assert_int_equal(store_admitted(&one, &store, "bucket=1", 26), 26);
+	other.now_ns = one.now_ns;
+	assert_int_equal(store_ask(&other, &store, "bucket=1"), WEIR_ADMIT);
+	assert_int_equal(store_fails_admitted(&other, "bucket=1", 99), 1);
+	other.now_ns += SECOND_NS;
+	assert_int_equal(store_fails_admitted(&other, "bucket=1", 99), 3);
+	rig_close(&other);
+	rig_close(&one);
+	(void)state;
+}
+
+/* The window that the store spoke of has ended when its answer is there. */
+static void an_answer_from_the_window_before(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store, 3);
+	rig.now_ns += MINUTE_NS - SECOND_NS / 100;
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 999), 999);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	store_fetch(&rig, &store);
+	store_serve(&store, rig.now_ns);
+	rig.now_ns += SECOND_NS / 50;
+	assert_int_equal(weir_ask_answer(rig.ask, store.answer, store.answer_len, rig.now_ns),
+			 WEIR_ADMIT);
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 500), 332);
+	rig_close(&rig);
+	(void)state;
+}
+
 /* The stand-in has no logs and no soft mode: it says yes to everything. */
 static int yes(struct rig *rig, struct store *store, const char *descriptors)
 {
 	struct wr_question_head head = {WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 1, 8 + 48};
-	struct wr_answer answer = {.flags = WR_ANSWER_ADMITTED, .limit = 9};
+	struct wr_answer answer = {.flags = WR_ANSWER_ADMITTED, .limit = 9, .remaining = 9};
 
 	assert_int_equal(rig_ask(rig, descriptors), WEIR_WAIT);
 	memcpy(store->answer, &head, sizeof head);
@@ -378,11 +430,17 @@ static void overrides(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arithmetic),     cmocka_unit_test(fleet_sizes),
-		cmocka_unit_test(own_use_counts), cmocka_unit_test(not_used),
-		cmocka_unit_test(buckets),        cmocka_unit_test(logs_and_soft_mode),
-		cmocka_unit_test(reports),        cmocka_unit_test(in_parts),
+		cmocka_unit_test(arithmetic),
+		cmocka_unit_test(fleet_sizes),
+		cmocka_unit_test(own_use_counts),
+		cmocka_unit_test(not_used),
+		cmocka_unit_test(buckets),
+		cmocka_unit_test(logs_and_soft_mode),
+		cmocka_unit_test(reports),
+		cmocka_unit_test(in_parts),
 		cmocka_unit_test(overrides),
+		cmocka_unit_test(what_the_store_had_left),
+		cmocka_unit_test(an_answer_from_the_window_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -395,11 +395,11 @@ static void test_reset(void **state)
 	bench_turn(&bench);
 	assert_int_equal(fake->forgotten, 1);
 	ask(&call, "user");
-	fake_answer(0, WR_ANSWER_ADMITTED, 0); /* which the table books, too */
-	assert_int_equal(look().remaining, 8);
+	fake_answer(0, WR_ANSWER_ADMITTED, 0); /* 7 are left, of which the table takes note */
+	assert_int_equal(look().remaining, 7);
 	hear(60, false);
 	hear(0, true);
-	assert_int_equal(look().remaining, 8);
+	assert_int_equal(look().remaining, 7);
 	hear(1, false);
 	assert_int_equal(look().remaining, 9);
 	assert_int_equal(fake->told[WR_QUESTION_RESET], 1); /* that is the other node's business */

@@ -131,6 +131,10 @@ static const struct wr_option running[] = {
 	{"max-connections", WR_OPTION_NUMBER, "N", "16384",
 	 "of all ports together; --admin has 256 of its own", AT(max_connections), .min = 1,
 	 .max = 1000000},
+	{"max-connections-per-address", WR_OPTION_NUMBER, "N", "0",
+	 "of one IPv4 address or /64 of IPv6; this machine's are\n"
+	 "not counted. 0: a quarter of --max-connections",
+	 AT(max_per_address), .max = 1000000},
 	{"idle", WR_OPTION_DURATION, "TIME", "1h",
 	 "connections on which nothing happens are closed; 0s: never", AT(idle_ns),
 	 .max = 30 * DAY},

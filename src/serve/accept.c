@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "serve/crowd.h"
 #include "serve/loop.h"
 
 #define ACCEPTS_A_TURN 64 /* so that a flood of connections does not starve those that are open */
@@ -106,13 +107,37 @@ void wr_listener_leave(struct wr_listener *listener)
 
 /* ---- accepting ---- */
 
-static void take(struct wr_acceptor *acceptor, int fd)
+static void log_crowd(const struct wr_listener *listener, const struct wr_address *client)
 {
-	if (!wr_listener_admit(acceptor->listener, fd)) {
-		close(fd);
+	char text[WR_ADDRESS_TEXT];
+	uint64_t held;
+
+	if (!wr_log_due(&listener->crowd->gate, &held))
 		return;
+	text[wr_address_text(client, wr_address_is_v4(client) ? WR_ADDRESS_WHOLE : 64, text)] = 0;
+	wr_log(WR_LOG_WARN,
+	       "%s at %s: %s has %u connections, a new one was closed (and %llu since this was "
+	       "said last); --max-connections-per-address sets how many",
+	       listener->name, listener->text, text, listener->crowd->max,
+	       (unsigned long long)held);
+}
+
+static void take(struct wr_acceptor *acceptor, int fd, const struct sockaddr *peer)
+{
+	struct wr_listener *listener = acceptor->listener;
+	struct wr_address client;
+	bool counted = false;
+
+	if (!wr_listener_admit(listener, fd)) {
+		close(fd);
+	} else if (listener->crowd && !wr_crowd_enter(listener->crowd, peer, &client, &counted)) {
+		log_crowd(listener, &client);
+		wr_listener_leave(listener);
+		close(fd);
+	} else {
+		wr_stream_accept(acceptor->loop, listener, acceptor->server, fd,
+				 counted ? &client : NULL);
 	}
-	wr_stream_accept(acceptor->loop, acceptor->listener, acceptor->server, fd);
 }
 
 /* No file descriptors, or no memory: the connection stays in the backlog, and the socket would be
@@ -136,10 +161,13 @@ static void rest(struct wr_acceptor *acceptor)
 static bool accept_some(struct wr_acceptor *acceptor)
 {
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		int fd = accept4(acceptor->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+		socklen_t len = sizeof peer;
+		int fd = accept4(acceptor->fd, (struct sockaddr *)&peer, &len,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			take(acceptor, fd);
+			take(acceptor, fd, (const struct sockaddr *)&peer);
 			continue;
 		}
 		if (errno == EAGAIN || errno == EWOULDBLOCK)

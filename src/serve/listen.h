@@ -12,6 +12,7 @@
 #include "base/endpoint.h"
 #include "serve/log.h"
 
+struct wr_crowd;
 struct wr_loop;
 struct wr_protocol;
 struct wr_listener;
@@ -35,6 +36,7 @@ struct wr_listener {
 	const struct wr_protocol *protocol;
 	struct wr_tls *tls;       /* NULL: plain text */
 	struct wr_places *places; /* the port's: shared by its addresses */
+	struct wr_crowd *crowd;   /* bounds the connections of an address; NULL: they are not */
 	int fds[WR_LOOPS_MAX];    /* one per loop; -1: closed, or taken over */
 	unsigned fd_count;
 	gid_t group;    /* may come in at a Unix socket beside our own; 0: none */

@@ -15,6 +15,7 @@
 #include "serve/keeper.h"
 #include "serve/log.h"
 #include "serve/ports.h"
+#include "serve/crowd.h"
 #include "serve/queue_host.h"
 #include "serve/redis.h"
 #include "serve/resp.h"
@@ -113,6 +114,7 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 				   .protocol = port->protocol,
 				   .tls = port->tls ? service->tls : NULL,
 				   .places = &service->port_places[port - wr_ports],
+				   .crowd = port->admin ? NULL : service->crowd,
 				   .group = port->admin ? 0 : service->settings.socket_group};
 
 	for (size_t i = 0; !is_off(list) && i < list->count; i++) {
@@ -133,9 +135,11 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 static int share_places(struct wr_service *service, struct weir_error *error)
 {
 	unsigned max = service->places.max, open = 0;
+	uint64_t per_address = service->settings.max_per_address;
 
 	service->port_places = calloc(wr_port_count, sizeof *service->port_places);
-	if (!service->port_places)
+	service->crowd = wr_crowd_new(per_address ? (unsigned)per_address : (max + 3) / 4);
+	if (!service->port_places || !service->crowd)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	for (size_t i = 0; i < wr_port_count; i++)
 		open += !wr_ports[i].admin && !is_off(addresses(service, &wr_ports[i]));
@@ -439,6 +443,7 @@ void wr_service_free(struct wr_service *service)
 	wr_decision_log_close(service->decision_log);
 	wr_resp_release();
 	wr_listeners_close(service->listeners);
+	wr_crowd_free(service->crowd);
 	free(service->port_places);
 	wr_tls_free(service->tls);
 	wr_redis_free(service->redis);

@@ -75,6 +75,7 @@ struct wr_service {
 	struct wr_queue_host *queue;          /* NULL: there is none for deferred requests */
 	struct wr_networks refunds;           /* --refunds */
 	struct wr_places places;              /* of all ports but admin */
+	struct wr_crowd *crowd;               /* the addresses they come from */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
 	struct wr_listener *listeners;
 	struct wr_loop *loops;

@@ -65,6 +65,7 @@ struct wr_settings {
 	uint64_t max_age_ns;      /* 0: connections may grow old */
 	uint64_t slow_ns;         /* for a handshake, a request, or 4 KiB of an answer */
 	uint64_t max_connections; /* of all listeners but admin, which has places of its own */
+	uint64_t max_per_address; /* … of one client address; 0: a quarter of them */
 
 	/* Networks whose proxies may describe requests at /check; none: this machine and private
 	 * networks. */

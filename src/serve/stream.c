@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "serve/crowd.h"
 #include "serve/log.h"
 #include "serve/loop.h"
 #include "serve/tls.h"
@@ -386,13 +387,16 @@ static void link_stream(struct wr_loop *loop, struct wr_stream *stream)
 	loop->stream_count++;
 }
 
-void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *server, int fd)
+void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *server, int fd,
+		      const struct wr_address *client)
 {
 	struct wr_stream *stream = calloc(1, sizeof *stream + listener->protocol->state_bytes);
 
 	if (!stream || uv_poll_init(&loop->uv, &stream->poll, fd) < 0) {
 		free(stream);
 		close(fd);
+		if (client)
+			wr_crowd_leave(listener->crowd, client);
 		wr_listener_leave(listener);
 		return;
 	}
@@ -401,6 +405,9 @@ void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *
 	stream->listener = listener;
 	stream->protocol = listener->protocol;
 	stream->server = server;
+	stream->crowded = client != NULL;
+	if (client)
+		stream->client = *client;
 	stream->fd = fd;
 	stream->opened_ms = stream->active_ms = uv_now(&loop->uv);
 	link_stream(loop, stream);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct sockaddr;
+struct wr_address;
 struct weir_error;
 struct wr_loop;
 struct wr_stream;
@@ -105,8 +106,10 @@ void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms);
 
 /* ---- for the loop ---- */
 
-/* Takes the socket over, whatever comes of it. */
-void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *server, int fd);
+/* Takes the socket over, whatever comes of it. `client` is the peer's address if the listener's
+ * crowd has counted it, or NULL. */
+void wr_stream_accept(struct wr_loop *loop, struct wr_listener *listener, void *server, int fd,
+		      const struct wr_address *client);
 
 /* Sends what was written since; frees those that have ended. */
 void wr_streams_flush(struct wr_loop *loop);

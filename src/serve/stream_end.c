@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "serve/crowd.h"
 #include "serve/log.h"
 #include "serve/loop.h"
 
@@ -35,6 +36,8 @@ void wr_stream_destroy(struct wr_stream *stream)
 	 * thread may have it. So wherever a polled descriptor is closed. */
 	uv_close((uv_handle_t *)&stream->poll, free_stream);
 	close(stream->fd);
+	if (stream->crowded)
+		wr_crowd_leave(stream->listener->crowd, &stream->client);
 	wr_listener_leave(stream->listener);
 	wr_loop_check_drained(loop);
 }

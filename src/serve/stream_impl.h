@@ -7,6 +7,7 @@
 #include <stdalign.h>
 #include <uv.h>
 
+#include "rules/address.h"
 #include "serve/buffer.h"
 #include "serve/stream.h"
 
@@ -23,7 +24,9 @@ struct wr_stream {
 	struct wr_loop *loop;
 	struct wr_listener *listener;
 	const struct wr_protocol *protocol;
-	void *server; /* what the protocol's `start` made */
+	void *server;             /* what the protocol's `start` made */
+	struct wr_address client; /* counted in the listener's crowd, if `crowded` */
+	bool crowded;
 	int fd;
 	int polled; /* events asked for */
 	enum wr_stream_stage stage;

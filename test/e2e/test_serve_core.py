@@ -137,6 +137,33 @@ def test_ports_are_on_loopback_unless_told_otherwise():
         assert set(listening) == {f"127.0.0.1:{port}" for port in (8081, 8082, 6380, 9099)}
 
 
+# Opens five connections at once and asks on each; prints how many were answered.
+FIVE = """
+import socket, sys
+answered = 0
+held = [socket.create_connection((sys.argv[1], 8082), timeout=20) for _ in range(5)]
+for s in held:
+    try:
+        s.sendall(b"GET /healthz HTTP/1.1\\r\\nHost: weir\\r\\n\\r\\n")
+        answered += s.recv(100).startswith(b"HTTP/1.1 200")
+    except OSError:
+        pass
+print(answered)
+"""
+
+
+@needs("namespaces")
+def test_connections_of_one_address_are_bounded():
+    with Network("weir", "a", "b") as net, \
+            Serve(rules=RULES, prefix=net["weir"].prefix, args=["--max-connections-per-address", "3"], start=False) as serve:
+        serve.addresses = {"http": "0.0.0.0:8082", "grpc": "off", "resp": "off", "admin": "off"}
+        serve.start()
+        for where in ("a", "b", "a"):  # each address has its own, and gets them back
+            wait_for(lambda: net[where].run("/usr/bin/python3", "-c", FIVE, net["weir"].address) == "3\n", "three answers")
+        assert net["weir"].run("/usr/bin/python3", "-c", FIVE, "127.0.0.1") == "5\n"
+        assert "10.213.0.2 has 3 connections, a new one was closed" in serve.log()
+
+
 # ---- the reference's environment ----
 
 def test_environment_of_the_reference():

@@ -41,13 +41,15 @@ def tls_serve(flags=FLAGS, **kwargs):
     return serve
 
 
-def handshake(serve, alpn=("h2",), least=None, most=None, client=None):
+def handshake(serve, alpn=("h2",), least=None, most=None, client=None, cipher=None):
     """The version and protocol that a handshake comes to, and the server's common name's digest."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     if alpn:
         context.set_alpn_protocols(list(alpn))
+    if cipher:
+        context.set_ciphers(cipher)
     if least:
         context.minimum_version = least
     if most:
@@ -67,6 +69,13 @@ def test_tls_versions_and_alpn():
         assert handshake(serve)[:2] == ("TLSv1.3", "h2")
         assert handshake(serve, most=ssl.TLSVersion.TLSv1_2)[:2] == ("TLSv1.2", "h2")
         assert handshake(serve, alpn=("http/1.1", "h2"))[1] == "h2"
+        for cipher, agreed in (("AES128-GCM-SHA256", False), ("ECDHE-ECDSA-AES128-SHA", False),
+                               ("ECDHE-RSA-AES128-SHA", False), ("ECDHE+AESGCM", True), ("ECDHE+CHACHA20", True)):
+            if agreed:
+                handshake(serve, most=ssl.TLSVersion.TLSv1_2, cipher=cipher)
+            else:
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    handshake(serve, most=ssl.TLSVersion.TLSv1_2, cipher=cipher)
         assert handshake(serve, alpn=())[1] is None
         with pytest.raises(ssl.SSLError, match="no application protocol"):
             handshake(serve, alpn=("http/1.1",))

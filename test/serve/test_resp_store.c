@@ -48,7 +48,7 @@ static int setup(void **state)
 			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
 			0);
 		peers[i] = ends[1];
-		wr_stream_accept(&bench.loop, &listener, NULL, ends[0]);
+		wr_stream_accept(&bench.loop, &listener, NULL, ends[0], NULL);
 	}
 	host = ((struct wr_resp_talk *)wr_stream_state(bench.loop.streams))->session.host;
 	return 0;

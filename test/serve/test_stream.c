@@ -82,7 +82,7 @@ static int setup(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
 			 0);
 	peer = ends[1];
-	wr_stream_accept(&bench.loop, &listener, NULL, ends[0]);
+	wr_stream_accept(&bench.loop, &listener, NULL, ends[0], NULL);
 	assert_int_equal(seen.opens, 1);
 	return 0;
 }

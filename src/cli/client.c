@@ -103,6 +103,11 @@ int wr_client_connect(const char *address, struct weir_error *error)
 	if (rc < 0)
 		return rc;
 	fd = at.kind == WR_ENDPOINT_UNIX ? connect_unix(&at) : connect_inet(&at);
+	if (fd < 0 && errno == EACCES)
+		return wr_error(error, WEIR_EACCESS,
+				"this user may not ask at %s: do it as root or as the service's "
+				"user, or by its port with --admin and --token-file",
+				address);
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS,
 				      "nobody answers at %s (is weir serve running?)", address);

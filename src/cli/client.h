@@ -36,6 +36,25 @@ int wr_client_http(const char *address, const char *method, const char *path,
 		   const char *token_file, json_t *body, struct wr_client_reply *reply,
 		   struct weir_error *error);
 
+/* Flags of a command that asks the admin API; each may be NULL. */
+struct wr_client_admin {
+	const char *admin, *token_file, *table, *dir;
+};
+
+#define WR_CLIENT_ADMIN_HELP                                                                       \
+	"  --table NAME        of the service on this table, by its Unix socket (WEIR_TABLE)\n"    \
+	"  --dir DIR           … which is in this folder (WEIR_TABLE_DIR)\n"                     \
+	"  --admin ADDR        instead, by this address: PORT, HOST:PORT or unix:/path "           \
+	"(WEIR_ADMIN)\n"                                                                           \
+	"  --token-file FILE   the token to show at a port (WEIR_ADMIN_TOKEN_FILE); without "      \
+	"--admin\n"                                                                                \
+	"                      the port is 127.0.0.1:9099\n"
+
+/* One request to the admin API: at --admin, or at the socket of the service on the table. `body` is
+ * given up, and may be NULL. 0 or below. */
+int wr_client_admin(const struct wr_client_admin *flags, const char *method, const char *path,
+		    json_t *body, struct wr_client_reply *reply, struct weir_error *error);
+
 /* ShouldRateLimit. The response is in `memory`; NULL and `error`: there is none. */
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
 				      struct wr_rls_memory *memory, struct weir_error *error);

@@ -24,6 +24,11 @@ const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
 	 "rules, counters, bans; off for none (" USUAL_ADMIN ",\n"
 	 "if nobody else has it)",
 	 AT(admin)},
+	{"admin-socket", WR_OPTION_TEXT, "PATH", NULL,
+	 "Unix socket of the same for root and the service's user,\n"
+	 "which weir's commands ask; off for none (TABLE.admin in\n"
+	 "the table's folder, unless --admin is off)",
+	 AT(admin_socket)},
 	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
 	 "tokens for --admin, one a line; needed when others than\n"
 	 "this machine can reach it (otherwise: one that is made at\n"
@@ -163,6 +168,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.tls_cert = text(service, plan->tls_cert),
 		.tls_key = text(service, plan->tls_key),
 		.admin_token_file = text(service, settings->admin_token_file),
+		.admin_socket = text(service, settings->admin_socket),
 		.admin_open = settings->admin_open,
 		.resp_password_file = text(service, settings->resp_password_file),
 		.link_key_file = text(service, plan->link_key),
@@ -230,7 +236,7 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_queue(&a->queue, &b->queue) && same_text(a->tls_cert, b->tls_cert) &&
 	       same_text(a->tls_key, b->tls_key) &&
 	       same_text(a->admin_token_file, b->admin_token_file) &&
-	       a->admin_open == b->admin_open &&
+	       same_text(a->admin_socket, b->admin_socket) && a->admin_open == b->admin_open &&
 	       same_text(a->resp_password_file, b->resp_password_file) &&
 	       same_text(a->link_key_file, b->link_key_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&

@@ -13,13 +13,13 @@ struct gateway_service;
 /* What --grpc, --http, --resp, --admin and --redis of the gateway are read into. */
 struct gateway_service_settings {
 	struct wr_text_list grpc, http, resp, admin, refunds;
-	const char *admin_token_file, *resp_password_file;
+	const char *admin_socket, *admin_token_file, *resp_password_file;
 	bool admin_open;
 	struct wr_redis_settings redis; /* by redis_options */
 	struct wr_queue_settings queue; /* by queue_options */
 };
 
-#define GATEWAY_SERVICE_OPTIONS 8
+#define GATEWAY_SERVICE_OPTIONS 9
 extern struct gateway_service_settings gateway_service_settings;
 extern const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS];
 

@@ -24,10 +24,8 @@ static const char help[] =
 	"  --lift              end a ban\n"
 	"  --limit NAME        of the limits that apply, this one\n"
 	"  --from KEY=SOURCE   where KEY's value came from, for rules whose `from` names several\n"
-	"                      sources: a header and an address of one spelling are two clients\n"
-	"  --admin ADDR        PORT, HOST:PORT or unix:/path (WEIR_ADMIN, or 127.0.0.1:9099)\n"
-	"  --token-file FILE   the token to show (WEIR_ADMIN_TOKEN_FILE)\n"
-	"  --json              the whole answer\n"
+	"                      sources: a header and an address of one spelling are two "
+	"clients\n" WR_CLIENT_ADMIN_HELP "  --json              the whole answer\n"
 	"\n"
 	"Exit: 0 done, 1 no limit applies, 2 not understood or nobody answered.\n"
 	"\n"
@@ -41,7 +39,8 @@ static const char help[] =
 
 struct arguments {
 	const char *verb, *domain;
-	const char *admin, *token_file, *limit, *span;
+	struct wr_client_admin service;
+	const char *limit, *span;
 	const char *extra;
 	const char *sources[SOURCES_MAX]; /* KEY=SOURCE each */
 	int source_count;
@@ -54,10 +53,16 @@ static void take_option(struct arguments *a, int option)
 {
 	switch (option) {
 	case 'a':
-		a->admin = optarg;
+		a->service.admin = optarg;
 		break;
 	case 't':
-		a->token_file = optarg;
+		a->service.token_file = optarg;
+		break;
+	case 'n':
+		a->service.table = optarg;
+		break;
+	case 'd':
+		a->service.dir = optarg;
 		break;
 	case 'l':
 		a->limit = optarg;
@@ -87,6 +92,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
 {
 	static const struct option options[] = {{"admin", required_argument, NULL, 'a'},
 						{"token-file", required_argument, NULL, 't'},
+						{"table", required_argument, NULL, 'n'},
+						{"dir", required_argument, NULL, 'd'},
 						{"limit", required_argument, NULL, 'l'},
 						{"for", required_argument, NULL, 'f'},
 						{"extra", required_argument, NULL, 'e'},
@@ -280,9 +287,7 @@ static int run(const struct arguments *a, json_t *body)
 	size_t i;
 
 	snprintf(path, sizeof path, "/v1/key/%s", a->verb);
-	if (wr_client_http(wr_client_setting(a->admin, "WEIR_ADMIN", "127.0.0.1:9099"), "POST",
-			   path, wr_client_setting(a->token_file, "WEIR_ADMIN_TOKEN_FILE", NULL),
-			   body, &reply, &error) < 0) {
+	if (wr_client_admin(&a->service, "POST", path, body, &reply, &error) < 0) {
 		fprintf(stderr, "weir key: %s\n", error.text);
 		return WR_EXIT_USAGE;
 	}

@@ -17,9 +17,7 @@ static const char help[] =
 	"Without\n"
 	"it everything is meant. Rule files are not touched.\n"
 	"\n"
-	"  --list              only say what is paused\n"
-	"  --admin ADDR        PORT, HOST:PORT or unix:/path (WEIR_ADMIN, or 127.0.0.1:9099)\n"
-	"  --token-file FILE   the token to show (WEIR_ADMIN_TOKEN_FILE)\n"
+	"  --list              only say what is paused\n" WR_CLIENT_ADMIN_HELP
 	"  --json              what is paused now, as a list\n"
 	"\n"
 	"Exit: 0 done, 1 it was not paused, 2 not understood or nobody answered.\n"
@@ -30,7 +28,8 @@ static const char help[] =
 
 struct arguments {
 	const char *command; /* "pause" or "resume" */
-	const char *rule, *admin, *token_file;
+	const char *rule;
+	struct wr_client_admin service;
 	bool list, json, help;
 };
 
@@ -38,6 +37,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
 {
 	static const struct option options[] = {{"admin", required_argument, NULL, 'a'},
 						{"token-file", required_argument, NULL, 't'},
+						{"table", required_argument, NULL, 'n'},
+						{"dir", required_argument, NULL, 'd'},
 						{"list", no_argument, NULL, 'l'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
@@ -47,9 +48,13 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (option == 'a')
-			a->admin = optarg;
+			a->service.admin = optarg;
 		else if (option == 't')
-			a->token_file = optarg;
+			a->service.token_file = optarg;
+		else if (option == 'n')
+			a->service.table = optarg;
+		else if (option == 'd')
+			a->service.dir = optarg;
 		else if (option == 'l')
 			a->list = true;
 		else if (option == 'j')
@@ -87,7 +92,6 @@ static void tell(const json_t *paused)
 
 static int run(const struct arguments *a)
 {
-	const char *address = wr_client_setting(a->admin, "WEIR_ADMIN", "127.0.0.1:9099");
 	json_t *body = a->list   ? NULL
 		       : a->rule ? json_pack("{s:o}", "rule", wr_json_text(wr_str(a->rule)))
 				 : json_object();
@@ -98,9 +102,8 @@ static int run(const struct arguments *a)
 
 	if (!a->list)
 		snprintf(path, sizeof path, "/v1/%s", a->command);
-	if (wr_client_http(address, a->list ? "GET" : "POST", path,
-			   wr_client_setting(a->token_file, "WEIR_ADMIN_TOKEN_FILE", NULL), body,
-			   &reply, &error) < 0) {
+	if (wr_client_admin(&a->service, a->list ? "GET" : "POST", path, body, &reply, &error) <
+	    0) {
 		fprintf(stderr, "weir %s: %s\n", a->command, error.text);
 		return WR_EXIT_USAGE;
 	}

@@ -31,10 +31,7 @@ static const char help[] =
 	"  retry   waiting ones are due at once; dead ones wait again, with all their tries and\n"
 	"          their age new\n"
 	"  drop    waiting and dead ones are given up for good; not one that is being delivered\n"
-	"\n"
-	"  --admin ADDR        the service's admin port (127.0.0.1:9099, or WEIR_ADMIN)\n"
-	"  --token-file FILE   what it wants to see (WEIR_ADMIN_TOKEN_FILE)\n"
-	"  --json              what the service answered\n"
+	"\n" WR_CLIENT_ADMIN_HELP "  --json              what the service answered\n"
 	"\n"
 	"Examples\n"
 	"  weir queue stats\n"
@@ -46,10 +43,22 @@ static const char help[] =
 
 /* ---- words ---- */
 
-enum option { O_STATE, O_RULE, O_KEY, O_COUNT, O_AFTER, O_ADMIN, O_TOKEN, OPTION_COUNT };
+enum option {
+	O_STATE,
+	O_RULE,
+	O_KEY,
+	O_COUNT,
+	O_AFTER,
+	O_ADMIN,
+	O_TOKEN,
+	O_TABLE,
+	O_DIR,
+	OPTION_COUNT
+};
 
-static const char *const options[OPTION_COUNT] = {"--state", "--rule",  "--key",       "--count",
-						  "--after", "--admin", "--token-file"};
+static const char *const options[OPTION_COUNT] = {"--state",      "--rule",  "--key",
+						  "--count",      "--after", "--admin",
+						  "--token-file", "--table", "--dir"};
 
 struct arguments {
 	const char *verb;
@@ -115,12 +124,12 @@ static int read_words(int argc, char **argv, struct arguments *a)
 static int ask(const struct arguments *a, const char *method, const char *path, json_t *body,
 	       struct wr_client_reply *reply)
 {
-	const char *address = wr_client_setting(a->value[O_ADMIN], "WEIR_ADMIN", "127.0.0.1:9099");
-	const char *token = wr_client_setting(a->value[O_TOKEN], "WEIR_ADMIN_TOKEN_FILE", NULL);
+	struct wr_client_admin flags = {a->value[O_ADMIN], a->value[O_TOKEN], a->value[O_TABLE],
+					a->value[O_DIR]};
 	struct weir_error error;
 	int code;
 
-	if (wr_client_http(address, method, path, token, body, reply, &error) < 0) {
+	if (wr_client_admin(&flags, method, path, body, reply, &error) < 0) {
 		fprintf(stderr, "weir queue: %s\n", error.text);
 		return WR_EXIT_USAGE;
 	}

@@ -31,6 +31,11 @@ static const struct wr_option ports[] = {
 	 AT(refunds)},
 	{"admin", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:9099", "rules, counters, bans, metrics",
 	 AT(admin)},
+	{"admin-socket", WR_OPTION_TEXT, "PATH", NULL,
+	 "Unix socket of the same for root and the service's user,\n"
+	 "which weir's commands ask; off for none (TABLE.admin in\n"
+	 "the table's folder, unless --admin is off)",
+	 AT(admin_socket)},
 	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
 	 "tokens for --admin, one a line; needed when others than\n"
 	 "this machine can reach it (otherwise: one that is made at\n"

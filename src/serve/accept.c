@@ -30,8 +30,8 @@ static bool in_group(int fd, gid_t group)
 	return false;
 }
 
-/* Root, ourselves, our group, and the one the socket was given to. The mode of the file says so
- * too, but not on every system and not after somebody changed it. */
+/* Root, ourselves, and unless the socket is our own our group and the one it was given to. The mode
+ * of the file says so too, but not on every system and not after somebody changed it. */
 static bool peer_allowed(const struct wr_listener *listener, int fd)
 {
 	struct ucred peer;
@@ -39,8 +39,11 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return false;
-	if (peer.uid == 0 || peer.uid == geteuid() || peer.gid == getegid() ||
-	    in_group(fd, getegid()))
+	if (peer.uid == 0 || peer.uid == geteuid())
+		return true;
+	if (listener->own)
+		return false;
+	if (peer.gid == getegid() || in_group(fd, getegid()))
 		return true;
 	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }

@@ -62,6 +62,10 @@ struct wr_admin {
 
 extern const struct wr_protocol wr_admin_protocol;
 
+/* Opens the Unix socket of --admin-socket, or the usual one beside the table. Before rights are
+ * given up. */
+int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
+
 /* Writes an answer; called twice if the first time there was too little room. */
 typedef void (*wr_admin_writer)(struct wr_text *out, void *context);
 

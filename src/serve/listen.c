@@ -18,6 +18,7 @@
 
 #define BACKLOG 4096
 #define UNIX_MODE 0660
+#define UNIX_OWN_MODE 0600
 #define UNSENT_BYTES (64 << 10)
 
 static int fail(int fd)
@@ -216,9 +217,9 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 	return 0;
 }
 
-static int unix_socket(const struct sockaddr_un *address)
+static int unix_socket(const struct sockaddr_un *address, mode_t mode)
 {
-	mode_t before = umask(0777 & ~UNIX_MODE);
+	mode_t before = umask(0777 & ~mode);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int rc = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)address, sizeof *address);
 
@@ -241,7 +242,7 @@ static int open_unix(const struct wr_listener *like, const char *flag,
 	memcpy(address.sun_path, endpoint->host, strlen(endpoint->host));
 	if (clear_path(&address, flag, error) < 0)
 		return WEIR_ESYS;
-	fd = unix_socket(&address);
+	fd = unix_socket(&address, like->own ? UNIX_OWN_MODE : UNIX_MODE);
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "cannot listen at %s (%s)", text, flag);
 	listener = listener_like(like, text, endpoint);

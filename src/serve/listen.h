@@ -39,6 +39,7 @@ struct wr_listener {
 	struct wr_crowd *crowd;   /* bounds the connections of an address; NULL: they are not */
 	int fds[WR_LOOPS_MAX];    /* one per loop; -1: closed, or taken over */
 	unsigned fd_count;
+	bool own;       /* a Unix socket for root and our own user alone */
 	gid_t group;    /* may come in at a Unix socket beside our own; 0: none */
 	dev_t unix_dev; /* of the socket file, so that nobody else's is removed */
 	ino_t unix_ino;

@@ -58,8 +58,8 @@ static int reserve_files(struct wr_service *service, struct weir_error *error)
 {
 	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_STORE : 0);
 	uint64_t regions = service->redis ? service->redis->peer_count * FILES_A_STORE : 0;
-	uint64_t beside =
-		FILES_BESIDE + WR_ADMIN_CONNECTIONS + service->loop_count * a_loop + regions;
+	uint64_t beside = FILES_BESIDE + WR_ADMIN_CONNECTIONS + WR_ADMIN_SOCKET_CONNECTIONS +
+			  service->loop_count * a_loop + regions;
 	uint64_t wanted = service->settings.max_connections + beside;
 	uint64_t least = beside + CONNECTIONS_LEAST;
 	uint64_t have = wr_files_raise(wanted);
@@ -170,7 +170,7 @@ static int open_ports(struct wr_service *service, struct weir_error *error)
 		return wr_error(error, WEIR_EINVAL,
 				"there is nothing to serve: every port is off; give --grpc, "
 				"--http, --resp or --admin an address");
-	return 0;
+	return wr_admin_socket_open(service, error);
 }
 
 static int open_tls(struct wr_service *service, struct weir_error *error)

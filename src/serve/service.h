@@ -35,7 +35,8 @@ struct wr_queue_host;
 struct wr_redis;
 struct wr_tls;
 
-#define WR_ADMIN_CONNECTIONS 256u /* places of the admin port, whatever the others do */
+#define WR_ADMIN_SOCKET_CONNECTIONS 32u /* of its Unix socket, which no flood of a port takes */
+#define WR_ADMIN_CONNECTIONS 256u       /* places of the admin port, whatever the others do */
 
 enum wr_service_stage {
 	WR_SERVICE_RUNNING,
@@ -77,6 +78,7 @@ struct wr_service {
 	struct wr_places places;              /* of all ports but admin */
 	struct wr_crowd *crowd;               /* the addresses they come from */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
+	struct wr_places admin_socket_places;
 	struct wr_listener *listeners;
 	struct wr_loop *loops;
 	unsigned loop_count, loops_ready;

@@ -55,7 +55,10 @@ struct wr_settings {
 	struct wr_text_list tls_client_san; /* … for one of these names; empty: any */
 
 	const char *admin_token_file; /* NULL: one token is made at start, unless … */
-	bool admin_open;              /* … everybody on this machine may */
+	/* Path of the admin API's own socket; NULL: beside the table, unless admin is off; "off".
+	 */
+	const char *admin_socket;
+	bool admin_open; /* … everybody on this machine may */
 	const char *resp_password_file;
 	const char *link_key_file; /* of nginx's workers on Unix sockets of resp; NULL: none */
 

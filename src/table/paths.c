@@ -115,6 +115,13 @@ int wr_place_find(const char *dir, const char *name, bool make, struct wr_place 
 	return set_path(place, SHM_DIR, prefix, name, error);
 }
 
+void wr_place_admin(const struct wr_place *place, char path[WR_PLACE_ADMIN])
+{
+	const char *version = strrchr(place->path, '.'); /* ".v1" */
+
+	snprintf(path, WR_PLACE_ADMIN, "%.*s.admin", (int)(version - place->path), place->path);
+}
+
 int wr_place_check(const char *path, const struct stat *st, struct weir_error *error)
 {
 	uid_t uid = 0;

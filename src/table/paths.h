@@ -22,6 +22,11 @@ struct wr_place {
 int wr_place_find(const char *dir, const char *name, bool make, struct wr_place *place,
 		  struct weir_error *error);
 
+#define WR_PLACE_ADMIN 520
+
+/* The path of the Unix socket for the admin API of services on this table: beside its file. */
+void wr_place_admin(const struct wr_place *place, char path[WR_PLACE_ADMIN]);
+
 /* Whether a table file may be trusted: a regular file of this user, root or weir, closed to
  * others. WEIR_EACCESS. */
 int wr_place_check(const char *path, const struct stat *st, struct weir_error *error);

@@ -616,7 +616,7 @@ def test_file_limit_lowers_the_connections_and_says_so():
     with Serve(rules=RULES, grpc=True, prefix=["prlimit", "--nofile=500:500", "setpriv",
                                                "--bounding-set=-sys_resource",
                                                "--inh-caps=-sys_resource"]) as serve:
-        assert "only 500 files may be open: --max-connections is 164 instead of 16384" in serve.log()
+        assert "only 500 files may be open: --max-connections is 132 instead of 16384" in serve.log()
 
 
 @full("a second in which nothing may spin")

@@ -1,0 +1,149 @@
+"""The Unix socket of the admin API, which weir's commands ask, and who may use it."""
+
+import contextlib
+import os
+import stat
+import subprocess
+
+import pytest
+
+from weirtest import JSON, WEIR, Client, connect, fetch, free_port, needs, patience, tokens, wait_for
+from weirtest.gateway import Gateway
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 2, name: per-user}
+"""
+NOBODY = 65534
+
+
+def weir(*words, variables=None):
+    """(exit code, stdout, stderr)"""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
+    done = subprocess.run([str(WEIR), *words], env={**clean, **(variables or {})}, text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=patience(60), check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def path_of(serve):
+    return f"{serve.table}/default.admin"
+
+
+def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause"):
+    """The status that a process of that user gets, at a port or a socket; None: the connection was closed, or not made."""
+    there, back = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 0
+        with contextlib.suppress(BaseException):
+            os.setgroups(groups)
+            os.setgid(gid)
+            os.setuid(uid)
+            status = fetch(where, method, target, JSON, b"{}", anonymous=True).status
+        os.write(back, b"%d" % status)
+        os._exit(0)
+    os.close(back)
+    with os.fdopen(there, "rb") as answer:
+        told = int(answer.read())
+    os.waitpid(child, 0)
+    return told or None
+
+
+def test_commands_ask_the_socket():
+    with Serve(rules=RULES, http=True, admin=True) as serve:
+        here = {"WEIR_TABLE_DIR": serve.table}
+        assert weir("key", "get", "api", "user=k", variables=here) == (0, "api/user/365d: 2 of 2 left\n", "")
+        assert weir("pause", variables=here) == (0, "paused: everything\n", "")
+        serve.wait_logged(f"admin: uid {os.getuid()} (pid ")
+        assert weir("pause", "--list", "--dir", serve.table) == (0, "paused: everything\n", "")
+        assert weir("resume", "--dir", serve.table, "--table", "default") == (0, "nothing is paused\n", "")
+        assert weir("queue", "stats", "--dir", serve.table)[0] == 1  # it has no queue
+        code, _, err = weir("pause", "--dir", serve.table, "--table", "other")
+        assert code == 2 and f"nobody answers at unix:{serve.table}/other.admin" in err
+        # A flag goes before a variable, an address before a table, and a token is for the port.
+        port = tokens.variables(serve.admin_port)
+        assert weir("pause", "--list", "--dir", "/nowhere", variables=port)[0] == 0
+        assert weir("pause", "--list", variables={"WEIR_ADMIN_SOCKET": path_of(serve)})[0] == 0
+
+
+def test_it_comes_and_goes_with_the_service():
+    with Serve(rules=RULES, admin=True) as serve:
+        assert stat.S_IMODE(os.stat(path_of(serve)).st_mode) == 0o600
+        assert f"admin at unix:{path_of(serve)}\n" in serve.log()
+        with Serve(rules=RULES, admin=True, table=serve.table) as second:
+            assert f"no admin socket: unix:{path_of(serve)}: another program listens there" in second.log()
+        assert weir("pause", "--list", "--dir", serve.table)[0] == 0
+        serve.kill()
+        assert os.path.exists(path_of(serve))
+        serve.start()
+        assert weir("pause", "--list", "--dir", serve.table)[0] == 0
+        serve.stop()
+        assert not os.path.exists(path_of(serve))
+
+
+@pytest.mark.parametrize("admin, args, there", [
+    (True, ["--admin-socket", "off"], None), (False, [], None), (False, ["--admin-socket", "{folder}/own"], "own"),
+    (True, ["--admin-socket", "{folder}/own"], "own")])
+def test_where_it_is(admin, args, there):
+    with Serve(rules=RULES, http=True, admin=admin, args=args) as serve:
+        assert not os.path.exists(path_of(serve))
+        assert os.path.exists(serve.folder / "own") == (there is not None)
+        if there:
+            assert fetch(str(serve.folder / there), "GET", "/v1/paused").body == b'{"paused":[]}\n'
+
+
+def test_a_path_that_was_asked_for_has_to_be_had():
+    code, said = Serve(rules=RULES, http=True, args=["--admin-socket", "/nowhere/at/all"], start=False).run()
+    assert code == 1 and "cannot listen at unix:/nowhere/at/all (--admin-socket)" in said
+
+
+@needs("root")
+def test_other_users_stay_outside():
+    """Neither by the port nor by the socket can they change anything, nor a member of the service's group by the
+    latter."""
+    with Serve(rules=RULES, http=True, admin=True) as serve:
+        for folder in (serve.folder, serve.table):
+            os.chmod(folder, 0o755)
+        os.chmod(path_of(serve), 0o777)  # the mode alone does not decide
+        for gid, groups in ((NOBODY, []), (os.getgid(), []), (NOBODY, [os.getgid()])):
+            assert as_user(path_of(serve), NOBODY, gid, groups) is None
+            assert as_user(serve.admin_port, NOBODY, gid, groups) == 401
+        serve.wait_logged("was turned away")
+        assert as_user(serve.admin_port, NOBODY, NOBODY, method="GET", target="/metrics") == 200
+        assert as_user(path_of(serve), os.getuid(), os.getgid(), method="GET", target="/v1/paused") == 200
+        assert weir("pause", "--list", "--dir", serve.table) == (0, "nothing is paused\n", "")
+
+
+@needs("root")
+def test_a_socket_that_may_not_be_used_is_told():
+    with Serve(rules=RULES, http=True, admin=True) as serve:
+        done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", WEIR, "pause", "--admin",
+                               f"unix:{path_of(serve)}"], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and "this user may not ask at unix:" in done.stderr
+
+
+def test_a_flood_of_the_port_leaves_the_socket_alone():
+    with Serve(rules=RULES, admin=True) as serve, contextlib.ExitStack() as stack:
+        for _ in range(256):
+            stack.enter_context(connect(serve.admin_port))
+        wait_for(lambda: connect(serve.admin_port).recv(1) == b"", "the port to be full")
+        assert weir("pause", "--list", "--dir", serve.table)[0] == 0
+
+
+def test_of_a_gateway(api):
+    """By the table's name, also where the usual port is somebody else's."""
+    with Gateway(api.port, "--admin", f"127.0.0.1:{free_port()}") as gateway:
+        assert weir("pause", "--table", gateway.table) == (0, "paused: everything\n", "")
+        assert [gateway.get("/few/x").status for _ in range(4)] == [200] * 4
+        assert weir("resume", "--table", gateway.table) == (0, "nothing is paused\n", "")
+        assert gateway.get("/few/x").status == 429
+
+
+def test_what_a_socket_asks_for():
+    """No token, and no Host of this machine; JSON all the same."""
+    with Serve(rules=RULES, admin=True) as serve, Client(path_of(serve)) as client:
+        assert client.request("POST", "/v1/pause", {"Content-Type": "text/plain"}, b"{}").status == 415
+        assert client.request("POST", "/v1/pause", {**JSON, "Host": "anything"}, b"{}").status == 200

@@ -48,6 +48,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 		.window_end_us = item->window_end_ns / 1000,
 		.window_after_us = item->window_after_ns / 1000,
 		.decided_us = item->decided_us,
+		.delay_us = kind == WR_QUESTION_RETURN ? item->delay_ns / 1000 : 0,
 	};
 }
 

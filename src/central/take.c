@@ -340,6 +340,7 @@ void wr_give_back(struct wr_central *central, struct wr_central_part *part)
 	call->leased = part->leased;
 	part->take.cost = -part->take.cost;
 	part->take.decided_us = part->answer.decided_us;
+	part->take.delay_us = part->answer.delay_ns / 1000;
 	memcpy(call->key, part->key, sizeof call->key);
 	wr_call_add(call, part);
 	wr_call_send(central, call);

@@ -4,7 +4,7 @@
 #include <hiredis/hiredis.h>
 
 /* A reply is now_us and these for each limit. */
-enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, DELAY, VALUES };
+enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
 /* take.lua has the same numbers; above them, admitted_times. */
 enum {
@@ -27,23 +27,7 @@ static bool is_decision(redisReply *const *values)
 	       is_number(values[REMAINING], 0, UINT32_MAX) &&
 	       is_number(values[RETRY_AFTER], -1, INT64_MAX) &&
 	       is_number(values[RESET_AFTER], 0, INT64_MAX) &&
-	       is_number(values[DELAY], 0, INT64_MAX);
-}
-
-/* Where a give back has to go. A window: a time within it, a late one's included. The log: the
- * stamp itself. A bucket: when it will be full if nobody else asks, which tells how much of it
- * cannot have flown in again, and in a queue whether somebody has joined behind. */
-static uint64_t decided_us(const struct wr_take *take, const struct wr_taken *taken)
-{
-	switch (take->algorithm) {
-	case WEIR_FIXED_WINDOW:
-		return taken->now_us + taken->reset_after_us - (taken->reset_after_us > 0);
-	case WEIR_SLIDING_LOG:
-		return taken->now_us + taken->reset_after_us - take->period_us;
-	case WEIR_SLIDING_COUNTER:
-		return taken->now_us;
-	}
-	return taken->now_us + taken->reset_after_us;
+	       is_number(values[CHARGED_AFTER], 0, INT64_MAX / 1000);
 }
 
 static void hear(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
@@ -51,6 +35,8 @@ static void hear(const struct wr_take *take, redisReply *const *values, uint64_t
 {
 	long long verdict = values[VERDICT]->integer;
 	long long retry_us = values[RETRY_AFTER]->integer;
+	uint64_t after_us = (uint64_t)values[CHARGED_AFTER]->integer;
+	bool queues = take->algorithm == WEIR_LEAKY_BUCKET;
 
 	*taken = (struct wr_taken){
 		.admitted = verdict & VERDICT_ADMITTED,
@@ -62,11 +48,11 @@ static void hear(const struct wr_take *take, redisReply *const *values, uint64_t
 		.remaining = (uint32_t)values[REMAINING]->integer,
 		.retry_after_us = retry_us < 0 ? WR_TAKE_NEVER : (uint64_t)retry_us,
 		.reset_after_us = (uint64_t)values[RESET_AFTER]->integer,
-		.delay_us = (uint64_t)values[DELAY]->integer,
+		.delay_us = queues ? after_us : 0,
 		.now_us = now_us,
 	};
 	if (taken->taken)
-		taken->decided_us = decided_us(take, taken);
+		taken->decided_us = queues ? now_us : now_us + after_us;
 }
 
 int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t count,

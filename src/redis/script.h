@@ -8,7 +8,7 @@
  * numbers in text, so that MONITOR and redis-cli show and send what weir does:
  *
  *   EVALSHA sha1 1 weir:1:{h}:token_bucket/1m 1 1 10 60000000 10
- *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, delay_us]
+ *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, charged_after_us]
  *
  * Times are µs by the clock of Redis. A period that is no whole number of µs is to be rounded up,
  * max_wait down: rather too strict. */
@@ -64,8 +64,10 @@ struct wr_take {
 
 	/* Give back: wr_taken.decided_us of the take, so that it goes into the same window only,
 	 * and so that a bucket gets no more than cannot have flown in since; 0: unconditionally.
+	 * delay_us: the take's, so that of a queue only the last place is given back.
 	 * Report: when it was admitted, by the clock of Redis as well as it is known. */
 	uint64_t decided_us;
+	uint64_t delay_us;
 };
 
 struct wr_taken {
@@ -81,7 +83,7 @@ struct wr_taken {
 	uint64_t reset_after_us;
 	uint64_t delay_us;
 	uint64_t now_us;     /* the clock of Redis */
-	uint64_t decided_us; /* to be kept for a give back; means something to the script alone */
+	uint64_t decided_us; /* to be kept for a give back: the time it was counted as of */
 };
 
 struct wr_script {

@@ -9,7 +9,7 @@ enum {
 	ARG_SOFT = 16,     /* ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* max_wait_us */
 	ARG_CALENDAR = 64, /* before, start, end, after */
-	ARG_DECIDED = 128, /* decided_us */
+	ARG_DECIDED = 128, /* decided_us; of a place in a queue, when it leaves */
 	ARG_TIMES = 256,   /* times */
 	ARG_REPORT = 512,  /* the number of the report */
 };
@@ -148,7 +148,7 @@ static void put_take(struct wr_commands *out, const struct wr_take *take, uint64
 		wr_command_number(out, clamp_us(take->window_after_us));
 	}
 	if (flags & ARG_DECIDED)
-		wr_command_number(out, clamp_us(take->decided_us));
+		wr_command_number(out, clamp_us(take->decided_us + take->delay_us));
 	if (flags & ARG_TIMES)
 		wr_command_number(out, take->times);
 	if (flags & ARG_REPORT)

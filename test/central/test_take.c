@@ -347,7 +347,7 @@ static void test_leave(void **state)
 	/* Given back into the window it was taken from: the last µs of it. */
 	(void)next_command(peer);
 	assert_string_equal(strstr(peer->commands[0], "1m "),
-			    "1m 131 -3 10 60000000 1700000059999999");
+			    "1m 131 -3 10 60000000 1700000040000000");
 	reply(peer, taken_all(1, values));
 	assert_int_equal(info(rig)->counts.returned, 1);
 	assert_null(next_command(peer));

@@ -351,6 +351,40 @@ static void test_back_and_report(void **state)
 		}
 }
 
+/* A take by take.lua while units are out lasts no longer for them: the log's entry is found, and a
+ * bucket gets back nothing that has flown in again. 100 a minute, 5 in 3 s. */
+static void test_take_back_while_lent(void **state)
+{
+	for
+		EACH_LENT(i)
+		{
+			struct wr_lease_call call = wants(lent[i], 7, 1, 30);
+			struct wr_take take = minute[lent[i]];
+			uint64_t later_us = NOW + 3 * SECOND_US;
+			uint32_t without;
+			char key[32], other[32];
+
+			/* take.lua counts in the key and a 0 behind it. */
+			key_of(key, "lent", lent[i]);
+			key_of(other, "bare", lent[i]);
+			strcat(key, "0");
+			strcat(other, "0");
+			script_lease(*state, key, &call, NOW);
+			script_lease(*state, other, &call, NOW);
+			key[strlen(key) - 1] = other[strlen(other) - 1] = '\0';
+			take.cost = 5;
+			take.decided_us = script_take(*state, key, take, NOW).decided_us;
+			assert_int_equal(take.decided_us, NOW);
+			take.cost = -5;
+			script_take(*state, key, take, later_us);
+			take.cost = 0;
+			take.decided_us = 0;
+			without = script_take(*state, other, take, later_us).remaining;
+			assert_int_equal(script_take(*state, key, take, later_us).remaining,
+					 lent[i] == WEIR_TOKEN_BUCKET ? 70 : without);
+		}
+}
+
 static void test_checked(void **state)
 {
 	struct wr_lease_call call = wants(WEIR_FIXED_WINDOW, 7, 1, 30);
@@ -369,12 +403,19 @@ static void test_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chunks),       cmocka_unit_test(test_settling),
-		cmocka_unit_test(test_repeated),     cmocka_unit_test(test_bucket_keeps_room),
-		cmocka_unit_test(test_log_stamps),   cmocka_unit_test(test_log_lowered),
-		cmocka_unit_test(test_window_edge),  cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_clock_behind), cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_not_lent),     cmocka_unit_test(test_back_and_report),
+		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_settling),
+		cmocka_unit_test(test_repeated),
+		cmocka_unit_test(test_bucket_keeps_room),
+		cmocka_unit_test(test_log_stamps),
+		cmocka_unit_test(test_log_lowered),
+		cmocka_unit_test(test_window_edge),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_clock_behind),
+		cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_not_lent),
+		cmocka_unit_test(test_back_and_report),
+		cmocka_unit_test(test_take_back_while_lent),
 		cmocka_unit_test(test_checked),
 	};
 

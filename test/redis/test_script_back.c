@@ -21,7 +21,7 @@ static uint64_t taken_at(void **state, const char *key, struct wr_take take, uin
 	struct wr_taken taken = script_take(*state, key, take, now_us);
 
 	assert_true(taken.taken);
-	return taken.decided_us;
+	return taken.decided_us + taken.delay_us;
 }
 
 /* Gives back what was taken, as a node does that was refused elsewhere. */
@@ -32,6 +32,8 @@ static void give_back(void **state, const char *key, struct wr_take take, uint64
 
 	take.cost = -take.cost;
 	take.decided_us = decided_us;
+	if (take.algorithm == WEIR_LEAKY_BUCKET) /* here it says when a place leaves */
+		take.decided_us = NOW, take.delay_us = decided_us - NOW;
 	taken = script_take(*state, key, take, now_us);
 	assert_true(taken.admitted);
 	assert_false(taken.taken);
@@ -111,23 +113,60 @@ static void test_give_back_bucket(void **state)
 	/* Nobody asked since: all that is missing is the taker's. */
 	give_back(state, "back:t", take, decided_us, NOW + 15 * SECOND_US);
 	assert_int_equal(remaining(state, "back:t", take, NOW + 15 * SECOND_US), 10);
-	/* Three of the four have come back by themselves when another takes; half a one of the
-	 * fourth is not a token. */
+	/* Three and a half of the four have come back by themselves; five and a half are missing.
+	 */
 	decided_us = taken_at(state, "back:u", take, NOW);
 	taken_at(state, "back:u", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
 	give_back(state, "back:u", take, decided_us, NOW + 21 * SECOND_US);
-	assert_int_equal(remaining(state, "back:u", take, NOW + 21 * SECOND_US), 4);
-	/* Earlier two and a third were still the taker's. */
+	assert_int_equal(remaining(state, "back:u", take, NOW + 21 * SECOND_US), 5);
+	/* Earlier two and a third were still the taker's, of seven and a third. */
 	decided_us = taken_at(state, "back:w", take, NOW);
 	taken_at(state, "back:w", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 2);
 	give_back(state, "back:w", take, decided_us, NOW + 10 * SECOND_US);
-	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 4);
+	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 5);
+	assert_int_equal(remaining(state, "back:w", take, NOW + 16 * SECOND_US - 1), 5);
+	assert_int_equal(remaining(state, "back:w", take, NOW + 16 * SECOND_US), 6);
 	/* All have, and the bucket was full since: nothing is left to give. */
 	decided_us = taken_at(state, "back:v", all, NOW);
 	taken_at(state, "back:v", all, NOW + MINUTE_US);
 	give_back(state, "back:v", all, decided_us, NOW + MINUTE_US);
 	assert_int_equal(remaining(state, "back:v", all, NOW + MINUTE_US), 0);
+}
+
+/* What others gave back meanwhile does not count for it: full after 30 s, 5 taken at 48 s. */
+static void test_give_back_after_others(void **state)
+{
+	struct wr_take five = limit_of(WEIR_TOKEN_BUCKET, 10, 5);
+	uint64_t later_us = NOW + 48 * SECOND_US, first_us, second_us;
+
+	first_us = taken_at(state, "back:o", five, NOW);
+	second_us = taken_at(state, "back:o", five, NOW);
+	give_back(state, "back:o", five, first_us, NOW);
+	taken_at(state, "back:o", five, later_us);
+	give_back(state, "back:o", five, second_us, later_us);
+	assert_int_equal(remaining(state, "back:o", five, later_us), 5);
+}
+
+/* An excess makes the key last longer, which says nothing of the window. */
+static void test_give_back_soft_window(void **state)
+{
+	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 5);
+	struct wr_take more = limit_of(WEIR_FIXED_WINDOW, 5, 2);
+	uint64_t next_us = NOW + MINUTE_US, decided_us;
+
+	take.soft_ceiling = more.soft_ceiling = 7;
+	take.soft_for_us = more.soft_for_us = MINUTE_US;
+	taken_at(state, "back:s", take, NOW);
+	decided_us = taken_at(state, "back:s", more, NOW + 30 * SECOND_US);
+	taken_at(state, "back:s", take, next_us);
+	give_back(state, "back:s", more, decided_us, next_us);
+	assert_int_equal(remaining(state, "back:s", take, next_us), 0);
+	taken_at(state, "back:i", take, NOW);
+	decided_us = taken_at(state, "back:i", more, NOW + 30 * SECOND_US);
+	give_back(state, "back:i", more, decided_us, NOW + 31 * SECOND_US);
+	give_back(state, "back:i", more, decided_us, NOW + 31 * SECOND_US);
+	assert_int_equal(remaining(state, "back:i", take, NOW + 31 * SECOND_US), 2);
 }
 
 static void test_give_back_queue(void **state)
@@ -222,9 +261,14 @@ static void test_report_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_give_back_window), cmocka_unit_test(test_give_back_counter),
-		cmocka_unit_test(test_give_back_log),    cmocka_unit_test(test_give_back_bucket),
-		cmocka_unit_test(test_give_back_queue),  cmocka_unit_test(test_report),
+		cmocka_unit_test(test_give_back_window),
+		cmocka_unit_test(test_give_back_counter),
+		cmocka_unit_test(test_give_back_log),
+		cmocka_unit_test(test_give_back_bucket),
+		cmocka_unit_test(test_give_back_after_others),
+		cmocka_unit_test(test_give_back_soft_window),
+		cmocka_unit_test(test_give_back_queue),
+		cmocka_unit_test(test_report),
 		cmocka_unit_test(test_report_once),
 	};
 

@@ -1,11 +1,13 @@
 /* The same random trace through take.lua in a real Redis and through src/algo, decision by
  * decision. Limits of any size and period, any cost, time standing, running and stepping back,
  * limits that change on the way. */
+#include "algo/cancels.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
 #define RUNS test_rounds(50, 250) /* of each kind */
 #define STEPS 60
+#define CANCEL_RUNS test_rounds(20, 200)
 #define NOW_MAX (5500000000000000ull) /* in µs: a period more still is below 2^53 */
 #define SOFT_FOR_MAX (4294966 * US)   /* up to here src/algo keeps the time of an excess exactly */
 
@@ -301,12 +303,60 @@ static void test_long_log(void **state)
 	run(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
 }
 
+/* --- takes that are cancelled later, against the model --- */
+
+struct in_redis {
+	struct script_test *test;
+	struct weir_limit limit;
+	char key[32];
+};
+
+static struct weir_decision take_there(void *of, int64_t cost, uint64_t now_ns)
+{
+	struct in_redis *c = of;
+	struct wr_taken t = script_take(c->test, c->key, take_of(&c->limit, cost), now_ns / US);
+
+	return (struct weir_decision){.admitted = t.admitted,
+				      .remaining = t.remaining,
+				      .charged_ns = (t.decided_us + t.delay_us) * US};
+}
+
+static void give_there(void *of, uint64_t n, uint64_t charged_ns, uint64_t now_ns)
+{
+	struct in_redis *c = of;
+	struct wr_take take = take_of(&c->limit, -(int64_t)n);
+
+	take.decided_us = charged_ns / US;
+	script_take(c->test, c->key, take, now_ns / US);
+}
+
+static void test_cancelled(void **state)
+{
+	static const struct cancel_ops ops = {take_there, give_there, US};
+	struct rnd r = {rnd_seed()};
+
+	for (uint32_t algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct cancel_tally tally = {0};
+
+		for (int i = 0; i < CANCEL_RUNS; i++) {
+			struct in_redis c = {.test = *state,
+					     .limit = cancel_limit(&r, algorithm, US)};
+
+			snprintf(c.key, sizeof c.key, "cancel:%d:", next_key++);
+			cancels_run(&r, &c.limit, &ops, &c, i % 2 ? 0 : 20, &tally);
+			redis_tell(&((struct script_test *)*state)->server, "FLUSHALL");
+		}
+		assert_true(tally.admitted > 10 * CANCEL_RUNS && tally.refused > CANCEL_RUNS);
+		assert_true(tally.whole > CANCEL_RUNS && tally.none > CANCEL_RUNS / 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hard),     cmocka_unit_test(test_calendar),
 		cmocka_unit_test(test_soft),     cmocka_unit_test(test_log),
-		cmocka_unit_test(test_long_log),
+		cmocka_unit_test(test_long_log), cmocka_unit_test(test_cancelled),
 	};
 
 	return cmocka_run_group_tests(tests, script_setup, script_teardown);

@@ -202,5 +202,5 @@ if holder then
 	changed[#changed + 1] = own
 end
 write_record(all_out)
-return {now, verdict_of(l), remaining, retry, reset, l.delay, granted,
+return {now, verdict_of(l), remaining, retry, reset, charged_after(l), granted,
 	own and own.out > 0 and ttl or 0, known, all_out}

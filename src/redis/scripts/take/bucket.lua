@@ -64,27 +64,53 @@ local function bucket()
 		end
 	end
 
-	-- decided is when the bucket would have been full after the take. What lies before now has flown
-	-- in since and is no longer the taker's to give; if nobody asked since, all that is missing is.
-	-- In a queue nobody moves up: a place is given back while it is the last, and not yet due.
+	-- The last place of a queue is the one that leaves where the queue ends without it. decided is when
+	-- it leaves. Once that has come it is used up.
+	local function leave(l, n)
+		local due = l.used < n or (l.used == n and l.part > 0)
+		if not due and drain(l, l.used - n) == l.decided - l.at then
+			take_away(l, n)
+		end
+	end
+
+	-- What of n cannot have flown in again since they were taken, as of decided: as wr_bucket_give().
+	local function give_rest(l, n)
+		local age = math.max(l.at - l.decided, 0)
+		if age * l.limit >= 2 * n * l.period then
+			return
+		end
+		local refilled, part = muldiv(age, l.limit, l.period)
+		local whole = n - refilled
+		if whole <= 0 then
+			return
+		elseif l.used < whole or (l.used == whole and l.part >= part) then
+			take_away(l, l.used)
+			return
+		end
+		local over = math.max(l.since + age - l.at, 0)
+		local periods = math.ceil(over / l.period)
+		if l.since + age < periods * l.period then
+			take_away(l, part > 0 and whole - 1 or whole)
+			return
+		end
+		l.since = l.since + age - periods * l.period
+		l.taken = l.taken + periods * l.limit - n
+		l.used, l.part, l.changed = l.used - whole, l.part - part, true
+		if l.part < 0 then
+			l.used, l.part = l.used + 1, l.part + l.period
+		end
+	end
+
 	local function give(l, n)
 		if l.used == 0 then
 			return
-		elseif l.decided then
-			local left, ours = drain(l, l.used), l.decided - l.at
-			if l.queue then
-				local due = l.used < n or (l.used == n and l.part > 0)
-				if left ~= ours or due then
-					return
-				end
-			elseif ours < left then
-				n = ours > 1 and math.min(n, (muldiv(ours - 1, l.limit, l.period))) or 0
-				if n == 0 then
-					return
-				end
-			end
+		elseif not l.decided then
+			take_away(l, n)
+		elseif l.queue then
+			leave(l, n)
+		else
+			give_rest(l, n)
 		end
-		take_away(l, n)
 	end
 
 	return {

@@ -50,6 +50,6 @@ for i, l in ipairs(limits) do
 	end
 	local to = 5 * i - 4
 	reply[to + 1], reply[to + 2], reply[to + 3] = verdict, remaining, retry
-	reply[to + 4], reply[to + 5] = reset, all and l.delay or 0
+	reply[to + 4], reply[to + 5] = reset, all and charged_after(l) or 0
 end
 return reply

@@ -60,6 +60,7 @@ local function fixed()
 		local start = alone and start_by_expiry(l) or start_by_number(l, v)
 		local count = tonumber(string.sub(v, -10)) or 0
 		if late(start) > 0 then
+			l.late = late(start)
 			l.start, l.stop = start, l.stop + (start - l.start)
 			l.odd = l.after
 		end

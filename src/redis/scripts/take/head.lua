@@ -3,7 +3,8 @@
 --
 --   KEYS    one for each limit, all in one slot; for a report one more, which names the reporter
 --   ARGV    for each limit: flags, cost, capacity, period, and what its flags say: read_limit()
---   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, delay
+--   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and what
+--           charged_after() says: the delay of a queue
 --
 -- The algorithms are those of src/algo, decision by decision, and explained there; here is what is
 -- different. Times are µs. All numbers are integers below 2^53, so that a double holds them; a

@@ -132,6 +132,12 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
+-- So long after now a queue lets it go. Of others, as of so much later than now it was counted: to
+-- be given back there.
+local function charged_after(l)
+	return l.queue and l.delay or l.late
+end
+
 -- An excess that was noted does not make the rest of the state any newer.
 local function store(l, reset)
 	local kind, value = l.kind, l.value

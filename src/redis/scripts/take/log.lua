@@ -147,13 +147,17 @@ local function log()
 		become(l, list, pending, count, -n)
 	end
 
-	-- One that came after the take is not taken away in its place: it stays for longer.
+	-- One that came after the take is not taken away in its place: it stays for longer. A full log may
+	-- have dropped older entries for refused requests, which would be missing then.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)
 			if n > 0 then
 				drop_newest(l, n)
 			end
+			return
+		end
+		if l.count_rejected and l.used >= l.ceiling then
 			return
 		end
 		local from = first_after(l, l.decided - 1, l.dead + 1)

@@ -119,8 +119,8 @@ def test_without_weir_traffic_flows(api, weir):
 def test_traefik_and_caddy_ask_what_is_answered(weir):
     traefik = yaml.safe_load((ROOT / "examples/traefik/dynamic.yaml").read_text(encoding="utf-8"))
     address = traefik["http"]["middlewares"]["weir"]["forwardAuth"]["address"]
-    caddy = re.search(r"uri (\S+)", (ROOT / "examples/caddy/Caddyfile").read_text(encoding="utf-8")).group(1)
-    assert address == "http://127.0.0.1:8082" + caddy
+    caddy = re.search(r"rewrite (\S+)", (ROOT / "examples/caddy/Caddyfile").read_text(encoding="utf-8")).group(1)
+    assert caddy.startswith(address.removeprefix("http://127.0.0.1:8082"))
     fields = {"X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/x", "X-Forwarded-Host": "h",
               "X-Forwarded-For": "192.0.2.5", "X-Forwarded-Proto": "http", "X-Original-URI": "/forged"}
     answers = [fetch(weir.http_port, "GET", caddy, fields) for _ in range(3)]
@@ -143,7 +143,7 @@ def test_envoys_actions_meet_envoys_rules():
         assert statuses == [200, 200, 429]
 
 
-@pytest.mark.parametrize("name", ["envoy", "traefik", "caddy", "nginx-auth-request"])
+@pytest.mark.parametrize("name", ["envoy", "traefik", "caddy", "haproxy", "nginx-auth-request"])
 def test_rules_of_examples_load_and_all_have_a_page(name):
     assert (ROOT / "examples" / name / "README.md").exists()
     with Serve(rules_path=ROOT / "examples" / name / "rules.yaml", http=True) as serve:

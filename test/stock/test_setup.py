@@ -18,7 +18,7 @@ HOUR_S = 3600
 # The PATH has these and the fakes, so that no real apt-get or sudo can be called.
 TOOLS = ("bash sh env find sed sort grep tr cat chmod mv mkdir mktemp rm tail touch setsid flock readlink true head "
          "sleep").split()
-DAEMONS = ("nginx", "redis-server", "redis-sentinel", "prometheus")
+DAEMONS = ("nginx", "redis-server", "redis-sentinel", "prometheus", "caddy", "haproxy")
 EVERYTHING = ("build", "test", "full")
 
 # $FAKE has: calls, the log; installed/, a file per package; and files that tell the fakes how to behave.

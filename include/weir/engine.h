@@ -218,8 +218,10 @@ WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 
 /* Adds a descriptor, and what it costs: 0 only looks, below 0 gives back. `override` is a limit the
  * request brought along, or NULL: it stands in for the rules, is checked, and needs the domain to
- * exist. Nothing that is passed is kept.
- *   WEIR_EINVAL, WEIR_ELIMIT (the override), WEIR_EMANY (descriptors, or limits that apply) */
+ * exist. Nothing that is passed is kept. A request with more than WEIR_DESCRIPTORS_MAX descriptors,
+ * or that WEIR_NEEDS_MAX limits are not enough for, cannot be counted: this returns 0, and
+ * weir_ask_decide refuses, with 429 or the status of the rule that found no room.
+ *   WEIR_EINVAL, WEIR_ELIMIT (the override) */
 WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			  const struct weir_limit *override, int64_t hits);
 
@@ -228,8 +230,9 @@ WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries
 WEIR_API int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
 				 struct weir_error *error);
 
-/* Adds the descriptors that the domain's `requests:` make of a request. WEIR_EINVAL, WEIR_EMANY, or
- * WEIR_EROOM: there is more of it than can be read; it will be refused. */
+/* Adds the descriptors that the domain's `requests:` make of a request. Returns 0 or WEIR_EINVAL. A
+ * request that cannot be read or counted is refused by weir_ask_decide: with 400 if its target is
+ * malformed or there is too much of it, with 429 as above if too many limits apply. */
 WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);
 
 /* The time by CLOCK_BOOTTIME, which leases end by: not older than now_ns of the decision. Optional:

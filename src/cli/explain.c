@@ -147,9 +147,14 @@ static int explain_descriptor(const struct weir_rules *rules, const struct argum
 static int explain_http(const struct weir_rules *rules, const struct arguments *a,
 			const struct weir_http_view *view, struct wr_explain *explain)
 {
-	if (wr_explain_http(explain, rules, view, a->http) != 0)
-		return wr_cli_usage("explain", "the request is too large");
-	return 0;
+	int rc = wr_explain_http(explain, rules, view, a->http);
+
+	if (rc == WEIR_EFORMAT)
+		return wr_cli_usage("explain", "the request target is malformed: it is refused");
+	if (rc == WEIR_EMANY)
+		return wr_cli_usage("explain",
+				    "the request has too many descriptors: it is refused");
+	return rc == 0 ? 0 : wr_cli_usage("explain", "the request is too large: it is refused");
 }
 
 /* All of one domain. Returns an exit code; with `list` the report goes there instead. */

@@ -170,7 +170,8 @@ static void print_walk(const struct wr_explain *explain, const struct wr_explain
 		}
 	}
 	if (walk->request)
-		printf("  made by %s:%u", walk->request->file, walk->request->line);
+		printf("  made by %s:%u%s", walk->request->file, walk->request->line,
+		       walk->certain ? "" : ", by some readings only: it exempts from nothing");
 	putchar('\n');
 	print_steps(walk);
 	print_outcome(explain, walk);

@@ -26,7 +26,7 @@ static void drop_replaced(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
 		const struct wr_node *node = ask->descriptors[i].node;
 
-		if (node && node->limit_count)
+		if (node && node->limit_count && ask->descriptors[i].certain)
 			matches[count++] = (struct wr_match){.node = node,
 							     .limits = node->limits,
 							     .limit_count = node->limit_count};

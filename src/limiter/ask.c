@@ -163,12 +163,13 @@ static bool in_share(const struct wr_limit *limit, const struct key_bytes *key)
 	       ((share_hash(key) >> 32) * SHARE_ALL >> 32) < limit->enforce_ppm;
 }
 
+/* A quota lets a request pass that others refuse, so an uncertain one is a limit like others. */
 static enum wr_class class_of(const struct wr_node *node, const struct wr_limit *limit,
-			      const struct key_bytes *key)
+			      const struct key_bytes *key, bool certain)
 {
 	if (node->flags & WR_SHADOW || !in_share(limit, key))
 		return WR_COUNTED;
-	return node->flags & WR_QUOTA ? WR_QUOTA_CLASS : WR_ENFORCED;
+	return node->flags & WR_QUOTA && certain ? WR_QUOTA_CLASS : WR_ENFORCED;
 }
 
 static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limit *limit,
@@ -215,8 +216,17 @@ static void place(struct weir_ask *ask, struct wr_ask_need *need, struct key_byt
 		ask->strayed = true;
 }
 
+/* Whether another reading of the request has taken from this counter already. */
+static bool is_repeated(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	for (const struct wr_ask_need *other = &ask->needs[ask->sibling]; other < need; other++)
+		if (other->need.key.tag == need->need.key.tag)
+			return true;
+	return false;
+}
+
 static void add_limits(struct weir_ask *ask, const struct wr_match *match, struct key_bytes *key,
-		       int64_t cost)
+		       int64_t cost, bool certain)
 {
 	const struct wr_generation *generation = ask->generation;
 	uint32_t first = generation->first[match->node->id];
@@ -225,15 +235,19 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		const struct wr_limit *limit = &match->limits[i];
 		struct wr_ask_need *need = add_need(ask, &limit->limit, key, cost);
 
+		if (__builtin_expect(is_repeated(ask, need), 0)) {
+			need->need.cost = need->own_cost = 0;
+			ask->plain = ask->leased = false;
+		}
 		need->rule = limit;
 		need->slot = generation->slots[first + i];
 		need->said = first + (uint32_t)i;
-		need->class = (uint8_t)class_of(match->node, limit, key);
+		need->class = (uint8_t)class_of(match->node, limit, key, certain);
 		ask->plain &= need->class == WR_ENFORCED && cost > 0;
 		ask->leased &= need->class == WR_ENFORCED && cost > 0 && wr_lease_fits(limit);
 		ask->leases |= wr_lease_fits(limit);
 		ask->has_calendar |= limit->calendar != 0;
-		ask->has_replaces |= limit->replace_count != 0;
+		ask->has_replaces |= certain && limit->replace_count;
 		place(ask, need, key);
 		if (__builtin_expect(limit->on_limit == WR_DEFER, 0))
 			wr_defer_name(ask, need, key->entries, key->count);
@@ -244,9 +258,21 @@ static struct wr_ask_descriptor *new_descriptor(struct weir_ask *ask)
 {
 	struct wr_ask_descriptor *descriptor = &ask->descriptors[ask->descriptor_count];
 
-	*descriptor =
-		(struct wr_ask_descriptor){.outcome = WR_NO_RULE, .first_need = ask->need_count};
+	*descriptor = (struct wr_ask_descriptor){
+		.outcome = WR_NO_RULE, .first_need = ask->need_count, .certain = true};
 	return descriptor;
+}
+
+/* There is no room for the limits of a descriptor: the request will be refused. Letting it pass
+ * would let clients out of their limits that can add to what a request is described by. */
+static int crowd(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
+		 const struct wr_limit *limit)
+{
+	ask->crowded = descriptor->crowded = true;
+	if (!ask->crowding)
+		ask->crowding = limit;
+	ask->descriptor_count++;
+	return 0;
 }
 
 static int add_override(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
@@ -260,7 +286,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 	if (override->size != sizeof *override)
 		return WEIR_ELIMIT;
 	if (ask->need_count == WEIR_NEEDS_MAX)
-		return WEIR_EMANY;
+		return crowd(ask, descriptor, NULL);
 	*limit = *override;
 	if (weir_limit_check(limit, NULL) != 0)
 		return WEIR_ELIMIT;
@@ -280,7 +306,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 }
 
 static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
-		    int64_t cost)
+		    int64_t cost, bool certain)
 {
 	struct wr_ask_descriptor *descriptor = new_descriptor(ask);
 	struct key_bytes key;
@@ -289,30 +315,43 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	wr_rules_match(ask->generation->rules, ask->domain, entries, count, &match);
 	descriptor->node = match.node;
 	descriptor->outcome = (uint8_t)match.outcome;
+	descriptor->certain = certain;
 	if (match.outcome == WR_LIMITED) {
 		if (match.limit_count > WEIR_NEEDS_MAX - (size_t)ask->need_count)
-			return WEIR_EMANY;
+			return crowd(ask, descriptor, match.limits);
 		make_key(ask, match.node, entries, count, &key);
-		add_limits(ask, &match, &key, cost);
+		add_limits(ask, &match, &key, cost, certain);
 		descriptor->need_count = (uint8_t)match.limit_count;
 		wr_ask_sample(ask, descriptor, entries, count);
 	} else if (match.outcome == WR_UNLIMITED) {
-		ask->has_replaces |= match.limits[0].replace_count != 0;
+		ask->has_replaces |= certain && match.limits[0].replace_count;
 		ask->plain = ask->leased = false;
 	}
 	ask->descriptor_count++;
 	return 0;
 }
 
-int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
-		 const struct weir_limit *override, int64_t hits)
+/* A record does not say what is uncertain, so what would replace limits then is not recorded. */
+static void record(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+		   const struct weir_limit *override, int64_t hits, bool certain)
+{
+	const struct wr_ask_descriptor *added = &ask->descriptors[ask->descriptor_count - 1];
+
+	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
+	if (added->need_count)
+		hits = ask->needs[added->first_need].own_cost; /* 0: it is repeated */
+	wr_record_add(ask, entries, count, override, hits);
+}
+
+static int add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+	       const struct weir_limit *override, int64_t hits, bool certain)
 {
 	int rc;
 
-	if (!wr_ask_ok(ask) || (!entries && count) || ask->state != WR_ASK_OPEN)
-		return WEIR_EINVAL;
-	if (ask->descriptor_count == WEIR_DESCRIPTORS_MAX)
-		return WEIR_EMANY;
+	if (ask->descriptor_count == WEIR_DESCRIPTORS_MAX) {
+		ask->crowded = true;
+		return 0;
+	}
 	if (hits == WEIR_HITS_UNSET)
 		hits = ask->hits;
 	ask->gives_back |= hits < 0;
@@ -322,12 +361,21 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 		return 0;
 	}
 	rc = override ? add_override(ask, entries, count, override, hits)
-		      : add_rule(ask, entries, count, hits);
+		      : add_rule(ask, entries, count, hits, certain);
 	if (rc == 0 && __builtin_expect(ask->kept != NULL, 0))
 		wr_ask_keep_descriptor(ask, entries, count);
 	if (rc == 0 && ask->record)
-		wr_record_add(ask, entries, count, override, hits);
+		record(ask, entries, count, override, hits, certain);
 	return rc;
+}
+
+int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+		 const struct weir_limit *override, int64_t hits)
+{
+	if (!wr_ask_ok(ask) || (!entries && count) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	ask->sibling = ask->need_count;
+	return add(ask, entries, count, override, hits, true);
 }
 
 int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
@@ -341,13 +389,20 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 	if (!ask->domain)
 		return 0;
 	rc = wr_http_read(ask->domain, view, memory, sizeof memory, &http);
-	ask->allowed |= http.allowed;
+	if (rc == WEIR_EINVAL)
+		return rc;
+	ask->allowed |= rc == 0 && http.allowed;
 	ask->denied |= http.denied;
-	for (uint32_t i = 0; rc == 0 && i < http.count; i++)
-		rc = weir_ask_add(ask, http.descriptors[i].entries, http.descriptors[i].count, NULL,
-				  WEIR_HITS_UNSET);
-	ask->unreadable |= rc != 0;
-	return rc;
+	ask->crowded |= rc == WEIR_EMANY;
+	ask->unreadable |= rc != 0 && rc != WEIR_EMANY;
+	for (uint32_t i = 0; rc == 0 && i < http.count; i++) {
+		const struct wr_descriptor *one = &http.descriptors[i];
+
+		if (i == 0 || one->request != one[-1].request)
+			ask->sibling = ask->need_count;
+		add(ask, one->entries, one->count, NULL, WEIR_HITS_UNSET, one->certain);
+	}
+	return 0;
 }
 
 int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,

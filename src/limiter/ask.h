@@ -88,6 +88,8 @@ struct wr_ask_descriptor {
 	bool override;
 	bool has_text;              /* see wr_ask_sample */
 	bool replaced;              /* an `unlimited` rule that another one put out of force */
+	bool crowded;               /* its limits found no room */
+	bool certain;               /* every reading of the request makes it, see rules/http.h */
 	uint16_t kept_at, kept_len; /* its text in what is kept */
 };
 
@@ -105,10 +107,12 @@ struct weir_ask {
 	uint8_t descriptor_count;
 	uint8_t need_count;
 	uint8_t own_count;
+	uint8_t sibling; /* first need of the descriptors that one entry of `requests:` made */
 	uint8_t header_count;
 	bool allowed;    /* by `requests:`: nothing limits this */
 	bool denied;     /* by `missing: deny` */
-	bool unreadable; /* too much of it to tell whose counters it is for */
+	bool unreadable; /* it cannot be told whose counters it is for */
+	bool crowded;    /* it has more descriptors or limits than can be counted */
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
@@ -128,7 +132,8 @@ struct weir_ask {
 	uint8_t defer_key[16];
 	struct weir_engine *engine;
 	struct wr_generation *generation;
-	const struct wr_node *domain; /* NULL: unknown */
+	const struct wr_node *domain;    /* NULL: unknown */
+	const struct wr_limit *crowding; /* the first limit that found no room, or NULL */
 	int64_t hits;
 	uint64_t now_ns;  /* of the decision */
 	uint64_t mono_ns; /* … by the clock of leases; 0: not read yet */

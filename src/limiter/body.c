@@ -31,7 +31,12 @@ static struct words words_for(const struct weir_ask *ask)
 				      WR_STR("The request lacks what its limit is counted by.")};
 	if (ask->unreadable)
 		return (struct words){WR_STR("about:blank"), WR_STR("Bad Request"),
-				      WR_STR("The request has too many or too long parts.")};
+				      WR_STR("The request target is malformed, or the request has "
+					     "too many or too long parts.")};
+	if (ask->crowded)
+		return (struct words){WR_STR("about:blank"), WR_STR("Too Many Requests"),
+				      WR_STR("More limits apply to the request than can be "
+					     "counted.")};
 	if (is_banned(ask))
 		return (struct words){WR_STR(ABNORMAL_USAGE), WR_STR("Too Many Requests"),
 				      WR_STR("This client was banned.")};

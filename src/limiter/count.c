@@ -76,7 +76,7 @@ static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, boo
 		return;
 	if (ask->allowed)
 		wr_stat_add(lane, WEIR_STAT_ALLOWED, WR_STAT_admitted, 1);
-	else if (ask->denied || ask->unreadable)
+	else if (ask->denied || ask->unreadable || ask->crowded)
 		wr_stat_add(lane, ask->denied ? WEIR_STAT_MISSING : WEIR_STAT_UNREADABLE,
 			    WR_STAT_refused, 1);
 	else if (!ask->domain)

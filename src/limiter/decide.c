@@ -319,7 +319,8 @@ static void forget_needs(struct weir_ask *ask)
 {
 	ask->need_count = 0;
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
-		ask->descriptors[i] = (struct wr_ask_descriptor){.outcome = WR_NO_RULE};
+		ask->descriptors[i] = (struct wr_ask_descriptor){
+			.outcome = WR_NO_RULE, .crowded = ask->descriptors[i].crowded};
 }
 
 int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
@@ -330,7 +331,7 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 		return WEIR_ETIME;
 	ask->now_ns = now_ns;
 	ask->state = WR_ASK_DECIDED;
-	if (ask->allowed || ask->denied || ask->unreadable) {
+	if (ask->allowed || ask->denied || ask->unreadable || ask->crowded) {
 		forget_needs(ask);
 		return wr_ask_conclude(ask, ask->allowed);
 	}

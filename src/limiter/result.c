@@ -52,7 +52,7 @@ static uint64_t quota_wait(const struct weir_ask *ask)
 
 static uint64_t retry_after(const struct weir_ask *ask)
 {
-	if (ask->denied || ask->unreadable)
+	if (ask->denied || ask->unreadable || ask->crowded)
 		return WEIR_NEVER;
 	return enforced_refuse(ask) ? longest_wait(ask, WR_ENFORCED, -1) : quota_wait(ask);
 }

@@ -49,6 +49,8 @@ const struct wr_response *wr_ask_response(const struct weir_ask *ask)
 {
 	const struct wr_ask_need *need = wr_ask_tightest_need(ask);
 
+	if (ask->crowded && ask->crowding && !ask->denied && !ask->unreadable)
+		return ask->crowding->response;
 	return need && need->rule ? need->rule->response : NULL;
 }
 
@@ -133,7 +135,7 @@ static void tell(const struct weir_ask *ask, const struct wr_ask_need *need,
 	};
 }
 
-/* A descriptor that no limit applies to. */
+/* A descriptor that no limit applies to, or whose limits found no room. */
 static void tell_free(const struct wr_ask_descriptor *descriptor, struct weir_status *status)
 {
 	*status = (struct weir_status){.size = sizeof *status,
@@ -141,7 +143,11 @@ static void tell_free(const struct wr_ask_descriptor *descriptor, struct weir_st
 				       .name = WR_STR(""),
 				       .rule = WR_STR(""),
 				       .decision = {.admitted = 1}};
-	if (descriptor->replaced || (descriptor->outcome == WR_LIMITED && descriptor->need_count)) {
+	if (descriptor->crowded) {
+		status->code = WEIR_STATUS_OVER_LIMIT;
+		status->decision = (struct weir_decision){.retry_after_ns = WEIR_NEVER};
+	} else if (descriptor->replaced ||
+		   (descriptor->outcome == WR_LIMITED && descriptor->need_count)) {
 		status->flags = WEIR_STATUS_REPLACED;
 	} else if (descriptor->outcome == WR_UNLIMITED) {
 		status->flags = WEIR_STATUS_UNLIMITED;

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "rules/http_source.h"
+#include "rules/key.h"
 
 enum made {
 	MADE,
@@ -33,91 +34,216 @@ static bool host_matches(struct wr_texts hosts, struct weir_str host)
 	return hosts.count == 0;
 }
 
-static bool path_matches(struct wr_reading *reading, const struct wr_request *request)
+/* Whether one of the entry's paths matches a reading; its parts are then at hand. */
+static bool path_matches(struct wr_reading *reading, const struct wr_request *request, uint32_t at)
 {
+	reading->at = at;
 	reading->path = NULL;
 	for (uint32_t i = 0; i < request->path_count; i++)
-		for (uint32_t r = 0; r < reading->target.reading_count; r++)
-			if (wr_path_match(&request->paths[i], reading->target.readings[r],
-					  reading->captures)) {
-				reading->path = &request->paths[i];
-				return true;
-			}
+		if (wr_path_match(&request->paths[i], reading->target.readings[at],
+				  reading->captures)) {
+			reading->path = &request->paths[i];
+			return true;
+		}
 	return request->path_count == 0;
 }
 
-static bool applies(struct wr_reading *reading, const struct wr_request *request)
+/* Servers answer HEAD by what they have for GET. */
+static bool method_matches(struct wr_texts methods, struct weir_str method, bool *certain)
 {
-	if (!any_equal(request->methods, reading->method) ||
+	if (any_equal(methods, method))
+		return true;
+	*certain = false;
+	return wr_str_equal(method, WR_STR("HEAD")) && any_equal(methods, WR_STR("GET"));
+}
+
+/* Whether an entry applies, by any reading. *certain: by all of them, which exemptions need. */
+static bool applies(struct wr_reading *reading, const struct wr_request *request, bool *certain)
+{
+	bool any = request->path_count == 0;
+
+	*certain = true;
+	if (!method_matches(request->methods, reading->method, certain) ||
 	    !host_matches(request->hosts, reading->host))
 		return false;
 	if (request->addresses &&
 	    !(reading->has_peer && wr_ranges_hold(request->addresses, &reading->peer)))
 		return false;
-	return path_matches(reading, request);
+	for (uint32_t i = 0; request->path_count && i < reading->target.reading_count; i++) {
+		bool matches = path_matches(reading, request, i);
+
+		any |= matches;
+		*certain &= matches && !reading->target.unsure;
+	}
+	return any;
 }
 
-/* The first source that is there and says one thing. Failing that: deny, default, or the first
- * value of a source that says several. */
-static int make_entry(struct wr_reading *reading, const struct wr_part *part,
-		      struct weir_entry *entry)
-{
-	const struct wr_source *fallback = NULL;
-	struct weir_str value, unclear = WR_STR("");
+/* One entry of a descriptor, and the other values it may have. */
+struct choice {
+	struct weir_entry entry;
+	const struct weir_str *values; /* count of them, the entry's own first; 1: NULL */
+	uint32_t count;
+};
 
-	*entry = (struct weir_entry){part->key, part->value, WR_STR("")};
+/* A source with different values: nobody can tell which one the API will believe. Returns enum
+ * made, SKIPPED for the next source, or WEIR_EROOM. */
+static int make_unclear(struct wr_reading *reading, const struct wr_part *part,
+			enum wr_ambiguity ambiguous, struct choice *choice)
+{
+	struct weir_str *values;
+
+	switch (ambiguous) {
+	case WR_AMBIGUOUS_FIRST:
+		choice->entry.value = reading->values[0];
+		return MADE;
+	case WR_AMBIGUOUS_LAST:
+		choice->entry.value = reading->values[reading->last_value];
+		return MADE;
+	case WR_AMBIGUOUS_DENY:
+		return DENIED;
+	case WR_AMBIGUOUS_NEXT:
+		return SKIPPED;
+	case WR_AMBIGUOUS_SHARE:
+		break;
+	}
+	values = wr_memory_take(&reading->memory, reading->value_count * sizeof *values,
+				alignof(struct weir_str));
+	if (!values)
+		return WEIR_EROOM;
+	memcpy(values, reading->values, reading->value_count * sizeof *values);
+	*choice = (struct choice){
+		{part->key, values[0], WR_AMBIGUOUS_SOURCE}, values, reading->value_count};
+	return MADE;
+}
+
+/* The first source that is there. A source that is passed over since it has different values is
+ * shared in the end, if there is no other. */
+static int make_entry(struct wr_reading *reading, const struct wr_part *part, struct choice *choice)
+{
+	const struct wr_source *unclear = NULL;
+
+	*choice = (struct choice){{part->key, part->value, WR_STR("")}, NULL, 1};
 	if (part->source_count == 0)
 		return MADE;
 	for (const struct wr_source *source = part->sources;
 	     source < part->sources + part->source_count; source++) {
-		int presence = wr_source_read(reading, source, &value);
+		int made = MADE;
 
-		if (presence < 0)
-			return presence;
-		if (presence == WR_PRESENT) {
-			entry->value = value;
-			if (part->source_count > 1)
-				entry->source = source->label;
-			return MADE;
-		}
-		if (presence == WR_AMBIGUOUS && !fallback) {
-			fallback = source;
-			unclear = value;
-		}
+		if (wr_source_read(reading, source) != 0)
+			return WEIR_EROOM;
+		if (reading->value_count == 0)
+			continue;
+		choice->entry.value = reading->values[0];
+		if (reading->value_count > 1)
+			made = make_unclear(reading, part, part->ambiguous, choice);
+		if (made == MADE && part->source_count > 1 && choice->count == 1)
+			choice->entry.source = source->label;
+		if (made != SKIPPED)
+			return made;
+		unclear = unclear ? unclear : source;
 	}
 	if (part->missing == WR_MISSING_DENY)
 		return DENIED;
 	if (part->has_default) {
-		entry->value = part->otherwise;
-		entry->source = WR_STR("default");
+		choice->entry.value = part->otherwise;
+		choice->entry.source = WR_STR("default");
 		return MADE;
 	}
-	if (!fallback)
+	if (!unclear)
 		return SKIPPED;
-	entry->value = unclear;
-	if (part->source_count > 1)
-		entry->source = fallback->label;
-	return MADE;
+	if (wr_source_read(reading, unclear) != 0)
+		return WEIR_EROOM;
+	return make_unclear(reading, part, WR_AMBIGUOUS_SHARE, choice);
 }
 
-/* All parts or none: what a skipped descriptor took of the memory is given back. */
-static int make_descriptor(struct wr_reading *reading, const struct wr_request *request,
-			   struct wr_descriptor *descriptor)
+static bool same_entries(const struct weir_entry *a, const struct weir_entry *b, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!wr_str_equal(a[i].value, b[i].value) ||
+		    !wr_str_equal(a[i].source, b[i].source))
+			return false;
+	return true;
+}
+
+/* One descriptor more, unless the entry of `requests:` has made the same, from `first` on. */
+static int add_descriptor(struct wr_reading *reading, const struct wr_request *request,
+			  const struct choice *choices, uint32_t number, uint32_t first,
+			  struct wr_http *http)
 {
 	char *mark = reading->memory.at;
 	struct weir_entry *entries =
 		wr_memory_take(&reading->memory, request->part_count * sizeof *entries,
 			       alignof(struct weir_entry));
-	int made = MADE;
 
 	if (!entries)
 		return WEIR_EROOM;
-	for (uint32_t i = 0; i < request->part_count && made == MADE; i++)
-		made = make_entry(reading, &request->parts[i], &entries[i]);
-	if (made != MADE)
+	for (uint32_t i = 0; i < request->part_count; i++) {
+		entries[i] = choices[i].entry;
+		if (choices[i].count > 1)
+			entries[i].value = choices[i].values[number % choices[i].count];
+		number /= choices[i].count;
+	}
+	for (uint32_t i = first; i < http->count; i++)
+		if (same_entries(http->descriptors[i].entries, entries, request->part_count)) {
+			reading->memory.at = mark;
+			return 0;
+		}
+	if (http->count == WR_DESCRIPTORS_MAX)
+		return WEIR_EMANY;
+	http->descriptors[http->count++] =
+		(struct wr_descriptor){entries, request->part_count, request, true};
+	return 0;
+}
+
+/* The descriptors by the reading at hand: all parts or none. More than one if a part has different
+ * values. Returns enum made, or an error. */
+static int make_descriptors(struct wr_reading *reading, const struct wr_request *request,
+			    uint32_t first, struct wr_http *http)
+{
+	struct choice choices[WR_PARTS_MAX];
+	char *mark = reading->memory.at;
+	uint32_t ways = 1;
+	int made = MADE, rc = 0;
+
+	for (uint32_t i = 0; i < request->part_count && made == MADE; i++) {
+		made = make_entry(reading, &request->parts[i], &choices[i]);
+		if (made != MADE)
+			break;
+		ways *= choices[i].count;
+		if (ways > WR_DESCRIPTORS_MAX)
+			return WEIR_EMANY;
+	}
+	if (made != MADE) {
 		reading->memory.at = mark;
-	*descriptor = (struct wr_descriptor){entries, request->part_count, request};
-	return made;
+		return made;
+	}
+	for (uint32_t i = 0; i < ways && rc == 0; i++)
+		rc = add_descriptor(reading, request, choices, i, first, http);
+	return rc ? rc : MADE;
+}
+
+/* What an entry makes of the request, by each reading that it applies to. */
+static int make_all(struct wr_reading *reading, const struct wr_request *request, bool certain,
+		    struct wr_http *http)
+{
+	uint32_t first = http->count;
+	uint32_t count = request->uses_path ? reading->target.value_count : 1;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && rc >= 0; i++) {
+		if (request->uses_path && !path_matches(reading, request, i))
+			continue;
+		rc = make_descriptors(reading, request, first, http);
+		if (rc == DENIED && !http->denied) {
+			http->denied = true;
+			http->denied_by = request;
+		}
+		certain &= rc == MADE;
+	}
+	certain &= http->count == first + 1;
+	for (uint32_t i = first; i < http->count; i++)
+		http->descriptors[i].certain = certain;
+	return rc < 0 ? rc : 0;
 }
 
 static bool is_small(char c)
@@ -151,23 +277,25 @@ static int read_method(struct wr_reading *reading, struct weir_str method)
 static int read_target(struct wr_reading *reading, struct weir_str target)
 {
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
+	int rc;
 
 	/* In place; but what is too long to be read is so however it is written. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
-	reading->target = wr_target_split(target);
-	return wr_target_read(&reading->target, &reading->memory);
+	rc = wr_target_split(target, &reading->target);
+	return rc ? rc : wr_target_read(&reading->target, &reading->memory);
 }
 
 static int start(struct wr_reading *reading, const struct weir_http_view *view, bool uses_host)
 {
 	struct weir_str host;
+	int rc = read_target(reading, view->target);
 
 	reading->view = view;
 	reading->host = WR_STR("");
 	reading->path = NULL;
-	if (read_target(reading, view->target) != 0)
-		return WEIR_EROOM;
+	if (rc != 0)
+		return rc;
 	host = reading->target.authority.len ? reading->target.authority : view->host;
 	if (uses_host && wr_host_read(host, &reading->memory, &reading->host) != 0)
 		return WEIR_EROOM;
@@ -224,26 +352,15 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 	reading.memory = (struct wr_memory){memory, (char *)memory + size};
 	rc = start(&reading, view, domain->more->requests->uses_host);
 	for (; rc == 0 && request; request = request->next) {
-		int made;
+		bool certain;
 
-		if (!applies(&reading, request))
+		if (!applies(&reading, request, &certain))
 			continue;
-		if (request->allow) {
+		if (!request->allow) {
+			rc = make_all(&reading, request, certain, http);
+		} else if (certain) {
 			allow(http, request);
 			return 0;
-		}
-		if (http->count == WR_DESCRIPTORS_MAX) {
-			rc = WEIR_EROOM;
-			break;
-		}
-		made = make_descriptor(&reading, request, &http->descriptors[http->count]);
-		if (made < 0)
-			rc = made;
-		else if (made == MADE)
-			http->count++;
-		else if (made == DENIED && !http->denied) {
-			http->denied = true;
-			http->denied_by = request;
 		}
 	}
 	return rc;

@@ -2,12 +2,20 @@
  *
  * Two spellings of one request give the same entries: header names in any case; %-encodings;
  * dot segments, doubled and trailing slashes; host in any case, with or without port and trailing
- * dot; IPv4 and IPv4-mapped IPv6. Where servers disagree about what a path means (is %2F a slash?
- * does ;x=1 belong to the segment?) an entry of `requests:` matches if any reading does.
+ * dot; IPv4 and IPv4-mapped IPv6.
  *
- * A source that is there twice with different values is as good as missing (next source,
- * `default:`, `missing: deny`), because nobody can tell which value the API will believe; only
- * where nothing else is left is the first value used.
+ * Where servers disagree about what a request means, it has several readings: a path
+ * (http_target.h: is %2F a slash? does ;x=1 belong to the segment?), a header field, cookie or
+ * query parameter that is there with different values (which one will the API believe?), and HEAD,
+ * which servers answer by what they have for GET.
+ *
+ *   limits      hold if any reading matches: each reading makes its descriptor
+ *   exemptions  hold if all readings match: `allow: true`, and `certain` descriptors, whose rules
+ * may replace limits
+ *
+ * The readings of a path have counters of their own. Those of a name with different values share
+ * one for each rule: entries with the source WR_AMBIGUOUS_SOURCE (key.h). The rule file may choose
+ * otherwise (`ambiguous:`).
  *
  * Values are not cut: an entry points into the view where nothing had to be decoded, into `memory`
  * otherwise. wr_key_feed takes any length. */
@@ -16,8 +24,9 @@
 
 #include "rules/rules.h"
 
-/* Enough for any target and query of up to 4 KiB whose values are used twice. */
-#define WR_HTTP_MEMORY 16384
+/* Enough for any target and query of up to 4 KiB whose values are used twice, with up to four
+ * readings. */
+#define WR_HTTP_MEMORY 32768
 
 struct wr_request;
 
@@ -25,6 +34,7 @@ struct wr_descriptor {
 	const struct weir_entry *entries;
 	uint32_t count;
 	const struct wr_request *request; /* the entry of `requests:` that made it */
+	bool certain; /* every reading makes this one: its rule may put others out of force */
 };
 
 struct wr_http {
@@ -36,8 +46,10 @@ struct wr_http {
 };
 
 /* Entries and decoded values are placed in memory[0 … size), which must outlive their use.
- * Returns 0, WEIR_EINVAL (the view is not filled in right) or WEIR_EROOM (not enough memory, or
- * more than WR_DESCRIPTORS_MAX descriptors): refuse such a request, for it cannot be counted. */
+ * Returns 0, WEIR_EINVAL (the view is not filled in right), WEIR_EROOM (not enough memory, or too
+ * many fields of one name), WEIR_EFORMAT (no server should get such a target) or WEIR_EMANY (more
+ * than WR_DESCRIPTORS_MAX descriptors). But for WEIR_EINVAL refuse such a request, for it cannot be
+ * counted. */
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http);
 

@@ -2,48 +2,51 @@
 
 #include "base/str.h"
 
-#define VALUES_MAX 16
-
 /* Fields of one name, by either way the view offers. */
 static size_t header_values(const struct weir_http_view *view, struct weir_str name,
-			    struct weir_str values[VALUES_MAX])
+			    struct weir_str values[WR_VALUES_MAX])
 {
 	size_t count = 0;
 
 	if (view->header)
-		return view->header(view->context, name, values, VALUES_MAX);
+		return view->header(view->context, name, values, WR_VALUES_MAX);
 	for (size_t i = 0; i < view->header_count; i++) {
 		if (!wr_str_equal_nocase(view->headers[i].name, name))
 			continue;
-		if (count < VALUES_MAX)
+		if (count < WR_VALUES_MAX)
 			values[count] = view->headers[i].value;
 		count++;
 	}
 	return count;
 }
 
-/* Keeps the first value and remembers whether another one differs. */
-static int settle(int so_far, struct weir_str *value, struct weir_str found)
+/* Adds a value that is not there yet. */
+static int settle(struct wr_reading *reading, struct weir_str found)
 {
+	uint32_t i = 0;
+
 	if (found.len == 0)
-		return so_far;
-	if (so_far == WR_ABSENT) {
-		*value = found;
-		return WR_PRESENT;
-	}
-	return wr_str_equal(*value, found) ? so_far : WR_AMBIGUOUS;
+		return 0;
+	while (i < reading->value_count && !wr_str_equal(reading->values[i], found))
+		i++;
+	if (i == WR_VALUES_MAX)
+		return WEIR_EROOM;
+	reading->last_value = i;
+	if (i == reading->value_count)
+		reading->values[reading->value_count++] = found;
+	return 0;
 }
 
-static int read_header(struct wr_reading *reading, const struct wr_source *source,
-		       struct weir_str *value)
+static int read_header(struct wr_reading *reading, const struct wr_source *source)
 {
-	struct weir_str values[VALUES_MAX];
+	struct weir_str values[WR_VALUES_MAX];
 	size_t count = header_values(reading->view, source->name, values);
-	int presence = WR_ABSENT;
 
-	for (size_t i = 0; i < count && i < VALUES_MAX; i++)
-		presence = settle(presence, value, wr_str_trim(values[i]));
-	return presence == WR_PRESENT && count > VALUES_MAX ? WR_AMBIGUOUS : presence;
+	if (count > WR_VALUES_MAX)
+		return WEIR_EROOM;
+	for (size_t i = 0; i < count; i++)
+		settle(reading, wr_str_trim(values[i]));
+	return 0;
 }
 
 /* One byte of a name or value, decoded; *i moves on. */
@@ -95,17 +98,18 @@ static int decode(struct wr_memory *memory, struct weir_str raw, bool plus, stru
 }
 
 /* Decodes a found value and settles it; memory of a repeated one is given back. */
-static int settle_decoded(struct wr_reading *reading, int so_far, struct weir_str raw, bool plus,
-			  struct weir_str *value)
+static int settle_decoded(struct wr_reading *reading, struct weir_str raw, bool plus)
 {
 	char *mark = reading->memory.at;
+	uint32_t before = reading->value_count;
 	struct weir_str found;
+	int rc = decode(&reading->memory, raw, plus, &found);
 
-	if (decode(&reading->memory, raw, plus, &found) != 0)
-		return WEIR_EROOM;
-	if (so_far != WR_ABSENT || found.len == 0)
+	if (rc == 0)
+		rc = settle(reading, found);
+	if (reading->value_count == before)
 		reading->memory.at = mark;
-	return settle(so_far, value, found);
+	return rc;
 }
 
 /* The next piece up to a separator. */
@@ -117,20 +121,19 @@ static struct weir_str split_off(struct weir_str *rest, char separator)
 	return piece;
 }
 
-static int read_query(struct wr_reading *reading, const struct wr_source *source,
-		      struct weir_str *value)
+static int read_query(struct wr_reading *reading, const struct wr_source *source)
 {
 	struct weir_str rest = reading->target.query;
-	int presence = WR_ABSENT;
+	int rc = 0;
 
-	while (rest.len && presence >= 0) {
+	while (rest.len && rc == 0) {
 		struct weir_str raw = split_off(&rest, '&');
 		struct weir_str name = split_off(&raw, '=');
 
 		if (decodes_to(name, source->name, true))
-			presence = settle_decoded(reading, presence, raw, true, value);
+			rc = settle_decoded(reading, raw, true);
 	}
-	return presence;
+	return rc;
 }
 
 static struct weir_str unquoted(struct weir_str value)
@@ -141,27 +144,24 @@ static struct weir_str unquoted(struct weir_str value)
 }
 
 /* Frameworks decode cookies, or at least many do; a plus stays one. */
-static int read_cookie(struct wr_reading *reading, const struct wr_source *source,
-		       struct weir_str *value)
+static int read_cookie(struct wr_reading *reading, const struct wr_source *source)
 {
-	struct weir_str lines[VALUES_MAX];
+	struct weir_str lines[WR_VALUES_MAX];
 	size_t count = header_values(reading->view, WR_STR("cookie"), lines);
-	int presence = WR_ABSENT;
+	int rc = count > WR_VALUES_MAX ? WEIR_EROOM : 0;
 
-	for (size_t i = 0; i < count && i < VALUES_MAX && presence >= 0; i++)
-		while (lines[i].len && presence >= 0) {
+	for (size_t i = 0; i < count && rc == 0; i++)
+		while (lines[i].len && rc == 0) {
 			struct weir_str raw = wr_str_trim(split_off(&lines[i], ';'));
 			struct weir_str name = wr_str_trim(split_off(&raw, '='));
 
 			if (wr_str_equal(name, source->name))
-				presence = settle_decoded(reading, presence,
-							  unquoted(wr_str_trim(raw)), false, value);
+				rc = settle_decoded(reading, unquoted(wr_str_trim(raw)), false);
 		}
-	return presence == WR_PRESENT && count > VALUES_MAX ? WR_AMBIGUOUS : presence;
+	return rc;
 }
 
-static int read_address(struct wr_reading *reading, const struct wr_source *source,
-			struct weir_str *value)
+static int read_address(struct wr_reading *reading, const struct wr_source *source)
 {
 	bool masked = source->kind == WR_FROM_MASKED_REMOTE_ADDRESS;
 	unsigned bits = WR_ADDRESS_WHOLE;
@@ -170,19 +170,18 @@ static int read_address(struct wr_reading *reading, const struct wr_source *sour
 	size_t len;
 
 	if (!reading->has_peer)
-		return WR_ABSENT;
+		return 0;
 	if (masked)
 		bits = wr_address_is_v4(&reading->peer) ? source->v4_bits : source->v6_bits;
 	len = wr_address_text(&reading->peer, bits, text);
 	kept = wr_memory_take(&reading->memory, len, 1);
 	if (!kept)
 		return WEIR_EROOM;
-	*value = (struct weir_str){memcpy(kept, text, len), len};
-	return WR_PRESENT;
+	return settle(reading, (struct weir_str){memcpy(kept, text, len), len});
 }
 
-static int read_capture(const struct wr_reading *reading, const struct wr_source *source,
-			struct weir_str *value)
+/* Parameters make no counter of their own, but a part that is nothing else is one. */
+static int read_capture(struct wr_reading *reading, const struct wr_source *source)
 {
 	size_t captured = 0;
 
@@ -190,37 +189,48 @@ static int read_capture(const struct wr_reading *reading, const struct wr_source
 		if (!reading->path->segments[i].capture)
 			continue;
 		if (wr_str_equal(reading->path->segments[i].text, source->name)) {
-			*value = reading->captures[captured];
-			return WR_PRESENT;
+			struct weir_str whole = reading->captures[captured];
+			struct weir_str bare = wr_str_first(whole, wr_str_find(whole, ';'));
+
+			return settle(reading, bare.len ? bare : whole);
 		}
 		captured++;
 	}
-	return WR_ABSENT;
+	return 0;
 }
 
-int wr_source_read(struct wr_reading *reading, const struct wr_source *source,
-		   struct weir_str *value)
+static int read_path(struct wr_reading *reading)
 {
+	struct weir_str bare;
+
+	if (wr_path_bare(reading->target.readings[reading->at], &reading->memory, &bare) != 0)
+		return WEIR_EROOM;
+	return settle(reading, bare);
+}
+
+int wr_source_read(struct wr_reading *reading, const struct wr_source *source)
+{
+	reading->value_count = 0;
 	switch (source->kind) {
 	case WR_FROM_HEADER:
-		return read_header(reading, source, value);
+		return read_header(reading, source);
 	case WR_FROM_QUERY:
-		return read_query(reading, source, value);
+		return read_query(reading, source);
 	case WR_FROM_COOKIE:
-		return read_cookie(reading, source, value);
+		return read_cookie(reading, source);
 	case WR_FROM_REMOTE_ADDRESS:
 	case WR_FROM_MASKED_REMOTE_ADDRESS:
-		return read_address(reading, source, value);
+		return read_address(reading, source);
 	case WR_FROM_PATH_PART:
-		return read_capture(reading, source, value);
+		return read_capture(reading, source);
 	case WR_FROM_PATH:
-		return settle(WR_ABSENT, value, reading->target.readings[0]);
+		return read_path(reading);
 	case WR_FROM_METHOD:
-		return settle(WR_ABSENT, value, reading->method);
+		return settle(reading, reading->method);
 	case WR_FROM_HOST:
-		return settle(WR_ABSENT, value, reading->host);
+		return settle(reading, reading->host);
 	case WR_FROM_IDENTITY:
-		return settle(WR_ABSENT, value, reading->view->identity);
+		return settle(reading, reading->view->identity);
 	}
-	return WR_ABSENT;
+	return 0;
 }

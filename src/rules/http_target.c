@@ -2,11 +2,6 @@
 
 #include "base/str.h"
 
-enum reading {
-	STRICT_SLASH = 1, /* only / parts segments */
-	NO_PARAMETERS = 2 /* ;x=1 is dropped */
-};
-
 /* Length of "http://" and the like, or 0. */
 static size_t scheme_len(struct weir_str target)
 {
@@ -19,27 +14,75 @@ static size_t scheme_len(struct weir_str target)
 	return i && wr_str_begins(wr_str_from(target, i), WR_STR("://")) ? i + 3 : 0;
 }
 
-struct wr_target wr_target_split(struct weir_str target)
+/* Bytes that a target cannot hold: control characters, and the fragment's sign. */
+static bool is_forbidden(unsigned char c)
 {
-	struct wr_target split = {.authority = WR_STR(""), .query = WR_STR("")};
+	return c < ' ' || c == 0x7f || c == '#';
+}
+
+static bool has_forbidden(struct weir_str target)
+{
+	for (size_t i = 0; i < target.len; i++)
+		if (is_forbidden((unsigned char)target.ptr[i]))
+			return true;
+	return false;
+}
+
+/* An authority that is more than a host and a port, which servers part in different ways. */
+static bool is_odd_authority(struct weir_str authority)
+{
+	return wr_str_has(authority, '@') || wr_str_has(authority, '\\') ||
+	       wr_str_has(authority, '%');
+}
+
+static bool is_http(struct weir_str target, size_t scheme)
+{
+	struct weir_str name = wr_str_first(target, scheme);
+
+	return wr_str_equal_nocase(name, WR_STR("http://")) ||
+	       wr_str_equal_nocase(name, WR_STR("https://"));
+}
+
+/* The authority of an absolute target, which gets shorter by it. */
+static struct weir_str cut_authority(struct weir_str *target, size_t scheme, bool *odd)
+{
+	struct weir_str rest = wr_str_from(*target, scheme);
+	size_t end = wr_str_find(wr_str_first(rest, wr_str_find(rest, '?')), '/');
+	struct weir_str authority = wr_str_first(rest, wr_str_find(rest, '?'));
+
+	authority = wr_str_first(authority, end);
+	*odd = !is_http(*target, scheme) || is_odd_authority(authority);
+	*target = wr_str_from(rest, authority.len);
+	while (wr_str_has(authority, '@'))
+		authority = wr_str_from(authority, wr_str_find(authority, '@') + 1);
+	return authority;
+}
+
+int wr_target_split(struct weir_str target, struct wr_target *split)
+{
 	size_t scheme = scheme_len(target);
 	size_t mark;
 
-	target = wr_str_first(target, wr_str_find(target, '#'));
-	if (scheme && scheme <= target.len) {
-		target = wr_str_from(target, scheme);
-		mark = wr_str_find(wr_str_first(target, wr_str_find(target, '?')), '/');
-		split.authority = wr_str_first(target, mark);
-		target = wr_str_from(target, mark);
-		while (wr_str_has(split.authority, '@'))
-			split.authority =
-				wr_str_from(split.authority, wr_str_find(split.authority, '@') + 1);
-	}
+	split->authority = split->query = WR_STR("");
+	split->unsure = !scheme && (target.len == 0 || target.ptr[0] != '/');
+	split->reading_count = split->value_count = 0;
+	if (has_forbidden(target))
+		return WEIR_EFORMAT;
+	if (scheme)
+		split->authority = cut_authority(&target, scheme, &split->unsure);
 	mark = wr_str_find(target, '?');
-	split.path = wr_str_first(target, mark);
+	split->path = wr_str_first(target, mark);
 	if (mark < target.len)
-		split.query = wr_str_from(target, mark + 1);
-	return split;
+		split->query = wr_str_from(target, mark + 1);
+	return 0;
+}
+
+/* A byte of a path that may mean something else than itself: %, backslash, semicolon, and those
+ * that overlong UTF-8 begins with. */
+static bool is_odd(unsigned char c)
+{
+	return c == '%' || c == '\\' || c == ';' || c == 0xc0 || c == 0xc1 || c == 0xe0 ||
+	       c == 0xf0;
 }
 
 /* No byte but means itself to every server, no segment is empty or begins with a dot, and the root
@@ -53,7 +96,7 @@ static size_t plain_path(struct weir_str target)
 	for (; i < target.len && target.ptr[i] != '?'; i++) {
 		char c = target.ptr[i];
 
-		if (c == '%' || c == '\\' || c == ';' || c == '#' ||
+		if (is_odd((unsigned char)c) || is_forbidden((unsigned char)c) ||
 		    ((c == '/' || c == '.') && target.ptr[i - 1] == '/'))
 			return 0;
 	}
@@ -64,144 +107,16 @@ bool wr_target_plain(struct weir_str target, struct wr_target *split)
 {
 	size_t end = plain_path(target);
 
-	if (end == 0)
+	if (end == 0 || has_forbidden(wr_str_from(target, end)))
 		return false;
 	split->authority = split->query = WR_STR("");
 	split->path = wr_str_first(target, end);
-	if (end < target.len) {
+	if (end < target.len)
 		split->query = wr_str_from(target, end + 1);
-		split->query = wr_str_first(split->query, wr_str_find(split->query, '#'));
-	}
 	split->readings[0] = split->path;
-	split->reading_count = 1;
+	split->reading_count = split->value_count = 1;
+	split->unsure = false;
 	return true;
-}
-
-static int escaped_byte(struct weir_str raw, size_t i)
-{
-	int high, low;
-
-	if (raw.ptr[i] != '%' || raw.len - i < 3)
-		return -1;
-	high = wr_hex(raw.ptr[i + 1]);
-	low = wr_hex(raw.ptr[i + 2]);
-	return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
-
-/* Decodes once. With STRICT_SLASH an encoded slash stays encoded, otherwise all that some server
- * takes for a slash is one. A percent sign is always %25 then, whichever way it was written: %2F
- * and %252F, and %%32F, must not become one. */
-static size_t decode(struct weir_str raw, int reading, char *out)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < raw.len; i++) {
-		int byte = escaped_byte(raw, i);
-		char c = byte < 0 ? raw.ptr[i] : (char)byte;
-
-		if (reading & NO_PARAMETERS && raw.ptr[i] == ';') {
-			while (i + 1 < raw.len && raw.ptr[i + 1] != '/')
-				i++;
-			continue;
-		}
-		if (byte >= 0)
-			i += 2;
-		if (c == '%' || (reading & STRICT_SLASH && byte >= 0 && c == '/')) {
-			out[len++] = '%';
-			out[len++] = '2';
-			out[len++] = c == '/' ? 'F' : '5';
-			continue;
-		}
-		if (!(reading & STRICT_SLASH) && c == '\\')
-			c = '/';
-		out[len++] = c;
-	}
-	return len;
-}
-
-/* Drops empty and dot segments in place; the result begins with a slash and, but for the root,
- * does not end with one. Writes never overtake reads: each segment goes out behind a slash that
- * was read, the first one behind the slash this puts there. */
-static size_t tidy(char *path, size_t len)
-{
-	size_t out = 0, at = 0;
-
-	while (at < len) {
-		size_t start = at;
-
-		while (at < len && path[at] != '/')
-			at++;
-		size_t size = at - start;
-
-		at++;
-		if (size == 0 || (size == 1 && path[start] == '.'))
-			continue;
-		if (size == 2 && path[start] == '.' && path[start + 1] == '.') {
-			while (out && path[--out] != '/')
-				;
-			continue;
-		}
-		memmove(path + out + 1, path + start, size);
-		path[out] = '/';
-		out += size + 1;
-	}
-	if (out == 0)
-		path[out++] = '/';
-	return out;
-}
-
-/* A path as long as it can get: each percent sign may take two bytes more, the path may want a
- * slash before it, and there is always the root. */
-static size_t most_bytes(struct weir_str path)
-{
-	size_t most = path.len + 2;
-
-	for (size_t i = 0; i < path.len; i++)
-		most += path.ptr[i] == '%' ? 2 : 0;
-	return most;
-}
-
-static int add_reading(struct wr_target *target, struct wr_memory *memory, int reading)
-{
-	char *path = wr_memory_take(memory, most_bytes(target->path), 1);
-	size_t len;
-
-	if (!path)
-		return WEIR_EROOM;
-	path[0] = '/';
-	len = tidy(path, 1 + decode(target->path, reading, path + 1));
-	memory->at = path + len;
-	target->readings[target->reading_count++] = (struct weir_str){path, len};
-	return 0;
-}
-
-static bool has_odd_slash(struct weir_str path)
-{
-	for (size_t i = 0; i < path.len; i++) {
-		int byte = escaped_byte(path, i);
-
-		if (path.ptr[i] == '\\' || byte == '/' || byte == '\\')
-			return true;
-	}
-	return false;
-}
-
-int wr_target_read(struct wr_target *target, struct wr_memory *memory)
-{
-	bool slashes = has_odd_slash(target->path);
-	bool parameters = wr_str_has(target->path, ';');
-	int first = parameters ? NO_PARAMETERS : 0;
-	int rc = add_reading(target, memory, first);
-
-	/* The first reading that matches gives the captured parts. That is the one without
-	 * parameters, or /users/7;a and /users/7;b would have counters of their own. */
-	if (rc == 0 && slashes)
-		rc = add_reading(target, memory, STRICT_SLASH | first);
-	if (rc == 0 && parameters)
-		rc = add_reading(target, memory, 0);
-	if (rc == 0 && slashes && parameters)
-		rc = add_reading(target, memory, STRICT_SLASH);
-	return rc;
 }
 
 bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
@@ -261,7 +176,7 @@ int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str
 	if (found)
 		memcpy(text, address, len = found);
 	for (size_t i = 0; !found && i < host.len; i++) {
-		int byte = escaped_byte(host, i);
+		int byte = wr_escaped_byte(host, i);
 
 		text[len++] = wr_lower(byte < 0 ? host.ptr[i] : (char)byte);
 		i += byte < 0 ? 0 : 2;

@@ -1,34 +1,66 @@
 /* The request target: which host, path and query it means, whatever way it is written.
  *
  * Servers disagree about paths. A reading is one consistent view of what a path may mean to the
- * API behind: whether \, %2F and %5C part segments as / does, and whether ;x=1 belongs to its
- * segment. In all readings %-encoding is resolved once, empty and dot segments are gone, and so is
- * the slash at the end. Where %2F is not a slash it stays, and a percent sign is always %25, so
- * that nothing becomes ambiguous. */
+ * API behind:
+ *
+ *   slashes     only / parts segments, or \, %2F, %5C and overlong UTF-8 do too
+ *   parameters  ;x=1 belongs to its segment, or is dropped before or after %-decoding
+ *   decoding    %-encoding is resolved once, or twice
+ *   dots        dot segments are resolved before or after decoding, with or without the empty
+ *               segments, or kept
+ *
+ * A limit holds if any reading matches, an exemption if all do (http.h). In all readings but the
+ * raw one, empty segments are gone, and so is the slash at the end. Where %2F is not a slash it
+ * stays, and a percent sign is always %25, so that nothing becomes ambiguous. The raw reading is
+ * not decoded at all. It is the last one, and no value comes from it: what matches it matches a
+ * decoded one too. A path that is written plainly has one reading, the path itself. */
 #ifndef WR_RULES_HTTP_TARGET_H
 #define WR_RULES_HTTP_TARGET_H
 
+#include "base/str.h"
 #include "rules/http_memory.h"
 #include "rules/requests.h"
 
-#define WR_READINGS_MAX 4
+#define WR_READINGS_MAX 64 /* different ones; a path with more is not read */
 
 struct wr_target {
 	struct weir_str authority; /* of an absolute target, without user; else empty */
 	struct weir_str path;      /* raw */
 	struct weir_str query;     /* raw, without ? */
-	struct weir_str readings[WR_READINGS_MAX]; /* the first is what `path` means as a source */
-	uint32_t reading_count;
+	struct weir_str readings[WR_READINGS_MAX];
+	uint32_t reading_count; /* the raw one included */
+	uint32_t value_count;   /* … and not */
+	bool unsure;            /* servers may read it in further ways: nothing is exempt by it */
 };
 
-struct wr_target wr_target_split(struct weir_str target);
+/* Returns 0, or WEIR_EFORMAT: the target has a fragment or a control character, which no client
+ * sends and which servers cut off, drop or keep. */
+int wr_target_split(struct weir_str target, struct wr_target *split);
 
 /* Splits and reads a target that is written plainly, as nearly all are: there is one reading, and
  * it is the path itself. False: it is not. */
 bool wr_target_plain(struct weir_str target, struct wr_target *split);
 
-/* Fills in the readings. Returns 0 or WEIR_EROOM. */
+/* http_readings.c: fills in the readings. Returns 0, WEIR_EROOM (memory, readings, or the work for
+ * them), or WEIR_EFORMAT: the path holds an encoded zero byte, behind which some servers do not
+ * look. */
 int wr_target_read(struct wr_target *target, struct wr_memory *memory);
+
+/* A reading without parameters, which make no counter of their own. In place if there are none.
+ * Returns 0 or WEIR_EROOM. */
+int wr_path_bare(struct weir_str path, struct wr_memory *memory, struct weir_str *bare);
+
+/* The byte that %XX at raw.ptr[i] stands for, or -1. */
+static inline int wr_escaped_byte(struct weir_str raw, size_t i)
+{
+	int high, low;
+
+	if (raw.ptr[i] != '%' || raw.len - i < 3)
+		return -1;
+	high = wr_hex(raw.ptr[i + 1]);
+	low = wr_hex(raw.ptr[i + 2]);
+	return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
 
 /* Whether a reading of a path fits a pattern; captures[i] is the text of its i-th {part}. */
 bool wr_path_match(const struct wr_path *pattern, struct weir_str path,

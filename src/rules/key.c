@@ -51,6 +51,10 @@ static inline void piece_of(const struct wr_node *node, const struct weir_entry 
 		piece->value = node->value;
 		piece->source = WR_STR("");
 		piece->tag = 'p';
+	} else if (wr_str_equal(entry->source, WR_AMBIGUOUS_SOURCE)) {
+		if (node->flags & WR_KEY_GLOB)
+			piece->key = node->key;
+		piece->value = node->value;
 	} else if (node->kind == WR_NODE_CIDR && wr_address_parse(entry->value, &address) == 0) {
 		piece->value = (struct weir_str){
 			piece->address,

@@ -4,12 +4,17 @@
  *
  * Lengths are 32 bits, little endian, so no two lists of entries give the same bytes. The tag says
  * what stands for the value: 'v' the request's own (an address matched by a list in its canonical
- * spelling), 'p' the pattern of a rule with share_threshold; a capital: a source follows. The
+ * spelling), 'p' the pattern of a rule with share_threshold; a capital: a source follows. An
+ * entry with the source WR_AMBIGUOUS_SOURCE has the rule's value: one counter for all of them. The
  * limits on a key are told apart by weir_limit.identity in a table and by wr_limit.id elsewhere. */
 #ifndef WR_RULES_KEY_H
 #define WR_RULES_KEY_H
 
+#include "base/str.h"
 #include "rules/rules.h"
+
+/* Where the value of an entry comes from that could be another one, see http.h. */
+#define WR_AMBIGUOUS_SOURCE WR_STR("ambiguous")
 
 typedef void (*wr_feed_fn)(void *context, const void *bytes, size_t len);
 

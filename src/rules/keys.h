@@ -89,6 +89,7 @@ enum wr_place {
 	X(FROM, "from", WR_IN_PART, false)                                                         \
 	X(DEFAULT, "default", WR_IN_PART, false)                                                   \
 	X(MISSING, "missing", WR_IN_PART, false)                                                   \
+	X(AMBIGUOUS, "ambiguous", WR_IN_PART, false)                                               \
 	X(V4_PREFIX, "v4_prefix", WR_IN_PART, false)                                               \
 	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)
 

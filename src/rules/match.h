@@ -39,6 +39,16 @@ enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_n
 int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 		      struct weir_error *error);
 
+/* Whether a rule puts others out of force, or lets a request pass that others refuse. */
+static inline bool wr_node_exempts(const struct wr_node *node)
+{
+	bool exempts = node->flags & WR_QUOTA;
+
+	for (uint8_t i = 0; i < node->limit_count; i++)
+		exempts |= node->limits[i].replace_count != 0;
+	return exempts;
+}
+
 /* Whether any of the `count` matches of one request replaces a limit of this name. */
 bool wr_replaced(const struct wr_match *matches, size_t count, struct weir_str name);
 

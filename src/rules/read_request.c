@@ -224,11 +224,15 @@ static void read_sources(struct wr_load *load, const struct wr_fields *f,
 
 static void read_absence(struct wr_load *load, const struct wr_fields *f, struct wr_part *part)
 {
-	int missing;
+	int missing, ambiguous;
 
 	part->has_default = wr_get_text(load, f, WR_KEY_DEFAULT, &part->otherwise);
 	if (wr_get_word(load, f, WR_KEY_MISSING, wr_missing_words, &missing))
 		part->missing = missing;
+	if (part->missing == WR_MISSING_DENY)
+		part->ambiguous = WR_AMBIGUOUS_DENY;
+	if (wr_get_word(load, f, WR_KEY_AMBIGUOUS, wr_ambiguity_words, &ambiguous))
+		part->ambiguous = ambiguous;
 	if (part->has_default && part->missing == WR_MISSING_DENY)
 		wr_say(load, WR_D_default_and_deny, f->key[WR_KEY_DEFAULT], NULL);
 }
@@ -236,8 +240,8 @@ static void read_absence(struct wr_load *load, const struct wr_fields *f, struct
 static void read_part(struct wr_load *load, const struct wr_yaml *map,
 		      const struct wr_request *request, struct wr_part *part)
 {
-	static const enum wr_key_id idle[] = {WR_KEY_DEFAULT, WR_KEY_MISSING, WR_KEY_V4_PREFIX,
-					      WR_KEY_V6_PREFIX};
+	static const enum wr_key_id idle[] = {WR_KEY_DEFAULT, WR_KEY_MISSING, WR_KEY_AMBIGUOUS,
+					      WR_KEY_V4_PREFIX, WR_KEY_V6_PREFIX};
 	struct wr_fields f;
 
 	if (!wr_fields_read(load, map, WR_IN_PART, WR_STR("descriptor"), &f))
@@ -295,13 +299,13 @@ static struct wr_request *read_request(struct wr_load *load, const struct wr_yam
 	return request;
 }
 
-static bool uses_host(const struct wr_request *request)
+static bool has_source(const struct wr_request *request, enum wr_source_kind kind)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
 		for (uint32_t j = 0; j < request->parts[i].source_count; j++)
-			if (request->parts[i].sources[j].kind == WR_FROM_HOST)
+			if (request->parts[i].sources[j].kind == kind)
 				return true;
-	return request->hosts.count > 0;
+	return false;
 }
 
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
@@ -327,7 +331,9 @@ void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, stru
 			all->first = request;
 		all->last = request;
 		all->count++;
-		all->uses_host |= uses_host(request);
+		all->uses_host |= request->hosts.count || has_source(request, WR_FROM_HOST);
+		request->uses_path =
+			has_source(request, WR_FROM_PATH) || has_source(request, WR_FROM_PATH_PART);
 		load->rules->request_count++;
 	}
 }

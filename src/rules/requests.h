@@ -44,7 +44,8 @@ struct wr_part {
 	uint32_t source_count; /* 0: fixed */
 	bool has_default;
 	enum wr_missing missing;
-	struct weir_str otherwise; /* `default:` */
+	enum wr_ambiguity ambiguous; /* a source is there with different values */
+	struct weir_str otherwise;   /* `default:` */
 };
 
 /* A path pattern: literal segments and captures, and maybe anything below. */
@@ -74,6 +75,7 @@ struct wr_request {
 	const struct wr_part *parts;
 	const struct wr_ranges *addresses; /* or NULL */
 	bool allow;
+	bool uses_path;   /* some part comes from the path: each reading makes its descriptor */
 	bool meets_limit; /* loading: some rule limits what this makes */
 	const char *file;
 	uint32_t line;

@@ -68,6 +68,12 @@
 #define WR_MISSINGS(X)                                                                             \
 	X(WR_MISSING_SKIP, 0, "skip")                                                              \
 	X(WR_MISSING_DENY, 1, "deny")
+#define WR_AMBIGUITIES(X)                                                                          \
+	X(WR_AMBIGUOUS_SHARE, 0, "share")                                                          \
+	X(WR_AMBIGUOUS_FIRST, 1, "first")                                                          \
+	X(WR_AMBIGUOUS_LAST, 2, "last")                                                            \
+	X(WR_AMBIGUOUS_NEXT, 3, "next")                                                            \
+	X(WR_AMBIGUOUS_DENY, 4, "deny")
 
 #define WR_ENUM3(name, number, text) name = (number),
 #define WR_ENUM4(name, number, text, extra) name = (number),
@@ -78,6 +84,7 @@ enum wr_on_limit { WR_ON_LIMITS(WR_ENUM3) };
 enum wr_consistency { WR_CONSISTENCIES(WR_ENUM3) };
 enum wr_store_failure { WR_STORE_FAILURES(WR_ENUM3) };
 enum wr_missing { WR_MISSINGS(WR_ENUM3) };
+enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 #undef WR_ENUM3
 #undef WR_ENUM4
 

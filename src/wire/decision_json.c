@@ -121,6 +121,7 @@ static void put_reason(struct wr_text *out, const struct weir_ask *ask)
 			      : ask->allowed    ? WR_STR("allowed")
 			      : ask->denied     ? WR_STR("missing")
 			      : ask->unreadable ? WR_STR("unreadable")
+			      : ask->crowded    ? WR_STR("too_many_limits")
 						: WR_STR("no_limit"));
 }
 

@@ -33,7 +33,7 @@ static void note(void *context, const struct wr_step *step)
 
 static void walk_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			    const struct weir_entry *entries, size_t count,
-			    const struct wr_request *request)
+			    const struct wr_request *request, bool certain)
 {
 	struct wr_explain_walk *walk = &explain->walks[explain->walk_count++];
 	struct wr_tracer tracer = {note, walk};
@@ -41,6 +41,7 @@ static void walk_descriptor(struct wr_explain *explain, const struct weir_rules 
 	walk->entries = entries;
 	walk->count = count;
 	walk->request = request;
+	walk->certain = certain;
 	wr_rules_explain(rules, explain->domain, entries, count, &walk->match, &tracer);
 }
 
@@ -48,7 +49,7 @@ void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *
 			   const struct weir_entry *entries, size_t count)
 {
 	if (explain->domain)
-		walk_descriptor(explain, rules, entries, count, NULL);
+		walk_descriptor(explain, rules, entries, count, NULL, true);
 }
 
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
@@ -63,14 +64,16 @@ int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 	rc = wr_http_read(explain->domain, view, explain->memory, WR_EXPLAIN_MEMORY, http);
 	for (uint32_t i = 0; rc == 0 && i < http->count; i++)
 		walk_descriptor(explain, rules, http->descriptors[i].entries,
-				http->descriptors[i].count, http->descriptors[i].request);
+				http->descriptors[i].count, http->descriptors[i].request,
+				http->descriptors[i].certain);
 	return rc;
 }
 
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit)
 {
 	for (size_t i = 0; i < explain->walk_count; i++)
-		if (wr_replaced(&explain->walks[i].match, 1, limit->name))
+		if (explain->walks[i].certain &&
+		    wr_replaced(&explain->walks[i].match, 1, limit->name))
 			return true;
 	return false;
 }

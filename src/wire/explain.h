@@ -17,6 +17,7 @@ struct wr_explain_walk {
 	const struct weir_entry *entries;
 	size_t count;
 	const struct wr_request *request; /* what made it, or NULL */
+	bool certain;                     /* every reading of the request makes it */
 	struct wr_match match;
 	struct wr_step steps[WR_EXPLAIN_STEPS_MAX];
 	size_t step_count;
@@ -42,7 +43,7 @@ void wr_explain_free(struct wr_explain *explain);
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count);
 
-/* The same for every descriptor that a request makes. WEIR_EROOM: the request is too large. */
+/* The same for every descriptor that a request makes. Returns what wr_http_read does. */
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 

@@ -148,7 +148,7 @@ int rig_http(struct rig *rig, const char *line, const char *headers, const char 
 {
 	struct weir_str rest = wr_str(headers ? headers : "");
 	size_t blank = wr_str_find(wr_str(line), ' ');
-	struct weir_header list[8];
+	struct weir_header list[16];
 	struct weir_http_view view = {.size = sizeof view,
 				      .method = wr_str_first(wr_str(line), blank),
 				      .target = wr_str(line + blank + 1),

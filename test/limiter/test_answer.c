@@ -414,7 +414,7 @@ static void without_limits(void **state)
 				   "descriptors:\n"
 				   "- key: a\n"
 				   "  rate_limit: {unit: day, requests_per_unit: 1}\n";
-	static char target[20000];
+	static char target[40000];
 	struct rig rig;
 
 	rig_open(&rig, yaml, "d");
@@ -428,10 +428,15 @@ static void without_limits(void **state)
 	assert_string_equal(body(&rig, WEIR_BODY_TEXT, "text/plain; charset=utf-8"),
 			    "The request lacks what its limit is counted by.\n");
 	snprintf(target, sizeof target, "GET /%0*d", (int)sizeof target - 6, 0);
-	assert_int_equal(rig_http(&rig, target, "a: 1", NULL), WEIR_EROOM);
-	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
+	assert_int_equal(rig_http(&rig, target, "a: 1", NULL), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).http_status, 400);
 	assert_int_equal(rig_stat(&rig, "unreadable").refused, 1);
+	assert_int_equal(rig_http(&rig, "GET /?a=#", "a: 1", NULL), WEIR_REFUSE);
+	assert_int_equal(rig_result(&rig).http_status, 400);
+	assert_string_equal(body(&rig, WEIR_BODY_TEXT, "text/plain; charset=utf-8"),
+			    "The request target is malformed, or the request has too many or too "
+			    "long parts.\n");
+	assert_int_equal(rig_stat(&rig, "unreadable").refused, 2);
 	rig_close(&rig);
 	(void)state;
 }

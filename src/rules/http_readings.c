@@ -1,0 +1,405 @@
+/* The readings of a path.
+ *
+ *   /v1//../a;x%2f..%2fb     parameters dropped before decoding   /a          empty segments gone
+ * first /v1/a       dots resolved first /v1/../a    dots kept … after decoding /a/b … kept, %2f is
+ * a slash                 /b … kept, %2f is none                    /a;x%2F..%2Fb … raw
+ * /v1/../a;x%2f..%2fb
+ *
+ * Each is built in the caller's memory. One that is equal to an earlier one gives its memory back.
+ * A path with more than one thing that servers disagree about has up to a few hundred, most of them
+ * equal; what all of them cost is bounded. */
+#include "rules/http_target.h"
+
+#define WORK_MAX 65536u /* bytes decoded for all readings of a path */
+
+enum reading {
+	STRICT_SLASH = 1,     /* %2F parts no segments */
+	STRICT_BACKSLASH = 2, /* nor does \, %5C, or a slash in overlong UTF-8 */
+	CUT_RAW = 4,          /* ;x=1 is dropped up to the next /, before decoding */
+	CUT_DECODED = 8,      /* … after decoding */
+	TWICE = 16,
+	KEEP_DOTS = 32,
+	KEEP_EMPTY = 64, /* .. takes an empty segment away, as RFC 3986 has it */
+	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and once more after it */
+	MERGE_RAW = 256, /* … and empty ones go before that */
+	CUT_LATE = 512,  /* … and parameters are dropped after that */
+	TURN_RAW = 1024, /* \ is turned to / before decoding */
+	RAW = 2048,
+};
+
+/* What there is in a path that servers disagree about. */
+struct oddities {
+	bool slashes;
+	bool backslashes;
+	bool parameters;
+	bool dots; /* perhaps, beside something else */
+};
+
+/* Whether the bytes at `at` encode an ASCII character in more bytes than UTF-8 does. Returns how
+ * many they are, or 0. */
+static size_t overlong(const unsigned char *at, size_t len)
+{
+	if (len >= 2 && (at[0] == 0xc0 || at[0] == 0xc1) && at[1] >> 6 == 2)
+		return 2;
+	if (len >= 3 && at[0] == 0xe0 && (at[1] & 0xfe) == 0x80 && at[2] >> 6 == 2)
+		return 3;
+	if (len >= 4 && at[0] == 0xf0 && at[1] == 0x80 && (at[2] & 0xfe) == 0x80 && at[3] >> 6 == 2)
+		return 4;
+	return 0;
+}
+
+static char overlong_byte(const unsigned char *at, size_t size)
+{
+	return (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f));
+}
+
+/* Decodes once. With STRICT_SLASH an encoded slash stays encoded. What is not decoded again has %25
+ * for a percent sign, whichever way it was written: %2F and %252F, and %%32F, must not become one.
+ */
+static size_t decode(struct weir_str raw, int reading, bool again, char *out)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < raw.len; i++) {
+		int byte = wr_escaped_byte(raw, i);
+		char c = byte < 0 ? raw.ptr[i] : (char)byte;
+
+		if (byte >= 0)
+			i += 2;
+		if ((c == '%' && !again) || (c == '/' && byte >= 0 && reading & STRICT_SLASH)) {
+			out[len++] = '%';
+			out[len++] = '2';
+			out[len++] = c == '/' ? 'F' : '5';
+			continue;
+		}
+		out[len++] = c;
+	}
+	return len;
+}
+
+/* Takes a backslash for a slash, and overlong UTF-8 for what it encodes; a percent sign or a zero
+ * byte does not come of it. */
+static size_t fold(char *path, size_t len)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < len;) {
+		const unsigned char *at = (const unsigned char *)path + i;
+		size_t size = overlong(at, len - i);
+		char c = size ? overlong_byte(at, size) : path[i];
+
+		if (size && (c == '%' || c == '\0')) {
+			size = 0;
+			c = path[i];
+		}
+		path[out++] = c == '\\' ? '/' : c;
+		i += size ? size : 1;
+	}
+	return out;
+}
+
+static size_t cut_parameters(char *path, size_t len)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (path[i] != ';') {
+			path[out++] = path[i];
+			continue;
+		}
+		while (i + 1 < len && path[i + 1] != '/')
+			i++;
+	}
+	return out;
+}
+
+/* Drops empty and dot segments in place, as far as the reading does; the result begins with a slash
+ * and, but for the root, does not end with one. Writes never overtake reads: each segment goes out
+ * behind a slash that was read, the first one behind the slash this puts there. */
+static size_t tidy(char *path, size_t len, int reading)
+{
+	size_t out = 0, at = 1, kept = 0;
+
+	while (at <= len) {
+		size_t start = at, size;
+
+		while (at < len && path[at] != '/')
+			at++;
+		size = at++ - start;
+		if ((size == 0 && !(reading & KEEP_EMPTY)) ||
+		    (!(reading & KEEP_DOTS) && size == 1 && path[start] == '.'))
+			continue;
+		if (!(reading & KEEP_DOTS) && size == 2 && path[start] == '.' &&
+		    path[start + 1] == '.') {
+			while (out && path[--out] != '/')
+				;
+			continue;
+		}
+		memmove(path + out + 1, path + start, size);
+		path[out] = '/';
+		out += size + 1;
+	}
+	for (at = 0; at < out; at++) /* what is left of the empty ones */
+		if (path[at] != '/' || (at + 1 < out && path[at + 1] != '/'))
+			path[kept++] = path[at];
+	if (kept == 0)
+		path[kept++] = '/';
+	return kept;
+}
+
+/* Whether a path has dot segments. *unsure: it has some that only few servers take for such, of
+ * more dots or with blanks. */
+static bool has_dots(struct weir_str path, bool *unsure)
+{
+	bool found = false;
+
+	for (size_t at = 0; at < path.len;) {
+		struct weir_str rest = wr_str_from(path, at);
+		struct weir_str segment = wr_str_first(rest, wr_str_find(rest, '/'));
+		size_t i = 0;
+
+		while (i < segment.len && (segment.ptr[i] == '.' || segment.ptr[i] == ' '))
+			i++;
+		if (i && i == segment.len && segment.ptr[0] == '.') {
+			bool usual = i == 1 || (i == 2 && segment.ptr[1] == '.');
+
+			found |= usual;
+			*unsure |= !usual;
+		}
+		at += segment.len + 1;
+	}
+	return found;
+}
+
+/* A path as long as it can get: each percent sign may take two bytes more, the path may want a
+ * slash before it, and there is always the root. */
+static size_t most_bytes(struct weir_str path)
+{
+	size_t most = path.len + 2;
+
+	for (size_t i = 0; i < path.len; i++)
+		most += path.ptr[i] == '%' ? 2 : 0;
+	return most;
+}
+
+/* What is done to a path before it is decoded. */
+static size_t write_raw(struct weir_str raw, int reading, char *path)
+{
+	int how = reading & MERGE_RAW ? 0 : KEEP_EMPTY;
+	size_t len = raw.len + 1;
+
+	path[0] = '/';
+	for (size_t i = 0; i < raw.len; i++)
+		path[i + 1] = raw.ptr[i] == '\\' && reading & TURN_RAW ? '/' : raw.ptr[i];
+	if (reading & CUT_RAW && !(reading & CUT_LATE))
+		len = cut_parameters(path, len);
+	if (reading & DOTS_RAW)
+		len = tidy(path, len, how);
+	if (reading & CUT_RAW && reading & CUT_LATE)
+		len = cut_parameters(path, len);
+	return len;
+}
+
+/* The path before its segments are tidied, with a slash in front. `between` has room for the raw
+ * path and a slash, twice. */
+static size_t write_path(struct weir_str raw, int reading, char *path, char *between)
+{
+	size_t len = write_raw(raw, reading, between);
+
+	if (reading & RAW) {
+		memcpy(path, between, len);
+		return len;
+	}
+	raw = (struct weir_str){between, len};
+	if (reading & TWICE) {
+		between += len;
+		raw = (struct weir_str){between, decode(raw, reading, true, between)};
+	}
+	len = decode(raw, reading, false, path);
+	if (!(reading & STRICT_BACKSLASH))
+		len = fold(path, len);
+	return reading & CUT_DECODED ? cut_parameters(path, len) : len;
+}
+
+int wr_path_bare(struct weir_str path, struct wr_memory *memory, struct weir_str *bare)
+{
+	char *text;
+
+	*bare = path;
+	if (!wr_str_has(path, ';'))
+		return 0;
+	text = wr_memory_take(memory, path.len, 1);
+	if (!text)
+		return WEIR_EROOM;
+	memcpy(text, path.ptr, path.len);
+	*bare = (struct weir_str){text, tidy(text, cut_parameters(text, path.len), 0)};
+	memory->at = text + bare->len;
+	return 0;
+}
+
+static bool is_new(const struct wr_target *target, struct weir_str path)
+{
+	for (uint32_t i = 0; i < target->reading_count; i++)
+		if (wr_str_equal(target->readings[i], path))
+			return false;
+	return true;
+}
+
+/* One path while its readings are made. */
+struct making {
+	struct wr_target *target;
+	struct wr_memory *memory;
+	size_t work;
+	bool dots; /* the reading made last has dot segments */
+};
+
+static int add_reading(struct making *making, int reading)
+{
+	struct wr_target *target = making->target;
+	struct wr_memory *memory = making->memory;
+	size_t most = most_bytes(target->path);
+	char *mark = memory->at;
+	char *path = wr_memory_take(memory, most + 2 * (target->path.len + 1), 1);
+	struct weir_str made;
+
+	making->work += target->path.len;
+	if (!path || making->work > WORK_MAX)
+		return WEIR_EROOM;
+	made = (struct weir_str){path, write_path(target->path, reading, path, path + most)};
+	if (memchr(path, '\0', made.len))
+		return WEIR_EFORMAT;
+	making->dots = has_dots(made, &target->unsure);
+	made.len = tidy(path, made.len, reading);
+	memory->at = mark;
+	if (!is_new(target, made))
+		return 0;
+	if (target->reading_count == WR_READINGS_MAX)
+		return WEIR_EROOM;
+	memory->at = path + made.len;
+	target->readings[target->reading_count++] = made;
+	return 0;
+}
+
+/* The reading, and if it has dot segments, those that treat them in other ways. */
+static int add_dotted(struct making *making, int reading)
+{
+	int rc = add_reading(making, reading);
+
+	if (rc == 0 && making->dots)
+		rc = add_reading(making, reading | KEEP_EMPTY);
+	if (rc == 0 && making->dots)
+		rc = add_reading(making, reading | KEEP_DOTS);
+	return rc;
+}
+
+/* By each way to part segments. */
+static int add_parted(struct making *making, const struct oddities *odd, int reading)
+{
+	static const int ways[] = {0, STRICT_BACKSLASH, STRICT_BACKSLASH | TURN_RAW};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < (odd->backslashes ? 3 : 1); i++) {
+		rc = add_dotted(making, reading | ways[i]);
+		if (rc == 0 && odd->slashes)
+			rc = add_dotted(making, reading | ways[i] | STRICT_SLASH);
+	}
+	return rc;
+}
+
+/* … and by each way to treat parameters: without them first, so that a list of descriptors begins
+ * with the counters that have none. */
+static int add_cut(struct making *making, const struct oddities *odd, int reading)
+{
+	static const int cuts[] = {CUT_RAW, CUT_RAW | CUT_LATE, CUT_DECODED, 0};
+	int rc = 0;
+
+	for (size_t i = odd->parameters ? 0 : 3; rc == 0 && i < sizeof cuts / sizeof *cuts; i++)
+		if (!(cuts[i] & CUT_LATE) || reading & DOTS_RAW)
+			rc = add_parted(making, odd, reading | cuts[i]);
+	return rc;
+}
+
+/* … and by each way to resolve dots before decoding. */
+static int add_all(struct making *making, const struct oddities *odd, int reading)
+{
+	int rc = add_cut(making, odd, reading);
+
+	if (rc == 0 && odd->dots)
+		rc = add_cut(making, odd, reading | DOTS_RAW);
+	if (rc == 0 && odd->dots)
+		rc = add_cut(making, odd, reading | DOTS_RAW | MERGE_RAW);
+	return rc;
+}
+
+static bool has_overlong(struct weir_str path)
+{
+	unsigned char bytes[4];
+
+	for (size_t i = 0; i < path.len; i++) {
+		struct weir_str rest = wr_str_from(path, i);
+		size_t count = 0;
+
+		for (size_t at = 0; count < sizeof bytes && at < rest.len; at++) {
+			int byte = wr_escaped_byte(rest, at);
+
+			bytes[count++] =
+				byte < 0 ? (unsigned char)rest.ptr[at] : (unsigned char)byte;
+			at += byte < 0 ? 0 : 2;
+		}
+		if (overlong(bytes, count))
+			return true;
+	}
+	return false;
+}
+
+/* Whether an escape is left when it was decoded: "%25" and two digits in a reading. */
+static bool has_escape(struct weir_str reading)
+{
+	for (size_t i = 0; reading.len >= 5 && i <= reading.len - 5; i++)
+		if (reading.ptr[i] == '%' && reading.ptr[i + 2] == '5' &&
+		    wr_hex(reading.ptr[i + 3]) >= 0 && wr_hex(reading.ptr[i + 4]) >= 0)
+			return true;
+	return false;
+}
+
+static struct oddities look(struct weir_str path)
+{
+	struct oddities odd = {.backslashes = has_overlong(path)};
+	bool escapes = false, dots = false;
+
+	for (size_t i = 0; i < path.len; i++) {
+		int byte = wr_escaped_byte(path, i);
+		char c = byte < 0 ? path.ptr[i] : (char)byte;
+
+		escapes |= byte >= 0;
+		dots |= c == '.' && (i == 0 || path.ptr[i - 1] == '/' || path.ptr[i - 1] == '\\');
+		odd.slashes |= byte >= 0 && c == '/';
+		odd.backslashes |= c == '\\';
+		odd.parameters |= c == ';';
+	}
+	odd.dots = dots && (escapes || odd.backslashes || odd.parameters);
+	return odd;
+}
+
+static bool is_encoded_twice(const struct wr_target *target)
+{
+	for (uint32_t i = 0; i < target->reading_count; i++)
+		if (has_escape(target->readings[i]))
+			return true;
+	return false;
+}
+
+int wr_target_read(struct wr_target *target, struct wr_memory *memory)
+{
+	struct making making = {target, memory, 0, false};
+	struct oddities odd = look(target->path);
+	int rc = add_all(&making, &odd, 0);
+
+	if (rc == 0 && is_encoded_twice(target)) {
+		/* There may be any of them behind the second escape. */
+		odd.slashes = odd.backslashes = odd.parameters = true;
+		rc = add_all(&making, &odd, TWICE);
+	}
+	target->value_count = target->reading_count;
+	return rc ? rc : add_reading(&making, RAW | KEEP_DOTS);
+}

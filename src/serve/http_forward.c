@@ -181,7 +181,7 @@ static void ask_about(struct wr_http_request *request, const struct weir_http_vi
 		return;
 	}
 	rc = weir_ask_http(pending->ask, view);
-	if (rc < 0 && rc != WEIR_EROOM) {
+	if (rc < 0) {
 		wr_pending_end(pending);
 		reply_failed(request, rc);
 		return;

@@ -131,9 +131,6 @@ static int refused_by_ask(int rc, const struct wr_json_at *at, struct wr_problem
 {
 	if (rc == 0)
 		return 0;
-	if (rc == WEIR_EMANY)
-		return wr_problem_at(problem, WR_TOO_MANY, at,
-				     "too many descriptors or limits in one question");
 	return wr_problem_at(problem, WR_BAD_VALUE, at, "%s", weir_strerror(rc));
 }
 
@@ -292,14 +289,12 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 {
 	struct weir_http_view view;
 	struct wr_check_fields fields;
-	int rc;
 
 	if (wr_check_request(item, at, &view, &fields, problem) != 0)
 		return -1;
 	if (!ask)
 		return 0;
-	rc = weir_ask_http(ask, &view);
-	return rc == WEIR_EROOM ? 0 : refused_by_ask(rc, at, problem);
+	return refused_by_ask(weir_ask_http(ask, &view), at, problem);
 }
 
 /* `hits` is for all descriptors of the question, wherever it stands. */

@@ -102,9 +102,7 @@ static bool read_descriptor(struct reader *reader)
 
 static bool tell_error(struct wr_resp_out *out, int rc)
 {
-	wr_reply_error(out, "ERR %s",
-		       rc == WEIR_EMANY ? "a request has 32 descriptors and 64 limits at most"
-					: weir_strerror(rc));
+	wr_reply_error(out, "ERR %s", weir_strerror(rc));
 	return false;
 }
 

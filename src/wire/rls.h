@@ -50,8 +50,8 @@ static inline struct weir_str wr_rls_domain(const Pb__RateLimitRequest *request)
 Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *memory,
 				  struct weir_error *error);
 
-/* Whether the request itself is one: it names a domain, has 1 to WEIR_DESCRIPTORS_MAX descriptors,
- * and its overrides have units. INVALID_ARGUMENT. */
+/* Whether the request itself is one: it names a domain, has a descriptor, and its overrides have
+ * units. INVALID_ARGUMENT. */
 int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error);
 
 /* Adds the descriptors of a checked request to a new ask. FAILED_PRECONDITION: there are no rules

@@ -46,10 +46,6 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error)
 	if (request->n_descriptors == 0)
 		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
 				"rate limit descriptor list must not be empty");
-	if (request->n_descriptors > WEIR_DESCRIPTORS_MAX)
-		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
-				"a request has at most %d descriptors, this one has %zu",
-				WEIR_DESCRIPTORS_MAX, request->n_descriptors);
 	for (size_t i = 0; rc == 0 && i < request->n_descriptors; i++)
 		rc = check_override(request->descriptors[i], i, error);
 	return rc;
@@ -106,17 +102,21 @@ static int add(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *
 	return 0;
 }
 
+/* One descriptor too many is refused by the ask. An error would let the request pass, where Envoy
+ * is not told otherwise. */
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error)
 {
 	struct weir_result result = {.size = sizeof result};
+	size_t most = WEIR_DESCRIPTORS_MAX + 1;
+	size_t count = request->n_descriptors < most ? request->n_descriptors : most;
 	int rc = 0;
 
 	weir_ask_result(ask, &result);
 	if (result.generation == 0)
 		return wr_error(error, WR_GRPC_FAILED_PRECONDITION,
 				"no rate limit configuration loaded");
-	for (size_t i = 0; rc == 0 && i < request->n_descriptors; i++)
+	for (size_t i = 0; rc == 0 && i < count; i++)
 		rc = add(request, i, ask, memory, error);
 	return rc;
 }

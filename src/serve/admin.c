@@ -188,20 +188,30 @@ static int check(const struct wr_http_request *request, struct wr_problem *probl
 	return check_media(request, problem);
 }
 
-static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
+/* A problem with one more header field. */
+static void reply_refusal(struct wr_http_request *request, const struct wr_problem *problem,
+			  const char *name, const char *value)
 {
-	const struct wr_admin *admin = request->server->context;
-	char text[WR_PROBLEM_TEXT], seconds[24];
+	char text[WR_PROBLEM_TEXT];
 	struct wr_text out = {text, sizeof text, 0};
 	struct wr_http_response *response;
 
 	wr_problem_write(problem, &out);
+	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
+	wr_http_header(response, wr_str(name), wr_str(value));
+	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
+}
+
+/* A flood of wrong tokens is told of once, by those that were answered 401. */
+static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
+{
+	const struct wr_admin *admin = request->server->context;
+	char seconds[24];
+
 	snprintf(seconds, sizeof seconds, "%llu",
 		 (unsigned long long)(admin->wait_ms + 999) / 1000);
-	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
-	wr_http_header(response, WR_STR("Retry-After"), wr_str(seconds));
 	request->close = true;
-	wr_http_reply(request, 429, response);
+	reply_refusal(request, problem, "Retry-After", seconds);
 }
 
 static void handle(struct wr_http_request *request)
@@ -222,7 +232,10 @@ static void handle(struct wr_http_request *request)
 	if (problem.code != WR_BAD_MEDIA && wr_log_due(&gate, &held))
 		wr_log(WR_LOG_WARN, "admin: %s was turned away: %s (and %llu more)", admin->who,
 		       problem.detail, (unsigned long long)held);
-	wr_http_reply_problem(request, &problem);
+	if (problem.code == WR_UNAUTHORIZED)
+		reply_refusal(request, &problem, "WWW-Authenticate", "Bearer");
+	else
+		wr_http_reply_problem(request, &problem);
 }
 
 /* ---- answers ---- */

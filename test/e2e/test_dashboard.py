@@ -635,6 +635,35 @@ def test_forgery_and_framing_fail(browser):
         assert json.loads(fetch(serve.admin_port, "GET", "/v1/paused").body) == {"paused": []}
 
 
+def test_a_page_cannot_spend_limits(browser):
+    """A page of another origin has the browser send what browsers can send to the decision port, also with --refunds."""
+    rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 5}\n"
+    with Serve(rules=rules, http=True, args=["--refunds", "127.0.0.1"]) as serve, Serve(rules=rules, http=True) as other:
+        url = f"http://127.0.0.1:{serve.http_port}"
+        browser.open(f"http://127.0.0.1:{other.http_port}/healthz", origin="")
+        attack = f"""(async () => {{
+            const body = (hits) => JSON.stringify({{domain: 'api', hits, descriptors: [{{entries: [{{key: 'user', value: '7'}}]}}]}});
+            const types = [undefined, 'text/plain', 'application/json', 'application/x-www-form-urlencoded'];
+            for (const path of ['/v1/check', '/json', '/check/api'])
+              for (const mode of ['cors', 'no-cors'])
+                for (const type of types)
+                  for (const hits of [1, -5]) {{
+                    const body_of = type ? body(hits) : new Blob([body(hits)]);
+                    const headers = type ? {{'Content-Type': type}} : {{}};
+                    await fetch('{url}' + path, {{method: 'POST', mode, headers, body: body_of}}).catch(() => null);
+                  }}
+            await fetch('{url}/check/api', {{headers: {{'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/'}}}}).catch(() => null);
+            return 'done';
+        }})()"""
+        assert browser.js(attack) == "done"
+        asked = {"domain": "api", "hits": 2, "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
+        told = json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).body)
+        assert told["remaining"] == 3
+        assert browser.js(attack) == "done"
+        told = json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps({**asked, "hits": 0}).encode()).body)
+        assert told["remaining"] == 3
+
+
 def sign_in_file(serve, text):
     path = serve.folder / "tokens"
     path.write_text(text, encoding="ascii")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import BUILD, ROOT, free_port, keeper, places, wait_for
+from weirtest import BUILD, JSON, ROOT, fetch, free_port, keeper, places, wait_for
 from weirtest.gateway import variables
 
 QUICKSTART = ROOT / "examples/quickstart"
@@ -22,12 +22,13 @@ class Demo:
 
     def __init__(self, port):
         self.port = port
+        self.admin_port = free_port()  # the usual one may be another suite's
         self.folder = Path(keeper.folder("quickstart"))
         self.log = self.folder / "output"
         places.begin(f"quickstart-{port}")
         with open(self.log, "wb") as out:
             self.process = keeper.start(["/usr/bin/python3", "-B", QUICKSTART / "run", BUILD, port], stdout=out,
-                                        stderr=out, cwd=self.folder, env=variables(self.folder, TMPDIR=str(self.folder)))
+                                        stderr=out, cwd=self.folder, env=variables(self.folder, TMPDIR=str(self.folder), WEIR_ADMIN=f"127.0.0.1:{self.admin_port}"))
         self.sessions = {}
 
     def __enter__(self):
@@ -111,6 +112,13 @@ def test_each_line_keeps_its_promise(demo, clock):
     for (promise, line), (_, outcome) in sorted(zip(lines, OUTCOMES), key=lambda tried: "order" in tried[0][0]):
         clock.advance(1)  # what all share is all there
         assert sh(line).split() == outcome, promise
+
+
+def test_the_dashboards_address_has_a_token(demo):
+    """It is the last thing to see, and whoever has it may look; nobody else on this machine may."""
+    shown = re.search(rf"^See it work in a browser: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.said(), re.M)
+    assert fetch(demo.admin_port, "GET", "/v1/status", {"Authorization": f"Bearer {shown[1]}"}).status == 200
+    assert fetch(demo.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 401
 
 
 def test_every_run_begins_fresh(demo):

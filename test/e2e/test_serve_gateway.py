@@ -1,9 +1,13 @@
 """weir serve beside nginx, in the process of weir gateway."""
 
+import json
 import signal
 import socket
+import subprocess
 
-from weirtest import free_port, patience, wait_for
+import pytest
+
+from weirtest import JSON, WEIR, fetch, free_port, patience, wait_for
 from weirtest.gateway import Gateway
 from weirtest.rls import NOT_SERVING, OK, OVER, SERVING, Rls
 
@@ -49,6 +53,23 @@ def test_usual_admin_port_is_not_insisted_on(api):
     with Gateway(api.port) as first, Gateway(api.port) as second:
         assert (first.get().status, second.get().status) == (200, 200)
         assert "no admin port: cannot listen at 127.0.0.1:9099" in first.output() + second.output()
+
+
+def test_the_admin_socket_is_there_without_the_port(api):
+    """The second has the usual port of neither, and a socket all the same: weir's commands find it by the table."""
+    with Gateway(api.port) as first, Gateway(api.port) as second:
+        for gateway in (first, second):
+            done = subprocess.run([WEIR, "pause", "--list", "--table", gateway.table], capture_output=True, text=True, check=True,
+                                  env=gateway.variables())
+            assert done.stdout == "nothing is paused\n"
+
+
+@pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "10.0.0.0/8"), 403), (("--refunds", "127.0.0.1"), 200)])
+def test_who_may_give_back(api, options, status):
+    port = free_port()
+    asked = {"domain": "api", "hits": -1, "descriptors": [{"entries": [{"key": "everyone", "value": "together"}]}]}
+    with Gateway(api.port, "--http", f"127.0.0.1:{port}", "--admin", "off", *options):
+        assert fetch(port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).status == status
 
 
 def test_port_that_was_asked_for_is(api):

@@ -203,7 +203,7 @@ def test_a_token_is_made_at_start():
         for target, method in (("/v1/status", "GET"), ("/v1/overview", "GET"), ("/v1/session", "GET"), ("/rlconfig", "GET"),
                                ("/v1/pause", "POST"), ("/v1/key/reset", "POST"), ("/v1/reload", "POST"), ("/nowhere", "GET")):
             answer = fetch(port, method, target, JSON, b"{}" if method == "POST" else None, anonymous=True)
-            assert answer.status == 401, target
+            assert (answer.status, answer.get("www-authenticate")) == (401, "Bearer"), target
         for wrong in (shown_token(other), token[:-1], token + "0", token.upper(), ""):
             assert fetch(port, "POST", "/v1/pause", {**JSON, "Authorization": f"Bearer {wrong}"}, b"{}").status == 401, wrong
         right = {**JSON, "Authorization": f"Bearer {token}"}

@@ -197,6 +197,49 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
 }
 
 
+/*
+ * The request ends while its service is asked, for the client has left. It is
+ * counted like one that the service refused: otherwise clients that leave at
+ * once could ask the service without end.
+ */
+
+static void
+ngx_http_weir_auth_abandoned(void *data)
+{
+    ngx_http_weir_ctx_t  *ctx = data;
+
+    int                     verdict;
+    ngx_http_weir_block_t  *block;
+
+    if (ctx->state != NGX_HTTP_WEIR_AUTHENTICATING || ctx->decided) {
+        return;
+    }
+
+    ctx->state = NGX_HTTP_WEIR_DONE;
+    ctx->decided = 1;
+    ctx->auth = NULL;
+
+    block = ngx_http_weir_ask(ctx->request, ctx, 1);
+    if (block == NULL) {
+        return;
+    }
+
+    ctx->decided_ns = ngx_http_weir_now();
+    verdict = weir_ask_decide(block->ask, ctx->decided_ns);
+
+    if (verdict == WEIR_WAIT) {
+        ngx_http_weir_central_charge(block, ctx->decided_ns);
+        return;
+    }
+
+    if (verdict == WEIR_DEFER) {
+        (void) weir_ask_kept(block->ask, "not_authenticated");
+    }
+
+    ngx_http_weir_ask_done(block);
+}
+
+
 /* a request that is not counted yet is counted wherever it is answered */
 
 static ngx_int_t
@@ -211,15 +254,23 @@ ngx_http_weir_auth_failed(ngx_http_weir_ctx_t *ctx, ngx_int_t status)
 static ngx_int_t
 ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
+    ngx_http_cleanup_t        *cln;
     ngx_http_weir_auth_t      *auth;
     ngx_http_weir_loc_conf_t  *wlcf;
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     auth = ngx_pcalloc(r->pool, sizeof(ngx_http_weir_auth_t));
-    if (auth == NULL) {
+    cln = ngx_http_cleanup_add(r, 0);
+
+    if (auth == NULL || cln == NULL) {
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
+
+    /* the pool's cleanups are too late: by then it is no request any more */
+
+    cln->handler = ngx_http_weir_auth_abandoned;
+    cln->data = ctx;
 
     auth->uri = wlcf->auth_uri;
     auth->args = wlcf->auth_args;

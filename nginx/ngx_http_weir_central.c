@@ -9,7 +9,8 @@
  *
  *   a request     it waits, and goes on when the answer comes, when the time
  *                 is up, or when the link is lost
- *   an ask alone  its client has left; what the answer grants is given back
+ *   an ask alone  its client has left; what the answer grants is given back,
+ *                 unless it is to be counted all the same
  *   neither       its time is up, or it is only told something; the answer
  *                 is thrown away
  *
@@ -307,6 +308,44 @@ ngx_http_weir_central_may_ask(ngx_http_weir_central_t *central)
 }
 
 
+/* NULL: the ask cannot go out, the store has failed */
+
+static ngx_http_weir_pending_t *
+ngx_http_weir_central_question(ngx_http_weir_block_t *block)
+{
+    int                       n;
+    ngx_http_weir_central_t  *central;
+    ngx_http_weir_pending_t  *p;
+
+    central = &ngx_http_weir_central;
+
+    if (!ngx_http_weir_central_may_ask(central)) {
+        return NULL;
+    }
+
+    n = weir_ask_question(block->ask, ngx_http_weir_question,
+                          sizeof(ngx_http_weir_question));
+    if (n <= 0) {
+        return NULL;
+    }
+
+    p = ngx_http_weir_central_send(NGX_HTTP_WEIR_QUESTION,
+                                   ngx_http_weir_question, n);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    p->block = block;
+    central->nwaiting++;
+
+    if (!central->timeout.timer_set) {
+        ngx_add_timer(&central->timeout, central->conf->central.timeout);
+    }
+
+    return p;
+}
+
+
 /*
  * Parks a request whose ask waits for the store, until next() is called with
  * the verdict. What cannot be asked has failed, at once.
@@ -317,31 +356,13 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, ngx_http_weir_next_pt next)
 {
     int                       n;
-    ngx_http_weir_central_t  *central;
     ngx_http_weir_pending_t  *p;
 
-    central = &ngx_http_weir_central;
-    p = NULL;
-
-    if (ngx_http_weir_central_may_ask(central)) {
-        n = weir_ask_question(block->ask, ngx_http_weir_question,
-                              sizeof(ngx_http_weir_question));
-        if (n > 0) {
-            p = ngx_http_weir_central_send(NGX_HTTP_WEIR_QUESTION,
-                                           ngx_http_weir_question, n);
-        }
-    }
+    p = ngx_http_weir_central_question(block);
 
     if (p == NULL) {
         n = weir_ask_store_failed(block->ask, ctx->decided_ns);
         return next(r, ctx, block, n);
-    }
-
-    p->block = block;
-    central->nwaiting++;
-
-    if (!central->timeout.timer_set) {
-        ngx_add_timer(&central->timeout, central->conf->central.timeout);
     }
 
     if (ngx_http_weir_park(r) != NGX_OK) {
@@ -356,6 +377,18 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ctx->state = NGX_HTTP_WEIR_ASKING;
 
     return NGX_AGAIN;
+}
+
+
+/* has a request counted that nobody waits for any more; the block goes with it */
+
+void
+ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
+{
+    if (ngx_http_weir_central_question(block) == NULL) {
+        (void) weir_ask_store_failed(block->ask, now_ns);
+        ngx_http_weir_ask_done(block);
+    }
 }
 
 

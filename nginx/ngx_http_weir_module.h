@@ -396,6 +396,8 @@ void ngx_http_weir_central_let_go(ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_central_ask(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block,
     ngx_http_weir_next_pt next);
+void ngx_http_weir_central_charge(ngx_http_weir_block_t *block,
+    uint64_t now_ns);
 void ngx_http_weir_central_leave(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_central_forget(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_central_tell(struct weir_ask *ask);

@@ -516,6 +516,24 @@ descriptors:
             assert len(looks) == 5
 
 
+def test_leaving_during_authentication(api):
+    """Who leaves while the service is asked is counted in the store, as somebody unknown."""
+    rules = by_user(FIVE.replace("5", "3")).replace("header.x-user", "remote_address")
+    server = AUTH.replace("http://api/auth", "http://api/auth?hold=auth")
+    with Store() as store:
+        with Nginx(rules=rules, conf_http=store.conf, conf_server=server, api=api) as nginx:
+            ready(nginx)
+            for n in range(1, 4):
+                client = nginx.client()
+                client.send("GET", "/x")
+                wait_for(lambda n=n: api.count("/auth") == n, "the service to be asked")
+                client.vanish()
+                wait_for(lambda n=n: len([m for m in store.asked if m.items[0].cost == 1]) == n, "it to be counted")
+            assert nginx.get("/x").status == 429
+            assert (api.count("/auth"), api.count("/x")) == (3, 0)
+            api.release("auth")
+
+
 def test_configuration():
     rules = by_user(FIVE)
     with Store() as store:

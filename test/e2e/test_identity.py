@@ -2,7 +2,7 @@
 clients who claim to be somebody else."""
 
 import pytest
-from weirtest import Nginx, by_user, fetch, scaled, tally, volley, wait_for
+from weirtest import H2, Nginx, by_user, fetch, scaled, tally, volley, wait_for
 
 ADDRESS = """
 domain: api
@@ -264,6 +264,27 @@ def test_failed_attempts_count_against_the_address(api):
         assert seen == [401] * 5 + [429] * 3
         assert api.count("/auth") == 5
         assert api.count("/x") == 0
+
+
+@pytest.mark.parametrize("how", ["h1", "h2"])
+def test_who_leaves_while_the_service_is_asked_is_counted(api, how):
+    """A flood of requests that their clients reset at once would reach the service without end: five do."""
+    with auth_nginx(api, addresses=5, h2c=True) as nginx:
+        for n in range(1, 6):
+            if how == "h2":
+                with H2(nginx.h2c_port) as client:
+                    stream = client.send("GET", "/slow", as_user("anna"))
+                    wait_for(lambda n=n: api.count("/auth-slow") == n, "the service to be asked")
+                    client.cancel(stream)
+            else:
+                client = nginx.client()
+                client.send("GET", "/slow", as_user("anna"))
+                wait_for(lambda n=n: api.count("/auth-slow") == n, "the service to be asked")
+                client.vanish()
+            nginx.access_lines(n)
+        assert nginx.get("/slow", as_user("anna")).status == 429
+        assert (api.count("/auth-slow"), api.count("/slow")) == (5, 0)
+        api.release("auth")
 
 
 def test_no_quota_on_a_401(nginx):

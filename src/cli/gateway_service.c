@@ -223,8 +223,9 @@ static bool same_queue(const struct wr_queue_settings *a, const struct wr_queue_
 	       same_text(a->target, b->target) && same_text(a->target_ca, b->target_ca) &&
 	       same_text(a->key_file, b->key_file) && a->max_requests == b->max_requests &&
 	       a->assume_durable == b->assume_durable && a->max_bytes == b->max_bytes &&
-	       a->connections == b->connections && a->timeout_ns == b->timeout_ns &&
-	       a->keep_ns == b->keep_ns;
+	       a->max_line_bytes == b->max_line_bytes && a->max_dead == b->max_dead &&
+	       a->max_dead_bytes == b->max_dead_bytes && a->connections == b->connections &&
+	       a->timeout_ns == b->timeout_ns && a->keep_ns == b->keep_ns;
 }
 
 static bool same(const struct wr_settings *a, const struct wr_settings *b)

@@ -4,7 +4,7 @@
 
 #include "cli/options.h"
 
-#define WR_QUEUE_OPTIONS 11
+#define WR_QUEUE_OPTIONS 14
 extern const struct wr_option queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
 
 #endif

@@ -62,6 +62,8 @@
 	X(GONE,                                                                                    \
 	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "  \
 	  "ORDER BY gone LIMIT ?2")                                                                \
+	X(DEAD, "SELECT id, state, bytes, ticket FROM request WHERE state = 3 "                    \
+		"ORDER BY gone LIMIT ?1")                                                          \
 	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
 	X(FORGET, "DELETE FROM request WHERE id = ?1")                                             \
 	X(VACUUM, "PRAGMA incremental_vacuum(256)")
@@ -82,6 +84,7 @@ struct wr_lite_change {
 /* What is counted rather than asked for; goes back when a transaction does. */
 struct wr_lite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
+	uint64_t dead_bytes; /* of `bytes` */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t last_id;
 	uint64_t unswept; /* delivered, and noted as no more than that */
@@ -154,6 +157,7 @@ int wr_lite_recount(struct wr_lite *lite);
 struct wr_lite_line {
 	uint64_t head, waiting, fence; /* all 0: nobody waits */
 	uint64_t bytes;                /* of the head, if it is taken */
+	uint64_t held;                 /* bytes of all that wait */
 };
 struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key);
 
@@ -161,7 +165,7 @@ struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key)
 int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us);
 
 /* One more waits. */
-int wr_lite_join(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us,
+int wr_lite_join(struct wr_lite *lite, const uint8_t *key, struct wr_place place,
 		 const struct wr_lite_line *line);
 
 /* The one that was `id` waits no more, as its row says already. */

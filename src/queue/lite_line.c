@@ -12,7 +12,7 @@ struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key)
 
 	if (!line)
 		return (struct wr_lite_line){0};
-	return (struct wr_lite_line){line->head, line->count, line->fence, line->bytes};
+	return (struct wr_lite_line){line->head, line->count, line->fence, line->bytes, line->held};
 }
 
 int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us)
@@ -24,10 +24,10 @@ int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint6
 	return wr_lines_set_due(&lite->lines, line, id, due_us) ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-int wr_lite_join(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us,
+int wr_lite_join(struct wr_lite *lite, const uint8_t *key, struct wr_place place,
 		 const struct wr_lite_line *line)
 {
-	if (!wr_lines_join(&lite->lines, key, (struct wr_place){id, due_us}))
+	if (!wr_lines_join(&lite->lines, key, place))
 		return SQLITE_NOMEM;
 	lite->counts.waiting++;
 	lite->counts.lines += line->waiting == 0;
@@ -78,6 +78,7 @@ int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end)
 	if (rc == SQLITE_OK && !dead)
 		rc = drop_content(lite, end->id);
 	lite->counts.dead += dead;
+	lite->counts.dead_bytes += dead ? end->bytes : 0;
 	lite->counts.tickets += !dead;
 	lite->counts.bytes -= dead ? 0 : end->bytes;
 	lite->counts.dead_total += dead;

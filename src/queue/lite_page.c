@@ -145,6 +145,7 @@ static int drop(struct wr_lite *lite, const struct seen *seen)
 	if (rc == SQLITE_OK && seen->state == WR_DEFERRED_WAITING)
 		return wr_lite_leave(lite, seen->key, seen->id);
 	lite->counts.dead--;
+	lite->counts.dead_bytes -= at.bytes;
 	return rc;
 }
 
@@ -152,6 +153,7 @@ static int retry(struct wr_lite *lite, const struct seen *seen, const struct wr_
 {
 	bool dead = seen->state == WR_DEFERRED_DEAD;
 	sqlite3_stmt *sql = wr_lite_sql(lite, dead ? WR_SQL_REVIVE : WR_SQL_NOW_DUE);
+	struct wr_lite_standing at = {0};
 	int rc;
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
@@ -161,8 +163,13 @@ static int retry(struct wr_lite *lite, const struct seen *seen, const struct wr_
 	if (rc != SQLITE_OK)
 		return rc;
 	if (dead) {
+		rc = wr_lite_standing(lite, seen->id, &at);
+		if (rc != SQLITE_OK)
+			return rc;
 		lite->counts.dead--;
-		return wr_lite_join(lite, seen->key, seen->id, lite->now_us, line);
+		lite->counts.dead_bytes -= at.bytes;
+		return wr_lite_join(lite, seen->key,
+				    (struct wr_place){seen->id, lite->now_us, at.bytes}, line);
 	}
 	return wr_lite_set_due(lite, seen->key, seen->id, lite->now_us);
 }

@@ -11,12 +11,14 @@ static enum wr_queue_reason check_bounds(struct wr_lite *lite, const struct wr_q
 	const struct wr_queue_opts *opts = lite->store.opts;
 	const struct wr_lite_counts *counts = &lite->counts;
 
-	if (counts->waiting + counts->dead >= opts->max_requests)
+	if (counts->waiting >= opts->max_requests)
 		return WR_QUEUE_FULL;
-	if (bytes > opts->max_bytes || counts->bytes > opts->max_bytes - bytes)
+	if (bytes > opts->max_bytes || counts->bytes - counts->dead_bytes > opts->max_bytes - bytes)
 		return WR_QUEUE_BYTES_FULL;
 	if (line->waiting >= job->put.max_waiting)
 		return WR_QUEUE_KEY_FULL;
+	if (line->waiting && line->held + bytes > opts->max_line_bytes)
+		return WR_QUEUE_KEY_BYTES_FULL;
 	return wr_lite_use_space(lite, bytes) ? WR_QUEUE_OK : WR_QUEUE_NO_SPACE;
 }
 
@@ -91,7 +93,9 @@ static int store(struct wr_lite *lite, struct wr_queue_job *job, const struct wr
 	if (rc == SQLITE_OK)
 		rc = put_ticket(lite, job->put.id, hash);
 	if (rc == SQLITE_OK)
-		rc = wr_lite_join(lite, key, job->put.id, lite->now_us + wait_us, line);
+		rc = wr_lite_join(lite, key,
+				  (struct wr_place){job->put.id, lite->now_us + wait_us, bytes},
+				  line);
 	return rc;
 }
 

@@ -46,6 +46,10 @@ static const char schema[] =
 
 static const char from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
+/* Of dead letters alone, which are few; files of before have none. */
+static const char dead[] =
+	"CREATE INDEX IF NOT EXISTS request_dead ON request (gone) WHERE state = 3;";
+
 /* Indexes of keys and tickets are in memory: on disk each request would change a page of its own in
  * them, and the pages of a commit, not its sync, would be what takes time. */
 static const char memory[] =
@@ -150,6 +154,7 @@ static int count_states(struct wr_lite *lite)
 			break;
 		case WR_DEFERRED_DEAD:
 			counts->dead = count;
+			counts->dead_bytes = (uint64_t)sqlite3_column_int64(sql, 2);
 			break;
 		default:
 			counts->tickets += count;
@@ -182,7 +187,7 @@ static int read_meta(struct wr_lite *lite, uint64_t *last_us)
 /* Those that wait, in their order. */
 static int read_lines(struct wr_lite *lite)
 {
-	static const char query[] = "SELECT key, r.id, min(due, expires) FROM request AS r "
+	static const char query[] = "SELECT key, r.id, min(due, expires), bytes FROM request AS r "
 				    "LEFT JOIN delivered AS d ON d.id = r.id "
 				    "WHERE state = 0 AND d.id IS NULL ORDER BY r.id";
 	sqlite3_stmt *sql = NULL;
@@ -194,7 +199,8 @@ static int read_lines(struct wr_lite *lite)
 	for (; rc == SQLITE_ROW; rc = sqlite3_step(sql)) {
 		const uint8_t *key = sqlite3_column_blob(sql, 0);
 		struct wr_place place = {(uint64_t)sqlite3_column_int64(sql, 1),
-					 (uint64_t)sqlite3_column_int64(sql, 2)};
+					 (uint64_t)sqlite3_column_int64(sql, 2),
+					 (uint64_t)sqlite3_column_int64(sql, 3)};
 
 		if (!key || sqlite3_column_bytes(sql, 0) != WR_LINE_KEY_BYTES) {
 			rc = SQLITE_CORRUPT;
@@ -213,8 +219,10 @@ static int read_lines(struct wr_lite *lite)
 static int read_counts(struct wr_lite *lite, uint64_t *last_us)
 {
 	int64_t last_id = 0, unswept = 0;
-	int rc = sqlite3_exec(lite->db, memory, NULL, NULL, NULL);
+	int rc = sqlite3_exec(lite->db, dead, NULL, NULL, NULL);
 
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(lite->db, memory, NULL, NULL, NULL);
 	lite->counts = (struct wr_lite_counts){0};
 	if (rc == SQLITE_OK)
 		rc = read_lines(lite);

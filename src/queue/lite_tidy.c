@@ -12,15 +12,11 @@ struct gone {
 	bool dead;
 };
 
-static size_t find_gone(struct wr_lite *lite, uint64_t until_us, bool dead, size_t max,
-			struct gone *gone)
+/* What a query finds, of which all is bound. */
+static size_t read_gone(sqlite3_stmt *sql, size_t max, struct gone *gone)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_GONE);
 	size_t count = 0;
 
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)until_us);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)max);
-	sqlite3_bind_int(sql, 3, dead);
 	while (count < max && sqlite3_step(sql) == SQLITE_ROW) {
 		const void *ticket = sqlite3_column_blob(sql, 3);
 
@@ -31,6 +27,36 @@ static size_t find_gone(struct wr_lite *lite, uint64_t until_us, bool dead, size
 		gone[count++].bytes = (uint64_t)sqlite3_column_int64(sql, 2);
 	}
 	sqlite3_reset(sql);
+	return count;
+}
+
+static size_t find_gone(struct wr_lite *lite, uint64_t until_us, bool dead, size_t max,
+			struct gone *gone)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_GONE);
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)until_us);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)max);
+	sqlite3_bind_int(sql, 3, dead);
+	return read_gone(sql, max, gone);
+}
+
+/* The oldest dead letters, if there are more than may be. */
+static size_t find_dead(struct wr_lite *lite, struct gone gone[FORGET_MAX])
+{
+	const struct wr_queue_opts *opts = lite->store.opts;
+	uint64_t dead = lite->counts.dead, bytes = lite->counts.dead_bytes;
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_DEAD);
+	size_t found, count = 0;
+
+	if (dead <= opts->max_dead && bytes <= opts->max_dead_bytes)
+		return 0;
+	sqlite3_bind_int64(sql, 1, FORGET_MAX);
+	found = read_gone(sql, FORGET_MAX, gone);
+	for (; count < found && (dead > opts->max_dead || bytes > opts->max_dead_bytes); count++) {
+		dead--;
+		bytes -= gone[count].bytes;
+	}
 	return count;
 }
 
@@ -55,6 +81,7 @@ static int forget_one(struct wr_lite *lite, const struct gone *gone)
 		rc = wr_lite_do(sql);
 	}
 	lite->counts.dead -= gone->dead;
+	lite->counts.dead_bytes -= gone->dead ? gone->bytes : 0;
 	lite->counts.tickets -= !gone->dead;
 	lite->counts.bytes -= gone->bytes;
 	return rc;
@@ -65,9 +92,11 @@ static int forget(struct wr_lite *lite)
 {
 	uint64_t max_tickets = lite->store.opts->max_tickets;
 	struct gone gone[FORGET_MAX];
-	size_t count = find_gone(lite, lite->now_us, true, FORGET_MAX, gone);
+	size_t count = find_gone(lite, lite->now_us, true, FORGET_MAX, gone), trimmed = 0;
 	int rc = SQLITE_OK;
 
+	if (count == 0)
+		count = trimmed = find_dead(lite, gone);
 	if (count == 0 && lite->counts.tickets > max_tickets) {
 		uint64_t over = lite->counts.tickets - max_tickets;
 
@@ -81,11 +110,13 @@ static int forget(struct wr_lite *lite)
 		rc = forget_one(lite, &gone[i]);
 	if (rc == SQLITE_OK)
 		rc = wr_lite_do(wr_lite_sql(lite, WR_SQL_COMMIT));
-	if (rc == SQLITE_OK)
-		lite->committed = lite->counts;
-	else
+	if (rc != SQLITE_OK) {
 		lite->counts = lite->committed;
-	return rc;
+		return rc;
+	}
+	lite->committed = lite->counts;
+	wr_store_trimmed(&lite->store, trimmed, lite->now_us);
+	return SQLITE_OK;
 }
 
 static int give_back(struct wr_lite *lite)

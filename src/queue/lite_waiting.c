@@ -248,6 +248,7 @@ static void insert(struct wr_line *line, struct wr_place place)
 	}
 	*to = place;
 	line->count++;
+	line->held += place.bytes;
 }
 
 static void erase(struct wr_line *line, const struct wr_place *place)
@@ -256,6 +257,7 @@ static void erase(struct wr_line *line, const struct wr_place *place)
 	struct wr_place *from = line->places + line->first + at;
 
 	line->count--;
+	line->held -= place->bytes;
 	if (at == 0)
 		line->first++;
 	else

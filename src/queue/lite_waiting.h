@@ -15,6 +15,7 @@
 struct wr_place {
 	uint64_t id;
 	uint64_t due_us; /* or when it is too old, if that is earlier */
+	uint64_t bytes;  /* what it counts for */
 };
 
 struct wr_line {
@@ -27,6 +28,7 @@ struct wr_line {
 
 	struct wr_place *places; /* by id, `count` of them from `first` on */
 	size_t first, count, cap;
+	uint64_t held;  /* bytes of them all */
 	size_t heap_at; /* from 1; 0: it is taken, or empty */
 	bool empty;     /* and about to go */
 	struct wr_line *next;

@@ -7,6 +7,8 @@
 #include "queue/thread.h"
 #include "queue/url.h"
 
+#define LINE_BYTES_LEAST (4ull << 20)
+
 /* ---- jobs ---- */
 
 /* Results are the caller's to read only after `done`: whatever he left in their place is no
@@ -139,6 +141,11 @@ static void fill_in(struct wr_queue_opts *opts)
 {
 	set_default(&opts->max_requests, 100000);
 	set_default(&opts->max_bytes, 1ull << 30);
+	set_default(&opts->max_line_bytes, opts->max_bytes / 16 > LINE_BYTES_LEAST
+						   ? opts->max_bytes / 16
+						   : LINE_BYTES_LEAST);
+	set_default(&opts->max_dead, opts->max_requests / 10 + (opts->max_requests < 10));
+	set_default(&opts->max_dead_bytes, opts->max_bytes / 4);
 	set_default(&opts->max_tickets, 1000000);
 	set_default(&opts->keep_us, WR_DAY_US);
 	set_default(&opts->keep_dead_us, 30 * WR_DAY_US);

@@ -41,6 +41,8 @@
 	X(WR_QUEUE_FULL, "full", "as many requests are kept as may (--queue-max)")                 \
 	X(WR_QUEUE_KEY_FULL, "key_full",                                                           \
 	  "as many requests of this key wait as may (max_waiting of the rule)")                    \
+	X(WR_QUEUE_KEY_BYTES_FULL, "key_bytes_full",                                               \
+	  "as many bytes of this key wait as may (--queue-line-bytes)")                            \
 	X(WR_QUEUE_BYTES_FULL, "bytes_full", "as many bytes are kept as may (--queue-bytes)")      \
 	X(WR_QUEUE_TOO_LARGE, "too_large", "the request is larger than can be stored")             \
 	X(WR_QUEUE_NO_SPACE, "no_space", "the disk of the queue is full, or nearly")               \
@@ -91,8 +93,11 @@ struct wr_queue_opts {
 
 	bool assume_durable; /* Redis: believed to be so if it does not let itself be asked */
 
-	uint64_t max_requests;   /* waiting and dead together; 100,000 */
+	uint64_t max_requests;   /* waiting; 100,000 */
 	uint64_t max_bytes;      /* of them; 1 GiB */
+	uint64_t max_line_bytes; /* … of one line, beyond its first; 1/16 of it, at least 4 MiB */
+	uint64_t max_dead;       /* dead ones; beyond that the oldest go. 1/10 of max_requests */
+	uint64_t max_dead_bytes; /* of them; 1/4 of max_bytes */
 	uint64_t max_tickets;    /* of finished ones that are remembered; 1,000,000 */
 	uint64_t keep_us;        /* a finished ticket is remembered; 24 h */
 	uint64_t keep_dead_us;   /* a dead letter is kept; 30 d */

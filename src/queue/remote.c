@@ -107,22 +107,21 @@ static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count
 	wr_store_fail(store, WR_QUEUE_AWAY, "%s", why.text);
 }
 
-/* One call of the script beside the jobs, with a number or two. NULL: it failed. */
-static redisReply *call(struct wr_remote *remote, const char *verb, int64_t first, int64_t second,
-			size_t args)
+/* One call of the script beside the jobs, with some numbers. NULL: it failed. */
+static redisReply *call(struct wr_remote *remote, const char *verb, const int64_t *numbers,
+			size_t count)
 {
 	struct wr_commands *out = &remote->link.out;
 	redisReply *reply;
 
-	wr_command_begin(out, 5 + args);
+	wr_command_begin(out, 5 + count);
 	wr_command_text(out, "EVALSHA");
 	wr_command_text(out, wr_script_lines.sha1);
 	wr_command_text(out, "1");
 	wr_command_text(out, remote->base);
 	wr_command_text(out, verb);
-	wr_command_number(out, first);
-	if (args > 1)
-		wr_command_number(out, second);
+	for (size_t i = 0; i < count; i++)
+		wr_command_number(out, numbers[i]);
 	reply = wr_command_end(out) && wr_remote_send(&remote->link)
 			? wr_remote_reply(&remote->link)
 			: NULL;
@@ -140,7 +139,7 @@ static redisReply *call(struct wr_remote *remote, const char *verb, int64_t firs
 /* Tells of what others changed. */
 static bool poll_changes(struct wr_remote *remote)
 {
-	redisReply *reply = call(remote, "poll", remote->changes, 0, 1);
+	redisReply *reply = call(remote, "poll", &remote->changes, 1);
 
 	if (!reply)
 		return false;
@@ -155,6 +154,9 @@ static bool poll_changes(struct wr_remote *remote)
 static void tick(struct wr_store *store, struct wr_moment now)
 {
 	struct wr_remote *remote = (struct wr_remote *)store;
+	const struct wr_queue_opts *opts = store->opts;
+	const int64_t bounds[] = {(int64_t)opts->max_tickets, TIDY_MOST, (int64_t)opts->max_dead,
+				  (int64_t)opts->max_dead_bytes};
 	redisReply *reply;
 
 	remote->now = now;
@@ -163,9 +165,12 @@ static void tick(struct wr_store *store, struct wr_moment now)
 	remote->tidied_us = now.mono_us;
 	if (wr_remote_keeps(remote, true) == WR_QUEUE_AWAY)
 		return; /* the next call finds that out, too */
-	reply = call(remote, "tidy", (int64_t)store->opts->max_tickets, TIDY_MOST, 2);
-	if (reply)
-		freeReplyObject(reply);
+	reply = call(remote, "tidy", bounds, sizeof bounds / sizeof *bounds);
+	if (!reply)
+		return;
+	if (reply->type == REDIS_REPLY_ARRAY && wr_remote_number(reply, 2) > 0)
+		wr_store_trimmed(store, (uint64_t)wr_remote_number(reply, 2), now.mono_us);
+	freeReplyObject(reply);
 }
 
 static enum wr_queue_reason open_store(struct wr_store *store, struct wr_moment now,

@@ -62,7 +62,7 @@ static bool call_put(struct wr_remote *remote, struct wr_queue_job *job)
 		free(head);
 		return false;
 	}
-	begin(remote, "put", 14);
+	begin(remote, "put", 15);
 	wr_command_arg(&remote->link.out, hash, sizeof hash);
 	wr_command_arg(&remote->link.out, r->key, sizeof r->key);
 	text(remote, r->rule);
@@ -77,6 +77,7 @@ static bool call_put(struct wr_remote *remote, struct wr_queue_job *job)
 	number(remote, job->put.max_waiting);
 	number(remote, opts->max_requests);
 	number(remote, opts->max_bytes);
+	number(remote, opts->max_line_bytes);
 	free(head);
 	return true;
 }

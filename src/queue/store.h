@@ -39,6 +39,8 @@ struct wr_store {
 	uint64_t tick_us;
 	enum wr_queue_reason failed; /* set by run or tick: it has to be opened again */
 	struct weir_error why;
+	uint64_t trimmed;    /* dead letters that had to go and were not told of yet … */
+	uint64_t trimmed_us; /* … since this time; 0: they never had to */
 };
 
 /* NULL: no memory. The URL was checked. */
@@ -56,6 +58,9 @@ enum wr_queue_reason wr_store_fail(struct wr_store *store, enum wr_queue_reason 
 
 void wr_store_say(const struct wr_store *store, enum wr_queue_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* So many dead letters had to go: says so, once in a minute. */
+void wr_store_trimmed(struct wr_store *store, uint64_t count, uint64_t now_us);
 
 static inline void wr_store_tell(const struct wr_store *store, const uint8_t *key, uint64_t count)
 {

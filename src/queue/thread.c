@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#define TRIMMED_SAID_US 60000000u
+
 #define BATCH_MAX 512u        /* jobs that are made durable together */
 #define LINGER_FROM 16u       /* jobs that came together: more are on their way */
 #define LINGER_US 1000u       /* … and are waited for so long, … */
@@ -40,6 +42,20 @@ void wr_store_say(const struct wr_store *store, enum wr_queue_level level, const
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	store->opts->say(store->opts->context, level, text);
+}
+
+void wr_store_trimmed(struct wr_store *store, uint64_t count, uint64_t now_us)
+{
+	store->trimmed += count;
+	if (store->trimmed == 0 ||
+	    (store->trimmed_us && now_us < store->trimmed_us + TRIMMED_SAID_US))
+		return;
+	wr_store_say(store, WR_QUEUE_WARN,
+		     "there are more dead letters than may be kept (--queue-dead-max, "
+		     "--queue-dead-bytes): %llu of the oldest are gone",
+		     (unsigned long long)store->trimmed);
+	store->trimmed = 0;
+	store->trimmed_us = now_us;
 }
 
 void wr_job_reset(struct wr_queue_job *job)

@@ -32,9 +32,10 @@ struct wr_queue_settings {
 	const char *key_file;  /* to seal fields with credentials; NULL: none */
 	bool assume_durable;   /* of a Redis that does not let itself be asked */
 	uint64_t max_requests, max_bytes;
-	uint64_t connections; /* deliveries at once */
-	uint64_t timeout_ns;  /* of one delivery */
-	uint64_t keep_ns;     /* how long finished tickets are remembered */
+	uint64_t max_line_bytes, max_dead, max_dead_bytes; /* 0: a part of these */
+	uint64_t connections;                              /* deliveries at once */
+	uint64_t timeout_ns;                               /* of one delivery */
+	uint64_t keep_ns; /* how long finished tickets are remembered */
 };
 
 struct wr_settings {

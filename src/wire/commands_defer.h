@@ -82,6 +82,7 @@
 	X(off, "there is no queue: start weir with --queue")                                       \
 	X(full, "as many requests wait as may (--queue-max)")                                      \
 	X(key_full, "as many requests of this key wait as may (max_waiting of the rule)")          \
+	X(key_bytes_full, "as many bytes of this key wait as may (--queue-line-bytes)")            \
 	X(bytes_full, "as many bytes wait as may (--queue-bytes)")                                 \
 	X(too_large, "the request is larger than can be stored")                                   \
 	X(no_space, "the disk of the queue is full")                                               \

@@ -1,6 +1,7 @@
 """The drainer of `weir serve`: what was handed over by WEIR.DEFER reaches the API server, in order, at the rule's rate,
 and what the API server says decides what becomes of it. nginx has no part in this; test_defer*.py has."""
 
+import contextlib
 import json
 import subprocess
 import time
@@ -433,6 +434,26 @@ def test_bounds(api):
         for reason in ("key_full", "full", "no_key"):
             assert metrics.value("weir_queue_refused_total", reason=reason) == 1
         assert counter.stats()["refused"] == {"key_full": 1, "full": 1, "no_key": 1}
+
+
+@pytest.mark.parametrize("kind", ["file", "redis"])
+def test_one_key_does_not_fill_the_queue(api, kind):
+    """A key has its share of the bytes, whatever its rule's max_waiting is. What is dead takes no room from it."""
+    api.plan("/orders/", 500)
+    with contextlib.ExitStack() as stack:
+        where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
+        counter = stack.enter_context(Counter(api, "--queue-bytes", "1M", "--queue-line-bytes", "100K",
+                                              "--queue-dead-max", "2", **where))
+        mine = [counter.call(*counter.words(f"/orders/7/{n}", body=b"x" * 30000)) for n in range(4)]
+        assert [isinstance(told, Error) for told in mine] == [False, False, False, True]
+        assert mine[3].startswith("DEFER key_bytes_full ")
+        other = counter.defer("/orders/8/1", value="8", body=b"x" * 30000, max_tries=1)[0]
+        counter.wait_ticket(other, "dead")
+        for number in range(2, 5):
+            counter.wait_ticket(counter.defer(f"/orders/8/{number}", value="8", max_tries=1)[0], "dead")
+        wait_for(lambda: counter.stats()["dead"] == 2, "the oldest dead ones to go")
+        assert counter.ticket(other) is None
+        counter.serve.wait_logged("more dead letters than may be kept")
 
 
 def test_positions_and_expected_delay(api):

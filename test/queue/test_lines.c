@@ -359,6 +359,120 @@ static void test_bounds(void **state)
 	free(body);
 }
 
+static struct wr_deferred of_bytes(uint8_t line, const char *body, size_t len)
+{
+	struct wr_deferred request = request_of(line, "");
+
+	request.body = (struct weir_str){body, len};
+	return request;
+}
+
+/* One key can not fill the queue: it has a share in bytes. An empty line takes one of any size. */
+static void test_share_of_a_line(void **state)
+{
+	static char body[40000];
+	struct wr_deferred request = of_bytes(1, body, 9000), other = of_bytes(2, body, 9000);
+	struct wr_deferred huge = of_bytes(3, body, sizeof body), *taken;
+
+	(void)state;
+	rig.opts.max_bytes = 200000;
+	rig.opts.max_line_bytes = 32000;
+	rig_open(&rig);
+	for (int i = 0; i < 3; i++)
+		assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
+	assert_reason(rig_put_as(&rig, &other, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &huge, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &huge, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
+	/* What waits is known after it was opened again; what is delivered makes room. */
+	rig_close(&rig);
+	rig_open(&rig);
+	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
+	taken = rig_take(&rig, 1).take.first;
+	assert_int_equal(taken->key[0], request.key[0]);
+	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+	wr_deferred_free(taken);
+	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
+}
+
+/* Puts one and lets it die. */
+static struct wr_queue_job put_dead(const struct wr_deferred *request)
+{
+	struct wr_queue_job put = rig_put_as(&rig, request, 1000, AGE_US, 0);
+	struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+
+	assert_reason(put.reason, WR_QUEUE_OK);
+	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 400, "no");
+	wr_deferred_free(taken);
+	rig_pass(&rig, 1);
+	return put;
+}
+
+static bool is_dead(const struct wr_queue_job *put)
+{
+	struct wr_queue_job job = rig_ticket(&rig, put->put.ticket);
+	bool dead = job.reason == WR_QUEUE_OK && job.ticket.found->state == WR_DEFERRED_DEAD;
+
+	if (job.reason == WR_QUEUE_OK)
+		wr_deferred_free(job.ticket.found);
+	return dead;
+}
+
+static void wait_dead(uint64_t count)
+{
+	while (rig_stats(&rig).dead > count)
+		rig_pass(&rig, S_US);
+	assert_int_equal(rig_stats(&rig).dead, count);
+}
+
+/* Dead letters take no room from those that wait, and have a bound of their own: the oldest go. */
+static void test_bound_of_dead_letters(void **state)
+{
+	static char body[10000];
+	struct wr_deferred small = request_of(1, "x"), large = of_bytes(2, body, sizeof body);
+	struct wr_queue_job dead[5];
+
+	(void)state;
+	rig.opts.max_requests = 2;
+	rig.opts.max_dead = 3;
+	rig.opts.max_dead_bytes = 25000;
+	rig_open(&rig);
+	for (int i = 0; i < 4; i++)
+		dead[i] = put_dead(&small);
+	wait_dead(3);
+	assert_false(is_dead(&dead[0]));
+	assert_true(is_dead(&dead[1]) && is_dead(&dead[2]) && is_dead(&dead[3]));
+	assert_reason(rig_put_as(&rig, &small, 9, AGE_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &small, 9, AGE_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &small, 9, AGE_US, 0).reason, WR_QUEUE_FULL);
+	for (int i = 0; i < 2; i++) {
+		struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+
+		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
+		wr_deferred_free(taken);
+	}
+	/* Two large ones and a small one are within the bytes, three are not. */
+	for (int i = 0; i < 2; i++)
+		dead[i] = put_dead(&large);
+	wait_dead(3);
+	assert_true(is_dead(&dead[3]) && is_dead(&dead[0]) && is_dead(&dead[1]));
+	dead[4] = put_dead(&large);
+	wait_dead(2);
+	assert_true(is_dead(&dead[1]) && is_dead(&dead[4]));
+	/* One that waits again or is dropped counts no more: there is room for three. */
+	rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = dead[1].put.id}, 0, 1);
+	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = dead[4].put.id}, 0, 1);
+	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = dead[1].put.id}, 0, 1);
+	assert_int_equal(rig_stats(&rig).dead, 0);
+	assert_int_equal(rig_stats(&rig).bytes, 0);
+	for (int i = 0; i < 2; i++)
+		dead[i] = put_dead(&large);
+	dead[2] = put_dead(&small);
+	rig_pass(&rig, 10 * S_US);
+	assert_int_equal(rig_stats(&rig).dead, 3);
+}
+
 static void test_tickets(void **state)
 {
 	struct wr_queue_job first, second, job;
@@ -630,6 +744,8 @@ int main(int argc, char **argv)
 		TEST(test_age),
 		TEST(test_age_ends_a_wait),
 		TEST(test_bounds),
+		TEST(test_share_of_a_line),
+		TEST(test_bound_of_dead_letters),
 		TEST(test_tickets),
 		TEST(test_tickets_are_bounded),
 		TEST(test_retry_goes_back_to_its_place),

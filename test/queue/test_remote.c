@@ -155,6 +155,36 @@ static void test_assumed_to_keep(void **state)
 	redis_tell(&redis, "ACL DELUSER weak");
 }
 
+/* Requests of an older weir, which did not add up bytes of lines and of dead ones. */
+static void test_filled_by_an_older_weir(void **state)
+{
+	static char body[9000];
+	struct wr_deferred request = request_of(1, ""), *taken;
+
+	(void)state;
+	request.body = (struct weir_str){body, sizeof body};
+	rig.opts.max_line_bytes = 35000;
+	rig_open(&rig);
+	for (int i = 0; i < 4; i++)
+		assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason,
+			      i < 3 ? WR_QUEUE_OK : WR_QUEUE_KEY_BYTES_FULL);
+	taken = rig_take(&rig, 1).take.first;
+	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 400, "no");
+	wr_deferred_free(taken);
+	redis_tell(&redis, "DEL weir:1:{queue}:held");
+	redis_tell(&redis, "HDEL weir:1:{queue}:n dead_bytes");
+	/* Two wait, and there is room for a third. */
+	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason, WR_QUEUE_OK);
+	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason,
+		      WR_QUEUE_KEY_BYTES_FULL);
+	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){0}, 0, 10);
+	assert_int_equal(rig_stats(&rig).dead, 0);
+	assert_int_equal(rig_stats(&rig).bytes, 0);
+	for (int i = 0; i < 4; i++)
+		assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason,
+			      i < 3 ? WR_QUEUE_OK : WR_QUEUE_KEY_BYTES_FULL);
+}
+
 /* docs/deferred.md names these. */
 static void test_user_with_just_enough(void **state)
 {
@@ -616,6 +646,7 @@ int main(void)
 		TEST(test_what_redis_must_keep),
 		TEST(test_user_without_config),
 		TEST(test_assumed_to_keep),
+		TEST(test_filled_by_an_older_weir),
 		TEST(test_user_with_just_enough),
 		TEST(test_wrong_password),
 		TEST(test_full_memory),

@@ -94,6 +94,16 @@ static const struct dull_line *dull_first(const struct dull *dull)
 	return first;
 }
 
+/* Bytes of those that wait: three for each number of theirs. */
+static uint64_t dull_held(const struct dull_line *line)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t id = 1; id <= IDS; id++)
+		sum += line->waits[id] ? 3 * id : 0;
+	return sum;
+}
+
 /* ---- both ---- */
 
 static void compare_line(const struct wr_lines *lines, const struct dull *dull, unsigned key)
@@ -111,6 +121,7 @@ static void compare_line(const struct wr_lines *lines, const struct dull *dull, 
 	assert_int_equal(line->head, is->head);
 	assert_int_equal(line->due_us, is->head_due_us);
 	assert_int_equal(line->fence, is->fence);
+	assert_int_equal(line->held, dull_held(is));
 	for (unsigned id = 1; id <= IDS; id++)
 		assert_int_equal(wr_line_position(line, id), is->waits[id] ? ++position : 0);
 }
@@ -142,7 +153,8 @@ static void step(struct wr_lines *lines, struct dull *dull)
 	if (id > IDS)
 		return;
 	if (what == 0 && !is->waits[id]) {
-		assert_true(wr_lines_join(lines, key_of(key), (struct wr_place){id, due_us}));
+		assert_true(wr_lines_join(lines, key_of(key),
+					  (struct wr_place){id, due_us, 3ull * id}));
 		dull_join(is, id, due_us);
 	} else if (what == 1 && is->waits[id]) {
 		assert_true(wr_lines_leave(lines, line, id));
@@ -195,7 +207,7 @@ static void test_many_lines(void **state)
 	(void)state;
 	for (uint64_t id = 1; id <= 1000; id++) {
 		memcpy(key, &id, sizeof id);
-		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, 2000 - id}));
+		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, 2000 - id, 1}));
 	}
 	wr_lines_keep(&lines);
 	while ((each = wr_lines_each(&lines, each)))
@@ -222,7 +234,7 @@ static void test_long_line(void **state)
 
 	(void)state;
 	for (uint64_t id = 1; id <= 100000; id++) {
-		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, id}));
+		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, id, 1}));
 		if (id > 10)
 			assert_true(wr_lines_leave(&lines, wr_lines_find(&lines, key), id - 10));
 		wr_lines_keep(&lines);

@@ -11,7 +11,9 @@
 --   :tickets          hash of a ticket → id
 --   :gone :gone_dead  finished ids, by when they are forgotten
 --   :changes :changed lines by the number of their last change, for other gateways
---   :n                numbers: bytes, put, delivered, retried, dead, dropped, last, ahead
+--   :held             LINE → bytes of those that wait there; not of lines that an older weir filled
+--   :n                numbers: bytes, dead_bytes (of these), put, delivered, retried, dead, dropped,
+--                     last, ahead
 --
 -- Times are µs. A request: t ticket's hash, k line, rule, s state (0 waiting, 2 delivered, 3 dead,
 -- 4 dropped), n tries, m most tries, a most age, i interval, at accepted, due, exp expires, done,
@@ -93,9 +95,42 @@ local function set_free(line)
   set_due(line)
 end
 
+-- Bytes of those that wait in a line. Added up where an older weir has not.
+local function held(line)
+  local known = call('HGET', key('held'), line)
+  if known then return tonumber(known) end
+  local sum = 0
+  for _, id in ipairs(call('ZRANGE', line_key(line), 0, -1)) do
+    sum = sum + tonumber(call('HGET', row(id), 'b') or 0)
+  end
+  call('HSET', key('held'), line, int(sum))
+  return sum
+end
+
+-- One joins the line, or (sign '-') leaves it.
+local function hold(line, id, sign)
+  held(line)
+  call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
+end
+
+-- The bytes of dead letters, by so much more or (sign '-') less; before they are dead, or no more.
+local function add_dead(id, sign)
+  if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
+    local sum = 0
+    for _, one in ipairs(call('ZRANGE', key('dead'), 0, -1)) do
+      sum = sum + tonumber(call('HGET', row(one), 'b') or 0)
+    end
+    call('HSET', key('n'), 'dead_bytes', int(sum))
+  end
+  if id then call('HINCRBY', key('n'), 'dead_bytes', sign .. call('HGET', row(id), 'b')) end
+  return tonumber(call('HGET', key('n'), 'dead_bytes'))
+end
+
 -- It waits no more; its row says so already.
 local function leave(line, id)
+  hold(line, id, '-')
   call('ZREM', line_key(line), id)
+  if count(line) == 0 then call('HDEL', key('held'), line) end
   call('ZREM', key('waiting'), id)
   changed(line)
 end
@@ -105,6 +140,7 @@ local function finish(id, state, status, why, keep)
   local r = row(id)
   call('HSET', r, 's', state, 'st', status, 'why', why, 'done', int(now))
   if state == DEAD then
+    add_dead(id, '')
     call('ZADD', key('dead'), id, id)
     call('ZADD', key('gone_dead'), int(now + keep), id)
     call('HINCRBY', key('n'), 'dead', 1)

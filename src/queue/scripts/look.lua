@@ -22,6 +22,7 @@ end
 
 local function drop(id, line, state, keep)
   if state == DEAD then
+    add_dead(id, '-')
     call('ZREM', key('dead'), id)
     call('ZREM', key('gone_dead'), id)
   end
@@ -38,6 +39,8 @@ local function retry(id, line, state)
   if state == DEAD then
     call('HSET', r, 's', WAITING, 'n', 0, 'exp', int(now + call('HGET', r, 'a')))
     call('HDEL', r, 'done')
+    add_dead(id, '-')
+    hold(line, id, '')
     call('ZREM', key('dead'), id)
     call('ZREM', key('gone_dead'), id)
     call('ZADD', key('waiting'), id, id)

@@ -1,20 +1,22 @@
 
 -- put TICKET LINE RULE MAX_TRIES MAX_AGE INTERVAL WAIT BYTES BODY_LEN HEAD BODY
---     MAX_WAITING MAX_REQUESTS MAX_BYTES  → {now, reason, id, position, waiting}
+--     MAX_WAITING MAX_REQUESTS MAX_BYTES MAX_LINE_BYTES  → {now, reason, id, position, waiting}
 -- Who does not know whether it was stored says it again with the same ticket.
 function verbs.put(ticket, line, rule, max_tries, max_age, interval, wait, bytes, body_len, head,
-    body, max_waiting, max_requests, max_bytes)
+    body, max_waiting, max_requests, max_bytes, max_line_bytes)
   local known = call('HGET', key('tickets'), ticket)
   if known then
     return {now, '', tonumber(known), (call('ZRANK', line_key(line), known) or 0) + 1, count(line)}
   end
-  local held = tonumber(call('HGET', key('n'), 'bytes') or 0)
-  if call('ZCARD', key('waiting')) + call('ZCARD', key('dead')) >= tonumber(max_requests) then
+  local all = tonumber(call('HGET', key('n'), 'bytes') or 0) - add_dead()
+  if call('ZCARD', key('waiting')) >= tonumber(max_requests) then
     return {now, 'full'}
-  elseif held + tonumber(bytes) > tonumber(max_bytes) then
+  elseif all + tonumber(bytes) > tonumber(max_bytes) then
     return {now, 'bytes_full'}
   elseif count(line) >= tonumber(max_waiting) then
     return {now, 'key_full'}
+  elseif count(line) > 0 and held(line) + tonumber(bytes) > tonumber(max_line_bytes) then
+    return {now, 'key_bytes_full'}
   end
   local id = call('INCR', key('seq'))
   call('HSET', row(id), 't', ticket, 'k', line, 'rule', rule, 's', WAITING, 'n', 0, 'm', max_tries,
@@ -23,6 +25,7 @@ function verbs.put(ticket, line, rule, max_tries, max_age, interval, wait, bytes
   call('HSET', key('tickets'), ticket, id)
   call('ZADD', key('ids'), id, id)
   call('ZADD', key('waiting'), id, id)
+  hold(line, id, '')
   call('ZADD', line_key(line), id, id)
   call('HINCRBY', key('n'), 'bytes', bytes)
   call('HINCRBY', key('n'), 'put', 1)

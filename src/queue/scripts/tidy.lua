@@ -5,7 +5,10 @@ local function forget(id)
   local r = call('HMGET', row(id), 't', 's', 'b')
   if r[1] then
     call('HDEL', key('tickets'), r[1])
-    if r[2] == DEAD then call('HINCRBY', key('n'), 'bytes', '-' .. r[3]) end
+    if r[2] == DEAD then
+      call('HINCRBY', key('n'), 'bytes', '-' .. r[3])
+      add_dead(id, '-')
+    end
   end
   call('DEL', row(id))
   for _, set in ipairs({'ids', 'dead', 'gone', 'gone_dead'}) do
@@ -13,9 +16,21 @@ local function forget(id)
   end
 end
 
--- tidy MAX_TICKETS MOST → {now, forgotten}: tickets whose time has come, and the oldest beyond what
--- is to be remembered.
-function verbs.tidy(max_tickets, most)
+-- The oldest dead letters, where there are more than may be. How many that were.
+local function trim(max_dead, max_bytes, most)
+  local trimmed = 0
+  while trimmed < most and (call('ZCARD', key('dead')) > max_dead or add_dead() > max_bytes) do
+    local id = call('ZRANGE', key('gone_dead'), 0, 0)[1]
+    if not id then break end
+    forget(id)
+    trimmed = trimmed + 1
+  end
+  return trimmed
+end
+
+-- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}: tickets whose time has
+-- come, the oldest beyond what is to be remembered, and dead letters beyond what may be kept.
+function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
   for _, id in ipairs(call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most)) do
     ids[#ids + 1] = id
@@ -31,7 +46,7 @@ function verbs.tidy(max_tickets, most)
       if count(line) == 0 then call('ZREM', key('changed'), line) end
     end
   end
-  return {now, #ids}
+  return {now, #ids, trim(tonumber(max_dead), tonumber(max_dead_bytes), tonumber(most))}
 end
 
 return verbs[ARGV[1]](unpack(ARGV, 2))

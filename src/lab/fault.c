@@ -190,6 +190,7 @@ static void answer_errors(struct wr_sim *sim, unsigned server)
 		"READONLY You can't write against a read only replica.",
 		"MISCONF Redis is configured to save RDB snapshots",
 		"NOREPLICAS Not enough good replicas to write.",
+		"TRYAGAIN Multiple keys request during rehashing of slot",
 	};
 	static const char *const all[] = {
 		"LOADING Redis is loading the dataset in memory",
@@ -200,7 +201,7 @@ static void answer_errors(struct wr_sim *sim, unsigned server)
 
 	mini->trouble_of_all = wr_dice_percent(&sim->fate, 33);
 	mini->trouble = mini->trouble_of_all ? all[wr_dice_below(&sim->fate, 2)]
-					     : writes[wr_dice_below(&sim->fate, 4)];
+					     : writes[wr_dice_below(&sim->fate, 5)];
 	wr_sim_note(sim, NULL, "%u answers %s", server, mini->trouble);
 	wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS), NULL,
 		  answer_again, master, ++mini->trouble_number);

@@ -64,6 +64,17 @@ static struct weir_rules *load(const char *text, size_t len)
 	return rules;
 }
 
+static void put_limit(char *text, size_t cap, size_t *len, uint32_t limit, uint64_t period_ns,
+		      uint32_t algorithm, const char *more, const char *consistency,
+		      const char *failure)
+{
+	*len += (size_t)snprintf(text + *len, cap - *len,
+				 "      - {requests_per_unit: %u, period: %llums, algorithm: %s, "
+				 "consistency: %s, on_store_failure: %s%s}\n",
+				 limit, (unsigned long long)(period_ns / 1000000),
+				 weir_algorithm_name((int)algorithm), consistency, failure, more);
+}
+
 static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limit)
 {
 	static const char *const consistencies[] = {
@@ -72,19 +83,29 @@ static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limi
 	static const char *const failures[] = {WR_STORE_FAILURES(NAME)
 #undef NAME
 	};
-	char text[512], burst[48] = "";
-	int len;
+	char text[1024], more[160] = "";
+	size_t len = 0;
 
 	if (plan->burst)
-		snprintf(burst, sizeof burst, "      burst: %u\n", plan->burst);
-	len = snprintf(text, sizeof text,
-		       "domain: " WR_SIM_DOMAIN "\ndescriptors:\n  - key: user\n    rate_limit:\n"
-		       "      requests_per_unit: %u\n      period: %llums\n      algorithm: %s\n%s"
-		       "      consistency: %s\n      on_store_failure: %s\n",
-		       limit, (unsigned long long)(plan->period_ns / 1000000),
-		       weir_algorithm_name((int)plan->algorithm), burst,
-		       consistencies[plan->consistency], failures[plan->on_store_failure]);
-	return load(text, (size_t)len);
+		snprintf(more, sizeof more, ", burst: %u", plan->burst);
+	if (plan->queue_size)
+		snprintf(more, sizeof more, ", queue_size: %u", plan->queue_size);
+	if (plan->soft_percent)
+		snprintf(more + strlen(more), sizeof more - strlen(more),
+			 ", mode: soft, soft: {overshoot: %u%%, for: %llums}", plan->soft_percent,
+			 (unsigned long long)(plan->period_ns / 2000000));
+	if (plan->count_rejected)
+		snprintf(more + strlen(more), sizeof more - strlen(more), ", count_rejected: true");
+	len = (size_t)snprintf(text, sizeof text,
+			       "domain: " WR_SIM_DOMAIN
+			       "\ndescriptors:\n  - key: user\n    rate_limits:\n");
+	put_limit(text, sizeof text, &len, limit, plan->period_ns, plan->algorithm, more,
+		  consistencies[plan->consistency], failures[plan->on_store_failure]);
+	if (plan->second_limit)
+		put_limit(text, sizeof text, &len, plan->second_limit, plan->second_period_ns,
+			  plan->second_algorithm, "", consistencies[plan->consistency],
+			  failures[plan->on_store_failure]);
+	return load(text, len);
 }
 
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)

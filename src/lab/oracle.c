@@ -112,14 +112,20 @@ static __int128 extra(const struct wr_sim *sim, const struct wr_sim_loss *loss)
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
-	uint64_t period_ns = sim->plan->period_ns, last_ns = 0;
-	__int128 rate = (__int128)wr_sim_most(sim), level = 0;
-	__int128 burst =
-		(__int128)(sim->plan->burst ? sim->plan->burst : wr_sim_most(sim)) * period_ns;
+	uint64_t period_ns = sim->plan->period_ns, last_ns = 0, slack_ns = 0;
+	uint64_t most = wr_sim_most(sim), tokens = sim->plan->burst;
+	__int128 rate = (__int128)most, level = 0;
+	__int128 burst = tokens ? (__int128)(tokens + (tokens * sim->plan->soft_percent + 99) / 100)
+				: (__int128)most;
 
+	burst *= period_ns;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].slack_ns > slack_ns)
+			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		__int128 bound = burst + 2 * US * rate; /* the clock of Redis counts µs */
+		/* The clock of Redis counts µs. */
+		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		level -= rate * (now->at_ns - last_ns);
 		for (unsigned j = 0; j < sim->loss_count; j++) {
@@ -142,6 +148,39 @@ static void check_token(const struct wr_sim_list *list)
 	}
 }
 
+/* Those who are let go on are as far apart as the rate says, each by what it costs. */
+static void check_leaky(const struct wr_sim_list *list)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+
+	for (size_t i = 1; i < list->count; i++) {
+		const struct wr_sim_admission *last = &list->at[i - 1], *now = &list->at[i];
+		uint64_t least_ns = plan->period_ns * last->cost / plan->limit;
+		uint64_t apart_ns = now->at_ns + now->delay_ns - last->at_ns - last->delay_ns;
+
+		if (apart_ns + 3 * US < least_ns)
+			wr_sim_fail(list->sim, "key %u: two go on within %llu ns, not %llu",
+				    list->key, (unsigned long long)apart_ns,
+				    (unsigned long long)least_ns);
+	}
+}
+
+static int by_departure(const void *a, const void *b)
+{
+	const struct wr_sim_admission *x = a, *y = b;
+	uint64_t x_ns = x->at_ns + x->delay_ns, y_ns = y->at_ns + y->delay_ns;
+
+	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
+}
+
+/* A place that was given back may be taken again, and a queue that was lost begins anew. */
+static bool is_queue_known(const struct wr_sim *sim)
+{
+	return !sim->loss_count && !wr_sim_may(sim, WR_SIM_LEAVE) &&
+	       !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_RULES) &&
+	       !sim->plan->second_limit;
+}
+
 void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 {
 	bool windows = sim->plan->algorithm == WEIR_FIXED_WINDOW ||
@@ -159,10 +198,31 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	case WEIR_SLIDING_COUNTER:
 		check_counter(&list);
 		break;
+	case WEIR_LEAKY_BUCKET:
+		qsort(list.at, list.count, sizeof *list.at, by_departure);
+		if (is_queue_known(sim))
+			check_leaky(&list);
+		break;
 	default:
 		check_token(&list);
 	}
 	free(list.at);
+}
+
+/* The second limit of each key, by its own numbers. */
+static void check_second(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_sim_plan second = *plan;
+
+	second.limit = second.limit_after = plan->second_limit;
+	second.algorithm = plan->second_algorithm;
+	second.period_ns = plan->second_period_ns;
+	second.burst = second.soft_percent = second.second_limit = 0;
+	sim->plan = &second;
+	for (unsigned key = 0; key < plan->keys; key++)
+		wr_sim_check_hard(sim, plan->keys + key);
+	sim->plan = plan;
 }
 
 void wr_sim_check(struct wr_sim *sim)
@@ -172,6 +232,8 @@ void wr_sim_check(struct wr_sim *sim)
 			wr_sim_check_eventual(sim, key);
 		else
 			wr_sim_check_hard(sim, key);
+	if (sim->plan->second_limit)
+		check_second(sim);
 	if (sim->plan->consistency != WR_EVENTUAL)
 		wr_sim_check_end(sim);
 	else if (!sim->plan->faults && sim->plan->algorithm == WEIR_FIXED_WINDOW &&

@@ -82,7 +82,8 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    sim->admissions[i].at_us / (period_ns / US) == window)
 			counted += sim->admissions[i].cost;
-	if (counted > used || (!sim->plan->faults && used - counted > sim->burnt))
+	if (counted > used ||
+	    (!sim->plan->faults && !sim->plan->count_rejected && used - counted > sim->burnt))
 		wr_sim_fail(sim, "key %u: %llu admitted in the last window, and Redis has %llu",
 			    key, (unsigned long long)counted, (unsigned long long)used);
 }
@@ -94,10 +95,11 @@ static bool all_was_heard(const struct wr_sim *sim)
 	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
 	unsigned others = ~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR |
 			    1u << WR_SIM_TWICE | 1u << WR_SIM_PAUSE);
-	/* A unit that was spent for a request that another key refused, and reported before that,
+	/* A unit that was spent for a request that another limit refused, and reported before that,
 	 * stays spent. */
-	bool heard = !(sim->plan->faults & others) &&
-		     (sim->plan->consistency == WR_STRICT || !sim->plan->pairs_percent);
+	bool heard = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
+		     (sim->plan->consistency == WR_STRICT ||
+		      (!sim->plan->pairs_percent && !sim->plan->second_limit));
 
 	for (unsigned i = 0; heard && i < sim->plan->nodes; i++) {
 		wr_central_info(sim->nodes[i].home.central, info);
@@ -173,7 +175,8 @@ static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {
 	const struct wr_central_counts *counts = &info->counts;
-	bool exact = !wr_sim_may(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent;
+	bool exact = !wr_sim_may(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent &&
+		     !sim->plan->second_limit;
 
 	if (info->leases)
 		wr_sim_fail(sim, "node %u: %u leases are held by nobody's wish", node->number,
@@ -218,10 +221,10 @@ void wr_sim_check_end(struct wr_sim *sim)
 		check_leases(sim);
 	for (unsigned key = 0; key < plan->keys; key++) {
 		if (fixed && !plan->faults && !plan->pairs_percent && plan->costs == 1 &&
-		    !sim->report->failed)
+		    !plan->second_limit && !sim->report->failed)
 			check_all_used(sim, key);
 	}
-	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES))
+	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES) && !plan->soft_percent)
 		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
 			check_sight(sim, i / plan->keys, i % plan->keys);
 	if (fixed && all_was_heard(sim))
@@ -230,6 +233,7 @@ void wr_sim_check_end(struct wr_sim *sim)
 	if (fixed && !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_CRASH) &&
 	    !wr_sim_may(sim, WR_SIM_LEAVE))
 		for (size_t i = 0; i < sim->admission_count; i++)
-			if (sim->admissions[i].how == WR_SIM_BY_SHARE)
+			if (sim->admissions[i].how == WR_SIM_BY_SHARE &&
+			    sim->admissions[i].key < plan->keys)
 				check_share(sim, i);
 }

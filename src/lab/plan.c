@@ -66,6 +66,40 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_dice *dice)
 	plan->limit_after = (uint32_t)wr_dice_between(dice, 1, 2ul * plan->limit);
 }
 
+/* What few rules have, one or two at a time. */
+static void pick_variant(struct wr_sim_plan *plan, struct wr_dice *dice)
+{
+	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;
+
+	if (wr_dice_percent(dice, 15))
+		plan->nodes = (unsigned)wr_dice_between(dice, 6, WR_SIM_NODES);
+	if (wr_dice_percent(dice, 10))
+		plan->on_store_failure = WR_FAIL_ALLOW;
+	if (bucket && plan->keys > 1 && wr_dice_percent(dice, 20))
+		plan->pairs_percent = 20;
+	if (wr_dice_percent(dice, 20)) {
+		plan->second_algorithm =
+			wr_dice_percent(dice, 50) ? WEIR_FIXED_WINDOW : WEIR_SLIDING_LOG;
+		plan->second_period_ns = plan->period_ns * wr_dice_between(dice, 1, 2) + 7 * MS;
+		plan->second_limit = (uint32_t)wr_dice_between(dice, 1, 3ul * plan->limit);
+	}
+	switch (wr_dice_below(dice, 8)) {
+	case 0:
+		plan->soft_percent = 30;
+		break;
+	case 1:
+		plan->count_rejected = !bucket;
+		break;
+	case 2:
+		if (plan->consistency != WR_STRICT)
+			break;
+		plan->algorithm = WEIR_LEAKY_BUCKET;
+		plan->queue_size = (uint32_t)wr_dice_between(dice, 1, plan->limit);
+		plan->burst = plan->pairs_percent = 0;
+		break;
+	}
+}
+
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency)
 {
 	struct wr_dice dice = {seed ^ 0x7765697273696d31u};
@@ -91,6 +125,8 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	if (plan->consistency == WR_EVENTUAL)
 		plan->faults &= ~(1u << WR_SIM_SKEW);
 	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
+	if (plan->consistency != WR_EVENTUAL)
+		pick_variant(plan, &dice);
 	/* Late is not lost: a connection that says nothing for a second is given up. */
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
@@ -148,6 +184,15 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		(unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
 		plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));
 
+	if (plan->second_limit && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " and %s %u per %llu ms,",
+					weir_algorithm_name((int)plan->second_algorithm),
+					plan->second_limit,
+					(unsigned long long)(plan->second_period_ns / MS));
+	if (plan->soft_percent && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " soft,");
+	if (plan->count_rejected && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
 	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)
 		if (plan->faults >> i & 1)
 			len += (size_t)snprintf(text + len, cap - len, " %s",

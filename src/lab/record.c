@@ -91,9 +91,11 @@ struct wr_sim_list wr_sim_list(struct wr_sim *sim, unsigned key, bool hard,
 uint64_t wr_sim_most(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t most = wr_sim_may(sim, WR_SIM_RULES) && plan->limit_after > plan->limit
+				? plan->limit_after
+				: plan->limit;
 
-	return wr_sim_may(sim, WR_SIM_RULES) && plan->limit_after > plan->limit ? plan->limit_after
-										: plan->limit;
+	return most + (most * plan->soft_percent + 99) / 100;
 }
 
 uint64_t wr_sim_losses(const struct wr_sim *sim, uint64_t from_ns, uint64_t to_ns)

@@ -90,6 +90,8 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 	admission->at_ns = request->node->heard_ns;
 	switch (need->need.limit->algorithm) {
 	case WEIR_FIXED_WINDOW:
+		if (sim->plan->soft_percent)
+			admission->at_us = request->node->heard_us;
 		break;
 	case WEIR_SLIDING_LOG:
 	case WEIR_SLIDING_COUNTER:
@@ -111,6 +113,16 @@ static enum wr_sim_how how_of(const struct wr_ask_need *need)
 	return need->part == WR_HERE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
 }
 
+/* The counter of a need: that of its key, or of the key's second limit. */
+static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
+{
+	const struct weir_ask *ask = request->ask;
+	unsigned nth =
+		(unsigned)(need - ask->needs) - ask->descriptors[need->descriptor].first_need;
+
+	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
+}
+
 static void note_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	struct wr_sim_node *node = request->node;
@@ -124,7 +136,9 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 		.request = request->number,
 		.cost = request->cost,
 		.nodes = nodes ? nodes : sim->plan->nodes,
-		.key = request->keys[need->descriptor],
+		.key = counter_of(request, need),
+		.delay_ns = need->need.decision.delay_ns,
+		.slack_ns = request->key_count > 1 ? sim->now_ns - request->begun_ns : 0,
 		.node = (uint8_t)node->number,
 		.how = (uint8_t)how,
 	};
@@ -156,6 +170,10 @@ static void note_sight(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
+	if (sim->plan->second_limit) { /* the status is of the one that has less left */
+		status.limit = request->ask->needs[0].need.decision.limit;
+		status.remaining = request->ask->needs[0].need.decision.remaining;
+	}
 	*sight = (struct wr_sim_sight){true,
 				       status.limit,
 				       status.remaining,
@@ -174,7 +192,7 @@ static void note_answers(struct wr_sim_request *request)
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].part == WR_THERE)
 			wr_sim_told(request, &ask->needs[i].need.decision,
-				    request->keys[ask->needs[i].descriptor]);
+				    counter_of(request, &ask->needs[i]));
 }
 
 static void note_verdict(struct wr_sim_request *request, int verdict)
@@ -192,7 +210,7 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 		note_sight(request);
 		return;
 	}
-	if (verdict != WEIR_ADMIT) {
+	if (verdict != WEIR_ADMIT && verdict != WEIR_DELAY) {
 		sim->report->refused++;
 		wr_sim_note(sim, request->node, "refuses %llu",
 			    (unsigned long long)request->number);

@@ -83,7 +83,13 @@ struct wr_sim_plan {
 	uint64_t fault_gap_ns;  /* between them, on average */
 	uint64_t renew_gap_ns;  /* between replacements of nodes, on average; 0: there are none */
 	uint64_t quiet_ns;      /* without requests and faults, at the end */
-	bool secretly;          /* losses are not allowed for: a test of the invariants */
+	/* A second limit of the same descriptor, which has to admit as well; 0: there is none. */
+	uint32_t second_limit, second_algorithm;
+	uint64_t second_period_ns;
+	uint32_t soft_percent; /* mode: soft, so much beyond the limit; 0: hard */
+	uint32_t queue_size;   /* leaky bucket */
+	bool count_rejected;
+	bool secretly; /* losses are not allowed for: a test of the invariants */
 };
 
 struct wr_sim_report {

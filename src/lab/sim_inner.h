@@ -132,8 +132,10 @@ struct wr_sim_admission {
 	uint64_t request; /* number; 0: taken back */
 	uint64_t told_ns; /* true time of the verdict */
 	uint32_t cost;
-	uint32_t nodes; /* how many its node thought there were */
-	uint8_t key, node, how;
+	uint32_t nodes;         /* how many its node thought there were */
+	uint64_t delay_ns;      /* leaky bucket: until it goes on */
+	uint64_t slack_ns;      /* it may have been taken as much earlier */
+	uint8_t key, node, how; /* the second limit of a key is another key, behind all first */
 };
 
 /* A request that came, for runs in which nothing happens but requests. */

@@ -171,6 +171,8 @@ static void test_what_is_too_many(void **state)
 	assert_true(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
 	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
 	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
+	assert_true(HELD(WEIR_LEAKY_BUCKET, 0, 334, 667, 1001));
+	assert_false(HELD(WEIR_LEAKY_BUCKET, 0, 334, 667, 1000));
 }
 
 static void test_a_loss_allows_one_more_limit(void **state)
@@ -197,6 +199,30 @@ static void test_a_loss_allows_one_more_limit(void **state)
 	sim = record(&plan, &report, WEIR_FIXED_WINDOW, seven, 7);
 	sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, 500 * MS, false};
 	assert_false(holds(sim));
+}
+
+/* 3 a second, and 4 in two. */
+static void test_a_second_limit_counts(void **state)
+{
+	static const uint64_t five[] = {10, 20, 30, 1010, 1020};
+	struct wr_sim_plan plan;
+	struct wr_sim_report report;
+
+	(void)state;
+	for (size_t count = 4; count <= 5; count++) {
+		struct wr_sim *sim = record(&plan, &report, WEIR_FIXED_WINDOW, five, count);
+
+		plan.second_limit = 4;
+		plan.second_period_ns = 2000 * MS;
+		plan.second_algorithm = WEIR_SLIDING_LOG;
+		for (size_t i = 0; i < count; i++) {
+			struct wr_sim_admission second = sim->admissions[i];
+
+			second.key = 1;
+			wr_sim_admit(sim, second);
+		}
+		assert_int_equal(holds(sim), count == 4);
+	}
 }
 
 static void test_what_was_taken_back_does_not_count(void **state)
@@ -283,6 +309,7 @@ int main(void)
 		cmocka_unit_test(test_all_sorts_of_things_happen),
 		cmocka_unit_test(test_what_is_too_many),
 		cmocka_unit_test(test_a_loss_allows_one_more_limit),
+		cmocka_unit_test(test_a_second_limit_counts),
 		cmocka_unit_test(test_what_was_taken_back_does_not_count),
 		cmocka_unit_test(test_a_secret_loss_is_found),
 		cmocka_unit_test(test_slow_answers_are_counted_once),

@@ -1,0 +1,100 @@
+"""docs/openapi.yaml is a valid document, and it allows exactly the questions that the service takes. Answers are held
+against it by the tests of each API."""
+
+import copy
+import json
+
+import jsonschema
+import pytest
+
+from weirtest import JSON, ROOT, fetch, needs
+from weirtest.node import run_node
+from weirtest.openapi import DOCUMENT, check_answer, check_question
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+requests:
+  - descriptor: [{key: user, from: header.x-user}]
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 1000000, name: per-user}
+"""
+KEY = {"domain": "api", "entries": [{"key": "user", "value": "7"}]}
+
+# A question of each kind that the service takes.
+QUESTIONS = [
+    ("/v1/check", {"domain": "api", "hits": 1, "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}),
+    ("/v1/check", {"domain": "api", "request": {"target": "/x", "method": "GET", "headers": {"x-user": "7"}}}),
+    ("/json", {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}),
+    ("/v1/key/get", {**KEY, "limit": "per-user"}),
+    ("/v1/key/reset", KEY),
+    ("/v1/key/grant", {**KEY, "extra": 5, "for": "1h"}),
+    ("/v1/key/grant", {**KEY, "extra": 5, "until": 4000000000}),
+    ("/v1/key/grant", {**KEY, "extra": 0}),
+    ("/v1/key/ban", {**KEY, "for": "ever"}),
+    ("/v1/key/ban", {**KEY, "until": 4000000000}),
+    ("/v1/key/ban", {**KEY, "lift": True}),
+    ("/v1/key/changes", KEY),
+    ("/v1/explain", KEY),
+    ("/v1/explain", {"domain": "api", "request": {"target": "/x"}}),
+    ("/v1/pause", {"rule": "api/user"}),
+    ("/v1/resume", {"rule": "api/user"}),
+]
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        yield running
+
+
+@needs("npm")
+@pytest.mark.seconds(300)
+def test_the_document_is_valid():
+    problems = run_node("openapi.js", ROOT / "docs/openapi.yaml")
+    probes = {f"#/paths/~1{name}/get/responses" for name in ("healthz", "readyz", "healthcheck")}
+    assert [p for p in problems if (p["rule"], p["at"] in probes) != ("operation-4xx-response", True)] == []
+
+
+def mutants(body):
+    """The question, each member left out, and one too many; then the same with `lift` beside `for`."""
+    yield body
+    for name in body:
+        yield {k: v for k, v in body.items() if k != name}
+    yield {**body, "nosuch": 1}
+    for extra in ({"lift": True}, {"lift": False}, {"for": "1h"}, {"request": {"target": "/x"}}):
+        if extra.keys() - body.keys():
+            yield {**copy.deepcopy(body), **extra}
+
+
+def is_allowed(target, body):
+    try:
+        check_question(target, body)
+        return True
+    except jsonschema.ValidationError:
+        return False
+
+
+@pytest.mark.parametrize("target, body", QUESTIONS, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+def test_the_document_and_the_service_agree(serve, target, body):
+    """A question that the document does not allow is answered 400, and one that it allows is not."""
+    port = serve.http_port if target in ("/v1/check", "/json") else serve.admin_port
+    for mutant in mutants(body):
+        answer = fetch(port, "POST", target, JSON, json.dumps(mutant).encode())
+        check_answer("POST", target, answer)
+        assert is_allowed(target, mutant) == (answer.status != 400), (mutant, answer.status, answer.body)
+    assert is_allowed(target, body)
+
+
+def test_files_of_the_dashboard(serve):
+    """Every kind of file is described."""
+    kinds = set()
+    for path in (ROOT / "web").rglob("*"):
+        if path.is_file():
+            answer = fetch(serve.admin_port, "GET", f"/ui/{path.name}")
+            check_answer("GET", f"/ui/{path.name}", answer)
+            if answer.status == 200:
+                kinds.add(answer.get("content-type").split(";")[0])
+    described = DOCUMENT["paths"]["/ui/{file}"]["get"]["responses"]["200"]["content"]
+    assert kinds and kinds == set(described), (kinds, set(described))

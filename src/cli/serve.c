@@ -136,6 +136,8 @@ static int open_service(struct run *run, struct weir_error *error)
 	run->service.ended = on_ended;
 	run->service.context = run;
 	wr_service_report(&run->service);
+	if (wr_user_stays_root(serve_settings.user, &user))
+		wr_log(WR_LOG_WARN, "the service runs as root: " WR_USER_REMEDY);
 	rc = wr_service_give(&run->service, &user, error);
 	if (rc == 0)
 		rc = wr_service_start(&run->service, error);

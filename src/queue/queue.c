@@ -214,7 +214,10 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 	queue->tail = &queue->first;
 	fill_in(&queue->opts);
 	init_locks(queue);
-	if (opts->key_file)
+	queue->opts.seals = NULL;
+	if (opts->seals)
+		queue->seals = *opts->seals;
+	else if (opts->key_file)
 		rc = wr_seals_read(opts->key_file, &queue->seals, error);
 	if (rc == 0)
 		rc = wr_queue_store_new(&queue->opts, opts->key_file ? &queue->seals : NULL,

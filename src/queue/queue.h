@@ -75,6 +75,8 @@ struct wr_queue_port;
 
 enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_WARN, WR_QUEUE_ERROR };
 
+struct wr_seals;
+
 struct wr_queue_tls { /* rediss: files in PEM form; ca NULL: those the system trusts */
 	const char *ca, *cert, *key;
 };
@@ -83,8 +85,9 @@ struct wr_queue_tls { /* rediss: files in PEM form; ca NULL: those the system tr
 struct wr_queue_opts {
 	const char *url;
 	const char *key_file; /* to seal fields with; NULL: fields with credentials are refused */
-	const char *password_file; /* of Redis, in place of one in the URL; or NULL */
-	const char *prefix;        /* of keys in Redis; NULL: "weir" */
+	const struct wr_seals *seals; /* … that was read already; or NULL. They are copied */
+	const char *password_file;    /* of Redis, in place of one in the URL; or NULL */
+	const char *prefix;           /* of keys in Redis; NULL: "weir" */
 	struct wr_queue_tls tls;
 	/* Redis: what was taken by a process that was killed waits for the end of its lease, or
 	 * until the next one with the same file, which is locked as long as the queue is open.

@@ -105,6 +105,7 @@ static struct wr_queue_opts opts_of(struct wr_queue_host *host)
 	return (struct wr_queue_opts){
 		.url = s->url,
 		.key_file = s->key_file,
+		.seals = host->service->seals,
 		.password_file = s->password_file,
 		.owner_file = host->owner_file[0] ? host->owner_file : NULL,
 		.prefix = redis->prefix,
@@ -152,6 +153,7 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	opts = opts_of(host);
 	host->began_s = (uint32_t)time(NULL) + 1;
 	rc = wr_queue_open(&opts, &host->queue, error);
+	wr_queue_forget_seals(service);
 	if (rc < 0) {
 		free_host(host);
 		return rc;

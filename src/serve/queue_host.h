@@ -82,6 +82,17 @@ bool wr_queue_wanted(const struct wr_queue_settings *settings);
 /* URL and target as they are written. WEIR_EINVAL */
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error);
 
+/* queue_give.c: the folder of a file queue, and the file that names this process to a shared one,
+ * become the user's. Both are made if they are missing. */
+int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error);
+
+/* The key of --queue-key, which wr_queue_give has read: the user need not be able to. */
+void wr_queue_forget_seals(struct wr_service *service);
+
+/* Afterwards, with the rights of that user: whether it gets to the folder. */
+int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
+			 struct weir_error *error);
+
 /* Opens it, with the rights that the service keeps. Before the loops are made. */
 int wr_queue_host_open(struct wr_service *service, struct weir_error *error);
 

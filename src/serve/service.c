@@ -21,6 +21,8 @@
 #include "serve/resp.h"
 #include "serve/tls.h"
 #include "serve/world.h"
+#include "table/paths.h"
+#include "table/table.h"
 
 #define FILES_BESIDE 64  /* log, table, rules, … */
 #define FILES_A_LOOP 16  /* epoll, wake-up, listening sockets */
@@ -279,47 +281,62 @@ static int check_readable(const char *flag, const char *path, const struct wr_us
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,
 			      "%s %s is not readable for user %s, who has to read it again when "
-			      "it changes (chgrp %s and chmod g+r)",
+			      "it changes (chown %s it, or chgrp and chmod g+r)",
 			      flag, path, user->name, user->name);
+}
+
+/* The table is followed where it is now when it is resized. Another user would be given a table in
+ * another folder. */
+static void keep_table_folder(struct wr_service *service)
+{
+	char *slash;
+
+	if (service->settings.table_dir)
+		return;
+	snprintf(service->table_folder, sizeof service->table_folder, "%s",
+		 service->world->table->path);
+	slash = strrchr(service->table_folder, '/');
+	if (slash)
+		*slash = 0;
+	if (strcmp(service->table_folder, WR_SYSTEM_DIR) == 0)
+		service->settings.table_dir = service->table_folder;
 }
 
 int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		    struct weir_error *error)
 {
 	const struct wr_settings *s = &service->settings;
+	const struct {
+		const char *flag, *path;
+	} files[] = {
+		{"--rules", s->renewed ? NULL : s->rules},
+		{"--tls-cert", s->renewed ? NULL : s->tls_cert},
+		{"--tls-key", s->renewed ? NULL : s->tls_key},
+		{"--tls-client-ca", s->tls_client_ca},
+		{"--admin-token-file", s->admin_token_file},
+		{"--redis-password-file", s->redis.password_file},
+		{"--redis-ca", s->redis.ca},
+		{"--redis-cert", s->redis.cert},
+		{"--redis-key", s->redis.key},
+		{"--queue-target-ca", s->queue.target_ca},
+		{"--queue-password-file", s->queue.password_file},
+	};
 	int rc = 0;
 
-	if (!user->change)
-		return 0;
-	for (struct wr_listener *l = service->listeners; l && rc == 0; l = l->next)
+	if (user->change)
+		keep_table_folder(service);
+	if (user->change)
+		rc = wr_queue_give(service, user->uid, user->gid, error);
+	for (struct wr_listener *l = service->listeners; user->change && l && rc == 0; l = l->next)
 		rc = wr_listener_own(l, user->uid, user->gid, error);
-	wr_decision_log_give(service->decision_log, user->uid, user->gid);
+	if (user->change)
+		wr_decision_log_give(service->decision_log, user->uid, user->gid);
 	if (rc == 0)
 		rc = wr_user_become(user, error);
-	if (rc == 0)
-		rc = check_readable("--rules", s->rules, user, error);
-	if (rc == 0)
-		rc = check_readable("--admin-token-file", s->admin_token_file, user, error);
-	if (rc == 0)
-		rc = check_readable("--tls-cert", s->tls_cert, user, error);
-	if (rc == 0)
-		rc = check_readable("--tls-key", s->tls_key, user, error);
-	if (rc == 0)
-		rc = check_readable("--tls-client-ca", s->tls_client_ca, user, error);
-	if (rc == 0)
-		rc = check_readable("--redis-password-file", s->redis.password_file, user, error);
-	if (rc == 0)
-		rc = check_readable("--redis-ca", s->redis.ca, user, error);
-	if (rc == 0)
-		rc = check_readable("--redis-cert", s->redis.cert, user, error);
-	if (rc == 0)
-		rc = check_readable("--redis-key", s->redis.key, user, error);
-	if (rc == 0)
-		rc = check_readable("--queue-key", s->queue.key_file, user, error);
-	if (rc == 0)
-		rc = check_readable("--queue-target-ca", s->queue.target_ca, user, error);
-	if (rc == 0)
-		rc = check_readable("--queue-password-file", s->queue.password_file, user, error);
+	for (size_t i = 0; user->change && i < sizeof files / sizeof *files && rc == 0; i++)
+		rc = check_readable(files[i].flag, files[i].path, user, error);
+	if (user->change && rc == 0)
+		rc = wr_queue_check_given(&s->queue, user->name, error);
 	return rc;
 }
 
@@ -437,6 +454,7 @@ void wr_service_stop(struct wr_service *service)
 void wr_service_free(struct wr_service *service)
 {
 	wr_queue_host_close(service->queue);
+	wr_queue_forget_seals(service);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_free(&service->loops[i]);
 	free(service->loops);

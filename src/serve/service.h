@@ -79,6 +79,8 @@ struct wr_service {
 	struct wr_crowd *crowd;               /* the addresses they come from */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
 	struct wr_places admin_socket_places;
+	char table_folder[512]; /* of settings.table_dir, when rights were given up */
+	struct wr_seals *seals; /* of --queue-key, read before rights were given up; or NULL */
 	struct wr_listener *listeners;
 	struct wr_loop *loops;
 	unsigned loop_count, loops_ready;

@@ -81,6 +81,10 @@ struct wr_settings {
 
 	unsigned socket_group; /* may come in at Unix sockets of resp, as our own may; 0: none */
 
+	/* A gateway starts the service anew when rules or certificates change that its user cannot
+	 * read. */
+	bool renewed;
+
 	const char *user; /* whose rights to take on; NULL: weir, if root starts it and it exists */
 
 	bool shadow;           /* decide and count, but let everything pass */

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -40,14 +42,54 @@ int wr_user_find(const char *name, struct wr_user *user, struct weir_error *erro
 	return 0;
 }
 
+bool wr_user_stays_root(const char *name, const struct wr_user *user)
+{
+	return !name && geteuid() == 0 && !user->change;
+}
+
+/* No capability can be had again by running a program. Needs one itself, which only root has. */
+static void drop_bounds(void)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+}
+
+static int drop_capabilities(struct weir_error *error)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (syscall(SYS_capset, &header, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return wr_error_errno(error, WEIR_EACCESS, "cannot give up capabilities");
+	return 0;
+}
+
+/* Core files and tracing by other processes of the user stay impossible, as the kernel has it when
+ * rights change: this process holds keys. */
+static int change_user(const struct wr_user *user, struct weir_error *error)
+{
+	drop_bounds();
+	if (initgroups(user->name, user->gid) < 0 ||
+	    setresgid(user->gid, user->gid, user->gid) < 0 ||
+	    setresuid(user->uid, user->uid, user->uid) < 0)
+		return wr_error_errno(error, WEIR_EACCESS, "cannot become user %s", user->name);
+	if (setuid(0) == 0)
+		return wr_error(error, WEIR_EACCESS, "user %s can become root again", user->name);
+	return 0;
+}
+
 int wr_user_become(const struct wr_user *user, struct weir_error *error)
 {
-	if (!user->change)
-		return 0;
-	if (initgroups(user->name, user->gid) < 0 || setgid(user->gid) < 0 || setuid(user->uid) < 0)
-		return wr_error_errno(error, WEIR_EACCESS, "cannot become user %s", user->name);
-	prctl(PR_SET_DUMPABLE, 1); /* cleared with the rights; core files should be possible */
-	return 0;
+	int rc = user->change ? change_user(user, error) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (geteuid() == 0)
+		return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+			       ? wr_error_errno(error, WEIR_EACCESS, "prctl")
+			       : 0;
+	return drop_capabilities(error);
 }
 
 uint64_t wr_files_raise(uint64_t wanted)

@@ -19,8 +19,18 @@ struct wr_user {
  * name anybody but themselves. */
 int wr_user_find(const char *name, struct wr_user *user, struct weir_error *error);
 
-/* Takes on the user's rights for good, groups included. */
+/* Takes on the user's rights for good, groups included. No capability is left, whoever this process
+ * was before, unless it stays root; and no program that it could run gets any back
+ * (no_new_privs). Before there are threads. */
 int wr_user_become(const struct wr_user *user, struct weir_error *error);
+
+/* Whether root goes on as root because nobody has said otherwise. `name` is that of --user. */
+bool wr_user_stays_root(const char *name, const struct wr_user *user);
+
+#define WR_USER_REMEDY                                                                             \
+	"useradd --system --no-create-home --shell /usr/sbin/nologin weir makes a user for it, "   \
+	"and "                                                                                     \
+	"--user NAME names another"
 
 /* Raises the limit of open files to `wanted` if that is possible; returns what it is then. */
 uint64_t wr_files_raise(uint64_t wanted);

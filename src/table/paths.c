@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-#define SYSTEM_DIR "/run/weir"
+#define SYSTEM_DIR WR_SYSTEM_DIR
 #define SHM_DIR "/dev/shm"
 #define SYSTEM_USER "weir"
 

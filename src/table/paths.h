@@ -8,6 +8,8 @@
 
 #include <weir/weir.h>
 
+#define WR_SYSTEM_DIR "/run/weir" /* of tables that root or weir makes */
+
 struct wr_place {
 	char dir[400];
 	char path[512];

@@ -353,7 +353,7 @@ def test_addresses(address, served, refused):
 
 
 def test_log_as_json():
-    with Serve(rules=RULES, resp=True, args=["--log-format", "json"]) as serve:
+    with Serve(rules=RULES, resp=True, args=["--log-format", "json", "--user", pwd.getpwuid(os.geteuid()).pw_name]) as serve:
         serve.write_rules("domain: \"a\\\"b\"\ndescriptors: [{key: x, unti: 1}]\n")
         serve.wait_logged("rules not loaded")
         serve.stop()
@@ -421,12 +421,26 @@ def test_user_gives_up_rights_after_opening():
         uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
         assert uids == [str(nobody.pw_uid)] * 4
         for task in Path(f"/proc/{serve.pid}/task").iterdir():
+            fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
+            assert [int(fields[c], 16) for c in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")] == [0] * 5
+            assert fields["NoNewPrivs"] == "1" and fields["Gid"].split() == [str(nobody.pw_gid)] * 4
+            assert set(map(int, fields["Groups"].split())) == set(os.getgrouplist("nobody", nobody.pw_gid))
+        for task in Path(f"/proc/{serve.pid}/task").iterdir():
             assert f"Uid:\t{nobody.pw_uid}\t" in (task / "status").read_text()
         assert (serve.folder / "rls.sock").stat().st_uid == nobody.pw_uid
         with Rls(f"unix:{serve.folder}/rls.sock") as rls:
             assert rls.ask("rl", user("a")) == OK
         serve.signal(signal.SIGHUP)
         serve.wait_logged("rules loaded: generation 2")
+
+
+@needs("root")
+def test_root_without_a_user_is_warned():
+    with Serve(rules=RULES, grpc=True) as serve:
+        warned = "the service runs as root: useradd --system --no-create-home" in serve.log()
+        assert warned == (Path(f"/proc/{serve.pid}").stat().st_uid == 0)
+    with Serve(rules=RULES, grpc=True, args=["--user", "root"]) as serve:
+        assert "runs as root" not in serve.log()
 
 
 @needs("root")

@@ -19,12 +19,13 @@
 #include "gateway/summary.h"
 #include "gateway/supervisor.h"
 #include "gateway/worker_view.h"
+#include "serve/notify.h"
 
 #define EDITION_BYTES ((size_t)4 * 1024 * 1024)
 #define ORPHAN_TRIES 100
 #define ORPHAN_PAUSE_NS 50000000
 #define SERVICE_END_MS 20
-#define SERVICE_LOOK_MS 500
+#define SERVICE_LOOK_MS 100
 
 extern char **environ;
 
@@ -44,6 +45,7 @@ struct gateway {
 	struct edition *next; /* while nginx looks at it; NULL: none */
 	struct wr_supervisor supervisor;
 	struct gateway_service *service; /* beside nginx */
+	struct wr_notify notify;         /* systemd, which listens to this process alone */
 	uv_signal_t signals[5];
 	uv_timer_t service_end; /* nginx has ended, the service has not */
 	uv_timer_t service_look;
@@ -102,6 +104,24 @@ static int load_rules(struct edition *edition)
 	return WR_EXIT_YES;
 }
 
+/* Programs of others run as www-data and nobody. What they could do with a request that is kept, or
+ * with Redis, asks for a user of our own. */
+static int check_user(const struct edition *edition)
+{
+	const struct wr_gateway_plan *plan = &edition->plan;
+
+	if (geteuid() != 0 || plan->drops || plan->settings->user || plan->settings->print_config)
+		return WR_EXIT_YES;
+	if (!plan->queue && !plan->settings->central)
+		return WR_EXIT_YES;
+	fprintf(stderr,
+		"weir gateway: %s needs a user of its own, for root runs this: " WR_PLACES_USER
+		" makes one, --user NAME names another%s\n",
+		plan->queue ? "a queue" : "--redis",
+		plan->queue ? ", --queue off does without a queue" : "");
+	return WR_EXIT_NO;
+}
+
 static int edition_fill(struct edition *edition, int argc, char **argv)
 {
 	struct wr_gateway_error error;
@@ -129,7 +149,7 @@ static int edition_fill(struct edition *edition, int argc, char **argv)
 	    (wr_gateway_pick_domain(&edition->plan, edition->rules, &edition->arena, &error) != 0 ||
 	     wr_gateway_plan_queue(&edition->plan, edition->rules, &edition->arena, &error) != 0))
 		rc = refuse(&error, WR_EXIT_NO);
-	return rc;
+	return rc == WR_EXIT_YES ? check_user(edition) : rc;
 }
 
 /* Options, plan and rules; NULL and an exit code (-1: help was asked for) when they are not usable.
@@ -229,11 +249,20 @@ static void on_accepted(void *context)
 	gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
 
+/* nginx will make the socket for deliveries, open to all. */
+static void on_starting(void *context)
+{
+	const struct gateway *gateway = context;
+
+	wr_places_close_delivery(&gateway->now->plan);
+}
+
 static void on_ready(void *context, bool taken_over)
 {
 	struct gateway *gateway = context;
 	const struct wr_supervisor *s = &gateway->supervisor;
 
+	wr_places_open_delivery(&gateway->now->plan);
 	if (taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
 		       "where "
@@ -242,6 +271,7 @@ static void on_ready(void *context, bool taken_over)
 	gateway_service_summary(gateway->service, stdout);
 	printf("weir gateway is ready, nginx is process %d\n", (int)s->pid);
 	fflush(stdout);
+	wr_notify_say(&gateway->notify, "READY=1");
 }
 
 /* Signals are blocked first: without a handler the next one would end us half way. */
@@ -290,11 +320,16 @@ static void look_at_table(struct gateway *gateway)
 	uint64_t bytes = 0;
 	unsigned moves = gateway_service_moves(gateway->service, &bytes);
 
-	if (moves == gateway->table_moves)
+	bool renewed = gateway_service_renew(gateway->service);
+
+	if (renewed)
+		gateway_service_moves(gateway->service, &bytes);
+	else if (moves == gateway->table_moves)
 		return;
-	gateway->table_moves = moves;
-	if (moves == 0 || (!gateway->now->plan.table_as_is &&
-			   bytes / 1024 == (gateway->now->settings.memory_bytes + 1023) / 1024))
+	gateway->table_moves = renewed ? 0 : moves;
+	if ((moves == 0 && !renewed) ||
+	    (!gateway->now->plan.table_as_is &&
+	     bytes / 1024 == (gateway->now->settings.memory_bytes + 1023) / 1024))
 		return;
 	gateway->table_resized = true;
 	say(NULL, "the table is another one now: nginx is to take it, too");
@@ -311,7 +346,7 @@ static void look_at_rules(struct gateway *gateway)
 
 	if (gateway->supervisor.state != WR_SUPERVISOR_RUNNING)
 		return;
-	gateway->rules_seen = gateway_service_rules(gateway->service, plan->domain, &defers);
+	gateway->rules_seen = gateway_service_rules(gateway->service, &defers);
 	if (gateway->rules_seen == seen || !defers || plan->queue || plan->settings->queue)
 		return;
 	say(NULL, "a rule says on_limit: defer now: nginx is to keep its requests");
@@ -320,8 +355,15 @@ static void look_at_rules(struct gateway *gateway)
 
 static void on_service_look(uv_timer_t *timer)
 {
-	look_at_table(timer->data);
-	look_at_rules(timer->data);
+	struct gateway *gateway = timer->data;
+
+	gateway_service_look(gateway->service);
+	if (gateway->notify.watchdog_ms && gateway_service_lives(gateway->service))
+		wr_notify_say(&gateway->notify, "WATCHDOG=1");
+	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
+		wr_places_open_delivery(&gateway->now->plan);
+	look_at_table(gateway);
+	look_at_rules(gateway);
 }
 
 /* ---- signals ---- */
@@ -444,6 +486,7 @@ static int run(struct gateway *gateway)
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
 	struct wr_supervisor_opts opts = {.configure = configure,
 					  .accepted = on_accepted,
+					  .starting = on_starting,
 					  .ready = on_ready,
 					  .say = say,
 					  .done = on_done,
@@ -461,20 +504,24 @@ static int run(struct gateway *gateway)
 	/* Copies: a reload frees the edition these came from. */
 	opts.nginx = strdup(plan->nginx);
 	opts.folder = strdup(plan->runtime);
+	opts.deliver = strdup(plan->deliver);
 	opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
-	if (!opts.nginx || !opts.folder || uv_loop_init(&loop) != 0 ||
+	if (!opts.nginx || !opts.folder || !opts.deliver || uv_loop_init(&loop) != 0 ||
 	    wr_supervisor_init(&gateway->supervisor, &loop, &opts) != 0)
 		abort();
 	listen_to_signals(gateway, &loop);
+	wr_notify_open(&gateway->notify);
 	wr_supervisor_start(&gateway->supervisor);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	uv_loop_close(&loop);
 	gateway_service_stop(gateway->service);
+	wr_notify_close(&gateway->notify);
 	if (!gateway->failed)
 		wr_places_tidy(&gateway->now->plan);
 	close(lock);
 	free((char *)opts.nginx);
 	free((char *)opts.folder);
+	free((char *)opts.deliver);
 	return gateway->failed ? WR_EXIT_NO : WR_EXIT_YES;
 }
 
@@ -491,6 +538,10 @@ static int read_and_run(struct gateway *gateway, bool hidden)
 		return exit_code;
 	if (hidden)
 		say(NULL, WR_ARGUMENTS_HIDDEN);
+	if (geteuid() == 0 && !gateway->now->plan.drops && !gateway->now->settings.user &&
+	    !gateway->now->settings.print_config)
+		say(NULL, "warning: the service runs as root: " WR_PLACES_USER
+			  " makes a user for it, and --user NAME names another");
 	if (gateway->now->settings.print_config)
 		wr_conf_write(&gateway->now->plan, WR_CONF_SHOW, stdout);
 	else

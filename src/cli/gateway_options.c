@@ -98,6 +98,10 @@ static const struct wr_option running[] = {
 	 "folder of nginx's configuration and process id\n"
 	 "(/run/weir/gateway-PORT for root)",
 	 AT(runtime)},
+	{"user", WR_OPTION_TEXT, "NAME", NULL,
+	 "when root starts it, who the service and nginx's workers\n"
+	 "are (weir, if that user exists)",
+	 AT(user)},
 	{"nginx", WR_OPTION_TEXT, "PATH", NULL, "the program (found by PATH)", AT(nginx)},
 	{"module", WR_OPTION_TEXT, "PATH", NULL, "ngx_http_weir_module.so (beside weir)",
 	 AT(module)},
@@ -116,7 +120,7 @@ static const struct wr_option_group groups[] = {
 	GROUP("Clients", clients),
 	GROUP("API servers", servers),
 	GROUP("Running", running),
-	{"Service (weir serve in this process)", gateway_service_options, GATEWAY_SERVICE_OPTIONS,
+	{"Service (weir serve beside nginx)", gateway_service_options, GATEWAY_SERVICE_OPTIONS,
 	 &gateway_service_settings},
 	{"Redis", redis_options, WR_REDIS_OPTIONS, &gateway_service_settings.redis},
 	{"Deferred requests", queue_options, WR_QUEUE_OPTIONS, &gateway_service_settings.queue},

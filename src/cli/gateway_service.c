@@ -1,12 +1,20 @@
 #include "cli/gateway_service.h"
 
+#include <errno.h>
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "cli/gateway_rules.h"
+#include "base/size.h"
+#include "cli/gateway_child.h"
 #include "gateway/places.h"
+#include "gateway/supervisor.h"
 #include "serve/admin.h"
 #include "serve/log.h"
 #include "serve/redis.h"
@@ -16,6 +24,7 @@
 #define ARENA_BYTES ((size_t)256 * 1024)
 #define USUAL_ADMIN "127.0.0.1:9099"
 #define CONNECTIONS 1024
+#define STEADY_MS 10000 /* after so long a death is the first one again */
 
 struct gateway_service_settings gateway_service_settings;
 
@@ -50,12 +59,18 @@ const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
 };
 
 struct gateway_service {
-	struct wr_service service;
+	struct gateway_child child;
 	struct wr_settings settings;
+	const char *domain;
 	struct wr_arena
 		arena;    /* of its texts: the options they came from are read again and freed */
 	bool asleep;      /* there is nothing to open */
 	bool usual_admin; /* nobody asked for it, so it may be missing */
+	bool draining;
+	unsigned starts;        /* that were not the first */
+	unsigned failed_starts; /* one after the other */
+	uint64_t started_ms, again_ms;
+	uint64_t certificate; /* what was read of it, in a number */
 };
 
 /* ---- settings ---- */
@@ -184,8 +199,11 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 								  strlen(plan->settings->headers)}),
 		.near_limit_percent = 80,
 		.keys = text(service, plan->settings->keys),
+		.user = plan->drops ? text(service, plan->user) : NULL,
+		.renewed = true,
 		.quiet = true,
 	};
+	service->domain = text(service, plan->domain);
 	service->usual_admin = settings->admin.count == 0;
 	if (service->usual_admin)
 		service->settings.admin = (struct wr_text_list){1, {USUAL_ADMIN}};
@@ -241,7 +259,8 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_text(a->resp_password_file, b->resp_password_file) &&
 	       same_text(a->link_key_file, b->link_key_file) && a->shadow == b->shadow &&
 	       same_text(a->keys, b->keys) && a->headers == b->headers &&
-	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group;
+	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group &&
+	       same_text(a->user, b->user);
 }
 
 static struct gateway_service *prepare(const struct gateway_service_settings *settings,
@@ -264,42 +283,61 @@ static void discard(struct gateway_service *service)
 
 /* ---- running ---- */
 
-static int open_ports(struct gateway_service *service, struct weir_error *error)
+static uint64_t mono_ms(void)
 {
-	int rc = wr_service_init(&service->service, &service->settings, error);
-	struct wr_settings settings;
-	struct weir_error why;
+	struct timespec now;
 
-	if (rc == 0 || !service->usual_admin)
-		return rc;
-	settings = service->settings;
-	settings.admin.count = 0;
-	why = *error;
-	rc = wr_service_init(&service->service, &settings, error);
-	if (rc == 0)
-		wr_log(WR_LOG_WARN, "no admin port: %s", why.text);
-	return rc;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t fingerprint(const char *path)
+{
+	struct stat st;
+
+	if (!path || stat(path, &st) != 0)
+		return 0;
+	return (uint64_t)st.st_ino * 31 + (uint64_t)st.st_mtim.tv_sec * 1000000007 +
+	       (uint64_t)st.st_mtim.tv_nsec;
+}
+
+static uint64_t certificate(const struct gateway_service *service)
+{
+	return fingerprint(service->settings.tls_cert) + 3 * fingerprint(service->settings.tls_key);
+}
+
+static void write_ports(const struct wr_service *service, FILE *out)
+{
+	const char *token = wr_admin_start_token(&service->settings);
+
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		fprintf(out, "  %-9s %s\n", l->name, l->text);
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
+			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
+				token ? "#token=" : "", token ? token : "");
+	if (service->redis)
+		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
 }
 
 static int launch(struct gateway_service *service)
 {
+	struct gateway_child_opts opts = {.settings = &service->settings,
+					  .domain = service->domain,
+					  .usual_admin = service->usual_admin,
+					  .summary = write_ports};
 	struct weir_error error = {0};
-	int rc;
 
 	if (service->asleep)
 		return 0;
-	rc = open_ports(service, &error);
-	if (rc == 0) {
-		wr_service_report_store(&service->service);
-		rc = wr_service_start(&service->service, &error);
-		if (rc < 0) {
-			wr_service_stop(&service->service);
-			wr_service_free(&service->service);
-		}
-	}
-	if (rc < 0)
+	/* Here, so that a service that is started again asks for the same. */
+	if (wr_admin_make_start_token(&service->settings, &error) < 0) {
 		wr_log(WR_LOG_ERROR, "%s", error.text);
-	return rc;
+		return -1;
+	}
+	service->certificate = certificate(service);
+	service->started_ms = mono_ms();
+	return gateway_child_start(&service->child, &opts);
 }
 
 struct gateway_service *gateway_service_start(const struct gateway_service_settings *settings,
@@ -315,12 +353,51 @@ struct gateway_service *gateway_service_start(const struct gateway_service_setti
 	return service;
 }
 
+static void remove_socket(const char *path, size_t len)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct stat st;
+	int fd;
+
+	if (len >= sizeof at.sun_path)
+		return;
+	memcpy(at.sun_path, path, len);
+	if (lstat(at.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) != 0 &&
+	    errno == ECONNREFUSED)
+		unlink(at.sun_path);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A service that has given up its rights cannot remove its sockets from folders of root's. They are
+ * in what it said of its ports: "  resp      unix:/run/weir/weir.sock". */
+static void remove_sockets(const char *ports)
+{
+	static const char mark[] = " unix:";
+
+	while ((ports = strstr(ports, mark))) {
+		size_t len = strcspn(ports += sizeof mark - 1, "\n");
+
+		remove_socket(ports, len);
+		ports += len;
+	}
+}
+
 static void end(struct gateway_service *service)
 {
+	char *ports;
+
 	if (service->asleep)
 		return;
-	wr_service_stop(&service->service);
-	wr_service_free(&service->service);
+	ports = service->child.summary;
+	service->child.summary = NULL;
+	gateway_child_stop(&service->child);
+	if (ports)
+		remove_sockets(ports);
+	free(ports);
 }
 
 /* The ports of the old one have to be free before the new one can have them. */
@@ -340,6 +417,15 @@ static struct gateway_service *exchange(struct gateway_service *old, struct gate
 	return NULL;
 }
 
+/* Whether it has to be another process to see what has changed. */
+static bool is_stale(const struct gateway_service *service)
+{
+	const struct gateway_report *report = &service->child.report;
+
+	return report->no_rules ||
+	       (report->no_certificate && certificate(service) != service->certificate);
+}
+
 void gateway_service_reload(struct gateway_service **service,
 			    const struct gateway_service_settings *settings,
 			    const struct wr_gateway_plan *plan)
@@ -351,67 +437,113 @@ void gateway_service_reload(struct gateway_service **service,
 		*service = gateway_service_start(settings, plan);
 		return;
 	}
-	if (!same(&(*service)->settings, &fresh->settings)) {
+	if (!same(&(*service)->settings, &fresh->settings) ||
+	    !same_text((*service)->domain, fresh->domain) || is_stale(*service)) {
 		*service = exchange(*service, fresh);
 		return;
 	}
 	discard(fresh);
-	if (!(*service)->asleep)
-		wr_service_reload(&(*service)->service);
+	gateway_child_tell(&(*service)->child, GATEWAY_CHILD_RELOAD);
+}
+
+/* ---- looking after it ---- */
+
+static void plan_restart(struct gateway_service *service)
+{
+	uint64_t now = mono_ms(), wait_ms;
+
+	if (now - service->started_ms > STEADY_MS)
+		service->failed_starts = 0;
+	wait_ms = wr_supervisor_backoff_ms(++service->failed_starts);
+	service->again_ms = now + wait_ms;
+	wr_log(WR_LOG_WARN, "%s; starting it again in %.1f s", service->child.ended,
+	       (double)wait_ms / 1000);
+	service->child.ended[0] = 0;
+}
+
+static void restart(struct gateway_service *service)
+{
+	if (launch(service) < 0) {
+		snprintf(service->child.ended, sizeof service->child.ended,
+			 "the service could not be started");
+		return;
+	}
+	service->starts++;
+	wr_log(WR_LOG_INFO, "the service runs again (process %d)", (int)service->child.pid);
+	gateway_service_summary(service, stdout);
+	fflush(stdout);
+}
+
+void gateway_service_look(struct gateway_service *service)
+{
+	if (!service || service->asleep)
+		return;
+	gateway_child_look(&service->child);
+	if (service->child.pid || service->draining)
+		return;
+	if (service->child.ended[0])
+		plan_restart(service);
+	else if (mono_ms() >= service->again_ms)
+		restart(service);
+}
+
+bool gateway_service_lives(const struct gateway_service *service)
+{
+	return service && (service->asleep || service->child.pid);
+}
+
+bool gateway_service_renew(struct gateway_service *service)
+{
+	char size[WR_SIZE_TEXT];
+
+	if (!service || !service->child.report.stuck)
+		return false;
+	end(service);
+	restart(service);
+	wr_size_text(service->child.report.table_bytes, size);
+	wr_log(WR_LOG_INFO, "the table was resized: it has %s, and the service was started anew",
+	       size);
+	return true;
 }
 
 void gateway_service_summary(const struct gateway_service *service, FILE *out)
 {
-	const char *token;
-
-	if (!service)
-		return;
-	token = wr_admin_start_token(&service->settings);
-	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
-		fprintf(out, "  %-9s %s\n", l->name, l->text);
-	for (const struct wr_listener *l = service->service.listeners; l; l = l->next)
-		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
-			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
-				token ? "#token=" : "", token ? token : "");
-	if (service->service.redis)
-		fprintf(out, "  %-9s %s\n", "redis", service->service.redis->text);
+	if (service && service->child.summary)
+		fputs(service->child.summary, out);
 }
 
 void gateway_service_drain(struct gateway_service *service)
 {
-	if (service && !service->asleep)
-		wr_service_drain(&service->service);
+	if (!service || service->asleep)
+		return;
+	service->draining = true;
+	gateway_child_tell(&service->child, GATEWAY_CHILD_DRAIN);
 }
 
-bool gateway_service_drained(const struct gateway_service *service)
+bool gateway_service_drained(struct gateway_service *service)
 {
-	return !service || service->asleep ||
-	       __atomic_load_n(&service->service.stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
+	if (!service || service->asleep)
+		return true;
+	gateway_child_look(&service->child);
+	return !service->child.pid || service->child.report.drained;
 }
 
 unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes)
 {
-	unsigned moves;
-
 	if (!service || service->asleep)
 		return 0;
-	moves = __atomic_load_n(&service->service.moves, __ATOMIC_ACQUIRE);
-	*bytes = __atomic_load_n(&service->service.moved_bytes, __ATOMIC_RELAXED);
-	return moves;
+	*bytes = service->child.report.table_bytes;
+	return (unsigned)service->child.report.moves;
 }
 
-uint64_t gateway_service_rules(struct gateway_service *service, const char *domain, bool *defers)
+uint64_t gateway_service_rules(const struct gateway_service *service, bool *defers)
 {
-	struct wr_world *world;
-	uint64_t number;
-
 	*defers = false;
-	if (!service || service->asleep)
+	if (!service || service->asleep || !service->child.pid)
 		return 0;
-	world = wr_service_world(&service->service);
-	number = gateway_rules_look(world->engine, domain, defers);
-	wr_world_release(world);
-	return number;
+	*defers = service->child.report.defers;
+	/* Another process counts anew. */
+	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 
 void gateway_service_stop(struct gateway_service *service)

@@ -1,4 +1,5 @@
-/* The service beside nginx: weir serve's loops in the gateway's process. */
+/* The service beside nginx: weir serve in a process that the gateway starts, and starts again when
+ * it dies. Where the gateway is root, that process is not. */
 #ifndef WR_CLI_GATEWAY_SERVICE_H
 #define WR_CLI_GATEWAY_SERVICE_H
 
@@ -43,14 +44,24 @@ void gateway_service_summary(const struct gateway_service *service, FILE *out);
 void gateway_service_drain(struct gateway_service *service);
 
 /* Whether its last connection has ended since, or time is up. */
-bool gateway_service_drained(const struct gateway_service *service);
+bool gateway_service_drained(struct gateway_service *service);
+
+/* Now and then: takes in what it reports, and starts it again if it has died. */
+void gateway_service_look(struct gateway_service *service);
+
+/* Whether its process is there. */
+bool gateway_service_lives(const struct gateway_service *service);
+
+/* If it cannot open the table that was resized with the rights it has, it is started anew. True: it
+ * was. */
+bool gateway_service_renew(struct gateway_service *service);
 
 /* How often it has moved to a table that was resized; *bytes is the size of the last one. */
 unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes);
 
 /* The rules in force there, by number: from 1; 0: there are none. *defers: one of the domain says
  * on_limit: defer. */
-uint64_t gateway_service_rules(struct gateway_service *service, const char *domain, bool *defers);
+uint64_t gateway_service_rules(const struct gateway_service *service, bool *defers);
 
 /* At once. */
 void gateway_service_stop(struct gateway_service *service);

@@ -5,17 +5,21 @@
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/secret.h"
 #include "table/paths.h"
 
+#define LOCK_TRIES 100
+#define LOCK_PAUSE_NS 50000000
 #define MODULE "ngx_http_weir_module.so"
 
 const char *wr_places_print(struct wr_arena *arena, const char *format, ...)
@@ -115,27 +119,62 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			       here);
 }
 
-/* The workers of a gateway that root starts are somebody else. */
+/* False: there is no such user, or it has no group. */
+static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_arena *arena)
+{
+	const struct passwd *entry = getpwnam(name);
+	const struct group *group = entry ? getgrgid(entry->pw_gid) : NULL;
+
+	if (!group)
+		return false;
+	plan->user = name;
+	plan->uid = entry->pw_uid;
+	plan->gid = entry->pw_gid;
+	plan->group = wr_places_print(arena, "%s", group->gr_name);
+	return true;
+}
+
+/* Of a gateway that somebody else than root starts, everything is his. */
+static int check_own_user(const char *named, struct wr_gateway_error *error)
+{
+	const struct passwd *entry = named ? getpwnam(named) : NULL;
+
+	if (!named || (entry && entry->pw_uid == geteuid()))
+		return 0;
+	return wr_gateway_fail(error, "--user %s: only root can have it run as another user",
+			       named);
+}
+
+/* The workers of a gateway that root starts are somebody else, and so is the service if there is a
+ * user of its own. --user root says that the service is to stay root. */
 static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		     struct wr_gateway_error *error)
 {
-	static const char *const users[] = {"weir", "www-data", "nobody"};
+	static const char *const shared[] = {"www-data", "nobody"};
+	const char *named = plan->settings->user;
+	bool stays = named && strcmp(named, "root") == 0;
 
 	if (geteuid() != 0)
+		return check_own_user(named, error);
+	if (!stays && take_user(plan, named ? named : "weir", arena)) {
+		if (plan->uid == 0)
+			return wr_gateway_fail(error, "--user %s is root by another name", named);
+		plan->drops = true;
 		return 0;
-	for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
-		const struct passwd *entry = getpwnam(users[i]);
-		const struct group *group = entry ? getgrgid(entry->pw_gid) : NULL;
-
-		if (group) {
-			plan->user = users[i];
-			plan->group = wr_places_print(arena, "%s", group->gr_name);
-			return 0;
-		}
 	}
+	if (named && !stays)
+		return wr_gateway_fail(error,
+				       "--user %s: there is no such user; useradd --system "
+				       "--no-create-home %s makes one",
+				       named, named);
+	if (stays && take_user(plan, "weir", arena))
+		return 0;
+	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+		if (take_user(plan, shared[i], arena))
+			return 0;
 	return wr_gateway_fail(error,
 			       "there is no user weir, www-data or nobody for nginx's workers to "
-			       "run as: adduser --system --group weir");
+			       "run as: " WR_PLACES_USER);
 }
 
 /* "gateway-8080", by the first address; a socket's name stands in for a port. */
@@ -192,9 +231,9 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
 	plan->link_key = wr_places_print(arena, "%s/link.key",
 					 plan->settings->print_config ? folder : plan->runtime);
-	/* nginx opens its sockets to everybody, so the folder of this one is ours alone. */
-	plan->deliver = wr_places_print(arena, "%s/" WR_PLACES_DELIVER,
-					plan->settings->print_config ? folder : plan->runtime);
+	/* nginx opens its sockets to everybody, so the folder of this one is closed until the
+	 * socket is not: wr_places_open_delivery. */
+	plan->deliver = wr_places_print(arena, "%s/" WR_PLACES_DELIVER, folder);
 	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
 		return wr_gateway_fail(
@@ -243,12 +282,17 @@ static int make_folder(const char *path, mode_t mode, struct wr_gateway_error *e
 	return 0;
 }
 
+static void delivery_folder(const struct wr_gateway_plan *plan, char folder[PATH_MAX])
+{
+	snprintf(folder, PATH_MAX, "%s", plan->deliver);
+	*strrchr(folder, '/') = 0;
+}
+
 static int make_deliver(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
 {
 	char folder[PATH_MAX];
 
-	snprintf(folder, sizeof folder, "%s", plan->deliver);
-	*strrchr(folder, '/') = 0;
+	delivery_folder(plan, folder);
 	return make_folder(folder, 0700, error);
 }
 
@@ -269,6 +313,34 @@ static int make_runtime(const struct wr_gateway_plan *plan, struct wr_gateway_er
 	if (make_folder(plan->runtime, 0700, error) != 0)
 		return -1;
 	return make_folder(plan->bodies, passable, error);
+}
+
+void wr_places_close_delivery(const struct wr_gateway_plan *plan)
+{
+	char folder[PATH_MAX];
+
+	delivery_folder(plan, folder);
+	chmod(folder, 0700);
+}
+
+/* The folder is root's, so nobody can put another file in the place of the socket. */
+void wr_places_open_delivery(const struct wr_gateway_plan *plan)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+
+	if (!plan->drops || !plan->queue)
+		return;
+	if (lstat(plan->deliver, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+		wr_places_close_delivery(plan);
+		return;
+	}
+	if (st.st_uid == plan->uid && (st.st_mode & 0777) == 0600)
+		return;
+	delivery_folder(plan, folder);
+	if (chmod(folder, 0700) == 0 && chmod(plan->deliver, 0600) == 0 &&
+	    lchown(plan->deliver, plan->uid, (gid_t)-1) == 0)
+		chmod(folder, 0711);
 }
 
 int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
@@ -293,7 +365,7 @@ const char *const wr_places_temporary[WR_TEMPORARY_KINDS] = {"client_body", "pro
 
 void wr_places_tidy(const struct wr_gateway_plan *plan)
 {
-	static const char *const files[] = {"nginx.conf", "nginx.conf.new", "link.key",
+	static const char *const files[] = {"nginx.conf", "nginx.conf.new", "link.key", "weir.sock",
 					    "gateway.lock"};
 	char path[PATH_MAX + 32];
 
@@ -305,6 +377,7 @@ void wr_places_tidy(const struct wr_gateway_plan *plan)
 		snprintf(path, sizeof path, "%s/%s", plan->runtime, files[i]);
 		unlink(path);
 	}
+	unlink(plan->socket);
 	unlink(plan->deliver);
 	snprintf(path, sizeof path, "%s", plan->deliver);
 	*strrchr(path, '/') = 0;
@@ -322,6 +395,22 @@ static bool is_at(int fd, const char *path)
 
 	return fstat(fd, &open_file) == 0 && stat(path, &named) == 0 &&
 	       open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+/* The service of a gateway that was killed has the lock until it is gone as well. */
+static bool outlast(int fd)
+{
+	struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+	char holder[16] = "";
+	pid_t pid =
+		pread(fd, holder, sizeof holder - 1, 0) > 0 ? (pid_t)strtol(holder, NULL, 10) : 0;
+
+	for (int i = 0; i < LOCK_TRIES && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
 }
 
 static int locked_by_other(int fd, const struct wr_gateway_plan *plan,
@@ -349,7 +438,7 @@ int wr_places_lock(const struct wr_gateway_plan *plan, struct wr_gateway_error *
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0)
 			return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
-		if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+		if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !outlast(fd))
 			return locked_by_other(fd, plan, error);
 		if (is_at(fd, path))
 			break;

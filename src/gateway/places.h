@@ -4,7 +4,10 @@
 
 #include "gateway/plan.h"
 
-/* The socket for deliveries, below the runtime folder, in a folder of its own. */
+/* What makes a user for the gateway. */
+#define WR_PLACES_USER "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
+
+/* The socket for deliveries, in a folder of its own. */
 #define WR_PLACES_DELIVER "deliver/api.sock"
 
 /* Fills in plan->nginx, module, user, group, runtime, bodies, socket, deliver. */
@@ -17,6 +20,14 @@ int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *
 /* Makes the file of the key that workers show to the service. Where nginx is running already, the
  * key that it has read stays, if there is one. */
 int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct wr_gateway_error *error);
+
+/* Nobody but root gets to the socket for deliveries. */
+void wr_places_close_delivery(const struct wr_gateway_plan *plan);
+
+/* If nginx has made that socket, the service's user alone may connect to it, beside root. nginx
+ * opens it to all, and makes it at a start or a reload. Nothing is done where the service has the
+ * gateway's rights. */
+void wr_places_open_delivery(const struct wr_gateway_plan *plan);
 
 /* After nginx has ended well: removes what the gateway has made, but no folder the user named. */
 void wr_places_tidy(const struct wr_gateway_plan *plan);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <weir/rules.h>
 
@@ -33,6 +34,7 @@ struct wr_gateway_settings {
 	const char *upstream_ca, *upstream_name;
 	const char *access_log; /* a path, "-" or "off" */
 	const char *runtime, *nginx, *module;
+	const char *user; /* of the service and nginx's workers, if root starts it; NULL: weir */
 	bool print_config;
 	bool central; /* the service beside nginx has --redis: nginx asks it */
 	uint64_t central_timeout_ns, fleet_size;
@@ -68,9 +70,12 @@ struct wr_gateway_plan {
 	const char *queue;    /* a URL; NULL: nothing is kept */
 
 	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
-	bool has_v6;              /* a bare port is one of both families */
-	uint64_t open_files;      /* a worker may have */
-	bool table_as_is;         /* whatever size it has, for somebody has resized it */
+	uid_t uid;
+	gid_t gid;
+	bool drops;          /* … and of the service, which then is not root */
+	bool has_v6;         /* a bare port is one of both families */
+	uint64_t open_files; /* a worker may have */
+	bool table_as_is;    /* whatever size it has, for somebody has resized it */
 };
 
 /* Checks addresses, URLs, certificates; finds nginx and the module, the user workers run as and the

@@ -64,16 +64,20 @@ static const char *state_folder(struct wr_arena *arena)
 	return home && home[0] == '/' ? wr_places_print(arena, "%s/.local/state/weir", home) : NULL;
 }
 
+/* What root makes can be passed through: the queue itself is closed, and its user's. */
 static bool make_folder(const char *path)
 {
 	struct stat st;
 
-	if (mkdir(path, 0700) == 0)
+	if (mkdir(path, geteuid() == 0 ? 0711 : 0700) == 0)
 		return true;
-	if (errno != EEXIST || stat(path, &st) != 0)
+	if (errno != EEXIST || lstat(path, &st) != 0)
+		return false;
+	if (geteuid() == 0 && st.st_uid == 0 && (st.st_mode & 0777) == 0700 &&
+	    strncmp(path, ROOT_STATE, strlen(ROOT_STATE)) == 0 && chmod(path, 0711) != 0)
 		return false;
 	errno = ENOTDIR;
-	return S_ISDIR(st.st_mode);
+	return S_ISDIR(st.st_mode) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
 /* With those above it that are missing. */

@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "gateway/places.h"
 #include "gateway/process.h"
 
 #define LOOK_MS 20      /* for nginx.pid */
@@ -174,7 +173,7 @@ static void wait_and_start(struct wr_supervisor *s)
 
 static void spawn(struct wr_supervisor *s)
 {
-	char conf[PATH_MAX + 16], pid[PATH_MAX + 16], deliver[PATH_MAX + 32];
+	char conf[PATH_MAX + 16], pid[PATH_MAX + 16];
 	const char *args[] = {s->opts.nginx, "-p", s->opts.folder, "-c",
 			      conf,          "-e", "stderr",       NULL};
 	uv_stdio_container_t io[3] = {{.flags = UV_IGNORE},
@@ -194,8 +193,10 @@ static void spawn(struct wr_supervisor *s)
 	unlink(pid);
 	/* A killed nginx leaves it behind, and none starts over one. Nobody else has this folder.
 	 */
-	snprintf(deliver, sizeof deliver, "%s/" WR_PLACES_DELIVER, s->opts.folder);
-	unlink(deliver);
+	if (s->opts.deliver)
+		unlink(s->opts.deliver);
+	if (s->opts.starting)
+		s->opts.starting(s->opts.context);
 	s->take_again = false;
 	s->state = WR_SUPERVISOR_STARTING;
 	s->started_ms = uv_now(s->loop);

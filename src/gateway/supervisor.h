@@ -23,15 +23,18 @@
 #define WR_SUPERVISOR_LOST 8
 
 struct wr_supervisor_opts {
-	const char *nginx;  /* the program */
-	const char *folder; /* nginx.conf, nginx.pid */
-	uint64_t drain_ms;  /* requests under way have so long when it stops */
+	const char *nginx;   /* the program */
+	const char *folder;  /* nginx.conf, nginx.pid */
+	const char *deliver; /* a socket of nginx's, which one that was killed leaves behind */
+	uint64_t drain_ms;   /* requests under way have so long when it stops */
 
 	/* Writes the configuration to `path`. Returns 0, or -1 having told the user why: then
 	 * nothing changes, or nothing starts. */
 	int (*configure)(void *context, const char *path);
 	/* nginx finds nothing wrong with what was written last: it is in force from now on. */
 	void (*accepted)(void *context);
+	/* nginx is about to be started. May be NULL. */
+	void (*starting)(void *context);
 	/* nginx listens: it was started, or taken over from a gateway that is no more. */
 	void (*ready)(void *context, bool taken_over);
 	void (*say)(void *context, const char *text);

@@ -1,13 +1,17 @@
-"""Who may do what beside a `weir gateway`: processes that can open its socket, and are not nginx's workers."""
+"""Who may do what beside a `weir gateway`: processes that can open its socket, and are not nginx's workers; and what the
+processes of a gateway that root starts may do themselves."""
 
 import json
 import os
+import pwd
 import re
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from weirtest import env, wait_for
+from weirtest import env, fetch, needs, wait_for
 from weirtest.counter import record
 from weirtest.gateway import Gateway
 from weirtest.ports import free_port
@@ -94,7 +98,7 @@ def test_the_key_is_nobodys_to_read(api, tmp_path):
     assert not key.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@needs("root")
 def test_memory_of_workers_is_closed(api, tmp_path):
     """Other processes of their user cannot read the key from it."""
     with start(api, tmp_path) as gateway:
@@ -106,3 +110,190 @@ def test_memory_of_workers_is_closed(api, tmp_path):
             done = subprocess.run(["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "cat", f"/proc/{pid}/mem"],
                                   capture_output=True, text=True, check=False)
             assert "Permission denied" in done.stderr, (pid, done.stderr)
+
+
+# ---- rights that root gives up ----
+
+def processes(gateway):
+    """All of a gateway but nginx's: {pid: fields of /proc/PID/status}, of every thread."""
+    def status(path):
+        return dict(line.split(":\t", 1) for line in Path(path).read_text(encoding="ascii").splitlines())
+    pids = [gateway.pid, *map(int, Path(f"/proc/{gateway.pid}/task/{gateway.pid}/children").read_text(encoding="ascii").split())]
+    pids = [pid for pid in pids if pid != gateway.master()]
+    return {pid: [status(task / "status") for task in Path(f"/proc/{pid}/task").iterdir()] for pid in pids}
+
+
+def service_of(gateway):
+    (pid,) = set(processes(gateway)) - {gateway.pid}
+    return pid
+
+
+def check_powerless(threads, user):
+    assert len(threads) > 1  # it is the one that has the loops
+    for fields in threads:
+        assert fields["Uid"].split() == [str(user.pw_uid)] * 4
+        assert fields["Gid"].split() == [str(user.pw_gid)] * 4
+        assert set(map(int, fields["Groups"].split())) == set(os.getgrouplist(user.pw_name, user.pw_gid))
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(fields[kind], 16) == 0, kind
+        assert fields["NoNewPrivs"] == "1"
+
+
+@needs("root")
+def test_the_service_is_not_root(api, tmp_path):
+    """The gateway stays root to look after nginx, and speaks with nobody: it has no socket of its own."""
+    with start(api, tmp_path, "--grpc", "unix:{0}/rls.sock".format(tmp_path), "--http", f"127.0.0.1:{free_port()}") as gateway:
+        found = processes(gateway)
+        assert len(found) == 2
+        check_powerless(found[service_of(gateway)], pwd.getpwnam("nobody"))
+        (supervisor,) = found[gateway.pid]
+        assert supervisor["Uid"].split() == ["0"] * 4
+        inodes = {os.readlink(fd) for fd in Path(f"/proc/{gateway.pid}/fd").iterdir() if fd.is_symlink()}
+        listening = Path("/proc/net/tcp").read_text(encoding="ascii") + Path("/proc/net/unix").read_text(encoding="ascii")
+        theirs = [i for i in inodes if (m := re.match(r"socket:.(\d+)", i)) and re.search(rf"^.*\b{m.group(1)}\b.*(0A|/).*$", listening, re.M)]
+        assert not theirs
+        assert [order(gateway, n) for n in range(2)] == [200, 202]
+        paths = re.findall(r" unix:(/\S+)$", gateway.output(), re.M)
+        assert len(paths) >= 2 and all(map(os.path.exists, paths))
+    assert not [path for path in paths if os.path.exists(path)]
+
+
+@needs("root")
+def test_a_port_of_root(api):
+    """It is bound before rights are given up, after a reload too."""
+    with Gateway(api.port, "--http", "127.0.0.1:1009", "--config", "{0}/gateway.yaml", start=False) as gateway:
+        gateway.options[-1] = str(gateway.folder / "gateway.yaml")
+        (gateway.folder / "gateway.yaml").write_text("drain: 7s\n", encoding="ascii")
+        gateway.start()
+        first = service_of(gateway)
+        assert fetch(1009, "GET", "/healthz").status in (200, 404)
+        (gateway.folder / "gateway.yaml").write_text("drain: 8s\n", encoding="ascii")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("nginx takes the new configuration")
+        assert service_of(gateway) != first
+        assert fetch(1009, "GET", "/healthz").status in (200, 404)
+
+
+@needs("root")
+def test_what_its_user_cannot_read(api):
+    """Rules that only root reads hold at SIGHUP, for the service too."""
+    with Gateway(api.port, "--http", f"127.0.0.1:{(port := free_port())}", start=False) as gateway:
+        gateway.rules.chmod(0o600)
+        gateway.start()
+        ask = lambda: json.loads(fetch(port, "POST", "/v1/check", {"Content-Type": "application/json"}, json.dumps({  # noqa: E731
+            "domain": "api", "descriptors": [{"entries": [{"key": "client", "value": "x"}]}]}).encode()).body)
+        assert ask()["descriptors"][0]["limit"] == 2
+        gateway.rules.write_text(gateway.rules_text.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("nginx takes the new configuration")
+        assert ask()["descriptors"][0]["limit"] == 3
+
+
+@needs("root")
+def test_a_key_that_only_root_can_read(api, tmp_path):
+    """--queue-key is read before rights are given up: workers run as the same user, and cannot read it."""
+    key = tmp_path / "key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+    with start(api, tmp_path, "--queue-key", key) as gateway:
+        assert [order(gateway, n) for n in range(2)] == [200, 202]
+        assert (tmp_path / "queue").stat().st_uid == pwd.getpwnam("nobody").pw_uid
+        assert (tmp_path / "queue").stat().st_mode & 0o7777 == 0o700
+
+
+@needs("root")
+def test_a_queue_that_root_has_kept(api, tmp_path):
+    """It becomes the user's with all that is in it; a folder with other files does not."""
+    with start(api, tmp_path, "--user", "root") as gateway:
+        assert [order(gateway, n) for n in range(2)] == [200, 202]
+    assert {p.stat().st_uid for p in (tmp_path / "queue").rglob("*")} == {0}
+    with start(api, tmp_path) as gateway:
+        assert order(gateway, 2) == 202
+        assert {p.stat().st_uid for p in (tmp_path / "queue").rglob("*")} == {pwd.getpwnam("nobody").pw_uid}
+    (tmp_path / "other" / "queue").mkdir(parents=True)
+    (tmp_path / "other" / "queue" / "precious").write_text("x", encoding="ascii")
+    with start(api, tmp_path / "other", start=False) as gateway:
+        code, said = gateway.run()
+        assert code == 1 and "belongs to root, and other files are in it" in said
+    assert (tmp_path / "other" / "queue" / "precious").stat().st_uid == 0
+
+
+def test_a_service_that_dies(api, tmp_path):
+    """It is started again; nginx goes on meanwhile, and so do the ports afterwards."""
+    with start(api, tmp_path, allow=["service"]) as gateway:
+        first = service_of(gateway)
+        master = gateway.master()
+        os.kill(first, signal.SIGKILL)
+        gateway.wait_said(r"the service \(process \d+\) was ended by signal 9 .*; starting it again in 0.1 s")
+        gateway.wait_said(r"the service runs again \(process \d+\)")
+        assert service_of(gateway) != first and gateway.master() == master
+        assert gateway.get("/").status == 200
+        wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "requests to be kept again")
+
+
+def has_ended(pid):
+    """One that nobody has waited for yet is a zombie."""
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return True
+
+
+def test_a_gateway_that_is_killed_takes_its_service_along(api, tmp_path):
+    """nginx goes on; the next gateway has the ports, and nginx's workers its key."""
+    with start(api, tmp_path) as gateway:
+        service, master = service_of(gateway), gateway.master()
+        key = (gateway.runtime / "link.key").read_text(encoding="ascii")
+        gateway.process.kill()
+        gateway.process.wait()
+        gateway.start()
+        assert has_ended(service) and gateway.master() == master
+        assert (gateway.runtime / "link.key").read_text(encoding="ascii") == key
+        wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "requests to be kept again")
+
+
+# ---- who it is ----
+
+def gateway_as_root(api, *options):
+    """Without --user, on a machine that has no user weir."""
+    class Bare(Gateway):
+        def user(self):
+            return []
+    return Bare(api.port, *options, start=False)
+
+
+def has_weir():
+    try:
+        return pwd.getpwnam("weir")
+    except KeyError:
+        return None
+
+
+@needs("root")
+@pytest.mark.skipif(has_weir() is not None, reason="there is a user weir")
+def test_root_without_a_user(api, tmp_path):
+    remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
+    with gateway_as_root(api) as gateway:
+        gateway.start()
+        assert f"weir gateway: warning: the service runs as root: {remedy} makes a user for it" in gateway.output()
+        assert gateway.get("/").status == 200
+    for options, what in ((["--queue", f"file:{tmp_path}/queue"], "a queue"), (["--redis", "redis://127.0.0.1:1"], "--redis")):
+        with gateway_as_root(api, *options) as gateway:
+            code, said = gateway.run()
+            assert code == 1 and f"weir gateway: {what} needs a user of its own, for root runs this: {remedy} makes one" in said
+    assert not (tmp_path / "queue").exists()
+
+
+@needs("root")
+def test_names_that_are_no_user(api):
+    for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; useradd --system"),):
+        with gateway_as_root(api, "--user", name) as gateway:
+            code, output = gateway.run()
+            assert code == 2 and said in output
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can be another user")
+def test_others_cannot_name_a_user(api):
+    with gateway_as_root(api, "--user", "nobody") as gateway:
+        code, output = gateway.run()
+        assert code == 2 and "only root can have it run as another user" in output

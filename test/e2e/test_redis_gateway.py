@@ -271,7 +271,7 @@ def run_plain(folder, port, redis, rules, api, user):
     shutil.copy(MODULE, f"{folder}/module.so")
     argv = [f"{folder}/weir", "gateway", "--module", f"{folder}/module.so", "--upstream", f"http://127.0.0.1:{api.port}", "--listen", f"127.0.0.1:{port}",
             "--rules", str(rules), "--workers", "1", "--redis", redis.url(), *SECONDS, "--table", f"weirtest-{port}",
-            "--memory", "1M"]
+            "--memory", "1M", *(["--user", "nobody"] if user.pw_uid == 0 else [])]
     become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     with open(f"{folder}/output", "wb") as out:
         return keeper.start(argv, stdout=out, stderr=out, cwd=folder, env=variables(folder), **become)

@@ -151,7 +151,12 @@ class Gateway:
             return [env.WEIR, "gateway", *self.options]
         return [*self.prefix, env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
                 self.rules, "--runtime", self.runtime, "--table", self.table, "--memory",
-                "1M", "--workers", "2", *self.options]
+                "1M", "--workers", "2", *self.user(), *self.options]
+
+    def user(self):
+        """Where root runs the tests, the service and nginx's workers are somebody else: --user, which is to be had on
+        every machine."""
+        return [] if os.geteuid() != 0 or "--user" in self.options else ["--user", "nobody"]
 
     def variables(self):
         return variables(self.folder, **self.environment)

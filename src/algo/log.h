@@ -152,8 +152,21 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 			   now_ns);
 }
 
-/* Appends n entries of now to the `live` ones; of more than l->ceiling the oldest go, as they can
- * no longer make a difference. Returns how many were added. */
+/* How many entries there are when `added` ones of now follow the `live` ones. Of more than the
+ * ceiling the oldest go, as they can no longer make a difference. If there were more before,
+ * because others have a larger limit, as many stay: to cut them down to this limit's size would
+ * give the rest away.
+ *
+ * Example: 100 live under a limit of 100, and a request that a limit of 10 refuses and counts: the
+ * oldest makes room for it, and nothing is left under the limit of 100. */
+static inline uint32_t wr_log_room(const struct weir_limit *l, uint32_t live, uint32_t added)
+{
+	uint32_t count = live + added < l->ceiling ? live + added : l->ceiling;
+
+	return count > live ? count : live;
+}
+
+/* Appends n entries of now to the `live` ones. Returns how many were added. */
 static inline uint32_t wr_log_append(const struct weir_limit *l, const struct weir_log *v,
 				     uint32_t live, uint64_t n, uint64_t now_ns,
 				     struct wr_log_plan *p)
@@ -164,7 +177,7 @@ static inline uint32_t wr_log_append(const struct weir_limit *l, const struct we
 	if (added == 0)
 		return 0;
 	p->changed = true;
-	p->count = live + added < l->ceiling ? live + added : l->ceiling;
+	p->count = wr_log_room(l, live, added);
 	p->needs_grow = p->count > v->capacity;
 	if (p->needs_grow)
 		return added;

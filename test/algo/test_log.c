@@ -359,9 +359,35 @@ static void late_after_a_give_back(void **unused)
 	assert_int_equal(wr_log_stamp(&log, 1), T0);
 }
 
+/* Two limits on one log, as during a reload: the smaller one refuses and counts, and forgets none
+ * of what the larger one admitted. */
+static void a_smaller_limit_forgets_nothing(void **unused)
+{
+	struct weir_limit large = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 100,
+					.period_ns = MINUTE, .flags = WEIR_COUNT_REJECTED);
+	struct weir_limit small = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 10,
+					.period_ns = MINUTE, .flags = WEIR_COUNT_REJECTED);
+	uint64_t stamps[128];
+	struct weir_log log = {.capacity = 128, .stamps = stamps};
+
+	(void)unused;
+	for (uint64_t i = 0; i < 100; i++)
+		assert_int_equal(log_step(&large, &log, 1, T0 + i).admitted, 1);
+	assert_int_equal(log_step(&small, &log, 1, T0 + SECOND).admitted, 0);
+	assert_int_equal(log.count, 100);
+	assert_int_equal(log_step(&large, &log, 0, T0 + SECOND).remaining, 0);
+	assert_int_equal(log_step(&small, &log, 25, T0 + 2 * SECOND).admitted, 0);
+	/* 10 of the 25 can make a difference: 89 of the first, 1 and 10. */
+	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 10).remaining, 0);
+	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 11).remaining, 1);
+	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 99).remaining, 89);
+	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 2 * SECOND).remaining, 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_smaller_limit_forgets_nothing),
 		cmocka_unit_test(a_period_old_is_out),
 		cmocka_unit_test(one_instant_is_only_a_count),
 		cmocka_unit_test(waits_for_as_many_as_needed),

@@ -344,7 +344,7 @@ static void test_leave(void **state)
 	assert_int_equal(info(rig)->waiting, 0);
 	reply(peer, taken_all(1, values));
 	assert_int_equal(asker.done, 0);
-	/* Given back into the window it was taken from: the last µs of it. */
+	/* Given back as of the time it was taken. */
 	(void)next_command(peer);
 	assert_string_equal(strstr(peer->commands[0], "1m "),
 			    "1m 131 -3 10 60000000 1700000040000000");

@@ -189,6 +189,20 @@ static void test_give_back_queue(void **state)
 	assert_int_equal(remaining(state, "back:q", take, NOW + 2 * SECOND_US + 1), 9);
 }
 
+/* A smaller limit on the same log refuses and counts, and forgets nothing. */
+static void test_smaller_log(void **state)
+{
+	struct wr_take large = limit_of(WEIR_SLIDING_LOG, 100, 1);
+	struct wr_take small = limit_of(WEIR_SLIDING_LOG, 10, 1);
+
+	large.flags = small.flags = WEIR_COUNT_REJECTED;
+	for (uint64_t i = 0; i < 100; i++)
+		taken_at(state, "small:", large, NOW + i);
+	assert_false(script_take(*state, "small:", small, NOW + SECOND_US).admitted);
+	assert_int_equal(remaining(state, "small:", large, NOW + SECOND_US), 0);
+	assert_int_equal(remaining(state, "small:", large, NOW + MINUTE_US + 10), 10);
+}
+
 static void report(void **state, const char *key, struct wr_take take, int64_t cost,
 		   uint64_t decided_us, uint64_t seq, uint64_t now_us)
 {
@@ -266,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_give_back_log),
 		cmocka_unit_test(test_give_back_bucket),
 		cmocka_unit_test(test_give_back_after_others),
+		cmocka_unit_test(test_smaller_log),
 		cmocka_unit_test(test_give_back_soft_window),
 		cmocka_unit_test(test_give_back_queue),
 		cmocka_unit_test(test_report),

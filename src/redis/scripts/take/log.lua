@@ -118,11 +118,17 @@ local function log()
 		end
 	end
 
+	-- How many there are with n more. Of more than the ceiling the oldest go; if there were more before,
+	-- as many stay: wr_log_room().
+	local function room(l, n)
+		return math.max(math.min(l.used + n, l.ceiling), l.used)
+	end
+
 	local function add(l, n)
 		local added = math.min(n, l.ceiling)
 		local joins = l.used > 0 and l.newest == l.at
 		local flushed = l.used > 0 and not joins and l.pending or 0
-		local count = math.min(l.used + added, l.ceiling)
+		local count = room(l, added)
 		local pending = math.min(added + (joins and l.pending or 0), count)
 		local list
 		if added == 0 then
@@ -181,7 +187,7 @@ local function log()
 			return
 		end
 		local from = first_after(l, us, l.dead + 1)
-		local count = math.min(l.used + n, l.ceiling)
+		local count = room(l, n)
 		n = math.min(n, l.ceiling)
 		become(l, slice(l, l.dead + 1, from - 1) .. string.rep(struct.pack('>I7', us), n)
 			.. slice(l, from, l.count - l.pending), math.min(l.pending, count), count)

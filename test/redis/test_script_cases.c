@@ -363,15 +363,42 @@ static void test_soft_example(void **state)
 	assert_true(script_take(*state, "soft:", take, NOW + 130 * SECOND_US).soft);
 }
 
+/* A count that a master with another clock wrote lives on into the next window, by a time to live
+ * that was passed on. It counts in this window, as it seems, and not in the next one again. */
+static void outlives(struct script_test *test, const char *key, uint32_t count, uint32_t remaining,
+		     uint32_t after)
+{
+	struct wr_take take = LIMIT_OF(WEIR_FIXED_WINDOW, 10, MINUTE_US);
+
+	redis_tell(&test->server, "SET %s0 %u", key, count);
+	redis_tell(&test->server, "SET %s0x %llu", key, NOW / 1000 + 90000ull);
+	assert_int_equal(script_take(test, key, take, NOW + 10 * SECOND_US).remaining, remaining);
+	assert_int_equal(redis_number(&test->server, "INCRBY %s0x 0", key), NOW / 1000 + 60100);
+	assert_int_equal(script_take(test, key, take, NOW + MINUTE_US).remaining, after);
+}
+
+static void test_key_that_outlives_its_window(void **state)
+{
+	outlives(*state, "outlives:", 5, 4, 9);
+	outlives(*state, "outlives:full:", 10, 0, 9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_per_year),  cmocka_unit_test(test_as_many_as_can_be),
-		cmocka_unit_test(test_widest_bucket), cmocka_unit_test(test_longest_log),
-		cmocka_unit_test(test_same_instant),  cmocka_unit_test(test_ring),
-		cmocka_unit_test(test_all_or_none),   cmocka_unit_test(test_look_takes_nothing),
-		cmocka_unit_test(test_merged),        cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_granted),       cmocka_unit_test(test_clock_behind),
+		cmocka_unit_test(test_key_that_outlives_its_window),
+		cmocka_unit_test(test_one_per_year),
+		cmocka_unit_test(test_as_many_as_can_be),
+		cmocka_unit_test(test_widest_bucket),
+		cmocka_unit_test(test_longest_log),
+		cmocka_unit_test(test_same_instant),
+		cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_all_or_none),
+		cmocka_unit_test(test_look_takes_nothing),
+		cmocka_unit_test(test_merged),
+		cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_granted),
+		cmocka_unit_test(test_clock_behind),
 		cmocka_unit_test(test_soft_example),
 	};
 

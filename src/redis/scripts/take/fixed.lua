@@ -51,6 +51,13 @@ local function fixed()
 		return start < l.start and (l.ttl == -1 or ends >= now + ALONE_US) and l.start or start
 	end
 
+	-- Whether the key lives as long as its window. One that came from a master with another clock, in
+	-- a time to live, may not: it is written again, lest it counts in the next window as well.
+	local function lasts(l)
+		local ends = now + l.ttl * 1000
+		return ends >= l.stop and ends < l.stop + ALONE_US
+	end
+
 	local function load(l, v)
 		open(l)
 		if not v or l.astray then
@@ -65,9 +72,10 @@ local function fixed()
 			l.odd = l.after
 		end
 		if start >= l.start then
+			local stands = alone and start == l.start and lasts(l)
 			l.used = count
-			l.changed = start > l.start
-			l.stood = alone and start == l.start and l.ttl > 0 and count
+			l.changed = start > l.start or (alone and not stands)
+			l.stood = stands and count
 		end
 		if l.soft then
 			l.value = in_full(l, start, count)

@@ -52,7 +52,7 @@ const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
 	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "… speak the Redis protocol", AT(resp)},
 	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
 	 "clients of these that may give hits back, and reset\n"
-	 "counters by --resp (otherwise: those on Unix sockets)",
+	 "counters by --resp; unix: is all on Unix sockets",
 	 AT(refunds)},
 	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL, "password for AUTH of --resp",
 	 AT(resp_password_file)},

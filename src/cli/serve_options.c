@@ -26,8 +26,9 @@ static const struct wr_option ports[] = {
 	{"resp", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:6380", "the Redis protocol", AT(resp)},
 	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
 	 "clients that may give hits back, and reset counters by\n"
-	 "--resp (otherwise: those on Unix sockets, and those that\n"
-	 "know a password of --resp)",
+	 "--resp; unix: is all on Unix sockets (otherwise: there root\n"
+	 "and the service's user, and those that know a password of\n"
+	 "--resp)",
 	 AT(refunds)},
 	{"admin", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:9099", "rules, counters, bans, metrics",
 	 AT(admin)},

@@ -82,8 +82,7 @@ static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
 	const struct wr_grpc_session *session = call->session;
 
 	if (!wr_ask_gives_back(call->pending.ask) ||
-	    wr_service_refunds(wr_loop_service(session->loop), wr_stream_listener(session->stream),
-			       wr_stream_peer(session->stream)))
+	    wr_service_refunds(wr_loop_service(session->loop), session->stream))
 		return 0;
 	return wr_error(error, WR_GRPC_PERMISSION_DENIED,
 			"is_negative_hits gives back what was counted, and this client may not; "

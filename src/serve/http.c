@@ -200,8 +200,7 @@ bool wr_http_trusts(const struct wr_http_request *request)
 bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask)
 {
 	return !wr_ask_gives_back(ask) ||
-	       wr_service_refunds(wr_loop_service(request->server->loop), request->server->listener,
-				  wr_http_peer(request));
+	       wr_service_refunds(wr_loop_service(request->server->loop), request->client->stream);
 }
 
 /* ---- beginning and end ---- */

@@ -108,15 +108,11 @@ static void note_client(struct wr_stream *stream, struct wr_resp_session *sessio
 	const struct wr_endpoint *endpoint = &wr_stream_listener(stream)->endpoint;
 
 	session->port = endpoint->port;
+	session->operates = wr_service_refunds(wr_loop_service(wr_stream_loop(stream)), stream);
 	if (endpoint->kind != WR_ENDPOINT_UNIX) {
-		session->operates =
-			wr_service_refunds(wr_loop_service(wr_stream_loop(stream)),
-					   wr_stream_listener(stream), wr_stream_peer(stream));
 		note_peer(session, wr_stream_peer(stream));
 		return;
 	}
-	/* The group of the socket may use it; that is no right to change what was counted. */
-	session->operates = wr_stream_is_own(stream);
 	snprintf(session->address, sizeof session->address, "unix");
 	snprintf(session->peer, sizeof session->peer, "%.*s", WR_UNIX_PATH_MAX, endpoint->host);
 	session->unix_socket = true;

@@ -19,6 +19,7 @@
 #include "serve/queue_host.h"
 #include "serve/redis.h"
 #include "serve/resp.h"
+#include "serve/stream.h"
 #include "serve/tls.h"
 #include "serve/world.h"
 #include "table/paths.h"
@@ -223,6 +224,20 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 	return wr_queue_check(&settings->queue, error);
 }
 
+/* Networks, and the word unix: for every peer of a Unix socket. */
+static int read_refunds(struct wr_service *service, struct weir_error *error)
+{
+	const struct wr_text_list *list = &service->settings.refunds;
+	struct wr_text_list networks = {0};
+
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->items[i], "unix:") == 0)
+			service->refunds_unix = true;
+		else
+			networks.items[networks.count++] = list->items[i];
+	return wr_networks_read(&service->refunds, &networks, "--refunds", error);
+}
+
 int wr_service_init(struct wr_service *service, const struct wr_settings *settings,
 		    struct weir_error *error)
 {
@@ -240,8 +255,7 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	wr_notify_open(&service->notify);
 	rc = check_settings(&service->settings, error);
 	if (rc == 0)
-		rc = wr_networks_read(&service->refunds, &service->settings.refunds, "--refunds",
-				      error);
+		rc = read_refunds(service, error);
 	service->settings.redis.tls_elsewhere =
 		settings->queue.url && strncmp(settings->queue.url, "rediss", 6) == 0;
 	if (rc == 0)
@@ -421,11 +435,11 @@ enum wr_health wr_service_health(const struct wr_service *service)
 		       : WR_HEALTH_SERVING;
 }
 
-bool wr_service_refunds(const struct wr_service *service, const struct wr_listener *listener,
-			const struct sockaddr *peer)
+bool wr_service_refunds(const struct wr_service *service, const struct wr_stream *stream)
 {
-	return listener->endpoint.kind == WR_ENDPOINT_UNIX ||
-	       wr_networks_hold(&service->refunds, peer);
+	if (wr_stream_listener(stream)->endpoint.kind == WR_ENDPOINT_UNIX)
+		return service->refunds_unix || wr_stream_is_own(stream);
+	return wr_networks_hold(&service->refunds, wr_stream_peer(stream));
 }
 
 struct wr_world *wr_service_world(struct wr_service *service)

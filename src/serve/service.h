@@ -33,6 +33,7 @@ struct wr_changes;
 struct wr_decision_log;
 struct wr_queue_host;
 struct wr_redis;
+struct wr_stream;
 struct wr_tls;
 
 #define WR_ADMIN_SOCKET_CONNECTIONS 32u /* of its Unix socket, which no flood of a port takes */
@@ -75,6 +76,7 @@ struct wr_service {
 	struct wr_redis *redis;               /* NULL: there is no central store */
 	struct wr_queue_host *queue;          /* NULL: there is none for deferred requests */
 	struct wr_networks refunds;           /* --refunds */
+	bool refunds_unix;                    /* … names the peers of Unix sockets, too */
 	struct wr_places places;              /* of all ports but admin */
 	struct wr_crowd *crowd;               /* the addresses they come from */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
@@ -142,9 +144,9 @@ void wr_service_free(struct wr_service *service);
 bool wr_service_is_ending(const struct wr_service *service);
 enum wr_health wr_service_health(const struct wr_service *service);
 struct wr_world *wr_service_world(struct wr_service *service); /* held */
-/* Whether a client may give hits back and reset counters: on a Unix socket, or by --refunds. */
-bool wr_service_refunds(const struct wr_service *service, const struct wr_listener *listener,
-			const struct sockaddr *peer);
+/* Whether a client may give hits back and reset counters: by --refunds, or on a Unix socket as root
+ * or as our own user. */
+bool wr_service_refunds(const struct wr_service *service, const struct wr_stream *stream);
 
 void wr_service_loop_ended(struct wr_service *service);
 

@@ -75,8 +75,8 @@ struct wr_settings {
 	 * networks. */
 	struct wr_text_list trust;
 
-	/* Networks whose clients may give hits back and reset counters by RESP; those on Unix
-	 * sockets may always. */
+	/* Networks whose clients may give hits back and reset counters by RESP; "unix:" are all on
+	 * Unix sockets, where root and our own user always may. */
 	struct wr_text_list refunds;
 
 	unsigned socket_group; /* may come in at Unix sockets of resp, as our own may; 0: none */

@@ -186,8 +186,9 @@ static bool may(const struct wr_resp_call *call)
 	}
 	if (call->entry->flags & WR_RESP_ADMIN && !wr_resp_operates(call)) {
 		wr_reply_error(call->out,
-			       "NOPERM '%s' is for clients on a Unix socket, those that --refunds "
-			       "names, and those that know a password (--resp-password-file)",
+			       "NOPERM '%s' is for root and the service's user on a Unix socket, "
+			       "those that --refunds names, and those that know a password "
+			       "(--resp-password-file)",
 			       call->entry->name);
 		return false;
 	}

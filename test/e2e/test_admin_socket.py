@@ -32,7 +32,7 @@ def path_of(serve):
     return f"{serve.table}/default.admin"
 
 
-def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause"):
+def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause", body=b"{}"):
     """The status that a process of that user gets, at a port or a socket; None: the connection was closed, or not made."""
     there, back = os.pipe()
     child = os.fork()
@@ -42,7 +42,7 @@ def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause"):
             os.setgroups(groups)
             os.setgid(gid)
             os.setuid(uid)
-            status = fetch(where, method, target, JSON, b"{}", anonymous=True).status
+            status = fetch(where, method, target, JSON, body, anonymous=True).status
         os.write(back, b"%d" % status)
         os._exit(0)
     os.close(back)
@@ -147,3 +147,15 @@ def test_what_a_socket_asks_for():
     with Serve(rules=RULES, admin=True) as serve, Client(path_of(serve)) as client:
         assert client.request("POST", "/v1/pause", {"Content-Type": "text/plain"}, b"{}").status == 415
         assert client.request("POST", "/v1/pause", {**JSON, "Host": "anything"}, b"{}").status == 200
+
+
+@needs("root")
+@pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "127.0.0.1"), 403), (("--refunds", "127.0.0.1,unix:"), 200)])
+def test_a_group_that_may_connect_may_not_give_back(options, status):
+    """On a Unix socket of --http the service's group may ask. Giving back is for root and the service's user."""
+    asked = b'{"domain":"api","hits":-1,"descriptors":[{"entries":[{"key":"user","value":"7"}]}]}'
+    with Serve(rules=RULES, http="unix:{folder}/http", args=options) as serve:
+        where = str(serve.folder / "http")
+        assert as_user(where, NOBODY, os.getgid(), target="/v1/check", body=asked.replace(b"-1", b"1")) == 200
+        assert as_user(where, NOBODY, os.getgid(), target="/v1/check", body=asked) == status
+        assert as_user(where, os.getuid(), os.getgid(), target="/v1/check", body=asked) == 200

@@ -389,17 +389,61 @@ static bool is_encoded_twice(const struct wr_target *target)
 	return false;
 }
 
+static int read_path(struct making *making)
+{
+	struct oddities odd = look(making->target->path);
+	int rc = add_all(making, &odd, 0);
+
+	if (rc == 0 && is_encoded_twice(making->target)) {
+		/* There may be any of them behind the second escape. */
+		odd.slashes = odd.backslashes = odd.parameters = true;
+		rc = add_all(making, &odd, TWICE);
+	}
+	return rc;
+}
+
+static bool is_slash(char c, bool backslash)
+{
+	return c == '/' || (backslash && c == '\\');
+}
+
+/* //host/path is an address without a scheme to servers that resolve the target against a base, as
+ * RFC 3986 has it, or JavaScript's URL, to which \ is a slash. Returns its path, or an empty text.
+ */
+static struct weir_str behind_host(struct weir_str path, bool backslash)
+{
+	size_t at = 0;
+
+	while (at < path.len && is_slash(path.ptr[at], backslash))
+		at++;
+	if (at < 2)
+		return WR_STR("");
+	while (at < path.len && !is_slash(path.ptr[at], backslash))
+		at++;
+	return wr_str_from(path, at);
+}
+
+static int read_behind_host(struct making *making, bool backslash)
+{
+	struct weir_str whole = making->target->path;
+	int rc = 0;
+
+	making->target->path = behind_host(whole, backslash);
+	if (making->target->path.len)
+		rc = read_path(making);
+	making->target->path = whole;
+	return rc;
+}
+
 int wr_target_read(struct wr_target *target, struct wr_memory *memory)
 {
 	struct making making = {target, memory, 0, false};
-	struct oddities odd = look(target->path);
-	int rc = add_all(&making, &odd, 0);
+	int rc = read_path(&making);
 
-	if (rc == 0 && is_encoded_twice(target)) {
-		/* There may be any of them behind the second escape. */
-		odd.slashes = odd.backslashes = odd.parameters = true;
-		rc = add_all(&making, &odd, TWICE);
-	}
+	if (rc == 0)
+		rc = read_behind_host(&making, false);
+	if (rc == 0 && wr_str_has(target->path, '\\'))
+		rc = read_behind_host(&making, true);
 	target->value_count = target->reading_count;
 	return rc ? rc : add_reading(&making, RAW | KEEP_DOTS);
 }

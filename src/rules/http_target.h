@@ -8,6 +8,7 @@
  *   decoding    %-encoding is resolved once, or twice
  *   dots        dot segments are resolved before or after decoding, with or without the empty
  *               segments, or kept
+ *   host        //name/path is the path /name/path, or the path /path of a host
  *
  * A limit holds if any reading matches, an exemption if all do (http.h). In all readings but the
  * raw one, empty segments are gone, and so is the slash at the end. Where %2F is not a slash it

@@ -131,6 +131,16 @@ static const struct {
 	{"GET gopher://api.example/health", ""},
 	{"GET health", ""},
 	{"GET http://api.example/v1/a", "api!"},
+	/* a host without a scheme, as JavaScript's URL has it */
+	{"GET //api.example/v1/a", "api"},
+	{"GET ///api.example/v1/a", "api"},
+	{"GET /\\api.example\\v1\\a", "api"},
+	{"GET //static/v1/a", "api"},
+	{"GET //v1/health", "api"},
+	{"GET //api.example/%2fapi.example/health", ""},
+	{"GET //api.example/health", ""},
+	{"GET //v1/a", "api"},
+	{"GET //static//a", ""},
 	/* `unlimited` and `replaces` */
 	{"GET /v1/a%2f..%2f..%2ffree/x", "api free"},
 	{"GET /v1/../free/a", "api free"},
@@ -261,6 +271,23 @@ static void step_resolve(struct path *path)
 	*path = out;
 }
 
+/* //host/path, as a reference that is resolved against a base: RFC 3986, 4.2. */
+static void step_host(struct path *path)
+{
+	struct path out = {.len = 0};
+	size_t at = 0;
+
+	while (at < path->len && path->text[at] == '/')
+		at++;
+	if (at < 2)
+		return;
+	while (at < path->len && path->text[at] != '/')
+		at++;
+	while (at < path->len)
+		put(&out, path->text[at++]);
+	*path = out;
+}
+
 /* First segment of what a server with these steps makes of a path: merged, for routers do that. */
 static bool leads_to(struct path path, const char *steps, const char *first)
 {
@@ -286,6 +313,9 @@ static bool leads_to(struct path path, const char *steps, const char *first)
 		case 'r':
 			step_resolve(&path);
 			break;
+		case 'u':
+			step_host(&path);
+			break;
 		}
 	step_merge(&path);
 	if (path.len == 0)
@@ -296,13 +326,14 @@ static bool leads_to(struct path path, const char *steps, const char *first)
 }
 
 /* d decodes, s decodes all but slashes, p drops parameters, b turns backslashes, m merges slashes,
- * r resolves dots. */
+ * r resolves dots, u drops the host of //host/path. */
 static const char *const servers[] = {
-	"",      "d",     "s",      "r",    "dr",   "rd",   "sr",   "rs",    "dmr", "mdr",  "smr",
-	"pdr",   "dpr",   "pdmr",   "dpmr", "psr",  "spr",  "psmr", "p",     "pd",  "ps",   "pr",
-	"bdr",   "dbr",   "bsr",    "dbmr", "bpdr", "dbpr", "pdbr", "pdbmr", "bd",  "db",   "ddr",
-	"ddmr",  "ddbr",  "dd",     "pddr", "ddpr", "ss",   "ssr",  "sdr",   "dsr", "ssmr", "dbpmr",
-	"pddbr", "ddbpr", "ddbpmr", "rdr",  "mrdr", "prdr", "rpdr", "rsr",
+	"u",     "ur",    "udr",    "udmr", "ubdr", "budr",  "",     "d",   "s",    "r",
+	"dr",    "rd",    "sr",     "rs",   "dmr",  "mdr",   "smr",  "pdr", "dpr",  "pdmr",
+	"dpmr",  "psr",   "spr",    "psmr", "p",    "pd",    "ps",   "pr",  "bdr",  "dbr",
+	"bsr",   "dbmr",  "bpdr",   "dbpr", "pdbr", "pdbmr", "bd",   "db",  "ddr",  "ddmr",
+	"ddbr",  "dd",    "pddr",   "ddpr", "ss",   "ssr",   "sdr",  "dsr", "ssmr", "dbpmr",
+	"pddbr", "ddbpr", "ddbpmr", "rdr",  "mrdr", "prdr",  "rpdr", "rsr",
 };
 
 static const char *const pieces[] = {

@@ -171,8 +171,8 @@ static void test_what_is_too_many(void **state)
 	assert_true(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
 	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
 	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
-	assert_true(HELD(WEIR_LEAKY_BUCKET, 0, 334, 667, 1001));
-	assert_false(HELD(WEIR_LEAKY_BUCKET, 0, 334, 667, 1000));
+	assert_true(HELD(WEIR_LEAKY_BUCKET, 0, 334, 668, 1002));
+	assert_false(HELD(WEIR_LEAKY_BUCKET, 0, 334, 667));
 }
 
 static void test_a_loss_allows_one_more_limit(void **state)
@@ -279,7 +279,8 @@ static void run_slowly(uint8_t consistency, uint8_t on_store_failure, unsigned f
 		plan.delay_ns = plan.delay_ns < 5 * MS ? plan.delay_ns : 5 * MS;
 		plan.jitter_ns = plan.delay_ns / 10;
 		plan.timeout_ns = 40 * MS;
-		plan.burst = 0;
+		plan.burst = plan.queue_size = plan.soft_percent = plan.second_limit = 0;
+		plan.count_rejected = false;
 		plan.faults = faults;
 		plan.fault_gap_ns = 500 * MS;
 		plan.quiet_ns =

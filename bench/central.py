@@ -43,13 +43,14 @@ def redis_server(stack):
                    port, apart=True)
 
 
-def serve(stack, store, core, rules=RULES, **ports):
+def serve(stack, store, core, rules=RULES, key=None, **ports):
     """weir serve with one thread, its counters in Redis; ports: the listeners that are on, the last one with TCP.
     Returns that one's port."""
     place = frame.folder(stack, "serve", frame.MEMORY)
     (place / "rules.yaml").write_text(rules)
     argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
             "--threads", "1", "--redis", f"redis://127.0.0.1:{store}", "--redis-timeout", "1s"]
+    argv += ["--link-key", key] if key else []
     for name in ("grpc", "http", "resp", "admin"):
         argv += [f"--{name}", ports.get(name, "off")]
     port = int(list(ports.values())[-1].rpartition(":")[2])
@@ -138,8 +139,9 @@ def bench_latency(figures, stack, rounds):
 def bench_gateway(figures, stack, rounds):
     api, keys, store = gateway.api_server(stack), gateway.script(stack, in_turn=False), redis_server(stack).port
     socket = f"unix:{frame.folder(stack, 'sock')}/weir.sock"
-    serve(stack, store, LOAD_CORE, rules=ONE_LIMIT, resp=socket, http=f"127.0.0.1:{free_port()}")
-    strict = Nginx(stack, "strict", gateway.upstream(api, f"weir_central {socket} timeout=1s;"),
+    key = frame.link_key(stack)
+    serve(stack, store, LOAD_CORE, rules=ONE_LIMIT, key=key, resp=socket, http=f"127.0.0.1:{free_port()}")
+    strict = Nginx(stack, "strict", gateway.upstream(api, f"weir_link_key {key}; weir_central {socket} timeout=1s;"),
                    "weir on;" + gateway.PROXY, rules=ONE_LIMIT, main="user root;")
     local = Nginx(stack, "local", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=ONE_LIMIT)
     ratio = frame.interleaved(rounds, lambda: gateway.wrk(strict, keys)[0], lambda: gateway.wrk(local, keys)[0])

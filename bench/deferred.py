@@ -75,7 +75,7 @@ class Gateway:
                 f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin}", "--admin-open", "--rules", self.dir / "rules.yaml",
                 "--runtime", self.dir / "run", "--table", f"bench-{self.port}", "--workers", "1", "--queue",
                 f"file:{self.dir}/queue", "--queue-max", "10000000", "--queue-bytes", "20G", "--queue-connections",
-                CONNECTIONS]
+                CONNECTIONS, *(["--user", "nobody"] if os.geteuid() == 0 else [])]
         self.log = open(self.dir / "log", "wb")
         self.process = subprocess.Popen([str(a) for a in argv], stdout=self.log, stderr=self.log, cwd=self.dir,
                                         env=env)

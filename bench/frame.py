@@ -22,6 +22,14 @@ SERVER_CORE, LOAD_CORE = 1, 0
 MEMORY = Path("/dev/shm")
 
 
+def link_key(stack):
+    """The file of a key that nginx's workers show to weir serve."""
+    path = folder(stack, "key") / "link.key"
+    path.touch(0o600)
+    path.write_text("0123456789abcdef" * 4 + "\n")
+    return path
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -94,12 +94,12 @@ def script(stack):
 def bench_gateway(figures, stack, rounds):
     api, keys, store = gateway.api_server(stack), script(stack), central.redis_server(stack).port
     folder, rules = frame.folder(stack, "lease"), ONE_LIMIT % "lease"
-    socket = f"unix:{folder}/weir.sock"
-    lease = Nginx(stack, "lease", gateway.upstream(api, f"weir_central {socket} timeout=1s;"),
+    socket, key = f"unix:{folder}/weir.sock", frame.link_key(stack)
+    lease = Nginx(stack, "lease", gateway.upstream(api, f"weir_link_key {key}; weir_central {socket} timeout=1s;"),
                   "weir on;" + gateway.PROXY, rules=rules, main="user root;")
     argv = [BUILD / "weir", "serve", "--rules", lease.dir / "rules.yaml", "--table", "bench", "--table-dir", lease.table_dir,
             "--threads", "1", "--redis", f"redis://127.0.0.1:{store}", "--redis-timeout", "1s", "--resp", socket,
-            "--grpc", "off", "--http", f"127.0.0.1:{free_port()}", "--admin", "off"]
+            "--link-key", key, "--grpc", "off", "--http", f"127.0.0.1:{free_port()}", "--admin", "off"]
     frame.Process(stack, argv, int(argv[-3].rpartition(":")[2]), core=LOAD_CORE)
     local = Nginx(stack, "local", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=ONE_LIMIT % "local")
     deadline = time.monotonic() + 20

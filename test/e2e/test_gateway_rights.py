@@ -284,6 +284,31 @@ def test_root_without_a_user(api, tmp_path):
     assert not (tmp_path / "queue").exists()
 
 
+@needs("root", "mounts")
+def test_the_user_weir(api, tmp_path):
+    """It is taken where it exists: here in a mount namespace of the gateway's own, in which /run is its own as well."""
+    for name, line in (("passwd", "weir:x:4242:4242::/nonexistent:/usr/sbin/nologin\n"), ("group", "weir:x:4242:\n")):
+        text = "".join(row for row in Path("/etc", name).read_text(encoding="utf-8").splitlines(True) if not row.startswith("weir:"))
+        (tmp_path / name).write_text(text + line, encoding="utf-8")
+        (tmp_path / name).chmod(0o644)
+    gateway = gateway_as_root(api, "--queue", f"file:{tmp_path}/queue")
+    gateway.rules_text = RULES
+    with gateway:
+        gateway.prefix = ["unshare", "--mount", "sh", "-c", f"mount --bind {tmp_path}/passwd /etc/passwd && mount --bind "
+                          f'{tmp_path}/group /etc/group && mount -t tmpfs none /run && exec "$@"', "sh"]
+        gateway.start()
+        assert "runs as root" not in gateway.output()
+        threads = processes(gateway)[service_of(gateway)]
+        assert {(f["Uid"], f["Gid"], f["CapEff"], f["NoNewPrivs"]) for f in threads} == {
+            ("4242\t4242\t4242\t4242", "4242\t4242\t4242\t4242", "0000000000000000", "1")}
+        gateway.wait_workers()
+        wait_for(lambda: {os.stat(f"/proc/{pid}/cmdline").st_uid for pid in gateway.workers()} == {0}, "workers that cannot be traced")
+        for pid in gateway.workers():
+            assert "Uid:\t4242\t" in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        assert [order(gateway, n) for n in range(2)] == [200, 202]
+        assert (tmp_path / "queue").stat().st_uid == 4242
+
+
 @needs("root")
 def test_names_that_are_no_user(api):
     for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; useradd --system"),):

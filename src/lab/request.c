@@ -90,8 +90,6 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 	admission->at_ns = request->node->heard_ns;
 	switch (need->need.limit->algorithm) {
 	case WEIR_FIXED_WINDOW:
-		if (sim->plan->soft_percent)
-			admission->at_us = request->node->heard_us;
 		break;
 	case WEIR_SLIDING_LOG:
 	case WEIR_SLIDING_COUNTER:

@@ -193,6 +193,34 @@ static void wait_a_moment(struct wr_central *central, struct wr_call *call)
 	wr_wake(central, call->mono_ns);
 }
 
+/* Keys of a slot that is being moved are here and there until all are, and no node carries out a
+ * call for several of them. For one it does. So each limit is asked for by itself: the limiter
+ * gives back what one took if another refuses, as it does for limits of different keys. Reports and
+ * leases need their keys together and wait. */
+static void ask_singly(struct wr_central *central, struct wr_call *call)
+{
+	struct wr_central_part *part = call->first;
+
+	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_RETURN) || call->merged)
+		return;
+	call->first = call->last = NULL;
+	call->count = 0;
+	while (part) {
+		struct wr_central_part *mate = part->mate;
+		struct wr_call *one = call->first ? wr_call_new(central, call->kind) : NULL;
+
+		wr_call_add(one ? one : call, part);
+		if (one) {
+			one->tries = call->tries;
+			one->leased = call->leased;
+			one->shard = call->shard;
+			memcpy(one->key, call->key, sizeof one->key);
+			wait_a_moment(central, one);
+		}
+		part = mate;
+	}
+}
+
 /* Redis has not done it, so it may be asked again. False: not this one. */
 static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault fault,
 		      struct weir_str text)
@@ -209,6 +237,7 @@ static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault 
 		wr_queue_add(&shard->turn, call);
 		wr_line_touch(line);
 	} else if (fault == WR_FAULT_TRYAGAIN) {
+		ask_singly(line->central, call);
 		wait_a_moment(line->central, call);
 	} else if (!follow(line, call, fault == WR_FAULT_MOVED, text)) {
 		return false;

@@ -371,6 +371,52 @@ static void test_holes(void **state)
 	rig_free(rig);
 }
 
+/* Two limits of a descriptor whose slot is being moved: one key is here, the other is there. */
+static void test_tryagain_asks_singly(void **state)
+{
+	struct rig *rig = begin();
+	struct asker asker = {.done = 0};
+	uint64_t key = key_in(0, 5460);
+	struct item items[] = {{.key = key, .cost = 1, .id = "a"},
+			       {.key = key, .cost = 1, .id = "b"}};
+	struct item back[] = {{.key = key, .cost = -1, .decided_us = 5, .id = "a"},
+			      {.key = key, .cost = -1, .decided_us = 5, .id = "b"}};
+	struct peer *from = peer_at(rig, 7000), *to = peer_at(rig, 7002);
+	char text[64];
+
+	(void)state;
+	rig_trouble(rig, 7002)->mute = true;
+	snprintf(text, sizeof text, "-ASK %u 127.0.0.1:7002\r\n", slot_of(key));
+	take(rig, &asker, items, 2);
+	assert_non_null(strstr(next_command(from), "}:b 3 1 10"));
+	reply(from, "-TRYAGAIN Multiple keys request during rehashing\r\n");
+	pass(rig, 2 * MS);
+	assert_non_null(strstr(next_command(from), "}:b 3 1 10"));
+	assert_non_null(strstr(next_command(from), "}:a 3 1 10"));
+	assert_null(next_command(from));
+	reply(from, text);
+	reply(from, taken(true, 9, 0, 1));
+	assert_pending(&asker);
+	assert_string_equal(next_command(to), "ASKING");
+	assert_non_null(strstr(next_command(to), "}:b 3 1 10"));
+	reply(to, "+OK\r\n");
+	reply(to, taken(false, 0, 1000000, 0));
+	assert_int_equal(flags_of(&asker, 0), WR_ANSWER_ADMITTED);
+	assert_int_equal(flags_of(&asker, 1), 0);
+	/* What one took goes back the same way. */
+	tell(rig, WR_QUESTION_RETURN, back, 2);
+	assert_non_null(strstr(next_command(from), "}:b 131 -1"));
+	reply(from, "-TRYAGAIN\r\n");
+	pass(rig, 2 * MS);
+	assert_non_null(next_command(from));
+	assert_non_null(next_command(from));
+	reply(from, taken(true, 9, 0, 1));
+	reply(from, taken(true, 9, 0, 1));
+	assert_int_equal(info(rig)->counts.returned, 2);
+	assert_int_equal(info(rig)->counts.returns_lost, 0);
+	rig_free(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_moved_in_circles),
 		cmocka_unit_test(test_ask),
 		cmocka_unit_test(test_tryagain),
+		cmocka_unit_test(test_tryagain_asks_singly),
 		cmocka_unit_test(test_promotion),
 		cmocka_unit_test(test_clusterdown),
 		cmocka_unit_test(test_holes),

@@ -125,6 +125,12 @@
 	X(can_omit, WARNING,                                                                       \
 	  "a client that leaves out %s is not limited here; add remote_address, default or "       \
 	  "missing: deny")                                                                         \
+	X(host_only, WARNING,                                                                      \
+	  "a client that sends another Host is not limited here; add an entry without host, or "   \
+	  "serve these hosts only")                                                                \
+	X(can_exceed, WARNING,                                                                     \
+	  "a request can have %s descriptors and meet %s limits here; one with more than 32 or "   \
+	  "64 is refused")                                                                         \
 	X(can_forge, WARNING,                                                                      \
 	  "a client that makes up %s gets a new counter each time; take identity, or limit "       \
 	  "remote_address as well")

@@ -2,6 +2,8 @@
  * limits that a client can dodge. */
 #include "rules/load.h"
 
+#include <weir/weir.h>
+
 #include "rules/glob.h"
 #include "rules/http_target.h"
 
@@ -67,7 +69,7 @@ static unsigned met_at(const struct wr_node *node)
 
 /* Marks every node that the descriptor of a request may end at; returns what there is, of
  * enum met. */
-static unsigned mark(struct wr_load *load, const struct wr_request *request, uint32_t at,
+static unsigned mark(struct wr_load *load, struct wr_request *request, uint32_t at,
 		     struct wr_node *parent)
 {
 	const struct wr_part *part;
@@ -75,6 +77,8 @@ static unsigned mark(struct wr_load *load, const struct wr_request *request, uin
 
 	if (at == request->part_count) {
 		parent->more->made++;
+		if (met_at(parent) & A_LIMIT && parent->limit_count > request->most_limits)
+			request->most_limits = parent->limit_count;
 		return met_at(parent);
 	}
 	part = &request->parts[at];
@@ -152,16 +156,20 @@ static bool path_covers(const struct wr_path *wide, const struct wr_path *narrow
 	return true;
 }
 
+/* `path` NULL: any. */
+static bool paths_hold(const struct wr_request *wide, const struct wr_path *path)
+{
+	for (uint32_t i = 0; path && i < wide->path_count; i++)
+		if (path_covers(&wide->paths[i], path))
+			return true;
+	return wide->path_count == 0;
+}
+
 static bool paths_cover(const struct wr_request *wide, const struct wr_request *narrow)
 {
-	for (uint32_t i = 0; wide->path_count && i < narrow->path_count; i++) {
-		bool found = false;
-
-		for (uint32_t j = 0; j < wide->path_count; j++)
-			found |= path_covers(&wide->paths[j], &narrow->paths[i]);
-		if (!found)
+	for (uint32_t i = 0; i < narrow->path_count; i++)
+		if (!paths_hold(wide, &narrow->paths[i]))
 			return false;
-	}
 	return wide->path_count == 0 || narrow->path_count;
 }
 
@@ -192,6 +200,82 @@ static void check_dodge(struct wr_load *load, const struct wr_requests *requests
 		  request->column, WR_ARGS(optional ? optional->label : loose->label));
 }
 
+/* A limit that a request gets out of by another Host, where the API answers whatever Host it gets.
+ */
+static void check_host(struct wr_load *load, const struct wr_requests *requests,
+		       const struct wr_request *request)
+{
+	if (!request->hosts.count || !request->meets_limit)
+		return;
+	for (const struct wr_request *other = requests->first; other; other = other->next)
+		if (!wr_lint_step(load) ||
+		    (!other->hosts.count && other->meets_limit && !other->addresses &&
+		     texts_cover(other->methods, request->methods) && paths_cover(other, request)))
+			return;
+	wr_say_at(load, WR_D_host_only, request->file, request->line, request->column, NULL);
+}
+
+/* A request that an entry applies to: one of its paths, methods and hosts, or NULL for any. */
+struct witness {
+	const struct wr_path *path;
+	struct wr_texts method;
+	struct wr_texts host;
+};
+
+static struct wr_texts one_of(struct wr_texts texts, uint32_t i)
+{
+	return texts.count ? (struct wr_texts){&texts.items[i], 1} : texts;
+}
+
+/* Whether more descriptors or limits apply to it than can be counted: what all entries make that
+ * apply to it for sure. */
+static bool exceeds(struct wr_load *load, const struct wr_requests *requests,
+		    const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
+{
+	*descriptors = *limits = 0;
+	for (const struct wr_request *r = requests->first; r; r = r->next) {
+		if (!wr_lint_step(load))
+			return false;
+		if (!texts_cover(r->methods, witness->method) ||
+		    !texts_cover(r->hosts, witness->host) || !paths_hold(r, witness->path))
+			continue;
+		if (r->allow && !r->addresses)
+			return false;
+		*descriptors += !r->allow;
+		*limits += r->most_limits;
+	}
+	return *descriptors > WR_DESCRIPTORS_MAX || *limits > WEIR_NEEDS_MAX;
+}
+
+/* Says so at the first entry whose requests can exceed the bounds. */
+static bool check_bounds(struct wr_load *load, const struct wr_requests *requests,
+			 const struct wr_request *r)
+{
+	uint32_t paths = r->path_count ? r->path_count : 1;
+	uint32_t methods = r->methods.count ? r->methods.count : 1;
+	uint32_t hosts = r->hosts.count ? r->hosts.count : 1;
+	uint32_t descriptors, limits;
+
+	for (uint64_t i = 0; r->meets_limit && i < (uint64_t)paths * methods * hosts; i++) {
+		struct witness witness = {
+			r->path_count ? &r->paths[i % paths] : NULL,
+			one_of(r->methods, (uint32_t)(i / paths % methods)),
+			one_of(r->hosts, (uint32_t)(i / paths / methods)),
+		};
+
+		if (load->lint_steps >= load->bounds.lint_steps)
+			return false;
+		if (exceeds(load, requests, &witness, &descriptors, &limits)) {
+			wr_say_at(
+				load, WR_D_can_exceed, r->file, r->line, r->column,
+				WR_ARGS(wr_str(wr_load_print(load, &load->tree, "%u", descriptors)),
+					wr_str(wr_load_print(load, &load->tree, "%u", limits))));
+			return true;
+		}
+	}
+	return false;
+}
+
 /* An entry whose methods are never deferred, though it leads to a limit that defers. */
 static void check_deferral(struct wr_load *load, const struct wr_request *request)
 {
@@ -217,8 +301,13 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 			wr_say_at(load, WR_D_unmatched_request, r->file, r->line, r->column,
 				  WR_ARGS(domain->key));
 	}
-	for (const struct wr_request *r = requests->first; r; r = r->next)
+	for (const struct wr_request *r = requests->first; r; r = r->next) {
 		check_dodge(load, requests, r);
+		check_host(load, requests, r);
+	}
+	for (const struct wr_request *r = requests->first; r; r = r->next)
+		if (check_bounds(load, requests, r))
+			break;
 	if (load->lint_steps < load->bounds.lint_steps)
 		check_made(load, domain, domain);
 }

@@ -75,8 +75,9 @@ struct wr_request {
 	const struct wr_part *parts;
 	const struct wr_ranges *addresses; /* or NULL */
 	bool allow;
-	bool uses_path;   /* some part comes from the path: each reading makes its descriptor */
-	bool meets_limit; /* loading: some rule limits what this makes */
+	bool uses_path;      /* some part comes from the path: each reading makes its descriptor */
+	bool meets_limit;    /* loading: some rule limits what this makes */
+	uint8_t most_limits; /* loading: of one rule that it may meet */
 	const char *file;
 	uint32_t line;
 	uint32_t column;

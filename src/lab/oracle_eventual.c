@@ -194,6 +194,21 @@ static void check_bucket(const struct wr_sim_list *list, unsigned node)
 
 /* ---- all come to know the sum ---- */
 
+static int64_t skew_us(uint64_t at_us, uint64_t at_ns)
+{
+	return (int64_t)at_us - (int64_t)((WR_SIM_EPOCH_NS + at_ns) / US);
+}
+
+/* Whether the clock by which it was admitted was less than a period from that of the node that
+ * looks. Further away a node has left a window, and forgotten it, when another one comes there. */
+static bool is_near(const struct wr_sim *sim, const struct wr_sim_admission *one,
+		    const struct wr_sim_sight *sight)
+{
+	int64_t apart_us = skew_us(one->at_us, one->at_ns) - skew_us(sight->at_us, sight->at_ns);
+
+	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
+}
+
 /* In the last fixed window: all that was admitted before the last requests, one for each node, is
  * known to each of them when it is looked at, and its own of those. */
 static void check_known(const struct wr_sim_list *list, unsigned node)
@@ -210,6 +225,8 @@ static void check_known(const struct wr_sim_list *list, unsigned node)
 		if (one->at_us / period_us != sight->at_us / period_us)
 			continue;
 		all += one->cost;
+		if (!is_near(sim, one, sight))
+			continue;
 		before += one->at_ns < sim->poked_ns ? one->cost : 0;
 		own += one->at_ns >= sim->poked_ns && one->node == node ? one->cost : 0;
 	}
@@ -234,7 +251,7 @@ static void check_told(const struct wr_sim_list *list)
 		return;
 	for (size_t i = 0; i < list->count; i++)
 		if (list->at[i].at_us / period_us == sight->at_us / period_us &&
-		    list->at[i].at_ns < sim->plan->length_ns)
+		    list->at[i].at_ns < sim->plan->length_ns && is_near(sim, &list->at[i], sight))
 			before += list->at[i].cost;
 	used = sight->limit - sight->remaining;
 	if (used < before && used < sight->limit)

@@ -122,8 +122,6 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
 		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
 	plan->faults = pick_faults(&dice, wr_sim_fault_kinds(plan->consistency));
-	if (plan->consistency == WR_EVENTUAL)
-		plan->faults &= ~(1u << WR_SIM_SKEW);
 	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
 	if (plan->consistency != WR_EVENTUAL)
 		pick_variant(plan, &dice);

@@ -380,7 +380,7 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* has a request counted that nobody waits for any more; the block goes with it */
+/* has a request counted that nobody waits for any more; takes the block */
 
 void
 ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)

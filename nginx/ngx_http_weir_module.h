@@ -13,6 +13,7 @@
  *   note       what is kept of a decision
  *   request    a request as libweir sees it
  *   auth       asking who it is
+ *   auth_answer … and what is said
  *   queue      requests that wait their turn
  *   central    requests that wait for the central store
  *   fleet      what it is told, and what it answers
@@ -369,11 +370,14 @@ ngx_int_t ngx_http_weir_auth_end(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_auth_again(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
+ngx_uint_t ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx);
+
+/* auth_answer */
+
 ngx_int_t ngx_http_weir_auth_pass(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_identify(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
-ngx_uint_t ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx);
 ngx_table_elt_t *ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx,
     const u_char *name, size_t len);
 

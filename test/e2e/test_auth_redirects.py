@@ -53,7 +53,8 @@ SERVER = """
 	# Several services.
 	location = /two { weir_auth /_auth; error_page 404 = @second; proxy_pass http://api/?status=404;
 		recursive_error_pages on; }
-	location @second { weir_auth /_second; error_page 404 = @back; rewrite ^ /other?status=$status_of? break; proxy_pass http://api;
+	location @second { weir_auth /_second; error_page 404 = @back;
+		rewrite ^ /other?status=$status_of? break; proxy_pass http://api;
 		recursive_error_pages on; }
 	location @back { weir_auth /_auth; rewrite ^ /back? break; proxy_pass http://api; }
 	location = /same { weir_auth /_auth; error_page 404 = @app; proxy_pass http://api/?status=404; }

@@ -473,7 +473,8 @@ def test_a_body_that_is_gone(api, shelf, target, how):
                 r = client.read()
         elif how == "half":
             with nginx.client() as client:
-                client.raw(f"POST {target} HTTP/1.1\r\nHost: x\r\nX-User: 7\r\nContent-Length: 12\r\n\r\na book".encode())
+                client.raw(f"POST {target} HTTP/1.1\r\nHost: x\r\nX-User: 7\r\nContent-Length: 12\r\n\r\n"
+                           "a book".encode())
                 r = client.read()
         else:
             r = post(nginx, b"a book" * (20000 if how == "long" else 1), target=target)

@@ -78,11 +78,11 @@ struct weir_limit {
 	uint64_t identity;
 
 	/* Written by weir_limit_check(). */
-	uint64_t checked;     /* identity mixed with algorithm and period; 0 = not checked */
-	uint64_t narrow_ns;   /* internal: up to which age of the state the quick way is open */
-	uint64_t harm_base;   /* internal: the period on the scale of algo/harm.h */
-	uint32_t capacity;    /* most that can be taken at once: burst, queue_size + 1, or limit */
-	uint32_t ceiling;     /* capacity, or in soft mode soft_ceiling */
+	uint64_t checked;   /* identity mixed with algorithm and period; 0 = not checked */
+	uint64_t narrow_ns; /* internal: up to which age of the state the quick way is open */
+	uint64_t harm_base; /* internal: the period on the scale of algo/harm.h */
+	uint32_t capacity;  /* most that can be taken at once: burst, queue_size + 1, or limit */
+	uint32_t ceiling;   /* capacity, or in soft mode soft_ceiling */
 };
 
 /* State of one key under one limit: 96 bits for every algorithm but the log, in a table as here.

@@ -75,7 +75,8 @@ struct weir_opts {
 	 * else $XDG_RUNTIME_DIR/weir, else /dev/shm. */
 	const char *dir;
 	/* Bytes for keys and logs, 256 KiB to 256 GiB; 0 means 64 MiB. About 44 bytes a key.
-	 * Less than 64 GiB of it may be for keys. Statistics take a quarter more. Ignored when the table exists: see weir_resize. */
+	 * Less than 64 GiB of it may be for keys. Statistics take a quarter more. Ignored when the
+	 * table exists: see weir_resize. */
 	uint64_t memory_bytes;
 	/* How much of it is for sliding window logs: 8 bytes a stamp; 0 means a sixteenth. */
 	uint64_t log_bytes;

@@ -162,8 +162,10 @@ static size_t put_head(char *at, struct wr_http_request *request, unsigned statu
 	else if (length != SIZE_MAX && !is_bare(status))
 		len += snprintf(at + len, HEAD_BYTES - (size_t)len, "Content-Length: %zu\r\n",
 				length);
-	memcpy(at + len, response->fields, response->fields_len);
-	memcpy(at + len + response->fields_len, "\r\n", 2);
+	at += len;
+	memcpy(at, response->fields, response->fields_len);
+	at[response->fields_len] = '\r';
+	at[response->fields_len + 1] = '\n';
 	return (size_t)len + response->fields_len + 2;
 }
 

@@ -104,8 +104,8 @@ struct wr_http_server {
 /* ---- for a port: the members of its struct wr_protocol ---- */
 
 int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
-			 struct wr_listener *listener, void **server, struct weir_error *error);
-void wr_http_server_stop(void *server);
+			 struct wr_listener *listener, void **state, struct weir_error *error);
+void wr_http_server_stop(void *state);
 int wr_http_open(struct wr_stream *stream);
 int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len);
 void wr_http_writable(struct wr_stream *stream);
@@ -150,7 +150,7 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
 struct wr_text wr_http_answer(struct wr_http_server *server);
 
 /* Header fields of a request as struct weir_http_view wants them; the context is the request. */
-size_t wr_http_fields(void *request, struct weir_str name, struct weir_str *values, size_t max);
+size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max);
 
 /* The first field of that name, or empty. */
 struct weir_str wr_http_field(const struct wr_http_request *request, const char *name);

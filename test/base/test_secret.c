@@ -74,7 +74,8 @@ static void test_lengths(void **state)
 	put(text, 32, 0600);
 	assert_int_equal(wr_secret_read(path, &key, &error), 0);
 	assert_int_equal(key.len, 32);
-	memcpy(text + 256, "\r\n", 2);
+	text[256] = '\r';
+	text[257] = '\n';
 	put(text, 258, 0600);
 	assert_int_equal(wr_secret_read(path, &key, &error), 0);
 	assert_int_equal(key.len, 256);

@@ -208,7 +208,7 @@ static void test_always_late(void **state)
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker askers[200] = {{.done = 0}};
-	uint64_t due_ns[200];
+	uint64_t due_ns[200] = {0};
 	int sent = 0, answered = 0;
 
 	(void)state;

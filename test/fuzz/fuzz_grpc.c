@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		open_all();
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	places.used++;
-	wr_stream_accept(&loop, &listener, ends[0]);
+	wr_stream_accept(&loop, &listener, NULL, ends[0], NULL);
 	talk(ends[1], data + 2, size - 2, data[0], data[1] & 1);
 	if (data[1] & 2)
 		wr_streams_drain(&loop);

@@ -1,7 +1,8 @@
 /* Any bytes as a conversation in the Redis protocol. The first byte says whether passwords are
- * asked for and whether the client is near, on a Unix socket, and has a central store to wait for;
- * the second how the input is cut up, the third how many bytes of replies are taken at a time. All
- * at once or in pieces, the replies are the same, they are RESP, and there is one to each command.
+ * asked for and whether the client may reset counters, is on a Unix socket, and has a central store
+ * to wait for; the second how the input is cut up, the third how many bytes of replies are taken at
+ * a time. All at once or in pieces, the replies are the same, they are RESP, and there is one to
+ * each command.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum how {
 	PASSWORDS = 1,
-	NEAR = 2,
+	OPERATES = 2,
 	STORE = 4,
 	UNIX_SOCKET = 8,
 	FAILURES = 16,     /* some questions are not answered */
@@ -290,7 +291,7 @@ static void open_side(struct side *side, uint8_t how)
 	side->host.waits_max = how & FEW ? 2 : WAITS_MAX;
 	side->host.users = how & PASSWORDS ? &users : NULL;
 	side->host.started_ns = NOW_NS;
-	side->session.near = (how & NEAR) != 0;
+	side->session.operates = (how & OPERATES) != 0;
 	side->session.unix_socket = (how & UNIX_SOCKET) != 0;
 	side->session.id = 7;
 	wr_resp_session_begin(&side->session, &side->host, NOW_NS);

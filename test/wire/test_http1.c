@@ -18,7 +18,7 @@ static int read_head(struct wr_http1 *head, const char *text)
 {
 	size_t len = strlen(text), scanned = 0;
 
-	memcpy(memory, text, len);
+	memcpy(memory, text, len + 1);
 	assert_int_equal(wr_http1_head_end(memory, len, &scanned), len);
 	return wr_http1_read(head, memory, len);
 }
@@ -181,18 +181,23 @@ static void test_huge_length(void **state)
 	assert_true(head.content_length > UINT32_MAX);
 }
 
+/* Puts a text without its zero. */
+static void put(size_t at, const char *text)
+{
+	while (*text)
+		memory[at++] = *text++;
+}
+
 /* A head of `line` bytes of request line and `fields` bytes of fields. */
 static size_t fill_head(size_t line, size_t fields)
 {
-	static const char host[] = "Host: x\r\n";
 	size_t at = line + 2, end = at + fields;
 
 	memset(memory, 'a', end);
-	memcpy(memory, "GET /", 5);
-	memcpy(memory + line - 9, " HTTP/1.1\r\n", 11);
-	memcpy(memory + at, host, sizeof host - 1);
-	memcpy(memory + at + sizeof host - 1, "X:", 2);
-	memcpy(memory + end - 2, "\r\n\r\n", 4);
+	put(0, "GET /");
+	put(line - 9, " HTTP/1.1\r\n");
+	put(at, "Host: x\r\nX:");
+	put(end - 2, "\r\n\r\n");
 	return end + 2;
 }
 

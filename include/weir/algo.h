@@ -46,6 +46,9 @@ enum weir_algorithm {
 
 enum weir_limit_flags {
 	WEIR_COUNT_REJECTED = 1, /* a refused request is charged too; windows only */
+	/* Sliding window log, in a table that has no room for it: refuse the request and set
+	 * `full`. Without this flag the log is approximated, see docs/engine.md. */
+	WEIR_FULL_REFUSES = 2,
 };
 
 /* A limit. Fill in the upper part, zero the rest, then weir_limit_check() once. */

@@ -154,7 +154,8 @@ struct weir_info {
 	uint64_t evicted;          /* live keys forgotten: the table is too small */
 	uint64_t evicted_refused;  /* refused keys forgotten */
 	uint64_t stolen;           /* claims of dead processes taken over: no loss */
-	uint64_t log_evicted;      /* live logs forgotten: log_bytes is too small */
+	uint64_t log_evicted;      /* live logs that became approximate: log_bytes is too small */
+	uint64_t log_approximate;  /* requests decided on such a log */
 	uint64_t log_full;         /* requests refused for want of room for their log */
 	uint64_t log_lost;         /* logs found missing: file damaged */
 	uint64_t override_evicted; /* cells of bans and grants forgotten before their end */

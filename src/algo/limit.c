@@ -5,7 +5,7 @@
 #include "algo/narrow.h"
 #include "algo/quick.h"
 
-#define FLAGS_KNOWN WEIR_COUNT_REJECTED
+#define FLAGS_KNOWN (WEIR_COUNT_REJECTED | WEIR_FULL_REFUSES)
 
 static int refuse(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -68,6 +68,9 @@ static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 	if (l->flags & WEIR_COUNT_REJECTED && is_bucket(l))
 		return refuse(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",
 			      name);
+	if (l->flags & WEIR_FULL_REFUSES && l->algorithm != WEIR_SLIDING_LOG)
+		return refuse(error, WEIR_ELIMIT,
+			      "on_full is for sliding_window_log, not for %s", name);
 	if (l->burst && l->algorithm != WEIR_TOKEN_BUCKET)
 		return refuse(error, WEIR_ELIMIT, "burst is for token_bucket, not for %s", name);
 	if (l->algorithm == WEIR_LEAKY_BUCKET)

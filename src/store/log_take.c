@@ -1,14 +1,21 @@
-/* Sliding window logs in the table. The key's cell names a block of the slab; the block's word is
- * what a decision swaps, as other algorithms swap the cell's hot pair.
+/* Sliding window logs in the table. A log has one of three forms:
+ *
+ *   in an instant  all its requests came at one time: time and number are in the key's cell. So is
+ * a log of one request, and an empty one. a ring         the cell names a block of the slab; the
+ * block's word is what a decision swaps, as other algorithms swap the cell's hot pair brief the
+ * slab has no room for its ring: its requests are counted by thirds of the period in the cell
+ * (table/brief.h), which may refuse more than a ring, never less
  *
  * A ring that is too small is replaced by a larger one: the new block is taken, the old word is
  * sealed so that nobody appends to it any more, the entries are copied, and the cell's pointer is
  * swapped. Whoever meets a sealed word does the same work; the pointer decides whose block stays.
+ * A ring becomes brief in the same way, by its own key or by another that takes its block.
  */
 #include "store/store.h"
 
 #include "algo/log.h"
 #include "algo/soft.h"
+#include "store/log_brief.h"
 #include "table/slab.h"
 
 #define GROWTH 4u /* a ring grows to four times its size, or to what the limit needs */
@@ -18,9 +25,11 @@
 /* A key's log as it was read. */
 struct reading {
 	struct wr_spot spot;     /* cell NULL: the key has none */
-	struct wr_log_block log; /* block NULL: the cell names none */
+	struct wr_log_block log; /* block NULL: the log is in the cell */
 	struct wr_pair word;
-	struct weir_log view;
+	struct weir_log view; /* of a ring, or of an instant */
+	struct wr_brief_view brief;
+	bool is_brief;
 	bool sealed;
 };
 
@@ -45,39 +54,72 @@ static void forget_log(struct weir_table *table, struct reading *reading)
 	}
 }
 
-/* Reads the block that the spot names. False: it was forgotten, read the cell again. */
-static bool read_block(struct weir_table *table, struct reading *reading)
+/* An instant as a log whose entries are all pending: no slot of it is read or written. */
+static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 {
-	struct wr_log_word word;
+	struct weir_log view = {
+		.newest_ns = newest_ns, .count = count, .pending = count, .capacity = WR_LOG_COUNT};
+
+	return view;
+}
+
+/* A brief log that counts nothing any more is as good as an empty one, and exact. */
+static void read_brief(const struct wr_attempt *attempt, struct reading *reading)
+{
+	reading->view = view_of_instant(0, 0);
+	if (wr_cell_fresh_s(reading->spot.cell) <= wr_seconds(attempt->now_ns))
+		return;
+	reading->brief = wr_brief_view_of(attempt->limit, reading->spot.hot.lo,
+					  wr_hot_s1(reading->spot.hot), attempt->now_ns);
+	reading->is_brief = wr_brief_used(&reading->brief.brief) != 0;
+}
+
+/* False: the ring that the cell names is not there. */
+static bool read_ring(struct weir_table *table, struct reading *reading)
+{
 	uint64_t name = reading->spot.hot.lo;
+	struct wr_log_word word;
+
+	if (!wr_slab_find(table, name, &reading->log))
+		return false;
+	reading->word = wr_pair_load(&reading->log.block->word);
+	word = wr_log_word_of(reading->word);
+	reading->view = view_of(&reading->log, word);
+	reading->sealed = word.sealed;
+	return word.generation == (name & 0x7fff) && wr_log_view_ok(&reading->view);
+}
+
+/* Reads the log in or behind the spot. False: it was forgotten, read the cell again. */
+static bool read_log(struct weir_table *table, const struct wr_attempt *attempt,
+		     struct reading *reading)
+{
+	uint32_t s1 = wr_hot_s1(reading->spot.hot);
 
 	reading->log.block = NULL;
-	reading->view = (struct weir_log){0};
 	reading->sealed = false;
-	if (name == 0)
-		return true;
-	if (wr_slab_find(table, name, &reading->log)) {
-		reading->word = wr_pair_load(&reading->log.block->word);
-		word = wr_log_word_of(reading->word);
-		reading->view = view_of(&reading->log, word);
-		reading->sealed = word.sealed;
-		if (word.generation == (name & 0x7fff) && wr_log_view_ok(&reading->view))
-			return true;
+	reading->is_brief = false;
+	if (s1 & WR_LOG_IN_CELL && s1 & WR_LOG_BRIEF)
+		read_brief(attempt, reading);
+	else if (s1 & WR_LOG_IN_CELL || reading->spot.hot.lo == 0)
+		reading->view = view_of_instant(reading->spot.hot.lo, s1 & WR_LOG_COUNT);
+	else if (!read_ring(table, reading)) {
+		forget_log(table, reading);
+		return false;
 	}
-	forget_log(table, reading);
-	return false;
+	return true;
 }
 
 /* Finds the key, or not: then the reading is that of an empty log. */
-static void read_key(struct weir_table *table, struct wr_key key, struct reading *reading)
+static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
+		     struct reading *reading)
 {
 	do {
-		if (!wr_table_find_quick(table, key, &reading->spot) &&
-		    !wr_table_find(table, key, &reading->spot)) {
-			*reading = (struct reading){0};
+		if (!wr_table_find_quick(table, attempt->key, &reading->spot) &&
+		    !wr_table_find(table, attempt->key, &reading->spot)) {
+			*reading = (struct reading){.view = view_of_instant(0, 0)};
 			return;
 		}
-	} while (!read_block(table, reading));
+	} while (!read_log(table, attempt, reading));
 }
 
 /* Copies the live entries into a block that nobody else knows yet. */
@@ -103,15 +145,50 @@ static bool fill(const struct wr_log_block *into, const struct weir_log *view, u
 	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
 }
 
-static bool seal(struct reading *reading)
+/* The same for a brief log: each request counts as of the end of its slot. */
+static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
 {
-	struct wr_log_word word = wr_log_word_of(reading->word);
-	struct wr_pair seen = reading->word;
+	struct wr_log_word word = {.generation = into->name & 0x7fff};
+	struct wr_pair empty = wr_log_word_pair(word);
 
-	if (!reading->log.block || reading->sealed)
-		return true;
-	word.sealed = true;
-	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
+	for (unsigned back = WR_BRIEF_SLOTS; back-- > 0;) {
+		uint64_t stamp_ns = (v->brief.slot - back + 1) * v->slot_ns - 1;
+
+		if (v->brief.count[back] == 0)
+			continue;
+		word.newest_ns = stamp_ns < v->now_ns ? stamp_ns : v->now_ns;
+		for (uint32_t i = 0; i < v->brief.count[back]; i++)
+			if (word.count == into->capacity ||
+			    !wr_block_put(into->block, empty, word.count++, word.newest_ns))
+				return false;
+	}
+	word.head = word.count ? word.count - 1 : 0;
+	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
+}
+
+static bool fill_any(const struct wr_log_block *into, struct reading *reading,
+		     const struct wr_attempt *attempt)
+{
+	if (reading->is_brief)
+		return fill_brief(into, &reading->brief);
+	if (reading->log.block &&
+	    !wr_log_seal(reading->log.block, &reading->word, reading->log.name))
+		return false;
+	return fill(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
+}
+
+/* A log that has to be exact may have anybody's ring but another such log's. */
+static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
+		      const struct reading *reading, uint32_t stamps, struct wr_log_block *taken)
+{
+	bool exact = attempt->limit->flags & WEIR_FULL_REFUSES;
+	struct wr_slab_wish wish = {.cell = reading->spot.cell,
+				    .stamps = stamps,
+				    .slot = exact ? 0 : wr_brief_code(attempt->limit->period_ns),
+				    .weight = exact ? WR_WEIGHT_ALL
+						    : wr_hot_weight(reading->spot.hot)};
+
+	return wr_slab_take(table, &wish, attempt->now_ns, taken);
 }
 
 /* Gives the key a ring for `stamps` entries. False: the slab has no room. True does not say that
@@ -122,25 +199,47 @@ static bool grow(struct weir_table *table, struct wr_attempt *attempt, struct re
 	const struct weir_limit *limit = attempt->limit;
 	uint64_t roomy = (uint64_t)stamps * GROWTH < limit->ceiling ? (uint64_t)stamps * GROWTH
 								    : limit->ceiling;
-	uint32_t now_s = wr_seconds(attempt->now_ns);
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* A first request is no reason to expect many. Of a limit that was lowered, or of a grant
-	 * that ended, there may be more than it wants. */
+	/* The first requests are no reason to expect many. Of a limit that was lowered, or of a
+	 * grant that ended, there may be more than it wants. */
 	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
-	if (!wr_slab_take(table, reading->spot.cell, (uint32_t)roomy, now_s, &bigger) &&
-	    !wr_slab_take(table, reading->spot.cell, stamps, now_s, &bigger))
+	if (!take_ring(table, attempt, reading, (uint32_t)roomy, &bigger) &&
+	    (roomy == stamps || !take_ring(table, attempt, reading, stamps, &bigger)))
 		return false;
-	if (seal(reading) && fill(&bigger, &reading->view, limit->period_ns, attempt->now_ns) &&
+	if (fill_any(&bigger, reading, attempt) &&
 	    wr_pair_cas(&reading->spot.cell->hot, &hot,
 			wr_hot_with(hot, bigger.name, 0, wr_hot_harm(hot)))) {
-		wr_slab_release(table, reading->spot.hot.lo);
+		if (wr_hot_names_block(reading->spot.hot))
+			wr_slab_release(table, reading->spot.hot.lo);
 		return true;
 	}
 	wr_slab_release(table, bigger.name);
 	return true;
+}
+
+/* Counts the log by slots from now on. It may not have been this call that did it: read again. */
+static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
+		       struct reading *reading)
+{
+	uint32_t code = wr_brief_code(attempt->limit->period_ns);
+	uint64_t slot_ns = wr_brief_slot_ns(code);
+	uint64_t now_ns = wr_brief_now_ns(reading->view.newest_ns, attempt->now_ns);
+	struct wr_pair hot = reading->spot.hot;
+	struct wr_brief brief = {reading->view.newest_ns / slot_ns, {reading->view.count}};
+
+	if (reading->log.block &&
+	    (!wr_log_seal(reading->log.block, &reading->word, reading->log.name) ||
+	     !wr_log_brief(&reading->log, reading->word, code, attempt->now_ns, &brief)))
+		return;
+	wr_brief_move(&brief, now_ns / slot_ns);
+	if (wr_pair_cas(
+		    &reading->spot.cell->hot, &hot,
+		    wr_hot_with(hot, wr_brief_s0(&brief), wr_brief_s1(&brief), wr_hot_harm(hot))) &&
+	    reading->log.block)
+		wr_slab_release(table, reading->log.name);
 }
 
 /* Refused for want of room: never open, always counted. */
@@ -229,6 +328,19 @@ static bool settle_unchanged(struct wr_attempt *attempt, struct reading *reading
 	return true;
 }
 
+/* A log in the cell is written with it. False: someone was faster. */
+static bool write_cell(const struct wr_attempt *attempt, struct reading *reading, uint64_t s0,
+		       uint32_t s1)
+{
+	const struct weir_decision *decision = attempt->decision;
+	struct wr_pair hot = reading->spot.hot;
+
+	wr_cell_raise_fresh(reading->spot.cell, attempt->now_ns + decision->reset_after_ns,
+			    attempt->now_ns);
+	return wr_pair_cas(&reading->spot.cell->hot, &hot,
+			   wr_hot_with(hot, s0, s1, wr_harm_after(hot, decision)));
+}
+
 /* Whoever finishes another's growth has to copy what is there, even to give back some of it. */
 static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct reading *reading)
 {
@@ -246,12 +358,55 @@ static bool still_its_cell(const struct wr_spot *spot)
 	return wr_spot_still(&now, spot->hot);
 }
 
+/* One round on a brief log. With each new slot it is tried whether there is room for a ring again.
+ */
+static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
+			  struct reading *reading)
+{
+	struct wr_brief_view now = reading->brief;
+	bool counts =
+		attempt->cost > 0 && attempt->purpose != WR_LOOK && attempt->purpose != WR_MARK;
+	bool write = wr_brief_step(attempt, &reading->brief);
+
+	if (write && counts && now.moved && now.late_ns == 0) {
+		reading->brief = now;
+		if (grow(table, attempt, reading,
+			 wr_brief_used(&now.brief) + (uint32_t)wr_amount(attempt->cost)))
+			return false;
+		wr_brief_step(attempt, &reading->brief);
+	}
+	if (!write)
+		settle_unchanged(attempt, reading);
+	else if (!write_cell(attempt, reading, wr_brief_s0(&reading->brief.brief),
+			     wr_brief_s1(&reading->brief.brief)))
+		return false;
+	if (counts)
+		wr_tally(&table->tallies->log_approximate);
+	return true;
+}
+
+/* A ring is needed, or a larger one. True: the attempt was refused for want of room. */
+static bool move_log(struct weir_table *table, struct wr_attempt *attempt, struct reading *reading,
+		     const struct wr_log_plan *plan)
+{
+	if (grow(table, attempt, reading, entries_to_hold(plan, reading)))
+		return false;
+	if (attempt->limit->flags & WEIR_FULL_REFUSES) {
+		refuse_full(table, attempt);
+		return true;
+	}
+	make_brief(table, attempt, reading);
+	return false;
+}
+
 /* One round. True when the attempt is decided and, where it had to be, written. */
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			 struct reading *reading)
 {
 	struct wr_log_plan plan;
 
+	if (reading->is_brief)
+		return attempt_brief(table, attempt, reading);
 	if (!plan_step(attempt, reading, &plan))
 		return settle_unchanged(attempt, reading);
 	if (!reading->spot.cell) {
@@ -259,12 +414,10 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			       &reading->spot);
 		return false;
 	}
-	if (plan.needs_grow || reading->sealed) {
-		if (grow(table, attempt, reading, entries_to_hold(&plan, reading)))
-			return false;
-		refuse_full(table, attempt);
-		return true;
-	}
+	if (!reading->log.block && plan.pending == plan.count)
+		return write_cell(attempt, reading, plan.newest_ns, WR_LOG_IN_CELL | plan.count);
+	if (!reading->log.block || plan.needs_grow || reading->sealed)
+		return move_log(table, attempt, reading, &plan);
 	wr_cell_raise_fresh(reading->spot.cell, attempt->now_ns + attempt->decision->reset_after_ns,
 			    attempt->now_ns);
 	if (!commit(reading, &plan) || !still_its_cell(&reading->spot))
@@ -278,7 +431,7 @@ void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	struct reading reading;
 
 	do {
-		read_key(table, attempt->key, &reading);
+		read_key(table, attempt, &reading);
 		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot))
 			return;
 	} while (!attempt_once(table, attempt, &reading));

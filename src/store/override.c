@@ -65,7 +65,7 @@ static void reset_cell(struct weir_table *table, struct wr_key key)
 	while (!wr_pair_cas(&spot.cell->hot, &spot.hot, wr_hot_with(spot.hot, 0, 0, 0)))
 		if (!wr_spot_still(&spot, before))
 			return;
-	if (wr_hot_kind(spot.hot) == WR_KIND_LOG && spot.hot.lo)
+	if (wr_hot_names_block(spot.hot))
 		wr_slab_release(table, spot.hot.lo);
 }
 

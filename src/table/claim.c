@@ -197,7 +197,7 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		return (struct wr_spot){0};
 	victim.hot = old;
 	count_victim(table, victim, rank, now_s);
-	if (wr_hot_state(old) == WR_LIVE && wr_hot_kind(old) == WR_KIND_LOG)
+	if (wr_hot_names_block(old))
 		wr_slab_release(table, old.lo);
 	return (struct wr_spot){victim.cell, claim};
 }

@@ -80,7 +80,7 @@ static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
 	header->file_bytes = 2 * WR_PAGE;
 	place_section(header, WR_SECTION_KEYS,
 		      (memory - log) / sizeof(struct wr_row) * sizeof(struct wr_row));
-	place_section(header, WR_SECTION_SPANS, spans * sizeof(uint32_t));
+	place_section(header, WR_SECTION_SPANS, spans * sizeof(struct wr_pair));
 	place_section(header, WR_SECTION_SLAB, spans * header->span_bytes);
 	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
 		place_section(header, reserved[i].section, pages(memory / reserved[i].share));
@@ -109,9 +109,20 @@ static bool extent_ok(const struct wr_header *header, enum wr_section section)
 	       extent.bytes <= header->file_bytes - extent.offset;
 }
 
+/* A file of layout 1 can be read. */
+static bool layout_ok(const struct wr_header *header, bool private)
+{
+	return header->layout == WR_LAYOUT || (private && header->layout == WR_LAYOUT_SHARES);
+}
+
+static uint64_t span_word_bytes(const struct wr_header *header)
+{
+	return header->layout == WR_LAYOUT_SHARES ? sizeof(uint32_t) : sizeof(struct wr_pair);
+}
+
 /* Everything later code takes from the header for granted. */
-static int check_header(const struct wr_header *header, const char *path, uint64_t file_bytes,
-			struct weir_error *error)
+static int check_header(const struct wr_header *header, const char *path, bool private,
+			uint64_t file_bytes, struct weir_error *error)
 {
 	uint64_t span = header->span_bytes;
 	uint64_t keys = header->sections[WR_SECTION_KEYS].bytes;
@@ -119,7 +130,7 @@ static int check_header(const struct wr_header *header, const char *path, uint64
 
 	if (memcmp(header->magic, WR_MAGIC, sizeof header->magic) != 0)
 		return wr_error(error, WEIR_EFORMAT, "%s is not a weir table", path);
-	if (header->layout != WR_LAYOUT || header->header_bytes != sizeof *header)
+	if (!layout_ok(header, private) || header->header_bytes != sizeof *header)
 		return wr_error(error, WEIR_ELAYOUT, "%s has layout %u, this weir writes %d", path,
 				header->layout, WR_LAYOUT);
 	if (header->checksum != checksum(header))
@@ -136,7 +147,7 @@ static int check_header(const struct wr_header *header, const char *path, uint64
 	    keys / sizeof(struct wr_row) > WR_ROWS_MAX || slab > WR_SLAB_MAX ||
 	    span < WR_SPAN_MIN || span > WR_SPAN_MAX || (span & (span - 1)) != 0 ||
 	    slab % span != 0 ||
-	    slab / span * sizeof(uint32_t) > header->sections[WR_SECTION_SPANS].bytes ||
+	    slab / span * span_word_bytes(header) > header->sections[WR_SECTION_SPANS].bytes ||
 	    header->sections[WR_SECTION_OVERRIDES].bytes < sizeof(struct wr_control))
 		return wr_error(error, WEIR_EFORMAT, "%s: impossible section sizes", path);
 	return 0;
@@ -156,10 +167,26 @@ static void attach(struct weir_table *table)
 	table->note_count =
 		(uint32_t)((at[WR_SECTION_OVERRIDES].bytes - sizeof(struct wr_control)) /
 			   sizeof(struct wr_note));
-	table->spans = (uint32_t *)(table->base + at[WR_SECTION_SPANS].offset);
+	table->spans = (struct wr_pair *)(table->base + at[WR_SECTION_SPANS].offset);
 	table->slab = table->base + at[WR_SECTION_SLAB].offset;
 	table->span_bytes = (uint32_t)table->header.span_bytes;
 	table->span_count = (uint32_t)(at[WR_SECTION_SLAB].bytes / table->header.span_bytes);
+}
+
+/* The span's words of a file of layout 1, as this layout has them. */
+static bool make_spans(struct weir_table *table)
+{
+	const uint32_t *words = (const uint32_t *)table->spans;
+
+	if (table->header.layout != WR_LAYOUT_SHARES)
+		return true;
+	table->spans_made = calloc((size_t)table->span_count + 1, sizeof *table->spans_made);
+	if (!table->spans_made)
+		return false;
+	for (uint32_t i = 0; i < table->span_count; i++)
+		table->spans_made[i].lo = words[i] <= WR_SLAB_CLASSES ? words[i] : 0;
+	table->spans = table->spans_made;
+	return true;
 }
 
 /* Large pages for the keys, where the system grants them: fewer misses of the address cache. Not
@@ -192,6 +219,10 @@ static int map(int fd, const char *path, const struct wr_header *header, int fla
 	}
 	advise(table);
 	attach(table);
+	if (!make_spans(table)) {
+		weir_close(table);
+		return wr_error(error, WEIR_EMEMORY, "no memory for a table handle");
+	}
 	*out = table;
 	return 0;
 }
@@ -201,6 +232,7 @@ void weir_close(struct weir_table *table)
 	if (!table)
 		return;
 	munmap(table->base, table->bytes);
+	free(table->spans_made);
 	free(table);
 }
 
@@ -226,7 +258,7 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 	if (rc == 0) {
 		got = pread(fd, &header, sizeof header, 0);
 		rc = got == (ssize_t)sizeof header
-			     ? check_header(&header, path, (uint64_t)st.st_size, error)
+			     ? check_header(&header, path, private, (uint64_t)st.st_size, error)
 			     : wr_error(error, WEIR_EFORMAT, "%s is too short for a weir table",
 					path);
 	}

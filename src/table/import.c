@@ -40,31 +40,56 @@ static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 	return 0;
 }
 
-/* Copies a log into a block of the new table. Its name there, or 0. */
-static uint64_t import_log(struct weir_table *to, const struct weir_table *from,
-			   const struct wr_cell *cell, uint64_t name, uint32_t now_s)
+/* Where the new table has no room for a ring, its log is counted by slots. */
+static void import_brief(const struct wr_log_block *old, uint32_t slot, uint64_t now_ns,
+			 struct weir_state *log)
 {
-	uint64_t *stamps;
-	struct wr_log_block old, taken;
-	struct wr_log_word word = {0};
-	uint32_t count;
+	struct wr_brief brief;
 
-	if (!wr_slab_find(from, name, &old))
-		return 0;
-	stamps = malloc(old.capacity * sizeof *stamps);
-	count = stamps ? read_log(&old, stamps) : 0;
-	if (count == 0 || !wr_slab_take(to, cell, count, now_s, &taken)) {
-		free(stamps);
-		return 0;
+	*log = (struct weir_state){0};
+	if (slot && wr_log_brief(old, wr_pair_load(&old->block->word), slot, now_ns, &brief))
+		*log = (struct weir_state){wr_brief_s0(&brief), wr_brief_s1(&brief)};
+}
+
+/* Copies a ring into a block of the new table: its name there, or what can be kept of it. */
+static void import_ring(struct weir_table *to, const struct weir_table *from,
+			const struct wr_cell *cell, uint64_t now_ns, struct weir_state *log)
+{
+	struct wr_slab_wish wish = {.cell = cell};
+	struct wr_log_block old, taken;
+	struct wr_log_word word;
+	uint64_t *stamps;
+
+	if (!wr_slab_find(from, log->s0, &old)) {
+		*log = (struct weir_state){0};
+		return;
 	}
-	memcpy(taken.block->stamps, stamps, count * sizeof *stamps);
-	word = wr_log_word_of(taken.block->word);
-	word.newest_ns = stamps[count - 1];
-	word.head = count - 1;
-	word.count = count;
-	taken.block->word = wr_log_word_pair(word);
+	stamps = malloc(old.capacity * sizeof *stamps);
+	wish.stamps = stamps ? read_log(&old, stamps) : 0;
+	wish.slot = (uint32_t)(wr_pair_load(&old.block->tenure).hi >> 32);
+	if (wish.stamps && wr_slab_take(to, &wish, now_ns, &taken)) {
+		memcpy(taken.block->stamps, stamps, wish.stamps * sizeof *stamps);
+		word = wr_log_word_of(taken.block->word);
+		word.newest_ns = stamps[wish.stamps - 1];
+		word.head = wish.stamps - 1;
+		word.count = wish.stamps;
+		taken.block->word = wr_log_word_pair(word);
+		log->s0 = taken.name;
+	} else {
+		import_brief(&old, wish.slot, now_ns, log);
+		wr_tally(&to->tallies->log_evicted);
+	}
 	free(stamps);
-	return taken.name;
+}
+
+/* Layout 1 had the share of the limit in use, 0 … 254, or 255 for a refused key. */
+static unsigned import_harm(const struct weir_table *from, struct wr_pair hot)
+{
+	unsigned harm = wr_hot_harm(hot);
+
+	if (from->header.layout != WR_LAYOUT_SHARES)
+		return harm;
+	return harm == 255 ? WR_HARM_REFUSED | WR_HARM_MOST / 4 : harm / 8;
 }
 
 static void import_cell(struct weir_table *to, const struct weir_table *from,
@@ -72,6 +97,7 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 {
 	struct wr_pair id = wr_pair_load(&cell->id);
 	struct wr_pair hot = wr_pair_load(&cell->hot);
+	struct weir_state state = {hot.lo, wr_hot_s1(hot)};
 	struct wr_key key = {id.lo};
 	uint64_t fresh_ns = wr_id_fresh_s(id) * 1000000000ull;
 	struct wr_spot spot;
@@ -81,14 +107,11 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 		return;
 	wr_table_claim(to, key, wr_hot_kind(hot), now_s, &spot);
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
-	if (wr_hot_kind(hot) == WR_KIND_LOG) {
-		hot.lo = import_log(to, from, spot.cell, hot.lo, now_s);
-		if (hot.lo == 0)
-			wr_tally(&to->tallies->log_evicted);
-	}
+	if (wr_hot_names_block(hot))
+		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
 	/* A block for this log may have cost this very cell its place: then it is not written. */
 	wr_pair_cas(&spot.cell->hot, &spot.hot,
-		    wr_hot_with(spot.hot, hot.lo, wr_hot_s1(hot), wr_hot_harm(hot)));
+		    wr_hot_with(spot.hot, state.s0, state.s1, import_harm(from, hot)));
 }
 
 void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
@@ -159,7 +182,30 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 	return rc;
 }
 
-/* Makes the table a new one is to be: empty, or from a checkpoint. */
+/* The file that the table of the layout before has, at the same place: NAME.v1 for NAME.v2. */
+static void path_before(const struct wr_place *place, char path[sizeof place->path])
+{
+	memcpy(path, place->path, sizeof place->path);
+	path[strlen(path) - 1] = (char)('0' + WR_LAYOUT - 1);
+}
+
+/* What a new table begins with: a checkpoint, or the table of the layout before. WEIR_ENOENT:
+ * nothing. A table of the layout before that cannot be read is none. */
+static int open_saved(const struct weir_opts *opts, const struct wr_place *place,
+		      struct weir_table **saved, struct weir_error *error)
+{
+	char before[sizeof place->path];
+	int rc = WEIR_ENOENT;
+
+	if (opts->restore_from)
+		rc = wr_file_open(opts->restore_from, true, saved, error);
+	if (rc != WEIR_ENOENT)
+		return rc;
+	path_before(place, before);
+	return wr_file_open(before, true, saved, NULL) == 0 ? 0 : WEIR_ENOENT;
+}
+
+/* Makes the table a new one is to be: empty, or with what there is to begin with. */
 static int make_table(const struct weir_opts *opts, const struct wr_place *place,
 		      struct wr_fresh_file *fresh, struct weir_error *error)
 {
@@ -167,11 +213,8 @@ static int make_table(const struct weir_opts *opts, const struct wr_place *place
 				    .log_bytes = opts->log_bytes,
 				    .now_ns = opts->now_ns};
 	struct weir_table *saved;
-	int rc;
+	int rc = open_saved(opts, place, &saved, error);
 
-	if (!opts->restore_from)
-		return wr_file_make(place, &plan, fresh, error);
-	rc = wr_file_open(opts->restore_from, true, &saved, error);
 	if (rc == WEIR_ENOENT)
 		return wr_file_make(place, &plan, fresh, error);
 	if (rc < 0)
@@ -196,6 +239,7 @@ int weir_open(const struct weir_opts *opts, struct weir_table **table, struct we
 {
 	struct wr_fresh_file fresh;
 	struct wr_place place;
+	char before[sizeof place.path];
 	bool existing;
 	int rc = check_opts(opts, error);
 
@@ -211,6 +255,8 @@ int weir_open(const struct weir_opts *opts, struct weir_table **table, struct we
 	if (rc < 0)
 		return rc;
 	if (wr_file_publish(&fresh, place.path, error) == 0) {
+		path_before(&place, before);
+		unlink(before); /* its keys are in the new one */
 		*table = fresh.table;
 		return 0;
 	}

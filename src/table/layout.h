@@ -44,12 +44,14 @@
 #include "base/pair.h"
 
 #define WR_LAYOUT 2
+#define WR_LAYOUT_SHARES                                                                           \
+	1 /* can be imported: the span's words are 32 bits of class + 1, harm a share */
 #define WR_MAGIC "weirtabl"
 #define WR_PAGE 4096u
 
 enum wr_section {
 	WR_SECTION_KEYS,      /* struct wr_row[] */
-	WR_SECTION_SPANS,     /* uint32_t[]: size class of each span of the slab */
+	WR_SECTION_SPANS,     /* struct wr_pair[]: how each span of the slab is cut, span.h */
 	WR_SECTION_SLAB,      /* struct wr_block in spans: the stamps of sliding window logs */
 	WR_SECTION_LANES,     /* rule statistics in single-writer lanes: stats/stats.h */
 	WR_SECTION_HISTORY,   /* … per second and per minute: stats/history.h */
@@ -89,18 +91,23 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 	X(evicted, "live keys forgotten, none of them refused: the table is too small")            \
 	X(evicted_refused, "refused keys forgotten, because all candidates had used more")         \
 	X(stolen, "claims of dead participants taken over")                                        \
-	X(log_evicted, "live logs forgotten to make room in the slab")                             \
+	X(log_evicted, "live logs that became brief to make room in the slab")                     \
+	X(log_approximate, "requests decided on a brief log: the slab had no room for a ring")     \
 	X(log_full, "requests refused because the slab had no room for their log")                 \
 	X(log_lost, "logs found missing: their key starts anew")                                   \
 	X(override_evicted, "cells of bans and grants forgotten before their end")
 
 struct wr_tallies {
-	uint64_t superseded; /* 1 when a resized table took the name over */
-	uint32_t generation; /* last one given to a block of the slab */
-	uint32_t cursor[16]; /* per size class: where to look for a block next */
-	uint32_t pad;
-	uint64_t fleet; /* nodes heard from 32 · when, in seconds 32; 0: never */
-	uint32_t spare[10];
+	uint64_t superseded;   /* 1 when a resized table took the name over */
+	uint32_t generation;   /* last one given to a block of the slab */
+	uint32_t cursor[16];   /* per size class: where to look for a block next */
+	uint32_t opened;       /* spans below this have a class */
+	uint64_t fleet;        /* nodes heard from 32 · when, in seconds 32; 0: never */
+	uint32_t spans_of[16]; /* per size class: about how many spans it has */
+	uint32_t asked_s[16];  /* per size class: when a block was last asked for */
+	uint32_t draining;     /* number + 1 of a span that is being emptied */
+	uint32_t drain_cursor; /* span to look at next */
+	uint32_t spare[8];
 #define WR_TALLY_FIELD(field, text) uint64_t field;
 	WR_TALLIES(WR_TALLY_FIELD)
 #undef WR_TALLY_FIELD
@@ -129,8 +136,9 @@ _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 /* A block of the slab: the ring of one key's log. `word` is what a decision swaps:
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
  * `tenure` says whose it is, and is swapped as one, so that a taken block always has its date:
- *   lo generation 32, taken 1, cell index 31 · hi when it was taken, in seconds: a block without
- *   an owner is garbage only after a while */
+ *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
+ * A block without an owner is garbage only after a while. The slot is the code of brief.h, for
+ * whoever takes the block away; 0 where the log has to stay exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -171,7 +179,8 @@ _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 
 /* What a cell holds. 1 to 5 are the algorithms' own numbers (enum weir_algorithm). */
 enum wr_cell_kind {
-	WR_KIND_LOG = 5,      /* s0 = block of the slab 32 · its generation 32 */
+	WR_KIND_LOG = 5,      /* s1 = 0: s0 = block of the slab 32 · its generation 32; else the
+				 log is in the cell, table/brief.h */
 	WR_KIND_SOFT = 6,     /* overshoot of a key in soft mode */
 	WR_KIND_OVERRIDE = 7, /* ban or grant: s0 = banned until 32 · granted until 32, in seconds;
 				 s1 = how much; table/override.h */
@@ -222,6 +231,13 @@ static inline unsigned wr_hot_kind(struct wr_pair hot)
 static inline unsigned wr_hot_state(struct wr_pair hot)
 {
 	return (unsigned)(hot.hi >> 59) & 3;
+}
+
+/* Whether the cell is a log's that has a ring: s0 is its name. */
+static inline bool wr_hot_names_block(struct wr_pair hot)
+{
+	return wr_hot_state(hot) == WR_LIVE && wr_hot_kind(hot) == WR_KIND_LOG &&
+	       wr_hot_s1(hot) == 0 && hot.lo != 0;
 }
 
 /* Whether the key has an override, a cell of its own. */

@@ -1,13 +1,17 @@
 /* Blocks for the stamps of sliding window logs, from a bounded part of the table.
  *
- * The slab is cut into spans, a span into blocks of one size class: 64 << class bytes, of which 32
- * are the header. A block is *taken* by swapping its tenure word, with a generation nobody had
- * before, and belongs to the cell that points to it with that generation. A taken block that no
+ * The slab is cut into spans (span.h), a span into blocks of one size class: 64 << class bytes, of
+ * which 32 are the header. A block is *taken* by swapping its tenure word, with a generation nobody
+ * had before, and belongs to the cell that points to it with that generation. A taken block that no
  * cell points to is one in preparation, or garbage left by a participant that died: after a minute
- * it is garbage. So nothing leaks for good and no list of free blocks can be broken. */
+ * it is garbage. So nothing leaks for good and no list of free blocks can be broken.
+ *
+ * A live log whose block is taken away is not forgotten: its cell counts on by thirds of the period
+ * (brief.h). */
 #ifndef WR_TABLE_SLAB_H
 #define WR_TABLE_SLAB_H
 
+#include "table/brief.h"
 #include "table/table.h"
 
 /* A block and how it is named in a cell: block number 32 · generation 32. 0 names none. */
@@ -17,11 +21,22 @@ struct wr_log_block {
 	uint32_t capacity; /* stamps */
 };
 
-/* Takes a block for at least `stamps` stamps of the cell's key. Its word is empty, with its
- * generation. Prefers free blocks, then those of keys as good as new, then those of the least
- * harmful keys, which it evicts; never a refused key's. False: no room. */
-bool wr_slab_take(struct weir_table *table, const struct wr_cell *cell, uint32_t stamps,
-		  uint32_t now_s, struct wr_log_block *taken);
+#define WR_WEIGHT_ALL 500u /* may have any block that is not of a log that has to stay exact */
+
+/* What is asked of the slab. */
+struct wr_slab_wish {
+	const struct wr_cell *cell; /* of the log's key */
+	uint32_t stamps;            /* at least */
+	uint32_t slot;              /* brief.h; 0: the log has to stay exact, and nobody takes its
+				       block away while it is live */
+	unsigned weight;            /* only logs of keys that weigh less become brief for it */
+};
+
+/* Takes a block. Its word is empty, with its generation. Prefers free blocks, then those of keys as
+ * good as new, then those of live keys that weigh least. Looks at a bounded number of blocks.
+ * False: no room was found. */
+bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uint64_t now_ns,
+		  struct wr_log_block *taken);
 
 /* Gives a block back if it still is of that generation. */
 void wr_slab_release(struct weir_table *table, uint64_t name);
@@ -32,7 +47,7 @@ bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_b
 /* Largest number of stamps a block of this table holds. */
 uint32_t wr_slab_max_stamps(const struct weir_table *table);
 
-/* Bytes in taken blocks. Reads the whole slab's headers. */
+/* Bytes in blocks taken for a key. Reads the whole slab's headers. */
 uint64_t wr_slab_used(const struct weir_table *table);
 
 /* The word of a block. */
@@ -66,6 +81,14 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
 
 	return pair;
 }
+
+/* Seals the word, if it is still `*word` and of the name's generation: nobody appends any more.
+ * *word becomes the sealed one. True also when it was sealed. */
+bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
+
+/* Counts a sealed log by slots, as of now. False when word and ring do not fit each other. */
+bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
+		  uint64_t now_ns, struct wr_brief *brief);
 
 /* Puts a stamp into a slot on behalf of whoever owns the block while its word is `word`. Safe for
  * helpers of any age: a slot changes only from the value it had while the word was still that.

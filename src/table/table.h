@@ -21,7 +21,9 @@ struct weir_table {
 	struct wr_control *control;
 	struct wr_note *notes;
 	uint32_t note_count;
-	uint32_t *spans;
+	struct wr_pair *spans;
+	struct wr_pair
+		*spans_made; /* in this process's memory, for a file of layout 1; else NULL */
 	uint8_t *slab;
 	uint32_t span_count;
 	uint32_t span_bytes;

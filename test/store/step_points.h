@@ -9,6 +9,7 @@ void step_point(void);
 #define __atomic_load_n(...) (step_point(), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...) (step_point(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_fetch_add(...) (step_point(), __atomic_fetch_add(__VA_ARGS__))
+#define __atomic_fetch_sub(...) (step_point(), __atomic_fetch_sub(__VA_ARGS__))
 #define __atomic_add_fetch(...) (step_point(), __atomic_add_fetch(__VA_ARGS__))
 #define __atomic_exchange_n(...) (step_point(), __atomic_exchange_n(__VA_ARGS__))
 #define __atomic_fetch_or(...) (step_point(), __atomic_fetch_or(__VA_ARGS__))

@@ -5,6 +5,7 @@
 #include "store/store.h"
 #include "table/pause.h"
 #include "table/slab.h"
+#include "table/span.h"
 
 static struct weir_table *table;
 
@@ -321,6 +322,116 @@ static void a_key_that_wakes_up_is_not_lost_in_silence(void **unused)
 	table->span_count = 4;
 }
 
+/* --- a span is cut anew while others walk its blocks --- */
+
+#define LARGE_LOGS 4u
+static unsigned large[LARGE_LOGS]; /* admitted of each */
+
+static void take_large(uint64_t key, int64_t units, uint64_t now_ns)
+{
+	if (take_nth(table, &limit, key, units, now_ns).admitted)
+		large[key] += (unsigned)units;
+}
+
+static void walk_or_fill(int number)
+{
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+
+	for (uint64_t i = 0; number == 0 && i < 2; i++)
+		take_nth(table, &small, 300, 1, T0 + 30 * SECOND + i);
+	for (uint64_t i = 0; number == 1 && i < LARGE_LOGS; i++) {
+		/* These will have left, so that stamps in the middle are looked at. */
+		take_nth(table, &limit, i, 125, T0);
+		for (uint64_t k = 0; k < 9; k++)
+			take_large(i, k ? 1 : 119, T0 + 30 * SECOND + k);
+	}
+}
+
+/* Both spans are cut for small logs, all of them as good as new. One participant walks them; at
+ * each of its steps another one takes the span for large logs and fills them. The walk must not
+ * write into the stamps of these. */
+static void interrupt_walks(uint64_t small_logs)
+{
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+	unsigned long at = 0;
+	bool interrupted;
+
+	do {
+		start_run();
+		wr_span_open(table, 0);
+		wr_span_open(table, 0);
+		table->tallies->drain_cursor = 1; /* the span that was opened last is walked */
+		for (uint64_t key = 100; key < 100 + small_logs; key++) {
+			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
+			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);
+		}
+		limit = sized(WEIR_SLIDING_LOG, 252, MINUTE);
+		memset(large, 0, sizeof large);
+		interrupted = interrupt(walk_or_fill, ++at);
+		for (uint64_t key = 0; key < LARGE_LOGS; key++) {
+			for (int more = 0; more < 300; more++)
+				take_large(key, 1, T0 + MINUTE);
+			at_most("admitted", large[key], 252);
+		}
+		equal("log_lost", table->tallies->log_lost, 0);
+		equal("duplicates", duplicates(table), 0);
+	} while (interrupted);
+	at_most("places", 20, at);
+}
+
+/* How many small logs there were decides where the walk begins. */
+static void a_late_walk_harms_no_log(void **unused)
+{
+	(void)unused;
+	table->span_count = 2;
+	for (uint64_t small_logs = 1; small_logs <= 16; small_logs++)
+		interrupt_walks(small_logs);
+	table->span_count = 4;
+}
+
+static uint64_t asking;
+
+static void ask_once(int number)
+{
+	(void)number;
+	take_nth(table, &limit, 1000 + asking / 2, 1, T0 + SECOND + asking);
+}
+
+/* However full the slab and whatever it is full of, a decision looks at a bounded number of blocks:
+ * 6,000 accesses, of which emptying 128 blocks of a span has most. */
+static void a_decision_takes_a_bounded_number_of_steps(void **unused)
+{
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 5, HOUR);
+	unsigned long most = 0;
+
+	(void)unused;
+	table->row_count = 256;
+	table->span_count = 16;
+	start_run();
+	for (uint64_t key = 0; key < 3000; key++)
+		for (uint64_t k = 0; k < 2; k++)
+			take_nth(table, &small, key, 1, T0 + k);
+	limit = sized(WEIR_SLIDING_LOG, 100, MINUTE);
+	for (asking = 0; asking < 2000; asking++) {
+		interrupt(ask_once, 1u << 30);
+		if (steps_taken() > most)
+			most = steps_taken();
+	}
+	/* … and with keys that weigh enough to have spans emptied for them. */
+	for (asking = 0; asking < 2000; asking++) {
+		if (asking % 2 == 0)
+			for (uint64_t k = 0; k < 20; k++)
+				take_nth(table, &limit, 1000 + asking / 2, 1, T0 + 25 * SECOND + k);
+		limit.flags = 0;
+		interrupt(ask_once, 1u << 30);
+		if (steps_taken() > most)
+			most = steps_taken();
+	}
+	at_most("steps", most, 6000);
+	table->row_count = 2;
+	table->span_count = 4;
+}
+
 /* --- operators: bans, grants and resets among takes --- */
 
 #define UNTIL_S (wr_seconds(T0) + 1000)
@@ -540,6 +651,8 @@ int main(void)
 		{"exactly_the_limit_while_some_die", exactly_the_limit, seed, NULL, &deadly},
 		cmocka_unit_test_setup(all_or_none, seed),
 		cmocka_unit_test_setup(a_key_that_wakes_up_is_not_lost_in_silence, seed),
+		cmocka_unit_test_setup(a_late_walk_harms_no_log, seed),
+		cmocka_unit_test_setup(a_decision_takes_a_bounded_number_of_steps, seed),
 		{"logs_that_grow", logs_that_grow, seed, NULL, NULL},
 		{"logs_that_grow_while_some_die", logs_that_grow, seed, NULL, &deadly},
 		{"what_an_operator_said_is_found", what_an_operator_said_is_found, seed, NULL,

@@ -183,7 +183,10 @@ static void blocks_do_not_leak(void **unused)
 	for (int i = 0; i < 1000; i++) {
 		struct wr_log_block block;
 
-		got += wr_slab_take(table, &table->rows[0].cell[0], 100, later_s, &block);
+		struct wr_slab_wish wish = {
+			.cell = &table->rows[0].cell[0], .stamps = 100, .weight = WR_WEIGHT_ALL};
+
+		got += wr_slab_take(table, &wish, later_s * SECOND, &block);
 	}
 	assert_int_equal(got, bytes / 1024);
 	assert_int_equal(wr_slab_used(table), bytes);

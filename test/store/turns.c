@@ -49,6 +49,7 @@ struct rnd dice;
 static unsigned patience; /* how many steps on average before another one's turn */
 unsigned mortality;
 static unsigned long steps;
+static unsigned long interrupt_at; /* 0: turns are drawn */
 
 uint64_t run_seed;
 
@@ -68,6 +69,11 @@ void step_point(void)
 	if (running < 0)
 		return;
 	steps++;
+	if (interrupt_at) {
+		if (running == 0 && steps == interrupt_at)
+			back_home();
+		return;
+	}
 	if (mortality && rnd_below(&dice, mortality) == 0)
 		crew[running].condition = DEAD;
 	else if (rnd_below(&dice, patience))
@@ -94,16 +100,9 @@ static void enlist(int number, void (*run)(int))
 	makecontext(&p->start, (void (*)(void))begin, 1, number);
 }
 
-static bool give_turn(void)
+static void let_run(int number)
 {
-	int ready[PARTICIPANTS], n = 0;
-
-	for (int i = 0; i < PARTICIPANTS; i++)
-		if (crew[i].condition == READY)
-			ready[n++] = i;
-	if (n == 0)
-		return false;
-	running = ready[rnd_below(&dice, (uint64_t)n)];
+	running = number;
 	__sanitizer_start_switch_fiber(&home_fake, stacks[running], STACK);
 	if (_setjmp(home) == 0) {
 		if (crew[running].started)
@@ -113,6 +112,18 @@ static bool give_turn(void)
 	}
 	__sanitizer_finish_switch_fiber(home_fake, NULL, NULL);
 	running = -1;
+}
+
+static bool give_turn(void)
+{
+	int ready[PARTICIPANTS], n = 0;
+
+	for (int i = 0; i < PARTICIPANTS; i++)
+		if (crew[i].condition == READY)
+			ready[n++] = i;
+	if (n == 0)
+		return false;
+	let_run(ready[rnd_below(&dice, (uint64_t)n)]);
 	return true;
 }
 
@@ -125,6 +136,29 @@ void race(void (*run)(int))
 	while (give_turn())
 		if (steps > STEPS_MAX)
 			fail_msg("hangs; WEIR_SEED=%llu", (unsigned long long)run_seed);
+}
+
+bool interrupt(void (*run)(int), unsigned long at)
+{
+	bool interrupted;
+
+	steps = 0;
+	interrupt_at = at;
+	enlist(0, run);
+	enlist(1, run);
+	let_run(0);
+	interrupted = crew[0].condition == READY;
+	if (interrupted) {
+		let_run(1);
+		let_run(0);
+	}
+	interrupt_at = 0;
+	return interrupted;
+}
+
+unsigned long steps_taken(void)
+{
+	return steps;
 }
 
 bool is_dead(int number)

@@ -24,6 +24,14 @@ int seed(void **unused);
 /* All of them at once, until each is done or dead. */
 void race(void (*run)(int number));
 
+/* Participant 0 alone, but for one interruption: before its access number `at`, from 1 on,
+ * participant 1 runs to its end. Returns false when participant 0 had done before that: with every
+ * `at` until then, each place where one interruption may fall has been tried. */
+bool interrupt(void (*run)(int number), unsigned long at);
+
+/* Accesses in the last race, or in what was run with interrupt(). */
+unsigned long steps_taken(void);
+
 bool is_dead(int number);
 
 /* Fail with the seed of the run. */

@@ -288,14 +288,54 @@ static void logs_too_many_for_the_slab_are_counted(void **unused)
 
 	(void)unused;
 	for (uint64_t i = 0; i < 100; i++)
-		take_nth(table, &log, i, 60, NOW);
+		for (uint64_t k = 0; k < 60; k++)
+			take_nth(table, &log, i, 1, NOW + k);
 	assert_int_equal(info_of(table, NOW).log_bytes_used, 100 * 512);
 	assert_int_equal(resize("logs", 256 * KIB, 16 * KIB), 0);
 	weir_close(table);
 	table = table_open("logs", 0, 0);
 	assert_int_equal(info_of(table, NOW).log_bytes_used, 16 * KIB);
 	assert_int_equal(info_of(table, NOW).log_evicted, 100 - 32);
+	/* They are counted by slots: none may take what it has taken before. */
+	for (uint64_t i = 0; i < 100; i++)
+		assert_int_equal(take_nth(table, &log, i, 0, NOW + SECOND).remaining, 0);
 	table_drop(table);
+}
+
+/* A file of layout 1: the span's words are 32 bits of class + 1. */
+static void make_layout_1(struct weir_table *table)
+{
+	struct wr_header *header = (struct wr_header *)table->base;
+	uint32_t *words = (uint32_t *)table->spans;
+
+	for (uint32_t i = 0; i < table->span_count; i++)
+		words[i] = table->spans[i].lo & 0xff;
+	header->layout = 1;
+	header->checksum = XXH3_64bits(header, offsetof(struct wr_header, checksum));
+}
+
+/* Its keys are in the new table, and its file is gone. */
+static void a_table_of_the_layout_before_is_taken_over(void **unused)
+{
+	struct weir_table *old = table_open("older", MIB, 0), *twin = table_open("twin", MIB, 0);
+	struct weir_table *table;
+	char before[512];
+
+	(void)unused;
+	fill(old);
+	fill(twin);
+	make_layout_1(old);
+	memcpy(before, old->path, sizeof before);
+	before[strlen(before) - 1] = '1';
+	assert_int_equal(rename(old->path, before), 0);
+	weir_close(old);
+	table = table_open("older", MIB, 0);
+	assert_int_equal(info_of(table, NOW).layout, WR_LAYOUT);
+	assert_int_equal(info_of(table, NOW).log_evicted, 0);
+	assert_same(table, twin);
+	assert_int_equal(access(before, F_OK), -1);
+	table_drop(table);
+	table_drop(twin);
 }
 
 static void what_cannot_be_resized(void **unused)
@@ -344,6 +384,7 @@ int main(void)
 		cmocka_unit_test_setup(another_size_keeps_the_counts, prepare),
 		cmocka_unit_test(a_size_too_small_is_counted),
 		cmocka_unit_test(logs_too_many_for_the_slab_are_counted),
+		cmocka_unit_test(a_table_of_the_layout_before_is_taken_over),
 		cmocka_unit_test(what_cannot_be_resized),
 		cmocka_unit_test(nothing_is_left_behind),
 		cmocka_unit_test(bad_paths_for_a_checkpoint),

@@ -32,9 +32,20 @@ static struct wr_spot cell_nth(uint64_t number)
 	return spot;
 }
 
+static bool take_weighing(uint64_t number, uint32_t stamps, unsigned weight, uint32_t now_s,
+			  struct wr_log_block *block)
+{
+	struct wr_slab_wish wish = {.cell = cell_nth(number).cell,
+				    .stamps = stamps,
+				    .slot = wr_brief_code(MINUTE),
+				    .weight = weight};
+
+	return wr_slab_take(table, &wish, now_s * SECOND, block);
+}
+
 static bool take_block(uint64_t number, uint32_t stamps, uint32_t now_s, struct wr_log_block *block)
 {
-	return wr_slab_take(table, cell_nth(number).cell, stamps, now_s, block);
+	return take_weighing(number, stamps, WR_WEIGHT_ALL, now_s, block);
 }
 
 /* Makes the block the cell's own, as a log does; the key is as good as new at fresh_s. */
@@ -90,7 +101,9 @@ static void the_largest_log_fits_a_span_of_its_own(void **unused)
 	assert_int_equal(wr_slab_max_stamps(large), WEIR_LOG_MAX);
 	for (uint32_t stamps = 4; stamps <= WEIR_LOG_MAX; stamps = 2 * stamps + 4) {
 		wr_table_claim(large, key_nth(large, &most, stamps), WR_KIND_LOG, NOW_S, &spot);
-		assert_true(wr_slab_take(large, spot.cell, stamps, NOW_S, &block));
+		assert_true(wr_slab_take(
+			large, &(struct wr_slab_wish){.cell = spot.cell, .stamps = stamps},
+			NOW_S * SECOND, &block));
 		assert_int_equal(block.capacity, stamps);
 	}
 	table_drop(large);
@@ -159,7 +172,12 @@ static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 	assert_int_equal(take_all_there_are(1, 1020, NOW_S), 0);
 	assert_int_equal(take_all_there_are(2, 1020, NOW_S + 61), 4);
 	assert_int_equal(wr_slab_used(table), 4 * 8192);
-	/* A span keeps its size while one block of it is in use. */
+	/* A class that was asked for within a minute keeps one span. */
+	table_clear(table);
+	assert_true(take_all_there_are(1, 4, NOW_S) > 384);
+	take_block(1, 4, NOW_S + 60, &block);
+	assert_int_equal(take_all_there_are(2, 1020, NOW_S + 61), 3);
+	/* The only span of a class keeps its size while a live log is in it. */
 	table_clear(table);
 	table->span_count = 1;
 	assert_true(take_block(1, 4, NOW_S, &kept));
@@ -169,6 +187,56 @@ static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 	assert_true(take_block(2, 1020, NOW_S + 1000, &block));
 	assert_false(wr_slab_find(table, kept.name, &block));
 	assert_int_equal(cells_of(table, key_nth(table, &limit, 1)), 0);
+}
+
+static bool is_brief(uint64_t number)
+{
+	uint32_t s1 = wr_hot_s1(cell_nth(number).hot);
+
+	return s1 & WR_LOG_IN_CELL && s1 & WR_LOG_BRIEF;
+}
+
+/* Blocks of the smallest class for so many keys, which weigh so much. */
+static uint64_t fill_small(uint64_t keys, unsigned harm)
+{
+	struct wr_log_block block;
+	uint64_t filled = 0;
+
+	for (uint64_t i = 0; i < keys; i++)
+		if (take_weighing(100 + filled, 4, 0, NOW_S, &block))
+			own(100 + filled++, &block, harm, NOW_S + 1000);
+	return filled;
+}
+
+/* A class without a block gets a span whose logs weigh less. These become brief; none is forgotten.
+ * One call empties 128 blocks, so one is enough for a span of 8 KiB. */
+static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
+{
+	struct wr_log_block block;
+	uint64_t filled;
+	unsigned brief = 0;
+
+	(void)unused;
+	table->row_count = 256;
+	filled = fill_small(600, 5);
+	assert_in_range(filled, 500, 512);
+	assert_false(take_weighing(1, 60, 5, NOW_S, &block));
+	assert_int_equal(info_of(table, T0).log_evicted, 0);
+	assert_true(take_weighing(1, 60, 6, NOW_S, &block));
+	assert_int_equal(block.capacity, 60);
+	own(1, &block, 6, NOW_S + 1000);
+	for (uint64_t i = 0; i < filled; i++) {
+		brief += is_brief(100 + i);
+		assert_int_equal(cells_of(table, key_nth(table, &limit, 100 + i)), 1);
+	}
+	assert_in_range(brief, 116, 128);
+	assert_int_equal(info_of(table, T0).log_evicted, brief);
+	/* The smallest class keeps one span, whatever the others weigh. */
+	for (uint64_t i = 2; i < 60; i++)
+		if (take_weighing(i, 60, 100, NOW_S, &block))
+			own(i, &block, 100, NOW_S + 1000);
+	assert_int_equal(table->tallies->spans_of[0], 1);
+	assert_int_equal(table->tallies->spans_of[3], 3);
 }
 
 static void keys_as_good_as_new_lose_theirs_first(void **unused)
@@ -184,7 +252,7 @@ static void keys_as_good_as_new_lose_theirs_first(void **unused)
 	/* At first the least harmful, later the one that is as good as new. */
 	assert_true(take_block(20, 124, NOW_S, &block));
 	own(20, &block, 200, NOW_S + 100);
-	assert_int_equal(cells_of(table, key_nth(table, &limit, 5)), 0);
+	assert_true(is_brief(5));
 	assert_int_equal(info_of(table, T0).log_evicted, 1);
 	assert_true(take_block(21, 124, NOW_S + 10, &block));
 	own(21, &block, 200, NOW_S + 100);
@@ -193,7 +261,8 @@ static void keys_as_good_as_new_lose_theirs_first(void **unused)
 	assert_int_equal(info_of(table, T0).expired, 1);
 }
 
-static void a_refused_key_keeps_its_log(void **unused)
+/* Logs become brief only for keys that weigh more; those that have to stay exact for nobody. */
+static void a_heavier_or_an_exact_log_keeps_its_ring(void **unused)
 {
 	struct wr_log_block block;
 
@@ -201,12 +270,25 @@ static void a_refused_key_keeps_its_log(void **unused)
 	table->span_count = 1;
 	for (uint64_t i = 0; i < 8; i++) {
 		assert_true(take_block(i, 124, NOW_S, &block));
-		own(i, &block, WR_HARM_REFUSED, NOW_S + 1000);
+		own(i, &block, i ? 20 : WR_HARM_REFUSED | 10, NOW_S + 1000);
+		if (i == 1)
+			block.block->tenure.hi &= UINT32_MAX; /* exact */
 	}
-	assert_false(take_block(20, 124, NOW_S + 61, &block));
-	for (uint64_t i = 0; i < 8; i++)
-		assert_int_equal(cells_of(table, key_nth(table, &limit, i)), 1);
+	assert_false(take_weighing(20, 124, 18, NOW_S + 61, &block));
 	assert_int_equal(info_of(table, T0).log_evicted, 0);
+	assert_true(take_weighing(20, 124, 19, NOW_S + 61, &block));
+	own(20, &block, 100, NOW_S + 1000);
+	assert_true(is_brief(0));
+	for (uint64_t i = 2; i < 8; i++) {
+		assert_true(take_block(20 + i, 124, NOW_S + 61, &block));
+		own(20 + i, &block, 100, NOW_S + 1000);
+		assert_true(is_brief(i));
+	}
+	assert_false(is_brief(1));
+	for (uint64_t i = 0; i < 7; i++)
+		if (take_block(50 + i, 124, NOW_S + 61, &block))
+			own(50 + i, &block, 100, NOW_S + 1000);
+	assert_false(is_brief(1));
 }
 
 static void a_table_may_have_no_slab_to_speak_of(void **unused)
@@ -265,7 +347,8 @@ int main(void)
 		TEST(blocks_of_the_dead_are_garbage_after_a_minute),
 		TEST(spans_are_cut_anew_when_nothing_in_them_is_needed),
 		TEST(keys_as_good_as_new_lose_theirs_first),
-		TEST(a_refused_key_keeps_its_log),
+		TEST(a_span_of_lighter_logs_is_emptied_for_heavier_ones),
+		TEST(a_heavier_or_an_exact_log_keeps_its_ring),
 		TEST(a_table_may_have_no_slab_to_speak_of),
 		TEST(a_stamp_is_put_only_under_its_word),
 		TEST(a_word_has_room_for_its_fields),

@@ -1,0 +1,133 @@
+/* A decision on a brief log (table/brief.h): the arithmetic. */
+#ifndef WR_STORE_LOG_BRIEF_H
+#define WR_STORE_LOG_BRIEF_H
+
+#include "algo/amount.h"
+#include "store/store.h"
+#include "table/brief.h"
+
+_Static_assert(WR_BRIEF_SKEW_NS == WR_SKEW_NS, "one notion of a latecomer");
+
+/* A brief log as of a time. */
+struct wr_brief_view {
+	struct wr_brief brief;
+	uint64_t slot_ns;
+	uint64_t now_ns;  /* what the request counts as of … */
+	uint64_t late_ns; /* … which is so much later than its own time */
+	bool moved;       /* the newest slot is another one than what was read … */
+	bool back;        /* … and an earlier one: the clock stepped back */
+};
+
+/* The log as of now: a latecomer's now is the beginning of the newest slot. */
+static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *limit, uint64_t s0,
+						    uint32_t s1, uint64_t now_ns)
+{
+	struct wr_brief_view v = {.slot_ns = wr_brief_slot_ns(wr_brief_code(limit->period_ns))};
+	uint64_t newest;
+
+	v.brief = wr_brief_of(s0, s1, now_ns / v.slot_ns);
+	newest = v.brief.slot;
+	v.now_ns = wr_brief_now_ns(v.brief.slot * v.slot_ns, now_ns);
+	v.late_ns = v.now_ns - now_ns;
+	wr_brief_move(&v.brief, v.now_ns / v.slot_ns);
+	v.moved = v.brief.slot != newest;
+	v.back = v.brief.slot < newest;
+	return v;
+}
+
+/* Until the slot that is `back` behind the newest counts no more, from the request's own time on.
+ */
+static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
+{
+	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;
+}
+
+/* Least wait until n fit under the ceiling. */
+static inline uint64_t wr_brief_wait_ns(const struct wr_brief_view *v, uint32_t ceiling, uint64_t n)
+{
+	uint64_t used = wr_brief_used(&v->brief);
+
+	if (n > ceiling)
+		return WEIR_NEVER;
+	if (used + n <= ceiling)
+		return 0;
+	for (unsigned back = WR_BRIEF_SLOTS - 1; back > 0; back--) {
+		used -= v->brief.count[back];
+		if (used + n <= ceiling)
+			return wr_brief_leaves_ns(v, back);
+	}
+	return wr_brief_leaves_ns(v, 0);
+}
+
+static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
+{
+	for (unsigned back = 0; back < WR_BRIEF_SLOTS; back++)
+		if (v->brief.count[back])
+			return wr_brief_leaves_ns(v, back);
+	return 0;
+}
+
+/* Counts n more; of more than `most` the oldest go, as they can no longer make a difference. */
+static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
+{
+	uint32_t added = n < most ? (uint32_t)n : most;
+	uint32_t used = wr_brief_used(brief) + added;
+	uint32_t excess = used > most ? used - most : 0;
+
+	brief->count[0] += added;
+	for (unsigned i = WR_BRIEF_SLOTS; i-- > 0 && excess;) {
+		uint32_t gone = excess < brief->count[i] ? excess : brief->count[i];
+
+		brief->count[i] -= gone;
+		excess -= gone;
+	}
+}
+
+/* Gives n back where they were counted, as many as are there still. Returns how many. */
+static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64_t charged_ns)
+{
+	uint64_t back = v->brief.slot - charged_ns / v->slot_ns;
+	uint32_t given;
+
+	if (back >= WR_BRIEF_SLOTS)
+		return 0;
+	given = n < v->brief.count[back] ? (uint32_t)n : v->brief.count[back];
+	v->brief.count[back] -= given;
+	return given;
+}
+
+/* The decision, and the change of the log. Returns whether it is to be written. */
+static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t n = wr_amount(attempt->cost);
+	bool charge = attempt->purpose == WR_CHARGE, changed = v->back;
+	bool admitted =
+		attempt->cost < 0 || charge || wr_brief_used(&v->brief) + n <= attempt->ceiling;
+	bool fits = charge ? wr_brief_used(&v->brief) < attempt->ceiling : admitted;
+	uint64_t retry_ns = admitted ? 0 : wr_brief_wait_ns(v, attempt->ceiling, n);
+
+	if (wr_soft_mode(limit) && !admitted)
+		attempt->ceiling_wait_ns = wr_brief_wait_ns(v, limit->ceiling, n);
+	if (attempt->purpose == WR_RETURN) {
+		attempt->returned = wr_brief_give(v, n, attempt->charged_ns);
+		changed |= attempt->returned > 0;
+	} else if (attempt->cost > 0 &&
+		   (admitted || charge || limit->flags & WEIR_COUNT_REJECTED)) {
+		wr_brief_add(&v->brief, n, limit->ceiling);
+		changed = true;
+		if (!admitted)
+			retry_ns = wr_brief_wait_ns(v, attempt->ceiling, n);
+	}
+	*attempt->decision = (struct weir_decision){
+		.admitted = fits,
+		.limit = limit->capacity,
+		.remaining = wr_left(limit->capacity, wr_brief_used(&v->brief)),
+		.retry_after_ns = retry_ns,
+		.reset_after_ns = wr_brief_reset_ns(v),
+		.charged_ns = admitted && attempt->cost > 0 ? v->now_ns : 0,
+	};
+	return changed && !wr_writes_nothing(attempt);
+}
+
+#endif

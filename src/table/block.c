@@ -1,0 +1,127 @@
+#include "table/block.h"
+
+#define GARBAGE_S 60u /* age of a taken block without an owner */
+
+static uint64_t name_of(const struct weir_table *table, const struct wr_block *block,
+			uint32_t generation)
+{
+	uint64_t number = (uint64_t)((const uint8_t *)block - table->slab) / WR_BLOCK_MIN;
+
+	return number << 32 | generation;
+}
+
+static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
+{
+	if (wr_cell_fresh_s(victim->owner.cell) <= now_s)
+		return WR_PRICE_EXPIRED;
+	if (victim->tenure.hi >> 32 == 0)
+		return WR_PRICE_NONE;
+	return WR_PRICE_LIVE + (wr_hot_override(victim->owner.hot)
+					? WR_HARM_MOST + WR_HARM_REFUSED_WEIGHT
+					: wr_hot_weight(victim->owner.hot));
+}
+
+/* The cell of the tenure, if it names this block with this generation. */
+static bool find_owner(const struct weir_table *table, struct wr_victim *victim)
+{
+	struct wr_cell *cell = wr_cell_at(table, (uint32_t)victim->tenure.lo & WR_NO_CELL);
+
+	if (!cell)
+		return false;
+	victim->owner = (struct wr_spot){cell, wr_pair_load(&cell->hot)};
+	if (wr_hot_names_block(victim->owner.hot) &&
+	    victim->owner.hot.lo ==
+		    name_of(table, victim->block, (uint32_t)(victim->tenure.lo >> 32)))
+		return true;
+	victim->owner.cell = NULL;
+	return false;
+}
+
+struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint64_t word,
+				   struct wr_block *block, uint32_t now_s)
+{
+	struct wr_victim victim = {.block = block, .tenure = wr_pair_load(&block->tenure)};
+	uint32_t taken_s = (uint32_t)victim.tenure.hi;
+	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
+
+	/* Every block of a span gets another tenure before the span's word changes again, and no
+	 * tenure comes twice: from here on a swap of what was read fails if the span was cut anew.
+	 */
+	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
+		victim.price = WR_PRICE_NONE;
+	else if (!(victim.tenure.lo & WR_TAKEN) ||
+		 ((uint32_t)victim.tenure.lo & WR_NO_CELL) == WR_NO_CELL)
+		victim.price = WR_PRICE_FREE;
+	else if (find_owner(table, &victim))
+		victim.price = price_of_owner(&victim, now_s);
+	else
+		victim.price = age_s > GARBAGE_S ? WR_PRICE_FREE : WR_PRICE_NONE;
+	return victim;
+}
+
+/* The key is then as good as never seen. What it is counted as is read after the swap: an append
+ * does not touch the cell but promises it more time first. */
+static bool forget_owner(struct weir_table *table, const struct wr_victim *victim, uint32_t now_s)
+{
+	struct wr_pair seen = victim->owner.hot;
+	struct wr_pair empty = wr_hot(0, 0, (uint16_t)(wr_hot_version(seen) + 1), 0, WR_EMPTY);
+
+	if (!wr_pair_cas(&victim->owner.cell->hot, &seen, empty))
+		return false;
+	wr_tally(wr_cell_fresh_s(victim->owner.cell) <= now_s ? &table->tallies->expired
+							      : &table->tallies->evicted);
+	return true;
+}
+
+/* Seals the ring, so that nothing is appended that the cell would not count, and puts what is in it
+ * into the cell. If that fails half way, the next request of the key moves its log to another ring.
+ */
+static bool shrink_owner(struct weir_table *table, const struct wr_victim *victim, uint64_t now_ns)
+{
+	struct wr_pair seen = victim->owner.hot;
+	struct wr_pair word = wr_pair_load(&victim->block->word);
+	struct wr_log_block log;
+	struct wr_brief brief;
+
+	if (!wr_slab_find(table, seen.lo, &log) || !wr_log_seal(log.block, &word, seen.lo) ||
+	    !wr_log_brief(&log, word, (uint32_t)(victim->tenure.hi >> 32), now_ns, &brief) ||
+	    !wr_pair_cas(
+		    &victim->owner.cell->hot, &seen,
+		    wr_hot_with(seen, wr_brief_s0(&brief), wr_brief_s1(&brief), wr_hot_harm(seen))))
+		return false;
+	wr_tally(&table->tallies->log_evicted);
+	return true;
+}
+
+bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
+		    uint64_t now_ns)
+{
+	if (victim->owner.cell &&
+	    !(victim->price == WR_PRICE_EXPIRED ? forget_owner(table, victim, wr_seconds(now_ns))
+						: shrink_owner(table, victim, now_ns)))
+		return false;
+	return wr_pair_cas(&victim->block->tenure, &victim->tenure, held);
+}
+
+bool wr_block_reset(struct wr_block *block, struct wr_pair held)
+{
+	struct wr_log_word empty = {.generation = held.lo >> 32 & 0x7fff};
+
+	for (;;) {
+		struct wr_pair word = wr_pair_load(&block->word);
+
+		if (!wr_pair_equal(wr_pair_load(&block->tenure), held))
+			return false;
+		if (wr_pair_cas(&block->word, &word, wr_log_word_pair(empty)))
+			return true;
+	}
+}
+
+/* 0 would make a name that says "none". */
+uint32_t wr_block_generation(struct weir_table *table)
+{
+	uint32_t generation = __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);
+
+	return generation ? generation
+			  : __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);
+}

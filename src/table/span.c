@@ -1,0 +1,255 @@
+#include "table/span.h"
+
+#define SPANS_LOOKED_AT 64u /* words read to find a span of a class */
+#define SAMPLE 16u          /* blocks of a span that are looked at to price it */
+#define DRAIN_STEP 128u     /* blocks emptied by one participant at a time */
+#define IDLE_S 60u          /* a class nobody asked for as long may lose its last span */
+
+#define EMPTIED (1ull << 8)
+
+static uint64_t load_word(const struct weir_table *table, uint32_t span)
+{
+	return __atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t next_version(uint64_t lo)
+{
+	return ((lo >> 32) + 1) << 32;
+}
+
+static unsigned target_of(uint64_t lo)
+{
+	return lo >> 16 & 0xff;
+}
+
+static bool cut_for(const struct weir_table *table, uint64_t lo, unsigned class)
+{
+	return !(lo & EMPTIED) && wr_span_class(table, lo) == class;
+}
+
+/* Goes on to the next span of the class, from `span` on, around. */
+static void enter(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
+{
+	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
+		walk->span = (uint32_t)(((uint64_t)span + i) % table->span_count);
+		walk->word = load_word(table, walk->span);
+		if (cut_for(table, walk->word, walk->class))
+			return;
+	}
+	walk->span = table->span_count;
+}
+
+struct wr_walk wr_span_walk(const struct weir_table *table, unsigned class, uint32_t nth)
+{
+	uint32_t per_span = table->span_bytes / wr_block_bytes(class);
+	struct wr_walk walk = {.class = class, .at = nth % per_span * wr_block_bytes(class)};
+
+	enter(table, &walk, nth / per_span % table->span_count);
+	return walk;
+}
+
+struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *walk, uint32_t *span,
+			      uint64_t *word)
+{
+	struct wr_block *block;
+
+	if (walk->span >= table->span_count)
+		return NULL;
+	block = wr_block_at(table, (uint64_t)walk->span * table->span_bytes + walk->at);
+	*span = walk->span;
+	*word = walk->word;
+	walk->at += wr_block_bytes(walk->class);
+	if (walk->at >= table->span_bytes) {
+		walk->at = 0;
+		enter(table, walk, walk->span + 1);
+	}
+	return block;
+}
+
+/* Lets the next walk of the class begin in its new span. */
+static void welcome(struct weir_table *table, unsigned class, uint32_t span)
+{
+	uint32_t per_span = table->span_bytes / wr_block_bytes(class);
+
+	__atomic_store_n(&table->tallies->cursor[class], span * per_span, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&table->tallies->spans_of[class], 1, __ATOMIC_RELAXED);
+}
+
+bool wr_span_open(struct weir_table *table, unsigned class)
+{
+	uint32_t *opened = &table->tallies->opened;
+	uint32_t span = __atomic_load_n(opened, __ATOMIC_ACQUIRE);
+
+	while (span < table->span_count) {
+		struct wr_pair none = {0, 0};
+		struct wr_pair cut = {next_version(0) | (class + 1), 0};
+		bool mine = wr_pair_cas(&table->spans[span], &none, cut);
+		uint32_t seen = span;
+
+		/* After the swap: a participant that dies before it leaves the span to the next. */
+		__atomic_compare_exchange_n(opened, &seen, span + 1, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_ACQUIRE);
+		if (mine) {
+			welcome(table, class, span);
+			return true;
+		}
+		span = __atomic_load_n(opened, __ATOMIC_ACQUIRE);
+	}
+	return false;
+}
+
+/* What the blocks of a span are worth on average, by a sample, which tells a span without any live
+ * log from others. */
+static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word, uint32_t now_s)
+{
+	unsigned class = wr_span_class(table, word);
+	uint32_t blocks = table->span_bytes / wr_block_bytes(class);
+	uint32_t step = blocks > SAMPLE ? blocks / SAMPLE : 1;
+	unsigned sum = 0, looked_at = 0, least = 0;
+
+	for (uint32_t i = 0; i < blocks; i += step) {
+		uint64_t offset =
+			(uint64_t)span * table->span_bytes + (uint64_t)i * wr_block_bytes(class);
+
+		unsigned price =
+			wr_block_appraise(table, span, word, wr_block_at(table, offset), now_s)
+				.price;
+
+		if (price > WR_PRICE_EXPIRED)
+			least = WR_PRICE_LIVE;
+		sum += price;
+		looked_at++;
+	}
+	return sum / looked_at > least ? sum / looked_at : least;
+}
+
+/* Whether another class may have the span: one span of each class that is asked for stays. */
+static bool can_spare(const struct weir_table *table, unsigned class, unsigned price,
+		      uint32_t now_s)
+{
+	const struct wr_tallies *tallies = table->tallies;
+	uint32_t asked_s = __atomic_load_n(&tallies->asked_s[class], __ATOMIC_RELAXED);
+	uint32_t idle_s = now_s > asked_s ? now_s - asked_s : asked_s - now_s;
+
+	return __atomic_load_n(&tallies->spans_of[class], __ATOMIC_RELAXED) > 1 ||
+	       (price <= WR_PRICE_EXPIRED && idle_s > IDLE_S);
+}
+
+/* Begins to empty the next span in turn if it is cheap enough. Returns its number or span_count. */
+static uint32_t begin(struct weir_table *table, unsigned class, unsigned price, uint32_t now_s)
+{
+	uint32_t span = __atomic_fetch_add(&table->tallies->drain_cursor, 1, __ATOMIC_RELAXED) %
+			table->span_count;
+	struct wr_pair word = wr_pair_load(&table->spans[span]);
+	unsigned old = wr_span_class(table, word.lo), worth;
+	struct wr_pair emptied = {
+		next_version(word.lo) | (uint64_t) class << 16 | EMPTIED | (old + 1), 0};
+
+	if (old == WR_SLAB_CLASSES)
+		return table->span_count;
+	if (!(word.lo & EMPTIED)) {
+		worth = old == class ? price : price_of(table, span, word.lo, now_s);
+		if (worth >= price || !can_spare(table, old, worth, now_s))
+			return table->span_count;
+		emptied.hi = (uint64_t)wr_block_generation(table) << 32;
+		if (!wr_pair_cas(&table->spans[span], &word, emptied))
+			return table->span_count;
+	}
+	__atomic_store_n(&table->tallies->draining, span + 1, __ATOMIC_RELAXED);
+	return span;
+}
+
+/* Puts the marker on one block. False: not now. */
+static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
+		       struct wr_pair marker, uint64_t now_ns, bool *exact)
+{
+	struct wr_block *block = wr_block_at(table, offset);
+	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
+
+	if (wr_pair_equal(victim.tenure, marker))
+		return true;
+	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;
+	return victim.price != WR_PRICE_NONE && wr_block_seize(table, &victim, marker, now_ns) &&
+	       wr_block_reset(block, marker);
+}
+
+/* Puts the marker where a block of the new class will begin, inside one of the old class. */
+static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
+		       struct wr_pair marker)
+{
+	struct wr_block *block = wr_block_at(table, offset);
+	struct wr_pair seen = wr_pair_load(&block->tenure);
+
+	return load_word(table, span) == word &&
+	       (wr_pair_equal(seen, marker) || wr_pair_cas(&block->tenure, &seen, marker));
+}
+
+/* Ends the emptying: with the new class, or, where a log has to stay exact, with the old one. */
+static bool finish(struct weir_table *table, uint32_t span, struct wr_pair word, bool done)
+{
+	unsigned old = wr_span_class(table, word.lo);
+	unsigned class = done ? target_of(word.lo) : old;
+	struct wr_pair cut = {next_version(word.lo) | (class + 1), 0};
+
+	if (!wr_pair_cas(&table->spans[span], &word, cut))
+		return false;
+	if (done) {
+		__atomic_fetch_sub(&table->tallies->spans_of[old], 1, __ATOMIC_RELAXED);
+		welcome(table, class, span);
+	}
+	return done;
+}
+
+/* Marks up to DRAIN_STEP blocks from `at` on. Returns how far it came. */
+static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
+			  uint64_t end, uint64_t now_ns, bool *exact)
+{
+	struct wr_pair marker = {wr_tenure((uint32_t)(word.hi >> 32), WR_NO_CELL), 0};
+	uint64_t start = (uint64_t)span * table->span_bytes;
+
+	for (unsigned n = 0; n < DRAIN_STEP && at < end; n++) {
+		bool old = at < table->span_bytes;
+
+		if (!(old ? mark_block(table, span, word.lo, start + at, marker, now_ns, exact)
+			  : mark_start(table, span, word.lo, start + at - table->span_bytes,
+				       marker)))
+			break;
+		at += wr_block_bytes(old ? wr_span_class(table, word.lo) : target_of(word.lo));
+	}
+	return at;
+}
+
+/* Empties the next blocks of a span. The cursor runs over the old blocks and then, where the new
+ * ones are smaller, over the new ones. True when the span has got its new class. */
+static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
+{
+	struct wr_pair word = wr_pair_load(&table->spans[span]);
+	unsigned old = wr_span_class(table, word.lo), class = target_of(word.lo);
+	uint64_t at = (word.hi & UINT32_MAX) * WR_BLOCK_MIN, end = table->span_bytes;
+	struct wr_pair further = word;
+	bool exact = false;
+
+	if (!(word.lo & EMPTIED) || old == WR_SLAB_CLASSES || class >= WR_SLAB_CLASSES ||
+	    wr_block_bytes(class) > table->span_bytes || at % wr_block_bytes(0) != 0)
+		return false;
+	if (class < old)
+		end *= 2;
+	at = mark_some(table, span, word, at, end, now_ns, &exact);
+	if (exact || at >= end)
+		return finish(table, span, word, !exact);
+	further.hi = (word.hi >> 32) << 32 | (uint32_t)(at / WR_BLOCK_MIN);
+	wr_pair_cas(&table->spans[span], &word, further);
+	return false;
+}
+
+bool wr_span_drain(struct weir_table *table, unsigned class, unsigned price, uint64_t now_ns)
+{
+	uint32_t span = __atomic_load_n(&table->tallies->draining, __ATOMIC_RELAXED) - 1;
+	uint64_t word = span < table->span_count ? load_word(table, span) : 0;
+
+	if (!(word & EMPTIED)) {
+		span = begin(table, class, price, wr_seconds(now_ns));
+		word = span < table->span_count ? load_word(table, span) : 0;
+	}
+	return word & EMPTIED && empty_some(table, span, now_ns) && target_of(word) == class;
+}

@@ -104,15 +104,16 @@ static int read_info(const char *name, const char *dir, struct weir_info *info,
 static json_t *info_json(const char *name, const struct weir_info *info)
 {
 	return json_pack(
-		"{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 		"name", name, "path", info->path, "memory_bytes", (json_int_t)info->memory_bytes,
 		"file_bytes", (json_int_t)info->file_bytes, "cells", (json_int_t)info->cells,
 		"keys", (json_int_t)info->keys, "keys_refused", (json_int_t)info->keys_refused,
 		"log_bytes", (json_int_t)info->log_bytes, "log_bytes_used",
 		(json_int_t)info->log_bytes_used, "expired", (json_int_t)info->expired, "evicted",
 		(json_int_t)info->evicted, "evicted_refused", (json_int_t)info->evicted_refused,
-		"log_evicted", (json_int_t)info->log_evicted, "log_full",
-		(json_int_t)info->log_full, "log_lost", (json_int_t)info->log_lost);
+		"log_evicted", (json_int_t)info->log_evicted, "log_approximate",
+		(json_int_t)info->log_approximate, "log_full", (json_int_t)info->log_full,
+		"log_lost", (json_int_t)info->log_lost);
 }
 
 static void tell_info(const struct weir_info *info)
@@ -127,10 +128,11 @@ static void tell_info(const struct weir_info *info)
 	printf("keys      %llu of %llu, %llu %% full; %llu were refused last\n",
 	       (unsigned long long)info->keys, (unsigned long long)info->cells,
 	       (unsigned long long)percent, (unsigned long long)info->keys_refused);
-	printf("logs      %llu bytes in use\n", (unsigned long long)info->log_bytes_used);
-	printf("forgotten %llu live keys, %llu refused ones, %llu logs; %llu as good as new\n",
+	printf("logs      %llu bytes in use; %llu requests approximated for want of room\n",
+	       (unsigned long long)info->log_bytes_used, (unsigned long long)info->log_approximate);
+	printf("forgotten %llu live keys, %llu refused ones; %llu as good as new\n",
 	       (unsigned long long)info->evicted, (unsigned long long)info->evicted_refused,
-	       (unsigned long long)info->log_evicted, (unsigned long long)info->expired);
+	       (unsigned long long)info->expired);
 }
 
 static int fail(const struct weir_error *error)

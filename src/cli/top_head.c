@@ -54,7 +54,7 @@ static void put_table(const struct wr_watch *watch, const struct top_look *look,
 	wr_number_words(info->keys, keys);
 	wr_number_words(info->cells, cells);
 	wr_number_words(info->keys_refused, refused);
-	wr_number_words(info->evicted + info->evicted_refused + info->log_evicted, lost);
+	wr_number_words(info->evicted + info->evicted_refused, lost);
 	top_put(page,
 		"table      %s of %s keys, %llu.%llu %% full, %s refused last %s %s forgotten",
 		keys, cells, (unsigned long long)(mille / 10), (unsigned long long)(mille % 10),

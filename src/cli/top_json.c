@@ -36,6 +36,7 @@ static json_t *table_json(const struct wr_watch *watch)
 	json_object_set_new(json, "evicted", number(info->evicted));
 	json_object_set_new(json, "evicted_refused", number(info->evicted_refused));
 	json_object_set_new(json, "log_evicted", number(info->log_evicted));
+	json_object_set_new(json, "log_approximate", number(info->log_approximate));
 	json_object_set_new(json, "names", number(watch->room.names));
 	json_object_set_new(json, "names_used", number(watch->room.names_used));
 	return json;

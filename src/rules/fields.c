@@ -23,6 +23,7 @@ const struct wr_word wr_mode_words[] = {WR_MODES(WR_WORD3) WR_NO_WORD};
 const struct wr_word wr_on_limit_words[] = {WR_ON_LIMITS(WR_WORD3) WR_NO_WORD};
 const struct wr_word wr_consistency_words[] = {WR_CONSISTENCIES(WR_WORD3) WR_NO_WORD};
 const struct wr_word wr_store_failure_words[] = {WR_STORE_FAILURES(WR_WORD3) WR_NO_WORD};
+const struct wr_word wr_on_full_words[] = {WR_ON_FULLS(WR_WORD3) WR_NO_WORD};
 const struct wr_word wr_missing_words[] = {WR_MISSINGS(WR_WORD3) WR_NO_WORD};
 const struct wr_word wr_ambiguity_words[] = {WR_AMBIGUITIES(WR_WORD3) WR_NO_WORD};
 

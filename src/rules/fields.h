@@ -22,7 +22,7 @@ struct wr_word {
 
 extern const struct wr_word wr_algorithm_words[], wr_unit_words[], wr_calendar_words[],
 	wr_mode_words[], wr_on_limit_words[], wr_consistency_words[], wr_store_failure_words[],
-	wr_missing_words[], wr_ambiguity_words[];
+	wr_on_full_words[], wr_missing_words[], wr_ambiguity_words[];
 
 /* `called` names the map where it is no map at all: "rate_limit takes a map, not text". */
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_place place,

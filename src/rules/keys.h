@@ -62,6 +62,7 @@ enum wr_place {
 	X(MODE, "mode", WR_IN_ANY_LIMIT, false)                                                    \
 	X(SOFT, "soft", WR_IN_ANY_LIMIT, false)                                                    \
 	X(COUNT_REJECTED, "count_rejected", WR_IN_ANY_LIMIT, false)                                \
+	X(ON_FULL, "on_full", WR_IN_ANY_LIMIT, false)                                              \
 	X(ON_LIMIT, "on_limit", WR_IN_LIMIT, false)                                                \
 	X(DEFER, "defer", WR_IN_LIMIT, false)                                                      \
 	X(CONSISTENCY, "consistency", WR_IN_LIMIT, false)                                          \

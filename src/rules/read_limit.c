@@ -13,6 +13,7 @@
 	X(MAX_WAIT, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                       \
 	X(COUNT_REJECTED, "windows",                                                               \
 	  1u << WEIR_FIXED_WINDOW | 1u << WEIR_SLIDING_COUNTER | 1u << WEIR_SLIDING_LOG)           \
+	X(ON_FULL, "sliding_window_log", 1u << WEIR_SLIDING_LOG)                                   \
 	X(SOFT, "every algorithm but leaky_bucket", ~(1u << WEIR_LEAKY_BUCKET))
 
 static struct weir_str algorithm_name(const struct wr_limit *limit)
@@ -134,6 +135,7 @@ static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr
 static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	struct weir_limit *l = &limit->limit;
+	int on_full;
 
 	if (!f->value[WR_KEY_REQUESTS_PER_UNIT] && !f->misread)
 		wr_say(load, WR_D_no_requests_per_unit, f->at, NULL);
@@ -143,6 +145,10 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
+	/* Where it does not belong, check_special says so. */
+	if (wr_get_word(load, f, WR_KEY_ON_FULL, wr_on_full_words, &on_full) &&
+	    on_full == WR_FULL_REFUSE && l->algorithm == WEIR_SLIDING_LOG)
+		l->flags |= WEIR_FULL_REFUSES;
 }
 
 /* The store has to see each request whose excess or refusal counts. */

@@ -65,6 +65,9 @@
 	X(WR_FAIL_LOCAL, 0, "local")                                                               \
 	X(WR_FAIL_ALLOW, 1, "allow")                                                               \
 	X(WR_FAIL_DENY, 2, "deny")
+#define WR_ON_FULLS(X)                                                                             \
+	X(WR_FULL_APPROXIMATE, 0, "approximate")                                                   \
+	X(WR_FULL_REFUSE, 1, "refuse")
 #define WR_MISSINGS(X)                                                                             \
 	X(WR_MISSING_SKIP, 0, "skip")                                                              \
 	X(WR_MISSING_DENY, 1, "deny")
@@ -83,6 +86,7 @@ enum wr_mode { WR_MODES(WR_ENUM3) };
 enum wr_on_limit { WR_ON_LIMITS(WR_ENUM3) };
 enum wr_consistency { WR_CONSISTENCIES(WR_ENUM3) };
 enum wr_store_failure { WR_STORE_FAILURES(WR_ENUM3) };
+enum wr_on_full { WR_ON_FULLS(WR_ENUM3) };
 enum wr_missing { WR_MISSINGS(WR_ENUM3) };
 enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 #undef WR_ENUM3

@@ -34,6 +34,8 @@
 	X(log_used, "weir_table_log_used_bytes", GAUGE, "bytes", "Of that room, what is taken.")   \
 	X(evictions, "weir_table_evictions", COUNTER, "",                                          \
 	  "State given up for other keys, by kind; expired is no loss.")                           \
+	X(log_approximate, "weir_table_log_approximate", COUNTER, "",                              \
+	  "Requests decided on a log that is approximated for want of room.")                      \
 	X(log_full, "weir_table_log_full", COUNTER, "",                                            \
 	  "Requests refused for want of room for their log.")                                      \
 	X(log_lost, "weir_table_log_lost", COUNTER, "",                                            \

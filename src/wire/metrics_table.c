@@ -48,6 +48,7 @@ void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info)
 	put_labelled(prom, "kind", "refused", info->evicted_refused);
 	put_labelled(prom, "kind", "log", info->log_evicted);
 	put_labelled(prom, "kind", "override", info->override_evicted);
+	wr_metrics_put(prom, WR_METRIC_log_approximate, info->log_approximate);
 	wr_metrics_put(prom, WR_METRIC_log_full, info->log_full);
 	wr_metrics_put(prom, WR_METRIC_log_lost, info->log_lost);
 	wr_metrics_put(prom, WR_METRIC_claims_stolen, info->stolen);

@@ -193,7 +193,7 @@ static void tells_about_itself(void **state)
 	assert_int_equal(info.files, 1);
 	assert_int_equal(info.domains, 1);
 	assert_int_equal(info.descriptors, 6);
-	assert_int_equal(info.limits, 6);
+	assert_int_equal(info.limits, 7);
 	assert_int_equal(info.requests, 3);
 	assert_int_equal(info.generation, 3);
 	assert_int_equal(info.loaded_ns, 1700000000000000000);
@@ -221,7 +221,8 @@ static void every_key_has_its_effect(void **state)
 	struct wr_match m = test_match(rules, "d", "k=x|fixed=1");
 	const struct wr_limit *l = m.limits;
 
-	assert_int_equal(m.limit_count, 4);
+	assert_int_equal(m.limit_count, 5);
+	assert_int_equal(l[4].limit.flags, WEIR_FULL_REFUSES);
 	assert_int_equal(m.node->flags & (WR_SHADOW | WR_QUOTA | WR_VALUE_TO_METRIC),
 			 WR_QUOTA | WR_VALUE_TO_METRIC);
 	assert_string_equal(m.node->more->metadata.ptr, "{\"team\":\"a\"}");

@@ -16,9 +16,11 @@
 #include <unistd.h>
 
 #include "base/secret.h"
+#include "gateway/process.h"
 #include "table/paths.h"
 
 #define LOCK_TRIES 100
+#define LOCK_TRIES_ALIVE 4 /* while the one that wrote it runs */
 #define LOCK_PAUSE_NS 50000000
 #define MODULE "ngx_http_weir_module.so"
 
@@ -397,7 +399,18 @@ static bool is_at(int fd, const char *path)
 	       open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/* The service of a gateway that was killed has the lock until it is gone as well. */
+/* Whether a process has ended, though its parent may not have asked how. */
+static bool has_ended(pid_t pid)
+{
+	struct wr_process process;
+
+	if (kill(pid, 0) != 0)
+		return errno == ESRCH;
+	return wr_process_read(pid, &process) && (process.state == 'Z' || process.state == 'X');
+}
+
+/* The service of a gateway that was killed has the lock until it is gone as well. A gateway that
+ * has been killed a moment ago may still be about to end. */
 static bool outlast(int fd)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
@@ -405,9 +418,11 @@ static bool outlast(int fd)
 	pid_t pid =
 		pread(fd, holder, sizeof holder - 1, 0) > 0 ? (pid_t)strtol(holder, NULL, 10) : 0;
 
-	for (int i = 0; i < LOCK_TRIES && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH; i++) {
+	for (int i = 0; i < LOCK_TRIES && pid > 0; i++) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return true;
+		if (i >= LOCK_TRIES_ALIVE && !has_ended(pid))
+			break;
 		nanosleep(&pause, NULL);
 	}
 	return false;

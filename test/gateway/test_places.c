@@ -1,0 +1,115 @@
+/* Who has a gateway's folder. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/wait.h>
+
+#include "gateway/places.h"
+
+static char folder[] = "/tmp/weir-places-XXXXXX";
+static struct wr_gateway_plan plan = {.runtime = folder};
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/gateway.lock", folder);
+	unlink(path);
+	return rmdir(folder);
+}
+
+/* A gateway that takes the lock and is killed. Its service, whose end `alive` closes, has the lock
+ * until somebody has looked who holds it. */
+static pid_t start_gateway(int alive[2])
+{
+	pid_t gateway;
+
+	assert_int_equal(pipe(alive), 0);
+	gateway = fork();
+	if (gateway == 0) {
+		struct wr_gateway_error error;
+		int seen = inotify_init1(IN_CLOEXEC);
+		char path[64], event[512];
+
+		if (wr_places_lock(&plan, &error) < 0)
+			_exit(1);
+		snprintf(path, sizeof path, "%s/gateway.lock", folder);
+		if (inotify_add_watch(seen, path, IN_ACCESS) < 0)
+			_exit(1);
+		close(alive[0]);
+		if (fork() == 0) {
+			if (write(alive[1], "!", 1) == 1 && read(seen, event, sizeof event) > 0)
+				_exit(0);
+			_exit(1);
+		}
+		close(alive[1]);
+		pause();
+	}
+	close(alive[1]);
+	return gateway;
+}
+
+static void a_gateway_that_was_killed(void **state)
+{
+	struct wr_gateway_error error;
+	siginfo_t ended;
+	int alive[2], lock;
+	char byte;
+	pid_t gateway = start_gateway(alive);
+
+	(void)state;
+	assert_int_equal(read(alive[0], &byte, 1), 1);
+	kill(gateway, SIGKILL);
+	/* it has ended, and nobody has asked how: its process id is still taken */
+	assert_int_equal(waitid(P_PID, (id_t)gateway, &ended, WEXITED | WNOWAIT), 0);
+	lock = wr_places_lock(&plan, &error);
+	assert_true(lock >= 0);
+	assert_int_equal(read(alive[0], &byte, 1), 0);
+	waitpid(gateway, NULL, 0);
+	close(alive[0]);
+	close(lock);
+}
+
+static void a_gateway_that_runs(void **state)
+{
+	struct wr_gateway_error error;
+	char expected[256];
+	int lock = wr_places_lock(&plan, &error);
+
+	(void)state;
+	assert_true(lock >= 0);
+	assert_int_equal(wr_places_lock(&plan, &error), -1);
+	snprintf(expected, sizeof expected,
+		 "a weir gateway is running already in %s (process %d): stop it, or listen "
+		 "elsewhere with --listen PORT",
+		 folder, (int)getpid());
+	assert_string_equal(error.text, expected);
+	close(lock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_gateway_that_was_killed),
+		cmocka_unit_test(a_gateway_that_runs),
+	};
+
+	return cmocka_run_group_tests_name("places", tests, make_folder, remove_folder);
+}

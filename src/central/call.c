@@ -230,13 +230,13 @@ static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	call->asking = false;
-	if (fault == WR_FAULT_NOSCRIPT) {
+	if (fault == WR_FAULT_NOSCRIPT) { /* the same server, which wants its ASKING again */
 		if (!plan_script(line, call))
 			return false;
 		wr_queue_add(&shard->turn, call);
 		wr_line_touch(line);
 	} else if (fault == WR_FAULT_TRYAGAIN) {
+		call->asking = false;
 		ask_singly(line->central, call);
 		wait_a_moment(line->central, call);
 	} else if (!follow(line, call, fault == WR_FAULT_MOVED, text)) {

@@ -18,9 +18,11 @@ const char *wr_sim_fault_name(enum wr_sim_fault fault)
 	return names[fault];
 }
 
-unsigned wr_sim_fault_kinds(uint8_t consistency)
+unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan)
 {
-	return consistency == WR_EVENTUAL ? (unsigned)WR_SIM_SLOW : (unsigned)WR_SIM_FAULT_COUNT;
+	if (plan->shards)
+		return WR_SIM_FAULT_COUNT;
+	return plan->consistency == WR_EVENTUAL ? WR_SIM_SLOW : WR_SIM_MOVE;
 }
 
 /* ---- nodes ---- */
@@ -103,8 +105,9 @@ static void fail_over(struct wr_sim *sim, unsigned server, bool split)
 
 	if (wr_sim_may(sim, WR_SIM_SKEW))
 		skew_ns += (int64_t)wr_dice_below(&sim->fate, 4000 * MS) - (int64_t)(2000 * MS);
-	at->master = wr_sim_master_new(sim, skew_ns);
+	at->master = wr_sim_master_new(sim, server, skew_ns);
 	wr_mini_copy(at->master->mini, at->replica);
+	wr_sim_cluster_take_over(sim, server);
 	wr_sim_lost(sim, sim->now_ns + split_ns, false);
 	if (split)
 		wr_sim_at(sim, sim->now_ns + split_ns, NULL, demote, NULL, server);
@@ -209,19 +212,20 @@ static void answer_errors(struct wr_sim *sim, unsigned server)
 
 /* ---- one of them ---- */
 
-static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
+static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault, unsigned shard)
 {
 	struct wr_sim_node *node = some_node(sim);
+	unsigned server = sim->cluster ? shard : node->server;
 	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS);
 
 	wr_sim_note(sim, node, "%s until %llu ms", wr_sim_fault_name(fault),
 		    (unsigned long long)(until_ns / MS));
 	switch (fault) {
 	case WR_SIM_CUT:
-		wr_sim_cut(sim, node->server, node, 100);
+		wr_sim_cut(sim, server, node, 100);
 		break;
 	case WR_SIM_STALL:
-		node->cut_until_ns[node->server] = until_ns;
+		node->cut_until_ns[server] = until_ns;
 		break;
 	case WR_SIM_PAUSE:
 		node->still_until_ns = until_ns;
@@ -244,7 +248,7 @@ static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault)
 
 static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 {
-	unsigned server = (unsigned)wr_dice_below(&sim->fate, sim->plan->regions);
+	unsigned server = (unsigned)wr_dice_below(&sim->fate, wr_sim_server_count(sim->plan));
 
 	sim->report->faults++;
 	switch (fault) {
@@ -257,7 +261,7 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 			flush(sim, server);
 		else if (fault == WR_SIM_RESTART)
 			restart(sim, server);
-		else
+		else if (!wr_sim_cluster_is_moving(sim, server))
 			fail_over(sim, server, fault == WR_SIM_SPLIT);
 		break;
 	case WR_SIM_RULES:
@@ -278,14 +282,20 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 	case WR_SIM_ERROR:
 		answer_errors(sim, server);
 		break;
+	case WR_SIM_MOVE:
+		wr_sim_cluster_move(sim);
+		break;
+	case WR_SIM_DOWN:
+		wr_sim_cluster_down(sim, server);
+		break;
 	default:
-		happen_to_node(sim, fault);
+		happen_to_node(sim, fault, server);
 	}
 }
 
 static void strike(struct wr_sim *sim, void *object, uint64_t word)
 {
-	unsigned kinds = wr_sim_fault_kinds(sim->plan->consistency);
+	unsigned kinds = wr_sim_fault_kinds(sim->plan);
 	enum wr_sim_fault fault = (enum wr_sim_fault)wr_dice_below(&sim->fate, kinds);
 
 	(void)object;
@@ -324,6 +334,7 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 	(void)object;
 	(void)word;
 	wr_sim_note(sim, NULL, "all is well again");
+	wr_sim_cluster_heal(sim);
 	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
 		sim->servers[i].away_until_ns = 0;
 	for (struct wr_sim_master *master = sim->masters; master; master = master->next)
@@ -343,7 +354,7 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 void wr_sim_faults_start(struct wr_sim *sim)
 {
 	if (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT))
-		for (unsigned i = 0; i < sim->plan->regions; i++)
+		for (unsigned i = 0; i < wr_sim_server_count(sim->plan); i++)
 			replicate(sim, NULL, i);
 	wr_sim_at(sim, sim->plan->length_ns, NULL, heal, NULL, 0);
 	if (sim->plan->consistency == WR_EVENTUAL)

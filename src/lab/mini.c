@@ -200,7 +200,7 @@ void wr_mini_talk(struct wr_mini *mini, struct wr_bytes *in, uint64_t now_us, st
 		mini->commands++;
 		if (mini->trouble && (mini->trouble_of_all || is_write(argv[0])))
 			wr_mini_error(out, mini->trouble);
-		else
+		else if (!mini->gate || !mini->gate(mini->gate_context, argv, argc, out))
 			wr_mini_command(mini, argv, argc, out);
 		wr_bytes_drop(in, len);
 	}

@@ -36,6 +36,12 @@ struct wr_mini {
 	const char *trouble; /* what clients' writes are answered with, or NULL */
 	bool trouble_of_all; /* … and all else */
 	uint64_t trouble_number;
+	/* A cluster: what clients send is shown to it before it is carried out; true: it is
+	 * answered.
+	 */
+	bool (*gate)(void *context, const struct weir_str *argv, size_t argc, struct wr_bytes *out);
+	void *gate_context;
+	bool asking;              /* the client's last command was ASKING */
 	uint64_t commands, calls; /* of clients; of which scripts */
 	uint64_t errors;          /* of scripts, and commands it does not have */
 	char error[256];          /* the last one */
@@ -56,6 +62,10 @@ void wr_mini_flush(struct wr_mini *mini, bool scripts);
 
 /* `to` has what `from` has, and no scripts: what a replica knows when it takes over. */
 void wr_mini_copy(struct wr_mini *to, const struct wr_mini *from);
+
+/* One value goes from a server to another, or away. */
+void wr_mini_move(struct wr_mini *to, struct wr_mini *from, const struct wr_mini_value *value);
+void wr_mini_drop(struct wr_mini *mini, const struct wr_mini_value *value);
 
 /* Notes what should not happen. */
 __attribute__((format(printf, 2, 3))) void wr_mini_fault(struct wr_mini *mini, const char *format,

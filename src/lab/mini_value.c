@@ -160,3 +160,19 @@ void wr_mini_copy(struct wr_mini *to, const struct wr_mini *from)
 		for (const struct wr_mini_value *value = from->rows[i]; value; value = value->next)
 			copy_value(to, value);
 }
+
+void wr_mini_drop(struct wr_mini *mini, const struct wr_mini_value *value)
+{
+	struct wr_mini_value **at = row_of(mini, value->hash);
+
+	while (*at != value)
+		at = &(*at)->next;
+	unlink_value(at);
+}
+
+void wr_mini_move(struct wr_mini *to, struct wr_mini *from, const struct wr_mini_value *value)
+{
+	wr_mini_remove(to, wr_bytes_str(&value->key));
+	copy_value(to, value);
+	wr_mini_drop(from, value);
+}

@@ -13,6 +13,7 @@ struct wr_sim_conn {
 	struct wr_link *link; /* NULL: the node has closed it, or was told that it is lost */
 	unsigned server, number;
 	bool up, dirty;
+	bool asking;            /* its last command was ASKING */
 	bool deaf;              /* nothing reaches the server any more */
 	bool lost;              /* nothing comes from it any more */
 	uint64_t out_ns, in_ns; /* when the last message arrives there, and here */
@@ -33,7 +34,7 @@ uint64_t wr_sim_master_us(const struct wr_sim *sim, const struct wr_sim_master *
 	return (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sim->now_ns) + master->skew_ns) / 1000;
 }
 
-struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, int64_t skew_ns)
+struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int64_t skew_ns)
 {
 	struct wr_sim_master *master = wr_lab_alloc(1, sizeof *master);
 
@@ -41,18 +42,20 @@ struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, int64_t skew_ns)
 	master->skew_ns = skew_ns;
 	master->next = sim->masters;
 	sim->masters = master;
+	wr_sim_cluster_join(sim, master, server);
 	return master;
 }
 
 void wr_sim_servers_start(struct wr_sim *sim)
 {
-	for (unsigned i = 0; i < sim->plan->regions; i++) {
+	wr_sim_cluster_start(sim);
+	for (unsigned i = 0; i < wr_sim_server_count(sim->plan); i++) {
 		int64_t skew_ns =
 			wr_sim_may(sim, WR_SIM_SKEW)
 				? (int64_t)wr_dice_below(&sim->fate, 4000000000u) - 2000000000
 				: 0;
 
-		sim->servers[i].master = wr_sim_master_new(sim, skew_ns);
+		sim->servers[i].master = wr_sim_master_new(sim, i, skew_ns);
 		sim->servers[i].replica = wr_mini_new(sim->lua);
 	}
 }
@@ -159,8 +162,10 @@ static void to_server(struct wr_sim *sim, void *object, uint64_t word)
 		wr_bytes_add(&conn->in, message->bytes, message->len);
 		if (sim->trace && message->len < SHOWN)
 			show(sim, conn, "to redis:", message->bytes, message->len);
+		conn->master->mini->asking = conn->asking;
 		wr_mini_talk(conn->master->mini, &conn->in, wr_sim_master_us(sim, conn->master),
 			     &out);
+		conn->asking = conn->master->mini->asking;
 		if (sim->trace && out.len)
 			show(sim, conn, "from redis:", out.at, out.len);
 		if (out.len && !conn->lost && conn->link)
@@ -380,4 +385,5 @@ void wr_sim_net_free(struct wr_sim *sim)
 	}
 	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
 		wr_mini_free(sim->servers[i].replica);
+	free(sim->cluster);
 }

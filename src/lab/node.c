@@ -146,7 +146,8 @@ static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsig
 	char url[64];
 
 	seat->node = node;
-	snprintf(url, sizeof url, "redis://10.0.0.1:%u", WR_SIM_PORT + server);
+	snprintf(url, sizeof url, "redis%s://10.0.0.1:%u", node->sim->cluster ? "+cluster" : "",
+		 WR_SIM_PORT + server);
 	if (wr_redis_target_parse(wr_str(url), &seat->target, &error) != 0)
 		stop("url", error.text);
 	if (wr_central_new(&opts, &wr_sim_host, seat, wr_sim_node_now(node), wr_sim_node_mono(node),

@@ -225,8 +225,21 @@ static void check_second(struct wr_sim *sim)
 	sim->plan = plan;
 }
 
+/* A cluster whose slots move answers each request that needs one key at a time, if only it waits
+ * long enough. */
+static void check_cluster(struct wr_sim *sim)
+{
+	if (sim->plan->faults & ~(1u << WR_SIM_MOVE) || sim->plan->consistency != WR_STRICT)
+		return;
+	if (sim->report->failed)
+		wr_sim_fail(sim, "%llu requests were decided without Redis while slots moved",
+			    (unsigned long long)sim->report->failed);
+}
+
 void wr_sim_check(struct wr_sim *sim)
 {
+	if (sim->plan->shards)
+		check_cluster(sim);
 	for (unsigned key = 0; key < sim->plan->keys; key++)
 		if (sim->plan->consistency == WR_EVENTUAL)
 			wr_sim_check_eventual(sim, key);

@@ -93,8 +93,9 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 static bool all_was_heard(const struct wr_sim *sim)
 {
 	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
-	unsigned others = ~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR |
-			    1u << WR_SIM_TWICE | 1u << WR_SIM_PAUSE);
+	unsigned others =
+		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
+		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
 	/* A unit that was spent for a request that another limit refused, and reported before that,
 	 * stays spent. */
 	bool heard = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
@@ -103,9 +104,9 @@ static bool all_was_heard(const struct wr_sim *sim)
 
 	for (unsigned i = 0; heard && i < sim->plan->nodes; i++) {
 		wr_central_info(sim->nodes[i].home.central, info);
-		heard = info->counts.connects == 1 && !info->counts.reports_lost &&
-			!info->counts.reports_stale && !info->counts.returns_lost &&
-			!info->reports_waiting;
+		heard = info->counts.connects <= wr_sim_server_count(sim->plan) &&
+			!info->counts.reports_lost && !info->counts.reports_stale &&
+			!info->counts.returns_lost && !info->reports_waiting;
 	}
 	free(info);
 	return heard;

@@ -121,7 +121,7 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	pick_traffic(plan, &dice);
 	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
 		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
-	plan->faults = pick_faults(&dice, wr_sim_fault_kinds(plan->consistency));
+	plan->faults = pick_faults(&dice, wr_sim_fault_kinds(plan));
 	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
 	if (plan->consistency != WR_EVENTUAL)
 		pick_variant(plan, &dice);
@@ -129,6 +129,32 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
 	if (!plan->faults) /* nobody is to lose patience */
+		plan->timeout_ns = 10000 * MS;
+}
+
+/* Clocks of masters agree, for the time of a counter is that of whoever has it. Two masters of a
+ * slot are a split, which is tried without a cluster. */
+void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
+{
+	struct wr_dice dice = {seed ^ 0x636c757374657231u};
+
+	wr_sim_plan_make(plan, seed, WR_SIM_ANY);
+	plan->shards = (unsigned)wr_dice_between(&dice, 2, WR_SIM_SERVERS);
+	plan->regions = 1;
+	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_SPLIT | 1u << WR_SIM_REGION);
+	if (wr_dice_percent(&dice, 40))
+		plan->faults = 0;
+	if (wr_dice_percent(&dice, 90))
+		plan->faults |= 1u << WR_SIM_MOVE;
+	if (plan->faults & ~(1u << WR_SIM_MOVE) && wr_dice_percent(&dice, 40))
+		plan->faults |= 1u << WR_SIM_DOWN;
+	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 20);
+	if (!plan->second_limit && plan->consistency != WR_EVENTUAL && wr_dice_percent(&dice, 40)) {
+		plan->second_algorithm = WEIR_FIXED_WINDOW;
+		plan->second_period_ns = plan->period_ns + 7 * MS;
+		plan->second_limit = (uint32_t)wr_dice_between(&dice, 1, 3ul * plan->limit);
+	}
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE)))
 		plan->timeout_ns = 10000 * MS;
 }
 
@@ -168,6 +194,9 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_KILL;
 }
 
+const struct wr_sim_kind wr_sim_kinds[] = {
+	{"regions", wr_sim_plan_regions}, {"cluster", wr_sim_plan_cluster}, {0}};
+
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 {
 	static const char *const consistencies[] = {
@@ -191,6 +220,8 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		len += (size_t)snprintf(text + len, cap - len, " soft,");
 	if (plan->count_rejected && len < cap)
 		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
+	if (plan->shards && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " cluster of %u,", plan->shards);
 	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)
 		if (plan->faults >> i & 1)
 			len += (size_t)snprintf(text + len, cap - len, " %s",

@@ -44,7 +44,9 @@
 	X(WR_SIM_RULES, "rules")   /* the limit changes, node by node */                           \
 	X(WR_SIM_LEAVE, "leave")   /* clients go away before or after they are answered */         \
 	X(WR_SIM_SLOW, "slow")     /* Redis' answers take longer than the timeout, for a while */  \
-	X(WR_SIM_ERROR, "error")   /* Redis answers OOM, READONLY, LOADING or BUSY for a while */
+	X(WR_SIM_ERROR, "error")   /* Redis answers OOM, READONLY, LOADING or BUSY for a while */  \
+	X(WR_SIM_MOVE, "move")     /* slots of a cluster move while they are in use */             \
+	X(WR_SIM_DOWN, "down")     /* a master of a cluster answers CLUSTERDOWN for a while */
 
 enum wr_sim_fault {
 #define WR_SIM_FAULT_ENUM(name, text) name,
@@ -55,10 +57,6 @@ enum wr_sim_fault {
 
 const char *wr_sim_fault_name(enum wr_sim_fault fault);
 
-/* Kinds that may happen to limits of a consistency: the first so many. Exchanges have no caller
- * who waits for them. */
-unsigned wr_sim_fault_kinds(uint8_t consistency);
-
 struct wr_sim_plan {
 	uint64_t seed;
 	uint8_t consistency;      /* enum wr_consistency */
@@ -68,6 +66,7 @@ struct wr_sim_plan {
 	uint32_t limit_after;     /* WR_SIM_RULES: what it becomes */
 	uint64_t period_ns;
 	unsigned nodes, keys;
+	unsigned shards;        /* masters of a cluster; 0: there is none */
 	unsigned regions;       /* each with a Redis of its own; nodes take turns */
 	uint64_t begin_ns;      /* no requests before */
 	uint64_t length_ns;     /* no requests from then on */
@@ -98,6 +97,7 @@ struct wr_sim_report {
 	uint64_t commands, calls; /* that Redis got; of which scripts */
 	uint64_t faults;
 	uint64_t renewals;      /* nodes that were replaced */
+	uint64_t redirected;    /* commands that a cluster did not carry out where they came */
 	uint64_t losses;        /* of Redis' data */
 	uint64_t burnt;         /* units of leases that were never spent nor returned */
 	uint32_t overshoot_ppm; /* eventual: how far beyond the limit, at worst */
@@ -110,9 +110,24 @@ struct wr_sim_report {
 
 /* What the seed stands for. */
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency);
-/* … and for a few nodes in regions that are replaced all the time, so that a counter has more
- * holders than there are nodes. */
+
+/* What it stands for in runs of a kind. The last one has no name. */
+struct wr_sim_kind {
+	const char *name;
+	void (*make)(struct wr_sim_plan *plan, uint64_t seed);
+};
+extern const struct wr_sim_kind wr_sim_kinds[];
+
+/* A few nodes in regions that are replaced all the time, so that a counter has more holders than
+ * there are nodes. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed);
+/* A cluster, of which slots move. */
+void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed);
+
+/* Kinds of faults that may happen: the first so many. Exchanges have no caller who waits for them.
+ */
+unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan);
+
 /* In one line, for people. */
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap);
 

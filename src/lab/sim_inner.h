@@ -8,6 +8,7 @@
 #include "central/central.h"
 #include "lab/dice.h"
 #include "lab/sim.h"
+#include "redis/slot.h"
 
 #define WR_SIM_EPOCH_NS 1700000040000000000ull /* what clocks say at the beginning: a minute */
 #define WR_SIM_DOMAIN "sim"
@@ -36,12 +37,32 @@ struct wr_sim_master {
 	struct wr_sim_master *next; /* of all there were */
 	struct wr_mini *mini;
 	int64_t skew_ns; /* its clock less the true time */
+	struct wr_sim *sim;
+	unsigned server;
 };
 
 struct wr_sim_server {
 	struct wr_sim_master *master; /* who is master now */
 	struct wr_mini *replica;      /* what a replica has got of it */
 	uint64_t away_until_ns;       /* refuses connections */
+};
+
+#define WR_SIM_MOVES 4u
+
+/* A slot that moves from one master to another. */
+struct wr_sim_move {
+	bool active;
+	uint8_t from, to;
+	uint16_t slot;
+	uint64_t number, end_ns;
+};
+
+struct wr_sim_cluster {
+	uint8_t view[WR_SIM_SERVERS][WR_SLOTS]; /* who serves a slot, as a server knows it */
+	uint16_t number[WR_SLOTS];              /* +1 with each new owner */
+	struct wr_sim_move moves[WR_SIM_MOVES];
+	uint64_t moved; /* that began */
+	uint64_t down_until_ns[WR_SIM_SERVERS];
 };
 
 /* A time in which Redis' data was lost, in which there were two masters, or in which nodes had
@@ -160,6 +181,7 @@ struct wr_sim {
 	struct wr_sim_node nodes[WR_SIM_NODES];
 	struct wr_sim_server servers[WR_SIM_SERVERS];
 	struct wr_sim_master *masters;
+	struct wr_sim_cluster *cluster; /* NULL: there is none */
 	struct wr_sim_conn *conns;
 	uint64_t request_number;
 
@@ -205,7 +227,7 @@ void wr_sim_flush(struct wr_sim_node *node); /* what its links have to write goe
 void wr_sim_demote(struct wr_sim *sim, unsigned server);
 void wr_sim_cut(struct wr_sim *sim, unsigned server, struct wr_sim_node *only, unsigned percent);
 uint64_t wr_sim_master_us(const struct wr_sim *sim, const struct wr_sim_master *master);
-struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, int64_t skew_ns);
+struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int64_t skew_ns);
 extern const struct wr_central_host wr_sim_host;
 
 /* node.c */
@@ -235,6 +257,16 @@ void wr_sim_waited(struct wr_sim_request *request, bool failed);
 /* What Redis said of a need of the request, or what was admitted without it. */
 void wr_sim_told(struct wr_sim_request *request, const struct weir_decision *said, uint8_t key);
 void wr_sim_alone(struct wr_sim_request *request, const struct wr_sim_admission *admission);
+
+/* cluster.c */
+unsigned wr_sim_server_count(const struct wr_sim_plan *plan);
+void wr_sim_cluster_start(struct wr_sim *sim);
+void wr_sim_cluster_join(struct wr_sim *sim, struct wr_sim_master *master, unsigned server);
+void wr_sim_cluster_move(struct wr_sim *sim);
+void wr_sim_cluster_down(struct wr_sim *sim, unsigned server);
+bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server);
+void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server);
+void wr_sim_cluster_heal(struct wr_sim *sim);
 
 /* fault.c */
 void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed);

@@ -1,5 +1,5 @@
 /* Runs seeds of the simulated fleet: sim [--first N] [--seeds N] [--mode strict] [--seed N]
- * [--verbose]. The mode `regions` is eventual, with nodes that are replaced all the time.
+ * [--verbose]. Modes are those of limits, and kinds of runs (wr_sim_kinds).
  *
  * Each failing seed is printed with what did not hold and how to see it again. */
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 struct options {
 	uint64_t first, count;
 	uint8_t consistency;
-	bool regions; /* the plans of wr_sim_plan_regions */
+	const struct wr_sim_kind *kind; /* NULL: the plans of a consistency */
 	bool verbose;
 	bool json; /* one line of figures, for benchmarks */
 };
@@ -20,7 +20,7 @@ struct options {
 static int usage(void)
 {
 	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode "
-	      "strict|lease|eventual|regions] "
+	      "strict|lease|eventual|regions|cluster] "
 	      "[--verbose] [--json]\n",
 	      stderr);
 	return 2;
@@ -28,10 +28,11 @@ static int usage(void)
 
 static bool read_mode(const char *text, struct options *options)
 {
-	if (strcmp(text, "regions") == 0) {
-		options->regions = true;
-		return true;
-	}
+	for (const struct wr_sim_kind *kind = wr_sim_kinds; kind->name; kind++)
+		if (strcmp(text, kind->name) == 0) {
+			options->kind = kind;
+			return true;
+		}
 #define MODE(enum, number, name)                                                                   \
 	if (strcmp(text, name) == 0) {                                                             \
 		options->consistency = enum;                                                       \
@@ -106,8 +107,8 @@ static bool run_one(uint64_t seed, const struct options *options, struct wr_lua 
 	struct wr_sim_report report;
 	char text[256];
 
-	if (options->regions)
-		wr_sim_plan_regions(&plan, seed);
+	if (options->kind)
+		options->kind->make(&plan, seed);
 	else
 		wr_sim_plan_make(&plan, seed, options->consistency);
 	wr_sim_plan_text(&plan, text, sizeof text);
@@ -118,7 +119,8 @@ static bool run_one(uint64_t seed, const struct options *options, struct wr_lua 
 	if (!report.failure[0])
 		return true;
 	printf("FAILED %s\n  %s\n  again: build/test/sim/sim --mode %s --seed %llu --verbose\n",
-	       text, report.failure, options->regions ? "regions" : mode_name(plan.consistency),
+	       text, report.failure,
+	       options->kind ? options->kind->name : mode_name(plan.consistency),
 	       (unsigned long long)seed);
 	return false;
 }

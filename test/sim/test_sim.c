@@ -96,7 +96,10 @@ static void test_all_sorts_of_things_happen(void **state)
 		struct wr_sim_plan plan;
 
 		wr_sim_plan_make(&plan, seed, WR_SIM_ANY);
+		assert_int_equal(plan.faults >> WR_SIM_MOVE, 0);
 		faults |= plan.faults;
+		wr_sim_plan_cluster(&plan, seed);
+		faults |= plan.faults & (1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
 	}
 	assert_int_equal(faults, (1u << WR_SIM_FAULT_COUNT) - 1);
 	trace_of(1, &report);

@@ -48,6 +48,30 @@ static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 	return id <= session->forgotten;
 }
 
+/* A new stream closes those below it that were never used (RFC 9113, 5.1.1). Whether this is one of
+ * them; otherwise notes the stream if it is new. */
+static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
+{
+	if (id % 2 == 0)
+		return false;
+	if (id > scanner->newest) {
+		int32_t next = scanner->newest ? scanner->newest + 2 : 1;
+		unsigned at = scanner->skipped_at % WR_GRPC_GAPS_KEPT;
+
+		if (id > next) {
+			scanner->skipped[at].from = next;
+			scanner->skipped[at].to = id - 2;
+			scanner->skipped_at++;
+		}
+		scanner->newest = id;
+		return false;
+	}
+	for (size_t i = 0; i < WR_GRPC_GAPS_KEPT; i++)
+		if (id >= scanner->skipped[i].from && id <= scanner->skipped[i].to)
+			return true;
+	return false;
+}
+
 /* An error code for a frame that nghttp2 would read over, or NGHTTP2_NO_ERROR. `payload` is what
  * has arrived of it. */
 static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame,
@@ -61,6 +85,8 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 		if (len >= 4 && (int32_t)(read_u32(payload) & INT32_MAX) == frame->stream)
 			return NGHTTP2_PROTOCOL_ERROR; /* it depends on itself */
 	}
+	if (frame->type == NGHTTP2_HEADERS && was_skipped(&session->scanner, frame->stream))
+		return NGHTTP2_PROTOCOL_ERROR;
 	if ((frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS) &&
 	    frame->stream % 2 == 1 && frame->stream <= session->last_id &&
 	    !nghttp2_session_find_stream(session->h2, frame->stream) &&

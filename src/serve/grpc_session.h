@@ -33,6 +33,7 @@
 	(64u << 10) /* of nghttp2 in each connection are not counted there                         \
 		     */
 #define WR_GRPC_RESETS_KEPT 32u
+#define WR_GRPC_GAPS_KEPT 4u
 
 struct wr_grpc_session;
 
@@ -98,8 +99,13 @@ struct wr_grpc_call {
 
 /* Where one frame ends and the next begins. */
 struct wr_grpc_scanner {
-	uint32_t skip; /* bytes to the next head */
-	uint8_t have;  /* of the head */
+	uint32_t skip;  /* bytes to the next head */
+	uint8_t have;   /* of the head */
+	int32_t newest; /* the highest stream that a client has begun */
+	struct {
+		int32_t from, to;
+	} skipped[WR_GRPC_GAPS_KEPT]; /* streams that it has left out, so that they are closed */
+	unsigned skipped_at;
 	uint8_t head[9];
 };
 

@@ -283,6 +283,15 @@ def test_frames_for_a_stream_that_has_ended(serve, late):
         assert drained(raw) == STREAM_CLOSED
 
 
+def test_a_stream_below_the_newest_that_was_never_used(serve):
+    """RFC 9113, 5.1.1: streams are begun in order."""
+    with RawH2(serve.grpc_port) as raw:
+        raw.next_stream = 5
+        ended(raw)
+        raw.send(raw.head(3))
+        assert drained(raw) == PROTOCOL
+
+
 def test_frames_that_may_come_late_are_read_over(serve):
     """RST_STREAM, WINDOW_UPDATE and PRIORITY of a stream that has ended, and the rest of a call that was refused early."""
     with RawH2(serve.grpc_port) as raw:

@@ -41,7 +41,7 @@ def check_answer(method, target, response):
     assert described or response.status == 405, f"{method} {target}: {response.status} is not in openapi.yaml"
     kind = (response.get("content-type") or "").split(";")[0]
     schema = described.get("content", {}).get(kind, {}).get("schema")
-    if response.status == 405 or schema is None or method == "HEAD":
+    if response.status == 405 or schema is None or method == "HEAD" or response.get("content-encoding"):
         return
     value = json.loads(response.body) if kind.endswith("json") else response.body.decode()
     _validate(value, schema)

@@ -258,7 +258,7 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 		node->skew_ns = (int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
 	/* Windows ahead: what others have in theirs is not to be taken for old. */
 	if (wr_sim_may(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
-	    wr_dice_percent(&node->dice, 25))
+	    (sim->plan->ahead ? number < sim->plan->ahead : wr_dice_percent(&node->dice, 25)))
 		node->skew_ns +=
 			(int64_t)(sim->plan->period_ns * wr_dice_between(&node->dice, 3, 10));
 }

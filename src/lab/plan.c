@@ -194,8 +194,27 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_KILL;
 }
 
-const struct wr_sim_kind wr_sim_kinds[] = {
-	{"regions", wr_sim_plan_regions}, {"cluster", wr_sim_plan_cluster}, {0}};
+/* Nodes that were replaced tell nobody again what they admitted: what is deleted in Redis is lost.
+ */
+void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
+{
+	struct wr_dice dice = {seed ^ 0x6168656164303031u};
+
+	wr_sim_plan_regions(plan, seed);
+	plan->regions = 1;
+	plan->ahead = 1;
+	plan->begin_ns = 20000 * MS; /* far from the window's edges, though clocks step */
+	plan->gap_ns /= 3;
+	plan->renew_gap_ns = wr_dice_between(&dice, 100, 400) * MS;
+	plan->faults = 1u << WR_SIM_SKEW;
+	if (wr_dice_percent(&dice, 50))
+		plan->faults |= 1u << WR_SIM_TWICE;
+}
+
+const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
+					   {"ahead", wr_sim_plan_ahead},
+					   {"cluster", wr_sim_plan_cluster},
+					   {0}};
 
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 {
@@ -222,6 +241,8 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
 	if (plan->shards && len < cap)
 		len += (size_t)snprintf(text + len, cap - len, " cluster of %u,", plan->shards);
+	if (plan->ahead && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " %u ahead,", plan->ahead);
 	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)
 		if (plan->faults >> i & 1)
 			len += (size_t)snprintf(text + len, cap - len, " %s",

@@ -20,7 +20,8 @@ static void node_start(struct wr_sim *sim, void *object, uint64_t number)
 static void start_pokes(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t part_ns = plan->quiet_ns / 4, one = plan->seed % plan->nodes;
+	uint64_t part_ns = plan->quiet_ns / 4;
+	uint64_t one = plan->ahead + plan->seed % (plan->nodes - plan->ahead);
 
 	wr_sim_at(sim, plan->length_ns + part_ns, NULL, wr_sim_poke_one, NULL, one);
 	wr_sim_at(sim, plan->length_ns + 2 * part_ns - 1, NULL, wr_sim_look_one, NULL, one);

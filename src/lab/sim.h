@@ -66,6 +66,7 @@ struct wr_sim_plan {
 	uint32_t limit_after;     /* WR_SIM_RULES: what it becomes */
 	uint64_t period_ns;
 	unsigned nodes, keys;
+	unsigned ahead;         /* nodes whose clocks are windows ahead: the first so many */
 	unsigned shards;        /* masters of a cluster; 0: there is none */
 	unsigned regions;       /* each with a Redis of its own; nodes take turns */
 	uint64_t begin_ns;      /* no requests before */
@@ -121,6 +122,8 @@ extern const struct wr_sim_kind wr_sim_kinds[];
 /* A few nodes in regions that are replaced all the time, so that a counter has more holders than
  * there are nodes. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed);
+/* The same in one region, where the clock of one node is windows ahead. */
+void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed);
 /* A cluster, of which slots move. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed);
 

@@ -69,8 +69,8 @@ static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 		return refuse(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",
 			      name);
 	if (l->flags & WEIR_FULL_REFUSES && l->algorithm != WEIR_SLIDING_LOG)
-		return refuse(error, WEIR_ELIMIT,
-			      "on_full is for sliding_window_log, not for %s", name);
+		return refuse(error, WEIR_ELIMIT, "on_full is for sliding_window_log, not for %s",
+			      name);
 	if (l->burst && l->algorithm != WEIR_TOKEN_BUCKET)
 		return refuse(error, WEIR_ELIMIT, "burst is for token_bucket, not for %s", name);
 	if (l->algorithm == WEIR_LEAKY_BUCKET)

@@ -171,6 +171,13 @@ static bool obey(struct service_process *process)
 	return order != GATEWAY_CHILD_STOP;
 }
 
+static bool differ(const struct gateway_report *a, const struct gateway_report *b)
+{
+	return a->moves != b->moves || a->table_bytes != b->table_bytes || a->rules != b->rules ||
+	       a->defers != b->defers || a->drained != b->drained || a->stuck != b->stuck ||
+	       a->no_rules != b->no_rules || a->no_certificate != b->no_certificate;
+}
+
 static void serve(struct service_process *process)
 {
 	struct pollfd fds[] = {{process->fd, POLLIN, 0}, {process->ended, POLLIN, 0}};
@@ -184,7 +191,7 @@ static void serve(struct service_process *process)
 		if (fds[1].revents && read(process->ended, &count, sizeof count) < 0)
 			return;
 		look(process);
-		if (memcmp(&process->report, &process->told, sizeof process->told) != 0)
+		if (differ(&process->report, &process->told))
 			say(process, MESSAGE_REPORT, "");
 		process->told = process->report;
 	}

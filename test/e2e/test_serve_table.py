@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 
+import redis
+
 from weirtest import env, wait_for
 from weirtest.clock import for_weir
 from weirtest.rls import OK, OVER, Rls
@@ -76,3 +78,36 @@ def test_words_that_are_not_understood():
         assert (code, out) == (2, "") and said in err, words
     assert table("info", "../x")[0] == 1
     assert table("--help")[1].startswith("weir table list\n")
+
+
+LOGS = """
+domain: api
+descriptors:
+  - key: few
+    rate_limit: {unit: hour, requests_per_unit: 5, algorithm: sliding_window_log}
+  - key: many
+    rate_limit: {unit: minute, requests_per_unit: 100, algorithm: sliding_window_log}
+"""
+
+
+def admitted(pipe):
+    return sum(answer[1] == b"admit" for answer in pipe.execute())
+
+
+def test_single_requests_leave_room_for_logs(clock):
+    """20,000 clients with two requests each fill the logs' memory of 256 KiB many times over. Clients of another rule
+    still get their 100 a minute, and not one more."""
+    assert clock
+    with Serve(rules=LOGS, memory="4M", resp=True) as serve:
+        client = redis.Redis(port=serve.resp_port)
+        for first in range(0, 20_000, 1000):
+            pipe = client.pipeline(transaction=False)
+            for number in range(first, first + 1000):
+                for _ in range(2):
+                    pipe.execute_command("WEIR.CHECK", "api", "few", number)
+            assert admitted(pipe) == 2000
+        for number in range(20):
+            pipe = client.pipeline(transaction=False)
+            for _ in range(110):
+                pipe.execute_command("WEIR.CHECK", "api", "many", number)
+            assert admitted(pipe) == 100

@@ -36,6 +36,10 @@ int wr_client_http(const char *address, const char *method, const char *path,
 		   const char *token_file, json_t *body, struct wr_client_reply *reply,
 		   struct weir_error *error);
 
+/* The same on a connection, which it closes; below 0: there is none, and the error is told. */
+int wr_client_http_on(int fd, const char *method, const char *path, const char *token, json_t *body,
+		      struct wr_client_reply *reply, struct weir_error *error);
+
 /* Flags of a command that asks the admin API; each may be NULL. */
 struct wr_client_admin {
 	const char *admin, *token_file, *table, *dir;

@@ -2,6 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/endpoint.h"
 #include "base/error.h"
@@ -45,6 +48,42 @@ static int find_address(const struct wr_client_admin *flags, const char *token_f
 	return 0;
 }
 
+/* Whether others than root and this user can put a socket into the folder of this one. */
+static bool is_open_to_others(const char *path)
+{
+	char folder[ADDRESS_BYTES];
+	struct stat info;
+	char *end;
+
+	snprintf(folder, sizeof folder, "%s", path);
+	end = strrchr(folder, '/');
+	if (!end)
+		return true;
+	end[end == folder] = '\0';
+	return stat(folder, &info) != 0 || info.st_mode & (S_IWGRP | S_IWOTH);
+}
+
+/* In a folder of everybody's, such as /dev/shm, somebody else may have been first: what a command
+ * says is for a service of root or of this user alone. */
+static int connect_to(const char *address, struct weir_error *error)
+{
+	int fd = wr_client_connect(address, error);
+	struct ucred peer = {0};
+	socklen_t len = sizeof peer;
+
+	if (fd < 0 || !is_open_to_others(address + strlen("unix:")))
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+	    (peer.uid == 0 || peer.uid == geteuid()))
+		return fd;
+	close(fd);
+	return wr_error(error, WEIR_ESYS,
+			"user %u listens at %s, who is neither root nor this user, in a folder "
+			"that others can write to: run the command as that user, or move the "
+			"socket with --admin-socket",
+			(unsigned)peer.uid, address);
+}
+
 int wr_client_admin(const struct wr_client_admin *flags, const char *method, const char *path,
 		    json_t *body, struct wr_client_reply *reply, struct weir_error *error)
 {
@@ -57,7 +96,8 @@ int wr_client_admin(const struct wr_client_admin *flags, const char *method, con
 		json_decref(body);
 		return rc;
 	}
-	return wr_client_http(address, method, path,
-			      strncmp(address, "unix:", 5) == 0 ? NULL : token_file, body, reply,
-			      error);
+	if (strncmp(address, "unix:", 5) == 0)
+		return wr_client_http_on(connect_to(address, error), method, path, "", body, reply,
+					 error);
+	return wr_client_http(address, method, path, token_file, body, reply, error);
 }

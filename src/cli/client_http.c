@@ -122,24 +122,29 @@ static int exchange(int fd, const char *method, const char *path, const char *to
 	return rc;
 }
 
-int wr_client_http(const char *address, const char *method, const char *path,
-		   const char *token_file, json_t *body, struct wr_client_reply *reply,
-		   struct weir_error *error)
+int wr_client_http_on(int fd, const char *method, const char *path, const char *token, json_t *body,
+		      struct wr_client_reply *reply, struct weir_error *error)
 {
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	char token[TOKEN_BYTES] = "";
-	int fd, rc = 0;
+	int rc = fd;
 
 	*reply = (struct wr_client_reply){0};
 	json_decref(body);
-	if (token_file)
-		rc = read_token(token_file, token, error);
-	fd = rc < 0 ? rc : wr_client_connect(address, error);
-	rc = fd;
 	if (fd >= 0) {
 		rc = exchange(fd, method, path, token, text ? text : "", reply, error);
 		close(fd);
 	}
 	free(text);
 	return rc < 0 ? rc : 0;
+}
+
+int wr_client_http(const char *address, const char *method, const char *path,
+		   const char *token_file, json_t *body, struct wr_client_reply *reply,
+		   struct weir_error *error)
+{
+	char token[TOKEN_BYTES] = "";
+	int rc = token_file ? read_token(token_file, token, error) : 0;
+
+	return wr_client_http_on(rc < 0 ? rc : wr_client_connect(address, error), method, path,
+				 token, body, reply, error);
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import stat
 import subprocess
 
@@ -123,6 +124,30 @@ def test_a_socket_that_may_not_be_used_is_told():
         done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", WEIR, "pause", "--admin",
                                f"unix:{path_of(serve)}"], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and "this user may not ask at unix:" in done.stderr
+
+
+@needs("root")
+@pytest.mark.parametrize("mode, asked", [(0o1777, False), (0o775, False), (0o755, True)])
+def test_a_socket_that_somebody_else_made(tmp_path, mode, asked):
+    """In a folder that others can write to, commands are told to services of root and of their own user alone."""
+    os.chmod(tmp_path, mode)
+    path = tmp_path / "default.admin"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        os.setegid(NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            listener.listen(1)  # its credentials are those of now
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+        with subprocess.Popen([WEIR, "pause", "--dir", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+            connection, _ = listener.accept()
+            with connection:
+                told = connection.recv(4096)
+            said = command.communicate()[1]
+        assert command.returncode == 2 and told.startswith(b"POST /v1/pause") == asked
+        assert (f"user {NOBODY} listens at unix:{path}, who is neither root nor this user" in said) != asked
 
 
 def test_a_flood_of_the_port_leaves_the_socket_alone():

@@ -142,6 +142,8 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_shard *shard;
 
+	if (central->reports.calls && (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE))
+		wr_reports_precede(central, call);
 	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->of))
 		call->slot = wr_key_slot(central, call->key);
 	shard = wr_route_shard(central, call->slot);

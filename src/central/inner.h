@@ -482,6 +482,10 @@ void wr_control_tick(struct wr_central *central);
 void wr_control_free(struct wr_central *central);
 void wr_reports_take(struct wr_central *central, struct wr_call *call);
 void wr_reports_soon(struct wr_central *central); /* a shard may be back */
+
+/* Sends what is to be reported of the key of a take, which is about to be sent: Redis would grant
+ * once more what this node has admitted without it. */
+void wr_reports_precede(struct wr_central *central, const struct wr_call *take);
 /* Whether nothing of what the part took can matter any more, by this node's clock. */
 bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *take);
 /* Takes a late part from a report that was not sent yet. False: there is none. */

@@ -342,6 +342,31 @@ static void look_at(struct wr_central *central, struct wr_call *list, struct wr_
 	}
 }
 
+/* Those that were late are in Redis by the time of what is sent behind them, and their replies are
+ * held against the reports: these wait for them. */
+static bool has_late_calls(const struct wr_shard *shard)
+{
+	const struct wr_call *first = shard->line ? shard->line->waiting.first : NULL;
+
+	return first && first->late;
+}
+
+void wr_reports_precede(struct wr_central *central, const struct wr_call *take)
+{
+	struct wr_call *list = *list_of(central, take->key);
+	const struct wr_shard *shard = wr_key_shard(central, take->key);
+
+	if (!shard || has_late_calls(shard))
+		return;
+	for (struct wr_call *call = list; call; call = call->report_next)
+		if (same_key(call, take)) {
+			if (!call->report_out && central->reports.under_way < OUT_MAX &&
+			    can_go(central, call))
+				send_out(central, call);
+			return;
+		}
+}
+
 void wr_reports_tick(struct wr_central *central)
 {
 	struct wr_reports *reports = &central->reports;

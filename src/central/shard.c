@@ -251,7 +251,8 @@ void wr_shard_passed(struct wr_shard *shard)
 		shard->line->served = true;
 	if (shard->line && shard->line->late)
 		return;
-	wr_breaker_succeeded(&shard->breaker);
+	if (wr_breaker_succeeded(&shard->breaker))
+		wr_reports_soon(shard->central);
 	if (shard->breaker.state == WR_BREAKER_CLOSED)
 		say_back(shard);
 }

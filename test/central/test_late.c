@@ -198,6 +198,59 @@ static void test_reset(void **state)
 	rig_free(rig);
 }
 
+/* ---- reports before takes ---- */
+
+/* Admitted while Redis was away, which is back within the 200 ms that a report waits: Redis would
+ * grant it a second time. So the report goes before the next take of its key. */
+static void test_a_take_sends_the_report_first(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker other = {.done = 0}, asker = {.done = 0};
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	report_one(rig, 7, 5, NOW_US);
+	take_one(rig, &other, 8, 1);
+	turn(rig);
+	assert_non_null(strstr(next_command(peer), " 1 10 60000000"));
+	assert_null(next_command(peer)); /* of another key: the report waits */
+	reply(peer, taken(true, 9, 0, 1));
+	take_one(rig, &asker, 7, 1);
+	turn(rig);
+	assert_non_null(strstr(next_command(peer), " 643 5 10 60000000 "));
+	assert_null(strstr(next_command(peer), " 643 "));
+	assert_null(next_command(peer));
+	reply(peer, DONE);
+	reply(peer, taken(true, 4, 0, 1));
+	assert_int_equal(asker.done, 1);
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	pass(rig, 500 * MS);
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* A late take is with Redis before the next one is: its report waits for the late answer. */
+static void test_a_late_take_keeps_the_report(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0}, next = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	report_one(rig, 7, 1, NOW_US);
+	take_one(rig, &next, 7, 1);
+	turn(rig);
+	assert_null(strstr(next_command(peer), " 643 "));
+	assert_null(next_command(peer));
+	reply(peer, taken(true, 9, 0, 1));
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	reply(peer, taken(true, 8, 0, 1));
+	pass(rig, 500 * MS);
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
 /* ---- the breaker ---- */
 
 /* 30 ms there and back, 20 ms of patience: the fifth call opens the breaker, and the late answers
@@ -278,6 +331,8 @@ int main(void)
 		cmocka_unit_test(test_another_window),
 		cmocka_unit_test(test_count_rejected),
 		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_a_take_sends_the_report_first),
+		cmocka_unit_test(test_a_late_take_keeps_the_report),
 		cmocka_unit_test(test_always_late),
 		cmocka_unit_test(test_beats_have_a_deadline),
 		cmocka_unit_test(test_no_clock_of_late_answers),

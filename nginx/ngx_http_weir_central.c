@@ -11,8 +11,10 @@
  *                 is up, or when the link is lost
  *   an ask alone  its client has left; what the answer grants is given back,
  *                 unless it is to be counted all the same
- *   neither       its time is up, or it is only told something; the answer
- *                 is thrown away
+ *   a question    the ask timed out and was decided without the store; if the
+ *                 answer says that the store took units, the store is told so
+ *                 and counts them once
+ *   none          the store is only told something; the answer is thrown away
  *
  * All wait equally long, so the list is in the order of their ends too. While
  * the first one is overdue nobody else is asked: they would wait behind it.
@@ -222,6 +224,10 @@ ngx_http_weir_central_remove(ngx_http_weir_pending_t *p)
     ngx_queue_remove(&p->queue);
     ngx_http_weir_central.npending--;
 
+    if (p->question) {
+        ngx_free(p->question);
+    }
+
     ngx_free(p);
 }
 
@@ -422,6 +428,32 @@ ngx_http_weir_central_forget(ngx_http_weir_ctx_t *ctx)
 }
 
 
+/*
+ * Keeps a copy of the question, which a late answer is held against. Without
+ * memory, units that the store takes late stay counted there.
+ */
+
+static void
+ngx_http_weir_central_keep_question(ngx_http_weir_pending_t *p)
+{
+    int  n;
+
+    n = weir_ask_question(p->block->ask, ngx_http_weir_question,
+                          sizeof(ngx_http_weir_question));
+    if (n <= 0) {
+        return;
+    }
+
+    p->question = ngx_alloc(n, ngx_cycle->log);
+    if (p->question == NULL) {
+        return;
+    }
+
+    ngx_memcpy(p->question, ngx_http_weir_question, n);
+    p->question_len = n;
+}
+
+
 /* those whose time is up go on without an answer */
 
 static void
@@ -454,6 +486,7 @@ ngx_http_weir_central_expire(ngx_event_t *ev)
 
         if (p->command == NGX_HTTP_WEIR_QUESTION && !p->late) {
             p->late = 1;
+            ngx_http_weir_central_keep_question(p);
             ngx_http_weir_central_settle(p, NULL);
 
             if (!central->overdue) {

@@ -26,6 +26,8 @@ struct ngx_http_weir_pending_s {
     ngx_http_weir_ctx_t     *ctx;        /* that waits, or NULL */
     ngx_http_weir_block_t   *block;      /* its ask, or NULL */
     ngx_msec_t               sent;
+    u_char                  *question;   /* of an ask that timed out, or NULL */
+    size_t                   question_len;
     unsigned                 late:1;
 };
 

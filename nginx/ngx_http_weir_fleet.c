@@ -79,6 +79,36 @@ ngx_http_weir_central_tell(struct weir_ask *ask)
 }
 
 
+/*
+ * The answer to an ask that timed out. The request was decided without the
+ * store, and is reported if it was admitted, so units that the store took are
+ * settled against that report or given back.
+ */
+
+static void
+ngx_http_weir_central_late(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
+{
+    int  n;
+
+    if (p->question == NULL || reply->head.type != '$') {
+        return;
+    }
+
+    n = weir_question_late(p->question, p->question_len, reply->head.data,
+                           reply->head.len);
+    if (n <= 0) {
+        return;
+    }
+
+    if (ngx_http_weir_central_send(NGX_HTTP_WEIR_TELL, p->question, n)
+        == NULL)
+    {
+        ngx_http_weir_central_keep(p->question, n);
+    }
+}
+
+
 /* half of the places stay free for questions */
 
 static void
@@ -272,6 +302,7 @@ ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
 
     } else if (p->command == NGX_HTTP_WEIR_QUESTION) {
         ngx_http_weir_central_settle(p, reply);
+        ngx_http_weir_central_late(p, reply);
     }
 
     ngx_http_weir_central_remove(p);

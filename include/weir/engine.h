@@ -382,6 +382,13 @@ WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len
 /* There will be no answer: each rule does what its `on_store_failure` says. Returns a verdict. */
 WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 
+/* An answer came after weir_ask_store_failed. `question` is a copy of the question, which the
+ * caller made while the ask waited; the ask may have ended. The function overwrites the copy with
+ * what the store is to be told of the answer: send it once, then the units are counted once.
+ * Returns the length, 0 if the answer took nothing, or WEIR_EFORMAT: not an answer to this
+ * question. */
+WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
+
 /* ---- the answer ---- */
 
 struct weir_result {

@@ -132,8 +132,9 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
  * for an ask that is zeroed or done with. */
 void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask);
 
-/* A question of kind RETURN, REPORT or RESET. A RETURN that cannot be sent is lost and counted; a
- * REPORT waits, bounded, until its shard is back; a RESET makes this loop forget refusals, too. */
+/* A question of kind RETURN, REPORT, LATE or RESET. A RETURN that cannot be sent is lost and
+ * counted; a REPORT waits, bounded, until its shard is back; a LATE one is settled against a REPORT
+ * or given back; a RESET makes this loop forget refusals, too. */
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns);
 

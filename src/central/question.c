@@ -79,6 +79,8 @@ static bool fits_kind(const struct wr_question_item *item, uint8_t kind)
 		return item->cost < 0;
 	case WR_QUESTION_REPORT:
 		return item->cost > 0;
+	case WR_QUESTION_LATE:
+		return item->cost > 0 && item->decided_us > 0;
 	case WR_QUESTION_RESET:
 		return true;
 	}
@@ -106,6 +108,10 @@ bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part 
 	part->id_len = (uint8_t)item.id_len;
 	memcpy(part->id, reader->at + sizeof item, item.id_len);
 	part->identity = identity_of(&item, part->id);
+	if (reader->kind == WR_QUESTION_LATE) {
+		part->taken_us = part->answer.decided_us = item.decided_us;
+		part->answer.delay_ns = item.delay_ns;
+	}
 	reader->at += item.bytes;
 	reader->left--;
 	return wr_take_check(&part->take, NULL) == 0 && (reader->left || reader->at == reader->end);

@@ -1,4 +1,4 @@
-/* Messages nobody waits for: give-backs, reports, resets. */
+/* Messages nobody waits for: give-backs, reports, late takes, resets. */
 #include <string.h>
 
 #include "central/inner.h"
@@ -86,14 +86,36 @@ static void send_items(struct wr_central *central, struct wr_question_reader *re
 	hand_over(central, call);
 }
 
+/* Takes of another process, which gave up before the answer came. */
+static void keep_late(struct wr_central *central, struct wr_question_reader *reader)
+{
+	while (reader->left) {
+		struct wr_central_part *part = wr_part_new(central);
+
+		if (!part) {
+			lose(central, WR_CALL_RETURN);
+			break;
+		}
+		if (!wr_question_next(reader, part)) {
+			wr_part_free(central, part);
+			break;
+		}
+		wr_late_keep(central, part);
+	}
+}
+
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns)
 {
 	struct wr_question_reader reader;
 
 	wr_enter(central, now_ns, mono_ns);
-	if (wr_question_open(&reader, question, len))
-		send_items(central, &reader);
+	if (wr_question_open(&reader, question, len)) {
+		if (reader.kind == WR_QUESTION_LATE)
+			keep_late(central, &reader);
+		else
+			send_items(central, &reader);
+	}
 	wr_leave(central);
 }
 

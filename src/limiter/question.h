@@ -24,6 +24,7 @@ enum wr_question_kind {
 	WR_QUESTION_ANSWER = 3,
 	WR_QUESTION_REPORT = 4, /* admitted by this node alone while the store was away */
 	WR_QUESTION_RESET = 5,  /* an operator's reset: forget the counters; costs are 0 */
+	WR_QUESTION_LATE = 6,   /* takes whose answer came after the asker had given up */
 };
 
 struct wr_question_head {
@@ -41,7 +42,7 @@ struct wr_question_item {
 	uint16_t id_len;
 	uint64_t key[2];
 	uint64_t tag; /* the key in this node's table: where a lease of it is spent from */
-	int64_t cost; /* RETURN: below 0; REPORT: above 0 */
+	int64_t cost; /* RETURN: below 0; REPORT, LATE: above 0 */
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;
@@ -55,10 +56,11 @@ struct wr_question_item {
 	 * clock may be there, and then that window counts. */
 	uint64_t window_before_ns;
 	uint64_t window_after_ns;
-	/* When it was taken. RETURN: as the answer said, by the store's clock; 0: the request gives
-	 * back by itself what was taken at some time. REPORT: by this node's clock. TAKE: 0. */
+	/* When it was taken. RETURN, LATE: as the answer said, by the store's clock; RETURN with 0:
+	 * the request gives back by itself what was taken at some time. REPORT: by this node's
+	 * clock. TAKE: 0. */
 	uint64_t decided_us;
-	/* RETURN: what the answer said, so that a leaky bucket knows the place: it leaves at
+	/* RETURN, LATE: what the answer said, so that a leaky bucket knows the place: it leaves at
 	 * decided_us + this. 0 otherwise. */
 	uint64_t delay_ns;
 	uint32_t granted; /* what an operator granted beyond the limit, at this moment */

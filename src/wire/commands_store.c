@@ -108,7 +108,7 @@ void wr_command_ask(const struct wr_resp_call *call)
 
 static bool is_message(uint8_t kind)
 {
-	return kind == WR_QUESTION_RETURN || kind == WR_QUESTION_REPORT;
+	return kind == WR_QUESTION_RETURN || kind == WR_QUESTION_REPORT || kind == WR_QUESTION_LATE;
 }
 
 void wr_command_tell(const struct wr_resp_call *call)

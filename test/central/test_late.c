@@ -251,6 +251,100 @@ static void test_a_late_take_keeps_the_report(void **state)
 	rig_free(rig);
 }
 
+/* ---- another process gave up: it tells of the late answer itself ---- */
+
+static void tell_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
+{
+	struct item item = {.key = key, .cost = cost, .decided_us = decided_us};
+
+	tell(rig, WR_QUESTION_LATE, &item, 1);
+}
+
+/* A worker of nginx admitted three requests by the node's share. Two of them were taken late. */
+static void test_told_late_after_the_report(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	report_one(rig, 7, 3, NOW_US);
+	tell_late(rig, 7, 1, NOW_US + 100);
+	tell_late(rig, 7, 1, NOW_US + 100);
+	pass(rig, 1000 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+static void test_told_late_before_the_report(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	tell_late(rig, 7, 1, NOW_US + 100);
+	pass(rig, 100 * MS);
+	report_one(rig, 7, 1, NOW_US);
+	assert_int_equal(info(rig)->reports_waiting, 0);
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* No report comes, or it was sent before: the take is given back once, at the time it was taken. */
+static void test_told_late_without_a_report(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	tell_late(rig, 7, 2, NOW_US + 100);
+	pass(rig, 199 * MS);
+	assert_null(next_command(peer));
+	pass(rig, 2 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -2 10 60000000 1700000040000100"));
+	reply(peer, taken(true, 9, 0, 1));
+	report_one(rig, 7, 1, NOW_US);
+	pass(rig, 210 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	tell_late(rig, 7, 1, NOW_US + 100);
+	reply(peer, DONE);
+	pass(rig, 1000 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* Taken behind the edge of a window, admitted before it: one is given back, the other reported. */
+static void test_told_late_of_another_window(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	report_one(rig, 7, 1, NOW_US);
+	tell_late(rig, 7, 1, NOW_US + 60000000);
+	pass(rig, 300 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 1700000100000000"));
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
+/* What says not when it was taken, or that nothing was, is no such message. */
+static void test_told_late_nonsense(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+
+	(void)state;
+	tell_late(rig, 7, 1, 0);
+	tell_late(rig, 7, 0, NOW_US);
+	tell_late(rig, 7, -1, NOW_US);
+	pass(rig, 1000 * MS);
+	assert_null(next_command(peer_at(rig, 6379)));
+	rig_free(rig);
+}
+
 /* ---- the breaker ---- */
 
 /* 30 ms there and back, 20 ms of patience: the fifth call opens the breaker, and the late answers
@@ -333,6 +427,11 @@ int main(void)
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_a_take_sends_the_report_first),
 		cmocka_unit_test(test_a_late_take_keeps_the_report),
+		cmocka_unit_test(test_told_late_after_the_report),
+		cmocka_unit_test(test_told_late_before_the_report),
+		cmocka_unit_test(test_told_late_without_a_report),
+		cmocka_unit_test(test_told_late_of_another_window),
+		cmocka_unit_test(test_told_late_nonsense),
 		cmocka_unit_test(test_always_late),
 		cmocka_unit_test(test_beats_have_a_deadline),
 		cmocka_unit_test(test_no_clock_of_late_answers),

@@ -133,10 +133,10 @@ descriptors:
 """
 
 
-def test_time_is_up(api):
+def test_time_is_up(clock, api):
     """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the store is not asked.
-    When the store replies again, the late replies are ignored: they count as taken, and nothing is given back. All
-    requests that were admitted locally are reported."""
+    All requests that were admitted locally are reported. When the store replies again, it is told once which takes were
+    replied to too late, and gets nothing else back."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
     with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
@@ -154,6 +154,8 @@ def test_time_is_up(api):
         wait_for(lambda: nginx.get("/deny", {"X-User": "8"}).status == 200, "the store to be asked again")
         assert len(store.asked) > 3
         wait_for(lambda: store.reported() >= 4, "reports")
+        wait_for(lambda: len(store.late()) >= 3, "the store to be told of late replies")
+        assert store.late() == [(1, clock.now_ns() // 1000)] * 3
         assert store.reported() == 4 and store.returned() == []
 
 

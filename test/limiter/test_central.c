@@ -317,6 +317,79 @@ static void bounds(void **state)
 	(void)state;
 }
 
+/* The host gave up, and the answer comes after all: what it took is told with the store's time,
+ * what it refused is not. */
+static void late_answers(void **state)
+{
+	static struct store store;
+	static uint8_t question[WEIR_QUESTION_MAX];
+	struct wr_question_head head;
+	struct wr_question_item item, asked[2];
+	struct rig rig;
+	int len;
+
+	open_rig(&rig, &store);
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 9), 5);
+	assert_int_equal(rig_ask(&rig, "a=1;leaky=1"), WEIR_WAIT);
+	len = weir_ask_question(rig.ask, question, sizeof question);
+	memcpy(store.bytes, question, (size_t)len);
+	store.len = len;
+	weir_ask_store_failed(rig.ask, rig.now_ns);
+	weir_ask_done(rig.ask);
+	rig.ask = NULL;
+	store_serve(&store, rig.now_ns);
+	memcpy(asked, store.items, sizeof asked);
+	assert_int_equal(weir_question_late(NULL, 0, store.answer, store.answer_len), WEIR_EINVAL);
+	assert_int_equal(weir_question_late(question, (size_t)len, NULL, 0), WEIR_EINVAL);
+	assert_int_equal(
+		weir_question_late(question, (size_t)len, store.answer, store.answer_len - 1),
+		WEIR_EFORMAT);
+	for (int cut = 0; cut < len; cut++)
+		assert_int_equal(
+			weir_question_late(question, (size_t)cut, store.answer, store.answer_len),
+			WEIR_EFORMAT);
+	len = weir_question_late(question, (size_t)len, store.answer, store.answer_len);
+	memcpy(&head, question, sizeof head);
+	memcpy(&item, question + sizeof head, sizeof item);
+	assert_int_equal(len, sizeof head + item.bytes);
+	assert_int_equal(head.bytes, len);
+	assert_int_equal(head.kind, WR_QUESTION_LATE);
+	assert_int_equal(head.count, 1);
+	assert_int_equal(item.algorithm, WEIR_LEAKY_BUCKET);
+	assert_memory_equal(item.key, asked[1].key, sizeof item.key);
+	assert_int_equal(item.cost, 1);
+	assert_int_equal(item.decided_us, rig.now_ns / 1000 + STORE_CLOCK_US);
+	assert_memory_equal(question + sizeof head + sizeof item, "leaky_bucket/", 13);
+	/* It is no question any more: nothing is told twice. */
+	assert_int_equal(weir_question_late(question, (size_t)len, store.answer, store.answer_len),
+			 WEIR_EFORMAT);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Nobody could decide, or all limits refused. */
+static void late_refusals(void **state)
+{
+	static struct store store;
+	struct rig rig;
+
+	open_rig(&rig, &store);
+	for (uint32_t failing = 0; failing < 2; failing++) {
+		int len;
+
+		assert_int_equal(store_admitted(&rig, &store, "a=1", 9), failing ? 0 : 5);
+		assert_int_equal(rig_ask(&rig, failing ? "a=2" : "a=1"), WEIR_WAIT);
+		store.len = len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
+		store.fail_mask = failing;
+		store_serve(&store, rig.now_ns);
+		assert_int_equal(weir_question_late(store.bytes, (size_t)len, store.answer,
+						    store.answer_len),
+				 0);
+	}
+	rig_close(&rig);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +402,8 @@ int main(void)
 		cmocka_unit_test(calendar),
 		cmocka_unit_test(nonsense),
 		cmocka_unit_test(bounds),
+		cmocka_unit_test(late_answers),
+		cmocka_unit_test(late_refusals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

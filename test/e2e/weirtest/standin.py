@@ -13,7 +13,7 @@ from . import clock, keeper
 HEAD = struct.Struct("<BBHI")
 ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQII")
 VERDICT = struct.Struct("<IIIIQQQQ")
-TAKE, RETURN, ANSWER, REPORT, RESET = 1, 2, 3, 4, 5
+TAKE, RETURN, ANSWER, REPORT, RESET, LATE = 1, 2, 3, 4, 5, 6
 ADMITTED, FAILED = 1, 4
 DAY_NS = 86400 * 10 ** 9
 KEY = "0123456789abcdef" * 4  # of nginx's workers
@@ -151,6 +151,10 @@ class Store:
     def returned(self):
         """What was given back: [(cost, decided_us)]."""
         return [(i.cost, i.decided_us) for m in self.told if m.kind == RETURN for i in m.items]
+
+    def late(self):
+        """Takes whose answer came too late: [(cost, decided_us)]."""
+        return [(i.cost, i.decided_us) for m in self.told if m.kind == LATE for i in m.items]
 
     def reported(self):
         return sum(i.cost for m in self.told if m.kind == REPORT for i in m.items)

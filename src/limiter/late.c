@@ -1,0 +1,84 @@
+/* An answer of the central store that comes after its asker has given up.
+ *
+ * Takes in the answer are counted in the store, although the rules' on_store_failure has decided
+ * the request. The question is rewritten in place as a message of kind LATE with these takes, and
+ * the store settles each against the report of the request, or gives it back. */
+#include <string.h>
+
+#include "limiter/message.h"
+
+/* Whether the item of a question ends within `room` bytes, and is a take. */
+static bool is_item(const struct wr_question_item *item, size_t room)
+{
+	return item->bytes == sizeof *item + item->id_len && item->bytes <= room && item->cost >= 0;
+}
+
+/* Whether the bytes are a question with as many items as its head says. */
+static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
+{
+	size_t at = sizeof *head;
+
+	if (len < sizeof *head || len > WEIR_QUESTION_MAX)
+		return false;
+	memcpy(head, bytes, sizeof *head);
+	if (head->version != WR_QUESTION_VERSION || head->kind != WR_QUESTION_TAKE ||
+	    head->bytes != len)
+		return false;
+	for (uint16_t i = 0; i < head->count; i++) {
+		struct wr_question_item item;
+
+		if (len - at < sizeof item)
+			return false;
+		memcpy(&item, bytes + at, sizeof item);
+		if (!is_item(&item, len - at))
+			return false;
+		at += item.bytes;
+	}
+	return at == len;
+}
+
+static bool has_taken(const struct wr_answer *answer, const struct wr_question_item *item)
+{
+	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
+		       WR_ANSWER_ADMITTED &&
+	       item->cost > 0;
+}
+
+int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len)
+{
+	uint8_t *bytes = question, *from, *to;
+	const uint8_t *said = answer;
+	struct wr_question_head head;
+	uint16_t asked;
+
+	if (!question || !answer)
+		return WEIR_EINVAL;
+	if (!is_question(bytes, len, &head) || !wr_answer_fits(answer, answer_len, head.count))
+		return WEIR_EFORMAT;
+	asked = head.count;
+	head.count = 0;
+	from = to = bytes + sizeof head;
+	said += sizeof head;
+	for (uint16_t i = 0; i < asked; i++, said += sizeof(struct wr_answer)) {
+		struct wr_question_item item;
+		struct wr_answer one;
+
+		memcpy(&item, from, sizeof item);
+		memcpy(&one, said, sizeof one);
+		if (has_taken(&one, &item)) {
+			item.decided_us = one.decided_us;
+			item.delay_ns = one.delay_ns;
+			memmove(to, from, item.bytes);
+			memcpy(to, &item, sizeof item);
+			to += item.bytes;
+			head.count++;
+		}
+		from += item.bytes;
+	}
+	if (head.count == 0)
+		return 0;
+	head.kind = WR_QUESTION_LATE;
+	head.bytes = (uint32_t)(to - bytes);
+	memcpy(bytes, &head, sizeof head);
+	return (int)head.bytes;
+}

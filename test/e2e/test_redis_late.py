@@ -1,0 +1,81 @@
+"""`weir serve` stands still while nginx waits for it: requests are decided by on_store_failure, and Redis carries their
+takes out when the service goes on. Redis must then have counted each request once that `local` admitted, and no other."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from weirtest import Nginx, full, patience, tally, volley, wait_for
+from weirtest.nginx import worker_user
+from weirtest.redis import Redis
+from weirtest.serve import Serve
+
+pytestmark = full("requests that wait in nginx for a frozen service until a timeout, in real time")
+
+CROWD = 12
+QUIET = 1.5  # seconds in which reports (0.2 s) and give-backs (0.2 s) would have changed a counter
+
+RULES = """
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {{unit: year, requests_per_unit: 100, on_store_failure: {policy}}}
+"""
+
+SERVER = """
+	location / { weir on; add_header X-Remaining $weir_remaining always; proxy_pass http://api; }
+"""
+
+USER = {"X-User": "7"}
+
+
+def serve_with(redis, rules):
+    """As the user of nginx's workers: others may not use its socket."""
+    user = ["--user", worker_user()] if os.getuid() == 0 else []
+    return Serve(rules=rules, resp="unix:{folder}/weir.sock",
+                 args=["--redis", redis.url(), "--redis-timeout", "20s", "--link-key", "{folder}/link.key", *user])
+
+
+def nginx_with(serve, rules, api):
+    os.chmod(serve.folder, 0o755)
+    conf = (f"weir_link_key {serve.folder}/link.key;"
+            f"weir_central unix:{serve.folder}/weir.sock timeout={max(1000, int(patience(1) * 1000))}ms;")
+    return Nginx(rules=rules, conf_http=conf, conf_server=SERVER, api=api)
+
+
+def freeze(serve):
+    serve.signal(signal.SIGSTOP)
+    wait_for(lambda: Path(f"/proc/{serve.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T",
+             "the service to stand still")
+
+
+def counted(redis):
+    """What the only counter says, once nothing has changed it for a while."""
+    value, since = None, time.monotonic()
+    while time.monotonic() - since < QUIET:
+        now = [redis.client().get(key) for key in redis.keys("weir:1:{*}:fixed_window/*")]
+        if now != value:
+            value, since = now, time.monotonic()
+        time.sleep(0.02)
+    return [int(v) for v in value]
+
+
+@pytest.mark.parametrize("policy, status, counts", [("local", 200, CROWD), ("allow", 200, 0), ("deny", 429, 0)])
+def test_a_frozen_service(api, policy, status, counts):
+    """`allow` and `deny` count nothing without Redis."""
+    rules = RULES.format(policy=policy)
+    with Redis() as redis, serve_with(redis, rules) as serve, nginx_with(serve, rules, api) as nginx:
+        nginx.wait_logged('"weir_central" is (there|back)')
+        assert nginx.get("/", USER).get("X-Remaining") == "99"
+        freeze(serve)
+        try:
+            shots = volley(nginx.port, [("GET", "/", USER)] * CROWD)
+        finally:
+            serve.signal(signal.SIGCONT)
+        assert tally(shots) == {status: CROWD}
+        assert counted(redis) == [1 + counts]
+        assert nginx.get("/", USER).get("X-Remaining") == str(98 - counts)

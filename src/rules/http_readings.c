@@ -25,6 +25,8 @@ enum reading {
 	CUT_LATE = 512,  /* … and parameters are dropped after that */
 	TURN_RAW = 1024, /* \ is turned to / before decoding */
 	RAW = 2048,
+	CUT_QUERY = 4096,      /* a decoded ? or # ends the path */
+	CUT_QUERY_LATE = 8192, /* … after dots are resolved */
 };
 
 /* What there is in a path that servers disagree about. */
@@ -96,6 +98,15 @@ static size_t fold(char *path, size_t len)
 		i += size ? size : 1;
 	}
 	return out;
+}
+
+static size_t cut_query(const char *path, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len && path[at] != '?' && path[at] != '#')
+		at++;
+	return at;
 }
 
 static size_t cut_parameters(char *path, size_t len)
@@ -218,6 +229,8 @@ static size_t write_path(struct weir_str raw, int reading, char *path, char *bet
 	len = decode(raw, reading, false, path);
 	if (!(reading & STRICT_BACKSLASH))
 		len = fold(path, len);
+	if (reading & CUT_QUERY)
+		len = cut_query(path, len);
 	return reading & CUT_DECODED ? cut_parameters(path, len) : len;
 }
 
@@ -250,7 +263,8 @@ struct making {
 	struct wr_target *target;
 	struct wr_memory *memory;
 	size_t work;
-	bool dots; /* the reading made last has dot segments */
+	bool dots;  /* the reading made last has dot segments */
+	bool query; /* … or a decoded ? or # */
 };
 
 static int add_reading(struct making *making, int reading)
@@ -269,7 +283,10 @@ static int add_reading(struct making *making, int reading)
 	if (memchr(path, '\0', made.len))
 		return WEIR_EFORMAT;
 	making->dots = has_dots(made, &target->unsure);
+	making->query = cut_query(path, made.len) < made.len;
 	made.len = tidy(path, made.len, reading);
+	if (reading & CUT_QUERY_LATE)
+		made.len = tidy(path, cut_query(path, made.len), reading);
 	memory->at = mark;
 	if (!is_new(target, made))
 		return 0;
@@ -280,15 +297,31 @@ static int add_reading(struct making *making, int reading)
 	return 0;
 }
 
+/* The reading, and if it has a decoded ? or #, those of servers that decode a target before they
+ * part it: nginx sends such a one on with "proxy_pass http://api$uri". */
+static int add_ended(struct making *making, int reading)
+{
+	int rc = add_reading(making, reading);
+	bool dots = making->dots;
+
+	if (rc != 0 || !making->query)
+		return rc;
+	rc = add_reading(making, reading | CUT_QUERY);
+	if (rc == 0 && dots)
+		rc = add_reading(making, reading | CUT_QUERY_LATE);
+	making->dots = dots;
+	return rc;
+}
+
 /* The reading, and if it has dot segments, those that treat them in other ways. */
 static int add_dotted(struct making *making, int reading)
 {
-	int rc = add_reading(making, reading);
+	int rc = add_ended(making, reading);
 
 	if (rc == 0 && making->dots)
-		rc = add_reading(making, reading | KEEP_EMPTY);
+		rc = add_ended(making, reading | KEEP_EMPTY);
 	if (rc == 0 && making->dots)
-		rc = add_reading(making, reading | KEEP_DOTS);
+		rc = add_ended(making, reading | KEEP_DOTS);
 	return rc;
 }
 
@@ -437,7 +470,7 @@ static int read_behind_host(struct making *making, bool backslash)
 
 int wr_target_read(struct wr_target *target, struct wr_memory *memory)
 {
-	struct making making = {target, memory, 0, false};
+	struct making making = {.target = target, .memory = memory};
 	int rc = read_path(&making);
 
 	if (rc == 0)

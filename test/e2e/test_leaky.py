@@ -238,6 +238,41 @@ def test_later_waiters_move_up(clock, api, who, how):
     assert schedule(api, "/b/", start) == [(k, k) for k in range(5)]
 
 
+# A limit beside the queue, which five waiters have used up; the step in time after which it is free again.
+BESIDE = [pytest.param("{unit: minute, requests_per_unit: 5}", 29.5, 1, id="fixed_window"),
+          pytest.param("{unit: second, requests_per_unit: 1, burst: 5, algorithm: token_bucket}", 0, 10, id="token_bucket")]
+
+
+def beside(limit):
+    """Requests with X-Door wait in its queue; all count under the limit of X-User."""
+    return by_user(limit).replace("requests:\n", "requests:\n  - descriptor: [{key: door, from: header.x-door}]\n") + """\
+  - key: door
+    rate_limit: {unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}
+"""
+
+
+@pytest.mark.parametrize("limit, before, step", BESIDE)
+def test_a_waiter_gives_back_only_where_it_was_counted(clock, api, limit, before, step):
+    """Five wait in the queue and have used their limit up. Time passes: the next window has begun, or the bucket is full
+    again. Five others use that up. Then the waiters leave, and nobody is admitted for what they had taken before."""
+    user = {"X-User": "a"}
+    with Nginx(rules=beside(limit), conf_server=SERVER, api=api) as nginx, contextlib.ExitStack() as stack:
+        clock.advance(before)
+        assert nginx.get("/first", {"X-User": "b", "X-Door": "1"}).status == 200  # those behind it wait
+        waiters = [stack.enter_context(contextlib.closing(Client(nginx.port))) for _ in range(5)]
+        for i, c in enumerate(waiters):
+            c.send("GET", f"/wait/{i}", {**user, "X-Door": "1"})
+        nginx.wait_logged("weir: delayed", 5)
+        assert nginx.get("/", user).status == 429
+        clock.advance(step)
+        assert nginx.get("/warm").status == 200
+        assert [nginx.get("/", user).status for _ in range(6)] == [200] * 5 + [429]
+        for i, c in enumerate(waiters):
+            leave(nginx, c, f"/wait/{i}")
+        assert [nginx.get("/", user).status for _ in range(5)] == [429] * 5
+    assert api.count("/wait/") == 0
+
+
 def test_all_leave(clock, api):
     """All waiters leave; the queue is empty and takes four again, and not five."""
     with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx:

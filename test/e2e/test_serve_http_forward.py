@@ -290,6 +290,44 @@ def test_who_leaves_gives_his_place_back(serve):
     wait_for(lambda: left(serve, "door", "leave") == 1, "a place in the queue to be free")
 
 
+BESIDE = """
+domain: api
+requests:
+  - descriptor: [{key: user, from: header.x-user}]
+  - when: {path: /door}
+    descriptor: [{key: door, from: host}]
+descriptors:
+  - key: user
+    rate_limit: LIMIT
+  - key: door
+    rate_limit: {unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}
+"""
+
+
+@pytest.mark.parametrize("limit, step", [
+    pytest.param("{unit: minute, requests_per_unit: 5}", 1, id="fixed_window"),
+    pytest.param("{unit: second, requests_per_unit: 1, burst: 5, algorithm: token_bucket}", 10, id="token_bucket")])
+def test_who_leaves_gives_back_only_where_it_was_counted(clock, limit, step):
+    """Five wait and have used up another limit. Time passes, and five others use up what is there then. The waiters leave:
+    nobody is admitted for what they had taken before."""
+    user = {"X-User": "a", "X-Forwarded-Host": "h"}
+    with Serve(rules=BESIDE.replace("LIMIT", limit), http=True) as serve:
+        clock.advance(119.5 - clock.now() % 60)  # half a second before a minute ends
+        assert check(serve.http_port, "/door", {"X-User": "b", "X-Forwarded-Host": "h"}).status == 200
+        waiters = []
+        for n in range(5):
+            waiters.append(Client(serve.http_port))
+            waiters[n].send("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/door", **user})
+            wait_for(lambda n=n: left(serve, "door", "h") == 8 - n, "it to wait")
+        assert check(serve.http_port, "/", user).status == 429
+        clock.advance(step)
+        assert [check(serve.http_port, "/", user).status for _ in range(6)] == [200] * 5 + [429]
+        for waiter in waiters:
+            waiter.vanish()
+        wait_for(lambda: left(serve, "door", "h") == 9, "all places to be free")
+        assert [check(serve.http_port, "/", user).status for _ in range(5)] == [429] * 5
+
+
 def test_the_end_does_not_wait_for_those_who_wait():
     with Serve(rules=RULES, http=True, args=["--drain", "200ms"]) as serve:
         assert check(serve.http_port, "/door", {"X-Forwarded-Host": "end"}).status == 200

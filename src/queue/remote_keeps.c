@@ -91,25 +91,37 @@ static bool has_whole_file(struct wr_remote *remote, struct weir_str info)
 	return remote->whole_file;
 }
 
-static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULES],
-				  const redisReply *info)
+static bool judge_settings(struct wr_remote *remote, const bool good[RULES])
 {
 	for (size_t r = 0; r < RULES; r++)
 		if (!good[r]) {
 			say(remote, rules[r].setting, rules[r].remedy);
 			remote->whole_file = false;
-			return WR_QUEUE_NOT_PERSISTENT;
+			return false;
 		}
-	if (info && !has_whole_file(remote, (struct weir_str){info->str, info->len})) {
-		say(remote, "its append-only file is not whole yet, or could not be rewritten",
-		    "see INFO persistence there");
-		return WR_QUEUE_NOT_PERSISTENT;
-	}
+	return true;
+}
+
+static enum wr_queue_reason approve(struct wr_remote *remote)
+{
 	if (remote->volatile_said)
 		wr_store_say(&remote->store, WR_QUEUE_NOTICE,
 			     "the queue's Redis keeps deferred requests again");
 	remote->volatile_said = false;
 	return WR_QUEUE_OK;
+}
+
+static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULES],
+				  const redisReply *info)
+{
+	if (!judge_settings(remote, good))
+		return WR_QUEUE_NOT_PERSISTENT;
+	if (info && !has_whole_file(remote, (struct weir_str){info->str, info->len})) {
+		say(remote, "its append-only file is not whole yet, or could not be rewritten",
+		    "see INFO persistence there");
+		return WR_QUEUE_NOT_PERSISTENT;
+	}
+	return approve(remote);
 }
 
 enum { POLICY, APPEND, INFO, ANSWERS };
@@ -119,13 +131,12 @@ enum { POLICY, APPEND, INFO, ANSWERS };
 static enum wr_queue_reason trust(struct wr_remote *remote, const redisReply *refused,
 				  const bool good[RULES], const redisReply *info)
 {
-	enum wr_queue_reason reason = judge(remote, good, NULL);
-
-	if (reason != WR_QUEUE_OK)
-		return reason;
+	if (!judge_settings(remote, good))
+		return WR_QUEUE_NOT_PERSISTENT;
 	if (info && info->type == REDIS_REPLY_STRING &&
 	    has_line((struct weir_str){info->str, info->len}, "\r\nmaxmemory_policy:allkeys-")) {
 		say(remote, "INFO says maxmemory_policy:allkeys-…", "choose noeviction there");
+		remote->whole_file = false; /* INFO is asked each time until it says otherwise */
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
 	if (!remote->trusted_said)
@@ -136,7 +147,7 @@ static enum wr_queue_reason trust(struct wr_remote *remote, const redisReply *re
 			     refused->str);
 	remote->trusted_said = true;
 	remote->whole_file = true;
-	return WR_QUEUE_OK;
+	return approve(remote);
 }
 
 /* With two answers, what INFO would say is known. */

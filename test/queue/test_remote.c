@@ -58,6 +58,14 @@ static void expect_said(struct rig *of, const char *words)
 	pthread_mutex_unlock(&of->lock);
 }
 
+static void expect_unsaid(struct rig *of, const char *words)
+{
+	pthread_mutex_lock(&of->lock);
+	if (strstr(of->said, words))
+		fail_msg("\"%s\" was said: %s", words, of->said);
+	pthread_mutex_unlock(&of->lock);
+}
+
 /* A file that is switched on has to be written first. */
 static void expect_kept(struct rig *of)
 {
@@ -137,7 +145,11 @@ static void test_assumed_to_keep(void **state)
 	open_weak(true);
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
 	expect_said(&rig, "maxmemory_policy:allkeys-");
+	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
+	expect_unsaid(&rig, "again");
 	redis_tell(&redis, "CONFIG SET maxmemory-policy noeviction");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	expect_said(&rig, "again");
 	rig_close(&rig);
 	/* It may be asked: then its settings decide, and nobody's word. */
 	redis_tell(&redis, "ACL SETUSER weak +config");

@@ -329,7 +329,8 @@ int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len)
 /* ---- chunked bodies ---- */
 
 enum {
-	SIZE, /* digits */
+	SIZE,   /* digits */
+	BLANKS, /* between the digits and an extension */
 	EXTENSION,
 	SIZE_LF,
 	DATA,
@@ -342,6 +343,13 @@ enum {
 	DONE,
 };
 
+/* Behind the digits: the end of the line, an extension, or blanks before one of them. */
+static bool take_blank(struct wr_http1_chunks *chunks, char c)
+{
+	chunks->state = c == '\r' ? SIZE_LF : c == ';' ? EXTENSION : BLANKS;
+	return c == '\r' || c == ';' || c == ' ' || c == '\t';
+}
+
 static bool take_size(struct wr_http1_chunks *chunks, char c)
 {
 	int digit = hex_digit(c);
@@ -351,8 +359,7 @@ static bool take_size(struct wr_http1_chunks *chunks, char c)
 		chunks->digits = true;
 		return chunks->left <= UINT32_MAX;
 	}
-	chunks->state = c == '\r' ? SIZE_LF : EXTENSION;
-	return chunks->digits && (c == '\r' || c == ';' || c == ' ' || c == '\t');
+	return chunks->digits && take_blank(chunks, c);
 }
 
 /* One byte outside of data. False: it is none that may stand there. */
@@ -366,6 +373,8 @@ static bool take_byte(struct wr_http1_chunks *chunks, char c)
 	switch (chunks->state) {
 	case SIZE:
 		return take_size(chunks, c);
+	case BLANKS:
+		return take_blank(chunks, c);
 	case EXTENSION:
 		if (c == '\r')
 			chunks->state = SIZE_LF;

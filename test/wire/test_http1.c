@@ -276,10 +276,23 @@ static void test_chunks(void **state)
 static void test_bad_chunks(void **state)
 {
 	static const char *const cases[] = {
-		"\r\n",         "x\r\n",         "-1\r\n",      ";a\r\n",
-		"5\nhello",     "5\r\rhello",    "5\r\nhellox", "5\r\nhello\rx",
-		"5\r\nhello\n", "100000000\r\n", "0\r\n\n",     "0\r\na\n",
-		"0\r\n\rx",     "0\r\nx: y\rz",  "5\001\r\n",   "5;\001\r\n",
+		"1 2\r\nx\r\n0\r\n\r\n", /* blanks end a size; another number is none of it */
+		"\r\n",
+		"x\r\n",
+		"-1\r\n",
+		";a\r\n",
+		"5\nhello",
+		"5\r\rhello",
+		"5\r\nhellox",
+		"5\r\nhello\rx",
+		"5\r\nhello\n",
+		"100000000\r\n",
+		"0\r\n\n",
+		"0\r\na\n",
+		"0\r\n\rx",
+		"0\r\nx: y\rz",
+		"5\001\r\n",
+		"5;\001\r\n",
 	};
 	char line[600];
 	size_t taken;

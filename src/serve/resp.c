@@ -174,6 +174,7 @@ static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
 
 	session->host->engine = wr_loop_engine(loop);
 	session->host->table = wr_loop_table(loop);
+	session->gone = session->gone || (session->linked && wr_stream_hung(stream));
 	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget_of(stream), &out);
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
@@ -208,12 +209,14 @@ static void end_session(struct wr_stream *stream)
 	wr_resp_forget_talk(talk);
 }
 
-/* What was asked is answered, though nothing more will come. */
+/* What was asked is answered, though nothing more will come. A worker of nginx that ends its
+ * connection reads no answers: what the store grants it is given back. */
 static bool is_busy(struct wr_stream *stream)
 {
 	const struct wr_resp_talk *talk = wr_stream_state(stream);
+	const struct wr_resp_wait *first = talk->session.waits;
 
-	return talk->session.waits != NULL;
+	return first && (!talk->session.linked || first->queued);
 }
 
 const struct wr_protocol wr_resp_protocol = {

@@ -40,6 +40,11 @@ int wr_stream_fd(const struct wr_stream *stream)
 	return stream->fd;
 }
 
+bool wr_stream_hung(const struct wr_stream *stream)
+{
+	return stream->hung;
+}
+
 const struct sockaddr *wr_stream_peer(const struct wr_stream *stream)
 {
 	static _Thread_local struct sockaddr_storage peer;
@@ -316,7 +321,7 @@ static void poll_as_needed(struct wr_stream *stream)
 	if (stream->stage == WR_STREAM_LINGERING || stream->stage == WR_STREAM_HANDSHAKE ||
 	    (stream->stage == WR_STREAM_OPEN && !stream->paused && !stream->choked &&
 	     !stream->last_read))
-		events |= UV_READABLE;
+		events |= UV_READABLE | UV_DISCONNECT;
 	if (wr_stream_pending(stream) > 0)
 		events |= UV_WRITABLE;
 	if (events == stream->polled)
@@ -346,9 +351,10 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct wr_stream *stream = poll->data;
 
 	stream->inside = true;
+	stream->hung = status >= 0 && events & UV_DISCONNECT;
 	if (status < 0)
 		stream->stage = WR_STREAM_DEAD;
-	else if (events & UV_READABLE)
+	else if (events & (UV_READABLE | UV_DISCONNECT))
 		receive(stream);
 	settle(stream);
 	stream->inside = false;

@@ -58,6 +58,10 @@ void *wr_stream_server(const struct wr_stream *stream);
 /* The socket, to ask the kernel about it. */
 int wr_stream_fd(const struct wr_stream *stream);
 
+/* Whether the peer will send nothing behind what it has sent; input that was sent before may still
+ * come. It may wait for answers. */
+bool wr_stream_hung(const struct wr_stream *stream);
+
 /* The address at the other end; NULL: it has none, or has gone. Until the next call by this thread.
  */
 const struct sockaddr *wr_stream_peer(const struct wr_stream *stream);

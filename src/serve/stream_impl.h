@@ -34,6 +34,7 @@ struct wr_stream {
 	bool dirty;  /* in the loop's list */
 	bool inside; /* in on_event, which will flush */
 	bool paused, choked, busy, draining;
+	bool hung;               /* the peer had sent its last byte when this event came */
 	bool last_read;          /* the peer sends nothing more, but waits for answers */
 	SSL *tls;                /* NULL: plain text */
 	struct wr_buffer out;    /* written */

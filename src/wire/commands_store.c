@@ -97,6 +97,10 @@ void wr_command_ask(const struct wr_resp_call *call)
 
 	if (!may_speak(call) || !is_kind(call, is_question))
 		return;
+	if (call->session->gone) { /* nothing is taken for nobody */
+		wr_reply_null(call->out);
+		return;
+	}
 	wait = wr_resp_wait_begin(call->session, &ask_kind, false);
 	if (wait)
 		wr_resp_wait_ask(wait, call->argv[1].ptr, call->argv[1].len, call->now_ns);

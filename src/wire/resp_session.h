@@ -130,6 +130,7 @@ struct wr_resp_session {
 	bool operates;    /* may give hits back and reset counters, without a password */
 	bool unix_socket; /* who it is was checked */
 	bool linked;      /* an nginx worker: it has shown the key */
+	bool gone;        /* … and has ended the connection: nobody reads answers */
 	bool stopped;     /* `held` may have commands that can not be run yet */
 	bool inside;      /* in wr_resp_session_input, which will say what is answered */
 	bool ended;       /* QUIT, or there is no sense in going on */

@@ -251,6 +251,49 @@ static void test_a_late_take_keeps_the_report(void **state)
 	rig_free(rig);
 }
 
+/* The asker has left (a client of HTTP or RESP that closes, a gRPC deadline), and Redis answers
+ * after the timeout: given back once, at once. A report of somebody else is not touched. */
+static void test_left_and_late(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = peer_at(rig, 6379);
+
+	(void)state;
+	take_one(rig, &asker, 7, 1);
+	turn(rig);
+	assert_non_null(next_command(peer));
+	wr_central_leave(rig->central, &asker.ask);
+	pass(rig, TIMEOUT + 10 * MS);
+	report_one(rig, 7, 1, NOW_US);
+	reply(peer, taken(true, 9, 0, 1));
+	turn(rig);
+	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
+	reply(peer, taken(true, 9, 0, 1));
+	pass(rig, 1000 * MS);
+	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
+	assert_null(next_command(peer));
+	assert_int_equal(asker.done, 0);
+	rig_free(rig);
+}
+
+/* The asker gave up and leaves then: there is nothing that it could leave, and one give-back. */
+static void test_late_and_left(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct asker asker = {.done = 0};
+	struct peer *peer = give_up(rig, &asker, 7, 1);
+
+	(void)state;
+	assert_non_null(next_command(peer));
+	wr_central_leave(rig->central, &asker.ask);
+	reply(peer, taken(true, 9, 0, 1));
+	pass(rig, 1000 * MS);
+	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
+	assert_null(next_command(peer));
+	rig_free(rig);
+}
+
 /* ---- another process gave up: it tells of the late answer itself ---- */
 
 static void tell_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
@@ -427,6 +470,8 @@ int main(void)
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_a_take_sends_the_report_first),
 		cmocka_unit_test(test_a_late_take_keeps_the_report),
+		cmocka_unit_test(test_left_and_late),
+		cmocka_unit_test(test_late_and_left),
 		cmocka_unit_test(test_told_late_after_the_report),
 		cmocka_unit_test(test_told_late_before_the_report),
 		cmocka_unit_test(test_told_late_without_a_report),

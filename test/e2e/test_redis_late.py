@@ -64,9 +64,11 @@ def counted(redis):
     return [int(v) for v in value]
 
 
+@pytest.mark.parametrize("link", ["kept", "lost"])
 @pytest.mark.parametrize("policy, status, counts", [("local", 200, CROWD), ("allow", 200, 0), ("deny", 429, 0)])
-def test_a_frozen_service(api, policy, status, counts):
-    """`allow` and `deny` count nothing without Redis."""
+def test_a_frozen_service(api, policy, status, counts, link):
+    """`allow` and `deny` count nothing without Redis. nginx gives a link up on which nothing was said for two seconds
+    more than the timeout."""
     rules = RULES.format(policy=policy)
     with Redis() as redis, serve_with(redis, rules) as serve, nginx_with(serve, rules, api) as nginx:
         nginx.wait_logged('"weir_central" is (there|back)')
@@ -74,8 +76,12 @@ def test_a_frozen_service(api, policy, status, counts):
         freeze(serve)
         try:
             shots = volley(nginx.port, [("GET", "/", USER)] * CROWD)
+            if link == "lost":
+                nginx.wait_logged("does not answer")
         finally:
             serve.signal(signal.SIGCONT)
         assert tally(shots) == {status: CROWD}
+        if link == "lost":
+            nginx.wait_logged('"weir_central" is back')
         assert counted(redis) == [1 + counts]
         assert nginx.get("/", USER).get("X-Remaining") == str(98 - counts)

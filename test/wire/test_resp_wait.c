@@ -494,6 +494,32 @@ static void test_ask_and_tell(void **state)
 	close_talk(talk);
 }
 
+/* A worker that has ended its connection: nothing is taken for it, and what it told counts. */
+static void test_ask_of_one_who_has_gone(void **state)
+{
+	struct talk *talk = open_talk();
+	struct rig node;
+	uint8_t bytes[1024], question[512];
+	size_t len;
+
+	(void)state;
+	talk->session.unix_socket = talk->session.linked = talk->session.gone = true;
+	node = talk->rig;
+	node.ask = NULL;
+	assert_int_equal(rig_ask(&node, "user=7"), WEIR_WAIT);
+	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
+	assert_string_equal(talk->said, "$-1\r\n");
+	assert_int_equal(fake.count, 0);
+	assert_int_equal(weir_ask_store_failed(node.ask, node.now_ns), WEIR_ADMIT);
+	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", question, len));
+	assert_string_equal(talk->said, "+OK\r\n");
+	assert_int_equal(fake.store.reports, 1);
+	weir_ask_done(node.ask);
+	close_talk(talk);
+}
+
 static void test_who_may_ask(void **state)
 {
 	struct talk *talk = open_talk();
@@ -534,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_throttle_without_answer),
 		cmocka_unit_test(test_throttle_is_known_here),
 		cmocka_unit_test(test_ask_and_tell),
+		cmocka_unit_test(test_ask_of_one_who_has_gone),
 		cmocka_unit_test(test_who_may_ask),
 	};
 

@@ -72,7 +72,7 @@ struct weir_limit {
 	 * soft_for_ns from the first excess; armed again after one period without excess.
 	 * 0 means hard. Not for leaky buckets. */
 	uint32_t soft_ceiling;
-	uint32_t reserved;
+	uint32_t shares; /* internal, 0: of how many parts of a limit it is one, once checked */
 	uint64_t soft_for_ns;
 
 	/* Part of the counter's identity in a table, with algorithm and period: two limits on one

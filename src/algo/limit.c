@@ -63,7 +63,7 @@ static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 
 	if (l->flags & ~(uint32_t)FLAGS_KNOWN)
 		return refuse(error, WEIR_ELIMIT, "unknown flags 0x%x", l->flags);
-	if (l->reserved)
+	if (l->shares)
 		return refuse(error, WEIR_ELIMIT, "the reserved field is not 0");
 	if (l->flags & WEIR_COUNT_REJECTED && is_bucket(l))
 		return refuse(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",

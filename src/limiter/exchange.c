@@ -49,7 +49,9 @@ static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 	limit = own->limit +
 		(uint64_t)wr_exchange_charged(ask->engine->table, need->exchange, own, ask->now_ns);
 	own->limit = (uint32_t)(limit < need->whole.limit ? limit : need->whole.limit);
+	own->shares = 0;
 	weir_limit_check(own, NULL);
+	own->shares = wr_fleet_size(ask->engine);
 }
 
 static void begin(struct weir_ask *ask, struct wr_ask_need *need)

@@ -32,17 +32,19 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 
 	if (nodes <= 1)
 		return share;
+	share.shares = 0; /* until it is checked */
 	share.limit = part_of(limit->limit, nodes);
 	share.burst = part_of(limit->burst, nodes);
 	share.queue_size = limit->queue_size / nodes;
 	share.soft_ceiling = part_of(limit->soft_ceiling, nodes);
-	if (weir_limit_check(&share, NULL) == 0)
-		return share;
-	/* What was rounded does not go together any more: a burst that a rate of 1 does not fill in
-	 * a lifetime. */
-	share.burst = share.queue_size = share.soft_ceiling = 0;
-	share.soft_for_ns = 0;
-	weir_limit_check(&share, NULL);
+	if (weir_limit_check(&share, NULL) != 0) {
+		/* What was rounded does not go together any more: a burst that a rate of 1 does not
+		 * fill in a lifetime. */
+		share.burst = share.queue_size = share.soft_ceiling = 0;
+		share.soft_for_ns = 0;
+		weir_limit_check(&share, NULL);
+	}
+	share.shares = nodes;
 	return share;
 }
 
@@ -151,7 +153,8 @@ static bool is_same_window(const struct weir_limit *limit, const struct weir_dec
 void wr_share_heed(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
 		   struct wr_key key, const struct weir_decision *said, uint64_t now_ns)
 {
-	uint32_t share = wr_limit_share(limit, nodes).capacity, part = said->remaining / nodes;
+	uint32_t share = wr_limit_share(limit, nodes).capacity + said->granted / nodes;
+	uint32_t part = said->remaining / nodes;
 	struct weir_limit counted;
 	struct weir_decision here;
 	uint64_t used, charged_ns;

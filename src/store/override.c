@@ -45,6 +45,8 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 	uint64_t most = most_of(table, limit);
 	uint64_t room = most > limit->ceiling ? most - limit->ceiling : 0;
 
+	if (limit->shares > 1)
+		extra /= limit->shares;
 	if (extra > room)
 		extra = (uint32_t)room;
 	raised.capacity += extra;

@@ -89,7 +89,7 @@ static const struct {
 	{"unknown flags 0x82",
 	 {HEAD, .algorithm = WEIR_FIXED_WINDOW, .limit = 1, .period_ns = 1, .flags = 0x82}},
 	{"the reserved field is not 0",
-	 {HEAD, .algorithm = WEIR_FIXED_WINDOW, .limit = 1, .period_ns = 1, .reserved = 1}},
+	 {HEAD, .algorithm = WEIR_FIXED_WINDOW, .limit = 1, .period_ns = 1, .shares = 1}},
 	{"window_start_ns and window_end_ns are for fixed_window, not for token_bucket",
 	 {HEAD, .algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .period_ns = 1, .window_end_ns = 1}},
 	{"the window ends at 5 ns and does not begin before that",

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include <weir/control.h>
+
+#include "base/str.h"
 #include "limiter/share.h"
 
 static const char rules[] =
@@ -263,6 +266,29 @@ static void what_the_store_had_left(void **state)
 	(void)state;
 }
 
+/* What an operator granted is divided as the limit is: 333 and 100 for each of three nodes. */
+static void a_grant_is_shared(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	struct weir_entry entry = {.key = WR_STR("a"), .value = WR_STR("1")};
+	struct weir_target target = {
+		.size = sizeof target, .domain = WR_STR("d"), .entries = &entry, .count = 1};
+
+	open_rig(&rig, &store, 3);
+	assert_int_equal(weir_control_grant(rig.engine, &target, 300, WEIR_NEVER, NOW_NS, NULL), 1);
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 1000), 433);
+	/* 1299 are left, 433 of them for each node, one of which this one has used; then 60. */
+	rig.now_ns += MINUTE_NS;
+	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 1000), 432);
+	rig.now_ns += MINUTE_NS;
+	assert_int_equal(store_admitted(&rig, &store, "a=1", 1240), 1240);
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 1000), 0);
+	rig_close(&rig);
+	(void)state;
+}
+
 /* The window that the store spoke of has ended when its answer is there. */
 static void an_answer_from_the_window_before(void **state)
 {
@@ -441,6 +467,7 @@ int main(void)
 		cmocka_unit_test(overrides),
 		cmocka_unit_test(what_the_store_had_left),
 		cmocka_unit_test(an_answer_from_the_window_before),
+		cmocka_unit_test(a_grant_is_shared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include <weir/engine.h>
 
 #include "central/central.h"
+#include "limiter/order.h"
 #include "serve/names.h"
 #include "serve/settings.h"
 #include "store/exchange.h"
@@ -160,19 +161,6 @@ void wr_redis_tell(struct wr_loop *loop, const void *message, size_t len, uint64
 void wr_redis_tell_of(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns);
 
 /* ---- orders of operators: serve/redis_control.c ---- */
-
-enum wr_order_verb {
-	WR_ORDER_RESET = 1,
-	WR_ORDER_GRANT = 2,
-	WR_ORDER_BAN = 3,
-};
-
-struct wr_order {
-	enum wr_order_verb verb;
-	const struct weir_target *target;
-	uint32_t extra;    /* GRANT */
-	uint64_t until_ns; /* GRANT, BAN: WEIR_NEVER, or 0 lifts a ban */
-};
 
 /* Carries it out here and, if there is a store, there and on all other nodes. As the
  * weir_control_… of this verb. */

@@ -1,0 +1,173 @@
+/* Orders of operators as bytes, and carried out.
+ *
+ *   message   head · domain · limit · { key · value · source }*     each text: u16 length, bytes
+ *
+ * An end is told as the time that is left, for clocks of nodes may differ; how old a message is,
+ * Redis knows. */
+#include "limiter/order.h"
+
+#include <string.h>
+
+#define VERSION 1u
+#define FOR_EVER UINT64_MAX
+#define SECOND_NS 1000000000ull
+
+struct head {
+	uint8_t version;
+	uint8_t verb; /* enum wr_order_verb */
+	uint16_t entries;
+	uint32_t extra;
+	uint64_t left_ns; /* FOR_EVER; 0: lifted */
+};
+
+_Static_assert(sizeof(struct head) == 16, "as in Redis");
+
+/* ---- carrying out ---- */
+
+int wr_order_carry_out(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
+		       struct weir_error *error)
+{
+	switch (order->verb) {
+	case WR_ORDER_RESET:
+		return weir_control_reset(engine, order->target, now_ns, error);
+	case WR_ORDER_GRANT:
+		return weir_control_grant(engine, order->target, order->extra,
+					  order->extra ? order->until_ns : now_ns + SECOND_NS,
+					  now_ns, error);
+	default:
+		return weir_control_ban(engine, order->target, order->until_ns, now_ns, error);
+	}
+}
+
+/* ---- writing ---- */
+
+struct writer {
+	uint8_t *at;
+	size_t cap, len; /* len may be more than there is room for */
+};
+
+static void put(struct writer *out, const void *bytes, size_t len)
+{
+	if (len && out->len + len <= out->cap)
+		memcpy(out->at + out->len, bytes, len);
+	out->len += len;
+}
+
+static void put_text(struct writer *out, struct weir_str text)
+{
+	uint16_t len = (uint16_t)text.len;
+
+	if (text.len > UINT16_MAX)
+		out->len = out->cap + 1;
+	put(out, &len, sizeof len);
+	put(out, text.ptr, text.len);
+}
+
+size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *bytes, size_t cap)
+{
+	const struct weir_target *target = order->target;
+	struct writer out = {bytes, cap, 0};
+	struct head head = {.version = VERSION,
+			    .verb = (uint8_t)order->verb,
+			    .entries = (uint16_t)target->count,
+			    .extra = order->extra,
+			    .left_ns = order->until_ns == WEIR_NEVER ? FOR_EVER
+				       : order->until_ns > now_ns    ? order->until_ns - now_ns
+								     : 0};
+
+	if (target->count > WR_ORDER_ENTRIES)
+		return 0;
+	put(&out, &head, sizeof head);
+	put_text(&out, target->domain);
+	put_text(&out, target->limit);
+	for (size_t i = 0; i < target->count; i++) {
+		put_text(&out, target->entries[i].key);
+		put_text(&out, target->entries[i].value);
+		put_text(&out, target->entries[i].source);
+	}
+	return out.len <= cap ? out.len : 0;
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	const uint8_t *at;
+	size_t left;
+	bool bad;
+};
+
+static const uint8_t *take(struct reader *in, size_t len)
+{
+	const uint8_t *at = in->at;
+
+	if (len > in->left) {
+		in->bad = true;
+		return NULL;
+	}
+	in->at += len;
+	in->left -= len;
+	return at;
+}
+
+static struct weir_str take_text(struct reader *in)
+{
+	const uint8_t *at = take(in, sizeof(uint16_t));
+	uint16_t len = 0;
+
+	if (at)
+		memcpy(&len, at, sizeof len);
+	at = take(in, len);
+	return at ? (struct weir_str){(const char *)at, len} : (struct weir_str){"", 0};
+}
+
+static bool read_message(struct reader *in, struct head *head, struct weir_target *target,
+			 struct weir_entry entries[WR_ORDER_ENTRIES])
+{
+	const uint8_t *at = take(in, sizeof *head);
+
+	if (!at)
+		return false;
+	memcpy(head, at, sizeof *head);
+	if (head->version != VERSION || head->verb < WR_ORDER_RESET || head->verb > WR_ORDER_BAN ||
+	    head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
+		return false;
+	*target = (struct weir_target){.size = sizeof *target};
+	target->domain = take_text(in);
+	target->limit = take_text(in);
+	for (size_t i = 0; i < head->entries; i++) {
+		entries[i].key = take_text(in);
+		entries[i].value = take_text(in);
+		entries[i].source = take_text(in);
+	}
+	target->entries = entries;
+	target->count = head->entries;
+	return !in->bad && in->left == 0;
+}
+
+bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text)
+{
+	struct reader in = {bytes, len, false};
+	struct head head;
+
+	if (!read_message(&in, &head, &text->target, text->entries))
+		return false;
+	text->order =
+		(struct wr_order){.verb = head.verb, .target = &text->target, .extra = head.extra};
+	text->left_ns = head.left_ns;
+	return true;
+}
+
+bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns)
+{
+	uint64_t *until_ns = &text->order.until_ns;
+
+	if (text->order.verb == WR_ORDER_RESET)
+		return age_ns < WR_ORDER_RESET_LATE_NS;
+	*until_ns = text->left_ns == FOR_EVER ? WEIR_NEVER : 0;
+	if (text->left_ns == FOR_EVER || text->left_ns == 0)
+		return true;
+	if (text->left_ns <= age_ns || text->left_ns > INT64_MAX)
+		return false;
+	*until_ns = now_ns + (text->left_ns - age_ns);
+	return true;
+}

@@ -73,7 +73,7 @@ __attribute__((format(printf, 2, 3))) void wr_mini_fault(struct wr_mini *mini, c
 
 /* ---- values: mini_value.c ---- */
 
-enum wr_mini_type { WR_MINI_STRING, WR_MINI_HASH, WR_MINI_ZSET };
+enum wr_mini_type { WR_MINI_STRING, WR_MINI_HASH, WR_MINI_ZSET, WR_MINI_STREAM };
 
 /* A field of a hash, or a member of a sorted set. */
 struct wr_mini_entry {

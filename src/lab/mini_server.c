@@ -1,5 +1,7 @@
 /* What is about the server or the connection, and scripts. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "lab/mini.h"
@@ -33,10 +35,76 @@ static void info(const struct wr_mini_call *call)
 				       "# Persistence\r\naof_enabled:0\r\n"));
 }
 
-/* Nobody sends control messages here. */
+/* "1700000040000-3" */
+static void read_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
+{
+	char copy[48] = "", *end;
+
+	memcpy(copy, text.ptr, text.len < sizeof copy ? text.len : sizeof copy - 1);
+	*ms = strtoull(copy, &end, 10);
+	*seq = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
+}
+
+/* XADD key MAXLEN ~ n * name value …: an entry is its id, and its fields as they are replied. */
+static void xadd(const struct wr_mini_call *call)
+{
+	struct wr_mini_value *value = wr_mini_make(call->mini, call->argv[1], WR_MINI_STREAM);
+	uint64_t ms = 0, seq = 0, now_ms = call->mini->now_us / 1000;
+	struct wr_mini_entry *entry;
+	char id[48];
+	int len;
+
+	if (call->argc < 8 || !wr_mini_is(call->argv[2], "MAXLEN") ||
+	    !wr_mini_is(call->argv[5], "*")) {
+		wr_mini_fault(call->mini, "XADD with words the lab's Redis does not know");
+		wr_mini_error(call->out, "ERR syntax error");
+		return;
+	}
+	if (value->count)
+		read_id(wr_bytes_str(&value->entries[value->count - 1].name), &ms, &seq);
+	seq = now_ms > ms ? 0 : seq + 1;
+	len = snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)(now_ms > ms ? now_ms : ms),
+		       (unsigned long long)seq);
+	entry = wr_mini_entry_make(value, (struct weir_str){id, (size_t)len});
+	wr_mini_array(&entry->text, call->argc - 6);
+	for (size_t i = 6; i < call->argc; i++)
+		wr_mini_bulk(&entry->text, call->argv[i]);
+	wr_mini_bulk(call->out, (struct weir_str){id, (size_t)len});
+}
+
+static bool is_behind(const struct wr_mini_entry *entry, uint64_t ms, uint64_t seq)
+{
+	uint64_t its_ms, its_seq;
+
+	read_id(wr_bytes_str(&entry->name), &its_ms, &its_seq);
+	return its_ms > ms || (its_ms == ms && its_seq > seq);
+}
+
+/* XREAD COUNT n STREAMS key id */
 static void xread(const struct wr_mini_call *call)
 {
-	wr_bytes_add(call->out, "*-1\r\n", 5);
+	const struct wr_mini_value *value = wr_mini_find(call->mini, call->argv[call->argc - 2]);
+	uint64_t ms, seq;
+	size_t first = 0, count;
+	int64_t most;
+
+	read_id(call->argv[call->argc - 1], &ms, &seq);
+	while (value && first < value->count && !is_behind(&value->entries[first], ms, seq))
+		first++;
+	if (!value || first == value->count || !wr_mini_number(call->argv[2], &most)) {
+		wr_bytes_add(call->out, "*-1\r\n", 5);
+		return;
+	}
+	count = value->count - first < (size_t)most ? value->count - first : (size_t)most;
+	wr_mini_array(call->out, 1);
+	wr_mini_array(call->out, 2);
+	wr_mini_bulk(call->out, call->argv[call->argc - 2]);
+	wr_mini_array(call->out, count);
+	for (size_t i = first; i < first + count; i++) {
+		wr_mini_array(call->out, 2);
+		wr_mini_bulk(call->out, wr_bytes_str(&value->entries[i].name));
+		wr_bytes_add(call->out, value->entries[i].text.at, value->entries[i].text.len);
+	}
 }
 
 static void flushall(const struct wr_mini_call *call)
@@ -104,9 +172,14 @@ static void evalsha(const struct wr_mini_call *call)
 		run(call, number);
 }
 
-const struct wr_mini_op wr_mini_server[] = {
-	{"PING", ping, 1, false},         {"CLIENT", ok, -2, false},
-	{"SELECT", ok, 2, false},         {"TIME", server_time, 1, false},
-	{"INFO", info, -1, false},        {"XREAD", xread, -4, false},
-	{"FLUSHALL", flushall, 1, false}, {"EVAL", eval, -3, false},
-	{"EVALSHA", evalsha, -3, false},  {0}};
+const struct wr_mini_op wr_mini_server[] = {{"PING", ping, 1, false},
+					    {"CLIENT", ok, -2, false},
+					    {"SELECT", ok, 2, false},
+					    {"TIME", server_time, 1, false},
+					    {"INFO", info, -1, false},
+					    {"XREAD", xread, -4, false},
+					    {"XADD", xadd, -5, true},
+					    {"FLUSHALL", flushall, 1, false},
+					    {"EVAL", eval, -3, false},
+					    {"EVALSHA", evalsha, -3, false},
+					    {0}};

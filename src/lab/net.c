@@ -342,11 +342,8 @@ static void host_nodes(void *context, uint32_t nodes)
 
 static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
-	(void)context;
-	(void)bytes;
-	(void)len;
-	(void)age_ns;
 	(void)own;
+	wr_sim_order_heard(((struct wr_sim_seat *)context)->node, bytes, len, age_ns);
 }
 
 const struct wr_central_host wr_sim_host = {.open = host_open,

@@ -287,4 +287,5 @@ void wr_sim_node_stop(struct wr_sim_node *node)
 	node->engine = NULL;
 	node->table = NULL;
 	memset(node->known, 0, sizeof node->known);
+	memset(node->banned_until_ns, 0, sizeof node->banned_until_ns);
 }

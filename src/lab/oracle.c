@@ -37,7 +37,8 @@ static void check_fixed(const struct wr_sim_list *list)
 
 		for (; i < list->count && list->at[i].at_us / period_us == window.number; i++)
 			window_add(&window, &list->at[i]);
-		allowed = wr_sim_most(list->sim) *
+		allowed = (wr_sim_most(list->sim) +
+			   wr_sim_granted(list->sim, list->key, window.first_ns, window.last_ns)) *
 			  (1 + wr_sim_losses(list->sim, window.first_ns, window.last_ns));
 		if (window.sum > allowed)
 			wr_sim_too_many(list, window.sum, allowed, window.last_ns);
@@ -55,7 +56,8 @@ static void check_log(const struct wr_sim_list *list)
 		sum += list->at[i].cost;
 		while (list->at[first].at_ns + period_ns <= now_ns)
 			sum -= list->at[first++].cost;
-		allowed = wr_sim_most(list->sim) *
+		allowed = (wr_sim_most(list->sim) +
+			   wr_sim_granted(list->sim, list->key, list->at[first].at_ns, now_ns)) *
 			  (1 + wr_sim_losses(list->sim, list->at[first].at_ns, now_ns));
 		if (sum > allowed)
 			wr_sim_too_many(list, sum, allowed, now_ns);
@@ -73,6 +75,7 @@ static void check_counter(const struct wr_sim_list *list)
 		const struct wr_sim_admission *one = &list->at[i];
 		uint64_t number = one->at_us / period_us;
 		uint64_t left = period_us - one->at_us % period_us, estimate, losses;
+		uint64_t first_ns, last_ns, allowed;
 
 		if (number != now.number) {
 			before = now;
@@ -82,22 +85,26 @@ static void check_counter(const struct wr_sim_list *list)
 		}
 		window_add(&now, one);
 		estimate = now.sum + before.sum * left / period_us;
-		losses = wr_sim_losses(
-			list->sim, before.first_ns < now.first_ns ? before.first_ns : now.first_ns,
-			before.last_ns > now.last_ns ? before.last_ns : now.last_ns);
-		if (estimate > wr_sim_most(list->sim) * (1 + losses) + losses)
-			wr_sim_too_many(list, estimate,
-					wr_sim_most(list->sim) * (1 + losses) + losses, one->at_ns);
+		first_ns = before.first_ns < now.first_ns ? before.first_ns : now.first_ns;
+		last_ns = before.last_ns > now.last_ns ? before.last_ns : now.last_ns;
+		losses = wr_sim_losses(list->sim, first_ns, last_ns);
+		allowed = (wr_sim_most(list->sim) +
+			   wr_sim_granted(list->sim, list->key, one->at_ns, one->at_ns)) *
+				  (1 + losses) +
+			  losses;
+		if (estimate > allowed)
+			wr_sim_too_many(list, estimate, allowed, one->at_ns);
 	}
 }
 
 /* Spans that meet a loss may have a burst more; while there are two masters they have two rates. A
  * new limit acts as if it had been in force since the bucket was last full, which may have been as
  * long ago as the lower one takes to fill it (algo/bucket.h). */
-static __int128 extra(const struct wr_sim *sim, const struct wr_sim_loss *loss)
+static __int128 extra(const struct wr_sim *sim, unsigned key, const struct wr_sim_loss *loss)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t burst = plan->burst ? plan->burst : wr_sim_most(sim);
+	uint64_t burst = (plan->burst ? plan->burst : wr_sim_most(sim)) +
+			 wr_sim_granted(sim, key, loss->from_ns, loss->felt_ns);
 	uint64_t low = plan->limit < plan->limit_after ? plan->limit : plan->limit_after;
 	uint64_t jump = (wr_sim_most(sim) - low) * (burst / low + 1);
 
@@ -127,6 +134,8 @@ static void check_token(const struct wr_sim_list *list)
 		/* The clock of Redis counts µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
+		bound += (__int128)wr_sim_granted(sim, list->key, now->at_ns, now->at_ns) *
+			 period_ns;
 		level -= rate * (now->at_ns - last_ns);
 		for (unsigned j = 0; j < sim->loss_count; j++) {
 			const struct wr_sim_loss *loss = &sim->losses[j];
@@ -136,9 +145,9 @@ static void check_token(const struct wr_sim_list *list)
 			if (!loss->changed && to_ns > from_ns)
 				level -= rate * (to_ns - from_ns);
 			if (loss->felt_ns >= last_ns && loss->felt_ns < now->at_ns)
-				level -= extra(sim, loss);
+				level -= extra(sim, list->key, loss);
 			else if (loss->from_ns <= now->at_ns && loss->felt_ns >= now->at_ns)
-				bound += extra(sim, loss);
+				bound += extra(sim, list->key, loss);
 		}
 		level = (level > 0 ? level : 0) + (__int128)now->cost * period_ns;
 		last_ns = now->at_ns;

@@ -211,9 +211,31 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_TWICE;
 }
 
+/* Ends of orders are told by clocks that agree. */
+void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
+{
+	struct wr_dice dice = {seed ^ 0x6f72646572733031u};
+
+	if (wr_dice_percent(&dice, 25))
+		wr_sim_plan_cluster(plan, seed);
+	else
+		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
+	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
+	plan->regions = 1;
+	plan->soft_percent = 0;
+	if (plan->length_ns < 6000 * MS) {
+		plan->gap_ns = plan->gap_ns * 6000 / (plan->length_ns / MS);
+		plan->length_ns = 6000 * MS;
+	}
+	plan->order_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 20);
+	if (plan->quiet_ns < 6000 * MS)
+		plan->quiet_ns = 6000 * MS;
+}
+
 const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
 					   {"ahead", wr_sim_plan_ahead},
 					   {"cluster", wr_sim_plan_cluster},
+					   {"operator", wr_sim_plan_operator},
 					   {0}};
 
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
@@ -241,6 +263,8 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
 	if (plan->shards && len < cap)
 		len += (size_t)snprintf(text + len, cap - len, " cluster of %u,", plan->shards);
+	if (plan->order_gap_ns && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " orders,");
 	if (plan->ahead && len < cap)
 		len += (size_t)snprintf(text + len, cap - len, " %u ahead,", plan->ahead);
 	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)

@@ -215,6 +215,9 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 		return;
 	}
 	sim->report->admitted++;
+	if (request->banned)
+		wr_sim_fail(sim, "node %u admits request %llu, though its key is banned",
+			    request->node->number, (unsigned long long)request->number);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i)
 			note_admission(request, &ask->needs[i]);
@@ -314,6 +317,7 @@ static void add_key(struct wr_sim_request *request, uint8_t key)
 
 	entry.value.len = (size_t)snprintf(value, sizeof value, "u%u", key);
 	request->keys[request->key_count++] = key;
+	request->banned |= wr_sim_is_banned(request->node, key);
 	if (weir_ask_add(request->ask, &entry, 1, NULL, (int64_t)request->cost) != 0)
 		wr_sim_fail(sim, "a descriptor is not taken");
 	wr_sim_came(sim, key, request->cost);
@@ -325,7 +329,7 @@ static struct wr_sim_request *begin(struct wr_sim_node *node, uint32_t cost)
 
 	request->cost = cost;
 	request->key_count = 0;
-	request->looking = request->early = false;
+	request->looking = request->early = request->banned = false;
 	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
 			  &request->ask) != 0)
 		abort();

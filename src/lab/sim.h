@@ -82,6 +82,7 @@ struct wr_sim_plan {
 	uint64_t sync_ns;       /* eventual: between exchanges */
 	uint64_t fault_gap_ns;  /* between them, on average */
 	uint64_t renew_gap_ns;  /* between replacements of nodes, on average; 0: there are none */
+	uint64_t order_gap_ns;  /* between orders of an operator, on average; 0: there are none */
 	uint64_t quiet_ns;      /* without requests and faults, at the end */
 	/* A second limit of the same descriptor, which has to admit as well; 0: there is none. */
 	uint32_t second_limit, second_algorithm;
@@ -124,6 +125,8 @@ extern const struct wr_sim_kind wr_sim_kinds[];
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed);
 /* The same in one region, where the clock of one node is windows ahead. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed);
+/* An operator bans keys and grants more to them. */
+void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed);
 /* A cluster, of which slots move. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed);
 

@@ -47,6 +47,14 @@ struct wr_sim_server {
 	uint64_t away_until_ns;       /* refuses connections */
 };
 
+/* What an operator ordered. */
+struct wr_sim_order {
+	uint64_t at_ns, end_ns; /* true time; WEIR_NEVER: for good; 0: something is lifted */
+	uint32_t extra;
+	uint8_t key, verb; /* enum wr_order_verb */
+};
+
+#define WR_SIM_ORDERS 64u
 #define WR_SIM_MOVES 4u
 
 /* A slot that moves from one master to another. */
@@ -89,6 +97,7 @@ struct wr_sim_request {
 	bool asking;    /* the store */
 	bool lingering; /* decided, and the client may yet leave */
 	bool looking;   /* how it stands at the end, and takes nothing */
+	bool banned;    /* its node had heard of a ban when it came */
 	bool early;     /* … before the others have said anything more */
 	uint8_t keys[2], key_count;
 	uint32_t cost;
@@ -125,6 +134,7 @@ struct wr_sim_node {
 	uint64_t started_ns;         /* serve; true time */
 	bool freeing;                /* dying: nothing it does matters */
 	bool leaving;                /* it is about to be replaced */
+	uint64_t banned_until_ns[WR_SIM_KEYS]; /* by its own clock, as it has heard */
 	uint64_t spent; /* units of leases, by requests that were admitted and stayed */
 	/* What Redis said last of a key, and what was admitted since then without it. */
 	struct {
@@ -172,7 +182,9 @@ struct wr_sim {
 	struct wr_lua *lua;
 	FILE *trace;
 	uint64_t now_ns; /* true time, from 0 */
-	struct wr_dice traffic, net, fate;
+	struct wr_dice traffic, net, fate, orderly;
+	struct wr_sim_order orders[WR_SIM_ORDERS];
+	unsigned order_count;
 
 	struct wr_sim_event *events; /* a heap */
 	size_t event_count, event_cap;
@@ -267,6 +279,13 @@ void wr_sim_cluster_down(struct wr_sim *sim, unsigned server);
 bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server);
 void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server);
 void wr_sim_cluster_heal(struct wr_sim *sim);
+
+/* operator.c */
+void wr_sim_orders_start(struct wr_sim *sim);
+void wr_sim_order_heard(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns);
+bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key);
+/* The most that may have been granted to a key somewhere between these times. */
+uint64_t wr_sim_granted(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns);
 
 /* fault.c */
 void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed);

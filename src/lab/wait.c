@@ -71,8 +71,8 @@ void wr_sim_alone(struct wr_sim_request *request, const struct wr_sim_admission 
 
 	if (plan->algorithm != WEIR_FIXED_WINDOW || wr_sim_may(node->sim, WR_SIM_SKEW) ||
 	    wr_sim_may(node->sim, WR_SIM_RULES) || wr_sim_may(node->sim, WR_SIM_LEAVE) ||
-	    key >= plan->keys || plan->soft_percent || !node->known[key].known ||
-	    node->known[key].nodes != admission->nodes ||
+	    key >= plan->keys || plan->soft_percent || plan->order_gap_ns ||
+	    !node->known[key].known || node->known[key].nodes != admission->nodes ||
 	    node->known[key].at_us / period_us != admission->at_us / period_us)
 		return;
 	share = node->known[key].remaining / node->known[key].nodes;

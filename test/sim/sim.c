@@ -20,7 +20,7 @@ struct options {
 static int usage(void)
 {
 	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode "
-	      "strict|lease|eventual|regions|ahead|cluster] "
+	      "strict|lease|eventual|regions|ahead|cluster|operator] "
 	      "[--verbose] [--json]\n",
 	      stderr);
 	return 2;

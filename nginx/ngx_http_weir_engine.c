@@ -171,14 +171,21 @@ ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 static ngx_int_t
 ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 {
-    int                rc;
-    struct weir_opts   opts;
-    struct weir_info   info;
-    struct weir_error  error;
+    int                     rc;
+    u_char                  advice[1024];
+    struct weir_opts        opts;
+    struct weir_info        info;
+    struct weir_error       error;
+    struct weir_rules_info  rules;
+
+    ngx_memzero(&rules, sizeof(rules));
+    rules.size = sizeof(rules);
+    (void) weir_rules_info(wmcf->rules, &rules);
 
     ngx_memzero(&opts, sizeof(opts));
     opts.size = sizeof(opts);
     opts.flags = ngx_test_config ? WEIR_OPEN_EXISTING : 0;
+    opts.flags |= rules.logs ? WEIR_OPEN_LOGS : 0;
     opts.name = (char *) wmcf->table_name.data;
     opts.dir = (char *) wmcf->table_dir.data;
     opts.memory_bytes = wmcf->table_size;
@@ -206,6 +213,12 @@ ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
     if (ngx_http_weir_resize_table(cf, wmcf, &opts, &info) != NGX_OK) {
         return NGX_ERROR;
+    }
+
+    if (weir_log_advice(wmcf->table, &opts, wmcf->rules, (char *) advice,
+                        sizeof(advice)))
+    {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0, "weir: %s", advice);
     }
 
     wmcf->table_keys = info.keys;

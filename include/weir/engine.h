@@ -48,6 +48,7 @@
 extern "C" {
 #endif
 
+struct weir_opts;
 struct weir_table;
 struct weir_engine;
 struct weir_ask;
@@ -115,6 +116,12 @@ WEIR_API int weir_engine_failed(struct weir_engine *engine, const char *text, ui
  * may call, at any time. `secret` has WEIR_SECRET_BYTES and is copied; each other secret takes
  * memory until the engine is freed. WEIR_EINVAL, WEIR_EMEMORY */
 WEIR_API int weir_engine_fleet(struct weir_engine *engine, const uint8_t *secret);
+
+/* Whether the table, opened with `opts`, has less room for logs than it would get if it were made
+ * for these rules now: 1 and a sentence in `text` that names the remedy, or 0. A log_bytes in
+ * `opts` is a choice, and a table without advice. */
+WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
+			     const struct weir_rules *rules, char *text, size_t size);
 
 /* ---- the fleet ----
  *

@@ -125,6 +125,7 @@ struct weir_rules_info {
 	uint64_t bytes;      /* memory held */
 	uint64_t generation; /* as given to weir_rules_stamp */
 	uint64_t loaded_ns;
+	uint64_t logs; /* limits and candidates that are sliding_window_log: see WEIR_OPEN_LOGS */
 };
 
 WEIR_API int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info);

@@ -64,6 +64,7 @@ struct weir_table;
 
 enum weir_open_flags {
 	WEIR_OPEN_EXISTING = 1, /* WEIR_ENOENT instead of making a table */
+	WEIR_OPEN_LOGS = 2,     /* limits are sliding window logs: log_bytes 0 means a quarter */
 };
 
 struct weir_opts {
@@ -78,7 +79,8 @@ struct weir_opts {
 	 * Less than 64 GiB of it may be for keys. Statistics take a quarter more. Ignored when the
 	 * table exists: see weir_resize. */
 	uint64_t memory_bytes;
-	/* How much of it is for sliding window logs: 8 bytes a stamp; 0 means a sixteenth. */
+	/* How much of it is for sliding window logs: 8 bytes a stamp; 0 means a sixteenth, or a
+	 * quarter with WEIR_OPEN_LOGS. weir_rules_info says whether rules have such limits. */
 	uint64_t log_bytes;
 	/* A checkpoint to begin with when the table has to be made and this file exists. */
 	const char *restore_from;
@@ -169,7 +171,8 @@ WEIR_API int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_in
 WEIR_API int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 			     struct weir_error *error);
 
-/* Replaces the table by one of another size with the same keys. Handles opened before keep the
+/* Replaces the table by one of another size with the same keys. With log_bytes 0 the share for
+ * logs stays as it is, or becomes the default if that is more. Handles opened before keep the
  * old one: decisions there are lost to the new, so their owners should open it again soon;
  * weir_moved tells them (0, or WEIR_EMOVED; one load, cheap enough for every second). */
 WEIR_API int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error);

@@ -66,8 +66,9 @@ static const struct wr_option limits[] = {
 	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "the table's size, about 44 bytes a key",
 	 AT(memory_bytes), .min = 262144, .max = (uint64_t)256 << 30},
 	{"log-memory", WR_OPTION_SIZE, "SIZE", "0",
-	 "of it for sliding window logs, 8 bytes a stamp; 0: a sixteenth", AT(log_bytes),
-	 .max = (uint64_t)1 << 40},
+	 "of it for sliding window logs, 8 bytes a stamp; 0: a quarter if\n"
+	 "the rules have such limits, else a sixteenth",
+	 AT(log_bytes), .max = (uint64_t)1 << 40},
 	{"shadow", WR_OPTION_SWITCH, NULL, NULL, "decide and count, but let everything pass",
 	 AT(shadow)},
 };

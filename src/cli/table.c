@@ -18,7 +18,7 @@
 static const char help[] =
 	"weir table list\n"
 	"weir table info   [NAME]\n"
-	"weir table resize [NAME] SIZE\n"
+	"weir table resize [NAME] SIZE [--log-memory SIZE]\n"
 	"weir table rm     NAME\n"
 	"\n"
 	"Shows, resizes and removes the tables that gateways, services and programs share. "
@@ -29,6 +29,10 @@ static const char help[] =
 	"nginx of your own at its next reload. rm\n"
 	"takes the file away; processes that have it open go on with it, alone.\n"
 	"\n"
+	"  --log-memory SIZE\n"
+	"              of it for sliding window logs, at most three quarters (otherwise: the "
+	"share\n"
+	"              that the table has)\n"
 	"  --dir DIR   where tables are (otherwise: where weir itself looks for them, /run/weir,\n"
 	"              $XDG_RUNTIME_DIR/weir, /dev/shm)\n"
 	"  --json      the whole answer\n"
@@ -37,10 +41,11 @@ static const char help[] =
 	"\n"
 	"  weir table list\n"
 	"  weir table info default\n"
-	"  weir table resize default 256M\n";
+	"  weir table resize default 256M\n"
+	"  weir table resize default 256M --log-memory 64M\n";
 
 struct arguments {
-	const char *verb, *name, *dir;
+	const char *verb, *name, *dir, *log_memory;
 	char **words;
 	int word_count;
 	bool json, help;
@@ -57,6 +62,7 @@ static uint64_t now_ns(void)
 static int parse_arguments(int argc, char **argv, struct arguments *a)
 {
 	static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
+						{"log-memory", required_argument, NULL, 'l'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
@@ -66,6 +72,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (option == 'd')
 			a->dir = optarg;
+		else if (option == 'l')
+			a->log_memory = optarg;
 		else if (option == 'j')
 			a->json = true;
 		else if (option == 'h')
@@ -267,6 +275,9 @@ static int run_resize(const struct arguments *a)
 	if (wr_size_parse(wr_str(a->words[a->word_count - 1]), &opts.memory_bytes) < 0)
 		return wr_cli_usage("table", "'%s' is not a size such as 256M",
 				    a->words[a->word_count - 1]);
+	if (a->log_memory &&
+	    (wr_size_parse(wr_str(a->log_memory), &opts.log_bytes) < 0 || opts.log_bytes == 0))
+		return wr_cli_usage("table", "'%s' is not a size such as 64M", a->log_memory);
 	if (read_info(name, a->dir, &info, &error) < 0 ||
 	    weir_resize(&opts, now_ns(), &error) < 0 || read_info(name, a->dir, &info, &error) < 0)
 		return fail(&error);
@@ -306,6 +317,8 @@ int wr_cli_table(int argc, char **argv)
 		fputs(help, stdout);
 		return WR_EXIT_YES;
 	}
+	if (a.log_memory && strcmp(a.verb, "resize") != 0)
+		return wr_cli_usage("table", "--log-memory belongs to resize");
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		if (strcmp(a.verb, verbs[i].verb) == 0)
 			return verbs[i].run(&a);

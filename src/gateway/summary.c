@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <weir/engine.h>
 #include <weir/weir.h>
 
 #include "base/duration.h"
@@ -106,14 +107,17 @@ static void put_limits(const struct wr_node *domain, FILE *out)
 		fputs("            no limit at all\n", out);
 }
 
-static void put_table(const struct wr_gateway_plan *plan, uint64_t now_ns, FILE *out)
+static void put_table(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
+		      uint64_t now_ns, FILE *out)
 {
-	struct weir_opts opts = {
-		.size = sizeof opts, .flags = WEIR_OPEN_EXISTING, .name = plan->settings->table};
+	struct weir_opts opts = {.size = sizeof opts,
+				 .flags = WEIR_OPEN_EXISTING,
+				 .name = plan->settings->table,
+				 .now_ns = now_ns};
 	struct weir_info info = {.size = sizeof info};
 	struct weir_error error;
 	struct weir_table *table;
-	char size[WR_SIZE_TEXT];
+	char size[WR_SIZE_TEXT], advice[1024];
 
 	if (weir_open(&opts, &table, &error) != 0) {
 		fprintf(out, "  table     %s: %s\n", plan->settings->table, error.text);
@@ -127,6 +131,8 @@ static void put_table(const struct wr_gateway_plan *plan, uint64_t now_ns, FILE 
 		fputs("            it is nearly full: --memory makes it larger and keeps the "
 		      "counts\n",
 		      out);
+	if (weir_log_advice(table, &opts, rules, advice, sizeof advice))
+		fprintf(out, "            %s\n", advice);
 	weir_close(table);
 }
 
@@ -172,7 +178,7 @@ void wr_summary_write(const struct wr_gateway_plan *plan, const struct weir_rule
 
 	weir_rules_info(rules, &info);
 	put_listens(plan, out);
-	put_table(plan, now_ns, out);
+	put_table(plan, rules, now_ns, out);
 	fprintf(out, "  rules     %s: %u file%s, generation %llu, hash %016llx\n", plan->rules,
 		info.files, info.files == 1 ? "" : "s", (unsigned long long)info.generation,
 		(unsigned long long)info.hash);

@@ -212,6 +212,7 @@ int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info
 		.bytes = rules->arena.held + rules->nodes_arena.held + sizeof *rules,
 		.generation = rules->generation,
 		.loaded_ns = rules->loaded_ns,
+		.logs = rules->log_count,
 	};
 	return 0;
 }

@@ -309,6 +309,17 @@ static void check_unlimited(struct wr_load *load, const struct wr_limit *limits,
 			wr_say(load, WR_D_unlimited_in_list, marks[i], NULL);
 }
 
+static uint32_t count_logs(const struct wr_limit *limits, uint32_t count)
+{
+	uint32_t logs = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		logs += !limits[i].unlimited && limits[i].limit.algorithm == WEIR_SLIDING_LOG;
+		logs += count_logs(limits[i].candidates, limits[i].candidate_count);
+	}
+	return logs;
+}
+
 void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
 {
 	const struct wr_yaml *marks[WR_LIMITS_MAX] = {f->value[WR_KEY_RATE_LIMIT]};
@@ -336,4 +347,5 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_n
 	if (limits[0].unlimited)
 		node->flags |= WR_IS_UNLIMITED;
 	load->rules->limit_count += count;
+	load->rules->log_count += count_logs(limits, count);
 }

@@ -248,6 +248,7 @@ struct weir_rules {
 	uint32_t node_count; /* domains included */
 	uint32_t domain_count;
 	uint32_t limit_count;
+	uint32_t log_count; /* sliding_window_log, candidates included */
 	uint32_t request_count;
 	uint32_t file_count;
 };

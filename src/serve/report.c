@@ -8,6 +8,7 @@
 #include "serve/log.h"
 #include "serve/redis.h"
 #include "serve/service.h"
+#include "serve/world.h"
 
 static uint64_t real_ns(void)
 {
@@ -27,6 +28,16 @@ static void report_table(struct weir_table *table)
 	wr_size_text(info.memory_bytes, size);
 	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu held", info.path, size,
 	       (unsigned long long)info.cells, (unsigned long long)info.keys);
+}
+
+/* A table that was there before the rules had logs. */
+static void report_logs(const struct wr_service *service)
+{
+	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);
+	char text[1024];
+
+	if (weir_log_advice(service->world->table, &opts, service->first_rules, text, sizeof text))
+		wr_log(WR_LOG_WARN, "%s", text);
 }
 
 static void report_rules(const struct wr_service *service)
@@ -76,6 +87,7 @@ void wr_service_report(struct wr_service *service)
 {
 	report_table(service->world->table);
 	report_rules(service);
+	report_logs(service);
 	wr_service_report_store(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);

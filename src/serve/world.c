@@ -79,17 +79,19 @@ static int load_rules(const char *path, bool print, struct weir_rules **rules,
 	return rc;
 }
 
-static int open_table(const struct wr_settings *settings, struct weir_table **table,
-		      struct weir_error *error)
+struct weir_opts wr_settings_table(const struct wr_settings *settings,
+				   const struct weir_rules *rules)
 {
-	struct weir_opts opts = {.size = sizeof opts,
-				 .name = settings->table,
-				 .dir = settings->table_dir,
-				 .memory_bytes = settings->memory_bytes,
-				 .log_bytes = settings->log_bytes,
-				 .now_ns = real_ns()};
+	struct weir_rules_info info = {.size = sizeof info};
 
-	return weir_open(&opts, table, error);
+	weir_rules_info(rules, &info);
+	return (struct weir_opts){.size = sizeof(struct weir_opts),
+				  .flags = info.logs ? WEIR_OPEN_LOGS : 0,
+				  .name = settings->table,
+				  .dir = settings->table_dir,
+				  .memory_bytes = settings->memory_bytes,
+				  .log_bytes = settings->log_bytes,
+				  .now_ns = real_ns()};
 }
 
 int wr_world_watch(struct wr_service *service, struct wr_world *world,
@@ -126,12 +128,14 @@ struct wr_world *wr_world_open(struct wr_service *service, bool print, struct we
 					.host = "serve"};
 	struct weir_engine *engine = NULL;
 	struct weir_table *table = NULL;
+	struct weir_opts table_opts;
 	struct wr_world *world;
 
 	wr_redis_engine_opts(service->redis, &opts, secret);
 	if (load_rules(settings->rules, print, rules, error) < 0)
 		return NULL;
-	if (open_table(settings, &table, error) < 0) {
+	table_opts = wr_settings_table(settings, *rules);
+	if (weir_open(&table_opts, &table, error) < 0) {
 		weir_rules_free(*rules);
 		return NULL;
 	}

@@ -7,6 +7,10 @@
 /* What --keys says, as enum weir_engine_keys. */
 uint32_t wr_settings_keys(const struct wr_settings *settings);
 
+/* How the table is opened, or made for these rules. */
+struct weir_opts wr_settings_table(const struct wr_settings *settings,
+				   const struct weir_rules *rules);
+
 /* Loads the rules and opens the table. Broken rules are printed as `weir check` does if `print`.
  * *rules are the engine's and good until the first reload. NULL: the error says why. */
 struct wr_world *wr_world_open(struct wr_service *service, bool print, struct weir_rules **rules,

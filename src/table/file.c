@@ -14,6 +14,8 @@
 #define MEMORY_MIN (256ull << 10)
 #define MEMORY_MAX (256ull << 30) /* a quarter of it for keys is WR_ROWS_MAX */
 #define MEMORY_DEFAULT (64ull << 20)
+#define LOG_SHARE 16     /* of the memory, for logs … */
+#define LOG_SHARE_USED 4 /* … and if limits are logs: docs/engine.md has the reckoning */
 
 /* Room for what other layers keep in the table: a share of its memory, one page at least. */
 static const struct {
@@ -51,11 +53,27 @@ static uint64_t span_size(uint64_t log_bytes)
 	return span;
 }
 
+/* The share for logs where none is named. The table before had what was not for keys. */
+static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
+{
+	const struct wr_header *before = plan->before;
+	uint64_t log = memory / (plan->logs ? LOG_SHARE_USED : LOG_SHARE);
+	uint64_t kept = 0;
+
+	if (before && before->memory_bytes > before->sections[WR_SECTION_KEYS].bytes) {
+		kept = before->memory_bytes - before->sections[WR_SECTION_KEYS].bytes;
+		kept = (uint64_t)((unsigned __int128)memory * kept / before->memory_bytes);
+	}
+	if (kept > memory / 4 * 3)
+		kept = memory / 4 * 3;
+	return log > kept ? log : kept;
+}
+
 static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
 		   struct weir_error *error)
 {
 	uint64_t memory = plan->memory_bytes ? plan->memory_bytes : MEMORY_DEFAULT;
-	uint64_t log = plan->log_bytes ? plan->log_bytes : memory / 16;
+	uint64_t log = plan->log_bytes ? plan->log_bytes : default_log(plan, memory);
 	uint64_t spans;
 
 	if (memory < MEMORY_MIN || memory > MEMORY_MAX)

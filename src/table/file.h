@@ -8,7 +8,9 @@
 /* What a new file is to be. */
 struct wr_file_plan {
 	uint64_t memory_bytes;
-	uint64_t log_bytes;
+	uint64_t log_bytes;             /* 0: a share of the memory, by the next two */
+	bool logs;                      /* limits are logs */
+	const struct wr_header *before; /* the table it replaces, or NULL */
 	uint64_t now_ns;
 	const uint8_t *secret; /* NULL: a new one */
 };

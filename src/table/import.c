@@ -211,6 +211,7 @@ static int make_table(const struct weir_opts *opts, const struct wr_place *place
 {
 	struct wr_file_plan plan = {.memory_bytes = opts->memory_bytes,
 				    .log_bytes = opts->log_bytes,
+				    .logs = opts->flags & WEIR_OPEN_LOGS,
 				    .now_ns = opts->now_ns};
 	struct weir_table *saved;
 	int rc = open_saved(opts, place, &saved, error);
@@ -220,6 +221,7 @@ static int make_table(const struct weir_opts *opts, const struct wr_place *place
 	if (rc < 0)
 		return rc;
 	plan.secret = saved->secret;
+	plan.before = &saved->header;
 	rc = copy_table(saved, place, &plan, fresh, error);
 	weir_close(saved);
 	return rc;
@@ -229,7 +231,7 @@ static int check_opts(const struct weir_opts *opts, struct weir_error *error)
 {
 	if (!opts || opts->size != sizeof *opts)
 		return wr_error(error, WEIR_EINVAL, "opts->size must be %zu", sizeof *opts);
-	if (opts->flags & ~(uint32_t)WEIR_OPEN_EXISTING)
+	if (opts->flags & ~(uint32_t)(WEIR_OPEN_EXISTING | WEIR_OPEN_LOGS))
 		return wr_error(error, WEIR_EINVAL, "opts->flags has unknown bits: %#x",
 				opts->flags);
 	return 0;
@@ -304,7 +306,12 @@ int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error
 		rc = wr_file_open(place.path, false, &old, error);
 	if (rc != 0)
 		return rc;
-	plan = (struct wr_file_plan){opts->memory_bytes, opts->log_bytes, now_ns, old->secret};
+	plan = (struct wr_file_plan){.memory_bytes = opts->memory_bytes,
+				     .log_bytes = opts->log_bytes,
+				     .logs = opts->flags & WEIR_OPEN_LOGS,
+				     .before = &old->header,
+				     .now_ns = now_ns,
+				     .secret = old->secret};
 	rc = copy_table(old, &place, &plan, &fresh, error);
 	if (rc == 0) {
 		rc = supersede(old, &fresh, place.path, wr_seconds(now_ns), error);

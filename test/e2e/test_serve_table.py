@@ -47,6 +47,40 @@ def test_resize_under_a_service_keeps_the_counters():
         assert f"path      {listed[0]['path']}\nmemory    8M, of which 512K for logs\nkeys      1 of " in out
 
 
+LOG_RULES = RULES.replace("token_bucket", "sliding_window_log")
+
+
+def log_share(serve):
+    return [(t["memory_bytes"] >> 10, t["log_bytes"] >> 10) for t in as_json("list", "--dir", serve.table)]
+
+
+def test_rules_with_logs_get_a_larger_share_of_a_new_table():
+    """A quarter of the table; --log-memory wins."""
+    with Serve(rules=LOG_RULES, grpc=True) as serve:
+        assert log_share(serve) == [(4096, 1024)]
+        assert "--log-memory" not in serve.log()
+    with Serve(rules=LOG_RULES, grpc=True, args=("--log-memory", "512K")) as serve:
+        assert log_share(serve) == [(4096, 512)]
+        assert "--log-memory" not in serve.log()
+
+
+def test_a_table_from_before_keeps_its_share_and_the_log_names_the_remedy():
+    """The table was made for rules without logs. The service says what to do; the command does it and keeps the counts."""
+    with Serve(rules=RULES, grpc=True) as before:
+        assert log_share(before) == [(4096, 256)]
+        with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:
+            assert log_share(serve) == [(4096, 256)]
+            said = [line for line in serve.log().splitlines() if "the rules use sliding_window_log" in line]
+            assert len(said) == 1 and " keeps 256K of 4M for logs, its share from before; " in said[0]
+            assert f"weir table resize default 4M --log-memory 1M --dir {serve.table} gives them more" in said[0]
+            assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OK]
+            assert as_json("resize", "default", "4M", "--log-memory", "1M", "--dir", serve.table)["log_bytes"] == 1 << 20
+            wait_for(lambda: "the table was resized" in serve.log(), "the service to move over")
+            assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OVER]
+            # A resize that names no share keeps it.
+            assert as_json("resize", "default", "8M", "--dir", serve.table)["log_bytes"] == 2 << 20
+
+
 def test_rm_and_what_is_not_there(tmp_path):
     with Serve(rules=RULES, grpc=True) as serve:
         name = as_json("list", "--dir", serve.table)[0]["name"]
@@ -71,6 +105,9 @@ def test_files_that_are_no_tables(tmp_path):
 
 def test_words_that_are_not_understood():
     for words, said in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
+                        (("info", "--log-memory", "1M"), "--log-memory belongs to resize"),
+                        (("resize", "8M", "--log-memory", "x"), "'x' is not a size"),
+                        (("resize", "8M", "--log-memory", "0"), "'0' is not a size"),
                         (("resize",), "resize wants a SIZE"), (("resize", "a", "b"), "'b' is not a size"),
                         (("rm",), "rm wants a NAME"), (("list", "x"), "'x' is one word too many"),
                         (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "'--odd' is not understood")]:

@@ -194,6 +194,7 @@ static void tells_about_itself(void **state)
 	assert_int_equal(info.domains, 1);
 	assert_int_equal(info.descriptors, 6);
 	assert_int_equal(info.limits, 7);
+	assert_int_equal(info.logs, 1);
 	assert_int_equal(info.requests, 3);
 	assert_int_equal(info.generation, 3);
 	assert_int_equal(info.loaded_ns, 1700000000000000000);

@@ -332,6 +332,70 @@ static void a_table_has_64_mib_if_nothing_is_asked_for(void **unused)
 	assert_int_equal(rmdir(place), 0);
 }
 
+static uint64_t log_bytes_of(struct weir_opts opts)
+{
+	struct weir_table *table;
+	uint64_t bytes;
+
+	assert_int_equal(weir_open(&opts, &table, NULL), 0);
+	bytes = info_of(table, T0).log_bytes;
+	weir_close(table);
+	return bytes;
+}
+
+static void logs_get_a_quarter_if_they_are_used(void **unused)
+{
+	struct weir_opts opts = opts_of("share", 4 * MIB, 0);
+
+	(void)unused;
+	opts.flags = WEIR_OPEN_LOGS;
+	assert_int_equal(log_bytes_of(opts), MIB);
+	/* A table that is there stays as it is. */
+	opts.flags = 0;
+	assert_int_equal(log_bytes_of(opts), MIB);
+	assert_int_equal(weir_remove("share", folder(), NULL), 0);
+	assert_int_equal(log_bytes_of(opts), 256 * KIB);
+	opts.flags = WEIR_OPEN_LOGS;
+	assert_int_equal(log_bytes_of(opts), 256 * KIB);
+	assert_int_equal(weir_remove("share", folder(), NULL), 0);
+	/* A number wins. */
+	opts.log_bytes = 2 * MIB;
+	assert_int_equal(log_bytes_of(opts), 2 * MIB);
+	assert_int_equal(weir_remove("share", folder(), NULL), 0);
+	opts.flags = 4;
+	assert_int_equal(weir_open(&opts, &(struct weir_table *){NULL}, NULL), WEIR_EINVAL);
+}
+
+/* Another size keeps the share: half, a quarter, and never less than the default. */
+static void a_resize_keeps_the_share_for_logs(void **unused)
+{
+	struct weir_opts opts = opts_of("share", 4 * MIB, 2 * MIB);
+
+	(void)unused;
+	assert_int_equal(log_bytes_of(opts), 2 * MIB);
+	opts.log_bytes = 0;
+	opts.memory_bytes = 8 * MIB;
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	assert_int_equal(log_bytes_of(opts), 4 * MIB);
+	opts.log_bytes = 64 * KIB;
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	assert_int_equal(log_bytes_of(opts), 64 * KIB);
+	opts.log_bytes = 0;
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	assert_int_equal(log_bytes_of(opts), 512 * KIB);
+	opts.flags = WEIR_OPEN_LOGS;
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	assert_int_equal(log_bytes_of(opts), 2 * MIB);
+	/* Three quarters are the most, whatever rows and spans leave over. */
+	opts.log_bytes = 6 * MIB;
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	opts.log_bytes = 0;
+	opts.memory_bytes = 4 * MIB + 4096;
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	assert_int_equal(log_bytes_of(opts), 3 * MIB);
+	assert_int_equal(weir_remove("share", folder(), NULL), 0);
+}
+
 static void sections_do_not_overlap(void **unused)
 {
 	struct weir_table *table = table_open("sections", 3 * MIB + 12345, 77777);
@@ -703,6 +767,8 @@ int main(void)
 		cmocka_unit_test(sizes_are_checked),
 		cmocka_unit_test(the_memory_is_what_was_asked_for),
 		cmocka_unit_test(a_table_has_64_mib_if_nothing_is_asked_for),
+		cmocka_unit_test(logs_get_a_quarter_if_they_are_used),
+		cmocka_unit_test(a_resize_keeps_the_share_for_logs),
 		cmocka_unit_test(sections_do_not_overlap),
 		cmocka_unit_test_setup(existing_makes_nothing, prepare),
 		cmocka_unit_test_setup(removed_under_its_users, prepare),

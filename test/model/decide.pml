@@ -4,6 +4,9 @@
  *
  * -DTAKERS=n  participants that take from key 1, each twice
  * -DOTHERS=n  participants that take from key 2, once each
+ * -DEMPTIERS=n participants that empty the cell, EMPTIES times each: as one that nothing was taken
+ *             from (without_bit() of src/table/override.c), or whatever was (forget_owner() of
+ *             src/table/block.c)
  * -DQUICK     any of them may try the short way first (take_quickly), whose reads may be torn
  *
  * Whoever does not find its key takes the cell, whatever it holds. A life is what a cell is
@@ -17,12 +20,21 @@
  *   RAISE_LATE     raises fresh_at after the swap
  *   HALF_SWAP      the short way compares the upper word alone
  *   BLIND_SWAP     writes the new state without comparing
+ *   EMPTY_BLIND    empties the cell without comparing
+ *   EMPTY_STALE    judges that nothing was taken by one reading, and compares with a later one
+ *   EMPTY_REVIVED  a cell that was emptied is claimed with the version of its last life
  */
 #ifndef TAKERS
 #define TAKERS 2
 #endif
 #ifndef OTHERS
 #define OTHERS 1
+#endif
+#ifndef EMPTIERS
+#define EMPTIERS 0
+#endif
+#ifndef EMPTIES
+#define EMPTIES 1
 #endif
 #ifndef LIVES
 #define LIVES 4 /* claims in all; whoever wants another one stops, as if killed */
@@ -128,6 +140,9 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 			assert(!(expired && seen_state == LIVE && admitted > 0));
 #ifdef NO_BUMP
 			before = seen_version;
+#elif defined(EMPTY_REVIVED)
+			before = (seen_state == EMPTY && seen_version > 0 -> seen_version - 1 :
+				seen_version + 1);
 #else
 			before = seen_version + 1;
 #endif
@@ -264,8 +279,70 @@ done:
 	skip
 }
 
+/* A cell is emptied under its version plus one: the life is over, and nobody's. */
+proctype emptier(byte empties)
+{
+	unsigned seen_s0 : 3, seen_version : 4, gone : 3;
+	bit seen_refused, whatever, expired;
+
+look:
+	atomic {
+		if
+		:: empties == 0 || state != LIVE -> goto done
+		:: else
+		fi;
+		seen_s0 = s0;
+		seen_version = version;
+		seen_refused = refused;
+		if
+		:: seen_s0 == 0 -> whatever = 0
+		:: whatever = 1
+		fi
+	}
+#ifdef EMPTY_STALE
+	atomic { seen_s0 = s0; seen_version = version; seen_refused = refused }
+#endif
+	atomic {
+		if
+#ifdef EMPTY_BLIND
+		:: true ->
+#else
+		:: HOT(LIVE, seen_s0, seen_version, seen_refused) ->
+#endif
+			/* what is given back as unused is unused */
+			assert(whatever || admitted == 0);
+			gone = admitted;
+			set_hot(EMPTY, 0, seen_version + 1, 0);
+			owner = 0;
+			admitted = 0;
+			empties--
+		:: else -> goto forget
+		fi;
+		if
+		:: !whatever -> goto forget
+		:: else
+		fi
+	}
+	atomic { expired = !fresh }
+	/* what is counted as good as new had taken nothing; a new owner may have reset fresh_at */
+	atomic { assert(!expired || gone == 0 || version != seen_version + 1) }
+forget:
+	atomic {
+		seen_s0 = 0; seen_version = 0; seen_refused = 0; whatever = 0; expired = 0; gone = 0;
+		goto look
+	}
+done:
+	skip
+}
+
 init {
 	atomic {
+#if EMPTIERS > 0
+		run emptier(EMPTIES);
+#endif
+#if EMPTIERS > 1
+		run emptier(EMPTIES);
+#endif
 		run taker(1, 2);
 #if TAKERS > 1
 		run taker(1, 2);

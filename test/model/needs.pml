@@ -1,0 +1,164 @@
+/* Two limits on one request: take_in_order() and what is given back after a late refusal, of
+ * src/store/need.c and src/store/take_all.c, with wr_return_key() of src/store/back.c on fixed
+ * windows. Taking from one counter is one swap of its cell (decide.pml), so it is one step here.
+ *
+ * -DPARTICIPANTS=n  each asks once
+ * -DFIRST=n         the limit that is taken from first; the second is 1
+ * -DTURNS=n         how often the window ends, at any time: a request may be decided late
+ *
+ * What must hold: in no window does a limit count less than what was admitted in it, so never more
+ * than the limit is admitted; and when all have come to an end, a counter counts exactly that. A
+ * participant that was killed takes no further step: the first holds in every state, so a unit that
+ * it did not give back is one too many, never one too few.
+ *
+ * Mutations, each of which must be found:
+ *   BACK_ANYWHERE  the unit goes into the window of the give-back, not of the take
+ *   BACK_ALL       gives back to the limit that refused too
+ *   BACK_NEVER     a late refusal gives nothing back
+ *   BACK_STORE     the give-back writes what it read before, less one
+ *   CHARGED_NOW    remembers the window of the request, not the one it was counted in
+ *   PASS_LATE      a request whose second take was refused passes
+ */
+#ifndef PARTICIPANTS
+#define PARTICIPANTS 3
+#endif
+#ifndef FIRST
+#define FIRST 2
+#endif
+#ifndef TURNS
+#define TURNS 1
+#endif
+
+#ifdef CHARGED_NOW
+#define CHARGED(n) now
+#else
+#define CHARGED(n) epoch[n]
+#endif
+#define LIMIT(n) ((n) == 0 -> FIRST : 1)
+
+byte window;
+byte epoch[2];    /* the window that a counter counts */
+byte count[2];
+byte sure[2];  /* what was admitted of it; ghosts from here on */
+byte under_way;
+
+/* A counter never counts less than was admitted, nor more than its limit. */
+#define CHECK(n)                                                                                   \
+	assert(count[n] <= LIMIT(n));                                                              \
+	assert(count[n] >= sure[n])
+
+/* A latecomer is counted in the window that the counter has. */
+inline roll(n)
+{
+	if
+	:: epoch[n] < now -> epoch[n] = now; count[n] = 0; sure[n] = 0
+	:: else
+	fi
+}
+
+/* At once: both counters know of the admission when the last one was taken. */
+inline admit()
+{
+	if
+	:: epoch[0] == charged[0] -> sure[0]++
+	:: else
+	fi;
+	if
+	:: epoch[1] == charged[1] -> sure[1]++
+	:: else
+	fi;
+	CHECK(0);
+	CHECK(1)
+}
+
+proctype participant()
+{
+	byte charged[2], seen, now;
+
+	now = window;
+	/* take_in_order */
+	atomic {
+		roll(0);
+		if
+		:: count[0] < LIMIT(0) -> count[0]++; charged[0] = CHARGED(0); CHECK(0)
+		:: else -> goto done
+		fi
+	}
+	atomic {
+		roll(1);
+		if
+		:: count[1] < LIMIT(1) -> count[1]++; charged[1] = CHARGED(1); admit(); goto done
+		:: else
+		fi;
+#ifdef PASS_LATE
+		charged[1] = epoch[1];
+		admit();
+		goto done
+#endif
+	}
+#ifdef BACK_NEVER
+	goto done;
+#endif
+	/* wr_return_key: compares the window the take was counted in */
+	atomic {
+		seen = count[0];
+#ifdef BACK_STORE
+	}
+	atomic {
+#endif
+		if
+#ifdef BACK_ANYWHERE
+		:: count[0] > 0 ->
+#else
+		:: epoch[0] == charged[0] ->
+#endif
+			count[0] = seen - 1;
+			CHECK(0)
+		:: else
+		fi
+	}
+#ifdef BACK_ALL
+	atomic {
+		if
+		:: count[1] > 0 -> count[1]--; CHECK(1)
+		:: else
+		fi
+	}
+#endif
+done:
+	atomic {
+		seen = 0;
+		now = 0;
+		under_way--;
+		if
+		:: under_way == 0 ->
+			assert(count[0] == sure[0]);
+			assert(count[1] == sure[1])
+		:: else
+		fi
+	}
+}
+
+/* The window ends; a counter moves on when a request of the new window takes from it. */
+proctype clock()
+{
+	byte turns = TURNS;
+
+	do
+	:: turns > 0 -> atomic { turns--; window++ }
+	:: turns == 0 -> break
+	od
+}
+
+init {
+	atomic {
+		byte n = PARTICIPANTS;
+
+		under_way = PARTICIPANTS;
+		do
+		:: n > 0 -> run participant(); n--
+		:: else -> break
+		od;
+		run clock()
+	}
+}

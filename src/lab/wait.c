@@ -49,10 +49,16 @@ void wr_sim_waited(struct wr_sim_request *request, bool failed)
 
 /* ---- what is known of a counter ---- */
 
+/* An answer to a request of an earlier window may be about that window: it was counted there, and
+ * came late. The node does not heed it. */
 void wr_sim_told(struct wr_sim_request *request, const struct weir_decision *said, uint8_t key)
 {
 	struct wr_sim_node *node = request->node;
+	uint64_t period_ns = node->sim->plan->period_ns;
 
+	if ((WR_SIM_EPOCH_NS + request->begun_ns) / period_ns !=
+	    (WR_SIM_EPOCH_NS + node->sim->now_ns) / period_ns)
+		return;
 	node->known[key].known = true;
 	node->known[key].remaining = said->remaining;
 	node->known[key].nodes = weir_fleet_nodes(node->table, NULL);

@@ -48,16 +48,19 @@ static void settle(struct wr_http_connection *client)
 
 /* ---- input ---- */
 
-/* Keeps input for later. False: there is more of it than may be, or no memory. */
+/* Keeps input for later. False: there is more of it than may be, of this client or of all, or no
+ * memory. */
 static bool keep(struct wr_http_connection *client, const char *data, size_t len)
 {
+	struct wr_http_server *server = client->server;
 	char *rest;
 
-	if (client->rest_len + len > REST_MAX)
+	if (client->rest_len + len > REST_MAX || server->large_bytes + len > WR_HTTP_LARGE_MAX)
 		return false;
 	rest = realloc(client->rest, client->rest_len + len);
 	if (!rest)
 		return false;
+	server->large_bytes += len;
 	memcpy(rest + client->rest_len, data, len);
 	client->rest = rest;
 	client->rest_len += len;
@@ -114,6 +117,7 @@ static void go_on(struct wr_http_connection *client)
 		return;
 	client->rest = NULL;
 	client->rest_len = 0;
+	client->server->large_bytes -= len;
 	if (take_input(client, rest, len) < 0)
 		wr_stream_close(client->stream);
 	free(rest);
@@ -228,6 +232,8 @@ void wr_http_closed(struct wr_stream *stream)
 	client->sending = NULL;
 	free(client->rest);
 	client->rest = NULL;
+	client->server->large_bytes -= client->rest_len;
+	client->rest_len = 0;
 	if (!request)
 		return;
 	if (request->streaming)

@@ -20,7 +20,7 @@
 #define WR_HTTP_BODY_MAX (256u << 10)
 #define WR_HTTP_HEAD_INLINE 1536u     /* that much of a head … */
 #define WR_HTTP_BODY_INLINE 1024u     /* … and of a body need no allocation */
-#define WR_HTTP_LARGE_MAX (32u << 20) /* larger heads and bodies of a server together */
+#define WR_HTTP_LARGE_MAX (32u << 20) /* larger heads, bodies and input that waits, of a server */
 #define WR_HTTP_REQUESTS_KEPT 64u
 #define WR_HTTP_ANSWER_BYTES (64u << 10) /* room to write answers in; longer ones are allocated */
 

@@ -1,6 +1,6 @@
-/* Blocks of the slab and the logs in them: taking a block (seize(), evict_owner(), release of
- * src/table/slab.c), growth by seal, copy and swap of the pointer, appends meanwhile, and the
- * eviction of a log's key (src/store/log_take.c).
+/* Blocks of the slab and the logs in them: taking a block (seize(), forget_owner(), release of
+ * src/table), growth by seal, copy and swap of the pointer, appends meanwhile, and the
+ * eviction of a log's key as forget_owner() does it. That a live log becomes brief is brief.pml.
  *
  * -DA=n      participants that each append one stamp to key 0's log, which begins full, in a block
  *            of one slot
@@ -295,7 +295,7 @@ look_at_owner:
 #ifdef TENURE_FIRST
 	goto seize;
 #endif
-evict:	/* evict_owner */
+evict:	/* forget_owner */
 	atomic {
 		if
 		:: NAMED(t_cell, new, t_gen) && cells[t_cell].version == o_version ->

@@ -1,5 +1,6 @@
 /* Appending to one ring: attempt_once(), commit() of src/store/log_take.c with the plan of
- * src/algo/log.h and wr_block_put() of src/table/slab.c. Growth is in grow.pml.
+ * src/algo/log.h and wr_block_put() of src/table/slab.c. Growth is in grow.pml; logs in their cell,
+ * of one instant or brief, are in brief.pml.
  *
  * -DPARTICIPANTS=n -DOPS=n  each takes or gives back OPS times, each time at any time of its own
  *                           from 1 to TIMES: clocks differ and step back

@@ -151,7 +151,7 @@ static void open_says_einval(void **unused)
 	assert_int_equal(weir_open(&opts, &other, &error), WEIR_EINVAL);
 	assert_non_null(strstr(error.text, "opts->size"));
 	opts = opts_of("other", 256 * KIB, 0);
-	opts.flags = 2;
+	opts.flags = 4;
 	assert_int_equal(weir_open(&opts, &other, &error), WEIR_EINVAL);
 	assert_non_null(strstr(error.text, "opts->flags"));
 	assert_null(other);

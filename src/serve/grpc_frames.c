@@ -95,20 +95,43 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 	return NGHTTP2_NO_ERROR;
 }
 
+/* Charges for frames that nghttp2 does not report: PRIORITY, unknown types, and RST_STREAM and
+ * WINDOW_UPDATE for streams that have ended. */
+static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame)
+{
+	bool ended = frame->stream &&
+		     (frame->type == NGHTTP2_RST_STREAM || frame->type == NGHTTP2_WINDOW_UPDATE) &&
+		     !nghttp2_session_find_stream(session->h2, frame->stream);
+
+	if (frame->type == NGHTTP2_PRIORITY || frame->type > NGHTTP2_CONTINUATION)
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	else if (ended)
+		wr_grpc_guard_charge(&session->guard, frame->type == NGHTTP2_RST_STREAM
+							      ? WR_GUARD_UNFINISHED
+							      : WR_GUARD_WINDOW);
+}
+
 /* nghttp2 forgets streams that have ended and reads over frames for them, and over PRIORITY. RFC
- * 9113 (5.1, 6.3) calls these errors. The heads of frames are looked at before nghttp2 has them, so
- * a stream that ends within the same input is not seen to have ended. */
-uint32_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len)
+ * 9113 (5.1, 6.3) calls these errors. The heads of frames are looked at before nghttp2 has them.
+ * The scan therefore stops behind a RST_STREAM: frames behind it may be for the stream that it
+ * ends. Answers end their streams only after the whole input. */
+size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
+		    uint32_t *error)
 {
 	struct wr_grpc_scanner *scanner = &session->scanner;
+	const uint8_t *begin = data;
+	struct wr_grpc_frame frame;
+	bool reset = false;
 
-	while (len) {
+	*error = NGHTTP2_NO_ERROR;
+	while (len && *error == NGHTTP2_NO_ERROR) {
 		size_t take = scanner->skip < len ? scanner->skip : len;
-		uint32_t error;
 
 		data += take;
 		len -= take;
 		scanner->skip -= (uint32_t)take;
+		if (reset && scanner->skip == 0)
+			break;
 		while (len && scanner->skip == 0 && scanner->have < FRAME_HEAD) {
 			scanner->head[scanner->have++] = *data++;
 			len--;
@@ -117,17 +140,15 @@ uint32_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size
 			continue;
 		scanner->have = 0;
 		scanner->skip = read_u32(scanner->head) >> 8;
-		error = check_frame(
-			session,
-			&(struct wr_grpc_frame){
-				.len = scanner->skip,
-				.type = scanner->head[3],
-				.stream = (int32_t)(read_u32(scanner->head + 5) & INT32_MAX)},
-			data, len);
-		if (error != NGHTTP2_NO_ERROR)
-			return error;
+		frame = (struct wr_grpc_frame){
+			.len = scanner->skip,
+			.type = scanner->head[3],
+			.stream = (int32_t)(read_u32(scanner->head + 5) & INT32_MAX)};
+		charge_frame(session, &frame);
+		*error = check_frame(session, &frame, data, len);
+		reset = frame.type == NGHTTP2_RST_STREAM;
 	}
-	return NGHTTP2_NO_ERROR;
+	return (size_t)(data - begin);
 }
 
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
@@ -186,7 +207,9 @@ static void headers_whole(struct wr_grpc_call *call)
 		return;
 	}
 	if (wr_grpc_head_check(&call->head, &error) != 0) {
-		wr_grpc_fail(call, &error);
+		call->foreign = error.code >= 400;
+		if (!call->foreign)
+			wr_grpc_fail(call, &error);
 		return;
 	}
 	if (call->head.has_timeout)
@@ -212,7 +235,7 @@ static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
 {
 	struct wr_grpc_call *call;
 
-	if (frame->hd.length == 0)
+	if (frame->hd.length == frame->data.padlen)
 		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
 	if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return;
@@ -224,11 +247,8 @@ static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
 /* The client has seen our announcement: calls that it began before have arrived by now. */
 static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
 {
-	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
-		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
-		return;
-	}
-	if (session->draining)
+	wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	if (frame->hd.flags & NGHTTP2_FLAG_ACK && session->draining)
 		nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE,
 				      nghttp2_session_get_last_proc_stream_id(session->h2),
 				      NGHTTP2_NO_ERROR, NULL, 0);

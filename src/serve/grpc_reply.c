@@ -229,13 +229,19 @@ static void submit_http_status(struct wr_grpc_call *call, const struct weir_erro
 	char text[4];
 	int len = snprintf(text, sizeof text, "%d", error->code % 1000);
 	nghttp2_nv fields[] = {field(":status", text, (size_t)len),
-			       FIXED("content-type", "text/plain; charset=utf-8")};
+			       FIXED("content-type", "text/plain; charset=utf-8"),
+			       FIXED("allow", "POST")};
+	size_t count = error->code == 405 ? 3 : 2;
 
+	if (call->head.head) {
+		nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
+		return;
+	}
 	len = snprintf((char *)call->out_here, sizeof call->out_here, "%s\n", error->text);
 	call->out_len =
 		(size_t)len < sizeof call->out_here ? (size_t)len : sizeof call->out_here - 1;
 	wr_grpc_call_set_unsent(call, true);
-	nghttp2_submit_response(call->session->h2, call->id, fields, 2, &provider);
+	nghttp2_submit_response(call->session->h2, call->id, fields, count, &provider);
 }
 
 void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error)

@@ -71,11 +71,26 @@ static void fail(struct wr_grpc_call *call, int code, const char *text)
 	wr_grpc_fail(call, &error);
 }
 
+/* Answers a request that is no gRPC call. */
+static void refuse_foreign(struct wr_grpc_call *call)
+{
+	struct weir_error error;
+
+	wr_grpc_head_check(&call->head, &error);
+	wr_grpc_fail(call, &error);
+}
+
 void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t len)
 {
 	struct weir_str data = {(const char *)bytes, len};
 	struct weir_error error;
 
+	if (call->foreign && !call->final) {
+		call->foreign_bytes += (uint32_t)len;
+		if (call->foreign_bytes > WR_GRPC_FOREIGN_BYTES)
+			refuse_foreign(call);
+		return;
+	}
 	while (data.len && !call->final) {
 		int rc;
 
@@ -105,7 +120,9 @@ void wr_grpc_call_finish(struct wr_grpc_call *call)
 	wr_grpc_call_set_midway(call, false);
 	if (call->final)
 		return;
-	if (!call->whole && wr_grpc_is_partial(&call->reader))
+	if (call->foreign)
+		refuse_foreign(call);
+	else if (!call->whole && wr_grpc_is_partial(&call->reader))
 		fail(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
 	else if (wr_grpc_method_is_many(call->head.method))
 		wr_grpc_reply_end(call, WR_GRPC_OK, NULL);

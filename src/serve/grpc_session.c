@@ -99,22 +99,43 @@ static void send_away(struct wr_grpc_session *session)
 		       (unsigned long long)held);
 }
 
+/* 0, or an error of nghttp2. */
+static int read_frames(struct wr_grpc_session *session, const uint8_t *data, size_t len)
+{
+	ssize_t took = 0;
+
+	while (len && took >= 0) {
+		uint32_t error;
+		size_t part = wr_grpc_scan(session, data, len, &error);
+
+		if (error != NGHTTP2_NO_ERROR)
+			return nghttp2_session_terminate_session(session->h2, error);
+		took = nghttp2_session_mem_recv(session->h2, data, part);
+		data += part;
+		len -= part;
+	}
+	return took < 0 ? (int)took : 0;
+}
+
+static bool is_flood(int error)
+{
+	return error == NGHTTP2_ERR_FLOODED || error == NGHTTP2_ERR_TOO_MANY_SETTINGS ||
+	       error == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+}
+
 static int input(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
-	uint32_t error = wr_grpc_scan(session, data, len);
-	ssize_t took;
+	int rc;
 
-	if (error != NGHTTP2_NO_ERROR)
-		nghttp2_session_terminate_session(session->h2, error);
 	session->inside = true;
-	took = nghttp2_session_mem_recv(session->h2, data, len);
+	rc = read_frames(session, data, len);
 	session->inside = false;
-	if (took == NGHTTP2_ERR_FLOODED ||
-	    (took >= 0 && !wr_grpc_guard_passes(&session->guard, len, now_ms(session))))
+	if (is_flood(rc) ||
+	    (rc == 0 && !wr_grpc_guard_passes(&session->guard, len, now_ms(session))))
 		send_away(session);
 	wr_grpc_send(session);
-	return took == (ssize_t)len ? 0 : -1;
+	return rc;
 }
 
 static void writable(struct wr_stream *stream)

@@ -30,8 +30,9 @@
 #define WR_GRPC_LASTING_MAX 32u        /* watches and reflections of a connection */
 #define WR_GRPC_LOOP_BYTES (64u << 20) /* of calls and what nghttp2 holds for them */
 #define WR_GRPC_H2_IDLE_BYTES                                                                      \
-	(64u << 10) /* of nghttp2 in each connection are not counted there                         \
-		     */
+	(64u << 10)                       /* of nghttp2 in each connection are not counted there   \
+					   */
+#define WR_GRPC_FOREIGN_BYTES (64u << 10) /* of a body are awaited before it is refused */
 #define WR_GRPC_RESETS_KEPT 32u
 #define WR_GRPC_GAPS_KEPT 4u
 
@@ -70,6 +71,7 @@ struct wr_grpc_call {
 	uint64_t owing_ms;                             /* since when; 0: it does not */
 	int32_t id;
 	uint32_t header_bytes;
+	uint32_t foreign_bytes; /* of the body of a `foreign` one, which is read over */
 	struct wr_grpc_head head;
 	uint64_t deadline_ns; /* CLOCK_REALTIME; 0: none */
 
@@ -83,6 +85,7 @@ struct wr_grpc_call {
 	bool watching;
 	bool lasting;            /* it has no end of its own: a watch or a reflection */
 	bool too_long;           /* its header fields are */
+	bool foreign;            /* no gRPC: answered with an HTTP status when its body is here */
 	uint8_t status;          /* enum wr_grpc_code for the trailers */
 	const char *status_text; /* a literal, or NULL */
 
@@ -162,9 +165,10 @@ void wr_grpc_send(struct wr_grpc_session *session);
 /* grpc_frames.c: nghttp2's callbacks. Below 0: no memory. */
 int wr_grpc_callbacks_new(nghttp2_session_callbacks **out);
 
-/* Looks at input before nghttp2 has it. Returns NGHTTP2_NO_ERROR, or the error to end the session
- * with. */
-uint32_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len);
+/* Looks at input before nghttp2 has it. Returns how much of it nghttp2 may have before the next
+ * call. *error is NGHTTP2_NO_ERROR, or the error to end the session with. */
+size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
+		    uint32_t *error);
 
 /* ---- grpc_call.c ---- */
 

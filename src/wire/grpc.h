@@ -71,6 +71,7 @@ struct wr_grpc_head {
 	uint8_t method;   /* enum wr_grpc_method */
 	uint8_t encoding; /* enum wr_grpc_encoding */
 	bool post;
+	bool head; /* the method HEAD, whose answers have no body */
 	bool has_path;
 	bool content_type; /* one of gRPC's, with messages of protobuf */
 	bool has_timeout;

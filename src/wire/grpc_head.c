@@ -59,6 +59,7 @@ void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct 
 		head->method = method_of(value);
 	} else if (name.len == 7 && is_named(name, WR_STR(":method"))) {
 		head->post = wr_str_equal(value, WR_STR("POST"));
+		head->head = wr_str_equal(value, WR_STR("HEAD"));
 	} else if (name.len == 12 && is_named(name, WR_STR("content-type"))) {
 		head->content_type = is_grpc(value);
 	} else if (name.len == 12 && is_named(name, WR_STR("grpc-timeout"))) {

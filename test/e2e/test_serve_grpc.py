@@ -13,7 +13,7 @@ import pytest
 from weirtest import ROOT, Clock, needs, patience, protos, wait_for
 from weirtest.node import run_node
 from weirtest.protos import Request, Response, descriptor, request
-from weirtest.rawh2 import (ACK, DATA, END_STREAM, PING, RawH2, frame, grpc_message)
+from weirtest.rawh2 import (ACK, DATA, END_STREAM, PING, RST, RawH2, frame, grpc_message)
 from weirtest.serve import Serve
 
 RULES = """
@@ -218,6 +218,31 @@ def test_not_grpc(shared):
             head, body, _ = raw.answer(stream)
             assert head[":status"] == status and head["content-type"].startswith("text/plain")
             assert b"gRPC" in body
+
+
+def test_not_grpc_by_head(shared):
+    """An answer to HEAD has no body, and 405 names the method that is allowed."""
+    with RawH2(shared.grpc_port) as raw:
+        stream = raw.new_stream()
+        raw.send(raw.head(stream, end=True, method="HEAD"))
+        head, body, trailers = raw.answer(stream)
+        assert (head[":status"], head["allow"], body) == ("405", "POST", b"") and trailers == head
+
+
+def test_not_grpc_is_answered_when_its_body_is_here(shared):
+    """Or when 64 KiB of it are: then the client is told to stop."""
+    with RawH2(shared.grpc_port) as raw:
+        waiting, endless = raw.new_stream(), raw.new_stream()
+        raw.send(raw.head(waiting, kind="text/plain") + frame(DATA, 0, waiting, bytes(100)) + raw.head(endless, kind="text/plain"))
+        for _ in range(3):
+            raw.send(frame(DATA, 0, endless, bytes(16384)))
+        raw.send(frame(DATA, 0, endless, bytes(16383)) + frame(PING, payload=b"not yet."))
+        assert raw.until(PING)[3] == b"not yet." and not raw.aside
+        raw.send(frame(DATA, 0, endless, bytes(2)))
+        assert raw.answer(endless)[0][":status"] == "415"
+        assert raw.until(RST, endless)[3] == bytes(4)
+        raw.send(frame(DATA, END_STREAM, waiting))
+        assert raw.answer(waiting)[0][":status"] == "415"
 
 
 def test_message_ends_early(shared):

@@ -170,6 +170,77 @@ def test_floods_of_frames_that_ask_for_nothing(serve, other, flood, reading):
         assert drained(raw) != 0
 
 
+def on_stream(make):
+    """Frames of one stream, which the first of them opens."""
+    def flood(raw, count):
+        if raw.next_stream > 1:
+            return make(1) * count
+        return raw.head(raw.new_stream()) + make(1) * count
+    return flood
+
+
+def new_streams(make):
+    return lambda raw, count: b"".join(make(raw, raw.new_stream()) for _ in range(count))
+
+
+def ended_stream(make):
+    """Frames of a stream that the client has reset."""
+    return on_stream(lambda stream: frame(RST, 0, stream, struct.pack(">I", 8)) + make(stream))
+
+
+def repeated(one):
+    return lambda _, count: one * count
+
+
+RESET = struct.pack(">I", 8)
+FLOODS = {
+    "settings": repeated(settings((1, 4096))),
+    "settings-empty": repeated(settings()),
+    "ping": repeated(frame(PING, payload=bytes(8))),
+    "ping-ack": repeated(frame(PING, ACK, payload=bytes(8))),
+    "priority": repeated(frame(PRIORITY, 0, 3, bytes(5))),
+    "unknown": repeated(frame(0xbb)),
+    "window": repeated(frame(WINDOW, 0, 0, struct.pack(">I", 1))),
+    "window-of-a-stream": on_stream(lambda stream: frame(WINDOW, 0, stream, struct.pack(">I", 1))),
+    "window-of-an-ended-stream": ended_stream(lambda stream: frame(WINDOW, 0, stream, struct.pack(">I", 1))),
+    "data": on_stream(lambda stream: frame(DATA, 0, stream)),
+    "data-padding": on_stream(lambda stream: frame(DATA, PADDED, stream, b"\x04" + bytes(4))),
+    "headers": new_streams(lambda _, stream: frame(HEADERS, END_HEADERS | END_STREAM, stream)),
+    "continuation": lambda raw, count: frame(HEADERS, 0, raw.new_stream(), b"\x82") + frame(CONTINUATION, 0, 1) * count,
+    "reset": new_streams(lambda raw, stream: raw.head(stream) + frame(RST, 0, stream, RESET)),
+    "reset-calls": new_streams(lambda raw, stream: raw.call(ASKED.SerializeToString(), stream)[1] + frame(RST, 0, stream, RESET)),
+    "reset-of-an-ended-stream": ended_stream(lambda stream: frame(RST, 0, stream, RESET)),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_a_flood_ends_with_goaway(serve, other, flood):
+    """ENHANCE_YOUR_CALM, whatever the frames are. The client reads what it is sent."""
+    with RawH2(serve.grpc_port) as raw:
+        code = None
+        for _ in range(20000):  # points come back while the client stands still; none stands so long
+            if code is not None:
+                break
+            raw.pour(flood(raw, 100), 1)
+            code = goaway_so_far(raw)
+        assert code == CALM
+        assert other.is_served()
+
+
+def goaway_so_far(raw):
+    """The error code of a GOAWAY among the frames that have come, or None."""
+    raw.socket.setblocking(False)
+    try:
+        while got := raw.read_frame():
+            if got[0] == GOAWAY:
+                return struct.unpack(">I", got[3][4:8])[0]
+    except BlockingIOError:
+        return None
+    finally:
+        raw.socket.settimeout(patience(20))
+    return "closed without GOAWAY"
+
+
 def test_acknowledgements_that_are_not_read(serve):
     """Above 256 of them the client is sent away, and told why."""
     with RawH2(serve.grpc_port) as raw:

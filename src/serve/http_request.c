@@ -249,16 +249,16 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 	}
 	request->stage = WR_HTTP_BODY;
 	if (head->expects_continue && !more_input)
-		wr_stream_write(request->client->stream, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+		wr_stream_write(request->client->stream, WR_HTTP_CONTINUE);
 }
 
-static void check_length(struct wr_http_request *request)
+/* More of the head is to come. */
+static void check_part(struct wr_http_request *request, size_t had)
 {
-	if (request->head_len > WR_HTTP1_LINE_MAX + 2 &&
-	    !memchr(request->head_bytes, '\n', WR_HTTP1_LINE_MAX + 2))
-		refuse(request, 414);
-	else if (request->head_len == WR_HTTP1_HEAD_MAX)
-		refuse(request, 431);
+	int status = wr_http1_part_check(request->head_bytes, request->head_len, had);
+
+	if (status)
+		refuse(request, status);
 }
 
 static size_t take_head(struct wr_http_request *request, const char *data, size_t len)
@@ -282,7 +282,7 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	if (end)
 		begin_body(request, end - had < len);
 	else
-		check_length(request);
+		check_part(request, had);
 	return request->head_len - had;
 }
 

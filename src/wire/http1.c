@@ -32,6 +32,24 @@ size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned)
 	return 0;
 }
 
+/* Every line ends with CR LF: another LF is refused at once, so that its sender does not wait. */
+int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
+{
+	const char *line_end =
+		memchr(bytes, '\n', len < WR_HTTP1_LINE_MAX + 2 ? len : WR_HTTP1_LINE_MAX + 2);
+	const char *at = bytes + checked;
+
+	if (!line_end)
+		return len >= WR_HTTP1_LINE_MAX + 2 ? 414 : 0;
+	while ((at = memchr(at, '\n', (size_t)(bytes + len - at)))) {
+		if (at == bytes || at[-1] != '\r')
+			return 400;
+		at++;
+	}
+	/* The last byte may be the CR of the empty line. */
+	return bytes + len - (line_end + 1) > (ptrdiff_t)WR_HTTP1_FIELDS_MAX + 1 ? 431 : 0;
+}
+
 /* ---- the request line ---- */
 
 static int hex_digit(char c)
@@ -81,6 +99,17 @@ static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 	return end;
 }
 
+/* The path behind an authority. NULL: the authority is empty or names a user, both of which RFC
+ * 9110 (4.2) calls errors, or no path follows. */
+static char *path_behind(char *authority, char *end)
+{
+	char *at = authority;
+
+	while (at < end && *at != '/' && *at != '?' && *at != '@')
+		at++;
+	return at > authority && at < end && *at == '/' ? at : NULL;
+}
+
 /* "http://host/path" names the path as "/path" does; the authority is that of the Host field. */
 static char *skip_authority(char *target, char *end)
 {
@@ -91,7 +120,7 @@ static char *skip_authority(char *target, char *end)
 
 		if ((size_t)(end - target) > len &&
 		    wr_str_equal_nocase((struct weir_str){target, len}, wr_str(schemes[i])))
-			return memchr(target + len, '/', (size_t)(end - target) - len);
+			return path_behind(target + len, end);
 	}
 	return NULL;
 }
@@ -232,6 +261,18 @@ static bool has_word(struct weir_str list, struct weir_str word)
 	return false;
 }
 
+/* A name or address with a port, of the characters that RFC 3986 (3.2.2) allows; or nothing. */
+static bool is_host(struct weir_str value)
+{
+	for (size_t i = 0; i < value.len; i++) {
+		unsigned char c = (unsigned char)value.ptr[i];
+
+		if (c <= ' ' || c >= 0x7f || strchr("\"#/<>?@\\^`{|}", c))
+			return false;
+	}
+	return true;
+}
+
 struct framing {
 	unsigned hosts, lengths, codings;
 	bool close, keep_alive;
@@ -244,10 +285,12 @@ static int note_field(struct wr_http1 *head, const struct wr_http1_field *field,
 
 	switch (field->name.len) {
 	case 4:
-		framing->hosts += wr_str_equal_nocase(field->name, WR_STR("host"));
-		break;
+		if (!wr_str_equal_nocase(field->name, WR_STR("host")))
+			break;
+		framing->hosts++;
+		return is_host(value) ? 0 : 400;
 	case 6:
-		if (wr_str_equal_nocase(field->name, WR_STR("expect")))
+		if (wr_str_equal_nocase(field->name, WR_STR("expect")) && head->minor > 0)
 			head->expects_continue = wr_str_equal_nocase(value, WR_STR("100-continue"));
 		break;
 	case 10:
@@ -337,11 +380,17 @@ enum {
 	DATA_CR,
 	DATA_LF,
 	TRAILER, /* at the beginning of a line */
+	TRAILER_NAME,
 	TRAILER_TEXT,
 	TRAILER_LF,
 	LAST_LF,
 	DONE,
 };
+
+static bool is_text(char c)
+{
+	return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
+}
 
 /* Behind the digits: the end of the line, an extension, or blanks before one of them. */
 static bool take_blank(struct wr_http1_chunks *chunks, char c)
@@ -378,7 +427,7 @@ static bool take_byte(struct wr_http1_chunks *chunks, char c)
 	case EXTENSION:
 		if (c == '\r')
 			chunks->state = SIZE_LF;
-		return c == '\r' || c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
+		return c == '\r' || is_text(c);
 	case SIZE_LF:
 		chunks->state = chunks->left ? DATA : TRAILER;
 		chunks->line = 0;
@@ -390,12 +439,16 @@ static bool take_byte(struct wr_http1_chunks *chunks, char c)
 		*chunks = (struct wr_http1_chunks){.state = SIZE};
 		return ends_line;
 	case TRAILER:
-		chunks->state = c == '\r' ? LAST_LF : TRAILER_TEXT;
-		return c != '\n';
+		chunks->state = c == '\r' ? LAST_LF : TRAILER_NAME;
+		return c == '\r' || token_chars[(unsigned char)c];
+	case TRAILER_NAME:
+		if (c == ':')
+			chunks->state = TRAILER_TEXT;
+		return c == ':' || token_chars[(unsigned char)c];
 	case TRAILER_TEXT:
 		if (c == '\r')
 			chunks->state = TRAILER_LF;
-		return c != '\n' && c != '\0';
+		return c == '\r' || is_text(c);
 	case TRAILER_LF:
 		chunks->state = TRAILER;
 		return ends_line;

@@ -19,7 +19,7 @@
 
 #define WR_HTTP1_LINE_MAX 8192u    /* the request line; longer ones are 414 */
 #define WR_HTTP1_FIELDS_MAX 32768u /* all header fields with their line ends; more is 431 */
-#define WR_HTTP1_HEAD_MAX (WR_HTTP1_LINE_MAX + WR_HTTP1_FIELDS_MAX + 2u)
+#define WR_HTTP1_HEAD_MAX (WR_HTTP1_LINE_MAX + 2u + WR_HTTP1_FIELDS_MAX + 2u)
 #define WR_HTTP1_METHOD_MAX 32u
 
 struct wr_http1 {
@@ -41,6 +41,10 @@ struct wr_http1_field {
 /* The length of the head with its empty line, or 0: it is not complete. Bytes before *scanned have
  * been searched by an earlier call. */
 size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned);
+
+/* Whether a head that is not complete can become valid: 0, or 400, 414 or 431. Bytes before
+ * `checked` have been looked at by an earlier call. */
+int wr_http1_part_check(const char *bytes, size_t len, size_t checked);
 
 /* Reads a complete head of `len` bytes and changes it in place. Returns 0, or 400, 414, 431, 501 or
  * 505. */

@@ -443,6 +443,33 @@ def test_a_head_without_end(serve):
     assert told.startswith(b"HTTP/1.1 431 ") and told.count(b"\r\nDate: ") == 1
 
 
+def test_the_longest_head(serve):
+    """8 KiB of a request line and 32 KiB of fields."""
+    line = b"GET /healthz?" + b"a" * (8192 - len(b"GET /healthz? HTTP/1.1")) + b" HTTP/1.1\r\n"
+    fields = b"Host: x\r\nConnection: close\r\n"
+    fields += b"a: " + b"x" * (FIELDS_MAX - len(fields) - 5) + b"\r\n"
+    assert say(serve.http_port, line + fields + b"\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_lines_without_cr_are_refused_at_once(serve):
+    """Their sender would wait for an answer otherwise."""
+    for raw in (b"GET /healthz HTTP/1.0\n\n", b"GET /healthz HTTP/1.1\r\nHost: x\n"):
+        told = say(serve.http_port, raw)
+        assert told.startswith(b"HTTP/1.1 400 Bad Request\r\n") and told.count(b"\r\nDate: ") == 1
+
+
+def test_no_interim_answer_for_http_1_0(serve):
+    body = json.dumps(question(("nothing", "x"))).encode()
+    with connect(serve.http_port) as s:
+        s.sendall(b"POST /v1/check HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                  b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+        s.sendall(body)
+        told = b""
+        while piece := s.recv(65536):
+            told += piece
+    assert told.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_large_and_small_heads_on_one_connection(serve):
     """Proxies send requests of many clients on one connection."""
     with Client(serve.http_port) as c:

@@ -130,6 +130,13 @@ static void test_refused(void **state)
 		{400, "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{400, "GET x HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{400, "GET http://x HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://x?a=/b HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http:///a HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://u@x/a HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: a b\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"},
+		{400, "GET / HTTP/1.0\r\nHost: \xc3\xa4\r\n\r\n"},
 		{400, "GET / HTTP/1.1x\r\nHost: x\r\n\r\n"},
 		{400, "GET / http/1.1\r\nHost: x\r\n\r\n"},
 		{505, "GET / HTTP/2.0\r\nHost: x\r\n\r\n"},
@@ -257,6 +264,58 @@ static int dechunk(const char *text, size_t size, size_t *taken)
 	return what;
 }
 
+/* Heads that are not complete, and cannot become valid. */
+static void test_parts(void **state)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} cases[] = {
+		{0, "GET / HTTP/1.1"},
+		{0, "GET / HTTP/1.1\r"},
+		{0, "GET / HTTP/1.1\r\nHost: x\r\n\r"},
+		{400, "GET / HTTP/1.1\n"},
+		{400, "GET / HTTP/1.1\n\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\n\n"},
+	};
+	static const char line[] = "GET / HTTP/1.1\r\n";
+	static char text[WR_HTTP1_HEAD_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		size_t len = strlen(cases[i].text);
+
+		assert_int_equal(wr_http1_part_check(cases[i].text, len, 0), cases[i].status);
+		assert_int_equal(wr_http1_part_check(cases[i].text, len, len - 1),
+				 cases[i].text[len - 1] == '\n' ? cases[i].status : 0);
+	}
+	memset(text, 'x', sizeof text);
+	assert_int_equal(wr_http1_part_check(text, WR_HTTP1_LINE_MAX + 1, 0), 0);
+	assert_int_equal(wr_http1_part_check(text, WR_HTTP1_LINE_MAX + 2, 0), 414);
+	memcpy(text, line, sizeof line - 1);
+	assert_int_equal(wr_http1_part_check(text, sizeof line - 1 + WR_HTTP1_FIELDS_MAX + 1, 0),
+			 0);
+	assert_int_equal(wr_http1_part_check(text, sizeof line - 1 + WR_HTTP1_FIELDS_MAX + 2, 0),
+			 431);
+}
+
+/* The interim answer is unknown to HTTP/1.0. */
+static void test_expectations(void **state)
+{
+	struct wr_http1 head;
+
+	(void)state;
+	assert_int_equal(
+		read_head(&head, "GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n"), 0);
+	assert_true(head.expects_continue);
+	assert_int_equal(
+		read_head(&head, "GET / HTTP/1.0\r\nHost: x\r\nExpect: 100-continue\r\n\r\n"), 0);
+	assert_false(head.expects_continue);
+	assert_int_equal(read_head(&head, "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"), 0);
+	assert_int_equal(read_head(&head, "GET / HTTP/1.1\r\nHost:\r\n\r\n"), 0);
+}
+
 static void test_chunks(void **state)
 {
 	static const char text[] = "5\r\nhello\r\n"
@@ -289,6 +348,12 @@ static void test_bad_chunks(void **state)
 		"100000000\r\n",
 		"0\r\n\n",
 		"0\r\na\n",
+		"0\r\na\r\n\r\n", /* trailers are fields, too */
+		"0\r\n: a\r\n\r\n",
+		"0\r\na : b\r\n\r\n",
+		"0\r\na: b\r\n c\r\n\r\n",
+		"0\r\na: \001\r\n\r\n",
+		"0\r\nGET / HTTP/1.1\r\n\r\n",
 		"0\r\n\rx",
 		"0\r\nx: y\rz",
 		"5\001\r\n",
@@ -314,7 +379,8 @@ int main(void)
 		cmocka_unit_test(test_connection),    cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_huge_length),   cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_end_in_pieces), cmocka_unit_test(test_chunks),
-		cmocka_unit_test(test_bad_chunks),
+		cmocka_unit_test(test_bad_chunks),    cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_expectations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 
@@ -25,7 +26,7 @@ static void end_request(struct wr_http_connection *client)
 	client->request = NULL;
 	client->active_ms = uv_now(&client->server->loop->uv);
 	wr_http_request_free(request);
-	wr_stream_busy(client->stream, false);
+	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
 }
 
 /* Whether the next request may begin: the one before is answered, and its answer is on its way. */
@@ -118,9 +119,13 @@ static void go_on(struct wr_http_connection *client)
 	client->rest = NULL;
 	client->rest_len = 0;
 	client->server->large_bytes -= len;
+	client->going_on = true;
 	if (take_input(client, rest, len) < 0)
 		wr_stream_close(client->stream);
+	client->going_on = false;
 	free(rest);
+	if (!client->rest && (!client->request || client->request->stage != WR_HTTP_HANDLED))
+		wr_stream_busy(client->stream, false);
 }
 
 int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
@@ -221,6 +226,26 @@ void wr_http_drain(struct wr_stream *stream)
 		wr_stream_cut_in(stream, LAST_REQUEST_MS);
 	else if (!request)
 		wr_stream_close(stream);
+}
+
+/* The client has sent its last byte. It may wait for answers (`nc -N`), or it may have gone; TCP
+ * tells these apart only when something is sent. An interim answer is sent, which every client of
+ * HTTP/1.1 has to expect (RFC 9110, 15.2). The kernel of a client that has gone refuses it, and the
+ * stream ends. HTTP/1.0 has no interim answers: its client counts as gone. */
+bool wr_http_outlives_input(struct wr_stream *stream)
+{
+	const struct wr_http_connection *client = wr_stream_state(stream);
+	const struct wr_http_request *request = client->request;
+	const struct sockaddr *peer;
+
+	if (request && (request->stage != WR_HTTP_HANDLED || request->streaming))
+		return false;
+	if (!request || request->answered || client->sending)
+		return request || client->sending || client->rest;
+	peer = wr_stream_peer(stream);
+	if (peer && peer->sa_family == AF_UNIX)
+		return true; /* the kernel reports the end of the other direction */
+	return request->head.minor > 0 && wr_stream_write(stream, WR_HTTP_CONTINUE) == 0;
 }
 
 void wr_http_closed(struct wr_stream *stream)

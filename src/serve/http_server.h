@@ -73,6 +73,8 @@ struct wr_http_request {
 	char body_few[WR_HTTP_BODY_INLINE];
 };
 
+#define WR_HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n", 25u
+
 /* A client: the state of its stream. */
 struct wr_http_connection {
 	struct wr_http_server *server;
@@ -84,6 +86,7 @@ struct wr_http_connection {
 	size_t sent;
 	uint64_t active_ms; /* when it came, or its last request ended */
 	bool draining;
+	bool going_on; /* `rest` is being read */
 };
 
 struct wr_http_server {
@@ -110,14 +113,15 @@ int wr_http_open(struct wr_stream *stream);
 int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len);
 void wr_http_writable(struct wr_stream *stream);
 void wr_http_drain(struct wr_stream *stream);
+bool wr_http_outlives_input(struct wr_stream *stream);
 void wr_http_closed(struct wr_stream *stream);
 
 #define WR_HTTP_PROTOCOL(port, start_server)                                                       \
 	{                                                                                          \
 		.name = (port), .state_bytes = sizeof(struct wr_http_connection),                  \
 		.open = wr_http_open, .input = wr_http_input, .writable = wr_http_writable,        \
-		.drain = wr_http_drain, .closed = wr_http_closed, .start = (start_server),         \
-		.stop = wr_http_server_stop,                                                       \
+		.outlives_input = wr_http_outlives_input, .drain = wr_http_drain,                  \
+		.closed = wr_http_closed, .start = (start_server), .stop = wr_http_server_stop,    \
 	}
 
 /* ---- for handlers ---- */

@@ -322,6 +322,8 @@ static void poll_as_needed(struct wr_stream *stream)
 	    (stream->stage == WR_STREAM_OPEN && !stream->paused && !stream->choked &&
 	     !stream->last_read))
 		events |= UV_READABLE | UV_DISCONNECT;
+	else if (stream->stage == WR_STREAM_OPEN && stream->last_read)
+		events |= UV_PRIORITIZED; /* the kernel adds the end of both directions */
 	if (wr_stream_pending(stream) > 0)
 		events |= UV_WRITABLE;
 	if (events == stream->polled)
@@ -352,7 +354,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 
 	stream->inside = true;
 	stream->hung = status >= 0 && events & UV_DISCONNECT;
-	if (status < 0)
+	if (status < 0 || (stream->last_read && events & UV_PRIORITIZED))
 		stream->stage = WR_STREAM_DEAD;
 	else if (events & (UV_READABLE | UV_DISCONNECT))
 		receive(stream);

@@ -3,6 +3,7 @@ answer."""
 
 import json
 import selectors
+import socket
 
 import pytest
 
@@ -288,6 +289,96 @@ def test_who_leaves_gives_his_place_back(serve):
     assert check(serve.http_port, "/door", {"X-Forwarded-Host": "leave"}).status == 429
     leaver.vanish()
     wait_for(lambda: left(serve, "door", "leave") == 1, "a place in the queue to be free")
+
+
+# ---- clients that send no more while they wait ----
+
+def asked(uri, host, version="1.1", more=b""):
+    return (f"GET /check/api HTTP/{version}\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: {uri}\r\n"
+            f"X-Forwarded-Host: {host}\r\n\r\n").encode() + more
+
+
+def half_closed(where, data):
+    """A socket that has sent all it will, as `nc -N` does."""
+    s = socket.create_connection(("127.0.0.1", where), timeout=patience(20)) if isinstance(where, int) else unix(where)
+    s.sendall(data)
+    s.shutdown(socket.SHUT_WR)
+    return s
+
+
+def unix(path):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(patience(20))
+    s.connect(path)
+    return s
+
+
+def to_the_end(s):
+    data = b""
+    while piece := s.recv(65536):
+        data += piece
+    return data
+
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def test_a_half_closed_client_is_answered(serve, clock):
+    """An interim answer finds out that it is still there."""
+    assert check(serve.http_port, "/quick", {"X-Forwarded-Host": "half"}).status == 200
+    with half_closed(serve.http_port, asked("/quick", "half")) as s:
+        assert s.recv(len(CONTINUE), socket.MSG_WAITALL) == CONTINUE
+        clock.advance(0.1)
+        assert to_the_end(s).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_requests_behind_a_held_one_of_a_half_closed_client(serve, clock):
+    """All three are answered in their order; what is not complete is not."""
+    assert check(serve.http_port, "/quick", {"X-Forwarded-Host": "behind"}).status == 200
+    data = asked("/quick", "behind") + asked("/quick", "behind") + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /heal"
+    with half_closed(serve.http_port, data) as s:
+        assert s.recv(len(CONTINUE), socket.MSG_WAITALL) == CONTINUE
+        clock.advance(0.1)
+        first = b""
+        while b"\r\n\r\n" not in first:
+            first += s.recv(1)
+        clock.advance(0.1)
+        rest = to_the_end(s)
+        assert first.startswith(b"HTTP/1.1 200 OK\r\n") and rest.count(b"HTTP/1.1 200 OK\r\n") == 2
+        assert rest.endswith(b"\r\n\r\nok\n")
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_client_that_closes_gives_its_place_back(serve, version):
+    """To TCP it looks as one that is half closed. In HTTP/1.0, which has no interim answers, both count as gone."""
+    host = f"closes-{version}"
+    assert check(serve.http_port, "/door", {"X-Forwarded-Host": host}).status == 200
+    leaver = half_closed(serve.http_port, asked("/door", host, version))
+    if version == "1.1":
+        wait_for(lambda: left(serve, "door", host) == 0, "the queue to be full")
+        leaver.close()
+    else:
+        assert to_the_end(leaver) == b""
+    wait_for(lambda: left(serve, "door", host) == 1, "a place in the queue to be free")
+    leaver.close()
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_half_closed_at_a_unix_socket(clock, version):
+    """The kernel tells a client that is half closed from one that has gone; no interim answer is needed."""
+    with Serve(rules=RULES, http="unix:{folder}/http") as serve:
+        path = serve.http_port = str(serve.folder / "http")
+        with half_closed(path, asked("/quick", "first", version)) as s:
+            assert to_the_end(s).startswith(b"HTTP/1.1 200 OK\r\n")
+        with half_closed(path, asked("/quick", "first", version)) as s:
+            wait_for(lambda: left(serve, "quick", "first") == 3, "the client to wait")
+            clock.advance(0.1)
+            assert to_the_end(s).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert check(serve.http_port, "/door", {"X-Forwarded-Host": "u"}).status == 200
+        leaver = half_closed(path, asked("/door", "u", version))
+        wait_for(lambda: left(serve, "door", "u") == 0, "the queue to be full")
+        leaver.close()
+        wait_for(lambda: left(serve, "door", "u") == 1, "a place in the queue to be free")
 
 
 BESIDE = """

@@ -213,17 +213,21 @@ FLOODS = {
 }
 
 
-@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-def test_a_flood_ends_with_goaway(serve, other, flood):
+@pytest.mark.parametrize("kind", FLOODS)
+def test_a_flood_ends_with_goaway(serve, other, kind):
     """ENHANCE_YOUR_CALM, whatever the frames are. The client reads what it is sent."""
+    flood = FLOODS[kind]
+    # Points come back while the client stands still; none stands so long. 10,000 frames of the first two kinds are too many,
+    # and their bytes alone are too many from 90,000 on.
+    hundreds = 600 if kind in ("priority", "unknown") else 20000
     with RawH2(serve.grpc_port) as raw:
         code = None
-        for _ in range(20000):  # points come back while the client stands still; none stands so long
+        for _ in range(hundreds):
             if code is not None:
                 break
             raw.pour(flood(raw, 100), 1)
             code = goaway_so_far(raw)
-        assert code == CALM
+        assert (drained(raw) if code is None else code) == CALM
         assert other.is_served()
 
 

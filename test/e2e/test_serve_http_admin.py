@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 
 import pytest
 
@@ -211,6 +212,26 @@ def test_a_token_is_made_at_start():
         assert fetch(port, "POST", "/v1/pause", right, b"{}").status == 200
         serve.wait_logged("admin: 127.0.0.1: pause everything")
         assert json.loads(fetch(port, "GET", "/v1/session", right).body)["token"] == "made at start"
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_half_closed_client_gets_all_of_a_long_answer(version):
+    """The page is made by another thread, and is longer than what the kernel takes at once."""
+    rules = "domain: rl\ndescriptors:\n" + "".join(
+        f"  - {{key: user, value: v{i}, rate_limit: {{unit: day, requests_per_unit: 1, name: a-rule-with-a-long-name-{i}}}}}\n"
+        for i in range(4000))
+    with Serve(rules=rules, admin=True, memory="64M", args=["--admin-open"]) as serve, socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(patience(20))
+        s.connect(("127.0.0.1", serve.admin_port))
+        s.sendall(f"GET /metrics HTTP/{version}\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        s.shutdown(socket.SHUT_WR)
+        told = b""
+        while piece := s.recv(65536):
+            told += piece
+        head, body = told.split(b"\r\n\r\n", 1)
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n") and len(body) > 1000000
+        assert f"Content-Length: {len(body)}".encode() in head
 
 
 def test_what_needs_no_token():

@@ -1,6 +1,6 @@
 /* Any bytes as an HTTP/1.1 request. A head that is read has a path and fields that lie within it,
- * and is found at the same end whether it comes at once or in pieces; a chunked body is the same in
- * pieces of one byte. */
+ * is found at the same end whether it comes at once or in pieces, and no part of it is refused; a
+ * chunked body is the same in pieces of one byte. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -54,6 +54,8 @@ static size_t read_head(const uint8_t *data, size_t size)
 	       status == 505);
 	if (status == 0)
 		check_head(&head, end);
+	for (size_t cut = 1; status == 0 && cut < end; cut++)
+		assert(wr_http1_part_check((const char *)data, cut, cut - 1) == 0);
 	return end;
 }
 

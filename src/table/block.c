@@ -44,7 +44,7 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	uint32_t taken_s = (uint32_t)victim.tenure.hi;
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 
-	/* Every block of a span gets another tenure before the span's word changes again, and no
+	/* Every block of a span gets another tenure before the span gets another class, and no
 	 * tenure comes twice: from here on a swap of what was read fails if the span was cut anew.
 	 */
 	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
@@ -103,16 +103,18 @@ bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct w
 	return wr_pair_cas(&victim->block->tenure, &victim->tenure, held);
 }
 
-bool wr_block_reset(struct wr_block *block, struct wr_pair held)
+bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
+		    struct wr_pair held)
 {
 	struct wr_log_word empty = {.generation = held.lo >> 32 & 0x7fff};
 
 	for (;;) {
-		struct wr_pair word = wr_pair_load(&block->word);
+		struct wr_pair seen = wr_pair_load(&block->word);
 
-		if (!wr_pair_equal(wr_pair_load(&block->tenure), held))
+		if (!wr_pair_equal(wr_pair_load(&block->tenure), held) ||
+		    __atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 			return false;
-		if (wr_pair_cas(&block->word, &word, wr_log_word_pair(empty)))
+		if (wr_pair_cas(&block->word, &seen, wr_log_word_pair(empty)))
 			return true;
 	}
 }

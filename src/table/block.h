@@ -48,8 +48,11 @@ bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct w
 		    uint64_t now_ns);
 
 /* Empties the word of a block held under `held`, so that helpers of its last holder fail on the
- * generation. A holder that slept may have lost the block: then it is not touched. */
-bool wr_block_reset(struct wr_block *block, struct wr_pair held);
+ * generation. A holder that slept may have lost the block: then it is not touched. Nor is it if the
+ * span's word is not `word` any more: then its place may be in the midst of another log's stamps,
+ * the tenure among them until it is written over. */
+bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
+		    struct wr_pair held);
 
 /* A generation that no block had before. */
 uint32_t wr_block_generation(struct weir_table *table);

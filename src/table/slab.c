@@ -186,7 +186,7 @@ static bool take_bargain(struct weir_table *table, const struct wr_slab_wish *wi
 		return false;
 	if (__atomic_load_n(&table->spans[found->span].lo, __ATOMIC_ACQUIRE) == found->word &&
 	    wr_slab_find(table, number << 32 | generation, taken) &&
-	    wr_block_reset(taken->block, held))
+	    wr_block_reset(table, found->span, found->word, taken->block, held))
 		return true;
 	set_free(found->victim.block, held);
 	return false;

@@ -166,11 +166,13 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
+	/* Its marker may not have reset it yet: no block is passed before somebody has, as a
+	 * reset that comes later would hit whatever is there by then. */
 	if (wr_pair_equal(victim.tenure, marker))
-		return true;
+		return wr_block_reset(table, span, word, block, marker);
 	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;
 	return victim.price != WR_PRICE_NONE && wr_block_seize(table, &victim, marker, now_ns) &&
-	       wr_block_reset(block, marker);
+	       wr_block_reset(table, span, word, block, marker);
 }
 
 /* Puts the marker where a block of the new class will begin, inside one of the old class. */

@@ -59,17 +59,18 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	return victim;
 }
 
-/* The key is then as good as never seen. What it is counted as is read after the swap: an append
- * does not touch the cell but promises it more time first. */
+/* The key is then as good as never seen. An append does not touch the cell, so the swap alone would
+ * not notice that the key has woken up: its ring is sealed first, and the promise read again. If it
+ * has, its next request moves the log to another ring. */
 static bool forget_owner(struct weir_table *table, const struct wr_victim *victim, uint32_t now_s)
 {
 	struct wr_pair seen = victim->owner.hot;
 	struct wr_pair empty = wr_hot(0, 0, (uint16_t)(wr_hot_version(seen) + 1), 0, WR_EMPTY);
 
-	if (!wr_pair_cas(&victim->owner.cell->hot, &seen, empty))
+	if (!wr_log_retire(table, seen.lo) || wr_cell_fresh_s(victim->owner.cell) > now_s ||
+	    !wr_pair_cas(&victim->owner.cell->hot, &seen, empty))
 		return false;
-	wr_tally(wr_cell_fresh_s(victim->owner.cell) <= now_s ? &table->tallies->expired
-							      : &table->tallies->evicted);
+	wr_tally(&table->tallies->expired);
 	return true;
 }
 

@@ -26,6 +26,7 @@ struct scan {
 	struct wr_spot live;  /* cell NULL: none */
 	struct wr_spot claim; /* the lowest */
 	struct wr_spot victim;
+	bool is_free; /* the victim is nobody's, or its key as good as new */
 };
 
 /* How gladly a cell is given away; lower is sooner. */
@@ -149,22 +150,19 @@ static void scan_rows(struct weir_table *table, struct wr_key key, uint32_t now_
 		      struct scan *scan)
 {
 	struct wr_row *rows[2] = {wr_row_first(table, key), wr_row_second(table, key)};
-	struct row_scan found[2];
+	struct row_scan found[2], *chosen;
 
 	prefetch_rows(rows);
 	*scan = (struct scan){0};
 	scan_row(rows[0], key, now_s, scan, &found[0]);
 	scan_row(rows[1], key, now_s, scan, &found[1]);
-	scan->victim = found[prefer_second(&found[0], &found[1])].best;
+	chosen = &found[prefer_second(&found[0], &found[1])];
+	scan->victim = chosen->best;
+	scan->is_free = chosen->price == 0;
 }
 
-/* `rank` is from before the swap; the cell may have been promised more time since. */
-static void count_victim(struct weir_table *table, struct wr_spot victim, enum rank rank,
-			 uint32_t now_s)
+static void count_victim(struct weir_table *table, struct wr_spot victim, enum rank rank)
 {
-	if (rank == RANK_EXPIRED && wr_hot_kind(victim.hot) != WR_KIND_OVERRIDE &&
-	    wr_cell_fresh_s(victim.cell) > now_s)
-		rank = live_rank(victim.hot);
 	switch (rank) {
 	case RANK_EMPTY:
 		break;
@@ -184,19 +182,32 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 	}
 }
 
+/* Whether a key that looked as good as new still is when its cell is swapped. A decision changes
+ * the cell and lets the swap fail. An append to a ring does not: the ring is sealed first. */
+static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
+{
+	return !wr_hot_names_block(victim.hot) ||
+	       (wr_log_retire(table, victim.hot.lo) &&
+		rank_of(victim.cell, victim.hot, now_s) <= RANK_EXPIRED);
+}
+
 /* Takes the victim's cell for the key. The claim it made, or cell NULL if someone was faster. */
 static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, unsigned kind,
-				  uint32_t now_s, struct wr_spot victim)
+				  uint32_t now_s, const struct scan *scan)
 {
+	struct wr_spot victim = scan->victim;
 	struct wr_pair old = victim.hot;
 	enum rank rank = rank_of(victim.cell, old, now_s);
 	struct wr_pair claim =
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
-	if (!wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
+	if (scan->is_free && rank > RANK_EXPIRED)
+		rank = RANK_EXPIRED; /* promised more time by a decision that fails now */
+	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
+	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
 		return (struct wr_spot){0};
 	victim.hot = old;
-	count_victim(table, victim, rank, now_s);
+	count_victim(table, victim, rank);
 	if (wr_hot_names_block(old))
 		wr_slab_release(table, old.lo);
 	return (struct wr_spot){victim.cell, claim};
@@ -283,7 +294,7 @@ void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, 
 			return;
 		}
 		if (!scan.claim.cell) {
-			known = stake_claim(table, key, kind, now_s, scan.victim);
+			known = stake_claim(table, key, kind, now_s, &scan);
 			continue;
 		}
 		if (scan.claim.cell == known.cell && wr_pair_equal(scan.claim.hot, known.hot) &&

@@ -50,8 +50,7 @@ bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_b
 	found->block = wr_block_at(table, offset);
 	found->name = name;
 	found->capacity = class_stamps(class);
-	return __atomic_load_n(&found->block->tenure.lo, __ATOMIC_ACQUIRE) >> 31 ==
-	       ((name & 0xffffffff) << 1 | 1);
+	return wr_block_is(found->block, name);
 }
 
 static bool has_owner(const struct wr_block *block)
@@ -223,6 +222,19 @@ bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name)
 		return false;
 	*word = wr_log_word_pair(sealed);
 	return true;
+}
+
+bool wr_log_retire(struct weir_table *table, uint64_t name)
+{
+	struct wr_log_block log;
+	struct wr_pair word;
+
+	if (!wr_slab_find(table, name, &log))
+		return true;
+	word = wr_pair_load(&log.block->word);
+	if (!wr_block_is(log.block, name) || wr_log_word_of(word).generation != (name & 0x7fff))
+		return true;
+	return wr_log_seal(log.block, &word, name);
 }
 
 /* Stamp of the i-th oldest entry. */

@@ -86,6 +86,18 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
  * *word becomes the sealed one. True also when it was sealed. */
 bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
+/* Whether the block is held under the name's generation. */
+static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
+{
+	return __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE) >> 31 ==
+	       ((name & 0xffffffff) << 1 | 1);
+}
+
+/* Seals the ring of a key that looks as good as new, before it is forgotten. An append promises the
+ * cell more time first, so a promise that the caller does not find afterwards is not made for an
+ * admitted request any more. True also when the name has no ring. False: there was an append. */
+bool wr_log_retire(struct weir_table *table, uint64_t name);
+
 /* Counts a sealed log by slots, as of now. False when word and ring do not fit each other. */
 bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
 		  uint64_t now_ns, struct wr_brief *brief);

@@ -86,7 +86,10 @@ static bool read_ring(struct weir_table *table, struct reading *reading)
 	word = wr_log_word_of(reading->word);
 	reading->view = view_of(&reading->log, word);
 	reading->sealed = word.sealed;
-	return word.generation == (name & 0x7fff) && wr_log_view_ok(&reading->view);
+	/* The word has 15 bits of the generation, the tenure all. Read after the word, it says that
+	 * the word is this log's. */
+	return word.generation == (name & 0x7fff) && wr_block_is(reading->log.block, name) &&
+	       wr_log_view_ok(&reading->view);
 }
 
 /* Reads the log in or behind the spot. False: it was forgotten, read the cell again. */

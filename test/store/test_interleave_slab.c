@@ -1,0 +1,353 @@
+/* Orders of steps on the slab's blocks and spans, forced one by one: a participant is interrupted
+ * at each of its accesses in turn, and another one runs to its end there, see turns.h. */
+#include "turns.h"
+
+#include "store/store.h"
+#include "table/slab.h"
+#include "table/span.h"
+
+#define MOST 100u /* of logs whose ring has 124 stamps; a span has eight of these */
+#define RINGS 8u
+
+static struct weir_table *table;
+static struct weir_limit limit;
+static unsigned admitted;
+
+static void start_run(uint32_t spans)
+{
+	run_seed = dice.x;
+	table->span_count = 4;
+	table_clear(table);
+	table->span_count = spans;
+	admitted = 0;
+}
+
+static void take_counted(uint64_t key, int64_t units, uint64_t now_ns)
+{
+	if (take_nth(table, &limit, key, units, now_ns).admitted)
+		admitted += (unsigned)units;
+}
+
+/* Uses all of a key's limit, in steps that leave the same weight each time. */
+static void use_all(uint64_t key, uint64_t now_ns)
+{
+	for (uint64_t i = 0; i < 20; i++)
+		take_counted(key, i ? 1 : MOST - 19, now_ns + i);
+}
+
+/* Asks for more until nothing is admitted. */
+static void ask_on(uint64_t key, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < 3 * MOST; i++)
+		take_counted(key, 1, now_ns);
+}
+
+/* Takes for a key so that it is refused, which makes it weigh more. The log gets a ring. */
+static void make_refused_ring(uint64_t key, uint64_t now_ns)
+{
+	use_all(key, now_ns);
+	take_nth(table, &limit, key, 1, now_ns + 20);
+}
+
+/* --- a key as good as new wakes up while its ring or its cell is taken --- */
+
+#define SLEEPER 1u
+
+/* The sleeper has used its limit twice, so that it weighs the same after the next time. */
+static void put_to_sleep(void)
+{
+	use_all(SLEEPER, T0 - 20 * MINUTE);
+	use_all(SLEEPER, T0 - 10 * MINUTE);
+	admitted = 0;
+}
+
+static void want_its_ring_or_wake(int number)
+{
+	if (number == 1) {
+		use_all(SLEEPER, T0 + 100);
+		return;
+	}
+	take_nth(table, &limit, 20, 97, T0);
+	take_nth(table, &limit, 20, 3, T0 + 1);
+}
+
+/* The other seven rings belong to refused keys, so the sleeper's is the one to be had. Once it is
+ * awake it weighs too much. */
+static void a_ring_is_not_taken_from_a_key_that_woke_up(void **unused)
+{
+	unsigned long at = 0;
+	bool interrupted;
+
+	(void)unused;
+	limit = sized(WEIR_SLIDING_LOG, MOST, MINUTE);
+	do {
+		start_run(1);
+		put_to_sleep();
+		for (uint64_t key = 100; key < 100 + RINGS - 1; key++)
+			make_refused_ring(key, T0 - SECOND);
+		admitted = 0;
+		interrupted = interrupt(want_its_ring_or_wake, ++at);
+		if (!interrupted)
+			use_all(SLEEPER, T0 + 100);
+		ask_on(SLEEPER, T0 + 200);
+		equal("admitted", admitted, MOST);
+		equal("evicted", table->tallies->evicted, 0);
+		equal("log_lost", table->tallies->log_lost, 0);
+	} while (interrupted);
+	at_most("places", 50, at);
+}
+
+static void want_its_cell_or_wake(int number)
+{
+	struct weir_limit other = sized(WEIR_FIXED_WINDOW, 1, HOUR);
+
+	if (number == 1)
+		use_all(SLEEPER, T0 + 100);
+	else
+		take_nth(table, &other, 20, 1, T0);
+}
+
+/* All other cells belong to refused keys, so the sleeper's is the one to be had. */
+static void a_cell_is_not_taken_from_a_key_that_woke_up(void **unused)
+{
+	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 1, HOUR);
+	unsigned long at = 0;
+	bool interrupted;
+
+	(void)unused;
+	limit = sized(WEIR_SLIDING_LOG, MOST, MINUTE);
+	do {
+		start_run(1);
+		for (uint64_t key = 200; key < 200 + 2 * WR_CELLS - 1; key++) {
+			take_nth(table, &filler, key, 1, T0);
+			take_nth(table, &filler, key, 1, T0);
+		}
+		put_to_sleep();
+		interrupted = interrupt(want_its_cell_or_wake, ++at);
+		if (!interrupted)
+			use_all(SLEEPER, T0 + 100);
+		ask_on(SLEEPER, T0 + 200);
+		equal("admitted", admitted, MOST);
+		equal("duplicates", duplicates(table), 0);
+	} while (interrupted);
+	at_most("places", 50, at);
+}
+
+/* --- the generation in a block's word comes round --- */
+
+#define LIGHT 1u
+#define HEAVY 2u
+static uint32_t light_generation;
+static unsigned heavy_admitted;
+
+static void append_or_take_its_ring(int number)
+{
+	if (number == 0) {
+		take_counted(LIGHT, 1, T0 + 2);
+		return;
+	}
+	/* The next block's generation differs in bit 15, which the word does not have. */
+	table->tallies->generation = light_generation + 0x7fff;
+	heavy_admitted += take_nth(table, &limit, HEAVY, 1, T0 + 1).admitted;
+}
+
+/* All rings are taken, and the light key's is the cheapest. The heavy one takes it before the light
+ * one has read its word: what it finds there is another key's log. */
+static void a_generation_that_comes_round_is_noticed(void **unused)
+{
+	unsigned long at = 0;
+	bool interrupted;
+
+	(void)unused;
+	limit = sized(WEIR_SLIDING_LOG, MOST, MINUTE);
+	do {
+		struct wr_spot spot;
+
+		start_run(1);
+		take_counted(LIGHT, 70, T0);
+		take_counted(LIGHT, 1, T0 + 1);
+		for (uint64_t key = 100; key < 100 + RINGS - 1; key++)
+			make_refused_ring(key, T0 - SECOND);
+		heavy_admitted = 0;
+		for (int i = 0; i < 8; i++)
+			heavy_admitted += 10 * take_nth(table, &limit, HEAVY, 10, T0).admitted;
+		admitted = 71;
+		assert_true(wr_table_find(table, key_nth(table, &limit, LIGHT), &spot));
+		assert_true(wr_hot_names_block(spot.hot));
+		light_generation = (uint32_t)spot.hot.lo;
+		interrupted = interrupt(append_or_take_its_ring, ++at);
+		if (interrupted)
+			equal("log_evicted", table->tallies->log_evicted, 1);
+		ask_on(LIGHT, T0 + 3);
+		equal("admitted", admitted, MOST);
+		for (unsigned i = 0; i < 3 * MOST; i++)
+			heavy_admitted += take_nth(table, &limit, HEAVY, 1, T0 + 3).admitted;
+		at_most("admitted to the heavy one", heavy_admitted, MOST);
+		equal("log_lost", table->tallies->log_lost, 0);
+	} while (interrupted);
+	at_most("places", 10, at);
+}
+
+/* --- two participants empty one span --- */
+
+#define SMALL_NS (T0 + 30 * SECOND)
+
+static void empty_or_fill(int number)
+{
+	if (number == 0) {
+		take_nth(table, &limit, 300, 5, SMALL_NS - 1);
+		take_nth(table, &limit, 300, 1, SMALL_NS);
+		return;
+	}
+	take_counted(1, 1, SMALL_NS);
+	take_counted(1, 3, SMALL_NS + 1);
+}
+
+/* The span's second block is a small log's, whose newest stamp is that of the large log's fifth
+ * entry; both stand at the same place. A participant that is late with resetting the small log's
+ * word must not reset the stamp. */
+static void a_late_reset_harms_no_log(void **unused)
+{
+	struct weir_limit expired = sized(WEIR_SLIDING_LOG, 4, SECOND);
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+	unsigned long at = 0;
+	bool interrupted;
+
+	(void)unused;
+	limit = sized(WEIR_SLIDING_LOG, 8, MINUTE);
+	do {
+		start_run(2);
+		wr_span_open(table, 0);
+		take_nth(table, &limit, 1, 3, T0);
+		take_nth(table, &limit, 1, 1, T0 + 1);
+		wr_span_open(table, 0);
+		take_nth(table, &expired, 200, 1, T0);
+		take_nth(table, &expired, 200, 1, T0 + 1);
+		take_nth(table, &small, 201, 1, SMALL_NS - 1);
+		take_nth(table, &small, 201, 1, SMALL_NS);
+		table->tallies->drain_cursor = 1;
+		interrupted = interrupt(empty_or_fill, ++at);
+		if (!interrupted)
+			empty_or_fill(1);
+		equal("admitted", admitted, 4);
+		/* Four have left, four are younger than a minute. */
+		for (int i = 0; i < 10; i++)
+			take_counted(1, 1, T0 + MINUTE + 1);
+		at_most("admitted within a minute", admitted, 8);
+		equal("log_lost", table->tallies->log_lost, 0);
+	} while (interrupted);
+	at_most("places", 50, at);
+}
+
+/* --- a span is cut twice while a walk stands still --- */
+
+static unsigned of_key[16];
+
+static void take_of(const struct weir_limit *l, uint64_t key, int64_t units, uint64_t now_ns)
+{
+	if (take_nth(table, l, key, units, now_ns).admitted)
+		of_key[key] += (unsigned)units;
+}
+
+/* Cuts the span that is walked for large logs, fills them, and cuts it for small ones again. All of
+ * it within a minute, after which the walker's block would be garbage. */
+static void walk_or_cut_twice(int number)
+{
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+	struct weir_limit large = sized(WEIR_SLIDING_LOG, 252, SECOND);
+
+	if (number == 0) {
+		take_of(&small, 1, 1, T0);
+		take_of(&small, 1, 1, T0 + 1);
+		return;
+	}
+	for (uint64_t key = 2; key < 6; key++) {
+		take_nth(table, &large, key, 200, T0);
+		take_nth(table, &large, key, 1, T0 + 1);
+	}
+	/* The large logs are as good as new then, and their class is idle. */
+	memset(table->tallies->asked_s, 0, sizeof table->tallies->asked_s);
+	table->tallies->drain_cursor = 1;
+	for (int steps = 0; steps < 2; steps++)
+		if (wr_span_drain(table, 0, WR_PRICE_LIVE, T0 + 10 * SECOND))
+			break;
+	for (uint64_t key = 6; key < 6 + 6; key++)
+		for (uint64_t k = 0; k < 3; k++)
+			take_of(&small, key, 1, T0 + 10 * SECOND + k);
+}
+
+/* Every small log gets its four, whichever blocks the walk had looked at. Returns how often the
+ * span was cut twice. */
+static unsigned cut_twice(uint64_t small_logs)
+{
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+	unsigned long at = 0;
+	unsigned times = 0;
+	bool interrupted;
+
+	do {
+		start_run(2);
+		memset(of_key, 0, sizeof of_key);
+		wr_span_open(table, 0);
+		wr_span_open(table, 0);
+		table->tallies->drain_cursor = 1;
+		for (uint64_t key = 100; key < 100 + small_logs; key++) {
+			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
+			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);
+		}
+		interrupted = interrupt(walk_or_cut_twice, ++at);
+		times += table->spans[1].lo == (5ull << 32 | 1);
+		equal("log_lost", table->tallies->log_lost, 0);
+		for (uint64_t key = 1; key < 12; key++) {
+			for (int more = 0; more < 6 && (key == 1 || key >= 6); more++)
+				take_of(&small, key, 1, T0 + 11 * SECOND);
+			equal("admitted", of_key[key], key == 1 || key >= 6 ? 4 : 0);
+		}
+	} while (interrupted);
+	at_most("places", 10, at);
+	return times;
+}
+
+static void a_span_that_is_cut_twice_harms_no_log(void **unused)
+{
+	unsigned times = 0;
+
+	(void)unused;
+	for (uint64_t small_logs = 1; small_logs <= 16; small_logs++)
+		times += cut_twice(small_logs);
+	at_most("times", 5000, times);
+}
+
+static int open_narrow(void **unused)
+{
+	static uint8_t secret[WR_SECRET_BYTES];
+
+	(void)unused;
+	if (folder_make(NULL) < 0)
+		return -1;
+	table = table_narrow("interleave_slab", 2, 4);
+	for (size_t i = 0; i < sizeof secret; i++)
+		secret[i] = (uint8_t)rnd(&dice);
+	table->secret = secret;
+	return 0;
+}
+
+static int close_narrow(void **unused)
+{
+	(void)unused;
+	table_drop(table);
+	return folder_drop(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_ring_is_not_taken_from_a_key_that_woke_up, seed),
+		cmocka_unit_test_setup(a_cell_is_not_taken_from_a_key_that_woke_up, seed),
+		cmocka_unit_test_setup(a_generation_that_comes_round_is_noticed, seed),
+		cmocka_unit_test_setup(a_late_reset_harms_no_log, seed),
+		cmocka_unit_test_setup(a_span_that_is_cut_twice_harms_no_log, seed),
+	};
+
+	return cmocka_run_group_tests(tests, open_narrow, close_narrow);
+}

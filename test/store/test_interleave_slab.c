@@ -318,6 +318,79 @@ static void a_span_that_is_cut_twice_harms_no_log(void **unused)
 	at_most("times", 5000, times);
 }
 
+/* --- all of it in random orders --- */
+
+#define CROWD 10u
+static struct weir_limit sizes[4];
+static unsigned of_crowd[CROWD];
+
+static const struct weir_limit *limit_of(uint64_t key)
+{
+	return &sizes[key % 4];
+}
+
+static void take_in_crowd(uint64_t key, int64_t units, uint64_t now_ns)
+{
+	if (take_nth(table, limit_of(key), key, units, now_ns).admitted)
+		of_crowd[key] += (unsigned)units;
+}
+
+/* Few times, so that stamps of many logs are the same. */
+static void ask_in_crowd(int number)
+{
+	(void)number;
+	for (int i = 0; i < 10; i++) {
+		uint64_t key = rnd_below(&dice, CROWD);
+		uint32_t most = limit_of(key)->limit;
+
+		take_in_crowd(key, 1 + (int64_t)rnd_below(&dice, most / 4),
+			      T0 + rnd_below(&dice, 4));
+	}
+}
+
+/* Both spans are cut for small logs, some of them live. Logs of four sizes want their blocks, some
+ * may not become brief. No key gets more than its limit, and no log is lost. */
+static void no_order_admits_more(void **state)
+{
+	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+	unsigned long brief = 0, emptied = 0;
+
+	for (int i = 0; i < RUNS(3000); i++) {
+		start_run(2);
+		sizes[0] = sized(WEIR_SLIDING_LOG, 4, MINUTE);
+		sizes[1] = sized(WEIR_SLIDING_LOG, 12, MINUTE);
+		sizes[2] = sized(WEIR_SLIDING_LOG, 100, MINUTE);
+		sizes[3] = sized(WEIR_SLIDING_LOG, 1000, MINUTE);
+		sizes[rnd_below(&dice, 4)].flags |= WEIR_FULL_REFUSES;
+		memset(of_crowd, 0, sizeof of_crowd);
+		wr_span_open(table, 0);
+		wr_span_open(table, 0);
+		for (uint64_t key = 100; key < 116; key++)
+			for (uint64_t k = 0; k < 2; k++)
+				take_nth(table, &small, key, 1,
+					 T0 - (key % 2 ? 10 * MINUTE : SECOND) + k);
+		mortality = *state ? 300 + (unsigned)rnd_below(&dice, 3000) : 0;
+		race(ask_in_crowd);
+		mortality = 0;
+		for (uint64_t key = 0; key < CROWD; key++) {
+			uint32_t most = limit_of(key)->limit;
+
+			for (int more = 0; more < 8; more++)
+				take_in_crowd(key, most / 4, T0 + SECOND);
+			for (int more = 0; more < 300; more++)
+				take_in_crowd(key, 1, T0 + SECOND + 1);
+			at_most("admitted", of_crowd[key], most);
+		}
+		equal("evicted", table->tallies->evicted, 0);
+		equal("log_lost", table->tallies->log_lost, 0);
+		equal("duplicates", duplicates(table), 0);
+		brief += table->tallies->log_approximate;
+		emptied += table->spans[0].lo >> 32 > 1 || table->spans[1].lo >> 32 > 1;
+	}
+	at_most("requests of brief logs", (uint64_t)RUNS(3000), brief);
+	at_most("runs with an emptied span", (uint64_t)RUNS(3000) / 4, emptied);
+}
+
 static int open_narrow(void **unused)
 {
 	static uint8_t secret[WR_SECRET_BYTES];
@@ -341,12 +414,15 @@ static int close_narrow(void **unused)
 
 int main(void)
 {
+	static int deadly;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_ring_is_not_taken_from_a_key_that_woke_up, seed),
 		cmocka_unit_test_setup(a_cell_is_not_taken_from_a_key_that_woke_up, seed),
 		cmocka_unit_test_setup(a_generation_that_comes_round_is_noticed, seed),
 		cmocka_unit_test_setup(a_late_reset_harms_no_log, seed),
 		cmocka_unit_test_setup(a_span_that_is_cut_twice_harms_no_log, seed),
+		{"no_order_admits_more", no_order_admits_more, seed, NULL, NULL},
+		{"no_order_admits_more_while_some_die", no_order_admits_more, seed, NULL, &deadly},
 	};
 
 	return cmocka_run_group_tests(tests, open_narrow, close_narrow);

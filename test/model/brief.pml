@@ -1,7 +1,8 @@
 /* The forms of a log: in its cell as an instant, a ring, brief. grow(), make_brief(), write_cell()
  * and attempt_once() of src/store/log_take.c against shrink_owner() of src/table/block.c, by which
  * another key takes the ring of a live log. Entries are counted and have no times: those are
- * log.pml. A ring is named once and never again: blocks that are taken anew are grow.pml.
+ * log.pml. A ring is named once and never again: blocks that are taken anew, and logs that are
+ * forgotten, are grow.pml. Comments name the function that a step stands for.
  *
  * -DTAKERS=n    participants that append to the log, twice each
  * -DSHRINKERS=n participants that take the log's ring, if it has one
@@ -13,6 +14,7 @@
  *   COUNT_FIRST  what goes into the cell is counted before the ring is sealed
  *   CELL_STORE   the brief log is stored, whatever the cell has become
  *   IGNORE_SEAL  an append compares the ring's count and not its seal
+ *   OWN_NO_SEAL  the key itself makes its ring brief without sealing it
  */
 #ifndef TAKERS
 #define TAKERS 2
@@ -38,7 +40,7 @@ byte past; /* what was admitted */
 #define SAME_CELL (form == c_form && lo == c_lo)
 #define CHECK assert(past == (form == RING -> count[lo] : lo))
 
-/* Puts what is in the sealed ring into the cell. */
+/* make_brief, shrink_owner: puts what is in the sealed ring into the cell. */
 inline shrink()
 {
 	if
@@ -57,7 +59,7 @@ proctype taker()
 	byte takes = 2, c_form, c_lo, n, new;
 	bit s;
 
-read:
+read:	/* wr_table_find: the hot pair */
 	atomic {
 		if
 		:: takes == 0 -> goto done
@@ -70,7 +72,7 @@ read:
 		:: c_form != RING && rings < RINGS -> n = c_lo; goto grow
 		fi
 	}
-in_cell:
+in_cell: /* write_cell */
 	atomic {
 		if
 		:: SAME_CELL -> lo++; past++; takes--; CHECK
@@ -78,7 +80,7 @@ in_cell:
 		fi;
 		goto read
 	}
-grow:	/* a block of its own, filled with what was read, then the pointer */
+grow:	/* grow: a block of its own, filled with what was read, then the pointer */
 	atomic {
 		if
 		:: rings == RINGS -> goto read
@@ -92,15 +94,17 @@ grow:	/* a block of its own, filled with what was read, then the pointer */
 		fi;
 		goto read
 	}
-ring:
+ring:	/* read_ring: the word. attempt_once: move_log where it is sealed, full or too small */
 	atomic {
 		n = count[c_lo]; s = sealed[c_lo];
 		if
 		:: s && rings < RINGS -> goto grow
 		:: s -> goto brief
-		:: else
+		:: !s -> goto seal
+		:: !s
 		fi
 	}
+	/* commit */
 	atomic {
 		if
 #ifdef IGNORE_SEAL
@@ -113,6 +117,21 @@ ring:
 		fi;
 		goto read
 	}
+seal:	/* fill_any, make_brief: wr_log_seal */
+#ifndef OWN_NO_SEAL
+	atomic {
+		if
+		:: count[c_lo] == n && sealed[c_lo] == s -> sealed[c_lo] = 1
+		:: else -> goto read
+		fi
+	}
+#endif
+	atomic {
+		if
+		:: rings < RINGS -> goto grow
+		:: goto brief
+		fi
+	}
 brief:
 	atomic { shrink(); goto read }
 done:
@@ -122,14 +141,18 @@ done:
 proctype shrinker()
 {
 	byte c_form, c_lo, n;
+	bit s;
 
+	/* find_owner: the hot pair; shrink_owner: the word */
 	atomic {
 		c_form = form; c_lo = lo;
 		if
 		:: c_form != RING -> goto done
-		:: else -> n = count[c_lo]
+		:: else
 		fi
 	}
+	atomic { n = count[c_lo]; s = sealed[c_lo] }
+	/* wr_log_seal */
 	atomic {
 		if
 #ifdef NO_SEAL
@@ -137,9 +160,9 @@ proctype shrinker()
 #elif defined(COUNT_FIRST)
 		:: true -> sealed[c_lo] = 1
 #else
-		:: sealed[c_lo] -> n = count[c_lo]
-		:: !sealed[c_lo] && count[c_lo] == n -> sealed[c_lo] = 1
-		:: !sealed[c_lo] && count[c_lo] != n -> goto done
+		:: s
+		:: !s && count[c_lo] == n && !sealed[c_lo] -> sealed[c_lo] = 1
+		:: else -> goto done
 #endif
 		fi
 	}

@@ -1,32 +1,51 @@
-/* Blocks of the slab and the logs in them: taking a block (seize(), forget_owner(), release of
- * src/table), growth by seal, copy and swap of the pointer, appends meanwhile, and the
- * eviction of a log's key as forget_owner() does it. That a live log becomes brief is brief.pml.
+/* Blocks of the slab, the logs in them and the forms of a log: in its cell (at one instant, or
+ * brief), a ring, a sealed ring. Taking a block, growth by seal, copy and swap of the pointer,
+ * appends meanwhile, and the evictions of src/table: shrink_owner() and forget_owner() of block.c,
+ * stake_claim() of claim.c. Comments name the function that a step stands for.
  *
  * -DA=n      participants that each append one stamp to key 0's log, which begins full, in a block
  *            of one slot
- * -DB=n      participants that each append one stamp to key 1's log, which begins without a block
+ * -DB=n      participants that each append one stamp to key 1's log, which begins empty, in its cell
  * -DBLOCKS=n blocks of the slab; block 0 has one slot, the others two
  * -DEARLY    block 0 has two slots, and growth may come before it is full, as for a larger cost
  * -DGARBAGE  a block that is taken but that no cell names may be taken by others at any time:
  *            clocks jump, participants sleep for minutes. The age only makes it rare.
- * -DEVICT    a block may be taken from the key that has it
+ * -DEVICT    a block may be taken from the key that has it: a live log becomes brief
+ * -DOLD      key 0's log begins as good as new, with an empty ring: it is forgotten
+ * -DCLAIM    one more participant takes the cell of key 0 for another key, once
+ * -DROUND    the 15 bits of the generation in the word are the same for all blocks
  *
  * What the age is for: a garbage block's holder may only be slow. If it then publishes the block
  * after all, its cell names one that is somebody else's, and the next reader forgets the log and
  * counts it (log_lost). That is the whole damage: nobody's stamps end up in another's log.
  *
- * Rings do not wrap here and nothing expires: that is log.pml. `past` is what was admitted and
- * counted in the present life of a key, as a set.
+ * Rings do not wrap here and nothing expires but at the start: that is log.pml. Instants and brief
+ * logs are a set of stamps in the cell; that a brief one counts by slots is arithmetic. Only a
+ * participant whose own log is in its cell evicts. `past` is what was admitted and counted in the
+ * present life of a key, as a set.
  *
  * Mutations, each of which must be found:
- *   NO_SEAL        growth does not stop appends to the old block
- *   RELEASE_FIRST  the old block is released before the pointer is swapped
- *   PUBLISH_FIRST  the pointer is swapped before the copy is complete
- *   WIPE           a new holder resets the word without looking whether it still is the holder
- *   FILL_ANY       a copy begins from whatever word it finds in the new block
- *   KEEP_LATE      an append is not checked to be in the key's log after its swap
- *   COUNT_EARLY    whether an evicted key was as good as new is judged before the eviction
- *   TENURE_FIRST   the block is taken before its key is evicted
+ *   NO_SEAL         growth does not stop appends to the old block
+ *   RELEASE_FIRST   the old block is released before the pointer is swapped
+ *   PUBLISH_FIRST   the pointer is swapped before the copy is complete
+ *   PUBLISH_ANY     the pointer is stored, whatever the cell has become
+ *   WIPE            a new holder resets the word without looking whether it still is the holder
+ *   FILL_ANY        a copy begins from whatever word it finds in the new block
+ *   APPEND_ANY      an append does not compare the word
+ *   KEEP_LATE       an append is not checked to be in the key's log after its swap
+ *   WRITE_ANY       a log in the cell is stored, not swapped
+ *   TENURE_FIRST    the block is taken before its key is evicted
+ *   TENURE_ANY      the tenure is stored, not swapped
+ *   OWNER_ANY       a block is taken from the cell of its tenure, whatever that cell names
+ *   FORGET_UNSEALED a key as good as new is forgotten without sealing its ring
+ *   FORGET_STALE    … without a second look at its promise
+ *   SHRINK_UNSEALED a live log becomes brief without sealing its ring
+ *   SHRINK_EARLY    … by what it had before it was sealed
+ *   SHRINK_ANY      … whatever its cell has become
+ *   CLAIM_UNSEALED  a cell is taken from a key as good as new without sealing its ring
+ *   CLAIM_STALE     … without a second look at its promise
+ *   FIND_ANY        a reader does not compare tenure and name
+ *   WORD_LAST       a reader does not look at the tenure again after it read the word
  */
 #ifndef A
 #define A 2
@@ -47,7 +66,7 @@
 #else
 #define CAP(b) ((b) == 0 -> 1 : 2)
 #endif
-#define FIRST 4 /* the stamp that is there from the start */
+#define FIRST 6 /* the stamp that is there from the start */
 
 typedef block {
 	/* tenure */
@@ -61,12 +80,14 @@ typedef block {
 	bit sealed;
 	byte word_gen;
 	/* stamps */
-	byte slot[2]
+	unsigned slot0 : 3;
+	unsigned slot1 : 3
 }
 
 typedef cell {
-	unsigned name : 3; /* block, or NONE */
+	unsigned name : 3; /* block, or NONE: the log is in the cell */
 	byte gen;
+	byte set; /* … its stamps, a bit for each */
 	unsigned version : 3;
 	bit fresh /* 1: not as good as new yet */
 }
@@ -74,10 +95,15 @@ typedef cell {
 block blocks[BLOCKS];
 cell cells[2];
 byte generation = 1;
-byte lost;    /* tally log_lost */
+bit lost;     /* tally log_lost is not 0 */
 byte past[2]; /* bit per stamp */
 
+#define SLOT(b, i) ((i) == 0 -> blocks[b].slot0 : blocks[b].slot1)
 #define NAMED(k, b, g) (cells[k].name == b && cells[k].gen == g)
+#define HELD(b, g) (blocks[b].taken && blocks[b].gen == (g))
+#define SAME_CELL                                                                                  \
+	(cells[key].name == at && cells[key].gen == gen && cells[key].set == set &&                \
+	 cells[key].version == version)
 #define SAME_WORD(b)                                                                               \
 	(blocks[b].newest == w_newest && blocks[b].count == w_count &&                             \
 	 blocks[b].pending == w_pending && blocks[b].sealed == w_sealed &&                         \
@@ -85,104 +111,122 @@ byte past[2]; /* bit per stamp */
 #define EMPTY_WORD(b, g)                                                                           \
 	(blocks[b].newest == 0 && blocks[b].count == 0 && !blocks[b].pending &&                    \
 	 !blocks[b].sealed && blocks[b].word_gen == g)
+/* The stamps that the word and the slots say, as a set. */
+#define STAMPS(b, n, p, newest)                                                                    \
+	(((n) > 0 -> 1 << ((p) && (n) == 1 -> (newest) : blocks[b].slot0) : 0) |                   \
+	 ((n) > 1 -> 1 << ((p) -> (newest) : blocks[b].slot1) : 0))
 
-/* A block that a cell names, and that is still this cell's, holds what was admitted. */
+/* A log in a cell, and a ring that a cell names and that is still this cell's, hold what was
+ * admitted. */
+inline check_key(k)
+{
+	if
+	:: cells[k].name == NONE -> assert(cells[k].set == past[k])
+	:: cells[k].name != NONE && HELD(cells[k].name, cells[k].gen) ->
+		assert(blocks[cells[k].name].word_gen == cells[k].gen);
+		assert(STAMPS(cells[k].name, blocks[cells[k].name].count,
+			      blocks[cells[k].name].pending, blocks[cells[k].name].newest) ==
+		       past[k])
+	:: else
+	fi
+}
+
 inline check()
 {
-	d_step {
-		j = 0;
-		do
-		:: j < 2 ->
-			b = cells[j].name;
-			if
-			:: b != NONE && blocks[b].taken && blocks[b].gen == cells[j].gen ->
-				assert(blocks[b].word_gen == cells[j].gen);
-				set = 0;
-				n = 0;
-				do
-				:: n < blocks[b].count ->
-					if
-					:: blocks[b].pending && n == blocks[b].count - 1 ->
-						set = set | (1 << blocks[b].newest)
-					:: else -> set = set | (1 << blocks[b].slot[n])
-					fi;
-					n++
-				:: else -> break
-				od;
-				assert(set == past[j])
-			:: else
-			fi;
-			j++
-		:: else -> break
-		od;
-		j = 0;
-		b = 0;
-		n = 0;
-		set = 0
-	}
+	check_key(0);
+	check_key(1)
+}
+
+inline load_word(b)
+{
+	w_newest = blocks[b].newest;
+	w_count = blocks[b].count;
+	w_pending = blocks[b].pending;
+	w_sealed = blocks[b].sealed;
+	w_gen = blocks[b].word_gen
+}
+
+inline forget_all()
+{
+	at = 0; gen = 0; set = 0; version = 0; new = 0; new_gen = 0; i = 0; seen = 0; stamp = 0;
+	w_newest = 0; w_count = 0; w_pending = 0; w_sealed = 0; w_gen = 0;
+	t_gen = 0; t_taken = 0; t_cell = 0; o_version = 0; brief = 0
 }
 
 inline again()
 {
-	d_step {
-		at = 0; gen = 0; version = 0; new = 0; new_gen = 0; i = 0; seen = 0; stamp = 0;
-		w_newest = 0; w_count = 0; w_pending = 0; w_sealed = 0; w_gen = 0;
-		t_gen = 0; t_taken = 0; t_cell = 0; o_version = 0; owned = 0; expired = 0; gone = 0
-	};
-	goto read_cell
+	forget_all();
+	goto read_key
 }
 
 inline stop()
 {
-	d_step {
-		at = 0; gen = 0; version = 0; new = 0; new_gen = 0; i = 0; seen = 0; stamp = 0;
-		w_newest = 0; w_count = 0; w_pending = 0; w_sealed = 0; w_gen = 0;
-		t_gen = 0; t_taken = 0; t_cell = 0; o_version = 0; owned = 0; expired = 0; gone = 0
-	};
+	forget_all();
 	goto done
 }
 
 proctype participant(bit key)
 {
-	byte b, j, n, set;                                /* for check() */
-	byte at, gen, version;                            /* the cell as read */
-	byte w_newest, w_count, w_gen;                    /* the word of its block as read */
+	byte at, gen, set, version;                       /* the cell as read */
+	byte w_newest, w_count, w_gen;                    /* a word as read: of its own ring, or of
+							     the one that it takes away */
 	bit w_pending, w_sealed;
 	byte new, new_gen, t_gen, o_version;              /* the block being taken */
-	bit t_taken, t_cell, owned, expired;
-	byte i, seen, stamp, gone;
+	bit t_taken, t_cell;
+	byte i, seen, stamp, brief;
 
-read_cell:
-	atomic { at = cells[key].name; gen = cells[key].gen; version = cells[key].version;
+read_key: /* wr_table_find */
+	atomic {
+		at = cells[key].name; gen = cells[key].gen;
+		set = cells[key].set; version = cells[key].version;
 		if
-		:: at == NONE -> goto take
+		:: at == NONE && (set == 0 || !(set & (set - 1))) -> goto take /* grow */
+		:: at == NONE -> goto write_cell
 		:: else
 		fi
 	}
-	/* wr_slab_find */
+	/* wr_slab_find: the tenure */
+#ifndef FIND_ANY
 	atomic {
 		if
-		:: !blocks[at].taken || blocks[at].gen != gen -> goto forget
+		:: !HELD(at, gen) -> goto forget_log
 		:: else
 		fi
 	}
-	atomic {
-		w_newest = blocks[at].newest;
-		w_count = blocks[at].count;
-		w_pending = blocks[at].pending;
-		w_sealed = blocks[at].sealed;
-		w_gen = blocks[at].word_gen;
-		if
-		:: w_gen != gen -> goto forget
-		:: w_gen == gen && (w_sealed || w_count == CAP(at)) -> goto take
-#ifdef EARLY
-		:: w_gen == gen -> goto take
 #endif
-		:: w_gen == gen && !w_sealed && w_count < CAP(at)
+	/* read_ring: the word */
+	atomic {
+		load_word(at);
+#ifndef ROUND
+#ifndef FIND_ANY
+		if
+		:: w_gen != gen -> goto forget_log
+		:: else
+		fi
+#endif
+#endif
+	}
+	/* wr_block_is: the tenure again. Then attempt_once */
+	atomic {
+#ifndef WORD_LAST
+#ifndef FIND_ANY
+		if
+		:: !HELD(at, gen) -> goto forget_log
+		:: else
+		fi;
+#endif
+#endif
+		if
+		:: w_sealed || w_count >= CAP(at) -> goto take      /* move_log: grow */
+		:: w_sealed || w_count >= CAP(at) -> goto make_brief /* … no room */
+#ifdef EARLY
+		:: !w_sealed && w_count < CAP(at) -> goto take
+#endif
+		:: !w_sealed && w_count < CAP(at)
 		fi
 	}
 
-	/* attempt_once: raise, flush, swap */
+	/* wr_cell_raise_fresh */
 	atomic {
 		cells[key].fresh = 1;
 		if
@@ -190,8 +234,8 @@ read_cell:
 		:: else -> goto append
 		fi
 	}
-flush_read:
-	atomic { seen = blocks[at].slot[w_count - 1] }
+flush_read: /* commit: wr_block_put */
+	atomic { seen = SLOT(at, w_count - 1) }
 	atomic {
 		if
 		:: !SAME_WORD(at) -> again()
@@ -204,17 +248,24 @@ flush_read:
 	}
 	atomic {
 		if
-		:: blocks[at].slot[w_count - 1] == seen ->
-			blocks[at].slot[w_count - 1] = w_newest;
+		:: SLOT(at, w_count - 1) == seen ->
+			if
+			:: w_count == 1 -> blocks[at].slot0 = w_newest
+			:: else -> blocks[at].slot1 = w_newest
+			fi;
 			check();
 			seen = 0
 		:: else -> goto flush_read
 		fi
 	}
-append:
+append:	/* commit: the word */
 	atomic {
 		if
+#ifdef APPEND_ANY
+		:: true ->
+#else
 		:: SAME_WORD(at) ->
+#endif
 			blocks[at].newest = _pid;
 			blocks[at].count = w_count + 1;
 			blocks[at].pending = 1;
@@ -226,31 +277,71 @@ append:
 		:: else -> again()
 		fi
 	}
-#ifndef KEEP_LATE
+	/* still_its_cell */
 	atomic {
+#ifndef KEEP_LATE
 		if
 		:: cells[key].version != version -> again()
 		:: else
 		fi;
 		/* admitted, and counted */
-		assert((past[key] & (1 << _pid)) || lost > 0);
-		stop()
-	}
+		assert((past[key] & (1 << _pid)) || lost);
 #else
-	atomic {
 		assert(cells[key].version == version || (past[key] & (1 << _pid)));
+#endif
 		stop()
 	}
-#endif
 
-forget:	/* forget_log: the cell named a block that is not there */
+write_cell: /* wr_cell_raise_fresh */
+	atomic { cells[key].fresh = 1 }
+	/* write_cell: the hot pair */
 	atomic {
 		if
-		:: NAMED(key, at, gen) && cells[key].version == version ->
+#ifdef WRITE_ANY
+		:: true ->
+#else
+		:: SAME_CELL ->
+#endif
+			cells[key].name = NONE;
+			cells[key].gen = 0;
+			cells[key].set = set | (1 << _pid);
+			past[key] = past[key] | (1 << _pid);
+			check();
+			stop()
+		:: else -> again()
+		fi
+	}
+
+make_brief: /* wr_log_seal */
+	atomic {
+		if
+		:: w_sealed
+		:: !w_sealed && SAME_WORD(at) -> blocks[at].sealed = 1; w_sealed = 1
+		:: else -> again()
+		fi
+	}
+	/* wr_log_brief. A slot that changes meanwhile is of a block that the cell names no more. */
+	atomic { brief = STAMPS(at, w_count, w_pending, w_newest) }
+	atomic {
+		if
+		:: SAME_CELL ->
+			cells[key].name = NONE;
+			cells[key].gen = 0;
+			cells[key].set = brief;
+			check();
+			goto release_old
+		:: else -> again()
+		fi
+	}
+
+forget_log: /* the cell named a block that is not there */
+	atomic {
+		if
+		:: SAME_CELL ->
 			cells[key].name = NONE;
 			cells[key].gen = 0;
 			past[key] = 0;
-			lost++;
+			lost = 1;
 #ifndef GARBAGE
 			assert(false);
 #endif
@@ -259,8 +350,12 @@ forget:	/* forget_log: the cell named a block that is not there */
 		fi
 	}
 
-take:	/* appraise */
+take:	/* wr_block_appraise: the tenure */
 	atomic {
+		if
+		:: at == NONE -> goto write_cell /* all came at one instant, or there is no room */
+		:: true
+		fi;
 		if
 		:: generation == GENERATIONS -> stop()
 		:: else
@@ -270,20 +365,24 @@ take:	/* appraise */
 		t_taken = blocks[new].taken;
 		t_cell = blocks[new].holder;
 		if
-		:: t_taken -> goto look_at_owner
+		:: t_taken -> goto find_owner
 		:: else -> goto seize
 		fi
 	}
-look_at_owner:
+find_owner: /* the hot pair of the tenure's cell */
 	atomic {
 		o_version = cells[t_cell].version;
 		if
-		:: NAMED(t_cell, new, t_gen) -> owned = 1
+#ifdef OWNER_ANY
+		:: true -> skip
+#else
+		:: NAMED(t_cell, new, t_gen) -> skip
 		:: else -> goto unowned
+#endif
 		fi;
 #ifdef EVICT
 		if
-		:: t_cell == key -> again() /* never its own */
+		:: t_cell == key || at != NONE -> again() /* never its own */
 		:: else
 		fi
 #else
@@ -291,39 +390,110 @@ look_at_owner:
 #endif
 	}
 #ifdef EVICT
-	atomic { expired = !cells[t_cell].fresh }
+	/* price_of_owner */
 #ifdef TENURE_FIRST
 	goto seize;
 #endif
-evict:	/* forget_owner */
+evict:
 	atomic {
 		if
-		:: NAMED(t_cell, new, t_gen) && cells[t_cell].version == o_version ->
-			cells[t_cell].name = NONE;
-			cells[t_cell].gen = 0;
-			cells[t_cell].version = o_version + 1;
-#ifdef COUNT_EARLY
-			assert(!expired || past[t_cell] == 0);
-#endif
-			gone = past[t_cell];
-			past[t_cell] = 0
+		:: cells[t_cell].fresh -> goto shrink_owner
+		:: else -> goto forget_owner
+		fi
+	}
+
+forget_owner: /* wr_log_retire: wr_slab_find and wr_block_is around the word, wr_log_seal */
+	atomic { load_word(new) }
+#ifndef FORGET_UNSEALED
+	atomic {
+		if
+		:: HELD(new, t_gen) && w_gen == t_gen -> skip
+		:: else -> goto forget_swap
+		fi
+	}
+	atomic {
+		if
+		:: w_sealed
+		:: !w_sealed && SAME_WORD(new) -> blocks[new].sealed = 1
 		:: else -> again()
 		fi
 	}
-#ifndef COUNT_EARLY
-	/* the tally: what was lost, if it was not as good as new, is counted */
+#endif
+#ifndef FORGET_STALE
+	/* wr_cell_fresh_s */
 	atomic {
-		expired = !cells[t_cell].fresh;
-		assert(!expired || gone == 0);
-		expired = 0;
-		gone = 0
+		if
+		:: cells[t_cell].fresh -> again()
+		:: else
+		fi
 	}
 #endif
-#ifdef TENURE_FIRST
-	goto reset_word;
-#else
-	goto seize;
+forget_swap:
+	atomic {
+		if
+		:: NAMED(t_cell, new, t_gen) && cells[t_cell].version == o_version ->
+			assert(past[t_cell] == 0); /* nothing that was admitted is forgotten */
+			cells[t_cell].name = NONE;
+			cells[t_cell].gen = 0;
+			cells[t_cell].set = 0;
+			cells[t_cell].version = o_version + 1;
+			goto evicted
+		:: else -> again()
+		fi
+	}
+
+shrink_owner: /* the word, wr_slab_find */
+	atomic { load_word(new) }
+	atomic {
+		if
+		:: !HELD(new, t_gen) || w_gen != t_gen -> again()
+		:: else
+		fi
+#ifdef SHRINK_EARLY
+		; brief = STAMPS(new, w_count, w_pending, w_newest)
 #endif
+	}
+#ifndef SHRINK_UNSEALED
+	/* wr_log_seal */
+	atomic {
+		if
+		:: w_sealed
+#ifdef SHRINK_EARLY
+		:: !w_sealed -> blocks[new].sealed = 1
+#else
+		:: !w_sealed && SAME_WORD(new) -> blocks[new].sealed = 1
+		:: else -> again()
+#endif
+		fi
+	}
+#endif
+#ifndef SHRINK_EARLY
+	/* wr_log_brief */
+	atomic { brief = STAMPS(new, w_count, w_pending, w_newest) }
+#endif
+	atomic {
+		if
+#ifdef SHRINK_ANY
+		:: true ->
+#else
+		:: NAMED(t_cell, new, t_gen) && cells[t_cell].version == o_version ->
+#endif
+			cells[t_cell].name = NONE;
+			cells[t_cell].gen = 0;
+			cells[t_cell].set = brief;
+			check()
+		:: else -> again()
+		fi
+	}
+evicted:
+	atomic {
+		w_newest = 0; w_count = 0; w_pending = 0; w_sealed = 0; w_gen = 0; brief = 0;
+#ifdef TENURE_FIRST
+		goto find_new
+#else
+		goto seize
+#endif
+	}
 #endif
 unowned:
 #ifdef GARBAGE
@@ -332,15 +502,19 @@ unowned:
 	atomic { again() }
 #endif
 
-seize:
+seize:	/* wr_block_seize: the tenure */
 	atomic {
 		if
 		:: generation == GENERATIONS -> stop()
 		:: else -> generation++; new_gen = generation
 		fi;
 		if
+#ifdef TENURE_ANY
+		:: true ->
+#else
 		:: blocks[new].gen == t_gen && blocks[new].taken == t_taken &&
 		   blocks[new].holder == t_cell ->
+#endif
 			blocks[new].gen = new_gen;
 			blocks[new].taken = 1;
 			blocks[new].holder = key
@@ -349,14 +523,21 @@ seize:
 #ifdef TENURE_FIRST
 		;
 		if
-		:: owned -> owned = 0; goto evict
+		:: t_taken && NAMED(t_cell, new, t_gen) -> goto evict
 		:: else
 		fi
 #endif
 	}
-reset_word:
+find_new: /* take_bargain: wr_slab_find. That the span is looked at before is span.pml. */
 	atomic {
-		owned = 0; t_gen = 0; t_taken = 0; t_cell = 0; o_version = 0;
+		t_gen = 0; t_taken = 0; t_cell = 0; o_version = 0;
+		if
+		:: !HELD(new, new_gen) -> again()
+		:: else
+		fi
+	}
+reset_word: /* wr_block_reset */
+	atomic {
 		/* newest and generation name the word well enough to compare by */
 		seen = blocks[new].word_gen;
 		stamp = blocks[new].newest;
@@ -365,7 +546,7 @@ reset_word:
 #ifndef WIPE
 	atomic {
 		if
-		:: blocks[new].gen != new_gen || !blocks[new].taken -> again()
+		:: !HELD(new, new_gen) -> again()
 		:: else
 		fi
 	}
@@ -380,28 +561,22 @@ reset_word:
 			blocks[new].sealed = 0;
 			blocks[new].word_gen = new_gen;
 			check();
-			i = 0; seen = 0; stamp = 0
+			i = 0; seen = 0; stamp = 0;
+			if
+			:: CAP(new) == 1 && (at != NONE || set != 0) ->
+				goto release_new /* too small: another class */
+			:: else
+			fi;
+			if
+			:: at == NONE || w_sealed -> goto fill
+			:: else
+			fi
 		:: else -> i = 0; seen = 0; stamp = 0; goto reset_word
 		fi
 	}
-	/* wr_slab_find */
-	atomic {
-		if
-		:: blocks[new].gen != new_gen || !blocks[new].taken -> again()
-		:: else
-		fi;
-		if
-		:: at == NONE -> goto fill
-		:: CAP(new) == 1 && at != NONE -> goto release_new /* too small: another */
-		:: else
-		fi;
-		if
-		:: w_sealed -> goto fill
-		:: else
-		fi
-	}
 #ifndef NO_SEAL
-	atomic { /* seal */
+	/* fill_any: wr_log_seal */
+	atomic {
 		if
 		:: SAME_WORD(at) -> blocks[at].sealed = 1
 		:: else -> goto release_new
@@ -409,7 +584,7 @@ reset_word:
 	}
 #endif
 
-fill:
+fill:	/* fill, fill_brief */
 	atomic {
 #ifdef FILL_ANY
 		t_gen = blocks[new].word_gen;
@@ -427,19 +602,25 @@ fill:
 		; goto publish
 #endif
 	}
-copy:
+copy:	/* wr_log_stamp, or the one entry of a log in the cell */
 	atomic {
 		if
-		:: at == NONE || i == w_count -> i = 0; goto fill_word
+		:: (at == NONE && i == (set != 0)) || (at != NONE && i == w_count) ->
+			goto fill_word
 		:: else
 		fi;
 		if
-		:: w_pending && i == w_count - 1 -> stamp = w_newest
-		:: else -> stamp = blocks[at].slot[i]
+		:: at == NONE ->
+			do
+			:: set == 1 << stamp -> break
+			:: else -> stamp++
+			od
+		:: at != NONE && w_pending && i == w_count - 1 -> stamp = w_newest
+		:: else -> stamp = SLOT(at, i)
 		fi
 	}
-copy_put:
-	atomic { seen = blocks[new].slot[i] }
+copy_put: /* wr_block_put */
+	atomic { seen = SLOT(new, i) }
 	atomic {
 		if
 		:: !EMPTY_WORD(new, t_gen) -> goto release_new
@@ -452,19 +633,21 @@ copy_put:
 	}
 	atomic {
 		if
-		:: blocks[new].slot[i] == seen -> blocks[new].slot[i] = stamp
+		:: SLOT(new, i) == seen && i == 0 -> blocks[new].slot0 = stamp
+		:: SLOT(new, i) == seen && i != 0 -> blocks[new].slot1 = stamp
 		:: else -> goto copy_put
 		fi;
 		check();
 		i++; seen = 0; stamp = 0;
 		goto copy
 	}
-fill_word:
+fill_word: /* fill: the word */
 	atomic {
 		if
 		:: EMPTY_WORD(new, t_gen) ->
-			blocks[new].newest = (at == NONE -> 0 : w_newest);
-			blocks[new].count = (at == NONE -> 0 : w_count);
+			blocks[new].newest = (at == NONE -> (set == 0 -> 0 : blocks[new].slot0) :
+							    w_newest);
+			blocks[new].count = i;
 			check()
 		:: else -> goto release_new
 		fi
@@ -474,12 +657,17 @@ fill_word:
 		goto release_old
 #endif
 	}
-publish:
+publish: /* grow: the hot pair */
 	atomic {
 		if
-		:: NAMED(key, at, gen) && cells[key].version == version ->
+#ifdef PUBLISH_ANY
+		:: true ->
+#else
+		:: SAME_CELL ->
+#endif
 			cells[key].name = new;
 			cells[key].gen = new_gen;
+			cells[key].set = 0;
 			check()
 		:: else -> goto release_new
 		fi
@@ -487,16 +675,17 @@ publish:
 		; goto copy
 #endif
 	}
-release_old:
+release_old: /* wr_slab_release: wr_slab_find, the tenure */
 	atomic {
 		if
-		:: at != NONE && blocks[at].taken && blocks[at].gen == gen -> skip
+		:: at != NONE && HELD(at, gen) -> skip
 		:: else -> again()
 		fi
 	}
+	/* set_free */
 	atomic {
 		if
-		:: blocks[at].taken && blocks[at].gen == gen -> blocks[at].taken = 0
+		:: HELD(at, gen) -> blocks[at].taken = 0
 		:: else
 		fi;
 		again()
@@ -504,7 +693,7 @@ release_old:
 release_new:
 	atomic {
 		if
-		:: blocks[new].taken && blocks[new].gen == new_gen -> blocks[new].taken = 0
+		:: HELD(new, new_gen) -> blocks[new].taken = 0
 		:: else
 		fi;
 		again()
@@ -513,19 +702,92 @@ done:
 	skip
 }
 
+#ifdef CLAIM
+/* Another key claims the cell of key 0, which then begins anew. */
+proctype claimer()
+{
+	byte at, gen, version, w_newest, w_count, w_gen;
+	bit is_free, w_pending, w_sealed;
+
+	/* scan_row: the hot pair, then price_of */
+	atomic { at = cells[0].name; gen = cells[0].gen; version = cells[0].version }
+	atomic {
+		is_free = !cells[0].fresh;
+		if
+		:: !is_free || at == NONE -> goto stake
+		:: else
+		fi
+	}
+#ifndef CLAIM_UNSEALED
+	/* is_free_still: wr_log_retire */
+	atomic { load_word(at) }
+	atomic {
+		if
+		:: HELD(at, gen) && w_gen == gen -> skip
+		:: else -> goto stake
+		fi
+	}
+	atomic {
+		if
+		:: w_sealed
+		:: !w_sealed && SAME_WORD(at) -> blocks[at].sealed = 1
+		:: else -> goto done
+		fi
+	}
+#endif
+#ifndef CLAIM_STALE
+	/* is_free_still: rank_of */
+	atomic {
+		if
+		:: cells[0].fresh -> goto done
+		:: else
+		fi
+	}
+#endif
+stake:	/* stake_claim: the hot pair */
+	atomic {
+		if
+		:: cells[0].name == at && cells[0].gen == gen && cells[0].version == version &&
+		   (at != NONE || cells[0].set == 0) ->
+			assert(!is_free || past[0] == 0);
+			cells[0].name = NONE;
+			cells[0].gen = 0;
+			cells[0].set = 0;
+			cells[0].version = version + 1;
+			past[0] = 0
+		:: else -> goto done
+		fi
+	}
+	/* wr_slab_release */
+	atomic {
+		if
+		:: at != NONE && HELD(at, gen) -> blocks[at].taken = 0
+		:: else
+		fi
+	}
+done:
+	atomic {
+		at = 0; gen = 0; version = 0; is_free = 0;
+		w_newest = 0; w_count = 0; w_pending = 0; w_sealed = 0; w_gen = 0
+	}
+}
+#endif
+
 init {
 	atomic {
 		cells[0].name = 0;
 		cells[0].gen = 1;
-		cells[0].fresh = 1;
 		cells[1].name = NONE;
 		blocks[0].gen = 1;
 		blocks[0].taken = 1;
+		blocks[0].word_gen = 1;
+#ifndef OLD
+		cells[0].fresh = 1;
 		blocks[0].newest = FIRST;
 		blocks[0].count = 1;
 		blocks[0].pending = 1;
-		blocks[0].word_gen = 1;
 		past[0] = 1 << FIRST;
+#endif
 		run participant(0);
 #if A > 1
 		run participant(0);
@@ -535,6 +797,9 @@ init {
 #endif
 #if B > 1
 		run participant(1);
+#endif
+#ifdef CLAIM
+		run claimer();
 #endif
 	}
 }

@@ -1,10 +1,12 @@
 /* Appending to one ring: attempt_once(), commit() of src/store/log_take.c with the plan of
- * src/algo/log.h and wr_block_put() of src/table/slab.c. Growth is in grow.pml; logs in their cell,
- * of one instant or brief, are in brief.pml.
+ * src/algo/log.h and wr_block_put() of src/table/slab.c. Comments name the function that a step
+ * stands for. The other forms of a log, growth and eviction are in grow.pml and brief.pml, spans in
+ * span.pml.
  *
  * -DPARTICIPANTS=n -DOPS=n  each takes or gives back OPS times, each time at any time of its own
  *                           from 1 to TIMES: clocks differ and step back
  * -DCAP=n                   slots of the ring, and the limit
+ * -DSKEW=n                  a request that is late by up to n counts as of the newest stamp
  * -DDISTINCT                no two takes at the same time, and a give-back undoes the last take
  *
  * `past` is the log as a list, changed in one go at each swap of the word: what the word and the
@@ -22,6 +24,8 @@
  *   PUT_STORE      wr_block_put stores instead of comparing
  *   NO_FLUSH       pending stamps are not written out
  *   SWAP_FIRST     the word is swapped before the pending stamps are written out
+ *   SWAP_ANY       the word is stored, not swapped
+ *   NO_LOOK        a refusal is believed without another look at the word
  *   GIVE_ANY       gives back an entry that is not the newest
  */
 #ifndef PARTICIPANTS
@@ -39,6 +43,9 @@
 #ifndef PERIOD
 #define PERIOD 2
 #endif
+#ifndef SKEW
+#define SKEW 1
+#endif
 #define MAX 4
 
 #ifdef DISTINCT
@@ -55,7 +62,7 @@ byte past_count;
 #define SAME_WORD                                                                                  \
 	(newest == w_newest && head == w_head && count == w_count && pending == w_pending)
 /* An entry exactly one period old is out. */
-#define LIVE(stamp) (now < PERIOD || (stamp) > now - PERIOD)
+#define LIVE(stamp) (then < PERIOD || (stamp) > then - PERIOD)
 
 /* The word and the slots say what the list says. */
 inline check()
@@ -79,7 +86,7 @@ inline check()
 	}
 }
 
-/* The list at `now`: what is later than now becomes now, what is out leaves. */
+/* The list at `then`: what is later becomes then, what is out leaves. */
 inline age_list()
 {
 	j = 0;
@@ -87,7 +94,7 @@ inline age_list()
 	do
 	:: j < past_count ->
 		if
-		:: LIVE(past[j]) -> past[k] = (past[j] > now -> now : past[j]); k++
+		:: LIVE(past[j]) -> past[k] = (past[j] > then -> then : past[j]); k++
 		:: else
 		fi;
 		j++
@@ -117,22 +124,22 @@ inline swap_list()
 			:: live < CAP ->
 				age_list();
 				assert(past_count < CAP); /* at most the limit in any window */
-				past[past_count] = now;
+				past[past_count] = then;
 				past_count++
 #ifdef DISTINCT
-				; last = now
+				; last = then
 #endif
-			:: else -> /* refused, but stamps after now became now */
+			:: else -> /* refused, but later stamps became then */
 				j = 0;
 				do
 				:: j < past_count ->
-					past[j] = (past[j] > now -> now : past[j]);
+					past[j] = (past[j] > then -> then : past[j]);
 					j++
 				:: else -> break
 				od
 			fi
 		:: else ->
-			assert(past[past_count - 1] == now); /* gives back its own time's */
+			assert(past[past_count - 1] == then); /* gives back its own time's */
 			age_list();
 			past_count--
 		fi;
@@ -140,7 +147,7 @@ inline swap_list()
 	}
 }
 
-/* wr_log_plan and its parts, on what was read. */
+/* wr_log_plan, and wr_log_plan_back for `!taking`, on what was read. */
 inline plan()
 {
 	d_step {
@@ -150,17 +157,21 @@ inline plan()
 		p_pending = w_pending;
 		rebase = 0;
 		flush = 0;
+		/* wr_log_now_ns */
+		then = (w_newest > now && w_newest - now <= SKEW -> w_newest : now);
+		/* wr_log_may_return */
+		change = (w_count > 0 && w_newest == now && entry[(w_count > 0 -> w_count - 1 : 0)] == now);
 		/* wr_log_carry */
 		if
-		:: w_count > 0 && w_newest > now ->
+		:: w_newest > then ->
 			rebase = 1;
-			p_newest = now;
+			p_newest = then;
 			p_pending = 0;
 			j = 0;
 			do
 			:: j < w_count ->
 				if
-				:: entry[j] >= now -> entry[j] = now; p_pending++
+				:: entry[j] >= then -> entry[j] = then; p_pending++
 				:: else
 				fi;
 				j++
@@ -183,7 +194,7 @@ inline plan()
 		if
 		:: taking && live < CAP -> /* wr_log_append */
 			if
-			:: live > 0 && p_newest == now -> p_pending++
+			:: live > 0 && p_newest == then -> p_pending++
 			:: else ->
 				if
 				:: live > 0 -> flush = w_pending
@@ -191,26 +202,20 @@ inline plan()
 				fi;
 				p_pending = 1
 			fi;
-			p_newest = now;
+			p_newest = then;
 			p_head = (w_head + 1) % CAP;
 			p_count = live + 1;
 			change = 1
 		:: taking && live == CAP -> change = rebase
-		:: !taking -> /* wr_log_give, for WR_RETURN */
+		:: !taking -> /* wr_log_give: the newest stamp stays, for latecomers */
 #ifdef GIVE_ANY
 			change = (live > 0);
-#else
-			change = (w_count > 0 && w_newest == now && w_pending > 0);
 #endif
 			if
 			:: change ->
 				p_count = live - 1;
 				p_head = BACK(w_head, 1);
-				p_pending = (p_pending > 0 -> p_pending - 1 : 0);
-				if
-				:: p_count > 0 -> p_newest = entry[w_count - 2]
-				:: else
-				fi
+				p_pending = (p_pending > 0 -> p_pending - 1 : 0)
 			:: else
 			fi
 		fi;
@@ -228,7 +233,7 @@ inline forget()
 	d_step {
 		w_newest = 0; w_head = 0; w_count = 0; w_pending = 0;
 		p_newest = 0; p_head = 0; p_count = 0; p_pending = 0;
-		rebase = 0; flush = 0; live = 0; change = 0; i = 0; seen = 0
+		rebase = 0; flush = 0; live = 0; change = 0; i = 0; seen = 0; then = 0
 	}
 }
 
@@ -244,7 +249,7 @@ inline put_done()
 
 proctype participant()
 {
-	byte ops = OPS, now, last, i, j, k, seen, live, flush;
+	byte ops = OPS, now, then, last, i, j, k, seen, live, flush;
 	byte w_newest, w_head, w_count, w_pending;
 	byte p_newest, p_head, p_count, p_pending;
 	byte entry[MAX];
@@ -280,7 +285,7 @@ next:
 		goto read
 	}
 
-read:
+read:	/* read_ring: the word */
 	atomic {
 		w_newest = newest; w_head = head; w_count = count; w_pending = pending;
 		i = 0;
@@ -294,7 +299,7 @@ read:
 		:: else
 		fi
 	}
-read_slot:
+read_slot: /* wr_log_stamp */
 	atomic {
 		seen = slots[BACK(w_head, w_count - 1 - i)];
 		entry[i] = (seen < w_newest -> seen : w_newest);
@@ -309,9 +314,13 @@ read_slot:
 act:
 	atomic {
 		if
-		:: !change -> /* still_so */
+		:: !change -> /* settle_unchanged: still_so */
 			if
+#ifdef NO_LOOK
+			:: taking ->
+#else
 			:: SAME_WORD && taking ->
+#endif
 				d_step {
 					/* refused: so says the list */
 					j = 0;
@@ -340,10 +349,14 @@ act:
 #endif
 		fi
 	}
-swap_now:
+swap_now: /* commit: the word */
 	atomic {
 		if
+#ifdef SWAP_ANY
+		:: true ->
+#else
 		:: SAME_WORD ->
+#endif
 			newest = p_newest; head = p_head; count = p_count; pending = p_pending;
 			swap_list();
 #ifdef SWAP_FIRST
@@ -359,7 +372,7 @@ swap_now:
 		fi
 	}
 
-	/* wr_block_put */
+	/* commit: wr_block_put. The slot, the word, the slot's swap */
 put_read:
 	atomic { seen = slots[BACK(w_head, i)] }
 put_check:

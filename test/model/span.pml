@@ -1,21 +1,30 @@
-/* Cutting a span anew while others walk it: wr_block_appraise(), wr_block_seize() of
- * src/table/block.c, begin(), mark_block(), mark_start() and finish() of src/table/span.c.
+/* Cutting a span anew while others walk it: wr_block_appraise(), wr_block_seize() and
+ * wr_block_reset() of src/table/block.c, take_bargain() of slab.c, begin(), mark_block(),
+ * mark_start() and finish() of span.c. Comments name the function that a step stands for.
  *
- * The span has two small blocks or one large one. at[0] is the tenure of the first block; at[1] is
- * the tenure of the second small block, or a stamp of the large log. Every tenure is another number,
- * as generations are, and stamps are numbers from STAMP on. A walk may take any block it may
- * appraise: whether a block is free, expired or garbage does not matter here.
+ * The span has two small blocks or one large one. at[0] is the tenure of the first block. at[1] and
+ * (word, rest) are tenure and word of the second small block. In the large log at[1] and word are
+ * stamps, and rest is one that it has no entry for yet. Every tenure is another number, as
+ * generations are. The second small log's newest stamp is NEWEST, which is a stamp of the large log
+ * as well: many keys have requests at one time. A walk may take any block it may appraise: whether a
+ * block is free, expired or garbage does not matter here.
  *
  * -DWALKERS=n    each walks small blocks and takes one
  * -DCUTTERS=n    each cuts the span for large blocks, or helps with it; then it takes the large block
- *                and writes its stamp
+ *                and writes its stamps
  * -DBACK         one more cuts the span for small blocks again, once it is large
  *
- * What must hold: nobody but the holder of the large block changes its stamp.
+ * What must hold: nobody but the holder of the large block changes its stamps.
  *
  * Mutations, each of which must be found:
- *   NO_CHECK     a walk does not look at the span's word between tenure and swap
- *   CHECK_FIRST  a walk looks at the span's word before it loads the tenure
+ *   NO_CHECK        a walk does not look at the span's word between tenure and swap
+ *   CHECK_FIRST     a walk looks at the span's word before it loads the tenure
+ *   SEIZE_ANY       a walk stores the tenure, whatever is there
+ *   MARK_UNCHECKED  a block is marked without a look at the span's word
+ *   MARK_ANY        a marker is stored, whatever is there
+ *   RESET_UNCHECKED a block's word is reset without a look at the span's word
+ *   RESET_SKIPPED   a block that has its marker is passed before its word is reset
+ *   FINISH_EARLY    the span gets its class before the second block has its marker
  */
 #ifndef WALKERS
 #define WALKERS 1
@@ -24,20 +33,25 @@
 #define CUTTERS 1
 #endif
 
-#define STAMP 100
+#define NEWEST 60
+#define STAMP 100       /* of the large log at at[1], and its holder's number */
 
 byte at[2];
+/* lo and hi of the word; hi has the generation */
+byte word = NEWEST, rest = 1;
 /* the span's word */
 byte version;
 bit large, emptied;
 byte marker;
 
 byte generation; /* last one given */
-byte holder;     /* tenure of whoever holds the large block and has written its stamp; 0: nobody */
-byte stamp;      /* … which is this */
+byte holder;     /* tenure of whoever holds the large block and has written a stamp; 0: nobody */
+bit both;        /* … and the second one */
 
-/* The stamp of the large log is its holder's. */
-#define CHECK assert(holder == 0 || at[0] != holder || at[1] == stamp)
+/* The stamps of the large log are its holder's. */
+#define CHECK                                                                                      \
+	assert(holder == 0 || at[0] != holder ||                                                   \
+	       (word == NEWEST && (!both || at[1] == STAMP + holder)))
 
 inline new_generation(g)
 {
@@ -45,11 +59,38 @@ inline new_generation(g)
 	g = generation
 }
 
+/* wr_block_reset() of the second small block */
+inline reset(held)
+{
+	atomic { seen = word; seen_rest = rest }
+	atomic {
+		if
+		:: at[1] != held -> goto reset_failed
+		:: else
+		fi
+	}
+#ifndef RESET_UNCHECKED
+	atomic {
+		if
+		:: version != seen_version -> goto reset_failed
+		:: else
+		fi
+	}
+#endif
+	atomic {
+		if
+		:: word == seen && rest == seen_rest -> word = 0; rest = held; CHECK
+		:: else -> goto reset_word
+		fi
+	}
+}
+
 proctype walker()
 {
-	byte seen_version, seen, mine;
+	byte seen_version, seen, seen_rest, mine;
 	bit i;
 
+	/* enter: the span's word */
 	atomic {
 		if
 		:: large || emptied -> goto done
@@ -68,7 +109,7 @@ proctype walker()
 		fi
 	}
 #endif
-	/* appraise */
+	/* wr_block_appraise: the tenure, then the span's word */
 	seen = at[i];
 #ifndef NO_CHECK
 #ifndef CHECK_FIRST
@@ -80,18 +121,32 @@ proctype walker()
 	}
 #endif
 #endif
-	/* seize */
+	/* wr_block_seize */
 	atomic {
-		new_generation(mine);
 		if
-		:: at[i] == seen -> at[i] = mine; CHECK
+#ifdef SEIZE_ANY
+		:: true -> new_generation(mine); at[i] = mine; CHECK
+#else
+		:: at[i] == seen -> new_generation(mine); at[i] = mine; CHECK
+#endif
 		:: else -> goto done
 		fi
 	}
 	/* take_bargain: not in a span that is emptied */
 	atomic {
 		if
-		:: version != seen_version && at[i] == mine ->
+		:: version != seen_version -> goto reset_failed
+		:: version == seen_version && i == 0 -> goto done
+		:: else
+		fi
+	}
+reset_word:
+	reset(mine);
+	goto done;
+reset_failed: /* set_free */
+	atomic {
+		if
+		:: at[i] == mine ->
 			new_generation(mine);
 			at[i] = mine;
 			CHECK
@@ -99,16 +154,16 @@ proctype walker()
 		fi
 	}
 done:
-	atomic { seen = 0; mine = 0; seen_version = 0; i = 0 }
+	atomic { seen = 0; seen_rest = 0; mine = 0; seen_version = 0; i = 0 }
 }
 
 /* Cuts the span for large blocks, or for small ones. */
 proctype cutter(bit to_large)
 {
-	byte seen_version, seen, mark, mine;
+	byte seen_version, seen, seen_rest, mark, mine;
 	bit i;
 
-	/* begin */
+	/* begin, or empty_some of what somebody else has begun: the span's word */
 	atomic {
 		if
 		:: emptied -> skip
@@ -123,43 +178,65 @@ proctype cutter(bit to_large)
 		i = 0
 	}
 mark_next:
-	/* mark_block, and mark_start where small blocks begin in the large one */
+	/* mark_block: wr_block_appraise; or mark_start where small blocks begin in the large one */
 	seen = at[i];
 	atomic {
+#ifndef MARK_UNCHECKED
 		if
 		:: version != seen_version -> goto hold
 		:: else
 		fi;
+#endif
 		if
+#ifdef RESET_SKIPPED
 		:: seen == mark -> goto marked
+#else
+		:: seen == mark -> goto reset_it
+#endif
 		:: else
 		fi
 	}
+	/* wr_block_seize */
 	atomic {
 		if
+#ifdef MARK_ANY
+		:: true -> at[i] = mark; CHECK
+#else
 		:: at[i] == seen -> at[i] = mark; CHECK
+#endif
 		:: else -> goto hold
 		fi
 	}
+reset_it:
+	atomic {
+		if
+		:: i == 0 || large -> goto marked /* mark_start resets nothing */
+		:: else
+		fi
+	}
+reset_word:
+	reset(mark);
 marked:
+#ifndef FINISH_EARLY
 	atomic {
 		if
 		:: i == 0 -> i = 1; goto mark_next
 		:: else
 		fi
 	}
+#endif
 	/* finish */
 	atomic {
 		if
 		:: version == seen_version && emptied ->
-			large = to_large;
+			large = !large;
 			emptied = 0;
 			version++
 		:: else
 		fi
 	}
-
-hold:	/* takes the large block and writes its stamp */
+reset_failed:
+hold:	/* takes the large block: wr_block_appraise */
 	atomic {
 		if
 		:: !to_large || !large || emptied || holder != 0 -> goto done
@@ -172,26 +249,53 @@ hold:	/* takes the large block and writes its stamp */
 		:: else
 		fi
 	}
+	/* wr_block_seize */
 	atomic {
-		new_generation(mine);
 		if
-		:: at[0] == seen -> at[0] = mine
+		:: at[0] == seen -> new_generation(mine); at[0] = mine
 		:: else -> goto done
 		fi
 	}
-	/* The block may have been lost meanwhile: then its word has, and nothing is written. */
+	/* wr_block_put and the swap of the log's word, where the block may have been lost */
+put_first:
+	seen = word;
+	atomic {
+		if
+		:: at[0] != mine || version != seen_version || holder != 0 -> goto done
+		:: else
+		fi;
+		if
+		:: seen == NEWEST -> goto count_first
+		:: else
+		fi
+	}
+	atomic {
+		if
+		:: word == seen -> word = NEWEST
+		:: else -> goto put_first
+		fi
+	}
+count_first:
 	atomic {
 		if
 		:: at[0] == mine && version == seen_version && holder == 0 ->
-			stamp = STAMP + mine;
-			at[1] = stamp;
 			holder = mine;
+			CHECK
+		:: else -> goto done
+		fi
+	}
+	/* the next stamp */
+	atomic {
+		if
+		:: at[0] == mine && version == seen_version ->
+			at[1] = STAMP + mine;
+			both = 1;
 			CHECK
 		:: else
 		fi
 	}
 done:
-	atomic { seen = 0; mine = 0; seen_version = 0; mark = 0; i = 0 }
+	atomic { seen = 0; seen_rest = 0; mine = 0; seen_version = 0; mark = 0; i = 0 }
 }
 
 init {
@@ -205,6 +309,9 @@ init {
 #endif
 		run cutter(1);
 #if CUTTERS > 1
+		run cutter(1);
+#endif
+#if CUTTERS > 2
 		run cutter(1);
 #endif
 #ifdef BACK

@@ -6,6 +6,7 @@
  *
  * -DTAKERS=n    participants that append to the log, twice each
  * -DSHRINKERS=n participants that take the log's ring, if it has one
+ * -DOWN         takers also seal a ring that is not sealed, to grow or to make it brief
  *
  * What must hold: whatever form the log has, it counts each entry that was admitted, once.
  *
@@ -26,7 +27,9 @@
 #define INSTANT 0
 #define RING 1
 #define BRIEF 2
+#ifndef RINGS
 #define RINGS 4 /* a participant that wants another one stops, as if killed */
+#endif
 
 /* the cell: its form, and a number of entries or the name of a ring */
 unsigned form : 2;
@@ -100,7 +103,9 @@ ring:	/* read_ring: the word. attempt_once: move_log where it is sealed, full or
 		if
 		:: s && rings < RINGS -> goto grow
 		:: s -> goto brief
+#ifdef OWN
 		:: !s -> goto seal
+#endif
 		:: !s
 		fi
 	}
@@ -117,6 +122,7 @@ ring:	/* read_ring: the word. attempt_once: move_log where it is sealed, full or
 		fi;
 		goto read
 	}
+#ifdef OWN
 seal:	/* fill_any, make_brief: wr_log_seal */
 #ifndef OWN_NO_SEAL
 	atomic {
@@ -132,6 +138,7 @@ seal:	/* fill_any, make_brief: wr_log_seal */
 		:: goto brief
 		fi
 	}
+#endif
 brief:
 	atomic { shrink(); goto read }
 done:

@@ -67,12 +67,22 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 	return 0;
 }
 
-/* Counts n more; of more than `most` the oldest go, as they can no longer make a difference. */
+/* How many requests the log counts once n more are in it. Of more than `most` the oldest go. If there
+ * were more before, because others have a larger limit, as many stay, as in wr_log_room(). */
+static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
+{
+	uint32_t used = wr_brief_used(brief);
+
+	if (used >= most)
+		return used;
+	return n < most - used ? used + (uint32_t)n : most;
+}
+
+/* Counts n more, of which no more than `most` can make a difference. */
 static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t added = n < most ? (uint32_t)n : most;
-	uint32_t used = wr_brief_used(brief) + added;
-	uint32_t excess = used > most ? used - most : 0;
+	uint32_t excess = wr_brief_used(brief) + added - wr_brief_room(brief, n, most);
 
 	brief->count[0] += added;
 	for (unsigned i = WR_BRIEF_SLOTS; i-- > 0 && excess;) {

@@ -374,7 +374,8 @@ static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 	if (write && counts && now.moved && now.late_ns == 0) {
 		reading->brief = now;
 		if (grow(table, attempt, reading,
-			 wr_brief_used(&now.brief) + (uint32_t)wr_amount(attempt->cost)))
+			 wr_brief_room(&now.brief, (uint64_t)attempt->cost,
+				       attempt->limit->ceiling)))
 			return false;
 		wr_brief_step(attempt, &reading->brief);
 	}

@@ -224,6 +224,59 @@ static void rejected_requests_count_in_a_brief_log(void **unused)
 	table_drop(table);
 }
 
+/* 100 are exhausted, and a limit of 10 counts a request that it refuses: none is left under 100. */
+static void a_smaller_limit_forgets_nothing_of_a_brief_log(void **unused)
+{
+	struct weir_table *table = table_narrow("smaller", 32, 0);
+	struct weir_limit large = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 100,
+					.period_ns = MINUTE, .flags = WEIR_COUNT_REJECTED);
+	struct weir_limit small = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 10,
+					.period_ns = MINUTE, .flags = WEIR_COUNT_REJECTED);
+	uint64_t start = slot_start(MINUTE);
+
+	(void)unused;
+	for (uint64_t i = 0; i < 100; i++)
+		assert_int_equal(take(table, &large, "k", 1, start + i).admitted, 1);
+	assert_int_equal(take(table, &small, "k", 1, start + SECOND).admitted, 0);
+	assert_int_equal(take(table, &large, "k", 0, start + 2 * SECOND).remaining, 0);
+	/* In the next slot the request takes the place of an old one: 99 leave with the first. */
+	assert_int_equal(take(table, &small, "k", 1, start + 21 * SECOND).admitted, 0);
+	assert_int_equal(take(table, &large, "k", 0, start + 79 * SECOND).remaining, 0);
+	assert_int_equal(take(table, &large, "k", 0, start + 81 * SECOND).remaining, 99);
+	table_drop(table);
+}
+
+/* The refused request counts, and asks for a ring as the first of its slot. The ring has to hold
+ * what is there and no more than the limit, however large the cost is: 8 and 2^32 - 2 are 6 in 32
+ * bits. */
+static void a_large_cost_asks_for_a_ring_of_the_limit(void **unused)
+{
+	static const int64_t costs[] = {11, 65532, UINT32_MAX - 1, 1ll << 32, INT64_MAX};
+	struct weir_limit limit = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 10,
+					.period_ns = MINUTE, .flags = WEIR_COUNT_REJECTED);
+	uint64_t start = slot_start(MINUTE);
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
+		struct weir_table *table = table_narrow("large", 32, 2);
+		uint32_t spans = table->span_count;
+		struct weir_decision d;
+
+		table->span_count = 0;
+		for (uint64_t k = 0; k < 8; k++)
+			assert_int_equal(take(table, &limit, "k", 1, start + k).admitted, 1);
+		table->span_count = spans;
+		d = take(table, &limit, "k", costs[i], start + 21 * SECOND);
+		assert_int_equal(d.admitted, 0);
+		assert_int_equal(d.remaining, 0);
+		/* A block with room for 12 stamps. */
+		assert_int_equal(info_of(table, start + 22 * SECOND).log_bytes_used, 128);
+		assert_int_equal(take(table, &limit, "k", 0, start + 80 * SECOND).remaining, 0);
+		assert_int_equal(take(table, &limit, "k", 0, start + 82 * SECOND).remaining, 10);
+		table_drop(table);
+	}
+}
+
 static void an_idle_log_is_exact_again(void **unused)
 {
 	struct weir_table *table = table_narrow("idle", 32, 1);
@@ -255,6 +308,8 @@ int main(void)
 		cmocka_unit_test(a_brief_log_errs_on_one_side),
 		cmocka_unit_test(give_backs_and_clocks_that_step_back),
 		cmocka_unit_test(rejected_requests_count_in_a_brief_log),
+		cmocka_unit_test(a_smaller_limit_forgets_nothing_of_a_brief_log),
+		cmocka_unit_test(a_large_cost_asks_for_a_ring_of_the_limit),
 		cmocka_unit_test(an_idle_log_is_exact_again),
 	};
 

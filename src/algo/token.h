@@ -56,6 +56,9 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 
 	now_ns += b.late_ns;
+	/* The clock stepped back since the take: how much flowed in cannot be told. */
+	if (charged_ns > now_ns && charged_ns - now_ns > WR_SKEW_NS)
+		return 0;
 	n = wr_bucket_give(&b, l, n, now_ns > charged_ns ? now_ns - charged_ns : 0, now_ns);
 	if (b.changed)
 		wr_bucket_store(&b, s);

@@ -104,6 +104,28 @@ static void a_bucket_does_not_get_back_what_time_refilled(void **unused)
 	assert_int_equal(d.retry_after_ns, SECOND);
 }
 
+/* 1 per second, burst 5. The clock steps back by an hour: the bucket is full again five seconds
+ * later, long before the time of the first take. */
+static void a_bucket_that_filled_up_after_a_step_back(void **unused)
+{
+	struct weir_limit l =
+		LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .burst = 5, .period_ns = SECOND);
+	struct weir_state s = {0};
+	uint64_t back_ns = T0 - HOUR;
+
+	(void)unused;
+	assert_int_equal(step(&l, &s, 5, T0).charged_ns, T0);
+	assert_int_equal(step(&l, &s, 1, back_ns).admitted, 0);
+	assert_int_equal(step(&l, &s, 5, back_ns + 5 * SECOND).admitted, 1);
+	assert_int_equal(give(&l, &s, 5, T0, back_ns + 5 * SECOND), 0);
+	assert_int_equal(step(&l, &s, 1, back_ns + 5 * SECOND).admitted, 0);
+	/* A giver that read the clock up to a second before the take is late, not its clock. */
+	s = (struct weir_state){0};
+	step(&l, &s, 5, T0);
+	assert_int_equal(give(&l, &s, 2, T0, T0 - SECOND), 2);
+	assert_int_equal(give(&l, &s, 2, T0, T0 - SECOND - 1), 0);
+}
+
 /* What others gave back meanwhile must not count for it: full at 5 s, 2 taken at 8 s. */
 static void a_bucket_that_others_gave_back_to(void **unused)
 {
@@ -196,6 +218,7 @@ int main(void)
 		cmocka_unit_test(a_latecomer_gives_back_where_it_counted),
 		cmocka_unit_test(a_calendar_window_keeps_its_takes),
 		cmocka_unit_test(a_bucket_does_not_get_back_what_time_refilled),
+		cmocka_unit_test(a_bucket_that_filled_up_after_a_step_back),
 		cmocka_unit_test(a_bucket_that_others_gave_back_to),
 		cmocka_unit_test(a_queue_gives_back_its_last_place),
 		WEIR_ALGORITHMS(RANDOM)};

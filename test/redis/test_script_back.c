@@ -134,6 +134,21 @@ static void test_give_back_bucket(void **state)
 	assert_int_equal(remaining(state, "back:v", all, NOW + MINUTE_US), 0);
 }
 
+/* The clock of Redis steps back by an hour, as in a failover: the bucket is full again a minute later,
+ * long before the time of the first take. */
+static void test_give_back_after_a_step_back(void **state)
+{
+	struct wr_take all = limit_of(WEIR_TOKEN_BUCKET, 10, 10);
+	uint64_t back_us = NOW - 60 * MINUTE_US;
+	uint64_t decided_us = taken_at(state, "back:s", all, NOW);
+
+	assert_int_equal(remaining(state, "back:s", all, back_us), 0);
+	taken_at(state, "back:s", limit_of(WEIR_TOKEN_BUCKET, 10, 1), back_us + 6 * SECOND_US);
+	taken_at(state, "back:s", all, back_us + 2 * MINUTE_US);
+	give_back(state, "back:s", all, decided_us, back_us + 2 * MINUTE_US);
+	assert_int_equal(remaining(state, "back:s", all, back_us + 2 * MINUTE_US), 0);
+}
+
 /* What others gave back meanwhile does not count for it: full after 30 s, 5 taken at 48 s. */
 static void test_give_back_after_others(void **state)
 {
@@ -280,6 +295,7 @@ int main(void)
 		cmocka_unit_test(test_give_back_log),
 		cmocka_unit_test(test_give_back_bucket),
 		cmocka_unit_test(test_give_back_after_others),
+		cmocka_unit_test(test_give_back_after_a_step_back),
 		cmocka_unit_test(test_smaller_log),
 		cmocka_unit_test(test_give_back_soft_window),
 		cmocka_unit_test(test_give_back_queue),

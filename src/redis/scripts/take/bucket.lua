@@ -76,7 +76,8 @@ local function bucket()
 	-- What of n cannot have flown in again since they were taken, as of decided: as wr_bucket_give().
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
-		if age * l.limit >= 2 * n * l.period then
+		-- The clock stepped back since the take: how much flowed in cannot be told.
+		if l.decided - l.at > SKEW_US or age * l.limit >= 2 * n * l.period then
 			return
 		end
 		local refilled, part = muldiv(age, l.limit, l.period)

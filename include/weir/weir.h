@@ -29,14 +29,16 @@
  *           A participant may decide up to a second after it read the clock: its request counts
  *           as of the time that others have got to. If the clock steps back further, what was
  *           counted in the future counts now: about one period of refusal at most, and nothing is
- *           handed out twice. A step forwards ends windows early; so times that swing to and fro by
+ *           handed out twice; but a take from before the step that is given back after it may be
+ *           admitted once more. A step forwards ends windows early; so times that swing to and fro by
  *           more than a second (clocks that disagree, a process stopped in the midst of a decision)
  *           may hand out the limit again with every swing.
  *   Restart State outlives its processes. weir_checkpoint and opts.restore_from carry it over a
  *           reboot.
  *   Rules   A limit's size is not part of a counter's identity. Two processes with different
  *           limits on one key share its count, each applying its own limit to it; what they admit
- *           together stays within the larger one. A lowered limit counts what was taken before.
+ *           together stays within the larger one, or one burst above it where token buckets have
+ *           different rates. A lowered limit counts what was taken before.
  *   Room    A full table forgets keys that are as good as new first, then the least harmful. A
  *           refused key goes only when all candidates are refused keys.
  *

@@ -30,9 +30,9 @@
  *           as of the time that others have got to. If the clock steps back further, what was
  *           counted in the future counts now: about one period of refusal at most, and nothing is
  *           handed out twice; but a take from before the step that is given back after it may be
- *           admitted once more. A step forwards ends windows early; so times that swing to and fro by
- *           more than a second (clocks that disagree, a process stopped in the midst of a decision)
- *           may hand out the limit again with every swing.
+ *           admitted once more. A step forwards ends windows early; so times that swing to and
+ *           fro by more than a second (clocks that disagree, a process stopped in the midst of a
+ *           decision) may hand out the limit again with every swing.
  *   Restart State outlives its processes. weir_checkpoint and opts.restore_from carry it over a
  *           reboot.
  *   Rules   A limit's size is not part of a counter's identity. Two processes with different

@@ -67,8 +67,8 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 	return 0;
 }
 
-/* How many requests the log counts once n more are in it. Of more than `most` the oldest go. If there
- * were more before, because others have a larger limit, as many stay, as in wr_log_room(). */
+/* How many requests the log counts once n more are in it. Of more than `most` the oldest go. If
+ * there were more before, because others have a larger limit, as many stay, as in wr_log_room(). */
 static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);

@@ -134,8 +134,8 @@ static void test_give_back_bucket(void **state)
 	assert_int_equal(remaining(state, "back:v", all, NOW + MINUTE_US), 0);
 }
 
-/* The clock of Redis steps back by an hour, as in a failover: the bucket is full again a minute later,
- * long before the time of the first take. */
+/* The clock of Redis steps back by an hour, as in a failover: the bucket is full again a minute
+ * later, long before the time of the first take. */
 static void test_give_back_after_a_step_back(void **state)
 {
 	struct wr_take all = limit_of(WEIR_TOKEN_BUCKET, 10, 10);

@@ -120,9 +120,9 @@ struct weir_decision {
 				    asks, or WEIR_NEVER; admitted: 0 */
 	uint64_t reset_after_ns; /* until the key is as good as new */
 	uint64_t delay_ns;       /* leaky bucket: wait this long before going on */
-	/* Where the take was counted, for giving it back (weir_return): the beginning of its
-	 * window, the log's stamp, the time a token bucket was as of, a leaky bucket's departure. 0
-	 * where nothing was taken. */
+	/* Where the take was counted, for giving it back (weir_return): a time in its window, the
+	 * log's stamp, the time a token bucket was as of, a leaky bucket's departure. 0 where
+	 * nothing was taken. */
 	uint64_t charged_ns;
 };
 

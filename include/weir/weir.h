@@ -109,7 +109,8 @@ WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit,
 
 /* Gives back `cost`, all of a take or part of it. charged_ns is that of the take's decision: it
  * goes where the take was counted, or nowhere, so that never more is admitted than if the take had
- * not been. A window that has ended keeps it. A token bucket gets what cannot have flown in again
+ * not been. A window that has ended keeps it, and so does a counter that an operator has reset
+ * (weir/control.h) since. A token bucket gets what cannot have flown in again
  * since. A log gives up its newest entries only, a leaky bucket its last place. What was given back
  * once must not be given back again. `decision` says what the counter is like after it.
  *

@@ -150,12 +150,12 @@ static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 		.remaining = wr_left(l->capacity, estimate),
 		.retry_after_ns = retry_ns,
 		.reset_after_ns = wr_counter_until(&c, 0, l->period_ns),
-		.charged_ns = admitted && cost > 0 ? c.index * l->period_ns : 0,
+		.charged_ns = admitted && cost > 0 ? now_ns + c.late_ns : 0,
 	};
 	return c.changed;
 }
 
-/* Gives back n of a take that was counted in the window from charged_ns on, while that is the
+/* Gives back n of a take that was counted in the window that holds charged_ns, while that is the
  * state's window or the one before it. As wr_step_back(). */
 static inline uint64_t wr_counter_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				       uint64_t charged_ns)

@@ -67,6 +67,14 @@ static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
 	w->changed = true;
 }
 
+/* A take's own time, or for one of another window the end of this one that is nearer to it. */
+static inline uint64_t wr_fixed_charged_ns(const struct wr_fixed *w, uint64_t now_ns)
+{
+	if (now_ns < w->start_ns)
+		return w->start_ns;
+	return now_ns < w->end_ns ? now_ns : w->end_ns - 1;
+}
+
 static inline uint64_t wr_fixed_rest(const struct wr_fixed *w, uint64_t now_ns)
 {
 	return w->end_ns > now_ns ? w->end_ns - now_ns : 1;
@@ -97,16 +105,19 @@ static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, s
 				  : n <= ceiling ? rest_ns
 						 : WEIR_NEVER,
 		.reset_after_ns = w.count ? rest_ns : 0,
-		.charged_ns = admitted && cost > 0 ? w.start_ns : 0,
+		.charged_ns = admitted && cost > 0 ? wr_fixed_charged_ns(&w, now_ns) : 0,
 	};
 	return w.changed;
 }
 
-/* Gives back n of a take that was counted in the window from charged_ns on, if the state still is
- * of that window. As wr_step_back(). */
-static inline uint64_t wr_fixed_back(struct weir_state *s, uint64_t n, uint64_t charged_ns)
+/* Gives back n of a take that was counted in the window that holds charged_ns, if the state still
+ * is of that window. As wr_step_back(). */
+static inline uint64_t wr_fixed_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+				     uint64_t charged_ns)
 {
-	if (s->s0 != charged_ns)
+	uint64_t end_ns = l->window_end_ns ? l->window_end_ns : s->s0 + l->period_ns;
+
+	if (charged_ns < s->s0 || charged_ns >= end_ns)
 		return 0;
 	if (n > s->s1)
 		n = s->s1;

@@ -37,7 +37,7 @@ static inline void wr_fixed_quick_tell(const struct weir_limit *l, uint64_t star
 		.limit = l->capacity,
 		.remaining = l->capacity - (uint32_t)count,
 		.reset_after_ns = l->narrow_ns - (now_ns - start_ns),
-		.charged_ns = start_ns,
+		.charged_ns = now_ns,
 	};
 }
 

@@ -37,7 +37,7 @@ static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_stat
 	case WEIR_LEAKY_BUCKET:
 		return wr_leaky_back(l, s, n, charged_ns, now_ns);
 	case WEIR_FIXED_WINDOW:
-		return wr_fixed_back(s, n, charged_ns);
+		return wr_fixed_back(l, s, n, charged_ns);
 	case WEIR_SLIDING_COUNTER:
 		return wr_counter_back(l, s, n, charged_ns);
 	}

@@ -10,6 +10,7 @@ uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit,
 				     .now_ns = now_ns,
 				     .purpose = WR_RETURN,
 				     .decision = &ignored,
+				     .table = table,
 				     .charged_ns = charged_ns};
 
 	wr_attempt_decide(table, &attempt, limit);
@@ -24,6 +25,7 @@ int weir_return(struct weir_table *table, const struct weir_limit *limit, const 
 				     .now_ns = now_ns,
 				     .purpose = WR_RETURN,
 				     .decision = decision,
+				     .table = table,
 				     .charged_ns = charged_ns};
 
 	if (!table || !limit || !decision || (!key && len) || len > WR_KEY_MAX || cost < 0)

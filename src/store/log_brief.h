@@ -120,7 +120,8 @@ static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_vie
 	if (wr_soft_mode(limit) && !admitted)
 		attempt->ceiling_wait_ns = wr_brief_wait_ns(v, limit->ceiling, n);
 	if (attempt->purpose == WR_RETURN) {
-		attempt->returned = wr_brief_give(v, n, attempt->charged_ns);
+		attempt->returned =
+			wr_was_reset(attempt) ? 0 : wr_brief_give(v, n, attempt->charged_ns);
 		changed |= attempt->returned > 0;
 	} else if (attempt->cost > 0 &&
 		   (admitted || charge || limit->flags & WEIR_COUNT_REJECTED)) {

@@ -303,9 +303,10 @@ static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
 		return plan->changed;
 	}
 	if (attempt->purpose == WR_RETURN) {
-		attempt->returned =
-			wr_log_plan_back(limit, view, (uint64_t)-attempt->cost, attempt->charged_ns,
-					 attempt->now_ns, decision, plan);
+		uint64_t n = wr_was_reset(attempt) ? 0 : (uint64_t)-attempt->cost;
+
+		attempt->returned = wr_log_plan_back(limit, view, n, attempt->charged_ns,
+						     attempt->now_ns, decision, plan);
 		return attempt->returned > 0;
 	}
 	wr_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision, plan);

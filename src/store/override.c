@@ -1,6 +1,7 @@
 /* What an operator's word about a key means for its counter. */
 #include "store/store.h"
 
+#include "algo/amount.h"
 #include "algo/soft.h"
 #include "table/slab.h"
 
@@ -54,26 +55,100 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 	return raised;
 }
 
-/* Forgets the state in a cell, which stays the key's. A request that was being decided meanwhile
- * counts as one from before. A log's block goes once no cell names it. */
-static void reset_cell(struct weir_table *table, struct wr_key key)
-{
-	struct wr_spot spot;
-	struct wr_pair before;
+/* ---- reset ---- */
 
-	if (!wr_table_find_quick(table, key, &spot) && !wr_table_find(table, key, &spot))
-		return;
-	before = spot.hot;
-	while (!wr_pair_cas(&spot.cell->hot, &spot.hot, wr_hot_with(spot.hot, 0, 0, 0)))
-		if (!wr_spot_still(&spot, before))
-			return;
-	if (wr_hot_names_block(spot.hot))
-		wr_slab_release(table, spot.hot.lo);
+static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
+{
+	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
 }
 
-void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key)
+/* When a key was reset stands in a cell of its own: only give-backs ask for it, so takes pay
+ * nothing. */
+static struct wr_key reset_key(struct wr_key key)
 {
-	reset_cell(table, key);
-	if (wr_soft_mode(limit))
-		reset_cell(table, wr_soft_key(key));
+	struct wr_key other = {key.tag ^ 0x72657365742d6174};
+
+	return other;
+}
+
+/* How long a take of a full bucket waits for its place at most. */
+static uint64_t drain_ns(const struct weir_limit *limit)
+{
+	return limit->limit ? wr_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
+					 limit->limit)
+			    : 0;
+}
+
+/* How long after a take a give-back may have an effect. */
+static uint64_t returnable_ns(const struct weir_limit *limit)
+{
+	switch (limit->algorithm) {
+	case WEIR_TOKEN_BUCKET:
+	case WEIR_LEAKY_BUCKET:
+		return drain_ns(limit);
+	case WEIR_FIXED_WINDOW:
+		if (limit->window_end_ns)
+			return limit->window_end_ns - limit->window_start_ns;
+		return limit->period_ns;
+	default:
+		return 2 * limit->period_ns;
+	}
+}
+
+static void note_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		       uint64_t now_ns)
+{
+	uint32_t now_s = wr_seconds(now_ns);
+	struct wr_override override = wr_override_find(table, key, now_s);
+	struct weir_limit raised = wr_limit_raised(table, limit, override.granted);
+	uint32_t end_s = wr_seconds_up(now_ns + returnable_ns(&raised) + WR_SKEW_NS);
+	struct wr_spot spot;
+
+	do {
+		wr_table_claim(table, reset_key(key), WR_KIND_RESET, now_s, &spot);
+		if (spot.hot.lo >= now_ns)
+			return;
+		wr_cell_raise_fresh_s(spot.cell, end_s);
+	} while (!wr_pair_cas(
+		&spot.cell->hot, &spot.hot,
+		wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
+}
+
+/* A leaky bucket's charged_ns is the departure. The take itself was earlier by the longest queue at
+ * most. */
+bool wr_was_reset(const struct wr_attempt *attempt)
+{
+	uint64_t ahead_ns =
+		attempt->limit->algorithm == WEIR_LEAKY_BUCKET ? drain_ns(attempt->limit) : 0;
+	struct wr_spot spot;
+
+	return find_cell(attempt->table, reset_key(attempt->key), &spot) &&
+	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
+}
+
+/* Forgets the state in a cell, which stays the key's. A request that was being decided meanwhile
+ * counts as one from before. A log's block goes once no cell names it. The cell may go to another
+ * key meanwhile: then there is nothing to forget. */
+static void wipe(struct weir_table *table, struct wr_spot *spot)
+{
+	struct wr_pair before = spot->hot;
+
+	while (!wr_pair_cas(&spot->cell->hot, &spot->hot, wr_hot_with(spot->hot, 0, 0, 0)))
+		if (!wr_spot_still(spot, before))
+			return;
+	if (wr_hot_names_block(spot->hot))
+		wr_slab_release(table, spot->hot.lo);
+}
+
+void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		  uint64_t now_ns)
+{
+	struct wr_spot spot;
+
+	if (find_cell(table, key, &spot)) {
+		note_reset(table, limit, key, now_ns);
+		wipe(table, &spot);
+	}
+	if (wr_soft_mode(limit) && find_cell(table, wr_soft_key(key), &spot))
+		wipe(table, &spot);
 }

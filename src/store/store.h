@@ -34,6 +34,7 @@ struct wr_attempt {
 	 * attempt that meets another one in the cell writes nothing and says so. */
 	unsigned changes;
 	bool changed;
+	struct weir_table *table; /* WR_RETURN: where a reset of the key is noted */
 	uint64_t charged_ns;      /* WR_RETURN: the take's */
 	uint64_t returned;        /* out, WR_RETURN: how many whole units it was */
 	uint64_t ceiling_wait_ns; /* out, in soft mode: wait of a refused request under
@@ -87,8 +88,14 @@ void wr_refuse_banned(const struct weir_limit *limit, const struct wr_override *
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra);
 
-/* Makes the counter as good as new, its overshoot too. Overrides stay. */
-void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key);
+/* Makes the counter as good as new, its overshoot too. Overrides stay. Takes up to now_ns cannot be
+ * given back any more: they were counted in the counter that is gone. */
+void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		  uint64_t now_ns);
+
+/* WR_RETURN: whether the key was reset after the take. To be asked after the state was read: the
+ * reset is noted before the state is wiped, so a state from after it has its note. */
+bool wr_was_reset(const struct wr_attempt *attempt);
 
 /* The overshoot of a soft key has a cell of its own, so that keys within their limit pay nothing
  * for it. */

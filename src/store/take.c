@@ -28,8 +28,10 @@ static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 {
 	struct weir_state before = *state;
 
-	attempt->returned = wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
-					 attempt->charged_ns, attempt->now_ns);
+	attempt->returned = 0;
+	if (!wr_was_reset(attempt))
+		attempt->returned = wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
+						 attempt->charged_ns, attempt->now_ns);
 	look(attempt, *state);
 	attempt->decision->admitted = 1;
 	attempt->decision->retry_after_ns = 0;

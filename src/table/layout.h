@@ -179,6 +179,7 @@ _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 
 /* What a cell holds. 1 to 5 are the algorithms' own numbers (enum weir_algorithm). */
 enum wr_cell_kind {
+	WR_KIND_RESET = 0,    /* s0 = when an operator reset the key, ns: store/override.c */
 	WR_KIND_LOG = 5,      /* s1 = 0: s0 = block of the slab 32 · its generation 32; else the
 				 log is in the cell, table/brief.h */
 	WR_KIND_SOFT = 6,     /* overshoot of a key in soft mode */

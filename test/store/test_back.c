@@ -1,6 +1,8 @@
 /* Takes from a table that are given back, one by one and at random against a model. */
 #include "algo/cancels.h"
 #include "rounds.h"
+#include "store/store.h"
+#include "table/override.h"
 #include "table/table_test.h"
 
 #define RUNS test_rounds(400, 2000)
@@ -30,7 +32,7 @@ static void the_rest_of_an_estimate_stays_in_its_window(void **unused)
 	struct weir_decision first = take(table, &limit, "rest", 90, EDGE - 500 * MS), second;
 
 	(void)unused;
-	assert_int_equal(first.charged_ns, T0);
+	assert_int_equal(first.charged_ns, EDGE - 500 * MS);
 	assert_int_equal(give_back(table, &limit, "rest", 10, T0, EDGE - 400 * MS).remaining, 20);
 	second = take(table, &limit, "rest", 90, EDGE);
 	assert_int_equal(second.charged_ns, EDGE);
@@ -49,6 +51,115 @@ static void nothing_is_given_back_to_a_key_that_is_not_there(void **unused)
 	assert_int_equal(d.admitted, 1);
 	assert_int_equal(d.remaining, 5);
 	assert_int_equal(take(table, &limit, "nobody", 5, T0).admitted, 1);
+}
+
+/* --- an operator between the take and its cancel --- */
+
+static struct wr_key hash_of(const struct weir_limit *limit, const char *key)
+{
+	return wr_hash_key(table->secret, key, strlen(key), limit->checked);
+}
+
+/* 4 of 10 taken, reset, 3 taken: the 4 are no part of the new counter, the 3 are. A queue cannot
+ * tell a take from a moment after the reset from one before it: nothing comes back. */
+static void a_reset_begins_a_counter_of_its_own(void **state)
+{
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
+	struct weir_limit limit = sized(algorithm, 10, MINUTE);
+	uint64_t reset_ns = T0 + SECOND, now_ns = reset_ns + 1;
+	struct weir_decision before = take(table, &limit, "reset", 4, T0), after;
+
+	wr_reset_key(table, &limit, hash_of(&limit, "reset"), reset_ns);
+	assert_int_equal(take(table, &limit, "reset", 0, reset_ns).remaining, 10);
+	after = take(table, &limit, "reset", 3, now_ns);
+	assert_int_equal(after.remaining, 7);
+	assert_int_equal(
+		give_back(table, &limit, "reset", 4, before.charged_ns, now_ns).remaining, 7);
+	assert_int_equal(give_back(table, &limit, "reset", 3, after.charged_ns, now_ns).remaining,
+			 algorithm == WEIR_LEAKY_BUCKET ? 7 : 10);
+}
+
+/* The departures of both queues are the same nanoseconds. */
+static void a_place_of_a_queue_that_was_reset_is_gone(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_LEAKY_BUCKET, 5, MINUTE);
+	uint64_t leaves_ns = 0;
+
+	(void)unused;
+	for (int i = 0; i < 5; i++)
+		leaves_ns = take(table, &limit, "queue", 1, T0).charged_ns;
+	wr_reset_key(table, &limit, hash_of(&limit, "queue"), T0);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(take(table, &limit, "queue", 1, T0).admitted, 1);
+	assert_int_equal(give_back(table, &limit, "queue", 1, leaves_ns, T0).remaining, 0);
+}
+
+/* Of two resets the later counts, and once its takes can no longer be given back its note is
+ * nobody's. */
+static void a_reset_is_noted_while_it_matters(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
+	struct wr_key key = hash_of(&limit, "noted");
+	struct weir_decision first = take(table, &limit, "noted", 1, T0), second;
+	uint64_t keys = info_of(table, T0).keys;
+
+	(void)unused;
+	wr_reset_key(table, &limit, key, T0 + 10);
+	second = take(table, &limit, "noted", 1, T0 + 11);
+	wr_reset_key(table, &limit, key, T0 + 20);
+	wr_reset_key(table, &limit, key, T0 + 15);
+	take(table, &limit, "noted", 3, T0 + 21);
+	assert_int_equal(give_back(table, &limit, "noted", 1, first.charged_ns, T0 + 22).remaining,
+			 7);
+	assert_int_equal(give_back(table, &limit, "noted", 1, second.charged_ns, T0 + 22).remaining,
+			 7);
+	assert_int_equal(info_of(table, T0 + 22).keys, keys + 1);
+	take(table, &limit, "noted", 1, EDGE + 2 * SECOND);
+	assert_true(info_of(table, EDGE + 2 * SECOND).keys <= keys);
+}
+
+/* A ban, its end, a grant and its end leave the counter the same one. */
+static void bans_and_grants_change_no_counter(void **state)
+{
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state, now_s = wr_seconds(T0);
+	struct weir_limit limit = sized(algorithm, 10, MINUTE);
+	struct wr_key key = hash_of(&limit, "banned");
+	struct weir_decision first = take(table, &limit, "banned", 4, T0), d;
+
+	for (int ban = 0; ban < 2; ban++)
+		for (uint32_t until_s = now_s + 100; ; until_s = 0) {
+			struct wr_override_change change = {ban, !ban, {until_s, until_s, 5}};
+
+			wr_override_change(table, key, algorithm, &change, now_s);
+			d = give_back(table, &limit, "banned", 1, first.charged_ns, T0);
+			if (!until_s)
+				break;
+		}
+	assert_int_equal(d.limit, 10);
+	assert_int_equal(take(table, &limit, "banned", 0, T0).remaining,
+			 algorithm == WEIR_LEAKY_BUCKET ? 6 : 10);
+}
+
+/* The new table knows of the reset. */
+static void a_resized_table_knows_what_was_reset(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_TOKEN_BUCKET, 10, MINUTE);
+	struct weir_opts opts = opts_of("resized", 2 * MIB, 0);
+	struct weir_table *before = table, *old = table_open("resized", MIB, 0);
+	struct weir_decision first;
+
+	(void)unused;
+	table = old;
+	first = take(table, &limit, "moved", 4, T0);
+	wr_reset_key(table, &limit, hash_of(&limit, "moved"), T0 + 1);
+	take(table, &limit, "moved", 3, T0 + 2);
+	assert_int_equal(weir_resize(&opts, T0 + 3, NULL), 0);
+	assert_int_equal(weir_open(&opts, &table, NULL), 0);
+	assert_int_equal(
+		give_back(table, &limit, "moved", 4, first.charged_ns, T0 + 4).remaining, 7);
+	weir_close(old);
+	table_drop(table);
+	table = before;
 }
 
 /* --- at random --- */
@@ -89,6 +200,10 @@ static void cancelled_at_random(void **state)
 	assert_true(tally.whole > RUNS && tally.none > RUNS / 2);
 }
 
+#define RESET(name, number, text)                                                                  \
+	{"reset: " text, a_reset_begins_a_counter_of_its_own, NULL, NULL, (void *)(number)},
+#define BANNED(name, number, text)                                                                 \
+	{"banned: " text, bans_and_grants_change_no_counter, NULL, NULL, (void *)(number)},
 #define RANDOM(name, number, text)                                                                 \
 	{"cancelled at random: " text, cancelled_at_random, NULL, NULL, (void *)(number)},
 
@@ -97,7 +212,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rest_of_an_estimate_stays_in_its_window),
 		cmocka_unit_test(nothing_is_given_back_to_a_key_that_is_not_there),
-		WEIR_ALGORITHMS(RANDOM)};
+		cmocka_unit_test(a_place_of_a_queue_that_was_reset_is_gone),
+		cmocka_unit_test(a_reset_is_noted_while_it_matters),
+		cmocka_unit_test(a_resized_table_knows_what_was_reset),
+		WEIR_ALGORITHMS(RESET) WEIR_ALGORITHMS(BANNED) WEIR_ALGORITHMS(RANDOM)};
 
 	return cmocka_run_group_tests(tests, open_table, drop_table);
 }

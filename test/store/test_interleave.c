@@ -560,7 +560,7 @@ static void no_more_than_was_granted(void **state)
 static void reset_or_take(int number)
 {
 	if (number == 0)
-		wr_reset_key(table, &limit, key_nth(table, &limit, 1));
+		wr_reset_key(table, &limit, key_nth(table, &limit, 1), T0);
 	else
 		three_takes(number);
 }
@@ -584,7 +584,7 @@ static void a_reset_is_one_more_limit(void **state)
 			more++;
 		at_most("admitted", sum(admitted) + more, 2 * limit.limit);
 		equal("log_lost", table->tallies->log_lost, 0);
-		wr_reset_key(table, &limit, key_nth(table, &limit, 1));
+		wr_reset_key(table, &limit, key_nth(table, &limit, 1), T0);
 		equal("remaining", take_nth(table, &limit, 1, 0, T0).remaining, limit.limit);
 		equal("cells", duplicates(table), 0);
 	}

@@ -177,7 +177,7 @@ static void a_reset_gives_the_ring_back(void **unused)
 		assert_true(take_nth(table, &limit, 1, 99, T0).admitted);
 		assert_true(take_nth(table, &limit, 1, 1, T0 + 1).admitted);
 		assert_int_equal(wr_slab_used(table), 1024);
-		wr_reset_key(table, &limit, key_nth(table, &limit, 1));
+		wr_reset_key(table, &limit, key_nth(table, &limit, 1), T0);
 		assert_int_equal(wr_slab_used(table), 0);
 	}
 	assert_int_equal(table->tallies->log_full, 0);
@@ -584,7 +584,7 @@ static void operators_are_killed(void **unused)
 			assert_int_equal(d.banned, 0);
 			assert_int_equal(d.limit, 20);
 			assert_false(has_bit(key));
-			wr_reset_key(table, &limit, key_nth(table, &limit, key));
+			wr_reset_key(table, &limit, key_nth(table, &limit, key), T0);
 			assert_int_equal(take_nth(table, &limit, key, 0, T0).remaining, 20);
 		}
 		assert_int_equal(table->tallies->override_evicted, 0);

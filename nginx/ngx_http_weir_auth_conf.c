@@ -43,6 +43,12 @@ ngx_http_weir_set_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
+    if (ngx_http_weir_check_literal(cf, "weir_auth", &value[1])
+        != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
     wlcf->auth_uri = value[1];
 
     args = ngx_strlchr(value[1].data, value[1].data + value[1].len, '?');

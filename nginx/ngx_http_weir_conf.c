@@ -180,6 +180,12 @@ ngx_http_weir_rules(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "has an empty path";
     }
 
+    if (ngx_http_weir_check_literal(cf, "weir_rules", &value[1])
+        != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
     wmcf->rules_path = value[1];
 
     if (ngx_conf_full_name(cf->cycle, &wmcf->rules_path, 1) != NGX_OK) {
@@ -233,6 +239,14 @@ ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     wmcf->table_name = value[1];
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        if (ngx_http_weir_check_literal(cf, "weir_table", &value[i])
+            != NGX_CONF_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
+    }
 
     for (i = 2; i < cf->args->nelts; i++) {
         rc = NGX_CONF_OK;
@@ -289,6 +303,10 @@ ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "has an empty domain";
     }
 
+    if (ngx_http_weir_check_literal(cf, "weir", &value[1]) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     if (ngx_strcmp(value[1].data, "off") == 0) {
         wlcf->mode = NGX_HTTP_WEIR_OFF;
 
@@ -332,6 +350,12 @@ ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
 
     entry->key.data = text->data;
     entry->key.len = p - text->data;
+
+    if (ngx_http_weir_check_literal(cf, "weir_descriptor", &entry->key)
+        != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
 
     value.data = p + 1;
     value.len = text->data + text->len - value.data;
@@ -393,6 +417,12 @@ ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     first = wlcf->descriptors->elts;
     descriptor->domain = value[1];
 
+    if (ngx_http_weir_check_literal(cf, "weir_descriptor", &value[1])
+        != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
     if (value[1].len == 0 || value[1].len != first->domain.len
         || ngx_strcmp(value[1].data, first->domain.data) != 0)
     {
@@ -419,6 +449,25 @@ ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
+}
+
+
+/* for arguments that are read once, when the configuration is */
+
+char *
+ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
+    ngx_str_t *text)
+{
+    if (ngx_http_script_variables_count(text) == 0) {
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%V\" of \"%s\" has a variable, which would not be "
+                       "replaced there: write the text itself",
+                       text, directive);
+
+    return NGX_CONF_ERROR;
 }
 
 

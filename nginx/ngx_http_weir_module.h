@@ -292,6 +292,8 @@ char *ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf);
 void *ngx_http_weir_create_srv_conf(ngx_conf_t *cf);
 void *ngx_http_weir_create_loc_conf(ngx_conf_t *cf);
 ngx_uint_t ngx_http_weir_is_field_name(ngx_str_t *name);
+char *ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
+    ngx_str_t *text);
 
 /* serve_conf */
 

@@ -32,6 +32,10 @@ ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive, ngx_str_t *text,
         return NGX_ERROR;
     }
 
+    if (ngx_http_weir_check_literal(cf, directive, text) != NGX_CONF_OK) {
+        return NGX_ERROR;
+    }
+
     ngx_memzero(u, sizeof(ngx_url_t));
     u->url = *text;
     u->no_resolve = 1;
@@ -196,6 +200,12 @@ ngx_http_weir_set_link_key(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
+    if (ngx_http_weir_check_literal(cf, "weir_link_key", &value[1])
+        != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
     if (ngx_conf_full_name(cf->cycle, &value[1], 1) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
@@ -310,6 +320,14 @@ ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (ngx_http_weir_serve_url(cf, "weir_queue", &value[1], &u) != NGX_OK) {
         return NGX_CONF_ERROR;
+    }
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_http_weir_check_literal(cf, "weir_queue", &value[i])
+            != NGX_CONF_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
     }
 
     queue->name = u.addrs[0].name;

@@ -25,6 +25,28 @@ def test_a_descriptor_that_is_always_left_out():
     assert '"user=" of "weir_descriptor" has no value' in output
 
 
+# Arguments that are read once: name, where it stands, the text with a variable.
+LITERAL = [
+    ("weir_auth", "server", "weir on; weir_auth /_auth?u=$arg_u;", "/_auth?u=$arg_u"),
+    ("weir_auth", "server", "weir on; weir_auth /$host;", "/$host"),
+    ("weir", "server", "weir $host;", "$host"),
+    ("weir_descriptor", "server", "weir_descriptor $host user=$arg_u;", "$host"),
+    ("weir_descriptor", "server", "weir_descriptor api $arg_k=$arg_u;", "$arg_k"),
+    ("weir_central", "http", "weir_central unix:/run/$hostname.sock;", "unix:/run/$hostname.sock"),
+    ("weir_queue", "http", "weir_queue unix:/run/weir.sock tickets=/$host/;", "tickets=/$host/"),
+    ("weir_queue", "http", "weir_queue unix:/run/${hostname};", "unix:/run/${hostname}"),
+    ("weir_link_key", "http", "weir_link_key /$hostname;", "/$hostname"),
+]
+
+
+@pytest.mark.parametrize("directive,place,conf,text", LITERAL)
+def test_a_variable_that_would_not_be_replaced(directive, place, conf, text):
+    server, http = (conf, "") if place == "server" else ("", conf)
+    code, output = check_conf(server, http=http, rules=by_user())
+    assert code == 1, output
+    assert f'"{text}" of "{directive}" has a variable, which would not be replaced there' in output
+
+
 # ---- weir_auth where weir is off ----
 
 AUTH = "location = /_auth { internal; }"

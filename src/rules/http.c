@@ -104,6 +104,7 @@ static int make_unclear(struct wr_reading *reading, const struct wr_part *part,
 	case WR_AMBIGUOUS_NEXT:
 		return SKIPPED;
 	case WR_AMBIGUOUS_SHARE:
+	case WR_AMBIGUOUS_JOIN: /* of a cookie or parameter: there is nothing to join */
 		break;
 	}
 	values = wr_memory_take(&reading->memory, reading->value_count * sizeof *values,

@@ -37,17 +37,6 @@ static int settle(struct wr_reading *reading, struct weir_str found)
 	return 0;
 }
 
-static int read_header(struct wr_reading *reading, const struct wr_source *source)
-{
-	struct weir_str values[WR_VALUES_MAX];
-	size_t count = header_values(reading->view, source->name, values);
-
-	if (count > WR_VALUES_MAX)
-		return WEIR_EROOM;
-	for (size_t i = 0; i < count; i++)
-		settle(reading, wr_str_trim(values[i]));
-	return 0;
-}
 
 /* One byte of a name or value, decoded; *i moves on. */
 static char next_byte(struct weir_str raw, size_t *i, bool plus)
@@ -119,6 +108,59 @@ static struct weir_str split_off(struct weir_str *rest, char separator)
 
 	*rest = wr_str_from(*rest, piece.len + (piece.len < rest->len));
 	return piece;
+}
+
+/* The elements of a list in one field are values as fields of their own are: what weir sees as two
+ * fields, a proxy behind it may join, and one before it may have. */
+static int settle_list(struct wr_reading *reading, struct weir_str rest)
+{
+	int rc = 0;
+
+	while (rest.len && rc == 0)
+		rc = settle(reading, wr_str_trim(split_off(&rest, ',')));
+	return rc;
+}
+
+/* All fields as the one that they are equivalent to (RFC 9110, 5.3). */
+static int settle_joined(struct wr_reading *reading, const struct weir_str *values, size_t count)
+{
+	size_t room = 0, len = 0;
+	char *text;
+
+	if (count == 1)
+		return settle(reading, wr_str_trim(values[0]));
+	for (size_t i = 0; i < count; i++)
+		room += values[i].len + 2;
+	text = wr_memory_take(&reading->memory, room, 1);
+	if (!text)
+		return WEIR_EROOM;
+	for (size_t i = 0; i < count; i++) {
+		struct weir_str value = wr_str_trim(values[i]);
+
+		if (value.len == 0)
+			continue;
+		memcpy(text + len, ", ", len ? 2 : 0);
+		len += len ? 2 : 0;
+		memcpy(text + len, value.ptr, value.len);
+		len += value.len;
+	}
+	return settle(reading, (struct weir_str){text, len});
+}
+
+static int read_header(struct wr_reading *reading, const struct wr_source *source)
+{
+	struct weir_str values[WR_VALUES_MAX];
+	size_t count = header_values(reading->view, source->name, values);
+	int rc = 0;
+
+	if (count > WR_VALUES_MAX)
+		return WEIR_EROOM;
+	if (source->commas == WR_COMMAS_JOIN && count)
+		return settle_joined(reading, values, count);
+	for (size_t i = 0; i < count && rc == 0; i++)
+		rc = source->commas == WR_COMMAS_TEXT ? settle(reading, wr_str_trim(values[i]))
+						      : settle_list(reading, values[i]);
+	return rc;
 }
 
 static int read_query(struct wr_reading *reading, const struct wr_source *source)

@@ -184,6 +184,49 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 	return true;
 }
 
+/* Whether the field is by its definition a text or a list with commas. */
+static bool has_commas(struct weir_str name)
+{
+	static const char *const names[] = {
+		"accept",
+		"accept-charset",
+		"accept-encoding",
+		"accept-language",
+		"authorization",
+		"cache-control",
+		"cookie",
+		"date",
+		"forwarded",
+		"from",
+		"if-match",
+		"if-modified-since",
+		"if-none-match",
+		"if-range",
+		"if-unmodified-since",
+		"proxy-authorization",
+		"referer",
+		"sec-ch-ua",
+		"sec-ch-ua-full-version-list",
+		"user-agent",
+		"via",
+		"x-forwarded-for",
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (wr_str_equal(name, wr_str(names[i])))
+			return true;
+	return false;
+}
+
+static void settle_commas(const struct wr_part *part, struct wr_source *list)
+{
+	for (uint32_t i = 0; i < part->source_count; i++)
+		if (part->ambiguous == WR_AMBIGUOUS_JOIN)
+			list[i].commas = WR_COMMAS_JOIN;
+		else if (has_commas(list[i].name))
+			list[i].commas = WR_COMMAS_TEXT;
+}
+
 /* How much of an address counts: one IPv4 address, and the /64 that an IPv6 client owns. */
 static void read_masks(struct wr_load *load, const struct wr_fields *f, struct wr_source *list,
 		       uint32_t count)
@@ -205,23 +248,6 @@ static void read_masks(struct wr_load *load, const struct wr_fields *f, struct w
 			       WR_ARGS(wr_keys[keys[i]].name));
 }
 
-static void read_sources(struct wr_load *load, const struct wr_fields *f,
-			 const struct wr_request *request, struct wr_part *part)
-{
-	const struct wr_yaml *value;
-	struct wr_source *list;
-	struct wr_list from;
-
-	if (!wr_get_list(load, f, WR_KEY_FROM, false, WR_SOURCES_MAX, &from))
-		return;
-	list = wr_load_alloc(load, &load->rules->arena, from.count * sizeof *list);
-	while ((value = wr_list_next(&from)))
-		if (read_source(load, value, request, &list[part->source_count]))
-			part->source_count++;
-	part->sources = list;
-	read_masks(load, f, list, part->source_count);
-}
-
 static void read_absence(struct wr_load *load, const struct wr_fields *f, struct wr_part *part)
 {
 	int missing, ambiguous;
@@ -235,6 +261,25 @@ static void read_absence(struct wr_load *load, const struct wr_fields *f, struct
 		part->ambiguous = ambiguous;
 	if (part->has_default && part->missing == WR_MISSING_DENY)
 		wr_say(load, WR_D_default_and_deny, f->key[WR_KEY_DEFAULT], NULL);
+}
+
+static void read_sources(struct wr_load *load, const struct wr_fields *f,
+			 const struct wr_request *request, struct wr_part *part)
+{
+	const struct wr_yaml *value;
+	struct wr_source *list;
+	struct wr_list from;
+
+	read_absence(load, f, part);
+	if (!wr_get_list(load, f, WR_KEY_FROM, false, WR_SOURCES_MAX, &from))
+		return;
+	list = wr_load_alloc(load, &load->rules->arena, from.count * sizeof *list);
+	while ((value = wr_list_next(&from)))
+		if (read_source(load, value, request, &list[part->source_count]))
+			part->source_count++;
+	part->sources = list;
+	read_masks(load, f, list, part->source_count);
+	settle_commas(part, list);
 }
 
 static void read_part(struct wr_load *load, const struct wr_yaml *map,
@@ -254,7 +299,6 @@ static void read_part(struct wr_load *load, const struct wr_yaml *map,
 	wr_get_text(load, &f, WR_KEY_VALUE, &part->value);
 	if (f.value[WR_KEY_FROM]) {
 		read_sources(load, &f, request, part);
-		read_absence(load, &f, part);
 		return;
 	}
 	for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)

@@ -27,12 +27,21 @@ enum wr_source_kind {
 #undef WR_SOURCE_ENUM
 };
 
+/* A comma in a header field: proxies join fields of one name with it, so that what comes behind it
+ * may have been a field of its own. */
+enum wr_commas {
+	WR_COMMAS_SPLIT, /* several values, as several fields are */
+	WR_COMMAS_TEXT,  /* part of the value; the name is known for that */
+	WR_COMMAS_JOIN,  /* part of the value, which is all fields joined */
+};
+
 struct wr_source {
 	enum wr_source_kind kind;
 	bool loose; /* a client may leave it out or make it up */
 	struct weir_str
 		label; /* "header.x-user-id", part of the counter's key when there are others */
 	struct weir_str name; /* "x-user-id" */
+	enum wr_commas commas;
 	uint8_t v4_bits, v6_bits;
 };
 

@@ -76,7 +76,8 @@
 	X(WR_AMBIGUOUS_FIRST, 1, "first")                                                          \
 	X(WR_AMBIGUOUS_LAST, 2, "last")                                                            \
 	X(WR_AMBIGUOUS_NEXT, 3, "next")                                                            \
-	X(WR_AMBIGUOUS_DENY, 4, "deny")
+	X(WR_AMBIGUOUS_DENY, 4, "deny")                                                            \
+	X(WR_AMBIGUOUS_JOIN, 5, "join")
 
 #define WR_ENUM3(name, number, text) name = (number),
 #define WR_ENUM4(name, number, text, extra) name = (number),

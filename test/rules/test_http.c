@@ -50,6 +50,12 @@ static const char yaml[] =
 	"    descriptor: [{key: q, from: query.user, ambiguous: deny}]\n"
 	"  - when: {path: /a/share}\n"
 	"    descriptor: [{key: q, from: query.user, ambiguous: share, missing: deny}]\n"
+	"  - when: {path: /a/join}\n"
+	"    descriptor: [{key: q, from: header.x-dn, ambiguous: join}]\n"
+	"  - when: {path: /a/agent}\n"
+	"    descriptor: [{key: q, from: header.User-Agent}]\n"
+	"  - when: {path: /a/firstlisted}\n"
+	"    descriptor: [{key: q, from: header.x-user-id, ambiguous: first}]\n"
 	"  - when: {path: /c2}\n"
 	"    descriptor: [{key: q, from: query.user}, {key: c, from: cookie.sid}]\n"
 	"  - when: {path: /get, method: GET}\n"
@@ -88,6 +94,26 @@ static const struct {
 	 "post=7@header.x-user-id"},
 	{"header twice, different: who knows", "POST /v1/posts", "x-user-id: 7\nX-User-Id: 8",
 	 "192.0.2.1", "post=7@ambiguous; post=8@ambiguous"},
+	{"header twice, joined by a proxy", "POST /v1/posts", "x-user-id: 7, 8", "192.0.2.1",
+	 "post=7@ambiguous; post=8@ambiguous"},
+	{"… without a blank, and another field", "POST /v1/posts", "x-user-id: 7,8\nx-user-id: 7",
+	 "192.0.2.1", "post=7@ambiguous; post=8@ambiguous"},
+	{"… in quotes, which many do not heed", "POST /v1/posts", "x-user-id: \"7,8\"",
+	 "192.0.2.1", "post=\"7@ambiguous; post=8\"@ambiguous"},
+	{"one value and commas", "POST /v1/posts", "x-user-id: ,7, ,7,", "192.0.2.1",
+	 "post=7@header.x-user-id"},
+	{"nothing but commas is none", "POST /v1/posts", "x-user-id: , ,", "192.0.2.1",
+	 "post=192.0.2.1@remote_address"},
+	{"the first of a list", "GET /a/firstlisted", "x-user-id: 7, 8\nx-user-id: 9", "192.0.2.1",
+	 "q=7"},
+	{"a value with a comma", "GET /a/join", "x-dn: CN=Jo, O=Org", "192.0.2.1", "q=CN=Jo, O=Org"},
+	{"… in two fields", "GET /a/join", "x-dn: CN=Jo\nX-DN:\nX-DN: O=Org ", "192.0.2.1",
+	 "q=CN=Jo, O=Org"},
+	{"… in none", "GET /a/join", "", "192.0.2.1", ""},
+	{"a field known for its commas", "GET /a/agent", "user-agent: A/1 (KHTML, like B)",
+	 "192.0.2.1", "q=A/1 (KHTML, like B)"},
+	{"… twice", "GET /a/agent", "user-agent: A, B\nuser-agent: C", "192.0.2.1",
+	 "q=A, B@ambiguous; q=C@ambiguous"},
 	{"header thrice, one of them empty", "POST /v1/posts",
 	 "x-user-id: 7\nx-user-id:\nX-User-Id: 7", "192.0.2.1", "post=7@header.x-user-id"},
 	{"method in small letters", "post /v1/posts", "x-user-id: 7", "192.0.2.1",

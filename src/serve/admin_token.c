@@ -134,19 +134,24 @@ void wr_tokens_free(struct wr_tokens *tokens)
 	free(tokens);
 }
 
-/* A file that cannot be read any more, or has an error in it, leaves the tokens as they were. */
+/* A file that cannot be read any more, or has an error in it, leaves the tokens as they were. An
+ * error is told once, and read again when the file changes; a file that could not be read (no
+ * descriptor was left, say) is tried again with the next question, so that a token that was taken
+ * out of it does not stay good. */
 static void refresh(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;
 	struct weir_error error;
 	struct stat info;
+	int rc;
 
 	if (stat(tokens->path, &info) != 0 || (info.st_mtim.tv_sec == tokens->changed.tv_sec &&
 					       info.st_mtim.tv_nsec == tokens->changed.tv_nsec))
 		return;
-	tokens->changed = info.st_mtim;
-	wr_tokens_open(tokens->path, &fresh, &error);
-	if (!fresh) {
+	rc = wr_tokens_open(tokens->path, &fresh, &error);
+	if (rc < 0) {
+		if (rc != WEIR_ESYS && rc != WEIR_EMEMORY)
+			tokens->changed = info.st_mtim;
 		wr_log(WR_LOG_ERROR, "admin: the tokens stay as they were: %s", error.text);
 		return;
 	}

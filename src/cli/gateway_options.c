@@ -45,7 +45,11 @@ static const struct wr_option limiting[] = {
 	{"table", WR_OPTION_TEXT, "NAME", "default",
 	 "the counters: processes that name one table share them", AT(table)},
 	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "the table's size, about 44 bytes a key",
-	 AT(memory_bytes), .min = 262144, .max = (uint64_t)1 << 40},
+	 AT(memory_bytes), .min = 262144, .max = (uint64_t)256 << 30},
+	{"log-memory", WR_OPTION_SIZE, "SIZE", "0",
+	 "of it for sliding window logs, 8 bytes a stamp; 0: a quarter if\n"
+	 "the rules have such limits, else a sixteenth",
+	 AT(log_bytes), .max = (uint64_t)192 << 30},
 	{"keys", WR_OPTION_TEXT, "HOW", "text",
 	 "how clients' keys are shown in statistics: text, hashed,\n"
 	 "hidden",
@@ -100,7 +104,8 @@ static const struct wr_option running[] = {
 	 AT(runtime)},
 	{"user", WR_OPTION_TEXT, "NAME", NULL,
 	 "when root starts it, who the service and nginx's workers\n"
-	 "are (weir, if that user exists)",
+	 "are (weir, if that user exists); a number that no account\n"
+	 "has is for the service alone",
 	 AT(user)},
 	{"nginx", WR_OPTION_TEXT, "PATH", NULL, "the program (found by PATH)", AT(nginx)},
 	{"module", WR_OPTION_TEXT, "PATH", NULL, "ngx_http_weir_module.so (beside weir)",

@@ -172,6 +172,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.rules = text(service, plan->rules),
 		.table = text(service, plan->settings->table),
 		.memory_bytes = plan->settings->memory_bytes,
+		.log_bytes = plan->settings->log_bytes,
 		.threads = 1,
 		.grpc = list(service, &settings->grpc),
 		.http = list(service, &settings->http),
@@ -199,7 +200,7 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 								  strlen(plan->settings->headers)}),
 		.near_limit_percent = 80,
 		.keys = text(service, plan->settings->keys),
-		.user = plan->drops ? text(service, plan->user) : NULL,
+		.user = plan->drops ? text(service, plan->service_user) : NULL,
 		.renewed = true,
 		.quiet = true,
 	};

@@ -159,7 +159,7 @@ static const struct wr_option running[] = {
 	 AT(drain_ns), .max = DAY},
 	{"user", WR_OPTION_TEXT, "NAME", NULL,
 	 "when root starts it, whose rights to take on (weir, if\n"
-	 "that user exists)",
+	 "that user exists); a number that no account has will do",
 	 AT(user)},
 	{"log-level", WR_OPTION_TEXT, "LEVEL", "info", "error, warn, info, debug", AT(log_level),
 	 .choices = "error warn info debug"},

@@ -128,6 +128,8 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	wr_conf_quote(out, s->table);
 	if (!plan->table_as_is)
 		fprintf(out, " %lluk", (unsigned long long)((s->memory_bytes + 1023) / 1024));
+	if (!plan->table_as_is && s->log_bytes)
+		fprintf(out, " log=%lluk", (unsigned long long)((s->log_bytes + 1023) / 1024));
 	fputs(";\n", out);
 	fprintf(out, "    weir_headers %s;\n", s->headers);
 	if (s->keys && strcmp(s->keys, "text") != 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/secret.h"
+#include "base/uid.h"
 #include "gateway/process.h"
 #include "table/paths.h"
 
@@ -147,23 +148,51 @@ static int check_own_user(const char *named, struct wr_gateway_error *error)
 			       named);
 }
 
+static const char *const shared_users[] = {"www-data", "nobody"};
+
+/* For workers: nginx has to find its user by name. */
+static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
+			    struct wr_gateway_error *error)
+{
+	for (size_t i = 0; i < sizeof shared_users / sizeof *shared_users; i++)
+		if (take_user(plan, shared_users[i], arena))
+			return 0;
+	return wr_gateway_fail(error,
+			       "there is no user weir, www-data or nobody for nginx's workers to "
+			       "run as: " WR_PLACES_USER);
+}
+
+static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
+{
+	plan->drops = true;
+	plan->service_user = user;
+	plan->service_uid = uid;
+}
+
 /* The workers of a gateway that root starts are somebody else, and so is the service if there is a
- * user of its own. --user root says that the service is to stay root. */
+ * user of its own, or a number that nobody has. --user root says that the service is to stay root.
+ */
 static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		     struct wr_gateway_error *error)
 {
-	static const char *const shared[] = {"www-data", "nobody"};
 	const char *named = plan->settings->user;
 	bool stays = named && strcmp(named, "root") == 0;
+	uid_t number;
 
 	if (geteuid() != 0)
 		return check_own_user(named, error);
 	if (!stays && take_user(plan, named ? named : "weir", arena)) {
 		if (plan->uid == 0)
 			return wr_gateway_fail(error, "--user %s is root by another name", named);
-		plan->drops = true;
+		drop_to(plan, plan->user, plan->uid);
 		return 0;
 	}
+	if (named && wr_uid_is_free(named, &number)) {
+		drop_to(plan, named, number);
+		return take_shared_user(plan, arena, error);
+	}
+	if (named && named[0] >= '0' && named[0] <= '9')
+		return wr_gateway_fail(error, "--user %s: " WR_UID_TAKEN, named);
 	if (named && !stays)
 		return wr_gateway_fail(error,
 				       "--user %s: there is no such user; useradd --system "
@@ -171,12 +200,7 @@ static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 				       named, named);
 	if (stays && take_user(plan, "weir", arena))
 		return 0;
-	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-		if (take_user(plan, shared[i], arena))
-			return 0;
-	return wr_gateway_fail(error,
-			       "there is no user weir, www-data or nobody for nginx's workers to "
-			       "run as: " WR_PLACES_USER);
+	return take_shared_user(plan, arena, error);
 }
 
 /* "gateway-8080", by the first address; a socket's name stands in for a port. */
@@ -337,11 +361,11 @@ void wr_places_open_delivery(const struct wr_gateway_plan *plan)
 		wr_places_close_delivery(plan);
 		return;
 	}
-	if (st.st_uid == plan->uid && (st.st_mode & 0777) == 0600)
+	if (st.st_uid == plan->service_uid && (st.st_mode & 0777) == 0600)
 		return;
 	delivery_folder(plan, folder);
 	if (chmod(folder, 0700) == 0 && chmod(plan->deliver, 0600) == 0 &&
-	    lchown(plan->deliver, plan->uid, (gid_t)-1) == 0)
+	    lchown(plan->deliver, plan->service_uid, (gid_t)-1) == 0)
 		chmod(folder, 0711);
 }
 

@@ -23,6 +23,7 @@ struct wr_gateway_settings {
 	const char *rules, *domain, *table, *headers;
 	const char *keys; /* text, hashed, hidden; NULL: text */
 	uint64_t memory_bytes;
+	uint64_t log_bytes; /* of it for sliding window logs; 0: by the rules */
 	bool dry_run;
 	struct wr_text_list trust;
 	const char *auth;
@@ -34,7 +35,9 @@ struct wr_gateway_settings {
 	const char *upstream_ca, *upstream_name;
 	const char *access_log; /* a path, "-" or "off" */
 	const char *runtime, *nginx, *module;
-	const char *user; /* of the service and nginx's workers, if root starts it; NULL: weir */
+	/* of the service and nginx's workers, or a number for the service, if root starts it; NULL:
+	 * weir */
+	const char *user;
 	bool print_config;
 	bool central; /* the service beside nginx has --redis: nginx asks it */
 	uint64_t central_timeout_ns, fleet_size;
@@ -72,7 +75,9 @@ struct wr_gateway_plan {
 	const char *user, *group; /* of nginx's workers; NULL: as who runs the gateway */
 	uid_t uid;
 	gid_t gid;
-	bool drops;          /* … and of the service, which then is not root */
+	bool drops;               /* root starts it, and the service is not root */
+	const char *service_user; /* but this one: a name, or a number (base/uid.h) */
+	uid_t service_uid;
 	bool has_v6;         /* a bare port is one of both families */
 	uint64_t open_files; /* a worker may have */
 	bool table_as_is;    /* whatever size it has, for somebody has resized it */

@@ -342,7 +342,7 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 	if (user->change)
 		rc = wr_queue_give(service, user->uid, user->gid, error);
 	for (struct wr_listener *l = service->listeners; user->change && l && rc == 0; l = l->next)
-		rc = wr_listener_own(l, user->uid, user->gid, error);
+		rc = wr_listener_own(l, user->uid, l->group ? l->group : user->gid, error);
 	if (user->change)
 		wr_decision_log_give(service->decision_log, user->uid, user->gid);
 	if (rc == 0)

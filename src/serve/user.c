@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/uid.h"
 
 #define DEFAULT_USER "weir"
 
@@ -24,6 +25,15 @@ int wr_user_find(const char *name, struct wr_user *user, struct weir_error *erro
 	*user = (struct wr_user){.uid = geteuid(), .gid = getegid()};
 	if (!name && geteuid() != 0)
 		return 0;
+	if (name && geteuid() == 0 && wr_uid_is_free(name, &user->uid)) {
+		user->change = true;
+		user->gid = user->uid;
+		snprintf(user->name, sizeof user->name, "%s", name);
+		return 0;
+	}
+	if (name && name[0] >= '0' && name[0] <= '9')
+		return wr_error(error, WEIR_EINVAL, "--user %s: %s", name,
+				geteuid() == 0 ? WR_UID_TAKEN : "only root can become another user");
 	if (getpwnam_r(wanted, &entry, text, sizeof text, &found) != 0 || !found)
 		return name ? wr_error(error, WEIR_EINVAL,
 				       "--user %s: there is no such user; useradd --system "
@@ -69,8 +79,10 @@ static int drop_capabilities(struct weir_error *error)
  * rights change: this process holds keys. */
 static int change_user(const struct wr_user *user, struct weir_error *error)
 {
+	bool named = user->name[0] < '0' || user->name[0] > '9';
+
 	drop_bounds();
-	if (initgroups(user->name, user->gid) < 0 ||
+	if ((named ? initgroups(user->name, user->gid) : setgroups(1, &user->gid)) < 0 ||
 	    setresgid(user->gid, user->gid, user->gid) < 0 ||
 	    setresuid(user->uid, user->uid, user->uid) < 0)
 		return wr_error_errno(error, WEIR_EACCESS, "cannot become user %s", user->name);

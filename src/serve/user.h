@@ -12,7 +12,7 @@ struct wr_user {
 	bool change; /* false: stay who we are */
 	uid_t uid;
 	gid_t gid;
-	char name[64];
+	char name[64]; /* digits: base/uid.h; without further groups */
 };
 
 /* Finds `name`; NULL means `weir` if that exists. Only root changes: for others it is an error to

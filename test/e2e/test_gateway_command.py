@@ -1,5 +1,6 @@
 """weir gateway as a command: what it refuses and how it says so, and the configuration it prints."""
 
+import json
 import os
 import pwd
 import re
@@ -9,9 +10,9 @@ import subprocess
 
 import pytest
 
-from weirtest import MODULE, NGINX, WEIR, certificate, fetch, free_port, keeper, needs, places, wait_for
+from weirtest import MODULE, NGINX, WEIR, Api, certificate, fetch, free_port, keeper, needs, places, wait_for
 from weirtest.env import wrapper
-from weirtest.gateway import RULES, variables
+from weirtest.gateway import RULES, Gateway, variables
 
 
 TABLE = f"weirtest-command-{os.getpid()}"
@@ -44,10 +45,20 @@ def test_help_has_every_option_and_examples(place):
     assert (code, err) == (0, "")
     flags = set(re.findall(r"--[a-z0-9-]+", out))
     assert {"--upstream", "--listen", "--h2c", "--tls-cert", "--tls-key", "--rules", "--domain", "--table",
-            "--memory", "--headers", "--dry-run", "--trust", "--auth", "--auth-headers", "--workers",
+            "--memory", "--log-memory", "--headers", "--dry-run", "--trust", "--auth", "--auth-headers", "--workers",
             "--max-body", "--upstream-timeout", "--upstream-ca", "--drain", "--access-log", "--runtime",
             "--nginx", "--module", "--config", "--print-config", "--stream-uploads"} <= flags
     assert "\nExamples\n  weir gateway --upstream http://127.0.0.1:3000 --rules rules.yaml\n" in out
+
+
+@pytest.mark.parametrize("options,more", [(["--log-memory", "512K"], {}), ([], {"WEIR_LOG_MEMORY": "512K"})])
+def test_a_share_of_the_table_for_logs(options, more):
+    """As an option and as a variable; without it, it would be 64K."""
+    with Api() as api, Gateway(api.port, *options, environment=more) as gateway:
+        assert gateway.get("/").status == 200
+        info = subprocess.run([WEIR, "table", "info", gateway.table, "--json"], text=True, capture_output=True, check=True,
+                              env=variables(gateway.folder))
+        assert json.loads(info.stdout)["log_bytes"] == 512 << 10
 
 
 @pytest.mark.parametrize("options,said", [

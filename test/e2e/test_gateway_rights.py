@@ -285,6 +285,29 @@ def test_root_without_a_user(api, tmp_path):
     assert not (tmp_path / "queue").exists()
 
 
+@needs("root")
+def test_a_number_that_no_account_has(api, tmp_path):
+    """The service is nobody else: what it keeps, its sockets and the way in are closed to the workers' user, too."""
+    gateway = gateway_as_root(api, "--user", "60900", "--queue", f"file:{tmp_path}/queue", "--admin", f"127.0.0.1:{free_port()}")
+    gateway.rules_text = RULES
+    with gateway:
+        gateway.start()
+        assert "runs as root" not in gateway.output()
+        threads = processes(gateway)[service_of(gateway)]
+        assert {(f["Uid"], f["Gid"], f["Groups"].strip(), f["CapEff"], f["CapBnd"], f["NoNewPrivs"]) for f in threads} == {
+            ("60900\t60900\t60900\t60900", "60900\t60900\t60900\t60900", "60900", "0" * 16, "0" * 16, "1")}
+        gateway.wait_workers()
+        assert [order(gateway, n) for n in range(2)] == [200, 202]
+        assert (tmp_path / "queue").stat().st_uid == 60900
+        workers = {re.search(r"^Uid:\t(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.M)[1] for pid in gateway.workers()}
+        assert len(workers) == 1 and not workers & {"0", "60900"}
+        deliver = gateway.runtime / "deliver/api.sock"
+        assert (deliver.stat().st_uid, deliver.stat().st_mode & 0o777) == (60900, 0o600)
+        link = max(sockets(gateway), key=lambda path: os.stat(path).st_gid)
+        assert os.stat(link).st_uid == 60900 and os.stat(link).st_gid not in (0, 60900)
+        assert [a.split()[0] for a in as_member(link, FORGED, ["WEIR.RESET", "api", "user", "7"])] == ["NOPERM", "NOPERM"]
+
+
 @needs("root", "mounts")
 def test_the_user_weir(api, tmp_path):
     """It is taken where it exists: here in a mount namespace of the gateway's own, in which /run is its own as well."""
@@ -312,7 +335,10 @@ def test_the_user_weir(api, tmp_path):
 
 @needs("root")
 def test_names_that_are_no_user(api):
-    for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; useradd --system"),):
+    for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; useradd --system"),
+                       (str(pwd.getpwnam("nobody").pw_uid), "an account or a group has that number, or it is none"),
+                       ("0", "an account or a group has that number, or it is none"),
+                       ("4294967296", "an account or a group has that number, or it is none")):
         with gateway_as_root(api, "--user", name) as gateway:
             code, output = gateway.run()
             assert code == 2 and said in output

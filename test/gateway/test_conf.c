@@ -75,6 +75,17 @@ static void has_not(const char *unwanted)
 		fail_msg("'%s' in:\n%s", unwanted, text);
 }
 
+static void a_share_for_logs(void **state)
+{
+	(void)state;
+	settings.log_bytes = 16777217;
+	write_conf(WR_CONF_RUN);
+	has("    weir_table \"default\" 65536k log=16385k;\n");
+	plan.table_as_is = true;
+	write_conf(WR_CONF_RUN);
+	has("    weir_table \"default\";\n");
+}
+
 static void the_usual(void **state)
 {
 	(void)state;
@@ -286,6 +297,7 @@ static void deferred(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_share_for_logs, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_usual, setup, teardown),
 		cmocka_unit_test_setup_teardown(central, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_unusual, setup, teardown),

@@ -1,0 +1,22 @@
+#include "base/uid.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdint.h>
+
+bool wr_uid_is_free(const char *text, uid_t *uid)
+{
+	uint64_t n = 0;
+
+	for (const char *c = text; *c; c++) {
+		if (*c < '0' || *c > '9' || n > UINT32_MAX)
+			return false;
+		n = 10 * n + (uint64_t)(*c - '0');
+	}
+	/* The kernel has two numbers for "none", one of them from the time of 16 bits. */
+	if (n == 0 || n >= UINT32_MAX || n == UINT16_MAX || getpwuid((uid_t)n) ||
+	    getgrgid((gid_t)n))
+		return false;
+	*uid = (uid_t)n;
+	return true;
+}

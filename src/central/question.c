@@ -28,11 +28,22 @@ static uint64_t up_us(uint64_t ns)
 	return ns / 1000 + (ns % 1000 != 0);
 }
 
+static uint8_t mode_of(uint8_t kind)
+{
+	switch (kind) {
+	case WR_QUESTION_REPORT:
+		return WR_MODE_REPORT;
+	case WR_QUESTION_RESET:
+		return WR_MODE_RESET;
+	}
+	return WR_MODE_TAKE;
+}
+
 static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 {
 	return (struct wr_take){
 		.algorithm = item->algorithm,
-		.mode = kind == WR_QUESTION_REPORT ? WR_MODE_REPORT : WR_MODE_TAKE,
+		.mode = mode_of(kind),
 		.flags = item->flags,
 		.limit = item->limit,
 		.burst = item->burst,

@@ -1,23 +1,27 @@
-/* An operator's reset: counters are deleted, so that they are as new. */
+/* An operator's reset: counters are deleted, so that they are as new, and their leases with them. */
 #include "central/inner.h"
 
 static enum wr_put put(struct wr_line *line, struct wr_call *call)
 {
+	struct wr_take takes[WR_TAKES_MAX];
 	char key[WR_REDIS_KEY];
-	size_t keys = call->count;
+	size_t count = 0, keys = call->count;
 
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		keys += part->leased;
-	wr_command_begin(&line->out, 1 + keys);
-	wr_command_text(&line->out, "DEL");
 	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+		takes[count++] = part->take;
+		keys += part->leased;
+	}
+	wr_put_script(line, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
+	wr_command_number(&line->out, (int64_t)keys);
+	for (const struct wr_central_part *part = call->first; part; part = part->mate)
 		wr_command_arg(&line->out, key, wr_counter_key(line->central, call, part, key));
+	for (const struct wr_central_part *part = call->first; part; part = part->mate)
 		if (part->leased)
 			wr_command_arg(&line->out, key,
 				       wr_counter_name(line->central, call->key, "l:",
 						       (struct weir_str){part->id, part->id_len},
 						       key));
-	}
+	wr_script_args(takes, count, 0, &line->out);
 	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
 }
 
@@ -36,4 +40,4 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 }
 
 const struct wr_call_ops wr_reset_ops = {
-	.put = put, .heard = heard, .failed = failed, .keyed = true, .script = -1};
+	.put = put, .heard = heard, .failed = failed, .keyed = true, .script = WR_SCRIPT_TAKE};

@@ -33,6 +33,8 @@ enum wr_take_mode {
 	WR_MODE_TAKE,   /* cost > 0 takes, 0 looks, < 0 gives back */
 	WR_MODE_REPORT, /* cost > 0 was admitted elsewhere while the store was away: counted where
 			   its window has not ended, a bucket emptied at most, never refused */
+	WR_MODE_RESET,  /* the counter is deleted, and so are further keys of the call; what was
+			   taken up to now cannot be given back any more. Answered as a look */
 };
 
 /* One limit of a call. Fields are those of struct weir_limit, with times in µs. */

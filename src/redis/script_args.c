@@ -12,6 +12,7 @@ enum {
 	ARG_DECIDED = 128, /* decided_us; of a place in a queue, when it leaves */
 	ARG_TIMES = 256,   /* times */
 	ARG_REPORT = 512,  /* the number of the report */
+	ARG_RESET = 1024,
 };
 
 #define TIME_MAX_US (INT64_MAX / 1000) /* as in C, where ns have 63 bits */
@@ -104,6 +105,8 @@ static int flags_of(const struct wr_take *take)
 		flags |= ARG_TIMES;
 	if (take->mode == WR_MODE_REPORT)
 		flags |= ARG_REPORT;
+	if (take->mode == WR_MODE_RESET)
+		flags |= ARG_RESET;
 	return flags;
 }
 
@@ -130,7 +133,7 @@ static void put_take(struct wr_commands *out, const struct wr_take *take, uint64
 	int flags = flags_of(take);
 
 	wr_command_number(out, flags);
-	wr_command_number(out, clamp_cost(take->cost));
+	wr_command_number(out, take->mode == WR_MODE_RESET ? 0 : clamp_cost(take->cost));
 	wr_command_number(out, wr_take_capacity(take));
 	wr_command_number(out, clamp_us(take->period_us));
 	if (is_bucket(take))

@@ -287,6 +287,38 @@ static void test_report_once(void **state)
 	assert_in_range(redis_number(&test->server, "PTTL once:r"), 30000, 60000);
 }
 
+/* 4 of 10 taken, reset, 3 taken: the 4 are no part of the new counter, the 3 are. A queue cannot
+ * tell a take from a moment after the reset from one before it: nothing comes back. */
+static void test_give_back_after_reset(void **state)
+{
+	struct script_test *test = *state;
+
+	for (uint8_t algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct wr_take take = limit_of(algorithm, 10, 4), reset;
+		uint64_t now_us = NOW + SECOND_US + 1, before_us, after_us;
+		char key[16], command[32];
+
+		snprintf(key, sizeof key, "back:r%u", algorithm);
+		snprintf(command, sizeof command, "PTTL %s0:r", key);
+		take.queue_size = algorithm == WEIR_LEAKY_BUCKET ? 9 : 0;
+		before_us = taken_at(state, key, take, NOW);
+		reset = take;
+		reset.mode = WR_MODE_RESET;
+		assert_int_equal(script_take(test, key, reset, NOW + SECOND_US).remaining, 10);
+		assert_in_range(redis_number(&test->server, command), 30000, 130000);
+		give_back(state, key, take, before_us, now_us);
+		take.cost = 3;
+		after_us = taken_at(state, key, take, now_us);
+		take.cost = 4;
+		give_back(state, key, take, before_us, now_us);
+		assert_int_equal(remaining(state, key, take, now_us), 7);
+		take.cost = 3;
+		give_back(state, key, take, after_us, now_us);
+		assert_int_equal(remaining(state, key, take, now_us),
+				 algorithm == WEIR_LEAKY_BUCKET ? 7 : 10);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +331,7 @@ int main(void)
 		cmocka_unit_test(test_smaller_log),
 		cmocka_unit_test(test_give_back_soft_window),
 		cmocka_unit_test(test_give_back_queue),
+		cmocka_unit_test(test_give_back_after_reset),
 		cmocka_unit_test(test_report),
 		cmocka_unit_test(test_report_once),
 	};

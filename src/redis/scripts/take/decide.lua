@@ -8,7 +8,15 @@ end
 
 local time = redis.call('TIME')
 now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+if limits[1].reset then
+	for i = #limits + 1, #KEYS do
+		redis.call('DEL', KEYS[i])
+	end
+end
 for _, l in ipairs(limits) do
+	if l.reset then
+		wipe(l)
+	end
 	load(l)
 	if l.lent then
 		out = out or lent()

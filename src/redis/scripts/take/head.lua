@@ -1,7 +1,8 @@
--- Decides on one or more limits of a descriptor, all or none: takes, looks, gives back, or books
+-- Decides on one or more limits of a descriptor, all or none: takes, looks, gives back, resets, or books
 -- what was admitted while Redis was away.
 --
---   KEYS    one for each limit, all in one slot; for a report one more, which names the reporter
+--   KEYS    one for each limit, all in one slot; for a report one more, which names the reporter; for a
+--           reset those of leases, which go, too
 --   ARGV    for each limit: flags, cost, capacity, period, and what its flags say: read_limit()
 --   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and what
 --           charged_after() says: the delay of a queue

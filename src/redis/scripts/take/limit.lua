@@ -11,7 +11,7 @@ end
 -- What most limits do not have, in this order.
 local function read_more(l, flags)
 	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
-	local DECIDED, TIMES, REPORT = 128, 256, 512
+	local DECIDED, TIMES, REPORT, RESET = 128, 256, 512, 1024
 
 	l.count_rejected = bit.band(flags, COUNT_REJECTED) > 0
 	if bit.band(flags, SOFT) > 0 then
@@ -25,6 +25,7 @@ local function read_more(l, flags)
 	l.decided = bit.band(flags, DECIDED) > 0 and arg()
 	l.times = bit.band(flags, TIMES) > 0 and arg() or 1
 	l.report = bit.band(flags, REPORT) > 0 and arg()
+	l.reset = bit.band(flags, RESET) > 0
 end
 
 -- A table that is born with its fields need not grow, which is most of what reading would cost.
@@ -35,7 +36,7 @@ local function read_limit(key)
 		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1,
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
-		soft = false, decided = false, report = false, kind = false, base = 0, lent = false, kept = 0,
+		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, kept = 0,
 		at = 0, late = 0, since = 0, taken = 0, part = 0, -- a bucket's; others have as many
 		used = 0, fit = 0, delay = 0, value = '', changed = false,
 	}
@@ -95,12 +96,34 @@ local function decide(l)
 	end
 end
 
+-- A full bucket is full again, and the last place of a full queue leaves, after so long.
+local function drained_after(l)
+	return l.limit > 0 and math.min(muldiv(l.ceiling, l.period, l.limit) + 1, SPAN_MAX_US) or 0
+end
+
+-- An operator's reset. When it was stands beside the counter, under its key and ":r" in the same slot,
+-- for as long as a take from before it could be given back.
+local function wipe(l)
+	local us = l.limit and drained_after(l) or math.max(2 * l.period, l.stop and l.stop - l.start or 0)
+	redis.call('DEL', l.key)
+	redis.call('SET', l.key .. ':r', string.format('%d', now), 'PX', life_ms(us + SKEW_US))
+	l.value, l.ttl = '', nil
+end
+
+-- Whether the take that is given back was counted before a reset. A queue tells when its place leaves.
+local function was_reset(l)
+	local us = tonumber(redis.call('GET', l.key .. ':r') or 0) or 0
+	return l.decided <= us + (l.queue and us > 0 and drained_after(l) or 0)
+end
+
 local function apply(l, all)
 	local kind = l.kind
 	if l.report then
 		kind.report(l, l.n)
 	elseif l.cost < 0 then
-		kind.give(l, l.n)
+		if not (l.decided and was_reset(l)) then
+			kind.give(l, l.n)
+		end
 	elseif l.cost > 0 then
 		if l.soft and (l.fit == 0 or (l.over and all)) then
 			l.soft.note(l)

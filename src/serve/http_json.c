@@ -117,7 +117,7 @@ void wr_http_json(struct wr_http_request *request)
 	}
 	if (!wr_http_may_decide(request, pending->ask)) {
 		wr_pending_end(pending);
-		wr_http_reply_text(request, 403, WR_STR("Forbidden\n"),
+		wr_http_reply_text(request, 403, WR_STR("Forbidden: " WR_HTTP_NO_REFUNDS "\n"),
 				   "text/plain; charset=utf-8");
 		return;
 	}

@@ -245,6 +245,10 @@ static void test_giving_back_needs_a_right(void **state)
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
 	expect_array(talk, "WEIR.CHECK api HITS -3 user 7", no);
 	expect_array(talk, "WEIR.CHECK api HITS 1 user 8 | HITS -3 user 7", no);
+	say_array(talk, "MULTI");
+	say_array(talk, "WEIR.CHECK api HITS -3 user 7");
+	say_array(talk, "EXEC");
+	assert_non_null(strstr(talk->said, no));
 	say_array(talk, "WEIR.PEEK api user 7 | user 8");
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:0\r\n"));
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:3\r\n"));

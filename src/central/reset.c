@@ -1,4 +1,5 @@
-/* An operator's reset: counters are deleted, so that they are as new, and their leases with them. */
+/* An operator's reset: counters are deleted, so that they are as new, and their leases with them.
+ */
 #include "central/inner.h"
 
 static enum wr_put put(struct wr_line *line, struct wr_call *call)

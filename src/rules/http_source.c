@@ -37,7 +37,6 @@ static int settle(struct wr_reading *reading, struct weir_str found)
 	return 0;
 }
 
-
 /* One byte of a name or value, decoded; *i moves on. */
 static char next_byte(struct weir_str raw, size_t *i, bool plus)
 {

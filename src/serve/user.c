@@ -33,7 +33,8 @@ int wr_user_find(const char *name, struct wr_user *user, struct weir_error *erro
 	}
 	if (name && name[0] >= '0' && name[0] <= '9')
 		return wr_error(error, WEIR_EINVAL, "--user %s: %s", name,
-				geteuid() == 0 ? WR_UID_TAKEN : "only root can become another user");
+				geteuid() == 0 ? WR_UID_TAKEN
+					       : "only root can become another user");
 	if (getpwnam_r(wanted, &entry, text, sizeof text, &found) != 0 || !found)
 		return name ? wr_error(error, WEIR_EINVAL,
 				       "--user %s: there is no such user; useradd --system "

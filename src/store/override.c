@@ -109,9 +109,8 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 		if (spot.hot.lo >= now_ns)
 			return;
 		wr_cell_raise_fresh_s(spot.cell, end_s);
-	} while (!wr_pair_cas(
-		&spot.cell->hot, &spot.hot,
-		wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
+	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot,
+			      wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
 }
 
 /* A leaky bucket's charged_ns is the departure. The take itself was earlier by the longest queue at

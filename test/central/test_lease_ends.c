@@ -151,9 +151,10 @@ static void test_reset(void **state)
 	(void)state;
 	tell(rig, WR_QUESTION_RESET, &item, 1);
 	assert_int_equal(spend(rig, 7, 1), 0);
-	assert_non_null(strstr(next_command(peer),
-			       " 2 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
-			       "weir:1:{HAAAAAAAAAA-_________D}:l:fixed_window/1m 1027 0 1000 60000000"));
+	assert_non_null(
+		strstr(next_command(peer),
+		       " 2 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
+		       "weir:1:{HAAAAAAAAAA-_________D}:l:fixed_window/1m 1027 0 1000 60000000"));
 	reply(peer, ":2\r\n");
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
 	rig_free(rig);

@@ -63,6 +63,24 @@ static int become_nobody(void)
 	return setuid(0) == 0 || seteuid(0) == 0 || setgid(0) == 0 ? 7 : 0;
 }
 
+/* It has no group but its own number. */
+static int become_number(void)
+{
+	const gid_t many[] = {0, 4, 6};
+	struct wr_user user;
+	struct weir_error error;
+
+	if (setgroups(3, many) != 0 || wr_user_find("60901", &user, &error) != 0 || !user.change)
+		return 1;
+	if (wr_user_become(&user, &error) != 0)
+		return 2;
+	if (strcmp(status_of("Uid"), "60901\t60901\t60901\t60901") != 0 ||
+	    strcmp(status_of("Gid"), "60901\t60901\t60901\t60901") != 0 ||
+	    strcmp(status_of("Groups"), "60901 ") != 0)
+		return 3;
+	return !has_no_capability() || setuid(0) == 0 ? 4 : 0;
+}
+
 static int stay_root(void)
 {
 	struct wr_user user;
@@ -110,6 +128,21 @@ static void test_become(void **state)
 	if (geteuid() != 0)
 		skip();
 	assert_int_equal(run(become_nobody), 0);
+	assert_int_equal(run(become_number), 0);
+}
+
+/* An account has 0 and 65534; the kernel has 65535 and 4294967295 for "none". */
+static void test_numbers_that_are_not_free(void **state)
+{
+	static const char *const numbers[] = {"0",          "65534",      "65535",
+					      "4294967295", "4294967296", "99999999999999999999",
+					      "60901x",     "-60901"};
+	struct wr_user user;
+	struct weir_error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		assert_int_equal(wr_user_find(numbers[i], &user, &error), WEIR_EINVAL);
 }
 
 static void test_root(void **state)
@@ -130,6 +163,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_become),
+		cmocka_unit_test(test_numbers_that_are_not_free),
 		cmocka_unit_test(test_root),
 		cmocka_unit_test(test_anybody),
 	};

@@ -73,8 +73,8 @@ static void a_reset_begins_a_counter_of_its_own(void **state)
 	assert_int_equal(take(table, &limit, "reset", 0, reset_ns).remaining, 10);
 	after = take(table, &limit, "reset", 3, now_ns);
 	assert_int_equal(after.remaining, 7);
-	assert_int_equal(
-		give_back(table, &limit, "reset", 4, before.charged_ns, now_ns).remaining, 7);
+	assert_int_equal(give_back(table, &limit, "reset", 4, before.charged_ns, now_ns).remaining,
+			 7);
 	assert_int_equal(give_back(table, &limit, "reset", 3, after.charged_ns, now_ns).remaining,
 			 algorithm == WEIR_LEAKY_BUCKET ? 7 : 10);
 }
@@ -127,7 +127,7 @@ static void bans_and_grants_change_no_counter(void **state)
 	struct weir_decision first = take(table, &limit, "banned", 4, T0), d;
 
 	for (int ban = 0; ban < 2; ban++)
-		for (uint32_t until_s = now_s + 100; ; until_s = 0) {
+		for (uint32_t until_s = now_s + 100;; until_s = 0) {
 			struct wr_override_change change = {ban, !ban, {until_s, until_s, 5}};
 
 			wr_override_change(table, key, algorithm, &change, now_s);
@@ -155,8 +155,8 @@ static void a_resized_table_knows_what_was_reset(void **unused)
 	take(table, &limit, "moved", 3, T0 + 2);
 	assert_int_equal(weir_resize(&opts, T0 + 3, NULL), 0);
 	assert_int_equal(weir_open(&opts, &table, NULL), 0);
-	assert_int_equal(
-		give_back(table, &limit, "moved", 4, first.charged_ns, T0 + 4).remaining, 7);
+	assert_int_equal(give_back(table, &limit, "moved", 4, first.charged_ns, T0 + 4).remaining,
+			 7);
 	weir_close(old);
 	table_drop(table);
 	table = before;

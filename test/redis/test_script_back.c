@@ -293,19 +293,18 @@ static void test_give_back_after_reset(void **state)
 {
 	struct script_test *test = *state;
 
-	for (uint8_t algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
-		struct wr_take take = limit_of(algorithm, 10, 4), reset;
+	for (unsigned algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
+		struct wr_take take = limit_of((uint8_t)algorithm, 10, 4), reset;
 		uint64_t now_us = NOW + SECOND_US + 1, before_us, after_us;
-		char key[16], command[32];
+		char key[16];
 
 		snprintf(key, sizeof key, "back:r%u", algorithm);
-		snprintf(command, sizeof command, "PTTL %s0:r", key);
 		take.queue_size = algorithm == WEIR_LEAKY_BUCKET ? 9 : 0;
 		before_us = taken_at(state, key, take, NOW);
 		reset = take;
 		reset.mode = WR_MODE_RESET;
 		assert_int_equal(script_take(test, key, reset, NOW + SECOND_US).remaining, 10);
-		assert_in_range(redis_number(&test->server, command), 30000, 130000);
+		assert_in_range(redis_number(&test->server, "PTTL %s0:r", key), 30000, 130000);
 		give_back(state, key, take, before_us, now_us);
 		take.cost = 3;
 		after_us = taken_at(state, key, take, now_us);

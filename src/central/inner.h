@@ -383,6 +383,9 @@ struct wr_call_ops {
 };
 
 extern const struct wr_call_ops wr_take_ops, wr_return_ops, wr_report_ops, wr_reset_ops;
+
+/* Puts the keys under which take.lua keeps when each counter of the call was reset. */
+void wr_put_reset_marks(struct wr_line *line, const struct wr_call *call);
 extern const struct wr_call_ops wr_lease_ops, wr_exchange_ops, wr_push_ops;
 extern const struct wr_call_ops wr_asking_ops, wr_greeting_ops, wr_ping_ops, wr_info_ops;
 extern const struct wr_call_ops wr_slots_ops, wr_master_ops, wr_sentinels_ops;

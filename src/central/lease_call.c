@@ -45,7 +45,8 @@ static bool put_script(struct wr_line *line, struct wr_call *call, const char *r
 	const struct wr_central_part *part = call->first;
 	struct weir_str id = part ? (struct weir_str){part->id, part->id_len}
 				  : (struct weir_str){call->hold->id, call->hold->id_len};
-	size_t keys = reporter ? 3 : 2;
+	bool back = call->kind == WR_CALL_RETURN;
+	size_t keys = reporter || back ? 3 : 2;
 	char key[WR_REDIS_KEY];
 
 	wr_put_script(line, call, WR_SCRIPT_LEASE, 1 + keys + wr_script_lease_argc(asked));
@@ -54,6 +55,8 @@ static bool put_script(struct wr_line *line, struct wr_call *call, const char *r
 	wr_command_arg(&line->out, key, wr_counter_name(line->central, call->key, "l:", id, key));
 	if (reporter)
 		wr_command_text(&line->out, reporter);
+	if (back)
+		wr_put_reset_marks(line, call);
 	wr_script_lease_args(asked, call->report_seq, &line->out);
 	return wr_command_end(&line->out);
 }

@@ -2,11 +2,25 @@
  */
 #include "central/inner.h"
 
+#include <string.h>
+
+void wr_put_reset_marks(struct wr_line *line, const struct wr_call *call)
+{
+	char key[WR_REDIS_KEY + 2];
+
+	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+		size_t len = wr_counter_key(line->central, call, part, key);
+
+		memcpy(key + len, ":r", 2);
+		wr_command_arg(&line->out, key, len + 2);
+	}
+}
+
 static enum wr_put put(struct wr_line *line, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	char key[WR_REDIS_KEY];
-	size_t count = 0, keys = call->count;
+	size_t count = 0, keys = 2 * (size_t)call->count;
 
 	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
 		takes[count++] = part->take;
@@ -22,6 +36,7 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 				       wr_counter_name(line->central, call->key, "l:",
 						       (struct weir_str){part->id, part->id_len},
 						       key));
+	wr_put_reset_marks(line, call);
 	wr_script_args(takes, count, 0, &line->out);
 	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
 }

@@ -216,11 +216,15 @@ static bool put_take(struct wr_line *line, struct wr_call *call)
 	const struct wr_central_part *part = call->first;
 	char key[WR_REDIS_KEY];
 	size_t count = gather(call, takes);
+	bool back = call->kind == WR_CALL_RETURN;
 
-	wr_put_script(line, call, WR_SCRIPT_TAKE, 1 + count + wr_script_argc(takes, count));
-	wr_command_number(&line->out, (int64_t)count);
+	wr_put_script(line, call, WR_SCRIPT_TAKE,
+		      1 + count + (back ? count : 0) + wr_script_argc(takes, count));
+	wr_command_number(&line->out, (int64_t)(count + (back ? count : 0)));
 	for (size_t i = 0; i < count; i++, part = part->mate)
 		wr_command_arg(&line->out, key, wr_counter_key(line->central, call, part, key));
+	if (back)
+		wr_put_reset_marks(line, call);
 	wr_script_args(takes, count, 0, &line->out);
 	return wr_command_end(&line->out);
 }

@@ -153,8 +153,9 @@ static void test_reset(void **state)
 	assert_int_equal(spend(rig, 7, 1), 0);
 	assert_non_null(
 		strstr(next_command(peer),
-		       " 2 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
-		       "weir:1:{HAAAAAAAAAA-_________D}:l:fixed_window/1m 1027 0 1000 60000000"));
+		       " 3 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
+		       "weir:1:{HAAAAAAAAAA-_________D}:l:fixed_window/1m "
+		       "weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m:r 1027 0 1000 60000000"));
 	reply(peer, ":2\r\n");
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
 	rig_free(rig);
@@ -172,7 +173,9 @@ static void test_returns_and_reports(void **state)
 
 	(void)state;
 	tell(rig, WR_QUESTION_RETURN, &back, 1);
-	assert_string_equal(said(peer), "131 -2 1000 60000000 5");
+	command = next_command(peer);
+	assert_non_null(strstr(command, " 3 weir:1:{"));
+	assert_string_equal(strstr(command, "1m:r "), "1m:r 131 -2 1000 60000000 5");
 	reply(peer, leased(true, 900, 0, 0, true));
 	tell(rig, WR_QUESTION_REPORT, &more, 1);
 	tell(rig, WR_QUESTION_REPORT, &more, 1);

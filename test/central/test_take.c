@@ -242,7 +242,8 @@ static void test_forget(void **state)
 			tell(rig, WR_QUESTION_RESET, &item, 1);
 	}
 	assert_non_null(strstr(next_command(peer),
-			       " 1 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m 1027 0 "));
+			       " 2 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
+			       "weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m:r 1027 0 "));
 	take_one(rig, &asker, 7, 1);
 	assert_pending(&asker);
 	rig_free(rig);
@@ -346,8 +347,8 @@ static void test_leave(void **state)
 	assert_int_equal(asker.done, 0);
 	/* Given back as of the time it was taken. */
 	(void)next_command(peer);
-	assert_string_equal(strstr(peer->commands[0], "1m "),
-			    "1m 131 -3 10 60000000 1700000040000000");
+	assert_string_equal(strstr(peer->commands[0], "1m:r "),
+			    "1m:r 131 -3 10 60000000 1700000040000000");
 	reply(peer, taken_all(1, values));
 	assert_int_equal(info(rig)->counts.returned, 1);
 	assert_null(next_command(peer));
@@ -399,7 +400,7 @@ static void test_leave_merged(void **state)
 	assert_admitted(&askers[2]);
 	assert_admitted(&askers[3]);
 	assert_int_equal(askers[2].answers[0].remaining, 2);
-	assert_non_null(strstr(next_command(peer), "1m 131 -1 10"));
+	assert_non_null(strstr(next_command(peer), "1m:r 131 -1 10"));
 	assert_null(next_command(peer)); /* the other one was refused */
 	rig_free(rig);
 	assert_int_equal(askers[0].done, 0);
@@ -446,8 +447,8 @@ static void test_return(void **state)
 	(void)state;
 	tell(rig, WR_QUESTION_RETURN, items, 3);
 	assert_non_null(
-		strstr(next_command(peer), "}:b 131 -2 10 60000000 5 131 -2 10 60000000 6"));
-	assert_non_null(strstr(next_command(peer), "1m 3 -1 10 60000000"));
+		strstr(next_command(peer), "}:b:r 131 -2 10 60000000 5 131 -2 10 60000000 6"));
+	assert_non_null(strstr(next_command(peer), "1m:r 3 -1 10 60000000"));
 	assert_null(next_command(peer));
 	reply(peer, "*11\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n");
 	reply(peer, taken(true, 1, 0, 1));
@@ -522,7 +523,7 @@ static void test_reentry(void **state)
 	(void)next_command(peer);
 	assert_int_equal(peer->waiting, 2);
 	assert_non_null(strstr(peer->commands[0], "{IAAAAAAAAA"));
-	assert_non_null(strstr(peer->commands[1], "1m 131 -1 10"));
+	assert_non_null(strstr(peer->commands[1], "1m:r 131 -1 10"));
 	rig_free(rig);
 }
 

@@ -406,7 +406,7 @@ static void test_tryagain_asks_singly(void **state)
 	assert_int_equal(flags_of(&asker, 1), 0);
 	/* What one took goes back the same way. */
 	tell(rig, WR_QUESTION_RETURN, back, 2);
-	assert_non_null(strstr(next_command(from), "}:b 131 -1"));
+	assert_non_null(strstr(next_command(from), "}:b:r 131 -1"));
 	reply(from, "-TRYAGAIN\r\n");
 	pass(rig, 2 * MS);
 	assert_non_null(next_command(from));

@@ -2,8 +2,6 @@
  */
 #include "central/inner.h"
 
-#include <string.h>
-
 void wr_put_reset_marks(struct wr_line *line, const struct wr_call *call)
 {
 	char key[WR_REDIS_KEY + 2];
@@ -11,7 +9,8 @@ void wr_put_reset_marks(struct wr_line *line, const struct wr_call *call)
 	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
 		size_t len = wr_counter_key(line->central, call, part, key);
 
-		memcpy(key + len, ":r", 2);
+		key[len] = ':';
+		key[len + 1] = 'r';
 		wr_command_arg(&line->out, key, len + 2);
 	}
 }

@@ -1,5 +1,6 @@
 /* Sentinels: asked who the master is, one after the other until one answers, and asked again once a
- * second, so that a failover is followed even if the old master still answers. */
+ * second, so that a failover is followed even if the old master still answers. While the master
+ * that one of them names is away, the others are asked as well: it may know no better. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -68,18 +69,33 @@ static enum wr_put put_master(struct wr_line *line, struct wr_call *call)
 	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
 }
 
-static void found(struct wr_central *central, const struct wr_endpoint *master)
+/* False: it is the one that was known. */
+static bool found(struct wr_central *central, const struct wr_endpoint *master)
 {
 	struct wr_shard *shard = central->shards[0];
 	char at[WR_ENDPOINT_TEXT];
 
 	if (wr_endpoint_equal(&shard->at, master))
-		return;
+		return false;
 	wr_endpoint_text(master, at);
 	if (shard->at.kind != WR_ENDPOINT_ANY)
 		wr_central_say(central, WR_SAY_INFO, "the master '%s' is %s now",
 			       central->target->master, at);
 	wr_shard_move(shard, master);
+	return true;
+}
+
+/* The master that this one names is away. It may not have heard of a failover: the next one is
+ * asked at the next poll. The list of Sentinels, if it is under way, is waited for. */
+static void doubt(struct wr_line *line)
+{
+	struct wr_watchers *watchers = line->central->watchers;
+
+	if (watchers->list.count == 1 || line->waiting.first)
+		return;
+	watchers->line = NULL;
+	watchers->at = (watchers->at + 1) % (uint32_t)watchers->list.count;
+	wr_line_close(line);
 }
 
 static void heard_master(struct wr_line *line, struct wr_call *call, const redisReply *reply)
@@ -97,7 +113,9 @@ static void heard_master(struct wr_line *line, struct wr_call *call, const redis
 	if (rc == 1) {
 		watchers->tried = 0;
 		watchers->said = false;
-		found(central, &master);
+		if (!found(central, &master) &&
+		    central->shards[0]->breaker.state == WR_BREAKER_OPEN)
+			doubt(line);
 		return;
 	}
 	if (rc < 0)

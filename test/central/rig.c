@@ -207,16 +207,16 @@ static const char *set_secret(struct rig *rig, const char *command)
 	return "+OK\r\n";
 }
 
-static const char *sentinel_reply(const struct rig *rig, const char *command)
+static const char *sentinel_reply(uint16_t master, const char *command)
 {
 	static char bytes[96];
 	char port[8];
 
 	if (begins(command, "SENTINEL sentinels"))
 		return "*1\r\n*4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$5\r\n26388\r\n";
-	if (!rig->master)
+	if (!master)
 		return "*-1\r\n";
-	snprintf(port, sizeof port, "%u", rig->master);
+	snprintf(port, sizeof port, "%u", master);
 	snprintf(bytes, sizeof bytes, "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port),
 		 port);
 	return bytes;
@@ -246,7 +246,7 @@ static const char *answer_of(struct peer *peer, const char *command)
 	if (begins(command, "CLUSTER SLOTS"))
 		return rig->slots;
 	if (begins(command, "SENTINEL"))
-		return sentinel_reply(rig, command);
+		return sentinel_reply(trouble->names ? trouble->names : rig->master, command);
 	if (begins(command, "GET"))
 		return rig->secret_hex[0] ? bulk(rig->secret_hex) : "$-1\r\n";
 	if (begins(command, "SET"))

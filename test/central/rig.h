@@ -45,6 +45,7 @@ struct trouble {
 	bool mute;        /* connects, but answers nothing by itself */
 	const char *ping; /* answer to PING in place of +PONG */
 	const char *auth, *role;
+	uint16_t names; /* the master that this sentinel knows; 0: rig.master */
 };
 
 struct rig {

@@ -172,6 +172,47 @@ static void test_role(void **state)
 	rig_free(rig);
 }
 
+/* The sentinel that is asked has not heard of the failover. When the master it names is none any
+ * more, the next sentinel is asked, within two polls of 200 ms. */
+static void test_stale_sentinel(void **state)
+{
+	struct rig *rig = begin();
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	pass(rig, 300 * MS);
+	rig_trouble(rig, 26379)->names = 6379;
+	rig->master = 6380;
+	rig_trouble(rig, 6379)->role = replica;
+	take_one(rig, &asker, 1, 1);
+	turn(rig);
+	reply(peer_at(rig, 6379), "-READONLY You can't write against a read only replica.\r\n");
+	assert_failed(&asker);
+	pass(rig, 401 * MS);
+	assert_null(peer_at(rig, 26379));
+	take_at(rig, 6380);
+	rig_free(rig);
+}
+
+/* All name a master that is away: they are asked in turn, five to seven times a second. */
+static void test_sentinels_in_turn(void **state)
+{
+	struct rig *rig = begin();
+	int before;
+
+	(void)state;
+	pass(rig, 300 * MS);
+	rig_trouble(rig, 6379)->refuses = true;
+	cut(peer_at(rig, 6379), "reset");
+	before = rig->peer_count;
+	pass(rig, 2000 * MS);
+	assert_in_range(rig->peer_count - before, 10, 24);
+	rig_trouble(rig, 6379)->refuses = false;
+	pass(rig, 2000 * MS);
+	take_at(rig, 6379);
+	rig_free(rig);
+}
+
 static void test_unknown_name(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -232,12 +273,19 @@ static void test_passwords(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_found),         cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_next_sentinel), cmocka_unit_test(test_slow_sentinel),
-		cmocka_unit_test(test_failover),      cmocka_unit_test(test_master_dies),
-		cmocka_unit_test(test_readonly),      cmocka_unit_test(test_role),
-		cmocka_unit_test(test_unknown_name),  cmocka_unit_test(test_no_sentinels),
+		cmocka_unit_test(test_found),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_next_sentinel),
+		cmocka_unit_test(test_slow_sentinel),
+		cmocka_unit_test(test_failover),
+		cmocka_unit_test(test_master_dies),
+		cmocka_unit_test(test_readonly),
+		cmocka_unit_test(test_role),
+		cmocka_unit_test(test_unknown_name),
+		cmocka_unit_test(test_no_sentinels),
 		cmocka_unit_test(test_passwords),
+		cmocka_unit_test(test_stale_sentinel),
+		cmocka_unit_test(test_sentinels_in_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

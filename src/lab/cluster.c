@@ -20,6 +20,8 @@ static struct wr_mini *mini_of(const struct wr_sim *sim, unsigned server)
 
 unsigned wr_sim_server_count(const struct wr_sim_plan *plan)
 {
+	if (plan->sentinels)
+		return plan->instances;
 	return plan->shards ? plan->shards : plan->regions;
 }
 

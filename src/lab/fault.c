@@ -20,8 +20,10 @@ const char *wr_sim_fault_name(enum wr_sim_fault fault)
 
 unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan)
 {
+	if (plan->sentinels)
+		return WR_SIM_WATCH + 1;
 	if (plan->shards)
-		return WR_SIM_FAULT_COUNT;
+		return WR_SIM_DOWN + 1;
 	return plan->consistency == WR_EVENTUAL ? WR_SIM_SLOW : WR_SIM_MOVE;
 }
 
@@ -215,7 +217,7 @@ static void answer_errors(struct wr_sim *sim, unsigned server)
 static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault, unsigned shard)
 {
 	struct wr_sim_node *node = some_node(sim);
-	unsigned server = sim->cluster ? shard : node->server;
+	unsigned server = sim->cluster || sim->watch ? shard : node->server;
 	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS);
 
 	wr_sim_note(sim, node, "%s until %llu ms", wr_sim_fault_name(fault),
@@ -240,6 +242,10 @@ static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault, unsigned
 		wr_sim_at(sim, until_ns, NULL, node_again, node, 0);
 		break;
 	default:
+		/* Which window a request was counted in is not known if a clock that tells it is
+		 * set back behind an edge. */
+		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
+			break;
 		node->skew_ns +=
 			(int64_t)wr_dice_below(&sim->fate, 6000 * MS) - (int64_t)(3000 * MS);
 		break;
@@ -251,6 +257,11 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 	unsigned server = (unsigned)wr_dice_below(&sim->fate, wr_sim_server_count(sim->plan));
 
 	sim->report->faults++;
+	if (sim->watch &&
+	    (fault == WR_SIM_FAILOVER || fault == WR_SIM_SPLIT || fault == WR_SIM_WATCH)) {
+		wr_sim_watch_fault(sim, fault);
+		return;
+	}
 	switch (fault) {
 	case WR_SIM_FLUSH:
 	case WR_SIM_RESTART:
@@ -305,7 +316,10 @@ static void strike(struct wr_sim *sim, void *object, uint64_t word)
 	while (!wr_sim_may(sim, fault))
 		fault = (enum wr_sim_fault)((fault + 1) % kinds);
 	happen(sim, fault);
-	wr_sim_at(sim, sim->now_ns + wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns) + 1,
+	wr_sim_at(sim,
+		  wr_sim_awake_ns(sim->plan,
+				  sim->now_ns + 1 +
+					  wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns)),
 		  NULL, strike, NULL, 0);
 }
 
@@ -325,7 +339,8 @@ static void note_gauge(struct wr_sim *sim, void *object, uint64_t word)
 	}
 	free(info);
 	if (sim->now_ns < sim->plan->length_ns)
-		wr_sim_at(sim, sim->now_ns + 5000 * MS, NULL, note_gauge, NULL, 0);
+		wr_sim_at(sim, wr_sim_awake_ns(sim->plan, sim->now_ns + 5000 * MS), NULL,
+			  note_gauge, NULL, 0);
 }
 
 /* All is well again. */
@@ -335,7 +350,8 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 	(void)word;
 	wr_sim_note(sim, NULL, "all is well again");
 	wr_sim_cluster_heal(sim);
-	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
+	wr_sim_watch_heal(sim);
+	for (unsigned i = 0; i < WR_SIM_PLACES; i++)
 		sim->servers[i].away_until_ns = 0;
 	for (struct wr_sim_master *master = sim->masters; master; master = master->next)
 		master->mini->trouble = NULL;
@@ -353,7 +369,7 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 
 void wr_sim_faults_start(struct wr_sim *sim)
 {
-	if (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT))
+	if (!sim->watch && (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT)))
 		for (unsigned i = 0; i < wr_sim_server_count(sim->plan); i++)
 			replicate(sim, NULL, i);
 	wr_sim_at(sim, sim->plan->length_ns, NULL, heal, NULL, 0);

@@ -288,6 +288,18 @@ static void set_list(lua_State *state, const char *name, const struct weir_str *
 	lua_rawset(state, LUA_GLOBALSINDEX);
 }
 
+/* A script fails at its first write on a replica, in the words of Redis 7. Whatever else a script
+ * of weir fails of is a fault. */
+static void put_failure(struct wr_mini *mini, const char *why, struct wr_bytes *out)
+{
+	if (why && mini->replica && strcmp(why, WR_MINI_READONLY) == 0) {
+		wr_mini_error(out, WR_MINI_READONLY " script: weir, on @user_script:1.");
+		return;
+	}
+	wr_mini_fault(mini, "script: %s", why ? why : "error");
+	wr_mini_error(out, "ERR Error running script");
+}
+
 void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct weir_str text,
 		const struct weir_str *keys, size_t key_count, const struct weir_str *args,
 		size_t arg_count, struct wr_bytes *out)
@@ -300,10 +312,7 @@ void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct wei
 	if (push_script(lua, number, text) && lua_pcall(state, 0, 1, 0) == 0) {
 		put_value(state, out);
 	} else {
-		const char *why = lua_tostring(state, -1);
-
-		wr_mini_fault(mini, "script: %s", why ? why : "error");
-		wr_mini_error(out, "ERR Error running script");
+		put_failure(mini, lua_tostring(state, -1), out);
 	}
 	lua_settop(state, 0);
 }

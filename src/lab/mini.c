@@ -132,6 +132,10 @@ void wr_mini_command(struct wr_mini *mini, const struct weir_str *argv, size_t a
 		wr_mini_error(out, text);
 		return;
 	}
+	if (op->writes && mini->replica) {
+		wr_mini_error(out, WR_MINI_READONLY);
+		return;
+	}
 	if (op->keyed && !is_declared(mini, argv[1])) {
 		wr_mini_fault(mini, "%s of a key that is not in KEYS: %.*s", op->name,
 			      (int)argv[1].len, argv[1].ptr);

@@ -20,6 +20,7 @@
 #define WR_MINI_ARGS 512u
 #define WR_MINI_ROWS 64u
 #define WR_MINI_SCRIPTS 16u
+#define WR_MINI_READONLY "READONLY You can't write against a read only replica."
 
 struct wr_lua;
 struct wr_mini_value;
@@ -35,6 +36,7 @@ struct wr_mini {
 	bool twice;          /* calls that may come twice do */
 	const char *trouble; /* what clients' writes are answered with, or NULL */
 	bool trouble_of_all; /* … and all else */
+	bool replica;        /* takes no writes, and reads as a master does */
 	uint64_t trouble_number;
 	/* A cluster: what clients send is shown to it before it is carried out; true: it is
 	 * answered.
@@ -127,6 +129,7 @@ struct wr_mini_op {
 	void (*run)(const struct wr_mini_call *call);
 	int argc;   /* below 0: at least as many */
 	bool keyed; /* argv[1] is a key */
+	bool writes;
 };
 
 /* mini_string.c, mini_set.c, mini_server.c: each ends with an op without a name. */

@@ -172,14 +172,14 @@ static void evalsha(const struct wr_mini_call *call)
 		run(call, number);
 }
 
-const struct wr_mini_op wr_mini_server[] = {{"PING", ping, 1, false},
-					    {"CLIENT", ok, -2, false},
-					    {"SELECT", ok, 2, false},
-					    {"TIME", server_time, 1, false},
-					    {"INFO", info, -1, false},
-					    {"XREAD", xread, -4, false},
-					    {"XADD", xadd, -5, true},
-					    {"FLUSHALL", flushall, 1, false},
-					    {"EVAL", eval, -3, false},
-					    {"EVALSHA", evalsha, -3, false},
+const struct wr_mini_op wr_mini_server[] = {{"PING", ping, 1, false, false},
+					    {"CLIENT", ok, -2, false, false},
+					    {"SELECT", ok, 2, false, false},
+					    {"TIME", server_time, 1, false, false},
+					    {"INFO", info, -1, false, false},
+					    {"XREAD", xread, -4, false, false},
+					    {"XADD", xadd, -5, true, true},
+					    {"FLUSHALL", flushall, 1, false, true},
+					    {"EVAL", eval, -3, false, false},
+					    {"EVALSHA", evalsha, -3, false, false},
 					    {0}};

@@ -250,16 +250,16 @@ static void zremrangebyscore(const struct wr_mini_call *call)
 	wr_mini_int(call->out, gone);
 }
 
-const struct wr_mini_op wr_mini_sets[] = {{"HSET", hset, -4, true},
-					  {"HMSET", hmset, -4, true},
-					  {"HGET", hget, 3, true},
-					  {"HMGET", hmget, -3, true},
-					  {"HGETALL", hgetall, 2, true},
-					  {"HDEL", hdel, -3, true},
-					  {"HLEN", hlen, 2, true},
-					  {"HINCRBY", hincrby, 4, true},
-					  {"ZADD", zadd, -4, true},
-					  {"ZREM", zrem, -3, true},
-					  {"ZCARD", zcard, 2, true},
-					  {"ZREMRANGEBYSCORE", zremrangebyscore, 4, true},
+const struct wr_mini_op wr_mini_sets[] = {{"HSET", hset, -4, true, true},
+					  {"HMSET", hmset, -4, true, true},
+					  {"HGET", hget, 3, true, false},
+					  {"HMGET", hmget, -3, true, false},
+					  {"HGETALL", hgetall, 2, true, false},
+					  {"HDEL", hdel, -3, true, true},
+					  {"HLEN", hlen, 2, true, false},
+					  {"HINCRBY", hincrby, 4, true, true},
+					  {"ZADD", zadd, -4, true, true},
+					  {"ZREM", zrem, -3, true, true},
+					  {"ZCARD", zcard, 2, true, false},
+					  {"ZREMRANGEBYSCORE", zremrangebyscore, 4, true, true},
 					  {0}};

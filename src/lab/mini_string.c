@@ -236,15 +236,15 @@ static void pexpire_at(const struct wr_mini_call *call)
 		not_a_number(call);
 }
 
-const struct wr_mini_op wr_mini_strings[] = {{"GET", get, 2, true},
-					     {"SET", set, -3, true},
-					     {"GETRANGE", get_range, 4, true},
-					     {"SETRANGE", set_range, 4, true},
-					     {"INCR", incr, 2, true},
-					     {"INCRBY", incr_by, 3, true},
-					     {"DEL", del, -2, true},
-					     {"EXISTS", exists, 2, true},
-					     {"PTTL", pttl, 2, true},
-					     {"PEXPIRE", pexpire, 3, true},
-					     {"PEXPIREAT", pexpire_at, 3, true},
+const struct wr_mini_op wr_mini_strings[] = {{"GET", get, 2, true, false},
+					     {"SET", set, -3, true, true},
+					     {"GETRANGE", get_range, 4, true, false},
+					     {"SETRANGE", set_range, 4, true, true},
+					     {"INCR", incr, 2, true, true},
+					     {"INCRBY", incr_by, 3, true, true},
+					     {"DEL", del, -2, true, true},
+					     {"EXISTS", exists, 2, true, false},
+					     {"PTTL", pttl, 2, true, false},
+					     {"PEXPIRE", pexpire, 3, true, true},
+					     {"PEXPIREAT", pexpire_at, 3, true, true},
 					     {0}};

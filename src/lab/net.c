@@ -23,6 +23,7 @@ struct wr_sim_conn {
 struct message {
 	struct wr_sim_conn *conn;
 	uint64_t sent_ns, sent_us; /* by the server's clock */
+	uint32_t life;             /* of the server */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -31,7 +32,8 @@ struct message {
 
 uint64_t wr_sim_master_us(const struct wr_sim *sim, const struct wr_sim_master *master)
 {
-	return (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + sim->now_ns) + master->skew_ns) / 1000;
+	return (uint64_t)((int64_t)(wr_sim_epoch_ns(sim->plan) + sim->now_ns) + master->skew_ns) /
+	       1000;
 }
 
 struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int64_t skew_ns)
@@ -43,12 +45,14 @@ struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int
 	master->next = sim->masters;
 	sim->masters = master;
 	wr_sim_cluster_join(sim, master, server);
+	wr_sim_watch_join(sim, master);
 	return master;
 }
 
 void wr_sim_servers_start(struct wr_sim *sim)
 {
 	wr_sim_cluster_start(sim);
+	wr_sim_watch_start(sim);
 	for (unsigned i = 0; i < wr_sim_server_count(sim->plan); i++) {
 		int64_t skew_ns =
 			wr_sim_may(sim, WR_SIM_SKEW)
@@ -58,6 +62,7 @@ void wr_sim_servers_start(struct wr_sim *sim)
 		sim->servers[i].master = wr_sim_master_new(sim, i, skew_ns);
 		sim->servers[i].replica = wr_mini_new(sim->lua);
 	}
+	wr_sim_watch_go(sim);
 }
 
 /* ---- on the way ---- */
@@ -99,6 +104,7 @@ static struct message *message_new(struct wr_sim_conn *conn, const uint8_t *byte
 	message->conn = conn;
 	message->sent_ns = conn->node->sim->now_ns;
 	message->sent_us = wr_sim_master_us(conn->node->sim, conn->master);
+	message->life = conn->master->life;
 	message->len = len;
 	memcpy(message->bytes, bytes, len);
 	return message;
@@ -113,6 +119,7 @@ static void to_node(struct wr_sim *sim, void *object, uint64_t word)
 	(void)word;
 	conn->node->heard_ns = message->sent_ns;
 	conn->node->heard_us = message->sent_us;
+	conn->node->heard_life = message->life;
 	if (!conn->lost && conn->link)
 		wr_link_input(conn->link, message->bytes, message->len, wr_sim_node_now(conn->node),
 			      wr_sim_node_mono(conn->node));
@@ -383,4 +390,5 @@ void wr_sim_net_free(struct wr_sim *sim)
 	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
 		wr_mini_free(sim->servers[i].replica);
 	free(sim->cluster);
+	free(sim->watch);
 }

@@ -16,7 +16,8 @@
 
 uint64_t wr_sim_node_now(const struct wr_sim_node *node)
 {
-	return (uint64_t)((int64_t)(WR_SIM_EPOCH_NS + node->sim->now_ns) + node->skew_ns);
+	return (uint64_t)((int64_t)(wr_sim_epoch_ns(node->sim->plan) + node->sim->now_ns) +
+			  node->skew_ns);
 }
 
 uint64_t wr_sim_node_mono(const struct wr_sim_node *node)
@@ -64,15 +65,20 @@ static struct weir_rules *load(const char *text, size_t len)
 	return rules;
 }
 
-static void put_limit(char *text, size_t cap, size_t *len, uint32_t limit, uint64_t period_ns,
+static void put_limit(char *text, size_t cap, size_t *len, uint32_t limit, const char *period,
 		      uint32_t algorithm, const char *more, const char *consistency,
 		      const char *failure)
 {
 	*len += (size_t)snprintf(text + *len, cap - *len,
-				 "      - {requests_per_unit: %u, period: %llums, algorithm: %s, "
+				 "      - {requests_per_unit: %u, %s, algorithm: %s, "
 				 "consistency: %s, on_store_failure: %s%s}\n",
-				 limit, (unsigned long long)(period_ns / 1000000),
-				 weir_algorithm_name((int)algorithm), consistency, failure, more);
+				 limit, period, weir_algorithm_name((int)algorithm), consistency,
+				 failure, more);
+}
+
+static void put_period(char *text, size_t cap, uint64_t period_ns)
+{
+	snprintf(text, cap, "period: %llums", (unsigned long long)(period_ns / 1000000));
 }
 
 static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limit)
@@ -83,7 +89,7 @@ static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limi
 	static const char *const failures[] = {WR_STORE_FAILURES(NAME)
 #undef NAME
 	};
-	char text[1024], more[160] = "";
+	char text[1024], more[160] = "", period[80];
 	size_t len = 0;
 
 	if (plan->burst)
@@ -99,10 +105,15 @@ static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limi
 	len = (size_t)snprintf(text, sizeof text,
 			       "domain: " WR_SIM_DOMAIN
 			       "\ndescriptors:\n  - key: user\n    rate_limits:\n");
-	put_limit(text, sizeof text, &len, limit, plan->period_ns, plan->algorithm, more,
+	if (plan->calendar)
+		wr_sim_calendar_text(plan, period, sizeof period);
+	else
+		put_period(period, sizeof period, plan->period_ns);
+	put_limit(text, sizeof text, &len, limit, period, plan->algorithm, more,
 		  consistencies[plan->consistency], failures[plan->on_store_failure]);
+	put_period(period, sizeof period, plan->second_period_ns);
 	if (plan->second_limit)
-		put_limit(text, sizeof text, &len, plan->second_limit, plan->second_period_ns,
+		put_limit(text, sizeof text, &len, plan->second_limit, period,
 			  plan->second_algorithm, "", consistencies[plan->consistency],
 			  failures[plan->on_store_failure]);
 	return load(text, len);
@@ -146,8 +157,12 @@ static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsig
 	char url[64];
 
 	seat->node = node;
-	snprintf(url, sizeof url, "redis%s://10.0.0.1:%u", node->sim->cluster ? "+cluster" : "",
-		 WR_SIM_PORT + server);
+	if (node->sim->watch) /* of the Sentinels one is told by another */
+		snprintf(url, sizeof url, "redis+sentinel://10.0.0.1:%u/" WR_SIM_MASTER,
+			 WR_SIM_PORT + WR_SIM_SERVERS);
+	else
+		snprintf(url, sizeof url, "redis%s://10.0.0.1:%u",
+			 node->sim->cluster ? "+cluster" : "", WR_SIM_PORT + server);
 	if (wr_redis_target_parse(wr_str(url), &seat->target, &error) != 0)
 		stop("url", error.text);
 	if (wr_central_new(&opts, &wr_sim_host, seat, wr_sim_node_now(node), wr_sim_node_mono(node),
@@ -258,6 +273,7 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 		node->skew_ns = (int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
 	/* Windows ahead: what others have in theirs is not to be taken for old. */
 	if (wr_sim_may(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
+	    !sim->plan->calendar &&
 	    (sim->plan->ahead ? number < sim->plan->ahead : wr_dice_percent(&node->dice, 25)))
 		node->skew_ns +=
 			(int64_t)(sim->plan->period_ns * wr_dice_between(&node->dice, 3, 10));

@@ -29,13 +29,15 @@ static void window_add(struct window *window, const struct wr_sim_admission *adm
 /* At most the limit in each window of the master's clock. */
 static void check_fixed(const struct wr_sim_list *list)
 {
-	uint64_t period_us = list->sim->plan->period_ns / US, allowed;
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t allowed;
 
 	for (size_t i = 0; i < list->count;) {
-		struct window window = {.number = list->at[i].at_us / period_us,
+		struct window window = {.number = wr_sim_window(plan, list->at[i].at_us),
 					.first_ns = UINT64_MAX};
 
-		for (; i < list->count && list->at[i].at_us / period_us == window.number; i++)
+		for (; i < list->count && wr_sim_window(plan, list->at[i].at_us) == window.number;
+		     i++)
 			window_add(&window, &list->at[i]);
 		allowed = (wr_sim_most(list->sim) +
 			   wr_sim_granted(list->sim, list->key, window.first_ns, window.last_ns)) *
@@ -226,6 +228,7 @@ static void check_second(struct wr_sim *sim)
 
 	second.limit = second.limit_after = plan->second_limit;
 	second.algorithm = plan->second_algorithm;
+	second.calendar = 0;
 	second.period_ns = plan->second_period_ns;
 	second.burst = second.soft_percent = second.second_limit = 0;
 	sim->plan = &second;
@@ -249,6 +252,8 @@ void wr_sim_check(struct wr_sim *sim)
 {
 	if (sim->plan->shards)
 		check_cluster(sim);
+	if (sim->watch)
+		wr_sim_check_lives(sim);
 	for (unsigned key = 0; key < sim->plan->keys; key++)
 		if (sim->plan->consistency == WR_EVENTUAL)
 			wr_sim_check_eventual(sim, key);

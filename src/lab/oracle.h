@@ -33,5 +33,7 @@ uint64_t wr_sim_late_ns(const struct wr_sim_plan *plan);
 void wr_sim_check_hard(struct wr_sim *sim, unsigned key);
 void wr_sim_check_end(struct wr_sim *sim);
 void wr_sim_check_eventual(struct wr_sim *sim, unsigned key);
+/* oracle_sentinel.c */
+void wr_sim_check_lives(struct wr_sim *sim);
 
 #endif

@@ -62,6 +62,50 @@ static void check_all_used(struct wr_sim *sim, unsigned key)
 	}
 }
 
+/* Clocks of nodes disagree with that of Redis, and nothing else happens: behind an edge by the
+ * clock of Redis there is all of the limit, whatever day it is for a node. */
+static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t late_ns = wr_sim_late_ns(plan), came, admitted, least;
+
+	if (from_ns + 2 * late_ns >= to_ns)
+		return;
+	came = came_in(sim, key, from_ns + late_ns, to_ns - late_ns);
+	admitted = admitted_in(sim, key, from_ns, to_ns);
+	least = came < plan->limit ? came : plan->limit;
+	if (plan->consistency == WR_LEASE) /* as above */
+		least = least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
+	if (admitted < least)
+		wr_sim_fail(sim, "key %u: %llu of %llu admitted, %llu ms from the edge on", key,
+			    (unsigned long long)admitted, (unsigned long long)least,
+			    (unsigned long long)((to_ns - from_ns) / 1000000));
+}
+
+static void check_edges(struct wr_sim *sim, unsigned key)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	int64_t edge_ns = (int64_t)wr_sim_edge_ns(plan, 0) - sim->servers[0].master->skew_ns;
+
+	if (edge_ns <= 0 || (uint64_t)edge_ns >= plan->length_ns)
+		return;
+	check_edge(sim, key, 0, (uint64_t)edge_ns);
+	check_edge(sim, key, (uint64_t)edge_ns, plan->length_ns);
+}
+
+/* Redis decides each request, since clocks are seconds apart and windows are longer. */
+static void check_calendar(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+
+	if (sim->report->failed)
+		wr_sim_fail(sim, "%llu requests were decided without Redis at an edge",
+			    (unsigned long long)sim->report->failed);
+	for (unsigned key = 0; key < plan->keys; key++)
+		if (!plan->pairs_percent && plan->costs == 1 && !plan->count_rejected)
+			check_edges(sim, key);
+}
+
 /* ---- what is counted at the end ---- */
 
 /* Fixed windows, and Redis lost nothing: it has counted all that was admitted, and no more, where
@@ -69,7 +113,7 @@ static void check_all_used(struct wr_sim *sim, unsigned key)
 static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_sight *sight = &sim->sights[node][key];
-	uint64_t period_ns = sim->plan->period_ns, counted = 0, used, window;
+	uint64_t counted = 0, used, window;
 
 	if (!sight->seen) {
 		if (sim->plan->timeout_ns > wr_sim_late_ns(sim->plan))
@@ -77,10 +121,10 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 		return;
 	}
 	used = sight->limit - sight->remaining;
-	window = sight->redis_us / (period_ns / US);
+	window = wr_sim_window(sim->plan, sight->redis_us);
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
-		    sim->admissions[i].at_us / (period_ns / US) == window)
+		    wr_sim_window(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
 	/* What was granted is lifted by then: Redis shows no more than the limit. */
 	if (sim->plan->order_gap_ns && counted > sight->limit)
@@ -119,14 +163,14 @@ static bool all_was_heard(const struct wr_sim *sim)
  * reply. */
 static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
-	uint64_t period_us = sim->plan->period_ns / US, sum = 0;
+	uint64_t sum = 0;
 	uint64_t slack_us = (wr_sim_late_ns(sim->plan) + sim->plan->timeout_ns) / US;
 
 	for (size_t i = 0; i < sim->admission_count; i++) {
 		const struct wr_sim_admission *one = &sim->admissions[i];
 
-		if (one->key == key && one->at_us + slack_us >= window * period_us &&
-		    one->at_us < (window + 1) * period_us + slack_us)
+		if (one->key == key && wr_sim_window(sim->plan, one->at_us + slack_us) >= window &&
+		    wr_sim_window(sim->plan, one->at_us - slack_us) <= window)
 			sum += one->cost;
 	}
 	return sum;
@@ -135,7 +179,7 @@ static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t 
 static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_sight *sight = &sim->sights[node][key];
-	uint64_t window = sight->redis_us / (sim->plan->period_ns / US);
+	uint64_t window = wr_sim_window(sim->plan, sight->redis_us);
 	uint64_t used = sight->limit - sight->remaining, admitted;
 
 	if (!sight->seen)
@@ -153,15 +197,15 @@ static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];
-	uint64_t period_ns = sim->plan->period_ns, sum = 0;
-	uint64_t window = (WR_SIM_EPOCH_NS + now->told_ns) / period_ns;
+	uint64_t epoch_ns = wr_sim_epoch_ns(sim->plan), sum = 0;
+	uint64_t window = wr_sim_window(sim->plan, (epoch_ns + now->told_ns) / US);
 	uint64_t most = wr_sim_most(sim) + wr_sim_granted(sim, now->key, now->at_ns, now->told_ns);
 	uint64_t share = most / now->nodes ? most / now->nodes : 1;
 
 	for (size_t i = at + 1; i > 0; i--) {
 		const struct wr_sim_admission *other = &sim->admissions[i - 1];
 
-		if ((WR_SIM_EPOCH_NS + other->told_ns) / period_ns != window)
+		if (wr_sim_window(sim->plan, (epoch_ns + other->told_ns) / US) != window)
 			break;
 		if (other->key == now->key && other->node == now->node)
 			sum += other->cost;
@@ -224,7 +268,9 @@ void wr_sim_check_end(struct wr_sim *sim)
 
 	if (plan->consistency == WR_LEASE)
 		check_leases(sim);
-	for (unsigned key = 0; key < plan->keys; key++) {
+	if (plan->calendar && !(plan->faults & ~(1u << WR_SIM_SKEW)))
+		check_calendar(sim);
+	for (unsigned key = 0; !plan->calendar && key < plan->keys; key++) {
 		if (fixed && !plan->faults && !plan->pairs_percent && plan->costs == 1 &&
 		    !plan->second_limit && !plan->order_gap_ns && !sim->report->failed)
 			check_all_used(sim, key);

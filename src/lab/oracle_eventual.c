@@ -89,12 +89,14 @@ static uint64_t allowed(struct wr_sim *sim, const struct wr_sim_admission *at, s
  * disagree. */
 static void check_windows(const struct wr_sim_list *list)
 {
-	uint64_t period_us = list->sim->plan->period_ns / US, most = wr_sim_most(list->sim);
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t most = wr_sim_most(list->sim);
 
 	for (size_t i = 0, end; i < list->count; i = end) {
-		uint64_t window = list->at[i].at_us / period_us, sum = 0, bound;
+		uint64_t window = wr_sim_window(plan, list->at[i].at_us), sum = 0, bound;
 
-		for (end = i; end < list->count && list->at[end].at_us / period_us == window; end++)
+		for (end = i;
+		     end < list->count && wr_sim_window(plan, list->at[end].at_us) == window; end++)
 			sum += list->at[end].cost;
 		qsort(list->at + i, end - i, sizeof *list->at, wr_sim_by_time);
 		bound = allowed(list->sim, list->at + i, end - i, most);
@@ -194,9 +196,9 @@ static void check_bucket(const struct wr_sim_list *list, unsigned node)
 
 /* ---- all come to know the sum ---- */
 
-static int64_t skew_us(uint64_t at_us, uint64_t at_ns)
+static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 {
-	return (int64_t)at_us - (int64_t)((WR_SIM_EPOCH_NS + at_ns) / US);
+	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
 /* Whether the clock by which it was admitted was less than a period from that of the node that
@@ -204,9 +206,23 @@ static int64_t skew_us(uint64_t at_us, uint64_t at_ns)
 static bool is_near(const struct wr_sim *sim, const struct wr_sim_admission *one,
 		    const struct wr_sim_sight *sight)
 {
-	int64_t apart_us = skew_us(one->at_us, one->at_ns) - skew_us(sight->at_us, sight->at_ns);
+	int64_t apart_us =
+		skew_us(sim, one->at_us, one->at_ns) - skew_us(sim, sight->at_us, sight->at_ns);
 
 	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
+}
+
+/* What clients that left had in a window. A node that was told of it before it was given back keeps
+ * it until the window ends. */
+static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t window)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sim->admission_count; i++)
+		if (sim->admissions[i].key == key &&
+		    wr_sim_window(sim->plan, sim->admissions[i].at_us) == window)
+			sum += sim->admissions[i].returned;
+	return sum;
 }
 
 /* In the last fixed window: all that was admitted before the last requests, one for each node, is
@@ -215,14 +231,15 @@ static void check_known(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim *sim = list->sim;
 	const struct wr_sim_sight *sight = &sim->sights[node][list->key];
-	uint64_t period_us = sim->plan->period_ns / US, before = 0, all = 0, own = 0, used, least;
+	uint64_t window = wr_sim_window(sim->plan, sight->at_us);
+	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
 
 	if (!sight->seen || sim->crashes) /* what the dead had not told nobody knows */
 		return;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *one = &list->at[i];
 
-		if (one->at_us / period_us != sight->at_us / period_us)
+		if (wr_sim_window(sim->plan, one->at_us) != window)
 			continue;
 		all += one->cost;
 		if (!is_near(sim, one, sight))
@@ -245,12 +262,12 @@ static void check_told(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
 	const struct wr_sim_sight *sight = &sim->early[list->key];
-	uint64_t period_us = sim->plan->period_ns / US, before = 0, used;
+	uint64_t window = wr_sim_window(sim->plan, sight->at_us), before = 0, used;
 
 	if (!sight->seen || sim->crashes || sim->report->losses)
 		return;
 	for (size_t i = 0; i < list->count; i++)
-		if (list->at[i].at_us / period_us == sight->at_us / period_us &&
+		if (wr_sim_window(sim->plan, list->at[i].at_us) == window &&
 		    list->at[i].at_ns < sim->plan->length_ns && is_near(sim, &list->at[i], sight))
 			before += list->at[i].cost;
 	used = sight->limit - sight->remaining;

@@ -158,6 +158,37 @@ void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 		plan->timeout_ns = 10000 * MS;
 }
 
+/* Clocks of all instances agree; a failover to another clock is tried without Sentinels. Long
+ * enough for elections. */
+void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
+{
+	struct wr_dice dice = {seed ^ 0x73656e74696e656cu};
+
+	wr_sim_plan_make(plan, seed, WR_SIM_ANY);
+	plan->regions = 1;
+	plan->instances = (unsigned)wr_dice_between(&dice, 2, WR_SIM_SERVERS);
+	plan->sentinels = wr_dice_percent(&dice, 80) ? WR_SIM_SENTINELS : 1;
+	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_REGION | 1u << WR_SIM_FLUSH |
+			  1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT);
+	if (wr_dice_percent(&dice, 60))
+		plan->faults = 0;
+	if (wr_dice_percent(&dice, 70))
+		plan->faults |= 1u << WR_SIM_FAILOVER;
+	if (wr_dice_percent(&dice, 40))
+		plan->faults |= 1u << WR_SIM_SPLIT;
+	if (wr_dice_percent(&dice, 60))
+		plan->faults |= 1u << WR_SIM_WATCH;
+	if (plan->faults && plan->timeout_ns > 1000 * MS)
+		plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);
+	if (plan->length_ns < 30000 * MS) {
+		plan->gap_ns = plan->gap_ns * 30000 / (plan->length_ns / MS);
+		plan->length_ns = 30000 * MS;
+	}
+	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 20);
+	if (plan->quiet_ns < 8000 * MS)
+		plan->quiet_ns = 8000 * MS;
+}
+
 /* One window, in which nothing is refused, and nothing that Redis would forget. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 {
@@ -235,6 +266,8 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
 					   {"ahead", wr_sim_plan_ahead},
 					   {"cluster", wr_sim_plan_cluster},
+					   {"sentinel", wr_sim_plan_sentinel},
+					   {"calendar", wr_sim_plan_calendar},
 					   {"operator", wr_sim_plan_operator},
 					   {0}};
 
@@ -263,6 +296,16 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
 	if (plan->shards && len < cap)
 		len += (size_t)snprintf(text + len, cap - len, " cluster of %u,", plan->shards);
+	if (plan->calendar && len < cap)
+		text[len++] = ' ';
+	if (plan->calendar && len < cap)
+		len += (size_t)wr_sim_calendar_text(plan, text + len, cap - len);
+	if (plan->calendar && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " edge %u, %u sessions,",
+					plan->first_edge, plan->sessions);
+	if (plan->sentinels && len < cap)
+		len += (size_t)snprintf(text + len, cap - len, " %u instances, %u sentinels,",
+					plan->instances, plan->sentinels);
 	if (plan->order_gap_ns && len < cap)
 		len += (size_t)snprintf(text + len, cap - len, " orders,");
 	if (plan->ahead && len < cap)

@@ -28,13 +28,14 @@ void wr_sim_take_back(struct wr_sim *sim, uint64_t request)
 			if (sim->admissions[i - 1].how == WR_SIM_BY_LEASE)
 				sim->nodes[sim->admissions[i - 1].node].spent -=
 					sim->admissions[i - 1].cost;
+			sim->admissions[i - 1].returned = sim->admissions[i - 1].cost;
 			sim->admissions[i - 1].cost = 0;
 		}
 }
 
 void wr_sim_came(struct wr_sim *sim, uint8_t key, uint32_t cost)
 {
-	if (sim->plan->faults)
+	if (sim->plan->faults && !sim->plan->calendar)
 		return;
 	if (sim->arrival_count == sim->arrival_cap) {
 		size_t cap = sim->arrival_cap ? 2 * sim->arrival_cap : 1024;

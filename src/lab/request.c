@@ -70,7 +70,8 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 			  uint64_t at_us)
 {
 	for (const struct wr_sim_master *master = sim->masters; master; master = master->next) {
-		int64_t at_ns = (int64_t)(at_us * 1000 - WR_SIM_EPOCH_NS) - master->skew_ns;
+		int64_t at_ns =
+			(int64_t)(at_us * 1000 - wr_sim_epoch_ns(sim->plan)) - master->skew_ns;
 
 		if (at_ns + 1000 >= (int64_t)request->begun_ns && at_ns <= (int64_t)sim->now_ns)
 			return at_ns > 0 ? (uint64_t)at_ns : 0;
@@ -137,12 +138,16 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 		.key = counter_of(request, need),
 		.delay_ns = need->need.decision.delay_ns,
 		.slack_ns = request->key_count > 1 ? sim->now_ns - request->begun_ns : 0,
+		.taken_ns = node->heard_ns,
+		.life = node->heard_life,
 		.node = (uint8_t)node->number,
 		.how = (uint8_t)how,
 	};
 
-	if (how == WR_SIM_BY_STORE)
+	if (how == WR_SIM_BY_STORE) {
 		set_time(request, need, &admission);
+		wr_sim_watch_admitted(request);
+	}
 	if (how == WR_SIM_BY_SHARE)
 		wr_sim_alone(request, &admission);
 	if (sim->plan->consistency == WR_EVENTUAL) /* its own clock tells the window */
@@ -260,6 +265,8 @@ static void on_answer(struct wr_central_ask *store, const void *answer, size_t l
 	for (uint8_t i = 0; i < request->ask->need_count; i++)
 		failed |= request->ask->needs[i].failed;
 	wr_sim_waited(request, failed);
+	if (failed)
+		wr_sim_watch_failed(request);
 	settle(request, verdict);
 }
 
@@ -349,7 +356,8 @@ static void come(struct wr_sim_node *node)
 	if (plan->keys > 1 && wr_dice_percent(&sim->traffic, plan->pairs_percent))
 		add_key(request, (uint8_t)((key + 1) % plan->keys));
 	if (wr_sim_may(sim, WR_SIM_LEAVE) && wr_dice_percent(&sim->traffic, LEAVE_PERCENT)) {
-		uint64_t stay_ns = wr_dice_scale(&sim->traffic, 1000, plan->period_ns / 2);
+		uint64_t most_ns = plan->calendar ? plan->half_ns : plan->period_ns;
+		uint64_t stay_ns = wr_dice_scale(&sim->traffic, 1000, most_ns / 2);
 
 		request->lingering = true;
 		wr_sim_at(sim, sim->now_ns + stay_ns, node, leave, request, request->number);

@@ -46,6 +46,7 @@ static void start(struct wr_sim *sim, const struct wr_sim_plan *plan)
 	wr_sim_faults_start(sim);
 	wr_sim_renewals_start(sim);
 	wr_sim_orders_start(sim);
+	wr_sim_calendar_start(sim);
 	if (plan->consistency == WR_EVENTUAL)
 		start_pokes(sim);
 	wr_sim_at(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_look, NULL, 0);

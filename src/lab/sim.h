@@ -25,6 +25,7 @@
 
 #define WR_SIM_NODES 8u
 #define WR_SIM_SERVERS 3u
+#define WR_SIM_SENTINELS 3u
 #define WR_SIM_KEYS 8u
 
 /* X(enum, name): what may happen. */
@@ -46,7 +47,8 @@
 	X(WR_SIM_SLOW, "slow")     /* Redis' answers take longer than the timeout, for a while */  \
 	X(WR_SIM_ERROR, "error")   /* Redis answers OOM, READONLY, LOADING or BUSY for a while */  \
 	X(WR_SIM_MOVE, "move")     /* slots of a cluster move while they are in use */             \
-	X(WR_SIM_DOWN, "down")     /* a master of a cluster answers CLUSTERDOWN for a while */
+	X(WR_SIM_DOWN, "down")     /* a master of a cluster answers CLUSTERDOWN for a while */     \
+	X(WR_SIM_WATCH, "watch")   /* Sentinels are away, or name a primary of before */
 
 enum wr_sim_fault {
 #define WR_SIM_FAULT_ENUM(name, text) name,
@@ -65,9 +67,15 @@ struct wr_sim_plan {
 	uint32_t limit, burst;    /* the limit, and the highest it is changed to: */
 	uint32_t limit_after;     /* WR_SIM_RULES: what it becomes */
 	uint64_t period_ns;
+	/* Windows of a calendar: which one, from 1 on; 0: multiples of the period. The run meets so
+	 * many of its edges, and half_ns before and behind each. */
+	unsigned calendar, first_edge, sessions;
+	uint64_t half_ns;
 	unsigned nodes, keys;
 	unsigned ahead;         /* nodes whose clocks are windows ahead: the first so many */
 	unsigned shards;        /* masters of a cluster; 0: there is none */
+	unsigned sentinels;     /* that name the primary; 0: there are none */
+	unsigned instances;     /* … of so many, the others being its replicas */
 	unsigned regions;       /* each with a Redis of its own; nodes take turns */
 	uint64_t begin_ns;      /* no requests before */
 	uint64_t length_ns;     /* no requests from then on */
@@ -90,7 +98,8 @@ struct wr_sim_plan {
 	uint32_t soft_percent; /* mode: soft, so much beyond the limit; 0: hard */
 	uint32_t queue_size;   /* leaky bucket */
 	bool count_rejected;
-	bool secretly; /* losses are not allowed for: a test of the invariants */
+	bool secretly; /* losses are not allowed for, and replicas that are promoted are empty: a
+			  test of the invariants */
 };
 
 struct wr_sim_report {
@@ -129,6 +138,10 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed);
 void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed);
 /* A cluster, of which slots move. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed);
+/* Days, weeks, months and years of time zones. */
+void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
+/* A primary, replicas and Sentinels. */
+void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
 
 /* Kinds of faults that may happen: the first so many. Exchanges have no caller who waits for them.
  */

@@ -13,6 +13,8 @@
 #define WR_SIM_EPOCH_NS 1700000040000000000ull /* what clocks say at the beginning: a minute */
 #define WR_SIM_DOMAIN "sim"
 #define WR_SIM_PORT 7000u
+#define WR_SIM_MASTER "mymaster"                          /* as Sentinels call it */
+#define WR_SIM_PLACES (WR_SIM_SERVERS + WR_SIM_SENTINELS) /* Sentinels are behind servers */
 
 struct wr_sim;
 struct wr_sim_node;
@@ -39,6 +41,9 @@ struct wr_sim_master {
 	int64_t skew_ns; /* its clock less the true time */
 	struct wr_sim *sim;
 	unsigned server;
+	uint32_t life;        /* Sentinels: of the lives that primaries had */
+	uint32_t copied_life; /* … a replica: what it has, up to copied_ns */
+	uint64_t copied_ns;
 };
 
 struct wr_sim_server {
@@ -71,6 +76,28 @@ struct wr_sim_cluster {
 	struct wr_sim_move moves[WR_SIM_MOVES];
 	uint64_t moved; /* that began */
 	uint64_t down_until_ns[WR_SIM_SERVERS];
+};
+
+#define WR_SIM_LIVES 128u
+
+/* What one primary counted. */
+struct wr_sim_life {
+	uint32_t parent;   /* whose counts it began with; WR_SIM_LIVES: none */
+	uint64_t until_ns; /* … those up to then */
+	bool returned;     /* it got give-backs */
+};
+
+struct wr_sim_watch {
+	uint8_t primary;                           /* that was elected last */
+	uint8_t view[WR_SIM_SENTINELS];            /* whom a Sentinel names */
+	uint64_t stale_until_ns[WR_SIM_SENTINELS]; /* it hears nothing of the others */
+	uint64_t blind_until_ns;                   /* some node reaches no Sentinel */
+	bool isolated[WR_SIM_SERVERS];             /* nothing copies it */
+	unsigned pending;                          /* things that are about to happen */
+	uint64_t lost_ns;                          /* when the primary could last not be found */
+	uint64_t torn_ns;                          /* when Sentinels last disagreed */
+	struct wr_sim_life lives[WR_SIM_LIVES];
+	uint32_t life_count;
 };
 
 /* A time in which Redis' data was lost, in which there were two masters, or in which nodes had
@@ -127,8 +154,9 @@ struct wr_sim_node {
 	uint32_t in_vain;      /* requests in a row that waited for Redis until the timeout */
 	uint64_t vain_from_ns; /* when the fifth of them had */
 	uint64_t opened;       /* … breakers that had opened before the first */
-	uint64_t cut_until_ns[WR_SIM_SERVERS]; /* nothing passes between it and this server */
-	uint32_t limit;                        /* by the rules it has */
+	uint64_t cut_until_ns[WR_SIM_PLACES]; /* nothing passes between it and this server */
+	uint32_t limit;                       /* by the rules it has */
+	uint32_t heard_life;                  /* of the primary that it hears now */
 	uint64_t heard_ns, heard_us; /* when Redis said what it hears now: true time, and its own */
 	uint32_t life;               /* +1 with each death of its machine */
 	uint64_t started_ns;         /* serve; true time */
@@ -163,9 +191,12 @@ struct wr_sim_admission {
 	uint64_t request; /* number; 0: taken back */
 	uint64_t told_ns; /* true time of the verdict */
 	uint32_t cost;
-	uint32_t nodes;         /* how many its node thought there were */
-	uint64_t delay_ns;      /* leaky bucket: until it goes on */
-	uint64_t slack_ns;      /* it may have been taken as much earlier */
+	uint32_t returned; /* the cost of one that was taken back */
+	uint32_t nodes;    /* how many its node thought there were */
+	uint64_t delay_ns; /* leaky bucket: until it goes on */
+	uint64_t slack_ns; /* it may have been taken as much earlier */
+	uint64_t taken_ns; /* true time at which the primary of this life took it */
+	uint32_t life;
 	uint8_t key, node, how; /* the second limit of a key is another key, behind all first */
 };
 
@@ -191,9 +222,10 @@ struct wr_sim {
 	uint64_t event_number;
 
 	struct wr_sim_node nodes[WR_SIM_NODES];
-	struct wr_sim_server servers[WR_SIM_SERVERS];
+	struct wr_sim_server servers[WR_SIM_PLACES];
 	struct wr_sim_master *masters;
 	struct wr_sim_cluster *cluster; /* NULL: there is none */
+	struct wr_sim_watch *watch;     /* NULL: there are no Sentinels */
 	struct wr_sim_conn *conns;
 	uint64_t request_number;
 
@@ -279,6 +311,26 @@ void wr_sim_cluster_down(struct wr_sim *sim, unsigned server);
 bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server);
 void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server);
 void wr_sim_cluster_heal(struct wr_sim *sim);
+
+/* calendar.c */
+uint64_t wr_sim_epoch_ns(const struct wr_sim_plan *plan); /* what clocks say at the beginning */
+/* Number of the window of a fixed window that holds a time by some clock. */
+uint64_t wr_sim_window(const struct wr_sim_plan *plan, uint64_t at_us);
+uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session); /* true time */
+int wr_sim_calendar_text(const struct wr_sim_plan *plan, char *text, size_t cap);
+/* The time, or if all stand still then, one behind that. */
+uint64_t wr_sim_awake_ns(const struct wr_sim_plan *plan, uint64_t at_ns);
+void wr_sim_calendar_start(struct wr_sim *sim);
+
+/* sentinel.c */
+void wr_sim_watch_start(struct wr_sim *sim);
+void wr_sim_watch_go(struct wr_sim *sim); /* … when the servers are there */
+void wr_sim_watch_join(struct wr_sim *sim, struct wr_sim_master *master);
+void wr_sim_watch_fault(struct wr_sim *sim, enum wr_sim_fault fault);
+void wr_sim_watch_heal(struct wr_sim *sim);
+/* The request is decided without Redis, or a primary took it. */
+void wr_sim_watch_failed(const struct wr_sim_request *request);
+void wr_sim_watch_admitted(const struct wr_sim_request *request);
 
 /* operator.c */
 void wr_sim_orders_start(struct wr_sim *sim);

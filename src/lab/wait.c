@@ -54,10 +54,11 @@ void wr_sim_waited(struct wr_sim_request *request, bool failed)
 void wr_sim_told(struct wr_sim_request *request, const struct weir_decision *said, uint8_t key)
 {
 	struct wr_sim_node *node = request->node;
-	uint64_t period_ns = node->sim->plan->period_ns;
+	const struct wr_sim_plan *plan = node->sim->plan;
+	uint64_t epoch_ns = wr_sim_epoch_ns(plan);
 
-	if ((WR_SIM_EPOCH_NS + request->begun_ns) / period_ns !=
-	    (WR_SIM_EPOCH_NS + node->sim->now_ns) / period_ns)
+	if (wr_sim_window(plan, (epoch_ns + request->begun_ns) / 1000) !=
+	    wr_sim_window(plan, (epoch_ns + node->sim->now_ns) / 1000))
 		return;
 	node->known[key].known = true;
 	node->known[key].remaining = said->remaining;
@@ -71,7 +72,6 @@ void wr_sim_alone(struct wr_sim_request *request, const struct wr_sim_admission 
 {
 	struct wr_sim_node *node = request->node;
 	const struct wr_sim_plan *plan = node->sim->plan;
-	uint64_t period_us = plan->period_ns / 1000;
 	uint8_t key = admission->key;
 	uint64_t share;
 
@@ -79,7 +79,7 @@ void wr_sim_alone(struct wr_sim_request *request, const struct wr_sim_admission 
 	    wr_sim_may(node->sim, WR_SIM_RULES) || wr_sim_may(node->sim, WR_SIM_LEAVE) ||
 	    key >= plan->keys || plan->soft_percent || plan->order_gap_ns ||
 	    !node->known[key].known || node->known[key].nodes != admission->nodes ||
-	    node->known[key].at_us / period_us != admission->at_us / period_us)
+	    wr_sim_window(plan, node->known[key].at_us) != wr_sim_window(plan, admission->at_us))
 		return;
 	share = node->known[key].remaining / node->known[key].nodes;
 	node->known[key].since += admission->cost;

@@ -316,6 +316,41 @@ static void test_keys_are_declared(void **state)
 			    "script: ERR Script attempted to access a non local key");
 }
 
+/* The real one follows a master that is not there, which makes it a replica as well. Scripts read,
+ * and fail at their first write with READONLY. */
+static void test_a_replica_only_reads(void **state)
+{
+	static const char *const writes[] = {
+		"return redis.call('SET', KEYS[1], 1)",
+		"redis.call('GET', KEYS[1]) return redis.call('PEXPIRE', KEYS[1], 10000)",
+		"return redis.call('HSET', KEYS[2], 'a', 1)",
+	};
+	struct pair *pair = *state;
+	uint64_t errors = pair->mini->errors;
+
+	script(pair, "redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[1], 5)");
+	redis_tell(&pair->server, "REPLICAOF 127.0.0.1 1");
+	pair->mini->replica = true;
+	script(pair, "return redis.call('GET', KEYS[1])");
+	script(pair, "return redis.call('HGETALL', KEYS[2])");
+	for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
+		const char *argv[] = {"EVAL", writes[i], "2", "s0", "h0"};
+		redisReply *mini = ask_mini(pair->mini, 5, argv, NULL);
+		redisReply *real = redisCommandArgv(pair->server.link, 5, argv, NULL);
+
+		assert_int_equal(mini->type, REDIS_REPLY_ERROR);
+		assert_int_equal(real->type, REDIS_REPLY_ERROR);
+		assert_non_null(strstr(real->str, "READONLY You can't write"));
+		assert_non_null(strstr(mini->str, "READONLY You can't write"));
+		freeReplyObject(mini);
+		freeReplyObject(real);
+	}
+	redis_tell(&pair->server, "REPLICAOF NO ONE");
+	pair->mini->replica = false;
+	script(pair, "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}");
+	assert_int_equal(pair->mini->errors, errors);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +361,7 @@ int main(void)
 		cmocka_unit_test(test_libraries),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_keys_are_declared),
+		cmocka_unit_test(test_a_replica_only_reads),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

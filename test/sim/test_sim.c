@@ -100,6 +100,8 @@ static void test_all_sorts_of_things_happen(void **state)
 		faults |= plan.faults;
 		wr_sim_plan_cluster(&plan, seed);
 		faults |= plan.faults & (1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
+		wr_sim_plan_sentinel(&plan, seed);
+		faults |= plan.faults & 1u << WR_SIM_WATCH;
 	}
 	assert_int_equal(faults, (1u << WR_SIM_FAULT_COUNT) - 1);
 	trace_of(1, &report);
@@ -240,6 +242,79 @@ static void test_what_was_taken_back_does_not_count(void **state)
 	assert_true(holds(sim));
 }
 
+/* 3 a second. The first primary takes 3, of which the second has copied 2 when it is promoted. */
+static struct wr_sim *record_failover(struct wr_sim_plan *plan, struct wr_sim_report *report,
+				      const uint64_t *at_ms, size_t count, uint64_t copied_ms)
+{
+	struct wr_sim *sim = record(plan, report, WEIR_FIXED_WINDOW, at_ms, count);
+
+	sim->watch = wr_lab_alloc(1, sizeof *sim->watch);
+	sim->watch->life_count = 2;
+	sim->watch->lives[0].parent = WR_SIM_LIVES;
+	sim->watch->lives[1].until_ns = copied_ms * MS;
+	sim->losses[sim->loss_count++] = (struct wr_sim_loss){500 * MS, 500 * MS, 500 * MS, false};
+	for (size_t i = 0; i < count; i++) {
+		sim->admissions[i].taken_ns = sim->admissions[i].at_ns;
+		sim->admissions[i].life = at_ms[i] > 500;
+	}
+	sim->sights[0][0].seen = true;
+	return sim;
+}
+
+static bool failed_over(const uint64_t *at_ms, size_t count, uint64_t copied_ms)
+{
+	struct wr_sim_plan plan;
+	struct wr_sim_report report;
+	struct wr_sim *sim = record_failover(&plan, &report, at_ms, count, copied_ms);
+	struct wr_sim_watch *watch = sim->watch;
+	bool fine;
+
+	plan.consistency = WR_STRICT;
+	fine = holds(sim);
+	free(watch);
+	return fine;
+}
+
+static void test_only_lost_writes_are_admitted_again(void **state)
+{
+	static const uint64_t at_ms[] = {10, 20, 30, 510, 520, 530};
+
+	(void)state;
+	assert_true(failed_over(at_ms, 4, 20));
+	assert_false(failed_over(at_ms, 5, 20));
+	assert_true(failed_over(at_ms, 5, 10));
+	assert_true(failed_over(at_ms, 6, 9));
+	assert_false(failed_over(at_ms, 6, 10));
+	assert_false(failed_over(at_ms, 4, 30));
+}
+
+/* 3 a day in Berlin, on the day of 23 hours: the run begins 5 s before it, and ends 5 s behind. */
+static void test_days_are_counted_by_their_edges(void **state)
+{
+	const uint64_t day_ms = 23 * 3600 * 1000;
+	const uint64_t fine[] = {1,    4990,          4999,          5000,         6000,
+				 7000, 5000 + day_ms, 5001 + day_ms, 5002 + day_ms};
+	const uint64_t before[] = {1, 4990, 4998, 4999},
+		       behind[] = {5000, 5001, day_ms, day_ms + 4999};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct wr_sim_plan plan;
+		struct wr_sim_report report;
+		const uint64_t *at_ms = i == 0 ? fine : i == 1 ? before : behind;
+		size_t count = i == 0 ? 9 : 4;
+		struct wr_sim *sim = record(&plan, &report, WEIR_FIXED_WINDOW, at_ms, count);
+
+		plan.calendar = 4; /* the first with summer time */
+		plan.first_edge = 1;
+		plan.sessions = 2;
+		plan.half_ns = 5000 * MS;
+		for (size_t j = 0; j < count; j++)
+			sim->admissions[j].at_us = wr_sim_epoch_ns(&plan) / 1000 + at_ms[j] * 1000;
+		assert_int_equal(holds(sim), i == 0);
+	}
+}
+
 /* ---- what it is there for ---- */
 
 /* Redis forgets, and nobody is told: in most runs more is admitted than may be. */
@@ -255,6 +330,32 @@ static void test_a_secret_loss_is_found(void **state)
 		wr_sim_plan_make(&plan, seed, WR_STRICT);
 		plan.faults = 1u << WR_SIM_FLUSH;
 		plan.limit = 1 + plan.limit / 4;
+		plan.secretly = true;
+		wr_sim_run(&plan, lua, NULL, &report);
+		found += report.failure[0] != '\0';
+	}
+	assert_true(found > 20);
+}
+
+/* A replica that is promoted has nothing of what it had copied. */
+static void test_a_secret_failover_is_found(void **state)
+{
+	unsigned found = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct wr_sim_plan plan;
+		struct wr_sim_report report;
+
+		wr_sim_plan_sentinel(&plan, seed);
+		plan.consistency = WR_STRICT;
+		plan.algorithm = WEIR_FIXED_WINDOW;
+		plan.burst = plan.queue_size = plan.soft_percent = plan.second_limit = 0;
+		plan.count_rejected = false;
+		plan.pairs_percent = 0;
+		plan.period_ns = 20000 * MS;
+		plan.limit = 1 + plan.limit / 4;
+		plan.faults = 1u << WR_SIM_FAILOVER;
 		plan.secretly = true;
 		wr_sim_run(&plan, lua, NULL, &report);
 		found += report.failure[0] != '\0';
@@ -315,7 +416,10 @@ int main(void)
 		cmocka_unit_test(test_a_loss_allows_one_more_limit),
 		cmocka_unit_test(test_a_second_limit_counts),
 		cmocka_unit_test(test_what_was_taken_back_does_not_count),
+		cmocka_unit_test(test_only_lost_writes_are_admitted_again),
+		cmocka_unit_test(test_days_are_counted_by_their_edges),
 		cmocka_unit_test(test_a_secret_loss_is_found),
+		cmocka_unit_test(test_a_secret_failover_is_found),
 		cmocka_unit_test(test_slow_answers_are_counted_once),
 	};
 

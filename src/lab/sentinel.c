@@ -378,7 +378,8 @@ static void blind(struct wr_sim *sim)
 	case 1:
 		for (unsigned i = 0; i < sim->plan->sentinels; i++)
 			node->cut_until_ns[WR_SIM_SERVERS + i] = until_ns;
-		sim->watch->blind_until_ns = until_ns;
+		if (until_ns > sim->watch->blind_until_ns)
+			sim->watch->blind_until_ns = until_ns;
 		break;
 	case 2:
 		sim->watch->view[sentinel] =

@@ -193,6 +193,13 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
     sr->headers_in.chunked = 0;
     sr->header_only = 1;
 
+    /*
+     * An error page is no answer of the service. "error_page 502 =200 ..." of
+     * the server would authenticate everybody while the service is down.
+     */
+
+    sr->error_page = 1;
+
     return sr;
 }
 

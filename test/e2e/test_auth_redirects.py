@@ -13,6 +13,7 @@ HTTP = """
 		mute      "status=204";
 		default   "h=Remote-User:$http_authorization";
 	}
+	upstream away { server 127.0.0.1:1 down; }
 	map $http_x_status $status_of { "" 200; default $http_x_status; }
 	map $http_x_second $says_second {
 		""        "status=401&h=WWW-Authenticate:Digest";
@@ -81,6 +82,16 @@ SERVER = """
 	location @page { weir_auth /_auth; error_page 401 /open.html; rewrite ^ /app? break; proxy_pass http://api; }
 	location = /limited { error_page 429 = @app; proxy_pass http://api/limited; }
 
+	# Error pages of the locations that services are reached by: their own, or inherited.
+	location = /paged-refusal { weir_auth /_paged; proxy_pass http://api/app; }
+	location = /_paged { internal; proxy_pass http://api/auth?$says; error_page 401 403 500 =200 /open.html; }
+	location = /paged-return { weir_auth /_return; proxy_pass http://api/app; }
+	location = /_return { internal; error_page 401 =204 @open; return 401; }
+	location = /paged-away { weir_auth /_away; proxy_pass http://api/app; }
+	location = /_away { internal; error_page 502 = @open; proxy_pass http://away; }
+	location = /paged-missing { weir_auth /_missing; proxy_pass http://api/app; }
+	location = /_missing { internal; error_page 404 =200 /open.html; root {prefix}/html/nowhere; }
+
 	# Subrequests.
 	location = /ssi { ssi on; ssi_types text/plain; try_files /ssi.txt =404; }
 	location = /mirror { mirror /private-api; proxy_pass http://api/main; }
@@ -130,6 +141,19 @@ def test_a_user_is_let_in_and_counted_once(nginx, api, target):
 def test_a_failing_service_lets_nobody_in(nginx, api, target):
     assert nginx.get(target, as_user("broken")).status == 502
     assert (api.count("/auth"), api.count("/app")) == (1, 0)
+
+
+@pytest.mark.parametrize("target, status", [("/paged-refusal", 401), ("/paged-return", 401), ("/paged-away", 502),
+                                            ("/paged-missing", 500)])
+def test_an_error_page_is_no_answer_of_the_service(nginx, api, target, status):
+    r = nginx.get(target)
+    assert (r.status, api.count("/app")) == (status, 0)
+    assert r.all("WWW-Authenticate") == (["Bearer"] if target == "/paged-refusal" else [])
+
+
+def test_an_error_page_hides_no_user(nginx, api):
+    assert nginx.get("/paged-refusal", as_user("anna")).status == 200
+    assert (nginx.get("/paged-refusal", as_user("broken")).status, api.count("/app")) == (502, 1)
 
 
 def test_a_strangers_own_word_is_not_passed_on(nginx, api):

@@ -34,6 +34,21 @@ static const struct {
 	{"X-Cluster-Client-IP", "\"\"", "\"\""},
 	{"CF-Connecting-IP", "\"\"", "\"\""},
 	{"Fastly-Client-IP", "\"\"", "\"\""},
+	{"Client-IP", "\"\"", "\"\""},
+	{"Proxy-Client-IP", "\"\"", "\"\""},
+	{"WL-Proxy-Client-IP", "\"\"", "\"\""},
+	{"X-Originating-IP", "\"\"", "\"\""},
+	{"X-Remote-IP", "\"\"", "\"\""},
+	{"X-Remote-Addr", "\"\"", "\"\""},
+	{"X-Forwarded", "\"\"", "\"\""},
+	{"Forwarded-For", "\"\"", "\"\""},
+	{"X-Original-Forwarded-For", "\"\"", "\"\""},
+	{"X-Envoy-External-Address", "\"\"", "\"\""},
+	{"X-Azure-ClientIP", "\"\"", "\"\""},
+	{"Fly-Client-IP", "\"\"", "\"\""},
+	/* … and these for the host. */
+	{"X-Host", "\"\"", "\"\""},
+	{"X-Original-Host", "\"\"", "\"\""},
 	/* Only what was kept and is delivered late has it. */
 	{"X-Weir-Deferred", "\"\"", "\"\""},
 	/* CGI makes HTTP_PROXY of it, which libraries obey. */

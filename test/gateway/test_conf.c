@@ -199,6 +199,8 @@ static void forwarded_fields(void **state)
 	has("            proxy_set_header X-Forwarded-Method \"\";\n");
 	has("            proxy_set_header True-Client-IP \"\";\n");
 	has("            proxy_set_header X-Client-IP \"\";\n");
+	has("            proxy_set_header Client-IP \"\";\n");
+	has("            proxy_set_header X-Original-Host \"\";\n");
 	settings.trust = (struct wr_text_list){.count = 2, .items = {"10.0.0.0/8", "unix:"}};
 	write_conf(WR_CONF_RUN);
 	has("    set_real_ip_from 10.0.0.0/8;\n    set_real_ip_from unix:;\n");

@@ -48,11 +48,15 @@ static bool path_matches(struct wr_reading *reading, const struct wr_request *re
 	return request->path_count == 0;
 }
 
-/* Servers answer HEAD by what they have for GET. */
-static bool method_matches(struct wr_texts methods, struct weir_str method, bool *certain)
+/* Servers answer HEAD by what they have for GET. To some "options" is a method of its own. */
+static bool method_matches(const struct wr_reading *reading, struct wr_texts methods, bool *certain)
 {
-	if (any_equal(methods, method))
+	struct weir_str method = reading->method;
+
+	if (any_equal(methods, method)) {
+		*certain &= methods.count == 0 || wr_str_equal(reading->view->method, method);
 		return true;
+	}
 	*certain = false;
 	return wr_str_equal(method, WR_STR("HEAD")) && any_equal(methods, WR_STR("GET"));
 }
@@ -62,8 +66,8 @@ static bool applies(struct wr_reading *reading, const struct wr_request *request
 {
 	bool any = request->path_count == 0;
 
-	*certain = true;
-	if (!method_matches(request->methods, reading->method, certain) ||
+	*certain = request->hosts.count == 0 || !(reading->host_unsure || reading->target.unsure);
+	if (!method_matches(reading, request->methods, certain) ||
 	    !host_matches(request->hosts, reading->host))
 		return false;
 	if (request->addresses &&
@@ -294,11 +298,13 @@ static int start(struct wr_reading *reading, const struct weir_http_view *view, 
 
 	reading->view = view;
 	reading->host = WR_STR("");
+	reading->host_unsure = false;
 	reading->path = NULL;
 	if (rc != 0)
 		return rc;
 	host = reading->target.authority.len ? reading->target.authority : view->host;
-	if (uses_host && wr_host_read(host, &reading->memory, &reading->host) != 0)
+	if (uses_host &&
+	    wr_host_read(host, &reading->memory, &reading->host, &reading->host_unsure) != 0)
 		return WEIR_EROOM;
 	if (read_method(reading, view->method) != 0)
 		return WEIR_EROOM;

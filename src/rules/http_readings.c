@@ -158,6 +158,11 @@ static size_t tidy(char *path, size_t len, int reading)
 	return kept;
 }
 
+static bool is_blank(char c)
+{
+	return (unsigned char)c <= ' ' || c == 0x7f;
+}
+
 /* Whether a path has dot segments. *unsure: it has some that only few servers take for such, of
  * more dots or with blanks. */
 static bool has_dots(struct weir_str path, bool *unsure)
@@ -169,10 +174,10 @@ static bool has_dots(struct weir_str path, bool *unsure)
 		struct weir_str segment = wr_str_first(rest, wr_str_find(rest, '/'));
 		size_t i = 0;
 
-		while (i < segment.len && (segment.ptr[i] == '.' || segment.ptr[i] == ' '))
+		while (i < segment.len && (segment.ptr[i] == '.' || is_blank(segment.ptr[i])))
 			i++;
-		if (i && i == segment.len && segment.ptr[0] == '.') {
-			bool usual = i == 1 || (i == 2 && segment.ptr[1] == '.');
+		if (i && i == segment.len && wr_str_has(segment, '.')) {
+			bool usual = i == 1 || (i == 2 && segment.ptr[0] == segment.ptr[1]);
 
 			found |= usual;
 			*unsure |= !usual;
@@ -385,6 +390,15 @@ static bool has_overlong(struct weir_str path)
 	return false;
 }
 
+/* Whether there is a percent sign that begins no escape: some servers take %u002e for a dot. */
+static bool has_stray_percent(struct weir_str path)
+{
+	for (size_t i = 0; i < path.len; i++)
+		if (path.ptr[i] == '%' && wr_escaped_byte(path, i) < 0)
+			return true;
+	return false;
+}
+
 /* Whether an escape is left when it was decoded: "%25" and two digits in a reading. */
 static bool has_escape(struct weir_str reading)
 {
@@ -441,8 +455,8 @@ static bool is_slash(char c, bool backslash)
 }
 
 /* //host/path is an address without a scheme to servers that resolve the target against a base, as
- * RFC 3986 has it, or JavaScript's URL, to which \ is a slash. Returns its path, or an empty text.
- */
+ * RFC 3986 has it, or JavaScript's URL, to which \ is a slash. Returns its path, which is the root
+ * for //host, or an empty text. */
 static struct weir_str behind_host(struct weir_str path, bool backslash)
 {
 	size_t at = 0;
@@ -453,7 +467,7 @@ static struct weir_str behind_host(struct weir_str path, bool backslash)
 		return WR_STR("");
 	while (at < path.len && !is_slash(path.ptr[at], backslash))
 		at++;
-	return wr_str_from(path, at);
+	return at < path.len ? wr_str_from(path, at) : WR_STR("/");
 }
 
 static int read_behind_host(struct making *making, bool backslash)
@@ -473,6 +487,7 @@ int wr_target_read(struct wr_target *target, struct wr_memory *memory)
 	struct making making = {.target = target, .memory = memory};
 	int rc = read_path(&making);
 
+	target->unsure |= has_stray_percent(target->path);
 	if (rc == 0)
 		rc = read_behind_host(&making, false);
 	if (rc == 0 && wr_str_has(target->path, '\\'))

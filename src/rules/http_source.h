@@ -14,6 +14,7 @@ struct wr_reading {
 	struct wr_target target;
 	struct weir_str method; /* upper case */
 	struct weir_str host;   /* canonical */
+	bool host_unsure;       /* servers may take it for another one */
 	bool has_peer;
 	struct wr_address peer;
 	/* The reading at hand, the pattern it matched or NULL, and the parts it gave. */

@@ -77,12 +77,12 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* A byte of a path that may mean something else than itself: %, backslash, semicolon, and those
- * that overlong UTF-8 begins with. */
+/* A byte of a path that may mean something else than itself: %, backslash, semicolon, a blank, and
+ * those that overlong UTF-8 begins with. */
 static bool is_odd(unsigned char c)
 {
-	return c == '%' || c == '\\' || c == ';' || c == 0xc0 || c == 0xc1 || c == 0xe0 ||
-	       c == 0xf0;
+	return c == '%' || c == '\\' || c == ';' || c == ' ' || c == 0xc0 || c == 0xc1 ||
+	       c == 0xe0 || c == 0xf0;
 }
 
 /* No byte but means itself to every server, no segment is empty or begins with a dot, and the root
@@ -162,13 +162,38 @@ static size_t canonical_address(struct weir_str host, char text[WR_ADDRESS_TEXT]
 	return wr_address_text(&address, WR_ADDRESS_WHOLE, text);
 }
 
-int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str *canonical)
+/* Whether every server takes a host for the same: letters, digits, hyphens, underscores and single
+ * dots, or an address in brackets, and a port of digits. */
+static bool is_sure_host(struct weir_str host)
+{
+	struct weir_str name = without_port(host);
+	struct weir_str port = wr_str_from(host, name.len);
+	bool bracketed = name.len && name.ptr[0] == '[';
+
+	for (size_t i = 0; i < name.len; i++) {
+		char c = wr_lower(name.ptr[i]);
+		bool usual = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+			     c == '_' || (c == '.' && i && name.ptr[i - 1] != '.');
+
+		if (!usual && !(bracketed && wr_str_has(WR_STR("[:]"), c)))
+			return false;
+	}
+	for (size_t i = 1; i < port.len; i++)
+		if (port.ptr[i] < '0' || port.ptr[i] > '9')
+			return false;
+	return port.len == 0 || port.ptr[0] == ':';
+}
+
+int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str *canonical,
+		 bool *unsure)
 {
 	char address[WR_ADDRESS_TEXT];
 	size_t len = 0, found;
 	char *text;
 
-	host = without_port(wr_str_trim(host));
+	host = wr_str_trim(host);
+	*unsure = !is_sure_host(host);
+	host = without_port(host);
 	found = canonical_address(host, address);
 	text = wr_memory_take(memory, found > host.len ? found : host.len, 1);
 	if (!text)

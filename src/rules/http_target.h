@@ -68,7 +68,10 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 		   struct weir_str captures[WR_CAPTURES_MAX]);
 
 /* Host in canonical form: lower case, no port, no dot at the end, an address in its shortest
- * spelling. Empty if there is none. Returns 0 or WEIR_EROOM. */
-int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str *canonical);
+ * spelling. Empty if there is none. *unsure: it is written in a way that servers read differently
+ * (an escape, two dots, a port that is no number), so nothing is exempt by it. Returns 0 or
+ * WEIR_EROOM. */
+int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str *canonical,
+		 bool *unsure);
 
 #endif

@@ -15,6 +15,9 @@ domain: api
 requests:
   - {when: {path: /health}, allow: true}
   - {when: {path: '/static/*'}, allow: true}
+  - {when: {host: free.example, path: '/v1/*'}, allow: true}
+  - {when: {path: '/v1/*', method: OPTIONS}, allow: true}
+  - {when: {path: /}, descriptor: [{key: api, from: header.x-case}]}
   - {when: {path: '/v1/*'}, descriptor: [{key: api, from: header.x-case}]}
   - {when: {path: '/free/*'}, descriptor: [{key: free, value: 1}]}
   - {when: {path: '/get', method: GET}, descriptor: [{key: api, from: header.x-case}]}
@@ -42,6 +45,7 @@ TARGETS = {
     "/v1/users/7/..\\..\\..\\health": LIMITED,
     "/v1/users/../../health": LIMITED,
     "/v1//../health": LIMITED,
+    "//health": LIMITED,
     "/static/..%2fv1/users": LIMITED,
     "/static/%252e%252e/v1/users": LIMITED,
     "/static/..%252fv1/users": LIMITED,
@@ -72,6 +76,21 @@ def serve():
         yield running
 
 
+@pytest.fixture
+def rest_limited():
+    """/static/ is exempt, all else is limited to one request."""
+    rules = """
+domain: api
+requests:
+  - {when: {path: '/static/*'}, allow: true}
+  - {descriptor: [{key: rest, value: 1}]}
+descriptors:
+  - {key: rest, rate_limit: {unit: year, requests_per_unit: 1}}
+"""
+    with Serve(rules=rules, http=True) as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
 def nginx(_api):
     with Nginx(rules=RULES, conf_server="location / { weir on; proxy_pass http://api; }",
@@ -88,6 +107,26 @@ def check(port, target, case):
     question = {"domain": "api", "request": {"target": target, "headers": {"x-case": case}}}
     return json.loads(fetch(port, "POST", "/v1/check", [("Content-Type", "application/json")],
                             json.dumps(question).encode()).body)["status"]
+
+
+# What nginx itself refuses, and other proxies may pass on.
+@pytest.mark.parametrize("target", ["/static/%u002e%u002e/", "/static/%zz", "/static/ ../"])
+def test_an_unusual_path_is_not_exempt(rest_limited, target):
+    assert [forward(rest_limited.http_port, target) for _ in range(3)] == [200, 429, 429]
+
+
+@pytest.mark.parametrize("host, seen", [("free.example", FREE), ("FREE.example.:80", FREE), ("free%2eexample", LIMITED),
+                                        ("other", LIMITED)])
+def test_an_exemption_by_host(nginx, serve, host, seen):
+    fields = {"Host": host, "X-Case": f"host-{host}"}
+    assert [nginx.get("/v1/a", fields).status for _ in range(4)] == seen
+    fields = [("X-Forwarded-Host", host), ("X-Case", f"host-{host}")]
+    assert [forward(serve.http_port, "/v1/a", fields) for _ in range(4)] == seen
+
+
+@pytest.mark.parametrize("method, seen", [("OPTIONS", FREE), ("options", LIMITED)])
+def test_an_exemption_by_method(serve, method, seen):
+    assert [forward(serve.http_port, "/v1/a", [("X-Case", method)], method) for _ in range(4)] == seen
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -23,7 +23,9 @@ static const char yaml[] =
 	"  - {when: {path: '/by/{who}/*'}, descriptor: [{key: who, from: "
 	"path.who}]}\n"
 	"  - {when: {path: '/h/*'}, descriptor: [{key: user, from: header.u}]}\n"
+	"  - {when: {path: /}, descriptor: [{key: root, value: r}]}\n"
 	"descriptors:\n"
+	"  - {key: root, rate_limit: {unit: day, requests_per_unit: 1}}\n"
 	"  - {key: api, rate_limit: {name: api, unit: day, requests_per_unit: 1}}\n"
 	"  - {key: free, rate_limit: {unlimited: true, replaces: [{name: api}]}}\n"
 	"  - {key: n, rate_limit: {unit: day, requests_per_unit: 1}}\n"
@@ -72,7 +74,6 @@ static const struct {
 	/* as they are meant */
 	{"GET /health", "allow"},
 	{"GET /health/", "allow"},
-	{"GET //health", "allow"},
 	{"GET /health?x=/v1/a", "allow"},
 	{"GET http://api.example/health", "allow"},
 	{"GET /static/a%20b.css", "allow"},
@@ -119,6 +120,18 @@ static const struct {
 	/* what only few servers take for dots */
 	{"GET /static/.../a", ""},
 	{"GET /static/..%20/v1/a", ""},
+	{"GET /static/%20../v1/a", ""},
+	{"GET /static/ ../v1/a", ""},
+	{"GET /static/..%09/v1/a", ""},
+	{"GET /static/..%0d/v1/a", ""},
+	{"GET /static/..%7f/v1/a", ""},
+	{"GET /static/a%20b/c d", "allow"},
+	/* a percent sign that begins no escape */
+	{"GET /static/%u002e%u002e/v1/a", ""},
+	{"GET /static/%zz", ""},
+	{"GET /static/100%", ""},
+	{"GET /health%", ""},
+	{"GET /v1/100%", "api"},
 	/* no %-decoding at all */
 	{"GET /%68ealth", ""},
 	{"GET /s%74atic/a", ""},
@@ -141,6 +154,11 @@ static const struct {
 	{"GET //api.example/health", ""},
 	{"GET //v1/a", "api"},
 	{"GET //static//a", ""},
+	{"GET //health", "root"},
+	{"GET //health?query", "root"},
+	{"GET /\\health", "root"},
+	{"GET //health/", "root"},
+	{"GET /", "root!"},
 	/* `unlimited` and `replaces` */
 	{"GET /v1/a%2f..%2f..%2ffree/x", "api free"},
 	{"GET /v1/../free/a", "api free"},
@@ -166,6 +184,10 @@ static const struct {
 	{"HEAD /ready", ""},
 	{"HEAD /health", "allow"},
 	{"POST /ready", ""},
+	/* a method in small letters is another one to some servers */
+	{"get /ready", ""},
+	{"get /health", "allow"},
+	{"get /v1/a", "api!"},
 };
 
 static void exemptions(void **state)
@@ -181,6 +203,59 @@ static void exemptions(void **state)
 		if (strcmp(made, cases[i].made) == 0)
 			continue;
 		print_message("%s made '%s', not '%s'\n", cases[i].line, made, cases[i].made);
+		wrong++;
+	}
+	assert_int_equal(wrong, 0);
+	weir_rules_free(rules);
+	(void)state;
+}
+
+static const struct {
+	const char *target;
+	const char *host;
+	bool allowed;
+} hosts[] = {
+	{"/a", "free.example", true},
+	{"/a", "FREE.Example:8080", true},
+	{"/a", "free.example.", true},
+	{"/a", " free.example", true},
+	{"http://free.example/a", "api.example", true},
+	{"http://api.example/a", "free.example", false},
+	/* other hosts, to some servers at least */
+	{"/a", "free%2eexample", false},
+	{"/a", "fre%65.example", false},
+	{"/a", "free.example..", false},
+	{"/a", "free.example:80:80", false},
+	{"/a", "free.example:x", false},
+	{"/a", "free.example:80@api.example", false},
+	{"http://api.example@free.example/a", "", false},
+	{"ftp://free.example/a", "", false},
+};
+
+static void hosts_exempt(void **state)
+{
+	struct weir_rules *rules =
+		test_rules("domain: d\n"
+			   "requests:\n"
+			   "  - {when: {host: free.example}, allow: true}\n"
+			   "  - {descriptor: [{key: api, value: all}]}\n"
+			   "descriptors:\n"
+			   "  - {key: api, rate_limit: {unit: day, requests_per_unit: 1}}\n");
+	const struct wr_node *domain = wr_rules_domain(rules, WR_STR("d"));
+	int wrong = 0;
+
+	for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+		char memory[WR_HTTP_MEMORY];
+		struct weir_http_view view = {.size = sizeof view,
+					      .method = WR_STR("GET"),
+					      .target = wr_str(hosts[i].target),
+					      .host = wr_str(hosts[i].host)};
+		struct wr_http http;
+
+		assert_int_equal(wr_http_read(domain, &view, memory, sizeof memory, &http), 0);
+		if (http.allowed == hosts[i].allowed && http.count == !hosts[i].allowed)
+			continue;
+		print_message("%s of '%s': %d\n", hosts[i].target, hosts[i].host, http.allowed);
 		wrong++;
 	}
 	assert_int_equal(wrong, 0);
@@ -417,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exemptions),
+		cmocka_unit_test(hosts_exempt),
 		cmocka_unit_test(no_server_is_reached_unlimited),
 	};
 

@@ -308,6 +308,28 @@ ngx_http_weir_auth_done(ngx_http_request_t *r, void *data, ngx_int_t rc)
 }
 
 
+/*
+ * Whether the answer comes from a location whose requests the service is to
+ * accept first. It is then no answer of the service: "try_files" or "location
+ * /" of a server without the service's location would authenticate everybody.
+ */
+
+static ngx_uint_t
+ngx_http_weir_auth_is_circular(ngx_http_weir_auth_t *auth)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    clcf = ngx_http_get_module_loc_conf(auth->request, ngx_http_core_module);
+    wlcf = ngx_http_get_module_loc_conf(auth->request, ngx_http_weir_module);
+
+    return wlcf->domain.len
+           && ngx_http_weir_auth_same(&auth->uri, &wlcf->auth_uri)
+           && !clcf->internal
+           && !ngx_http_weir_is_auth_location(clcf, wlcf);
+}
+
+
 /* what the client is told, 200 standing for a yes */
 
 static ngx_uint_t
@@ -316,6 +338,16 @@ ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
     ngx_uint_t  status;
 
     status = auth->request->headers_out.status;
+
+    if (ngx_http_weir_auth_is_circular(auth)) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "weir: \"%V\" of \"weir_auth\" led to a location that "
+                      "has the same \"weir_auth\": the service needs a "
+                      "location of its own, or \"weir_auth off\" there",
+                      &auth->uri);
+
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     if (status >= NGX_HTTP_OK && status < NGX_HTTP_SPECIAL_RESPONSE) {
         return NGX_HTTP_OK;

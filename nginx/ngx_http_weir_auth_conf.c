@@ -192,7 +192,7 @@ ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
 
 /* the location that the service is reached by inherits from its server, too */
 
-static ngx_uint_t
+ngx_uint_t
 ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
     ngx_http_weir_loc_conf_t *conf)
 {

@@ -317,6 +317,8 @@ char *ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     ngx_http_weir_loc_conf_t *conf);
+ngx_uint_t ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
+    ngx_http_weir_loc_conf_t *conf);
 char *ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf);
 
 /* engine */

@@ -92,6 +92,14 @@ SERVER = """
 	location = /paged-missing { weir_auth /_missing; proxy_pass http://api/app; }
 	location = /_missing { internal; error_page 404 =200 /open.html; root {prefix}/html/nowhere; }
 
+	# No location of the service, or one that leads to a location which wants the service.
+	location /pages/ { weir_auth /pages/auth; try_files $uri /pages/index.html; alias {prefix}/html/; }
+	location /named/ { weir_auth /named/auth; try_files $uri @named; root {prefix}/html/nowhere; }
+	location @named { weir_auth /named/auth; rewrite ^ /app? break; proxy_pass http://api; }
+	location /led/ { weir_auth /led/auth; proxy_pass http://api/app; }
+	location = /led/auth { internal; try_files /none @led; }
+	location @led { weir_auth off; proxy_pass http://api/auth?$says; }
+
 	# Subrequests.
 	location = /ssi { ssi on; ssi_types text/plain; try_files /ssi.txt =404; }
 	location = /mirror { mirror /private-api; proxy_pass http://api/main; }
@@ -154,6 +162,17 @@ def test_an_error_page_is_no_answer_of_the_service(nginx, api, target, status):
 def test_an_error_page_hides_no_user(nginx, api):
     assert nginx.get("/paged-refusal", as_user("anna")).status == 200
     assert (nginx.get("/paged-refusal", as_user("broken")).status, api.count("/app")) == (502, 1)
+
+
+@pytest.mark.parametrize("target", ["/pages/index.html", "/named/x"])
+def test_a_location_that_wants_the_service_is_not_the_service(nginx, api, target):
+    r = nginx.get(target)
+    assert (r.status, b"index" in r.body) == (500, False)
+    assert "needs a location of its own" in nginx.log()
+
+
+def test_a_service_behind_another_location(nginx):
+    assert (nginx.get("/led/x").status, nginx.get("/led/x", as_user("anna")).status) == (401, 200)
 
 
 def test_a_strangers_own_word_is_not_passed_on(nginx, api):

@@ -128,6 +128,9 @@
 	X(host_only, WARNING,                                                                      \
 	  "a client that sends another Host is not limited here; add an entry without host, or "   \
 	  "serve these hosts only")                                                                \
+	X(host_exempts, WARNING,                                                                   \
+	  "every client that sends this Host is exempt; add remote_address to when, or refuse "    \
+	  "this Host at the proxy")                                                                \
 	X(can_exceed, WARNING,                                                                     \
 	  "a request can have %s descriptors and meet %s limits here; one with more than 32 or "   \
 	  "64 is refused")                                                                         \

@@ -215,6 +215,24 @@ static void check_host(struct wr_load *load, const struct wr_requests *requests,
 	wr_say_at(load, WR_D_host_only, request->file, request->line, request->column, NULL);
 }
 
+/* An exemption that a client chooses by sending its Host, from limits on the same paths. */
+static void check_exempt_host(struct wr_load *load, const struct wr_requests *requests,
+			      const struct wr_request *request)
+{
+	if (!request->allow || !request->hosts.count || request->addresses)
+		return;
+	for (const struct wr_request *other = requests->first; other; other = other->next) {
+		if (!wr_lint_step(load))
+			return;
+		if (!other->meets_limit ||
+		    !(paths_cover(other, request) || paths_cover(request, other)))
+			continue;
+		wr_say_at(load, WR_D_host_exempts, request->file, request->line, request->column,
+			  NULL);
+		return;
+	}
+}
+
 /* A request that an entry applies to: one of its paths, methods and hosts, or NULL for any. */
 struct witness {
 	const struct wr_path *path;
@@ -304,6 +322,7 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 	for (const struct wr_request *r = requests->first; r; r = r->next) {
 		check_dodge(load, requests, r);
 		check_host(load, requests, r);
+		check_exempt_host(load, requests, r);
 	}
 	for (const struct wr_request *r = requests->first; r; r = r->next)
 		if (check_bounds(load, requests, r))

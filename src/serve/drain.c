@@ -379,5 +379,6 @@ void wr_drain_free(struct wr_drain *drain)
 		wr_deferred_free(drain->slots[i].request);
 	free(drain->slots);
 	free(drain->easies);
+	wr_drain_absent_free(&drain->absent);
 	free(drain);
 }

@@ -6,6 +6,7 @@
 #include <curl/curl.h>
 
 #include "serve/drain.h"
+#include "serve/drain_absent.h"
 #include "serve/loop.h"
 #include "serve/pending.h"
 

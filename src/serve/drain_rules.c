@@ -20,24 +20,6 @@ bool wr_drain_is_absent(unsigned status)
 	return status >= 502 && status <= 504;
 }
 
-uint32_t wr_drain_note_absent(struct wr_drain_absent *absent, uint64_t id, uint64_t now_us,
-			      bool *counts)
-{
-	typeof(absent->at[0]) *at = &absent->at[id % WR_DRAIN_ABSENT_MAX];
-	uint32_t times;
-
-	if (at->id != id) {
-		at->id = id;
-		at->at_us = now_us;
-		at->times = 0;
-	}
-	*counts = absent->present_us > at->at_us;
-	times = at->times;
-	at->at_us = now_us;
-	at->times += !*counts;
-	return times;
-}
-
 uint64_t wr_drain_backoff_us(uint32_t tries, uint64_t random)
 {
 	uint64_t whole = WR_DRAIN_BACKOFF_MOST_US;

@@ -20,25 +20,6 @@ bool wr_drain_is_final(unsigned status);
 /* 502, 503, 504: the API server is not there, says somebody in front of it. */
 bool wr_drain_is_absent(unsigned status);
 
-#define WR_DRAIN_ABSENT_MAX 1024u
-
-/* Requests that were answered so, and when. Two with the same place forget each other: then a try
- * is not counted that might have been. */
-struct wr_drain_absent {
-	struct {
-		uint64_t id; /* 0: none */
-		uint64_t at_us;
-		uint32_t times;
-	} at[WR_DRAIN_ABSENT_MAX];
-	uint64_t present_us; /* when the API server itself last answered anything */
-};
-
-/* A request was answered so at now_us (monotonic, not 0). Returns how often that was not counted
- * before. *counts: the API server has answered others since this one was tried before, so it is
- * there, and the trouble is this request's own: that is a try. */
-uint32_t wr_drain_note_absent(struct wr_drain_absent *absent, uint64_t id, uint64_t now_us,
-			      bool *counts);
-
 /* How long to wait after a try that failed, `tries` having failed before it: 1 s, 2 s, 4 s … 5 min,
  * of which the half to the whole by `random`, so that many do not come back together. */
 uint64_t wr_drain_backoff_us(uint32_t tries, uint64_t random);

@@ -328,8 +328,9 @@ static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsig
 
 	*before = delivery->request->tries;
 	if (wr_drain_is_absent(status))
-		*before += wr_drain_note_absent(&drain->absent, delivery->request->id,
-						wr_drain_mono_us(drain), &counts);
+		*before += wr_drain_absent_note(&drain->absent, delivery->request->id,
+						delivery->request->rule, wr_drain_mono_us(drain),
+						&counts);
 	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 }
 
@@ -344,7 +345,8 @@ bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_
 
 	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status && !wr_drain_is_absent((unsigned)status))
-		delivery->drain->absent.present_us = wr_drain_mono_us(delivery->drain);
+		wr_drain_absent_present(&delivery->drain->absent, request->rule,
+					wr_drain_mono_us(delivery->drain));
 	job->settle.status = (uint16_t)status;
 	if (status && wr_drain_is_final((unsigned)status)) {
 		job->settle.outcome = WR_QUEUE_DELIVERED;

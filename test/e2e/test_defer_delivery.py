@@ -132,6 +132,38 @@ def test_a_poisonous_order_is_given_up_after_max_tries(api):
         assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
 
 
+TWO_RULES = """
+domain: shop
+requests:
+  - when: {{path: "/orders/*"}}
+    descriptor: [{{key: user, from: header.x-user}}]
+  - when: {{path: "/mails/*"}}
+    descriptor: [{{key: mail, from: header.x-user}}]
+descriptors:
+  - key: user
+    rate_limit: {rate}, algorithm: token_bucket, burst: 1, on_limit: defer, defer: {{max_age: 366d, max_tries: 2}}}}
+  - key: mail
+    rate_limit: {rate}, algorithm: token_bucket, burst: 1, on_limit: defer, defer: {{max_age: 366d, max_tries: 2}}}}
+"""
+
+
+def test_a_service_that_is_away_is_not_given_up_because_another_one_answers(api):
+    """Behind one load balancer: the service of the orders is away, that of the mails answers."""
+    with Shop(api.port, rules=TWO_RULES.format(rate="{unit: hour, requests_per_unit: 1")) as shop:
+        [order] = waiting(shop, "ann", 1)
+        for n in range(7):
+            assert shop.request("POST", f"/mails/{n}", [("X-User", "bob")], b"hello").status == (202 if n else 200)
+        api.plan("/orders/ann/1", 503)
+        shop.raise_limit(TWO_RULES.format(rate="{unit: second, requests_per_unit: 100000"), retry=False)
+        for n in range(1, 7):
+            shop.hurry(lambda more=n: len(api.seen("/orders/ann/1")) >= more, "another try of the order")
+            shop.hurry(lambda more=n: len(api.seen("/mails/")) > more, "a mail to be delivered")
+        wait_for(lambda: shop.ticket(order)["status"] == "waiting", "it to wait again")
+        assert shop.ticket(order)["tries"] == 0
+        api.plan("/orders/ann/1")
+        assert shop.hurry_ticket(order, "delivered")["http_status"] == 200
+
+
 def check_too_old(dead):
     assert "age" in dead["reason"] or "old" in dead["reason"]
     assert 0 < dead["tries"] < 1000

@@ -25,35 +25,12 @@ static void test_final(void **state)
 		assert_false(wr_drain_is_final(again[i]));
 }
 
-static bool counts(struct wr_drain_absent *absent, uint64_t id, uint64_t now_us, uint32_t before)
-{
-	bool counted;
-
-	assert_int_equal(wr_drain_note_absent(absent, id, now_us, &counted), before);
-	return counted;
-}
-
-/* A try is counted where others were answered since the one before. */
 static void test_absent(void **state)
 {
-	static struct wr_drain_absent absent;
-
 	(void)state;
 	for (unsigned status = 500; status < 510; status++)
 		assert_int_equal(wr_drain_is_absent(status),
 				 status == 502 || status == 503 || status == 504);
-	absent.present_us = 5;
-	assert_false(counts(&absent, 1, 10, 0));
-	assert_false(counts(&absent, 2, 11, 0));
-	assert_false(counts(&absent, 1, 20, 1));
-	absent.present_us = 25;
-	assert_true(counts(&absent, 1, 30, 2));
-	assert_true(counts(&absent, 2, 31, 1));
-	assert_false(counts(&absent, 1, 40, 2));
-	/* Another one with the same place. */
-	absent.present_us = 45;
-	assert_false(counts(&absent, 1 + WR_DRAIN_ABSENT_MAX, 50, 0));
-	assert_false(counts(&absent, 1, 60, 0));
 }
 
 /* Twice as long each time, up to five minutes; at least the half of it. */

@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from weirtest import JSON, ROOT, fetch, needs
+from weirtest import JSON, ROOT, Client, fetch, needs
 from weirtest.node import run_node
 from weirtest.openapi import DOCUMENT, check_answer, check_question
 from weirtest.serve import Serve
@@ -16,7 +16,10 @@ RULES = """
 domain: api
 requests:
   - descriptor: [{key: user, from: header.x-user}]
+  - descriptor: [{key: tight, from: header.x-tight}]
 descriptors:
+  - key: tight
+    rate_limit: {unit: year, requests_per_unit: 0}
   - key: user
     rate_limit: {unit: year, requests_per_unit: 1000000, name: per-user}
 """
@@ -98,3 +101,45 @@ def test_files_of_the_dashboard(serve):
                 kinds.add(answer.get("content-type").split(";")[0])
     described = DOCUMENT["paths"]["/ui/{file}"]["get"]["responses"]["200"]["content"]
     assert kinds and kinds == set(described), (kinds, set(described))
+
+
+REFUSED_BY_THE_SERVER = {
+    413: (b"POST {} HTTP/1.1", b"Content-Length: 262145\r\n"),
+    414: (b"GET {}?" + b"x" * 8192 + b" HTTP/1.1", b""),
+    431: (b"GET {} HTTP/1.1", b"Cookie: " + b"x" * 32768 + b"\r\n"),
+    501: (b"POST {} HTTP/1.1", b"Transfer-Encoding: gzip\r\n"),
+    505: (b"GET {} HTTP/2.0", b""),
+}
+
+
+def kinds_of(described):
+    while "$ref" in described:
+        described = DOCUMENT["components"]["responses"][described["$ref"].rsplit("/", 1)[1]]
+    return set(described.get("content", ()))
+
+
+@pytest.mark.parametrize("status", REFUSED_BY_THE_SERVER)
+def test_what_the_server_refuses_unread_is_described_for_every_path(serve, status):
+    line, field = REFUSED_BY_THE_SERVER[status]
+    for path, item in DOCUMENT["paths"].items():
+        method = "post" if "post" in item else "get"
+        admin = "admin" in item[method]["tags"]
+        target = path.format(domain="api", file="app.js")
+        with Client(serve.admin_port if admin else serve.http_port) as client:
+            token = f"Authorization: Bearer {client.token}\r\n".encode() if admin else b""
+            client.raw(line.replace(b"{}", target.encode()) + b"\r\nHost: 127.0.0.1\r\n" + token + field + b"\r\n")
+            response = client.read()
+        assert response.status == status, (path, response)
+        assert str(status) in item[method]["responses"], (path, status)
+        check_answer(method.upper(), target, response)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/html", "text/plain"])
+def test_refusals_of_every_kind_are_described(serve, accept):
+    described = DOCUMENT["paths"]["/check/{domain}"]["get"]["responses"]["429"]
+    fields = {"X-Forwarded-Uri": "/x", "X-Forwarded-Method": "GET", "X-Forwarded-For": "192.0.2.1", "X-Tight": "1",
+              "Accept": accept}
+    response = fetch(serve.http_port, "GET", "/check/api", fields)
+    assert response.status == 429
+    assert response.get("content-type").split(";")[0] in kinds_of(described)
+    check_answer("GET", "/check/api", response)

@@ -46,10 +46,11 @@ static bool is_live(const struct wr_drain_absent_row *row, uint64_t now_us)
  * would be in use. Returns whether there is room for another one. */
 static bool make_room(struct wr_drain_absent *absent, uint64_t now_us)
 {
-	uint32_t live = 0, size = absent->size ? absent->size : SIZE_FIRST;
+	uint32_t places = absent->rows ? absent->size : 0, size = places ? places : SIZE_FIRST;
 	struct wr_drain_absent_row *rows;
+	uint32_t live = 0;
 
-	for (uint32_t i = 0; i < absent->size; i++)
+	for (uint32_t i = 0; i < places; i++)
 		live += is_live(&absent->rows[i], now_us);
 	if (live > size / 2 && size < SIZE_MOST)
 		size *= 2;
@@ -58,7 +59,7 @@ static bool make_room(struct wr_drain_absent *absent, uint64_t now_us)
 	rows = calloc(size, sizeof *rows);
 	if (!rows)
 		return false;
-	for (uint32_t i = 0; i < absent->size; i++)
+	for (uint32_t i = 0; i < places; i++)
 		if (is_live(&absent->rows[i], now_us))
 			*find(rows, size, absent->rows[i].id) = absent->rows[i];
 	free(absent->rows);
@@ -72,11 +73,12 @@ static bool make_room(struct wr_drain_absent *absent, uint64_t now_us)
 static struct wr_drain_absent_row *row_of(struct wr_drain_absent *absent, uint64_t id,
 					  uint64_t now_us)
 {
-	struct wr_drain_absent_row *row = NULL;
+	struct wr_drain_absent_row *row;
 
-	if (absent->rows)
-		row = find(absent->rows, absent->size, id);
-	if (row && row->id)
+	if (!absent->rows && !make_room(absent, now_us))
+		return NULL;
+	row = find(absent->rows, absent->size, id);
+	if (row->id)
 		return row;
 	if (absent->used >= absent->size / 4 * 3) {
 		if (!make_room(absent, now_us))

@@ -29,7 +29,7 @@ static const char help[] =
 	"          or dropped\n"
 	"  show    one with its header fields and its body\n"
 	"  retry   waiting ones are due at once; dead ones wait again, with all their tries and\n"
-	"          their age new\n"
+	"          their age new, as far as the queue has room for them\n"
 	"  drop    waiting and dead ones are given up for good; not one that is being delivered\n"
 	"\n" WR_CLIENT_ADMIN_HELP "  --json              what the service answered\n"
 	"\n"
@@ -216,59 +216,70 @@ static json_t *order_of(const struct arguments *a)
 	return order;
 }
 
-/* One step. *changed grows; *next is where to go on, or 0. */
-static int step(const struct arguments *a, const char *path, json_t *order, json_int_t *changed,
-		json_int_t *next, json_int_t *end)
+struct progress {
+	json_int_t changed;
+	json_int_t left; /* dead ones that the queue has no room for */
+	json_int_t next; /* where to go on; 0: that was all */
+	json_int_t end;
+};
+
+/* One step. Counts of `at` grow. */
+static int step(const struct arguments *a, const char *path, json_t *order, struct progress *at)
 {
 	struct wr_client_reply reply;
 	int code = ask(a, "POST", path, order, &reply);
 
 	if (code != WR_EXIT_YES)
 		return code;
-	*changed += json_integer_value(json_object_get(reply.json, "changed"));
-	*next = json_integer_value(json_object_get(reply.json, "next"));
-	*end = json_integer_value(json_object_get(reply.json, "end"));
+	at->changed += json_integer_value(json_object_get(reply.json, "changed"));
+	at->left += json_integer_value(json_object_get(reply.json, "left"));
+	at->next = json_integer_value(json_object_get(reply.json, "next"));
+	at->end = json_integer_value(json_object_get(reply.json, "end"));
 	json_decref(reply.json);
 	return WR_EXIT_YES;
 }
 
 /* For who waits at a terminal. */
-static void tell_progress(const struct arguments *a, json_int_t changed, json_int_t at,
-			  json_int_t end)
+static void tell_progress(const struct arguments *a, const struct progress *at)
 {
 	if (a->json || !isatty(STDERR_FILENO))
 		return;
-	if (at)
-		fprintf(stderr, "\r%s: %lld so far, %lld %% looked at", a->verb, (long long)changed,
-			end ? (long long)(at * 100 / end) : 0);
+	if (at->next)
+		fprintf(stderr, "\r%s: %lld so far, %lld %% looked at", a->verb,
+			(long long)at->changed,
+			at->end ? (long long)(at->next * 100 / at->end) : 0);
 	else
 		fprintf(stderr, "\r\033[K");
 }
 
-static int tell_changed(const struct arguments *a, json_int_t changed, int code)
+static int tell_changed(const struct arguments *a, const struct progress *at, int code)
 {
+	bool drop = strcmp(a->verb, "drop") == 0;
+
 	if (a->json)
-		return wr_json_print(json_pack("{s:I}", "changed", changed), code);
-	printf("%lld %s\n", (long long)changed,
-	       strcmp(a->verb, "drop") == 0 ? "dropped" : "to be tried again");
+		return wr_json_print(
+			json_pack("{s:I, s:I}", "changed", at->changed, "left", at->left), code);
+	printf("%lld %s\n", (long long)at->changed, drop ? "dropped" : "to be tried again");
+	if (at->left)
+		printf("%lld stay dead: the queue has no room for them\n", (long long)at->left);
 	return code;
 }
 
 static int change_ids(const struct arguments *a, const char *path)
 {
-	json_int_t changed = 0, next, end;
+	struct progress at = {0};
 
 	for (int i = 0; i < a->id_count; i++) {
 		json_t *order = json_pack("{s:I}", "id", (json_int_t)strtoll(a->ids[i], NULL, 10));
-		json_int_t before = changed;
-		int code = step(a, path, order, &changed, &next, &end);
+		json_int_t before = at.changed;
+		int code = step(a, path, order, &at);
 
 		if (code == WR_EXIT_USAGE)
 			return code;
-		if (changed == before)
+		if (at.changed == before)
 			fprintf(stderr, "weir queue: %s: nothing to %s\n", a->ids[i], a->verb);
 	}
-	return tell_changed(a, changed, changed == a->id_count ? WR_EXIT_YES : WR_EXIT_NO);
+	return tell_changed(a, &at, at.changed == a->id_count ? WR_EXIT_YES : WR_EXIT_NO);
 }
 
 /* Whether it is said which ones by what they are. */
@@ -279,7 +290,7 @@ static bool is_choosy(const struct arguments *a)
 
 static int change(const struct arguments *a)
 {
-	json_int_t changed = 0, next = 0, end = 0;
+	struct progress at = {0};
 	char path[32];
 
 	snprintf(path, sizeof path, "/v1/queue/%s", a->verb);
@@ -300,13 +311,13 @@ static int change(const struct arguments *a)
 		int code;
 
 		json_object_set_new(order, "count", json_integer(PAGE));
-		json_object_set_new(order, "after", json_integer(next));
-		code = step(a, path, order, &changed, &next, &end);
+		json_object_set_new(order, "after", json_integer(at.next));
+		code = step(a, path, order, &at);
 		if (code != WR_EXIT_YES)
 			return code;
-		tell_progress(a, changed, next, end);
-	} while (next);
-	return tell_changed(a, changed, WR_EXIT_YES);
+		tell_progress(a, &at);
+	} while (at.next);
+	return tell_changed(a, &at, WR_EXIT_YES);
 }
 
 /* ---- the command ---- */

@@ -74,8 +74,11 @@ int queue_tell_stats(const json_t *answer)
 	       number(queue, "keys") == 1 ? "key" : "keys");
 	if (number(queue, "waiting") + number(queue, "delivering"))
 		printf(", the oldest for %s", wr_client_span(seconds(queue, "oldest"), age));
-	printf("\ndelivering  %lld\ndead        %lld\n", number(queue, "delivering"),
-	       number(queue, "dead"));
+	printf("\ndelivering  %lld\ndead        %lld of %lld\n", number(queue, "delivering"),
+	       number(queue, "dead"), number(queue, "max_dead"));
+	printf("bytes       at most %lld, of one key %lld, and %lld of dead ones\n",
+	       number(queue, "max_bytes"), number(queue, "max_line_bytes"),
+	       number(queue, "max_dead_bytes"));
 	printf("so far      %lld stored, %lld delivered, %lld tries failed, %lld dead, %lld "
 	       "dropped\n",
 	       number(totals, "stored"), number(totals, "delivered"), number(totals, "retried"),

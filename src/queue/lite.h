@@ -161,6 +161,12 @@ struct wr_lite_line {
 };
 struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key);
 
+/* Whether one more request of this size may wait in the line: WR_QUEUE_OK, or which bound is
+ * reached. lite_put.c */
+enum wr_queue_reason wr_lite_check_bounds(const struct wr_lite *lite,
+					  const struct wr_lite_line *line, uint64_t bytes,
+					  uint64_t max_waiting);
+
 /* It is due then, and taken by nobody. */
 int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us);
 

@@ -149,29 +149,55 @@ static int drop(struct wr_lite *lite, const struct seen *seen)
 	return rc;
 }
 
-static int retry(struct wr_lite *lite, const struct seen *seen, const struct wr_lite_line *line)
+/* Waits again, at its old place. */
+static int revive(struct wr_lite *lite, const struct seen *seen, const struct wr_lite_line *line,
+		  uint64_t bytes)
 {
-	bool dead = seen->state == WR_DEFERRED_DEAD;
-	sqlite3_stmt *sql = wr_lite_sql(lite, dead ? WR_SQL_REVIVE : WR_SQL_NOW_DUE);
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_REVIVE);
+	int rc;
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
+	rc = wr_lite_do(sql);
+	if (rc != SQLITE_OK)
+		return rc;
+	lite->counts.dead--;
+	lite->counts.dead_bytes -= bytes;
+	return wr_lite_join(lite, seen->key, (struct wr_place){seen->id, lite->now_us, bytes},
+			    line);
+}
+
+/* A dead one stays dead where the bounds of the queue leave no room for it. */
+static int retry_dead(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen,
+		      const struct wr_lite_line *line)
+{
 	struct wr_lite_standing at = {0};
+	enum wr_queue_reason reason;
+	int rc = wr_lite_standing(lite, seen->id, &at);
+
+	if (rc != SQLITE_OK)
+		return rc;
+	reason = wr_lite_check_bounds(lite, line, at.bytes, UINT64_MAX);
+	if (reason == WR_QUEUE_OK) {
+		job->page.count++;
+		return revive(lite, seen, line, at.bytes);
+	}
+	job->page.left++;
+	if (job->page.filter.id)
+		job->reason = reason;
+	return SQLITE_OK;
+}
+
+static int retry_waiting(struct wr_lite *lite, const struct seen *seen)
+{
+	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_NOW_DUE);
 	int rc;
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
 	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
 	rc = wr_lite_do(sql);
 	lite->counts.touched = true;
-	if (rc != SQLITE_OK)
-		return rc;
-	if (dead) {
-		rc = wr_lite_standing(lite, seen->id, &at);
-		if (rc != SQLITE_OK)
-			return rc;
-		lite->counts.dead--;
-		lite->counts.dead_bytes -= at.bytes;
-		return wr_lite_join(lite, seen->key,
-				    (struct wr_place){seen->id, lite->now_us, at.bytes}, line);
-	}
-	return wr_lite_set_due(lite, seen->key, seen->id, lite->now_us);
+	return rc == SQLITE_OK ? wr_lite_set_due(lite, seen->key, seen->id, lite->now_us) : rc;
 }
 
 static int change(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen)
@@ -181,8 +207,10 @@ static int change(struct wr_lite *lite, struct wr_queue_job *job, const struct s
 
 	if ((seen->state != WR_DEFERRED_WAITING && seen->state != WR_DEFERRED_DEAD) || taken)
 		return SQLITE_OK;
+	if (job->verb == WR_QUEUE_RETRY && seen->state == WR_DEFERRED_DEAD)
+		return retry_dead(lite, job, seen, &line);
 	job->page.count++;
-	return job->verb == WR_QUEUE_DROP ? drop(lite, seen) : retry(lite, seen, &line);
+	return job->verb == WR_QUEUE_DROP ? drop(lite, seen) : retry_waiting(lite, seen);
 }
 
 int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
@@ -203,7 +231,7 @@ int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
 			     ? show(lite, job, &seen[i], &tail)
 			     : change(lite, job, &seen[i]);
 	free(seen);
-	if (rc == SQLITE_OK && job->page.filter.id && job->page.count == 0)
+	if (rc == SQLITE_OK && job->page.filter.id && job->page.count + job->page.left == 0)
 		job->reason = WR_QUEUE_UNKNOWN;
 	return rc;
 }

@@ -5,8 +5,9 @@
 #include "queue/lite.h"
 #include "queue/record.h"
 
-static enum wr_queue_reason check_bounds(struct wr_lite *lite, const struct wr_queue_job *job,
-					 uint64_t bytes, const struct wr_lite_line *line)
+enum wr_queue_reason wr_lite_check_bounds(const struct wr_lite *lite,
+					  const struct wr_lite_line *line, uint64_t bytes,
+					  uint64_t max_waiting)
 {
 	const struct wr_queue_opts *opts = lite->store.opts;
 	const struct wr_lite_counts *counts = &lite->counts;
@@ -15,11 +16,11 @@ static enum wr_queue_reason check_bounds(struct wr_lite *lite, const struct wr_q
 		return WR_QUEUE_FULL;
 	if (bytes > opts->max_bytes || counts->bytes - counts->dead_bytes > opts->max_bytes - bytes)
 		return WR_QUEUE_BYTES_FULL;
-	if (line->waiting >= job->put.max_waiting)
+	if (line->waiting >= max_waiting)
 		return WR_QUEUE_KEY_FULL;
 	if (line->waiting && line->held + bytes > opts->max_line_bytes)
 		return WR_QUEUE_KEY_BYTES_FULL;
-	return wr_lite_use_space(lite, bytes) ? WR_QUEUE_OK : WR_QUEUE_NO_SPACE;
+	return WR_QUEUE_OK;
 }
 
 static int put_row(struct wr_lite *lite, const struct wr_queue_job *job, const uint8_t *hash,
@@ -111,7 +112,9 @@ int wr_lite_put(struct wr_lite *lite, struct wr_queue_job *job)
 		return SQLITE_OK;
 	head_len = wr_record_size(request);
 	bytes = head_len + request->body.len + request->rule.len + WR_RECORD_OVERHEAD;
-	job->reason = check_bounds(lite, job, bytes, &line);
+	job->reason = wr_lite_check_bounds(lite, &line, bytes, job->put.max_waiting);
+	if (job->reason == WR_QUEUE_OK && !wr_lite_use_space(lite, bytes))
+		job->reason = WR_QUEUE_NO_SPACE;
 	if (job->reason != WR_QUEUE_OK)
 		return SQLITE_OK;
 	return store(lite, job, &line, head_len, bytes);

@@ -243,6 +243,11 @@ enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *e
 	return reason;
 }
 
+const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue)
+{
+	return &queue->opts;
+}
+
 void wr_queue_close(struct wr_queue *queue)
 {
 	pthread_mutex_lock(&queue->lock);

@@ -143,6 +143,9 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap);
 /* How it is: WR_QUEUE_OK, or why it does not work at the moment, with a sentence. Any thread. */
 enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *error);
 
+/* The options in force, with defaults filled in. They do not change. Any thread. */
+const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue);
+
 /* What was submitted before is done, all later jobs fail as `ending`, and the thread ends. What is
  * taken and not settled goes back. Then call wr_queue_port_run() and wr_queue_port_free() for each
  * port, and wr_queue_free(). */
@@ -168,7 +171,8 @@ enum wr_queue_verb {
 	WR_QUEUE_LIST,   /* many, without fields and bodies */
 	WR_QUEUE_SHOW,   /* one by its id, with fields and body; secret values stay locked */
 	WR_QUEUE_RETRY,  /* dead ones wait again, at their old place in the line, with all their
-			    tries  and their age new; waiting ones are due at once */
+			    tries  and their age new, within the bounds of the queue; waiting
+			    ones are due at once */
 	WR_QUEUE_DROP,   /* waiting and dead ones; not one that is being delivered */
 	WR_QUEUE_STATS,
 	WR_QUEUE_RECOUNT, /* tells `waiting` of all lines again */
@@ -254,8 +258,10 @@ struct wr_queue_job {
 			/* → */
 			struct wr_deferred *first; /* LIST, SHOW */
 			uint32_t count;            /* found, or changed */
-			uint64_t last;             /* `after` of the next page; 0: that was all */
-			uint64_t end; /* the highest id there is: last ÷ end is progress */
+			uint32_t left; /* RETRY: dead ones that stay dead, as there is no room for
+					  them; of a single id the reason names the bound */
+			uint64_t last; /* `after` of the next page; 0: that was all */
+			uint64_t end;  /* the highest id there is: last ÷ end is progress */
 		} page;
 		struct wr_queue_stats stats;
 	};

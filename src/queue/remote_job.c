@@ -128,18 +128,22 @@ static void call_page(struct wr_remote *remote, struct wr_queue_job *job)
 					    [WR_QUEUE_RETRY] = "retry",
 					    [WR_QUEUE_DROP] = "drop"};
 	const struct wr_queue_filter *filter = &job->page.filter;
+	const struct wr_queue_opts *opts = remote->store.opts;
 	char digits[WR_DEFERRED_STATE_COUNT];
 
 	if (job->page.max == 0 || job->page.max > WR_REMOTE_PAGE_MAX)
 		job->page.max = WR_REMOTE_PAGE_MAX;
-	begin(remote, verbs[job->verb], 7);
+	begin(remote, verbs[job->verb], 10);
 	text(remote, filter->rule);
 	wr_command_arg(&remote->link.out, filter->key, filter->key ? WR_LINE_KEY_BYTES : 0);
 	text(remote, state_digits(filter->states, digits));
 	number(remote, filter->id);
 	number(remote, job->page.after);
 	number(remote, job->page.max);
-	duration(remote, remote->store.opts->keep_us);
+	duration(remote, opts->keep_us);
+	number(remote, opts->max_requests);
+	number(remote, opts->max_bytes);
+	number(remote, opts->max_line_bytes);
 }
 
 static void call_ticket(struct wr_remote *remote, const struct wr_queue_job *job)
@@ -268,11 +272,12 @@ static void hear_page(struct wr_remote *remote, struct wr_queue_job *job, const 
 {
 	uint8_t states = job->page.filter.states;
 	struct wr_deferred **tail = &job->page.first;
-	size_t at = wr_remote_tell(remote, reply, 4) + 1;
+	size_t at = wr_remote_tell(remote, reply, 6) + 1;
 
 	job->page.last = (uint64_t)wr_remote_number(reply, 1);
 	job->page.end = (uint64_t)wr_remote_number(reply, 2);
 	job->page.count = (uint32_t)wr_remote_number(reply, 3);
+	job->page.left = (uint32_t)wr_remote_number(reply, 4);
 	for (; at + 2 < reply->elements; at += 3) {
 		struct wr_deferred *row = hear_shown(remote, reply, at);
 
@@ -289,7 +294,8 @@ static void hear_page(struct wr_remote *remote, struct wr_queue_job *job, const 
 		tail = &row->next;
 	}
 	if (job->page.filter.id && job->page.count == 0)
-		job->reason = WR_QUEUE_UNKNOWN;
+		job->reason = job->page.left ? wr_remote_reason(wr_remote_text(reply, 5))
+					     : WR_QUEUE_UNKNOWN;
 }
 
 static void hear_stats(struct wr_remote *remote, struct wr_queue_job *job, const redisReply *reply)

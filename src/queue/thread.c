@@ -86,7 +86,7 @@ void wr_job_reset(struct wr_queue_job *job)
 	case WR_QUEUE_DROP:
 		wr_deferred_free(job->page.first);
 		job->page.first = NULL;
-		job->page.count = 0;
+		job->page.count = job->page.left = 0;
 		job->page.last = job->page.end = 0;
 		break;
 	case WR_QUEUE_STATS:

@@ -83,6 +83,7 @@ static void write_changed(struct wr_text *out, void *context)
 
 	PUT(out, "{\"changed\":");
 	wr_text_number(out, page->job.page.count);
+	wr_json_put_number(out, "left", page->job.page.left);
 	put_next(out, &page->job);
 	PUT(out, "}\n");
 }

@@ -66,6 +66,7 @@ void wr_queue_json(struct wr_queue_host *host, struct wr_text *out)
 	struct weir_error trouble = {.text = ""};
 	enum wr_queue_reason state = wr_queue_state(host->queue, &trouble);
 	const struct wr_queue_settings *settings = &host->settings->queue;
+	const struct wr_queue_opts *bounds = wr_queue_opts(host->queue);
 	struct wr_queue_seen seen;
 
 	wr_queue_look(host, &seen);
@@ -79,8 +80,11 @@ void wr_queue_json(struct wr_queue_host *host, struct wr_text *out)
 			 : seen.down_for_ns ? WR_STR("false")
 					    : WR_STR("true"));
 	wr_json_put_number(out, "sending", seen.sending);
-	wr_json_put_number(out, "max_requests", settings->max_requests);
-	wr_json_put_number(out, "max_bytes", settings->max_bytes);
+	wr_json_put_number(out, "max_requests", bounds->max_requests);
+	wr_json_put_number(out, "max_bytes", bounds->max_bytes);
+	wr_json_put_number(out, "max_line_bytes", bounds->max_line_bytes);
+	wr_json_put_number(out, "max_dead", bounds->max_dead);
+	wr_json_put_number(out, "max_dead_bytes", bounds->max_dead_bytes);
 	put_stats(out, &seen.stats);
 	put_refused(out, &host->tally);
 	PUT(out, "}");

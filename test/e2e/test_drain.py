@@ -454,6 +454,30 @@ def test_one_key_does_not_fill_the_queue(api, kind):
         wait_for(lambda: counter.stats()["dead"] == 2, "the oldest dead ones to go")
         assert counter.ticket(other) is None
         counter.serve.wait_logged("more dead letters than may be kept")
+        bounds = {name: value for name, value in counter.stats().items() if name.startswith("max_")}
+        assert bounds == {"max_requests": 100000, "max_bytes": 1 << 20, "max_line_bytes": 100 << 10, "max_dead": 2,
+                          "max_dead_bytes": 1 << 18}
+
+
+@pytest.mark.parametrize("kind", ["file", "redis"])
+def test_retry_keeps_to_the_bounds(api, kind):
+    """A dead request stays dead while as many wait as may, and waits again when there is room."""
+    api.plan("/orders/8/", 500)
+    with contextlib.ExitStack() as stack:
+        where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
+        counter = stack.enter_context(Counter(api, "--queue-max", "1", **where))
+        dead = counter.defer("/orders/8/1", value="8", max_tries=1)[0]
+        counter.wait_ticket(dead, "dead")
+        counter.defer("/orders/shut/1", key="shut")
+        assert counter.weir("retry", "--state", "dead") == (
+            0, "0 to be tried again\n1 stay dead: the queue has no room for them\n", "")
+        status, told = counter.admin("POST", "/v1/queue/retry", {"id": 1})
+        assert status == 503 and "--queue-max" in told["detail"]
+        assert counter.ticket(dead)["status"] == "dead"
+        assert drop_all(counter, "shop/shut") == 1
+        api.plan("/orders/8/")
+        assert counter.weir("retry", "1") == (0, "1 to be tried again\n", "")
+        counter.wait_ticket(dead, "delivered")
 
 
 def test_positions_and_expected_delay(api):

@@ -600,6 +600,70 @@ static void test_retry_ends_a_back_off(void **state)
 	wr_deferred_free(rig_take_one(&rig, "a"));
 }
 
+/* Of which dead ones wait again, and how many have no room. */
+static void check_retry(uint64_t id, uint32_t count, uint32_t left, enum wr_queue_reason reason)
+{
+	struct wr_queue_job job =
+		rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = id}, 0, 10);
+
+	assert_reason(job.reason, reason);
+	assert_int_equal(job.page.count, count);
+	assert_int_equal(job.page.left, left);
+}
+
+static void test_retry_keeps_to_the_most_that_may_wait(void **state)
+{
+	(void)state;
+	rig.opts.max_requests = 3;
+	rig_open(&rig);
+	for (int i = 0; i < 3; i++)
+		rig_put(&rig, 1, "dead");
+	for (int i = 0; i < 3; i++)
+		kill_head(1);
+	rig_put(&rig, 2, "a");
+	rig_put(&rig, 2, "b");
+	check_retry(0, 3, 2, WR_QUEUE_OK); /* a and b are due at once */
+	assert_int_equal(rig_stats(&rig).waiting, 3);
+	assert_int_equal(rig_stats(&rig).dead, 2);
+	check_retry(2, 0, 1, WR_QUEUE_FULL);
+	assert_int_equal(rig_stats(&rig).waiting, 3);
+	assert_int_equal(rig_waiting(&rig, 1), 1);
+	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 4}, 0, 1);
+	check_retry(2, 1, 0, WR_QUEUE_OK);
+	check_retry(99, 0, 0, WR_QUEUE_UNKNOWN);
+}
+
+static void test_retry_keeps_to_bytes(void **state)
+{
+	static char large[5800];
+	struct wr_queue_job job;
+
+	(void)state;
+	memset(large, 'x', sizeof large - 1);
+	rig.opts.max_bytes = 20000;
+	rig.opts.max_line_bytes = 15000;
+	rig.opts.max_dead_bytes = 100000;
+	rig_open(&rig);
+	for (int i = 0; i < 3; i++) {
+		rig_put(&rig, 1, large);
+		kill_head(1);
+	}
+	/* Two of them fit into the line; of the third its line has no room, … */
+	job = rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){0}, 0, 10);
+	assert_int_equal(job.page.count, 2);
+	assert_int_equal(job.page.left, 1);
+	check_retry(3, 0, 1, WR_QUEUE_KEY_BYTES_FULL);
+	/* … and with one of another line the queue has none. */
+	rig_put(&rig, 2, large);
+	check_retry(3, 0, 1, WR_QUEUE_BYTES_FULL);
+	assert_int_equal(rig_stats(&rig).waiting, 3);
+	/* A line of which none waits may have one of any size, as for a put. */
+	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.states = 1u << WR_DEFERRED_WAITING},
+		 0, 10);
+	assert_int_equal(rig_stats(&rig).waiting, 0);
+	check_retry(3, 1, 0, WR_QUEUE_OK);
+}
+
 static void test_drop(void **state)
 {
 	struct wr_queue_job b, job;
@@ -750,6 +814,8 @@ int main(int argc, char **argv)
 		TEST(test_tickets_are_bounded),
 		TEST(test_retry_goes_back_to_its_place),
 		TEST(test_retry_ends_a_back_off),
+		TEST(test_retry_keeps_to_the_most_that_may_wait),
+		TEST(test_retry_keeps_to_bytes),
 		TEST(test_drop),
 		TEST(test_drop_a_head),
 		TEST(test_pages),

@@ -13,7 +13,7 @@ function tiles(q) {
   return [tile("Waiting", count(depth), depth ? `for ${count(q.keys)} ${q.keys === 1 ? "key" : "keys"}, ${bytes(q.bytes)}` : "nothing is deferred", depth >= 0.8 * q.max_requests ? "bad" : "good"),
     tile("The oldest", depth ? span(q.oldest) : "–", "since it was accepted", q.oldest > 3600 ? "warn" : "good"),
     tile("Delivered", count(q.totals.delivered), `${count(q.totals.retried)} tries failed, ${count(q.sending)} under way`, q.target_up === false ? "bad" : "good"),
-    tile("Dead letters", count(q.dead), `${count(q.totals.dead)} ever, ${count(q.totals.dropped)} dropped`, q.dead ? "bad" : "good")];
+    tile("Dead letters", count(q.dead), `of ${count(q.max_dead)} at most, ${count(q.totals.dead)} ever, ${count(q.totals.dropped)} dropped`, q.dead ? "bad" : "good")];
 }
 
 function fact(name, value) {
@@ -23,7 +23,8 @@ function fact(name, value) {
 function facts(q) {
   const refused = Object.entries(q.refused).map(([reason, n]) => `${words(reason)} ${count(n)}`);
   return h("dl", { class: "facts" }, fact("Kept in", visible(q.url)), fact("Delivered to", q.target ? visible(q.target) : "others deliver"),
-    fact("Room", `${count(q.max_requests)} requests, ${bytes(q.max_bytes)}`), q.disk_bytes ? fact("On disk", bytes(q.disk_bytes)) : "",
+    fact("Room", `${count(q.max_requests)} requests, ${bytes(q.max_bytes)}`), fact("Of one key", bytes(q.max_line_bytes)),
+    fact("For dead letters", `${count(q.max_dead)} requests, ${bytes(q.max_dead_bytes)}`), q.disk_bytes ? fact("On disk", bytes(q.disk_bytes)) : "",
     fact("Could not be kept", refused.length ? refused.join(", ") : "none"));
 }
 

@@ -126,6 +126,22 @@ local function add_dead(id, sign)
   return tonumber(call('HGET', key('n'), 'dead_bytes'))
 end
 
+-- The bytes of all requests that wait.
+local function waiting_bytes()
+  return tonumber(call('HGET', key('n'), 'bytes') or 0) - add_dead()
+end
+
+-- Returns the reason why one more request of this size may not wait in the line, or nil.
+local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
+  bytes = tonumber(bytes)
+  if call('ZCARD', key('waiting')) >= tonumber(max_requests) then return 'full' end
+  if waiting_bytes() + bytes > tonumber(max_bytes) then return 'bytes_full' end
+  if count(line) >= tonumber(max_waiting) then return 'key_full' end
+  if count(line) > 0 and held(line) + bytes > tonumber(max_line_bytes) then
+    return 'key_bytes_full'
+  end
+end
+
 -- It waits no more; its row says so already.
 local function leave(line, id)
   hold(line, id, '-')

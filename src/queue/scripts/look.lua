@@ -50,24 +50,31 @@ local function retry(id, line, state)
   if not is_taken(line) then set_due(line) end
 end
 
--- Whether an operator may change it: it waits, or is dead.
-local function change(verb, id, line, state, keep)
+-- Changes a request that waits, or is dead. Returns whether it did, and for a dead one that has to
+-- stay dead the bound that has no room for it.
+local function change(verb, id, line, state, keep, ...)
   local _, taken = place(id, line, state)
   if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
-  if verb == 'drop' then drop(id, line, state, keep) else retry(id, line, state) end
-  return true
+  if verb == 'drop' then
+    drop(id, line, state, keep)
+    return true
+  end
+  local why = state == DEAD and no_room(line, call('HGET', row(id), 'b'), math.huge, ...)
+  if not why then retry(id, line, state) end
+  return not why, why
 end
 
--- list|show|retry|drop RULE LINE STATES ID AFTER MAX KEEP
---   → {now, last, end, count, line, waiting, …, '', position, taken, row, …}
--- STATES: digits; last: of the ids that were looked at, 0 at the end.
-local function page(verb, rule, line, states, id, after, max, keep)
+-- list|show|retry|drop RULE LINE STATES ID AFTER MAX KEEP MAX_REQUESTS MAX_BYTES MAX_LINE_BYTES
+--   → {now, last, end, count, left, why, line, waiting, …, '', position, taken, row, …}
+-- STATES: digits; last: of the ids that were looked at, 0 at the end; left: dead ones that stay dead
+-- as there is no room, and why the first of them does.
+local function page(verb, rule, line, states, id, after, max, keep, ...)
   local ids = {id}
   if id == '0' then
     ids = call('ZRANGEBYSCORE', key('ids'), '(' .. after, '+inf', 'LIMIT', 0, max)
   end
   local last = id == '0' and #ids == tonumber(max) and tonumber(ids[#ids]) or 0
-  local told, shown, found = {}, {}, 0
+  local told, shown, found, left, why = {}, {}, 0, 0, ''
   for _, one in ipairs(ids) do
     local r = call('HMGET', row(one), 'k', 'rule', 's')
     if r[3] and (rule == '' or rule == r[2]) and (line == '' or line == r[1])
@@ -78,15 +85,21 @@ local function page(verb, rule, line, states, id, after, max, keep)
         shown[#shown + 1] = taken
         shown[#shown + 1] = content
         found = found + 1
-      elseif change(verb, one, r[1], r[3], tonumber(keep)) then
-        found = found + 1
-        told[#told + 1] = r[1]
-        told[#told + 1] = count(r[1])
+      else
+        local changed, bound = change(verb, one, r[1], r[3], tonumber(keep), ...)
+        if changed then
+          found = found + 1
+          told[#told + 1] = r[1]
+          told[#told + 1] = count(r[1])
+        elseif bound then
+          why = left == 0 and bound or why
+          left = left + 1
+        end
       end
     end
   end
   if #told > 0 then note_time() end
-  local out = {now, last, tonumber(call('GET', key('seq')) or 0), found}
+  local out = {now, last, tonumber(call('GET', key('seq')) or 0), found, left, why}
   for _, what in ipairs(told) do out[#out + 1] = what end
   out[#out + 1] = ''
   for _, what in ipairs(shown) do out[#out + 1] = what end

@@ -8,16 +8,8 @@ function verbs.put(ticket, line, rule, max_tries, max_age, interval, wait, bytes
   if known then
     return {now, '', tonumber(known), (call('ZRANK', line_key(line), known) or 0) + 1, count(line)}
   end
-  local all = tonumber(call('HGET', key('n'), 'bytes') or 0) - add_dead()
-  if call('ZCARD', key('waiting')) >= tonumber(max_requests) then
-    return {now, 'full'}
-  elseif all + tonumber(bytes) > tonumber(max_bytes) then
-    return {now, 'bytes_full'}
-  elseif count(line) >= tonumber(max_waiting) then
-    return {now, 'key_full'}
-  elseif count(line) > 0 and held(line) + tonumber(bytes) > tonumber(max_line_bytes) then
-    return {now, 'key_bytes_full'}
-  end
+  local why = no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
+  if why then return {now, why} end
   local id = call('INCR', key('seq'))
   call('HSET', row(id), 't', ticket, 'k', line, 'rule', rule, 's', WAITING, 'n', 0, 'm', max_tries,
     'a', max_age, 'i', interval, 'at', int(now), 'due', int(now + wait), 'exp', int(now + max_age),

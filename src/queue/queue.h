@@ -214,6 +214,7 @@ struct wr_queue_job {
 	void (*done)(struct wr_queue_job *job);
 	void *context;              /* the caller's */
 	struct wr_queue_port *port; /* the queue's, from here … */
+	unsigned unsure;            /* calls of Redis that may have been done, unanswered */
 	struct wr_queue_job *next;  /* … to here */
 
 	union {

@@ -56,9 +56,13 @@ static size_t exchange(struct wr_remote *remote, struct wr_queue_job **jobs, siz
 	struct wr_remote_link *link = &remote->link;
 	size_t sent = 0, done = 0;
 
-	for (; sent < count && wr_commands_len(&link->out) < TOGETHER_BYTES; sent++)
-		if (jobs[sent]->reason == WR_QUEUE_OK && !wr_remote_call(remote, jobs[sent]))
+	for (; sent < count && wr_commands_len(&link->out) < TOGETHER_BYTES; sent++) {
+		if (jobs[sent]->reason != WR_QUEUE_OK)
+			continue;
+		jobs[sent]->unsure++;
+		if (!wr_remote_call(remote, jobs[sent]))
 			jobs[sent]->reason = WR_QUEUE_FAILED;
+	}
 	if (!wr_remote_send(link))
 		return 0;
 	for (; done < sent; done++) {
@@ -74,11 +78,22 @@ static size_t exchange(struct wr_remote *remote, struct wr_queue_job **jobs, siz
 			wr_remote_disconnect(link);
 			return done;
 		}
+		jobs[done]->unsure--;
 		wr_remote_answer(remote, jobs[done], reply);
 		freeReplyObject(reply);
 	}
 	remote->commits++;
 	return done;
+}
+
+/* Redis may have stored a request, or may do so yet, though the last answer to it is a refusal: a
+ * call before had no answer. Nobody is told that such a request was refused for good. */
+static void doubt_puts(struct wr_queue_job **jobs, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
+		    jobs[i]->reason != WR_QUEUE_OK)
+			jobs[i]->reason = WR_QUEUE_AWAY;
 }
 
 /* A connection that was lost is made again once, and what had no answer is said again. */
@@ -101,6 +116,7 @@ static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count
 		while (done < count && link->fd >= 0)
 			done += exchange(remote, jobs + done, count - done);
 	}
+	doubt_puts(jobs, count);
 	if (done == count)
 		return;
 	fail_all(jobs + done, count - done, WR_QUEUE_AWAY);
@@ -136,19 +152,30 @@ static redisReply *call(struct wr_remote *remote, const char *verb, const int64_
 	return reply;
 }
 
-/* Tells of what others changed. */
-static bool poll_changes(struct wr_remote *remote)
+/* One poll from remote->changes on. False: it failed. */
+static bool poll_once(struct wr_remote *remote)
 {
 	redisReply *reply = call(remote, "poll", &remote->changes, 1);
 
 	if (!reply)
 		return false;
 	if (reply->type == REDIS_REPLY_ARRAY) {
+		int64_t last = wr_remote_number(reply, 1);
+
 		wr_remote_tell(remote, reply, 2);
-		remote->changes = wr_remote_number(reply, 1);
+		remote->changes = last < remote->changes ? -1 : last;
 	}
 	freeReplyObject(reply);
 	return true;
+}
+
+/* Tells of what others changed. If Redis has seen fewer changes than we were told of, it has lost
+ * data: then all lines are told. */
+static bool poll_changes(struct wr_remote *remote)
+{
+	bool known = remote->changes >= 0;
+
+	return poll_once(remote) && (!known || remote->changes >= 0 || poll_once(remote));
 }
 
 static void tick(struct wr_store *store, struct wr_moment now)
@@ -181,7 +208,8 @@ static enum wr_queue_reason open_store(struct wr_store *store, struct wr_moment 
 	remote->now = now;
 	if (!wr_remote_connect(&remote->link, &remote->target, error))
 		return WR_QUEUE_AWAY;
-	remote->changes = -1;
+	/* Opened again, it goes on behind the last change that it knows of: lines that have become
+	 * empty since are told as well. */
 	remote->whole_file = false;
 	if (!poll_changes(remote)) {
 		*error = store->why;
@@ -237,6 +265,7 @@ int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals
 	if (!remote)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	remote->link.fd = -1;
+	remote->changes = -1;
 	remote->store = (struct wr_store){
 		.ops = &ops, .opts = opts, .seals = seals, .tick_us = opts->poll_us};
 	snprintf(remote->base, sizeof remote->base, "%s:1:{queue}", opts->prefix);

@@ -21,6 +21,16 @@ extern const struct wr_script wr_script_lines;
 
 /* ---- remote_link.c: one connection, on which one waits ---- */
 
+/* Carries bytes in place of a socket: a simulation. Each call ends after the timeout at the latest.
+ */
+struct wr_remote_wire {
+	bool (*connect)(void *context); /* false, with errno: there is no connection */
+	/* As send() and recv(): the connection is lost where they return 0 or below. */
+	ssize_t (*send)(void *context, const void *bytes, size_t len);
+	ssize_t (*receive)(void *context, void *bytes, size_t cap);
+	void (*close)(void *context);
+};
+
 struct wr_remote_link {
 	int fd;       /* below 0: there is none */
 	bool untaken; /* nothing was taken on it yet: answers to takes before it may have been lost
@@ -32,6 +42,8 @@ struct wr_remote_link {
 	size_t fed; /* bytes of the reply that is coming */
 	struct wr_commands out;
 	uint64_t timeout_us;
+	const struct wr_remote_wire *wire; /* NULL: sockets */
+	void *wire_context;
 };
 
 /* WEIR_EINVAL: certificates are of no use. */
@@ -82,6 +94,7 @@ struct wr_remote {
 	struct wr_moment now;                /* of the jobs under way */
 	struct wr_owner owner;               /* of what is taken */
 	uint64_t heard;                      /* the highest fence we were told */
+	uint64_t links;     /* connections on which something was taken, counted on by Redis */
 	int64_t changes;    /* the last that was seen; below 0: all lines are to be told */
 	uint64_t tidied_us; /* by the clock that only goes on */
 	uint64_t said_us;   /* when an error of the script was said */

@@ -82,15 +82,18 @@ static bool call_put(struct wr_remote *remote, struct wr_queue_job *job)
 	return true;
 }
 
-/* On a new connection the script gives back what was given and never heard of. */
+/* On a new connection the script gives back what was given and never heard of. Its number tells the
+ * script which takes are of a connection before, and come too late to be heard. */
 static void call_take(struct wr_remote *remote, const struct wr_queue_job *job)
 {
-	begin(remote, "take", 5);
+	remote->links += remote->link.untaken;
+	begin(remote, "take", 6);
 	number(remote, job->take.max);
 	number(remote, remote->store.opts->lease_us);
 	duration(remote, remote->store.opts->keep_dead_us);
 	wr_command_text(&remote->link.out, remote->owner.name);
 	wr_command_number(&remote->link.out, remote->link.untaken ? (int64_t)remote->heard : -1);
+	number(remote, remote->links);
 	remote->link.untaken = false;
 }
 
@@ -207,6 +210,13 @@ static void hear_take(struct wr_remote *remote, struct wr_queue_job *job, const 
 	int64_t next_us = wr_remote_number(reply, 2);
 	size_t at = wr_remote_tell(remote, reply, 3) + 1;
 
+	if (wr_remote_number(reply, 1) < 0) {
+		/* A process before had our name: we count on from its connections. */
+		remote->links = (uint64_t)next_us;
+		remote->link.untaken = true;
+		job->take.next_us = 0;
+		return;
+	}
 	job->take.expired = (uint32_t)wr_remote_number(reply, 1);
 	job->take.next_us = next_us < 0 ? UINT64_MAX : (uint64_t)next_us;
 	for (; at + 1 < reply->elements; at += 2) {

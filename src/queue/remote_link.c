@@ -41,7 +41,9 @@ void wr_remote_disconnect(struct wr_remote_link *link)
 {
 	SSL_free(link->session);
 	link->session = NULL;
-	if (link->fd >= 0)
+	if (link->fd >= 0 && link->wire)
+		link->wire->close(link->wire_context);
+	else if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
 	if (link->reader)
@@ -109,6 +111,21 @@ static int connect_host(const struct wr_endpoint *at, uint64_t timeout_us, const
 	return fd;
 }
 
+/* Below 0: there is no connection, and *why says so. */
+static int connect_link(struct wr_remote_link *link, const struct wr_endpoint *at, const char **why)
+{
+	int fd;
+
+	if (at->kind != WR_ENDPOINT_UNIX && !link->wire)
+		return connect_host(at, link->timeout_us, why);
+	if (link->wire)
+		fd = link->wire->connect(link->wire_context) ? 0 : -1;
+	else
+		fd = connect_unix(at, link->timeout_us);
+	*why = strerror(errno);
+	return fd;
+}
+
 /* A command and its answer, which must not be an error. */
 static bool ask(struct wr_remote_link *link, const char *what, struct weir_error *error)
 {
@@ -163,11 +180,10 @@ bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target
 
 	wr_remote_disconnect(link);
 	wr_endpoint_text(at, place);
-	link->fd = at->kind == WR_ENDPOINT_UNIX ? connect_unix(at, link->timeout_us)
-						: connect_host(at, link->timeout_us, &why);
+	link->fd = connect_link(link, at, &why);
 	if (link->fd < 0) {
 		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", place,
-			 at->kind == WR_ENDPOINT_UNIX ? strerror(errno) : why);
+			 why);
 		return false;
 	}
 	link->fresh = link->untaken = true;
@@ -193,6 +209,8 @@ static ssize_t send_some(struct wr_remote_link *link, const uint8_t *bytes, size
 {
 	size_t done = 0;
 
+	if (link->wire)
+		return link->wire->send(link->wire_context, bytes, len);
 	if (!link->session)
 		return send(link->fd, bytes, len, MSG_NOSIGNAL);
 	return SSL_write_ex(link->session, bytes, len, &done) == 1 ? (ssize_t)done : -1;
@@ -202,6 +220,8 @@ static ssize_t receive_some(struct wr_remote_link *link, char *bytes, size_t len
 {
 	size_t done = 0;
 
+	if (link->wire)
+		return link->wire->receive(link->wire_context, bytes, len);
 	if (!link->session)
 		return recv(link->fd, bytes, len, 0);
 	return SSL_read_ex(link->session, bytes, len, &done) == 1 ? (ssize_t)done : -1;

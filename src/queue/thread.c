@@ -61,6 +61,7 @@ void wr_store_trimmed(struct wr_store *store, uint64_t count, uint64_t now_us)
 void wr_job_reset(struct wr_queue_job *job)
 {
 	job->reason = WR_QUEUE_OK;
+	job->unsure = 0;
 	switch (job->verb) {
 	case WR_QUEUE_PUT:
 		memset(job->put.ticket, 0, sizeof job->put.ticket);

@@ -1,5 +1,6 @@
 /* The queue in Redis: what it must be set to, going away and coming back, leases, two gateways. */
 #include "queue/queue_test.h"
+#include "queue/remote.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -602,6 +603,52 @@ static void test_lease(void **state)
 }
 
 /* The clock of another server, or one that was set back: what waits does not wait longer. */
+/* A take as the script is called, of an owner and the number of its connection. The reply is to be
+ * freed. */
+static redisReply *take_raw(const char *owner, int heard, int link)
+{
+	redisReply *reply = redisCommand(
+		redis.link, "EVALSHA %s 1 weir:1:{queue} take 10 100000000 1000000 %s %d %d",
+		wr_script_lines.sha1, owner, heard, link);
+
+	assert_non_null(reply);
+	assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+	return reply;
+}
+
+/* A take that was on its way for so long that its owner has a new connection does nothing: nobody
+ * hears what it gives out, and what it would take back its owner has heard of. */
+static void test_late_take(void **state)
+{
+	redisReply *reply;
+
+	(void)state;
+	rig_open(&rig);
+	rig_put(&rig, 1, "a");
+	rig_put(&rig, 2, "b");
+	reply = take_raw("me", 0, 2);
+	assert_int_equal(reply->elements, 4 + 4); /* both */
+	freeReplyObject(reply);
+	rig_put(&rig, 3, "c");
+	reply = take_raw("me", 0, 1);
+	assert_int_equal(reply->elements, 4);
+	assert_int_equal(reply->element[1]->integer, -1);
+	assert_int_equal(reply->element[2]->integer, 2);
+	freeReplyObject(reply);
+	/* Another owner counts for himself. */
+	reply = take_raw("you", 0, 1);
+	assert_int_equal(reply->elements, 4 + 2); /* c alone */
+	freeReplyObject(reply);
+	/* The same connection goes on; a new one takes back what was not heard of. */
+	reply = take_raw("me", -1, 2);
+	assert_int_equal(reply->elements, 4);
+	assert_int_equal(reply->element[1]->integer, 0);
+	freeReplyObject(reply);
+	reply = take_raw("me", 1, 3);
+	assert_int_equal(reply->elements, 4 + 2); /* b: fence 2 was not heard of */
+	freeReplyObject(reply);
+}
+
 static void test_clock_set_back(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
@@ -619,8 +666,8 @@ static void test_clock_set_back(void **state)
 	assert_near(&rig, job.take.next_us, 1000 * S_US);
 }
 
-/* Nothing is left of a queue through which everything went but tickets; of those nothing when they
- * were forgotten. */
+/* Nothing is left of a queue through which everything went but tickets and a word of each owner; of
+ * tickets nothing when they were forgotten. */
 static void test_nothing_is_left(void **state)
 {
 	redisReply *keys;
@@ -645,7 +692,8 @@ static void test_nothing_is_left(void **state)
 
 		if (strcmp(name, "seq") != 0 && strcmp(name, "fences") != 0 &&
 		    strcmp(name, "n") != 0 && strcmp(name, "changes") != 0 &&
-		    strcmp(name, "changed") != 0)
+		    strcmp(name, "changed") != 0 && strcmp(name, "links") != 0 &&
+		    strcmp(name, "owners") != 0)
 			fail_msg("%s is left", keys->element[i]->str);
 	}
 	freeReplyObject(keys);
@@ -672,6 +720,7 @@ int main(void)
 		TEST(test_two_share_lines),
 		TEST(test_told_of_what_others_did),
 		TEST(test_lease),
+		TEST(test_late_take),
 		TEST(test_clock_set_back),
 		TEST(test_nothing_is_left),
 	};

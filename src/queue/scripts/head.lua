@@ -7,6 +7,7 @@
 --   :due              lines that nobody has taken, by when their head is due
 --   :taken :holder    lines that somebody has: by when the lease ends;
 --                     LINE → FENCE:ID:OWNER
+--   :links :owners    OWNER → number of its connection; owners by when it was new
 --   :ids :waiting :dead                   ids of all requests, of those in this state
 --   :tickets          hash of a ticket → id
 --   :gone :gone_dead  finished ids, by when they are forgotten

@@ -2,6 +2,7 @@
 local UNHEARD_MAX = 10000 -- looked at on a new connection
 local EXPIRED_MAX = 100   -- found in one call; the rest in the next
 local BYTES_MAX = 8388608 -- of bodies in one answer
+local OWNER_US = 2592000000000 -- an owner without a new connection is remembered
 
 -- Those whose lease has ended, as whoever took them died or is slow.
 local function reclaim()
@@ -37,11 +38,29 @@ local function hand_out(line, id, lease, owner)
   return fence
 end
 
--- take MAX LEASE KEEP_DEAD OWNER HEARD → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
+-- The number of a later connection of this owner, if he has one: then nobody hears the answer of
+-- this take, which was on its way for long. It must give out nothing, and take back nothing that he
+-- has heard of since.
+local function newer_link(owner, link)
+  local last = tonumber(call('HGET', key('links'), owner) or 0)
+  if link < last then return last end
+  if link == last then return end
+  for _, old in ipairs(call('ZRANGEBYSCORE', key('owners'), '-inf', int(now - OWNER_US), 'LIMIT', 0, 10)) do
+    call('ZREM', key('owners'), old)
+    call('HDEL', key('links'), old)
+  end
+  call('HSET', key('links'), owner, int(link))
+  call('ZADD', key('owners'), int(now), owner)
+end
+
+-- take MAX LEASE KEEP_DEAD OWNER HEARD LINK → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
 -- next: until the next line is due, below 0 if there is none. HEARD: on a new connection the highest
--- fence that OWNER was told; else below 0.
-function verbs.take(max, lease, keep_dead, owner, heard)
+-- fence that OWNER was told; else below 0. LINK: number of the connection; if there was a later one,
+-- nothing is done, expired is -1 and next is the number of that.
+function verbs.take(max, lease, keep_dead, owner, heard, link)
   local told, given, bytes, expired = {}, {}, 0, 0
+  local newer = newer_link(owner, tonumber(link))
+  if newer then return {now, -1, newer, ''} end
   lease, max, keep_dead = tonumber(lease), tonumber(max), tonumber(keep_dead)
   reclaim()
   if tonumber(heard) >= 0 then reclaim_unheard(owner, tonumber(heard)) end

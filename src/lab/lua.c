@@ -23,9 +23,9 @@ _Static_assert(SCRIPTS <= (int)WR_MINI_SCRIPTS, "each has its place in a server'
 
 struct wr_lua {
 	lua_State *state;
-	struct wr_mini *mini;  /* that the script runs in */
-	struct wr_bytes reply; /* of the command it called */
-	int compiled[SCRIPTS]; /* references; 0: not yet */
+	struct wr_mini *mini;           /* that the script runs in */
+	struct wr_bytes reply;          /* of the command it called */
+	int compiled[WR_LUA_OTHER + 1]; /* references; 0: not yet */
 };
 
 int wr_lua_by_text(struct weir_str text)
@@ -266,7 +266,7 @@ static bool push_script(struct wr_lua *lua, int number, struct weir_str text)
 		lua_rawgeti(lua->state, LUA_REGISTRYINDEX, lua->compiled[number]);
 		return true;
 	}
-	if (number >= 0)
+	if (number >= 0 && number < SCRIPTS)
 		text = (struct weir_str){scripts[number]->text, scripts[number]->len};
 	if (luaL_loadbuffer(lua->state, text.ptr, text.len, "@user_script") != 0)
 		return false;

@@ -92,10 +92,10 @@ bool wr_mini_number(struct weir_str text, int64_t *number)
 
 static const struct wr_mini_op *op_of(struct weir_str name)
 {
-	static const struct wr_mini_op *const lists[3] = {wr_mini_strings, wr_mini_sets,
-							  wr_mini_server};
+	static const struct wr_mini_op *const lists[4] = {wr_mini_strings, wr_mini_sets,
+							  wr_mini_ranges, wr_mini_server};
 
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < 4; i++)
 		for (const struct wr_mini_op *op = lists[i]; op->name; op++)
 			if (wr_mini_is(name, op->name))
 				return op;
@@ -106,7 +106,8 @@ static const struct wr_mini_op *op_of(struct weir_str name)
 static bool is_declared(const struct wr_mini *mini, struct weir_str key)
 {
 	for (size_t i = 0; i < mini->key_count; i++)
-		if (wr_str_equal(mini->keys[i], key))
+		if (wr_str_equal(mini->keys[i], key) ||
+		    (mini->prefixes && wr_str_begins(key, mini->keys[i])))
 			return true;
 	return !mini->scripting;
 }

@@ -32,6 +32,7 @@ struct wr_mini {
 	bool knows[WR_MINI_SCRIPTS]; /* its script cache, by number in struct wr_lua */
 	const struct weir_str *keys; /* that the script running now declared */
 	size_t key_count;
+	bool prefixes; /* … which are the beginnings of keys it may use: the queue's script */
 	bool scripting;
 	bool twice;          /* calls that may come twice do */
 	const char *trouble; /* what clients' writes are answered with, or NULL */
@@ -132,8 +133,9 @@ struct wr_mini_op {
 	bool writes;
 };
 
-/* mini_string.c, mini_set.c, mini_server.c: each ends with an op without a name. */
-extern const struct wr_mini_op wr_mini_strings[], wr_mini_sets[], wr_mini_server[];
+/* mini_string.c, mini_set.c, mini_range.c, mini_server.c: each ends with an op without a name. */
+extern const struct wr_mini_op wr_mini_strings[], wr_mini_sets[], wr_mini_ranges[],
+	wr_mini_server[];
 
 /* Whether it is a whole number as Redis takes it. */
 bool wr_mini_number(struct weir_str text, int64_t *number);
@@ -151,6 +153,9 @@ int wr_lua_by_sha1(struct weir_str sha1);
 
 /* Whether it promises that a call which comes twice does nothing more. */
 bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count);
+
+/* Number of a script that is no one of central's: its text comes with the first call. */
+#define WR_LUA_OTHER ((int)WR_MINI_SCRIPTS)
 
 /* Runs one of weir's scripts, or the text if number is below 0. */
 void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct weir_str text,

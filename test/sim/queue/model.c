@@ -1,0 +1,617 @@
+/* The oracle: a queue without tricks. Each call that Redis carried out is made here as well, and
+ * the answer has to be the one that comes out here. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "sim.h"
+
+/* A call of the script and its answer. */
+struct call {
+	struct qs_world *world;
+	struct qs_model *model;
+	const struct weir_str *args; /* behind the verb */
+	size_t count;
+	const redisReply *reply;
+	uint64_t now_us; /* as the script says */
+};
+
+static uint64_t number(const struct call *call, size_t at)
+{
+	char text[32];
+
+	if (at >= call->count || call->args[at].len >= sizeof text)
+		return 0;
+	memcpy(text, call->args[at].ptr, call->args[at].len);
+	text[call->args[at].len] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
+static unsigned line_of(struct weir_str key)
+{
+	return key.len == WR_LINE_KEY_BYTES ? (unsigned char)key.ptr[0] : QS_LINES;
+}
+
+static uint64_t replied(const struct call *call, size_t at)
+{
+	return (uint64_t)wr_remote_number(call->reply, at);
+}
+
+static void expect(const struct call *call, const char *what, uint64_t said, uint64_t expected)
+{
+	if (said != expected)
+		qs_fail(call->world, "%s: %" PRIu64 ", not %" PRIu64, what, said, expected);
+}
+
+static void expect_text(const struct call *call, const char *what, struct weir_str said,
+			const char *expected)
+{
+	if (!wr_str_equal(said, wr_str(expected)))
+		qs_fail(call->world, "%s: '%.*s', not '%s'", what, (int)said.len, said.ptr,
+			expected);
+}
+
+/* ---- what waits ---- */
+
+static struct qs_row *find(struct qs_model *model, uint64_t id)
+{
+	for (size_t i = 0; i < model->count; i++)
+		if (model->rows[i].id == id && model->rows[i].state != QS_FORGOTTEN)
+			return &model->rows[i];
+	return NULL;
+}
+
+const struct qs_row *qs_model_order(const struct qs_model *model, unsigned order)
+{
+	for (size_t i = 0; i < model->count; i++)
+		if (model->rows[i].order == order)
+			return &model->rows[i];
+	return NULL;
+}
+
+static size_t count_state(const struct qs_model *model, enum qs_state state, uint64_t *bytes)
+{
+	size_t count = 0;
+
+	*bytes = 0;
+	for (size_t i = 0; i < model->count; i++) {
+		if (model->rows[i].state != state)
+			continue;
+		count++;
+		*bytes += model->rows[i].bytes;
+	}
+	return count;
+}
+
+static size_t count_line(const struct qs_model *model, unsigned line, uint64_t *bytes)
+{
+	size_t count = 0;
+
+	*bytes = 0;
+	for (size_t i = 0; i < model->count; i++) {
+		const struct qs_row *row = &model->rows[i];
+
+		if (row->state != QS_WAITING || row->line != line)
+			continue;
+		count++;
+		*bytes += row->bytes;
+	}
+	return count;
+}
+
+size_t qs_model_waiting(const struct qs_model *model, unsigned line)
+{
+	uint64_t bytes;
+
+	return count_line(model, line, &bytes);
+}
+
+/* The oldest that waits in a line, or NULL. Rows are in the order of their ids. */
+static struct qs_row *head(struct qs_model *model, unsigned line)
+{
+	for (size_t i = 0; i < model->count; i++)
+		if (model->rows[i].state == QS_WAITING && model->rows[i].line == line)
+			return &model->rows[i];
+	return NULL;
+}
+
+static uint64_t position(const struct qs_model *model, const struct qs_row *row)
+{
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < model->count; i++)
+		before += model->rows[i].state == QS_WAITING && model->rows[i].line == row->line &&
+			  model->rows[i].id < row->id;
+	return row->state == QS_WAITING ? before + 1 : 0;
+}
+
+static bool is_taken(const struct qs_model *model, const struct qs_row *row)
+{
+	return row->state == QS_WAITING && model->lines[row->line].fence &&
+	       model->lines[row->line].id == row->id;
+}
+
+/* Why a request of this size has no room; "" if it has. */
+static const char *no_room(const struct call *call, unsigned line, uint64_t bytes,
+			   uint64_t max_waiting)
+{
+	const struct wr_queue_opts *opts = &call->world->plan->opts;
+	uint64_t all, held;
+	size_t waiting = count_state(call->model, QS_WAITING, &all);
+	size_t in_line = count_line(call->model, line, &held);
+
+	if (waiting >= opts->max_requests)
+		return "full";
+	if (all + bytes > opts->max_bytes)
+		return "bytes_full";
+	if (in_line >= max_waiting)
+		return "key_full";
+	return in_line && held + bytes > opts->max_line_bytes ? "key_bytes_full" : "";
+}
+
+static void check_bounds(const struct call *call)
+{
+	const struct wr_queue_opts *opts = &call->world->plan->opts;
+	uint64_t all, held;
+	size_t waiting = count_state(call->model, QS_WAITING, &all);
+
+	if (waiting > opts->max_requests || all > opts->max_bytes)
+		qs_fail(call->world, "%zu requests with %" PRIu64 " bytes wait", waiting, all);
+	for (unsigned line = 0; line < QS_LINES; line++)
+		if (count_line(call->model, line, &held) > 1 && held > opts->max_line_bytes)
+			qs_fail(call->world, "%" PRIu64 " bytes wait in line %u", held, line);
+}
+
+static void noted(const struct call *call)
+{
+	if (call->now_us < call->model->last_us)
+		qs_fail(call->world, "the queue's time went back");
+	call->model->last_us = call->now_us;
+}
+
+/* ---- put ---- */
+
+static unsigned read_order(const struct call *call, struct weir_str body)
+{
+	char text[16] = "";
+
+	memcpy(text, body.ptr, body.len < 15 ? body.len : 15);
+	if (strtoul(text, NULL, 10) >= call->world->plan->orders) {
+		qs_fail(call->world, "a body that no client sent");
+		return 0;
+	}
+	return (unsigned)strtoul(text, NULL, 10);
+}
+
+static void add(const struct call *call, unsigned line)
+{
+	struct qs_model *model = call->model;
+	struct qs_row *row = &model->rows[model->count];
+	unsigned order = read_order(call, call->args[10]);
+	struct qs_row *known = (struct qs_row *)qs_model_order(model, order);
+
+	if (known && known->state != QS_FORGOTTEN) {
+		qs_fail(call->world, "order %u is stored twice", order);
+		return;
+	}
+	if (known) { /* only tickets tell the script that a call is a copy */
+		call->world->report->copies++;
+		call->world->orders[order].copied = true;
+		known->order = QS_ORDERS;
+	}
+	*row = (struct qs_row){.id = ++model->last_id,
+			       .order = order,
+			       .line = line,
+			       .max_tries = number(call, 3),
+			       .age_us = number(call, 4),
+			       .at_us = call->now_us,
+			       .due_us = call->now_us + number(call, 6),
+			       .expires_us = call->now_us + number(call, 4),
+			       .bytes = number(call, 7)};
+	memcpy(row->hash, call->args[0].ptr, sizeof row->hash);
+	model->count++;
+	model->put++;
+	noted(call);
+	qs_note(call->world, "stored order %u of line %u as %" PRIu64, order, line, row->id);
+}
+
+static void put(const struct call *call)
+{
+	struct qs_model *model = call->model;
+	unsigned line = line_of(call->args[1]);
+	const struct qs_row *row = NULL;
+	const char *why = "";
+
+	for (size_t i = 0; i < model->count; i++)
+		if (model->rows[i].state != QS_FORGOTTEN &&
+		    memcmp(model->rows[i].hash, call->args[0].ptr, sizeof model->rows[i].hash) == 0)
+			row = &model->rows[i];
+	if (!row) {
+		why = no_room(call, line, number(call, 7), number(call, 11));
+		if (!*why)
+			add(call, line);
+		row = &model->rows[model->count - 1];
+	}
+	expect_text(call, "put", wr_remote_text(call->reply, 1), why);
+	if (*why)
+		return;
+	expect(call, "id of a put", replied(call, 2), row->id);
+	if (row->state == QS_WAITING)
+		expect(call, "position of a put", replied(call, 3), position(model, row));
+	expect(call, "waiting after a put", replied(call, 4), qs_model_waiting(model, line));
+}
+
+/* ---- take ---- */
+
+/* A lease has ended, or the owner asks with the highest fence that he knows of. */
+static void reclaim(const struct call *call)
+{
+	bool asks = call->args[4].ptr[0] != '-';
+
+	for (unsigned i = 0; i < QS_LINES; i++) {
+		struct qs_line *line = &call->model->lines[i];
+
+		if (line->fence && line->until_us <= call->now_us) {
+			call->world->report->takeover++;
+			line->fence = 0;
+		}
+		if (line->fence && asks && line->fence > number(call, 4) &&
+		    wr_str_equal(call->args[3], wr_str(line->owner)))
+			line->fence = 0;
+	}
+}
+
+static void finish(const struct call *call, struct qs_row *row, enum qs_state state,
+		   uint64_t keep_us)
+{
+	struct qs_model *model = call->model;
+
+	row->state = state;
+	row->gone_us = call->now_us + keep_us;
+	model->delivered += state == QS_DELIVERED;
+	model->dead += state == QS_DEAD;
+	model->dropped += state == QS_DROPPED;
+	qs_note(call->world, "%" PRIu64 " of line %u is %s", row->id, row->line,
+		state == QS_DELIVERED ? "delivered"
+		: state == QS_DEAD    ? "dead"
+				      : "dropped");
+}
+
+static void expire(const struct call *call, unsigned line, uint64_t waiting)
+{
+	struct qs_row *row = line < QS_LINES ? head(call->model, line) : NULL;
+
+	if (!row || call->model->lines[line].fence || row->expires_us > call->now_us) {
+		qs_fail(call->world, "line %u lost its head, which is not too old", line);
+		return;
+	}
+	finish(call, row, QS_DEAD, number(call, 2));
+	expect(call, "waiting behind one that is too old", waiting,
+	       qs_model_waiting(call->model, line));
+}
+
+static void hand_out(const struct call *call, uint64_t fence, const redisReply *given)
+{
+	struct qs_model *model = call->model;
+	uint64_t id = (uint64_t)wr_remote_number(given, 0);
+	struct qs_row *row = find(model, id);
+	const struct qs_row *first = row ? head(model, row->line) : NULL;
+	struct qs_line *line = row ? &model->lines[row->line] : NULL;
+
+	if (!row || row->state != QS_WAITING) {
+		qs_fail(call->world, "%" PRIu64 " is given out, and does not wait", id);
+		return;
+	}
+	if (line->fence)
+		qs_fail(call->world, "line %u has two owners", row->line);
+	if (first != row)
+		qs_fail(call->world, "%" PRIu64 " is given out before %" PRIu64, id, first->id);
+	if (row->due_us > call->now_us || row->expires_us <= call->now_us)
+		qs_fail(call->world, "%" PRIu64 " is given out and not due, or too old", id);
+	expect(call, "fence", fence, ++model->fences);
+	expect(call, "tries", (uint64_t)wr_remote_number(given, 5), row->tries);
+	expect(call, "body", read_order(call, wr_remote_text(given, 16)), row->order);
+	*line = (struct qs_line){
+		.fence = fence, .id = id, .until_us = call->now_us + number(call, 1)};
+	snprintf(line->owner, sizeof line->owner, "%.*s", (int)call->args[3].len,
+		 call->args[3].ptr);
+	qs_note(call->world, "%" PRIu64 " of line %u is taken by %s, fence %" PRIu64, id, row->line,
+		line->owner, fence);
+}
+
+/* A take of a connection that its owner has replaced since is refused. */
+static bool is_stale(const struct call *call)
+{
+	struct qs_owner *owner = call->model->owners;
+
+	while (owner->name[0] && !wr_str_equal(call->args[3], wr_str(owner->name)))
+		owner++;
+	if (owner == call->model->owners + QS_OWNERS)
+		abort();
+	snprintf(owner->name, sizeof owner->name, "%.*s", (int)call->args[3].len,
+		 call->args[3].ptr);
+	if (number(call, 5) >= owner->link) {
+		owner->link = number(call, 5);
+		return false;
+	}
+	expect(call, "elements of a stale take", call->reply->elements, 4);
+	expect(call, "link of a stale take", replied(call, 2), owner->link);
+	call->world->report->stale++;
+	return true;
+}
+
+static void take(const struct call *call)
+{
+	const redisReply *reply = call->reply;
+	size_t at = 3, given;
+
+	if (is_stale(call))
+		return;
+	reclaim(call);
+	for (; at + 1 < reply->elements && wr_remote_text(reply, at).len; at += 2)
+		expire(call, line_of(wr_remote_text(reply, at)), replied(call, at + 1));
+	expect(call, "expired", replied(call, 1), (at - 3) / 2);
+	given = (reply->elements - at - 1) / 2;
+	if (given > number(call, 0))
+		qs_fail(call->world, "%zu are given out", given);
+	for (at++; at + 1 < reply->elements; at += 2)
+		hand_out(call, replied(call, at), reply->element[at + 1]);
+	if (reply->elements > 4)
+		noted(call);
+}
+
+/* ---- settle ---- */
+
+/* The API has to have said so to the owner. */
+static void check_answer(const struct call *call, const struct qs_row *row, uint64_t fence,
+			 const char *outcome)
+{
+	const struct qs_send *send = qs_api_by_fence(call->world, row->order, fence);
+	unsigned status = send ? send->status : 0;
+	bool sent = send && !send->unsent;
+	bool fine = strcmp(outcome, "release") == 0 ? !sent : sent;
+
+	/* A Redis that lost data gives fences twice. */
+	if (call->world->plan->faults & 1u << QS_LOSS)
+		return;
+	if (strcmp(outcome, "delivered") == 0)
+		fine = fine && wr_drain_is_final(status);
+	if (strcmp(outcome, "again") == 0 || strcmp(outcome, "absent") == 0)
+		fine = fine && !wr_drain_is_final(status);
+	if (!fine || (sent && number(call, 4) != status))
+		qs_fail(call->world, "%" PRIu64 " is settled as %s after status %u", row->id,
+			outcome, status);
+}
+
+static void settle_owned(const struct call *call, struct qs_row *row)
+{
+	char outcome[16] = "";
+	uint64_t due_us = call->now_us + number(call, 5);
+
+	memcpy(outcome, call->args[3].ptr, call->args[3].len < 15 ? call->args[3].len : 15);
+	check_answer(call, row, number(call, 2), outcome);
+	row->fence = number(call, 2);
+	call->model->lines[row->line].fence = 0;
+	if (strcmp(outcome, "again") == 0 || strcmp(outcome, "dead") == 0)
+		row->tries++;
+	if (strcmp(outcome, "release") != 0)
+		row->status = number(call, 4);
+	if (strcmp(outcome, "delivered") == 0) {
+		finish(call, row, QS_DELIVERED, number(call, 7));
+	} else if (strcmp(outcome, "dead") == 0 ||
+		   (strcmp(outcome, "again") == 0 && row->tries == row->max_tries)) {
+		finish(call, row, QS_DEAD, number(call, 8));
+	} else {
+		row->due_us = due_us;
+		call->model->retried += strcmp(outcome, "release") != 0;
+	}
+	noted(call);
+}
+
+static void settle(const struct call *call)
+{
+	struct qs_model *model = call->model;
+	unsigned number_of_line = line_of(call->args[1]);
+	const struct qs_line *line = &model->lines[number_of_line];
+	uint64_t id = number(call, 0), fence = number(call, 2);
+	struct qs_row *row = find(model, id);
+	bool owned = line->fence == fence && line->id == id;
+
+	if (owned && row && row->state == QS_WAITING) {
+		settle_owned(call, row);
+	} else if (!row || row->fence != fence) {
+		expect_text(call, "settle by who has it no more", wr_remote_text(call->reply, 1),
+			    "lost");
+		return;
+	}
+	expect_text(call, "settle", wr_remote_text(call->reply, 1), "");
+	expect(call, "state of what was settled", replied(call, 2), row->state);
+	expect(call, "waiting after a settle", replied(call, 3),
+	       qs_model_waiting(model, number_of_line));
+}
+
+/* ---- operators and tickets ---- */
+
+static bool fits(const struct call *call, const struct qs_row *row)
+{
+	uint64_t id = number(call, 3);
+	char digit = (char)('0' + (int)row->state);
+
+	if (row->state == QS_FORGOTTEN || (id ? row->id != id : row->id <= number(call, 4)))
+		return false;
+	return call->args[2].len == 0 || memchr(call->args[2].ptr, digit, call->args[2].len);
+}
+
+static bool retry(const struct call *call, struct qs_row *row, uint64_t *left)
+{
+	if (row->state == QS_DEAD && *no_room(call, row->line, row->bytes, UINT64_MAX)) {
+		++*left;
+		return false;
+	}
+	row->due_us = call->now_us;
+	if (row->state == QS_DEAD) {
+		row->tries = 0;
+		row->expires_us = call->now_us + row->age_us;
+		row->state = QS_WAITING;
+		qs_note(call->world, "%" PRIu64 " of line %u waits again", row->id, row->line);
+	}
+	return true;
+}
+
+static void change(const struct call *call, bool drops)
+{
+	uint64_t changed = 0, left = 0, looked = 0;
+
+	for (size_t i = 0; i < call->model->count; i++) {
+		struct qs_row *row = &call->model->rows[i];
+
+		if (!number(call, 3) && row->state != QS_FORGOTTEN && row->id > number(call, 4) &&
+		    ++looked > number(call, 5))
+			break;
+		if (!fits(call, row) || (row->state != QS_WAITING && row->state != QS_DEAD) ||
+		    is_taken(call->model, row))
+			continue;
+		if (drops)
+			finish(call, row, QS_DROPPED, number(call, 6));
+		changed += drops || retry(call, row, &left);
+		if (drops)
+			row->status = 0;
+	}
+	expect(call, "changed by an operator", replied(call, 3), changed);
+	expect(call, "left by an operator", replied(call, 4), left);
+	if (changed)
+		noted(call);
+}
+
+static void ticket(const struct call *call)
+{
+	struct qs_model *model = call->model;
+	const struct qs_row *row = NULL;
+	const redisReply *shown;
+
+	for (size_t i = 0; i < model->count; i++)
+		if (model->rows[i].state != QS_FORGOTTEN &&
+		    memcmp(model->rows[i].hash, call->args[0].ptr, sizeof model->rows[i].hash) == 0)
+			row = &model->rows[i];
+	expect(call, "elements of a ticket", call->reply->elements, row ? 4 : 1);
+	if (!row || call->reply->elements != 4)
+		return;
+	shown = call->reply->element[3];
+	expect(call, "position", replied(call, 1), position(model, row));
+	expect(call, "taken", replied(call, 2), is_taken(model, row));
+	expect(call, "id of a ticket", (uint64_t)wr_remote_number(shown, 0), row->id);
+	expect(call, "state of a ticket", (uint64_t)wr_remote_number(shown, 4), row->state);
+	expect(call, "tries of a ticket", (uint64_t)wr_remote_number(shown, 5), row->tries);
+	expect(call, "status of a ticket", (uint64_t)wr_remote_number(shown, 12), row->status);
+}
+
+/* ---- tidy, stats, poll ---- */
+
+static bool is_stored(const struct call *call, const struct qs_row *row)
+{
+	char key[64];
+
+	snprintf(key, sizeof key, "weir:1:{queue}:r:%" PRIu64, row->id);
+	return wr_mini_find(call->world->server.mini, wr_str(key)) != NULL;
+}
+
+/* Which of several that are over a bound go is the script's choice: the oldest. */
+static void tidy(const struct call *call)
+{
+	struct qs_model *model = call->model;
+	uint64_t gone = 0, bytes, before_bytes;
+	size_t dead = count_state(model, QS_DEAD, &before_bytes);
+	size_t tickets = count_state(model, QS_DELIVERED, &bytes);
+	bool over = dead > number(call, 2) || before_bytes > number(call, 3);
+
+	tickets += count_state(model, QS_DROPPED, &bytes);
+	for (size_t i = 0; i < model->count; i++) {
+		struct qs_row *row = &model->rows[i];
+
+		if (row->state == QS_FORGOTTEN || is_stored(call, row))
+			continue;
+		gone++;
+		if (row->state == QS_WAITING ||
+		    (row->gone_us > call->now_us &&
+		     (row->state == QS_DEAD ? !over : tickets <= number(call, 0))))
+			qs_fail(call->world, "%" PRIu64 " is forgotten, in state %d", row->id,
+				(int)row->state);
+		row->state = QS_FORGOTTEN;
+	}
+	expect(call, "forgotten", replied(call, 1) + replied(call, 2), gone);
+	dead = count_state(model, QS_DEAD, &bytes);
+	if (replied(call, 2) < number(call, 1) &&
+	    (dead > number(call, 2) || bytes > number(call, 3)))
+		qs_fail(call->world, "%zu dead letters with %" PRIu64 " bytes are kept", dead,
+			bytes);
+}
+
+static void stats(const struct call *call)
+{
+	const struct qs_model *model = call->model;
+	uint64_t bytes, dead_bytes, ignored, taken = 0, lines = 0;
+	size_t waiting = count_state(model, QS_WAITING, &bytes);
+	size_t dead = count_state(model, QS_DEAD, &dead_bytes);
+
+	for (unsigned i = 0; i < QS_LINES; i++) {
+		taken += model->lines[i].fence != 0;
+		lines += qs_model_waiting(model, i) > 0;
+	}
+	expect(call, "waiting", replied(call, 1), waiting - taken);
+	expect(call, "delivering", replied(call, 2), taken);
+	expect(call, "dead", replied(call, 3), dead);
+	expect(call, "bytes", replied(call, 4), bytes + dead_bytes);
+	expect(call, "lines", replied(call, 5), lines);
+	expect(call, "tickets", replied(call, 6),
+	       count_state(model, QS_DELIVERED, &ignored) +
+		       count_state(model, QS_DROPPED, &ignored));
+	expect(call, "put", replied(call, 8), model->put);
+	expect(call, "delivered", replied(call, 9), model->delivered);
+	expect(call, "retried", replied(call, 10), model->retried);
+	expect(call, "dead ever", replied(call, 11), model->dead);
+	expect(call, "dropped", replied(call, 12), model->dropped);
+}
+
+static void poll(const struct call *call)
+{
+	for (size_t at = 2; at + 1 < call->reply->elements; at += 2)
+		expect(call, "waiting by a poll", replied(call, at + 1),
+		       qs_model_waiting(call->model, line_of(wr_remote_text(call->reply, at))));
+}
+
+static void drop_some(const struct call *call)
+{
+	change(call, true);
+}
+
+static void retry_some(const struct call *call)
+{
+	change(call, false);
+}
+
+void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t argc,
+		   const redisReply *reply)
+{
+	static const struct {
+		const char *name;
+		void (*run)(const struct call *call);
+	} verbs[] = {{"put", put},       {"take", take},        {"settle", settle},
+		     {"ticket", ticket}, {"retry", retry_some}, {"drop", drop_some},
+		     {"tidy", tidy},     {"stats", stats},      {"poll", poll}};
+	struct call call = {world, &world->model, argv + 1, argc - 1, reply, 0};
+
+	if (reply->type != REDIS_REPLY_ARRAY) {
+		qs_fail(world, "the script answers %.*s with an error: %s", (int)argv[0].len,
+			argv[0].ptr, reply->str ? reply->str : "");
+		return;
+	}
+	call.now_us = replied(&call, 0);
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (wr_str_equal(argv[0], wr_str(verbs[i].name))) {
+			verbs[i].run(&call);
+			check_bounds(&call);
+			return;
+		}
+	qs_fail(world, "the oracle does not know %.*s", (int)argv[0].len, argv[0].ptr);
+}

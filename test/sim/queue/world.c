@@ -1,0 +1,639 @@
+/* What happens when, by the seed; the API server; and what has to hold between all of them. */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "serve/drain.h"
+
+#define SETTLE_US (3600 * SECOND) /* virtual, for all to be over when faults have ended */
+
+/* ---- the plan ---- */
+
+static void plan_bounds(struct qs_plan *plan, struct wr_dice *dice)
+{
+	bool tight = wr_dice_percent(dice, 40);
+	struct wr_queue_opts *opts = &plan->opts;
+
+	*opts = (struct wr_queue_opts){
+		.url = "redis://127.0.0.1:6379",
+		.prefix = "weir",
+		.assume_durable = plan->faults & 1u << QS_LOSS,
+		.max_requests = tight ? wr_dice_between(dice, 3, 20) : 1000,
+		.max_bytes = tight ? wr_dice_between(dice, 4000, 30000) : 1u << 30,
+		.max_line_bytes = tight ? wr_dice_between(dice, 2000, 9000) : 1u << 30,
+		.max_dead = wr_dice_percent(dice, 30) ? 3 : 1000,
+		.max_dead_bytes = wr_dice_percent(dice, 30) ? 4000 : 1u << 30,
+		.max_tickets = wr_dice_percent(dice, 20) ? 10 : 1000000,
+		.keep_us = WR_DAY_US,
+		.keep_dead_us = 30 * WR_DAY_US,
+		.lease_us = plan->deliver_us + WR_DRAIN_LEASE_US,
+		.timeout_us = wr_dice_between(dice, SECOND, 5 * SECOND),
+		.free_bytes_min = 1,
+		.max_jobs = 4096,
+		.poll_us = 500 * MS};
+	plan->max_waiting = tight ? (uint32_t)wr_dice_between(dice, 2, 10) : 1000;
+}
+
+void qs_plan_make(struct qs_plan *plan, uint64_t seed)
+{
+	struct wr_dice dice = {seed * 0x9e3779b97f4a7c15u + 1};
+
+	*plan = (struct qs_plan){.seed = seed};
+	plan->faults = (unsigned)wr_dice_roll(&dice) & ((1u << QS_FAULT_COUNT) - 1);
+	if (wr_dice_percent(&dice, 70))
+		plan->faults &= ~(1u << QS_LOSS);
+	if (wr_dice_percent(&dice, 60))
+		plan->faults &= ~(1u << QS_STEP);
+	plan->nodes = (unsigned)wr_dice_between(&dice, 1, QS_NODES);
+	plan->lines = (unsigned)wr_dice_between(&dice, 1, QS_LINES);
+	plan->orders = (unsigned)wr_dice_between(&dice, 20, QS_ORDERS);
+	plan->connections = (unsigned)wr_dice_between(&dice, 1, 4);
+	plan->length_us = wr_dice_between(&dice, 20, 120) * SECOND;
+	plan->gap_us = plan->length_us / plan->orders;
+	plan->fault_gap_us = wr_dice_scale(&dice, 500 * MS, 20 * SECOND);
+	plan->pace_us = wr_dice_scale(&dice, 10 * MS, 3 * SECOND);
+	plan->answer_us = wr_dice_scale(&dice, MS, 3 * SECOND);
+	plan->deliver_us = wr_dice_between(&dice, 2, 20) * SECOND;
+	plan->delay_us = wr_dice_scale(&dice, 200, 100 * MS);
+	plan->max_tries = (uint32_t)wr_dice_between(&dice, 1, 6);
+	plan->max_age_us =
+		wr_dice_percent(&dice, 25) ? wr_dice_between(&dice, 5, 60) * SECOND : WR_DAY_US;
+	plan_bounds(plan, &dice);
+}
+
+static const char *const fault_names[] = {
+#define QS_NAME(name, text) text,
+	QS_FAULTS(QS_NAME)
+#undef QS_NAME
+};
+
+void qs_plan_text(const struct qs_plan *plan, char *text, size_t cap)
+{
+	size_t len = (size_t)snprintf(
+		text, cap, "seed %" PRIu64 ": %u nodes, %u lines, %u orders in %" PRIu64 " s;",
+		plan->seed, plan->nodes, plan->lines, plan->orders, plan->length_us / SECOND);
+
+	for (unsigned i = 0; i < QS_FAULT_COUNT && len < cap; i++)
+		if (plan->faults & 1u << i)
+			len += (size_t)snprintf(text + len, cap - len, " %s", fault_names[i]);
+}
+
+/* ---- events ---- */
+
+static bool before(const struct qs_event *a, const struct qs_event *b)
+{
+	return a->at_us != b->at_us ? a->at_us < b->at_us : a->number < b->number;
+}
+
+static void swap(struct qs_event *a, struct qs_event *b)
+{
+	struct qs_event c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+void qs_at(struct qs_world *world, uint64_t at_us, struct qs_node *node, qs_fn *run, void *object,
+	   uint64_t word)
+{
+	size_t at = world->event_count++;
+
+	if (at == world->event_cap) {
+		size_t cap = at ? 2 * at : 256;
+		struct qs_event *more = wr_lab_alloc(cap, sizeof *more);
+
+		if (at)
+			memcpy(more, world->events, at * sizeof *more);
+		free(world->events);
+		world->events = more;
+		world->event_cap = cap;
+	}
+	world->events[at] = (struct qs_event){at_us > world->now_us ? at_us : world->now_us,
+					      world->event_number++,
+					      node,
+					      node ? node->life : 0,
+					      run,
+					      object,
+					      word};
+	for (; at > 0 && before(&world->events[at], &world->events[(at - 1) / 2]);
+	     at = (at - 1) / 2)
+		swap(&world->events[at], &world->events[(at - 1) / 2]);
+}
+
+static struct qs_event next_event(struct qs_world *world)
+{
+	struct qs_event event = world->events[0];
+	size_t at = 0;
+
+	world->events[0] = world->events[--world->event_count];
+	for (;;) {
+		size_t least = at;
+
+		for (size_t i = 2 * at + 1; i < 2 * at + 3 && i < world->event_count; i++)
+			if (before(&world->events[i], &world->events[least]))
+				least = i;
+		if (least == at)
+			return event;
+		swap(&world->events[at], &world->events[least]);
+		at = least;
+	}
+}
+
+static void happen(struct qs_world *world, const struct qs_event *event)
+{
+	struct qs_node *node = event->node;
+
+	world->now_us = event->at_us;
+	if (node && node->life != event->life)
+		return;
+	if (node && node->still_until_us > world->now_us) {
+		qs_at(world, node->still_until_us, node, event->run, event->object, event->word);
+		return;
+	}
+	world->report->events++;
+	event->run(world, event->object, event->word);
+}
+
+void qs_note(struct qs_world *world, const char *format, ...)
+{
+	char text[300];
+	int len = snprintf(text, sizeof text, "%" PRIu64 ".%06" PRIu64 " ", world->now_us / SECOND,
+			   world->now_us % SECOND);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text + len, sizeof text - (size_t)len, format, args);
+	va_end(args);
+	world->report->trace = XXH3_64bits_withSeed(text, strlen(text), world->report->trace);
+	if (world->trace)
+		fprintf(world->trace, "%s\n", text);
+}
+
+void qs_fail(struct qs_world *world, const char *format, ...)
+{
+	char text[sizeof world->report->failure];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (!world->report->failure[0])
+		memcpy(world->report->failure, text, sizeof text);
+	if (world->trace)
+		fprintf(world->trace, "FAILED %s\n", text);
+}
+
+/* ---- the API server ---- */
+
+const struct qs_send *qs_api_by_fence(const struct qs_world *world, unsigned order, uint64_t fence)
+{
+	for (size_t i = world->send_count; i-- > 0;)
+		if (world->sends[i].order == order && world->sends[i].fence == fence)
+			return &world->sends[i];
+	return NULL;
+}
+
+/* What it answers; 0: nothing. */
+static unsigned status_of(struct qs_world *world, unsigned order, bool *unsent)
+{
+	static const unsigned mixed[] = {200, 201, 302, 404, 422, 500, 503, 429, 408, 0, 200, 200};
+
+	*unsent = world->mood == QS_AWAY;
+	switch (world->mood) {
+	case QS_FINE:
+		/* Some requests kill their backend each time. */
+		return world->quiet || order % 16 != 15 || !(world->plan->faults & 1u << QS_API)
+			       ? 200
+			       : 502;
+	case QS_MIXED:
+		return mixed[wr_dice_below(&world->api, sizeof mixed / sizeof *mixed)];
+	case QS_ABSENT:
+		return 503;
+	default:
+		return 0;
+	}
+}
+
+static void answer(struct qs_world *world, void *object, uint64_t word)
+{
+	const struct qs_send *send = &world->sends[word];
+
+	(void)object;
+	qs_note(world, "order %u: the API answers %u%s", send->order, send->status,
+		send->unsent ? ", no connection" : "");
+	qs_node_answered(send->node, word, send->status, send->unsent);
+}
+
+/* The owner of a line begins to deliver only while the line is its own. Only a clock of Redis that
+ * was set, or lost data, takes it away without his knowledge. */
+static void check_owner(struct qs_world *world, const struct wr_deferred *request, uint64_t stepped)
+{
+	const struct qs_line *line = &world->model.lines[request->key[0]];
+
+	if (stepped != world->server.stepped ||
+	    (line->fence == request->fence && line->id == request->id))
+		return;
+	qs_fail(world,
+		"request %" PRIu64 " is sent with fence %" PRIu64 "; its line is of %" PRIu64,
+		request->id, request->fence, line->fence);
+}
+
+uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, uint64_t stepped)
+{
+	struct qs_world *world = node->world;
+	unsigned order = (unsigned)strtoul(request->body.ptr, NULL, 10);
+	uint64_t wait_us = wr_dice_scale(&world->api, MS, 2 * world->plan->answer_us);
+	struct qs_send *send;
+	bool unsent;
+
+	if (world->send_count == world->send_cap) {
+		size_t cap = world->send_cap ? 2 * world->send_cap : 256;
+		struct qs_send *more = wr_lab_alloc(cap, sizeof *more);
+
+		if (world->send_count)
+			memcpy(more, world->sends, world->send_count * sizeof *more);
+		free(world->sends);
+		world->sends = more;
+		world->send_cap = cap;
+	}
+	if (qs_api_by_fence(world, order, request->fence) && world->server.stepped == stepped &&
+	    !(world->plan->faults & 1u << QS_LOSS))
+		qs_fail(world, "order %u is sent twice by one owner", order);
+	check_owner(world, request, stepped);
+	send = &world->sends[world->send_count];
+	*send = (struct qs_send){.order = order, .fence = request->fence, .node = node};
+	send->status = status_of(world, order, &unsent);
+	send->unsent = unsent;
+	if (send->status == 0 && !unsent)
+		wait_us = wr_dice_percent(&world->api, 50) ? wait_us : world->plan->deliver_us;
+	if (wait_us >= world->plan->deliver_us) {
+		wait_us = world->plan->deliver_us;
+		send->status = 0;
+	}
+	world->report->sends += !unsent;
+	if (wr_drain_is_final(send->status))
+		world->orders[order].answers++;
+	qs_note(world, "node%u sends order %u", node->number, order);
+	qs_at(world, world->now_us + wait_us, node, answer, NULL, world->send_count);
+	return world->send_count++;
+}
+
+/* ---- clients ---- */
+
+static void come(struct qs_world *world, void *object, uint64_t word)
+{
+	const struct qs_plan *plan = world->plan;
+
+	(void)object;
+	(void)word;
+	if (world->next_order == plan->orders)
+		return;
+	qs_node_put(&world->nodes[wr_dice_below(&world->traffic, plan->nodes)],
+		    world->next_order++);
+	if (wr_dice_percent(&world->traffic, 30) && world->next_order > 1) {
+		unsigned order = (unsigned)wr_dice_below(&world->traffic, world->next_order);
+
+		if (world->orders[order].done && world->orders[order].reason == WR_QUEUE_OK)
+			qs_node_ask(&world->nodes[wr_dice_below(&world->traffic, plan->nodes)],
+				    order);
+	}
+	qs_at(world, world->now_us + wr_dice_below(&world->traffic, 2 * plan->gap_us), NULL, come,
+	      NULL, 0);
+}
+
+/* ---- faults ---- */
+
+static void end_network(struct qs_world *world, void *object, uint64_t word)
+{
+	(void)object;
+	world->faults &= ~(unsigned)word;
+}
+
+static void end_error(struct qs_world *world, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	world->server.mini->trouble = NULL;
+}
+
+static void end_mood(struct qs_world *world, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	world->mood = QS_FINE;
+}
+
+static void come_back(struct qs_world *world, void *object, uint64_t word)
+{
+	const struct qs_node *node = object;
+
+	if (!node->running)
+		qs_node_start(world, node->number, word);
+}
+
+static void begin_error(struct qs_world *world)
+{
+	static const char *const troubles[] = {
+		"LOADING Redis is loading the dataset in memory",
+		"BUSY Redis is busy running a script.",
+		"READONLY You can't write against a read only replica.",
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"MISCONF Errors writing to the AOF file"};
+	unsigned which = (unsigned)wr_dice_below(&world->fate, 5);
+
+	world->server.mini->trouble = troubles[which];
+	world->server.mini->trouble_of_all = which < 2;
+	qs_at(world, world->now_us + wr_dice_scale(&world->fate, 100 * MS, 30 * SECOND), NULL,
+	      end_error, NULL, 0);
+}
+
+static void begin_api(struct qs_world *world)
+{
+	world->mood = (enum qs_mood)(1 + wr_dice_below(&world->fate, QS_MOODS - 1));
+	qs_at(world, world->now_us + wr_dice_scale(&world->fate, 100 * MS, 60 * SECOND), NULL,
+	      end_mood, NULL, 0);
+}
+
+static void save_again(struct qs_world *world, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	if (world->server.up)
+		qs_server_save(world);
+	qs_at(world, world->now_us + 2 * SECOND, NULL, save_again, NULL, 0);
+}
+
+static int64_t some_step(struct qs_world *world)
+{
+	int64_t step = (int64_t)wr_dice_scale(&world->fate, MS, 90 * SECOND);
+
+	return wr_dice_percent(&world->fate, 50) ? step : -step;
+}
+
+static void begin_fault(struct qs_world *world, enum qs_fault fault)
+{
+	struct wr_dice *fate = &world->fate;
+	struct qs_node *node = &world->nodes[wr_dice_below(fate, world->plan->nodes)];
+	uint64_t for_us = wr_dice_scale(fate, 100 * MS, 20 * SECOND);
+	int64_t step;
+
+	qs_note(world, "fault: %s", fault_names[fault]);
+	world->report->faults++;
+	switch (fault) {
+	case QS_CALL:
+	case QS_REPLY:
+	case QS_LATE:
+		world->faults |= 1u << fault;
+		qs_at(world, world->now_us + for_us, NULL, end_network, NULL, 1u << fault);
+		return; /* it is seen when something is lost */
+	case QS_STALL:
+		world->server.still_until_us = world->now_us + for_us;
+		break;
+	case QS_RESTART:
+	case QS_LOSS:
+		qs_server_stop(world, fault == QS_LOSS);
+		break;
+	case QS_KILL:
+		qs_note(world, "node%u dies", node->number);
+		qs_node_kill(node);
+		qs_at(world, world->now_us + for_us, NULL, come_back, node, wr_dice_below(fate, 2));
+		break;
+	case QS_PAUSE:
+		node->still_until_us =
+			world->now_us +
+			wr_dice_scale(fate, 100 * MS, 2 * world->plan->opts.lease_us);
+		break;
+	case QS_SKEW:
+		node->wall_ahead_us += some_step(world);
+		break;
+	case QS_STEP:
+		step = some_step(world);
+		world->server.ahead_us += step;
+		world->server.stepped += step > 0;
+		break;
+	case QS_ERROR:
+		begin_error(world);
+		break;
+	case QS_API:
+		begin_api(world);
+		break;
+	default:
+		qs_node_operate(node);
+	}
+	world->report->seen |= 1u << fault;
+}
+
+static void strike(struct qs_world *world, void *object, uint64_t word)
+{
+	enum qs_fault fault = (enum qs_fault)wr_dice_below(&world->fate, QS_FAULT_COUNT);
+
+	(void)object;
+	(void)word;
+	if (world->quiet)
+		return;
+	if (world->plan->faults & 1u << fault)
+		begin_fault(world, fault);
+	qs_at(world, world->now_us + wr_dice_below(&world->fate, world->plan->fault_gap_us), NULL,
+	      strike, NULL, 0);
+}
+
+static void calm(struct qs_world *world, void *object, uint64_t word)
+{
+	(void)object;
+	(void)word;
+	world->quiet = true;
+	world->faults = 0;
+	world->mood = QS_FINE;
+	world->server.mini->trouble = NULL;
+	world->next_order = world->plan->orders;
+	qs_note(world, "all is well from here on");
+}
+
+/* ---- what has to hold in the end ---- */
+
+/* Whether a node knows how many wait in a line. What went with Redis' data it may still count: the
+ * next request of that key sets it right. */
+static bool knows_line(const struct qs_world *world, const struct qs_node *node, unsigned line)
+{
+	uint64_t waiting = qs_model_waiting(&world->model, line);
+
+	return node->told[line] == waiting ||
+	       (world->plan->faults & 1u << QS_LOSS && node->told[line] > waiting);
+}
+
+static bool is_over(const struct qs_world *world)
+{
+	for (unsigned i = 0; i < QS_LINES; i++)
+		if (qs_model_waiting(&world->model, i))
+			return false;
+	for (unsigned i = 0; i < world->plan->nodes; i++) {
+		const struct qs_node *node = &world->nodes[i];
+
+		if (!node->running || !node->open)
+			return false;
+		for (unsigned line = 0; line < QS_LINES; line++)
+			if (!knows_line(world, node, line))
+				return false;
+		for (unsigned k = 0; k < QS_PUTS; k++)
+			if (node->puts[k].busy)
+				return false;
+	}
+	return true;
+}
+
+static void check_order(struct qs_world *world, unsigned number)
+{
+	const struct qs_order *order = &world->orders[number];
+	const struct qs_row *row = qs_model_order(&world->model, number);
+	bool refused = order->done && order->reason != WR_QUEUE_OK &&
+		       order->reason != WR_QUEUE_AWAY && order->reason != WR_QUEUE_FAILED;
+
+	if (order->done && order->reason == WR_QUEUE_OK && !row && !order->vanished)
+		qs_fail(world, "order %u was accepted and is lost", number);
+	if (refused && row)
+		qs_fail(world, "order %u was refused (%s) and is stored", number,
+			wr_queue_reason_name(order->reason));
+	if (row && row->state == QS_DELIVERED && order->answers == 0)
+		qs_fail(world, "order %u is delivered, and the API has not answered it", number);
+	if (row && row->state == QS_WAITING)
+		qs_fail(world, "order %u waits for ever", number);
+	if (order->answers > 1)
+		world->report->again += order->answers - 1;
+}
+
+/* One whose client had its answer before another began is before it in their line. */
+static void check_sequence(struct qs_world *world)
+{
+	for (unsigned a = 0; a < world->plan->orders; a++) {
+		const struct qs_row *first = qs_model_order(&world->model, a);
+
+		for (unsigned b = 0; first && b < world->plan->orders; b++) {
+			const struct qs_row *second = qs_model_order(&world->model, b);
+			const struct qs_order *one = &world->orders[a];
+
+			if (second && second->line == first->line && one->done &&
+			    one->reason == WR_QUEUE_OK && !one->vanished &&
+			    !world->orders[b].vanished && !one->copied &&
+			    one->done_us < world->orders[b].begun_us && first->id > second->id)
+				qs_fail(world, "order %u came before %u and is behind it", a, b);
+		}
+	}
+}
+
+static void count(struct qs_world *world)
+{
+	struct qs_report *report = world->report;
+
+	for (unsigned i = 0; i < world->plan->orders; i++) {
+		const struct qs_order *order = &world->orders[i];
+		bool unknown = order->begun && (!order->done || order->reason == WR_QUEUE_AWAY ||
+						order->reason == WR_QUEUE_FAILED);
+
+		report->orders += order->begun;
+		report->accepted += order->done && order->reason == WR_QUEUE_OK;
+		report->unknown += unknown;
+		report->refused += order->done && order->reason != WR_QUEUE_OK && !unknown;
+		report->lost += order->done && order->reason == WR_QUEUE_OK && order->vanished;
+	}
+	for (size_t i = 0; i < world->model.count; i++) {
+		report->delivered += world->model.rows[i].state == QS_DELIVERED;
+		report->dead += world->model.rows[i].state == QS_DEAD;
+		report->dropped += world->model.rows[i].state == QS_DROPPED;
+	}
+}
+
+static void check(struct qs_world *world, bool over)
+{
+	for (unsigned i = 0; i < world->plan->nodes && !over; i++)
+		for (unsigned line = 0; line < QS_LINES; line++)
+			if (!knows_line(world, &world->nodes[i], line))
+				qs_fail(world, "node%u takes line %u to have %" PRIu64, i, line,
+					world->nodes[i].told[line]);
+	for (unsigned i = 0; i < world->plan->orders; i++)
+		check_order(world, i);
+	check_sequence(world);
+	if (!over)
+		qs_fail(world, "an hour after the last fault it is not over");
+	count(world);
+}
+
+/* Asks for all tickets, one after the other, by way of a node. */
+static void ask_tickets(struct qs_world *world)
+{
+	struct qs_node *node = &world->nodes[0];
+
+	for (unsigned i = 0; i < world->plan->orders; i++) {
+		if (!world->orders[i].done || world->orders[i].reason != WR_QUEUE_OK)
+			continue;
+		qs_node_ask(node, i);
+		while (node->asking && world->event_count) {
+			struct qs_event event = next_event(world);
+
+			happen(world, &event);
+		}
+	}
+}
+
+/* ---- a run ---- */
+
+static void start(struct qs_world *world, const struct qs_mutation *mutation)
+{
+	const struct qs_plan *plan = world->plan;
+	struct wr_dice dice = {plan->seed};
+
+	world->traffic = wr_dice_part(&dice);
+	world->net = wr_dice_part(&dice);
+	world->fate = wr_dice_part(&dice);
+	world->api = wr_dice_part(&dice);
+	qs_server_start(world, mutation);
+	for (unsigned i = 0; i < plan->orders; i++) {
+		world->orders[i].line = (unsigned)wr_dice_below(&world->traffic, plan->lines);
+		world->orders[i].body_len = wr_dice_scale(&world->traffic, 8, 1190);
+	}
+	for (unsigned i = 0; i < plan->nodes; i++)
+		qs_node_start(world, i, true);
+	save_again(world, NULL, 0);
+	qs_at(world, SECOND, NULL, come, NULL, 0);
+	qs_at(world, 2 * SECOND, NULL, strike, NULL, 0);
+	qs_at(world, plan->length_us, NULL, calm, NULL, 0);
+}
+
+static void end(struct qs_world *world)
+{
+	for (unsigned i = 0; i < world->plan->nodes; i++)
+		qs_node_kill(&world->nodes[i]);
+	qs_server_free(world);
+	free(world->events);
+	free(world->sends);
+	free(world);
+}
+
+void qs_run(const struct qs_plan *plan, struct wr_lua *lua, const struct qs_mutation *mutation,
+	    FILE *trace, struct qs_report *report)
+{
+	struct qs_world *world = wr_lab_alloc(1, sizeof *world);
+	bool over = false;
+
+	*report = (struct qs_report){0};
+	world->plan = plan;
+	world->report = report;
+	world->lua = lua;
+	world->trace = trace;
+	start(world, mutation);
+	while (!report->failure[0] && !over && world->now_us < plan->length_us + SETTLE_US) {
+		struct qs_event event = next_event(world);
+
+		happen(world, &event);
+		over = world->quiet && is_over(world);
+	}
+	if (!report->failure[0])
+		ask_tickets(world);
+	if (!report->failure[0])
+		check(world, over);
+	end(world);
+}

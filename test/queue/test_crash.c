@@ -1,0 +1,431 @@
+/* The process that has the queue's file dies at any of its writes, as by kill -9: what was told to
+ * be done is done, what was under way is done whole or not at all, and nothing else has changed.
+ *
+ * A child does random jobs one after the other, on an SQLite whose writes, syncs and truncations
+ * are counted; at the n-th it is gone, in the middle of a write or before it. It says through a
+ * pipe what it is about to do and what came of it. The parent keeps a list of what has to be in the
+ * queue, opens the file after each death and compares. */
+#include "queue/queue_test.h"
+#include "rounds.h"
+
+#include <sqlite3.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINES 3u
+#define ROWS 4096u
+#define TRIES 3u
+
+enum verb { PUT, TAKE, SETTLE, RETRY, DROP };
+
+struct note {
+	bool done; /* else it begins */
+	enum verb verb;
+	uint8_t line;
+	enum wr_queue_outcome outcome;
+	uint64_t id; /* PUT, done: its id; TAKE, done: of one that was taken */
+	enum wr_queue_reason reason;
+	uint8_t ticket[WR_TICKET_BYTES];
+};
+
+struct row {
+	bool there;
+	uint8_t line;
+	enum wr_deferred_state state;
+	uint32_t tries;
+	bool promised;
+	uint8_t ticket[WR_TICKET_BYTES];
+};
+
+static struct rig rig;
+static int notes[2];
+static uint64_t seed;
+static struct row rows[ROWS]; /* by id */
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(((seed >> 32) * n) >> 32);
+}
+
+/* ---- a disk that ends the process ---- */
+
+struct file {
+	sqlite3_file base;
+	sqlite3_file *real; /* behind this */
+};
+
+static sqlite3_vfs counted;
+static sqlite3_io_methods methods;
+static uint32_t writes_left;
+
+static sqlite3_file *real(sqlite3_file *file)
+{
+	return ((struct file *)file)->real;
+}
+
+static void count_down(void)
+{
+	if (--writes_left == 0)
+		_exit(9);
+}
+
+static int x_close(sqlite3_file *file)
+{
+	return real(file)->pMethods->xClose(real(file));
+}
+
+static int x_read(sqlite3_file *file, void *to, int len, sqlite3_int64 at)
+{
+	return real(file)->pMethods->xRead(real(file), to, len, at);
+}
+
+/* The last one is cut short. */
+static int x_write(sqlite3_file *file, const void *from, int len, sqlite3_int64 at)
+{
+	if (writes_left == 1)
+		real(file)->pMethods->xWrite(real(file), from, (int)below((uint32_t)len), at);
+	count_down();
+	return real(file)->pMethods->xWrite(real(file), from, len, at);
+}
+
+static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+	count_down();
+	return real(file)->pMethods->xTruncate(real(file), size);
+}
+
+static int x_sync(sqlite3_file *file, int flags)
+{
+	count_down();
+	return real(file)->pMethods->xSync(real(file), flags);
+}
+
+static int x_size(sqlite3_file *file, sqlite3_int64 *size)
+{
+	return real(file)->pMethods->xFileSize(real(file), size);
+}
+
+static int x_lock(sqlite3_file *file, int kind)
+{
+	return real(file)->pMethods->xLock(real(file), kind);
+}
+
+static int x_unlock(sqlite3_file *file, int kind)
+{
+	return real(file)->pMethods->xUnlock(real(file), kind);
+}
+
+static int x_check_lock(sqlite3_file *file, int *is)
+{
+	return real(file)->pMethods->xCheckReservedLock(real(file), is);
+}
+
+static int x_control(sqlite3_file *file, int what, void *with)
+{
+	return real(file)->pMethods->xFileControl(real(file), what, with);
+}
+
+static int x_sector(sqlite3_file *file)
+{
+	return real(file)->pMethods->xSectorSize(real(file));
+}
+
+static int x_traits(sqlite3_file *file)
+{
+	return real(file)->pMethods->xDeviceCharacteristics(real(file));
+}
+
+static int x_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *out)
+{
+	sqlite3_vfs *below_it = vfs->pAppData;
+	struct file *made = (struct file *)file;
+	int rc;
+
+	made->real = (sqlite3_file *)(made + 1);
+	rc = below_it->xOpen(below_it, name, made->real, flags, out);
+	made->base.pMethods = rc == SQLITE_OK ? &methods : NULL;
+	return rc;
+}
+
+static void count_writes(uint32_t most)
+{
+	sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+
+	methods = (sqlite3_io_methods){
+		.iVersion = 1,
+		.xClose = x_close,
+		.xRead = x_read,
+		.xWrite = x_write,
+		.xTruncate = x_truncate,
+		.xSync = x_sync,
+		.xFileSize = x_size,
+		.xLock = x_lock,
+		.xUnlock = x_unlock,
+		.xCheckReservedLock = x_check_lock,
+		.xFileControl = x_control,
+		.xSectorSize = x_sector,
+		.xDeviceCharacteristics = x_traits,
+	};
+	counted = *usual;
+	counted.zName = "counted";
+	counted.szOsFile += (int)sizeof(struct file);
+	counted.pAppData = usual;
+	counted.xOpen = x_open;
+	writes_left = most;
+	sqlite3_vfs_register(&counted, 1);
+}
+
+/* ---- the child ---- */
+
+static void say(const struct note *note)
+{
+	if (write(notes[1], note, sizeof *note) != sizeof *note)
+		_exit(3);
+}
+
+static void do_put(struct note *note)
+{
+	static char body[3000];
+	struct wr_deferred request = request_of(note->line, "");
+	struct wr_queue_job job;
+
+	request.max_tries = TRIES;
+	request.body = (struct weir_str){body, 1 + below(sizeof body)};
+	job = rig_put_as(&rig, &request, 1000, 86400 * S_US, 0);
+	note->id = job.put.id;
+	note->reason = job.reason;
+	memcpy(note->ticket, job.put.ticket, sizeof note->ticket);
+}
+
+static void do_settle(struct note *note, const struct wr_deferred *taken)
+{
+	note->verb = SETTLE;
+	note->done = false;
+	note->id = taken->id;
+	note->outcome = (enum wr_queue_outcome)below(5);
+	say(note);
+	note->reason = rig_settle(&rig, taken, note->outcome, 0, 500, "no").reason;
+	note->done = true;
+	say(note);
+}
+
+static void work_once(uint64_t last_id)
+{
+	uint32_t luck = below(10);
+	struct note note;
+
+	memset(&note, 0, sizeof note);
+	note.line = (uint8_t)below(LINES);
+	note.id = last_id ? 1 + below((uint32_t)last_id) : 1;
+	note.verb = luck < 4 ? PUT : luck < 8 ? TAKE : luck < 9 ? RETRY : DROP;
+	if (note.verb == TAKE) {
+		struct wr_deferred *taken = rig_take(&rig, 1 + below(LINES)).take.first;
+
+		for (const struct wr_deferred *each = taken; each; each = each->next)
+			do_settle(&note, each);
+		wr_deferred_free(taken);
+		return;
+	}
+	say(&note);
+	if (note.verb == PUT)
+		do_put(&note);
+	else
+		note.reason = rig_page(&rig, note.verb == RETRY ? WR_QUEUE_RETRY : WR_QUEUE_DROP,
+				       (struct wr_queue_filter){.id = note.id}, 0, 1)
+				      .reason;
+	note.done = true;
+	say(&note);
+}
+
+static _Noreturn void work(uint32_t writes, uint64_t last_id, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	count_writes(writes);
+	rig_open(&rig);
+	for (;;)
+		work_once(last_id);
+}
+
+/* ---- the parent ---- */
+
+static void apply_settle(struct row *row, enum wr_queue_outcome outcome)
+{
+	if (outcome == WR_QUEUE_AGAIN || outcome == WR_QUEUE_GIVE_UP)
+		row->tries++;
+	if (outcome == WR_QUEUE_DELIVERED)
+		row->state = WR_DEFERRED_DELIVERED;
+	if (outcome == WR_QUEUE_GIVE_UP || (outcome == WR_QUEUE_AGAIN && row->tries == TRIES))
+		row->state = WR_DEFERRED_DEAD;
+}
+
+static void apply(const struct note *note, uint64_t id)
+{
+	struct row *row = &rows[id];
+
+	switch (note->verb) {
+	case PUT:
+		*row = (struct row){.there = true, .line = note->line, .promised = note->done};
+		memcpy(row->ticket, note->ticket, sizeof row->ticket);
+		break;
+	case SETTLE:
+		apply_settle(row, note->outcome);
+		break;
+	case RETRY:
+		if (row->state == WR_DEFERRED_DEAD) {
+			row->state = WR_DEFERRED_WAITING;
+			row->tries = 0;
+		}
+		break;
+	default:
+		if (row->state == WR_DEFERRED_WAITING || row->state == WR_DEFERRED_DEAD)
+			row->state = WR_DEFERRED_DROPPED;
+	}
+}
+
+static bool is_head(uint64_t id)
+{
+	for (uint64_t i = 1; i < id; i++)
+		if (rows[i].there && rows[i].line == rows[id].line &&
+		    rows[i].state == WR_DEFERRED_WAITING)
+			return false;
+	return rows[id].there && rows[id].state == WR_DEFERRED_WAITING;
+}
+
+/* Reads what the child said. True: `last` is what it was about to do. */
+static bool hear_all(struct note *last, uint64_t *last_id)
+{
+	struct note note;
+	bool open = false;
+
+	while (read(notes[0], &note, sizeof note) == sizeof note) {
+		assert_true(note.id < ROWS);
+		if (!note.done) {
+			*last = note;
+			open = true;
+			continue;
+		}
+		open = false;
+		if (note.verb == SETTLE && note.reason == WR_QUEUE_OK && !is_head(note.id))
+			fail_msg("%llu was taken out of turn", (unsigned long long)note.id);
+		if (note.verb == PUT) {
+			assert_reason(note.reason, WR_QUEUE_OK);
+			assert_int_equal(note.id, *last_id + 1);
+			*last_id = note.id;
+		}
+		if (note.reason == WR_QUEUE_OK)
+			apply(&note, note.id);
+	}
+	return open;
+}
+
+/* The first request that the queue has otherwise; 0: none. */
+static uint64_t find_difference(uint64_t last_id)
+{
+	bool seen[ROWS] = {false};
+	uint64_t wrong = 0, after = 0;
+
+	do {
+		struct wr_queue_job job =
+			rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){0}, after, 500);
+
+		for (const struct wr_deferred *each = job.page.first; each; each = each->next) {
+			const struct row *row = &rows[each->id];
+
+			seen[each->id] = true;
+			if (!wrong && (!row->there || row->line != each->key[0] ||
+				       row->state != each->state || row->tries != each->tries))
+				wrong = each->id;
+		}
+		wr_deferred_free(job.page.first);
+		after = job.page.last;
+	} while (after);
+	for (uint64_t id = 1; id <= last_id && !wrong; id++)
+		if (rows[id].there && !seen[id])
+			wrong = id;
+	return wrong;
+}
+
+static void check_tickets(uint64_t last_id)
+{
+	for (uint64_t id = 1; id <= last_id; id++) {
+		struct wr_queue_job job;
+
+		if (!rows[id].promised)
+			continue;
+		job = rig_ticket(&rig, rows[id].ticket);
+		assert_reason(job.reason, WR_QUEUE_OK);
+		assert_int_equal(job.ticket.found->id, id);
+		assert_int_equal(job.ticket.found->state, rows[id].state);
+		wr_deferred_free(job.ticket.found);
+	}
+}
+
+/* What was under way may be done: then the list says so from now on. */
+static void compare(const struct note *open, uint64_t *last_id)
+{
+	uint64_t wrong;
+
+	rig_open(&rig);
+	wrong = find_difference(*last_id);
+	if (wrong && open) {
+		uint64_t id = open->verb == PUT ? *last_id + 1 : open->id;
+
+		apply(open, id);
+		*last_id += open->verb == PUT;
+		wrong = find_difference(*last_id);
+	}
+	if (wrong)
+		fail_msg("request %llu is not as it was left", (unsigned long long)wrong);
+	check_tickets(*last_id);
+	rig_close(&rig);
+}
+
+static void live_and_die(uint64_t *last_id)
+{
+	uint32_t writes = 1 + below(120);
+	pid_t parent = getpid(), child;
+	struct note open;
+	bool is_open;
+	int status;
+
+	assert_int_equal(pipe(notes), 0);
+	below(1);
+	child = fork();
+	if (child == 0)
+		work(writes, *last_id, parent);
+	assert_true(child > 0);
+	close(notes[1]);
+	is_open = hear_all(&open, last_id);
+	close(notes[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+	compare(is_open ? &open : NULL, last_id);
+}
+
+static void test_dies_at_any_write(void **state)
+{
+	const uint64_t rounds = test_rounds(40, 400);
+	const char *given = getenv("WEIR_SEED");
+	uint64_t last_id = 0;
+
+	(void)state;
+	seed = given ? strtoull(given, NULL, 0) : 20240301;
+	rig_init(&rig);
+	for (uint64_t i = 0; i < rounds && last_id < ROWS - 200; i++)
+		live_and_die(&last_id);
+	assert_true(last_id > 0);
+	print_message("%llu requests\n", (unsigned long long)last_id);
+	rig_free(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_dies_at_any_write)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

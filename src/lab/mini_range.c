@@ -64,10 +64,12 @@ static int compare(const void *a, const void *b)
 static const struct wr_mini_entry **sort(const struct wr_mini_value *set)
 {
 	size_t count = set ? set->count : 0;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): a list of pointers */
 	const struct wr_mini_entry **list = wr_lab_alloc(count + 1, sizeof *list);
 
 	for (size_t i = 0; i < count; i++)
 		list[i] = &set->entries[i];
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): a list of pointers */
 	qsort(list, count, sizeof *list, compare);
 	return list;
 }

@@ -494,7 +494,7 @@ static void on_ticket(struct wr_queue_job *job)
 	const struct qs_row *row = qs_model_order(&world->model, node->asked_order);
 
 	node->asking = false;
-	if (world->quiet && job->reason == WR_QUEUE_OK &&
+	if (world->over && job->reason == WR_QUEUE_OK &&
 	    (!row || (unsigned)job->ticket.found->state != (unsigned)row->state))
 		qs_fail(world, "the ticket of order %u says %s", node->asked_order,
 			wr_deferred_state_name(job->ticket.found->state));

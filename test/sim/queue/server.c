@@ -165,6 +165,7 @@ static void lose(struct qs_world *world)
 	wr_mini_copy(server->mini, server->saved);
 	world->model = server->saved_model;
 	server->stepped++;
+	server->lost = true;
 	for (unsigned i = 0; i < world->plan->orders; i++)
 		if (world->orders[i].begun && !qs_model_order(&world->model, i))
 			world->orders[i].vanished = true;

@@ -194,6 +194,7 @@ struct qs_server {
 	uint64_t still_until_us;
 	int64_t ahead_us; /* its clock */
 	uint64_t run;     /* which process */
+	bool lost;        /* data, so that fences are given twice */
 	uint64_t stepped; /* how often its clock was set forward, or its data went back */
 	struct qs_connection *connections;
 };
@@ -273,7 +274,7 @@ void qs_node_kill(struct qs_node *node);
 void qs_node_nap(struct qs_node *node, uint64_t until_us); /* of the thread */
 void qs_node_wake(struct qs_node *node);
 void qs_node_submit(struct qs_node *node, struct wr_queue_job *job);
-void qs_node_put(struct qs_node *node, unsigned order);
+void qs_node_put(struct qs_node *node, unsigned number);
 void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool unsent);
 void qs_node_operate(struct qs_node *node);
 void qs_node_ask(struct qs_node *node, unsigned order);
@@ -330,6 +331,7 @@ struct qs_world {
 	enum qs_mood mood;
 	unsigned faults; /* of the network, now */
 	bool quiet;      /* no more faults */
+	bool over;       /* all is delivered or given up: tickets are asked for */
 };
 
 #endif

@@ -235,7 +235,7 @@ static void check_owner(struct qs_world *world, const struct wr_deferred *reques
 {
 	const struct qs_line *line = &world->model.lines[request->key[0]];
 
-	if (stepped != world->server.stepped ||
+	if (stepped != world->server.stepped || world->server.lost ||
 	    (line->fence == request->fence && line->id == request->id))
 		return;
 	qs_fail(world,
@@ -567,6 +567,7 @@ static void ask_tickets(struct qs_world *world)
 {
 	struct qs_node *node = &world->nodes[0];
 
+	world->over = true;
 	for (unsigned i = 0; i < world->plan->orders; i++) {
 		if (!world->orders[i].done || world->orders[i].reason != WR_QUEUE_OK)
 			continue;

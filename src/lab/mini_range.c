@@ -204,8 +204,8 @@ static void zrangebyscore(const struct wr_mini_call *call)
 	free(list);
 }
 
-const struct wr_mini_op wr_mini_ranges[] = {{"HEXISTS", hexists, 3, true},
-					    {"ZRANK", zrank, 3, true},
-					    {"ZRANGE", zrange, -4, true},
-					    {"ZRANGEBYSCORE", zrangebyscore, -4, true},
+const struct wr_mini_op wr_mini_ranges[] = {{"HEXISTS", hexists, 3, true, false},
+					    {"ZRANK", zrank, 3, true, false},
+					    {"ZRANGE", zrange, -4, true, false},
+					    {"ZRANGEBYSCORE", zrangebyscore, -4, true, false},
 					    {0}};

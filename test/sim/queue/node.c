@@ -406,7 +406,7 @@ static void judge(struct qs_slot *slot, unsigned status)
 	bool counts = true;
 
 	if (status && !wr_drain_is_absent(status))
-		node->absent.present_us = mono_us;
+		wr_drain_absent_present(&node->absent, slot->request->rule, mono_us);
 	job->settle.status = (uint16_t)status;
 	snprintf(slot->reason, sizeof slot->reason, "HTTP status %u", status);
 	job->settle.reason = wr_str(slot->reason);
@@ -414,7 +414,8 @@ static void judge(struct qs_slot *slot, unsigned status)
 	if (status && wr_drain_is_final(status))
 		return;
 	if (wr_drain_is_absent(status))
-		before += wr_drain_note_absent(&node->absent, slot->request->id, mono_us, &counts);
+		before += wr_drain_absent_note(&node->absent, slot->request->id,
+					       slot->request->rule, mono_us, &counts);
 	job->settle.outcome = counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 	job->settle.wait_us = wr_drain_wait_us(
 		wr_drain_backoff_us(before, wr_dice_roll(&node->world->api)), 0, left_us);
@@ -565,7 +566,6 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	node->tried_us = node->ticked_us = 0;
 	node->deadline_us = UINT64_MAX;
 	node->sending = node->down = 0;
-	memset(&node->absent, 0, sizeof node->absent);
 	memset(node->told, 0, sizeof node->told); /* as wr_deferred_sweep() does */
 	node->opts = world->plan->opts;
 	node->opts.waiting = tell;
@@ -609,6 +609,7 @@ void qs_node_kill(struct qs_node *node)
 	}
 	for (unsigned i = 0; i < QS_PUTS; i++)
 		node->puts[i].busy = false;
+	wr_drain_absent_free(&node->absent);
 	free(node->stack);
 	node->stack = NULL;
 }

@@ -7,7 +7,8 @@
  *   if (report.failure[0]) … run it again with a FILE to see what went before
  *
  * What is real: the store of src/queue (remote*.c with its calls, replies, retries and checks of
- * Redis' settings), the scripts, the rules of deliveries (serve/drain_rules.c). What is made up:
+ * Redis' settings), the scripts, the rules of deliveries (serve/drain_rules.c,
+ * serve/drain_absent.c). What is made up:
  * time, the network (link->wire), Redis' commands (lab/mini.h), and the API server.
  *
  * Two parts of weir wait for real clocks and sockets, so a thin driver does here what they do, with
@@ -32,6 +33,7 @@
 #include "lab/dice.h"
 #include "lab/mini.h"
 #include "queue/remote.h"
+#include "serve/drain_absent.h"
 #include "serve/drain_rules.h"
 
 #define QS_NODES 5u

@@ -144,6 +144,7 @@ static void begin(struct wr_http_request *request, const char *content_type, wr_
 	if (later && wr_admin_job_start(&later->job, request->server->loop)) {
 		request->context = later;
 		wr_http_hold(request, on_gone);
+		request->soon = true;
 		return;
 	}
 	if (later)

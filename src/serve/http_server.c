@@ -242,8 +242,8 @@ bool wr_http_outlives_input(struct wr_stream *stream)
 		return false;
 	if (!request || request->answered || client->sending)
 		return request || client->sending || client->rest;
-	if (!request->pending.ask)
-		return true; /* no place in a queue depends on it */
+	if (request->soon)
+		return true;
 	peer = wr_stream_peer(stream);
 	if (peer && peer->sa_family == AF_UNIX)
 		return true; /* the kernel reports the end of the other direction */

@@ -59,6 +59,7 @@ struct wr_http_request {
 	char *body; /* with a zero behind it */
 	size_t body_len, body_cap;
 	bool too_large, held, answered, queued;
+	bool soon;      /* held for another thread alone: the answer never waits for a network */
 	bool close;     /* the connection ends with the answer */
 	bool streaming; /* its answer has no end but `gone`, or the client's leaving */
 	/* One that is held or streams: the client has gone, or the server ends. No answer is

@@ -138,14 +138,15 @@ KEYS = {
     "empty": b"", "blank": b"   ", "8 kB": b"k" * 8000, "15 kB": b"k" * 15000, "one byte": b"k",
     "binary": bytes(b for b in range(1, 256) if b not in b"\r\n"), "invalid UTF-8": b"\xff\xfe\xc3\x28",
     "overlong": b"\xc0\xaf\xe0\x80\xaf", "emoji": "🌊".encode(), "quotes": b"\"'\\<script>&amp;",
-    "percent": b"%00%0d%0a%25", "separators": b"a=b,c;d|e/f_g", "format": b"%s%n%x%p{}$user",
+    "percent": b"%00%0d%0a%25", "separators": b"a=b;c|d/e_f", "format": b"%s%n%x%p{}$user",
     "looks like a field": b"x: y", "long dots": b"../" * 500,
 }
 
 
 @pytest.mark.parametrize("name", KEYS)
 def test_absurd_header_values(nginx, name):
-    """Each is a key of its own with five requests; an empty one is none, and not limited."""
+    """Each is a key of its own with five requests; an empty one is none, and not limited. `binary` has a comma, so it is
+    a list: its counter is that of ambiguous requests."""
     key = KEYS[name]
     seen = [nginx.get("/", {"X-User": key}) for _ in range(7)]
     if not key.strip():

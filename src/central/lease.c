@@ -54,12 +54,14 @@ static void set_after(struct wr_central *central, struct wr_hold *hold, uint64_t
 	hold->after = after;
 }
 
-/* It is over: what is still in the slot is burnt, the rest was spent. */
+/* It is over: what is still in the slot is burnt, or was when another key took the slot over. The
+ * rest was spent. */
 void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
 {
-	uint32_t burnt = wr_lease_void(central->table, hold->slot, wr_hold_owner(central, hold),
-				       central->mono_ns);
+	uint64_t owner = wr_hold_owner(central, hold);
+	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
+	burnt += wr_lease_lapsed(central->table, hold->slot, owner);
 	burnt = burnt < hold->held ? burnt : hold->held;
 	if (hold->held - burnt > hold->noted)
 		hold->asked += hold->held - burnt - hold->noted;

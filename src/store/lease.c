@@ -14,7 +14,8 @@ struct slot {
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
-	uint64_t more_spare[3];
+	uint64_t more_spare;
+	struct wr_pair lapsed; /* the owner before this one, and the units it had left */
 };
 
 struct head {
@@ -273,16 +274,27 @@ static uint32_t empty(struct weir_table *table, struct slot *slot, uint64_t owne
 	return units_in(seen);
 }
 
+/* Overwrites what an earlier owner has not asked for. */
+static void note_lapsed(struct slot *slot, uint64_t owner, uint32_t units)
+{
+	struct wr_pair seen = wr_pair_load(&slot->lapsed);
+
+	while (!wr_pair_cas(&slot->lapsed, &seen, (struct wr_pair){owner, units}))
+		;
+}
+
 /* Takes a slot whose end has passed, for a key that is named only when it is empty. */
 static bool take_over(struct weir_table *table, struct slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	struct wr_pair mine = {0, owner};
+	uint32_t units;
 
 	if (load(&slot->units.hi) > mono_ns || !wr_pair_cas(&slot->who, &who, mine))
 		return false;
-	empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	units = empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	note_lapsed(slot, who.hi, units);
 	forget_refusal(slot);
 	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
@@ -480,6 +492,23 @@ uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uin
 		return 0;
 	forget_refusal(slot);
 	return empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+}
+
+uint32_t wr_lease_lapsed(struct weir_table *table, int number, uint64_t owner)
+{
+	struct slot *slot;
+	struct wr_pair seen;
+
+	if (number < 0 || (uint32_t)number >= wr_lease_slots(table))
+		return 0;
+	slot = slot_at(table, (uint32_t)number);
+	if (is_own(slot, owner))
+		return 0;
+	seen = wr_pair_load(&slot->lapsed);
+	while (seen.lo == owner)
+		if (wr_pair_cas(&slot->lapsed, &seen, (struct wr_pair){0}))
+			return (uint32_t)seen.hi;
+	return 0;
 }
 
 void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,

@@ -17,8 +17,8 @@
  * units, and read between the load of `units` and the swap, so what was read belongs to them.
  *
  * A process may be killed at any point. Its slots hold until their end has passed; then anybody may
- * claim them, and what was left is counted as burnt. Units that are gone are always in one of:
- * spent, withdrawn, burnt (struct wr_lease_burnt).
+ * claim them, and what was left is counted as burnt; a keeper that lives asks wr_lease_lapsed.
+ * Units that are gone are always in one of: spent, withdrawn, burnt (struct wr_lease_burnt).
  *
  * All times are wr_mono_ns(), or the simulator's. Leases are never checkpointed and never imported
  * into another table. */
@@ -125,6 +125,10 @@ uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner,
  * Returns how many were burnt. The slot stays the owner's for WR_LEASE_HOLD_NS; a remembered
  * refusal goes too. */
 uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns);
+
+/* Units that the owner had left in the slot when another keeper took it over: that one has counted
+ * them as expired. Told once; 0 if the slot is still the owner's, or was taken over again since. */
+uint32_t wr_lease_lapsed(struct weir_table *table, int number, uint64_t owner);
 
 /* So that every process refuses without asking, until min(the wait, a second). */
 void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,

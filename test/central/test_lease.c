@@ -269,6 +269,29 @@ static void test_a_slot_goes_to_another_key(void **state)
 	rig_free(rig);
 }
 
+/* A lease ends while its renewal is under way, and another key of this loop takes the slot over
+ * before the answer comes. The units that were left there are burnt, not spent. */
+static void test_units_in_a_slot_that_was_taken_over_are_burnt(void **state)
+{
+	uint64_t rival = rival_of(7);
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 10);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	assert_int_equal(spend(rig, 7, 4), 4);
+	ask(rig, &asker, 7);
+	assert_non_null(strstr(said(peer), HOLDER " 2 1 4 0 "));
+	rig->mono_ns += 1000 * MS; /* a pause of the whole process */
+	assert_true(wr_lease_claim(table, (struct wr_key){rival}, 99, rig->mono_ns) >= 0);
+	reply(peer, leased(true, 900, 3, 1000, true));
+	assert_int_equal(info(rig)->counts.units_granted, 13);
+	assert_int_equal(info(rig)->counts.units_spent, 4);
+	assert_int_equal(info(rig)->counts.units_burnt, 9);
+	assert_int_equal(info(rig)->leases, 0);
+	rig_free(rig);
+}
+
 /* ---- a fleet of requests ---- */
 
 /* Redis with room for all, which keeps books as the script does. */
@@ -384,6 +407,7 @@ int main(void)
 		LEASE_TEST(test_unused_units_are_returned),
 		LEASE_TEST(test_a_slot_is_left_to_others),
 		LEASE_TEST(test_a_slot_goes_to_another_key),
+		LEASE_TEST(test_units_in_a_slot_that_was_taken_over_are_burnt),
 		LEASE_TEST(test_calls_for_decisions),
 	};
 

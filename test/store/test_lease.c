@@ -206,6 +206,31 @@ static void keepers(void **unused)
 	assert_int_equal(wr_lease_burnt(table).voided, 0);
 }
 
+/* A keeper that was late learns what was left in the slot that another one has now. */
+static void a_late_keeper_learns_what_lapsed(void **unused)
+{
+	uint64_t end = MONO + SECOND;
+	int slot = claimed(5, end);
+
+	(void)unused;
+	assert_int_equal(spend(2, MONO), WR_LEASE_SPENT);
+	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 0);
+	assert_int_equal(wr_lease_claim(table, key, OTHER, end), slot);
+	assert_int_equal(wr_lease_lapsed(table, slot, OTHER), 0);
+	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 3);
+	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 0);
+	assert_int_equal(wr_lease_burnt(table).expired, 3);
+	/* Nothing was left the second time: the units of the first time are not told again. */
+	slot = wr_lease_claim(table, key, OWNER, end + SECOND);
+	claimed(5, end + 2 * SECOND);
+	assert_int_equal(wr_lease_claim(table, key, OTHER, end + 2 * SECOND), slot);
+	assert_int_equal(wr_lease_claim(table, key, OWNER, end + 3 * SECOND), slot);
+	assert_int_equal(wr_lease_claim(table, key, OTHER, end + 4 * SECOND), slot);
+	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 0);
+	assert_int_equal(wr_lease_lapsed(table, -1, OWNER), 0);
+	assert_int_equal(wr_lease_lapsed(table, (int)wr_lease_slots(table), OWNER), 0);
+}
+
 /* Every key finds room until its eight places are taken, and again once they are free. */
 static void room(void **unused)
 {
@@ -335,6 +360,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_given_back, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(changed_limits, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(keepers, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(a_late_keeper_learns_what_lapsed, open_table,
+						drop_table),
 		cmocka_unit_test_setup_teardown(room, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(refusals, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(each_unit_once, open_table, drop_table),

@@ -183,6 +183,7 @@ void wr_sim_serve_start(struct wr_sim_node *node)
 {
 	wr_sim_note(node->sim, node, "serve starts");
 	node->started_ns = node->sim->now_ns;
+	node->in_vain = 0; /* its breaker is a new one */
 	seat_start(&node->home, node, node->server);
 	for (unsigned i = 0, other = 0; i < node->sim->plan->regions; i++) {
 		if (i == node->server)

@@ -165,7 +165,9 @@ static void to_server(struct wr_sim *sim, void *object, uint64_t word)
 	struct wr_bytes out = {0};
 
 	(void)word;
-	if (!conn->deaf && sim->servers[conn->server].away_until_ns <= sim->now_ns) {
+	if (sim->servers[conn->server].away_until_ns > sim->now_ns)
+		conn->deaf = true; /* a stream has no holes: what follows is lost as well */
+	if (!conn->deaf) {
 		wr_bytes_add(&conn->in, message->bytes, message->len);
 		if (sim->trace && message->len < SHOWN)
 			show(sim, conn, "to redis:", message->bytes, message->len);

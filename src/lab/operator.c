@@ -75,25 +75,29 @@ struct in_force {
 	uint32_t granted;
 };
 
-static int note_force(void *context, const struct weir_counter *counter)
-{
-	struct in_force *force = context;
+struct force_search {
+	char key[32]; /* as overrides name it */
+	struct in_force found;
+};
 
-	force->banned = counter->banned_until_ns != 0;
-	force->granted = counter->granted;
+static int note_force(void *context, const struct weir_override *override)
+{
+	struct force_search *search = context;
+
+	if (!wr_str_equal(override->key, wr_str(search->key)))
+		return 0;
+	search->found = (struct in_force){override->banned_until_ns != 0, override->granted};
 	return 1;
 }
 
+/* What was ordered. A counter shows no more of it than the node's table has room for. */
 static struct in_force force_of(const struct wr_sim_node *node, unsigned key)
 {
-	struct in_force force = {0};
-	struct weir_entry entry;
-	struct weir_target target;
-	char value[8];
+	struct force_search search = {.found = {0}};
 
-	target_of(key, value, &entry, &target);
-	weir_control_get(node->engine, &target, wr_sim_node_now(node), note_force, &force);
-	return force;
+	snprintf(search.key, sizeof search.key, WR_SIM_DOMAIN "|user=u%u", key);
+	weir_control_overrides(node->engine, wr_sim_node_now(node), note_force, &search);
+	return search.found;
 }
 
 /* The last order of its verb for the key, or NULL. */

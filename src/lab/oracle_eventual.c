@@ -14,6 +14,7 @@
 
 #include "lab/oracle.h"
 #include "rules/rules.h"
+#include "store/exchange.h"
 
 #define US 1000u
 #define MS 1000000ull
@@ -153,20 +154,31 @@ static void note_bucket(const struct wr_sim_list *list)
 	}
 }
 
+/* A node that admits nothing for so long, since the key is banned, forgets others' numbers. */
+static uint64_t forgotten_ns(const struct wr_sim_plan *plan)
+{
+	struct wr_exchange_name name = {.algorithm = plan->algorithm,
+					.limit = plan->limit,
+					.burst = plan->burst,
+					.period_ns = plan->period_ns};
+
+	return 2 * wr_exchange_span_ns(&name);
+}
+
 /* When node knows of what was admitted at at_ns at the latest. It asks for others' numbers in the
- * turn after it has admitted something itself; what it finds the first time it takes for granted.
- */
+ * turn after it has admitted something itself; what it finds the first time, or the first time
+ * after it has forgotten them, it takes for granted. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
-	uint64_t half_ns = hidden_ns(list->sim) / 2;
-
-	uint64_t first_ns = UINT64_MAX;
+	uint64_t half_ns = hidden_ns(list->sim) / 2, idle_ns = forgotten_ns(list->sim->plan);
+	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->at[i].node != node)
 			continue;
-		if (first_ns == UINT64_MAX)
+		if (first_ns == UINT64_MAX || list->at[i].at_ns >= last_ns + idle_ns)
 			first_ns = list->at[i].at_ns;
+		last_ns = list->at[i].at_ns;
 		if (at_ns < first_ns + 2 * half_ns)
 			return UINT64_MAX;
 		if (list->at[i].at_ns >= at_ns + half_ns)

@@ -79,15 +79,16 @@ struct viewer {
 	const struct wr_peek *peek; /* NULL: nobody was asked */
 };
 
-static void heed_answer(struct weir_counter *counter, const struct wr_answer *answer)
+/* The store raises its limit by all of the grant, though the table may have no room for that. */
+static void heed_answer(struct weir_counter *counter, uint32_t granted,
+			const struct wr_answer *answer)
 {
 	counter->flags |= WEIR_COUNTER_STORE;
 	counter->limit = answer->limit;
 	counter->remaining = answer->remaining;
 	counter->retry_after_ns = answer->flags & WR_ANSWER_ADMITTED ? 0 : answer->retry_after_ns;
 	counter->reset_after_ns = answer->reset_after_ns;
-	if (counter->granted > answer->limit)
-		counter->granted = answer->limit;
+	counter->granted = granted < answer->limit ? granted : answer->limit;
 }
 
 static int show(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
@@ -97,7 +98,7 @@ static int show(void *context, const struct wr_scope *scope, const struct wr_ask
 	size_t i = (size_t)(need - scope->ask->needs);
 
 	if (viewer->peek && viewer->peek->answered[i])
-		heed_answer(&counter, &viewer->peek->answers[i]);
+		heed_answer(&counter, need->granted, &viewer->peek->answers[i]);
 	return viewer->fn(viewer->context, &counter);
 }
 

@@ -18,6 +18,8 @@ static const char rules[] =
 	"  - {name: long, unit: day, requests_per_unit: 5}\n"
 	"- key: bucket\n"
 	"  rate_limit: {unit: minute, requests_per_unit: 6, algorithm: token_bucket}\n"
+	"- key: log\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 60000, algorithm: sliding_window_log}\n"
 	"- key: told\n"
 	"  rate_limit: {unit: minute, requests_per_unit: 6, consistency: eventual}\n";
 
@@ -197,6 +199,37 @@ static void grants_and_bans_are_the_tables(void **state)
 	(void)state;
 }
 
+/* The table here has no room for a log of that size: the grant is the store's all the same. */
+static void a_grant_is_shown_as_the_store_heeds_it(void **state)
+{
+	struct weir_entry entry = {.key = WR_STR("log"), .value = WR_STR("1")};
+	struct weir_target target = {
+		.size = sizeof target, .domain = WR_STR("d"), .entries = &entry, .count = 1};
+	struct {
+		struct wr_question_head head;
+		struct wr_answer answer;
+	} reply = {{WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 1, sizeof reply},
+		   {.flags = WR_ANSWER_ADMITTED, .limit = 60004, .remaining = 60004}};
+	uint8_t question[WEIR_QUESTION_MAX];
+	struct wr_peek *peek;
+	struct rig rig;
+	struct seen seen;
+
+	open_rig(&rig);
+	assert_int_equal(weir_control_grant(rig.engine, &target, 4, WEIR_NEVER, NOW_NS, NULL), 1);
+	peek = open_peek(&rig, "log", "");
+	assert_int_equal(show(peek).counters[0].limit, 60000);
+	assert_int_equal(show(peek).counters[0].granted, 0);
+	assert_true(wr_peek_question(peek, question, sizeof question) > 0);
+	wr_peek_answer(peek, &reply, sizeof reply);
+	seen = show(peek);
+	assert_int_equal(seen.counters[0].limit, 60004);
+	assert_int_equal(seen.counters[0].granted, 4);
+	wr_peek_close(peek);
+	rig_close(&rig);
+	(void)state;
+}
+
 static void an_eventual_counter_says_so(void **state)
 {
 	struct rig rig;
@@ -220,6 +253,7 @@ int main(void)
 		cmocka_unit_test(without_an_answer_it_is_this_machine),
 		cmocka_unit_test(of_one_limit_only_that_is_asked),
 		cmocka_unit_test(grants_and_bans_are_the_tables),
+		cmocka_unit_test(a_grant_is_shown_as_the_store_heeds_it),
 		cmocka_unit_test(an_eventual_counter_says_so),
 	};
 

@@ -152,7 +152,7 @@ struct wr_sim_node {
 	uint64_t still_until_ns;
 	uint64_t slow_from_ns, slow_until_ns, slow_ns; /* answers of Redis take so much longer */
 	uint32_t in_vain;      /* requests in a row that waited for Redis until the timeout */
-	uint64_t vain_from_ns; /* when the fifth of them had */
+	uint64_t vain_from_ns; /* when enough of them had for a breaker to open */
 	uint64_t opened;       /* … breakers that had opened before the first */
 	uint64_t cut_until_ns[WR_SIM_PLACES]; /* nothing passes between it and this server */
 	uint32_t limit;                       /* by the rules it has */

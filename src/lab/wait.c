@@ -17,15 +17,22 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 	return opened;
 }
 
+/* So many calls in vain, and some breaker is open: each shard of a cluster has one of its own. */
+static uint32_t vain_enough(const struct wr_sim_plan *plan)
+{
+	return (plan->shards ? plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
+}
+
 static void note_in_vain(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
+	uint32_t enough = vain_enough(sim->plan);
 
 	if (node->in_vain == 0)
 		node->opened = breakers_opened(node);
-	if (++node->in_vain == WR_BREAKER_FAILURES)
+	if (++node->in_vain == enough)
 		node->vain_from_ns = sim->now_ns;
-	if (node->in_vain > WR_BREAKER_FAILURES && request->begun_ns > node->vain_from_ns &&
+	if (node->in_vain > enough && request->begun_ns > node->vain_from_ns &&
 	    breakers_opened(node) == node->opened)
 		wr_sim_fail(
 			sim,
@@ -33,8 +40,8 @@ static void note_in_vain(struct wr_sim_node *node, const struct wr_sim_request *
 			node->number, node->in_vain);
 }
 
-/* While no answer can come in time, five calls in vain are enough: those who come later do not
- * wait. Several requests may be one call, so they are counted where each comes alone. */
+/* While no answer can come in time, five calls in vain of a server are enough: those who come later
+ * do not wait. Several requests may be one call, so they are counted where each comes alone. */
 void wr_sim_waited(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;

@@ -1,5 +1,6 @@
 #include "serve/admin.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
@@ -155,6 +156,7 @@ static void refresh(struct wr_tokens *tokens)
 		wr_log(WR_LOG_ERROR, "admin: the tokens stay as they were: %s", error.text);
 		return;
 	}
+	assert(fresh);
 	*tokens = *fresh;
 	wr_tokens_free(fresh);
 	wr_log(WR_LOG_INFO, "admin: %zu tokens read from %s", tokens->count, tokens->path);

@@ -16,6 +16,7 @@ static void end_request(struct wr_http_connection *client)
 {
 	struct wr_http_request *request = client->request;
 
+	assert(request);
 	if (request->queued) {
 		*request->back = request->next;
 		if (request->next)

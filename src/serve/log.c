@@ -83,6 +83,8 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	if (level > log_to.least)
 		return;
 	va_start(args, format);
+	// va_start is in the line above.
+	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	blank_controls(text);

@@ -76,7 +76,6 @@ struct wr_service {
 	struct wr_redis *redis;               /* NULL: there is no central store */
 	struct wr_queue_host *queue;          /* NULL: there is none for deferred requests */
 	struct wr_networks refunds;           /* --refunds */
-	bool refunds_unix;                    /* … names the peers of Unix sockets, too */
 	struct wr_places places;              /* of all ports but admin */
 	struct wr_crowd *crowd;               /* the addresses they come from */
 	struct wr_places *port_places;        /* of each, as wr_ports has them */
@@ -90,6 +89,7 @@ struct wr_service {
 
 	pthread_t keeper;
 	bool keeper_started;
+	bool refunds_unix;    /* --refunds names the peers of Unix sockets, too */
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t woken;
 	struct wr_world *world;
@@ -98,11 +98,11 @@ struct wr_service {
 	enum wr_service_stage stage;
 	uint64_t stage_until_ms;
 	bool drain_asked, reload_asked, stop_asked;
+	bool unready;              /* the store is away, and without it every rule refuses */
 	struct wr_reading reading; /* has its own lock */
 	struct wr_metrics_choice metrics;
 	unsigned admin_works;        /* answers that are being written away from loops */
 	uint32_t admin_longest;      /* bytes of the longest of them so far */
-	bool unready;                /* the store is away, and without it every rule refuses */
 	unsigned admin_lives;        /* pages that follow something */
 	struct wr_changes *changes;  /* what the admin API was told to do; has its own lock */
 	struct wr_guard admin_guard; /* of wrong tokens; has its own lock */

@@ -148,7 +148,7 @@ static void cancel(struct rnd *r, struct model *m, const struct cancel_ops *ops,
 {
 	struct taken *taken = &m->takes[rnd_below(r, (uint64_t)m->count)];
 	uint32_t before = ops->take(of, 0, m->latest_ns).remaining, after;
-	uint64_t n = taken->n;
+	uint64_t n;
 
 	if (rnd_below(r, 2)) /* often the newest */
 		taken = &m->takes[m->count - 1];

@@ -122,7 +122,8 @@ static void more_limits_than_can_be_counted(void **state)
 	for (int i = 0; i < 9; i++)
 		snprintf(yaml + strlen(yaml), sizeof yaml - strlen(yaml),
 			 "- descriptor: [{key: k, value: %d}, {key: v, from: header.h%d}]\n", i, i);
-	strcat(yaml, "descriptors:\n- key: k\n  descriptors:\n  - key: v\n    rate_limits:\n");
+	snprintf(yaml + strlen(yaml), sizeof yaml - strlen(yaml),
+		 "descriptors:\n- key: k\n  descriptors:\n  - key: v\n    rate_limits:\n");
 	for (int i = 0; i < 8; i++)
 		snprintf(yaml + strlen(yaml), sizeof yaml - strlen(yaml),
 			 "    - {period: %ds, requests_per_unit: 100%s}\n", i + 1,

@@ -31,11 +31,10 @@ struct note {
 };
 
 struct row {
-	bool there;
+	bool there, promised;
 	uint8_t line;
 	enum wr_deferred_state state;
 	uint32_t tries;
-	bool promised;
 	uint8_t ticket[WR_TICKET_BYTES];
 };
 

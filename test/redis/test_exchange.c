@@ -290,8 +290,10 @@ static uint64_t assert_relays(struct exchange_test *test, const char *key,
 		fail_msg("%s: nothing to relay", ask->holder.ptr);
 	assert_memory_equal(page.region.ptr, region, WR_EXCHANGE_TAG);
 	for (size_t i = 0; i < page.count; i++) {
-		strncat(text, page.entries[i].holder.ptr, page.entries[i].holder.len);
-		strcat(text, " ");
+		struct weir_str holder = page.entries[i].holder;
+
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%.*s ", (int)holder.len,
+			 holder.ptr);
 		assert_memory_equal(page.entries[i].value.ptr, "7 1 0 0 0", 9);
 	}
 	assert_string_equal(text, names);
@@ -380,8 +382,9 @@ static void test_pages(void **state)
 		snprintf(name, sizeof name, "eu/%03d", i);
 		publish(test, "pages", name, own.state);
 		if (i != 64) {
-			strcat(names[at / WR_EXCHANGE_PAGE], name);
-			strcat(names[at++ / WR_EXCHANGE_PAGE], " ");
+			char *list = names[at++ / WR_EXCHANGE_PAGE];
+
+			snprintf(list + strlen(list), sizeof *names - strlen(list), "%s ", name);
 		}
 	}
 	publish(test, "pages", "us/000", own.state);

@@ -367,8 +367,8 @@ static void test_take_back_while_lent(void **state)
 			/* take.lua counts in the key and a 0 behind it. */
 			key_of(key, "lent", lent[i]);
 			key_of(other, "bare", lent[i]);
-			strcat(key, "0");
-			strcat(other, "0");
+			snprintf(key + strlen(key), sizeof key - strlen(key), "0");
+			snprintf(other + strlen(other), sizeof other - strlen(other), "0");
 			script_lease(*state, key, &call, NOW);
 			script_lease(*state, other, &call, NOW);
 			key[strlen(key) - 1] = other[strlen(other) - 1] = '\0';

@@ -359,6 +359,15 @@ static void isolate(struct wr_sim *sim)
 	wr_sim_at(sim, sim->now_ns + roll(sim, 50 * MS, 3000 * MS), NULL, give_up, NULL, server);
 }
 
+/* Whether a Sentinel that answers names another instance than the primary. */
+static bool is_misleading(const struct wr_sim *sim)
+{
+	for (unsigned i = 0; i < sim->plan->sentinels; i++)
+		if (sim->watch->view[i] != sim->watch->primary && !is_away(sim, WR_SIM_SERVERS + i))
+			return true;
+	return false;
+}
+
 /* A Sentinel is away, or knows only what it knew, or what it knew long ago; or a node reaches none
  * of them. */
 static void blind(struct wr_sim *sim)
@@ -374,6 +383,8 @@ static void blind(struct wr_sim *sim)
 	case 0:
 		sim->servers[WR_SIM_SERVERS + sentinel].away_until_ns = until_ns;
 		wr_sim_cut(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
+		if (is_misleading(sim)) /* nodes that asked this one may ask that one next */
+			sim->watch->lost_ns = sim->now_ns;
 		break;
 	case 1:
 		for (unsigned i = 0; i < sim->plan->sentinels; i++)

@@ -122,6 +122,18 @@ static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_
 	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
 }
 
+/* How much earlier than the last answer came a part of the request may have been taken: another key
+ * is another call; and while a slot moves one limit of a key is taken, and the other one is asked
+ * for again. */
+static uint64_t slack_of(const struct wr_sim_request *request)
+{
+	const struct wr_sim *sim = request->node->sim;
+	bool parts =
+		request->key_count > 1 || (sim->plan->second_limit && wr_sim_may(sim, WR_SIM_MOVE));
+
+	return parts ? sim->now_ns - request->begun_ns : 0;
+}
+
 static void note_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	struct wr_sim_node *node = request->node;
@@ -137,7 +149,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 		.nodes = nodes ? nodes : sim->plan->nodes,
 		.key = counter_of(request, need),
 		.delay_ns = need->need.decision.delay_ns,
-		.slack_ns = request->key_count > 1 ? sim->now_ns - request->begun_ns : 0,
+		.slack_ns = slack_of(request),
 		.taken_ns = node->heard_ns,
 		.life = node->heard_life,
 		.node = (uint8_t)node->number,

@@ -257,6 +257,27 @@ static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t win
 	return sum;
 }
 
+/* Whether a node is without Redis at the end, since most answers take longer than the timeout
+ * though nothing is in their way. It can not tell others what it admitted, nor hear of it. */
+static bool is_unheard(const struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_central_info *info;
+	bool unheard = false;
+
+	if (plan->timeout_ns > 2 * (plan->delay_ns + plan->jitter_ns))
+		return false;
+	info = wr_lab_alloc(1, sizeof *info);
+	for (unsigned i = 0; i < plan->nodes; i++) {
+		if (!sim->nodes[i].home.central)
+			continue;
+		wr_central_info(sim->nodes[i].home.central, info);
+		unheard |= !info->all_up;
+	}
+	free(info);
+	return unheard;
+}
+
 /* In the last fixed window: all that was admitted before the last requests, one for each node, is
  * known to each of them when it is looked at, and its own of those. */
 static void check_known(const struct wr_sim_list *list, unsigned node)
@@ -266,7 +287,8 @@ static void check_known(const struct wr_sim_list *list, unsigned node)
 	uint64_t window = wr_sim_window(sim->plan, sight->at_us);
 	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
 
-	if (!sight->seen || sim->crashes) /* what the dead had not told nobody knows */
+	/* What the dead had not told nobody knows. */
+	if (!sight->seen || sim->crashes || is_unheard(sim))
 		return;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *one = &list->at[i];
@@ -285,27 +307,6 @@ static void check_known(const struct wr_sim_list *list, unsigned node)
 		wr_sim_fail(list->sim, "key %u: node %u knows of %llu, and %llu to %llu are true",
 			    list->key, node, (unsigned long long)used, (unsigned long long)least,
 			    (unsigned long long)all);
-}
-
-/* Whether a node is without Redis at the end, since most answers take longer than the timeout
- * though nothing is in their way. It can not tell others what it admitted. */
-static bool is_unheard(const struct wr_sim *sim)
-{
-	const struct wr_sim_plan *plan = sim->plan;
-	struct wr_central_info *info;
-	bool unheard = false;
-
-	if (plan->timeout_ns > 2 * (plan->delay_ns + plan->jitter_ns))
-		return false;
-	info = wr_lab_alloc(1, sizeof *info);
-	for (unsigned i = 0; i < plan->nodes; i++) {
-		if (!sim->nodes[i].home.central)
-			continue;
-		wr_central_info(sim->nodes[i].home.central, info);
-		unheard |= !info->all_up;
-	}
-	free(info);
-	return unheard;
 }
 
 /* Redis lost nothing, and no node went without a word: what was admitted before the faults ended is

@@ -252,6 +252,8 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* none is left to lose patience with */
+		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;
 	if (plan->length_ns < 6000 * MS) {

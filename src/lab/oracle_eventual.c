@@ -154,15 +154,30 @@ static void note_bucket(const struct wr_sim_list *list)
 	}
 }
 
+static struct wr_exchange_name name_of(const struct wr_sim_plan *plan)
+{
+	return (struct wr_exchange_name){.algorithm = plan->algorithm,
+					 .limit = plan->limit,
+					 .burst = plan->burst,
+					 .period_ns = plan->period_ns};
+}
+
 /* A node that admits nothing for so long, since the key is banned, forgets others' numbers. */
 static uint64_t forgotten_ns(const struct wr_sim_plan *plan)
 {
-	struct wr_exchange_name name = {.algorithm = plan->algorithm,
-					.limit = plan->limit,
-					.burst = plan->burst,
-					.period_ns = plan->period_ns};
+	struct wr_exchange_name name = name_of(plan);
 
 	return 2 * wr_exchange_span_ns(&name);
+}
+
+/* Whether a node that asks then is not told any more: numbers are those of two spans. */
+static bool is_untold(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
+{
+	struct wr_exchange_name name = name_of(plan);
+	uint64_t epoch_ns = wr_sim_epoch_ns(plan);
+
+	return wr_exchange_start_ns(&name, epoch_ns + asked_ns) >
+	       wr_exchange_start_ns(&name, epoch_ns + at_ns) + wr_exchange_span_ns(&name);
 }
 
 /* When node knows of what was admitted at at_ns at the latest. It asks for others' numbers in the
@@ -181,8 +196,11 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 		last_ns = list->at[i].at_ns;
 		if (at_ns < first_ns + 2 * half_ns)
 			return UINT64_MAX;
-		if (list->at[i].at_ns >= at_ns + half_ns)
-			return list->at[i].at_ns + half_ns;
+		if (list->at[i].at_ns < at_ns + half_ns)
+			continue;
+		return is_untold(list->sim->plan, at_ns, list->at[i].at_ns + half_ns)
+			       ? UINT64_MAX
+			       : list->at[i].at_ns + half_ns;
 	}
 	return UINT64_MAX;
 }

@@ -177,6 +177,9 @@ int wr_queue_check_given(const struct wr_queue_settings *settings, const char *u
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;
+	/* A disk that is read-only may be writable later: the queue refuses requests until then. */
+	if (errno == EROFS && access(folder, R_OK | X_OK) == 0)
+		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,
 			      "user %s cannot use the queue's folder %s: chmod o+x on the folders "
 			      "above it, or name another with --queue",

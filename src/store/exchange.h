@@ -14,11 +14,11 @@
  *                                   what was taken before the last two has flown in again
  *
  * Others' numbers are charged in full: a window counts beyond its limit, a bucket goes below empty,
- * and what flows in fills that up first. A new slot's bucket begins at the others' totals as they
- * are, of both spans, and is charged what comes on top; windows count what others had in them. A
- * sum that has become smaller (Redis lost it) is waited for: it rises again as others publish, or
- * its span ends. The charge is written before it is noted: a keeper killed in between charges one
- * turn's difference twice, never not at all.
+ * and what flows in fills that up first. A banned key is charged as well. A new slot's bucket
+ * begins at the others' totals as they are, of both spans, and is charged what comes on top;
+ * windows count what others had in them. A sum that has become smaller (Redis lost it) is waited
+ * for: it rises again as others publish, or its span ends. The charge is written before it is
+ * noted: a keeper killed in between charges one turn's difference twice, never not at all.
  *
  * A node whose use has not been exchanged for three intervals, or whose keeper is gone, is on its
  * own: wr_exchange_fresh says no, and the limiter enforces its share.

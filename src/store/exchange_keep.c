@@ -344,14 +344,11 @@ static uint64_t counted(const struct charging *to, bool before)
 	return before ? counter.previous : counter.current;
 }
 
-/* Into the window of now, or from the bucket. False: the key is banned, and nothing is counted. */
-static bool charge(const struct charging *to, uint64_t units)
+/* Into the window of now, or from the bucket. A banned key is charged as well: its node asks again
+ * only after it has admitted something, and by then a bucket's span may be over. */
+static void charge(const struct charging *to, uint64_t units)
 {
-	struct weir_decision decision = {0};
-
-	wr_decide_key(to->table, &to->limit, to->key, (int64_t)units, to->now_ns, WR_CHARGE,
-		      &decision);
-	return !decision.banned;
+	wr_impose_key(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
 }
 
 /* Into the window before, of which a sliding counter still counts a part. A key without a cell has
@@ -394,8 +391,10 @@ static void charge_window(const struct charging *to, const struct wr_exchange_co
 
 		due = all > has ? all - has : 0;
 	}
-	if (due && !(before ? charge_before(to, due) : charge(to, due)))
+	if (due && before && !charge_before(to, due))
 		return;
+	if (due && !before)
+		charge(to, due);
 	if (sum > known || !charged)
 		note_charged(to->slot, others->start_ns, sum);
 }
@@ -406,8 +405,8 @@ static void charge_bucket(const struct charging *to, const struct wr_exchange_co
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
 	uint64_t sum = net_of(others), known = charged ? wr_slot_load(&charged->hi) : 0;
 
-	if (sum > known && !to->first && !charge(to, sum - known))
-		return;
+	if (sum > known && !to->first)
+		charge(to, sum - known);
 	if (sum > known || !charged)
 		note_charged(to->slot, others->start_ns, sum);
 }

@@ -70,6 +70,10 @@ void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, str
 uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		       int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
 
+/* Charges in full what another node has admitted, whatever the limit or a ban says. */
+void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns);
+
 /* Gives back `cost` (above 0) of a take where that was counted, or as much as can be. Returns how
  * many whole units it was. */
 uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,

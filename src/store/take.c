@@ -284,6 +284,21 @@ void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, st
 		attempt_overridden(table, &attempt, limit, true, override);
 }
 
+void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns)
+{
+	struct weir_decision decision = {0};
+	struct wr_override override;
+	struct wr_attempt attempt = {.key = key,
+				     .cost = cost,
+				     .now_ns = now_ns,
+				     .purpose = WR_CHARGE,
+				     .decision = &decision};
+
+	if (!attempt_under(table, &attempt, limit))
+		attempt_overridden(table, &attempt, limit, true, &override);
+}
+
 void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		   struct weir_decision *decision)

@@ -191,6 +191,53 @@ static void buckets(void **unused)
 	assert_int_equal(remaining(NOW + 3 * SECOND), 14 - 6);
 }
 
+static void ban(uint32_t until_s, uint64_t now_ns)
+{
+	struct wr_override_change change = {.ban = true, .to = {.banned_until_s = until_s}};
+
+	wr_override_change(table, key, limit.algorithm, &change, wr_seconds(now_ns));
+}
+
+/* A banned key is charged what others admitted. The node does not ask again before it admits
+ * something itself, and by then a bucket's span may be over. */
+static void banned_keys_are_charged(void **unused)
+{
+	struct wr_exchange_view view;
+	int slot = begin(sized(WEIR_TOKEN_BUCKET, 10, 10 * SECOND));
+
+	(void)unused;
+	assert_true(admit(slot, 1, NOW, MONO));
+	assert_int_equal(visit(NOW, MONO, &view), slot);
+	apply(slot, view.incarnation, 0, 0, NOW, MONO);
+	assert_int_equal(remaining(NOW), 9);
+	ban(wr_seconds(NOW) + 2, NOW);
+	assert_false(admit(slot, 1, NOW, MONO));
+	apply(slot, view.incarnation, 6, 0, NOW, MONO);
+	assert_false(admit(slot, 1, NOW, MONO));
+	/* 9 less 6, and the 2 that flowed in during the ban. */
+	assert_int_equal(remaining(NOW + 2 * SECOND), 5);
+	/* The charge was noted: the same sum is not charged again. */
+	apply(slot, view.incarnation, 6, 0, NOW + 2 * SECOND, MONO);
+	assert_int_equal(remaining(NOW + 2 * SECOND), 5);
+}
+
+/* The same for the windows of a sliding counter: 60 in the one before, 3 in this one. */
+static void banned_windows_are_charged(void **unused)
+{
+	struct wr_exchange_view view;
+	int slot = begin(sized(WEIR_SLIDING_COUNTER, 100, MINUTE));
+	uint64_t half_ns = NOW + MINUTE * 3 / 2;
+
+	(void)unused;
+	assert_true(admit(slot, 40, NOW, MONO));
+	assert_int_equal(visit(NOW, MONO, &view), slot);
+	ban(wr_seconds(half_ns) + 1, NOW);
+	apply(slot, view.incarnation, 20, 0, NOW, MONO);
+	apply(slot, view.incarnation, 3, 60, half_ns, MONO);
+	ban(0, half_ns);
+	assert_int_equal(remaining(half_ns), 100 - (40 + 60) / 2 - 3);
+}
+
 /* A slot made anew, or cells carried over into a new table: others' sum has this node's own former
  * use in it, under another holder's name, and so has the cell. */
 static void former_use_is_not_charged_twice(void **unused)
@@ -419,6 +466,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(windows, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(both_windows_of_a_counter, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(buckets, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(banned_keys_are_charged, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(banned_windows_are_charged, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(former_use_is_not_charged_twice, open_table,
 						drop_table),
 		cmocka_unit_test_setup_teardown(on_its_own, open_table, drop_table),

@@ -61,7 +61,7 @@ static struct wr_refusal *place_for(struct wr_refusals *refusals, const uint64_t
 
 void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, const struct wr_answer *answer, uint64_t last_ns,
-		      uint64_t mono_ns)
+		      uint64_t asked_mono_ns, uint64_t mono_ns)
 {
 	struct wr_refusal *place = place_for(refusals, key, identity);
 
@@ -70,8 +70,8 @@ void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint6
 		.identity = identity,
 		.cost = cost,
 		.told_mono_ns = mono_ns,
-		.until_mono_ns =
-			mono_ns + (last_ns < WR_REFUSALS_LAST_NS ? last_ns : WR_REFUSALS_LAST_NS),
+		.until_mono_ns = asked_mono_ns +
+				 (last_ns < WR_REFUSALS_LAST_NS ? last_ns : WR_REFUSALS_LAST_NS),
 		.answer = *answer,
 	};
 }

@@ -47,10 +47,11 @@ static bool is_refusal(const struct wr_answer *answer)
 	return !(answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED));
 }
 
-static void note(struct wr_central *central, const struct wr_central_part *part, uint64_t last_ns)
+static void note(struct wr_central *central, const struct wr_call *call,
+		 const struct wr_central_part *part, uint64_t last_ns)
 {
 	wr_refusals_note(central->refusals, part->key, part->identity, part->take.cost,
-			 &part->answer, last_ns, central->mono_ns);
+			 &part->answer, last_ns, call->mono_ns, central->mono_ns);
 }
 
 /* Remembers a call that was refused: what each of its limits said, for as long as the longest
@@ -69,11 +70,11 @@ static void remember(struct wr_central *central, const struct wr_call *call)
 	if (last_ns == 0)
 		return;
 	if (call->merged) {
-		note(central, call->last, last_ns);
+		note(central, call, call->last, last_ns);
 		return;
 	}
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		note(central, part, last_ns);
+		note(central, call, part, last_ns);
 }
 
 static bool has_something(const struct wr_answer *answer)

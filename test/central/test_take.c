@@ -216,6 +216,38 @@ static void test_remembered(void **state)
 	rig_free(rig);
 }
 
+/* Redis may have refused as soon as it was asked: a refusal that took long to arrive is remembered
+ * for what is left of it. */
+static void test_remembered_from_when_it_was_asked(void **state)
+{
+	struct rig *rig = rig_new(URL, NULL);
+	struct peer *peer = peer_at(rig, 6379);
+	struct asker asker = {.done = 0};
+
+	(void)state;
+	take_one(rig, &asker, 7, 2);
+	turn(rig);
+	pass(rig, 10 * MS);
+	reply(peer, taken(false, 1, 100000, 0));
+	assert_refused(&asker);
+	assert_int_equal(asker.answers[0].retry_after_ns, 100 * MS);
+	pass(rig, 89 * MS);
+	take_one(rig, &asker, 7, 2);
+	assert_refused(&asker);
+	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* enough in any case */
+	pass(rig, 1 * MS);
+	take_one(rig, &asker, 7, 2);
+	assert_pending(&asker);
+	turn(rig);
+	pass(rig, 10 * MS);
+	reply(peer, taken(false, 1, 10000, 0)); /* over when it arrives */
+	assert_refused(&asker);
+	take_one(rig, &asker, 7, 2);
+	assert_pending(&asker);
+	assert_int_equal(info(rig)->counts.remembered, 1);
+	rig_free(rig);
+}
+
 static void test_forget(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -536,6 +568,7 @@ int main(void)
 		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_not_merged),
 		cmocka_unit_test(test_remembered),
+		cmocka_unit_test(test_remembered_from_when_it_was_asked),
 		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_remembered_groups),
 		cmocka_unit_test(test_looks_are_not_remembered),

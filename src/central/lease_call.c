@@ -88,7 +88,9 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 	return WR_PUT;
 }
 
-/* So that all processes of the node refuse by themselves, for a moment. */
+/* So that all processes of the node refuse by themselves, for a moment: from when the call was
+ * written, since Redis may have decided then. Waits are told from now, so waiting that long
+ * suffices. */
 static void refuse(struct wr_central *central, const struct wr_call *call,
 		   const struct wr_taken *taken)
 {
@@ -102,15 +104,15 @@ static void refuse(struct wr_central *central, const struct wr_call *call,
 		.limit = taken->limit,
 		.retry_mono_ns = wait_us > UINT64_MAX / 2000 ? UINT64_MAX : now_ns + wait_us * 1000,
 		.resets_mono_ns = now_ns + taken->reset_after_us * 1000,
-		.until_mono_ns = now_ns + WR_LEASE_REFUSED_NS,
+		.until_mono_ns = call->mono_ns + (wait_us < WR_LEASE_REFUSED_NS / 1000
+							  ? wait_us * 1000
+							  : WR_LEASE_REFUSED_NS),
 		.identity =
 			wr_lease_identity(part->take.limit, part->take.burst, part->take.granted),
 	};
 
 	if (!hold || part->take.cost <= 0)
 		return;
-	if (refusal.until_mono_ns > refusal.retry_mono_ns)
-		refusal.until_mono_ns = refusal.retry_mono_ns;
 	wr_lease_refuse(central->table, hold->slot, wr_hold_owner(central, hold), &refusal, now_ns);
 }
 

@@ -217,6 +217,33 @@ static void test_refusals_are_laid_into_the_table(void **state)
 	rig_free(rig);
 }
 
+/* Redis may have refused as soon as it was asked: the second begins there. */
+static void test_refusals_count_from_when_they_were_asked_for(void **state)
+{
+	struct rig *rig = begin();
+	struct peer *peer = borrow(rig, 7, 0);
+	struct weir_decision decision;
+	struct asker asker = {.done = 0};
+	uint32_t grant;
+
+	(void)state;
+	ask(rig, &asker, 7);
+	said(peer);
+	pass(rig, 10 * MS);
+	reply(peer, leased(false, 0, 0, 0, true));
+	assert_refused(&asker);
+	rig->mono_ns += 989 * MS;
+	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
+					1, rig->mono_ns, &decision, &grant),
+			 WR_LEASE_REFUSED);
+	assert_int_equal(decision.retry_after_ns, 4011 * MS);
+	rig->mono_ns += 2 * MS;
+	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
+					1, rig->mono_ns, &decision, &grant),
+			 WR_LEASE_NOTHING);
+	rig_free(rig);
+}
+
 /* A lease of a window ends with it: near its end nothing is renewed for that. */
 static void test_windows_end(void **state)
 {
@@ -348,6 +375,7 @@ int main(void)
 		LEASE_TEST(test_reset),
 		LEASE_TEST(test_returns_and_reports),
 		LEASE_TEST(test_refusals_are_laid_into_the_table),
+		LEASE_TEST(test_refusals_count_from_when_they_were_asked_for),
 		LEASE_TEST(test_windows_end),
 		LEASE_TEST(test_redis_is_away),
 		LEASE_TEST(test_drain),

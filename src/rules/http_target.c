@@ -167,9 +167,11 @@ static size_t canonical_address(struct weir_str host, char text[WR_ADDRESS_TEXT]
 static bool is_sure_host(struct weir_str host)
 {
 	struct weir_str name = without_port(host);
-	struct weir_str port = wr_str_from(host, name.len);
+	struct weir_str port = {0};
 	bool bracketed = name.len && name.ptr[0] == '[';
 
+	if (host.len)
+		port = wr_str_from(host, name.len);
 	for (size_t i = 0; i < name.len; i++) {
 		char c = wr_lower(name.ptr[i]);
 		bool usual = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||

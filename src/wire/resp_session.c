@@ -306,7 +306,7 @@ static void take_input(struct wr_resp_session *session, const uint8_t *data, siz
 	if (session->held_len && !session->stopped)
 		done = complete(session, data, len, now_ns, out);
 	if (!session->held_len && !session->ended)
-		done += run(session, data + done, len - done, now_ns, budget, out);
+		done += run(session, done ? data + done : data, len - done, now_ns, budget, out);
 	if (session->ended)
 		return;
 	session->stopped = has_to_wait(session, budget, out);

@@ -350,6 +350,7 @@ static int add(struct weir_ask *ask, const struct weir_entry *entries, size_t co
 
 	if (ask->descriptor_count == WEIR_DESCRIPTORS_MAX) {
 		ask->crowded = true;
+		ask->unrecorded = true; /* a record would lack this descriptor */
 		return 0;
 	}
 	if (hits == WEIR_HITS_UNSET)

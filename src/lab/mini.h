@@ -133,6 +133,11 @@ struct wr_mini_op {
 	bool writes;
 };
 
+/* Returns the collection under argv[1], a new one if there is none and `make` is set, else NULL.
+ * For a key of another type it answers WRONGTYPE, sets *wrong and returns NULL. */
+struct wr_mini_value *wr_mini_collection(const struct wr_mini_call *call, enum wr_mini_type type,
+					 bool make, bool *wrong);
+
 /* mini_string.c, mini_set.c, mini_range.c, mini_server.c: each ends with an op without a name. */
 extern const struct wr_mini_op wr_mini_strings[], wr_mini_sets[], wr_mini_ranges[],
 	wr_mini_server[];

@@ -13,22 +13,6 @@ struct end {
 	bool open; /* the score itself is not in the range */
 };
 
-/* The collection, or NULL: there is none, or it is of another type, which was answered then. */
-static const struct wr_mini_value *find(const struct wr_mini_call *call, enum wr_mini_type type,
-					bool *wrong)
-{
-	const struct wr_mini_value *value = wr_mini_find(call->mini, call->argv[1]);
-
-	*wrong = value && value->type != type;
-	if (!*wrong)
-		return value;
-	wr_mini_fault(call->mini, "%.*s is of another type", (int)call->argv[1].len,
-		      call->argv[1].ptr);
-	wr_mini_error(call->out,
-		      "WRONGTYPE Operation against a key holding the wrong kind of value");
-	return NULL;
-}
-
 static void refuse(const struct wr_mini_call *call, const char *text)
 {
 	wr_mini_fault(call->mini, "%.*s: %s", (int)call->argv[0].len, call->argv[0].ptr, text);
@@ -38,7 +22,7 @@ static void refuse(const struct wr_mini_call *call, const char *text)
 static void hexists(const struct wr_mini_call *call)
 {
 	bool wrong;
-	const struct wr_mini_value *hash = find(call, WR_MINI_HASH, &wrong);
+	const struct wr_mini_value *hash = wr_mini_collection(call, WR_MINI_HASH, false, &wrong);
 
 	if (!wrong)
 		wr_mini_int(call->out, wr_mini_entry(hash, call->argv[2]) != NULL);
@@ -77,7 +61,7 @@ static const struct wr_mini_entry **sort(const struct wr_mini_value *set)
 static void zrank(const struct wr_mini_call *call)
 {
 	bool wrong;
-	const struct wr_mini_value *set = find(call, WR_MINI_ZSET, &wrong);
+	const struct wr_mini_value *set = wr_mini_collection(call, WR_MINI_ZSET, false, &wrong);
 	const struct wr_mini_entry *entry = wr_mini_entry(set, call->argv[2]);
 	int64_t rank = 0;
 
@@ -114,7 +98,7 @@ static void put_entries(const struct wr_mini_call *call, const struct wr_mini_en
 static void zrange(const struct wr_mini_call *call)
 {
 	bool wrong;
-	const struct wr_mini_value *set = find(call, WR_MINI_ZSET, &wrong);
+	const struct wr_mini_value *set = wr_mini_collection(call, WR_MINI_ZSET, false, &wrong);
 	const struct wr_mini_entry **list;
 	int64_t start, stop, count = set ? (int64_t)set->count : 0;
 
@@ -180,7 +164,7 @@ static bool is_within(double score, const struct end *low, const struct end *hig
 static void zrangebyscore(const struct wr_mini_call *call)
 {
 	bool wrong, scores;
-	const struct wr_mini_value *set = find(call, WR_MINI_ZSET, &wrong);
+	const struct wr_mini_value *set = wr_mini_collection(call, WR_MINI_ZSET, false, &wrong);
 	const struct wr_mini_entry **list;
 	int64_t offset, most;
 	size_t found = 0, count;

@@ -7,9 +7,8 @@
 #include "base/str.h"
 #include "lab/mini.h"
 
-/* The collection of a key, made if `make`; NULL: none, or another type, which was answered then. */
-static struct wr_mini_value *set_of(const struct wr_mini_call *call, enum wr_mini_type type,
-				    bool make, bool *wrong)
+struct wr_mini_value *wr_mini_collection(const struct wr_mini_call *call, enum wr_mini_type type,
+					 bool make, bool *wrong)
 {
 	struct wr_mini_value *value = make ? wr_mini_make(call->mini, call->argv[1], type)
 					   : wr_mini_find(call->mini, call->argv[1]);
@@ -43,7 +42,7 @@ static void put_fields(const struct wr_mini_call *call, bool status)
 		wr_mini_error(call->out, "ERR wrong number of arguments for 'hset' command");
 		return;
 	}
-	hash = set_of(call, WR_MINI_HASH, true, &wrong);
+	hash = wr_mini_collection(call, WR_MINI_HASH, true, &wrong);
 	if (wrong)
 		return;
 	for (size_t i = 2; i < call->argc; i += 2) {
@@ -78,7 +77,7 @@ static void put_field(const struct wr_mini_call *call, const struct wr_mini_entr
 static void hget(const struct wr_mini_call *call)
 {
 	bool wrong;
-	const struct wr_mini_value *hash = set_of(call, WR_MINI_HASH, false, &wrong);
+	const struct wr_mini_value *hash = wr_mini_collection(call, WR_MINI_HASH, false, &wrong);
 
 	if (!wrong)
 		put_field(call, wr_mini_entry(hash, call->argv[2]));
@@ -87,7 +86,7 @@ static void hget(const struct wr_mini_call *call)
 static void hmget(const struct wr_mini_call *call)
 {
 	bool wrong;
-	const struct wr_mini_value *hash = set_of(call, WR_MINI_HASH, false, &wrong);
+	const struct wr_mini_value *hash = wr_mini_collection(call, WR_MINI_HASH, false, &wrong);
 
 	if (wrong)
 		return;
@@ -99,7 +98,7 @@ static void hmget(const struct wr_mini_call *call)
 static void hgetall(const struct wr_mini_call *call)
 {
 	bool wrong;
-	const struct wr_mini_value *hash = set_of(call, WR_MINI_HASH, false, &wrong);
+	const struct wr_mini_value *hash = wr_mini_collection(call, WR_MINI_HASH, false, &wrong);
 
 	if (wrong)
 		return;
@@ -113,7 +112,7 @@ static void hgetall(const struct wr_mini_call *call)
 static void drop_entries(const struct wr_mini_call *call, enum wr_mini_type type)
 {
 	bool wrong;
-	struct wr_mini_value *set = set_of(call, type, false, &wrong);
+	struct wr_mini_value *set = wr_mini_collection(call, type, false, &wrong);
 	int64_t gone = 0;
 
 	if (wrong)
@@ -137,7 +136,7 @@ static void hdel(const struct wr_mini_call *call)
 static void count_entries(const struct wr_mini_call *call, enum wr_mini_type type)
 {
 	bool wrong;
-	const struct wr_mini_value *set = set_of(call, type, false, &wrong);
+	const struct wr_mini_value *set = wr_mini_collection(call, type, false, &wrong);
 
 	if (!wrong)
 		wr_mini_int(call->out, set ? (int64_t)set->count : 0);
@@ -151,7 +150,7 @@ static void hlen(const struct wr_mini_call *call)
 static void hincrby(const struct wr_mini_call *call)
 {
 	bool wrong;
-	struct wr_mini_value *hash = set_of(call, WR_MINI_HASH, true, &wrong);
+	struct wr_mini_value *hash = wr_mini_collection(call, WR_MINI_HASH, true, &wrong);
 	struct wr_mini_entry *entry;
 	int64_t number = 0, by = 0;
 
@@ -204,7 +203,7 @@ static void zadd(const struct wr_mini_call *call)
 			bad_score(call);
 			return;
 		}
-	set = set_of(call, WR_MINI_ZSET, true, &wrong);
+	set = wr_mini_collection(call, WR_MINI_ZSET, true, &wrong);
 	if (wrong)
 		return;
 	for (size_t i = 2; i < call->argc; i += 2) {
@@ -228,7 +227,7 @@ static void zcard(const struct wr_mini_call *call)
 static void zremrangebyscore(const struct wr_mini_call *call)
 {
 	bool wrong;
-	struct wr_mini_value *set = set_of(call, WR_MINI_ZSET, false, &wrong);
+	struct wr_mini_value *set = wr_mini_collection(call, WR_MINI_ZSET, false, &wrong);
 	int64_t gone = 0;
 	double low, high;
 

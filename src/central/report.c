@@ -342,8 +342,8 @@ static void look_at(struct wr_central *central, struct wr_call *list, struct wr_
 	}
 }
 
-/* Those that were late are in Redis by the time of what is sent behind them, and their replies are
- * held against the reports: these wait for them. */
+/* Whether calls that timed out are still unanswered. Redis runs them before any later call, and
+ * their replies correct the reports, so reports wait for them. */
 static bool has_late_calls(const struct wr_shard *shard)
 {
 	const struct wr_call *first = shard->line ? shard->line->waiting.first : NULL;

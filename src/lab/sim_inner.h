@@ -42,7 +42,7 @@ struct wr_sim_master {
 	struct wr_sim *sim;
 	unsigned server;
 	uint32_t life;        /* Sentinels: of the lives that primaries had */
-	uint32_t copied_life; /* … a replica: what it has, up to copied_ns */
+	uint32_t copied_life; /* a replica: the primary's life that it copied, up to copied_ns */
 	uint64_t copied_ns;
 };
 
@@ -52,7 +52,7 @@ struct wr_sim_server {
 	uint64_t away_until_ns;       /* refuses connections */
 };
 
-/* What an operator ordered. */
+/* A ban or a grant that an operator ordered. */
 struct wr_sim_order {
 	uint64_t at_ns, end_ns; /* true time; WEIR_NEVER: for good; 0: something is lifted */
 	uint32_t extra;

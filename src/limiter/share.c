@@ -38,8 +38,8 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 	share.queue_size = limit->queue_size / nodes;
 	share.soft_ceiling = part_of(limit->soft_ceiling, nodes);
 	if (weir_limit_check(&share, NULL) != 0) {
-		/* What was rounded does not go together any more: a burst that a rate of 1 does not
-		 * fill in a lifetime. */
+		/* The rounded numbers are no valid limit: a rate of 1 would take longer than a
+		 * lifetime to fill the burst. */
 		share.burst = share.queue_size = share.soft_ceiling = 0;
 		share.soft_for_ns = 0;
 		weir_limit_check(&share, NULL);

@@ -86,8 +86,8 @@ static size_t exchange(struct wr_remote *remote, struct wr_queue_job **jobs, siz
 	return done;
 }
 
-/* Redis may have stored a request, or may do so yet, though the last answer to it is a refusal: a
- * call before had no answer. Nobody is told that such a request was refused for good. */
+/* An earlier call of this request had no reply, so Redis may have stored it, or may store it later.
+ * A refusal of the retry is therefore reported as "away", not as final. */
 static void doubt_puts(struct wr_queue_job **jobs, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

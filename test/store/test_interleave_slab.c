@@ -49,7 +49,7 @@ static void make_refused_ring(uint64_t key, uint64_t now_ns)
 	take_nth(table, &limit, key, 1, now_ns + 20);
 }
 
-/* --- a key as good as new wakes up while its ring or its cell is taken --- */
+/* --- an expired key gets a request while its ring or its cell is evicted --- */
 
 #define SLEEPER 1u
 

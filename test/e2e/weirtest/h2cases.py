@@ -1,5 +1,5 @@
-"""146 cases of HTTP/2 and HPACK, one for each that h2spec 2.6 counts by default, in its numbering: what is sent, and the
-reactions that it accepts. h2spec itself is not packaged for Debian. The texts and the code are our own.
+"""146 cases of HTTP/2 and HPACK: the default cases of h2spec 2.6, with its numbers. Each case has the frames that are sent
+and the reactions that are accepted. h2spec itself is not packaged for Debian. The texts and the code are our own.
 
 Every case has a connection of its own. Another server is tried with
 `/usr/bin/python3 -m weirtest.h2cases PORT [together]`."""

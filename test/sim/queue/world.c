@@ -456,8 +456,8 @@ static void calm(struct qs_world *world, void *object, uint64_t word)
 
 /* ---- what has to hold in the end ---- */
 
-/* Whether a node knows how many wait in a line. What went with Redis' data it may still count: the
- * next request of that key sets it right. */
+/* Whether the node's count of a line is right. After Redis has lost data, the count may be too high
+ * until the next request of that key. */
 static bool knows_line(const struct qs_world *world, const struct qs_node *node, unsigned line)
 {
 	uint64_t waiting = qs_model_waiting(&world->model, line);

@@ -2,11 +2,11 @@
 #include "ngx_http_weir_module.h"
 
 
-/* What authentication services answer, and what it means to the request. */
+/* The response of an authentication service: identity and challenge. */
 
 
 static void
-ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
+ngx_http_weir_auth_find_identity(ngx_http_weir_loc_conf_t *wlcf,
     ngx_http_weir_ctx_t *ctx)
 {
     ngx_str_t        *names;
@@ -26,7 +26,7 @@ ngx_http_weir_auth_identity(ngx_http_weir_loc_conf_t *wlcf,
 }
 
 
-/* sets who it is, which a service that is wanted has to have accepted */
+/* sets ctx->identity; empty if the location's service has not accepted it */
 
 ngx_int_t
 ngx_http_weir_identify(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -42,7 +42,7 @@ ngx_http_weir_identify(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
             return NGX_OK;
         }
 
-        ngx_http_weir_auth_identity(wlcf, ctx);
+        ngx_http_weir_auth_find_identity(wlcf, ctx);
     }
 
     if (wlcf->identity == NULL) {
@@ -64,12 +64,12 @@ ngx_http_weir_is_challenge(ngx_table_elt_t *h)
 
 
 /*
- * There may be several: one for each way to log in. Those of another service,
- * asked before a redirect, are no use to the client.
+ * Copies all WWW-Authenticate fields of the response, and drops those of another
+ * service, from before a redirect.
  */
 
 static ngx_int_t
-ngx_http_weir_auth_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_auth_copy_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
     ngx_uint_t           i;
     ngx_list_part_t     *part;
@@ -109,7 +109,7 @@ ngx_http_weir_auth_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* what a phase handler returns for a request that limits let pass */
+/* returns the code of a phase handler for a request that limits admit */
 
 ngx_int_t
 ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -119,7 +119,7 @@ ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     }
 
     if (ctx->auth->status < NGX_HTTP_INTERNAL_SERVER_ERROR
-        && ngx_http_weir_auth_challenge(r, ctx) != NGX_OK)
+        && ngx_http_weir_auth_copy_challenge(r, ctx) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -128,7 +128,7 @@ ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* "_" in a name also stands for "-", as in names of variables */
+/* name is in lower case; its "_" also matches "-", as in variables */
 
 static ngx_table_elt_t *
 ngx_http_weir_find_field(ngx_list_t *list, const u_char *name, size_t len)
@@ -165,7 +165,7 @@ ngx_http_weir_find_field(ngx_list_t *list, const u_char *name, size_t len)
 }
 
 
-/* of the answer of the authentication service; the name is in lower case */
+/* a header of the service's response; name is in lower case */
 
 ngx_table_elt_t *
 ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx, const u_char *name,

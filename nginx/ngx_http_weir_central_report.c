@@ -3,54 +3,144 @@
 
 
 /*
- * What the central store is told, and what comes over the link to it: answers,
- * and the fleet's secret.
+ * Reports to the central store, WEIR.TELL: units that requests took or gave
+ * back without a question. Called when an ask ends. While the link is down or
+ * full, reports are held in a buffer and sent later.
  */
 
 
-/* ---- telling ---- */
+#define NGX_HTTP_WEIR_REPORTS_SIZE  (1024 * 1024)
 
 
-/* what cannot be told now waits for the link */
+/* held reports go on when the service has caught up */
 
-static void
-ngx_http_weir_central_keep(const u_char *bytes, size_t len)
+static ngx_int_t
+ngx_http_weir_central_report_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
+{
+    if (reply && p->link->npending <= NGX_HTTP_WEIR_PENDING_MAX / 4) {
+        ngx_http_weir_central_send_held_reports();
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_http_weir_pending_t *
+ngx_http_weir_central_tell(const u_char *report, size_t len)
+{
+    ngx_str_t  words[2];
+
+    ngx_str_set(&words[0], "WEIR.TELL");
+    words[1].data = (u_char *) report;
+    words[1].len = len;
+
+    return ngx_http_weir_link_send(&ngx_http_weir_central.link, words, 2,
+                                   ngx_http_weir_central_report_handler, NULL);
+}
+
+
+void
+ngx_http_weir_central_send_report(const u_char *report, size_t len)
+{
+    u_char                   *p;
+    ngx_http_weir_central_t  *central;
+
+    if (ngx_http_weir_central_tell(report, len)) {
+        return;
+    }
+
+    central = &ngx_http_weir_central;
+
+    if (central->reports == NULL) {
+        central->reports = ngx_alloc(NGX_HTTP_WEIR_REPORTS_SIZE,
+                                     ngx_cycle->log);
+    }
+
+    if (central->reports == NULL
+        || central->reports_len + sizeof(size_t) + len
+           > NGX_HTTP_WEIR_REPORTS_SIZE)
+    {
+        if (!central->drop_logged) {
+            ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                          "weir: reports to \"%V\" of \"weir_central\" are "
+                          "dropped: %d bytes of reports wait already",
+                          &central->conf->central.name,
+                          NGX_HTTP_WEIR_REPORTS_SIZE);
+        }
+
+        central->drop_logged = 1;
+        return;
+    }
+
+    p = central->reports + central->reports_len;
+    p = ngx_cpymem(p, &len, sizeof(size_t));
+    p = ngx_cpymem(p, report, len);
+
+    central->reports_len = p - central->reports;
+}
+
+
+/* half of the pending list stays free for questions */
+
+void
+ngx_http_weir_central_send_held_reports(void)
+{
+    size_t                    len;
+    u_char                   *p, *last;
+    ngx_http_weir_central_t  *central;
+
+    central = &ngx_http_weir_central;
+
+    if (central->reports == NULL) {
+        return;
+    }
+
+    p = central->reports;
+    last = p + central->reports_len;
+
+    while (p < last && central->link.npending < NGX_HTTP_WEIR_PENDING_MAX / 2)
+    {
+        ngx_memcpy(&len, p, sizeof(size_t));
+
+        if (ngx_http_weir_central_tell(p + sizeof(size_t), len) == NULL) {
+            break;
+        }
+
+        p += sizeof(size_t) + len;
+    }
+
+    if (p == last) {
+        ngx_http_weir_central_free_reports();
+        return;
+    }
+
+    central->reports_len = last - p;
+    ngx_memmove(central->reports, p, central->reports_len);
+}
+
+
+void
+ngx_http_weir_central_free_reports(void)
 {
     ngx_http_weir_central_t  *central;
 
     central = &ngx_http_weir_central;
 
-    if (central->kept == NULL) {
-        central->kept = ngx_alloc(NGX_HTTP_WEIR_CENTRAL_KEPT, ngx_cycle->log);
+    if (central->reports) {
+        ngx_free(central->reports);
     }
 
-    if (central->kept == NULL
-        || central->kept_len + sizeof(size_t) + len
-           > NGX_HTTP_WEIR_CENTRAL_KEPT)
-    {
-        if (!central->full) {
-            ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                          "weir: there is no room to keep all that \"%V\" "
-                          "of \"weir_central\" is to be told",
-                          &central->conf->central.name);
-        }
-
-        central->full = 1;
-        return;
-    }
-
-    ngx_memcpy(central->kept + central->kept_len, &len, sizeof(size_t));
-    central->kept_len += sizeof(size_t);
-
-    ngx_memcpy(central->kept + central->kept_len, bytes, len);
-    central->kept_len += len;
+    central->reports = NULL;
+    central->reports_len = 0;
+    central->drop_logged = 0;
 }
 
 
-/* what has become of a request, if the store is to know */
+/* sends the reports of an ask that ends: one of each kind at most */
 
 void
-ngx_http_weir_central_tell(struct weir_ask *ask)
+ngx_http_weir_central_report(struct weir_ask *ask)
 {
     int         n;
     ngx_uint_t  i;
@@ -59,298 +149,13 @@ ngx_http_weir_central_tell(struct weir_ask *ask)
         return;
     }
 
-    /* one message of each kind at most */
-
     for (i = 0; i < 2; i++) {
         n = weir_ask_question(ask, ngx_http_weir_question,
                               sizeof(ngx_http_weir_question));
-
         if (n <= 0) {
             return;
         }
 
-        if (ngx_http_weir_central_send(NGX_HTTP_WEIR_TELL,
-                                       ngx_http_weir_question, n)
-            == NULL)
-        {
-            ngx_http_weir_central_keep(ngx_http_weir_question, n);
-        }
-    }
-}
-
-
-/*
- * The answer to an ask that timed out. The request was decided without the
- * store, and is reported if it was admitted, so units that the store took are
- * settled against that report or given back.
- */
-
-static void
-ngx_http_weir_central_late(ngx_http_weir_pending_t *p,
-    ngx_http_weir_reply_t *reply)
-{
-    int  n;
-
-    if (p->question == NULL || reply->head.type != '$') {
-        return;
-    }
-
-    n = weir_question_late(p->question, p->question_len, reply->head.data,
-                           reply->head.len);
-    if (n <= 0) {
-        return;
-    }
-
-    if (ngx_http_weir_central_send(NGX_HTTP_WEIR_TELL, p->question, n)
-        == NULL)
-    {
-        ngx_http_weir_central_keep(p->question, n);
-    }
-}
-
-
-/* half of the places stay free for questions */
-
-static void
-ngx_http_weir_central_send_kept(ngx_http_weir_central_t *central)
-{
-    size_t   len;
-    u_char  *p, *last;
-
-    if (central->kept == NULL) {
-        return;
-    }
-
-    p = central->kept;
-    last = p + central->kept_len;
-
-    while (p < last && central->npending < NGX_HTTP_WEIR_CENTRAL_MAX / 2) {
-        ngx_memcpy(&len, p, sizeof(size_t));
-        p += sizeof(size_t);
-
-        if (ngx_http_weir_central_send(NGX_HTTP_WEIR_TELL, p, len) == NULL) {
-            p -= sizeof(size_t);
-            break;
-        }
-
-        p += len;
-    }
-
-    central->kept_len = last - p;
-
-    if (central->kept_len) {
-        ngx_memmove(central->kept, p, central->kept_len);
-        return;
-    }
-
-    ngx_free(central->kept);
-    central->kept = NULL;
-    central->full = 0;
-}
-
-
-/* ---- the link ---- */
-
-
-static void
-ngx_http_weir_central_ask_fleet(ngx_http_weir_central_t *central)
-{
-    if (!central->asked
-        && ngx_http_weir_central_send(NGX_HTTP_WEIR_FLEET, NULL, 0))
-    {
-        central->asked = 1;
-    }
-}
-
-
-void
-ngx_http_weir_central_up(void)
-{
-    ngx_http_weir_central_t  *central;
-
-    central = &ngx_http_weir_central;
-
-    ngx_http_weir_central_ask_fleet(central);
-    ngx_http_weir_central_send_kept(central);
-
-    ngx_add_timer(&central->poll, NGX_HTTP_WEIR_CENTRAL_POLL);
-}
-
-
-/* the secret may change; and a link that says nothing at all is none */
-
-void
-ngx_http_weir_central_poll(ngx_event_t *ev)
-{
-    ngx_msec_t                age;
-    ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *first;
-
-    central = ev->data;
-    first = ngx_http_weir_central_first();
-
-    if (first) {
-        age = ngx_current_msec - first->sent;
-
-        if (age > central->conf->central.timeout
-                  + NGX_HTTP_WEIR_CENTRAL_SILENCE)
-        {
-            ngx_http_weir_link_lose(&central->link, "does not answer", 0);
-            return;
-        }
-    }
-
-    ngx_http_weir_central_ask_fleet(central);
-    ngx_http_weir_central_send_kept(central);
-
-    ngx_add_timer(ev, NGX_HTTP_WEIR_CENTRAL_POLL);
-}
-
-
-/* the service does not know the secret itself yet */
-
-static ngx_uint_t
-ngx_http_weir_central_not_yet(ngx_http_weir_reply_t *reply)
-{
-    return reply->head.type == '_'
-           || (reply->head.type == '-' && reply->head.len >= 6
-               && ngx_strncmp(reply->head.data, "NOTYET", 6) == 0);
-}
-
-
-/* another kind of server, or one that does not know this user */
-
-static void
-ngx_http_weir_central_denied(ngx_http_weir_central_t *central,
-    ngx_http_weir_reply_t *reply)
-{
-    if (!central->denied) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "weir: \"%V\" of \"weir_central\" answers \"%*s\"",
-                      &central->conf->central.name, reply->head.len,
-                      reply->head.data);
-    }
-
-    central->denied = 1;
-
-    ngx_http_weir_central_greeted(central);
-}
-
-
-static ngx_int_t
-ngx_http_weir_central_fleet(ngx_http_weir_central_t *central,
-    ngx_http_weir_reply_t *reply)
-{
-    int  rc;
-
-    central->asked = 0;
-
-    if (ngx_http_weir_central_not_yet(reply)) {
-        ngx_http_weir_central_greeted(central);
-        return NGX_OK;
-    }
-
-    if (reply->head.type == '-') {
-        ngx_http_weir_central_denied(central, reply);
-        return NGX_OK;
-    }
-
-    if (reply->head.type != '$' || reply->head.len != WEIR_SECRET_BYTES) {
-        return NGX_ERROR;
-    }
-
-    rc = weir_engine_fleet(central->conf->engine, reply->head.data);
-
-    if (rc != 0) {
-        ngx_http_weir_failed(ngx_cycle->log, "weir_engine_fleet()", rc);
-        return NGX_OK;
-    }
-
-    central->ready = 1;
-    central->denied = 0;
-
-    ngx_http_weir_central_greeted(central);
-    ngx_http_weir_link_works(&central->link);
-
-    return NGX_OK;
-}
-
-
-/* NGX_ERROR: not what was asked for */
-
-ngx_int_t
-ngx_http_weir_central_reply(ngx_http_weir_reply_t *reply)
-{
-    ngx_int_t                 rc;
-    ngx_queue_t              *next;
-    ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *p;
-
-    central = &ngx_http_weir_central;
-
-    p = ngx_http_weir_central_first();
-
-    if (p == NULL || reply->head.type == '*') {
-        return NGX_ERROR;
-    }
-
-    rc = NGX_OK;
-    next = ngx_queue_next(&p->queue);
-
-    if (p->command == NGX_HTTP_WEIR_FLEET) {
-        rc = ngx_http_weir_central_fleet(central, reply);
-
-    } else if (p->command == NGX_HTTP_WEIR_QUESTION) {
-        ngx_http_weir_central_settle(p, reply);
-        ngx_http_weir_central_late(p, reply);
-    }
-
-    ngx_http_weir_central_remove(p);
-
-    if (central->npending == NGX_HTTP_WEIR_CENTRAL_MAX / 4) {
-        ngx_http_weir_central_send_kept(central);
-    }
-
-    if (next == ngx_queue_sentinel(&central->pending)) {
-        central->overdue = 0;
-
-    } else {
-        p = ngx_queue_data(next, ngx_http_weir_pending_t, queue);
-        central->overdue = central->overdue && p->late;
-    }
-
-    return rc;
-}
-
-
-/* nobody will be answered any more */
-
-void
-ngx_http_weir_central_lost(void)
-{
-    ngx_queue_t              *q, *next;
-    ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *p;
-
-    central = &ngx_http_weir_central;
-
-    for (q = ngx_queue_head(&central->pending);
-         q != ngx_queue_sentinel(&central->pending); q = next)
-    {
-        next = ngx_queue_next(q);
-        p = ngx_queue_data(q, ngx_http_weir_pending_t, queue);
-
-        ngx_http_weir_central_settle(p, NULL);
-        ngx_http_weir_central_remove(p);
-    }
-
-    ngx_http_weir_central_greeted(central);
-
-    central->ready = 0;
-    central->overdue = 0;
-    central->asked = 0;
-
-    if (central->poll.timer_set) {
-        ngx_del_timer(&central->poll);
+        ngx_http_weir_central_send_report(ngx_http_weir_question, n);
     }
 }

@@ -2,11 +2,14 @@
 #include "ngx_http_weir_module.h"
 
 
-/* What is kept of a decision: for header fields, variables and the log. */
+/*
+ * Saves the parts of a decision that are needed after its ask: header fields
+ * and values of variables. Writes the log line of a decision.
+ */
 
 
 static ngx_int_t
-ngx_http_weir_copy(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_copy_text(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_str_t *to, struct weir_str from)
 {
     to->len = from.len;
@@ -28,26 +31,26 @@ ngx_http_weir_copy(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* who is told 202 need not come back */
+/* a 202 has no Retry-After */
 
 static ngx_uint_t
-ngx_http_weir_is_said(ngx_http_weir_ctx_t *ctx, struct weir_str name)
+ngx_http_weir_is_dropped(ngx_http_weir_ctx_t *ctx, struct weir_str name)
 {
     size_t  len;
 
     len = sizeof("retry-after") - 1;
 
-    return ctx->result != NGX_HTTP_WEIR_DEFERRED || name.len < len
-           || ngx_strncasecmp((u_char *) name.ptr + name.len - len,
+    return ctx->result == NGX_HTTP_WEIR_DEFERRED && name.len >= len
+           && ngx_strncasecmp((u_char *) name.ptr + name.len - len,
                               (u_char *) "retry-after", len)
-              != 0;
+              == 0;
 }
 
 
-/* names are constants */
+/* copies the value; the name is a constant */
 
 static ngx_int_t
-ngx_http_weir_note_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_save_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_str name, struct weir_str value)
 {
     ngx_keyval_t  *field;
@@ -61,7 +64,7 @@ ngx_http_weir_note_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     field->key.data = (u_char *) name.ptr;
     field->key.len = name.len;
 
-    if (ngx_http_weir_copy(r, ctx, &field->value, value) != NGX_OK) {
+    if (ngx_http_weir_copy_text(r, ctx, &field->value, value) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -72,7 +75,7 @@ ngx_http_weir_note_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 static ngx_int_t
-ngx_http_weir_note_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_save_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_ask *ask, ngx_uint_t profile)
 {
     int              i, n;
@@ -85,8 +88,8 @@ ngx_http_weir_note_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     for (i = 0; i < n; i++) {
         (void) weir_ask_header(ask, i, &name, &value);
 
-        if (ngx_http_weir_is_said(ctx, name)
-            && ngx_http_weir_note_field(r, ctx, name, value) != NGX_OK)
+        if (!ngx_http_weir_is_dropped(ctx, name)
+            && ngx_http_weir_save_field(r, ctx, name, value) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -101,7 +104,7 @@ ngx_http_weir_note_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     value.ptr = ctx->why_not;
     value.len = ngx_strlen(ctx->why_not);
 
-    return ngx_http_weir_note_field(r, ctx, name, value);
+    return ngx_http_weir_save_field(r, ctx, name, value);
 }
 
 
@@ -128,7 +131,7 @@ ngx_http_weir_result(ngx_http_weir_ctx_t *ctx, int verdict, ngx_flag_t dry_run)
 
 
 static void
-ngx_http_weir_log(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_log_decision(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_loc_conf_t *wlcf)
 {
     ngx_uint_t   level;
@@ -169,10 +172,8 @@ ngx_http_weir_log(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* keeps of a decision what outlives the ask */
-
 ngx_int_t
-ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_save_decision(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_ask *ask, int verdict)
 {
     struct weir_result         result;
@@ -194,18 +195,18 @@ ngx_http_weir_note(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         ctx->limit = status.limit;
         ctx->remaining = status.remaining;
 
-        if (ngx_http_weir_copy(r, ctx, &ctx->rule, status.rule) != NGX_OK) {
+        if (ngx_http_weir_copy_text(r, ctx, &ctx->rule, status.rule) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
     ctx->result = ngx_http_weir_result(ctx, verdict, wlcf->dry_run);
 
-    ngx_http_weir_log(r, ctx, wlcf);
+    ngx_http_weir_log_decision(r, ctx, wlcf);
 
     if (wlcf->dry_run) {
-        return NGX_OK; /* not a client's business */
+        return NGX_OK; /* no header fields */
     }
 
-    return ngx_http_weir_note_fields(r, ctx, ask, wlcf->profile);
+    return ngx_http_weir_save_fields(r, ctx, ask, wlcf->profile);
 }

@@ -2,24 +2,24 @@
 #include "ngx_http_weir_defer.h"
 
 
-#define NGX_HTTP_WEIR_BODY_FIRST  16384  /* of a body of unknown length */
-
-
 /*
- * Bodies of requests that are kept. They are never written to a disk, whatever
- * client_body_buffer_size says: as they come, nginx hands over what it has, and
- * it is copied to memory that outlives the request.
+ * Bodies of deferred requests. Each part is copied as soon as nginx has read
+ * it, to memory that outlives the request. Bodies are never written to a file,
+ * whatever client_body_buffer_size is.
  */
 
 
+#define NGX_HTTP_WEIR_BODY_FIRST  16384  /* bytes, if the length is unknown */
+
+
 /*
- * Whether the body is still to be read, or all of it is in what was read. An
- * error page may have led here from a location that discarded the body, or
- * sent it on as it came.
+ * Whether the body is unread, or all of it is in r->request_body. Otherwise an
+ * error page has led here from a location that discarded the body, or proxied
+ * it without buffering.
  */
 
 ngx_uint_t
-ngx_http_weir_body_is_there(ngx_http_request_t *r)
+ngx_http_weir_body_is_complete(ngx_http_request_t *r)
 {
     off_t                     len;
     ngx_chain_t              *cl;
@@ -57,7 +57,7 @@ ngx_http_weir_body_is_there(ngx_http_request_t *r)
 }
 
 
-/* NGX_DECLINED: it is larger than it may be */
+/* NGX_DECLINED if len is above max_body */
 
 static ngx_int_t
 ngx_http_weir_body_grow(ngx_http_request_t *r, ngx_http_weir_deferral_t *d,
@@ -103,7 +103,7 @@ ngx_http_weir_body_grow(ngx_http_request_t *r, ngx_http_weir_deferral_t *d,
 }
 
 
-/* takes what has been read */
+/* moves the parts that have been read from r->request_body to d->body */
 
 ngx_int_t
 ngx_http_weir_body_collect(ngx_http_request_t *r, ngx_http_weir_deferral_t *d)
@@ -122,7 +122,7 @@ ngx_http_weir_body_collect(ngx_http_request_t *r, ngx_http_weir_deferral_t *d)
         b = cl->buf;
 
         if (!ngx_buf_in_memory(b) && ngx_buf_size(b)) {
-            return NGX_DECLINED; /* somebody else has written it to a disk */
+            return NGX_DECLINED; /* another module has written it to a file */
         }
 
         len = b->last - b->pos;

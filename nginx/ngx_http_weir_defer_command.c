@@ -1,120 +1,98 @@
 
 #include "ngx_http_weir_defer.h"
 
-
-#define NGX_HTTP_WEIR_WORDS         14   /* of a command, without fields */
-#define NGX_HTTP_WEIR_WORDS_FIELDS  100
-#define NGX_HTTP_WEIR_WORDS_BYTES   32768  /* of all fields */
-#define NGX_HTTP_WEIR_WORDS_URI     8192
-#define NGX_HTTP_WEIR_WORDS_RULE    255
+#include "base/hop_by_hop.h"
 
 
 /*
- * A request in the words of WEIR.DEFER, and what is answered;
- * src/wire/commands_defer.h has both.
+ * The command WEIR.DEFER, which queues a request, and its reply. The format is
+ * in src/wire/commands_defer.h.
  */
 
+
+#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* without fields */
+#define NGX_HTTP_WEIR_DEFER_FIELDS  100
+#define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* of names and values of fields */
+#define NGX_HTTP_WEIR_DEFER_URI     8192
+#define NGX_HTTP_WEIR_DEFER_RULE    255
+
+
 typedef struct {
-    ngx_str_t   words[NGX_HTTP_WEIR_WORDS + 2 * NGX_HTTP_WEIR_WORDS_FIELDS];
+    ngx_str_t   words[NGX_HTTP_WEIR_DEFER_WORDS
+                      + 2 * NGX_HTTP_WEIR_DEFER_FIELDS];
     ngx_uint_t  n;
     size_t      bytes;                       /* of fields */
     u_char      numbers[8 * NGX_INT64_LEN];
-    u_char     *last;
-} ngx_http_weir_words_t;
+    u_char     *last;                        /* of numbers */
+} ngx_http_weir_command_t;
 
 
 static void
-ngx_http_weir_words_add(ngx_http_weir_words_t *w, const void *data, size_t len)
+ngx_http_weir_command_add(ngx_http_weir_command_t *c, const void *data,
+    size_t len)
 {
-    w->words[w->n].data = (u_char *) data;
-    w->words[w->n].len = len;
-    w->n++;
+    c->words[c->n].data = (u_char *) data;
+    c->words[c->n].len = len;
+    c->n++;
 }
 
 
 static void
-ngx_http_weir_words_number(ngx_http_weir_words_t *w, uint64_t n)
+ngx_http_weir_command_add_number(ngx_http_weir_command_t *c, uint64_t n)
 {
     u_char  *p;
 
-    p = w->last;
-    w->last = ngx_sprintf(p, "%uL", n);
+    p = c->last;
+    c->last = ngx_sprintf(p, "%uL", n);
 
-    ngx_http_weir_words_add(w, p, w->last - p);
+    ngx_http_weir_command_add(c, p, c->last - p);
 }
 
 
-/* NGX_ERROR: there are too many, or they are too long */
+/* NGX_ERROR if there are too many fields or bytes */
 
 static ngx_int_t
-ngx_http_weir_words_field(ngx_http_weir_words_t *w, ngx_str_t *name,
+ngx_http_weir_command_add_field(ngx_http_weir_command_t *c, ngx_str_t *name,
     ngx_str_t *value)
 {
-    w->bytes += name->len + value->len;
+    c->bytes += name->len + value->len;
 
-    if (w->n + 2 > sizeof(w->words) / sizeof(ngx_str_t)
-        || w->bytes > NGX_HTTP_WEIR_WORDS_BYTES)
+    if (c->n + 2 > sizeof(c->words) / sizeof(ngx_str_t)
+        || c->bytes > NGX_HTTP_WEIR_DEFER_BYTES)
     {
         return NGX_ERROR;
     }
 
-    ngx_http_weir_words_add(w, name->data, name->len);
-    ngx_http_weir_words_add(w, value->data, value->len);
+    ngx_http_weir_command_add(c, name->data, name->len);
+    ngx_http_weir_command_add(c, value->data, value->len);
 
     return NGX_OK;
 }
 
 
 static ngx_uint_t
-ngx_http_weir_words_is(ngx_table_elt_t *h, const void *name, size_t len)
+ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len)
 {
-    return h->key.len == len
-           && ngx_strncasecmp(h->key.data, (u_char *) name, len) == 0;
+    return a->len == len
+           && ngx_strncasecmp(a->data, (u_char *) name, len) == 0;
 }
 
 
-/* fields of which the location has a say, so that a client has none */
-
 static ngx_uint_t
-ngx_http_weir_words_taken(ngx_http_weir_loc_conf_t *wlcf, ngx_table_elt_t *h)
+ngx_http_weir_is_queue_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 {
-    ngx_str_t              *names;
     ngx_uint_t              i;
     ngx_http_weir_entry_t  *fields;
 
-    if (ngx_http_weir_words_is(h, "host", 4)) {
-        return 1;
+    if (wlcf->queue_fields == NULL) {
+        return 0;
     }
 
-    fields = wlcf->queue_fields ? wlcf->queue_fields->elts : NULL;
+    fields = wlcf->queue_fields->elts;
 
-    for (i = 0; fields && i < wlcf->queue_fields->nelts; i++) {
-        if (ngx_http_weir_words_is(h, fields[i].key.data, fields[i].key.len)) {
-            return 1;
-        }
-    }
-
-    names = wlcf->auth_uri.len ? wlcf->auth_headers->elts : NULL;
-
-    for (i = 0; names && i < wlcf->auth_headers->nelts; i++) {
-        if (ngx_http_weir_words_is(h, names[i].data, names[i].len)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-static ngx_uint_t
-ngx_http_weir_words_kept(const struct weir_deferral *deferral,
-    ngx_table_elt_t *h)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < deferral->header_count; i++) {
-        if (ngx_http_weir_words_is(h, deferral->headers[i].ptr,
-                                   deferral->headers[i].len))
+    for (i = 0; i < wlcf->queue_fields->nelts; i++) {
+        if (ngx_http_weir_same_name(name, fields[i].key.data,
+                                    fields[i].key.len))
         {
             return 1;
         }
@@ -124,23 +102,28 @@ ngx_http_weir_words_kept(const struct weir_deferral *deferral,
 }
 
 
-/* whether a value of "Connection" has the field's name among its words */
+/* whether the configuration sets the field, so that the client's is dropped */
 
 static ngx_uint_t
-ngx_http_weir_words_listed(ngx_str_t *value, ngx_table_elt_t *h)
+ngx_http_weir_is_own_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 {
-    u_char  *p, *last, *word;
+    ngx_str_t   *names;
+    ngx_uint_t   i;
 
-    last = value->data + value->len;
+    if (ngx_http_weir_same_name(name, "host", 4)
+        || ngx_http_weir_is_queue_field(wlcf, name))
+    {
+        return 1;
+    }
 
-    for (p = value->data; p < last; p++) {
-        word = p;
+    if (wlcf->auth_uri.len == 0) {
+        return 0;
+    }
 
-        while (p < last && *p != ',' && *p != ' ' && *p != '\t') {
-            p++;
-        }
+    names = wlcf->auth_headers->elts;
 
-        if (p != word && ngx_http_weir_words_is(h, word, p - word)) {
+    for (i = 0; i < wlcf->auth_headers->nelts; i++) {
+        if (ngx_http_weir_same_name(name, names[i].data, names[i].len)) {
             return 1;
         }
     }
@@ -149,14 +132,30 @@ ngx_http_weir_words_listed(ngx_str_t *value, ngx_table_elt_t *h)
 }
 
 
-/*
- * The client's "Connection" is for nginx alone, and so is what it names. That
- * it names fields of the location's own is of no account: these are not asked
- * about.
- */
+/* whether the rule's "headers" has the field */
 
 static ngx_uint_t
-ngx_http_weir_words_hop(ngx_http_request_t *r, ngx_table_elt_t *named)
+ngx_http_weir_is_rule_field(const struct weir_deferral *deferral,
+    ngx_str_t *name)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < deferral->header_count; i++) {
+        if (ngx_http_weir_same_name(name, deferral->headers[i].ptr,
+                                    deferral->headers[i].len))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* whether a "Connection" of the client lists the field */
+
+static ngx_uint_t
+ngx_http_weir_is_connection_field(ngx_http_request_t *r, ngx_str_t *name)
 {
     ngx_uint_t        i;
     ngx_list_part_t  *part;
@@ -166,8 +165,9 @@ ngx_http_weir_words_hop(ngx_http_request_t *r, ngx_table_elt_t *named)
         h = part->elts;
 
         for (i = 0; i < part->nelts; i++) {
-            if (ngx_http_weir_words_is(&h[i], "connection", 10)
-                && ngx_http_weir_words_listed(&h[i].value, named))
+            if (ngx_http_weir_same_name(&h[i].key, "connection", 10)
+                && wr_hop_by_hop_listed(ngx_http_weir_str(&h[i].value),
+                                        ngx_http_weir_str(name)))
             {
                 return 1;
             }
@@ -178,11 +178,9 @@ ngx_http_weir_words_hop(ngx_http_request_t *r, ngx_table_elt_t *named)
 }
 
 
-/* what the client sent, as far as the rule lets it be kept */
-
 static ngx_int_t
-ngx_http_weir_words_client(ngx_http_request_t *r, ngx_http_weir_words_t *w,
-    const struct weir_deferral *deferral)
+ngx_http_weir_command_add_client_fields(ngx_http_weir_command_t *c,
+    ngx_http_request_t *r, const struct weir_deferral *deferral)
 {
     ngx_uint_t                 i;
     ngx_list_part_t           *part;
@@ -195,10 +193,10 @@ ngx_http_weir_words_client(ngx_http_request_t *r, ngx_http_weir_words_t *w,
         h = part->elts;
 
         for (i = 0; i < part->nelts; i++) {
-            if (ngx_http_weir_words_kept(deferral, &h[i])
-                && !ngx_http_weir_words_taken(wlcf, &h[i])
-                && !ngx_http_weir_words_hop(r, &h[i])
-                && ngx_http_weir_words_field(w, &h[i].key, &h[i].value)
+            if (ngx_http_weir_is_rule_field(deferral, &h[i].key)
+                && !ngx_http_weir_is_own_field(wlcf, &h[i].key)
+                && !ngx_http_weir_is_connection_field(r, &h[i].key)
+                && ngx_http_weir_command_add_field(c, &h[i].key, &h[i].value)
                    != NGX_OK)
             {
                 return NGX_ERROR;
@@ -210,17 +208,27 @@ ngx_http_weir_words_client(ngx_http_request_t *r, ngx_http_weir_words_t *w,
 }
 
 
-/* what "weir_queue_field" says of it */
+/* fields of "weir_queue_field", and the host if none of them sets it */
 
 static ngx_int_t
-ngx_http_weir_words_own(ngx_http_request_t *r, ngx_http_weir_words_t *w)
+ngx_http_weir_command_add_own_fields(ngx_http_weir_command_t *c,
+    ngx_http_request_t *r)
 {
+    ngx_str_t                  name = ngx_string("host");
     ngx_str_t                  value;
     ngx_uint_t                 i;
     ngx_http_weir_entry_t     *fields;
     ngx_http_weir_loc_conf_t  *wlcf;
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (!ngx_http_weir_is_queue_field(wlcf, &name)) {
+        value = *ngx_http_weir_host(r);
+
+        if (ngx_http_weir_command_add_field(c, &name, &value) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
 
     if (wlcf->queue_fields == NULL) {
         return NGX_OK;
@@ -234,7 +242,8 @@ ngx_http_weir_words_own(ngx_http_request_t *r, ngx_http_weir_words_t *w)
         }
 
         if (value.len
-            && ngx_http_weir_words_field(w, &fields[i].key, &value) != NGX_OK)
+            && ngx_http_weir_command_add_field(c, &fields[i].key, &value)
+               != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -244,85 +253,43 @@ ngx_http_weir_words_own(ngx_http_request_t *r, ngx_http_weir_words_t *w)
 }
 
 
-/* unless the location has a say of it; a host in the request line goes first */
-
-static ngx_int_t
-ngx_http_weir_words_host(ngx_http_request_t *r, ngx_http_weir_words_t *w)
-{
-    ngx_str_t                  name = ngx_string("host");
-    ngx_str_t                  host;
-    ngx_uint_t                 i;
-    ngx_http_weir_entry_t     *fields;
-    ngx_http_weir_loc_conf_t  *wlcf;
-
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
-    fields = wlcf->queue_fields ? wlcf->queue_fields->elts : NULL;
-
-    for (i = 0; fields && i < wlcf->queue_fields->nelts; i++) {
-        if (fields[i].key.len == name.len
-            && ngx_strncasecmp(fields[i].key.data, name.data, name.len) == 0)
-        {
-            return NGX_OK;
-        }
-    }
-
-    host = (r->host_start == NULL && r->headers_in.host)
-               ? r->headers_in.host->value : r->headers_in.server;
-
-    return ngx_http_weir_words_field(w, &name, &host);
-}
-
-
-static ngx_int_t
-ngx_http_weir_words_fields(ngx_http_request_t *r, ngx_http_weir_words_t *w,
-    const struct weir_deferral *deferral)
-{
-    if (ngx_http_weir_words_host(r, w) != NGX_OK
-        || ngx_http_weir_words_own(r, w) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_weir_words_client(r, w, deferral);
-}
-
-
 static void
-ngx_http_weir_words_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
-    ngx_http_weir_words_t *w, const struct weir_deferral *deferral)
+ngx_http_weir_command_init(ngx_http_weir_command_t *c, ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx, const struct weir_deferral *deferral)
 {
-    uint64_t  wait_ns;
+    c->n = 0;
+    c->bytes = 0;
+    c->last = c->numbers;
 
-    wait_ns = ngx_min(deferral->wait_ns, deferral->max_age_ns);
-
-    ngx_http_weir_words_add(w, "WEIR.DEFER", sizeof("WEIR.DEFER") - 1);
-    ngx_http_weir_words_add(w, "1", 1);
-    ngx_http_weir_words_add(w, ctx->domain.data, ctx->domain.len);
-    ngx_http_weir_words_add(w, deferral->rule.ptr,
-                            ngx_min(deferral->rule.len,
-                                    NGX_HTTP_WEIR_WORDS_RULE));
-    ngx_http_weir_words_add(w, deferral->key, sizeof(deferral->key));
-    ngx_http_weir_words_add(w, r->method_name.data, r->method_name.len);
-    ngx_http_weir_words_add(w, r->unparsed_uri.data, r->unparsed_uri.len);
-    ngx_http_weir_words_add(w, ctx->record.data, ctx->record.len);
-    ngx_http_weir_words_number(w, ngx_min(deferral->max_waiting,
-                                          deferral->in_time));
-    ngx_http_weir_words_number(w, ngx_max(deferral->max_age_ns / 1000000000,
-                                          1));
-    ngx_http_weir_words_number(w, deferral->max_tries);
-    ngx_http_weir_words_number(w, wait_ns);
-    ngx_http_weir_words_number(w, deferral->interval_ns);
+    ngx_http_weir_command_add(c, "WEIR.DEFER", sizeof("WEIR.DEFER") - 1);
+    ngx_http_weir_command_add(c, "1", 1);
+    ngx_http_weir_command_add(c, ctx->domain.data, ctx->domain.len);
+    ngx_http_weir_command_add(c, deferral->rule.ptr,
+                              ngx_min(deferral->rule.len,
+                                      NGX_HTTP_WEIR_DEFER_RULE));
+    ngx_http_weir_command_add(c, deferral->key, sizeof(deferral->key));
+    ngx_http_weir_command_add(c, r->method_name.data, r->method_name.len);
+    ngx_http_weir_command_add(c, r->unparsed_uri.data, r->unparsed_uri.len);
+    ngx_http_weir_command_add(c, ctx->record.data, ctx->record.len);
+    ngx_http_weir_command_add_number(c, ngx_min(deferral->max_waiting,
+                                                deferral->in_time));
+    ngx_http_weir_command_add_number(
+        c, ngx_max(deferral->max_age_ns / 1000000000, 1));
+    ngx_http_weir_command_add_number(c, deferral->max_tries);
+    ngx_http_weir_command_add_number(c, ngx_min(deferral->wait_ns,
+                                                deferral->max_age_ns));
+    ngx_http_weir_command_add_number(c, deferral->interval_ns);
 }
 
 
-/* NULL: it is on its way; or why not */
+/* returns NULL if the command is pending, or the reason why it is not */
 
 const char *
-ngx_http_weir_words_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
-    ngx_http_weir_deferral_t *d, ngx_http_weir_errand_pt done)
+ngx_http_weir_defer_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_deferral_t *d, ngx_http_weir_reply_pt handler)
 {
-    struct weir_deferral   deferral;
-    ngx_http_weir_words_t  w;
+    struct weir_deferral      deferral;
+    ngx_http_weir_command_t   c;
 
     deferral.size = sizeof(deferral);
 
@@ -330,37 +297,38 @@ ngx_http_weir_words_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "error";
     }
 
-    if (r->unparsed_uri.len > NGX_HTTP_WEIR_WORDS_URI) {
+    if (r->unparsed_uri.len > NGX_HTTP_WEIR_DEFER_URI) {
         return "too_large";
     }
 
-    d->late = deferral.in_time < deferral.max_waiting;
+    d->age_bound = deferral.in_time < deferral.max_waiting;
 
-    w.n = 0;
-    w.bytes = 0;
-    w.last = w.numbers;
+    ngx_http_weir_command_init(&c, r, ctx, &deferral);
+    ngx_http_weir_command_add(&c, d->body, d->len);
 
-    ngx_http_weir_words_begin(r, ctx, &w, &deferral);
-    ngx_http_weir_words_add(&w, d->body, d->len);
-
-    if (ngx_http_weir_words_fields(r, &w, &deferral) != NGX_OK) {
+    if (ngx_http_weir_command_add_own_fields(&c, r) != NGX_OK
+        || ngx_http_weir_command_add_client_fields(&c, r, &deferral) != NGX_OK)
+    {
         return "too_large";
     }
 
-    d->errand = ngx_http_weir_backlog_send(w.words, w.n, done, d);
-
-    if (d->errand) {
-        return NULL;
+    if (ngx_http_weir_link_send(&ngx_http_weir_queue_link, c.words, c.n,
+                                handler, d)
+        == NULL)
+    {
+        return ngx_http_weir_queue_link.up ? "busy" : "away";
     }
 
-    return ngx_http_weir_backlog_is_up() ? "busy" : "away";
+    d->pending = 1;
+
+    return NULL;
 }
 
 
-/* "DEFER reason sentence" */
+/* an error reply is "-DEFER reason sentence" */
 
 static void
-ngx_http_weir_words_reason(ngx_http_weir_deferral_t *d,
+ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
     ngx_http_weir_part_t *error)
 {
     u_char  *p, *last, *to;
@@ -392,18 +360,18 @@ ngx_http_weir_words_reason(ngx_http_weir_deferral_t *d,
         d->why_not = (const char *) d->reason;
     }
 
-    /* not the rule's own bound was sent, but how many can be in time */
+    /* the bound that was sent is the one of max_age, not max_waiting */
 
-    if (d->late && ngx_strcmp(d->reason, "key_full") == 0) {
+    if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {
         d->why_not = "too_late";
     }
 }
 
 
-/* what the queue has answered; NULL: nothing, in its time */
+/* reply is NULL if the queue has not replied in time */
 
 void
-ngx_http_weir_words_read(ngx_http_weir_deferral_t *d,
+ngx_http_weir_defer_read_reply(ngx_http_weir_deferral_t *d,
     ngx_http_weir_reply_t *reply)
 {
     off_t                  position, expected;
@@ -419,7 +387,7 @@ ngx_http_weir_words_read(ngx_http_weir_deferral_t *d,
     if (reply->nparts != 3 || parts[0].type != '$' || parts[1].type != ':'
         || parts[2].type != ':' || parts[0].len != NGX_HTTP_WEIR_TICKET)
     {
-        ngx_http_weir_words_reason(d, &reply->head);
+        ngx_http_weir_defer_read_reason(d, &reply->head);
         return;
     }
 

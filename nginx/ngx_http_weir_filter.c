@@ -2,6 +2,9 @@
 #include "ngx_http_weir_module.h"
 
 
+/* The header filter: adds the header fields that a decision has saved. */
+
+
 static ngx_int_t ngx_http_weir_filter_init(ngx_conf_t *cf);
 
 
@@ -57,7 +60,7 @@ ngx_http_weir_is_field(ngx_http_weir_ctx_t *ctx, ngx_str_t *name)
 }
 
 
-/* an API behind us may limit too: the client shall not hear two voices */
+/* drops fields of the same names that the upstream has sent */
 
 static void
 ngx_http_weir_drop_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)

@@ -64,12 +64,13 @@ ngx_http_weir_is_challenge(ngx_table_elt_t *h)
 
 
 /*
- * Copies all WWW-Authenticate fields of the response, and drops those of another
- * service, from before a redirect.
+ * Copies all WWW-Authenticate fields of the response, and drops the fields of
+ * another service, from before a redirect.
  */
 
 static ngx_int_t
-ngx_http_weir_auth_copy_challenge(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_auth_copy_challenge(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx)
 {
     ngx_uint_t           i;
     ngx_list_part_t     *part;

@@ -195,7 +195,9 @@ ngx_http_weir_save_decision(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         ctx->limit = status.limit;
         ctx->remaining = status.remaining;
 
-        if (ngx_http_weir_copy_text(r, ctx, &ctx->rule, status.rule) != NGX_OK) {
+        if (ngx_http_weir_copy_text(r, ctx, &ctx->rule, status.rule)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }

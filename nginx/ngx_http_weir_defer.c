@@ -176,11 +176,12 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
  * A deferred request is delivered without authentication, so it has to be
  * authenticated before. A location without "weir_auth", neither a URI nor
  * "off", could redirect to a location with it in the same server, but a
- * deferred request is not redirected any more.
+ * deferred request is not redirected.
  */
 
 static ngx_uint_t
-ngx_http_weir_defer_is_authenticated(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_defer_is_authenticated(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx)
 {
     ngx_http_weir_loc_conf_t  *wlcf;
     ngx_http_weir_srv_conf_t  *wscf;

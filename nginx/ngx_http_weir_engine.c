@@ -128,8 +128,8 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
     if (rc != 0) {
         wmcf->engine = NULL;
-        ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "weir: weir_engine_new() failed: %s",
-                      weir_strerror(rc));
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "weir: weir_engine_new() failed: %s", weir_strerror(rc));
         return NGX_ERROR;
     }
 

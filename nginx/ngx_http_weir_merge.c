@@ -83,12 +83,32 @@ ngx_http_weir_find_only_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     } else {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"weir on\" is ambiguous, several domains of "
-                           "\"%V\" have \"requests:\": use \"weir DOMAIN\" with "
-                           "one of %V",
+                           "\"%V\" have \"requests:\": use \"weir DOMAIN\" "
+                           "with one of %V",
                            &wmcf->rules_path, &list);
     }
 
     return NGX_CONF_ERROR;
+}
+
+
+ngx_uint_t
+ngx_http_weir_find_domain(struct weir_rules *rules, ngx_str_t *domain,
+    struct weir_domain_info *info)
+{
+    size_t  i;
+
+    info->size = sizeof(struct weir_domain_info);
+
+    for (i = 0; weir_rules_domain(rules, i, info) == 0; i++) {
+        if (info->name.len == domain->len
+            && ngx_strncmp(info->name.ptr, domain->data, domain->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -98,7 +118,6 @@ static char *
 ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
     ngx_http_weir_loc_conf_t *wlcf)
 {
-    size_t                   i;
     ngx_str_t               *used, list;
     ngx_uint_t               n;
     struct weir_domain_info  info;
@@ -113,38 +132,32 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
         }
     }
 
-    info.size = sizeof(info);
+    if (!ngx_http_weir_find_domain(wmcf->rules, &wlcf->domain, &info)) {
+        list = ngx_http_weir_list_domains(cf, wmcf, 0);
 
-    for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
-        if (info.name.len == wlcf->domain.len
-            && ngx_strncmp(info.name.ptr, wlcf->domain.data, info.name.len)
-                   == 0)
-        {
-            if (wlcf->descriptors == NULL && info.requests == 0) {
-                ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                                   "\"weir %V\" limits nothing: the domain has "
-                                   "no \"requests:\", and the location has no "
-                                   "\"weir_descriptor\"",
-                                   &wlcf->domain);
-            }
-
-            used = ngx_array_push(&wmcf->domains);
-            if (used == NULL) {
-                return NGX_CONF_ERROR;
-            }
-
-            *used = wlcf->domain;
-            return NGX_CONF_OK;
-        }
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "no domain \"%V\" in the rules \"%V\", which have: "
+                           "%V",
+                           &wlcf->domain, &wmcf->rules_path, &list);
+        return NGX_CONF_ERROR;
     }
 
-    list = ngx_http_weir_list_domains(cf, wmcf, 0);
+    if (wlcf->descriptors == NULL && info.requests == 0) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"weir %V\" limits nothing: the domain has no "
+                           "\"requests:\", and the location has no "
+                           "\"weir_descriptor\"",
+                           &wlcf->domain);
+    }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "no domain \"%V\" in the rules \"%V\", which have: %V",
-                       &wlcf->domain, &wmcf->rules_path, &list);
+    used = ngx_array_push(&wmcf->domains);
+    if (used == NULL) {
+        return NGX_CONF_ERROR;
+    }
 
-    return NGX_CONF_ERROR;
+    *used = wlcf->domain;
+
+    return NGX_CONF_OK;
 }
 
 

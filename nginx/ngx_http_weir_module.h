@@ -251,7 +251,7 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_next_pt   next;
     int                     verdict;
 
-    ngx_str_t                 record;    /* descriptors, if it may be deferred */
+    ngx_str_t                 record;    /* descriptors, for the queue */
     ngx_http_weir_deferral_t *deferral;
     const char               *why_not;   /* reason if it was not deferred */
 
@@ -296,6 +296,8 @@ char *ngx_http_weir_check_link_key(ngx_conf_t *cf,
 /* merge */
 
 char *ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+ngx_uint_t ngx_http_weir_find_domain(struct weir_rules *rules,
+    ngx_str_t *domain, struct weir_domain_info *info);
 
 /* auth_conf */
 
@@ -354,6 +356,8 @@ void ngx_http_weir_destroy_blocks(void);
 void ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc);
 struct weir_str ngx_http_weir_str(const ngx_str_t *s);
 const ngx_str_t *ngx_http_weir_host(ngx_http_request_t *r);
+size_t ngx_http_weir_find_client_header(ngx_http_request_t *r,
+    struct weir_str name, struct weir_str *values, size_t max);
 
 /* auth */
 
@@ -517,6 +521,11 @@ ngx_int_t ngx_http_weir_send_accepted(ngx_http_request_t *r,
 
 ngx_int_t ngx_http_weir_refuse(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, const struct weir_ask *ask);
+
+/* filter */
+
+ngx_int_t ngx_http_weir_add_field(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_str_t *value);
 
 /* variables */
 

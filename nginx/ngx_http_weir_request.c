@@ -183,25 +183,16 @@ ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
 }
 
 
-static size_t
-ngx_http_weir_find_header(void *data, struct weir_str name,
+/* name is in lower case; returns how many there are, also beyond max */
+
+size_t
+ngx_http_weir_find_client_header(ngx_http_request_t *r, struct weir_str name,
     struct weir_str *values, size_t max)
 {
-    ngx_http_weir_ctx_t       *ctx = data;
-
-    size_t                     n;
-    ngx_uint_t                 i;
-    ngx_list_part_t           *part;
-    ngx_table_elt_t           *h;
-    ngx_http_request_t        *r;
-    ngx_http_weir_loc_conf_t  *wlcf;
-
-    r = ctx->request;
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
-
-    if (wlcf->auth_uri.len && ngx_http_weir_is_auth_header(wlcf, name)) {
-        return ngx_http_weir_find_auth_header(ctx, name, values, max);
-    }
+    size_t            n;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
 
     n = 0;
 
@@ -224,6 +215,24 @@ ngx_http_weir_find_header(void *data, struct weir_str name,
     }
 
     return n;
+}
+
+
+static size_t
+ngx_http_weir_find_header(void *data, struct weir_str name,
+    struct weir_str *values, size_t max)
+{
+    ngx_http_weir_ctx_t       *ctx = data;
+
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_weir_module);
+
+    if (wlcf->auth_uri.len && ngx_http_weir_is_auth_header(wlcf, name)) {
+        return ngx_http_weir_find_auth_header(ctx, name, values, max);
+    }
+
+    return ngx_http_weir_find_client_header(ctx->request, name, values, max);
 }
 
 

@@ -35,32 +35,6 @@ ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 }
 
 
-static struct weir_str
-ngx_http_weir_accept_header(ngx_http_request_t *r)
-{
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-    struct weir_str   accept = { NULL, 0 };
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 6
-                && ngx_memcmp(h[i].lowcase_key, "accept", 6) == 0)
-            {
-                accept.ptr = (char *) h[i].value.data;
-                accept.len = h[i].value.len;
-                return accept;
-            }
-        }
-    }
-
-    return accept;
-}
-
-
 /* copies the texts: they belong to the rules, and may be freed with the ask */
 
 static ngx_int_t
@@ -69,8 +43,12 @@ ngx_http_weir_make_body(ngx_http_request_t *r, const struct weir_ask *ask,
 {
     int              type, n, room;
     struct weir_str  ct;
+    struct weir_str  name = { "accept", 6 };
+    struct weir_str  accept = { NULL, 0 };
 
-    type = weir_body_type(ngx_http_weir_accept_header(r));
+    (void) ngx_http_weir_find_client_header(r, name, &accept, 1);
+
+    type = weir_body_type(accept);
     room = NGX_HTTP_WEIR_BODY;
 
     for (;;) {

@@ -29,27 +29,6 @@ static ngx_uint_t  ngx_http_weir_lookups;
 static ngx_str_t  ngx_http_weir_json = ngx_string("application/json");
 
 
-static ngx_int_t
-ngx_http_weir_add_field(ngx_http_request_t *r, const char *name, size_t len,
-    ngx_str_t *value)
-{
-    ngx_table_elt_t  *h;
-
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(h, sizeof(ngx_table_elt_t));
-    h->hash = 1;
-    h->key.data = (u_char *) name;
-    h->key.len = len;
-    h->value = *value;
-
-    return NGX_OK;
-}
-
-
 /* nginx would add a host to headers_out.location */
 
 static ngx_int_t
@@ -57,6 +36,8 @@ ngx_http_weir_add_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
 {
     u_char                     *p;
     ngx_str_t                   location;
+    ngx_str_t                   location_name = ngx_string("Location");
+    ngx_str_t                   ticket_name = ngx_string("X-Weir-Ticket");
     ngx_http_weir_main_conf_t  *wmcf;
 
     wmcf = ngx_http_get_module_main_conf(r, ngx_http_weir_module);
@@ -71,11 +52,11 @@ ngx_http_weir_add_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
                    wmcf->queue_tickets.len);
     ngx_memcpy(p, ticket->data, ticket->len);
 
-    if (ngx_http_weir_add_field(r, "Location", 8, &location) != NGX_OK) {
+    if (ngx_http_weir_add_field(r, &location_name, &location) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_http_weir_add_field(r, "X-Weir-Ticket", 13, ticket);
+    return ngx_http_weir_add_field(r, &ticket_name, ticket);
 }
 
 
@@ -145,6 +126,7 @@ ngx_http_weir_lookup_cleanup(void *data)
 static ngx_int_t
 ngx_http_weir_send_ticket(ngx_http_request_t *r, ngx_http_weir_part_t *json)
 {
+    ngx_str_t                 name = ngx_string("Cache-Control");
     ngx_str_t                 no_store = ngx_string("no-store");
     ngx_http_complex_value_t  body;
 
@@ -158,7 +140,7 @@ ngx_http_weir_send_ticket(ngx_http_request_t *r, ngx_http_weir_part_t *json)
 
     ngx_memcpy(body.value.data, json->data, json->len);
 
-    if (ngx_http_weir_add_field(r, "Cache-Control", 13, &no_store) != NGX_OK) {
+    if (ngx_http_weir_add_field(r, &name, &no_store) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -280,6 +262,7 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
     u_char                      key[sizeof(NGX_HTTP_WEIR_TICKETS_KEY) + 8];
     uint64_t                    s;
     ngx_str_t                   wait;
+    ngx_str_t                   name = ngx_string("Retry-After");
     struct weir_decision        decision;
     ngx_http_weir_loc_conf_t   *wlcf;
     ngx_http_weir_main_conf_t  *wmcf;
@@ -311,7 +294,7 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
 
     wait.len = ngx_sprintf(wait.data, "%uL", s) - wait.data;
 
-    if (ngx_http_weir_add_field(r, "Retry-After", 11, &wait) != NGX_OK) {
+    if (ngx_http_weir_add_field(r, &name, &wait) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

@@ -198,8 +198,8 @@ ngx_http_weir_delay_variable(ngx_http_request_t *r,
 /* whether "weir_auth_headers" has the name, which has "_" for "-" */
 
 static ngx_uint_t
-ngx_http_weir_is_identity_header(ngx_http_weir_auth_t *auth, const u_char *name,
-    size_t len)
+ngx_http_weir_is_identity_header(ngx_http_weir_auth_t *auth,
+    const u_char *name, size_t len)
 {
     u_char      ch;
     size_t      n;

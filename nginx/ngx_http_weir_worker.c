@@ -11,34 +11,15 @@
 static ngx_event_t  ngx_http_weir_rules_event;
 
 
-static ngx_uint_t
-ngx_http_weir_has_domain(struct weir_rules *rules, ngx_str_t *domain)
-{
-    size_t                   i;
-    struct weir_domain_info  info;
-
-    info.size = sizeof(info);
-
-    for (i = 0; weir_rules_domain(rules, i, &info) == 0; i++) {
-        if (info.name.len == domain->len
-            && ngx_strncmp(info.name.ptr, domain->data, domain->len) == 0)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 /* the engine owns the rules in force, so they are loaded once more */
 
 static void
 ngx_http_weir_check_domains(ngx_http_weir_main_conf_t *wmcf)
 {
-    ngx_str_t          *domains;
-    ngx_uint_t          i;
-    struct weir_rules  *rules;
+    ngx_str_t                *domains;
+    ngx_uint_t                i;
+    struct weir_rules        *rules;
+    struct weir_domain_info   info;
 
     if (weir_rules_load((char *) wmcf->rules_path.data, &rules, NULL) != 0) {
         return;
@@ -47,7 +28,7 @@ ngx_http_weir_check_domains(ngx_http_weir_main_conf_t *wmcf)
     domains = wmcf->domains.elts;
 
     for (i = 0; i < wmcf->domains.nelts; i++) {
-        if (!ngx_http_weir_has_domain(rules, &domains[i])) {
+        if (!ngx_http_weir_find_domain(rules, &domains[i], &info)) {
             ngx_log_error(NGX_LOG_WARN, wmcf->log, 0,
                           "weir: domain \"%V\" is missing in the new rules, "
                           "its requests pass unlimited",

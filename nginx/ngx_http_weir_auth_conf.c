@@ -5,11 +5,15 @@
 /* Directives of authentication, and their checks after merging. */
 
 
-static ngx_str_t  ngx_http_weir_default_auth_headers[] = {
+static ngx_str_t  ngx_http_weir_default_auth_names[] = {
     ngx_string("remote-user"),
     ngx_string("x-auth-request-user"),
-    ngx_string("x-forwarded-user"),
-    ngx_null_string
+    ngx_string("x-forwarded-user")
+};
+
+
+static ngx_array_t  ngx_http_weir_default_auth_headers = {
+    ngx_http_weir_default_auth_names, 3, sizeof(ngx_str_t), 3, NULL
 };
 
 
@@ -106,31 +110,7 @@ ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_array_t *
-ngx_http_weir_create_default_auth_headers(ngx_conf_t *cf)
-{
-    ngx_str_t    *name, *from;
-    ngx_array_t  *names;
-
-    names = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (names == NULL) {
-        return NULL;
-    }
-
-    for (from = ngx_http_weir_default_auth_headers; from->len; from++) {
-        name = ngx_array_push(names);
-        if (name == NULL) {
-            return NULL;
-        }
-
-        *name = *from;
-    }
-
-    return names;
-}
-
-
-char *
+void
 ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     ngx_http_weir_loc_conf_t *conf)
 {
@@ -147,20 +127,15 @@ ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (conf->auth_uri.len == 0) {
-        return NGX_CONF_OK;
+        return;
     }
 
     wscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_weir_module);
     wscf->auth = 1;
 
     if (conf->auth_headers == NULL) {
-        conf->auth_headers = ngx_http_weir_create_default_auth_headers(cf);
-        if (conf->auth_headers == NULL) {
-            return NGX_CONF_ERROR;
-        }
+        conf->auth_headers = &ngx_http_weir_default_auth_headers;
     }
-
-    return NGX_CONF_OK;
 }
 
 

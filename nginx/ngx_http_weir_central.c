@@ -9,7 +9,7 @@
  *
  * If the client closes the connection first, the ask stays pending: units that
  * the reply grants are given back. If the timeout is over first, the request
- * is decided without the store; the question is kept, and units that a late
+ * is decided without the store; the question is saved, and units that a late
  * reply has taken are reported, so that the store counts them once.
  *
  * While the first pending question is overdue, no further one is sent.
@@ -296,7 +296,7 @@ ngx_http_weir_central_await_late(ngx_http_weir_pending_t *p,
 }
 
 
-/* decides the ask; if its client is still connected, the request goes on */
+/* decides the ask; if its client is connected, the request continues */
 
 static ngx_int_t
 ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,

@@ -12,7 +12,7 @@
 #define NGX_HTTP_WEIR_REPORTS_SIZE  (1024 * 1024)
 
 
-/* held reports go on when the service has caught up */
+/* sends held reports when the service has caught up */
 
 static ngx_int_t
 ngx_http_weir_central_report_handler(ngx_http_weir_pending_t *p,

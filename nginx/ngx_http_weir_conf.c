@@ -330,14 +330,42 @@ ngx_http_weir_set_mode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
-    ngx_str_t *text)
+/* the value may have variables */
+
+char *
+ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries, ngx_str_t *key,
+    ngx_str_t *value)
 {
-    u_char                           *p;
-    ngx_str_t                         value;
-    ngx_http_weir_entry_t            *entry;
-    ngx_http_compile_complex_value_t  ccv;
+    ngx_http_weir_entry_t             *entry;
+    ngx_http_compile_complex_value_t   ccv;
+
+    entry = ngx_array_push(entries);
+    if (entry == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    entry->key = *key;
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = value;
+    ccv.complex_value = &entry->value;
+
+    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weir_add_descriptor_entry(ngx_conf_t *cf,
+    ngx_http_weir_descriptor_t *descriptor, ngx_str_t *text)
+{
+    u_char     *p;
+    ngx_str_t   key, value;
 
     p = ngx_strlchr(text->data, text->data + text->len, '=');
 
@@ -349,15 +377,10 @@ ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
         return NGX_CONF_ERROR;
     }
 
-    entry = ngx_array_push(&descriptor->entries);
-    if (entry == NULL) {
-        return NGX_CONF_ERROR;
-    }
+    key.data = text->data;
+    key.len = p - text->data;
 
-    entry->key.data = text->data;
-    entry->key.len = p - text->data;
-
-    if (ngx_http_weir_check_literal(cf, "weir_descriptor", &entry->key)
+    if (ngx_http_weir_check_literal(cf, "weir_descriptor", &key)
         != NGX_CONF_OK)
     {
         return NGX_CONF_ERROR;
@@ -374,17 +397,7 @@ ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
         return NGX_CONF_ERROR;
     }
 
-    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &value;
-    ccv.complex_value = &entry->value;
-
-    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
+    return ngx_http_weir_add_entry(cf, &descriptor->entries, &key, &value);
 }
 
 
@@ -447,7 +460,7 @@ ngx_http_weir_set_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_http_weir_add_entry(cf, descriptor, &value[i])
+        if (ngx_http_weir_add_descriptor_entry(cf, descriptor, &value[i])
             != NGX_CONF_OK)
         {
             return NGX_CONF_ERROR;

@@ -13,7 +13,7 @@
 
 struct ngx_http_weir_deferral_s {
     ngx_http_weir_block_t   *block;      /* NULL: handed back to the ctx */
-    ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has gone */
+    ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has disconnected */
 
     u_char                  *body;       /* a copy; NULL when it is sent */
     size_t                   size;

@@ -276,9 +276,9 @@ ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->queue_fields = prev->queue_fields;
     }
 
-    if (ngx_http_weir_merge_auth(cf, prev, conf) != NGX_CONF_OK
-        || ngx_http_weir_merge_mode(cf, prev, conf) != NGX_CONF_OK)
-    {
+    ngx_http_weir_merge_auth(cf, prev, conf);
+
+    if (ngx_http_weir_merge_mode(cf, prev, conf) != NGX_CONF_OK) {
         return NGX_CONF_ERROR;
     }
 

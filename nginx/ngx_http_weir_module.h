@@ -13,7 +13,7 @@
  *   request         a request as libweir sees it
  *   decision        parts of a decision that outlive it, and its log line
  *   auth            subrequests to an authentication service
- *   auth_answer     identity and challenge in the service's response
+ *   auth_response   identity and challenge in the service's response
  *   queue           requests delayed by a leaky bucket
  *   link            connections to "weir serve", and requests pending on them
  *   reply           replies of "weir serve"
@@ -281,6 +281,8 @@ void *ngx_http_weir_create_loc_conf(ngx_conf_t *cf);
 ngx_uint_t ngx_http_weir_is_field_name(ngx_str_t *name);
 char *ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
     ngx_str_t *text);
+char *ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries,
+    ngx_str_t *key, ngx_str_t *value);
 
 /* serve_conf */
 
@@ -304,7 +306,7 @@ ngx_uint_t ngx_http_weir_find_domain(struct weir_rules *rules,
 char *ngx_http_weir_set_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-char *ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
+void ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     ngx_http_weir_loc_conf_t *conf);
 ngx_uint_t ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
     ngx_http_weir_loc_conf_t *conf);
@@ -369,7 +371,7 @@ ngx_int_t ngx_http_weir_auth_again(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 ngx_uint_t ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx);
 
-/* auth_answer */
+/* auth_response */
 
 ngx_int_t ngx_http_weir_auth_pass(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
@@ -455,7 +457,7 @@ typedef struct {
     ngx_str_t                 key;
     const char               *directive;
     const char               *fallback;  /* while it is lost, for the log */
-    ngx_msec_t                silence;   /* lost if no reply timeout + this */
+    ngx_msec_t                silence;   /* beyond timeout; then it is lost */
     size_t                    out_max;   /* bytes to be sent */
 
     void                    (*up)(void);

@@ -351,11 +351,9 @@ ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 char *
 ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_http_weir_loc_conf_t          *wlcf = conf;
+    ngx_http_weir_loc_conf_t  *wlcf = conf;
 
-    ngx_str_t                         *value;
-    ngx_http_weir_entry_t             *field;
-    ngx_http_compile_complex_value_t   ccv;
+    ngx_str_t                 *value;
 
     value = cf->args->elts;
 
@@ -380,22 +378,6 @@ ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    field = ngx_array_push(wlcf->queue_fields);
-    if (field == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    field->key = value[1];
-
-    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &value[2];
-    ccv.complex_value = &field->value;
-
-    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
+    return ngx_http_weir_add_entry(cf, wlcf->queue_fields, &value[1],
+                                   &value[2]);
 }

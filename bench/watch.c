@@ -16,7 +16,7 @@
 
 #include "base/str.h"
 #include "stats/stats.h"
-#include "wire/metrics.h"
+#include "serve/admin/metrics.h"
 
 #define ROUNDS 41
 #define PAIRS 151 /* of short rounds: what others do on the machine hits few of them */

@@ -12,7 +12,7 @@ function(put_bytes name path)
 endfunction()
 
 file(MAKE_DIRECTORY ${TO})
-file(WRITE ${OUT}.new "#include \"serve/admin_web.h\"\n\n")
+file(WRITE ${OUT}.new "#include \"serve/admin/web.h\"\n\n")
 set(rows "")
 set(number 0)
 foreach(item ${FILES})

@@ -11,7 +11,7 @@
 
 /*
  * A request in the words of WEIR.DEFER, and what is answered;
- * src/wire/commands_defer.h has both.
+ * src/wire/resp/commands_defer.h has both.
  */
 
 typedef struct {

@@ -11,9 +11,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "cli/arguments.h"
+#include "cli/options/arguments.h"
 #include "cli/cli.h"
-#include "cli/serve_environment.h"
+#include "cli/options/serve_environment.h"
 #include "serve/log.h"
 #include "serve/service.h"
 

@@ -6,11 +6,11 @@
 #include <time.h>
 
 #include "base/mono.h"
-#include "serve/decision_log.h"
-#include "serve/grpc.h"
-#include "serve/queue_host.h"
-#include "serve/redis.h"
-#include "serve/resp.h"
+#include "serve/decide/log.h"
+#include "serve/grpc/grpc.h"
+#include "serve/deliver/queue_host.h"
+#include "serve/fleet/redis.h"
+#include "serve/resp/resp.h"
 #include "serve/service.h"
 
 #define FLUSH_ROUNDS 8 /* before the loop looks at its sockets again */

@@ -9,12 +9,12 @@
 
 #include <weir/engine.h>
 
-#include "serve/buffer.h"
-#include "serve/listen.h"
-#include "serve/seat.h"
+#include "serve/net/buffer.h"
+#include "serve/net/listen.h"
+#include "serve/core.h"
 #include "serve/settings.h"
-#include "serve/stream.h"
-#include "serve/waiting.h"
+#include "serve/net/stream.h"
+#include "serve/decide/waiting.h"
 
 struct wr_service;
 struct wr_queue_loop;

@@ -4,11 +4,11 @@
 
 #include "base/duration.h"
 #include "base/size.h"
-#include "serve/admin.h"
+#include "serve/admin/admin.h"
 #include "serve/log.h"
-#include "serve/redis.h"
+#include "serve/fleet/redis.h"
 #include "serve/service.h"
-#include "serve/world.h"
+#include "serve/open.h"
 
 static uint64_t real_ns(void)
 {

@@ -19,15 +19,15 @@
 #include <weir/engine.h>
 #include <weir/weir.h>
 
-#include "serve/admin_guard.h"
-#include "serve/listen.h"
+#include "serve/admin/guard.h"
+#include "serve/net/listen.h"
 #include "serve/loop.h"
 #include "serve/networks.h"
 #include "serve/notify.h"
-#include "serve/seat.h"
+#include "serve/core.h"
 #include "serve/settings.h"
 #include "serve/user.h"
-#include "wire/metrics.h"
+#include "serve/admin/metrics.h"
 
 struct wr_changes;
 struct wr_decision_log;

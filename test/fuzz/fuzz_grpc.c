@@ -12,9 +12,9 @@
 
 #include <weir/weir.h>
 
-#include "serve/grpc.h"
-#include "serve/grpc_session.h"
-#include "serve/world.h"
+#include "serve/grpc/grpc.h"
+#include "serve/grpc/session.h"
+#include "serve/open.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

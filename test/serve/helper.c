@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "serve/redis.h"
-#include "serve/world.h"
+#include "serve/fleet/redis.h"
+#include "serve/open.h"
 
 static struct wr_world *make_world(struct bench *bench)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "serve/drain.h"
+#include "serve/deliver/deliver.h"
 #include "sim.h"
 
 #define STACK ((size_t)1 << 20)
@@ -153,7 +153,7 @@ static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t c
 		node->told[key[0]] = count;
 }
 
-/* ---- deliveries: serve/drain.c and drain_deliver.c ---- */
+/* ---- deliveries: serve/deliver/deliver.c and deliver/attempt.c ---- */
 
 static void take(struct qs_node *node);
 static void ask(struct qs_slot *slot);
@@ -376,7 +376,7 @@ static void take(struct qs_node *node)
 	qs_node_submit(node, &node->take);
 }
 
-/* ---- answers: serve/drain_send.c ---- */
+/* ---- answers: serve/deliver/send.c ---- */
 
 static void note_down(struct qs_slot *slot)
 {

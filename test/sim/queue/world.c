@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
-#include "serve/drain.h"
+#include "serve/deliver/deliver.h"
 
 #define SETTLE_US (3600 * SECOND) /* virtual, for all to be over when faults have ended */
 

@@ -1,0 +1,239 @@
+/* libcurl's multi interface on a loop: it says which sockets and which timer it wants watched. */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "serve/deliver/deliver_impl.h"
+
+/* Of a socket that libcurl wants watched. One that it opened for a connection is watched for as
+ * long as it is open: most go from one transfer to the next, and each time would cost some system
+ * calls.
+ */
+struct watch {
+	uv_poll_t poll;
+	struct wr_drain *drain;
+	curl_socket_t socket;
+	int events;         /* that it is watched for; 0: for nothing */
+	bool kept;          /* … as long as it is open */
+	bool idle;          /* … and no transfer uses it now */
+	struct watch *next; /* of those that are kept */
+};
+
+static void check_ended(struct wr_drain *drain)
+{
+	CURLMsg *message;
+	int left;
+
+	while (drain->multi && (message = curl_multi_info_read(drain->multi, &left))) {
+		struct wr_delivery *delivery = NULL;
+		CURLcode result = message->data.result;
+
+		if (message->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&delivery);
+		curl_multi_remove_handle(drain->multi, message->easy_handle);
+		wr_drain_sent(delivery, result);
+	}
+}
+
+static void act(struct wr_drain *drain, curl_socket_t socket, int events)
+{
+	int running;
+
+	if (drain->multi)
+		curl_multi_socket_action(drain->multi, socket, events, &running);
+	check_ended(drain);
+}
+
+/* ---- the timer ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* Called from within libcurl, which is not to be called back at once. */
+static int set_timer(CURLM *multi, long wait_ms, void *context)
+{
+	struct wr_drain *drain = context;
+
+	(void)multi;
+	if (wait_ms < 0)
+		uv_timer_stop(&drain->curl_timer);
+	else if (!uv_is_closing((uv_handle_t *)&drain->curl_timer))
+		uv_timer_start(&drain->curl_timer, on_timer, (uint64_t)wait_ms, 0);
+	return 0;
+}
+
+/* ---- sockets ---- */
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+	struct watch *watch = poll->data;
+	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
+
+	if (watch->idle) { /* closed by the other side, which libcurl sees before it is used again
+			    */
+		uv_poll_stop(poll);
+		watch->events = 0;
+		return;
+	}
+	if (events & UV_READABLE)
+		flags |= CURL_CSELECT_IN;
+	if (events & UV_WRITABLE)
+		flags |= CURL_CSELECT_OUT;
+	act(watch->drain, watch->socket, flags); /* may close the watch */
+}
+
+static void free_watch(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+/* libcurl or close_socket() closes the socket after this, so libuv lets go of it here and now. */
+static void unwatch(struct watch *watch)
+{
+	uv_poll_stop(&watch->poll);
+	uv_close((uv_handle_t *)&watch->poll, free_watch);
+}
+
+static struct watch *watch_new(struct wr_drain *drain, curl_socket_t socket)
+{
+	struct watch *watch = calloc(1, sizeof *watch);
+
+	if (!watch || uv_poll_init(wr_loop_uv(drain->own->loop), &watch->poll, socket) < 0) {
+		free(watch);
+		return NULL;
+	}
+	watch->poll.data = watch;
+	watch->drain = drain;
+	watch->socket = socket;
+	return watch;
+}
+
+/* Where the one of this socket is linked; its end: it is not kept. They are as few as connections.
+ */
+static struct watch **find_kept(struct wr_drain *drain, curl_socket_t socket)
+{
+	struct watch **at = &drain->watches;
+
+	while (*at && (*at)->socket != socket)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct watch *watch_of(struct wr_drain *drain, curl_socket_t socket)
+{
+	struct watch *watch = *find_kept(drain, socket);
+
+	if (!watch)
+		watch = watch_new(drain, socket); /* of a resolver */
+	if (watch)
+		curl_multi_assign(drain->multi, socket, watch);
+	return watch;
+}
+
+static void forget_socket(struct wr_drain *drain, struct watch *watch)
+{
+	curl_multi_assign(drain->multi, watch->socket, NULL);
+	if (watch->kept)
+		watch->idle = true;
+	else
+		unwatch(watch);
+}
+
+static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *of_socket)
+{
+	struct wr_drain *drain = context;
+	struct watch *watch = of_socket;
+	int events = 0;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		if (watch)
+			forget_socket(drain, watch);
+		return 0;
+	}
+	if (!watch)
+		watch = watch_of(drain, socket);
+	if (!watch)
+		return -1;
+	if (what != CURL_POLL_OUT)
+		events |= UV_READABLE;
+	if (what != CURL_POLL_IN)
+		events |= UV_WRITABLE;
+	watch->idle = false;
+	if (watch->events != events)
+		uv_poll_start(&watch->poll, events, on_event);
+	watch->events = events;
+	return 0;
+}
+
+curl_socket_t wr_drain_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	struct wr_drain *drain = context;
+	curl_socket_t fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	struct watch *watch = fd < 0 ? NULL : watch_new(drain, fd);
+
+	(void)purpose;
+	if (watch) {
+		watch->kept = watch->idle = true;
+		watch->next = drain->watches;
+		drain->watches = watch;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return CURL_SOCKET_BAD;
+}
+
+int wr_drain_close_socket(void *context, curl_socket_t socket)
+{
+	struct watch **at = find_kept(context, socket);
+	struct watch *watch = *at;
+
+	if (watch) {
+		*at = watch->next;
+		unwatch(watch);
+	}
+	return close(socket);
+}
+
+/* ---- transfers ---- */
+
+int wr_drain_multi_init(struct wr_drain *drain)
+{
+	uv_timer_init(wr_loop_uv(drain->own->loop), &drain->curl_timer);
+	drain->curl_timer.data = drain;
+	drain->multi = curl_multi_init();
+	if (!drain->multi)
+		return WEIR_EMEMORY;
+	curl_multi_setopt(drain->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
+	curl_multi_setopt(drain->multi, CURLMOPT_SOCKETDATA, drain);
+	curl_multi_setopt(drain->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl_multi_setopt(drain->multi, CURLMOPT_TIMERDATA, drain);
+	curl_multi_setopt(drain->multi, CURLMOPT_MAXCONNECTS, (long)drain->connections);
+	return 0;
+}
+
+void wr_drain_multi_stop(struct wr_drain *drain)
+{
+	CURLM *multi = drain->multi;
+
+	if (multi)
+		curl_multi_cleanup(multi);
+	drain->multi = NULL;
+	uv_close((uv_handle_t *)&drain->curl_timer, NULL);
+}
+
+int wr_drain_multi_add(struct wr_delivery *delivery)
+{
+	return curl_multi_add_handle(delivery->drain->multi, delivery->easy) == CURLM_OK
+		       ? 0
+		       : WEIR_EMEMORY;
+}
+
+void wr_drain_multi_remove(struct wr_delivery *delivery)
+{
+	curl_multi_remove_handle(delivery->drain->multi, delivery->easy);
+}

@@ -1,0 +1,255 @@
+/* The bytes of a connection to Redis, and its end. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "serve/loop.h"
+#include "serve/fleet/link_impl.h"
+#include "serve/fleet/tls.h"
+
+#define READS_A_TURN 4 /* so that one server does not starve clients */
+#define SEAL_BYTES 16384
+
+/* ---- the end ---- */
+
+static void free_socket(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+void wr_redis_link_drop_socket(struct wr_redis_link *self)
+{
+	struct wr_redis_socket *socket = self->socket;
+
+	if (!socket)
+		return;
+	SSL_free(self->tls);
+	self->tls = NULL;
+	self->socket = NULL;
+	socket->self = NULL;
+	uv_close((uv_handle_t *)&socket->poll, free_socket);
+	close(socket->fd);
+}
+
+/* Those of regions are written together with the loop's own. */
+static struct wr_redis_loop *root_of(const struct wr_redis_link *self)
+{
+	return self->owner->home ? self->owner->home : self->owner;
+}
+
+static void clean(struct wr_redis_link *self)
+{
+	struct wr_redis_link **at = &root_of(self)->dirty;
+
+	for (; self->dirty && *at; at = &(*at)->dirty_next)
+		if (*at == self) {
+			*at = self->dirty_next;
+			self->dirty = false;
+			break;
+		}
+}
+
+/* Nothing comes from it any more. The memory stays as long as somebody has it in hand. */
+static void destroy(struct wr_redis_link *self)
+{
+	if (self->owner->next_link == self)
+		self->owner->next_link = self->next;
+	*self->back = self->next;
+	if (self->next)
+		self->next->back = self->back;
+	wr_names_leave(&self->name);
+	wr_redis_link_drop_socket(self);
+	clean(self);
+	self->link->data = NULL;
+	self->link = NULL;
+	if (!self->inside)
+		free(self);
+}
+
+void wr_redis_link_close(void *context, struct wr_link *link)
+{
+	(void)context;
+	if (link->data)
+		destroy(link->data);
+}
+
+void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
+{
+	struct wr_loop *loop = self->owner->loop;
+	struct wr_link *link = self->link;
+
+	destroy(self);
+	wr_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
+}
+
+bool wr_redis_link_leave(struct wr_redis_link *self)
+{
+	self->inside = false;
+	if (self->link)
+		return true;
+	free(self);
+	return false;
+}
+
+/* ---- bytes ---- */
+
+/* So many bytes were taken; 0: not now; below 0: lost. */
+static ssize_t put(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
+{
+	ssize_t n;
+
+	if (!self->tls) {
+		n = send(self->socket->fd, bytes, len, MSG_NOSIGNAL);
+		return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? 0 : n;
+	}
+	ERR_clear_error();
+	n = SSL_write(self->tls, bytes, (int)(len < SEAL_BYTES ? len : SEAL_BYTES));
+	if (n > 0)
+		return n;
+	switch (SSL_get_error(self->tls, (int)n)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+/* So many bytes are there; 0: none yet; below 0: the end, and `why`. */
+static ssize_t get(struct wr_redis_link *self, uint8_t *bytes, const char **why)
+{
+	ssize_t n;
+
+	*why = "the server closed the connection";
+	if (!self->tls) {
+		n = recv(self->socket->fd, bytes, WR_READ_BYTES, 0);
+		if (n > 0)
+			return n;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+			return 0;
+		if (n < 0)
+			*why = strerror(errno);
+		return -1;
+	}
+	ERR_clear_error();
+	n = SSL_read(self->tls, bytes, WR_READ_BYTES);
+	if (n > 0)
+		return n;
+	switch (SSL_get_error(self->tls, (int)n)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return 0;
+	case SSL_ERROR_ZERO_RETURN:
+		return -1;
+	default:
+		*why = wr_redis_tls_failure(self->tls);
+		return -1;
+	}
+}
+
+/* What OpenSSL has decrypted already no poll tells of: with TLS it is read to its end. False: it
+ * ended, and the link is gone. */
+static bool receive(struct wr_redis_link *self)
+{
+	struct wr_loop *loop = self->owner->loop;
+
+	for (int i = 0; i < READS_A_TURN || self->tls; i++) {
+		const char *why;
+		ssize_t n = get(self, loop->input, &why);
+
+		if (n < 0)
+			wr_redis_link_fail(self, why);
+		if (n <= 0)
+			return n == 0;
+		self->inside = true;
+		wr_link_input(self->link, loop->input, (size_t)n, wr_loop_now_ns(loop),
+			      wr_loop_mono_ns(loop));
+		if (!wr_redis_link_leave(self))
+			return false;
+		if (!self->tls && n < (ssize_t)WR_READ_BYTES)
+			return true;
+	}
+	return true;
+}
+
+void wr_redis_link_break(struct wr_redis_link *self, const char *why)
+{
+	if (self->stage != WR_REDIS_OPEN || receive(self))
+		wr_redis_link_fail(self, why);
+}
+
+/* False: it failed, and is gone. */
+static bool write_out(struct wr_redis_link *self)
+{
+	const uint8_t *bytes;
+	size_t len;
+
+	self->unsent = false;
+	while (wr_link_output(self->link, &bytes, &len)) {
+		ssize_t n = put(self, bytes, len);
+
+		if (n < 0) {
+			wr_redis_link_break(self, strerror(errno));
+			return false;
+		}
+		if (n > 0)
+			wr_link_sent(self->link, (size_t)n);
+		if (n == 0 || (!self->tls && (size_t)n < len)) {
+			self->unsent = true;
+			break;
+		}
+	}
+	wr_redis_link_poll(self, UV_READABLE | (self->unsent ? UV_WRITABLE : 0));
+	return true;
+}
+
+void wr_redis_link_event(struct wr_redis_link *self, int events)
+{
+	if (self->unsent && !write_out(self))
+		return;
+	if (events & UV_READABLE)
+		receive(self);
+}
+
+void wr_redis_links_read(struct wr_redis_loop *owner)
+{
+	owner->next_link = owner->links;
+	while (owner->next_link) {
+		struct wr_redis_link *self = owner->next_link;
+
+		owner->next_link = self->next;
+		if (self->stage == WR_REDIS_OPEN)
+			receive(self);
+	}
+}
+
+void wr_redis_link_dirty(void *context, struct wr_link *link)
+{
+	struct wr_redis_link *self = link->data;
+	struct wr_redis_link **list;
+
+	(void)context;
+	if (!self || self->dirty)
+		return;
+	list = &root_of(self)->dirty;
+	self->dirty = true;
+	self->dirty_next = *list;
+	*list = self;
+}
+
+void wr_redis_flush(struct wr_loop *loop)
+{
+	struct wr_redis_loop *owner = loop->redis;
+
+	while (owner && owner->dirty) {
+		struct wr_redis_link *self = owner->dirty;
+
+		owner->dirty = self->dirty_next;
+		self->dirty = false;
+		if (self->stage == WR_REDIS_OPEN && !self->unsent)
+			write_out(self);
+	}
+}

@@ -1,0 +1,15 @@
+/* A connection to a Redis server: what struct wr_central_host says about links, on a loop. */
+#ifndef WR_SERVE_FLEET_LINK_H
+#define WR_SERVE_FLEET_LINK_H
+
+#include "serve/fleet/redis.h"
+
+/* `context` is the struct wr_redis_loop. */
+void wr_redis_link_open(void *context, struct wr_link *link);
+void wr_redis_link_close(void *context, struct wr_link *link);
+/* Takes what has come in already, before anybody is told that it has not. */
+void wr_redis_links_read(struct wr_redis_loop *owner);
+
+void wr_redis_link_dirty(void *context, struct wr_link *link);
+
+#endif

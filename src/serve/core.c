@@ -3,70 +3,70 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct wr_world *wr_world_make(struct weir_table *table, struct weir_engine *engine)
+struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine)
 {
-	struct wr_world *world = malloc(sizeof *world);
+	struct wr_core *core = malloc(sizeof *core);
 
-	if (world)
-		*world = (struct wr_world){.table = table, .engine = engine, .refs = 1};
-	return world;
+	if (core)
+		*core = (struct wr_core){.table = table, .engine = engine, .refs = 1};
+	return core;
 }
 
-void wr_world_hold(struct wr_world *world)
+void wr_core_hold(struct wr_core *core)
 {
-	__atomic_fetch_add(&world->refs, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&core->refs, 1, __ATOMIC_RELAXED);
 }
 
 /* Acquire and release: who frees it sees what the others did before they let go. */
-void wr_world_release(struct wr_world *world)
+void wr_core_release(struct wr_core *core)
 {
-	if (!world || __atomic_sub_fetch(&world->refs, 1, __ATOMIC_ACQ_REL) > 0)
+	if (!core || __atomic_sub_fetch(&core->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
-	weir_engine_free(world->engine);
-	weir_close(world->table);
-	free(world);
+	weir_engine_free(core->engine);
+	weir_close(core->table);
+	free(core);
 }
 
-static void seat_free(struct wr_seat *seat)
+static void core_ref_free(struct wr_core_ref *ref)
 {
-	wr_world_release(seat->world);
-	free(seat);
+	wr_core_release(ref->core);
+	free(ref);
 }
 
-int wr_seats_move(struct wr_seats *seats, struct wr_world *world)
+int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core)
 {
-	struct wr_seat *seat = malloc(sizeof *seat);
-	struct wr_seat *before = seats->current;
+	struct wr_core_ref *ref = malloc(sizeof *ref);
+	struct wr_core_ref *before = refs->current;
 
-	if (!seat) {
-		wr_world_release(world);
+	if (!ref) {
+		wr_core_release(core);
 		return -1;
 	}
-	*seat = (struct wr_seat){.world = world};
-	seats->current = seat;
+	*ref = (struct wr_core_ref){.core = core};
+	refs->current = ref;
 	if (before && before->asks == 0)
-		seat_free(before);
+		core_ref_free(before);
 	return 0;
 }
 
-struct wr_seat *wr_seat_enter(struct wr_seats *seats)
+struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs)
 {
-	seats->current->asks++;
-	return seats->current;
+	refs->current->asks++;
+	return refs->current;
 }
 
-void wr_seat_leave(struct wr_seats *seats, struct wr_seat *seat)
+void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref)
 {
-	assert(seat->asks > 0);
-	if (--seat->asks == 0 && seat != seats->current)
-		seat_free(seat);
+	assert(ref->asks > 0);
+	if (--ref->asks == 0 && ref != refs->current)
+		core_ref_free(ref);
 }
 
-void wr_seats_free(struct wr_seats *seats)
+void wr_core_refs_free(struct wr_core_refs *refs)
 {
-	if (!seats->current)
+	if (!refs->current)
 		return;
-	assert(seats->current->asks == 0);
-	seat_free(seats->current);
-	seats->current = NULL;
+	assert(refs->current->asks == 0);
+	core_ref_free(refs->current);
+	refs->current = NULL;
 }

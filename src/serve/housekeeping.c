@@ -13,7 +13,7 @@
 #define FILL_LOOKS 60 /* looks between two readings of the whole table */
 #define BEATS_MAX 256
 
-struct keeper {
+struct housekeeping {
 	struct wr_service *service;
 	uint64_t next_look_ms, next_sign_ms;
 	unsigned looks;
@@ -127,57 +127,57 @@ static void reload(struct wr_service *service)
 		wr_tls_look(service->tls, true);
 }
 
-static void look(struct keeper *keeper)
+static void look(struct housekeeping *state)
 {
-	struct wr_service *service = keeper->service;
+	struct wr_service *service = state->service;
 
-	wr_world_follow(service);
-	wr_world_check_store(service);
+	wr_core_follow_resize(service);
+	wr_core_check_redis(service);
 	if (service->tls)
 		wr_tls_look(service->tls, false);
-	if (keeper->looks++ % FILL_LOOKS == 0)
-		wr_world_check_fill(service);
+	if (state->looks++ % FILL_LOOKS == 0)
+		wr_core_check_fill(service);
 }
 
 /* A sign of life is given when every loop has turned since the last one. */
-static void give_sign(struct keeper *keeper)
+static void give_sign(struct housekeeping *state)
 {
-	struct wr_service *service = keeper->service;
+	struct wr_service *service = state->service;
 	bool alive = true;
 
 	for (unsigned i = 0; i < service->loops_ready && i < BEATS_MAX; i++) {
 		uint64_t beats = __atomic_load_n(&service->loops[i].beats, __ATOMIC_RELAXED);
 
-		alive = alive && beats != keeper->beats[i];
-		keeper->beats[i] = beats;
+		alive = alive && beats != state->beats[i];
+		state->beats[i] = beats;
 	}
 	if (alive)
 		wr_notify_say(&service->notify, "WATCHDOG=1");
 }
 
-static void do_periodic(struct keeper *keeper, uint64_t now_ms)
+static void do_periodic(struct housekeeping *state, uint64_t now_ms)
 {
-	uint64_t watchdog_ms = keeper->service->notify.watchdog_ms;
+	uint64_t watchdog_ms = state->service->notify.watchdog_ms;
 
-	if (now_ms >= keeper->next_look_ms) {
-		look(keeper);
-		keeper->next_look_ms = now_ms + LOOK_MS;
+	if (now_ms >= state->next_look_ms) {
+		look(state);
+		state->next_look_ms = now_ms + LOOK_MS;
 	}
-	if (watchdog_ms && now_ms >= keeper->next_sign_ms) {
-		give_sign(keeper);
-		keeper->next_sign_ms = now_ms + watchdog_ms / 2;
+	if (watchdog_ms && now_ms >= state->next_sign_ms) {
+		give_sign(state);
+		state->next_sign_ms = now_ms + watchdog_ms / 2;
 	}
 }
 
 /* ---- the thread ---- */
 
-static uint64_t next_ms(const struct keeper *keeper)
+static uint64_t next_ms(const struct housekeeping *state)
 {
-	const struct wr_service *service = keeper->service;
-	uint64_t next = keeper->next_look_ms;
+	const struct wr_service *service = state->service;
+	uint64_t next = state->next_look_ms;
 
-	if (service->notify.watchdog_ms && keeper->next_sign_ms < next)
-		next = keeper->next_sign_ms;
+	if (service->notify.watchdog_ms && state->next_sign_ms < next)
+		next = state->next_sign_ms;
 	if (service->stage != WR_SERVICE_RUNNING && service->stage_until_ms < next)
 		next = service->stage_until_ms;
 	return next;
@@ -193,7 +193,7 @@ static void wait_until(struct wr_service *service, uint64_t ms)
 
 static void *run(void *argument)
 {
-	struct keeper keeper = {.service = argument};
+	struct housekeeping state = {.service = argument};
 	struct wr_service *service = argument;
 
 	pthread_mutex_lock(&service->lock);
@@ -204,38 +204,38 @@ static void *run(void *argument)
 		pthread_mutex_unlock(&service->lock);
 		if (reload_asked)
 			reload(service);
-		do_periodic(&keeper, mono_ms());
+		do_periodic(&state, mono_ms());
 		pthread_mutex_lock(&service->lock);
 		advance(service, mono_ms());
 		if (!service->stop_asked && !service->reload_asked &&
 		    !(service->drain_asked && service->stage == WR_SERVICE_RUNNING))
-			wait_until(service, next_ms(&keeper));
+			wait_until(service, next_ms(&state));
 	}
 	pthread_mutex_unlock(&service->lock);
 	return NULL;
 }
 
-int wr_keeper_start(struct wr_service *service)
+int wr_housekeeping_start(struct wr_service *service)
 {
 	sigset_t all, before;
 	int rc;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&service->keeper, NULL, run, service);
+	rc = pthread_create(&service->housekeeping, NULL, run, service);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	service->keeper_started = rc == 0;
+	service->housekeeping_started = rc == 0;
 	return rc == 0 ? 0 : WEIR_ESYS;
 }
 
-void wr_keeper_stop(struct wr_service *service)
+void wr_housekeeping_stop(struct wr_service *service)
 {
-	if (!service->keeper_started)
+	if (!service->housekeeping_started)
 		return;
 	pthread_mutex_lock(&service->lock);
 	service->stop_asked = true;
 	pthread_cond_signal(&service->woken);
 	pthread_mutex_unlock(&service->lock);
-	pthread_join(service->keeper, NULL);
-	service->keeper_started = false;
+	pthread_join(service->housekeeping, NULL);
+	service->housekeeping_started = false;
 }

@@ -5,7 +5,7 @@
 
 #include "serve/service.h"
 
-int wr_keeper_start(struct wr_service *service);
-void wr_keeper_stop(struct wr_service *service);
+int wr_housekeeping_start(struct wr_service *service);
+void wr_housekeeping_stop(struct wr_service *service);
 
 #endif

@@ -49,12 +49,12 @@ uint64_t wr_loop_mono_ns(const struct wr_loop *loop)
 
 struct weir_engine *wr_loop_engine(const struct wr_loop *loop)
 {
-	return loop->seats.current->world->engine;
+	return loop->refs.current->core->engine;
 }
 
 struct weir_table *wr_loop_table(const struct wr_loop *loop)
 {
-	return loop->seats.current->world->table;
+	return loop->refs.current->core->table;
 }
 
 enum wr_health wr_loop_health(const struct wr_loop *loop)
@@ -146,10 +146,10 @@ static void on_message(uv_async_t *async)
 	struct wr_loop *loop = async->data;
 	unsigned messages = __atomic_exchange_n(&loop->messages, 0, __ATOMIC_ACQUIRE);
 
-	if (messages & WR_LOOP_WORLD &&
-	    wr_seats_move(&loop->seats, wr_service_world(loop->service)) == 0) {
-		wr_redis_loop_world(loop);
-		wr_queue_loop_world(loop);
+	if (messages & WR_LOOP_CORE &&
+	    wr_core_refs_move(&loop->refs, wr_service_core(loop->service)) == 0) {
+		wr_redis_loop_core(loop);
+		wr_queue_loop_core(loop);
 	}
 	if (messages & WR_LOOP_HEALTH)
 		tell_health(loop);
@@ -219,7 +219,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	loop->wake.data = loop->sweep.data = loop->flush.data = loop;
 	uv_timer_start(&loop->sweep, on_sweep, WR_LOOP_SWEEP_MS, WR_LOOP_SWEEP_MS);
 	uv_prepare_start(&loop->flush, on_flush);
-	if (wr_seats_move(&loop->seats, wr_service_world(service)) < 0)
+	if (wr_core_refs_move(&loop->refs, wr_service_core(service)) < 0)
 		return WEIR_EMEMORY;
 	rc = wr_redis_loop_init(loop);
 	if (rc == 0)
@@ -266,7 +266,7 @@ void wr_loop_free(struct wr_loop *loop)
 	uv_loop_close(&loop->uv);
 	wr_queue_loop_free(loop);
 	wr_redis_loop_free(loop);
-	wr_seats_free(&loop->seats);
+	wr_core_refs_free(&loop->refs);
 	wr_waiting_free(&loop->waiting);
 	wr_blocks_free(&loop->blocks);
 	wr_grpc_loop_free(loop->grpc);

@@ -56,7 +56,7 @@ void wr_loop_unwatch_health(struct wr_health_watch *watch);
 /* ---- for the service ---- */
 
 enum wr_loop_message {
-	WR_LOOP_WORLD = 1,      /* another table or engine */
+	WR_LOOP_CORE = 1,       /* another table or engine */
 	WR_LOOP_HEALTH = 2,     /* the health has changed */
 	WR_LOOP_DRAIN = 4,      /* close the listening sockets, drain the streams */
 	WR_LOOP_STOP = 8,       /* end at once */
@@ -88,7 +88,7 @@ struct wr_loop {
 	size_t buffered;         /* output waiting */
 	struct wr_blocks blocks;
 	struct wr_health_watch *health_watches;
-	struct wr_seats seats;
+	struct wr_core_refs refs;
 	struct wr_waiting waiting;
 	struct wr_decision_lane *decisions; /* the log of them, or NULL */
 	struct wr_redis_loop *redis;        /* NULL: there is no central store */

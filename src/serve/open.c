@@ -94,12 +94,12 @@ struct weir_opts wr_settings_table(const struct wr_settings *settings,
 				  .now_ns = real_ns()};
 }
 
-int wr_world_watch(struct wr_service *service, struct wr_world *world,
-		   const struct weir_rules *rules, struct weir_watch **watch,
-		   struct weir_error *error)
+int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
+			const struct weir_rules *rules, struct weir_watch **watch,
+			struct weir_error *error)
 {
 	struct weir_watch_opts opts = {.size = sizeof opts, .loaded = on_load, .context = service};
-	int rc = weir_watch_start(world->engine, service->settings.rules, rules, &opts, watch);
+	int rc = weir_watch_start(core->engine, service->settings.rules, rules, &opts, watch);
 
 	if (rc < 0)
 		wr_error(error, rc, "cannot watch %s: %s", service->settings.rules,
@@ -116,8 +116,8 @@ uint32_t wr_settings_keys(const struct wr_settings *settings)
 					     : WEIR_KEYS_TEXT;
 }
 
-struct wr_world *wr_world_open(struct wr_service *service, bool print, struct weir_rules **rules,
-			       struct weir_error *error)
+struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir_rules **rules,
+			     struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;
 	uint8_t secret[WEIR_SECRET_BYTES];
@@ -129,7 +129,7 @@ struct wr_world *wr_world_open(struct wr_service *service, bool print, struct we
 	struct weir_engine *engine = NULL;
 	struct weir_table *table = NULL;
 	struct weir_opts table_opts;
-	struct wr_world *world;
+	struct wr_core *core;
 
 	wr_redis_engine_opts(service->redis, &opts, secret);
 	if (load_rules(settings->rules, print, rules, error) < 0)
@@ -141,43 +141,43 @@ struct wr_world *wr_world_open(struct wr_service *service, bool print, struct we
 	}
 	if (weir_engine_new(table, *rules, &opts, &engine) < 0)
 		weir_rules_free(*rules);
-	world = engine ? wr_world_make(table, engine) : NULL;
-	if (!world) {
+	core = engine ? wr_core_new(table, engine) : NULL;
+	if (!core) {
 		weir_engine_free(engine); /* and the rules with it, if there is one */
 		weir_close(table);
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	return world;
+	return core;
 }
 
 /* ---- keeping up ---- */
 
-static void replace(struct wr_service *service, struct wr_world *world, struct weir_watch *watch)
+static void replace(struct wr_service *service, struct wr_core *core, struct weir_watch *watch)
 {
-	struct wr_world *before;
+	struct wr_core *before;
 	struct weir_watch *watch_before;
 
 	pthread_mutex_lock(&service->lock);
-	before = service->world;
+	before = service->core;
 	watch_before = service->watch;
-	service->world = world;
+	service->core = core;
 	service->watch = watch;
 	pthread_mutex_unlock(&service->lock);
-	wr_redis_teach(service->redis, world->engine); /* it may have come meanwhile */
+	wr_redis_teach(service->redis, core->engine); /* it may have come meanwhile */
 	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_tell(&service->loops[i], WR_LOOP_WORLD);
-	service->table_file.world = NULL;
+		wr_loop_tell(&service->loops[i], WR_LOOP_CORE);
+	service->table_file.core = NULL;
 	wr_service_forget_reading(service);
 	weir_watch_stop(watch_before);
-	wr_world_release(before);
+	wr_core_release(before);
 }
 
-static void note_table(struct wr_service *service, struct wr_world *world)
+static void note_table(struct wr_service *service, struct wr_core *core)
 {
 	struct weir_info info = {.size = sizeof info};
 	char size[WR_SIZE_TEXT];
 
-	if (weir_info(world->table, real_ns(), &info) < 0)
+	if (weir_info(core->table, real_ns(), &info) < 0)
 		return;
 	wr_size_text(info.memory_bytes, size);
 	wr_log(WR_LOG_INFO, "the table was resized: %s, %s, %llu keys held", info.path, size,
@@ -198,7 +198,7 @@ static void check_file(struct wr_service *service)
 {
 	struct wr_table_file *file = &service->table_file;
 
-	if (file->world != service->world || is_there(file)) {
+	if (file->core != service->core || is_there(file)) {
 		file->missed = 0;
 		return;
 	}
@@ -214,51 +214,51 @@ static void note_file(struct wr_service *service, const char *path)
 	struct wr_table_file *file = &service->table_file;
 	struct stat found;
 
-	if (file->world == service->world || stat(path, &found) < 0)
+	if (file->core == service->core || stat(path, &found) < 0)
 		return;
-	*file = (struct wr_table_file){.world = service->world, .number = found.st_ino};
+	*file = (struct wr_table_file){.core = service->core, .number = found.st_ino};
 	snprintf(file->path, sizeof file->path, "%s", path);
 }
 
-void wr_world_follow(struct wr_service *service)
+void wr_core_follow_resize(struct wr_service *service)
 {
 	static struct wr_log_gate gate;
 	struct weir_error error = {0};
 	struct weir_watch *watch = NULL;
 	struct weir_rules *rules;
-	struct wr_world *world;
+	struct wr_core *core;
 	uint64_t held;
 
-	if (weir_moved(service->world->table) == 0) {
+	if (weir_moved(service->core->table) == 0) {
 		check_file(service);
 		return;
 	}
-	world = wr_world_open(service, false, &rules, &error);
-	if (world && wr_world_watch(service, world, rules, &watch, &error) < 0) {
-		wr_world_release(world);
-		world = NULL;
+	core = wr_core_open(service, false, &rules, &error);
+	if (core && wr_core_watch_rules(service, core, rules, &watch, &error) < 0) {
+		wr_core_release(core);
+		core = NULL;
 	}
-	if (!world) {
+	if (!core) {
 		if (wr_log_due(&gate, &held))
 			wr_log(WR_LOG_ERROR,
 			       "the table was resized, but the new one cannot be used yet: %s",
 			       error.text);
 		return;
 	}
-	replace(service, world, watch);
-	note_table(service, world);
+	replace(service, core, watch);
+	note_table(service, core);
 }
 
-void wr_world_check_store(struct wr_service *service)
+void wr_core_check_redis(struct wr_service *service)
 {
 	struct wr_redis_rules rules;
 	bool unready = false;
 
 	if (!service->redis)
 		return;
-	wr_redis_set_gauges(service->redis, service->world->table, real_ns());
+	wr_redis_set_gauges(service->redis, service->core->table, real_ns());
 	if (wr_redis_is_away(service->redis)) {
-		rules = wr_redis_rules(service->world->engine);
+		rules = wr_redis_rules(service->core->engine);
 		unready = rules.limits > 0 && rules.deny == rules.limits;
 	}
 	if (unready == service->unready)
@@ -271,11 +271,11 @@ void wr_world_check_store(struct wr_service *service)
 		wr_loop_tell(&service->loops[i], WR_LOOP_HEALTH);
 }
 
-void wr_world_check_fill(struct wr_service *service)
+void wr_core_check_fill(struct wr_service *service)
 {
 	struct weir_info info;
 
-	if (wr_service_read_table(service, service->world, real_ns(), &info) < 0)
+	if (wr_service_read_table(service, service->core, real_ns(), &info) < 0)
 		return;
 	note_file(service, info.path);
 	if (info.keys * 100 < info.cells * FILL_PERCENT) {

@@ -13,22 +13,22 @@ struct weir_opts wr_settings_table(const struct wr_settings *settings,
 
 /* Loads the rules and opens the table. Broken rules are printed as `weir check` does if `print`.
  * *rules are the engine's and good until the first reload. NULL: the error says why. */
-struct wr_world *wr_world_open(struct wr_service *service, bool print, struct weir_rules **rules,
-			       struct weir_error *error);
+struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir_rules **rules,
+			     struct weir_error *error);
 
 /* Follows the rules on disk from here on. */
-int wr_world_watch(struct wr_service *service, struct wr_world *world,
-		   const struct weir_rules *rules, struct weir_watch **watch,
-		   struct weir_error *error);
+int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
+			const struct weir_rules *rules, struct weir_watch **watch,
+			struct weir_error *error);
 
-/* When the table has been resized: a new world for all loops. */
-void wr_world_follow(struct wr_service *service);
+/* When the table has been resized: a new core for all loops. */
+void wr_core_follow_resize(struct wr_service *service);
 
 /* Tells how the central store fares, and whether questions are welcome: not while it is away and
  * all rules refuse without it. */
-void wr_world_check_store(struct wr_service *service);
+void wr_core_check_redis(struct wr_service *service);
 
 /* Says once when the table is more than four fifths full. */
-void wr_world_check_fill(struct wr_service *service);
+void wr_core_check_fill(struct wr_service *service);
 
 #endif

@@ -36,7 +36,7 @@ static void report_logs(const struct wr_service *service)
 	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);
 	char text[1024];
 
-	if (weir_log_advice(service->world->table, &opts, service->first_rules, text, sizeof text))
+	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
 		wr_log(WR_LOG_WARN, "%s", text);
 }
 
@@ -74,7 +74,7 @@ void wr_service_report_store(const struct wr_service *service)
 
 	if (!redis)
 		return;
-	rules = wr_redis_rules(service->world->engine);
+	rules = wr_redis_rules(service->core->engine);
 	wr_duration_text(redis->settings->timeout_ns, timeout);
 	wr_log(WR_LOG_INFO,
 	       "redis %s: prefix %s, timeout %s, decides %u of %u limits, %u by lease, %u "
@@ -85,7 +85,7 @@ void wr_service_report_store(const struct wr_service *service)
 
 void wr_service_report(struct wr_service *service)
 {
-	report_table(service->world->table);
+	report_table(service->core->table);
 	report_rules(service);
 	report_logs(service);
 	wr_service_report_store(service);

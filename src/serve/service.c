@@ -262,8 +262,8 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 		rc = wr_redis_new(&service->settings.redis, service->loop_count, &service->redis,
 				  error);
 	if (rc == 0) {
-		service->world = wr_world_open(service, !settings->quiet, &rules, error);
-		rc = service->world ? 0 : WEIR_EINVAL;
+		service->core = wr_core_open(service, !settings->quiet, &rules, error);
+		rc = service->core ? 0 : WEIR_EINVAL;
 	}
 	if (rc == 0)
 		rc = open_tls(service, error);
@@ -308,7 +308,7 @@ static void keep_table_folder(struct wr_service *service)
 	if (service->settings.table_dir)
 		return;
 	snprintf(service->table_folder, sizeof service->table_folder, "%s",
-		 service->world->table->path);
+		 service->core->table->path);
 	slash = strrchr(service->table_folder, '/');
 	if (slash)
 		*slash = 0;
@@ -383,15 +383,15 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 	for (unsigned i = 0; i < service->loop_count && rc == 0; i++)
 		rc = start_loop(service, i, error);
 	if (rc == 0)
-		rc = wr_world_watch(service, service->world, service->first_rules, &service->watch,
-				    error);
+		rc = wr_core_watch_rules(service, service->core, service->first_rules,
+					 &service->watch, error);
 	for (unsigned i = 0; i < service->loop_count && rc == 0; i++) {
 		rc = wr_loop_start(&service->loops[i]);
 		if (rc < 0)
 			wr_error_errno(error, rc, "cannot start a thread");
 	}
-	if (rc == 0 &&
-	    (wr_decision_log_start(service->decision_log) < 0 || wr_keeper_start(service) < 0))
+	if (rc == 0 && (wr_decision_log_start(service->decision_log) < 0 ||
+			wr_housekeeping_start(service) < 0))
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot start a thread");
 	if (rc == 0)
 		wr_notify_say(&service->notify, "READY=1");
@@ -442,20 +442,20 @@ bool wr_service_refunds(const struct wr_service *service, const struct wr_stream
 	return wr_networks_hold(&service->refunds, wr_stream_peer(stream));
 }
 
-struct wr_world *wr_service_world(struct wr_service *service)
+struct wr_core *wr_service_core(struct wr_service *service)
 {
-	struct wr_world *world;
+	struct wr_core *core;
 
 	pthread_mutex_lock(&service->lock);
-	world = service->world;
-	wr_world_hold(world);
+	core = service->core;
+	wr_core_hold(core);
 	pthread_mutex_unlock(&service->lock);
-	return world;
+	return core;
 }
 
 void wr_service_stop(struct wr_service *service)
 {
-	wr_keeper_stop(service);
+	wr_housekeeping_stop(service);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_tell(&service->loops[i], WR_LOOP_STOP);
 	for (unsigned i = 0; i < service->loops_ready; i++)
@@ -480,7 +480,7 @@ void wr_service_free(struct wr_service *service)
 	wr_tls_free(service->tls);
 	wr_redis_free(service->redis);
 	wr_networks_free(&service->refunds);
-	wr_world_release(service->world);
+	wr_core_release(service->core);
 	wr_notify_close(&service->notify);
 	wr_changes_free(service->changes);
 	pthread_cond_destroy(&service->woken);

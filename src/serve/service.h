@@ -47,9 +47,9 @@ enum wr_service_stage {
 	WR_SERVICE_ENDED,
 };
 
-/* The file that a world's table is in. */
+/* The file that a core's table is in. */
 struct wr_table_file {
-	const struct wr_world *world; /* NULL: not noted yet */
+	const struct wr_core *core; /* NULL: not noted yet */
 	char path[512];
 	uint64_t number; /* its inode */
 	unsigned missed; /* looks in a row that did not find it */
@@ -58,10 +58,10 @@ struct wr_table_file {
 /* What a table holds, as it was last read. Reading goes through all of it, so it is done away from
  * loops, and again only when some time has passed. */
 struct wr_reading {
-	pthread_mutex_t lock;         /* of all below */
-	pthread_mutex_t reader;       /* held while the table is read */
-	const struct wr_world *world; /* whose table it was; NULL: none yet */
-	uint64_t at_ns, took_ns;      /* CLOCK_MONOTONIC */
+	pthread_mutex_t lock;       /* of all below */
+	pthread_mutex_t reader;     /* held while the table is read */
+	const struct wr_core *core; /* whose table it was; NULL: none yet */
+	uint64_t at_ns, took_ns;    /* CLOCK_MONOTONIC */
 	struct weir_info info;
 };
 
@@ -87,12 +87,12 @@ struct wr_service {
 	unsigned loop_count, loops_ready;
 	struct wr_notify notify;
 
-	pthread_t keeper;
-	bool keeper_started;
+	pthread_t housekeeping;
+	bool housekeeping_started;
 	bool refunds_unix;    /* --refunds names the peers of Unix sockets, too */
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t woken;
-	struct wr_world *world;
+	struct wr_core *core;
 	const struct weir_rules *first_rules; /* until the watch has been started */
 	struct weir_watch *watch;
 	enum wr_service_stage stage;
@@ -106,7 +106,7 @@ struct wr_service {
 	unsigned admin_lives;        /* pages that follow something */
 	struct wr_changes *changes;  /* what the admin API was told to do; has its own lock */
 	struct wr_guard admin_guard; /* of wrong tokens; has its own lock */
-	bool full_said;              /* the keeper's own, and what follows */
+	bool full_said;              /* owned by the housekeeping thread, and what follows */
 	struct wr_table_file table_file;
 	unsigned moves;       /* to a table that was resized; for any thread, by __atomic */
 	uint64_t moved_bytes; /* the size of the last one, set before */
@@ -143,7 +143,7 @@ void wr_service_free(struct wr_service *service);
 
 bool wr_service_is_ending(const struct wr_service *service);
 enum wr_health wr_service_health(const struct wr_service *service);
-struct wr_world *wr_service_world(struct wr_service *service); /* held */
+struct wr_core *wr_service_core(struct wr_service *service); /* held */
 /* Whether a client may give hits back and reset counters: by --refunds, or on a Unix socket as root
  * or as our own user. */
 bool wr_service_refunds(const struct wr_service *service, const struct wr_stream *stream);
@@ -152,8 +152,8 @@ void wr_service_loop_ended(struct wr_service *service);
 
 /* Fills in what the table holds; the keys may have been counted a second ago, or longer where
  * counting takes long. Not for a loop. */
-int wr_service_read_table(struct wr_service *service, struct wr_world *world, uint64_t now_ns,
+int wr_service_read_table(struct wr_service *service, struct wr_core *core, uint64_t now_ns,
 			  struct weir_info *info);
-void wr_service_forget_reading(struct wr_service *service); /* there is another world */
+void wr_service_forget_reading(struct wr_service *service); /* there is another core */
 
 #endif

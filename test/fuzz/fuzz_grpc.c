@@ -59,7 +59,7 @@ static void open_all(void)
 						.rls_bodies = true};
 	pthread_mutex_init(&service.lock, NULL);
 	pthread_cond_init(&service.woken, NULL);
-	service.world = wr_world_open(&service, true, &rules, &error);
+	service.world = wr_core_open(&service, true, &rules, &error);
 	require(service.world != NULL);
 	weir_remove(table, "/dev/shm", NULL);
 	wr_log_setup("fuzz", WR_LOG_ERROR, false);

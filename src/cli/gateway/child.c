@@ -113,15 +113,15 @@ static void look(struct service_process *process)
 {
 	struct gateway_report *report = &process->report;
 	struct wr_service *service = &process->service;
-	struct wr_world *world = wr_service_world(service);
+	struct wr_core *core = wr_service_core(service);
 
 	report->moves = __atomic_load_n(&service->moves, __ATOMIC_ACQUIRE);
-	report->table_bytes = world->table->header.memory_bytes;
-	report->rules = gateway_rules_look(world->engine, process->opts->domain, &report->defers);
-	process->moved_looks = weir_moved(world->table) ? process->moved_looks + 1 : 0;
+	report->table_bytes = core->table->header.memory_bytes;
+	report->rules = gateway_rules_look(core->engine, process->opts->domain, &report->defers);
+	process->moved_looks = weir_moved(core->table) ? process->moved_looks + 1 : 0;
 	report->stuck = process->moved_looks >= STUCK_REPORTS;
 	report->drained = __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
-	wr_world_release(world);
+	wr_core_release(core);
 }
 
 static void say(const struct service_process *process, enum message_kind kind, const char *text)

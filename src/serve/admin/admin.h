@@ -79,7 +79,7 @@ void wr_admin_harden(struct wr_http_response *response);
  * thousands of rules. */
 struct wr_admin_work {
 	struct wr_service *service;
-	struct wr_world *world; /* held: table and engine stay */
+	struct wr_core *core; /* held: table and engine stay */
 	uint64_t now_ns;
 	unsigned choice; /* the handler's own, and … */
 	void *context;   /* … from malloc, freed when the work is over; may be NULL */

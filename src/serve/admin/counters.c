@@ -89,7 +89,7 @@ static int on_counter(void *context, const struct weir_counter *counter)
 struct look {
 	struct wr_http_request *request;
 	struct wr_loop *loop;
-	struct wr_seat *seat;
+	struct wr_core_ref *ref;
 	json_t *document; /* texts of the target are in it */
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
@@ -102,7 +102,7 @@ static void end(struct look *look)
 {
 	if (look->peek)
 		wr_peek_close(look->peek);
-	wr_seat_leave(&look->loop->seats, look->seat);
+	wr_core_ref_drop(&look->loop->refs, look->ref);
 	json_decref(look->document);
 	free(look);
 }
@@ -175,7 +175,7 @@ static struct look *begin(struct wr_http_request *request, json_t *document,
 		return NULL;
 	look->request = request;
 	look->loop = request->server->loop;
-	look->seat = wr_seat_enter(&look->loop->seats);
+	look->ref = wr_core_ref_take(&look->loop->refs);
 	look->document = json_incref(document);
 	look->target = *target;
 	memcpy(look->entries, target->entries, target->count * sizeof *target->entries);

@@ -333,7 +333,7 @@ static int write_overrides(struct wr_text *out, const struct wr_admin_work *work
 	struct override_list list = {out, false};
 
 	PUT(out, "{\"overrides\":[");
-	weir_control_overrides(work->world->engine, work->now_ns, on_override, &list);
+	weir_control_overrides(work->core->engine, work->now_ns, on_override, &list);
 	PUT(out, "]}\n");
 	return 0;
 }

@@ -56,7 +56,7 @@ bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop)
 	job->work.data = job;
 	job->out = (struct wr_text){NULL, 0, 0};
 	job->view.service = service;
-	job->view.world = wr_service_world(service);
+	job->view.core = wr_service_core(service);
 	job->view.now_ns = wr_loop_now_ns(loop);
 	if (uv_queue_work(wr_loop_uv(loop), &job->work, work, on_done) == 0)
 		return true;
@@ -67,7 +67,7 @@ bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop)
 void wr_admin_job_end(struct wr_admin_job *job)
 {
 	__atomic_fetch_sub(&job->view.service->admin_works, 1, __ATOMIC_RELAXED);
-	wr_world_release(job->view.world);
+	wr_core_release(job->view.core);
 	free(job->out.at);
 	job->out.at = NULL;
 }

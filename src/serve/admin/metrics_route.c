@@ -50,11 +50,11 @@ static int write_metrics(struct wr_text *out, const struct wr_admin_work *work)
 {
 	struct wr_prom prom = {.out = out, .open = work->choice != 0};
 	struct weir_info info;
-	struct wr_metrics_view view = {.table = work->world->table,
-				       .engine = work->world->engine,
+	struct wr_metrics_view view = {.table = work->core->table,
+				       .engine = work->core->engine,
 				       .info = &info,
 				       .now_ns = work->now_ns};
-	int rc = wr_service_read_table(work->service, work->world, work->now_ns, &info);
+	int rc = wr_service_read_table(work->service, work->core, work->now_ns, &info);
 
 	if (rc == 0)
 		rc = wr_metrics_write(&prom, &work->service->metrics, &view);

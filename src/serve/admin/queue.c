@@ -128,7 +128,7 @@ static void on_changed(struct wr_queue_job *job)
 	struct wr_queue_page *page = job->context;
 
 	if (job->reason == WR_QUEUE_OK)
-		wr_drain_due(page->host, 0);
+		wr_deliver_due(page->host, 0);
 	end(page);
 }
 

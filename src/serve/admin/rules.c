@@ -5,13 +5,13 @@
 
 static int write_rules(struct wr_text *out, const struct wr_admin_work *work)
 {
-	wr_rules_json(work->world->engine, out);
+	wr_rules_json(work->core->engine, out);
 	return 0;
 }
 
 static int write_rlconfig(struct wr_text *out, const struct wr_admin_work *work)
 {
-	wr_rules_rlconfig(work->world->engine, out);
+	wr_rules_rlconfig(work->core->engine, out);
 	return 0;
 }
 
@@ -36,7 +36,7 @@ static int write_text(struct wr_text *out, const struct wr_admin_work *work)
 	wr_json_put_bytes(out, wr_str(path ? path : ""));
 	wr_text_char(out, ',');
 	if (rc == 0)
-		rc = wr_rules_text_json(work->world->engine, path ? path : "", out);
+		rc = wr_rules_text_json(work->core->engine, path ? path : "", out);
 	wr_text_put(out, WR_STR("}\n"));
 	return rc;
 }

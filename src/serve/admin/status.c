@@ -102,12 +102,12 @@ int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work)
 	struct weir_engine_info engine = {.size = sizeof engine};
 	struct weir_info table;
 	size_t pauses = 0;
-	int rc = wr_service_read_table(work->service, work->world, work->now_ns, &table);
+	int rc = wr_service_read_table(work->service, work->core, work->now_ns, &table);
 
 	if (rc < 0)
 		return rc;
-	weir_engine_info(work->world->engine, &engine);
-	weir_control_paused(work->world->engine, count_pause, &pauses);
+	weir_engine_info(work->core->engine, &engine);
+	weir_control_paused(work->core->engine, count_pause, &pauses);
 	put_table(out, &table);
 	PUT(out, ",");
 	put_rules(out, &engine);
@@ -122,11 +122,11 @@ static int write_status(struct wr_text *out, const struct wr_admin_work *work)
 			    .serving = wr_service_health(work->service) == WR_HEALTH_SERVING};
 	int rc;
 
-	weir_engine_info(work->world->engine, &view.engine);
-	rc = wr_service_read_table(work->service, work->world, work->now_ns, &view.table);
+	weir_engine_info(work->core->engine, &view.engine);
+	rc = wr_service_read_table(work->service, work->core, work->now_ns, &view.table);
 	if (rc < 0)
 		return rc;
-	weir_control_paused(work->world->engine, count_pause, &view.pauses);
+	weir_control_paused(work->core->engine, count_pause, &view.pauses);
 	if (work->service->redis)
 		view.store = wr_redis_info(work->service->redis);
 	put_status(out, &view);

@@ -94,7 +94,7 @@ static int read_query(const struct wr_http_request *request, struct wr_watch_que
 
 static struct wr_watch_view view_of(const struct wr_admin_work *work)
 {
-	return (struct wr_watch_view){work->world->table, work->world->engine, work->now_ns};
+	return (struct wr_watch_view){work->core->table, work->core->engine, work->now_ns};
 }
 
 static void put_now(struct wr_text *out, const struct wr_admin_work *work)

@@ -19,7 +19,7 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 		wr_ask_memory_give(&loop->waiting, memory);
 		return rc;
 	}
-	pending->seat = wr_seat_enter(&loop->seats);
+	pending->ref = wr_core_ref_take(&loop->refs);
 	if (loop->decisions)
 		wr_ask_keep(pending->ask, (char *)memory + weir_ask_size(), WR_DECISION_KEPT);
 	return 0;
@@ -146,6 +146,6 @@ void wr_pending_end(struct wr_pending *pending)
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
 	wr_ask_memory_give(&loop->waiting, pending->ask);
-	wr_seat_leave(&loop->seats, pending->seat);
+	wr_core_ref_drop(&loop->refs, pending->ref);
 	*pending = (struct wr_pending){0};
 }

@@ -20,7 +20,7 @@
 #include "wire/check/decision_json.h"
 
 struct wr_loop;
-struct wr_seat;
+struct wr_core_ref;
 
 struct wr_pending {
 	struct wr_loop *loop;
@@ -43,7 +43,7 @@ struct wr_pending {
 	struct wr_central_ask store; /* what the central store is asked */
 	bool asking;
 	uint64_t begun_ns; /* when it was decided, or the store asked */
-	struct wr_seat *seat;
+	struct wr_core_ref *ref;
 	uint64_t queue, due_ns;
 	size_t heap_at; /* place in the heap, from 1; 0: not waiting */
 	struct wr_pending *before,

@@ -8,27 +8,28 @@
 #define SIZE_MOST 131072u
 #define TIMES_UNKNOWN 16u /* the longest back-off */
 
-_Static_assert(WR_DRAIN_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the places stays free");
+_Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the places stays free");
 
-struct wr_drain_absent_row {
+struct wr_deliver_absent_row {
 	uint64_t id; /* 0: free */
 	uint64_t at_us;
 	uint32_t times; /* that were not counted */
 };
 
-static uint64_t *present(struct wr_drain_absent *absent, struct weir_str rule)
+static uint64_t *present(struct wr_deliver_absent *absent, struct weir_str rule)
 {
-	return &absent->present_us[XXH3_64bits(rule.ptr, rule.len) % WR_DRAIN_PRESENT_MAX];
+	return &absent->present_us[XXH3_64bits(rule.ptr, rule.len) % WR_DELIVER_PRESENT_MAX];
 }
 
-void wr_drain_absent_present(struct wr_drain_absent *absent, struct weir_str rule, uint64_t now_us)
+void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str rule,
+			       uint64_t now_us)
 {
 	*present(absent, rule) = now_us;
 }
 
 /* Returns the row of `id`, or the free one where it belongs. There is a free row. */
-static struct wr_drain_absent_row *find(struct wr_drain_absent_row *rows, uint32_t size,
-					uint64_t id)
+static struct wr_deliver_absent_row *find(struct wr_deliver_absent_row *rows, uint32_t size,
+					  uint64_t id)
 {
 	uint32_t at = (uint32_t)XXH3_64bits(&id, sizeof id) & (size - 1);
 
@@ -37,17 +38,17 @@ static struct wr_drain_absent_row *find(struct wr_drain_absent_row *rows, uint32
 	return &rows[at];
 }
 
-static bool is_live(const struct wr_drain_absent_row *row, uint64_t now_us)
+static bool is_live(const struct wr_deliver_absent_row *row, uint64_t now_us)
 {
-	return row->id && now_us - row->at_us < WR_DRAIN_ABSENT_STALE_US;
+	return row->id && now_us - row->at_us < WR_DELIVER_ABSENT_STALE_US;
 }
 
 /* Moves the rows that are not stale to new memory, twice as large if more than half of the places
  * would be in use. Returns whether there is room for another one. */
-static bool make_room(struct wr_drain_absent *absent, uint64_t now_us)
+static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 {
 	uint32_t places = absent->rows ? absent->size : 0, size = places ? places : SIZE_FIRST;
-	struct wr_drain_absent_row *rows;
+	struct wr_deliver_absent_row *rows;
 	uint32_t live = 0;
 
 	for (uint32_t i = 0; i < places; i++)
@@ -70,10 +71,10 @@ static bool make_room(struct wr_drain_absent *absent, uint64_t now_us)
 }
 
 /* Returns the row of `id`, a new one if there is none; NULL without room. */
-static struct wr_drain_absent_row *row_of(struct wr_drain_absent *absent, uint64_t id,
-					  uint64_t now_us)
+static struct wr_deliver_absent_row *row_of(struct wr_deliver_absent *absent, uint64_t id,
+					    uint64_t now_us)
 {
-	struct wr_drain_absent_row *row;
+	struct wr_deliver_absent_row *row;
 
 	if (!absent->rows && !make_room(absent, now_us))
 		return NULL;
@@ -85,15 +86,15 @@ static struct wr_drain_absent_row *row_of(struct wr_drain_absent *absent, uint64
 			return NULL;
 		row = find(absent->rows, absent->size, id);
 	}
-	*row = (struct wr_drain_absent_row){.id = id, .at_us = now_us};
+	*row = (struct wr_deliver_absent_row){.id = id, .at_us = now_us};
 	absent->used++;
 	return row;
 }
 
-uint32_t wr_drain_absent_note(struct wr_drain_absent *absent, uint64_t id, struct weir_str rule,
-			      uint64_t now_us, bool *counts)
+uint32_t wr_deliver_absent_note(struct wr_deliver_absent *absent, uint64_t id, struct weir_str rule,
+				uint64_t now_us, bool *counts)
 {
-	struct wr_drain_absent_row *row = row_of(absent, id, now_us);
+	struct wr_deliver_absent_row *row = row_of(absent, id, now_us);
 	uint32_t times;
 
 	*counts = row && *present(absent, rule) > row->at_us;
@@ -105,8 +106,8 @@ uint32_t wr_drain_absent_note(struct wr_drain_absent *absent, uint64_t id, struc
 	return times;
 }
 
-void wr_drain_absent_free(struct wr_drain_absent *absent)
+void wr_deliver_absent_free(struct wr_deliver_absent *absent)
 {
 	free(absent->rows);
-	*absent = (struct wr_drain_absent){0};
+	*absent = (struct wr_deliver_absent){0};
 }

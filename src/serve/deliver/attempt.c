@@ -17,32 +17,32 @@ static uint64_t ms_of(uint64_t us)
 
 /* ---- places ---- */
 
-struct wr_delivery *wr_drain_place(struct wr_drain *drain)
+struct wr_delivery *wr_deliver_place(struct wr_deliverer *deliverer)
 {
-	struct wr_delivery *delivery = drain->free;
+	struct wr_delivery *delivery = deliverer->free;
 
-	drain->free = delivery->next;
+	deliverer->free = delivery->next;
 	delivery->next = NULL;
-	drain->used++;
+	deliverer->used++;
 	return delivery;
 }
 
 static void free_slot(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 
 	wr_deferred_free(delivery->request);
 	delivery->request = NULL;
-	drain->bytes -= delivery->bytes;
+	deliverer->bytes -= delivery->bytes;
 	delivery->stage = WR_DELIVERY_FREE;
-	delivery->next = drain->free;
-	drain->free = delivery;
-	drain->used--;
-	if (drain->stopped)
+	delivery->next = deliverer->free;
+	deliverer->free = delivery;
+	deliverer->used--;
+	if (deliverer->stopped)
 		return;
-	if (drain->starved)
-		wr_drain_take(drain);
-	wr_loop_check_drained(drain->own->loop);
+	if (deliverer->starved)
+		wr_deliver_take(deliverer);
+	wr_loop_check_drained(deliverer->own->loop);
 }
 
 /* ---- telling the queue ---- */
@@ -52,9 +52,9 @@ static void on_settle_timer(uv_timer_t *timer)
 	settle(timer->data);
 }
 
-static void count_settled(struct wr_drain *drain, const struct wr_queue_job *job)
+static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_job *job)
 {
-	struct wr_queue_tally *tally = &drain->own->host->tally;
+	struct wr_queue_tally *tally = &deliverer->own->host->tally;
 
 	if (job->settle.state == WR_DEFERRED_DEAD)
 		wr_queue_count(&tally->dead, 1);
@@ -85,12 +85,12 @@ static void say_lost(const struct wr_queue_job *job)
 static void on_settled(struct wr_queue_job *job)
 {
 	struct wr_delivery *delivery = job->context;
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 
 	if (job->reason == WR_QUEUE_OK) {
-		count_settled(drain, job);
-	} else if (!drain->stopped && is_passing(job->reason)) {
-		uv_timer_start(&delivery->timer, on_settle_timer, ms_of(WR_DRAIN_FAILED_WAIT_US),
+		count_settled(deliverer, job);
+	} else if (!deliverer->stopped && is_passing(job->reason)) {
+		uv_timer_start(&delivery->timer, on_settle_timer, ms_of(WR_DELIVER_FAILED_WAIT_US),
 			       0);
 		return;
 	} else if (job->settle.outcome == WR_QUEUE_DELIVERED) {
@@ -102,7 +102,7 @@ static void on_settled(struct wr_queue_job *job)
 /* What comes behind it may be taken next: jobs are done in their order. */
 static void settle(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 	struct wr_queue_job *job = &delivery->job;
 
 	delivery->stage = WR_DELIVERY_SETTLING;
@@ -112,8 +112,8 @@ static void settle(struct wr_delivery *delivery)
 	job->settle.id = delivery->request->id;
 	job->settle.fence = delivery->request->fence;
 	memcpy(job->settle.key, delivery->request->key, sizeof job->settle.key);
-	wr_queue_submit(drain->own->port, job);
-	wr_drain_take(drain);
+	wr_queue_submit(deliverer->own->port, job);
+	wr_deliver_take(deliverer);
 }
 
 /* The API server has not got it: what the limits took for it goes back. */
@@ -126,66 +126,67 @@ static void give_back(struct wr_delivery *delivery)
 }
 
 /* It was not tried, and will be after a while. */
-void wr_drain_release(struct wr_delivery *delivery, uint64_t wait_us)
+void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us)
 {
 	give_back(delivery);
 	delivery->job.settle.outcome = WR_QUEUE_RELEASE;
 	delivery->job.settle.status = 0;
 	delivery->job.settle.reason = WR_STR("");
 	delivery->job.settle.wait_us =
-		wait_us < WR_DRAIN_RELEASE_MOST_US ? wait_us : WR_DRAIN_RELEASE_MOST_US;
+		wait_us < WR_DELIVER_RELEASE_MOST_US ? wait_us : WR_DELIVER_RELEASE_MOST_US;
 	settle(delivery);
 }
 
 /* ---- a target that is away ---- */
 
-bool wr_drain_is_resting(const struct wr_drain *drain)
+bool wr_deliver_is_resting(const struct wr_deliverer *deliverer)
 {
-	return drain->down && wr_drain_mono_us(drain) < drain->rest_until_us;
+	return deliverer->down && wr_deliver_mono_us(deliverer) < deliverer->rest_until_us;
 }
 
-void wr_drain_release_ready(struct wr_drain *drain, uint64_t wait_us)
+void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 {
-	while (drain->ready) {
-		struct wr_delivery *delivery = drain->ready;
+	while (deliverer->ready) {
+		struct wr_delivery *delivery = deliverer->ready;
 
-		drain->ready = delivery->next;
-		drain->ready_count--;
-		wr_drain_release(delivery, wait_us);
+		deliverer->ready = delivery->next;
+		deliverer->ready_count--;
+		wr_deliver_release(delivery, wait_us);
 	}
-	drain->ready_last = &drain->ready;
+	deliverer->ready_last = &deliverer->ready;
 }
 
 /* Those that were under way together are one try. */
 static void note_down(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
-	uint64_t now_us = wr_drain_mono_us(drain);
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	uint64_t now_us = wr_deliver_mono_us(deliverer);
 	uint64_t rest_us;
 
-	if (drain->down == 0) {
-		drain->down_since_us = now_us;
+	if (deliverer->down == 0) {
+		deliverer->down_since_us = now_us;
 		wr_log(WR_LOG_WARN,
 		       "queue: %s can not be reached (%s); deliveries wait until it can",
-		       drain->own->host->settings->queue.target, delivery->reason);
+		       deliverer->own->host->settings->queue.target, delivery->reason);
 	}
-	if (drain->down == 0 || now_us >= drain->rest_until_us) {
-		rest_us = wr_drain_backoff_us(drain->down, wr_drain_random(drain));
-		drain->down++;
-		drain->rest_until_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
+	if (deliverer->down == 0 || now_us >= deliverer->rest_until_us) {
+		rest_us = wr_deliver_backoff_us(deliverer->down, wr_deliver_random(deliverer));
+		deliverer->down++;
+		deliverer->rest_until_us =
+			now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
 	}
-	rest_us = drain->rest_until_us - now_us;
-	wr_drain_release_ready(drain, rest_us);
-	wr_drain_release(delivery, rest_us);
+	rest_us = deliverer->rest_until_us - now_us;
+	wr_deliver_release_ready(deliverer, rest_us);
+	wr_deliver_release(delivery, rest_us);
 }
 
-static void note_up(struct wr_drain *drain)
+static void note_up(struct wr_deliverer *deliverer)
 {
-	if (drain->down)
+	if (deliverer->down)
 		wr_log(WR_LOG_INFO, "queue: %s is reached again, after %.0f s",
-		       drain->own->host->settings->queue.target,
-		       (double)(wr_drain_mono_us(drain) - drain->down_since_us) / 1e6);
-	drain->down = 0;
+		       deliverer->own->host->settings->queue.target,
+		       (double)(wr_deliver_mono_us(deliverer) - deliverer->down_since_us) / 1e6);
+	deliverer->down = 0;
 }
 
 /* ---- sending ---- */
@@ -205,86 +206,88 @@ static void say_locked(const struct wr_delivery *delivery)
 /* Whether it has been here for so long that it may soon be given to others. */
 static bool is_late(const struct wr_delivery *delivery)
 {
-	const struct wr_drain *drain = delivery->drain;
+	const struct wr_deliverer *deliverer = delivery->deliverer;
 
-	return drain->own->host->shared &&
-	       wr_drain_mono_us(drain) - delivery->taken_us > WR_DRAIN_BEGIN_US;
+	return deliverer->own->host->shared &&
+	       wr_deliver_mono_us(deliverer) - delivery->taken_us > WR_DELIVER_BEGIN_US;
 }
 
 static void send_now(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 	int rc;
 
 	if (is_late(delivery)) {
-		wr_drain_release(delivery, 0);
+		wr_deliver_release(delivery, 0);
 		return;
 	}
-	rc = wr_drain_prepare(delivery);
+	rc = wr_deliver_prepare(delivery);
 	if (rc == 0)
-		rc = wr_drain_multi_add(delivery);
+		rc = wr_deliver_multi_add(delivery);
 	if (rc == 0) {
 		delivery->stage = WR_DELIVERY_SENDING;
-		drain->sending++;
+		deliverer->sending++;
 		return;
 	}
-	wr_drain_unprepare(delivery);
+	wr_deliver_unprepare(delivery);
 	if (rc == WEIR_EACCESS)
 		say_locked(delivery);
-	wr_drain_release(delivery,
-			 rc == WEIR_EACCESS ? WR_DRAIN_RELEASE_MOST_US : WR_DRAIN_FAILED_WAIT_US);
+	wr_deliver_release(delivery, rc == WEIR_EACCESS ? WR_DELIVER_RELEASE_MOST_US
+							: WR_DELIVER_FAILED_WAIT_US);
 }
 
 static void send_or_wait(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 
-	if (wr_drain_is_resting(drain)) {
-		wr_drain_release(delivery, drain->rest_until_us - wr_drain_mono_us(drain));
+	if (wr_deliver_is_resting(deliverer)) {
+		wr_deliver_release(delivery,
+				   deliverer->rest_until_us - wr_deliver_mono_us(deliverer));
 		return;
 	}
-	if (drain->sending < drain->connections) {
+	if (deliverer->sending < deliverer->connections) {
 		send_now(delivery);
 		return;
 	}
 	delivery->stage = WR_DELIVERY_READY;
 	delivery->next = NULL;
-	*drain->ready_last = delivery;
-	drain->ready_last = &delivery->next;
-	drain->ready_count++;
+	*deliverer->ready_last = delivery;
+	deliverer->ready_last = &delivery->next;
+	deliverer->ready_count++;
 }
 
-static void send_next(struct wr_drain *drain)
+static void send_next(struct wr_deliverer *deliverer)
 {
-	while (drain->ready && drain->sending < drain->connections) {
-		struct wr_delivery *delivery = drain->ready;
+	while (deliverer->ready && deliverer->sending < deliverer->connections) {
+		struct wr_delivery *delivery = deliverer->ready;
 
-		drain->ready = delivery->next;
-		drain->ready_count--;
-		if (!drain->ready)
-			drain->ready_last = &drain->ready;
+		deliverer->ready = delivery->next;
+		deliverer->ready_count--;
+		if (!deliverer->ready)
+			deliverer->ready_last = &deliverer->ready;
 		send_now(delivery);
 	}
 }
 
-void wr_drain_sent(struct wr_delivery *delivery, CURLcode result)
+void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
 {
-	struct wr_drain *drain = delivery->drain;
-	bool reached = wr_drain_judge(delivery, result, wr_loop_now_ns(drain->own->loop) / 1000,
-				      wr_drain_random(drain));
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	bool reached =
+		wr_deliver_judge(delivery, result, wr_loop_now_ns(deliverer->own->loop) / 1000,
+				 wr_deliver_random(deliverer));
 
-	drain->sending--;
-	wr_drain_unprepare(delivery);
+	deliverer->sending--;
+	wr_deliver_unprepare(delivery);
 	if (!reached) {
 		note_down(delivery);
 		return;
 	}
-	note_up(drain);
+	note_up(deliverer);
 	if (delivery->job.settle.outcome == WR_QUEUE_ABSENT)
 		give_back(delivery);
 	wr_pending_end(&delivery->pending);
 	settle(delivery);
-	send_next(drain);
+	send_next(deliverer);
 }
 
 /* ---- asking ---- */
@@ -293,23 +296,24 @@ static void on_hold_timer(uv_timer_t *timer)
 {
 	struct wr_delivery *delivery = timer->data;
 
-	delivery->drain->held--;
-	wr_drain_ask(delivery);
+	delivery->deliverer->held--;
+	wr_deliver_ask(delivery);
 }
 
 static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
 {
-	struct wr_drain *drain = delivery->drain;
-	unsigned most = drain->slot_count - drain->connections - drain->ahead_max;
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	unsigned most = deliverer->slot_count - deliverer->connections - deliverer->ahead_max;
 
-	if (drain->ending || wait_us > HOLD_MOST_US || drain->held >= most || is_late(delivery)) {
-		wr_drain_release(delivery, wait_us);
+	if (deliverer->ending || wait_us > HOLD_MOST_US || deliverer->held >= most ||
+	    is_late(delivery)) {
+		wr_deliver_release(delivery, wait_us);
 		return;
 	}
 	delivery->stage = WR_DELIVERY_HELD;
-	drain->held++;
+	deliverer->held++;
 	uv_timer_start(&delivery->timer, on_hold_timer, ms_of(wait_us), 0);
-	wr_drain_take(drain);
+	wr_deliver_take(deliverer);
 }
 
 /* How long the limits that refused want to be left alone. */
@@ -319,9 +323,9 @@ static uint64_t wait_of(const struct weir_ask *ask, int verdict)
 	uint64_t wait_ns;
 
 	if (weir_ask_result(ask, &result) < 0)
-		return WR_DRAIN_FAILED_WAIT_US;
+		return WR_DELIVER_FAILED_WAIT_US;
 	wait_ns = verdict == WEIR_DELAY ? result.delay_ns : result.retry_after_ns;
-	return wait_ns == WEIR_NEVER ? WR_DRAIN_RELEASE_MOST_US : wait_ns / 1000 + 1;
+	return wait_ns == WEIR_NEVER ? WR_DELIVER_RELEASE_MOST_US : wait_ns / 1000 + 1;
 }
 
 static void on_verdict(struct wr_pending *pending, int verdict)
@@ -340,9 +344,9 @@ static void on_verdict(struct wr_pending *pending, int verdict)
 }
 
 /* What the rules make of the descriptors now decides, whatever they were when it was deferred. */
-void wr_drain_ask(struct wr_delivery *delivery)
+void wr_deliver_ask(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 	const struct wr_deferred *request = delivery->request;
 	struct wr_pending *pending = &delivery->pending;
 
@@ -351,8 +355,8 @@ void wr_drain_ask(struct wr_delivery *delivery)
 		send_or_wait(delivery);
 		return;
 	}
-	if (wr_pending_init(pending, drain->own->loop, request->domain) < 0) {
-		wr_drain_release(delivery, WR_DRAIN_FAILED_WAIT_US);
+	if (wr_pending_init(pending, deliverer->own->loop, request->domain) < 0) {
+		wr_deliver_release(delivery, WR_DELIVER_FAILED_WAIT_US);
 		return;
 	}
 	if (weir_ask_replay(pending->ask, request->descriptors.ptr, request->descriptors.len) < 0 ||

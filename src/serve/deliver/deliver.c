@@ -12,15 +12,15 @@
 #define AHEAD_MAX 256u           /* … and in all */
 #define LOOK_MS 1000
 
-uint64_t wr_drain_mono_us(const struct wr_drain *drain)
+uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
 {
-	return wr_loop_mono_ns(drain->own->loop) / 1000;
+	return wr_loop_mono_ns(deliverer->own->loop) / 1000;
 }
 
 /* splitmix64: for jitter, nothing more. */
-uint64_t wr_drain_random(struct wr_drain *drain)
+uint64_t wr_deliver_random(struct wr_deliverer *deliverer)
 {
-	uint64_t z = drain->random += 0x9e3779b97f4a7c15;
+	uint64_t z = deliverer->random += 0x9e3779b97f4a7c15;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
 	z = (z ^ z >> 27) * 0x94d049bb133111eb;
@@ -31,34 +31,34 @@ uint64_t wr_drain_random(struct wr_drain *drain)
 
 static void on_take_timer(uv_timer_t *timer)
 {
-	struct wr_drain *drain = timer->data;
+	struct wr_deliverer *deliverer = timer->data;
 
-	drain->deadline_us = UINT64_MAX;
-	wr_drain_take(drain);
+	deliverer->deadline_us = UINT64_MAX;
+	wr_deliver_take(deliverer);
 }
 
-static void set_take_timer(struct wr_drain *drain)
+static void set_take_timer(struct wr_deliverer *deliverer)
 {
-	uint64_t now_us = wr_drain_mono_us(drain);
-	uint64_t wait_us = drain->deadline_us > now_us ? drain->deadline_us - now_us : 0;
+	uint64_t now_us = wr_deliver_mono_us(deliverer);
+	uint64_t wait_us = deliverer->deadline_us > now_us ? deliverer->deadline_us - now_us : 0;
 
-	if (drain->deadline_us == UINT64_MAX || drain->stopped || drain->ending)
+	if (deliverer->deadline_us == UINT64_MAX || deliverer->stopped || deliverer->ending)
 		return;
 	if (wait_us > LATE_MOST_US)
 		wait_us = LATE_MOST_US;
-	uv_timer_start(&drain->take_timer, on_take_timer, wait_us / 1000 + (wait_us % 1000 != 0),
-		       0);
+	uv_timer_start(&deliverer->take_timer, on_take_timer,
+		       wait_us / 1000 + (wait_us % 1000 != 0), 0);
 }
 
-static void due_in(struct wr_drain *drain, uint64_t wait_us)
+static void due_in(struct wr_deliverer *deliverer, uint64_t wait_us)
 {
 	uint64_t at_us =
-		wr_drain_mono_us(drain) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
+		wr_deliver_mono_us(deliverer) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
 
-	if (at_us >= drain->deadline_us)
+	if (at_us >= deliverer->deadline_us)
 		return;
-	drain->deadline_us = at_us;
-	set_take_timer(drain);
+	deliverer->deadline_us = at_us;
+	set_take_timer(deliverer);
 }
 
 static uint64_t size_of(const struct wr_deferred *request)
@@ -70,106 +70,110 @@ static uint64_t size_of(const struct wr_deferred *request)
 	return bytes;
 }
 
-static void put_in_place(struct wr_drain *drain, struct wr_deferred *request)
+static void put_in_place(struct wr_deliverer *deliverer, struct wr_deferred *request)
 {
-	struct wr_delivery *delivery = wr_drain_place(drain);
+	struct wr_delivery *delivery = wr_deliver_place(deliverer);
 	uint64_t bytes = size_of(request);
 
 	delivery->request = request;
 	delivery->bytes = bytes;
-	delivery->taken_us = drain->asked_us;
-	drain->bytes += bytes;
-	if (bytes > drain->large)
-		drain->large = bytes;
-	if (drain->ending)
-		wr_drain_release(delivery, 0);
+	delivery->taken_us = deliverer->asked_us;
+	deliverer->bytes += bytes;
+	if (bytes > deliverer->large)
+		deliverer->large = bytes;
+	if (deliverer->ending)
+		wr_deliver_release(delivery, 0);
 	else
-		wr_drain_ask(delivery);
+		wr_deliver_ask(delivery);
 }
 
 static void on_taken(struct wr_queue_job *job)
 {
-	struct wr_drain *drain = job->context;
+	struct wr_deliverer *deliverer = job->context;
 	struct wr_deferred *next;
 
-	drain->taking = false;
-	if (drain->stopped) {
+	deliverer->taking = false;
+	if (deliverer->stopped) {
 		wr_deferred_free(job->take.first);
 		return;
 	}
 	if (job->reason != WR_QUEUE_OK) {
-		due_in(drain, WR_DRAIN_FAILED_WAIT_US);
+		due_in(deliverer, WR_DELIVER_FAILED_WAIT_US);
 		return;
 	}
-	wr_queue_count(&drain->own->host->tally.dead, job->take.expired);
+	wr_queue_count(&deliverer->own->host->tally.dead, job->take.expired);
 	if (job->take.next_us != UINT64_MAX)
-		due_in(drain, job->take.next_us);
-	if (drain->own->host->shared)
-		due_in(drain, SHARED_LOOK_US);
+		due_in(deliverer, job->take.next_us);
+	if (deliverer->own->host->shared)
+		due_in(deliverer, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
-		drain->take_again = true;
-	drain->large -= drain->large / 8; /* it may have been the only one */
+		deliverer->take_again = true;
+	deliverer->large -= deliverer->large / 8; /* it may have been the only one */
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
-		put_in_place(drain, each);
+		put_in_place(deliverer, each);
 	}
-	if (drain->take_again)
-		wr_drain_take(drain);
+	if (deliverer->take_again)
+		wr_deliver_take(deliverer);
 }
 
 /* As many as can be sent until the queue gives more, which may be after a sync of its disk: then
  * what was sent before can be settled by one. How large they are is known when they are there, so
  * those before them have to tell. While the target is away, one to try it with. */
-static unsigned room_for(const struct wr_drain *drain)
+static unsigned room_for(const struct wr_deliverer *deliverer)
 {
-	unsigned most = drain->connections + drain->ahead_max;
-	unsigned busy = drain->sending + drain->ready_count;
-	unsigned free = drain->slot_count - drain->used;
+	unsigned most = deliverer->connections + deliverer->ahead_max;
+	unsigned busy = deliverer->sending + deliverer->ready_count;
+	unsigned free = deliverer->slot_count - deliverer->used;
 	unsigned room = busy < most ? most - busy : 0;
-	uint64_t bytes = drain->bytes < WR_DRAIN_BYTES_MAX ? WR_DRAIN_BYTES_MAX - drain->bytes : 0;
+	uint64_t bytes = deliverer->bytes < WR_DELIVER_BYTES_MAX
+				 ? WR_DELIVER_BYTES_MAX - deliverer->bytes
+				 : 0;
 
-	if (drain->down)
-		return drain->used == drain->held ? 1 : 0;
-	if (drain->large * room > bytes)
-		room = (unsigned)(bytes / drain->large);
-	if (room == 0 && drain->used == 0)
+	if (deliverer->down)
+		return deliverer->used == deliverer->held ? 1 : 0;
+	if (deliverer->large * room > bytes)
+		room = (unsigned)(bytes / deliverer->large);
+	if (room == 0 && deliverer->used == 0)
 		room = 1;
 	return room < free ? room : free;
 }
 
-void wr_drain_take(struct wr_drain *drain)
+void wr_deliver_take(struct wr_deliverer *deliverer)
 {
-	unsigned room = room_for(drain);
+	unsigned room = room_for(deliverer);
 
-	drain->take_again = true;
-	if (drain->taking || drain->ending || drain->stopped || !drain->delivers)
+	deliverer->take_again = true;
+	if (deliverer->taking || deliverer->ending || deliverer->stopped || !deliverer->delivers)
 		return;
-	if (wr_drain_is_resting(drain)) {
-		due_in(drain, drain->rest_until_us - wr_drain_mono_us(drain));
+	if (wr_deliver_is_resting(deliverer)) {
+		due_in(deliverer, deliverer->rest_until_us - wr_deliver_mono_us(deliverer));
 		return;
 	}
-	drain->starved = room == 0;
+	deliverer->starved = room == 0;
 	if (room == 0)
 		return;
-	drain->take_again = false;
-	drain->taking = true;
-	drain->asked_us = wr_drain_mono_us(drain);
-	drain->take = (struct wr_queue_job){
-		.verb = WR_QUEUE_TAKE, .done = on_taken, .context = drain, .take = {.max = room}};
-	wr_queue_submit(drain->own->port, &drain->take);
+	deliverer->take_again = false;
+	deliverer->taking = true;
+	deliverer->asked_us = wr_deliver_mono_us(deliverer);
+	deliverer->take = (struct wr_queue_job){.verb = WR_QUEUE_TAKE,
+						.done = on_taken,
+						.context = deliverer,
+						.take = {.max = room}};
+	wr_queue_submit(deliverer->own->port, &deliverer->take);
 }
 
 /* ---- being told ---- */
 
-void wr_drain_due(struct wr_queue_host *host, uint64_t wait_us)
+void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us)
 {
 	struct wr_queue_loop *own = host->loops[0];
 	uint64_t now_us, at_us, before;
 
-	if (!own || !own->drain)
+	if (!own || !own->deliverer)
 		return;
-	now_us = wr_drain_mono_us(own->drain);
+	now_us = wr_deliver_mono_us(own->deliverer);
 	at_us = now_us + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
 	before = atomic_load_explicit(&host->due_us, memory_order_relaxed);
 	while (at_us < before &&
@@ -180,96 +184,99 @@ void wr_drain_due(struct wr_queue_host *host, uint64_t wait_us)
 		wr_queue_loop_wake(own);
 }
 
-void wr_drain_wake(struct wr_drain *drain)
+void wr_deliver_wake(struct wr_deliverer *deliverer)
 {
-	uint64_t at_us = atomic_exchange_explicit(&drain->own->host->due_us, UINT64_MAX,
+	uint64_t at_us = atomic_exchange_explicit(&deliverer->own->host->due_us, UINT64_MAX,
 						  memory_order_relaxed);
 
-	if (at_us >= drain->deadline_us)
+	if (at_us >= deliverer->deadline_us)
 		return;
-	drain->deadline_us = at_us;
-	set_take_timer(drain);
+	deliverer->deadline_us = at_us;
+	set_take_timer(deliverer);
 }
 
 static void on_recounted(struct wr_queue_job *job)
 {
-	struct wr_drain *drain = job->context;
+	struct wr_deliverer *deliverer = job->context;
 
-	drain->recounting = false;
-	if (drain->stopped)
+	deliverer->recounting = false;
+	if (deliverer->stopped)
 		return;
 	if (job->reason == WR_QUEUE_OK) {
-		wr_deferred_sweep(wr_loop_table(drain->own->loop), drain->own->host->began_s);
-		drain->swept = true;
+		wr_deferred_sweep(wr_loop_table(deliverer->own->loop),
+				  deliverer->own->host->began_s);
+		deliverer->swept = true;
 	}
-	if (drain->recount_again)
-		wr_drain_recount(drain);
+	if (deliverer->recount_again)
+		wr_deliver_recount(deliverer);
 }
 
-void wr_drain_recount(struct wr_drain *drain)
+void wr_deliver_recount(struct wr_deliverer *deliverer)
 {
-	drain->recount_again = drain->recounting;
-	if (drain->recounting)
+	deliverer->recount_again = deliverer->recounting;
+	if (deliverer->recounting)
 		return;
-	drain->recounting = true;
-	drain->recount = (struct wr_queue_job){
-		.verb = WR_QUEUE_RECOUNT, .done = on_recounted, .context = drain};
-	wr_queue_submit(drain->own->port, &drain->recount);
+	deliverer->recounting = true;
+	deliverer->recount = (struct wr_queue_job){
+		.verb = WR_QUEUE_RECOUNT, .done = on_recounted, .context = deliverer};
+	wr_queue_submit(deliverer->own->port, &deliverer->recount);
 }
 
-void wr_drain_end(struct wr_drain *drain)
+void wr_deliver_end(struct wr_deliverer *deliverer)
 {
-	drain->ending = true;
-	wr_drain_release_ready(drain, 0);
-	for (unsigned i = 0; i < drain->slot_count; i++) {
-		struct wr_delivery *delivery = &drain->slots[i];
+	deliverer->ending = true;
+	wr_deliver_release_ready(deliverer, 0);
+	for (unsigned i = 0; i < deliverer->slot_count; i++) {
+		struct wr_delivery *delivery = &deliverer->slots[i];
 
 		if (delivery->stage != WR_DELIVERY_HELD)
 			continue;
 		uv_timer_stop(&delivery->timer);
-		drain->held--;
-		wr_drain_release(delivery, 0);
+		deliverer->held--;
+		wr_deliver_release(delivery, 0);
 	}
 }
 
-size_t wr_drain_busy(const struct wr_drain *drain)
+size_t wr_deliver_busy(const struct wr_deliverer *deliverer)
 {
-	return drain->used + drain->taking;
+	return deliverer->used + deliverer->taking;
 }
 
 /* ---- looking ---- */
 
 static void on_looked(struct wr_queue_job *job)
 {
-	struct wr_drain *drain = job->context;
-	struct wr_queue_host *host = drain->own->host;
+	struct wr_deliverer *deliverer = job->context;
+	struct wr_queue_host *host = deliverer->own->host;
 
-	drain->looking = false;
-	if (job->reason != WR_QUEUE_OK || drain->stopped)
+	deliverer->looking = false;
+	if (job->reason != WR_QUEUE_OK || deliverer->stopped)
 		return;
 	pthread_mutex_lock(&host->lock);
 	host->seen.known = true;
-	host->seen.at_ns = wr_loop_now_ns(drain->own->loop);
+	host->seen.at_ns = wr_loop_now_ns(deliverer->own->loop);
 	host->seen.stats = job->stats;
-	host->seen.sending = drain->sending;
+	host->seen.sending = deliverer->sending;
 	host->seen.down_for_ns =
-		drain->down ? (wr_drain_mono_us(drain) - drain->down_since_us) * 1000 + 1 : 0;
+		deliverer->down
+			? (wr_deliver_mono_us(deliverer) - deliverer->down_since_us) * 1000 + 1
+			: 0;
 	pthread_mutex_unlock(&host->lock);
-	wr_queue_set_gauges(host, wr_loop_table(drain->own->loop), host->seen.at_ns);
-	if (!drain->swept)
-		wr_drain_recount(drain);
+	wr_queue_set_gauges(host, wr_loop_table(deliverer->own->loop), host->seen.at_ns);
+	if (!deliverer->swept)
+		wr_deliver_recount(deliverer);
 }
 
 static void on_look_timer(uv_timer_t *timer)
 {
-	struct wr_drain *drain = timer->data;
+	struct wr_deliverer *deliverer = timer->data;
 
-	if (drain->looking)
+	if (deliverer->looking)
 		return;
-	drain->looking = true;
-	drain->look =
-		(struct wr_queue_job){.verb = WR_QUEUE_STATS, .done = on_looked, .context = drain};
-	wr_queue_submit(drain->own->port, &drain->look);
+	deliverer->looking = true;
+	deliverer->look = (struct wr_queue_job){
+		.verb = WR_QUEUE_STATS, .done = on_looked, .context = deliverer};
+	wr_queue_submit(deliverer->own->port, &deliverer->look);
 }
 
 /* ---- beginning and end ---- */
@@ -279,72 +286,74 @@ static void start_curl(void)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static void make_slots(struct wr_drain *drain)
+static void make_slots(struct wr_deliverer *deliverer)
 {
-	uv_loop_t *uv = wr_loop_uv(drain->own->loop);
+	uv_loop_t *uv = wr_loop_uv(deliverer->own->loop);
 
-	for (unsigned i = drain->slot_count; i-- > 0;) {
-		struct wr_delivery *delivery = &drain->slots[i];
+	for (unsigned i = deliverer->slot_count; i-- > 0;) {
+		struct wr_delivery *delivery = &deliverer->slots[i];
 
-		delivery->drain = drain;
+		delivery->deliverer = deliverer;
 		uv_timer_init(uv, &delivery->timer);
 		delivery->timer.data = delivery;
-		delivery->next = drain->free;
-		drain->free = delivery;
+		delivery->next = deliverer->free;
+		deliverer->free = delivery;
 	}
 }
 
-static void make_timers(struct wr_drain *drain)
+static void make_timers(struct wr_deliverer *deliverer)
 {
-	uv_loop_t *uv = wr_loop_uv(drain->own->loop);
+	uv_loop_t *uv = wr_loop_uv(deliverer->own->loop);
 
-	uv_timer_init(uv, &drain->take_timer);
-	uv_timer_init(uv, &drain->look_timer);
-	drain->take_timer.data = drain->look_timer.data = drain;
-	uv_timer_start(&drain->look_timer, on_look_timer, 0, LOOK_MS);
-	due_in(drain, 0);
+	uv_timer_init(uv, &deliverer->take_timer);
+	uv_timer_init(uv, &deliverer->look_timer);
+	deliverer->take_timer.data = deliverer->look_timer.data = deliverer;
+	uv_timer_start(&deliverer->look_timer, on_look_timer, 0, LOOK_MS);
+	due_in(deliverer, 0);
 }
 
-struct wr_drain *wr_drain_new(struct wr_queue_loop *own)
+struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct wr_queue_settings *settings = &own->host->settings->queue;
-	struct wr_drain *drain = calloc(1, sizeof *drain);
+	struct wr_deliverer *deliverer = calloc(1, sizeof *deliverer);
 	struct weir_error ignored;
 	unsigned each;
 
-	if (!drain)
+	if (!deliverer)
 		return NULL;
 	pthread_once(&once, start_curl);
-	drain->own = own;
-	drain->ready_last = &drain->ready;
-	drain->deadline_us = UINT64_MAX;
-	drain->connections = (unsigned)settings->connections;
+	deliverer->own = own;
+	deliverer->ready_last = &deliverer->ready;
+	deliverer->deadline_us = UINT64_MAX;
+	deliverer->connections = (unsigned)settings->connections;
 	/* Those that are taken here can not be delivered by others meanwhile. */
 	each = own->host->shared ? 1 : AHEAD_EACH;
-	drain->ahead_max =
-		drain->connections * each < AHEAD_MAX ? drain->connections * each : AHEAD_MAX;
-	drain->slot_count = drain->connections + drain->ahead_max + HELD_MAX;
-	drain->slots = calloc(drain->slot_count, sizeof *drain->slots);
-	drain->easies = calloc(drain->connections, sizeof *drain->easies);
-	if (getrandom(&drain->random, sizeof drain->random, GRND_NONBLOCK) < 0)
-		drain->random = wr_drain_mono_us(drain);
-	drain->delivers = settings->target &&
-			  wr_drain_target_read(settings->target, &drain->target, &ignored) == 0;
-	if (!drain->slots || !drain->easies || wr_drain_multi_init(drain) < 0) {
-		wr_drain_free(drain);
+	deliverer->ahead_max = deliverer->connections * each < AHEAD_MAX
+				       ? deliverer->connections * each
+				       : AHEAD_MAX;
+	deliverer->slot_count = deliverer->connections + deliverer->ahead_max + HELD_MAX;
+	deliverer->slots = calloc(deliverer->slot_count, sizeof *deliverer->slots);
+	deliverer->easies = calloc(deliverer->connections, sizeof *deliverer->easies);
+	if (getrandom(&deliverer->random, sizeof deliverer->random, GRND_NONBLOCK) < 0)
+		deliverer->random = wr_deliver_mono_us(deliverer);
+	deliverer->delivers =
+		settings->target &&
+		wr_deliver_target_read(settings->target, &deliverer->target, &ignored) == 0;
+	if (!deliverer->slots || !deliverer->easies || wr_deliver_multi_init(deliverer) < 0) {
+		wr_deliver_free(deliverer);
 		return NULL;
 	}
-	make_slots(drain);
-	make_timers(drain);
-	return drain;
+	make_slots(deliverer);
+	make_timers(deliverer);
+	return deliverer;
 }
 
 static void stop_delivery(struct wr_delivery *delivery)
 {
 	if (delivery->stage == WR_DELIVERY_SENDING) {
-		wr_drain_multi_remove(delivery);
-		wr_drain_unprepare(delivery);
+		wr_deliver_multi_remove(delivery);
+		wr_deliver_unprepare(delivery);
 	}
 	if (delivery->pending.ask) {
 		if (delivery->stage != WR_DELIVERY_SENDING)
@@ -358,27 +367,27 @@ static void stop_delivery(struct wr_delivery *delivery)
 	uv_close((uv_handle_t *)&delivery->timer, NULL);
 }
 
-void wr_drain_stop(struct wr_drain *drain)
+void wr_deliver_stop(struct wr_deliverer *deliverer)
 {
-	drain->stopped = true;
-	for (unsigned i = 0; i < drain->slot_count; i++)
-		stop_delivery(&drain->slots[i]);
-	while (drain->easy_count)
-		curl_easy_cleanup(drain->easies[--drain->easy_count]);
-	wr_drain_multi_stop(drain);
-	uv_close((uv_handle_t *)&drain->take_timer, NULL);
-	uv_close((uv_handle_t *)&drain->look_timer, NULL);
+	deliverer->stopped = true;
+	for (unsigned i = 0; i < deliverer->slot_count; i++)
+		stop_delivery(&deliverer->slots[i]);
+	while (deliverer->easy_count)
+		curl_easy_cleanup(deliverer->easies[--deliverer->easy_count]);
+	wr_deliver_multi_stop(deliverer);
+	uv_close((uv_handle_t *)&deliverer->take_timer, NULL);
+	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
 /* A request whose settling was cut short has no job any more. */
-void wr_drain_free(struct wr_drain *drain)
+void wr_deliver_free(struct wr_deliverer *deliverer)
 {
-	if (!drain)
+	if (!deliverer)
 		return;
-	for (unsigned i = 0; drain->slots && i < drain->slot_count; i++)
-		wr_deferred_free(drain->slots[i].request);
-	free(drain->slots);
-	free(drain->easies);
-	wr_drain_absent_free(&drain->absent);
-	free(drain);
+	for (unsigned i = 0; deliverer->slots && i < deliverer->slot_count; i++)
+		wr_deferred_free(deliverer->slots[i].request);
+	free(deliverer->slots);
+	free(deliverer->easies);
+	wr_deliver_absent_free(&deliverer->absent);
+	free(deliverer);
 }

@@ -1,5 +1,5 @@
-/* The drainer: takes deferred requests out of the queue, in order of each key, asks the limiter as
- * everybody does, and delivers them to the API server. In the service's first loop.
+/* The deliverer: takes deferred requests out of the queue, in order of each key, asks the limiter
+ * as everybody does, and delivers them to the API server. In the service's first loop.
  *
  *   take ──► asking ──► sending ──► settling ──► free
  *              │  ▲                    ▲
@@ -24,28 +24,28 @@
 #include "serve/deliver/policy.h"
 #include "serve/deliver/queue_host.h"
 
-struct wr_drain;
+struct wr_deliverer;
 
 /* A queue that others use too gives a request for so long, beyond what a delivery may take … */
-#define WR_DRAIN_LEASE_US 20000000u
+#define WR_DELIVER_LEASE_US 20000000u
 /* … so a delivery begins within this time, or not at all: then it might be begun elsewhere too. */
-#define WR_DRAIN_BEGIN_US 10000000u
+#define WR_DELIVER_BEGIN_US 10000000u
 
 /* Of the loop; it delivers if there is a target, and looks at how the queue stands in any case.
  * NULL: no memory. */
-struct wr_drain *wr_drain_new(struct wr_queue_loop *own);
-void wr_drain_stop(struct wr_drain *drain); /* handles are closed; deliveries are cut */
-void wr_drain_free(struct wr_drain *drain); /* NULL is fine; handles have been closed */
+struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
+void wr_deliver_stop(struct wr_deliverer *deliverer); /* handles are closed; deliveries are cut */
+void wr_deliver_free(struct wr_deliverer *deliverer); /* NULL is fine; handles have been closed */
 
 /* Takes nothing more; what is under way goes on. */
-void wr_drain_end(struct wr_drain *drain);
-size_t wr_drain_busy(const struct wr_drain *drain);
+void wr_deliver_end(struct wr_deliverer *deliverer);
+size_t wr_deliver_busy(const struct wr_deliverer *deliverer);
 
 /* Something was put that will be due in `wait_us`. Any thread. */
-void wr_drain_due(struct wr_queue_host *host, uint64_t wait_us);
-void wr_drain_wake(struct wr_drain *drain); /* the loop was woken */
+void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us);
+void wr_deliver_wake(struct wr_deliverer *deliverer); /* the loop was woken */
 
 /* The table is another one: the queue is to tell all lines again. */
-void wr_drain_recount(struct wr_drain *drain);
+void wr_deliver_recount(struct wr_deliverer *deliverer);
 
 #endif

@@ -1,4 +1,4 @@
-/* The drainer's insides: deliver.c takes, attempt.c asks and settles, send.c makes a
+/* The deliverer's insides: deliver.c takes, attempt.c asks and settles, send.c makes a
  * transfer of a request and an outcome of an answer, multi.c runs transfers on the loop. */
 #ifndef WR_SERVE_DELIVER_DELIVER_IMPL_H
 #define WR_SERVE_DELIVER_DELIVER_IMPL_H
@@ -10,8 +10,8 @@
 #include "serve/loop.h"
 #include "serve/decide/pending.h"
 
-#define WR_DRAIN_BYTES_MAX (64u << 20) /* of requests that are taken, about */
-#define WR_DRAIN_ANSWER_MAX (4u << 20) /* of a body that is read and thrown away */
+#define WR_DELIVER_BYTES_MAX (64u << 20) /* of requests that are taken, about */
+#define WR_DELIVER_ANSWER_MAX (4u << 20) /* of a body that is read and thrown away */
 
 enum wr_delivery_stage {
 	WR_DELIVERY_FREE,
@@ -24,7 +24,7 @@ enum wr_delivery_stage {
 
 /* A place for a request that was taken. */
 struct wr_delivery {
-	struct wr_drain *drain;
+	struct wr_deliverer *deliverer;
 	enum wr_delivery_stage stage;
 	struct wr_deferred *request;
 	uint64_t bytes;            /* of it */
@@ -43,9 +43,9 @@ struct wr_delivery {
 	bool unreachable;  /* X-Weir-Unreachable */
 };
 
-struct wr_drain {
+struct wr_deliverer {
 	struct wr_queue_loop *own;
-	struct wr_drain_target target;
+	struct wr_deliver_target target;
 	bool delivers; /* there is a target */
 	bool ending, stopped;
 
@@ -71,7 +71,7 @@ struct wr_drain {
 	bool swept; /* what the table says of keys is ours */
 	uv_timer_t look_timer;
 
-	struct wr_drain_absent absent;
+	struct wr_deliver_absent absent;
 	unsigned down; /* tries in a row that did not reach the target */
 	uint64_t down_since_us, rest_until_us;
 	uint64_t random;
@@ -81,60 +81,60 @@ struct wr_drain {
 	struct watch *watches; /* of connections */
 };
 
-#define WR_DRAIN_RELEASE_MOST_US                                                                   \
-	60000000u                        /* limits may change: they are asked again after that     \
-					  */
-#define WR_DRAIN_FAILED_WAIT_US 1000000u /* the queue, or memory: tried again */
+#define WR_DELIVER_RELEASE_MOST_US                                                                 \
+	60000000u                          /* limits may change: they are asked again after that   \
+					    */
+#define WR_DELIVER_FAILED_WAIT_US 1000000u /* the queue, or memory: tried again */
 
 /* ---- deliver.c ---- */
 
 /* Takes more, if there is room for it; now or when the take that is under way is done. */
-void wr_drain_take(struct wr_drain *drain);
+void wr_deliver_take(struct wr_deliverer *deliverer);
 
-uint64_t wr_drain_mono_us(const struct wr_drain *drain);
-uint64_t wr_drain_random(struct wr_drain *drain);
+uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer);
+uint64_t wr_deliver_random(struct wr_deliverer *deliverer);
 
 /* ---- attempt.c ---- */
 
 /* A free place; there is one. */
-struct wr_delivery *wr_drain_place(struct wr_drain *drain);
+struct wr_delivery *wr_deliver_place(struct wr_deliverer *deliverer);
 
 /* Begins with the request that was put there. */
-void wr_drain_ask(struct wr_delivery *delivery);
+void wr_deliver_ask(struct wr_delivery *delivery);
 
 /* It was not tried, and will be after a while. */
-void wr_drain_release(struct wr_delivery *delivery, uint64_t wait_us);
-void wr_drain_release_ready(struct wr_drain *drain,
-			    uint64_t wait_us); /* those that were to be sent */
+void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us);
+void wr_deliver_release_ready(struct wr_deliverer *deliverer,
+			      uint64_t wait_us); /* those that were to be sent */
 
 /* The target is away, and it is not yet time to try again. */
-bool wr_drain_is_resting(const struct wr_drain *drain);
+bool wr_deliver_is_resting(const struct wr_deliverer *deliverer);
 
 /* The transfer has ended, well or not. */
-void wr_drain_sent(struct wr_delivery *delivery, CURLcode result);
+void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result);
 
 /* ---- send.c ---- */
 
 /* Makes the transfer. Below 0: no memory, or a field that is sealed can not be opened. */
-int wr_drain_prepare(struct wr_delivery *delivery);
+int wr_deliver_prepare(struct wr_delivery *delivery);
 
 /* What the queue is to be told: job.settle. False: the target could not be reached, and nothing
  * was tried. */
-bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
-		    uint64_t random);
+bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
+		      uint64_t random);
 
 /* Lets go of what belongs to one transfer. */
-void wr_drain_unprepare(struct wr_delivery *delivery);
+void wr_deliver_unprepare(struct wr_delivery *delivery);
 
 /* ---- multi.c ---- */
 
-int wr_drain_multi_init(struct wr_drain *drain);
-void wr_drain_multi_stop(struct wr_drain *drain); /* no transfer is under way */
-int wr_drain_multi_add(struct wr_delivery *delivery);
-void wr_drain_multi_remove(struct wr_delivery *delivery);
+int wr_deliver_multi_init(struct wr_deliverer *deliverer);
+void wr_deliver_multi_stop(struct wr_deliverer *deliverer); /* no transfer is under way */
+int wr_deliver_multi_add(struct wr_delivery *delivery);
+void wr_deliver_multi_remove(struct wr_delivery *delivery);
 
-/* For connections of its handles; `context` is the drainer. */
-curl_socket_t wr_drain_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to);
-int wr_drain_close_socket(void *context, curl_socket_t socket);
+/* For connections of its handles; `context` is the deliverer. */
+curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to);
+int wr_deliver_close_socket(void *context, curl_socket_t socket);
 
 #endif

@@ -78,7 +78,7 @@ static void on_stored(struct wr_queue_job *job)
 	errand->submitted = false;
 	if (job->reason == WR_QUEUE_OK) {
 		wr_queue_count(&errand->host->tally.stored, 1);
-		wr_drain_due(errand->host, job->put.wait_us);
+		wr_deliver_due(errand->host, job->put.wait_us);
 	} else {
 		wr_queue_count(&errand->host->tally.refused[job->reason], 1);
 	}
@@ -129,7 +129,7 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		struct weir_str name = from->fields[2 * i], value = from->fields[2 * i + 1];
 
-		if (!wr_drain_keeps(name, connection, connections))
+		if (!wr_deliver_keeps(name, connection, connections))
 			continue;
 		if (wr_str_equal_nocase(name, WR_STR("idempotency-key"))) {
 			if (!errand->request.idempotency_key.len)

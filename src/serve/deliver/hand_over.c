@@ -166,7 +166,7 @@ int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_
 	folder = wr_lite_folder(service->settings.queue.url);
 	if (folder)
 		return give_folder(folder, heir, error);
-	give_owner_file(service->world->table->path, heir);
+	give_owner_file(service->core->table->path, heir);
 	return 0;
 }
 

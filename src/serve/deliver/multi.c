@@ -11,7 +11,7 @@
  */
 struct watch {
 	uv_poll_t poll;
-	struct wr_drain *drain;
+	struct wr_deliverer *deliverer;
 	curl_socket_t socket;
 	int events;         /* that it is watched for; 0: for nothing */
 	bool kept;          /* … as long as it is open */
@@ -19,30 +19,30 @@ struct watch {
 	struct watch *next; /* of those that are kept */
 };
 
-static void check_ended(struct wr_drain *drain)
+static void check_ended(struct wr_deliverer *deliverer)
 {
 	CURLMsg *message;
 	int left;
 
-	while (drain->multi && (message = curl_multi_info_read(drain->multi, &left))) {
+	while (deliverer->multi && (message = curl_multi_info_read(deliverer->multi, &left))) {
 		struct wr_delivery *delivery = NULL;
 		CURLcode result = message->data.result;
 
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&delivery);
-		curl_multi_remove_handle(drain->multi, message->easy_handle);
-		wr_drain_sent(delivery, result);
+		curl_multi_remove_handle(deliverer->multi, message->easy_handle);
+		wr_deliver_sent(delivery, result);
 	}
 }
 
-static void act(struct wr_drain *drain, curl_socket_t socket, int events)
+static void act(struct wr_deliverer *deliverer, curl_socket_t socket, int events)
 {
 	int running;
 
-	if (drain->multi)
-		curl_multi_socket_action(drain->multi, socket, events, &running);
-	check_ended(drain);
+	if (deliverer->multi)
+		curl_multi_socket_action(deliverer->multi, socket, events, &running);
+	check_ended(deliverer);
 }
 
 /* ---- the timer ---- */
@@ -55,13 +55,13 @@ static void on_timer(uv_timer_t *timer)
 /* Called from within libcurl, which is not to be called back at once. */
 static int set_timer(CURLM *multi, long wait_ms, void *context)
 {
-	struct wr_drain *drain = context;
+	struct wr_deliverer *deliverer = context;
 
 	(void)multi;
 	if (wait_ms < 0)
-		uv_timer_stop(&drain->curl_timer);
-	else if (!uv_is_closing((uv_handle_t *)&drain->curl_timer))
-		uv_timer_start(&drain->curl_timer, on_timer, (uint64_t)wait_ms, 0);
+		uv_timer_stop(&deliverer->curl_timer);
+	else if (!uv_is_closing((uv_handle_t *)&deliverer->curl_timer))
+		uv_timer_start(&deliverer->curl_timer, on_timer, (uint64_t)wait_ms, 0);
 	return 0;
 }
 
@@ -82,7 +82,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		flags |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		flags |= CURL_CSELECT_OUT;
-	act(watch->drain, watch->socket, flags); /* may close the watch */
+	act(watch->deliverer, watch->socket, flags); /* may close the watch */
 }
 
 static void free_watch(uv_handle_t *handle)
@@ -97,45 +97,45 @@ static void unwatch(struct watch *watch)
 	uv_close((uv_handle_t *)&watch->poll, free_watch);
 }
 
-static struct watch *watch_new(struct wr_drain *drain, curl_socket_t socket)
+static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
 	struct watch *watch = calloc(1, sizeof *watch);
 
-	if (!watch || uv_poll_init(wr_loop_uv(drain->own->loop), &watch->poll, socket) < 0) {
+	if (!watch || uv_poll_init(wr_loop_uv(deliverer->own->loop), &watch->poll, socket) < 0) {
 		free(watch);
 		return NULL;
 	}
 	watch->poll.data = watch;
-	watch->drain = drain;
+	watch->deliverer = deliverer;
 	watch->socket = socket;
 	return watch;
 }
 
 /* Where the one of this socket is linked; its end: it is not kept. They are as few as connections.
  */
-static struct watch **find_kept(struct wr_drain *drain, curl_socket_t socket)
+static struct watch **find_kept(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
-	struct watch **at = &drain->watches;
+	struct watch **at = &deliverer->watches;
 
 	while (*at && (*at)->socket != socket)
 		at = &(*at)->next;
 	return at;
 }
 
-static struct watch *watch_of(struct wr_drain *drain, curl_socket_t socket)
+static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
-	struct watch *watch = *find_kept(drain, socket);
+	struct watch *watch = *find_kept(deliverer, socket);
 
 	if (!watch)
-		watch = watch_new(drain, socket); /* of a resolver */
+		watch = watch_new(deliverer, socket); /* of a resolver */
 	if (watch)
-		curl_multi_assign(drain->multi, socket, watch);
+		curl_multi_assign(deliverer->multi, socket, watch);
 	return watch;
 }
 
-static void forget_socket(struct wr_drain *drain, struct watch *watch)
+static void forget_socket(struct wr_deliverer *deliverer, struct watch *watch)
 {
-	curl_multi_assign(drain->multi, watch->socket, NULL);
+	curl_multi_assign(deliverer->multi, watch->socket, NULL);
 	if (watch->kept)
 		watch->idle = true;
 	else
@@ -144,18 +144,18 @@ static void forget_socket(struct wr_drain *drain, struct watch *watch)
 
 static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *of_socket)
 {
-	struct wr_drain *drain = context;
+	struct wr_deliverer *deliverer = context;
 	struct watch *watch = of_socket;
 	int events = 0;
 
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
 		if (watch)
-			forget_socket(drain, watch);
+			forget_socket(deliverer, watch);
 		return 0;
 	}
 	if (!watch)
-		watch = watch_of(drain, socket);
+		watch = watch_of(deliverer, socket);
 	if (!watch)
 		return -1;
 	if (what != CURL_POLL_OUT)
@@ -169,17 +169,17 @@ static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context,
 	return 0;
 }
 
-curl_socket_t wr_drain_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
 {
-	struct wr_drain *drain = context;
+	struct wr_deliverer *deliverer = context;
 	curl_socket_t fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
-	struct watch *watch = fd < 0 ? NULL : watch_new(drain, fd);
+	struct watch *watch = fd < 0 ? NULL : watch_new(deliverer, fd);
 
 	(void)purpose;
 	if (watch) {
 		watch->kept = watch->idle = true;
-		watch->next = drain->watches;
-		drain->watches = watch;
+		watch->next = deliverer->watches;
+		deliverer->watches = watch;
 		return fd;
 	}
 	if (fd >= 0)
@@ -187,7 +187,7 @@ curl_socket_t wr_drain_open_socket(void *context, curlsocktype purpose, struct c
 	return CURL_SOCKET_BAD;
 }
 
-int wr_drain_close_socket(void *context, curl_socket_t socket)
+int wr_deliver_close_socket(void *context, curl_socket_t socket)
 {
 	struct watch **at = find_kept(context, socket);
 	struct watch *watch = *at;
@@ -201,39 +201,39 @@ int wr_drain_close_socket(void *context, curl_socket_t socket)
 
 /* ---- transfers ---- */
 
-int wr_drain_multi_init(struct wr_drain *drain)
+int wr_deliver_multi_init(struct wr_deliverer *deliverer)
 {
-	uv_timer_init(wr_loop_uv(drain->own->loop), &drain->curl_timer);
-	drain->curl_timer.data = drain;
-	drain->multi = curl_multi_init();
-	if (!drain->multi)
+	uv_timer_init(wr_loop_uv(deliverer->own->loop), &deliverer->curl_timer);
+	deliverer->curl_timer.data = deliverer;
+	deliverer->multi = curl_multi_init();
+	if (!deliverer->multi)
 		return WEIR_EMEMORY;
-	curl_multi_setopt(drain->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
-	curl_multi_setopt(drain->multi, CURLMOPT_SOCKETDATA, drain);
-	curl_multi_setopt(drain->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl_multi_setopt(drain->multi, CURLMOPT_TIMERDATA, drain);
-	curl_multi_setopt(drain->multi, CURLMOPT_MAXCONNECTS, (long)drain->connections);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_SOCKETDATA, deliverer);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_TIMERDATA, deliverer);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_MAXCONNECTS, (long)deliverer->connections);
 	return 0;
 }
 
-void wr_drain_multi_stop(struct wr_drain *drain)
+void wr_deliver_multi_stop(struct wr_deliverer *deliverer)
 {
-	CURLM *multi = drain->multi;
+	CURLM *multi = deliverer->multi;
 
 	if (multi)
 		curl_multi_cleanup(multi);
-	drain->multi = NULL;
-	uv_close((uv_handle_t *)&drain->curl_timer, NULL);
+	deliverer->multi = NULL;
+	uv_close((uv_handle_t *)&deliverer->curl_timer, NULL);
 }
 
-int wr_drain_multi_add(struct wr_delivery *delivery)
+int wr_deliver_multi_add(struct wr_delivery *delivery)
 {
-	return curl_multi_add_handle(delivery->drain->multi, delivery->easy) == CURLM_OK
+	return curl_multi_add_handle(delivery->deliverer->multi, delivery->easy) == CURLM_OK
 		       ? 0
 		       : WEIR_EMEMORY;
 }
 
-void wr_drain_multi_remove(struct wr_delivery *delivery)
+void wr_deliver_multi_remove(struct wr_delivery *delivery)
 {
-	curl_multi_remove_handle(delivery->drain->multi, delivery->easy);
+	curl_multi_remove_handle(delivery->deliverer->multi, delivery->easy);
 }

@@ -10,22 +10,22 @@
 #define SECOND_US 1000000u
 #define DATE_MAX 64u
 
-bool wr_drain_is_final(unsigned status)
+bool wr_deliver_is_final(unsigned status)
 {
 	return status >= 200 && status < 500 && status != 408 && status != 425 && status != 429;
 }
 
-bool wr_drain_is_absent(unsigned status)
+bool wr_deliver_is_absent(unsigned status)
 {
 	return status >= 502 && status <= 504;
 }
 
-uint64_t wr_drain_backoff_us(uint32_t tries, uint64_t random)
+uint64_t wr_deliver_backoff_us(uint32_t tries, uint64_t random)
 {
-	uint64_t whole = WR_DRAIN_BACKOFF_MOST_US;
+	uint64_t whole = WR_DELIVER_BACKOFF_MOST_US;
 
-	if (tries < 16 && (uint64_t)WR_DRAIN_BACKOFF_FIRST_US << tries < whole)
-		whole = (uint64_t)WR_DRAIN_BACKOFF_FIRST_US << tries;
+	if (tries < 16 && (uint64_t)WR_DELIVER_BACKOFF_FIRST_US << tries < whole)
+		whole = (uint64_t)WR_DELIVER_BACKOFF_FIRST_US << tries;
 	return whole / 2 + random % (whole / 2 + 1);
 }
 
@@ -43,7 +43,7 @@ static bool read_seconds(struct weir_str value, uint64_t *seconds)
 	return value.len > 0;
 }
 
-bool wr_drain_retry_after(struct weir_str value, uint64_t now_us, uint64_t *wait_us)
+bool wr_deliver_retry_after(struct weir_str value, uint64_t now_us, uint64_t *wait_us)
 {
 	char text[DATE_MAX];
 	uint64_t seconds;
@@ -65,7 +65,7 @@ bool wr_drain_retry_after(struct weir_str value, uint64_t now_us, uint64_t *wait
 	return true;
 }
 
-uint64_t wr_drain_wait_us(uint64_t backoff_us, uint64_t asked_us, uint64_t left_us)
+uint64_t wr_deliver_wait_us(uint64_t backoff_us, uint64_t asked_us, uint64_t left_us)
 {
 	uint64_t wait_us = asked_us > backoff_us ? asked_us : backoff_us;
 
@@ -86,7 +86,7 @@ static bool is_named(struct weir_str list, struct weir_str name)
 	return false;
 }
 
-bool wr_drain_keeps(struct weir_str name, const struct weir_str *connection, size_t connections)
+bool wr_deliver_keeps(struct weir_str name, const struct weir_str *connection, size_t connections)
 {
 	if (wr_defer_drops(name))
 		return false;
@@ -106,7 +106,7 @@ static int refuse(const char *text, struct weir_error *error)
 			text);
 }
 
-static int read_unix(const char *path, struct wr_drain_target *target, struct weir_error *error)
+static int read_unix(const char *path, struct wr_deliver_target *target, struct weir_error *error)
 {
 	if (path[0] != '/' || strlen(path) >= sizeof target->unix_socket)
 		return wr_error(error, WEIR_EINVAL,
@@ -141,13 +141,14 @@ static bool is_base(CURLU *url, const char *text)
 	return good;
 }
 
-int wr_drain_target_read(const char *text, struct wr_drain_target *target, struct weir_error *error)
+int wr_deliver_target_read(const char *text, struct wr_deliver_target *target,
+			   struct weir_error *error)
 {
 	size_t len = strlen(text);
 	CURLU *url;
 	bool good;
 
-	*target = (struct wr_drain_target){0};
+	*target = (struct wr_deliver_target){0};
 	if (strncmp(text, "unix:", 5) == 0)
 		return read_unix(text + 5, target, error);
 	url = curl_url();

@@ -46,14 +46,14 @@ static int check_ca(const struct wr_queue_settings *settings, struct weir_error 
 
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error)
 {
-	struct wr_drain_target target;
+	struct wr_deliver_target target;
 	struct weir_error why;
 
 	if (!wr_queue_wanted(settings))
 		return 0;
 	if (wr_queue_url_check(settings->url, &why) < 0)
 		return wr_error(error, WEIR_EINVAL, "--queue: %s", why.text);
-	if (settings->target && wr_drain_target_read(settings->target, &target, &why) < 0)
+	if (settings->target && wr_deliver_target_read(settings->target, &target, &why) < 0)
 		return wr_error(error, WEIR_EINVAL, "--queue-target: %s", why.text);
 	return check_ca(settings, error);
 }
@@ -64,12 +64,12 @@ int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *
 static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	struct wr_queue_host *host = context;
-	struct wr_world *world = wr_service_world(host->service);
+	struct wr_core *core = wr_service_core(host->service);
 	uint32_t now_s = (uint32_t)time(NULL);
 
-	wr_deferred_set(world->table, key, count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
+	wr_deferred_set(core->table, key, count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
 			now_s > host->began_s ? now_s : host->began_s);
-	wr_world_release(world);
+	wr_core_release(core);
 }
 
 static void on_say(void *context, enum wr_queue_level level, const char *text)
@@ -117,7 +117,7 @@ static struct wr_queue_opts opts_of(struct wr_queue_host *host)
 		.max_dead = s->max_dead,
 		.max_dead_bytes = s->max_dead_bytes,
 		.keep_us = s->keep_ns / 1000,
-		.lease_us = s->timeout_ns / 1000 + WR_DRAIN_LEASE_US,
+		.lease_us = s->timeout_ns / 1000 + WR_DELIVER_LEASE_US,
 		.waiting = on_waiting,
 		.say = on_say,
 		.context = host,
@@ -147,9 +147,9 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	host->shared = strncmp(host->settings->queue.url, "file:", 5) != 0;
 	pthread_mutex_init(&host->lock, NULL);
 	wr_queue_url_text(host->settings->queue.url, host->text, sizeof host->text);
-	if (host->shared && service->world->table->path[0])
+	if (host->shared && service->core->table->path[0])
 		snprintf(host->owner_file, sizeof host->owner_file, "%s.queue",
-			 service->world->table->path);
+			 service->core->table->path);
 	opts = opts_of(host);
 	host->began_s = (uint32_t)time(NULL) + 1;
 	rc = wr_queue_open(&opts, &host->queue, error);
@@ -218,8 +218,8 @@ static void on_wake(uv_async_t *async)
 
 	if (own->port)
 		wr_queue_port_run(own->port);
-	if (own->drain)
-		wr_drain_wake(own->drain);
+	if (own->deliverer)
+		wr_deliver_wake(own->deliverer);
 	wr_loop_check_drained(own->loop);
 }
 
@@ -247,8 +247,8 @@ int wr_queue_loop_init(struct wr_loop *loop)
 	if (!own->port)
 		return WEIR_EMEMORY;
 	if (loop->number == 0)
-		own->drain = wr_drain_new(own);
-	return loop->number == 0 && !own->drain ? WEIR_EMEMORY : 0;
+		own->deliverer = wr_deliver_new(own);
+	return loop->number == 0 && !own->deliverer ? WEIR_EMEMORY : 0;
 }
 
 void wr_queue_loop_stop(struct wr_loop *loop)
@@ -257,8 +257,8 @@ void wr_queue_loop_stop(struct wr_loop *loop)
 
 	if (!own || own->closed)
 		return;
-	if (own->drain)
-		wr_drain_stop(own->drain);
+	if (own->deliverer)
+		wr_deliver_stop(own->deliverer);
 	pthread_mutex_lock(&own->lock);
 	own->closed = true;
 	uv_close((uv_handle_t *)&own->wake, NULL);
@@ -276,7 +276,7 @@ void wr_queue_loop_free(struct wr_loop *loop)
 		if (own->port)
 			wr_queue_port_free(own->port);
 	}
-	wr_drain_free(own->drain);
+	wr_deliver_free(own->deliverer);
 	pthread_mutex_destroy(&own->lock);
 	free(own);
 	loop->queue = NULL;
@@ -284,17 +284,17 @@ void wr_queue_loop_free(struct wr_loop *loop)
 
 void wr_queue_loop_drain(struct wr_loop *loop)
 {
-	if (loop->queue && loop->queue->drain)
-		wr_drain_end(loop->queue->drain);
+	if (loop->queue && loop->queue->deliverer)
+		wr_deliver_end(loop->queue->deliverer);
 }
 
 size_t wr_queue_loop_busy(const struct wr_loop *loop)
 {
-	return loop->queue && loop->queue->drain ? wr_drain_busy(loop->queue->drain) : 0;
+	return loop->queue && loop->queue->deliverer ? wr_deliver_busy(loop->queue->deliverer) : 0;
 }
 
-void wr_queue_loop_world(struct wr_loop *loop)
+void wr_queue_loop_core(struct wr_loop *loop)
 {
-	if (loop->queue && loop->queue->drain)
-		wr_drain_recount(loop->queue->drain);
+	if (loop->queue && loop->queue->deliverer)
+		wr_deliver_recount(loop->queue->deliverer);
 }

@@ -3,7 +3,7 @@
  * later (queue/queue.h).
  *
  *   service   struct wr_queue_host   the queue, counts, how it stands
- *   loop      struct wr_queue_loop   its port, and in the first loop the drainer
+ *   loop      struct wr_queue_loop   its port, and in the first loop the deliverer
  * (serve/deliver/deliver.h)
  */
 #ifndef WR_SERVE_DELIVER_QUEUE_HOST_H
@@ -18,7 +18,7 @@
 #include "serve/settings.h"
 #include "wire/resp/commands_defer.h"
 
-struct wr_drain;
+struct wr_deliverer;
 struct wr_loop;
 struct wr_resp_queue;
 struct wr_service;
@@ -71,7 +71,7 @@ struct wr_queue_loop {
 	struct wr_loop *loop;
 	struct wr_queue_host *host;
 	struct wr_queue_port *port;
-	struct wr_drain *drain; /* NULL: not in this loop, or there is no target */
+	struct wr_deliverer *deliverer; /* NULL: not in this loop, or there is no target */
 	uv_async_t wake;
 	pthread_mutex_t lock; /* of `closed`: then `wake` is not to be touched */
 	bool closed;
@@ -125,7 +125,7 @@ void wr_queue_loop_drain(struct wr_loop *loop);
 size_t wr_queue_loop_busy(const struct wr_loop *loop);
 
 /* There is another table. */
-void wr_queue_loop_world(struct wr_loop *loop);
+void wr_queue_loop_core(struct wr_loop *loop);
 
 /* Wakes the loop, from any thread. */
 void wr_queue_loop_wake(struct wr_queue_loop *own);

@@ -115,10 +115,10 @@ static int make_fields(struct wr_delivery *delivery)
 
 static void note_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
 {
-	struct wr_loop *loop = delivery->drain->own->loop;
+	struct wr_loop *loop = delivery->deliverer->own->loop;
 
 	if (wr_str_equal_nocase(name, WR_STR("retry-after")))
-		wr_drain_retry_after(value, wr_loop_now_ns(loop) / 1000, &delivery->asked_us);
+		wr_deliver_retry_after(value, wr_loop_now_ns(loop) / 1000, &delivery->asked_us);
 	else if (wr_str_equal_nocase(name, WR_STR("x-weir-unreachable")))
 		delivery->unreachable = true;
 }
@@ -161,7 +161,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 	(void)bytes;
 	delivery->answered += size * count;
-	return delivery->answered <= WR_DRAIN_ANSWER_MAX ? size * count : 0;
+	return delivery->answered <= WR_DELIVER_ANSWER_MAX ? size * count : 0;
 }
 
 /* ---- the transfer ---- */
@@ -205,16 +205,16 @@ static void set_trust(CURL *easy, const char *ca)
 }
 
 /* Nothing of the environment (proxies, .netrc) has a say in where requests go. */
-static void set_way(struct wr_drain *drain, CURL *easy)
+static void set_way(struct wr_deliverer *deliverer, CURL *easy)
 {
-	uint64_t timeout_ms = drain->own->host->settings->queue.timeout_ns / 1000000;
+	uint64_t timeout_ms = deliverer->own->host->settings->queue.timeout_ns / 1000000;
 
-	curl_easy_setopt(easy, CURLOPT_URL, drain->target.url);
-	if (drain->target.unix_socket[0])
-		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, drain->target.unix_socket);
+	curl_easy_setopt(easy, CURLOPT_URL, deliverer->target.url);
+	if (deliverer->target.unix_socket[0])
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, deliverer->target.unix_socket);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	set_trust(easy, drain->own->host->settings->queue.target_ca);
+	set_trust(easy, deliverer->own->host->settings->queue.target_ca);
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -224,22 +224,22 @@ static void set_way(struct wr_drain *drain, CURL *easy)
 			 (long)(timeout_ms < CONNECT_MS_MAX ? timeout_ms : CONNECT_MS_MAX));
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_line);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, wr_drain_open_socket);
-	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, drain);
-	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, wr_drain_close_socket);
-	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, drain);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, wr_deliver_open_socket);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, deliverer);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, wr_deliver_close_socket);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, deliverer);
 }
 
 /* A handle at rest, or a new one. What differs from one request to the next is set each time. */
-static CURL *get_easy(struct wr_drain *drain)
+static CURL *get_easy(struct wr_deliverer *deliverer)
 {
-	CURL *easy = drain->easy_count ? drain->easies[--drain->easy_count] : NULL;
+	CURL *easy = deliverer->easy_count ? deliverer->easies[--deliverer->easy_count] : NULL;
 
 	if (easy)
 		return easy;
 	easy = curl_easy_init();
 	if (easy)
-		set_way(drain, easy);
+		set_way(deliverer, easy);
 	return easy;
 }
 
@@ -263,13 +263,13 @@ static void copy(char *to, size_t cap, struct weir_str from)
 	to[len] = '\0';
 }
 
-int wr_drain_prepare(struct wr_delivery *delivery)
+int wr_deliver_prepare(struct wr_delivery *delivery)
 {
 	const struct wr_deferred *request = delivery->request;
 	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
 	int rc;
 
-	delivery->easy = get_easy(delivery->drain);
+	delivery->easy = get_easy(delivery->deliverer);
 	if (!delivery->easy)
 		return WEIR_EMEMORY;
 	rc = make_fields(delivery);
@@ -286,12 +286,12 @@ int wr_drain_prepare(struct wr_delivery *delivery)
 	return 0;
 }
 
-void wr_drain_unprepare(struct wr_delivery *delivery)
+void wr_deliver_unprepare(struct wr_delivery *delivery)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 
 	if (delivery->easy) /* there are no more than connections */
-		drain->easies[drain->easy_count++] = delivery->easy;
+		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
 	free(delivery->fields);
 	delivery->fields = NULL;
@@ -323,19 +323,20 @@ static void tell_reason(struct wr_delivery *delivery, CURLcode result, long stat
 static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsigned status,
 					     uint32_t *before)
 {
-	struct wr_drain *drain = delivery->drain;
+	struct wr_deliverer *deliverer = delivery->deliverer;
 	bool counts = true;
 
 	*before = delivery->request->tries;
-	if (wr_drain_is_absent(status))
-		*before += wr_drain_absent_note(&drain->absent, delivery->request->id,
-						delivery->request->rule, wr_drain_mono_us(drain),
-						&counts);
+	if (wr_deliver_is_absent(status))
+		*before += wr_deliver_absent_note(&deliverer->absent, delivery->request->id,
+						  delivery->request->rule,
+						  wr_deliver_mono_us(deliverer), &counts);
 	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 }
 
 /* A status that has come counts, whatever becomes of the body behind it. */
-bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us, uint64_t random)
+bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
+		      uint64_t random)
 {
 	const struct wr_deferred *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
@@ -344,11 +345,11 @@ bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_
 	long status = 0;
 
 	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status && !wr_drain_is_absent((unsigned)status))
-		wr_drain_absent_present(&delivery->drain->absent, request->rule,
-					wr_drain_mono_us(delivery->drain));
+	if (status && !wr_deliver_is_absent((unsigned)status))
+		wr_deliver_absent_present(&delivery->deliverer->absent, request->rule,
+					  wr_deliver_mono_us(delivery->deliverer));
 	job->settle.status = (uint16_t)status;
-	if (status && wr_drain_is_final((unsigned)status)) {
+	if (status && wr_deliver_is_final((unsigned)status)) {
 		job->settle.outcome = WR_QUEUE_DELIVERED;
 		job->settle.reason = WR_STR("");
 		return true;
@@ -363,7 +364,7 @@ bool wr_drain_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_
 		return true;
 	}
 	job->settle.outcome = again_or_absent(delivery, (unsigned)status, &before);
-	job->settle.wait_us =
-		wr_drain_wait_us(wr_drain_backoff_us(before, random), delivery->asked_us, left_us);
+	job->settle.wait_us = wr_deliver_wait_us(wr_deliver_backoff_us(before, random),
+						 delivery->asked_us, left_us);
 	return true;
 }

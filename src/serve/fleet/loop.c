@@ -56,15 +56,15 @@ static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
 	struct wr_redis_loop *self = context;
 	struct wr_redis *redis = self->redis;
-	struct wr_world *world;
+	struct wr_core *core;
 
 	pthread_mutex_lock(&redis->lock);
 	memcpy(redis->secret, secret, sizeof redis->secret);
 	redis->secret_known = true;
 	pthread_mutex_unlock(&redis->lock);
-	world = wr_service_world(self->loop->service);
-	wr_redis_teach(redis, world->engine);
-	wr_world_release(world);
+	core = wr_service_core(self->loop->service);
+	wr_redis_teach(redis, core->engine);
+	wr_core_release(core);
 }
 
 static void on_nodes(void *context, uint32_t nodes)
@@ -173,7 +173,7 @@ int wr_redis_loop_init(struct wr_loop *loop)
 	return rc;
 }
 
-void wr_redis_loop_world(struct wr_loop *loop)
+void wr_redis_loop_core(struct wr_loop *loop)
 {
 	if (loop->redis && loop->redis->central)
 		wr_central_table(loop->redis->central, wr_loop_table(loop), new_owner(loop));

@@ -121,7 +121,7 @@ struct wr_redis_loop {
 int wr_redis_loop_init(struct wr_loop *loop);
 
 /* The loop has another table. */
-void wr_redis_loop_world(struct wr_loop *loop);
+void wr_redis_loop_core(struct wr_loop *loop);
 
 /* The loop is about to end: what was borrowed goes back. True: all of it has, or never will. */
 bool wr_redis_loop_drain(struct wr_loop *loop);

@@ -16,7 +16,7 @@ struct wr_tls {
 	const struct wr_text_list *sans;
 	pthread_mutex_t lock; /* of context: taken once per connection */
 	SSL_CTX *context;
-	/* The keeper's own. */
+	/* Owned by the housekeeping thread. */
 	uint64_t tried;  /* fingerprint of the files that were read last, well or not */
 	uint64_t looked; /* … that were seen last */
 };

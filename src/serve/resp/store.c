@@ -16,7 +16,7 @@
 struct wr_resp_pending {
 	struct wr_resp_wait wait; /* first: a wait is one of these */
 	struct wr_central_ask ask;
-	struct wr_seat *seat; /* of the ask in `wait` */
+	struct wr_core_ref *ref; /* of the ask in `wait` */
 	uint64_t asked_mono_ns;
 	struct wr_resp_pending *next;
 };
@@ -185,7 +185,7 @@ static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
 		give_pending(own, pending);
 		return NULL;
 	}
-	pending->seat = wr_seat_enter(&own->loop->seats);
+	pending->ref = wr_core_ref_take(&own->loop->refs);
 	return &pending->wait;
 }
 
@@ -194,9 +194,9 @@ static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	struct wr_resp_loop *own = own_of(host);
 	struct wr_resp_pending *pending = pending_of(wait);
 
-	if (pending->seat) {
+	if (pending->ref) {
 		wr_ask_memory_give(&own->loop->waiting, wait->ask);
-		wr_seat_leave(&own->loop->seats, pending->seat);
+		wr_core_ref_drop(&own->loop->refs, pending->ref);
 	}
 	give_pending(own, pending);
 }

@@ -94,7 +94,7 @@ static void test_decided_at_once(void **state)
 	assert_int_equal(second.verdict, WEIR_REFUSE);
 	end(&first);
 	end(&second);
-	assert_int_equal(bench.loop.seats.current->asks, 0);
+	assert_int_equal(bench.loop.refs.current->asks, 0);
 }
 
 static void test_shadow_lets_pass(void **state)
@@ -254,18 +254,18 @@ static void test_many_leave(void **state)
 static void test_table_moved(void **state)
 {
 	struct call first, waits, fresh;
-	struct wr_seat *seat;
+	struct wr_core_ref *ref;
 
 	(void)state;
 	ask(&first, "user");
 	ask(&waits, "user");
-	seat = waits.pending.seat;
+	ref = waits.pending.ref;
 	bench_move(&bench, "two");
-	assert_ptr_not_equal(bench.loop.seats.current, seat);
+	assert_ptr_not_equal(bench.loop.refs.current, ref);
 	ask(&fresh, "user");
 	assert_int_equal(fresh.verdict, WEIR_ADMIT); /* nobody was there */
 	assert_int_equal(waits.verdict, 0);
-	assert_int_equal(seat->asks, 2);
+	assert_int_equal(ref->asks, 2);
 	end(&first);
 	wr_pending_cancel(&waits.pending);
 	end(&waits); /* and the old table goes with it: the sanitizer would see it if not */

@@ -1,4 +1,4 @@
-/* What the drainer goes by: exact waits, which answers are final, which fields stay. */
+/* What the deliverer goes by: exact waits, which answers are final, which fields stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,16 +20,16 @@ static void test_final(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof final / sizeof *final; i++)
-		assert_true(wr_drain_is_final(final[i]));
+		assert_true(wr_deliver_is_final(final[i]));
 	for (size_t i = 0; i < sizeof again / sizeof *again; i++)
-		assert_false(wr_drain_is_final(again[i]));
+		assert_false(wr_deliver_is_final(again[i]));
 }
 
 static void test_absent(void **state)
 {
 	(void)state;
 	for (unsigned status = 500; status < 510; status++)
-		assert_int_equal(wr_drain_is_absent(status),
+		assert_int_equal(wr_deliver_is_absent(status),
 				 status == 502 || status == 503 || status == 504);
 }
 
@@ -40,19 +40,19 @@ static void test_backoff(void **state)
 
 	(void)state;
 	for (uint32_t tries = 0; tries < 12; tries++) {
-		assert_int_equal(wr_drain_backoff_us(tries, 0), whole[tries] * SECOND / 2);
-		assert_int_equal(wr_drain_backoff_us(tries, whole[tries] * SECOND / 2),
+		assert_int_equal(wr_deliver_backoff_us(tries, 0), whole[tries] * SECOND / 2);
+		assert_int_equal(wr_deliver_backoff_us(tries, whole[tries] * SECOND / 2),
 				 whole[tries] * SECOND);
-		assert_true(wr_drain_backoff_us(tries, UINT64_MAX) <= whole[tries] * SECOND);
+		assert_true(wr_deliver_backoff_us(tries, UINT64_MAX) <= whole[tries] * SECOND);
 	}
-	assert_int_equal(wr_drain_backoff_us(UINT32_MAX, 0), 150 * SECOND);
+	assert_int_equal(wr_deliver_backoff_us(UINT32_MAX, 0), 150 * SECOND);
 }
 
 static uint64_t retry_after(const char *text, uint64_t now_us)
 {
 	uint64_t wait_us = 7;
 
-	return wr_drain_retry_after(wr_str(text), now_us, &wait_us) ? wait_us : UINT64_MAX;
+	return wr_deliver_retry_after(wr_str(text), now_us, &wait_us) ? wait_us : UINT64_MAX;
 }
 
 static void test_retry_after(void **state)
@@ -80,10 +80,10 @@ static void test_retry_after(void **state)
 static void test_wait(void **state)
 {
 	(void)state;
-	assert_int_equal(wr_drain_wait_us(5, 0, 100), 5);
-	assert_int_equal(wr_drain_wait_us(5, 9, 100), 9);
-	assert_int_equal(wr_drain_wait_us(5, 900, 100), 100);
-	assert_int_equal(wr_drain_wait_us(5, 9, 0), 0);
+	assert_int_equal(wr_deliver_wait_us(5, 0, 100), 5);
+	assert_int_equal(wr_deliver_wait_us(5, 9, 100), 9);
+	assert_int_equal(wr_deliver_wait_us(5, 900, 100), 100);
+	assert_int_equal(wr_deliver_wait_us(5, 9, 0), 0);
 }
 
 static void test_fields(void **state)
@@ -99,18 +99,18 @@ static void test_fields(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
-		assert_false(wr_drain_keeps(wr_str(dropped[i]), connection, 2));
+		assert_false(wr_deliver_keeps(wr_str(dropped[i]), connection, 2));
 	for (size_t i = 0; i + 1 < sizeof kept / sizeof *kept; i++)
-		assert_true(wr_drain_keeps(wr_str(kept[i]), connection, 2));
-	assert_true(wr_drain_keeps(WR_STR("x-hop"), NULL, 0));
+		assert_true(wr_deliver_keeps(wr_str(kept[i]), connection, 2));
+	assert_true(wr_deliver_keeps(WR_STR("x-hop"), NULL, 0));
 }
 
 static void expect_target(const char *text, const char *url, const char *socket)
 {
-	struct wr_drain_target target;
+	struct wr_deliver_target target;
 	struct weir_error error;
 
-	assert_int_equal(wr_drain_target_read(text, &target, &error), 0);
+	assert_int_equal(wr_deliver_target_read(text, &target, &error), 0);
 	assert_string_equal(target.url, url);
 	assert_string_equal(target.unix_socket, socket);
 }
@@ -129,7 +129,7 @@ static void test_target(void **state)
 					  "http://api:99999",
 					  "http://a b"};
 	char longest[200] = "unix:/";
-	struct wr_drain_target target;
+	struct wr_deliver_target target;
 	struct weir_error error;
 
 	(void)state;
@@ -138,11 +138,11 @@ static void test_target(void **state)
 	expect_target("http://[::1]:8080", "http://[::1]:8080/", "");
 	expect_target("unix:/run/weir/deliver.sock", "http://localhost/", "/run/weir/deliver.sock");
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		assert_int_equal(wr_drain_target_read(bad[i], &target, &error), WEIR_EINVAL);
+		assert_int_equal(wr_deliver_target_read(bad[i], &target, &error), WEIR_EINVAL);
 		assert_non_null(strstr(error.text, bad[i]));
 	}
 	memset(longest + 6, 'x', 150);
-	assert_int_equal(wr_drain_target_read(longest, &target, &error), WEIR_EINVAL);
+	assert_int_equal(wr_deliver_target_read(longest, &target, &error), WEIR_EINVAL);
 }
 
 int main(void)

@@ -81,7 +81,7 @@ static void end(struct call *call)
 static void end_all(struct call *call)
 {
 	end(call);
-	assert_int_equal(bench.loop.seats.current->asks, 0);
+	assert_int_equal(bench.loop.refs.current->asks, 0);
 }
 
 /* ---- questions ---- */
@@ -225,7 +225,7 @@ static void test_ends_meanwhile(void **state)
 
 /* ---- table and secret ---- */
 
-/* A question ends in the world it began in, the next one begins in the new one, with the secret. */
+/* A question ends in the core it began in, the next one begins in the new one, with the secret. */
 static void test_table_moves(void **state)
 {
 	struct call before, after;
@@ -284,7 +284,7 @@ static void test_secret_comes_late(void **state)
 	assert_int_equal(fake->count, 0);
 	end(&call);
 	fake->host.secret(fake->context, other);
-	assert_memory_equal(wr_redis_secret(bench.service.world->engine), other, sizeof other);
+	assert_memory_equal(wr_redis_secret(bench.service.core->engine), other, sizeof other);
 	ask(&call, "deny");
 	assert_int_equal(fake->count, 1);
 	fake_answer(0, WR_ANSWER_ADMITTED, 0);

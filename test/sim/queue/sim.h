@@ -13,7 +13,7 @@
  *
  * Two parts of weir wait for real clocks and sockets, so a thin driver does here what they do, with
  * the same calls in the same order: the queue's thread (queue/thread.c) is a loop on a stack of its
- * own that is switched away from where the real one would block, and the drainer
+ * own that is switched away from where the real one would block, and the deliverer
  * (serve/deliver/deliver.c, deliver/attempt.c) is node.c. A limit is a pace for each line that all
  * nodes share; that limits hold is the subject of the fleet's simulation (sim/sim.h).
  *
@@ -255,14 +255,14 @@ struct qs_node {
 	struct qs_connection *connection;
 	uint64_t told[QS_LINES];
 
-	/* the drainer */
+	/* the deliverer */
 	struct qs_slot slots[QS_SLOTS];
 	struct wr_queue_job take;
 	uint64_t asked_us, asked_stepped, deadline_us, deadline_number;
 	bool taking, take_again;
 	unsigned sending, down;
 	uint64_t rest_until_us;
-	struct wr_drain_absent absent;
+	struct wr_deliver_absent absent;
 
 	/* clients and operators */
 	struct qs_put puts[QS_PUTS];

@@ -1,4 +1,4 @@
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

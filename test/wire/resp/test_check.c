@@ -1,6 +1,6 @@
 /* WEIR.CHECK, WEIR.PEEK and WEIR.RESET. Times are of 2026-11-16 00:00:00 UTC: windows begin then.
  */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Commands about the connection and the server, byte by byte. */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* WEIR.DEFER and WEIR.TICKET, with a queue that answers when the test says so; and the JSON of a
  * ticket. */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* MULTI, EXEC and DISCARD: a batch that runs when EXEC comes, as clients' pipelines send it. */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

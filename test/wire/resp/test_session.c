@@ -1,5 +1,5 @@
 /* Conversations: pipelines, pieces, replies nobody reads, endings. */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

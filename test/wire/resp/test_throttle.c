@@ -1,6 +1,6 @@
 /* CL.THROTTLE and THROTTLE in worked numbers. A bucket that lacks n tokens is as good as new after
  * n times period / count. */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Commands that wait for the central store: they overlap, and their replies stay in order. The
  * store is a stand-in that answers when the test says so, in any order. */
-#include "wire/resp_talk.h"
+#include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "rls_talk.h"
+#include "wire/rls/talk.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The hand-written coder against protobuf-c: whatever it takes it reads alike, and it writes the
  * same bytes. */
-#include "rls_talk.h"
+#include "wire/rls/talk.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Faults that envoyproxy/ratelimit is known for, each with its number in our list, and what its
  * matching promises. What concerns rule files, health and ports is in test/e2e/test_serve_grpc.py.
  */
-#include "rls_talk.h"
+#include "wire/rls/talk.h"
 
 #include <stdio.h>
 #include <string.h>

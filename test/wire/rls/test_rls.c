@@ -1,5 +1,5 @@
 /* RateLimitRequest in, RateLimitResponse out: bytes, costs, overrides, statuses, header fields. */
-#include "rls_talk.h"
+#include "wire/rls/talk.h"
 
 #include <string.h>
 

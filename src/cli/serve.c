@@ -14,7 +14,7 @@
 #include "cli/options/arguments.h"
 #include "cli/cli.h"
 #include "cli/options/serve_environment.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/service.h"
 
 #define OPTIONS_BYTES ((size_t)1024 * 1024)

@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "serve/decide/log.h"
-#include "serve/log.h"
-#include "serve/net/tls.h"
+#include "net/log.h"
+#include "net/tls.h"
 #include "serve/open.h"
 
 #define LOOK_MS 1000
@@ -71,13 +71,13 @@ static void begin_draining(struct wr_service *service, uint64_t now_ms)
 {
 	set_stage(service, WR_SERVICE_DRAINING, now_ms + service->settings.drain_ns / 1000000);
 	wr_log(WR_LOG_INFO, "closing ports, %u connections to end",
-	       __atomic_load_n(&service->places.used, __ATOMIC_RELAXED));
+	       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
 	tell_all(service, WR_LOOP_DRAIN);
 }
 
 static void end(struct wr_service *service, bool in_time)
 {
-	unsigned left = __atomic_load_n(&service->places.used, __ATOMIC_RELAXED);
+	unsigned left = __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED);
 
 	set_stage(service, WR_SERVICE_ENDED, UINT64_MAX);
 	if (!in_time)

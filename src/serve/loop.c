@@ -96,7 +96,7 @@ static void tell_health(struct wr_loop *loop)
 
 void wr_loop_check_drained(struct wr_loop *loop)
 {
-	if (!loop->draining || loop->ended || loop->stream_count > 0 ||
+	if (!loop->draining || loop->ended || loop->net.stream_count > 0 ||
 	    wr_queue_loop_busy(loop) > 0 || !wr_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
@@ -108,9 +108,9 @@ static void begin_draining(struct wr_loop *loop)
 	if (loop->draining)
 		return;
 	loop->draining = true;
-	wr_acceptors_empty(loop);
-	wr_acceptors_close(loop);
-	wr_streams_drain(loop);
+	wr_acceptors_empty(&loop->net);
+	wr_acceptors_close(&loop->net);
+	wr_streams_drain(&loop->net);
 	wr_queue_loop_drain(loop);
 	wr_loop_check_drained(loop);
 }
@@ -127,10 +127,10 @@ static void stop(struct wr_loop *loop)
 	if (loop->stopping)
 		return;
 	loop->stopping = true;
-	wr_acceptors_close(loop);
-	wr_streams_cut(loop);
-	wr_streams_flush(loop);
-	wr_servers_stop(loop);
+	wr_acceptors_close(&loop->net);
+	wr_streams_cut(&loop->net);
+	wr_streams_flush(&loop->net);
+	wr_servers_stop(&loop->net);
 	wr_queue_loop_stop(loop);
 	wr_redis_loop_drain(loop);
 	wr_redis_flush(loop); /* what they give back */
@@ -156,7 +156,7 @@ static void on_message(uv_async_t *async)
 	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
 		wr_central_forget(loop->redis->central, NULL);
 	if (messages & WR_LOOP_TURN_AWAY)
-		wr_acceptors_turn_away(loop);
+		wr_acceptors_turn_away(&loop->net);
 	if (messages & WR_LOOP_DRAIN)
 		begin_draining(loop);
 	if (messages & WR_LOOP_STOP)
@@ -177,8 +177,8 @@ static void on_sweep(uv_timer_t *timer)
 	struct wr_loop *loop = timer->data;
 
 	__atomic_fetch_add(&loop->beats, 1, __ATOMIC_RELAXED);
-	wr_acceptors_wake(loop);
-	wr_streams_sweep(loop, uv_now(&loop->uv));
+	wr_acceptors_wake(&loop->net);
+	wr_streams_sweep(&loop->net, uv_now(&loop->uv));
 	wr_redis_sweep(loop);
 }
 
@@ -191,12 +191,34 @@ static void on_flush(uv_prepare_t *prepare)
 	wr_loop_check_drained(loop); /* leases may have gone back meanwhile */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_resp_go_on(loop);
-		wr_streams_flush(loop);
+		wr_streams_flush(&loop->net);
 		if (!loop->redis || !loop->redis->dirty)
 			return;
 		wr_redis_flush(loop);
 	}
 	uv_async_send(&loop->wake);
+}
+
+static void wake_loop(struct wr_loop *loop)
+{
+	uv_async_send(&loop->wake);
+}
+
+static void init_net(struct wr_loop *loop)
+{
+	const struct wr_settings *settings = wr_loop_settings(loop);
+
+	loop->net.uv = &loop->uv;
+	loop->net.loop = loop;
+	loop->net.number = loop->number;
+	loop->net.wake = wake_loop;
+	loop->net.stream_ended = wr_loop_check_drained;
+	loop->net.times = (struct wr_net_times){
+		.idle_ms = settings->idle_ns / 1000000,
+		.max_age_ms = settings->max_age_ns / 1000000,
+		.slow_ms = settings->slow_ns / 1000000,
+		.drain_ms = settings->drain_ns / 1000000,
+	};
 }
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number)
@@ -206,6 +228,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	memset(loop, 0, sizeof *loop);
 	loop->service = service;
 	loop->number = number;
+	init_net(loop);
 	loop->decisions = wr_decision_lane(service->decision_log, number);
 	if (uv_loop_init(&loop->uv) < 0)
 		return WEIR_EMEMORY;
@@ -268,6 +291,6 @@ void wr_loop_free(struct wr_loop *loop)
 	wr_redis_loop_free(loop);
 	wr_core_refs_free(&loop->refs);
 	wr_waiting_free(&loop->waiting);
-	wr_blocks_free(&loop->blocks);
+	wr_output_blocks_free(&loop->net.blocks);
 	wr_grpc_loop_free(loop->grpc);
 }

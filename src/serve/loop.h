@@ -9,11 +9,9 @@
 
 #include <weir/engine.h>
 
-#include "serve/net/buffer.h"
-#include "serve/net/listen.h"
+#include "net/net.h"
 #include "serve/core.h"
 #include "serve/settings.h"
-#include "serve/net/stream.h"
 #include "serve/decide/waiting.h"
 
 struct wr_service;
@@ -65,7 +63,6 @@ enum wr_loop_message {
 };
 
 #define WR_LOOP_SWEEP_MS 250
-#define WR_LOOP_BUFFERED_MAX (64u << 20) /* output waiting in all streams of a loop */
 
 struct wr_loop {
 	uv_loop_t uv;
@@ -80,13 +77,7 @@ struct wr_loop {
 	uint64_t beats;    /* sweeps so far; read by the watchdog */
 	unsigned ended;    /* draining is done; read by the service */
 
-	struct wr_acceptor *acceptors;
-	struct wr_server *servers;
-	struct wr_stream *streams; /* all of them */
-	size_t stream_count;
-	struct wr_stream *dirty; /* those with something to do before the loop sleeps */
-	size_t buffered;         /* output waiting */
-	struct wr_blocks blocks;
+	struct wr_net net; /* listening sockets and streams */
 	struct wr_health_watch *health_watches;
 	struct wr_core_refs refs;
 	struct wr_waiting waiting;
@@ -94,8 +85,6 @@ struct wr_loop {
 	struct wr_redis_loop *redis;        /* NULL: there is no central store */
 	struct wr_queue_loop *queue;        /* NULL: there is no queue for deferred requests */
 	struct wr_grpc_loop *grpc;          /* made with the first connection */
-	uint8_t input[WR_READ_BYTES];
-	uint8_t opened[WR_READ_BYTES]; /* input, decrypted */
 };
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number);
@@ -104,7 +93,7 @@ void wr_loop_tell(struct wr_loop *loop, enum wr_loop_message message);
 void wr_loop_join(struct wr_loop *loop); /* after WR_LOOP_STOP */
 void wr_loop_free(struct wr_loop *loop); /* one that was never started, or joined */
 
-/* Streams call it when one more has ended. */
+/* Called when a stream, a delivery or a lease return has ended: ends the drain if it was the last. */
 void wr_loop_check_drained(struct wr_loop *loop);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/fleet/redis.h"
 
 #define FILL_PERCENT 80

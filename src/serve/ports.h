@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "serve/net/listen.h"
+#include "net/listen.h"
 #include "serve/settings.h"
-#include "serve/net/stream.h"
+#include "net/stream.h"
 
 struct wr_port {
 	const char *name; /* "grpc" */

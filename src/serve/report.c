@@ -5,7 +5,7 @@
 #include "base/duration.h"
 #include "base/size.h"
 #include "serve/admin/admin.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 #include "serve/open.h"
@@ -92,6 +92,6 @@ void wr_service_report(struct wr_service *service)
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,
-	       service->loop_count == 1 ? "" : "s", service->places.max,
+	       service->loop_count == 1 ? "" : "s", service->quota.max,
 	       service->settings.shadow ? "; shadow mode: nothing is refused" : "");
 }

@@ -13,14 +13,14 @@
 #include "serve/admin/admin.h"
 #include "serve/decide/log.h"
 #include "serve/housekeeping.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/ports.h"
-#include "serve/net/client_count.h"
+#include "net/client_count.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/fleet/redis.h"
 #include "serve/resp/resp.h"
-#include "serve/net/stream.h"
-#include "serve/net/tls.h"
+#include "net/stream.h"
+#include "net/tls.h"
 #include "serve/open.h"
 #include "table/paths.h"
 #include "table/table.h"
@@ -67,7 +67,7 @@ static int reserve_files(struct wr_service *service, struct weir_error *error)
 	uint64_t least = beside + CONNECTIONS_LEAST;
 	uint64_t have = wr_files_raise(wanted);
 
-	service->places.max = (unsigned)service->settings.max_connections;
+	service->quota.max = (unsigned)service->settings.max_connections;
 	if (have >= wanted)
 		return 0;
 	if (have < least)
@@ -75,11 +75,11 @@ static int reserve_files(struct wr_service *service, struct weir_error *error)
 				"only %llu files may be open and %llu are needed at least; raise "
 				"ulimit -n (LimitNOFILE= of a unit)",
 				(unsigned long long)have, (unsigned long long)least);
-	service->places.max = (unsigned)(have - beside);
+	service->quota.max = (unsigned)(have - beside);
 	wr_log(WR_LOG_WARN,
 	       "only %llu files may be open: --max-connections is %u instead of %llu; raise "
 	       "ulimit -n (LimitNOFILE= of a unit)",
-	       (unsigned long long)have, service->places.max,
+	       (unsigned long long)have, service->quota.max,
 	       (unsigned long long)service->settings.max_connections);
 	return 0;
 }
@@ -116,8 +116,8 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	struct wr_listener like = {.name = port->name,
 				   .protocol = port->protocol,
 				   .tls = port->tls ? service->tls : NULL,
-				   .places = &service->port_places[port - wr_ports],
-				   .crowd = port->admin ? NULL : service->crowd,
+				   .quota = &service->port_quotas[port - wr_ports],
+				   .client_counts = port->admin ? NULL : service->client_counts,
 				   .group = port->admin ? 0 : service->settings.socket_group};
 
 	for (size_t i = 0; !is_off(list) && i < list->count; i++) {
@@ -135,31 +135,32 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 }
 
 /* A flood at one port leaves an eighth of the places to the others, if there are any. */
-static int share_places(struct wr_service *service, struct weir_error *error)
+static int share_quota(struct wr_service *service, struct weir_error *error)
 {
-	unsigned max = service->places.max, open = 0;
+	unsigned max = service->quota.max, open = 0;
 	uint64_t per_address = service->settings.max_per_address;
 
-	service->port_places = calloc(wr_port_count, sizeof *service->port_places);
-	service->crowd = wr_crowd_new(per_address ? (unsigned)per_address : (max + 3) / 4);
-	if (!service->port_places || !service->crowd)
+	service->port_quotas = calloc(wr_port_count, sizeof *service->port_quotas);
+	service->client_counts =
+		wr_client_counts_new(per_address ? (unsigned)per_address : (max + 3) / 4);
+	if (!service->port_quotas || !service->client_counts)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	for (size_t i = 0; i < wr_port_count; i++)
 		open += !wr_ports[i].admin && !is_off(addresses(service, &wr_ports[i]));
 	for (size_t i = 0; i < wr_port_count; i++) {
-		struct wr_places *places = &service->port_places[i];
+		struct wr_quota *quota = &service->port_quotas[i];
 
-		places->max = wr_ports[i].admin ? WR_ADMIN_CONNECTIONS
-			      : open > 1        ? max - max / 8
-						: max;
-		places->within = wr_ports[i].admin ? NULL : &service->places;
+		quota->max = wr_ports[i].admin ? WR_ADMIN_CONNECTIONS
+			     : open > 1        ? max - max / 8
+					       : max;
+		quota->within = wr_ports[i].admin ? NULL : &service->quota;
 	}
 	return 0;
 }
 
 static int open_ports(struct wr_service *service, struct weir_error *error)
 {
-	int shared = share_places(service, error);
+	int shared = share_quota(service, error);
 
 	if (shared < 0)
 		return shared;
@@ -181,7 +182,9 @@ static int open_tls(struct wr_service *service, struct weir_error *error)
 	const struct wr_settings *s = &service->settings;
 
 	if (s->tls_cert && s->tls_key)
-		return wr_tls_new(s, &service->tls, error);
+		return wr_tls_new(&(struct wr_tls_files){s->tls_cert, s->tls_key, s->tls_client_ca,
+							 &s->tls_client_san},
+				  &service->tls, error);
 	if (s->tls_cert || s->tls_key)
 		return wr_error(error, WEIR_EINVAL, "--tls-cert and --tls-key go together");
 	if (s->tls_client_ca || s->tls_client_san.count)
@@ -365,7 +368,7 @@ static int start_loop(struct wr_service *service, unsigned number, struct weir_e
 		return wr_error(error, rc, "cannot make a loop: %s", weir_strerror(rc));
 	service->loops_ready++;
 	for (struct wr_listener *l = service->listeners; l; l = l->next) {
-		rc = wr_loop_listen(loop, l, error);
+		rc = wr_net_listen(&loop->net, l, error);
 		if (rc < 0)
 			return rc;
 	}
@@ -475,8 +478,8 @@ void wr_service_free(struct wr_service *service)
 	wr_decision_log_close(service->decision_log);
 	wr_resp_release();
 	wr_listeners_close(service->listeners);
-	wr_crowd_free(service->crowd);
-	free(service->port_places);
+	wr_client_counts_free(service->client_counts);
+	free(service->port_quotas);
 	wr_tls_free(service->tls);
 	wr_redis_free(service->redis);
 	wr_networks_free(&service->refunds);

@@ -20,9 +20,9 @@
 #include <weir/weir.h>
 
 #include "serve/admin/guard.h"
-#include "serve/net/listen.h"
+#include "net/listen.h"
 #include "serve/loop.h"
-#include "serve/networks.h"
+#include "net/networks.h"
 #include "serve/notify.h"
 #include "serve/core.h"
 #include "serve/settings.h"
@@ -72,14 +72,14 @@ struct wr_service {
 	void *context;
 
 	struct wr_tls *tls;
-	struct wr_decision_log *decision_log; /* NULL: none */
-	struct wr_redis *redis;               /* NULL: there is no central store */
-	struct wr_queue_host *queue;          /* NULL: there is none for deferred requests */
-	struct wr_networks refunds;           /* --refunds */
-	struct wr_places places;              /* of all ports but admin */
-	struct wr_crowd *crowd;               /* the addresses they come from */
-	struct wr_places *port_places;        /* of each, as wr_ports has them */
-	struct wr_places admin_socket_places;
+	struct wr_decision_log *decision_log;   /* NULL: none */
+	struct wr_redis *redis;                 /* NULL: there is no central store */
+	struct wr_queue_host *queue;            /* NULL: there is none for deferred requests */
+	struct wr_networks refunds;             /* --refunds */
+	struct wr_quota quota;                  /* of all ports but admin */
+	struct wr_client_counts *client_counts; /* the addresses they come from */
+	struct wr_quota *port_quotas;           /* of each, as wr_ports has them */
+	struct wr_quota admin_socket_quota;
 	char table_folder[512]; /* of settings.table_dir, when rights were given up */
 	struct wr_seals *seals; /* of --queue-key, read before rights were given up; or NULL */
 	struct wr_listener *listeners;

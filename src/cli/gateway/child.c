@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cli/gateway/rules.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/service.h"
 #include "table/table.h"
 

@@ -16,7 +16,7 @@
 #include "gateway/places.h"
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "serve/admin/changes.h"
-#include "serve/networks.h"
+#include "net/networks.h"
 #include "serve/http/page.h"
 #include "serve/service.h"
 

@@ -33,7 +33,7 @@ static void put_service(struct wr_prom *prom, struct wr_service *service)
 	struct wr_decision_log_tally tally;
 
 	wr_metrics_put(prom, WR_METRIC_connections,
-		       __atomic_load_n(&service->places.used, __ATOMIC_RELAXED));
+		       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
 	if (service->queue)
 		put_queue(prom, &service->queue->tally);
 	if (!service->decision_log)

@@ -29,11 +29,11 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 {
 	struct wr_listener like = {.name = "admin",
 				   .protocol = &wr_admin_protocol,
-				   .places = &service->admin_socket_places,
+				   .quota = &service->admin_socket_quota,
 				   .own = true};
 	char text[WR_PLACE_ADMIN + 8];
 
-	service->admin_socket_places.max = WR_ADMIN_SOCKET_CONNECTIONS;
+	service->admin_socket_quota.max = WR_ADMIN_SOCKET_CONNECTIONS;
 	snprintf(text, sizeof text, "unix:%s", path);
 	return wr_listener_open(&like, "--admin-socket", text, service->loop_count,
 				&service->listeners, error);

@@ -79,7 +79,7 @@ static void put_status(struct wr_text *out, const struct view *view)
 	put_listeners(out, view->service);
 	wr_json_put_number(out, "loops", view->service->loop_count);
 	wr_json_put_number(out, "connections",
-			   __atomic_load_n(&view->service->places.used, __ATOMIC_RELAXED));
+			   __atomic_load_n(&view->service->quota.used, __ATOMIC_RELAXED));
 	wr_json_put_number(out, "pauses", view->pauses);
 	PUT(out, ",");
 	put_table(out, &view->table);

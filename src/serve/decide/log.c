@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/open.h"
 
 #define MILLION 1000000u

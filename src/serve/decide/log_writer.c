@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "serve/decide/log_ring.h"
-#include "serve/log.h"
+#include "net/log.h"
 
 #define PIECE_BYTES 4096u /* a pipe that can be written to takes so many at once */
 #define PATIENCE_MS 1000  /* for a reader that is slow, when ending */

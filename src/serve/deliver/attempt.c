@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 #include "serve/deliver/deliver_impl.h"
-#include "serve/log.h"
+#include "net/log.h"
 
 #define HOLD_MOST_US 1000000u  /* a wait of the limiter that is waited out here */
 #define REST_MOST_US 30000000u /* between tries of a target that is away */

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "serve/deliver/deliver.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/loop.h"
 #include "serve/service.h"
 #include "table/deferred.h"

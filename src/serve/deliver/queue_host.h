@@ -14,7 +14,7 @@
 #include <uv.h>
 
 #include "queue/queue.h"
-#include "serve/net/listen.h"
+#include "net/listen.h"
 #include "serve/settings.h"
 #include "wire/resp/commands_defer.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "limiter/text.h"
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"

@@ -158,14 +158,14 @@ static bool receive(struct wr_redis_link *self)
 
 	for (int i = 0; i < READS_A_TURN || self->tls; i++) {
 		const char *why;
-		ssize_t n = get(self, loop->input, &why);
+		ssize_t n = get(self, loop->net.input, &why);
 
 		if (n < 0)
 			wr_redis_link_fail(self, why);
 		if (n <= 0)
 			return n == 0;
 		self->inside = true;
-		wr_link_input(self->link, loop->input, (size_t)n, wr_loop_now_ns(loop),
+		wr_link_input(self->link, loop->net.input, (size_t)n, wr_loop_now_ns(loop),
 			      wr_loop_mono_ns(loop));
 		if (!wr_redis_link_leave(self))
 			return false;

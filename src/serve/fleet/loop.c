@@ -4,12 +4,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/link.h"
 #include "serve/fleet/tls.h"
 #include "serve/service.h"
-#include "serve/net/tls.h"
+#include "net/tls.h"
 #include "table/table.h"
 
 /* ---- what the central asks for ---- */

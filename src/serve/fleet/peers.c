@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/log.h"
+#include "net/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/link.h"
 #include "serve/fleet/tls.h"
-#include "serve/net/tls.h"
+#include "net/tls.h"
 #include "table/table.h"
 
 /* Other regions are far away, and nobody waits for them. */

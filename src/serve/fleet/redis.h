@@ -15,7 +15,7 @@
 
 #include "central/central.h"
 #include "limiter/order.h"
-#include "serve/net/resolve.h"
+#include "net/resolve.h"
 #include "serve/settings.h"
 #include "store/exchange.h"
 

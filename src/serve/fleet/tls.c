@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "serve/log.h"
-#include "serve/net/tls.h"
+#include "net/log.h"
+#include "net/tls.h"
 
 struct wr_redis_tls {
 	const struct wr_redis_settings *settings;

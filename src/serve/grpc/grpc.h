@@ -3,7 +3,7 @@
 #define WR_SERVE_GRPC_GRPC_H
 
 #include "serve/settings.h"
-#include "serve/net/stream.h"
+#include "net/stream.h"
 #include "wire/rls/rls.h"
 
 struct wr_grpc_loop;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/log.h"
+#include "net/log.h"
 
 #define STEP 16u
 #define KEPT_PER_SIZE 4096u

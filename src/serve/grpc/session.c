@@ -1,7 +1,7 @@
 /* A connection that speaks HTTP/2: bytes to nghttp2 and back, and the end in good order. */
 #include "serve/grpc/session.h"
 
-#include "serve/log.h"
+#include "net/log.h"
 
 static int submit_settings(struct wr_grpc_session *session)
 {

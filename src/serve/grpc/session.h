@@ -10,6 +10,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "net/log.h"
 #include "serve/grpc/grpc.h"
 #include "serve/grpc/guard.h"
 #include "serve/loop.h"

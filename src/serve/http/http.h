@@ -3,7 +3,7 @@
 #define WR_SERVE_HTTP_HTTP_H
 
 #include "serve/http/server.h"
-#include "serve/networks.h"
+#include "net/networks.h"
 #include "wire/memory.h"
 
 /* One list of routes: X(path, methods, handler, what it is). A path that ends in a slash is all

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "serve/net/listen.h"
+#include "net/listen.h"
 #include "serve/loop.h"
 #include "serve/decide/pending.h"
 #include "wire/http/http1.h"

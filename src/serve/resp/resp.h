@@ -5,7 +5,7 @@
 #include <weir/error.h>
 
 #include "serve/settings.h"
-#include "serve/net/stream.h"
+#include "net/stream.h"
 
 extern const struct wr_protocol wr_resp_protocol;
 

@@ -4,7 +4,7 @@
 #define WR_SERVE_RESP_STORE_H
 
 #include "serve/fleet/redis.h"
-#include "serve/net/stream.h"
+#include "net/stream.h"
 #include "wire/resp/wait.h"
 
 struct wr_resp_pending;

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "serve/fake_central.h"
-#include "serve/net/resolve.h"
+#include "net/resolve.h"
 #include "serve/fleet/redis.h"
 
 static const char RULES[] = "domain: rl\n"

@@ -24,7 +24,7 @@ static const char RULES[] = "domain: rl\n"
 			    "  - {key: user, rate_limit: {unit: year, requests_per_unit: 9}}\n";
 
 static struct bench bench;
-static struct wr_places places;
+static struct wr_quota quota;
 static struct wr_listener listener = {
 	.name = "resp", .text = "here", .endpoint = {.kind = WR_ENDPOINT_UNIX}};
 static int peers[PEERS];
@@ -38,8 +38,8 @@ static int setup(void **state)
 	(void)state;
 	bench_open_redis(&bench, RULES, "redis://127.0.0.1:1");
 	fake->host.secret(fake->context, secret);
-	places = (struct wr_places){.max = 10, .used = PEERS};
-	listener.places = &places;
+	quota = (struct wr_quota){.max = 10, .used = PEERS};
+	listener.quota = &quota;
 	listener.protocol = &wr_resp_protocol;
 	for (int i = 0; i < PEERS; i++) {
 		int ends[2];
@@ -48,9 +48,9 @@ static int setup(void **state)
 			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
 			0);
 		peers[i] = ends[1];
-		wr_stream_accept(&bench.loop, &listener, NULL, ends[0], NULL);
+		wr_stream_accept(&bench.loop.net, &listener, NULL, ends[0], NULL);
 	}
-	host = ((struct wr_resp_talk *)wr_stream_state(bench.loop.streams))->session.host;
+	host = ((struct wr_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.host;
 	return 0;
 }
 
@@ -146,7 +146,7 @@ static void test_leaving(void **state)
 	say(2, ASK);
 	assert_int_equal(fake->count, 1);
 	assert_true(host->line);
-	wr_streams_cut(&bench.loop);
+	wr_streams_cut(&bench.loop.net);
 	bench_turn(&bench);
 	assert_int_equal(fake->left, 1);
 	assert_int_equal(host->waits, 0);
@@ -174,7 +174,7 @@ static void test_drained(void **state)
 {
 	(void)state;
 	say(0, ASK);
-	wr_streams_drain(&bench.loop);
+	wr_streams_drain(&bench.loop.net);
 	bench_turn(&bench);
 	assert_int_equal(recv(peers[1], said, 1, 0), 0);
 	assert_int_equal(recv(peers[0], said, 1, 0), -1);
@@ -220,7 +220,7 @@ static void test_fleet(void **state)
 	(void)state;
 	say(last, "WEIR.FLEET\r\n");
 	assert_memory_equal(hear(last), "-NOPERM ", 8);
-	((struct wr_resp_talk *)wr_stream_state(bench.loop.streams))->session.linked = true;
+	((struct wr_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.linked = true;
 	say(last, "WEIR.FLEET\r\n");
 	assert_memory_equal(hear(last), "$192\r\na secret", 14);
 }

@@ -1,3 +1,4 @@
+/* Connections per client; see client_count.h. */
 #include "net/client_count.h"
 
 #include <stdlib.h>
@@ -49,16 +50,16 @@ static bool is_loopback(const struct wr_address *address)
 	return memcmp(address, &six, sizeof six) == 0;
 }
 
-/* The client that an address belongs to. */
-static void mask(struct wr_address *address)
+/* An IPv6 client is a /64: its other addresses count as the same client. */
+static void mask_to_client(struct wr_address *address)
 {
 	if (!wr_address_is_v4(address))
 		memset(address->bytes + 8, 0, 8);
 }
 
-/* Where the client is, or would be put. */
-static struct wr_client_count **find(struct wr_client_counts *counts,
-				     const struct wr_address *address)
+/* Returns the link that points to the client, or the NULL link at which it would be inserted. */
+static struct wr_client_count **find_link(struct wr_client_counts *counts,
+					  const struct wr_address *address)
 {
 	uint64_t halves[2], hash;
 	struct wr_client_count **at;
@@ -75,7 +76,7 @@ static struct wr_client_count **find(struct wr_client_counts *counts,
 /* Called with the lock held. */
 static bool count_one(struct wr_client_counts *counts, const struct wr_address *address)
 {
-	struct wr_client_count **at = find(counts, address);
+	struct wr_client_count **at = find_link(counts, address);
 
 	if (!*at) {
 		*at = calloc(1, sizeof **at);
@@ -95,7 +96,7 @@ bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockad
 	*counted = false;
 	if (!wr_networks_address(peer, client) || is_loopback(client))
 		return true;
-	mask(client);
+	mask_to_client(client);
 	pthread_mutex_lock(&counts->lock);
 	*counted = count_one(counts, client);
 	pthread_mutex_unlock(&counts->lock);
@@ -107,7 +108,7 @@ void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_add
 	struct wr_client_count **at, *gone;
 
 	pthread_mutex_lock(&counts->lock);
-	at = find(counts, client);
+	at = find_link(counts, client);
 	gone = *at;
 	if (gone && --gone->connections == 0) {
 		*at = gone->next;

@@ -1,7 +1,7 @@
-/* How many connections each client address has, over all loops, with a bound.
+/* Bounds the connections of each client, counted over all loops.
  *
- * A client is an IPv4 address, or a /64 of IPv6, which is what one client is given. Clients on this
- * machine are not counted: all of them have one address. */
+ * A client is an IPv4 address or an IPv6 /64, the usual allocation of one customer. Clients on this
+ * machine are not counted, because they all have the loopback address. */
 #ifndef WR_NET_CLIENT_COUNT_H
 #define WR_NET_CLIENT_COUNT_H
 
@@ -19,13 +19,13 @@ struct wr_client_count;
 
 struct wr_client_counts {
 	pthread_mutex_t lock;
-	unsigned max; /* of one client */
+	unsigned max; /* connections of one client */
 	uint64_t seed;
 	struct wr_client_count *buckets[WR_CLIENT_BUCKETS];
 	struct wr_log_gate gate;
 };
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 struct wr_client_counts *wr_client_counts_new(unsigned max);
 void wr_client_counts_free(struct wr_client_counts *counts);
 

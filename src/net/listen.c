@@ -1,4 +1,4 @@
-/* Opening: addresses become sockets. accept.c is what loops do with them. */
+/* Opens the listening sockets. accept.c accepts from them in the loops. */
 #include "net/listen.h"
 
 #include <errno.h>
@@ -31,24 +31,24 @@ static int fail(int fd)
 	return -1;
 }
 
-/* What accepted connections inherit, so that it is said once and not for each of them. */
+/* Accepted connections inherit these options. */
 static void set_options(int fd)
 {
 	int on = 1, idle_s = 60, interval_s = 10, count = 6, unsent_bytes = UNSENT_BYTES;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	/* A peer that vanished without a word is found out in two minutes. */
+	/* A peer that vanished is detected within two minutes. */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-	/* Answers that a peer does not read wait with us, who count them, not in the kernel, which
-	 * would keep megabytes for each. */
+	/* Output that the peer does not read stays in our buffer, which has a bound. Without this,
+	 * the kernel would buffer megabytes per connection. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
-/* With `shared`, others of ours may bind the same. Without, it is a test that nobody else has: the
- * kernel lets sockets with SO_REUSEPORT share a port without a word. */
+/* With `shared`, the sockets of our other loops can bind the same address. A first attempt without it
+ * detects other programs: the kernel lets sockets with SO_REUSEPORT share a port silently. */
 static int tcp_socket(const struct addrinfo *address, bool shared)
 {
 	int on = 1, off = 0;
@@ -76,12 +76,13 @@ static int cannot_listen(const char *flag, const char *text, struct weir_error *
 	if (errno == EADDRINUSE)
 		return wr_error(error, WEIR_ESYS,
 				"cannot listen at %s: another program does (ss -ltnp 'sport = :%s' "
-				"shows which); stop it, or choose another address with %s",
+				"shows it); stop it, or choose another address with %s",
 				text, colon ? colon + 1 : text, flag);
 	if (errno == EACCES)
 		return wr_error(error, WEIR_EACCESS,
-				"cannot listen at %s: ports below 1024 are root's; choose another "
-				"with %s, or start as root, which gives its rights up after that",
+				"cannot listen at %s: ports below 1024 need root; choose another "
+				"with %s, or start as root: weir gives up root after it has opened "
+				"its ports",
 				text, flag);
 	if (errno == EADDRNOTAVAIL)
 		return wr_error(error, WEIR_EINVAL,
@@ -132,7 +133,8 @@ static int open_address(const struct wr_listener *like, const char *flag,
 	return 0;
 }
 
-/* All addresses: one socket for both families, or IPv4 alone where there is no IPv6. */
+/* Listens on all addresses with one socket for both families, or for IPv4 alone if the kernel has no
+ * IPv6. */
 static int open_any(const struct wr_listener *like, const char *flag,
 		    const struct wr_endpoint *endpoint, unsigned loops, struct wr_listener **list,
 		    struct weir_error *error)
@@ -140,7 +142,7 @@ static int open_any(const struct wr_listener *like, const char *flag,
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(endpoint->port)};
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(endpoint->port)};
 	struct addrinfo both = {.ai_family = AF_INET6,
-				.ai_flags = 1, /* see tcp_socket: not IPv6 alone */
+				.ai_flags = 1, /* tcp_socket: also accept IPv4 */
 				.ai_addr = (struct sockaddr *)&v6,
 				.ai_addrlen = sizeof v6};
 	struct addrinfo old = {
@@ -184,9 +186,8 @@ static int open_named(const struct wr_listener *like, const char *flag,
 	return rc;
 }
 
-/* Whether somebody answers at this socket file. A file nobody answers at is left over from a
- * process that died. */
-static bool answered(const struct sockaddr_un *address)
+/* Whether a process listens at this socket file. If not, the file was left by a process that died. */
+static bool has_listener(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)address, sizeof *address);
@@ -202,15 +203,15 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 	struct stat st;
 
 	if (lstat(address->sun_path, &st) < 0)
-		return 0; /* bind will say what is wrong, if anything is */
+		return 0; /* bind() reports any other error */
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
-				"unix:%s: there is a file there that is no socket; remove it, or "
+				"unix:%s: the file exists and is not a socket; remove it, or "
 				"choose another path with %s",
 				address->sun_path, flag);
-	if (answered(address))
+	if (has_listener(address))
 		return wr_error(error, WEIR_ESYS,
-				"unix:%s: another program listens there (ss -lxp shows which); "
+				"unix:%s: another program listens there (ss -lxp shows it); "
 				"stop it, or choose another path with %s",
 				address->sun_path, flag);
 	unlink(address->sun_path);
@@ -227,7 +228,7 @@ static int unix_socket(const struct sockaddr_un *address, mode_t mode)
 	return rc < 0 || listen(fd, BACKLOG) < 0 ? fail(fd) : fd;
 }
 
-/* One socket for all loops: there is no SO_REUSEPORT for a path. */
+/* All loops share one socket: SO_REUSEPORT does not work for a path. */
 static int open_unix(const struct wr_listener *like, const char *flag,
 		     const struct wr_endpoint *endpoint, unsigned loops, struct wr_listener **list,
 		     struct weir_error *error)
@@ -250,7 +251,7 @@ static int open_unix(const struct wr_listener *like, const char *flag,
 		close(fd);
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	listener->tls = NULL; /* the kernel says who is there, and nobody is on the way */
+	listener->tls = NULL; /* the kernel identifies the peer, and no network lies between */
 	listener->next = *list;
 	*list = listener;
 	if (lstat(address.sun_path, &st) == 0) {
@@ -259,7 +260,7 @@ static int open_unix(const struct wr_listener *like, const char *flag,
 	}
 	listener->fds[listener->fd_count++] = fd;
 	if (like->group && lchown(address.sun_path, (uid_t)-1, like->group) < 0)
-		return wr_error_errno(error, WEIR_ESYS, "%s: cannot give it to group %u", text,
+		return wr_error_errno(error, WEIR_ESYS, "%s: cannot change its group to %u", text,
 				      (unsigned)like->group);
 	while (listener->fd_count < loops) {
 		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -294,14 +295,14 @@ int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 	if (listener->endpoint.kind != WR_ENDPOINT_UNIX ||
 	    lchown(listener->endpoint.host, user, group) == 0)
 		return 0;
-	return wr_error_errno(error, WEIR_ESYS, "%s: cannot give it to user %u", listener->text,
+	return wr_error_errno(error, WEIR_ESYS, "%s: cannot change its owner to %u", listener->text,
 			      (unsigned)user);
 }
 
 void wr_listener_turn_away(const struct wr_listener *listener, int fd)
 {
-	/* Of a packet, which begins at its TCP header here, the byte of flags; dropped if it has
-	 * SYN. */
+	/* The packet begins at its TCP header here. Byte 13 has the flags; a packet with SYN is
+	 * dropped. */
 	static struct sock_filter drop_syn[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x02, 0, 1),

@@ -1,3 +1,4 @@
+/* The log on stderr; see log.h. */
 #include "net/log.h"
 
 #include <stdarg.h>
@@ -30,7 +31,7 @@ static void blank_controls(char *text)
 			*text = ' ';
 }
 
-/* Copies with quotes and backslashes escaped; leaves room for three bytes and a zero. */
+/* Copies `text` with quotes and backslashes escaped. Leaves room for three more bytes and a zero. */
 static size_t json_quote(char *out, size_t cap, const char *text)
 {
 	size_t len = 0;
@@ -91,7 +92,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	len = log_to.json ? json_line(line, sizeof line, level, text)
 			  : text_line(line, sizeof line, level, text);
 	if (write(STDERR_FILENO, line, len) < 0)
-		return; /* nobody is left to be told */
+		return; /* there is no other place to report it */
 }
 
 bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)

@@ -1,4 +1,4 @@
-/* Networks that an option names, such as --trust and --refunds. */
+/* Lists of networks given by an option such as --trust and --refunds. */
 #ifndef WR_NET_NETWORKS_H
 #define WR_NET_NETWORKS_H
 
@@ -15,16 +15,16 @@ struct wr_networks {
 	struct wr_ranges ranges; /* sorted and joined */
 };
 
-/* Reads addresses and prefixes. 0, or below 0 and what is wrong; `flag` is named in errors. Free it
- * in both cases. */
+/* Reads addresses and prefixes. Returns 0, or an error code with `error` filled in; `flag` is named in
+ * errors. The caller frees `networks` in both cases. */
 int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *list,
 		     const char *flag, struct weir_error *error);
 void wr_networks_free(struct wr_networks *networks);
 
-/* The address of a TCP peer. False: `peer` is NULL or of another family. */
+/* Converts the address of a TCP peer. Returns false if `peer` is NULL or not IPv4 or IPv6. */
 bool wr_networks_address(const struct sockaddr *peer, struct wr_address *address);
 
-/* Whether one of the networks has this peer. */
+/* Whether one of the networks contains this peer. */
 bool wr_networks_hold(const struct wr_networks *networks, const struct sockaddr *peer);
 
 #endif

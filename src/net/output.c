@@ -1,3 +1,4 @@
+/* Output buffers of streams; see output.h. */
 #include "net/output.h"
 
 #include <stdlib.h>
@@ -36,8 +37,8 @@ void wr_output_blocks_free(struct wr_output_blocks *blocks)
 	blocks->count = 0;
 }
 
-/* Moves what is there to the front of memory for at least `need` bytes. */
-static int grow(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t need)
+/* Replaces the memory by a larger block of at least `need` bytes. */
+static int grow_output(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t need)
 {
 	size_t len = wr_output_len(buffer);
 	size_t cap = WR_OUTPUT_BLOCK_BYTES;
@@ -65,7 +66,7 @@ uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *block
 		memmove(buffer->base, wr_output_bytes(buffer), len);
 		buffer->head = 0;
 		buffer->tail = len;
-	} else if (grow(buffer, blocks, len + more) < 0) {
+	} else if (grow_output(buffer, blocks, len + more) < 0) {
 		return NULL;
 	}
 	return buffer->base + buffer->tail;

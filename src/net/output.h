@@ -1,5 +1,5 @@
-/* Bytes on their way out: appended behind, taken in front, with a bound. An empty one holds no
- * memory, so ten thousand idle connections have none. */
+/* The unsent output of a stream: bytes are appended at the end and removed at the front. An empty
+ * buffer holds no memory, so idle connections need none. The streams bound its size. */
 #ifndef WR_NET_OUTPUT_H
 #define WR_NET_OUTPUT_H
 
@@ -9,7 +9,7 @@
 #define WR_OUTPUT_BLOCK_BYTES 16384u /* what a buffer begins with */
 #define WR_OUTPUT_BLOCKS_MAX 64u
 
-/* Blocks that buffers of one loop have given back. */
+/* Free blocks for reuse by the buffers of one loop. */
 struct wr_output_blocks {
 	void *first;
 	size_t count;
@@ -34,10 +34,10 @@ static inline uint8_t *wr_output_bytes(const struct wr_output *buffer)
 	return buffer->base + buffer->head;
 }
 
-/* Room for `more` bytes behind, or NULL: no memory. */
+/* Returns room for `more` bytes at the end, or NULL without memory. */
 uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t more);
 
-/* Takes away `used` bytes in front; the memory goes back when nothing is left. */
+/* Removes `used` bytes at the front. The memory is released when the buffer is empty. */
 void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t used);
 
 void wr_output_free(struct wr_output *buffer, struct wr_output_blocks *blocks);

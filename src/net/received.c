@@ -1,5 +1,5 @@
-/* A file of its own: linux/tcp.h has the whole of struct tcp_info, and does not go together with
- * netinet/tcp.h. */
+/* Bytes received on a TCP connection. This is a separate file because only linux/tcp.h has the whole
+ * struct tcp_info, and it cannot be included together with netinet/tcp.h. */
 #include "net/received.h"
 
 #include <linux/tcp.h>

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* Bytes that a TCP connection has brought so far; 0 for sockets that do not tell. */
+/* Bytes received on a TCP connection so far; 0 for other sockets. */
 uint64_t wr_received_bytes(int fd);
 
 #endif

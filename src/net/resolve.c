@@ -1,3 +1,4 @@
+/* Host name lookups in threads; see resolve.h. */
 #include "net/resolve.h"
 
 #include <errno.h>
@@ -14,9 +15,9 @@
 
 #define LOOKUPS_MAX 32u
 #define FRESH_MS 1000u
-#define STACK_BYTES ((size_t)256 << 10) /* the resolver has large buffers */
+#define STACK_BYTES ((size_t)256 << 10) /* getaddrinfo has large buffers */
 
-/* What thread and loop share. The last of the two frees it. */
+/* Shared by the thread and the loop. The last of the two frees it. */
 struct job {
 	unsigned refs;
 	int done; /* eventfd: the thread writes it when the rest is set */
@@ -27,7 +28,7 @@ struct job {
 	bool is_complete; /* rc, system_error and addresses are set */
 };
 
-/* A name that is being looked up, or was a moment ago. */
+/* A name that is being looked up, or a result that no caller has received yet. */
 struct lookup {
 	uv_poll_t poll;
 	struct wr_names *names;
@@ -40,7 +41,7 @@ struct lookup {
 
 struct wr_names {
 	uv_loop_t *uv;
-	unsigned lookups_open; /* whose handles are not closed yet */
+	unsigned lookups_open; /* lookups whose handles libuv has not closed yet */
 	unsigned count;
 	bool stopped;
 	struct lookup *lookups;
@@ -48,8 +49,8 @@ struct wr_names {
 
 /* ---- the thread ---- */
 
-/* Acquire and release: who frees it sees what the other did before. */
-static void release(struct job *job)
+/* Acquire and release: the thread that frees the job sees all writes of the other one. */
+static void release_job(struct job *job)
 {
 	if (__atomic_sub_fetch(&job->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
@@ -57,7 +58,7 @@ static void release(struct job *job)
 	free(job);
 }
 
-static void keep_addresses(struct job *job, const struct addrinfo *found)
+static void copy_addresses(struct job *job, const struct addrinfo *found)
 {
 	for (; found && job->addresses.count < WR_NAME_ADDRESSES; found = found->ai_next) {
 		if (found->ai_addrlen > sizeof *job->addresses.items)
@@ -76,17 +77,17 @@ static void *look_up(void *argument)
 	job->rc = getaddrinfo(job->name, NULL, &hints, &found);
 	job->system_error = errno;
 	if (job->rc == 0) {
-		keep_addresses(job, found);
+		copy_addresses(job, found);
 		freeaddrinfo(found);
 	}
 	/* Release: on_done loads it, and then reads the result. */
 	__atomic_store_n(&job->is_complete, true, __ATOMIC_RELEASE);
 	eventfd_write(job->done, 1);
-	release(job);
+	release_job(job);
 	return NULL;
 }
 
-/* Signals are for the thread that waits for them. */
+/* The thread blocks all signals: the main thread handles them. */
 static int start_thread(struct job *job)
 {
 	pthread_attr_t attributes;
@@ -126,12 +127,11 @@ static void on_closed(uv_handle_t *handle)
 static void close_lookup(struct lookup *lookup)
 {
 	uv_close((uv_handle_t *)&lookup->poll, on_closed);
-	release(lookup->job);
+	release_job(lookup->job);
 	lookup->names->count--;
 }
 
-/* Nobody finds it any more. */
-static void detach(struct lookup *gone)
+static void unlink_lookup(struct lookup *gone)
 {
 	struct lookup **at = &gone->names->lookups;
 
@@ -140,13 +140,7 @@ static void detach(struct lookup *gone)
 	*at = gone->next;
 }
 
-static void forget(struct lookup *gone)
-{
-	detach(gone);
-	close_lookup(gone);
-}
-
-/* The first who waits, who does not any more. */
+/* Removes and returns the first caller that waits for this lookup. */
 static struct wr_name_wait *take_wait(struct lookup *lookup)
 {
 	struct wr_name_wait *wait = lookup->waits;
@@ -159,7 +153,7 @@ static struct wr_name_wait *take_wait(struct lookup *lookup)
 	return wait;
 }
 
-static void answer(const struct lookup *lookup, struct wr_name_wait *wait)
+static void report_result(const struct lookup *lookup, struct wr_name_wait *wait)
 {
 	const struct job *job = lookup->job;
 
@@ -173,7 +167,7 @@ static void answer(const struct lookup *lookup, struct wr_name_wait *wait)
 		wait->found(wait, &job->addresses, NULL);
 }
 
-/* Whoever is called may ask again, or leave. */
+/* The lookup is unlinked first: a callback may start or cancel lookups. */
 static void on_done(uv_poll_t *poll, int status, int events)
 {
 	struct lookup *lookup = poll->data;
@@ -186,9 +180,9 @@ static void on_done(uv_poll_t *poll, int status, int events)
 	lookup->finished_ms = uv_now(lookup->names->uv);
 	if (!lookup->waits)
 		return;
-	detach(lookup);
+	unlink_lookup(lookup);
 	while (lookup->waits)
-		answer(lookup, take_wait(lookup));
+		report_result(lookup, take_wait(lookup));
 	close_lookup(lookup);
 }
 
@@ -207,13 +201,7 @@ static struct job *make_job(const char *name)
 	return NULL;
 }
 
-static void drop_job(struct job *job)
-{
-	close(job->done);
-	free(job);
-}
-
-static struct lookup *begin(struct wr_names *names, const char *name)
+static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 {
 	struct lookup *lookup = names->count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
 	struct job *job = lookup ? make_job(name) : NULL;
@@ -223,7 +211,8 @@ static struct lookup *begin(struct wr_names *names, const char *name)
 		return NULL;
 	}
 	if (uv_poll_init(names->uv, &lookup->poll, job->done) < 0) {
-		drop_job(job);
+		job->refs = 1;
+		release_job(job);
 		free(lookup);
 		return NULL;
 	}
@@ -243,22 +232,25 @@ static struct lookup *begin(struct wr_names *names, const char *name)
 	return lookup;
 }
 
-/* Under way, or finished a moment ago with nobody there to hear it. Older ones are forgotten. */
-static struct lookup *find(struct wr_names *names, const char *name)
+/* Returns the lookup of this name that is in progress or finished less than FRESH_MS ago. Frees older
+ * results. */
+static struct lookup *find_lookup(struct wr_names *names, const char *name)
 {
 	struct lookup *found = NULL, *next;
 
 	for (struct lookup *lookup = names->lookups; lookup; lookup = next) {
 		next = lookup->next;
-		if (lookup->finished && uv_now(names->uv) - lookup->finished_ms >= FRESH_MS)
-			forget(lookup);
-		else if (strcmp(lookup->job->name, name) == 0)
+		if (lookup->finished && uv_now(names->uv) - lookup->finished_ms >= FRESH_MS) {
+			unlink_lookup(lookup);
+			close_lookup(lookup);
+		} else if (strcmp(lookup->job->name, name) == 0) {
 			found = lookup;
+		}
 	}
 	return found;
 }
 
-/* ---- from outside ---- */
+/* ---- interface ---- */
 
 struct wr_names *wr_names_new(uv_loop_t *uv)
 {
@@ -276,7 +268,8 @@ void wr_names_stop(struct wr_names *names)
 
 		while (lookup->waits)
 			take_wait(lookup);
-		forget(lookup);
+		unlink_lookup(lookup);
+		close_lookup(lookup);
 	}
 	names->stopped = true;
 	free_names(names);
@@ -284,19 +277,19 @@ void wr_names_stop(struct wr_names *names)
 
 void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait *wait)
 {
-	struct lookup *lookup = find(names, name);
+	struct lookup *lookup = find_lookup(names, name);
 
 	wait->next = NULL;
 	wait->back = NULL;
 	if (!lookup)
-		lookup = begin(names, name);
+		lookup = begin_lookup(names, name);
 	if (!lookup) {
 		wait->found(wait, NULL, "too many names are being looked up");
 		return;
 	}
 	if (lookup->finished) {
-		detach(lookup);
-		answer(lookup, wait);
+		unlink_lookup(lookup);
+		report_result(lookup, wait);
 		close_lookup(lookup);
 		return;
 	}

@@ -1,8 +1,8 @@
-/* Names to addresses, without waiting: each lookup in a thread of its own, for the resolver may
- * take many seconds and libuv's four threads would be gone.
+/* Resolves host names without blocking the loop. Each lookup has a thread of its own: getaddrinfo()
+ * may take many seconds, and a few slow lookups would occupy all four threads of libuv's pool.
  *
- * Who asks often gives up before the answer is there. It is kept for a second, and the next one who
- * asks for the same name gets it; while a lookup is under way nobody begins another. */
+ * A caller often times out before the result arrives. The result is kept for a second for the next
+ * caller that asks for the same name, and a name is looked up only once at a time. */
 #ifndef WR_NET_RESOLVE_H
 #define WR_NET_RESOLVE_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#define WR_NAME_ADDRESSES 8u /* of one name; more are passed over */
+#define WR_NAME_ADDRESSES 8u /* most addresses of one name; more are ignored */
 
 struct wr_names;
 
@@ -23,21 +23,21 @@ struct wr_addresses {
 	} items[WR_NAME_ADDRESSES]; /* ports are 0 */
 };
 
-/* The caller's memory until `found` or wr_names_leave. */
+/* Owned by the caller; in use until `found` is called or wr_names_leave returns. */
 struct wr_name_wait {
-	/* NULL: `why` says why not. Both last until it returns. */
+	/* `addresses` is NULL on failure, and `why` the reason. Both are valid during the call. */
 	void (*found)(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		      const char *why);
-	struct wr_name_wait *next, **back; /* not the caller's */
+	struct wr_name_wait *next, **back; /* private */
 };
 
-struct wr_names *wr_names_new(uv_loop_t *uv); /* NULL: no memory */
+struct wr_names *wr_names_new(uv_loop_t *uv); /* returns NULL without memory */
 
-/* No answer comes any more; handles are closed, the memory goes with them. */
+/* Cancels all lookups without calling `found`. The memory is freed when libuv has closed the handles. */
 void wr_names_stop(struct wr_names *names);
 
-/* `found` is called at once or later. */
+/* Looks `name` up and calls `found`, from inside this call or later from the loop. */
 void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait *wait);
-void wr_names_leave(struct wr_name_wait *wait); /* fine for one that does not wait */
+void wr_names_leave(struct wr_name_wait *wait); /* cancels; no effect if it is not waiting */
 
 #endif

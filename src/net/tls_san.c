@@ -1,3 +1,4 @@
+/* Matches the alternative names of a client certificate against --tls-client-san. */
 #include "net/tls.h"
 
 #include <arpa/inet.h>
@@ -33,7 +34,7 @@ static bool same_name(const GENERAL_NAME *name, const char *wanted)
 	case GEN_IPADD:
 		return same_address(name->d.iPAddress, wanted);
 	default:
-		return false; /* DNS names are X509_check_host's */
+		return false; /* X509_check_host compares DNS names */
 	}
 }
 

@@ -390,7 +390,7 @@ def test_unix_path_that_is_no_socket_is_not_removed():
     (serve.folder / "file").write_text("precious")
     code, said = serve.run()
     assert code == 1
-    assert "there is a file there that is no socket" in said
+    assert "the file exists and is not a socket" in said
     assert (serve.folder / "file").read_text() == "precious"
 
 
@@ -405,7 +405,7 @@ def test_unix_socket_turns_strangers_away():
                  "s.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b'' else 1)")
         subprocess.run(["/usr/bin/python3", "-c", probe, str(path)], check=True,
                        user=stranger.pw_uid, group=stranger.pw_gid, extra_groups=[])
-        serve.wait_logged("neither root nor of our user or group was turned away")
+        serve.wait_logged("is neither root's nor of this service's user or group")
         with Rls(f"unix:{path}") as rls:
             assert rls.ask("rl", user("a")) == OK
 
@@ -596,7 +596,7 @@ def test_max_connections():
             assert s.recv(9)
         refused = connect(serve.grpc_port)
         assert refused.recv(9) == b""
-        serve.wait_logged("all 10 places for connections of this port are taken")
+        serve.wait_logged("all 10 connections of this port are in use")
         held.pop().close()
 
         def comes_in():
@@ -620,7 +620,7 @@ def test_a_flood_at_one_port_leaves_room_for_others():
             assert s.recv(9)
         with connect(serve.grpc_port) as refused:
             assert refused.recv(9) == b""
-        serve.wait_logged("all 14 places for connections of this port are taken")
+        serve.wait_logged("all 14 connections of this port are in use")
         assert fetch(serve.http_port, "GET", "/healthz").status == 200
         for s in held:
             s.close()
@@ -723,6 +723,6 @@ def test_slow_clients_are_cut():
                         break
                 except ConnectionResetError:
                     break
-        serve.wait_logged("too slow to ask or to read was cut off")
+        serve.wait_logged("was disconnected because it sent or read too slowly")
         with Rls(serve.grpc_port) as rls:  # who is held up for a second is cut, too, and comes again
             assert wait_for(rls.answers("rl", user("a")), "somebody else to be served") == OK

@@ -302,7 +302,7 @@ static void test_reading_too_slowly(void **state)
 static void test_idle(void **state)
 {
 	(void)state;
-	bench.service.settings.idle_ns = IDLE_MS * 1000000ull;
+	bench.loop.net.times.idle_ms = IDLE_MS;
 	seen.end_on_drain = true;
 	wr_stream_busy(seen.stream, true);
 	sweep_after(IDLE_MS + 1000);
@@ -324,7 +324,7 @@ static void test_idle_and_stubborn(void **state)
 	uint64_t now_ms = uv_now(&bench.loop.uv) + IDLE_MS;
 
 	(void)state;
-	bench.service.settings.idle_ns = IDLE_MS * 1000000ull;
+	bench.loop.net.times.idle_ms = IDLE_MS;
 	sweep_at(now_ms);
 	assert_int_equal(seen.drains, 1);
 	sweep_at(now_ms + 4999);

@@ -1,3 +1,4 @@
+/* References to the table and engine of the service; see core.h. */
 #include "serve/core.h"
 
 #include <assert.h>
@@ -17,7 +18,7 @@ void wr_core_hold(struct wr_core *core)
 	__atomic_fetch_add(&core->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* Acquire and release: who frees it sees what the others did before they let go. */
+/* Acquire and release: the thread that frees the core sees all writes of the other holders. */
 void wr_core_release(struct wr_core *core)
 {
 	if (!core || __atomic_sub_fetch(&core->refs, 1, __ATOMIC_ACQ_REL) > 0)

@@ -1,8 +1,8 @@
-/* Which table and engine a loop works on, and which its requests began with.
+/* The table and engine that decide requests.
  *
- * A core is a table with its engine. When the table has been resized there is a new core;
- * requests end in the one they began in. Each loop holds a core it uses (its ref there) and
- * counts its own requests, so that no word is shared on the way of a request. */
+ * A core is a table with its engine. A resized table makes a new core; requests in flight finish in
+ * the core they began in. Each loop has its own reference to the current core and counts its own
+ * requests there, so requests of different loops share no memory word. */
 #ifndef WR_SERVE_CORE_H
 #define WR_SERVE_CORE_H
 
@@ -17,27 +17,29 @@ struct wr_core {
 	unsigned refs;
 };
 
-/* Owns both from here on; held once. NULL: no memory. */
+/* Owns table and engine from here on. The caller holds the first reference. Returns NULL without
+ * memory; the caller keeps both then. */
 struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine);
 void wr_core_hold(struct wr_core *core);
-void wr_core_release(struct wr_core *core); /* the last one frees table and engine */
+void wr_core_release(struct wr_core *core); /* the last release frees table and engine */
 
 struct wr_core_ref {
 	struct wr_core *core;
-	size_t asks; /* requests under way */
+	size_t asks; /* requests in flight */
 };
 
 struct wr_core_refs {
 	struct wr_core_ref *current;
 };
 
-/* Takes over the caller's hold on the core. Below 0: no memory, and the hold is released. */
+/* Makes `core` current and takes over the caller's reference to it. Returns 0. Below 0: no memory; the
+ * reference is released and the old core stays current. */
 int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core);
 
 struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs);
 void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref);
 
-/* No request is under way any more. */
+/* Call it when no request is in flight. */
 void wr_core_refs_free(struct wr_core_refs *refs);
 
 #endif

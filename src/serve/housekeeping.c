@@ -1,3 +1,4 @@
+/* The housekeeping thread: periodic checks, reloads, and the stages of a shutdown. */
 #include "serve/housekeeping.h"
 
 #include <signal.h>
@@ -10,14 +11,14 @@
 
 #define LOOK_MS 1000
 #define LAST_CALL_MS 100
-#define FILL_LOOKS 60 /* looks between two readings of the whole table */
+#define FILL_LOOKS 60 /* checks between two scans of the whole table */
 #define BEATS_MAX 256
 
 struct housekeeping {
 	struct wr_service *service;
 	uint64_t next_look_ms, next_sign_ms;
 	unsigned looks;
-	uint64_t beats[BEATS_MAX]; /* of each loop, at the last sign of life */
+	uint64_t beats[BEATS_MAX]; /* each loop's counter at the last watchdog message */
 };
 
 static uint64_t mono_ms(void)
@@ -28,13 +29,13 @@ static uint64_t mono_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void tell_all(struct wr_service *service, enum wr_loop_message message)
+static void notify_loops(struct wr_service *service, enum wr_loop_message message)
 {
 	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_tell(&service->loops[i], message);
+		wr_loop_notify(&service->loops[i], message);
 }
 
-/* ---- draining ---- */
+/* ---- shutdown ---- */
 
 static bool all_ended(const struct wr_service *service)
 {
@@ -53,44 +54,44 @@ static void set_stage(struct wr_service *service, enum wr_service_stage stage, u
 static void begin_delay(struct wr_service *service, uint64_t now_ms)
 {
 	set_stage(service, WR_SERVICE_DELAY, now_ms + service->settings.drain_delay_ns / 1000000);
-	wr_notify_say(&service->notify, "STOPPING=1");
-	wr_log(WR_LOG_INFO, "shutting down: not healthy from now on, ports close in %.1f s",
+	wr_notify_send(&service->notify, "STOPPING=1");
+	wr_log(WR_LOG_INFO, "shutting down: health is NOT_SERVING, ports close in %.1f s",
 	       (double)service->settings.drain_delay_ns / 1e9);
-	tell_all(service, WR_LOOP_HEALTH);
+	notify_loops(service, WR_LOOP_HEALTH);
 }
 
-/* Closing a port resets whoever is half way through connecting, so before that nobody new is let
- * begin, and those who had begun get this long. */
+/* Closing a port resets connections that are still being established. New ones are dropped for
+ * LAST_CALL_MS before, so that the others can complete. */
 static void begin_last_call(struct wr_service *service, uint64_t now_ms)
 {
 	set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
-	tell_all(service, WR_LOOP_TURN_AWAY);
+	notify_loops(service, WR_LOOP_TURN_AWAY);
 }
 
 static void begin_draining(struct wr_service *service, uint64_t now_ms)
 {
 	set_stage(service, WR_SERVICE_DRAINING, now_ms + service->settings.drain_ns / 1000000);
-	wr_log(WR_LOG_INFO, "closing ports, %u connections to end",
+	wr_log(WR_LOG_INFO, "ports closed, %u connections are still open",
 	       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
-	tell_all(service, WR_LOOP_DRAIN);
+	notify_loops(service, WR_LOOP_DRAIN);
 }
 
-static void end(struct wr_service *service, bool in_time)
+static void end_service(struct wr_service *service, bool in_time)
 {
 	unsigned left = __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED);
 
 	set_stage(service, WR_SERVICE_ENDED, UINT64_MAX);
 	if (!in_time)
 		wr_log(WR_LOG_WARN,
-		       "%u connections had not ended and are cut; --drain sets how "
-		       "long they have",
+		       "%u connections were still open and are cut; --drain sets the time "
+		       "they have",
 		       left);
 	if (service->ended)
 		service->ended(service->context);
 }
 
-/* The lock is held, and given up for a moment where others are called. */
-static void advance(struct wr_service *service, uint64_t now_ms)
+/* Moves to the next stage of the shutdown when it is due. Called with the lock held. */
+static void advance_shutdown(struct wr_service *service, uint64_t now_ms)
 {
 	bool over = now_ms >= service->stage_until_ms;
 
@@ -109,7 +110,7 @@ static void advance(struct wr_service *service, uint64_t now_ms)
 		break;
 	case WR_SERVICE_DRAINING:
 		if (all_ended(service) || over)
-			end(service, all_ended(service));
+			end_service(service, all_ended(service));
 		break;
 	case WR_SERVICE_ENDED:
 		break;
@@ -118,7 +119,7 @@ static void advance(struct wr_service *service, uint64_t now_ms)
 
 /* ---- once a second ---- */
 
-static void reload(struct wr_service *service)
+static void reload_files(struct wr_service *service)
 {
 	wr_notify_reloading(&service->notify);
 	weir_watch_poke(service->watch);
@@ -127,7 +128,7 @@ static void reload(struct wr_service *service)
 		wr_tls_look(service->tls, true);
 }
 
-static void look(struct housekeeping *state)
+static void check_service(struct housekeeping *state)
 {
 	struct wr_service *service = state->service;
 
@@ -139,8 +140,8 @@ static void look(struct housekeeping *state)
 		wr_core_check_fill(service);
 }
 
-/* A sign of life is given when every loop has turned since the last one. */
-static void give_sign(struct housekeeping *state)
+/* Notifies the watchdog of systemd if every loop has run since the last notification. */
+static void notify_watchdog(struct housekeeping *state)
 {
 	struct wr_service *service = state->service;
 	bool alive = true;
@@ -152,7 +153,7 @@ static void give_sign(struct housekeeping *state)
 		state->beats[i] = beats;
 	}
 	if (alive)
-		wr_notify_say(&service->notify, "WATCHDOG=1");
+		wr_notify_send(&service->notify, "WATCHDOG=1");
 }
 
 static void do_periodic(struct housekeeping *state, uint64_t now_ms)
@@ -160,11 +161,11 @@ static void do_periodic(struct housekeeping *state, uint64_t now_ms)
 	uint64_t watchdog_ms = state->service->notify.watchdog_ms;
 
 	if (now_ms >= state->next_look_ms) {
-		look(state);
+		check_service(state);
 		state->next_look_ms = now_ms + LOOK_MS;
 	}
 	if (watchdog_ms && now_ms >= state->next_sign_ms) {
-		give_sign(state);
+		notify_watchdog(state);
 		state->next_sign_ms = now_ms + watchdog_ms / 2;
 	}
 }
@@ -191,7 +192,7 @@ static void wait_until(struct wr_service *service, uint64_t ms)
 	pthread_cond_timedwait(&service->woken, &service->lock, &until);
 }
 
-static void *run(void *argument)
+static void *run_housekeeping(void *argument)
 {
 	struct housekeeping state = {.service = argument};
 	struct wr_service *service = argument;
@@ -203,10 +204,10 @@ static void *run(void *argument)
 		service->reload_asked = false;
 		pthread_mutex_unlock(&service->lock);
 		if (reload_asked)
-			reload(service);
+			reload_files(service);
 		do_periodic(&state, mono_ms());
 		pthread_mutex_lock(&service->lock);
-		advance(service, mono_ms());
+		advance_shutdown(service, mono_ms());
 		if (!service->stop_asked && !service->reload_asked &&
 		    !(service->drain_asked && service->stage == WR_SERVICE_RUNNING))
 			wait_until(service, next_ms(&state));
@@ -222,7 +223,7 @@ int wr_housekeeping_start(struct wr_service *service)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&service->housekeeping, NULL, run, service);
+	rc = pthread_create(&service->housekeeping, NULL, run_housekeeping, service);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	service->housekeeping_started = rc == 0;
 	return rc == 0 ? 0 : WEIR_ESYS;

@@ -1,5 +1,5 @@
-/* The thread beside the loops: once a second it looks after table and certificates, and it leads
- * through reloads and draining. */
+/* The housekeeping thread: once a second it checks the table, Redis and the certificates. It also
+ * performs reloads and the stages of a shutdown. */
 #ifndef WR_SERVE_HOUSEKEEPING_H
 #define WR_SERVE_HOUSEKEEPING_H
 

@@ -1,3 +1,4 @@
+/* The event loops of the service; see loop.h. */
 #include "serve/loop.h"
 
 #include <signal.h>
@@ -13,9 +14,9 @@
 #include "serve/resp/resp.h"
 #include "serve/service.h"
 
-#define FLUSH_ROUNDS 8 /* before the loop looks at its sockets again */
+#define FLUSH_ROUNDS 8 /* before the loop polls its sockets again */
 
-/* ---- what protocols call ---- */
+/* ---- called by protocols ---- */
 
 uv_loop_t *wr_loop_uv(struct wr_loop *loop)
 {
@@ -84,7 +85,7 @@ void wr_loop_unwatch_health(struct wr_health_watch *watch)
 
 /* ---- messages ---- */
 
-static void tell_health(struct wr_loop *loop)
+static void report_health(struct wr_loop *loop)
 {
 	struct wr_health_watch *next;
 
@@ -121,8 +122,8 @@ static void close_handle(uv_handle_t *handle)
 		uv_close(handle, NULL);
 }
 
-/* Ends everything; uv_run returns when the last handle has been closed. */
-static void stop(struct wr_loop *loop)
+/* Ends everything. uv_run returns when libuv has closed the last handle. */
+static void stop_loop(struct wr_loop *loop)
 {
 	if (loop->stopping)
 		return;
@@ -133,7 +134,7 @@ static void stop(struct wr_loop *loop)
 	wr_servers_stop(&loop->net);
 	wr_queue_loop_stop(loop);
 	wr_redis_loop_drain(loop);
-	wr_redis_flush(loop); /* what they give back */
+	wr_redis_flush(loop); /* sends the returned leases */
 	wr_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);
 	close_handle((uv_handle_t *)&loop->flush);
@@ -152,7 +153,7 @@ static void on_message(uv_async_t *async)
 		wr_queue_loop_core(loop);
 	}
 	if (messages & WR_LOOP_HEALTH)
-		tell_health(loop);
+		report_health(loop);
 	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
 		wr_central_forget(loop->redis->central, NULL);
 	if (messages & WR_LOOP_TURN_AWAY)
@@ -160,11 +161,11 @@ static void on_message(uv_async_t *async)
 	if (messages & WR_LOOP_DRAIN)
 		begin_draining(loop);
 	if (messages & WR_LOOP_STOP)
-		stop(loop);
+		stop_loop(loop);
 }
 
-/* Release: what the service wrote before is seen by on_message. */
-void wr_loop_tell(struct wr_loop *loop, enum wr_loop_message message)
+/* Release: on_message sees all writes of the caller before this call. */
+void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message)
 {
 	__atomic_fetch_or(&loop->messages, message, __ATOMIC_RELEASE);
 	uv_async_send(&loop->wake);
@@ -182,13 +183,13 @@ static void on_sweep(uv_timer_t *timer)
 	wr_redis_sweep(loop);
 }
 
-/* Replies to clients let commands go on that had to wait, those ask the store, and a connection to
- * it that turns out to be lost answers clients. */
+/* Runs in rounds, because each step may cause another: replies to clients free commands that waited,
+ * these send questions to Redis, and a lost connection to Redis makes new replies. */
 static void on_flush(uv_prepare_t *prepare)
 {
 	struct wr_loop *loop = prepare->data;
 
-	wr_loop_check_drained(loop); /* leases may have gone back meanwhile */
+	wr_loop_check_drained(loop); /* the last lease may have been returned */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_resp_go_on(loop);
 		wr_streams_flush(&loop->net);
@@ -252,7 +253,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	return rc;
 }
 
-static void *run(void *argument)
+static void *run_loop(void *argument)
 {
 	struct wr_loop *loop = argument;
 
@@ -260,7 +261,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Signals are for the thread that waits for them. */
+/* The thread blocks all signals: the main thread handles them. */
 int wr_loop_start(struct wr_loop *loop)
 {
 	sigset_t all, before;
@@ -268,7 +269,7 @@ int wr_loop_start(struct wr_loop *loop)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&loop->thread, NULL, run, loop);
+	rc = pthread_create(&loop->thread, NULL, run_loop, loop);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc == 0)
 		loop->started = true;
@@ -284,7 +285,7 @@ void wr_loop_join(struct wr_loop *loop)
 
 void wr_loop_free(struct wr_loop *loop)
 {
-	stop(loop);
+	stop_loop(loop);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	uv_loop_close(&loop->uv);
 	wr_queue_loop_free(loop);

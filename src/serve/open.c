@@ -1,3 +1,4 @@
+/* The service's core: loading, and following changes; see open.h. */
 #include "serve/open.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 #define FILL_PERCENT 80
 #define DIAGNOSTICS_LOGGED 10
-#define MISSED_LOOKS 3 /* a table that is being resized is away for a moment */
+#define MISSED_LOOKS 3 /* a table that is being resized is missing for a moment */
 
 static uint64_t real_ns(void)
 {
@@ -34,12 +35,12 @@ static void log_diagnostics(const struct weir_errors *errors)
 	}
 }
 
-/* In the watching thread. */
+/* Called from the thread that watches the rules. */
 static void on_load(void *context, const struct weir_load *load)
 {
 	struct wr_service *service = context;
 
-	wr_notify_say(&service->notify, "READY=1");
+	wr_notify_send(&service->notify, "READY=1");
 	if (service->settings.quiet)
 		return;
 	log_diagnostics(load->errors);
@@ -143,16 +144,16 @@ struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir
 		weir_rules_free(*rules);
 	core = engine ? wr_core_new(table, engine) : NULL;
 	if (!core) {
-		weir_engine_free(engine); /* and the rules with it, if there is one */
+		weir_engine_free(engine); /* frees the rules too, unless engine is NULL */
 		weir_close(table);
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
 	return core;
 }
 
-/* ---- keeping up ---- */
+/* ---- following changes ---- */
 
-static void replace(struct wr_service *service, struct wr_core *core, struct weir_watch *watch)
+static void replace_core(struct wr_service *service, struct wr_core *core, struct weir_watch *watch)
 {
 	struct wr_core *before;
 	struct weir_watch *watch_before;
@@ -163,16 +164,16 @@ static void replace(struct wr_service *service, struct wr_core *core, struct wei
 	service->core = core;
 	service->watch = watch;
 	pthread_mutex_unlock(&service->lock);
-	wr_redis_teach(service->redis, core->engine); /* it may have come meanwhile */
+	wr_redis_teach(service->redis, core->engine); /* the secret may have arrived meanwhile */
 	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_tell(&service->loops[i], WR_LOOP_CORE);
+		wr_loop_notify(&service->loops[i], WR_LOOP_CORE);
 	service->table_file.core = NULL;
-	wr_service_forget_reading(service);
+	wr_service_forget_table_info(service);
 	weir_watch_stop(watch_before);
 	wr_core_release(before);
 }
 
-static void note_table(struct wr_service *service, struct wr_core *core)
+static void report_resize(struct wr_service *service, struct wr_core *core)
 {
 	struct weir_info info = {.size = sizeof info};
 	char size[WR_SIZE_TEXT];
@@ -180,43 +181,44 @@ static void note_table(struct wr_service *service, struct wr_core *core)
 	if (weir_info(core->table, real_ns(), &info) < 0)
 		return;
 	wr_size_text(info.memory_bytes, size);
-	wr_log(WR_LOG_INFO, "the table was resized: %s, %s, %llu keys held", info.path, size,
+	wr_log(WR_LOG_INFO, "the table was resized: %s, %s, %llu keys in use", info.path, size,
 	       (unsigned long long)info.keys);
 	__atomic_store_n(&service->moved_bytes, info.memory_bytes, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&service->moves, 1, __ATOMIC_RELEASE);
 }
 
-static bool is_there(const struct wr_table_file *file)
+static bool file_exists(const struct wr_table_file *file)
 {
 	struct stat found;
 
-	return stat(file->path, &found) == 0 && found.st_ino == file->number;
+	return stat(file->path, &found) == 0 && found.st_ino == file->inode;
 }
 
-/* Removed by hand, or with its folder by systemd: counters go on here, but nobody shares them. */
+/* The file may be removed by hand, or with its folder by systemd. This process then keeps counting, but
+ * no other process shares the counters. */
 static void check_file(struct wr_service *service)
 {
 	struct wr_table_file *file = &service->table_file;
 
-	if (file->core != service->core || is_there(file)) {
+	if (file->core != service->core || file_exists(file)) {
 		file->missed = 0;
 		return;
 	}
 	if (++file->missed == MISSED_LOOKS)
 		wr_log(WR_LOG_WARN,
-		       "table %s was removed: the counters of this process go on, but no other "
-		       "process shares them; restart it",
+		       "table %s was removed: this process keeps its counters, but no other "
+		       "process shares them; restart this process",
 		       file->path);
 }
 
-static void note_file(struct wr_service *service, const char *path)
+static void remember_file(struct wr_service *service, const char *path)
 {
 	struct wr_table_file *file = &service->table_file;
 	struct stat found;
 
 	if (file->core == service->core || stat(path, &found) < 0)
 		return;
-	*file = (struct wr_table_file){.core = service->core, .number = found.st_ino};
+	*file = (struct wr_table_file){.core = service->core, .inode = found.st_ino};
 	snprintf(file->path, sizeof file->path, "%s", path);
 }
 
@@ -245,8 +247,8 @@ void wr_core_follow_resize(struct wr_service *service)
 			       error.text);
 		return;
 	}
-	replace(service, core, watch);
-	note_table(service, core);
+	replace_core(service, core, watch);
+	report_resize(service, core);
 }
 
 void wr_core_check_redis(struct wr_service *service)
@@ -264,29 +266,29 @@ void wr_core_check_redis(struct wr_service *service)
 	if (unready == service->unready)
 		return;
 	__atomic_store_n(&service->unready, unready, __ATOMIC_RELAXED);
-	wr_log(WR_LOG_WARN, unready ? "not ready: Redis is away, and every rule says "
+	wr_log(WR_LOG_WARN, unready ? "not ready: Redis is unavailable, and every rule has "
 				      "on_store_failure: deny"
 				    : "ready again");
 	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_tell(&service->loops[i], WR_LOOP_HEALTH);
+		wr_loop_notify(&service->loops[i], WR_LOOP_HEALTH);
 }
 
 void wr_core_check_fill(struct wr_service *service)
 {
 	struct weir_info info;
 
-	if (wr_service_read_table(service, service->core, real_ns(), &info) < 0)
+	if (wr_service_table_info(service, service->core, real_ns(), &info) < 0)
 		return;
-	note_file(service, info.path);
+	remember_file(service, info.path);
 	if (info.keys * 100 < info.cells * FILL_PERCENT) {
-		service->full_said = false;
+		service->fill_reported = false;
 		return;
 	}
-	if (!service->full_said)
+	if (!service->fill_reported)
 		wr_log(WR_LOG_WARN,
 		       "table %s is %llu %% full: %llu of %llu keys; weir table resize gives it "
 		       "more memory",
 		       info.path, (unsigned long long)(info.keys * 100 / info.cells),
 		       (unsigned long long)info.keys, (unsigned long long)info.cells);
-	service->full_said = true;
+	service->fill_reported = true;
 }

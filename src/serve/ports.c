@@ -1,3 +1,4 @@
+/* The table of ports. */
 #include "serve/ports.h"
 
 #include "serve/admin/admin.h"

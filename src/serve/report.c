@@ -1,4 +1,4 @@
-/* What a service says of itself when it starts. */
+/* The log lines of a service at its start: table, rules, Redis, ports. */
 #include <string.h>
 #include <time.h>
 
@@ -26,11 +26,11 @@ static void report_table(struct weir_table *table)
 	if (weir_info(table, real_ns(), &info) < 0)
 		return;
 	wr_size_text(info.memory_bytes, size);
-	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu held", info.path, size,
+	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu in use", info.path, size,
 	       (unsigned long long)info.cells, (unsigned long long)info.keys);
 }
 
-/* A table that was there before the rules had logs. */
+/* Warns of an existing table that has too little memory for the exact logs that the rules need. */
 static void report_logs(const struct wr_service *service)
 {
 	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);

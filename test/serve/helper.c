@@ -70,7 +70,7 @@ void bench_move(struct bench *bench, const char *table)
 
 	bench->service.settings.table = table;
 	bench->service.core = make_core(bench);
-	wr_loop_tell(&bench->loop, WR_LOOP_CORE);
+	wr_loop_notify(&bench->loop, WR_LOOP_CORE);
 	wr_core_release(before);
 	bench_turn(bench);
 }

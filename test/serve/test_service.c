@@ -297,7 +297,7 @@ static void test_init_that_fails_leaves_nothing(void **state)
 	assert_non_null(strstr(error.text, "another program listens there"));
 	settings.resp.count = 0;
 	assert_int_equal(wr_service_init(&service, &settings, &error), WEIR_EINVAL);
-	assert_non_null(strstr(error.text, "there is nothing to serve"));
+	assert_non_null(strstr(error.text, "nothing to serve"));
 	settings.rules = NULL;
 	assert_int_equal(wr_service_init(&service, &settings, &error), WEIR_EINVAL);
 	close(fd);

@@ -271,7 +271,7 @@ static void on_ready(void *context, bool taken_over)
 	gateway_service_summary(gateway->service, stdout);
 	printf("weir gateway is ready, nginx is process %d\n", (int)s->pid);
 	fflush(stdout);
-	wr_notify_say(&gateway->notify, "READY=1");
+	wr_notify_send(&gateway->notify, "READY=1");
 }
 
 /* Signals are blocked first: without a handler the next one would end us half way. */
@@ -359,7 +359,7 @@ static void on_service_look(uv_timer_t *timer)
 
 	gateway_service_look(gateway->service);
 	if (gateway->notify.watchdog_ms && gateway_service_lives(gateway->service))
-		wr_notify_say(&gateway->notify, "WATCHDOG=1");
+		wr_notify_send(&gateway->notify, "WATCHDOG=1");
 	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
 		wr_places_open_delivery(&gateway->now->plan);
 	look_at_table(gateway);

@@ -54,7 +54,7 @@ static int write_metrics(struct wr_text *out, const struct wr_admin_work *work)
 				       .engine = work->core->engine,
 				       .info = &info,
 				       .now_ns = work->now_ns};
-	int rc = wr_service_read_table(work->service, work->core, work->now_ns, &info);
+	int rc = wr_service_table_info(work->service, work->core, work->now_ns, &info);
 
 	if (rc == 0)
 		rc = wr_metrics_write(&prom, &work->service->metrics, &view);

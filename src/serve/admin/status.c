@@ -102,7 +102,7 @@ int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work)
 	struct weir_engine_info engine = {.size = sizeof engine};
 	struct weir_info table;
 	size_t pauses = 0;
-	int rc = wr_service_read_table(work->service, work->core, work->now_ns, &table);
+	int rc = wr_service_table_info(work->service, work->core, work->now_ns, &table);
 
 	if (rc < 0)
 		return rc;
@@ -123,7 +123,7 @@ static int write_status(struct wr_text *out, const struct wr_admin_work *work)
 	int rc;
 
 	weir_engine_info(work->core->engine, &view.engine);
-	rc = wr_service_read_table(work->service, work->core, work->now_ns, &view.table);
+	rc = wr_service_table_info(work->service, work->core, work->now_ns, &view.table);
 	if (rc < 0)
 		return rc;
 	weir_control_paused(work->core->engine, count_pause, &view.pauses);

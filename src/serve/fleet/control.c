@@ -17,7 +17,7 @@ static void forget_refusals(struct wr_loop *loop)
 	struct wr_service *service = loop->service;
 
 	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_tell(&service->loops[i], WR_LOOP_FORGET);
+		wr_loop_notify(&service->loops[i], WR_LOOP_FORGET);
 }
 
 /* ---- giving ---- */

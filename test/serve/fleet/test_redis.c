@@ -262,7 +262,7 @@ static void test_leases_are_returned_first(void **state)
 {
 	(void)state;
 	fake->leases = 2;
-	wr_loop_tell(&bench.loop, WR_LOOP_DRAIN);
+	wr_loop_notify(&bench.loop, WR_LOOP_DRAIN);
 	bench_turn(&bench);
 	assert_true(fake->drained > 0);
 	assert_false(bench.loop.ended);

@@ -66,10 +66,10 @@ static void settle(struct wr_pending *pending, int verdict, uint64_t now_ns)
 	if (verdict > 0 && wr_loop_settings(loop)->shadow)
 		verdict = WEIR_ADMIT;
 	if (verdict == WEIR_DELAY && !pending->tell_delay && hold(pending, now_ns)) {
-		wr_redis_tell_of(loop, pending->ask, now_ns);
+		wr_redis_send_rest(loop, pending->ask, now_ns);
 		return;
 	}
-	wr_redis_tell_of(loop, pending->ask, now_ns);
+	wr_redis_send_rest(loop, pending->ask, now_ns);
 	pending->done(pending, verdict);
 }
 
@@ -132,7 +132,7 @@ void wr_pending_cancel(struct wr_pending *pending)
 	if (pending->heap_at)
 		wr_waiting_leave(&pending->loop->waiting, pending, now_ns);
 	if (weir_ask_cancel(pending->ask, now_ns) == 0 && !asked)
-		wr_redis_tell_of(pending->loop, pending->ask, now_ns);
+		wr_redis_send_rest(pending->loop, pending->ask, now_ns);
 }
 
 void wr_pending_end(struct wr_pending *pending)

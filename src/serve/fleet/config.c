@@ -1,4 +1,4 @@
-/* --redis and what belongs to it: read, checked, and kept for all loops. */
+/* Reads and checks --redis and the options that belong to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -16,7 +16,7 @@
 #define FILE_MAX 4096u
 #define SECRET_LEAST 16u
 
-/* A small file that nobody else may read. */
+/* Reads a small file. Fails if other users can read it or the group can write it. */
 static int read_private(const char *flag, const char *path, char text[FILE_MAX], size_t *len,
 			struct weir_error *error)
 {
@@ -57,8 +57,8 @@ int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_r
 	return rc;
 }
 
-/* Any file will do: it is stretched to the length the hash wants. All bytes count but newlines at
- * the end, which editors add. */
+/* Derives the secret from the file with SHAKE256. All bytes count except newlines at the end, which
+ * editors add. */
 static int read_secret(struct wr_redis *redis, struct weir_error *error)
 {
 	const char *path = redis->settings->key_secret;
@@ -71,8 +71,8 @@ static int read_secret(struct wr_redis *redis, struct weir_error *error)
 		len--;
 	if (rc == 0 && len < SECRET_LEAST)
 		rc = wr_error(error, WEIR_EINVAL,
-			      "--key-secret %s has less than %u bytes: head -c 32 /dev/urandom | "
-			      "base64 makes one",
+			      "--key-secret %s has fewer than %u bytes: head -c 32 /dev/urandom | "
+			      "base64 makes a secret",
 			      path, SECRET_LEAST);
 	if (rc == 0 && (!hash || EVP_DigestInit_ex(hash, EVP_shake256(), NULL) != 1 ||
 			EVP_DigestUpdate(hash, text, len) != 1 ||
@@ -84,7 +84,7 @@ static int read_secret(struct wr_redis *redis, struct weir_error *error)
 	return rc;
 }
 
-static bool speaks_tls(const struct wr_redis *redis)
+static bool uses_tls(const struct wr_redis *redis)
 {
 	bool any = redis->target.tls;
 
@@ -93,33 +93,35 @@ static bool speaks_tls(const struct wr_redis *redis)
 	return any;
 }
 
-/* Files that do not fit are better said now than when the first connection is made. */
+/* Reports unusable files at the start instead of at the first connection. */
 static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 {
 	const struct wr_redis_settings *s = redis->settings;
 	struct wr_redis_tls *tls = NULL;
 	int rc;
 
-	if (!speaks_tls(redis) && !s->tls_elsewhere && (s->ca || s->cert || s->key))
+	if (!uses_tls(redis) && !s->tls_elsewhere && (s->ca || s->cert || s->key))
 		return wr_error(error, WEIR_EINVAL,
 				"--redis-ca, --redis-cert and --redis-key are for TLS: write "
 				"rediss:// in --redis, --peer or --queue");
 	if (!s->cert != !s->key)
-		return wr_error(error, WEIR_EINVAL, "--redis-cert and --redis-key go together");
-	if (!speaks_tls(redis))
+		return wr_error(error, WEIR_EINVAL,
+				"--redis-cert and --redis-key must be set together");
+	if (!uses_tls(redis))
 		return 0;
 	rc = wr_redis_tls_new(s, &tls, error);
 	wr_redis_tls_free(tls);
 	return rc;
 }
 
-static int check_alone(const struct wr_redis_settings *s, struct weir_error *error)
+/* Options that make no sense without --redis. */
+static int check_without_redis(const struct wr_redis_settings *s, struct weir_error *error)
 {
 	bool tls = !s->tls_elsewhere && (s->ca || s->cert || s->key);
 
 	if (!s->password_file && !tls && !s->key_secret && !s->region && s->peers.count == 0)
 		return 0;
-	return wr_error(error, WEIR_EINVAL, "%s needs --redis: there is no store it could be for",
+	return wr_error(error, WEIR_EINVAL, "%s needs --redis",
 			s->password_file ? "--redis-password-file"
 			: tls && s->ca   ? "--redis-ca"
 			: tls && s->cert ? "--redis-cert"
@@ -143,9 +145,10 @@ static int read_settings(struct wr_redis *redis, struct weir_error *error)
 	if (s->password_file)
 		rc = wr_redis_password_read(s, &redis->target, error);
 	else if (redis->target.login.user[0] && !redis->target.login.password[0])
-		rc = wr_error(error, WEIR_EINVAL,
-			      "--redis has a user without a password: put it into a file that "
-			      "--redis-password-file names, or write USER:PASSWORD@HOST");
+		rc = wr_error(
+			error, WEIR_EINVAL,
+			"--redis has a user without a password: put the password into a file "
+			"and name it with --redis-password-file, or write USER:PASSWORD@HOST");
 	if (rc == 0 && s->key_secret)
 		rc = read_secret(redis, error);
 	if (rc == 0)
@@ -161,16 +164,16 @@ int wr_redis_new(const struct wr_redis_settings *settings, unsigned loops, struc
 
 	*made = NULL;
 	if (!settings->url)
-		return check_alone(settings, error);
+		return check_without_redis(settings, error);
 	redis = calloc(1, sizeof *redis);
 	if (!redis)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	redis->settings = settings;
 	redis->loop_count = loops;
 	pthread_mutex_init(&redis->lock, NULL);
-	redis->seen = calloc(loops, sizeof *redis->seen);
-	rc = redis->seen ? read_settings(redis, error)
-			 : wr_error(error, WEIR_EMEMORY, "out of memory");
+	redis->status = calloc(loops, sizeof *redis->status);
+	rc = redis->status ? read_settings(redis, error)
+			   : wr_error(error, WEIR_EMEMORY, "out of memory");
 	if (rc < 0)
 		wr_redis_free(redis);
 	else
@@ -182,9 +185,9 @@ void wr_redis_free(struct wr_redis *redis)
 {
 	if (!redis)
 		return;
-	for (unsigned i = 0; redis->seen && i < redis->loop_count; i++)
-		free(redis->seen[i].info);
-	free(redis->seen);
+	for (unsigned i = 0; redis->status && i < redis->loop_count; i++)
+		free(redis->status[i].info);
+	free(redis->status);
 	pthread_mutex_destroy(&redis->lock);
 	explicit_bzero(redis, sizeof *redis);
 	free(redis);
@@ -205,7 +208,7 @@ void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 	pthread_mutex_unlock(&redis->lock);
 }
 
-void wr_redis_teach(struct wr_redis *redis, struct weir_engine *engine)
+void wr_redis_share_secret(struct wr_redis *redis, struct weir_engine *engine)
 {
 	if (!redis)
 		return;

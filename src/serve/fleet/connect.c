@@ -1,4 +1,4 @@
-/* Connecting to Redis: a name's addresses one after the other, and TLS. */
+/* Connecting to Redis: name lookup, each address in turn, TLS handshake. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -30,7 +30,7 @@ void wr_redis_link_poll(struct wr_redis_link *self, int events)
 
 static void try_next(struct wr_redis_link *self, const char *why);
 
-static void up(struct wr_redis_link *self)
+static void report_up(struct wr_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;
 
@@ -51,9 +51,9 @@ static void shake_hands(struct wr_redis_link *self)
 	rc = SSL_do_handshake(self->tls);
 	if (rc == 1) {
 		if (wr_redis_tls_fits(self->tls, &self->link->at, &owner->target))
-			up(self);
+			report_up(self);
 		else
-			wr_redis_link_fail(self, "its certificate is for another name");
+			wr_redis_link_fail(self, "the certificate does not match the host name");
 		return;
 	}
 	switch (SSL_get_error(self->tls, rc)) {
@@ -68,10 +68,10 @@ static void shake_hands(struct wr_redis_link *self)
 	}
 }
 
-static void connected(struct wr_redis_link *self)
+static void finish_connecting(struct wr_redis_link *self)
 {
 	if (!self->link->tls) {
-		up(self);
+		report_up(self);
 		return;
 	}
 	self->stage = WR_REDIS_HANDSHAKE;
@@ -97,7 +97,7 @@ static void check_connected(struct wr_redis_link *self)
 	int error = socket_error(self);
 
 	if (error == 0) {
-		connected(self);
+		finish_connecting(self);
 		return;
 	}
 	wr_redis_link_drop_socket(self);
@@ -112,7 +112,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		return;
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
-	} else if (status < 0) { /* all that libuv tells of an error */
+	} else if (status < 0) { /* libuv does not report the cause */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
@@ -148,7 +148,7 @@ static struct wr_redis_socket *make_socket(struct wr_redis_link *self, int famil
 	return made;
 }
 
-/* False: not this one, and errno. */
+/* Returns false and sets errno if the connection cannot be attempted. */
 static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *address,
 			     socklen_t len)
 {
@@ -174,12 +174,12 @@ static void connect_unix(struct wr_redis_link *self)
 
 	snprintf(address.sun_path, sizeof address.sun_path, "%.*s", WR_UNIX_PATH_MAX,
 		 self->link->at.host);
-	/* A Unix socket that is full says so at once. */
+	/* A Unix socket with a full backlog fails at once. */
 	if (!begin_connecting(self, (const struct sockaddr *)&address, sizeof address))
 		wr_redis_link_fail(self, strerror(errno));
 }
 
-/* The addresses of a name one after the other, until one of them takes us. */
+/* Tries the remaining addresses of the name until a connection can be attempted. */
 static void try_next(struct wr_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {
@@ -211,8 +211,8 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 		wr_redis_link_fail(self, why);
 		return;
 	}
-	/* Each attempt begins with another one: the first may be one that leads nowhere, and there
-	 * is no time to find that out. */
+	/* Each attempt begins with another address: the first one may be unreachable, and the
+	 * timeout of the attempt may end before the second one is tried. */
 	for (unsigned i = 0; i < addresses->count; i++)
 		self->addresses.items[i] =
 			addresses->items[(i + self->owner->attempts) % addresses->count];

@@ -1,4 +1,5 @@
-/* Resets, grants and bans: carried out here, and told to all other nodes by way of Redis. */
+/* Orders of operators (reset, grant, ban): carried out in this table and published to all other nodes
+ * through Redis. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +10,7 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 
-/* ---- carrying out ---- */
-
-/* Refusals are remembered for up to a second in every loop, and this may have ended them. */
+/* Every loop remembers refusals of Redis for up to a second, and an order may lift them. */
 static void forget_refusals(struct wr_loop *loop)
 {
 	struct wr_service *service = loop->service;
@@ -20,30 +19,30 @@ static void forget_refusals(struct wr_loop *loop)
 		wr_loop_notify(&service->loops[i], WR_LOOP_FORGET);
 }
 
-/* ---- giving ---- */
+/* ---- orders of this node ---- */
 
-static void publish(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns)
+static void publish_order(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns)
 {
 	uint8_t bytes[WR_CENTRAL_MESSAGE_MAX];
 	size_t len = wr_order_write(order, now_ns, bytes, sizeof bytes);
 
 	if (len == 0)
 		wr_log(WR_LOG_WARN,
-		       "redis: this order is for this node alone: its descriptor is too long to "
-		       "be told to others");
+		       "redis: the order applies to this node only: its descriptor is too long to "
+		       "be published");
 	else if (wr_central_publish(loop->redis->central, bytes, len, wr_loop_mono_ns(loop)) < 0)
-		wr_log(WR_LOG_WARN, "redis: this order is for this node alone: too many are "
-				    "waiting for Redis to come back; give it again later");
+		wr_log(WR_LOG_WARN, "redis: the order applies to this node only: too many orders "
+				    "wait for Redis; repeat it when Redis is back");
 }
 
-static void reset_there(struct wr_loop *loop, const struct weir_target *target, uint64_t now_ns)
+static void reset_in_redis(struct wr_loop *loop, const struct weir_target *target, uint64_t now_ns)
 {
 	uint8_t question[WEIR_QUESTION_MAX];
 	int len = weir_control_question(wr_loop_engine(loop), target, question, sizeof question,
 					now_ns, NULL);
 
 	if (len > 0)
-		wr_redis_tell(loop, question, (size_t)len, now_ns);
+		wr_redis_send(loop, question, (size_t)len, now_ns);
 }
 
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
@@ -54,13 +53,13 @@ int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t no
 	if (rc < 0 || !loop->redis || !loop->redis->central)
 		return rc;
 	if (order->verb == WR_ORDER_RESET)
-		reset_there(loop, order->target, now_ns);
-	publish(loop, order, now_ns);
+		reset_in_redis(loop, order->target, now_ns);
+	publish_order(loop, order, now_ns);
 	forget_refusals(loop);
 	return rc;
 }
 
-/* ---- hearing ---- */
+/* ---- orders received from Redis ---- */
 
 void wr_order_whom(const struct weir_target *target, char *text, size_t cap)
 {
@@ -95,8 +94,8 @@ void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_
 	int rc;
 
 	if (!wr_order_read(bytes, len, &text)) {
-		wr_log(WR_LOG_WARN, "redis: a message of another node was not understood: is it of "
-				    "another version?");
+		wr_log(WR_LOG_WARN, "redis: a message of another node is not readable: that node "
+				    "may run another version of weir");
 		return;
 	}
 	if (!wr_order_end(&text, age_ns, now_ns) || (own && text.order.verb == WR_ORDER_RESET))

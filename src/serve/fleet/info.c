@@ -1,4 +1,4 @@
-/* How the store fares, as all loops together see it. */
+/* The status of Redis over all loops, for the admin API and for the gauges in the table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 #include "serve/fleet/redis.h"
 
-/* Counters are 64-bit words, one behind the other. */
+/* add_counts treats the struct as an array of 64-bit counters. */
 _Static_assert(sizeof(struct wr_central_counts) % sizeof(uint64_t) == 0, "words");
 
 static void add_counts(struct wr_central_counts *sum, const struct wr_central_counts *part)
@@ -76,10 +76,10 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis)
 	pthread_mutex_lock(&redis->lock);
 	sum->secret_known = redis->secret_known;
 	for (unsigned i = 0; i < redis->loop_count; i++)
-		if (redis->seen[i].info)
-			add_info(sum, redis->seen[i].info);
+		if (redis->status[i].info)
+			add_info(sum, redis->status[i].info);
 	pthread_mutex_unlock(&redis->lock);
-	/* Without the secret no question goes out, whoever answers there. */
+	/* Without the fleet's secret no question is sent, even if the servers answer. */
 	sum->any_up &= sum->secret_known;
 	sum->all_up &= sum->any_up;
 	return sum;
@@ -91,26 +91,26 @@ bool wr_redis_is_away(struct wr_redis *redis)
 
 	pthread_mutex_lock(&redis->lock);
 	for (unsigned i = 0; i < redis->loop_count; i++)
-		away &= redis->seen[i].info &&
-			!(redis->secret_known && redis->seen[i].info->any_up);
+		away &= redis->status[i].info &&
+			!(redis->secret_known && redis->status[i].info->any_up);
 	pthread_mutex_unlock(&redis->lock);
 	return away;
 }
 
-/* The slowest loop's: what a request may meet. */
+/* The round trip time of the slowest loop. */
 static uint64_t rtt_ns(struct wr_redis *redis)
 {
 	uint64_t most = 0;
 
 	pthread_mutex_lock(&redis->lock);
 	for (unsigned i = 0; i < redis->loop_count; i++)
-		most = redis->seen[i].rtt_ns > most ? redis->seen[i].rtt_ns : most;
+		most = redis->status[i].rtt_ns > most ? redis->status[i].rtt_ns : most;
 	pthread_mutex_unlock(&redis->lock);
 	return most;
 }
 
-/* 0: closed, 1: half open, 2: open; of the shard that is worst off. */
-static int64_t breaker(const struct wr_central_info *info)
+/* The worst state of a shard's circuit breaker. 0: closed, 1: half open, 2: open. */
+static int64_t worst_breaker(const struct wr_central_info *info)
 {
 	int worst = 0;
 
@@ -129,7 +129,7 @@ static int64_t shards_up(const struct wr_central_info *info)
 	return up;
 }
 
-/* Of what is not asked for one by one. Those that only grow begin anew with the service. */
+/* Gauges of leases, exchanges and regions. Those that only grow restart at 0 with the service. */
 static void set_fleet_gauges(const struct wr_central_info *info, struct weir_table *table,
 			     uint64_t now_ns)
 {
@@ -137,7 +137,7 @@ static void set_fleet_gauges(const struct wr_central_info *info, struct weir_tab
 	const struct {
 		enum weir_gauge_name gauge;
 		uint64_t value;
-	} told[] = {
+	} gauges[] = {
 		{WEIR_GAUGE_LEASES, info->leases},
 		{WEIR_GAUGE_LEASED_UNITS, info->leased_units},
 		{WEIR_GAUGE_LEASES_GRANTED, counts->leases_granted},
@@ -154,8 +154,8 @@ static void set_fleet_gauges(const struct wr_central_info *info, struct weir_tab
 		{WEIR_GAUGE_OVERSHOOT_PPM, info->overshoot_ppm},
 	};
 
-	for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-		weir_gauge_set(table, told[i].gauge, (int64_t)told[i].value, now_ns);
+	for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++)
+		weir_gauge_set(table, gauges[i].gauge, (int64_t)gauges[i].value, now_ns);
 }
 
 void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns)
@@ -167,7 +167,7 @@ void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint6
 		return;
 	nodes = nodes ? nodes : (uint32_t)redis->settings->fleet_size;
 	weir_gauge_set(table, WEIR_GAUGE_STORE_UP, info->all_up, now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, breaker(info), now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, worst_breaker(info), now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES, info->shard_count, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES_UP, shards_up(info), now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_RTT_US, (int64_t)(rtt_ns(redis) / 1000), now_ns);

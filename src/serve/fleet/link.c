@@ -1,4 +1,4 @@
-/* The bytes of a connection to Redis, and its end. */
+/* The bytes of a connection to Redis, and closing it. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "serve/fleet/link_impl.h"
 #include "serve/fleet/tls.h"
 
-#define READS_A_TURN 4 /* so that one server does not starve clients */
+#define READS_A_TURN 4 /* one server must not starve the clients */
 #define SEAL_BYTES 16384
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 static void free_socket(uv_handle_t *handle)
 {
@@ -34,15 +34,15 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* Those of regions are written together with the loop's own. */
-static struct wr_redis_loop *root_of(const struct wr_redis_link *self)
+/* The entry with the list of dirty links: links of other regions are in the list of the home. */
+static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;
 }
 
-static void clean(struct wr_redis_link *self)
+static void unlink_dirty(struct wr_redis_link *self)
 {
-	struct wr_redis_link **at = &root_of(self)->dirty;
+	struct wr_redis_link **at = &home_of(self)->dirty;
 
 	for (; self->dirty && *at; at = &(*at)->dirty_next)
 		if (*at == self) {
@@ -52,8 +52,8 @@ static void clean(struct wr_redis_link *self)
 		}
 }
 
-/* Nothing comes from it any more. The memory stays as long as somebody has it in hand. */
-static void destroy(struct wr_redis_link *self)
+/* Closes the link. Its memory is freed now, or when the current callback returns. */
+static void destroy_link(struct wr_redis_link *self)
 {
 	if (self->owner->next_link == self)
 		self->owner->next_link = self->next;
@@ -62,7 +62,7 @@ static void destroy(struct wr_redis_link *self)
 		self->next->back = self->back;
 	wr_names_leave(&self->name);
 	wr_redis_link_drop_socket(self);
-	clean(self);
+	unlink_dirty(self);
 	self->link->data = NULL;
 	self->link = NULL;
 	if (!self->inside)
@@ -73,7 +73,7 @@ void wr_redis_link_close(void *context, struct wr_link *link)
 {
 	(void)context;
 	if (link->data)
-		destroy(link->data);
+		destroy_link(link->data);
 }
 
 void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
@@ -81,7 +81,7 @@ void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
 	struct wr_loop *loop = self->owner->loop;
 	struct wr_link *link = self->link;
 
-	destroy(self);
+	destroy_link(self);
 	wr_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
 }
 
@@ -96,8 +96,8 @@ bool wr_redis_link_leave(struct wr_redis_link *self)
 
 /* ---- bytes ---- */
 
-/* So many bytes were taken; 0: not now; below 0: lost. */
-static ssize_t put(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
+/* Returns the number of bytes sent; 0: try again later; below 0: the connection is lost. */
+static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
 {
 	ssize_t n;
 
@@ -118,8 +118,8 @@ static ssize_t put(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
 	}
 }
 
-/* So many bytes are there; 0: none yet; below 0: the end, and `why`. */
-static ssize_t get(struct wr_redis_link *self, uint8_t *bytes, const char **why)
+/* Returns the number of bytes read; 0: none yet; below 0: the connection ended, and *why says why. */
+static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 {
 	ssize_t n;
 
@@ -150,15 +150,15 @@ static ssize_t get(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 	}
 }
 
-/* What OpenSSL has decrypted already no poll tells of: with TLS it is read to its end. False: it
- * ended, and the link is gone. */
-static bool receive(struct wr_redis_link *self)
+/* Reads replies and passes them to the central. With TLS it reads until nothing is left, because poll
+ * does not report bytes that OpenSSL has already decrypted. Returns false if the link was freed. */
+static bool receive_replies(struct wr_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;
 
 	for (int i = 0; i < READS_A_TURN || self->tls; i++) {
 		const char *why;
-		ssize_t n = get(self, loop->net.input, &why);
+		ssize_t n = read_bytes(self, loop->net.input, &why);
 
 		if (n < 0)
 			wr_redis_link_fail(self, why);
@@ -177,11 +177,11 @@ static bool receive(struct wr_redis_link *self)
 
 void wr_redis_link_break(struct wr_redis_link *self, const char *why)
 {
-	if (self->stage != WR_REDIS_OPEN || receive(self))
+	if (self->stage != WR_REDIS_OPEN || receive_replies(self))
 		wr_redis_link_fail(self, why);
 }
 
-/* False: it failed, and is gone. */
+/* Returns false if the connection failed; `self` is freed then. */
 static bool write_out(struct wr_redis_link *self)
 {
 	const uint8_t *bytes;
@@ -189,7 +189,7 @@ static bool write_out(struct wr_redis_link *self)
 
 	self->unsent = false;
 	while (wr_link_output(self->link, &bytes, &len)) {
-		ssize_t n = put(self, bytes, len);
+		ssize_t n = send_bytes(self, bytes, len);
 
 		if (n < 0) {
 			wr_redis_link_break(self, strerror(errno));
@@ -211,7 +211,7 @@ void wr_redis_link_event(struct wr_redis_link *self, int events)
 	if (self->unsent && !write_out(self))
 		return;
 	if (events & UV_READABLE)
-		receive(self);
+		receive_replies(self);
 }
 
 void wr_redis_links_read(struct wr_redis_loop *owner)
@@ -222,7 +222,7 @@ void wr_redis_links_read(struct wr_redis_loop *owner)
 
 		owner->next_link = self->next;
 		if (self->stage == WR_REDIS_OPEN)
-			receive(self);
+			receive_replies(self);
 	}
 }
 
@@ -234,7 +234,7 @@ void wr_redis_link_dirty(void *context, struct wr_link *link)
 	(void)context;
 	if (!self || self->dirty)
 		return;
-	list = &root_of(self)->dirty;
+	list = &home_of(self)->dirty;
 	self->dirty = true;
 	self->dirty_next = *list;
 	*list = self;

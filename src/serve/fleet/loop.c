@@ -1,4 +1,4 @@
-/* A loop's central: created, driven and ended. */
+/* The central of a loop: creating, driving and ending it. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "net/tls.h"
 #include "table/table.h"
 
-/* ---- what the central asks for ---- */
+/* ---- callbacks of the central ---- */
 
-/* libuv calls timers before it looks at sockets: after a pause of our own, because others had the
- * processor, answers are there that would be too late a moment later. */
+/* libuv runs timers before it polls sockets. After the process was suspended for a while, replies have
+ * arrived that the tick would count as timed out, so they are read first. */
 static void on_timer(uv_timer_t *timer)
 {
 	struct wr_redis_loop *self = timer->data;
@@ -24,7 +24,7 @@ static void on_timer(uv_timer_t *timer)
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 
-/* Rounded up: a tick that comes early has nothing to do. */
+/* Rounded up, because an early tick would find nothing to do. */
 void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 {
 	struct wr_redis_loop *self = context;
@@ -37,21 +37,21 @@ void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 		       mono_ns > now_ns ? (mono_ns - now_ns + 999999) / 1000000 : 0, 0);
 }
 
-/* Every loop sees the same, more or less: one of them speaks. */
-static void say(void *context, enum wr_say level, const char *text)
+/* All loops see the same servers, so only the first one logs above the debug level. */
+static void log_message(void *context, enum wr_say level, const char *text)
 {
 	static const enum wr_log_level levels[] = {[WR_SAY_ERROR] = WR_LOG_ERROR,
 						   [WR_SAY_WARN] = WR_LOG_WARN,
 						   [WR_SAY_INFO] = WR_LOG_INFO};
 	struct wr_redis_loop *self = context;
 
-	self->said = true;
+	self->reported = true;
 	if (!self->closing)
 		wr_log(self->loop->number == 0 ? levels[level] : WR_LOG_DEBUG, "redis: %s", text);
 }
 
-/* First kept, then told to the engine in force: whoever makes a new one meanwhile makes it known
- * first and teaches it then, so one of the two sees the other. */
+/* Stores the secret first, then gives it to the current engine. A thread that replaces the engine does
+ * it in the reverse order, so one of the two always sees the other's write. */
 static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
 	struct wr_redis_loop *self = context;
@@ -63,7 +63,7 @@ static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 	redis->secret_known = true;
 	pthread_mutex_unlock(&redis->lock);
 	core = wr_service_core(self->loop->service);
-	wr_redis_teach(redis, core->engine);
+	wr_redis_share_secret(redis, core->engine);
 	wr_core_release(core);
 }
 
@@ -74,7 +74,7 @@ static void on_nodes(void *context, uint32_t nodes)
 	weir_fleet_note(wr_loop_table(self->loop), nodes, wr_loop_now_ns(self->loop));
 }
 
-static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void on_order(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct wr_redis_loop *self = context;
 
@@ -85,12 +85,12 @@ static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,
 					    .wake_at = wr_redis_loop_wake,
-					    .say = say,
+					    .say = log_message,
 					    .secret = on_secret,
 					    .nodes = on_nodes,
-					    .heard = on_heard};
+					    .heard = on_order};
 
-/* ---- beginning and end ---- */
+/* ---- creating and ending ---- */
 
 void wr_redis_loop_password(struct wr_redis_loop *self)
 {
@@ -102,10 +102,10 @@ void wr_redis_loop_password(struct wr_redis_loop *self)
 		return;
 	self->password_seen = seen;
 	if (wr_redis_password_read(settings, &self->target, &error) < 0)
-		say(self, WR_SAY_ERROR, error.text);
+		log_message(self, WR_SAY_ERROR, error.text);
 }
 
-/* Random, and not 0. */
+/* Returns a random number other than 0. */
 static uint64_t new_owner(const struct wr_loop *loop)
 {
 	uint64_t owner;
@@ -217,7 +217,7 @@ void wr_redis_loop_free(struct wr_loop *loop)
 	loop->redis = NULL;
 }
 
-/* ---- asking ---- */
+/* ---- questions ---- */
 
 void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
 		   size_t len, uint64_t now_ns)
@@ -239,13 +239,13 @@ void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask)
 		wr_central_leave(loop->redis->central, ask);
 }
 
-void wr_redis_tell(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns)
+void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns)
 {
 	if (loop->redis->central)
 		wr_central_send(loop->redis->central, message, len, now_ns, wr_loop_mono_ns(loop));
 }
 
-void wr_redis_tell_of(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns)
+void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns)
 {
 	uint8_t message[WEIR_QUESTION_MAX];
 	int len;
@@ -254,11 +254,11 @@ void wr_redis_tell_of(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_n
 		return;
 	while ((len = weir_ask_question(ask, message, sizeof message)) > 0) {
 		assert(message[offsetof(struct wr_question_head, kind)] != WR_QUESTION_TAKE);
-		wr_redis_tell(loop, message, (size_t)len, now_ns);
+		wr_redis_send(loop, message, (size_t)len, now_ns);
 	}
 }
 
-/* ---- how it fares ---- */
+/* ---- status ---- */
 
 void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 {
@@ -269,15 +269,15 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 
-/* If there was trouble, that is what is said, and its end. */
-static void say_up(struct wr_redis_loop *self)
+/* Logs once that the servers answer, unless problems were logged: then their end is logged as well. */
+static void report_servers_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;
 
-	if (self->up_said || !info->all_up || !info->secret_known)
+	if (self->up_reported || !info->all_up || !info->secret_known)
 		return;
-	self->up_said = true;
-	if (!self->said && self->loop->number == 0)
+	self->up_reported = true;
+	if (!self->reported && self->loop->number == 0)
 		wr_log(WR_LOG_INFO, "redis: %u server%s answer%s", info->shard_count,
 		       info->shard_count == 1 ? "" : "s", info->shard_count == 1 ? "s" : "");
 }
@@ -290,10 +290,10 @@ void wr_redis_sweep(struct wr_loop *loop)
 	if (!self || !self->central || !self->info)
 		return;
 	wr_central_info(self->central, self->info);
-	say_up(self);
+	report_servers_up(self);
 	pthread_mutex_lock(&self->redis->lock);
-	before = self->redis->seen[loop->number].info;
-	self->redis->seen[loop->number] = (struct wr_redis_seen){self->info, self->rtt_ns};
+	before = self->redis->status[loop->number].info;
+	self->redis->status[loop->number] = (struct wr_redis_status){self->info, self->rtt_ns};
 	pthread_mutex_unlock(&self->redis->lock);
 	self->info = before ? before : calloc(1, sizeof *self->info);
 }

@@ -1,4 +1,4 @@
-/* Other regions' stores on a loop: a central each, which has nothing to do but to be told. */
+/* The Redis of other regions, on the first loop: one central each, which only sends reports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 #include "net/tls.h"
 #include "table/table.h"
 
-/* Other regions are far away, and nobody waits for them. */
+/* Other regions are far away, and no request waits for them. */
 #define PEER_TIMEOUT_NS 2000000000u
 
-static void say(void *context, enum wr_say level, const char *text)
+static void log_message(void *context, enum wr_say level, const char *text)
 {
 	static const enum wr_log_level levels[] = {[WR_SAY_ERROR] = WR_LOG_ERROR,
 						   [WR_SAY_WARN] = WR_LOG_WARN,
@@ -23,12 +23,12 @@ static void say(void *context, enum wr_say level, const char *text)
 		wr_log(levels[level], "peer %s: %s", self->peer_text, text);
 }
 
-/* It is no chief: it hears of no secret, of no nodes and of no orders. */
+/* A peer's central receives no secret, no node count and no orders. */
 static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,
 					    .wake_at = wr_redis_loop_wake,
-					    .say = say};
+					    .say = log_message};
 
 static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 {
@@ -51,7 +51,7 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 	return rc;
 }
 
-/* Lists keep the order of the command line: the table remembers regions by their number. */
+/* The list keeps the order of the command line, because the table identifies regions by number. */
 static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint32_t i,
 		    struct weir_error *error)
 {

@@ -1,4 +1,4 @@
-/* --region and --peer: read and checked. */
+/* Reads and checks --region and --peer. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "redis/script_exchange.h"
 #include "serve/fleet/redis.h"
 
-/* It stands in names of holders, before a slash; "-" is there where there is no region. */
+/* The region is part of holder names, before a slash. "-" stands for no region. */
 static int check_region(const char *region, struct weir_error *error)
 {
 	size_t len = strlen(region);
@@ -24,26 +24,26 @@ static int check_region(const char *region, struct weir_error *error)
 			WR_EXCHANGE_REGION);
 }
 
-/* A URL may have commas between hosts: what has no "://" of its own belongs to the one before. */
-static bool joins(const char *item)
+/* A URL may contain commas between hosts. An item without "://" belongs to the URL before it. */
+static bool continues_url(const char *item)
 {
 	return !strstr(item, "://");
 }
 
-/* Passwords are not part of the text. */
+/* Compares the URLs without passwords. */
 static int check_peer(const struct wr_redis *redis, struct weir_error *error)
 {
 	const char *text = redis->peer_text[redis->peer_count];
 
 	if (strcmp(text, redis->text) == 0)
 		return wr_error(error, WEIR_EINVAL,
-				"--peer %s is --redis itself: it is for the Redis of other regions",
+				"--peer %s is the same Redis as --redis: give the Redis of another "
+				"region",
 				text);
 	for (uint32_t i = 0; i < redis->peer_count; i++)
 		if (strcmp(text, redis->peer_text[i]) == 0)
 			return wr_error(error, WEIR_EINVAL,
-					"--peer %s is there twice: it is for one Redis of each "
-					"other region",
+					"--peer %s is given twice: give one Redis per other region",
 					text);
 	return 0;
 }
@@ -56,7 +56,7 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 	int rc = 0;
 
 	if (redis->peer_count == WR_EXCHANGE_PEERS)
-		return wr_error(error, WEIR_EINVAL, "--peer: there are more than %u",
+		return wr_error(error, WEIR_EINVAL, "--peer: more than %u are given",
 				WR_EXCHANGE_PEERS);
 	if (wr_redis_target_parse(wr_str(url), peer, &why) != 0)
 		return wr_error(error, WEIR_EINVAL, "--peer: %s", why.text);
@@ -64,9 +64,10 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 	if (s->password_file && !peer->login.password[0])
 		rc = wr_redis_password_read(s, peer, error);
 	else if (peer->login.user[0] && !peer->login.password[0])
-		rc = wr_error(error, WEIR_EINVAL,
-			      "--peer has a user without a password: put it into a file that "
-			      "--redis-password-file names, or write USER:PASSWORD@HOST");
+		rc = wr_error(
+			error, WEIR_EINVAL,
+			"--peer has a user without a password: put the password into a file "
+			"and name it with --redis-password-file, or write USER:PASSWORD@HOST");
 	if (rc < 0)
 		return rc;
 	wr_redis_target_text(peer, redis->peer_text[redis->peer_count]);
@@ -84,7 +85,7 @@ static int read_peers(struct wr_redis *redis, struct weir_error *error)
 	for (size_t i = 0; i < list->count && rc == 0;) {
 		size_t len = (size_t)snprintf(url, sizeof url, "%s", list->items[i++]);
 
-		while (i < list->count && joins(list->items[i]) && len < sizeof url)
+		while (i < list->count && continues_url(list->items[i]) && len < sizeof url)
 			len += (size_t)snprintf(url + len, sizeof url - len, ",%s",
 						list->items[i++]);
 		rc = len < sizeof url ? read_peer(redis, url, error)
@@ -103,10 +104,10 @@ int wr_redis_regions_read(struct wr_redis *redis, struct weir_error *error)
 		return rc;
 	if (!s->region)
 		return wr_error(error, WEIR_EINVAL,
-				"--peer needs --region: each region has a name of its own");
+				"--peer needs --region: every region needs a name of its own");
 	if (!redis->secret_set)
 		return wr_error(error, WEIR_EINVAL,
 				"--peer needs --key-secret: regions cannot agree on a secret, so "
-				"all of them are given the same file");
+				"give all of them the same file");
 	return read_peers(redis, error);
 }

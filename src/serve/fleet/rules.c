@@ -1,8 +1,8 @@
-/* What the rules in force want of the central store. */
+/* Counts the limits of the current rules that Redis decides. */
 #include "limiter/fleet.h"
 #include "serve/fleet/redis.h"
 
-static void count(const struct wr_node *node, struct wr_redis_rules *rules)
+static void count_limits(const struct wr_node *node, struct wr_redis_rules *rules)
 {
 	for (unsigned i = 0; i < node->limit_count; i++) {
 		const struct wr_limit *limit = &node->limits[i];
@@ -26,7 +26,7 @@ struct wr_redis_rules wr_redis_rules(struct weir_engine *engine)
 
 	for (; node; node = wr_node_next(node))
 		if (!(node->flags & WR_IS_UNLIMITED))
-			count(node, &found);
+			count_limits(node, &found);
 	wr_generation_release(engine, generation, shard);
 	return found;
 }

@@ -1,3 +1,4 @@
+/* Client side TLS for Redis; see tls.h. */
 #include "serve/fleet/tls.h"
 
 #include <openssl/err.h>
@@ -12,7 +13,7 @@
 struct wr_redis_tls {
 	const struct wr_redis_settings *settings;
 	SSL_CTX *context;
-	uint64_t tried; /* fingerprint of the files that were read last, well or not */
+	uint64_t tried; /* fingerprint of the files at the last attempt to read them */
 };
 
 static uint64_t fingerprint(const struct wr_redis_settings *s)
@@ -25,8 +26,7 @@ static int read_files(SSL_CTX *context, const struct wr_redis_settings *s, struc
 {
 	if (s->ca ? SSL_CTX_load_verify_file(context, s->ca) != 1
 		  : SSL_CTX_set_default_verify_paths(context) != 1)
-		return wr_tls_file_error(error, "--redis-ca",
-					 s->ca ? s->ca : "(those of the system)",
+		return wr_tls_file_error(error, "--redis-ca", s->ca ? s->ca : "(the system's)",
 					 "certificate in PEM form");
 	if (!s->cert)
 		return 0;
@@ -86,8 +86,8 @@ void wr_redis_tls_free(struct wr_redis_tls *tls)
 	free(tls);
 }
 
-/* Certificates are renewed while we run; ones that do not work leave the old ones in force. */
-static void look(struct wr_redis_tls *tls)
+/* Reloads changed files. If they are unusable, the old ones stay in use. */
+static void reload_if_changed(struct wr_redis_tls *tls)
 {
 	uint64_t seen = fingerprint(tls->settings);
 	struct weir_error error = {0};
@@ -99,12 +99,12 @@ static void look(struct wr_redis_tls *tls)
 	context = make_context(tls->settings, &error);
 	if (!context) {
 		wr_log(WR_LOG_ERROR,
-		       "new certificates for Redis are not usable, the old ones "
-		       "stay: %s",
+		       "the new certificates for Redis are unusable, the old ones "
+		       "stay in use: %s",
 		       error.text);
 		return;
 	}
-	SSL_CTX_free(tls->context); /* sessions hold it as long as they need it */
+	SSL_CTX_free(tls->context); /* open sessions hold references */
 	tls->context = context;
 }
 
@@ -112,7 +112,7 @@ SSL *wr_redis_tls_session(struct wr_redis_tls *tls, const struct wr_endpoint *at
 {
 	SSL *session;
 
-	look(tls);
+	reload_if_changed(tls);
 	session = SSL_new(tls->context);
 	if (!session)
 		return NULL;

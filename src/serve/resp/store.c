@@ -239,7 +239,7 @@ static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t
 
 static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
 {
-	wr_redis_tell(own_of(host)->loop, message, len, now_ns);
+	wr_redis_send(own_of(host)->loop, message, len, now_ns);
 }
 
 static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,

@@ -359,7 +359,7 @@ def test_ending_waits_for_deliveries_under_way(api):
         api.wait_seen(1)
         counter.again()
         counter.serve.process.terminate()
-        wait_for(lambda: "closing ports" in counter.serve.log(), "the end to begin")
+        wait_for(lambda: "ports closed" in counter.serve.log(), "the end to begin")
         assert counter.serve.process.poll() is None
         api.release("all")
         assert counter.serve.process.wait(60) == 0

@@ -608,7 +608,7 @@ def test_ends_when_questions_are_answered():
             connection.send(command("WEIR.CHECK", "api", "deny", "1") * 3)
             wait_for(lambda: serve.store()["waiting"] == 3, "the questions to be out")
             serve.signal(15)
-            serve.wait_logged("closing ports")
+            serve.wait_logged("ports closed")
             assert serve.process.poll() is None
             redis.thaw()
             assert [answer(connection.read())["verdict"] for _ in range(3)] == ["admit", "admit", "refuse"]

@@ -325,8 +325,8 @@ def test_a_gateway_that_reaches_nobody_says_so(api):
     with Counter(api) as counter:
         told = counter.wait_ticket(counter.defer("/orders/7/1", max_tries=1)[0], "delivered")
         assert (told["http_status"], told["tries"]) == (200, 0)
-        counter.serve.wait_logged("can not be reached (HTTP status 502)")
-        counter.serve.wait_logged("is reached again")
+        counter.serve.wait_logged("is unreachable (HTTP status 502)")
+        counter.serve.wait_logged("is reachable again")
 
 
 # ---- starting again ----

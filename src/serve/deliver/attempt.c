@@ -1,23 +1,23 @@
-/* One delivery: asking the limiter, sending, telling the queue. */
+/* One delivery: asks the limiter, sends the request, reports the outcome to the queue. */
 #include <string.h>
 
 #include "base/str.h"
 #include "serve/deliver/deliver_impl.h"
 #include "net/log.h"
 
-#define HOLD_MOST_US 1000000u  /* a wait of the limiter that is waited out here */
-#define REST_MOST_US 30000000u /* between tries of a target that is away */
+#define HOLD_MOST_US 1000000u  /* a longer refusal returns the request to the queue */
+#define REST_MOST_US 30000000u /* longest time between two probes of an unreachable target */
 
-static void settle(struct wr_delivery *delivery);
+static void settle_delivery(struct wr_delivery *delivery);
 
-static uint64_t ms_of(uint64_t us)
+static uint64_t us_to_ms(uint64_t us)
 {
 	return us / 1000 + (us % 1000 != 0);
 }
 
-/* ---- places ---- */
+/* ---- slots ---- */
 
-struct wr_delivery *wr_deliver_place(struct wr_deliverer *deliverer)
+struct wr_delivery *wr_deliver_take_slot(struct wr_deliverer *deliverer)
 {
 	struct wr_delivery *delivery = deliverer->free;
 
@@ -45,11 +45,11 @@ static void free_slot(struct wr_delivery *delivery)
 	wr_loop_check_drained(deliverer->own->loop);
 }
 
-/* ---- telling the queue ---- */
+/* ---- reporting to the queue ---- */
 
 static void on_settle_timer(uv_timer_t *timer)
 {
-	settle(timer->data);
+	settle_delivery(timer->data);
 }
 
 static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_job *job)
@@ -64,20 +64,21 @@ static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_
 		wr_queue_count(&tally->retried, 1);
 }
 
-/* Whether it makes sense to say it once more: the queue is away for now. */
-static bool is_passing(enum wr_queue_reason reason)
+/* Whether the report can succeed later: the queue is unavailable for now. */
+static bool is_temporary(enum wr_queue_reason reason)
 {
 	return reason != WR_QUEUE_LOST && reason != WR_QUEUE_UNKNOWN && reason != WR_QUEUE_ENDING;
 }
 
-static void say_lost(const struct wr_queue_job *job)
+static void log_lost(const struct wr_queue_job *job)
 {
 	static struct wr_log_gate gate;
 	uint64_t held;
 
 	if (job->reason != WR_QUEUE_ENDING && wr_log_due(&gate, &held))
 		wr_log(WR_LOG_WARN,
-		       "queue: request %llu was delivered here, but %s (and %llu more)",
+		       "queue: request %llu was delivered, but the queue did not store that: %s "
+		       "(%llu more)",
 		       (unsigned long long)job->settle.id, wr_queue_reason_text(job->reason),
 		       (unsigned long long)held);
 }
@@ -89,18 +90,19 @@ static void on_settled(struct wr_queue_job *job)
 
 	if (job->reason == WR_QUEUE_OK) {
 		count_settled(deliverer, job);
-	} else if (!deliverer->stopped && is_passing(job->reason)) {
-		uv_timer_start(&delivery->timer, on_settle_timer, ms_of(WR_DELIVER_FAILED_WAIT_US),
-			       0);
+	} else if (!deliverer->stopped && is_temporary(job->reason)) {
+		uv_timer_start(&delivery->timer, on_settle_timer,
+			       us_to_ms(WR_DELIVER_FAILED_WAIT_US), 0);
 		return;
 	} else if (job->settle.outcome == WR_QUEUE_DELIVERED) {
-		say_lost(job);
+		log_lost(job);
 	}
 	free_slot(delivery);
 }
 
-/* What comes behind it may be taken next: jobs are done in their order. */
-static void settle(struct wr_delivery *delivery)
+/* Stores the outcome, then takes the next requests. The queue performs jobs in order, so the next
+ * request of this key can be taken by the same call. */
+static void settle_delivery(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 	struct wr_queue_job *job = &delivery->job;
@@ -116,8 +118,8 @@ static void settle(struct wr_delivery *delivery)
 	wr_deliver_take(deliverer);
 }
 
-/* The API server has not got it: what the limits took for it goes back. */
-static void give_back(struct wr_delivery *delivery)
+/* The API server did not receive the request: gives the charged tokens back to the limits. */
+static void refund_limits(struct wr_delivery *delivery)
 {
 	if (!delivery->pending.ask)
 		return;
@@ -125,19 +127,18 @@ static void give_back(struct wr_delivery *delivery)
 	wr_pending_end(&delivery->pending);
 }
 
-/* It was not tried, and will be after a while. */
 void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us)
 {
-	give_back(delivery);
+	refund_limits(delivery);
 	delivery->job.settle.outcome = WR_QUEUE_RELEASE;
 	delivery->job.settle.status = 0;
 	delivery->job.settle.reason = WR_STR("");
 	delivery->job.settle.wait_us =
 		wait_us < WR_DELIVER_RELEASE_MOST_US ? wait_us : WR_DELIVER_RELEASE_MOST_US;
-	settle(delivery);
+	settle_delivery(delivery);
 }
 
-/* ---- a target that is away ---- */
+/* ---- an unreachable target ---- */
 
 bool wr_deliver_is_resting(const struct wr_deliverer *deliverer)
 {
@@ -156,7 +157,7 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 	deliverer->ready_last = &deliverer->ready;
 }
 
-/* Those that were under way together are one try. */
+/* Requests that were in flight together count as one failed probe. */
 static void note_down(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -166,7 +167,7 @@ static void note_down(struct wr_delivery *delivery)
 	if (deliverer->down == 0) {
 		deliverer->down_since_us = now_us;
 		wr_log(WR_LOG_WARN,
-		       "queue: %s can not be reached (%s); deliveries wait until it can",
+		       "queue: %s is unreachable (%s); deliveries wait until it is back",
 		       deliverer->own->host->settings->queue.target, delivery->reason);
 	}
 	if (deliverer->down == 0 || now_us >= deliverer->rest_until_us) {
@@ -183,7 +184,7 @@ static void note_down(struct wr_delivery *delivery)
 static void note_up(struct wr_deliverer *deliverer)
 {
 	if (deliverer->down)
-		wr_log(WR_LOG_INFO, "queue: %s is reached again, after %.0f s",
+		wr_log(WR_LOG_INFO, "queue: %s is reachable again after %.0f s",
 		       deliverer->own->host->settings->queue.target,
 		       (double)(wr_deliver_mono_us(deliverer) - deliverer->down_since_us) / 1e6);
 	deliverer->down = 0;
@@ -191,19 +192,20 @@ static void note_up(struct wr_deliverer *deliverer)
 
 /* ---- sending ---- */
 
-static void say_locked(const struct wr_delivery *delivery)
+static void log_locked(const struct wr_delivery *delivery)
 {
 	static struct wr_log_gate gate;
 	uint64_t held;
 
 	if (wr_log_due(&gate, &held))
 		wr_log(WR_LOG_ERROR,
-		       "queue: request %llu has a field that no key of --queue-key opens; it waits "
-		       "(and %llu more)",
+		       "queue: request %llu has a header field that no key of --queue-key "
+		       "decrypts; "
+		       "it stays in the queue (%llu more)",
 		       (unsigned long long)delivery->request->id, (unsigned long long)held);
 }
 
-/* Whether it has been here for so long that it may soon be given to others. */
+/* Whether the lease of a shared queue may expire before the delivery ends. */
 static bool is_late(const struct wr_delivery *delivery)
 {
 	const struct wr_deliverer *deliverer = delivery->deliverer;
@@ -231,7 +233,7 @@ static void send_now(struct wr_delivery *delivery)
 	}
 	wr_deliver_unprepare(delivery);
 	if (rc == WEIR_EACCESS)
-		say_locked(delivery);
+		log_locked(delivery);
 	wr_deliver_release(delivery, rc == WEIR_EACCESS ? WR_DELIVER_RELEASE_MOST_US
 							: WR_DELIVER_FAILED_WAIT_US);
 }
@@ -284,9 +286,9 @@ void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
 	}
 	note_up(deliverer);
 	if (delivery->job.settle.outcome == WR_QUEUE_ABSENT)
-		give_back(delivery);
+		refund_limits(delivery);
 	wr_pending_end(&delivery->pending);
-	settle(delivery);
+	settle_delivery(delivery);
 	send_next(deliverer);
 }
 
@@ -312,12 +314,12 @@ static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
 	}
 	delivery->stage = WR_DELIVERY_HELD;
 	deliverer->held++;
-	uv_timer_start(&delivery->timer, on_hold_timer, ms_of(wait_us), 0);
+	uv_timer_start(&delivery->timer, on_hold_timer, us_to_ms(wait_us), 0);
 	wr_deliver_take(deliverer);
 }
 
-/* How long the limits that refused want to be left alone. */
-static uint64_t wait_of(const struct weir_ask *ask, int verdict)
+/* The time until the limits may admit the request. */
+static uint64_t wait_after(const struct weir_ask *ask, int verdict)
 {
 	struct weir_result result = {.size = sizeof result};
 	uint64_t wait_ns;
@@ -333,7 +335,7 @@ static void on_verdict(struct wr_pending *pending, int verdict)
 	struct wr_delivery *delivery =
 		(struct wr_delivery *)((char *)pending - offsetof(struct wr_delivery, pending));
 	bool refused = verdict == WEIR_REFUSE || verdict == WEIR_DEFER || verdict == WEIR_DELAY;
-	uint64_t wait_us = refused ? wait_of(pending->ask, verdict) : 0;
+	uint64_t wait_us = refused ? wait_after(pending->ask, verdict) : 0;
 
 	if (refused) {
 		wr_pending_end(pending);
@@ -343,7 +345,7 @@ static void on_verdict(struct wr_pending *pending, int verdict)
 	}
 }
 
-/* What the rules make of the descriptors now decides, whatever they were when it was deferred. */
+/* The current rules decide, even if they have changed since the request was deferred. */
 void wr_deliver_ask(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;

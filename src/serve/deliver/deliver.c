@@ -1,3 +1,4 @@
+/* Takes requests from the queue when they are due; see deliver.h. */
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -5,11 +6,11 @@
 #include "serve/service.h"
 #include "table/deferred.h"
 
-#define SHARED_LOOK_US 1000000u  /* others may have put something */
-#define LATE_MOST_US 3600000000u /* of a timer */
-#define HELD_MAX 256u            /* that the limiter refused for a moment */
-#define AHEAD_EACH 8u            /* for each connection … */
-#define AHEAD_MAX 256u           /* … and in all */
+#define SHARED_LOOK_US 1000000u  /* other processes may have queued requests */
+#define LATE_MOST_US 3600000000u /* longest timer */
+#define HELD_MAX 256u            /* slots for requests in the stage HELD */
+#define AHEAD_EACH 8u            /* requests taken in advance, per connection */
+#define AHEAD_MAX 256u           /* and in total */
 #define LOOK_MS 1000
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
@@ -17,7 +18,7 @@ uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
 	return wr_loop_mono_ns(deliverer->own->loop) / 1000;
 }
 
-/* splitmix64: for jitter, nothing more. */
+/* splitmix64, used for jitter only. */
 uint64_t wr_deliver_random(struct wr_deliverer *deliverer)
 {
 	uint64_t z = deliverer->random += 0x9e3779b97f4a7c15;
@@ -50,7 +51,7 @@ static void set_take_timer(struct wr_deliverer *deliverer)
 		       wait_us / 1000 + (wait_us % 1000 != 0), 0);
 }
 
-static void due_in(struct wr_deliverer *deliverer, uint64_t wait_us)
+static void take_in(struct wr_deliverer *deliverer, uint64_t wait_us)
 {
 	uint64_t at_us =
 		wr_deliver_mono_us(deliverer) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
@@ -61,7 +62,7 @@ static void due_in(struct wr_deliverer *deliverer, uint64_t wait_us)
 	set_take_timer(deliverer);
 }
 
-static uint64_t size_of(const struct wr_deferred *request)
+static uint64_t request_bytes(const struct wr_deferred *request)
 {
 	uint64_t bytes = sizeof *request + request->body.len + request->uri.len;
 
@@ -70,10 +71,10 @@ static uint64_t size_of(const struct wr_deferred *request)
 	return bytes;
 }
 
-static void put_in_place(struct wr_deliverer *deliverer, struct wr_deferred *request)
+static void begin_delivery(struct wr_deliverer *deliverer, struct wr_deferred *request)
 {
-	struct wr_delivery *delivery = wr_deliver_place(deliverer);
-	uint64_t bytes = size_of(request);
+	struct wr_delivery *delivery = wr_deliver_take_slot(deliverer);
+	uint64_t bytes = request_bytes(request);
 
 	delivery->request = request;
 	delivery->bytes = bytes;
@@ -98,29 +99,29 @@ static void on_taken(struct wr_queue_job *job)
 		return;
 	}
 	if (job->reason != WR_QUEUE_OK) {
-		due_in(deliverer, WR_DELIVER_FAILED_WAIT_US);
+		take_in(deliverer, WR_DELIVER_FAILED_WAIT_US);
 		return;
 	}
 	wr_queue_count(&deliverer->own->host->tally.dead, job->take.expired);
 	if (job->take.next_us != UINT64_MAX)
-		due_in(deliverer, job->take.next_us);
+		take_in(deliverer, job->take.next_us);
 	if (deliverer->own->host->shared)
-		due_in(deliverer, SHARED_LOOK_US);
+		take_in(deliverer, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
 		deliverer->take_again = true;
-	deliverer->large -= deliverer->large / 8; /* it may have been the only one */
+	deliverer->large -= deliverer->large / 8; /* forget a single large request slowly */
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
-		put_in_place(deliverer, each);
+		begin_delivery(deliverer, each);
 	}
 	if (deliverer->take_again)
 		wr_deliver_take(deliverer);
 }
 
-/* As many as can be sent until the queue gives more, which may be after a sync of its disk: then
- * what was sent before can be settled by one. How large they are is known when they are there, so
- * those before them have to tell. While the target is away, one to try it with. */
+/* How many requests to take: as many as can be sent until the next take is done, which may include a
+ * disk sync. Their sizes are not known yet, so recent requests serve as an estimate. While the target
+ * is unreachable, a single request is taken as a probe. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;
@@ -148,7 +149,7 @@ void wr_deliver_take(struct wr_deliverer *deliverer)
 	if (deliverer->taking || deliverer->ending || deliverer->stopped || !deliverer->delivers)
 		return;
 	if (wr_deliver_is_resting(deliverer)) {
-		due_in(deliverer, deliverer->rest_until_us - wr_deliver_mono_us(deliverer));
+		take_in(deliverer, deliverer->rest_until_us - wr_deliver_mono_us(deliverer));
 		return;
 	}
 	deliverer->starved = room == 0;
@@ -164,7 +165,7 @@ void wr_deliver_take(struct wr_deliverer *deliverer)
 	wr_queue_submit(deliverer->own->port, &deliverer->take);
 }
 
-/* ---- being told ---- */
+/* ---- notifications ---- */
 
 void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us)
 {
@@ -242,9 +243,9 @@ size_t wr_deliver_busy(const struct wr_deliverer *deliverer)
 	return deliverer->used + deliverer->taking;
 }
 
-/* ---- looking ---- */
+/* ---- statistics ---- */
 
-static void on_looked(struct wr_queue_job *job)
+static void on_stats(struct wr_queue_job *job)
 {
 	struct wr_deliverer *deliverer = job->context;
 	struct wr_queue_host *host = deliverer->own->host;
@@ -275,11 +276,11 @@ static void on_look_timer(uv_timer_t *timer)
 		return;
 	deliverer->looking = true;
 	deliverer->look = (struct wr_queue_job){
-		.verb = WR_QUEUE_STATS, .done = on_looked, .context = deliverer};
+		.verb = WR_QUEUE_STATS, .done = on_stats, .context = deliverer};
 	wr_queue_submit(deliverer->own->port, &deliverer->look);
 }
 
-/* ---- beginning and end ---- */
+/* ---- creating and ending ---- */
 
 static void start_curl(void)
 {
@@ -309,7 +310,7 @@ static void make_timers(struct wr_deliverer *deliverer)
 	uv_timer_init(uv, &deliverer->look_timer);
 	deliverer->take_timer.data = deliverer->look_timer.data = deliverer;
 	uv_timer_start(&deliverer->look_timer, on_look_timer, 0, LOOK_MS);
-	due_in(deliverer, 0);
+	take_in(deliverer, 0);
 }
 
 struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
@@ -327,7 +328,7 @@ struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
 	deliverer->ready_last = &deliverer->ready;
 	deliverer->deadline_us = UINT64_MAX;
 	deliverer->connections = (unsigned)settings->connections;
-	/* Those that are taken here can not be delivered by others meanwhile. */
+	/* Requests taken here are locked for the other processes of a shared queue. */
 	each = own->host->shared ? 1 : AHEAD_EACH;
 	deliverer->ahead_max = deliverer->connections * each < AHEAD_MAX
 				       ? deliverer->connections * each
@@ -379,7 +380,7 @@ void wr_deliver_stop(struct wr_deliverer *deliverer)
 	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
-/* A request whose settling was cut short has no job any more. */
+/* Frees the requests whose settling was interrupted; their jobs have ended. */
 void wr_deliver_free(struct wr_deliverer *deliverer)
 {
 	if (!deliverer)

@@ -1,22 +1,20 @@
-/* libcurl's multi interface on a loop: it says which sockets and which timer it wants watched. */
+/* Runs libcurl's multi interface on the loop: libcurl names the sockets and the timer to watch. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "serve/deliver/deliver_impl.h"
 
-/* Of a socket that libcurl wants watched. One that it opened for a connection is watched for as
- * long as it is open: most go from one transfer to the next, and each time would cost some system
- * calls.
- */
+/* The poll handle of a socket. The socket of a connection is polled as long as it is open: most
+ * connections go from one transfer to the next, and stopping in between would cost system calls. */
 struct watch {
 	uv_poll_t poll;
 	struct wr_deliverer *deliverer;
 	curl_socket_t socket;
-	int events;         /* that it is watched for; 0: for nothing */
-	bool kept;          /* … as long as it is open */
-	bool idle;          /* … and no transfer uses it now */
-	struct watch *next; /* of those that are kept */
+	int events;         /* polled events; 0: none */
+	bool lasting;       /* polled as long as the socket is open */
+	bool idle;          /* lasting, and no transfer uses it now */
+	struct watch *next; /* of the lasting ones */
 };
 
 static void check_ended(struct wr_deliverer *deliverer)
@@ -36,7 +34,7 @@ static void check_ended(struct wr_deliverer *deliverer)
 	}
 }
 
-static void act(struct wr_deliverer *deliverer, curl_socket_t socket, int events)
+static void run_transfers(struct wr_deliverer *deliverer, curl_socket_t socket, int events)
 {
 	int running;
 
@@ -49,10 +47,10 @@ static void act(struct wr_deliverer *deliverer, curl_socket_t socket, int events
 
 static void on_timer(uv_timer_t *timer)
 {
-	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+	run_transfers(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* Called from within libcurl, which is not to be called back at once. */
+/* Called by libcurl, which must not be called back from here. */
 static int set_timer(CURLM *multi, long wait_ms, void *context)
 {
 	struct wr_deliverer *deliverer = context;
@@ -72,8 +70,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
-	if (watch->idle) { /* closed by the other side, which libcurl sees before it is used again
-			    */
+	if (watch->idle) { /* the peer closed it; libcurl notices before it uses it again */
 		uv_poll_stop(poll);
 		watch->events = 0;
 		return;
@@ -82,7 +79,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		flags |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		flags |= CURL_CSELECT_OUT;
-	act(watch->deliverer, watch->socket, flags); /* may close the watch */
+	run_transfers(watch->deliverer, watch->socket, flags); /* may close the watch */
 }
 
 static void free_watch(uv_handle_t *handle)
@@ -90,7 +87,7 @@ static void free_watch(uv_handle_t *handle)
 	free(handle->data);
 }
 
-/* libcurl or close_socket() closes the socket after this, so libuv lets go of it here and now. */
+/* The caller closes the socket next, so libuv must stop polling it now. */
 static void unwatch(struct watch *watch)
 {
 	uv_poll_stop(&watch->poll);
@@ -111,9 +108,9 @@ static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t soc
 	return watch;
 }
 
-/* Where the one of this socket is linked; its end: it is not kept. They are as few as connections.
- */
-static struct watch **find_kept(struct wr_deliverer *deliverer, curl_socket_t socket)
+/* Returns the link to the lasting watch of this socket, or the NULL link at the end of the list. The
+ * list is as short as the number of connections. */
+static struct watch **find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
 	struct watch **at = &deliverer->watches;
 
@@ -124,10 +121,10 @@ static struct watch **find_kept(struct wr_deliverer *deliverer, curl_socket_t so
 
 static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
-	struct watch *watch = *find_kept(deliverer, socket);
+	struct watch *watch = *find_lasting(deliverer, socket);
 
 	if (!watch)
-		watch = watch_new(deliverer, socket); /* of a resolver */
+		watch = watch_new(deliverer, socket); /* a socket of libcurl's resolver */
 	if (watch)
 		curl_multi_assign(deliverer->multi, socket, watch);
 	return watch;
@@ -136,7 +133,7 @@ static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t sock
 static void forget_socket(struct wr_deliverer *deliverer, struct watch *watch)
 {
 	curl_multi_assign(deliverer->multi, watch->socket, NULL);
-	if (watch->kept)
+	if (watch->lasting)
 		watch->idle = true;
 	else
 		unwatch(watch);
@@ -177,7 +174,7 @@ curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct
 
 	(void)purpose;
 	if (watch) {
-		watch->kept = watch->idle = true;
+		watch->lasting = watch->idle = true;
 		watch->next = deliverer->watches;
 		deliverer->watches = watch;
 		return fd;
@@ -189,7 +186,7 @@ curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct
 
 int wr_deliver_close_socket(void *context, curl_socket_t socket)
 {
-	struct watch **at = find_kept(context, socket);
+	struct watch **at = find_lasting(context, socket);
 	struct watch *watch = *at;
 
 	if (watch) {

@@ -1,4 +1,5 @@
-/* From a request at rest to a transfer of libcurl's, and from the answer to what becomes of it. */
+/* Turns a deferred request into a transfer of libcurl, and its response into an outcome for the
+ * queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,13 @@
 
 #define CONNECT_MS_MAX 10000u
 #define NAME_AND_VALUE 3 /* colon, blank, zero */
-#define OWN_FIELDS 5     /* that are not the request's */
-#define OWN_BYTES 192    /* of these, without the value of Idempotency-Key */
+#define OWN_FIELDS 5     /* fields that the deliverer adds or suppresses */
+#define OWN_BYTES 192    /* their length, without the value of Idempotency-Key */
 
 /* ---- fields ---- */
 
-/* A list for libcurl, which only reads it, in one piece of memory: nodes first, their texts behind.
- */
+/* A list for libcurl in one block of memory: the nodes, followed by their texts. libcurl only reads
+ * it. */
 struct lines {
 	struct curl_slist *next;
 	char *text;
@@ -47,7 +48,7 @@ static void begin_line(struct lines *lines)
 	lines->next++;
 }
 
-/* An empty value is said with a semicolon: "Name:" would keep the field from being sent. */
+/* libcurl wants "Name;" for an empty value: "Name:" would suppress the field. */
 static void add_field(struct lines *lines, struct weir_str name, struct weir_str value)
 {
 	begin_line(lines);
@@ -57,8 +58,8 @@ static void add_field(struct lines *lines, struct weir_str name, struct weir_str
 	*lines->text++ = '\0';
 }
 
-/* One that libcurl would add by itself. */
-static void add_nothing(struct lines *lines, struct weir_str name)
+/* Suppresses a field that libcurl would add by itself. */
+static void suppress_field(struct lines *lines, struct weir_str name)
 {
 	begin_line(lines);
 	add_text(lines, name);
@@ -97,13 +98,13 @@ static int make_fields(struct wr_delivery *delivery)
 	if (!first)
 		return WEIR_EMEMORY;
 	lines = (struct lines){first, (char *)(first + most)};
-	add_nothing(&lines, WR_STR("Expect"));
+	suppress_field(&lines, WR_STR("Expect"));
 	for (size_t i = 0; i < request->field_count; i++)
 		add_field(&lines, request->fields[i].name, request->fields[i].value);
 	if (!has_field(request, WR_STR("accept")))
-		add_nothing(&lines, WR_STR("Accept"));
+		suppress_field(&lines, WR_STR("Accept"));
 	if (!has_field(request, WR_STR("content-type")))
-		add_nothing(&lines, WR_STR("Content-Type"));
+		suppress_field(&lines, WR_STR("Content-Type"));
 	add_field(&lines, WR_STR("Idempotency-Key"), request->idempotency_key);
 	add_accepted(&lines, request);
 	lines.next[-1].next = NULL;
@@ -111,7 +112,7 @@ static int make_fields(struct wr_delivery *delivery)
 	return 0;
 }
 
-/* ---- the answer, as it comes ---- */
+/* ---- the response ---- */
 
 static void note_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
 {
@@ -123,8 +124,8 @@ static void note_field(struct wr_delivery *delivery, struct weir_str name, struc
 		delivery->unreachable = true;
 }
 
-/* "HTTP/1.1 101 …" */
-static bool is_switched(struct weir_str line)
+/* Whether the line is "HTTP/1.1 101 …". */
+static bool is_status_101(struct weir_str line)
 {
 	size_t blank = wr_str_find(line, ' ');
 
@@ -132,7 +133,7 @@ static bool is_switched(struct weir_str line)
 	       (line.len == blank + 4 || line.ptr[blank + 4] == ' ');
 }
 
-/* Behind a 101 there is no HTTP any more, and libcurl would read it until time is up. */
+/* Aborts the transfer at a 101: no HTTP follows it, and libcurl would read until the timeout. */
 static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
@@ -141,10 +142,10 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 
 	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
 		line.len--;
-	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* the one before it was only a 1xx */
+	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* a response before it was only a 1xx */
 		delivery->asked_us = 0;
 		delivery->unreachable = false;
-		if (is_switched(line))
+		if (is_status_101(line))
 			return 0;
 	}
 	colon = wr_str_find(line, ':');
@@ -154,7 +155,7 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 	return size * count;
 }
 
-/* Nobody wants it. One that is too long is cut, and its status holds all the same. */
+/* Discards the body. The transfer is aborted if the body is too long; its status still counts. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
@@ -185,14 +186,14 @@ static void set_request(struct wr_delivery *delivery, const char *method, const 
 				 request->body.len ? request->body.ptr : "");
 	} else {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
-		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* which is to say, no body */
+		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* no body */
 	}
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 	curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, uri);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->fields);
 }
 
-/* One's own authority is believed instead of the system's, not beside them. */
+/* --queue-target-ca replaces the system's certificates. */
 static void set_trust(CURL *easy, const char *ca)
 {
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -204,8 +205,8 @@ static void set_trust(CURL *easy, const char *ca)
 	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
 }
 
-/* Nothing of the environment (proxies, .netrc) has a say in where requests go. */
-static void set_way(struct wr_deliverer *deliverer, CURL *easy)
+/* Options of every transfer. Environment variables for proxies and .netrc are ignored. */
+static void set_common_options(struct wr_deliverer *deliverer, CURL *easy)
 {
 	uint64_t timeout_ms = deliverer->own->host->settings->queue.timeout_ns / 1000000;
 
@@ -230,7 +231,7 @@ static void set_way(struct wr_deliverer *deliverer, CURL *easy)
 	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, deliverer);
 }
 
-/* A handle at rest, or a new one. What differs from one request to the next is set each time. */
+/* Returns an idle handle or a new one. Options that differ between requests are set each time. */
 static CURL *get_easy(struct wr_deliverer *deliverer)
 {
 	CURL *easy = deliverer->easy_count ? deliverer->easies[--deliverer->easy_count] : NULL;
@@ -239,7 +240,7 @@ static CURL *get_easy(struct wr_deliverer *deliverer)
 		return easy;
 	easy = curl_easy_init();
 	if (easy)
-		set_way(deliverer, easy);
+		set_common_options(deliverer, easy);
 	return easy;
 }
 
@@ -253,8 +254,8 @@ static void set_delivery(struct wr_delivery *delivery)
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery);
 }
 
-/* Zero-terminated; it is no longer than that. */
-static void copy(char *to, size_t cap, struct weir_str from)
+/* Copies with a terminating zero. The queue bounds the length. */
+static void copy_text(char *to, size_t cap, struct weir_str from)
 {
 	size_t len = from.len < cap ? from.len : cap - 1;
 
@@ -279,8 +280,8 @@ int wr_deliver_prepare(struct wr_delivery *delivery)
 	delivery->answered = 0;
 	delivery->unreachable = false;
 	delivery->error[0] = '\0';
-	copy(method, sizeof method, request->method);
-	copy(uri, sizeof uri, request->uri);
+	copy_text(method, sizeof method, request->method);
+	copy_text(uri, sizeof uri, request->uri);
 	set_delivery(delivery);
 	set_request(delivery, method, uri);
 	return 0;
@@ -290,7 +291,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
-	if (delivery->easy) /* there are no more than connections */
+	if (delivery->easy) /* never more handles than connections */
 		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
 	free(delivery->fields);
@@ -299,7 +300,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 
 /* ---- the outcome ---- */
 
-/* Whether the request was not even begun: its being sent would have taken some time. */
+/* Whether no byte of the request was sent. */
 static bool is_unsent(CURL *easy)
 {
 	curl_off_t sent_us = 0;
@@ -308,7 +309,7 @@ static bool is_unsent(CURL *easy)
 	return sent_us == 0;
 }
 
-static void tell_reason(struct wr_delivery *delivery, CURLcode result, long status)
+static void set_reason(struct wr_delivery *delivery, CURLcode result, long status)
 {
 	if (status)
 		snprintf(delivery->reason, sizeof delivery->reason, "HTTP status %ld", status);
@@ -319,7 +320,7 @@ static void tell_reason(struct wr_delivery *delivery, CURLcode result, long stat
 	delivery->job.settle.reason = wr_str(delivery->reason);
 }
 
-/* *before: how many failed before it, counted or not. */
+/* Sets *before to the number of failed attempts so far, including those that did not count. */
 static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsigned status,
 					     uint32_t *before)
 {
@@ -334,7 +335,7 @@ static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsig
 	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 }
 
-/* A status that has come counts, whatever becomes of the body behind it. */
+/* A status that has arrived counts, even if the body is cut off. */
 bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
 		      uint64_t random)
 {
@@ -354,7 +355,7 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 		job->settle.reason = WR_STR("");
 		return true;
 	}
-	tell_reason(delivery, result, status);
+	set_reason(delivery, result, status);
 	if (status == 0 && is_unsent(delivery->easy))
 		return false;
 	if (delivery->unreachable && (status == 502 || status == 504))

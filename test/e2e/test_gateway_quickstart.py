@@ -155,7 +155,7 @@ def test_a_port_that_is_taken():
         with Demo(port) as demo:
             assert demo.process.wait(60) == 1
             assert f"port {port} is taken by" in demo.said()
-            assert "`make run PORT=8090` takes another port" in demo.said()
+            assert "`make run PORT=8090` uses another port" in demo.said()
             assert demo.traces() == []
 
 

@@ -44,6 +44,17 @@ function(weir_test name)
                                           PROCESSORS ${T_PROCESSORS})
 endfunction()
 
+# weir_suites(serve SUITES net/stream user LIBS …): the suites test_serve_net_stream and test_serve_user, from
+# net/test_stream.c and test_user.c. The other arguments are those of weir_test.
+function(weir_suites layer)
+  cmake_parse_arguments(S "" "" "SUITES;LIBS;LABELS;REST" ${ARGN})
+  foreach(suite ${S_SUITES})
+    string(REGEX REPLACE "([^/]+)$" "test_\\1.c" source ${suite})
+    string(REPLACE "/" "_" name ${suite})
+    weir_test(test_${layer}_${name} SOURCES ${source} LIBS ${S_LIBS} LABELS ${S_LABELS} ${S_REST})
+  endforeach()
+endfunction()
+
 # Sources that several suites share. They are compiled once. A suite names the helper in its LIBS.
 function(weir_test_helper name)
   cmake_parse_arguments(H "" "" "SOURCES;LIBS" ${ARGN})

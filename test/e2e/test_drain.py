@@ -602,7 +602,7 @@ def test_without_a_queue():
     (["--queue", "file:/tmp/x", "--queue-target", "127.0.0.1:80"], "--queue-target"),
     (["--queue", "file:/tmp/x", "--queue-target", "http://x/path"], "--queue-target"),
     (["--queue", "file:/tmp/x", "--queue-key", "/does/not/exist"], "/does/not/exist"),
-    (["--queue", "file:/tmp/x", "--queue-target-ca", "/etc/passwd"], "--queue-target-ca is for"),
+    (["--queue", "file:/tmp/x", "--queue-target-ca", "/etc/passwd"], "--queue-target-ca needs"),
     (["--queue", "file:/tmp/x", "--queue-target", "http://x", "--queue-target-ca", "/etc/passwd"], "https://"),
     (["--queue", "file:/tmp/x", "--queue-target", "https://x", "--queue-target-ca", "/etc/passwd"], "PEM"),
     (["--queue", "file:/tmp/x", "--queue-connections", "0"], "--queue-connections"),

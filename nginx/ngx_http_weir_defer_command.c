@@ -6,7 +6,7 @@
 
 /*
  * The command WEIR.DEFER, which queues a request, and its reply. The format is
- * in src/wire/commands_defer.h.
+ * in src/wire/resp/commands_defer.h.
  */
 
 

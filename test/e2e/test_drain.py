@@ -325,8 +325,8 @@ def test_a_gateway_that_reaches_nobody_says_so(api):
     with Counter(api) as counter:
         told = counter.wait_ticket(counter.defer("/orders/7/1", max_tries=1)[0], "delivered")
         assert (told["http_status"], told["tries"]) == (200, 0)
-        counter.serve.wait_logged("can not be reached (HTTP status 502)")
-        counter.serve.wait_logged("is reached again")
+        counter.serve.wait_logged("is unreachable (HTTP status 502)")
+        counter.serve.wait_logged("is reachable again")
 
 
 # ---- starting again ----
@@ -359,7 +359,7 @@ def test_ending_waits_for_deliveries_under_way(api):
         api.wait_seen(1)
         counter.again()
         counter.serve.process.terminate()
-        wait_for(lambda: "closing ports" in counter.serve.log(), "the end to begin")
+        wait_for(lambda: "ports closed" in counter.serve.log(), "the end to begin")
         assert counter.serve.process.poll() is None
         api.release("all")
         assert counter.serve.process.wait(60) == 0
@@ -602,7 +602,7 @@ def test_without_a_queue():
     (["--queue", "file:/tmp/x", "--queue-target", "127.0.0.1:80"], "--queue-target"),
     (["--queue", "file:/tmp/x", "--queue-target", "http://x/path"], "--queue-target"),
     (["--queue", "file:/tmp/x", "--queue-key", "/does/not/exist"], "/does/not/exist"),
-    (["--queue", "file:/tmp/x", "--queue-target-ca", "/etc/passwd"], "--queue-target-ca is for"),
+    (["--queue", "file:/tmp/x", "--queue-target-ca", "/etc/passwd"], "--queue-target-ca needs"),
     (["--queue", "file:/tmp/x", "--queue-target", "http://x", "--queue-target-ca", "/etc/passwd"], "https://"),
     (["--queue", "file:/tmp/x", "--queue-target", "https://x", "--queue-target-ca", "/etc/passwd"], "PEM"),
     (["--queue", "file:/tmp/x", "--queue-connections", "0"], "--queue-connections"),

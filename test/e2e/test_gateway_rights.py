@@ -215,7 +215,7 @@ def test_a_queue_that_root_has_kept(api, tmp_path):
     (tmp_path / "other" / "queue" / "precious").write_text("x", encoding="ascii")
     with start(api, tmp_path / "other", start=False) as gateway:
         code, said = gateway.run()
-        assert code == 1 and "belongs to root, and other files are in it" in said
+        assert code == 1 and "belongs to root and contains other files" in said
     assert (tmp_path / "other" / "queue" / "precious").stat().st_uid == 0
 
 

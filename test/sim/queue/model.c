@@ -376,9 +376,9 @@ static void check_answer(const struct call *call, const struct qs_row *row, uint
 	if (call->world->plan->faults & 1u << QS_LOSS)
 		return;
 	if (strcmp(outcome, "delivered") == 0)
-		fine = fine && wr_drain_is_final(status);
+		fine = fine && wr_deliver_is_final(status);
 	if (strcmp(outcome, "again") == 0 || strcmp(outcome, "absent") == 0)
-		fine = fine && !wr_drain_is_final(status);
+		fine = fine && !wr_deliver_is_final(status);
 	if (!fine || (sent && number(call, 4) != status))
 		qs_fail(call->world, "%" PRIu64 " is settled as %s after status %u", row->id,
 			outcome, status);

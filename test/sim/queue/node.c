@@ -1,10 +1,10 @@
-/* A node: the loop of the queue's thread around the real store, and a drainer. Both do what
- * queue/thread.c and serve/drain*.c do. */
+/* A node: the loop of the queue's thread around the real store, and a deliverer. Both do what
+ * queue/thread.c and src/serve/deliver do. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "serve/drain.h"
+#include "serve/deliver/deliver.h"
 #include "sim.h"
 
 #define STACK ((size_t)1 << 20)
@@ -153,7 +153,7 @@ static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t c
 		node->told[key[0]] = count;
 }
 
-/* ---- deliveries: serve/drain.c and drain_deliver.c ---- */
+/* ---- deliveries: serve/deliver/deliver.c and deliver/attempt.c ---- */
 
 static void take(struct qs_node *node);
 static void ask(struct qs_slot *slot);
@@ -196,7 +196,7 @@ static bool is_resting(const struct qs_node *node)
 /* The lease is longer than what a delivery may take; so it begins in time, or not at all. */
 static bool is_late(const struct qs_slot *slot)
 {
-	return slot->node->world->now_us - slot->asked_us > WR_DRAIN_BEGIN_US;
+	return slot->node->world->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
 }
 
 static void free_slot(struct qs_slot *slot)
@@ -376,7 +376,7 @@ static void take(struct qs_node *node)
 	qs_node_submit(node, &node->take);
 }
 
-/* ---- answers: serve/drain_send.c ---- */
+/* ---- answers: serve/deliver/send.c ---- */
 
 static void note_down(struct qs_slot *slot)
 {
@@ -384,7 +384,7 @@ static void note_down(struct qs_slot *slot)
 	uint64_t now_us = node->world->now_us, rest_us;
 
 	if (node->down == 0 || now_us >= node->rest_until_us) {
-		rest_us = wr_drain_backoff_us(node->down, wr_dice_roll(&node->world->api));
+		rest_us = wr_deliver_backoff_us(node->down, wr_dice_roll(&node->world->api));
 		node->down++;
 		node->rest_until_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
 	}
@@ -405,20 +405,20 @@ static void judge(struct qs_slot *slot, unsigned status)
 	uint32_t before = slot->request->tries;
 	bool counts = true;
 
-	if (status && !wr_drain_is_absent(status))
-		wr_drain_absent_present(&node->absent, slot->request->rule, mono_us);
+	if (status && !wr_deliver_is_absent(status))
+		wr_deliver_absent_present(&node->absent, slot->request->rule, mono_us);
 	job->settle.status = (uint16_t)status;
 	snprintf(slot->reason, sizeof slot->reason, "HTTP status %u", status);
 	job->settle.reason = wr_str(slot->reason);
 	job->settle.outcome = WR_QUEUE_DELIVERED;
-	if (status && wr_drain_is_final(status))
+	if (status && wr_deliver_is_final(status))
 		return;
-	if (wr_drain_is_absent(status))
-		before += wr_drain_absent_note(&node->absent, slot->request->id,
-					       slot->request->rule, mono_us, &counts);
+	if (wr_deliver_is_absent(status))
+		before += wr_deliver_absent_note(&node->absent, slot->request->id,
+						 slot->request->rule, mono_us, &counts);
 	job->settle.outcome = counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
-	job->settle.wait_us = wr_drain_wait_us(
-		wr_drain_backoff_us(before, wr_dice_roll(&node->world->api)), 0, left_us);
+	job->settle.wait_us = wr_deliver_wait_us(
+		wr_deliver_backoff_us(before, wr_dice_roll(&node->world->api)), 0, left_us);
 }
 
 void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool unsent)
@@ -609,7 +609,7 @@ void qs_node_kill(struct qs_node *node)
 	}
 	for (unsigned i = 0; i < QS_PUTS; i++)
 		node->puts[i].busy = false;
-	wr_drain_absent_free(&node->absent);
+	wr_deliver_absent_free(&node->absent);
 	free(node->stack);
 	node->stack = NULL;
 }

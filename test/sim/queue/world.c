@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
-#include "serve/drain.h"
+#include "serve/deliver/deliver.h"
 
 #define SETTLE_US (3600 * SECOND) /* virtual, for all to be over when faults have ended */
 
@@ -31,7 +31,7 @@ static void plan_bounds(struct qs_plan *plan, struct wr_dice *dice)
 		.max_tickets = wr_dice_percent(dice, 20) ? 10 : 1000000,
 		.keep_us = WR_DAY_US,
 		.keep_dead_us = 30 * WR_DAY_US,
-		.lease_us = plan->deliver_us + WR_DRAIN_LEASE_US,
+		.lease_us = plan->deliver_us + WR_DELIVER_LEASE_US,
 		.timeout_us = wr_dice_between(dice, SECOND, 5 * SECOND),
 		.free_bytes_min = 1,
 		.max_jobs = 4096,
@@ -276,7 +276,7 @@ uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, ui
 		send->status = 0;
 	}
 	world->report->sends += !unsent;
-	if (wr_drain_is_final(send->status))
+	if (wr_deliver_is_final(send->status))
 		world->orders[order].answers++;
 	qs_note(world, "node%u sends order %u", node->number, order);
 	qs_at(world, world->now_us + wait_us, node, answer, NULL, world->send_count);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "gateway/places.h"
+#include "gateway/paths.h"
 
 /* Connections of a worker: each request may have one to a client and one to an API server, which
  * both are open files. */
@@ -64,9 +64,9 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 /* nginx makes all of these at start, used or not, and its own defaults belong to root. */
 static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
-	const char *const *names = wr_places_temporary;
+	const char *const *names = wr_gateway_temporary_kinds;
 
-	for (size_t i = 0; i < WR_TEMPORARY_KINDS; i++) {
+	for (size_t i = 0; i < WR_GATEWAY_TEMPORARY_KINDS; i++) {
 		char path[4096 + 64], directive[32];
 
 		snprintf(path, sizeof path, "%s%s%s_temp", use == WR_CONF_RUN ? plan->bodies : "",

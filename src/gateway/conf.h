@@ -27,7 +27,7 @@ void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out);
 
 /* conf_queue.c: what is kept with a deferred request, its ticket, and where it is delivered. */
-void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out);
+void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out);
 
 /* conf_server.c: fields that the gateway speaks for, as NAME VALUE of a directive, and how the API

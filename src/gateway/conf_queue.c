@@ -3,7 +3,7 @@
 
 /* What the API would have been told of the request goes with it: by the time of its delivery nobody
  * knows. Who has a ticket may ask what became of it, whoever he is. */
-void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out)
+void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)
 {
 	wr_conf_fields(plan, "weir_queue_field", 2, false, out);
 	fputs("        location /.weir/tickets/ {\n"

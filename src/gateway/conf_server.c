@@ -363,7 +363,7 @@ void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
 	if (plan->has_auth)
 		fputs("        weir_auth " AUTH_LOCATION ";\n", out);
 	if (plan->queue)
-		wr_conf_kept(plan, out);
+		wr_conf_queued(plan, out);
 	fputc('\n', out);
 	put_api(plan, out);
 	if (plan->has_auth)

@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/endpoint.h"
 #include "base/text_list.h"
-#include "gateway/error.h"
+#include "base/error.h"
 
 struct wr_gateway_settings {
 	struct wr_text_list upstream;
@@ -87,25 +87,25 @@ struct wr_gateway_plan {
  * folders. plan->domain is still to be set. Texts are the settings' or the arena's.
  * Returns 0, or -1. */
 int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena *arena,
-		    struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+		    struct wr_gateway_plan *plan, struct weir_error *error);
 
 /* Which domain of the rules decides: the one asked for, or the only one that has `requests:`. */
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
-			   struct wr_arena *arena, struct wr_gateway_error *error);
+			   struct wr_arena *arena, struct weir_error *error);
 
 /* plan_queue.c: whether requests are kept for later and where: as settings->queue says, or, if the
  * domain has a rule that defers, in a folder of this gateway, which is made. One that has a queue
  * is used whether or not: what was kept is to be delivered. */
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
-			  struct wr_arena *arena, struct wr_gateway_error *error);
+			  struct wr_arena *arena, struct weir_error *error);
 
 /* Whether a rule of the domain says on_limit: defer. */
 bool wr_gateway_defers(const struct weir_rules *rules, const char *domain);
 
 /* plan_net.c */
-int wr_plan_upstreams(struct wr_gateway_plan *plan, struct wr_gateway_error *error);
-int wr_plan_auth(struct wr_gateway_plan *plan, struct wr_gateway_error *error);
-int wr_plan_listens(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
-int wr_plan_trust(const struct wr_gateway_plan *plan, struct wr_gateway_error *error);
+int wr_plan_upstreams(struct wr_gateway_plan *plan, struct weir_error *error);
+int wr_plan_auth(struct wr_gateway_plan *plan, struct weir_error *error);
+int wr_plan_listens(const struct wr_gateway_plan *plan, struct weir_error *error);
+int wr_plan_trust(const struct wr_gateway_plan *plan, struct weir_error *error);
 
 #endif

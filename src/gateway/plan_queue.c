@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "rules/rules.h"
 
 #define ROOT_STATE "/var/lib/weir"
@@ -81,7 +81,7 @@ static bool make_folder(const char *path)
 }
 
 /* With those above it that are missing. */
-static int make_folders(const char *path, struct wr_gateway_error *error)
+static int make_folders(const char *path, struct weir_error *error)
 {
 	char part[PATH_MAX];
 
@@ -89,15 +89,15 @@ static int make_folders(const char *path, struct wr_gateway_error *error)
 		size_t len = slash ? (size_t)(slash - path) : strlen(path);
 
 		if (len >= sizeof part)
-			return wr_gateway_fail(error, "the path %s is too long", path);
+			return wr_error(error, WEIR_EINVAL, "the path %s is too long", path);
 		memcpy(part, path, len);
 		part[len] = 0;
 		if (!make_folder(part))
-			return wr_gateway_fail(error,
-					       "cannot make the folder %s, where deferred requests "
-					       "are to be kept: %s; --queue URL names another "
-					       "place, --queue off none",
-					       part, strerror(errno));
+			return wr_error(error, WEIR_EINVAL,
+					"cannot make the folder %s, where deferred requests "
+					"are to be kept: %s; --queue URL names another "
+					"place, --queue off none",
+					part, strerror(errno));
 		if (!slash)
 			return 0;
 	}
@@ -114,7 +114,7 @@ static bool has_queue(const char *folder)
 /* In a folder of this gateway. Where there is a queue already it is used, whatever rules say by
  * now: what was accepted is to be delivered. */
 static int plan_default(struct wr_gateway_plan *plan, bool defers, struct wr_arena *arena,
-			struct wr_gateway_error *error)
+			struct weir_error *error)
 {
 	const char *state = state_folder(arena);
 	const char *folder = state ? wr_places_print(arena, "%s/%s", state, plan->name) : NULL;
@@ -122,14 +122,14 @@ static int plan_default(struct wr_gateway_plan *plan, bool defers, struct wr_are
 	if (!defers && !(folder && has_queue(folder)))
 		return 0;
 	if (!folder)
-		return wr_gateway_fail(
-			error, "a rule says on_limit: defer, and nobody knows where to keep "
-			       "requests: HOME is not set. --queue file:/FOLDER says where, "
-			       "--queue off that they are refused");
+		return wr_error(error, WEIR_EINVAL,
+				"a rule says on_limit: defer, and nobody knows where to keep "
+				"requests: HOME is not set. --queue file:/FOLDER says where, "
+				"--queue off that they are refused");
 	if (!plan->settings->print_config && make_folders(folder, error) != 0)
 		return -1;
 	plan->queue = wr_places_print(arena, "file:%s/queue", folder);
-	return plan->queue ? 0 : wr_gateway_fail(error, "the path %s is too long", folder);
+	return plan->queue ? 0 : wr_error(error, WEIR_EINVAL, "the path %s is too long", folder);
 }
 
 bool wr_gateway_defers(const struct weir_rules *rules, const char *domain)
@@ -140,7 +140,7 @@ bool wr_gateway_defers(const struct weir_rules *rules, const char *domain)
 }
 
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
-			  struct wr_arena *arena, struct wr_gateway_error *error)
+			  struct wr_arena *arena, struct weir_error *error)
 {
 	const char *given = plan->settings->queue;
 
@@ -150,9 +150,9 @@ int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules 
 	if (!plan->queue)
 		return 0;
 	if (strlen(plan->socket) > WR_UNIX_PATH_MAX || strlen(plan->deliver) > WR_UNIX_PATH_MAX)
-		return wr_gateway_fail(error,
-				       "%s, where deferred requests would pass, is too long for a "
-				       "socket: choose another folder with --runtime DIR",
-				       plan->deliver);
+		return wr_error(error, WEIR_EINVAL,
+				"%s, where deferred requests would pass, is too long for a "
+				"socket: choose another folder with --runtime DIR",
+				plan->deliver);
 	return 0;
 }

@@ -29,7 +29,7 @@ static int try_listen(const struct sockaddr *address, socklen_t len)
 	return failed;
 }
 
-static int taken(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_error *error)
+static int taken(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	char text[WR_ENDPOINT_TEXT], who[64] = "";
 	struct wr_process holder;
@@ -40,14 +40,14 @@ static int taken(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_err
 		snprintf(who, sizeof who, " by %s (process %d)", holder.name, (int)holder.pid);
 	}
 	wr_endpoint_text(at, text);
-	return wr_gateway_fail(
-		error,
+	return wr_error(
+		error, WEIR_EINVAL,
 		"port %u is taken%s, so %s cannot be listened on: stop that, or choose another "
 		"with --listen PORT",
 		at->port, who, text);
 }
 
-static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct wr_gateway_error *error)
+static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct weir_error *error)
 {
 	char text[WR_ENDPOINT_TEXT];
 
@@ -55,19 +55,19 @@ static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct wr_g
 		return taken(at, ours, error);
 	wr_endpoint_text(at, text);
 	if (why == EACCES)
-		return wr_gateway_fail(
-			error,
+		return wr_error(
+			error, WEIR_EINVAL,
 			"only root may listen on port %u: choose one from 1024 up, start as "
 			"root, or lower net.ipv4.ip_unprivileged_port_start",
 			at->port);
 	if (why == EADDRNOTAVAIL)
-		return wr_gateway_fail(error, "%s is not an address of this machine", text);
-	return wr_gateway_fail(error, "cannot listen on %s: %s", text, strerror(why));
+		return wr_error(error, WEIR_EINVAL, "%s is not an address of this machine", text);
+	return wr_error(error, WEIR_EINVAL, "cannot listen on %s: %s", text, strerror(why));
 }
 
 /* All addresses a host stands for; without one, those of the families there are. */
 static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoint *at, pid_t ours,
-		     struct wr_gateway_error *error)
+		     struct weir_error *error)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 				 .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
@@ -78,7 +78,7 @@ static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoin
 	snprintf(port, sizeof port, "%u", at->port);
 	rc = getaddrinfo(at->kind == WR_ENDPOINT_ANY ? NULL : at->host, port, &hints, &found);
 	if (rc != 0)
-		return wr_gateway_fail(error, "--listen %s: %s", at->host, gai_strerror(rc));
+		return wr_error(error, WEIR_EINVAL, "--listen %s: %s", at->host, gai_strerror(rc));
 	for (const struct addrinfo *a = found; a && rc == 0; a = a->ai_next) {
 		int why = a->ai_family == AF_INET6 && !plan->has_v6
 				  ? 0
@@ -92,7 +92,7 @@ static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoin
 }
 
 /* nginx leaves its socket behind when it is killed, and does not start over one. */
-static int check_unix(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_error *error)
+static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct stat st;
@@ -101,22 +101,23 @@ static int check_unix(const struct wr_endpoint *at, pid_t ours, struct wr_gatewa
 	if (lstat(at->host, &st) != 0 || ours)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return wr_gateway_fail(error, "--listen unix:%s: there is a file that is no socket",
-				       at->host);
+		return wr_error(error, WEIR_EINVAL,
+				"--listen unix:%s: there is a file that is no socket", at->host);
 	memcpy(address.sun_path, at->host, strlen(at->host) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof address);
 	if (fd >= 0)
 		close(fd);
 	if (rc == 0)
-		return wr_gateway_fail(error, "unix:%s is taken: somebody listens on it", at->host);
+		return wr_error(error, WEIR_EINVAL, "unix:%s is taken: somebody listens on it",
+				at->host);
 	if (unlink(at->host) != 0)
-		return wr_gateway_fail(error, "cannot remove the old socket %s: %s", at->host,
-				       strerror(errno));
+		return wr_error(error, WEIR_EINVAL, "cannot remove the old socket %s: %s", at->host,
+				strerror(errno));
 	return 0;
 }
 
-int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct wr_gateway_error *error)
+int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct weir_error *error)
 {
 	const struct wr_endpoint_list *lists[] = {&plan->settings->listen, &plan->settings->h2c};
 

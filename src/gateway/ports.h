@@ -8,6 +8,6 @@
 
 /* Tries every address of the plan. `ours` is the session of an nginx that is to be taken over and
  * may hold them already, or 0. Removes Unix sockets that nobody listens on any more. */
-int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct wr_gateway_error *error);
+int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct weir_error *error);
 
 #endif

@@ -48,7 +48,7 @@ void wr_queue_port_free(struct wr_queue_port *port)
 }
 
 /* Gives it back. The lock makes what the thread wrote into the job visible to who runs the port. */
-void wr_queue_deliver(struct wr_queue_job *job)
+void wr_queue_return_job(struct wr_queue_job *job)
 {
 	struct wr_queue_port *port = job->port;
 	bool wake;
@@ -100,7 +100,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	else if (job->verb == WR_QUEUE_PUT && queue->jobs >= queue->opts.max_jobs)
 		refused = WR_QUEUE_BUSY;
 	if (refused == WR_QUEUE_OK) {
-		bool urgent = wr_job_is_urgent(job);
+		bool urgent = wr_queue_job_is_urgent(job);
 		bool wakes = queue->lingers ? urgent : queue->first == NULL;
 
 		*queue->tail = job;
@@ -115,7 +115,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	if (refused == WR_QUEUE_OK)
 		return;
 	job->reason = refused;
-	wr_queue_deliver(job);
+	wr_queue_return_job(job);
 }
 
 /* ---- opening and closing ---- */
@@ -190,8 +190,8 @@ static int start(struct wr_queue *queue, struct weir_error *error)
 
 static void destroy(struct wr_queue *queue)
 {
-	if (queue->store)
-		queue->store->ops->free(queue->store);
+	if (queue->backend)
+		queue->backend->ops->free(queue->backend);
 	wr_seals_wipe(&queue->seals);
 	pthread_cond_destroy(&queue->come);
 	pthread_cond_destroy(&queue->opened);
@@ -220,8 +220,8 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 	else if (opts->key_file)
 		rc = wr_seals_read(opts->key_file, &queue->seals, error);
 	if (rc == 0)
-		rc = wr_queue_store_new(&queue->opts, opts->key_file ? &queue->seals : NULL,
-					&queue->store, error);
+		rc = wr_queue_backend_new(&queue->opts, opts->key_file ? &queue->seals : NULL,
+					  &queue->backend, error);
 	if (rc == 0)
 		rc = start(queue, error);
 	if (rc < 0)

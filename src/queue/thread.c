@@ -18,44 +18,46 @@
 
 /* ---- what stores use ---- */
 
-enum wr_queue_reason wr_store_fail(struct wr_store *store, enum wr_queue_reason reason,
-				   const char *format, ...)
+enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
+					   enum wr_queue_reason reason, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(store->why.text, sizeof store->why.text, format, args);
+	vsnprintf(backend->why.text, sizeof backend->why.text, format, args);
 	va_end(args);
-	store->why.code = WEIR_ESYS;
-	store->failed = reason;
+	backend->why.code = WEIR_ESYS;
+	backend->failed = reason;
 	return reason;
 }
 
-void wr_store_say(const struct wr_store *store, enum wr_queue_level level, const char *format, ...)
+void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_level level,
+			  const char *format, ...)
 {
 	char text[1024];
 	va_list args;
 
-	if (!store->opts->say)
+	if (!backend->opts->say)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	store->opts->say(store->opts->context, level, text);
+	backend->opts->say(backend->opts->context, level, text);
 }
 
-void wr_store_trimmed(struct wr_store *store, uint64_t count, uint64_t now_us)
+void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
+				    uint64_t now_us)
 {
-	store->trimmed += count;
-	if (store->trimmed == 0 ||
-	    (store->trimmed_us && now_us < store->trimmed_us + TRIMMED_SAID_US))
+	backend->trimmed += count;
+	if (backend->trimmed == 0 ||
+	    (backend->trimmed_us && now_us < backend->trimmed_us + TRIMMED_SAID_US))
 		return;
-	wr_store_say(store, WR_QUEUE_WARN,
-		     "there are more dead letters than may be kept (--queue-dead-max, "
-		     "--queue-dead-bytes): %llu of the oldest are gone",
-		     (unsigned long long)store->trimmed);
-	store->trimmed = 0;
-	store->trimmed_us = now_us;
+	wr_queue_backend_log(backend, WR_QUEUE_WARN,
+			     "there are more dead letters than may be kept (--queue-dead-max, "
+			     "--queue-dead-bytes): %llu of the oldest are gone",
+			     (unsigned long long)backend->trimmed);
+	backend->trimmed = 0;
+	backend->trimmed_us = now_us;
 }
 
 void wr_job_reset(struct wr_queue_job *job)
@@ -126,10 +128,11 @@ static void say_trouble(struct wr_queue *queue, enum wr_queue_reason reason,
 	if (queue->reason == reason && queue->said_us && mono_us - queue->said_us < REMIND_US)
 		return;
 	queue->said_us = mono_us | 1;
-	wr_store_say(queue->store, WR_QUEUE_ERROR,
-		     "deferred requests can not be stored or delivered (%s): %s; tried again every "
-		     "second",
-		     wr_queue_reason_name(reason), why->text);
+	wr_queue_backend_log(
+		queue->backend, WR_QUEUE_ERROR,
+		"deferred requests can not be stored or delivered (%s): %s; tried again every "
+		"second",
+		wr_queue_reason_name(reason), why->text);
 }
 
 static void try_open(struct wr_queue *queue)
@@ -141,12 +144,12 @@ static void try_open(struct wr_queue *queue)
 	if (queue->open || (queue->tried_us && at.mono_us - queue->tried_us < REOPEN_US))
 		return;
 	queue->tried_us = at.mono_us | 1;
-	reason = queue->store->ops->open(queue->store, at, &why);
+	reason = queue->backend->ops->open(queue->backend, at, &why);
 	queue->open = reason == WR_QUEUE_OK;
 	if (!queue->open)
 		say_trouble(queue, reason, &why, at.mono_us);
 	else if (queue->said_us)
-		wr_store_say(queue->store, WR_QUEUE_NOTICE, "the queue works again");
+		wr_queue_backend_log(queue->backend, WR_QUEUE_NOTICE, "the queue works again");
 	if (queue->open)
 		queue->said_us = 0;
 	set_state(queue, reason, &why);
@@ -155,19 +158,19 @@ static void try_open(struct wr_queue *queue)
 /* After something went wrong with it: closed, and soon opened again. */
 static void look_at_store(struct wr_queue *queue)
 {
-	struct wr_store *store = queue->store;
-	enum wr_queue_reason reason = store->failed;
+	struct wr_queue_backend *backend = queue->backend;
+	enum wr_queue_reason reason = backend->failed;
 	struct wr_moment at;
 
 	if (reason == WR_QUEUE_OK)
 		return;
 	at = now(queue);
-	store->ops->close(store);
-	store->failed = WR_QUEUE_OK;
+	backend->ops->close(backend);
+	backend->failed = WR_QUEUE_OK;
 	queue->open = false;
 	queue->tried_us = at.mono_us | 1;
-	say_trouble(queue, reason, &store->why, at.mono_us);
-	set_state(queue, reason, &store->why);
+	say_trouble(queue, reason, &backend->why, at.mono_us);
+	set_state(queue, reason, &backend->why);
 }
 
 static struct timespec after_us(uint64_t wait_us)
@@ -187,7 +190,7 @@ static struct timespec after_us(uint64_t wait_us)
 /* Until there is a job, or it is time for a tick. */
 static void wait_for_jobs(struct wr_queue *queue)
 {
-	struct timespec until = after_us(queue->open ? queue->store->tick_us : REOPEN_US / 4);
+	struct timespec until = after_us(queue->open ? queue->backend->tick_us : REOPEN_US / 4);
 
 	while (!queue->first && !queue->ending)
 		if (pthread_cond_timedwait(&queue->come, &queue->lock, &until) == ETIMEDOUT)
@@ -219,7 +222,7 @@ static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t 
 		linger(queue);
 	while (queue->first && count < BATCH_MAX) {
 		batch[count++] = queue->first;
-		queue->urgent -= wr_job_is_urgent(queue->first);
+		queue->urgent -= wr_queue_job_is_urgent(queue->first);
 		queue->first = queue->first->next;
 	}
 	if (!queue->first)
@@ -231,7 +234,7 @@ static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t 
 static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t count)
 {
 	if (queue->open) {
-		queue->store->ops->run(queue->store, batch, count, now(queue));
+		queue->backend->ops->run(queue->backend, batch, count, now(queue));
 	} else {
 		for (size_t i = 0; i < count; i++)
 			batch[i]->reason = queue->reason;
@@ -241,7 +244,7 @@ static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t
 	queue->jobs -= (uint32_t)count;
 	pthread_mutex_unlock(&queue->lock);
 	for (size_t i = 0; i < count; i++)
-		wr_queue_deliver(batch[i]);
+		wr_queue_return_job(batch[i]);
 }
 
 static bool has_ended(struct wr_queue *queue)
@@ -270,13 +273,13 @@ void *wr_queue_thread(void *argument)
 		if (count)
 			do_batch(queue, batch, count);
 		at = now(queue);
-		if (queue->open && at.mono_us - ticked_us >= queue->store->tick_us) {
+		if (queue->open && at.mono_us - ticked_us >= queue->backend->tick_us) {
 			ticked_us = at.mono_us;
-			queue->store->ops->tick(queue->store, at);
+			queue->backend->ops->tick(queue->backend, at);
 			look_at_store(queue);
 		}
 	}
 	if (queue->open)
-		queue->store->ops->close(queue->store);
+		queue->backend->ops->close(queue->backend);
 	return NULL;
 }

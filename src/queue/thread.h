@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "queue/store.h"
+#include "queue/backend.h"
 
 struct wr_queue_port {
 	struct wr_queue *queue;
@@ -18,7 +18,7 @@ struct wr_queue_port {
 struct wr_queue {
 	struct wr_queue_opts opts;
 	struct wr_seals seals;
-	struct wr_store *store; /* the thread's own */
+	struct wr_queue_backend *backend; /* the thread's own */
 	bool open;
 	uint64_t tried_us, said_us; /* by the clock that only goes on */
 
@@ -36,13 +36,13 @@ struct wr_queue {
 };
 
 /* Whether somebody waits for it. Deliveries are taken and settled in the background. */
-static inline bool wr_job_is_urgent(const struct wr_queue_job *job)
+static inline bool wr_queue_job_is_urgent(const struct wr_queue_job *job)
 {
 	return job->verb != WR_QUEUE_TAKE && job->verb != WR_QUEUE_SETTLE;
 }
 
 /* Gives a job back to its port. Any thread. */
-void wr_queue_deliver(struct wr_queue_job *job);
+void wr_queue_return_job(struct wr_queue_job *job);
 
 /* The thread; a queue is its argument. */
 void *wr_queue_thread(void *argument);

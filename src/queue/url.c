@@ -59,11 +59,11 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap)
 	return len < 0 ? 0 : (size_t)len < cap ? (size_t)len : cap - 1;
 }
 
-int wr_queue_store_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		       struct wr_store **made, struct weir_error *error)
+int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+			 struct wr_queue_backend **made, struct weir_error *error)
 {
 	if (wr_lite_folder(opts->url)) {
-		*made = wr_lite_new(opts, seals);
+		*made = wr_sqlite_new(opts, seals);
 		return *made ? 0 : wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
 	return wr_remote_new(opts, seals, made, error);

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "queue/record.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,7 +34,7 @@ static void read_answer(enum wr_queue_verb verb, const uint8_t *data, size_t siz
 {
 	static const struct wr_deferred request;
 	static const struct wr_queue_opts opts;
-	static struct wr_remote remote = {.store = {.opts = &opts, .seals = &seals}};
+	static struct wr_remote remote = {.backend = {.opts = &opts, .seals = &seals}};
 	struct wr_queue_job job = {.verb = verb};
 	redisReader *reader = redisReaderCreate();
 	void *reply = NULL;

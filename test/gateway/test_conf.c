@@ -17,7 +17,7 @@ static char *text;
 
 static int setup(void **state)
 {
-	struct wr_gateway_error error = {""};
+	struct weir_error error = {0};
 
 	(void)state;
 	settings = (struct wr_gateway_settings){
@@ -216,7 +216,7 @@ static void forwarded_fields(void **state)
 
 static void authentication(void **state)
 {
-	struct wr_gateway_error error = {""};
+	struct weir_error error = {0};
 
 	(void)state;
 	settings.auth = "http://auth:4180/verify;v=1";

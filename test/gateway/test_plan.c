@@ -12,7 +12,7 @@
 
 static struct wr_gateway_settings settings;
 static struct wr_gateway_plan plan;
-static struct wr_gateway_error error;
+static struct weir_error error;
 
 static int setup(void **state)
 {

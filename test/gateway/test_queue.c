@@ -33,7 +33,7 @@ static char folder[64];
 static struct wr_arena arena;
 static struct wr_gateway_settings settings;
 static struct wr_gateway_plan plan;
-static struct wr_gateway_error error;
+static struct weir_error error;
 
 static int setup(void **state)
 {

@@ -13,7 +13,7 @@
 
 #include <sqlite3.h>
 
-#include "queue/store.h"
+#include "queue/backend.h"
 
 static struct rig rig;
 
@@ -478,18 +478,18 @@ static void test_not_a_queue(void **state)
 
 /* ---- opened again by the same process, as after a failure ---- */
 
-static enum wr_queue_reason run_job(struct wr_store *store, struct wr_queue_job *job)
+static enum wr_queue_reason run_job(struct wr_queue_backend *backend, struct wr_queue_job *job)
 {
-	store->ops->run(store, &job, 1, (struct wr_moment){T0_US, S_US});
+	backend->ops->run(backend, &job, 1, (struct wr_moment){T0_US, S_US});
 	return job->reason;
 }
 
-static void reopen(struct wr_store *store)
+static void reopen(struct wr_queue_backend *backend)
 {
 	struct weir_error error;
 
-	store->ops->close(store);
-	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, S_US}, &error),
+	backend->ops->close(backend);
+	assert_reason(backend->ops->open(backend, (struct wr_moment){T0_US, S_US}, &error),
 		      WR_QUEUE_OK);
 }
 
@@ -501,7 +501,7 @@ static void test_settled_after_opening_again(void **state)
 				     .max_bytes = 100000,
 				     .max_tickets = 10,
 				     .keep_us = S_US};
-	struct wr_store *store = wr_lite_new(&opts, NULL);
+	struct wr_queue_backend *backend = wr_sqlite_new(&opts, NULL);
 	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job put = {
 		.verb = WR_QUEUE_PUT,
@@ -510,25 +510,25 @@ static void test_settled_after_opening_again(void **state)
 	struct wr_queue_job settle = {.verb = WR_QUEUE_SETTLE, .settle = {.key = {1}}};
 
 	(void)state;
-	assert_non_null(store);
-	reopen(store);
-	assert_reason(run_job(store, &put), WR_QUEUE_OK);
-	assert_reason(run_job(store, &take), WR_QUEUE_OK);
-	reopen(store);
-	assert_reason(run_job(store, &again), WR_QUEUE_OK);
+	assert_non_null(backend);
+	reopen(backend);
+	assert_reason(run_job(backend, &put), WR_QUEUE_OK);
+	assert_reason(run_job(backend, &take), WR_QUEUE_OK);
+	reopen(backend);
+	assert_reason(run_job(backend, &again), WR_QUEUE_OK);
 	assert_int_equal(again.take.count, 1);
 	settle.settle.id = take.take.first->id;
 	settle.settle.fence = take.take.first->fence;
-	assert_reason(run_job(store, &settle), WR_QUEUE_LOST);
+	assert_reason(run_job(backend, &settle), WR_QUEUE_LOST);
 	settle.reason = WR_QUEUE_OK;
 	settle.settle.fence = again.take.first->fence;
-	reopen(store);
-	assert_reason(run_job(store, &settle), WR_QUEUE_OK);
+	reopen(backend);
+	assert_reason(run_job(backend, &settle), WR_QUEUE_OK);
 	assert_int_equal(settle.settle.state, WR_DEFERRED_DELIVERED);
 	wr_deferred_free(take.take.first);
 	wr_deferred_free(again.take.first);
-	store->ops->close(store);
-	store->ops->free(store);
+	backend->ops->close(backend);
+	backend->ops->free(backend);
 }
 
 /* ---- clocks ---- */

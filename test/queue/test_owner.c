@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 static char folder[] = "/tmp/weir-test-owner-XXXXXX";
 static char path[64];
@@ -36,30 +36,30 @@ static int teardown(void **state)
 	return rmdir(folder);
 }
 
-static void begin(struct wr_owner *owner, const char *file)
+static void begin(struct wr_queue_owner *owner, const char *file)
 {
-	assert_int_equal(wr_owner_begin(owner, file, NULL), 0);
+	assert_int_equal(wr_queue_owner_open(owner, file, NULL), 0);
 	assert_int_equal(strlen(owner->name), 16);
 }
 
 static void without_a_file(void **state)
 {
-	struct wr_owner one, other;
+	struct wr_queue_owner one, other;
 
 	(void)state;
 	begin(&one, NULL);
 	begin(&other, "/does/not/exist/table.queue");
 	assert_string_not_equal(one.name, other.name);
 	assert_true(one.fd < 0 && other.fd < 0);
-	wr_owner_end(&one);
-	wr_owner_end(&other);
+	wr_queue_owner_close(&one);
+	wr_queue_owner_close(&other);
 }
 
 /* A process that is killed leaves its name to the next, and only then. */
 static void one_at_a_time(void **state)
 {
 	char first[WR_OWNER_TEXT] = "";
-	struct wr_owner owner, other;
+	struct wr_queue_owner owner, other;
 	int ends[2], status;
 	pid_t child;
 
@@ -68,7 +68,7 @@ static void one_at_a_time(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		bool told = wr_owner_begin(&owner, path, NULL) == 0 && owner.fd >= 0 &&
+		bool told = wr_queue_owner_open(&owner, path, NULL) == 0 && owner.fd >= 0 &&
 			    write(ends[1], owner.name, WR_OWNER_TEXT) == WR_OWNER_TEXT;
 
 		if (told)
@@ -84,13 +84,13 @@ static void one_at_a_time(void **state)
 	begin(&owner, path);
 	assert_true(owner.fd >= 0);
 	assert_string_equal(owner.name, first);
-	wr_owner_end(&other);
+	wr_queue_owner_close(&other);
 	/* Ended in order there is nothing to take back. */
-	wr_owner_end(&owner);
+	wr_queue_owner_close(&owner);
 	assert_int_equal(access(path, F_OK), -1);
 	begin(&owner, path);
 	assert_string_not_equal(owner.name, first);
-	wr_owner_end(&owner);
+	wr_queue_owner_close(&owner);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -108,7 +108,7 @@ static void write_file(const char *text, mode_t mode)
 static void files_that_say_nothing(void **state)
 {
 	static const char *const texts[] = {"", "0123", "0123456789abcdeF", "../../etc/passwd"};
-	struct wr_owner owner;
+	struct wr_queue_owner owner;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -123,14 +123,14 @@ static void files_that_say_nothing(void **state)
 		assert_int_equal(fread(found, 1, sizeof found, file), 16);
 		fclose(file);
 		assert_string_equal(found, owner.name);
-		wr_owner_end(&owner);
+		wr_queue_owner_close(&owner);
 	}
 	/* Others may have written it. */
 	write_file("0123456789abcdef", 0622);
 	begin(&owner, path);
 	assert_true(owner.fd < 0);
 	assert_string_not_equal(owner.name, "0123456789abcdef");
-	wr_owner_end(&owner);
+	wr_queue_owner_close(&owner);
 }
 
 int main(void)

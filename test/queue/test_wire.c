@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 #define WORDS 24
 
@@ -25,7 +25,7 @@ static struct {
 } wire;
 
 static struct wr_queue_opts opts;
-static struct wr_store *store;
+static struct wr_queue_backend *backend;
 static uint64_t told[256];
 
 static void answer(const char *text)
@@ -123,7 +123,7 @@ static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t c
 static int setup(void **state)
 {
 	struct weir_error error = {0};
-	struct wr_remote *remote;
+	struct wr_remote *redis;
 
 	(void)state;
 	memset(&wire, 0, sizeof wire);
@@ -138,11 +138,11 @@ static int setup(void **state)
 				      .lease_us = S_US,
 				      .poll_us = S_US / 4,
 				      .waiting = tell};
-	assert_int_equal(wr_remote_new(&opts, NULL, &store, &error), 0);
-	remote = (struct wr_remote *)store;
-	remote->link.wire = &made_up;
+	assert_int_equal(wr_remote_new(&opts, NULL, &backend, &error), 0);
+	redis = (struct wr_remote *)backend;
+	redis->link.wire = &made_up;
 	wire.answers[0] = "*2\r\n:100\r\n:5\r\n";
-	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, S_US}, &error),
+	assert_reason(backend->ops->open(backend, (struct wr_moment){T0_US, S_US}, &error),
 		      WR_QUEUE_OK);
 	assert_string_equal(wire.calls[0].words[4], "poll");
 	assert_string_equal(wire.calls[0].words[5], "-1");
@@ -152,13 +152,13 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	store->ops->free(store);
+	backend->ops->free(backend);
 	return 0;
 }
 
 static void run(struct wr_queue_job *job)
 {
-	store->ops->run(store, &job, 1, (struct wr_moment){T0_US, 2 * S_US});
+	backend->ops->run(backend, &job, 1, (struct wr_moment){T0_US, 2 * S_US});
 }
 
 static enum wr_queue_reason put(const char *first, const char *second)
@@ -219,13 +219,13 @@ static void open_again(const char *poll, const char *next)
 	struct weir_error error = {0};
 
 	wire.answers[wire.next] = NULL;
-	store->ops->tick(store, (struct wr_moment){T0_US, 2 * S_US});
-	assert_reason(store->failed, WR_QUEUE_AWAY);
-	store->failed = WR_QUEUE_OK;
-	store->ops->close(store);
+	backend->ops->tick(backend, (struct wr_moment){T0_US, 2 * S_US});
+	assert_reason(backend->failed, WR_QUEUE_AWAY);
+	backend->failed = WR_QUEUE_OK;
+	backend->ops->close(backend);
 	wire.answers[wire.next] = poll;
 	wire.answers[wire.next + 1] = next;
-	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, 3 * S_US}, &error),
+	assert_reason(backend->ops->open(backend, (struct wr_moment){T0_US, 3 * S_US}, &error),
 		      WR_QUEUE_OK);
 }
 
@@ -245,7 +245,7 @@ static void test_opened_again_after_a_loss(void **state)
 	open_again("*2\r\n:100\r\n:2\r\n", "*2\r\n:100\r\n:2\r\n");
 	assert_string_equal(wire.calls[2].words[5], "5");
 	assert_string_equal(wire.calls[3].words[5], "-1");
-	assert_int_equal(((struct wr_remote *)store)->changes, 2);
+	assert_int_equal(((struct wr_remote *)backend)->changes, 2);
 }
 
 /* ---- takes ---- */

@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "cli/gateway/service.h"
 #include "gateway/conf.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "gateway/ports.h"
 #include "gateway/process.h"
 #include "gateway/summary.h"
@@ -62,7 +62,7 @@ static void say(void *context, const char *text)
 	fprintf(stderr, "weir gateway: %s%s", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
-static int refuse(const struct wr_gateway_error *error, int exit_code)
+static int refuse(const struct weir_error *error, int exit_code)
 {
 	say(NULL, error->text);
 	return exit_code;
@@ -124,7 +124,7 @@ static int check_user(const struct edition *edition)
 
 static int edition_fill(struct edition *edition, int argc, char **argv)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	int rc;
 
 	switch (wr_options_read(&gateway_command, argc, argv, environ, &edition->arena, stderr)) {
@@ -205,7 +205,7 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
 static int configure(void *context, const char *path)
 {
 	struct gateway *gateway = context;
-	struct wr_gateway_error error;
+	struct weir_error error;
 	struct edition *fresh;
 	int exit_code;
 
@@ -455,7 +455,7 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
 /* Everything that can be known to fail before nginx is asked. Returns the lock, or -1. */
 static int prepare(const struct wr_gateway_plan *plan)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	struct wr_process master;
 	pid_t left = 0;
 	int lock = -1;

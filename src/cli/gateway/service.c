@@ -13,7 +13,7 @@
 
 #include "base/size.h"
 #include "cli/gateway/child.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
 #include "net/log.h"

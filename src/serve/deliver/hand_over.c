@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "queue/seal.h"
-#include "queue/store.h"
+#include "queue/backend.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/service.h"
 #include "table/table.h"

@@ -32,7 +32,7 @@
 
 #include "sim/dice.h"
 #include "sim/mini.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 #include "serve/deliver/absent.h"
 #include "serve/deliver/policy.h"
 
@@ -247,7 +247,7 @@ struct qs_node {
 	bool running, dead;
 	uint64_t naps;
 	struct wr_queue_opts opts;
-	struct wr_store *store;
+	struct wr_queue_backend *store;
 	bool open;
 	enum wr_queue_reason reason;
 	uint64_t tried_us, ticked_us;

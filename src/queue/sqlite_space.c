@@ -1,7 +1,7 @@
 /* The disk: how much of it may be used, and the log that has to be folded into the file. */
 #include <sys/statvfs.h>
 
-#include "queue/lite.h"
+#include "queue/sqlite_backend.h"
 #include "queue/record.h"
 
 #define PAGE_BYTES 4096u
@@ -22,35 +22,35 @@ static int note_log(void *context, sqlite3 *db, const char *name, int pages)
 {
 	(void)db;
 	(void)name;
-	((struct wr_lite *)context)->log_pages = (uint64_t)pages;
+	((struct wr_sqlite *)context)->log_pages = (uint64_t)pages;
 	return SQLITE_OK;
 }
 
-void wr_lite_watch_log(struct wr_lite *lite)
+void wr_sqlite_watch_wal(struct wr_sqlite *sqlite)
 {
-	lite->log_pages = 0;
-	sqlite3_wal_hook(lite->db, note_log, lite);
+	sqlite->log_pages = 0;
+	sqlite3_wal_hook(sqlite->db, note_log, sqlite);
 }
 
-void wr_lite_fold(struct wr_lite *lite, bool to_nothing)
+void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool to_nothing)
 {
 	int mode = to_nothing ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
 	int left = -1, folded = -1;
 
-	if (sqlite3_wal_checkpoint_v2(lite->db, NULL, mode, &left, &folded) == SQLITE_OK &&
+	if (sqlite3_wal_checkpoint_v2(sqlite->db, NULL, mode, &left, &folded) == SQLITE_OK &&
 	    left == folded)
-		lite->log_pages = 0;
+		sqlite->log_pages = 0;
 }
 
-void wr_lite_fold_some(struct wr_lite *lite)
+void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite)
 {
-	if (lite->log_pages >= LOG_PAGES)
-		wr_lite_fold(lite, false);
+	if (sqlite->log_pages >= LOG_PAGES)
+		wr_sqlite_checkpoint(sqlite, false);
 }
 
-static uint64_t free_in_file(struct wr_lite *lite)
+static uint64_t free_in_file(struct wr_sqlite *sqlite)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_FREE_PAGES);
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_FREE_PAGES);
 	uint64_t pages =
 		sqlite3_step(sql) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(sql, 0) : 0;
 
@@ -61,13 +61,13 @@ static uint64_t free_in_file(struct wr_lite *lite)
 /* Twice what may be stored: once in the log, which grows on the disk, and once in the file, which
  * has free pages and grows beyond them when the log is folded in. The space that others want, and
  * that noting what becomes of requests will want, is left alone. */
-static uint64_t look(struct wr_lite *lite)
+static uint64_t look(struct wr_sqlite *sqlite)
 {
-	uint64_t reserve = lite->store.opts->free_bytes_min, size, disk;
-	uint64_t log = lite->log_pages * PAGE_BYTES, file = free_in_file(lite);
+	uint64_t reserve = sqlite->backend.opts->free_bytes_min, size, disk;
+	uint64_t log = sqlite->log_pages * PAGE_BYTES, file = free_in_file(sqlite);
 	struct statvfs at;
 
-	if (statvfs(lite->folder, &at) < 0)
+	if (statvfs(sqlite->folder, &at) < 0)
 		return UINT64_MAX; /* the commit will tell */
 	size = (uint64_t)at.f_blocks * at.f_frsize;
 	disk = (uint64_t)at.f_bavail * at.f_frsize;
@@ -79,7 +79,7 @@ static uint64_t look(struct wr_lite *lite)
 	return disk + file - log < 2 * disk ? disk + file - log : 2 * disk;
 }
 
-void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count)
+void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
 	uint64_t wanted = 0;
 
@@ -89,37 +89,38 @@ void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, siz
 				space_for(jobs[i]->put.request->body.len + 2 * WR_RECORD_OVERHEAD);
 	if (wanted == 0)
 		return;
-	lite->space = look(lite);
-	if (lite->space >= wanted || (lite->log_pages == 0 && lite->counts.unswept == 0))
+	sqlite->space = look(sqlite);
+	if (sqlite->space >= wanted || (sqlite->log_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	wr_lite_sweep_now(lite); /* if it fails, there is no more space than before */
-	wr_lite_fold(lite, true);
-	lite->space = look(lite);
+	wr_sqlite_sweep_now(sqlite); /* if it fails, there is no more space than before */
+	wr_sqlite_checkpoint(sqlite, true);
+	sqlite->space = look(sqlite);
 }
 
-bool wr_lite_use_space(struct wr_lite *lite, uint64_t bytes)
+bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes)
 {
-	if (space_for(bytes) > lite->space)
+	if (space_for(bytes) > sqlite->space)
 		return false;
-	if (lite->space != UINT64_MAX)
-		lite->space -= space_for(bytes);
+	if (sqlite->space != UINT64_MAX)
+		sqlite->space -= space_for(bytes);
 	return true;
 }
 
-void wr_lite_mind_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count)
+void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
 	struct statvfs at = {0};
 	size_t refused = 0;
 
 	for (size_t i = 0; i < count; i++)
 		refused += jobs[i]->reason == WR_QUEUE_NO_SPACE;
-	if (refused == 0 || (lite->full_us && lite->now_us - lite->full_us < REMIND_US))
+	if (refused == 0 || (sqlite->full_us && sqlite->now_us - sqlite->full_us < REMIND_US))
 		return;
-	lite->full_us = lite->now_us;
-	if (statvfs(lite->folder, &at) < 0)
+	sqlite->full_us = sqlite->now_us;
+	if (statvfs(sqlite->folder, &at) < 0)
 		at.f_bavail = 0;
-	wr_store_say(&lite->store, WR_QUEUE_ERROR,
-		     "the disk of %s is full, or nearly: %llu bytes are free, of which some are "
-		     "left for what becomes of requests; what has no room is refused",
-		     lite->path, (unsigned long long)at.f_bavail * at.f_frsize);
+	wr_queue_backend_log(
+		&sqlite->backend, WR_QUEUE_ERROR,
+		"the disk of %s is full, or nearly: %llu bytes are free, of which some are "
+		"left for what becomes of requests; what has no room is refused",
+		sqlite->path, (unsigned long long)at.f_bavail * at.f_frsize);
 }

@@ -4,18 +4,18 @@
  * it is checked that Redis would keep them. A call whose answer was lost is made again: the script
  * knows what was put by its ticket, what was settled by its fence, and of what was taken the fences
  * that we have heard of. */
-#ifndef WR_QUEUE_REMOTE_H
-#define WR_QUEUE_REMOTE_H
+#ifndef WR_QUEUE_REDIS_BACKEND_H
+#define WR_QUEUE_REDIS_BACKEND_H
 
 #include <hiredis/hiredis.h>
 #include <openssl/ssl.h>
 
-#include "queue/store.h"
+#include "queue/backend.h"
 #include "redis/command.h"
 #include "redis/script.h"
 #include "redis/url.h"
 
-#define WR_REMOTE_PAGE_MAX 200u /* looked at in one call, so that an answer has a bound */
+#define WR_QUEUE_REDIS_PAGE_MAX 200u /* looked at in one call, so that an answer has a bound */
 
 extern const struct wr_script wr_script_lines;
 
@@ -31,7 +31,7 @@ struct wr_remote_wire {
 	void (*close)(void *context);
 };
 
-struct wr_remote_link {
+struct wr_queue_redis_link {
 	int fd;       /* below 0: there is none */
 	bool untaken; /* nothing was taken on it yet: answers to takes before it may have been lost
 		       */
@@ -47,52 +47,52 @@ struct wr_remote_link {
 };
 
 /* WEIR_EINVAL: certificates are of no use. */
-int wr_remote_link_init(struct wr_remote_link *link, const struct wr_redis_target *target,
-			const struct wr_queue_opts *opts, struct weir_error *error);
-void wr_remote_link_free(struct wr_remote_link *link);
+int wr_queue_redis_link_init(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
+			     const struct wr_queue_opts *opts, struct weir_error *error);
+void wr_queue_redis_link_free(struct wr_queue_redis_link *link);
 
 /* Connects and logs in. False, with a sentence, and there is no connection. */
-bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target *target,
-		       struct weir_error *error);
-void wr_remote_disconnect(struct wr_remote_link *link);
+bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
+			    struct weir_error *error);
+void wr_queue_redis_disconnect(struct wr_queue_redis_link *link);
 
 /* Sends what is in `out`. False: the connection is lost, and closed. */
-bool wr_remote_send(struct wr_remote_link *link);
+bool wr_queue_redis_send(struct wr_queue_redis_link *link);
 
 /* The next reply, to be freed with freeReplyObject(). NULL: the connection is lost, and closed. */
-redisReply *wr_remote_reply(struct wr_remote_link *link);
+redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link);
 
 /* ---- remote_tls.c ---- */
 
-SSL_CTX *wr_remote_tls(const struct wr_queue_tls *files, struct weir_error *error);
+SSL_CTX *wr_queue_redis_tls_new(const struct wr_queue_tls *files, struct weir_error *error);
 
 /* A session on this socket, which blocks with timeouts. NULL, with a sentence. */
-SSL *wr_remote_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
-			 struct weir_error *error);
+SSL *wr_queue_redis_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
+			      struct weir_error *error);
 
 /* ---- remote_owner.c ---- */
 
 #define WR_OWNER_TEXT 17u /* hexadecimal digits, and the end */
 
-struct wr_owner {
+struct wr_queue_owner {
 	char name[WR_OWNER_TEXT];
 	const char *path;
 	int fd; /* the file, locked; below 0: the name was made for this once */
 };
 
 /* path: NULL for none. WEIR_ESYS: there are no random numbers. */
-int wr_owner_begin(struct wr_owner *owner, const char *path, struct weir_error *error);
-void wr_owner_end(struct wr_owner *owner);
+int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct weir_error *error);
+void wr_queue_owner_close(struct wr_queue_owner *owner);
 
 /* ---- remote.c ---- */
 
 struct wr_remote {
-	struct wr_store store;
+	struct wr_queue_backend backend;
 	struct wr_redis_target target;
-	struct wr_remote_link link;
+	struct wr_queue_redis_link link;
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* what keys begin with */
 	struct wr_moment now;                /* of the jobs under way */
-	struct wr_owner owner;               /* of what is taken */
+	struct wr_queue_owner owner;         /* of what is taken */
 	uint64_t heard;                      /* the highest fence we were told */
 	uint64_t links;     /* connections on which something was taken, counted on by Redis */
 	int64_t changes;    /* the last that was seen; below 0: all lines are to be told */
@@ -109,10 +109,10 @@ struct wr_remote {
 
 /* Puts the call of the script into `out`. False: no memory. For a put that has no ticket yet, one
  * is made. */
-bool wr_remote_call(struct wr_remote *remote, struct wr_queue_job *job);
+bool wr_queue_redis_write_call(struct wr_remote *redis, struct wr_queue_job *job);
 
 /* Reads the answer, and tells of lines. An answer that makes no sense is WR_QUEUE_FAILED. */
-void wr_remote_answer(struct wr_remote *remote, struct wr_queue_job *job, const redisReply *reply);
+void wr_remote_answer(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply);
 
 /* ---- remote_row.c ---- */
 
@@ -121,23 +121,24 @@ int64_t wr_remote_number(const redisReply *reply, size_t at);
 struct weir_str wr_remote_text(const redisReply *reply, size_t at);
 
 /* A request out of an answer. NULL: it is none, or no memory. */
-struct wr_deferred *wr_remote_row(const struct wr_remote *remote, const redisReply *row,
-				  uint64_t now_us, bool open);
+struct wr_deferred *wr_queue_redis_read_row(const struct wr_remote *redis, const redisReply *row,
+					    uint64_t now_us, bool open);
 
 /* Tells of (line, waiting) pairs from element `at` on, until a text that is no line. Returns where
  * that is. */
-size_t wr_remote_tell(const struct wr_remote *remote, const redisReply *reply, size_t at);
+size_t wr_queue_redis_report_lines(const struct wr_remote *redis, const redisReply *reply,
+				   size_t at);
 
 /* The reason with this name; WR_QUEUE_FAILED if there is none. */
-enum wr_queue_reason wr_remote_reason(struct weir_str name);
+enum wr_queue_reason wr_queue_redis_reason_of(struct weir_str name);
 
 /* What an error reply means to who submitted the job. */
-enum wr_queue_reason wr_remote_fault(const redisReply *reply);
+enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply);
 
 /* ---- remote_keeps.c ---- */
 
 /* Whether what is stored now is kept: asks Redis. Says so when it becomes otherwise. Thoroughly:
  * every second, and by itself on a new connection. */
-enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote, bool thoroughly);
+enum wr_queue_reason wr_queue_redis_check_durability(struct wr_remote *redis, bool thoroughly);
 
 #endif

@@ -14,7 +14,7 @@
 #include <sys/inotify.h>
 #include <sys/wait.h>
 
-#include "gateway/places.h"
+#include "gateway/paths.h"
 
 static char folder[] = "/tmp/weir-places-XXXXXX";
 static struct wr_gateway_plan plan = {.runtime = folder};
@@ -44,7 +44,7 @@ static pid_t start_gateway(int alive[2])
 	assert_int_equal(pipe(alive), 0);
 	gateway = fork();
 	if (gateway == 0) {
-		struct wr_gateway_error error;
+		struct weir_error error;
 		int seen = inotify_init1(IN_CLOEXEC);
 		char path[64], event[512];
 
@@ -68,7 +68,7 @@ static pid_t start_gateway(int alive[2])
 
 static void a_gateway_that_was_killed(void **state)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	siginfo_t ended;
 	int alive[2], lock;
 	char byte;
@@ -89,7 +89,7 @@ static void a_gateway_that_was_killed(void **state)
 
 static void a_gateway_that_runs(void **state)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	char expected[256];
 	int lock = wr_places_lock(&plan, &error);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 struct rule {
 	const char *setting, *value;
@@ -41,14 +41,15 @@ static void read_settings(const redisReply *reply, bool good[RULES])
 				good[r] = holds(&rules[r], wr_remote_text(reply, i + 1));
 }
 
-static void say(struct wr_remote *remote, const char *what, const char *remedy)
+static void say(struct wr_remote *redis, const char *what, const char *remedy)
 {
-	if (!remote->volatile_said)
-		wr_store_say(&remote->store, WR_QUEUE_ERROR,
-			     "the queue's Redis would not keep deferred requests, so none is "
-			     "accepted: %s; %s",
-			     what, remedy);
-	remote->volatile_said = true;
+	if (!redis->volatile_said)
+		wr_queue_backend_log(
+			&redis->backend, WR_QUEUE_ERROR,
+			"the queue's Redis would not keep deferred requests, so none is "
+			"accepted: %s; %s",
+			what, remedy);
+	redis->volatile_said = true;
 }
 
 static bool has_line(struct weir_str info, const char *line)
@@ -72,86 +73,87 @@ static struct weir_str run_id(struct weir_str info)
 /* When appendonly is switched on while Redis runs, nothing is kept until a first rewrite is done;
  * no field tells that from any later rewrite, during which all is well. So no rewrite must be under
  * way once, and from then on only appendonly itself can end it. It is looked at every second. */
-static bool has_whole_file(struct wr_remote *remote, struct weir_str info)
+static bool has_whole_file(struct wr_remote *redis, struct weir_str info)
 {
 	struct weir_str run = run_id(info);
 
-	if (run.len == 0 || run.len >= sizeof remote->run)
+	if (run.len == 0 || run.len >= sizeof redis->run)
 		return false;
-	if (!wr_str_equal(run, wr_str(remote->run))) {
-		remote->whole_file = false; /* another process */
-		memcpy(remote->run, run.ptr, run.len);
-		remote->run[run.len] = 0;
+	if (!wr_str_equal(run, wr_str(redis->run))) {
+		redis->whole_file = false; /* another process */
+		memcpy(redis->run, run.ptr, run.len);
+		redis->run[run.len] = 0;
 	}
 	if (has_line(info, "aof_enabled:1\r\n") &&
 	    has_line(info, "aof_rewrite_in_progress:0\r\n") &&
 	    has_line(info, "aof_rewrite_scheduled:0\r\n") &&
 	    has_line(info, "aof_last_bgrewrite_status:ok\r\n"))
-		remote->whole_file = true;
-	return remote->whole_file;
+		redis->whole_file = true;
+	return redis->whole_file;
 }
 
-static bool judge_settings(struct wr_remote *remote, const bool good[RULES])
+static bool judge_settings(struct wr_remote *redis, const bool good[RULES])
 {
 	for (size_t r = 0; r < RULES; r++)
 		if (!good[r]) {
-			say(remote, rules[r].setting, rules[r].remedy);
-			remote->whole_file = false;
+			say(redis, rules[r].setting, rules[r].remedy);
+			redis->whole_file = false;
 			return false;
 		}
 	return true;
 }
 
-static enum wr_queue_reason approve(struct wr_remote *remote)
+static enum wr_queue_reason approve(struct wr_remote *redis)
 {
-	if (remote->volatile_said)
-		wr_store_say(&remote->store, WR_QUEUE_NOTICE,
-			     "the queue's Redis keeps deferred requests again");
-	remote->volatile_said = false;
+	if (redis->volatile_said)
+		wr_queue_backend_log(&redis->backend, WR_QUEUE_NOTICE,
+				     "the queue's Redis keeps deferred requests again");
+	redis->volatile_said = false;
 	return WR_QUEUE_OK;
 }
 
-static enum wr_queue_reason judge(struct wr_remote *remote, const bool good[RULES],
+static enum wr_queue_reason judge(struct wr_remote *redis, const bool good[RULES],
 				  const redisReply *info)
 {
-	if (!judge_settings(remote, good))
+	if (!judge_settings(redis, good))
 		return WR_QUEUE_NOT_PERSISTENT;
-	if (info && !has_whole_file(remote, (struct weir_str){info->str, info->len})) {
-		say(remote, "its append-only file is not whole yet, or could not be rewritten",
+	if (info && !has_whole_file(redis, (struct weir_str){info->str, info->len})) {
+		say(redis, "its append-only file is not whole yet, or could not be rewritten",
 		    "see INFO persistence there");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
-	return approve(remote);
+	return approve(redis);
 }
 
 enum { POLICY, APPEND, INFO, ANSWERS };
 
 /* A service that does not let itself be asked for its settings, and the operator says that it loses
  * nothing. What it says of itself otherwise is believed: it may evict keys all the same. */
-static enum wr_queue_reason trust(struct wr_remote *remote, const redisReply *refused,
+static enum wr_queue_reason trust(struct wr_remote *redis, const redisReply *refused,
 				  const bool good[RULES], const redisReply *info)
 {
-	if (!judge_settings(remote, good))
+	if (!judge_settings(redis, good))
 		return WR_QUEUE_NOT_PERSISTENT;
 	if (info && info->type == REDIS_REPLY_STRING &&
 	    has_line((struct weir_str){info->str, info->len}, "\r\nmaxmemory_policy:allkeys-")) {
-		say(remote, "INFO says maxmemory_policy:allkeys-…", "choose noeviction there");
-		remote->whole_file = false; /* INFO is asked each time until it says otherwise */
+		say(redis, "INFO says maxmemory_policy:allkeys-…", "choose noeviction there");
+		redis->whole_file = false; /* INFO is asked each time until it says otherwise */
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
-	if (!remote->trusted_said)
-		wr_store_say(&remote->store, WR_QUEUE_WARN,
-			     "the queue's Redis does not tell its settings (%s); by "
-			     "--queue-assume-durable it is taken to keep what it has answered, "
-			     "also when it is killed: if it does not, requests with a 202 are lost",
-			     refused->str);
-	remote->trusted_said = true;
-	remote->whole_file = true;
-	return approve(remote);
+	if (!redis->trusted_said)
+		wr_queue_backend_log(
+			&redis->backend, WR_QUEUE_WARN,
+			"the queue's Redis does not tell its settings (%s); by "
+			"--queue-assume-durable it is taken to keep what it has answered, "
+			"also when it is killed: if it does not, requests with a 202 are lost",
+			refused->str);
+	redis->trusted_said = true;
+	redis->whole_file = true;
+	return approve(redis);
 }
 
 /* With two answers, what INFO would say is known. */
-static enum wr_queue_reason read_answers(struct wr_remote *remote, redisReply *const *answers,
+static enum wr_queue_reason read_answers(struct wr_remote *redis, redisReply *const *answers,
 					 size_t count)
 {
 	const redisReply *refused = NULL;
@@ -162,13 +164,13 @@ static enum wr_queue_reason read_answers(struct wr_remote *remote, redisReply *c
 			return WR_QUEUE_AWAY;
 		if (answers[i]->type != REDIS_REPLY_ERROR)
 			continue;
-		if (wr_remote_fault(answers[i]) == WR_QUEUE_AWAY)
+		if (wr_queue_redis_error_reason(answers[i]) == WR_QUEUE_AWAY)
 			return WR_QUEUE_AWAY;
 		if (!refused)
 			refused = answers[i];
 	}
-	if (refused && !remote->store.opts->assume_durable) {
-		say(remote, refused->str,
+	if (refused && !redis->backend.opts->assume_durable) {
+		say(redis, refused->str,
 		    "let this user ask: ACL SETUSER … +config|get +info; or, if it is a service "
 		    "that nobody may ask, see --queue-assume-durable");
 		return WR_QUEUE_NOT_PERSISTENT;
@@ -178,10 +180,10 @@ static enum wr_queue_reason read_answers(struct wr_remote *remote, redisReply *c
 	read_settings(answers[POLICY], good);
 	read_settings(answers[APPEND], good);
 	if (refused)
-		return trust(remote, refused, good, count > INFO ? answers[INFO] : NULL);
+		return trust(redis, refused, good, count > INFO ? answers[INFO] : NULL);
 	if (count > INFO && answers[INFO]->type != REDIS_REPLY_STRING)
 		return WR_QUEUE_FAILED;
-	return judge(remote, good, count > INFO ? answers[INFO] : NULL);
+	return judge(redis, good, count > INFO ? answers[INFO] : NULL);
 }
 
 static void ask(struct wr_commands *out, size_t which)
@@ -199,20 +201,20 @@ static void ask(struct wr_commands *out, size_t which)
 	wr_command_end(out);
 }
 
-enum wr_queue_reason wr_remote_keeps(struct wr_remote *remote, bool thoroughly)
+enum wr_queue_reason wr_queue_redis_check_durability(struct wr_remote *redis, bool thoroughly)
 {
-	struct wr_remote_link *link = &remote->link;
-	size_t count = thoroughly || link->fresh || !remote->whole_file ? ANSWERS : INFO;
+	struct wr_queue_redis_link *link = &redis->link;
+	size_t count = thoroughly || link->fresh || !redis->whole_file ? ANSWERS : INFO;
 	redisReply *answers[ANSWERS] = {NULL};
 	enum wr_queue_reason reason;
 
 	for (size_t i = 0; i < count; i++)
 		ask(&link->out, i);
-	if (!wr_remote_send(link))
+	if (!wr_queue_redis_send(link))
 		return WR_QUEUE_AWAY;
 	for (size_t i = 0; i < count; i++)
-		answers[i] = wr_remote_reply(link);
-	reason = read_answers(remote, answers, count);
+		answers[i] = wr_queue_redis_read_reply(link);
+	reason = read_answers(redis, answers, count);
 	link->fresh = false;
 	for (size_t i = 0; i < count; i++)
 		if (answers[i])

@@ -2,18 +2,19 @@
 #include <stdio.h>
 
 #include "base/str.h"
-#include "queue/lite.h"
+#include "queue/sqlite_backend.h"
 
 #define TAKE_MAX 256u
 #define BYTES_MAX (32u << 20) /* of bodies in one answer, or a little more */
 #define EXPIRED_MAX 1000u     /* found in one go; the rest is found the next time */
 
-static int expire(struct wr_lite *lite, const struct wr_deferred *row)
+static int expire(struct wr_sqlite *sqlite, const struct wr_deferred *row)
 {
-	struct wr_lite_end end = {.id = row->id, .state = WR_DEFERRED_DEAD, .status = row->status};
+	struct wr_sqlite_outcome end = {
+		.id = row->id, .state = WR_DEFERRED_DEAD, .status = row->status};
 	char reason[WR_DEFERRED_REASON_MAX + 1];
-	struct wr_lite_standing at = {0};
-	int rc = wr_lite_standing(lite, row->id, &at);
+	struct wr_sqlite_row_limits at = {0};
+	int rc = wr_sqlite_read_limits(sqlite, row->id, &at);
 	int len =
 		snprintf(reason, sizeof reason, "too old%s%.*s", row->reason.len ? "; last: " : "",
 			 (int)row->reason.len, row->reason.len ? row->reason.ptr : "");
@@ -21,52 +22,53 @@ static int expire(struct wr_lite *lite, const struct wr_deferred *row)
 	end.bytes = at.bytes;
 	end.reason = wr_str_first((struct weir_str){reason, (size_t)len}, sizeof reason - 1);
 	if (rc == SQLITE_OK)
-		rc = wr_lite_finish(lite, &end);
-	return rc == SQLITE_OK ? wr_lite_leave(lite, row->key, row->id) : rc;
+		rc = wr_sqlite_finish(sqlite, &end);
+	return rc == SQLITE_OK ? wr_sqlite_line_leave(sqlite, row->key, row->id) : rc;
 }
 
-static int hand_out(struct wr_lite *lite, struct wr_queue_job *job, struct wr_line *line,
+static int hand_out(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
 		    struct wr_deferred *row, struct wr_deferred ***tail)
 {
-	row->fence = ++lite->fence;
+	row->fence = ++sqlite->fence;
 	row->state = WR_DEFERRED_DELIVERING;
 	row->position = 1;
 	**tail = row;
 	*tail = &row->next;
 	job->take.count++;
-	lite->counts.delivering++;
-	return wr_lines_take(&lite->lines, line, row->fence, row->bytes) ? SQLITE_OK : SQLITE_NOMEM;
+	sqlite->counts.delivering++;
+	return wr_queue_lines_take(&sqlite->lines, line, row->fence, row->bytes) ? SQLITE_OK
+										 : SQLITE_NOMEM;
 }
 
 /* If the head is too old, what is behind it may be due as well. */
-static int take_one(struct wr_lite *lite, struct wr_queue_job *job, struct wr_line *line,
+static int take_one(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
 		    struct wr_deferred ***tail)
 {
 	struct wr_deferred *row;
-	int rc = wr_lite_read(lite, line->head, WR_LITE_OPEN, &row);
+	int rc = wr_sqlite_read(sqlite, line->head, WR_SQLITE_OPEN, &row);
 
 	if (rc != SQLITE_OK)
 		return rc;
 	if (!row)
 		return SQLITE_CORRUPT;
-	if (row->expires_us > lite->wall_us)
-		return hand_out(lite, job, line, row, tail);
-	rc = expire(lite, row);
+	if (row->expires_us > sqlite->wall_us)
+		return hand_out(sqlite, job, line, row, tail);
+	rc = expire(sqlite, row);
 	wr_deferred_free(row);
 	job->take.expired++;
 	return rc;
 }
 
-static uint64_t next_us(const struct wr_lite *lite)
+static uint64_t next_us(const struct wr_sqlite *sqlite)
 {
-	const struct wr_line *line = wr_lines_first(&lite->lines);
+	const struct wr_queue_line *line = wr_queue_lines_first(&sqlite->lines);
 
 	if (!line)
 		return UINT64_MAX;
-	return line->due_us > lite->now_us ? line->due_us - lite->now_us : 0;
+	return line->due_us > sqlite->now_us ? line->due_us - sqlite->now_us : 0;
 }
 
-int wr_lite_take(struct wr_lite *lite, struct wr_queue_job *job)
+int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
 	struct wr_deferred **tail = &job->take.first;
 	uint32_t max = job->take.max < TAKE_MAX ? job->take.max : TAKE_MAX;
@@ -75,14 +77,14 @@ int wr_lite_take(struct wr_lite *lite, struct wr_queue_job *job)
 
 	while (rc == SQLITE_OK && job->take.count < max && job->take.expired < EXPIRED_MAX &&
 	       bytes < BYTES_MAX) {
-		struct wr_line *line = wr_lines_first(&lite->lines);
+		struct wr_queue_line *line = wr_queue_lines_first(&sqlite->lines);
 		struct wr_deferred **before = tail;
 
-		if (!line || line->due_us > lite->now_us)
+		if (!line || line->due_us > sqlite->now_us)
 			break;
-		rc = take_one(lite, job, line, &tail);
+		rc = take_one(sqlite, job, line, &tail);
 		bytes += before != tail ? (*before)->body.len : 0;
 	}
-	job->take.next_us = next_us(lite);
+	job->take.next_us = next_us(sqlite);
 	return rc;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "queue/lite.h"
+#include "queue/sqlite_backend.h"
 
 #define FILE_NAME "queue.db"
 #define LOCK_NAME "queue.lock"
@@ -70,162 +70,163 @@ static enum wr_queue_reason check_folder(const char *folder, struct weir_error *
 	return WR_QUEUE_OK;
 }
 
-static enum wr_queue_reason lock_folder(struct wr_lite *lite, struct weir_error *error)
+static enum wr_queue_reason lock_folder(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	char path[PATH_MAX], pid[32] = "";
 	ssize_t len;
 
-	snprintf(path, sizeof path, "%s/" LOCK_NAME, lite->folder);
-	lite->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (lite->lock < 0)
+	snprintf(path, sizeof path, "%s/" LOCK_NAME, sqlite->folder);
+	sqlite->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (sqlite->lock < 0)
 		return refuse(WR_QUEUE_READ_ONLY, error, "the queue's lock", path, "");
-	if (flock(lite->lock, LOCK_EX | LOCK_NB) < 0) {
-		len = read(lite->lock, pid, sizeof pid - 1);
+	if (flock(sqlite->lock, LOCK_EX | LOCK_NB) < 0) {
+		len = read(sqlite->lock, pid, sizeof pid - 1);
 		pid[len > 0 ? strcspn(pid, "\n") : 0] = 0;
 		wr_error(error, WEIR_ESYS,
 			 "the queue %s belongs to another process (%s) as long as that runs; for "
 			 "several gateways use redis://",
-			 lite->folder, pid[0] ? pid : "unknown");
+			 sqlite->folder, pid[0] ? pid : "unknown");
 		return WR_QUEUE_AWAY;
 	}
 	len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
 	/* Only for people: a full disk may leave it empty. */
-	if (ftruncate(lite->lock, 0) == 0 && write(lite->lock, pid, (size_t)len) != len)
+	if (ftruncate(sqlite->lock, 0) == 0 && write(sqlite->lock, pid, (size_t)len) != len)
 		return WR_QUEUE_OK;
 	return WR_QUEUE_OK;
 }
 
 /* SQLite would make it with the mode that umask leaves; others files of its own get that of this
  * one. */
-static enum wr_queue_reason make_file(struct wr_lite *lite, struct weir_error *error)
+static enum wr_queue_reason make_file(struct wr_sqlite *sqlite, struct weir_error *error)
 {
-	int fd = open(lite->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	enum wr_queue_reason reason = WR_QUEUE_OK;
 
 	if (fd < 0 || fchmod(fd, 0600) < 0)
-		reason = refuse(WR_QUEUE_READ_ONLY, error, "the queue's file", lite->path, "");
+		reason = refuse(WR_QUEUE_READ_ONLY, error, "the queue's file", sqlite->path, "");
 	if (fd >= 0)
 		close(fd);
 	if (reason == WR_QUEUE_OK)
-		sync_folder(lite->folder);
+		sync_folder(sqlite->folder);
 	return reason;
 }
 
-static enum wr_queue_reason open_file(struct wr_lite *lite, uint64_t wall_us,
+static enum wr_queue_reason open_file(struct wr_sqlite *sqlite, uint64_t wall_us,
 				      struct weir_error *error)
 {
-	enum wr_queue_reason reason = make_file(lite, error);
+	enum wr_queue_reason reason = make_file(sqlite, error);
 	int rc;
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	rc = sqlite3_open_v2(lite->path, &lite->db,
+	rc = sqlite3_open_v2(sqlite->path, &sqlite->db,
 			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
 			     NULL);
 	if (rc != SQLITE_OK) {
-		wr_error(error, WEIR_ESYS, "the queue's file %s: %s", lite->path,
-			 lite->db ? sqlite3_errmsg(lite->db) : sqlite3_errstr(rc));
-		return wr_lite_reason(lite, rc);
+		wr_error(error, WEIR_ESYS, "the queue's file %s: %s", sqlite->path,
+			 sqlite->db ? sqlite3_errmsg(sqlite->db) : sqlite3_errstr(rc));
+		return wr_sqlite_reason(sqlite, rc);
 	}
-	sqlite3_extended_result_codes(lite->db, 1);
-	sqlite3_busy_timeout(lite->db, BUSY_MS);
-	return wr_lite_prepare(lite, wall_us, error);
+	sqlite3_extended_result_codes(sqlite->db, 1);
+	sqlite3_busy_timeout(sqlite->db, BUSY_MS);
+	return wr_sqlite_prepare(sqlite, wall_us, error);
 }
 
-static void close_file(struct wr_lite *lite)
+static void close_file(struct wr_sqlite *sqlite)
 {
 	for (size_t i = 0; i < WR_SQL_COUNT; i++) {
-		sqlite3_finalize(lite->sql[i]);
-		lite->sql[i] = NULL;
+		sqlite3_finalize(sqlite->sql[i]);
+		sqlite->sql[i] = NULL;
 	}
-	sqlite3_close(lite->db);
-	lite->db = NULL;
-	wr_lines_clear(&lite->lines);
+	sqlite3_close(sqlite->db);
+	sqlite->db = NULL;
+	wr_queue_lines_clear(&sqlite->lines);
 }
 
 /* Renames file and log, for somebody to look into. False: it could not be done. */
-static bool set_aside(struct wr_lite *lite, uint64_t wall_us, char aside[PATH_MAX])
+static bool set_aside(struct wr_sqlite *sqlite, uint64_t wall_us, char aside[PATH_MAX])
 {
 	static const char *const tails[] = {"", "-wal"};
 	char from[PATH_MAX + 8], to[PATH_MAX + 8];
 	unsigned n = 0;
 
 	do {
-		int len = snprintf(aside, PATH_MAX, "%s.corrupt-%llu%s%.0u", lite->path,
+		int len = snprintf(aside, PATH_MAX, "%s.corrupt-%llu%s%.0u", sqlite->path,
 				   (unsigned long long)(wall_us / 1000000), n ? "-" : "", n);
 
 		if (len < 0 || len >= PATH_MAX || n++ == 1000)
 			return false;
 	} while (access(aside, F_OK) == 0);
 	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
-		snprintf(from, sizeof from, "%s%s", lite->path, tails[i]);
+		snprintf(from, sizeof from, "%s%s", sqlite->path, tails[i]);
 		snprintf(to, sizeof to, "%s%s", aside, tails[i]);
 		if (rename(from, to) < 0 && errno != ENOENT)
 			return false;
 	}
-	sync_folder(lite->folder);
+	sync_folder(sqlite->folder);
 	return true;
 }
 
 /* What is in a damaged file may still be saved by a human; what comes in now needs a sound one. */
-static enum wr_queue_reason open_anew(struct wr_lite *lite, uint64_t wall_us,
+static enum wr_queue_reason open_anew(struct wr_sqlite *sqlite, uint64_t wall_us,
 				      struct weir_error *error)
 {
 	char aside[PATH_MAX];
 
-	close_file(lite);
-	if (!set_aside(lite, wall_us, aside))
+	close_file(sqlite);
+	if (!set_aside(sqlite, wall_us, aside))
 		return WR_QUEUE_CORRUPT;
-	wr_store_say(&lite->store, WR_QUEUE_ERROR,
-		     "THE QUEUE'S FILE WAS DAMAGED (%s) and is now %s; requests in it are not "
-		     "delivered. `sqlite3 %s .recover` may save them. A new queue begins",
-		     error->text, aside, aside);
-	return open_file(lite, wall_us, error);
+	wr_queue_backend_log(
+		&sqlite->backend, WR_QUEUE_ERROR,
+		"THE QUEUE'S FILE WAS DAMAGED (%s) and is now %s; requests in it are not "
+		"delivered. `sqlite3 %s .recover` may save them. A new queue begins",
+		error->text, aside, aside);
+	return open_file(sqlite, wall_us, error);
 }
 
-enum wr_queue_reason wr_lite_open(struct wr_lite *lite, struct wr_moment now,
-				  struct weir_error *error)
+enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_moment now,
+				    struct weir_error *error)
 {
-	int len = snprintf(lite->path, sizeof lite->path, "%s/" FILE_NAME, lite->folder);
+	int len = snprintf(sqlite->path, sizeof sqlite->path, "%s/" FILE_NAME, sqlite->folder);
 	enum wr_queue_reason reason;
 
-	lite->lock = -1;
-	lite->removed = false;
-	if (len < 0 || (size_t)len >= sizeof lite->path - 32) {
+	sqlite->lock = -1;
+	sqlite->removed = false;
+	if (len < 0 || (size_t)len >= sizeof sqlite->path - 32) {
 		wr_error(error, WEIR_EINVAL, "the queue's folder has too long a path");
 		return WR_QUEUE_FAILED;
 	}
-	reason = check_folder(lite->folder, error);
+	reason = check_folder(sqlite->folder, error);
 	if (reason == WR_QUEUE_OK)
-		reason = lock_folder(lite, error);
+		reason = lock_folder(sqlite, error);
 	if (reason == WR_QUEUE_OK)
-		reason = open_file(lite, now.wall_us, error);
+		reason = open_file(sqlite, now.wall_us, error);
 	if (reason == WR_QUEUE_CORRUPT)
-		reason = open_anew(lite, now.wall_us, error);
+		reason = open_anew(sqlite, now.wall_us, error);
 	if (reason != WR_QUEUE_OK)
-		wr_lite_close(lite);
+		wr_sqlite_close(sqlite);
 	return reason;
 }
 
-void wr_lite_close(struct wr_lite *lite)
+void wr_sqlite_close(struct wr_sqlite *sqlite)
 {
-	close_file(lite);
-	if (lite->lock >= 0)
-		close(lite->lock);
-	lite->lock = -1;
+	close_file(sqlite);
+	if (sqlite->lock >= 0)
+		close(sqlite->lock);
+	sqlite->lock = -1;
 }
 
-bool wr_lite_is_removed(struct wr_lite *lite)
+bool wr_sqlite_is_removed(struct wr_sqlite *sqlite)
 {
 	int moved = 0;
-	int rc = sqlite3_file_control(lite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+	int rc = sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
 
 	return rc == SQLITE_OK && moved;
 }
 
-enum wr_queue_reason wr_lite_reason(struct wr_lite *lite, int rc)
+enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc)
 {
-	int system = lite->db ? sqlite3_system_errno(lite->db) : 0;
+	int system = sqlite->db ? sqlite3_system_errno(sqlite->db) : 0;
 
 	switch (rc & 0xff) {
 	case SQLITE_FULL:

@@ -1,4 +1,4 @@
-#include "gateway/places.h"
+#include "gateway/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ const char *wr_places_print(struct wr_arena *arena, const char *format, ...)
 						     : wr_arena_copy(arena, text, (size_t)len);
 }
 
-const char *wr_places_absolute(struct wr_arena *arena, const char *path)
+const char *wr_gateway_absolute_path(struct wr_arena *arena, const char *path)
 {
 	char here[PATH_MAX];
 
@@ -62,14 +62,15 @@ static const char *search(struct wr_arena *arena, const char *folders, const cha
 }
 
 static int find_nginx(struct wr_gateway_plan *plan, struct wr_arena *arena,
-		      struct wr_gateway_error *error)
+		      struct weir_error *error)
 {
 	const char *given = plan->settings->nginx;
 
 	if (given && strchr(given, '/')) {
-		plan->nginx = wr_places_absolute(arena, given);
+		plan->nginx = wr_gateway_absolute_path(arena, given);
 		if (!plan->nginx || access(plan->nginx, X_OK) != 0)
-			return wr_gateway_fail(error, "--nginx %s: %s", given, strerror(errno));
+			return wr_error(error, WEIR_EINVAL, "--nginx %s: %s", given,
+					strerror(errno));
 		return 0;
 	}
 	plan->nginx = search(arena, getenv("PATH"), given ? given : "nginx");
@@ -77,16 +78,16 @@ static int find_nginx(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		plan->nginx =
 			search(arena, "/usr/sbin:/usr/local/sbin:/sbin", given ? given : "nginx");
 	if (!plan->nginx)
-		return wr_gateway_fail(error,
-				       "there is no %s here: apt install nginx, or say where it "
-				       "is with --nginx PATH",
-				       given ? given : "nginx");
+		return wr_error(error, WEIR_EINVAL,
+				"there is no %s here: apt install nginx, or say where it "
+				"is with --nginx PATH",
+				given ? given : "nginx");
 	return 0;
 }
 
 /* Beside the program, where the build leaves both; then where installing puts modules. */
 static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
-		       struct wr_gateway_error *error)
+		       struct weir_error *error)
 {
 	static const char *const places[] = {"%s/" MODULE, "%s/../lib/nginx/modules/" MODULE,
 					     "%s/../lib/x86_64-linux-gnu/nginx/modules/" MODULE};
@@ -95,9 +96,10 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	ssize_t len = readlink("/proc/self/exe", here, sizeof here - 1);
 
 	if (given) {
-		plan->module = wr_places_absolute(arena, given);
+		plan->module = wr_gateway_absolute_path(arena, given);
 		if (!plan->module || access(plan->module, R_OK) != 0)
-			return wr_gateway_fail(error, "--module %s: %s", given, strerror(errno));
+			return wr_error(error, WEIR_EINVAL, "--module %s: %s", given,
+					strerror(errno));
 		return 0;
 	}
 	here[len > 0 ? len : 0] = 0;
@@ -116,10 +118,10 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	plan->module = "/usr/lib/nginx/modules/" MODULE;
 	if (access(plan->module, R_OK) == 0)
 		return 0;
-	return wr_gateway_fail(error,
-			       "there is no " MODULE " in %s or where nginx has its modules: "
-			       "build it with make, or say where it is with --module PATH",
-			       here);
+	return wr_error(error, WEIR_EINVAL,
+			"there is no " MODULE " in %s or where nginx has its modules: "
+			"build it with make, or say where it is with --module PATH",
+			here);
 }
 
 /* False: there is no such user, or it has no group. */
@@ -138,28 +140,28 @@ static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_
 }
 
 /* Of a gateway that somebody else than root starts, everything is his. */
-static int check_own_user(const char *named, struct wr_gateway_error *error)
+static int check_own_user(const char *named, struct weir_error *error)
 {
 	const struct passwd *entry = named ? getpwnam(named) : NULL;
 
 	if (!named || (entry && entry->pw_uid == geteuid()))
 		return 0;
-	return wr_gateway_fail(error, "--user %s: only root can have it run as another user",
-			       named);
+	return wr_error(error, WEIR_EINVAL, "--user %s: only root can have it run as another user",
+			named);
 }
 
 static const char *const shared_users[] = {"www-data", "nobody"};
 
 /* For workers: nginx has to find its user by name. */
 static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
-			    struct wr_gateway_error *error)
+			    struct weir_error *error)
 {
 	for (size_t i = 0; i < sizeof shared_users / sizeof *shared_users; i++)
 		if (take_user(plan, shared_users[i], arena))
 			return 0;
-	return wr_gateway_fail(error,
-			       "there is no user weir, www-data or nobody for nginx's workers to "
-			       "run as: " WR_PLACES_USER);
+	return wr_error(error, WEIR_EINVAL,
+			"there is no user weir, www-data or nobody for nginx's workers to "
+			"run as: " WR_PLACES_USER);
 }
 
 static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
@@ -172,8 +174,7 @@ static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
 /* The workers of a gateway that root starts are somebody else, and so is the service if there is a
  * user of its own, or a number that nobody has. --user root says that the service is to stay root.
  */
-static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
-		     struct wr_gateway_error *error)
+static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struct weir_error *error)
 {
 	const char *named = plan->settings->user;
 	bool stays = named && strcmp(named, "root") == 0;
@@ -183,7 +184,8 @@ static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		return check_own_user(named, error);
 	if (!stays && take_user(plan, named ? named : "weir", arena)) {
 		if (plan->uid == 0)
-			return wr_gateway_fail(error, "--user %s is root by another name", named);
+			return wr_error(error, WEIR_EINVAL, "--user %s is root by another name",
+					named);
 		drop_to(plan, plan->user, plan->uid);
 		return 0;
 	}
@@ -192,12 +194,12 @@ static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		return take_shared_user(plan, arena, error);
 	}
 	if (named && named[0] >= '0' && named[0] <= '9')
-		return wr_gateway_fail(error, "--user %s: " WR_UID_TAKEN, named);
+		return wr_error(error, WEIR_EINVAL, "--user %s: " WR_UID_TAKEN, named);
 	if (named && !stays)
-		return wr_gateway_fail(error,
-				       "--user %s: there is no such user; useradd --system "
-				       "--no-create-home %s makes one",
-				       named, named);
+		return wr_error(error, WEIR_EINVAL,
+				"--user %s: there is no such user; useradd --system "
+				"--no-create-home %s makes one",
+				named, named);
 	if (stays && take_user(plan, "weir", arena))
 		return 0;
 	return take_shared_user(plan, arena, error);
@@ -216,7 +218,7 @@ static const char *folder_name(const struct wr_gateway_plan *plan, struct wr_are
 /* The folder where tables are (it is made if need be), unless that is /dev/shm, which is no place
  * for other files. */
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
-			struct wr_gateway_error *error)
+			struct weir_error *error)
 {
 	const char *name = plan->name = folder_name(plan, arena);
 	struct wr_place table;
@@ -226,11 +228,11 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		plan->runtime = "."; /* whatever nginx is started with */
 		plan->bodies = ".";
 	} else if (plan->settings->runtime) {
-		plan->runtime = wr_places_absolute(arena, plan->settings->runtime);
+		plan->runtime = wr_gateway_absolute_path(arena, plan->settings->runtime);
 		plan->bodies = plan->runtime;
 	} else {
 		if (wr_place_find(NULL, plan->settings->table, true, &table, &why) != 0)
-			return wr_gateway_fail(error, "--table %s", why.text);
+			return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
 		if (strcmp(table.dir, "/dev/shm") == 0)
 			snprintf(table.dir, sizeof table.dir, "/tmp/weir-%u", (unsigned)geteuid());
 		plan->runtime = wr_places_print(arena, "%s/%s", table.dir, name);
@@ -239,40 +241,39 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			wr_places_print(arena, "/var/tmp/weir-%u-%s", (unsigned)geteuid(), name);
 	}
 	if (!plan->runtime || !plan->bodies)
-		return wr_gateway_fail(error, "the runtime folder's path is too long");
+		return wr_error(error, WEIR_EINVAL, "the runtime folder's path is too long");
 	return 0;
 }
 
 /* In a folder that workers can enter: as somebody else they do not get into the runtime folder, nor
  * into those above it. Who prints the configuration runs a service of his own. */
 static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
-		       struct wr_gateway_error *error)
+		       struct weir_error *error)
 {
 	const char *folder = plan->user ? plan->bodies : plan->runtime;
 
 	if (plan->settings->print_config)
 		folder = plan->settings->runtime
-				 ? wr_places_absolute(arena, plan->settings->runtime)
+				 ? wr_gateway_absolute_path(arena, plan->settings->runtime)
 				 : "/run/weir";
 	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
 	plan->link_key = wr_places_print(arena, "%s/link.key",
 					 plan->settings->print_config ? folder : plan->runtime);
 	/* nginx opens its sockets to everybody, so the folder of this one is closed until the
 	 * socket is not: wr_places_open_delivery. */
-	plan->deliver = wr_places_print(arena, "%s/" WR_PLACES_DELIVER, folder);
+	plan->deliver = wr_places_print(arena, "%s/" WR_GATEWAY_DELIVER_SOCKET, folder);
 	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
-		return wr_gateway_fail(
-			error,
-			"%s/weir.sock, where nginx would ask for limits that Redis "
-			"keeps, is too long for a socket: choose another folder with "
-			"--runtime DIR",
-			folder ? folder : "");
+		return wr_error(error, WEIR_EINVAL,
+				"%s/weir.sock, where nginx would ask for limits that Redis "
+				"keeps, is too long for a socket: choose another folder with "
+				"--runtime DIR",
+				folder ? folder : "");
 	return 0;
 }
 
-int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
-		   struct wr_gateway_error *error)
+int wr_gateway_paths_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
+			  struct weir_error *error)
 {
 	if (find_user(plan, arena, error) != 0 || find_nginx(plan, arena, error) != 0 ||
 	    find_module(plan, arena, error) != 0)
@@ -281,30 +282,29 @@ int wr_places_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 }
 
 /* A folder that nobody but us can write to. In /tmp somebody else may have been there first. */
-static int make_folder(const char *path, mode_t mode, struct wr_gateway_error *error)
+static int make_folder(const char *path, mode_t mode, struct weir_error *error)
 {
 	struct stat st;
 
 	if (mkdir(path, mode) != 0 && errno != EEXIST)
-		return wr_gateway_fail(error,
-				       "cannot make the folder %s: %s; --runtime DIR names another",
-				       path, strerror(errno));
+		return wr_error(error, WEIR_EINVAL,
+				"cannot make the folder %s: %s; --runtime DIR names another", path,
+				strerror(errno));
 	if (lstat(path, &st) != 0)
-		return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
+		return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return wr_gateway_fail(error, "%s is not a folder; --runtime DIR names another",
-				       path);
+		return wr_error(error, WEIR_EINVAL,
+				"%s is not a folder; --runtime DIR names another", path);
 	if (st.st_uid != geteuid())
-		return wr_gateway_fail(
-			error,
-			"%s belongs to user %u, not to the one who runs this; --runtime "
-			"DIR names another",
-			path, (unsigned)st.st_uid);
+		return wr_error(error, WEIR_EINVAL,
+				"%s belongs to user %u, not to the one who runs this; --runtime "
+				"DIR names another",
+				path, (unsigned)st.st_uid);
 	if (st.st_mode & 022)
-		return wr_gateway_fail(error,
-				       "others may write to %s: chmod go-w on it, or name another "
-				       "with --runtime DIR",
-				       path);
+		return wr_error(error, WEIR_EINVAL,
+				"others may write to %s: chmod go-w on it, or name another "
+				"with --runtime DIR",
+				path);
 	return 0;
 }
 
@@ -314,7 +314,7 @@ static void delivery_folder(const struct wr_gateway_plan *plan, char folder[PATH
 	*strrchr(folder, '/') = 0;
 }
 
-static int make_deliver(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+static int make_deliver(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	char folder[PATH_MAX];
 
@@ -322,7 +322,7 @@ static int make_deliver(const struct wr_gateway_plan *plan, struct wr_gateway_er
 	return make_folder(folder, 0700, error);
 }
 
-static int make_runtime(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+static int make_runtime(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	/* Workers that are not us pass through the folder with their files. */
 	mode_t passable = plan->user ? 0711 : 0700;
@@ -369,12 +369,12 @@ void wr_places_open_delivery(const struct wr_gateway_plan *plan)
 		chmod(folder, 0711);
 }
 
-int wr_places_make(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+int wr_places_make(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	return make_runtime(plan, error) != 0 ? -1 : make_deliver(plan, error);
 }
 
-int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct wr_gateway_error *error)
+int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct weir_error *error)
 {
 	struct weir_error why;
 	struct wr_secret key;
@@ -383,11 +383,11 @@ int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct wr_ga
 		return 0;
 	if (wr_secret_make(plan->link_key, &why) == 0)
 		return 0;
-	return wr_gateway_fail(error, "%s", why.text);
+	return wr_error(error, WEIR_EINVAL, "%s", why.text);
 }
 
-const char *const wr_places_temporary[WR_TEMPORARY_KINDS] = {"client_body", "proxy", "fastcgi",
-							     "uwsgi", "scgi"};
+const char *const wr_gateway_temporary_kinds[WR_GATEWAY_TEMPORARY_KINDS] = {
+	"client_body", "proxy", "fastcgi", "uwsgi", "scgi"};
 
 void wr_places_tidy(const struct wr_gateway_plan *plan)
 {
@@ -395,8 +395,9 @@ void wr_places_tidy(const struct wr_gateway_plan *plan)
 					    "gateway.lock"};
 	char path[PATH_MAX + 32];
 
-	for (size_t i = 0; i < WR_TEMPORARY_KINDS; i++) {
-		snprintf(path, sizeof path, "%s/%s_temp", plan->bodies, wr_places_temporary[i]);
+	for (size_t i = 0; i < WR_GATEWAY_TEMPORARY_KINDS; i++) {
+		snprintf(path, sizeof path, "%s/%s_temp", plan->bodies,
+			 wr_gateway_temporary_kinds[i]);
 		rmdir(path);
 	}
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -452,22 +453,20 @@ static bool outlast(int fd)
 	return false;
 }
 
-static int locked_by_other(int fd, const struct wr_gateway_plan *plan,
-			   struct wr_gateway_error *error)
+static int locked_by_other(int fd, const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	char holder[16] = "";
 	ssize_t len = pread(fd, holder, sizeof holder - 1, 0);
 
 	holder[len > 0 ? strspn(holder, "0123456789") : 0] = 0;
 	close(fd);
-	return wr_gateway_fail(
-		error,
-		"a weir gateway is running already in %s (process %s): stop it, or listen "
-		"elsewhere with --listen PORT",
-		plan->runtime, *holder ? holder : "unknown");
+	return wr_error(error, WEIR_EINVAL,
+			"a weir gateway is running already in %s (process %s): stop it, or listen "
+			"elsewhere with --listen PORT",
+			plan->runtime, *holder ? holder : "unknown");
 }
 
-int wr_places_lock(const struct wr_gateway_plan *plan, struct wr_gateway_error *error)
+int wr_places_lock(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	char path[PATH_MAX + 16];
 	int fd;
@@ -476,7 +475,7 @@ int wr_places_lock(const struct wr_gateway_plan *plan, struct wr_gateway_error *
 	for (;;) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0)
-			return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
+			return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
 		if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !outlast(fd))
 			return locked_by_other(fd, plan, error);
 		if (is_at(fd, path))
@@ -485,7 +484,7 @@ int wr_places_lock(const struct wr_gateway_plan *plan, struct wr_gateway_error *
 	}
 	if (ftruncate(fd, 0) != 0 || dprintf(fd, "%d\n", (int)getpid()) < 0) {
 		close(fd);
-		return wr_gateway_fail(error, "%s: %s", path, strerror(errno));
+		return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
 	}
 	return fd;
 }

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "queue/record.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 #include "redis/error.h"
 
 /* Elements of a row, as head.lua's read() has them. */
@@ -70,8 +70,8 @@ static uint64_t natural(const redisReply *reply, size_t at)
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-struct wr_deferred *wr_remote_row(const struct wr_remote *remote, const redisReply *row,
-				  uint64_t now_us, bool open)
+struct wr_deferred *wr_queue_redis_read_row(const struct wr_remote *redis, const redisReply *row,
+					    uint64_t now_us, bool open)
 {
 	struct wr_record record = {.open = open};
 	struct wr_deferred *r = &record.row;
@@ -94,29 +94,30 @@ struct wr_deferred *wr_remote_row(const struct wr_remote *remote, const redisRep
 	for (size_t i = 0; i < 4; i++) {
 		uint64_t us = natural(row, ACCEPTED + i);
 
-		*times[i] = us ? us - now_us + remote->now.wall_us : 0;
+		*times[i] = us ? us - now_us + redis->now.wall_us : 0;
 	}
 	record.rule = wr_remote_text(row, RULE);
 	record.reason = wr_remote_text(row, REASON);
 	record.head = wr_remote_text(row, HEAD);
 	record.body = wr_remote_text(row, BODY);
-	return wr_record_read(&record, remote->store.seals);
+	return wr_record_read(&record, redis->backend.seals);
 }
 
-size_t wr_remote_tell(const struct wr_remote *remote, const redisReply *reply, size_t at)
+size_t wr_queue_redis_report_lines(const struct wr_remote *redis, const redisReply *reply,
+				   size_t at)
 {
 	for (; at + 1 < reply->elements; at += 2) {
 		struct weir_str line = wr_remote_text(reply, at);
 
 		if (line.len != WR_LINE_KEY_BYTES)
 			break;
-		wr_store_tell(&remote->store, (const uint8_t *)line.ptr,
-			      (uint64_t)wr_remote_number(reply, at + 1));
+		wr_queue_backend_report_waiting(&redis->backend, (const uint8_t *)line.ptr,
+						(uint64_t)wr_remote_number(reply, at + 1));
 	}
 	return at;
 }
 
-enum wr_queue_reason wr_remote_reason(struct weir_str name)
+enum wr_queue_reason wr_queue_redis_reason_of(struct weir_str name)
 {
 	if (name.len == 0)
 		return WR_QUEUE_OK;
@@ -126,7 +127,7 @@ enum wr_queue_reason wr_remote_reason(struct weir_str name)
 	return WR_QUEUE_FAILED;
 }
 
-enum wr_queue_reason wr_remote_fault(const redisReply *reply)
+enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply)
 {
 	switch (wr_fault_of(reply->str, reply->len)) {
 	case WR_FAULT_OOM:

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "queue/lite.h"
+#include "queue/sqlite_backend.h"
 
 #define APPLICATION 0x77656972 /* "weir" */
 #define VERSION 2
@@ -56,17 +56,18 @@ static const char memory[] =
 	"CREATE TEMP TABLE ticket (hash BLOB, id INTEGER, PRIMARY KEY (hash, id)) WITHOUT ROWID;"
 	"INSERT INTO ticket SELECT substr(ticket, 1, 8), id FROM request ORDER BY 1;";
 
-static enum wr_queue_reason failed(struct wr_lite *lite, int rc, struct weir_error *error)
+static enum wr_queue_reason failed(struct wr_sqlite *sqlite, int rc, struct weir_error *error)
 {
-	wr_error(error, WEIR_ESYS, "the queue's file %s: %s", lite->path, sqlite3_errmsg(lite->db));
-	return wr_lite_reason(lite, rc);
+	wr_error(error, WEIR_ESYS, "the queue's file %s: %s", sqlite->path,
+		 sqlite3_errmsg(sqlite->db));
+	return wr_sqlite_reason(sqlite, rc);
 }
 
 /* The number that a query gives; 0 if there is none. */
-static int ask(struct wr_lite *lite, const char *query, int64_t *number)
+static int ask(struct wr_sqlite *sqlite, const char *query, int64_t *number)
 {
 	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
+	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
 
 	*number = 0;
 	if (rc == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
@@ -78,10 +79,10 @@ static int ask(struct wr_lite *lite, const char *query, int64_t *number)
 }
 
 /* Reads every page, though not every entry of every index. */
-static enum wr_queue_reason check_sound(struct wr_lite *lite, struct weir_error *error)
+static enum wr_queue_reason check_sound(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(lite->db, "PRAGMA quick_check(1)", -1, &sql, NULL);
+	int rc = sqlite3_prepare_v2(sqlite->db, "PRAGMA quick_check(1)", -1, &sql, NULL);
 	const char *said = NULL;
 	enum wr_queue_reason reason = WR_QUEUE_OK;
 
@@ -90,7 +91,7 @@ static enum wr_queue_reason check_sound(struct wr_lite *lite, struct weir_error 
 	if (rc == SQLITE_ROW)
 		said = (const char *)sqlite3_column_text(sql, 0);
 	if (rc != SQLITE_ROW) {
-		reason = failed(lite, rc, error);
+		reason = failed(sqlite, rc, error);
 	} else if (!said || strcmp(said, "ok") != 0) {
 		wr_error(error, WEIR_EFORMAT, "%s", said ? said : "no memory to check it");
 		reason = said ? WR_QUEUE_CORRUPT : WR_QUEUE_FAILED;
@@ -100,24 +101,24 @@ static enum wr_queue_reason check_sound(struct wr_lite *lite, struct weir_error 
 }
 
 /* Whose file it is, and of which version; a new one gets its tables. */
-static enum wr_queue_reason check_kind(struct wr_lite *lite, struct weir_error *error)
+static enum wr_queue_reason check_kind(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int64_t application, version, tables;
-	int rc = ask(lite, "PRAGMA application_id", &application);
+	int rc = ask(sqlite, "PRAGMA application_id", &application);
 
 	if (rc == SQLITE_OK)
-		rc = ask(lite, "PRAGMA user_version", &version);
+		rc = ask(sqlite, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK)
-		rc = ask(lite, "SELECT count(*) FROM sqlite_schema", &tables);
+		rc = ask(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (rc != SQLITE_OK)
-		return failed(lite, rc, error);
+		return failed(sqlite, rc, error);
 	if (tables == 0 && application == 0) {
-		rc = sqlite3_exec(lite->db, schema, NULL, NULL, NULL);
-		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(lite, rc, error);
+		rc = sqlite3_exec(sqlite->db, schema, NULL, NULL, NULL);
+		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(sqlite, rc, error);
 	}
 	if (application == APPLICATION && version == 1) {
-		rc = sqlite3_exec(lite->db, from_1, NULL, NULL, NULL);
-		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(lite, rc, error);
+		rc = sqlite3_exec(sqlite->db, from_1, NULL, NULL, NULL);
+		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(sqlite, rc, error);
 	}
 	if (application == APPLICATION && version == VERSION)
 		return WR_QUEUE_OK;
@@ -127,18 +128,18 @@ static enum wr_queue_reason check_kind(struct wr_lite *lite, struct weir_error *
 			   "deliver what is in it with that, or name another folder"
 			 : "%s is a database, but no queue of weir; name another "
 			   "folder",
-		 lite->path);
+		 sqlite->path);
 	return WR_QUEUE_FAILED;
 }
 
-static int count_states(struct wr_lite *lite)
+static int count_states(struct wr_sqlite *sqlite)
 {
 	static const char query[] =
 		"SELECT iif(d.id IS NULL, state, 2), count(*), sum(iif(d.id IS NULL, bytes, 0)) "
 		"FROM request AS r LEFT JOIN delivered AS d ON d.id = r.id GROUP BY 1";
-	struct wr_lite_counts *counts = &lite->counts;
+	struct wr_sqlite_counts *counts = &sqlite->counts;
 	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
+	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
 
 	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
 		uint64_t count;
@@ -164,9 +165,9 @@ static int count_states(struct wr_lite *lite)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int read_meta(struct wr_lite *lite, uint64_t *last_us)
+static int read_meta(struct wr_sqlite *sqlite, uint64_t *last_us)
 {
-	struct wr_lite_counts *counts = &lite->counts;
+	struct wr_sqlite_counts *counts = &sqlite->counts;
 	uint64_t *const to[] = {last_us,
 				&counts->put_total,
 				&counts->delivered_total,
@@ -174,7 +175,7 @@ static int read_meta(struct wr_lite *lite, uint64_t *last_us)
 				&counts->dead_total,
 				&counts->dropped_total};
 	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(lite->db, "SELECT * FROM meta", -1, &sql, NULL);
+	int rc = sqlite3_prepare_v2(sqlite->db, "SELECT * FROM meta", -1, &sql, NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(sql);
@@ -185,108 +186,109 @@ static int read_meta(struct wr_lite *lite, uint64_t *last_us)
 }
 
 /* Those that wait, in their order. */
-static int read_lines(struct wr_lite *lite)
+static int read_lines(struct wr_sqlite *sqlite)
 {
 	static const char query[] = "SELECT key, r.id, min(due, expires), bytes FROM request AS r "
 				    "LEFT JOIN delivered AS d ON d.id = r.id "
 				    "WHERE state = 0 AND d.id IS NULL ORDER BY r.id";
 	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(lite->db, query, -1, &sql, NULL);
+	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
 
-	wr_lines_clear(&lite->lines);
+	wr_queue_lines_clear(&sqlite->lines);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(sql);
 	for (; rc == SQLITE_ROW; rc = sqlite3_step(sql)) {
 		const uint8_t *key = sqlite3_column_blob(sql, 0);
-		struct wr_place place = {(uint64_t)sqlite3_column_int64(sql, 1),
-					 (uint64_t)sqlite3_column_int64(sql, 2),
-					 (uint64_t)sqlite3_column_int64(sql, 3)};
+		struct wr_queue_position place = {(uint64_t)sqlite3_column_int64(sql, 1),
+						  (uint64_t)sqlite3_column_int64(sql, 2),
+						  (uint64_t)sqlite3_column_int64(sql, 3)};
 
 		if (!key || sqlite3_column_bytes(sql, 0) != WR_LINE_KEY_BYTES) {
 			rc = SQLITE_CORRUPT;
 			break;
 		}
-		if (!wr_lines_join(&lite->lines, key, place)) {
+		if (!wr_queue_lines_join(&sqlite->lines, key, place)) {
 			rc = SQLITE_NOMEM;
 			break;
 		}
-		wr_lines_keep(&lite->lines);
+		wr_queue_lines_commit(&sqlite->lines);
 	}
 	sqlite3_finalize(sql);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int read_counts(struct wr_lite *lite, uint64_t *last_us)
+static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 {
 	int64_t last_id = 0, unswept = 0;
-	int rc = sqlite3_exec(lite->db, dead, NULL, NULL, NULL);
+	int rc = sqlite3_exec(sqlite->db, dead, NULL, NULL, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(lite->db, memory, NULL, NULL, NULL);
-	lite->counts = (struct wr_lite_counts){0};
+		rc = sqlite3_exec(sqlite->db, memory, NULL, NULL, NULL);
+	sqlite->counts = (struct wr_sqlite_counts){0};
 	if (rc == SQLITE_OK)
-		rc = read_lines(lite);
+		rc = read_lines(sqlite);
 	if (rc == SQLITE_OK)
-		rc = count_states(lite);
+		rc = count_states(sqlite);
 	if (rc == SQLITE_OK)
-		rc = read_meta(lite, last_us);
+		rc = read_meta(sqlite, last_us);
 	if (rc == SQLITE_OK)
-		rc = ask(lite, "SELECT max(id) FROM request", &last_id);
+		rc = ask(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
-		rc = ask(lite, "SELECT count(*) FROM delivered", &unswept);
+		rc = ask(sqlite, "SELECT count(*) FROM delivered", &unswept);
 	/* Numbers are not given twice even when the newest was forgotten: put_total counts all. */
-	lite->counts.last_id = (uint64_t)last_id > lite->counts.put_total ? (uint64_t)last_id
-									  : lite->counts.put_total;
-	lite->counts.lines = lite->lines.line_count;
-	lite->counts.unswept = (uint64_t)unswept;
-	lite->committed = lite->counts;
+	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
+					 ? (uint64_t)last_id
+					 : sqlite->counts.put_total;
+	sqlite->counts.lines = sqlite->lines.line_count;
+	sqlite->counts.unswept = (uint64_t)unswept;
+	sqlite->committed = sqlite->counts;
 	return rc;
 }
 
-static const char *sql_of(enum wr_lite_sql which)
+static const char *sql_of(enum wr_sqlite_sql which)
 {
 	switch (which) { /* clang takes statements of several literals in an array for a slip */
 #define LITE_TEXT(name, sql)                                                                       \
 	case WR_SQL_##name:                                                                        \
 		return sql;
-		WR_LITE_SQL(LITE_TEXT)
+		WR_SQLITE_SQL(LITE_TEXT)
 #undef LITE_TEXT
 	default:
 		return NULL;
 	}
 }
 
-static int prepare_sql(struct wr_lite *lite)
+static int prepare_sql(struct wr_sqlite *sqlite)
 {
 	int rc = SQLITE_OK;
 
 	for (unsigned i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
-		rc = sqlite3_prepare_v3(lite->db, sql_of((enum wr_lite_sql)i), -1,
-					SQLITE_PREPARE_PERSISTENT, &lite->sql[i], NULL);
+		rc = sqlite3_prepare_v3(sqlite->db, sql_of((enum wr_sqlite_sql)i), -1,
+					SQLITE_PREPARE_PERSISTENT, &sqlite->sql[i], NULL);
 	return rc;
 }
 
-enum wr_queue_reason wr_lite_prepare(struct wr_lite *lite, uint64_t wall_us,
-				     struct weir_error *error)
+enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
+				       struct weir_error *error)
 {
 	enum wr_queue_reason reason;
 	uint64_t last_us = 0;
-	int rc = sqlite3_exec(lite->db, first, NULL, NULL, NULL);
+	int rc = sqlite3_exec(sqlite->db, first, NULL, NULL, NULL);
 
 	if (rc != SQLITE_OK)
-		return failed(lite, rc, error);
-	reason = check_sound(lite, error);
+		return failed(sqlite, rc, error);
+	reason = check_sound(sqlite, error);
 	if (reason == WR_QUEUE_OK)
-		reason = check_kind(lite, error);
+		reason = check_kind(sqlite, error);
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	rc = read_counts(lite, &last_us);
+	rc = read_counts(sqlite, &last_us);
 	if (rc == SQLITE_OK)
-		rc = prepare_sql(lite);
-	wr_lite_watch_log(lite);
+		rc = prepare_sql(sqlite);
+	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
-		return failed(lite, rc, error);
+		return failed(sqlite, rc, error);
 	/* The clock may have been set back, or be wrong since the machine started. */
-	lite->now_us = wall_us > last_us ? wall_us : last_us;
+	sqlite->now_us = wall_us > last_us ? wall_us : last_us;
 	return WR_QUEUE_OK;
 }

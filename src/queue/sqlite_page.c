@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "queue/lite.h"
+#include "queue/sqlite_backend.h"
 #include "queue/record.h"
 
 struct seen {
@@ -13,13 +13,13 @@ struct seen {
 };
 
 /* Its place in the line, and whether it is on its way. */
-static int add_position(const struct wr_lite *lite, struct wr_deferred *row)
+static int add_position(const struct wr_sqlite *sqlite, struct wr_deferred *row)
 {
-	const struct wr_line *line = wr_lines_find(&lite->lines, row->key);
+	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);
 
 	if (row->state != WR_DEFERRED_WAITING)
 		return SQLITE_OK;
-	row->position = line ? wr_line_position(line, row->id) : 0;
+	row->position = line ? wr_queue_line_position_of(line, row->id) : 0;
 	if (row->position == 0)
 		return SQLITE_CORRUPT;
 	if (line->fence && line->head == row->id)
@@ -27,15 +27,15 @@ static int add_position(const struct wr_lite *lite, struct wr_deferred *row)
 	return SQLITE_OK;
 }
 
-int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job)
+int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_BY_TICKET);
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_BY_TICKET);
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 	uint64_t id = 0;
 	int rc;
 
 	wr_ticket_hash(job->ticket.ticket, hash);
-	sqlite3_bind_blob(sql, 1, hash, WR_LITE_HASH_BYTES, SQLITE_STATIC);
+	sqlite3_bind_blob(sql, 1, hash, WR_SQLITE_HASH_BYTES, SQLITE_STATIC);
 	sqlite3_bind_blob(sql, 2, hash, sizeof hash, SQLITE_STATIC);
 	rc = sqlite3_step(sql);
 	if (rc == SQLITE_ROW)
@@ -45,10 +45,10 @@ int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job)
 		job->reason = WR_QUEUE_UNKNOWN;
 		return rc == SQLITE_DONE ? SQLITE_OK : rc;
 	}
-	rc = wr_lite_read(lite, id, WR_LITE_ROW, &job->ticket.found);
+	rc = wr_sqlite_read(sqlite, id, WR_SQLITE_ROW, &job->ticket.found);
 	if (rc == SQLITE_OK && !job->ticket.found)
 		rc = SQLITE_CORRUPT;
-	return rc == SQLITE_OK ? add_position(lite, job->ticket.found) : rc;
+	return rc == SQLITE_OK ? add_position(sqlite, job->ticket.found) : rc;
 }
 
 /* ---- pages ---- */
@@ -74,11 +74,11 @@ static bool fits(const struct wr_queue_filter *filter, sqlite3_stmt *sql)
 }
 
 /* The next `max` rows and those of them that fit. */
-static int find_page(struct wr_lite *lite, struct wr_queue_job *job, struct seen *seen,
+static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct seen *seen,
 		     size_t *count)
 {
 	const struct wr_queue_filter *filter = &job->page.filter;
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_PAGE);
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_PAGE);
 	uint64_t after = filter->id ? filter->id - 1 : job->page.after;
 	uint32_t looked = 0;
 	int rc;
@@ -102,21 +102,21 @@ static int find_page(struct wr_lite *lite, struct wr_queue_job *job, struct seen
 	sqlite3_reset(sql);
 	if (looked < job->page.max)
 		job->page.last = 0;
-	job->page.end = lite->counts.last_id;
+	job->page.end = sqlite->counts.last_id;
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int show(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen,
+static int show(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct seen *seen,
 		struct wr_deferred ***tail)
 {
 	uint8_t states = job->page.filter.states;
 	bool list = job->verb == WR_QUEUE_LIST;
 	struct wr_deferred *row;
-	int rc = wr_lite_read(lite, seen->id, list ? WR_LITE_HEAD : WR_LITE_ALL, &row);
+	int rc = wr_sqlite_read(sqlite, seen->id, list ? WR_SQLITE_HEAD : WR_SQLITE_ALL, &row);
 
 	if (rc != SQLITE_OK || !row)
 		return rc;
-	rc = add_position(lite, row);
+	rc = add_position(sqlite, row);
 	if (rc != SQLITE_OK || (states && !(states & 1u << row->state))) {
 		wr_deferred_free(row);
 		return rc;
@@ -131,56 +131,57 @@ static int show(struct wr_lite *lite, struct wr_queue_job *job, const struct see
 	return SQLITE_OK;
 }
 
-static int drop(struct wr_lite *lite, const struct seen *seen)
+static int drop(struct wr_sqlite *sqlite, const struct seen *seen)
 {
-	struct wr_lite_end end = {.id = seen->id,
-				  .state = WR_DEFERRED_DROPPED,
-				  .reason = WR_STR("dropped by an operator")};
-	struct wr_lite_standing at = {0};
-	int rc = wr_lite_standing(lite, seen->id, &at);
+	struct wr_sqlite_outcome end = {.id = seen->id,
+					.state = WR_DEFERRED_DROPPED,
+					.reason = WR_STR("dropped by an operator")};
+	struct wr_sqlite_row_limits at = {0};
+	int rc = wr_sqlite_read_limits(sqlite, seen->id, &at);
 
 	end.bytes = at.bytes;
 	if (rc == SQLITE_OK)
-		rc = wr_lite_finish(lite, &end);
+		rc = wr_sqlite_finish(sqlite, &end);
 	if (rc == SQLITE_OK && seen->state == WR_DEFERRED_WAITING)
-		return wr_lite_leave(lite, seen->key, seen->id);
-	lite->counts.dead--;
-	lite->counts.dead_bytes -= at.bytes;
+		return wr_sqlite_line_leave(sqlite, seen->key, seen->id);
+	sqlite->counts.dead--;
+	sqlite->counts.dead_bytes -= at.bytes;
 	return rc;
 }
 
 /* Waits again, at its old place. */
-static int revive(struct wr_lite *lite, const struct seen *seen, const struct wr_lite_line *line,
-		  uint64_t bytes)
+static int revive(struct wr_sqlite *sqlite, const struct seen *seen,
+		  const struct wr_sqlite_line *line, uint64_t bytes)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_REVIVE);
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_REVIVE);
 	int rc;
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
-	rc = wr_lite_do(sql);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)sqlite->now_us);
+	rc = wr_sqlite_execute(sql);
 	if (rc != SQLITE_OK)
 		return rc;
-	lite->counts.dead--;
-	lite->counts.dead_bytes -= bytes;
-	return wr_lite_join(lite, seen->key, (struct wr_place){seen->id, lite->now_us, bytes},
-			    line);
+	sqlite->counts.dead--;
+	sqlite->counts.dead_bytes -= bytes;
+	return wr_sqlite_line_join(sqlite, seen->key,
+				   (struct wr_queue_position){seen->id, sqlite->now_us, bytes},
+				   line);
 }
 
 /* A dead one stays dead where the bounds of the queue leave no room for it. */
-static int retry_dead(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen,
-		      const struct wr_lite_line *line)
+static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct seen *seen,
+		      const struct wr_sqlite_line *line)
 {
-	struct wr_lite_standing at = {0};
+	struct wr_sqlite_row_limits at = {0};
 	enum wr_queue_reason reason;
-	int rc = wr_lite_standing(lite, seen->id, &at);
+	int rc = wr_sqlite_read_limits(sqlite, seen->id, &at);
 
 	if (rc != SQLITE_OK)
 		return rc;
-	reason = wr_lite_check_bounds(lite, line, at.bytes, UINT64_MAX);
+	reason = wr_sqlite_check_bounds(sqlite, line, at.bytes, UINT64_MAX);
 	if (reason == WR_QUEUE_OK) {
 		job->page.count++;
-		return revive(lite, seen, line, at.bytes);
+		return revive(sqlite, seen, line, at.bytes);
 	}
 	job->page.left++;
 	if (job->page.filter.id)
@@ -188,32 +189,33 @@ static int retry_dead(struct wr_lite *lite, struct wr_queue_job *job, const stru
 	return SQLITE_OK;
 }
 
-static int retry_waiting(struct wr_lite *lite, const struct seen *seen)
+static int retry_waiting(struct wr_sqlite *sqlite, const struct seen *seen)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_NOW_DUE);
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_NOW_DUE);
 	int rc;
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)lite->now_us);
-	rc = wr_lite_do(sql);
-	lite->counts.touched = true;
-	return rc == SQLITE_OK ? wr_lite_set_due(lite, seen->key, seen->id, lite->now_us) : rc;
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)sqlite->now_us);
+	rc = wr_sqlite_execute(sql);
+	sqlite->counts.touched = true;
+	return rc == SQLITE_OK ? wr_sqlite_line_set_due(sqlite, seen->key, seen->id, sqlite->now_us)
+			       : rc;
 }
 
-static int change(struct wr_lite *lite, struct wr_queue_job *job, const struct seen *seen)
+static int change(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct seen *seen)
 {
-	struct wr_lite_line line = wr_lite_line(lite, seen->key);
+	struct wr_sqlite_line line = wr_sqlite_line_state(sqlite, seen->key);
 	bool taken = line.fence && line.head == seen->id;
 
 	if ((seen->state != WR_DEFERRED_WAITING && seen->state != WR_DEFERRED_DEAD) || taken)
 		return SQLITE_OK;
 	if (job->verb == WR_QUEUE_RETRY && seen->state == WR_DEFERRED_DEAD)
-		return retry_dead(lite, job, seen, &line);
+		return retry_dead(sqlite, job, seen, &line);
 	job->page.count++;
-	return job->verb == WR_QUEUE_DROP ? drop(lite, seen) : retry_waiting(lite, seen);
+	return job->verb == WR_QUEUE_DROP ? drop(sqlite, seen) : retry_waiting(sqlite, seen);
 }
 
-int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
+int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
 	struct wr_deferred **tail = &job->page.first;
 	struct seen *seen;
@@ -225,11 +227,11 @@ int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
 	seen = calloc(job->page.max, sizeof *seen);
 	if (!seen)
 		return SQLITE_NOMEM;
-	rc = find_page(lite, job, seen, &count);
+	rc = find_page(sqlite, job, seen, &count);
 	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
 		rc = job->verb == WR_QUEUE_LIST || job->verb == WR_QUEUE_SHOW
-			     ? show(lite, job, &seen[i], &tail)
-			     : change(lite, job, &seen[i]);
+			     ? show(sqlite, job, &seen[i], &tail)
+			     : change(sqlite, job, &seen[i]);
 	free(seen);
 	if (rc == SQLITE_OK && job->page.filter.id && job->page.count + job->page.left == 0)
 		job->reason = WR_QUEUE_UNKNOWN;
@@ -238,40 +240,40 @@ int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job)
 
 /* ---- numbers ---- */
 
-static int find_oldest(struct wr_lite *lite, uint64_t *age_us)
+static int find_oldest(struct wr_sqlite *sqlite, uint64_t *age_us)
 {
-	sqlite3_stmt *sql = wr_lite_sql(lite, WR_SQL_ACCEPTED);
-	const struct wr_line *line = NULL;
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_ACCEPTED);
+	const struct wr_queue_line *line = NULL;
 	uint64_t oldest = INT64_MAX;
 	int rc;
 
-	while ((line = wr_lines_each(&lite->lines, line)))
+	while ((line = wr_queue_lines_next(&sqlite->lines, line)))
 		if (line->count && line->head < oldest)
 			oldest = line->head;
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)oldest);
 	rc = sqlite3_step(sql);
 	*age_us = 0;
-	if (rc == SQLITE_ROW && (uint64_t)sqlite3_column_int64(sql, 0) < lite->now_us)
-		*age_us = lite->now_us - (uint64_t)sqlite3_column_int64(sql, 0);
+	if (rc == SQLITE_ROW && (uint64_t)sqlite3_column_int64(sql, 0) < sqlite->now_us)
+		*age_us = sqlite->now_us - (uint64_t)sqlite3_column_int64(sql, 0);
 	sqlite3_reset(sql);
 	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int64_t pragma(struct wr_lite *lite, const char *text)
+static int64_t pragma(struct wr_sqlite *sqlite, const char *text)
 {
 	sqlite3_stmt *sql = NULL;
 	int64_t value = 0;
 
-	if (sqlite3_prepare_v2(lite->db, text, -1, &sql, NULL) == SQLITE_OK &&
+	if (sqlite3_prepare_v2(sqlite->db, text, -1, &sql, NULL) == SQLITE_OK &&
 	    sqlite3_step(sql) == SQLITE_ROW)
 		value = sqlite3_column_int64(sql, 0);
 	sqlite3_finalize(sql);
 	return value;
 }
 
-int wr_lite_stats(struct wr_lite *lite, struct wr_queue_job *job)
+int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
-	const struct wr_lite_counts *counts = &lite->counts;
+	const struct wr_sqlite_counts *counts = &sqlite->counts;
 
 	job->stats = (struct wr_queue_stats){
 		.waiting = counts->waiting - counts->delivering,
@@ -280,24 +282,24 @@ int wr_lite_stats(struct wr_lite *lite, struct wr_queue_job *job)
 		.bytes = counts->bytes,
 		.lines = counts->lines,
 		.tickets = counts->tickets,
-		.disk_bytes = (uint64_t)(pragma(lite, "PRAGMA page_count") *
-					 pragma(lite, "PRAGMA page_size")),
+		.disk_bytes = (uint64_t)(pragma(sqlite, "PRAGMA page_count") *
+					 pragma(sqlite, "PRAGMA page_size")),
 		.put_total = counts->put_total,
 		.delivered_total = counts->delivered_total,
 		.retried_total = counts->retried_total,
 		.dead_total = counts->dead_total,
 		.dropped_total = counts->dropped_total,
-		.commits_total = lite->commits,
+		.commits_total = sqlite->commits,
 	};
-	return find_oldest(lite, &job->stats.oldest_us);
+	return find_oldest(sqlite, &job->stats.oldest_us);
 }
 
-int wr_lite_recount(struct wr_lite *lite)
+int wr_sqlite_recount(struct wr_sqlite *sqlite)
 {
-	const struct wr_line *line = NULL;
+	const struct wr_queue_line *line = NULL;
 	int rc = SQLITE_OK;
 
-	while (rc == SQLITE_OK && (line = wr_lines_each(&lite->lines, line)))
-		rc = wr_lite_changed(lite, line->key, line->count);
+	while (rc == SQLITE_OK && (line = wr_queue_lines_next(&sqlite->lines, line)))
+		rc = wr_sqlite_note_change(sqlite, line->key, line->count);
 	return rc;
 }

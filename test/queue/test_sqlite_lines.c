@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "queue/lite_waiting.h"
+#include "queue/sqlite_lines.h"
 
 #define KEYS 5u
 #define IDS 40u
@@ -106,10 +106,10 @@ static uint64_t dull_held(const struct dull_line *line)
 
 /* ---- both ---- */
 
-static void compare_line(const struct wr_lines *lines, const struct dull *dull, unsigned key)
+static void compare_line(const struct wr_queue_lines *lines, const struct dull *dull, unsigned key)
 {
 	const struct dull_line *is = &dull->lines[key];
-	const struct wr_line *line = wr_lines_find(lines, key_of(key));
+	const struct wr_queue_line *line = wr_queue_lines_find(lines, key_of(key));
 	size_t position = 0;
 
 	if (count_of(is) == 0) {
@@ -123,13 +123,14 @@ static void compare_line(const struct wr_lines *lines, const struct dull *dull, 
 	assert_int_equal(line->fence, is->fence);
 	assert_int_equal(line->held, dull_held(is));
 	for (unsigned id = 1; id <= IDS; id++)
-		assert_int_equal(wr_line_position(line, id), is->waits[id] ? ++position : 0);
+		assert_int_equal(wr_queue_line_position_of(line, id),
+				 is->waits[id] ? ++position : 0);
 }
 
-static void compare(const struct wr_lines *lines, const struct dull *dull)
+static void compare(const struct wr_queue_lines *lines, const struct dull *dull)
 {
 	const struct dull_line *first = dull_first(dull);
-	const struct wr_line *line = wr_lines_first(lines);
+	const struct wr_queue_line *line = wr_queue_lines_first(lines);
 
 	for (unsigned key = 0; key < KEYS; key++)
 		compare_line(lines, dull, key);
@@ -143,27 +144,27 @@ static void compare(const struct wr_lines *lines, const struct dull *dull)
 }
 
 /* One change of a random line, if it makes sense there. Ids are of one line each, as in a file. */
-static void step(struct wr_lines *lines, struct dull *dull)
+static void step(struct wr_queue_lines *lines, struct dull *dull)
 {
 	unsigned key = below(KEYS), id = 1 + below(IDS / KEYS) * KEYS + key, due_us = below(20);
 	struct dull_line *is = &dull->lines[key];
-	struct wr_line *line = wr_lines_find(lines, key_of(key));
+	struct wr_queue_line *line = wr_queue_lines_find(lines, key_of(key));
 	unsigned what = below(4);
 
 	if (id > IDS)
 		return;
 	if (what == 0 && !is->waits[id]) {
-		assert_true(wr_lines_join(lines, key_of(key),
-					  (struct wr_place){id, due_us, 3ull * id}));
+		assert_true(wr_queue_lines_join(lines, key_of(key),
+						(struct wr_queue_position){id, due_us, 3ull * id}));
 		dull_join(is, id, due_us);
 	} else if (what == 1 && is->waits[id]) {
-		assert_true(wr_lines_leave(lines, line, id));
+		assert_true(wr_queue_lines_leave(lines, line, id));
 		dull_leave(is, id);
 	} else if (what == 2 && line && !is->fence) {
-		assert_true(wr_lines_take(lines, line, 7 + id, 100));
+		assert_true(wr_queue_lines_take(lines, line, 7 + id, 100));
 		is->fence = 7 + id;
 	} else if (what == 3 && is->waits[id]) {
-		assert_true(wr_lines_set_due(lines, line, id, due_us));
+		assert_true(wr_queue_lines_set_due(lines, line, id, due_us));
 		is->due_us[id] = due_us;
 		if (is->head == id) {
 			is->head_due_us = due_us;
@@ -175,7 +176,7 @@ static void step(struct wr_lines *lines, struct dull *dull)
 static void test_like_the_oracle(void **state)
 {
 	static struct dull dull, kept;
-	struct wr_lines lines = {0};
+	struct wr_queue_lines lines = {0};
 	unsigned undone = 0;
 
 	(void)state;
@@ -183,66 +184,69 @@ static void test_like_the_oracle(void **state)
 		step(&lines, &dull);
 		compare(&lines, &dull);
 		if (below(16) == 0) {
-			wr_lines_keep(&lines);
+			wr_queue_lines_commit(&lines);
 			kept = dull;
 		} else if (below(16) == 0) {
-			wr_lines_undo(&lines);
+			wr_queue_lines_roll_back(&lines);
 			dull = kept;
 			undone++;
 			compare(&lines, &dull);
 		}
 	}
 	assert_true(undone > STEPS / 32);
-	wr_lines_clear(&lines);
-	assert_null(wr_lines_first(&lines));
+	wr_queue_lines_clear(&lines);
+	assert_null(wr_queue_lines_first(&lines));
 }
 
 static void test_many_lines(void **state)
 {
-	struct wr_lines lines = {0};
-	const struct wr_line *each = NULL;
+	struct wr_queue_lines lines = {0};
+	const struct wr_queue_line *each = NULL;
 	uint8_t key[WR_LINE_KEY_BYTES] = {0};
 	uint64_t sum = 0;
 
 	(void)state;
 	for (uint64_t id = 1; id <= 1000; id++) {
 		memcpy(key, &id, sizeof id);
-		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, 2000 - id, 1}));
+		assert_true(wr_queue_lines_join(&lines, key,
+						(struct wr_queue_position){id, 2000 - id, 1}));
 	}
-	wr_lines_keep(&lines);
-	while ((each = wr_lines_each(&lines, each)))
+	wr_queue_lines_commit(&lines);
+	while ((each = wr_queue_lines_next(&lines, each)))
 		sum += each->head;
 	assert_int_equal(sum, 500500);
 	/* The last to come are due first. */
 	for (uint64_t id = 1000; id >= 1; id--) {
-		struct wr_line *line = wr_lines_first(&lines);
+		struct wr_queue_line *line = wr_queue_lines_first(&lines);
 
 		assert_int_equal(line->head, id);
-		assert_true(wr_lines_take(&lines, line, id, 0));
-		assert_true(wr_lines_leave(&lines, line, id));
-		wr_lines_keep(&lines);
+		assert_true(wr_queue_lines_take(&lines, line, id, 0));
+		assert_true(wr_queue_lines_leave(&lines, line, id));
+		wr_queue_lines_commit(&lines);
 		assert_int_equal(lines.line_count, id - 1);
 	}
-	wr_lines_clear(&lines);
+	wr_queue_lines_clear(&lines);
 }
 
 /* Memory does not grow with what has gone through. */
 static void test_long_line(void **state)
 {
-	struct wr_lines lines = {0};
+	struct wr_queue_lines lines = {0};
 	const uint8_t *key = key_of(1);
 
 	(void)state;
 	for (uint64_t id = 1; id <= 100000; id++) {
-		assert_true(wr_lines_join(&lines, key, (struct wr_place){id, id, 1}));
+		assert_true(
+			wr_queue_lines_join(&lines, key, (struct wr_queue_position){id, id, 1}));
 		if (id > 10)
-			assert_true(wr_lines_leave(&lines, wr_lines_find(&lines, key), id - 10));
-		wr_lines_keep(&lines);
+			assert_true(wr_queue_lines_leave(&lines, wr_queue_lines_find(&lines, key),
+							 id - 10));
+		wr_queue_lines_commit(&lines);
 	}
-	assert_int_equal(wr_lines_find(&lines, key)->count, 10);
-	assert_int_equal(wr_lines_find(&lines, key)->head, 99991);
-	assert_in_range(wr_lines_find(&lines, key)->cap, 10, 64);
-	wr_lines_clear(&lines);
+	assert_int_equal(wr_queue_lines_find(&lines, key)->count, 10);
+	assert_int_equal(wr_queue_lines_find(&lines, key)->head, 99991);
+	assert_in_range(wr_queue_lines_find(&lines, key)->cap, 10, 64);
+	wr_queue_lines_clear(&lines);
 }
 
 int main(void)

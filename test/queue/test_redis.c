@@ -1,6 +1,6 @@
 /* The queue in Redis: what it must be set to, going away and coming back, leases, two gateways. */
 #include "queue/queue_test.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -13,31 +13,31 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 #define OUT_MAX ((size_t)64 << 20)
 #define REPLY_MAX ((size_t)64 << 20)
 #define PIECE ((size_t)64 << 10)
 
-int wr_remote_link_init(struct wr_remote_link *link, const struct wr_redis_target *target,
-			const struct wr_queue_opts *opts, struct weir_error *error)
+int wr_queue_redis_link_init(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
+			     const struct wr_queue_opts *opts, struct weir_error *error)
 {
-	*link = (struct wr_remote_link){.fd = -1, .timeout_us = opts->timeout_us};
+	*link = (struct wr_queue_redis_link){.fd = -1, .timeout_us = opts->timeout_us};
 	wr_commands_init(&link->out, OUT_MAX);
 	if (!target->tls)
 		return 0;
-	link->tls = wr_remote_tls(&opts->tls, error);
+	link->tls = wr_queue_redis_tls_new(&opts->tls, error);
 	return link->tls ? 0 : WEIR_EINVAL;
 }
 
-void wr_remote_link_free(struct wr_remote_link *link)
+void wr_queue_redis_link_free(struct wr_queue_redis_link *link)
 {
-	wr_remote_disconnect(link);
+	wr_queue_redis_disconnect(link);
 	wr_commands_free(&link->out);
 	SSL_CTX_free(link->tls);
 }
 
-void wr_remote_disconnect(struct wr_remote_link *link)
+void wr_queue_redis_disconnect(struct wr_queue_redis_link *link)
 {
 	SSL_free(link->session);
 	link->session = NULL;
@@ -112,7 +112,8 @@ static int connect_host(const struct wr_endpoint *at, uint64_t timeout_us, const
 }
 
 /* Below 0: there is no connection, and *why says so. */
-static int connect_link(struct wr_remote_link *link, const struct wr_endpoint *at, const char **why)
+static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
+			const char **why)
 {
 	int fd;
 
@@ -127,9 +128,9 @@ static int connect_link(struct wr_remote_link *link, const struct wr_endpoint *a
 }
 
 /* A command and its answer, which must not be an error. */
-static bool ask(struct wr_remote_link *link, const char *what, struct weir_error *error)
+static bool ask(struct wr_queue_redis_link *link, const char *what, struct weir_error *error)
 {
-	redisReply *reply = wr_remote_send(link) ? wr_remote_reply(link) : NULL;
+	redisReply *reply = wr_queue_redis_send(link) ? wr_queue_redis_read_reply(link) : NULL;
 	bool good = reply && reply->type != REDIS_REPLY_ERROR;
 
 	if (!reply)
@@ -143,7 +144,7 @@ static bool ask(struct wr_remote_link *link, const char *what, struct weir_error
 	return good;
 }
 
-static bool log_in(struct wr_remote_link *link, const struct wr_redis_target *target,
+static bool log_in(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
 		   struct weir_error *error)
 {
 	const struct wr_redis_login *login = &target->login;
@@ -171,14 +172,14 @@ static bool log_in(struct wr_remote_link *link, const struct wr_redis_target *ta
 	return wr_command_end(&link->out) && ask(link, "SCRIPT LOAD", error);
 }
 
-bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target *target,
-		       struct weir_error *error)
+bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
+			    struct weir_error *error)
 {
 	const struct wr_endpoint *at = &target->at.items[0];
 	char place[WR_ENDPOINT_TEXT];
 	const char *why = "";
 
-	wr_remote_disconnect(link);
+	wr_queue_redis_disconnect(link);
 	wr_endpoint_text(at, place);
 	link->fd = connect_link(link, at, &why);
 	if (link->fd < 0) {
@@ -189,10 +190,10 @@ bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target
 	link->fresh = link->untaken = true;
 	link->reader = redisReaderCreate();
 	if (link->tls)
-		link->session = wr_remote_handshake(link->tls, link->fd, at, error);
+		link->session = wr_queue_redis_handshake(link->tls, link->fd, at, error);
 	if (link->reader && (!link->tls || link->session) && log_in(link, target, error))
 		return true;
-	wr_remote_disconnect(link);
+	wr_queue_redis_disconnect(link);
 	return false;
 }
 
@@ -200,12 +201,12 @@ bool wr_remote_connect(struct wr_remote_link *link, const struct wr_redis_target
 
 /* Whether the last call only has to be made again: the process was stopped and goes on, which ends
  * calls that have a timeout. */
-static bool is_interrupted(const struct wr_remote_link *link)
+static bool is_interrupted(const struct wr_queue_redis_link *link)
 {
 	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));
 }
 
-static ssize_t send_some(struct wr_remote_link *link, const uint8_t *bytes, size_t len)
+static ssize_t send_some(struct wr_queue_redis_link *link, const uint8_t *bytes, size_t len)
 {
 	size_t done = 0;
 
@@ -216,7 +217,7 @@ static ssize_t send_some(struct wr_remote_link *link, const uint8_t *bytes, size
 	return SSL_write_ex(link->session, bytes, len, &done) == 1 ? (ssize_t)done : -1;
 }
 
-static ssize_t receive_some(struct wr_remote_link *link, char *bytes, size_t len)
+static ssize_t receive_some(struct wr_queue_redis_link *link, char *bytes, size_t len)
 {
 	size_t done = 0;
 
@@ -227,7 +228,7 @@ static ssize_t receive_some(struct wr_remote_link *link, char *bytes, size_t len
 	return SSL_read_ex(link->session, bytes, len, &done) == 1 ? (ssize_t)done : -1;
 }
 
-bool wr_remote_send(struct wr_remote_link *link)
+bool wr_queue_redis_send(struct wr_queue_redis_link *link)
 {
 	while (link->fd >= 0 && wr_commands_len(&link->out)) {
 		ssize_t done = send_some(link, link->out.bytes + link->out.start,
@@ -236,13 +237,13 @@ bool wr_remote_send(struct wr_remote_link *link)
 		if (done > 0)
 			wr_commands_sent(&link->out, (size_t)done);
 		else if (!is_interrupted(link))
-			wr_remote_disconnect(link);
+			wr_queue_redis_disconnect(link);
 	}
 	return link->fd >= 0;
 }
 
 /* False: the connection is lost. */
-static bool feed(struct wr_remote_link *link)
+static bool feed(struct wr_queue_redis_link *link)
 {
 	char bytes[PIECE];
 	ssize_t len;
@@ -256,18 +257,18 @@ static bool feed(struct wr_remote_link *link)
 	return redisReaderFeed(link->reader, bytes, (size_t)len) == REDIS_OK;
 }
 
-redisReply *wr_remote_reply(struct wr_remote_link *link)
+redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link)
 {
 	void *reply = NULL;
 
 	while (link->fd >= 0) {
 		if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
-			wr_remote_disconnect(link);
+			wr_queue_redis_disconnect(link);
 		} else if (reply) {
 			link->fed = 0;
 			return reply;
 		} else if (!feed(link)) {
-			wr_remote_disconnect(link);
+			wr_queue_redis_disconnect(link);
 		}
 	}
 	return NULL;

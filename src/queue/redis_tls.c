@@ -4,7 +4,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/error.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 static int file_error(struct weir_error *error, const char *path, const char *what)
 {
@@ -30,7 +30,7 @@ static int read_files(SSL_CTX *tls, const struct wr_queue_tls *files, struct wei
 	return 0;
 }
 
-SSL_CTX *wr_remote_tls(const struct wr_queue_tls *files, struct weir_error *error)
+SSL_CTX *wr_queue_redis_tls_new(const struct wr_queue_tls *files, struct weir_error *error)
 {
 	SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
 
@@ -82,8 +82,8 @@ static bool shake_hands(SSL *session)
 	return rc == 1;
 }
 
-SSL *wr_remote_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
-			 struct weir_error *error)
+SSL *wr_queue_redis_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
+			      struct weir_error *error)
 {
 	SSL *session = SSL_new(tls);
 

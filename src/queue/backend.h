@@ -1,7 +1,7 @@
 /* What the thread wants of a queue, whichever it is: SQLite or Redis. All of it is called from that
  * thread and may wait for a disk or a network. */
-#ifndef WR_QUEUE_STORE_H
-#define WR_QUEUE_STORE_H
+#ifndef WR_QUEUE_BACKEND_H
+#define WR_QUEUE_BACKEND_H
 
 #include "queue/queue.h"
 #include "queue/seal.h"
@@ -13,27 +13,27 @@ struct wr_moment {
 	uint64_t wall_us, mono_us;
 };
 
-struct wr_store;
+struct wr_queue_backend;
 
-struct wr_store_ops {
+struct wr_queue_backend_ops {
 	/* WR_QUEUE_OK, or why not and a sentence; then nothing is left open. */
-	enum wr_queue_reason (*open)(struct wr_store *store, struct wr_moment now,
+	enum wr_queue_reason (*open)(struct wr_queue_backend *backend, struct wr_moment now,
 				     struct weir_error *error);
 
 	/* Does these jobs in their order and fills in what became of them, all durable together.
-	 * Tells of lines that changed. May end with wr_store_fail(). */
-	void (*run)(struct wr_store *store, struct wr_queue_job **jobs, size_t count,
+	 * Tells of lines that changed. May end with wr_queue_backend_fail(). */
+	void (*run)(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
 		    struct wr_moment now);
 
 	/* Every `tick_us` or later: what is to be done without being asked. */
-	void (*tick)(struct wr_store *store, struct wr_moment now);
+	void (*tick)(struct wr_queue_backend *backend, struct wr_moment now);
 
-	void (*close)(struct wr_store *store); /* may be opened again */
-	void (*free)(struct wr_store *store);
+	void (*close)(struct wr_queue_backend *backend); /* may be opened again */
+	void (*free)(struct wr_queue_backend *backend);
 };
 
-struct wr_store {
-	const struct wr_store_ops *ops;
+struct wr_queue_backend {
+	const struct wr_queue_backend_ops *ops;
 	const struct wr_queue_opts *opts; /* with defaults filled in */
 	const struct wr_seals *seals;     /* NULL: none */
 	uint64_t tick_us;
@@ -44,28 +44,32 @@ struct wr_store {
 };
 
 /* NULL: no memory. The URL was checked. */
-struct wr_store *wr_lite_new(const struct wr_queue_opts *opts, const struct wr_seals *seals);
+struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
+				       const struct wr_seals *seals);
 /* WEIR_EINVAL: files that it needs are of no use. */
 int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		  struct wr_store **made, struct weir_error *error);
+		  struct wr_queue_backend **made, struct weir_error *error);
 
 /* Folder of a file: URL, NULL if it is none. */
 const char *wr_lite_folder(const char *url);
 
 /* It is of no use until it is opened again, for this reason. Returns `reason`. */
-enum wr_queue_reason wr_store_fail(struct wr_store *store, enum wr_queue_reason reason,
-				   const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-void wr_store_say(const struct wr_store *store, enum wr_queue_level level, const char *format, ...)
+enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
+					   enum wr_queue_reason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* So many dead letters had to go: says so, once in a minute. */
-void wr_store_trimmed(struct wr_store *store, uint64_t count, uint64_t now_us);
+void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_level level,
+			  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-static inline void wr_store_tell(const struct wr_store *store, const uint8_t *key, uint64_t count)
+/* So many dead letters had to go: says so, once in a minute. */
+void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
+				    uint64_t now_us);
+
+static inline void wr_queue_backend_report_waiting(const struct wr_queue_backend *backend,
+						   const uint8_t *key, uint64_t count)
 {
-	if (store->opts->waiting)
-		store->opts->waiting(store->opts->context, key, count);
+	if (backend->opts->waiting)
+		backend->opts->waiting(backend->opts->context, key, count);
 }
 
 /* Back to what was submitted: results are freed and forgotten. */

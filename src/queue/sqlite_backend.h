@@ -10,17 +10,17 @@
  * (lite_waiting.h), and in a temporary table where a ticket's row is. Both take part in
  * transactions, cost no write to the disk, and are gone with the process: a request that was taken
  * by one that died waits again. */
-#ifndef WR_QUEUE_LITE_H
-#define WR_QUEUE_LITE_H
+#ifndef WR_QUEUE_SQLITE_BACKEND_H
+#define WR_QUEUE_SQLITE_BACKEND_H
 
 #include <limits.h>
 #include <sqlite3.h>
 
-#include "queue/lite_waiting.h"
-#include "queue/store.h"
+#include "queue/sqlite_lines.h"
+#include "queue/backend.h"
 
 /* X(enum, SQL): prepared when the file is opened. */
-#define WR_LITE_SQL(X)                                                                             \
+#define WR_SQLITE_SQL(X)                                                                           \
 	X(BEGIN, "BEGIN")                                                                          \
 	X(COMMIT, "COMMIT")                                                                        \
 	X(ROLLBACK, "ROLLBACK")                                                                    \
@@ -68,21 +68,21 @@
 	X(FORGET, "DELETE FROM request WHERE id = ?1")                                             \
 	X(VACUUM, "PRAGMA incremental_vacuum(256)")
 
-enum wr_lite_sql {
-#define WR_LITE_ENUM(name, sql) WR_SQL_##name,
-	WR_LITE_SQL(WR_LITE_ENUM)
-#undef WR_LITE_ENUM
+enum wr_sqlite_sql {
+#define WR_SQLITE_ENUM(name, sql) WR_SQL_##name,
+	WR_SQLITE_SQL(WR_SQLITE_ENUM)
+#undef WR_SQLITE_ENUM
 		WR_SQL_COUNT
 };
 
 /* A line that changed in the transaction under way; told when it is committed. */
-struct wr_lite_change {
+struct wr_sqlite_change {
 	uint8_t key[WR_LINE_KEY_BYTES];
 	uint64_t waiting;
 };
 
 /* What is counted rather than asked for; goes back when a transaction does. */
-struct wr_lite_counts {
+struct wr_sqlite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
 	uint64_t dead_bytes; /* of `bytes` */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
@@ -91,15 +91,15 @@ struct wr_lite_counts {
 	bool touched;     /* something durable was changed */
 };
 
-struct wr_lite {
-	struct wr_store store;
+struct wr_sqlite {
+	struct wr_queue_backend backend;
 	const char *folder;
 	char path[PATH_MAX];
 	int lock;
 	sqlite3 *db;
 	sqlite3_stmt *sql[WR_SQL_COUNT];
-	struct wr_lines lines;
-	struct wr_lite_counts counts, committed;
+	struct wr_queue_lines lines;
+	struct wr_sqlite_counts counts, committed;
 	uint64_t commits;
 	uint64_t fence;     /* of who took something last */
 	uint64_t old_fence; /* … before the file was opened */
@@ -110,76 +110,77 @@ struct wr_lite {
 	uint64_t log_pages; /* in the log and not yet in the file */
 	uint64_t full_us;   /* when it was said last that the disk is full; 0: never */
 	bool removed;       /* the file, and that was said */
-	struct wr_lite_change *changes;
+	struct wr_sqlite_change *changes;
 	size_t change_count, change_cap;
 };
 
 /* lite_file.c: folder, lock and file. WR_QUEUE_OK, or why not. */
-enum wr_queue_reason wr_lite_open(struct wr_lite *lite, struct wr_moment now,
-				  struct weir_error *error);
-void wr_lite_close(struct wr_lite *lite);
+enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_moment now,
+				    struct weir_error *error);
+void wr_sqlite_close(struct wr_sqlite *sqlite);
 
 /* Whether it was removed or moved while it is open: it works on, but the next process will not find
  * what is put into it. */
-bool wr_lite_is_removed(struct wr_lite *lite);
+bool wr_sqlite_is_removed(struct wr_sqlite *sqlite);
 
 /* What a code of SQLite means to who submitted a job. */
-enum wr_queue_reason wr_lite_reason(struct wr_lite *lite, int rc);
+enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc);
 
 /* lite_schema.c: tables, what they hold, and what is held of them in memory. */
-enum wr_queue_reason wr_lite_prepare(struct wr_lite *lite, uint64_t wall_us,
-				     struct weir_error *error);
+enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
+				       struct weir_error *error);
 
-#define WR_LITE_HASH_BYTES 8 /* of a ticket's hash, in the index */
+#define WR_SQLITE_HASH_BYTES 8 /* of a ticket's hash, in the index */
 
 /* lite.c: ready to be bound; what it gave before is gone. */
-sqlite3_stmt *wr_lite_sql(struct wr_lite *lite, enum wr_lite_sql which);
+sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which);
 
 /* SQLITE_OK, or the error. For what returns no rows. */
-int wr_lite_do(sqlite3_stmt *sql);
+int wr_sqlite_execute(sqlite3_stmt *sql);
 
 /* Notes it to be told. SQLITE_OK or SQLITE_NOMEM. */
-int wr_lite_changed(struct wr_lite *lite, const uint8_t *key, uint64_t waiting);
+int wr_sqlite_note_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
 
 /* The jobs: SQLITE_OK when job->reason says what became of it, or an error, for which all of the
  * transaction is given up. */
-int wr_lite_put(struct wr_lite *lite, struct wr_queue_job *job);    /* lite_put.c */
-int wr_lite_take(struct wr_lite *lite, struct wr_queue_job *job);   /* lite_take.c */
-int wr_lite_settle(struct wr_lite *lite, struct wr_queue_job *job); /* lite_settle.c */
-int wr_lite_ticket(struct wr_lite *lite, struct wr_queue_job *job); /* lite_page.c */
-int wr_lite_page(struct wr_lite *lite, struct wr_queue_job *job);
-int wr_lite_stats(struct wr_lite *lite, struct wr_queue_job *job);
-int wr_lite_recount(struct wr_lite *lite);
+int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job);    /* lite_put.c */
+int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job);   /* lite_take.c */
+int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* lite_settle.c */
+int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* lite_page.c */
+int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job);
+int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job);
+int wr_sqlite_recount(struct wr_sqlite *sqlite);
 
 /* lite_line.c: steps that several jobs have in common. */
 
 /* A line as it is. */
-struct wr_lite_line {
+struct wr_sqlite_line {
 	uint64_t head, waiting, fence; /* all 0: nobody waits */
 	uint64_t bytes;                /* of the head, if it is taken */
 	uint64_t held;                 /* bytes of all that wait */
 };
-struct wr_lite_line wr_lite_line(const struct wr_lite *lite, const uint8_t *key);
+struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
 
 /* Whether one more request of this size may wait in the line: WR_QUEUE_OK, or which bound is
  * reached. lite_put.c */
-enum wr_queue_reason wr_lite_check_bounds(const struct wr_lite *lite,
-					  const struct wr_lite_line *line, uint64_t bytes,
-					  uint64_t max_waiting);
+enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
+					    const struct wr_sqlite_line *line, uint64_t bytes,
+					    uint64_t max_waiting);
 
 /* It is due then, and taken by nobody. */
-int wr_lite_set_due(struct wr_lite *lite, const uint8_t *key, uint64_t id, uint64_t due_us);
+int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id,
+			   uint64_t due_us);
 
 /* One more waits. */
-int wr_lite_join(struct wr_lite *lite, const uint8_t *key, struct wr_place place,
-		 const struct wr_lite_line *line);
+int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
+			struct wr_queue_position place, const struct wr_sqlite_line *line);
 
 /* The one that was `id` waits no more, as its row says already. */
-int wr_lite_leave(struct wr_lite *lite, const uint8_t *key, uint64_t id);
+int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
 /* Moves a waiting or dead one to a state that is final, but for delivered. bytes: what it counts
  * for; they stay only with what is dead. */
-struct wr_lite_end {
+struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_deferred_state state;
 	bool tried; /* and that is to be counted */
@@ -187,50 +188,50 @@ struct wr_lite_end {
 	struct weir_str reason;
 	uint64_t bytes;
 };
-int wr_lite_finish(struct wr_lite *lite, const struct wr_lite_end *end);
+int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
 /* lite_sweep.c: the end of nearly all, in few bytes: content goes and the row says so when it is
  * swept, many at a time. */
-int wr_lite_delivered(struct wr_lite *lite, const struct wr_lite_end *end);
+int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
 /* Within a transaction: now, so that rows tell how it is; or if there are enough of them. */
-int wr_lite_sweep(struct wr_lite *lite);
-int wr_lite_sweep_some(struct wr_lite *lite);
+int wr_sqlite_sweep(struct wr_sqlite *sqlite);
+int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
 /* In a transaction of its own. */
-int wr_lite_sweep_now(struct wr_lite *lite);
+int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
 
 /* What a row says of its tries, its age and what it counts for. */
-struct wr_lite_standing {
+struct wr_sqlite_row_limits {
 	uint64_t tries, max_tries, expires_us, bytes;
 };
-int wr_lite_standing(struct wr_lite *lite, uint64_t id, struct wr_lite_standing *at);
+int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlite_row_limits *at);
 
 /* Reads a row, as much of it as wanted. *row NULL: there is none. */
-enum wr_lite_depth {
-	WR_LITE_ROW,  /* numbers, rule, reason */
-	WR_LITE_HEAD, /* and all but the body */
-	WR_LITE_ALL,  /* and the body; secret fields stay closed */
-	WR_LITE_OPEN, /* … are opened */
+enum wr_sqlite_depth {
+	WR_SQLITE_ROW,  /* numbers, rule, reason */
+	WR_SQLITE_HEAD, /* and all but the body */
+	WR_SQLITE_ALL,  /* and the body; secret fields stay closed */
+	WR_SQLITE_OPEN, /* … are opened */
 };
-int wr_lite_read(struct wr_lite *lite, uint64_t id, enum wr_lite_depth depth,
-		 struct wr_deferred **row);
+int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
+		   struct wr_deferred **row);
 
 /* lite_space.c: to be called before a transaction with these jobs; then each put takes its part.
  * False: there is not enough. */
-void wr_lite_look_at_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count);
-bool wr_lite_use_space(struct wr_lite *lite, uint64_t bytes);
+void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
+bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
 
 /* After it: says so, now and then, if the disk had no room for some of them. */
-void wr_lite_mind_space(struct wr_lite *lite, struct wr_queue_job **jobs, size_t count);
+void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 
 /* The log is written into the file: if it has grown long; at once, with nothing left of it if
  * wanted. Between transactions only. */
-void wr_lite_watch_log(struct wr_lite *lite);
-void wr_lite_fold_some(struct wr_lite *lite);
-void wr_lite_fold(struct wr_lite *lite, bool to_nothing);
+void wr_sqlite_watch_wal(struct wr_sqlite *sqlite);
+void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite);
+void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool to_nothing);
 
 /* lite_tidy.c: forgets old tickets, gives space back. */
-void wr_lite_tidy(struct wr_lite *lite);
+void wr_sqlite_tidy(struct wr_sqlite *sqlite);
 
 #endif

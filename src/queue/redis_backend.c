@@ -1,5 +1,5 @@
 /* The queue in Redis: jobs go out together and come back together. */
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void fail_all(struct wr_queue_job **jobs, size_t count, enum wr_queue_rea
 }
 
 /* Refuses what can not be stored, before anything is sent. False: the connection is lost. */
-static bool check_puts(struct wr_remote *remote, struct wr_queue_job **jobs, size_t count)
+static bool check_puts(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
 {
 	enum wr_queue_reason keeps = WR_QUEUE_OK;
 	bool asked = false;
@@ -32,13 +32,13 @@ static bool check_puts(struct wr_remote *remote, struct wr_queue_job **jobs, siz
 		if (jobs[i]->verb != WR_QUEUE_PUT || jobs[i]->reason != WR_QUEUE_OK)
 			continue;
 		if (!asked)
-			keeps = wr_remote_keeps(remote, false);
+			keeps = wr_queue_redis_check_durability(redis, false);
 		asked = true;
 		if (keeps == WR_QUEUE_AWAY)
 			return false;
 		jobs[i]->reason = keeps != WR_QUEUE_OK ? keeps
 						       : wr_record_check(jobs[i]->put.request,
-									 remote->store.seals);
+									 redis->backend.seals);
 	}
 	return true;
 }
@@ -46,43 +46,44 @@ static bool check_puts(struct wr_remote *remote, struct wr_queue_job **jobs, siz
 static bool is_lost(const redisReply *reply)
 {
 	/* After SCRIPT FLUSH a new connection brings the script along again. */
-	return reply->type == REDIS_REPLY_ERROR && wr_remote_fault(reply) == WR_QUEUE_AWAY;
+	return reply->type == REDIS_REPLY_ERROR &&
+	       wr_queue_redis_error_reason(reply) == WR_QUEUE_AWAY;
 }
 
 /* Sends some of these jobs and reads their answers. Returns how many are done; fewer than `count`
  * with a connection that is gone means that it has to be tried again. */
-static size_t exchange(struct wr_remote *remote, struct wr_queue_job **jobs, size_t count)
+static size_t exchange(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
 {
-	struct wr_remote_link *link = &remote->link;
+	struct wr_queue_redis_link *link = &redis->link;
 	size_t sent = 0, done = 0;
 
 	for (; sent < count && wr_commands_len(&link->out) < TOGETHER_BYTES; sent++) {
 		if (jobs[sent]->reason != WR_QUEUE_OK)
 			continue;
 		jobs[sent]->unsure++;
-		if (!wr_remote_call(remote, jobs[sent]))
+		if (!wr_queue_redis_write_call(redis, jobs[sent]))
 			jobs[sent]->reason = WR_QUEUE_FAILED;
 	}
-	if (!wr_remote_send(link))
+	if (!wr_queue_redis_send(link))
 		return 0;
 	for (; done < sent; done++) {
 		redisReply *reply;
 
 		if (jobs[done]->reason != WR_QUEUE_OK)
 			continue;
-		reply = wr_remote_reply(link);
+		reply = wr_queue_redis_read_reply(link);
 		if (!reply)
 			return done;
 		if (is_lost(reply)) {
 			freeReplyObject(reply);
-			wr_remote_disconnect(link);
+			wr_queue_redis_disconnect(link);
 			return done;
 		}
 		jobs[done]->unsure--;
-		wr_remote_answer(remote, jobs[done], reply);
+		wr_remote_answer(redis, jobs[done], reply);
 		freeReplyObject(reply);
 	}
-	remote->commits++;
+	redis->commits++;
 	return done;
 }
 
@@ -97,54 +98,55 @@ static void doubt_puts(struct wr_queue_job **jobs, size_t count)
 }
 
 /* A connection that was lost is made again once, and what had no answer is said again. */
-static void run(struct wr_store *store, struct wr_queue_job **jobs, size_t count,
+static void run(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
 		struct wr_moment now)
 {
-	struct wr_remote *remote = (struct wr_remote *)store;
-	struct wr_remote_link *link = &remote->link;
+	struct wr_remote *redis = (struct wr_remote *)backend;
+	struct wr_queue_redis_link *link = &redis->link;
 	struct weir_error why = {.text = "Redis closed the connection, or did not answer in time"};
 	size_t done = 0;
 
-	remote->now = now;
+	redis->now = now;
 	for (int attempt = 0; attempt < 2 && done < count; attempt++) {
-		if (link->fd < 0 && !wr_remote_connect(link, &remote->target, &why))
+		if (link->fd < 0 && !wr_queue_redis_connect(link, &redis->target, &why))
 			break;
-		if (!check_puts(remote, jobs + done, count - done)) {
-			wr_remote_disconnect(link);
+		if (!check_puts(redis, jobs + done, count - done)) {
+			wr_queue_redis_disconnect(link);
 			continue;
 		}
 		while (done < count && link->fd >= 0)
-			done += exchange(remote, jobs + done, count - done);
+			done += exchange(redis, jobs + done, count - done);
 	}
 	doubt_puts(jobs, count);
 	if (done == count)
 		return;
 	fail_all(jobs + done, count - done, WR_QUEUE_AWAY);
-	wr_store_fail(store, WR_QUEUE_AWAY, "%s", why.text);
+	wr_queue_backend_fail(backend, WR_QUEUE_AWAY, "%s", why.text);
 }
 
 /* One call of the script beside the jobs, with some numbers. NULL: it failed. */
-static redisReply *call(struct wr_remote *remote, const char *verb, const int64_t *numbers,
+static redisReply *call(struct wr_remote *redis, const char *verb, const int64_t *numbers,
 			size_t count)
 {
-	struct wr_commands *out = &remote->link.out;
+	struct wr_commands *out = &redis->link.out;
 	redisReply *reply;
 
 	wr_command_begin(out, 5 + count);
 	wr_command_text(out, "EVALSHA");
 	wr_command_text(out, wr_script_lines.sha1);
 	wr_command_text(out, "1");
-	wr_command_text(out, remote->base);
+	wr_command_text(out, redis->base);
 	wr_command_text(out, verb);
 	for (size_t i = 0; i < count; i++)
 		wr_command_number(out, numbers[i]);
-	reply = wr_command_end(out) && wr_remote_send(&remote->link)
-			? wr_remote_reply(&remote->link)
+	reply = wr_command_end(out) && wr_queue_redis_send(&redis->link)
+			? wr_queue_redis_read_reply(&redis->link)
 			: NULL;
 	if (!reply || is_lost(reply)) {
-		wr_store_fail(&remote->store, WR_QUEUE_AWAY, "%.*s", reply ? (int)reply->len : 54,
-			      reply ? reply->str
-				    : "Redis closed the connection, or did not answer in time");
+		wr_queue_backend_fail(
+			&redis->backend, WR_QUEUE_AWAY, "%.*s", reply ? (int)reply->len : 54,
+			reply ? reply->str
+			      : "Redis closed the connection, or did not answer in time");
 		if (reply)
 			freeReplyObject(reply);
 		return NULL;
@@ -153,17 +155,17 @@ static redisReply *call(struct wr_remote *remote, const char *verb, const int64_
 }
 
 /* One poll from remote->changes on. False: it failed. */
-static bool poll_once(struct wr_remote *remote)
+static bool poll_once(struct wr_remote *redis)
 {
-	redisReply *reply = call(remote, "poll", &remote->changes, 1);
+	redisReply *reply = call(redis, "poll", &redis->changes, 1);
 
 	if (!reply)
 		return false;
 	if (reply->type == REDIS_REPLY_ARRAY) {
 		int64_t last = wr_remote_number(reply, 1);
 
-		wr_remote_tell(remote, reply, 2);
-		remote->changes = last < remote->changes ? -1 : last;
+		wr_queue_redis_report_lines(redis, reply, 2);
+		redis->changes = last < redis->changes ? -1 : last;
 	}
 	freeReplyObject(reply);
 	return true;
@@ -171,72 +173,75 @@ static bool poll_once(struct wr_remote *remote)
 
 /* Tells of what others changed. If Redis has seen fewer changes than we were told of, it has lost
  * data: then all lines are told. */
-static bool poll_changes(struct wr_remote *remote)
+static bool poll_changes(struct wr_remote *redis)
 {
-	bool known = remote->changes >= 0;
+	bool known = redis->changes >= 0;
 
-	return poll_once(remote) && (!known || remote->changes >= 0 || poll_once(remote));
+	return poll_once(redis) && (!known || redis->changes >= 0 || poll_once(redis));
 }
 
-static void tick(struct wr_store *store, struct wr_moment now)
+static void tick(struct wr_queue_backend *backend, struct wr_moment now)
 {
-	struct wr_remote *remote = (struct wr_remote *)store;
-	const struct wr_queue_opts *opts = store->opts;
+	struct wr_remote *redis = (struct wr_remote *)backend;
+	const struct wr_queue_opts *opts = backend->opts;
 	const int64_t bounds[] = {(int64_t)opts->max_tickets, TIDY_MOST, (int64_t)opts->max_dead,
 				  (int64_t)opts->max_dead_bytes};
 	redisReply *reply;
 
-	remote->now = now;
-	if (!poll_changes(remote) || now.mono_us - remote->tidied_us < TIDY_US)
+	redis->now = now;
+	if (!poll_changes(redis) || now.mono_us - redis->tidied_us < TIDY_US)
 		return;
-	remote->tidied_us = now.mono_us;
-	if (wr_remote_keeps(remote, true) == WR_QUEUE_AWAY)
+	redis->tidied_us = now.mono_us;
+	if (wr_queue_redis_check_durability(redis, true) == WR_QUEUE_AWAY)
 		return; /* the next call finds that out, too */
-	reply = call(remote, "tidy", bounds, sizeof bounds / sizeof *bounds);
+	reply = call(redis, "tidy", bounds, sizeof bounds / sizeof *bounds);
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ARRAY && wr_remote_number(reply, 2) > 0)
-		wr_store_trimmed(store, (uint64_t)wr_remote_number(reply, 2), now.mono_us);
+		wr_queue_backend_count_trimmed(backend, (uint64_t)wr_remote_number(reply, 2),
+					       now.mono_us);
 	freeReplyObject(reply);
 }
 
-static enum wr_queue_reason open_store(struct wr_store *store, struct wr_moment now,
-				       struct weir_error *error)
+static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struct wr_moment now,
+					 struct weir_error *error)
 {
-	struct wr_remote *remote = (struct wr_remote *)store;
+	struct wr_remote *redis = (struct wr_remote *)backend;
 
-	remote->now = now;
-	if (!wr_remote_connect(&remote->link, &remote->target, error))
+	redis->now = now;
+	if (!wr_queue_redis_connect(&redis->link, &redis->target, error))
 		return WR_QUEUE_AWAY;
 	/* Opened again, it goes on behind the last change that it knows of: lines that have become
 	 * empty since are told as well. */
-	remote->whole_file = false;
-	if (!poll_changes(remote)) {
-		*error = store->why;
-		store->failed = WR_QUEUE_OK;
-		wr_remote_disconnect(&remote->link);
+	redis->whole_file = false;
+	if (!poll_changes(redis)) {
+		*error = backend->why;
+		backend->failed = WR_QUEUE_OK;
+		wr_queue_redis_disconnect(&redis->link);
 		return WR_QUEUE_AWAY;
 	}
-	wr_remote_keeps(remote, true); /* to be said at the start, not at the first refusal */
+	wr_queue_redis_check_durability(
+		redis, true); /* to be said at the start, not at the first refusal */
 	return WR_QUEUE_OK;
 }
 
-static void close_store(struct wr_store *store)
+static void close_backend(struct wr_queue_backend *backend)
 {
-	wr_remote_disconnect(&((struct wr_remote *)store)->link);
+	wr_queue_redis_disconnect(&((struct wr_remote *)backend)->link);
 }
 
-static void free_store(struct wr_store *store)
+static void free_backend(struct wr_queue_backend *backend)
 {
-	struct wr_remote *remote = (struct wr_remote *)store;
+	struct wr_remote *redis = (struct wr_remote *)backend;
 
-	wr_remote_link_free(&remote->link);
-	wr_owner_end(&remote->owner);
-	OPENSSL_cleanse(&remote->target, sizeof remote->target);
-	free(remote);
+	wr_queue_redis_link_free(&redis->link);
+	wr_queue_owner_close(&redis->owner);
+	OPENSSL_cleanse(&redis->target, sizeof redis->target);
+	free(redis);
 }
 
-static const struct wr_store_ops ops = {open_store, run, tick, close_store, free_store};
+static const struct wr_queue_backend_ops ops = {open_backend, run, tick, close_backend,
+						free_backend};
 
 static int read_password(struct wr_redis_target *target, const char *path, struct weir_error *error)
 {
@@ -257,30 +262,30 @@ static int read_password(struct wr_redis_target *target, const char *path, struc
 }
 
 int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		  struct wr_store **made, struct weir_error *error)
+		  struct wr_queue_backend **made, struct weir_error *error)
 {
-	struct wr_remote *remote = calloc(1, sizeof *remote);
+	struct wr_remote *redis = calloc(1, sizeof *redis);
 	int rc;
 
-	if (!remote)
+	if (!redis)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	remote->link.fd = -1;
-	remote->changes = -1;
-	remote->store = (struct wr_store){
+	redis->link.fd = -1;
+	redis->changes = -1;
+	redis->backend = (struct wr_queue_backend){
 		.ops = &ops, .opts = opts, .seals = seals, .tick_us = opts->poll_us};
-	snprintf(remote->base, sizeof remote->base, "%s:1:{queue}", opts->prefix);
-	rc = wr_owner_begin(&remote->owner, opts->owner_file, error);
+	snprintf(redis->base, sizeof redis->base, "%s:1:{queue}", opts->prefix);
+	rc = wr_queue_owner_open(&redis->owner, opts->owner_file, error);
 	if (rc == 0)
 		rc = wr_redis_prefix_check(opts->prefix, error);
 	if (rc == 0)
-		rc = wr_redis_target_parse(wr_str(opts->url), &remote->target, error);
+		rc = wr_redis_target_parse(wr_str(opts->url), &redis->target, error);
 	if (rc == 0 && opts->password_file)
-		rc = read_password(&remote->target, opts->password_file, error);
+		rc = read_password(&redis->target, opts->password_file, error);
 	if (rc == 0)
-		rc = wr_remote_link_init(&remote->link, &remote->target, opts, error);
+		rc = wr_queue_redis_link_init(&redis->link, &redis->target, opts, error);
 	if (rc < 0)
-		free_store(&remote->store);
+		free_backend(&redis->backend);
 	else
-		*made = &remote->store;
+		*made = &redis->backend;
 	return rc;
 }

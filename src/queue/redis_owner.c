@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 static bool is_name(const char *text, ssize_t len)
 {
@@ -66,7 +66,7 @@ static bool agree(int fd, char name[WR_OWNER_TEXT])
 	return ftruncate(fd, 0) == 0 && pwrite(fd, name, WR_OWNER_TEXT - 1, 0) == WR_OWNER_TEXT - 1;
 }
 
-int wr_owner_begin(struct wr_owner *owner, const char *path, struct weir_error *error)
+int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct weir_error *error)
 {
 	char own[WR_OWNER_TEXT];
 	int rc = make_name(owner->name, error);
@@ -89,7 +89,7 @@ int wr_owner_begin(struct wr_owner *owner, const char *path, struct weir_error *
 
 /* What it held has gone back, so nobody needs its name any more. Who has opened the file meanwhile
  * goes by this name, others by that of a new file. */
-void wr_owner_end(struct wr_owner *owner)
+void wr_queue_owner_close(struct wr_queue_owner *owner)
 {
 	if (owner->fd < 0)
 		return;

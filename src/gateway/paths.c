@@ -1,5 +1,8 @@
+/* Finds, creates, locks and removes the files and folders of a gateway. Called by plan.c and by the
+ * subcommand `weir gateway`. */
 #include "gateway/paths.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -21,7 +24,7 @@
 #include "table/paths.h"
 
 #define LOCK_TRIES 100
-#define LOCK_TRIES_ALIVE 4 /* while the one that wrote it runs */
+#define LOCK_TRIES_ALIVE 4 /* tries while the process that holds the lock is alive */
 #define LOCK_PAUSE_NS 50000000
 #define MODULE "ngx_http_weir_module.so"
 
@@ -47,8 +50,10 @@ const char *wr_gateway_absolute_path(struct wr_arena *arena, const char *path)
 	return getcwd(here, sizeof here) ? wr_places_print(arena, "%s/%s", here, path) : NULL;
 }
 
-/* The first folder of a list parted by colons that has an executable of this name. */
-static const char *search(struct wr_arena *arena, const char *folders, const char *name)
+/* Returns the path of the first executable of this name in a colon-separated list of folders, or
+ * NULL.
+ */
+static const char *search_folders(struct wr_arena *arena, const char *folders, const char *name)
 {
 	while (folders && *folders) {
 		size_t len = strcspn(folders, ":");
@@ -73,24 +78,25 @@ static int find_nginx(struct wr_gateway_plan *plan, struct wr_arena *arena,
 					strerror(errno));
 		return 0;
 	}
-	plan->nginx = search(arena, getenv("PATH"), given ? given : "nginx");
+	given = given ? given : "nginx";
+	plan->nginx = search_folders(arena, getenv("PATH"), given);
 	if (!plan->nginx)
-		plan->nginx =
-			search(arena, "/usr/sbin:/usr/local/sbin:/sbin", given ? given : "nginx");
+		plan->nginx = search_folders(arena, "/usr/sbin:/usr/local/sbin:/sbin", given);
 	if (!plan->nginx)
 		return wr_error(error, WEIR_EINVAL,
-				"there is no %s here: apt install nginx, or say where it "
-				"is with --nginx PATH",
-				given ? given : "nginx");
+				"cannot find the program %s: apt install nginx, or name its path "
+				"with --nginx PATH",
+				given);
 	return 0;
 }
 
-/* Beside the program, where the build leaves both; then where installing puts modules. */
+/* Looks beside the program, where the build leaves both, then in the folders for installed modules.
+ */
 static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		       struct weir_error *error)
 {
-	static const char *const places[] = {"%s/" MODULE, "%s/../lib/nginx/modules/" MODULE,
-					     "%s/../lib/x86_64-linux-gnu/nginx/modules/" MODULE};
+	static const char *const formats[] = {"%s/" MODULE, "%s/../lib/nginx/modules/" MODULE,
+					      "%s/../lib/x86_64-linux-gnu/nginx/modules/" MODULE};
 	const char *given = plan->settings->module;
 	char here[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", here, sizeof here - 1);
@@ -105,11 +111,11 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	here[len > 0 ? len : 0] = 0;
 	if (strrchr(here, '/'))
 		*strrchr(here, '/') = 0;
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
 		char path[PATH_MAX + 64];
 
 		// NOLINTNEXTLINE(clang-diagnostic-format-nonliteral): the formats are above
-		snprintf(path, sizeof path, places[i], here);
+		snprintf(path, sizeof path, formats[i], here);
 		if (access(path, R_OK) == 0) {
 			plan->module = wr_places_print(arena, "%s", path);
 			return 0;
@@ -119,12 +125,12 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	if (access(plan->module, R_OK) == 0)
 		return 0;
 	return wr_error(error, WEIR_EINVAL,
-			"there is no " MODULE " in %s or where nginx has its modules: "
-			"build it with make, or say where it is with --module PATH",
+			"cannot find " MODULE " in %s or in nginx's module folders: "
+			"build it with make, or name its path with --module PATH",
 			here);
 }
 
-/* False: there is no such user, or it has no group. */
+/* Sets the user of nginx's workers. False: there is no such user, or it has no group. */
 static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_arena *arena)
 {
 	const struct passwd *entry = getpwnam(name);
@@ -139,29 +145,18 @@ static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_
 	return true;
 }
 
-/* Of a gateway that somebody else than root starts, everything is his. */
-static int check_own_user(const char *named, struct weir_error *error)
-{
-	const struct passwd *entry = named ? getpwnam(named) : NULL;
-
-	if (!named || (entry && entry->pw_uid == geteuid()))
-		return 0;
-	return wr_error(error, WEIR_EINVAL, "--user %s: only root can have it run as another user",
-			named);
-}
-
-static const char *const shared_users[] = {"www-data", "nobody"};
-
-/* For workers: nginx has to find its user by name. */
+/* The user of workers if there is no user for weir alone. nginx takes a user name, not a number. */
 static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			    struct weir_error *error)
 {
+	static const char *const shared_users[] = {"www-data", "nobody"};
+
 	for (size_t i = 0; i < sizeof shared_users / sizeof *shared_users; i++)
 		if (take_user(plan, shared_users[i], arena))
 			return 0;
 	return wr_error(error, WEIR_EINVAL,
-			"there is no user weir, www-data or nobody for nginx's workers to "
-			"run as: " WR_PLACES_USER);
+			"nginx's workers need a user, and none of weir, www-data and nobody "
+			"exists: " WR_PLACES_USER);
 }
 
 static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
@@ -171,20 +166,27 @@ static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
 	plan->service_uid = uid;
 }
 
-/* The workers of a gateway that root starts are somebody else, and so is the service if there is a
- * user of its own, or a number that nobody has. --user root says that the service is to stay root.
- */
+/* If root starts the gateway, workers run as another user. The service does too if the user weir or
+ * --user exists, or if --user is a number that no user has. With --user root the service stays
+ * root. A gateway that another user starts runs entirely as that user. */
 static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struct weir_error *error)
 {
 	const char *named = plan->settings->user;
+	const struct passwd *entry = named ? getpwnam(named) : NULL;
 	bool stays = named && strcmp(named, "root") == 0;
 	uid_t number;
 
 	if (geteuid() != 0)
-		return check_own_user(named, error);
+		return !named || (entry && entry->pw_uid == geteuid())
+			       ? 0
+			       : wr_error(error, WEIR_EINVAL,
+					  "--user %s: only root can start the gateway as another "
+					  "user",
+					  named);
 	if (!stays && take_user(plan, named ? named : "weir", arena)) {
 		if (plan->uid == 0)
-			return wr_error(error, WEIR_EINVAL, "--user %s is root by another name",
+			return wr_error(error, WEIR_EINVAL,
+					"--user %s has the user id 0, as root; name another user",
 					named);
 		drop_to(plan, plan->user, plan->uid);
 		return 0;
@@ -197,16 +199,16 @@ static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struc
 		return wr_error(error, WEIR_EINVAL, "--user %s: " WR_UID_TAKEN, named);
 	if (named && !stays)
 		return wr_error(error, WEIR_EINVAL,
-				"--user %s: there is no such user; useradd --system "
-				"--no-create-home %s makes one",
+				"--user %s: there is no such user; create it with useradd --system "
+				"--no-create-home %s",
 				named, named);
 	if (stays && take_user(plan, "weir", arena))
 		return 0;
 	return take_shared_user(plan, arena, error);
 }
 
-/* "gateway-8080", by the first address; a socket's name stands in for a port. */
-static const char *folder_name(const struct wr_gateway_plan *plan, struct wr_arena *arena)
+/* "gateway-8080" after the port of the first listener, or "gateway-NAME" after its Unix socket. */
+static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_arena *arena)
 {
 	const struct wr_endpoint *first = &plan->settings->listen.items[0];
 
@@ -215,17 +217,17 @@ static const char *folder_name(const struct wr_gateway_plan *plan, struct wr_are
 	return wr_places_print(arena, "gateway-%u", first->port);
 }
 
-/* The folder where tables are (it is made if need be), unless that is /dev/shm, which is no place
- * for other files. */
+/* The runtime folder is in the folder of the tables, which is created if it is missing. If tables
+ * are in /dev/shm, which is for shared memory only, it is in /tmp. */
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct weir_error *error)
 {
-	const char *name = plan->name = folder_name(plan, arena);
+	const char *name = plan->name = gateway_name(plan, arena);
 	struct wr_place table;
 	struct weir_error why;
 
 	if (plan->settings->print_config) {
-		plan->runtime = "."; /* whatever nginx is started with */
+		plan->runtime = "."; /* the folder that nginx gets with -p */
 		plan->bodies = ".";
 	} else if (plan->settings->runtime) {
 		plan->runtime = wr_gateway_absolute_path(arena, plan->settings->runtime);
@@ -236,7 +238,7 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		if (strcmp(table.dir, "/dev/shm") == 0)
 			snprintf(table.dir, sizeof table.dir, "/tmp/weir-%u", (unsigned)geteuid());
 		plan->runtime = wr_places_print(arena, "%s/%s", table.dir, name);
-		/* Not beside it: /run is memory, and uploads may be large. */
+		/* Request bodies can be large, and /run is in memory. */
 		plan->bodies =
 			wr_places_print(arena, "/var/tmp/weir-%u-%s", (unsigned)geteuid(), name);
 	}
@@ -245,8 +247,9 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return 0;
 }
 
-/* In a folder that workers can enter: as somebody else they do not get into the runtime folder, nor
- * into those above it. Who prints the configuration runs a service of his own. */
+/* The service's sockets are in a folder that workers can enter: as another user, workers cannot
+ * enter the runtime folder. With --print-config the operator starts the service, by default in
+ * /run/weir. */
 static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		       struct weir_error *error)
 {
@@ -259,16 +262,13 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
 	plan->link_key = wr_places_print(arena, "%s/link.key",
 					 plan->settings->print_config ? folder : plan->runtime);
-	/* nginx opens its sockets to everybody, so the folder of this one is closed until the
-	 * socket is not: wr_places_open_delivery. */
+	/* nginx creates its sockets with mode 0666. The folder stays closed until
+	 * wr_places_open_delivery() has changed the mode and the owner. */
 	plan->deliver = wr_places_print(arena, "%s/" WR_GATEWAY_DELIVER_SOCKET, folder);
 	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
-		return wr_error(error, WEIR_EINVAL,
-				"%s/weir.sock, where nginx would ask for limits that Redis "
-				"keeps, is too long for a socket: choose another folder with "
-				"--runtime DIR",
-				folder ? folder : "");
+		return wr_error(error, WEIR_EINVAL, WR_GATEWAY_SOCKET_TOO_LONG, WR_UNIX_PATH_MAX,
+				plan->socket ? plan->socket : "");
 	return 0;
 }
 
@@ -281,29 +281,30 @@ int wr_gateway_paths_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return find_folders(plan, arena, error) != 0 ? -1 : find_socket(plan, arena, error);
 }
 
-/* A folder that nobody but us can write to. In /tmp somebody else may have been there first. */
+/* Creates a folder, or checks that the existing one belongs to this user and that no other user can
+ * write to it: in /tmp another user may have created it first. */
 static int make_folder(const char *path, mode_t mode, struct weir_error *error)
 {
 	struct stat st;
 
 	if (mkdir(path, mode) != 0 && errno != EEXIST)
 		return wr_error(error, WEIR_EINVAL,
-				"cannot make the folder %s: %s; --runtime DIR names another", path,
-				strerror(errno));
+				"cannot create the folder %s: %s; name another with --runtime DIR",
+				path, strerror(errno));
 	if (lstat(path, &st) != 0)
 		return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
-				"%s is not a folder; --runtime DIR names another", path);
+				"%s is not a folder; name another with --runtime DIR", path);
 	if (st.st_uid != geteuid())
 		return wr_error(error, WEIR_EINVAL,
-				"%s belongs to user %u, not to the one who runs this; --runtime "
-				"DIR names another",
-				path, (unsigned)st.st_uid);
+				"the folder %s belongs to user %u, not to user %u who runs the "
+				"gateway; name another with --runtime DIR",
+				path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & 022)
 		return wr_error(error, WEIR_EINVAL,
-				"others may write to %s: chmod go-w on it, or name another "
-				"with --runtime DIR",
+				"other users can write to the folder %s: chmod go-w it, or name "
+				"another with --runtime DIR",
 				path);
 	return 0;
 }
@@ -314,17 +315,9 @@ static void delivery_folder(const struct wr_gateway_plan *plan, char folder[PATH
 	*strrchr(folder, '/') = 0;
 }
 
-static int make_deliver(const struct wr_gateway_plan *plan, struct weir_error *error)
-{
-	char folder[PATH_MAX];
-
-	delivery_folder(plan, folder);
-	return make_folder(folder, 0700, error);
-}
-
 static int make_runtime(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
-	/* Workers that are not us pass through the folder with their files. */
+	/* Workers that run as another user have to enter the folder of their files. */
 	mode_t passable = plan->user ? 0711 : 0700;
 	char parent[PATH_MAX];
 
@@ -349,7 +342,7 @@ void wr_places_close_delivery(const struct wr_gateway_plan *plan)
 	chmod(folder, 0700);
 }
 
-/* The folder is root's, so nobody can put another file in the place of the socket. */
+/* The folder belongs to root, so no other user can replace the socket between the calls. */
 void wr_places_open_delivery(const struct wr_gateway_plan *plan)
 {
 	char folder[PATH_MAX];
@@ -371,19 +364,21 @@ void wr_places_open_delivery(const struct wr_gateway_plan *plan)
 
 int wr_places_make(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
-	return make_runtime(plan, error) != 0 ? -1 : make_deliver(plan, error);
+	char folder[PATH_MAX];
+
+	assert(plan->runtime && plan->bodies && plan->deliver);
+	delivery_folder(plan, folder);
+	return make_runtime(plan, error) != 0 ? -1 : make_folder(folder, 0700, error);
 }
 
 int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct weir_error *error)
 {
-	struct weir_error why;
 	struct wr_secret key;
 
-	if (running && wr_secret_read(plan->link_key, &key, &why) == 0)
+	assert(plan->link_key);
+	if (running && wr_secret_read(plan->link_key, &key, error) == 0)
 		return 0;
-	if (wr_secret_make(plan->link_key, &why) == 0)
-		return 0;
-	return wr_error(error, WEIR_EINVAL, "%s", why.text);
+	return wr_secret_make(plan->link_key, error);
 }
 
 const char *const wr_gateway_temporary_kinds[WR_GATEWAY_TEMPORARY_KINDS] = {
@@ -406,8 +401,7 @@ void wr_places_tidy(const struct wr_gateway_plan *plan)
 	}
 	unlink(plan->socket);
 	unlink(plan->deliver);
-	snprintf(path, sizeof path, "%s", plan->deliver);
-	*strrchr(path, '/') = 0;
+	delivery_folder(plan, path);
 	rmdir(path);
 	if (plan->settings->runtime)
 		return;
@@ -415,7 +409,8 @@ void wr_places_tidy(const struct wr_gateway_plan *plan)
 	rmdir(plan->runtime);
 }
 
-/* Whether the file is still the one at this path: a gateway that ends removes its lock. */
+/* Whether the open file is still the one at this path: a gateway that ends removes its lock file.
+ */
 static bool is_at(int fd, const char *path)
 {
 	struct stat open_file, named;
@@ -424,7 +419,7 @@ static bool is_at(int fd, const char *path)
 	       open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/* Whether a process has ended, though its parent may not have asked how. */
+/* Whether a process has ended. A zombie counts as ended. */
 static bool has_ended(pid_t pid)
 {
 	struct wr_process process;
@@ -434,9 +429,10 @@ static bool has_ended(pid_t pid)
 	return wr_process_read(pid, &process) && (process.state == 'Z' || process.state == 'X');
 }
 
-/* The service of a gateway that was killed has the lock until it is gone as well. A gateway that
- * has been killed a moment ago may still be about to end. */
-static bool outlast(int fd)
+/* Waits for the lock of a gateway that was killed: its service inherited the lock and holds it
+ * until it ends too. A gateway that was killed a moment ago may still be running, so the first
+ * tries do not look at its process. Returns whether this process has the lock now. */
+static bool wait_for_lock(int fd)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
 	char holder[16] = "";
@@ -453,7 +449,7 @@ static bool outlast(int fd)
 	return false;
 }
 
-static int locked_by_other(int fd, const struct wr_gateway_plan *plan, struct weir_error *error)
+static int report_lock_holder(int fd, const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	char holder[16] = "";
 	ssize_t len = pread(fd, holder, sizeof holder - 1, 0);
@@ -461,8 +457,8 @@ static int locked_by_other(int fd, const struct wr_gateway_plan *plan, struct we
 	holder[len > 0 ? strspn(holder, "0123456789") : 0] = 0;
 	close(fd);
 	return wr_error(error, WEIR_EINVAL,
-			"a weir gateway is running already in %s (process %s): stop it, or listen "
-			"elsewhere with --listen PORT",
+			"a weir gateway is running already in %s (process %s): stop it, or use "
+			"another port with --listen PORT",
 			plan->runtime, *holder ? holder : "unknown");
 }
 
@@ -471,13 +467,14 @@ int wr_places_lock(const struct wr_gateway_plan *plan, struct weir_error *error)
 	char path[PATH_MAX + 16];
 	int fd;
 
+	assert(plan->runtime);
 	snprintf(path, sizeof path, "%s/gateway.lock", plan->runtime);
 	for (;;) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0)
 			return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
-		if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !outlast(fd))
-			return locked_by_other(fd, plan, error);
+		if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !wait_for_lock(fd))
+			return report_lock_holder(fd, plan, error);
 		if (is_at(fd, path))
 			break;
 		close(fd);

@@ -1,5 +1,9 @@
+/* Makes a plan from settings and rules: files, table, domain. Called by the subcommand `weir
+ * gateway`.
+ */
 #include "gateway/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +14,7 @@
 
 #include "base/str.h"
 #include "gateway/paths.h"
+#include "limiter/engine.h"
 #include "rules/rules.h"
 #include "table/paths.h"
 
@@ -17,21 +22,22 @@
 #define DEFAULT_RULES "/etc/weir/rules"
 #define OPEN_FILES_MAX 65536
 
-/* nginx takes `$` for a variable wherever it may, and nothing escapes it. Options have no control
- * characters, but the folder that relative paths begin with may. */
+/* nginx reads `$` as the start of a variable and has no escape for it. The option parser refuses
+ * control characters, but the current folder, which precedes relative paths, may contain them. */
 static int check_text(const char *flag, const char *text, struct weir_error *error)
 {
 	for (const char *c = text ? text : ""; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			return wr_error(error, WEIR_EINVAL, "the path of %s has control characters",
-					flag);
+			return wr_error(error, WEIR_EINVAL,
+					"the path of %s contains control characters", flag);
 	if (text && strchr(text, '$'))
 		return wr_error(error, WEIR_EINVAL,
-				"%s '%s' has a '$', which nginx takes for a variable", flag, text);
+				"%s '%s' contains '$', which nginx reads as a variable", flag,
+				text);
 	return 0;
 }
 
-/* An absolute path of a file that can be read. NULL stays NULL. */
+/* Sets *path to the absolute path of a readable file, or to NULL if `given` is NULL. */
 static int plan_file(const char *flag, const char *given, struct wr_arena *arena, const char **path,
 		     struct weir_error *error)
 {
@@ -58,10 +64,11 @@ static int plan_tls(struct wr_gateway_plan *plan, struct wr_arena *arena, struct
 	if ((plan->upstream_name || plan->auth_name) && !plan->upstream_ca) {
 		plan->upstream_ca = SYSTEM_CA;
 		if (access(SYSTEM_CA, R_OK) != 0)
-			return wr_error(error, WEIR_EINVAL,
-					"https:// servers are checked against " SYSTEM_CA
-					", which is not there: apt install "
-					"ca-certificates, or --upstream-ca FILE");
+			return wr_error(
+				error, WEIR_EINVAL,
+				"certificates of https:// servers are checked with " SYSTEM_CA
+				", which does not exist: apt install ca-certificates, or "
+				"name a file with --upstream-ca FILE");
 	}
 	return 0;
 }
@@ -76,7 +83,7 @@ static int plan_rules(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	if (!plan->rules || stat(plan->rules, &st) != 0)
 		return wr_error(error, WEIR_EINVAL, "%s%s: %s%s",
 				plan->settings->rules ? "--rules " : "", given, strerror(errno),
-				plan->settings->rules ? "" : "; --rules PATH says where they are");
+				plan->settings->rules ? "" : "; name the rules with --rules PATH");
 	return check_text("--rules", plan->rules, error);
 }
 
@@ -91,25 +98,14 @@ static int plan_access_log(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	if (strcmp(given, "-") == 0 && !plan->settings->print_config &&
 	    fstat(STDOUT_FILENO, &st) == 0 && S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
-				"--access-log -: standard output is a socket, as systemd "
-				"makes it, which nginx cannot open: name a file, or have "
+				"--access-log -: standard output is a socket (systemd does that), "
+				"and nginx cannot open a socket: name a file, or set "
 				"StandardOutput=append:FILE in the unit");
 	plan->access_log =
 		strcmp(given, "-") == 0 ? "/dev/stdout" : wr_gateway_absolute_path(arena, given);
 	if (!plan->access_log)
 		return wr_error(error, WEIR_EINVAL, "--access-log %s: %s", given, strerror(errno));
 	return check_text("--access-log", plan->access_log, error);
-}
-
-/* A table that is found by nginx alone (--print-config) or later is named properly all the same. */
-static int check_table(const char *name, struct weir_error *error)
-{
-	struct wr_place place;
-	struct weir_error why;
-
-	if (wr_place_find("/", name, false, &place, &why) != 0)
-		return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
-	return 0;
 }
 
 static void plan_machine(struct wr_gateway_plan *plan)
@@ -127,21 +123,28 @@ static void plan_machine(struct wr_gateway_plan *plan)
 int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena *arena,
 		    struct wr_gateway_plan *plan, struct weir_error *error)
 {
+	struct wr_place table;
+	struct weir_error why;
+
+	assert(settings && arena);
 	*plan = (struct wr_gateway_plan){.settings = settings};
 	if (wr_plan_upstreams(plan, error) != 0 || wr_plan_auth(plan, error) != 0 ||
 	    wr_plan_listens(plan, error) != 0 || wr_plan_trust(plan, error) != 0 ||
 	    plan_tls(plan, arena, error) != 0 || plan_rules(plan, arena, error) != 0 ||
-	    plan_access_log(plan, arena, error) != 0 || check_table(settings->table, error) != 0 ||
-	    wr_gateway_paths_find(plan, arena, error) != 0)
+	    plan_access_log(plan, arena, error) != 0)
 		return -1;
-	if (check_text("the runtime folder", plan->runtime, error) != 0 ||
+	/* The table may not exist yet. Its name is checked in any case. */
+	if (wr_place_find("/", settings->table, false, &table, &why) != 0)
+		return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
+	if (wr_gateway_paths_find(plan, arena, error) != 0 ||
+	    check_text("the runtime folder", plan->runtime, error) != 0 ||
 	    check_text("the module", plan->module, error) != 0)
 		return -1;
 	plan_machine(plan);
 	return 0;
 }
 
-/* "a, b and c" of the domains that have `requests:`, or of all. */
+/* Writes "a, b, c": the domains that have `requests:`, or all domains. */
 static void list_domains(const struct weir_rules *rules, bool with_requests, char *text, size_t cap)
 {
 	size_t len = 0;
@@ -166,13 +169,20 @@ static const struct wr_node *only_domain(const struct weir_rules *rules, size_t 
 	return found;
 }
 
-static const struct wr_node *named_domain(const struct weir_rules *rules, struct weir_str name)
+const struct wr_node *wr_gateway_find_domain(const struct weir_rules *rules, const char *name)
 {
 	const struct wr_node *d = rules->first_domain;
 
-	while (d && !wr_str_equal(d->key, name))
+	while (d && !wr_str_equal(d->key, wr_str(name)))
 		d = d->more->next;
 	return d;
+}
+
+const struct wr_node *wr_gateway_next_node(const struct wr_node *node)
+{
+	const struct wr_node *next = wr_node_next(node);
+
+	return next && next->depth ? next : NULL; /* depth 0 is the next domain */
 }
 
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
@@ -183,14 +193,16 @@ int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules
 	char names[512];
 	size_t count = 1;
 
-	domain = asked ? named_domain(rules, wr_str(asked)) : only_domain(rules, &count);
+	assert(rules);
+	domain = asked ? wr_gateway_find_domain(rules, asked) : only_domain(rules, &count);
 	list_domains(rules, !asked, names, sizeof names);
 	if (asked && !domain)
 		return wr_error(error, WEIR_EINVAL,
-				"--domain %s is not in the rules; there are: %s", asked, names);
+				"--domain %s is not in the rules; the rules have: %s", asked,
+				names);
 	if (count == 0)
 		return wr_error(error, WEIR_EINVAL,
-				"%s: no domain has requests:, which says how requests become "
+				"%s: no domain has requests:, which maps HTTP requests to "
 				"descriptors; see docs/rules.md",
 				plan->rules);
 	if (count > 1)
@@ -200,14 +212,13 @@ int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules
 				plan->rules, names);
 	if (!domain->more->requests)
 		return wr_error(error, WEIR_EINVAL,
-				"--domain %s has no requests:, so no request would meet a "
+				"--domain %s has no requests:, so no request would match a "
 				"limit; see docs/rules.md",
 				asked);
 	plan->domain = wr_arena_copy(arena, domain->key.ptr, domain->key.len);
-	/* `weir on` and `weir off` mean something else. */
+	/* `weir on` and `weir off` have another meaning in nginx's configuration. */
 	if (strcmp(plan->domain, "on") == 0 || strcmp(plan->domain, "off") == 0)
 		return wr_error(error, WEIR_EINVAL,
-				"a domain called '%s' cannot be used here: rename it",
-				plan->domain);
+				"nginx cannot use a domain named '%s': rename it", plan->domain);
 	return check_text("the domain", plan->domain, error);
 }

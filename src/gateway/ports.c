@@ -1,5 +1,8 @@
+/* Tries out the listeners of a plan. Called by the subcommand `weir gateway` before nginx starts.
+ */
 #include "gateway/ports.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,7 +15,7 @@
 
 #include "gateway/process.h"
 
-/* errno of listening there, or 0. Connections of former listeners that linger do not count. */
+/* Returns 0, or the errno of the failed listen. SO_REUSEADDR ignores connections in TIME_WAIT. */
 static int try_listen(const struct sockaddr *address, socklen_t len)
 {
 	int one = 1, failed = 0;
@@ -29,7 +32,7 @@ static int try_listen(const struct sockaddr *address, socklen_t len)
 	return failed;
 }
 
-static int taken(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
+static int report_port_in_use(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	char text[WR_ENDPOINT_TEXT], who[64] = "";
 	struct wr_process holder;
@@ -40,24 +43,24 @@ static int taken(const struct wr_endpoint *at, pid_t ours, struct weir_error *er
 		snprintf(who, sizeof who, " by %s (process %d)", holder.name, (int)holder.pid);
 	}
 	wr_endpoint_text(at, text);
-	return wr_error(
-		error, WEIR_EINVAL,
-		"port %u is taken%s, so %s cannot be listened on: stop that, or choose another "
-		"with --listen PORT",
-		at->port, who, text);
+	return wr_error(error, WEIR_EINVAL,
+			"cannot listen on %s: port %u is in use%s; stop that process, or choose "
+			"another port with --listen PORT",
+			text, at->port, who);
 }
 
-static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct weir_error *error)
+static int report_listen_failure(const struct wr_endpoint *at, int why, pid_t ours,
+				 struct weir_error *error)
 {
 	char text[WR_ENDPOINT_TEXT];
 
 	if (why == EADDRINUSE)
-		return taken(at, ours, error);
+		return report_port_in_use(at, ours, error);
 	wr_endpoint_text(at, text);
 	if (why == EACCES)
 		return wr_error(
 			error, WEIR_EINVAL,
-			"only root may listen on port %u: choose one from 1024 up, start as "
+			"only root may listen on port %u: choose a port from 1024 up, start as "
 			"root, or lower net.ipv4.ip_unprivileged_port_start",
 			at->port);
 	if (why == EADDRNOTAVAIL)
@@ -65,7 +68,8 @@ static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct weir
 	return wr_error(error, WEIR_EINVAL, "cannot listen on %s: %s", text, strerror(why));
 }
 
-/* All addresses a host stands for; without one, those of the families there are. */
+/* Tries all addresses of a host name. A port without a host means all addresses of IPv4 and, if the
+ * machine has it, IPv6. */
 static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoint *at, pid_t ours,
 		     struct weir_error *error)
 {
@@ -85,13 +89,13 @@ static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoin
 				  : try_listen(a->ai_addr, a->ai_addrlen);
 
 		if (why)
-			rc = cannot(at, why, ours, error);
+			rc = report_listen_failure(at, why, ours, error);
 	}
 	freeaddrinfo(found);
 	return rc;
 }
 
-/* nginx leaves its socket behind when it is killed, and does not start over one. */
+/* A killed nginx leaves its Unix socket behind, and nginx does not start if the file exists. */
 static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -102,15 +106,15 @@ static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_erro
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
-				"--listen unix:%s: there is a file that is no socket", at->host);
+				"--listen unix:%s: the path is a file, not a socket", at->host);
 	memcpy(address.sun_path, at->host, strlen(at->host) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof address);
 	if (fd >= 0)
 		close(fd);
 	if (rc == 0)
-		return wr_error(error, WEIR_EINVAL, "unix:%s is taken: somebody listens on it",
-				at->host);
+		return wr_error(error, WEIR_EINVAL,
+				"unix:%s is in use: another process listens on it", at->host);
 	if (unlink(at->host) != 0)
 		return wr_error(error, WEIR_EINVAL, "cannot remove the old socket %s: %s", at->host,
 				strerror(errno));
@@ -121,6 +125,7 @@ int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct weir_e
 {
 	const struct wr_endpoint_list *lists[] = {&plan->settings->listen, &plan->settings->h2c};
 
+	assert(plan->settings);
 	for (size_t l = 0; l < 2; l++)
 		for (size_t i = 0; i < lists[l]->count; i++) {
 			const struct wr_endpoint *at = &lists[l]->items[i];

@@ -1,4 +1,4 @@
-/* The configuration's text. That nginx takes it, test/e2e shows. */
+/* The text of nginx's configuration. The suites in test/e2e start nginx with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void has_not(const char *unwanted)
 		fail_msg("'%s' in:\n%s", unwanted, text);
 }
 
-static void a_share_for_logs(void **state)
+static void writes_the_log_share_of_the_table(void **state)
 {
 	(void)state;
 	settings.log_bytes = 16777217;
@@ -86,7 +86,7 @@ static void a_share_for_logs(void **state)
 	has("    weir_table \"default\";\n");
 }
 
-static void the_usual(void **state)
+static void writes_the_defaults(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
@@ -117,8 +117,8 @@ static void the_usual(void **state)
 	has_not("realip");
 }
 
-/* nginx waits a quarter longer than the service does for Redis. */
-static void central(void **state)
+/* nginx's timeout is 25 % longer than the service's timeout for Redis. */
+static void asks_the_service_for_central_limits(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
@@ -139,7 +139,7 @@ static void central(void **state)
 	has(" timeout=2ms fleet=3;\n");
 }
 
-static void the_unusual(void **state)
+static void writes_the_options(void **state)
 {
 	(void)state;
 	plan.user = "www-data";
@@ -164,7 +164,7 @@ static void the_unusual(void **state)
 	has("    access_log \"/var/log/weir.log\" weir;\n");
 }
 
-static void tls_on_both_sides(void **state)
+static void writes_tls_on_both_sides(void **state)
 {
 	(void)state;
 	plan.tls_cert = "/c.pem";
@@ -183,8 +183,9 @@ static void tls_on_both_sides(void **state)
 	has("            proxy_ssl_trusted_certificate \"/ca.pem\";\n");
 }
 
-/* Without --trust a client's own word does not count, with it a trusted proxy's does. */
-static void forwarded_fields(void **state)
+/* Forwarded fields of clients are replaced. With --trust, those of trusted proxies are passed on.
+ */
+static void replaces_forwarded_fields(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
@@ -214,7 +215,7 @@ static void forwarded_fields(void **state)
 	has("        \"unix:\" 0;\n");
 }
 
-static void authentication(void **state)
+static void writes_the_authentication_location(void **state)
 {
 	struct weir_error error = {0};
 
@@ -228,19 +229,20 @@ static void authentication(void **state)
 	has("            proxy_pass \"http://weir_auth/verify;v=1\";\n");
 	has("        server auth:4180 max_fails=0;\n");
 	has("            proxy_set_header Host auth:4180;\n");
-	/* The API hears from the service who it is, the service nothing from the client. */
+	/* The API gets these fields from the writes_the_authentication_location service, which gets
+	 * none of them. */
 	has("            proxy_set_header Remote-User $weir_auth_http_remote_user;\n");
 	has("            proxy_set_header X-Auth $weir_auth_http_x_auth;\n");
 	has("            proxy_set_header Remote-User \"\";\n");
 	has("            proxy_pass_request_body off;\n");
 	has("            proxy_set_header X-Original-URI $request_uri;\n");
 	has("            proxy_set_header X-Original-URI \"\";\n");
-	/* A 304 would be no yes. */
+	/* A 304 or 206 would not count as success. */
 	has("            proxy_set_header If-None-Match \"\";\n");
 	has("            proxy_set_header Range \"\";\n");
 }
 
-static void shown_to_be_saved(void **state)
+static void prints_a_configuration_to_save(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_SHOW);
@@ -249,7 +251,7 @@ static void shown_to_be_saved(void **state)
 	has_not("/var/tmp/bodies");
 }
 
-static void nothing_leaves_its_quotes(void **state)
+static void escapes_quoted_text(void **state)
 {
 	(void)state;
 	plan.rules = "/a\"; weir off; #\\";
@@ -259,8 +261,9 @@ static void nothing_leaves_its_quotes(void **state)
 	has("        weir \"d\\\\\\\" }\";\n");
 }
 
-/* What is kept for later: where it goes, what goes with it, and the way back past the limits. */
-static void deferred(void **state)
+/* Deferred requests: the queue's socket, the stored fields, tickets, and the server for deliveries.
+ */
+static void writes_the_queue(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
@@ -289,7 +292,7 @@ static void deferred(void **state)
 	    "        weir off;\n"
 	    "        client_max_body_size 0;\n");
 	has("            proxy_set_header Host $http_host;\n");
-	has_not("file:/var/lib/weir/queue"); /* it may hold a password */
+	has_not("file:/var/lib/weir/queue"); /* the queue's URL may contain a password */
 	settings.queue_target = "http://10.0.0.5:3000";
 	write_conf(WR_CONF_RUN);
 	has("weir_queue_field Host");
@@ -299,16 +302,18 @@ static void deferred(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_share_for_logs, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_usual, setup, teardown),
-		cmocka_unit_test_setup_teardown(central, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_unusual, setup, teardown),
-		cmocka_unit_test_setup_teardown(tls_on_both_sides, setup, teardown),
-		cmocka_unit_test_setup_teardown(forwarded_fields, setup, teardown),
-		cmocka_unit_test_setup_teardown(authentication, setup, teardown),
-		cmocka_unit_test_setup_teardown(shown_to_be_saved, setup, teardown),
-		cmocka_unit_test_setup_teardown(deferred, setup, teardown),
-		cmocka_unit_test_setup_teardown(nothing_leaves_its_quotes, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_log_share_of_the_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_defaults, setup, teardown),
+		cmocka_unit_test_setup_teardown(asks_the_service_for_central_limits, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(writes_the_options, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_tls_on_both_sides, setup, teardown),
+		cmocka_unit_test_setup_teardown(replaces_forwarded_fields, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_authentication_location, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(prints_a_configuration_to_save, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_queue, setup, teardown),
+		cmocka_unit_test_setup_teardown(escapes_quoted_text, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

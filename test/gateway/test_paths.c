@@ -1,4 +1,4 @@
-/* Who has a gateway's folder. */
+/* The lock on a gateway's runtime folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #include "gateway/paths.h"
 
-static char folder[] = "/tmp/weir-places-XXXXXX";
+static char folder[] = "/tmp/weir-paths-XXXXXX";
 static struct wr_gateway_plan plan = {.runtime = folder};
 
 static int make_folder(void **state)
@@ -35,8 +35,9 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
-/* A gateway that takes the lock and is killed. Its service, whose end `alive` closes, has the lock
- * until somebody has looked who holds it. */
+/* Starts a process that takes the lock, as a gateway does, and forks a child that inherits the
+ * lock, as its service does. The child ends when another process reads the lock file. `alive` is a
+ * pipe that is closed when the child has ended. */
 static pid_t start_gateway(int alive[2])
 {
 	pid_t gateway;
@@ -66,7 +67,7 @@ static pid_t start_gateway(int alive[2])
 	return gateway;
 }
 
-static void a_gateway_that_was_killed(void **state)
+static void lock_waits_for_the_service_of_a_killed_gateway(void **state)
 {
 	struct weir_error error;
 	siginfo_t ended;
@@ -77,7 +78,7 @@ static void a_gateway_that_was_killed(void **state)
 	(void)state;
 	assert_int_equal(read(alive[0], &byte, 1), 1);
 	kill(gateway, SIGKILL);
-	/* it has ended, and nobody has asked how: its process id is still taken */
+	/* The gateway is a zombie now: its process id is still in use. */
 	assert_int_equal(waitid(P_PID, (id_t)gateway, &ended, WEXITED | WNOWAIT), 0);
 	lock = wr_places_lock(&plan, &error);
 	assert_true(lock >= 0);
@@ -87,7 +88,7 @@ static void a_gateway_that_was_killed(void **state)
 	close(lock);
 }
 
-static void a_gateway_that_runs(void **state)
+static void lock_names_the_running_gateway(void **state)
 {
 	struct weir_error error;
 	char expected[256];
@@ -97,8 +98,8 @@ static void a_gateway_that_runs(void **state)
 	assert_true(lock >= 0);
 	assert_int_equal(wr_places_lock(&plan, &error), -1);
 	snprintf(expected, sizeof expected,
-		 "a weir gateway is running already in %s (process %d): stop it, or listen "
-		 "elsewhere with --listen PORT",
+		 "a weir gateway is running already in %s (process %d): stop it, or use "
+		 "another port with --listen PORT",
 		 folder, (int)getpid());
 	assert_string_equal(error.text, expected);
 	close(lock);
@@ -107,9 +108,9 @@ static void a_gateway_that_runs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_gateway_that_was_killed),
-		cmocka_unit_test(a_gateway_that_runs),
+		cmocka_unit_test(lock_waits_for_the_service_of_a_killed_gateway),
+		cmocka_unit_test(lock_names_the_running_gateway),
 	};
 
-	return cmocka_run_group_tests_name("places", tests, make_folder, remove_folder);
+	return cmocka_run_group_tests_name("paths", tests, make_folder, remove_folder);
 }

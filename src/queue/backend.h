@@ -1,5 +1,5 @@
-/* What the thread wants of a queue, whichever it is: SQLite or Redis. All of it is called from that
- * thread and may wait for a disk or a network. */
+/* The interface of the two backends of a queue, SQLite and Redis. All functions are called from the
+ * queue's thread and may block on a disk or a network. */
 #ifndef WR_QUEUE_BACKEND_H
 #define WR_QUEUE_BACKEND_H
 
@@ -8,7 +8,8 @@
 
 #define WR_DAY_US (86400ull * 1000000)
 
-/* Two clocks at once: one that people set, and one that only goes on. */
+/* A point in time by two clocks: the wall clock, which can be set, and a clock that is never set.
+ */
 struct wr_moment {
 	uint64_t wall_us, mono_us;
 };
@@ -16,19 +17,19 @@ struct wr_moment {
 struct wr_queue_backend;
 
 struct wr_queue_backend_ops {
-	/* WR_QUEUE_OK, or why not and a sentence; then nothing is left open. */
+	/* Returns WR_QUEUE_OK, or a reason with *error filled in; then the backend is closed. */
 	enum wr_queue_reason (*open)(struct wr_queue_backend *backend, struct wr_moment now,
 				     struct weir_error *error);
 
-	/* Does these jobs in their order and fills in what became of them, all durable together.
-	 * Tells of lines that changed. May end with wr_queue_backend_fail(). */
+	/* Does these jobs in their order, makes them durable together and fills in their results.
+	 * Reports lines that changed. May call wr_queue_backend_fail(). */
 	void (*run)(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
 		    struct wr_moment now);
 
-	/* Every `tick_us` or later: what is to be done without being asked. */
+	/* Periodic work, called every `tick_us` or later. */
 	void (*tick)(struct wr_queue_backend *backend, struct wr_moment now);
 
-	void (*close)(struct wr_queue_backend *backend); /* may be opened again */
+	void (*close)(struct wr_queue_backend *backend); /* `open` may be called again */
 	void (*free)(struct wr_queue_backend *backend);
 };
 
@@ -37,23 +38,25 @@ struct wr_queue_backend {
 	const struct wr_queue_opts *opts; /* with defaults filled in */
 	const struct wr_seals *seals;     /* NULL: none */
 	uint64_t tick_us;
-	enum wr_queue_reason failed; /* set by run or tick: it has to be opened again */
-	struct weir_error why;
-	uint64_t trimmed;    /* dead letters that had to go and were not told of yet … */
-	uint64_t trimmed_us; /* … since this time; 0: they never had to */
+	enum wr_queue_reason failed; /* set by run or tick: the backend has to be reopened */
+	struct weir_error why;       /* of `failed` */
+	uint64_t trimmed;            /* dead letters deleted since the last log line about it */
+	uint64_t trimmed_us;         /* time of that line; 0: never */
 };
 
-/* NULL: no memory. The URL was checked. */
+/* Creates a backend. opts->url was checked before. Returns NULL if memory is exhausted. */
 struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
 				       const struct wr_seals *seals);
-/* WEIR_EINVAL: files that it needs are of no use. */
+/* Returns 0, WEIR_EMEMORY, WEIR_ESYS, or WEIR_EINVAL if a password or certificate file cannot be
+ * used.
+ */
 int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
 		  struct wr_queue_backend **made, struct weir_error *error);
 
-/* Folder of a file: URL, NULL if it is none. */
+/* Returns the folder of a file: URL, NULL for other URLs. */
 const char *wr_lite_folder(const char *url);
 
-/* It is of no use until it is opened again, for this reason. Returns `reason`. */
+/* Marks the backend as failed: the thread closes it and reopens it later. Returns `reason`. */
 enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
 					   enum wr_queue_reason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -61,7 +64,7 @@ enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
 void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_level level,
 			  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* So many dead letters had to go: says so, once in a minute. */
+/* Counts dead letters that were deleted because there were too many, and logs it once a minute. */
 void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
 				    uint64_t now_us);
 
@@ -72,7 +75,7 @@ static inline void wr_queue_backend_report_waiting(const struct wr_queue_backend
 		backend->opts->waiting(backend->opts->context, key, count);
 }
 
-/* Back to what was submitted: results are freed and forgotten. */
+/* Frees and clears the results of a job, as if it had just been submitted. */
 void wr_job_reset(struct wr_queue_job *job);
 
 #endif

@@ -1,3 +1,4 @@
+/* Writes and reads the head of a request, and makes tickets. Called by both backends. */
 #include "queue/record.h"
 
 #include <openssl/rand.h>
@@ -9,7 +10,10 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-#define OWN_KEY_BYTES 16u /* of the ticket's hash, in a key of ours */
+/* An idempotency key that the queue makes: the prefix and 16 bytes of the ticket's hash in
+ * hexadecimal.
+ */
+#define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)
 
@@ -140,7 +144,7 @@ bool wr_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
 
 /* ---- reading ---- */
 
-/* Bytes of a disk or a server: anything may be in them. */
+/* Reads bytes from a disk or a server, which may be damaged. */
 struct cursor {
 	uint8_t *at, *end;
 	bool bad;
@@ -193,7 +197,7 @@ static void get_field(struct cursor *c, struct wr_field *field, const struct wr_
 		field->value = WR_STR("");
 }
 
-/* That a head of this length could have. */
+/* The maximum number of fields that a head of this length can contain. */
 static size_t most_fields(size_t len)
 {
 	size_t most = len / (1 + 2 * LEN_BYTES);
@@ -201,7 +205,7 @@ static size_t most_fields(size_t len)
 	return most < WR_DEFERRED_FIELDS_MAX ? most : WR_DEFERRED_FIELDS_MAX;
 }
 
-/* `fields` has room for all a head may have. */
+/* Parses a head. `fields` has room for most_fields() of them. */
 static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field *fields,
 		     const struct wr_seals *seals)
 {
@@ -223,13 +227,13 @@ static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field 
 	return !c->bad && c->at == c->end;
 }
 
-static void forget_head(struct wr_deferred *row)
+static void clear_head(struct wr_deferred *row)
 {
 	row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
 		(struct weir_str){"", 0};
 	row->fields = NULL;
 	row->field_count = 0;
-	row->reason = WR_STR("what is stored of it makes no sense");
+	row->reason = WR_STR("the stored data of this request is damaged");
 }
 
 static struct weir_str copy_text(char **at, struct weir_str text)
@@ -269,6 +273,6 @@ struct wr_deferred *wr_record_read(const struct wr_record *record, const struct 
 	head.bad = false;
 	if (!get_head(&head, row, (struct wr_field *)(memory + sizeof *row),
 		      record->open ? seals : NULL))
-		forget_head(row);
+		clear_head(row);
 	return row;
 }

@@ -1,4 +1,5 @@
-/* The queue in Redis: jobs go out together and come back together. */
+/* The Redis backend: sends the jobs of a batch in pipelines and reads their replies. Called by the
+ * queue's thread. */
 #include "queue/redis_backend.h"
 
 #include <fcntl.h>
@@ -11,9 +12,10 @@
 #include "base/str.h"
 #include "queue/record.h"
 
-#define TOGETHER_BYTES ((size_t)8 << 20) /* of one pipeline, or a little more than a body */
+#define PIPELINE_BYTES ((size_t)8 << 20) /* of one pipeline; its last job may exceed it */
 #define TIDY_US 1000000u
-#define TIDY_MOST 100
+#define TIDY_MAX 100 /* requests deleted per call */
+#define NO_REPLY "Redis closed the connection, or did not reply in time"
 
 static void fail_all(struct wr_queue_job **jobs, size_t count, enum wr_queue_reason reason)
 {
@@ -22,42 +24,43 @@ static void fail_all(struct wr_queue_job **jobs, size_t count, enum wr_queue_rea
 			jobs[i]->reason = reason;
 }
 
-/* Refuses what can not be stored, before anything is sent. False: the connection is lost. */
+/* Refuses puts that cannot be stored, before anything is sent. False: the connection was lost. */
 static bool check_puts(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
 {
-	enum wr_queue_reason keeps = WR_QUEUE_OK;
-	bool asked = false;
+	enum wr_queue_reason durability = WR_QUEUE_OK;
+	bool checked = false;
 
 	for (size_t i = 0; i < count; i++) {
 		if (jobs[i]->verb != WR_QUEUE_PUT || jobs[i]->reason != WR_QUEUE_OK)
 			continue;
-		if (!asked)
-			keeps = wr_queue_redis_check_durability(redis, false);
-		asked = true;
-		if (keeps == WR_QUEUE_AWAY)
+		if (!checked)
+			durability = wr_queue_redis_check_durability(redis, false);
+		checked = true;
+		if (durability == WR_QUEUE_AWAY)
 			return false;
-		jobs[i]->reason = keeps != WR_QUEUE_OK ? keeps
-						       : wr_record_check(jobs[i]->put.request,
-									 redis->backend.seals);
+		jobs[i]->reason = durability != WR_QUEUE_OK ? durability
+							    : wr_record_check(jobs[i]->put.request,
+									      redis->backend.seals);
 	}
 	return true;
 }
 
-static bool is_lost(const redisReply *reply)
+/* Whether to reconnect and repeat the call. A new connection also loads the script again, which is
+ * missing after a SCRIPT FLUSH. */
+static bool needs_reconnect(const redisReply *reply)
 {
-	/* After SCRIPT FLUSH a new connection brings the script along again. */
 	return reply->type == REDIS_REPLY_ERROR &&
 	       wr_queue_redis_error_reason(reply) == WR_QUEUE_AWAY;
 }
 
-/* Sends some of these jobs and reads their answers. Returns how many are done; fewer than `count`
- * with a connection that is gone means that it has to be tried again. */
-static size_t exchange(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
+/* Sends some of these jobs and reads their replies. Returns how many are done. If the connection
+ * was lost, the others have to be repeated. */
+static size_t run_pipeline(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
 {
 	struct wr_queue_redis_link *link = &redis->link;
 	size_t sent = 0, done = 0;
 
-	for (; sent < count && wr_commands_len(&link->out) < TOGETHER_BYTES; sent++) {
+	for (; sent < count && wr_commands_len(&link->out) < PIPELINE_BYTES; sent++) {
 		if (jobs[sent]->reason != WR_QUEUE_OK)
 			continue;
 		jobs[sent]->unsure++;
@@ -74,7 +77,7 @@ static size_t exchange(struct wr_remote *redis, struct wr_queue_job **jobs, size
 		reply = wr_queue_redis_read_reply(link);
 		if (!reply)
 			return done;
-		if (is_lost(reply)) {
+		if (needs_reconnect(reply)) {
 			freeReplyObject(reply);
 			wr_queue_redis_disconnect(link);
 			return done;
@@ -97,13 +100,13 @@ static void doubt_puts(struct wr_queue_job **jobs, size_t count)
 			jobs[i]->reason = WR_QUEUE_AWAY;
 }
 
-/* A connection that was lost is made again once, and what had no answer is said again. */
-static void run(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
-		struct wr_moment now)
+/* If the connection is lost, reconnects once and repeats the jobs without a reply. */
+static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
+		     struct wr_moment now)
 {
 	struct wr_remote *redis = (struct wr_remote *)backend;
 	struct wr_queue_redis_link *link = &redis->link;
-	struct weir_error why = {.text = "Redis closed the connection, or did not answer in time"};
+	struct weir_error why = {.text = NO_REPLY};
 	size_t done = 0;
 
 	redis->now = now;
@@ -115,7 +118,7 @@ static void run(struct wr_queue_backend *backend, struct wr_queue_job **jobs, si
 			continue;
 		}
 		while (done < count && link->fd >= 0)
-			done += exchange(redis, jobs + done, count - done);
+			done += run_pipeline(redis, jobs + done, count - done);
 	}
 	doubt_puts(jobs, count);
 	if (done == count)
@@ -124,29 +127,23 @@ static void run(struct wr_queue_backend *backend, struct wr_queue_job **jobs, si
 	wr_queue_backend_fail(backend, WR_QUEUE_AWAY, "%s", why.text);
 }
 
-/* One call of the script beside the jobs, with some numbers. NULL: it failed. */
-static redisReply *call(struct wr_remote *redis, const char *verb, const int64_t *numbers,
-			size_t count)
+/* Calls the script outside of jobs, with numbers as arguments. Returns the reply, or NULL after
+ * wr_queue_backend_fail(). */
+static redisReply *call_script(struct wr_remote *redis, const char *verb, const int64_t *numbers,
+			       size_t count)
 {
 	struct wr_commands *out = &redis->link.out;
 	redisReply *reply;
 
-	wr_command_begin(out, 5 + count);
-	wr_command_text(out, "EVALSHA");
-	wr_command_text(out, wr_script_lines.sha1);
-	wr_command_text(out, "1");
-	wr_command_text(out, redis->base);
-	wr_command_text(out, verb);
+	wr_queue_redis_begin_call(redis, verb, count);
 	for (size_t i = 0; i < count; i++)
 		wr_command_number(out, numbers[i]);
 	reply = wr_command_end(out) && wr_queue_redis_send(&redis->link)
 			? wr_queue_redis_read_reply(&redis->link)
 			: NULL;
-	if (!reply || is_lost(reply)) {
-		wr_queue_backend_fail(
-			&redis->backend, WR_QUEUE_AWAY, "%.*s", reply ? (int)reply->len : 54,
-			reply ? reply->str
-			      : "Redis closed the connection, or did not answer in time");
+	if (!reply || needs_reconnect(reply)) {
+		wr_queue_backend_fail(&redis->backend, WR_QUEUE_AWAY, "%s",
+				      reply ? reply->str : NO_REPLY);
 		if (reply)
 			freeReplyObject(reply);
 		return NULL;
@@ -154,10 +151,10 @@ static redisReply *call(struct wr_remote *redis, const char *verb, const int64_t
 	return reply;
 }
 
-/* One poll from remote->changes on. False: it failed. */
+/* Reports the lines that changed after change number redis->changes. False: the call failed. */
 static bool poll_once(struct wr_remote *redis)
 {
-	redisReply *reply = call(redis, "poll", &redis->changes, 1);
+	redisReply *reply = call_script(redis, "poll", &redis->changes, 1);
 
 	if (!reply)
 		return false;
@@ -171,8 +168,8 @@ static bool poll_once(struct wr_remote *redis)
 	return true;
 }
 
-/* Tells of what others changed. If Redis has seen fewer changes than we were told of, it has lost
- * data: then all lines are told. */
+/* Reports the lines that other processes changed. If Redis has a lower change number than this
+ * process, it has lost data; then all lines are reported. */
 static bool poll_changes(struct wr_remote *redis)
 {
 	bool known = redis->changes >= 0;
@@ -180,11 +177,11 @@ static bool poll_changes(struct wr_remote *redis)
 	return poll_once(redis) && (!known || redis->changes >= 0 || poll_once(redis));
 }
 
-static void tick(struct wr_queue_backend *backend, struct wr_moment now)
+static void run_tick(struct wr_queue_backend *backend, struct wr_moment now)
 {
 	struct wr_remote *redis = (struct wr_remote *)backend;
 	const struct wr_queue_opts *opts = backend->opts;
-	const int64_t bounds[] = {(int64_t)opts->max_tickets, TIDY_MOST, (int64_t)opts->max_dead,
+	const int64_t bounds[] = {(int64_t)opts->max_tickets, TIDY_MAX, (int64_t)opts->max_dead,
 				  (int64_t)opts->max_dead_bytes};
 	redisReply *reply;
 
@@ -193,8 +190,8 @@ static void tick(struct wr_queue_backend *backend, struct wr_moment now)
 		return;
 	redis->tidied_us = now.mono_us;
 	if (wr_queue_redis_check_durability(redis, true) == WR_QUEUE_AWAY)
-		return; /* the next call finds that out, too */
-	reply = call(redis, "tidy", bounds, sizeof bounds / sizeof *bounds);
+		return; /* the next call reports the lost connection */
+	reply = call_script(redis, "tidy", bounds, sizeof bounds / sizeof *bounds);
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ARRAY && wr_remote_number(reply, 2) > 0)
@@ -211,8 +208,8 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struc
 	redis->now = now;
 	if (!wr_queue_redis_connect(&redis->link, &redis->target, error))
 		return WR_QUEUE_AWAY;
-	/* Opened again, it goes on behind the last change that it knows of: lines that have become
-	 * empty since are told as well. */
+	/* When the backend is reopened, redis->changes is still known, so lines that have become
+	 * empty meanwhile are reported too. */
 	redis->whole_file = false;
 	if (!poll_changes(redis)) {
 		*error = backend->why;
@@ -221,7 +218,7 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struc
 		return WR_QUEUE_AWAY;
 	}
 	wr_queue_redis_check_durability(
-		redis, true); /* to be said at the start, not at the first refusal */
+		redis, true); /* logs wrong settings now, not at the first refused put */
 	return WR_QUEUE_OK;
 }
 
@@ -240,7 +237,7 @@ static void free_backend(struct wr_queue_backend *backend)
 	free(redis);
 }
 
-static const struct wr_queue_backend_ops ops = {open_backend, run, tick, close_backend,
+static const struct wr_queue_backend_ops ops = {open_backend, run_jobs, run_tick, close_backend,
 						free_backend};
 
 static int read_password(struct wr_redis_target *target, const char *path, struct weir_error *error)
@@ -251,8 +248,7 @@ static int read_password(struct wr_redis_target *target, const char *path, struc
 	int rc;
 
 	if (len < 0)
-		rc = wr_error_errno(error, WEIR_EINVAL, "the password file %s can not be read",
-				    path);
+		rc = wr_error_errno(error, WEIR_EINVAL, "cannot read the password file %s", path);
 	else
 		rc = wr_redis_target_password(target, (struct weir_str){text, (size_t)len}, error);
 	if (fd >= 0)

@@ -1,5 +1,5 @@
-/* Whether Redis keeps what it is told, also when it is killed: asked before every store, as it can
- * be set otherwise at any time. */
+/* Checks that Redis does not lose stored requests even when it is killed. Called by redis_backend.c
+ * before each batch of puts, because settings can change at any time. */
 #include <string.h>
 
 #include "base/str.h"
@@ -7,13 +7,14 @@
 
 struct rule {
 	const char *setting, *value;
-	bool prefix; /* the value is what it must not begin with */
+	bool prefix; /* the setting must not begin with the value */
 	const char *remedy;
 };
 
-/* With `everysec` Redis answers before it has written while a sync is under way (for up to 2 s), so
- * that kill -9 could lose what was promised. Evicted are keys of ours only by allkeys-…: they do
- * not expire. */
+/* With `everysec` Redis can reply up to 2 s before it writes, while a sync is running; kill -9
+ * would lose accepted requests. Only the policies allkeys-… can evict the queue's keys, which never
+ * expire.
+ */
 static const struct rule rules[] = {
 	{"appendonly", "yes", false, "CONFIG SET appendonly yes, and the same in its file"},
 	{"appendfsync", "always", false, "CONFIG SET appendfsync always"},
@@ -23,14 +24,14 @@ static const struct rule rules[] = {
 
 #define RULES (sizeof rules / sizeof *rules)
 
-static bool holds(const struct rule *rule, struct weir_str value)
+static bool is_satisfied(const struct rule *rule, struct weir_str value)
 {
 	if (rule->prefix)
 		return !wr_str_begins(value, wr_str(rule->value));
 	return wr_str_equal(value, wr_str(rule->value));
 }
 
-/* Notes which settings of an answer are as they have to be. */
+/* Sets good[r] for each rule whose setting is in the reply. */
 static void read_settings(const redisReply *reply, bool good[RULES])
 {
 	if (reply->type != REDIS_REPLY_ARRAY)
@@ -38,18 +39,17 @@ static void read_settings(const redisReply *reply, bool good[RULES])
 	for (size_t i = 0; i + 1 < reply->elements; i += 2)
 		for (size_t r = 0; r < RULES; r++)
 			if (wr_str_equal(wr_remote_text(reply, i), wr_str(rules[r].setting)))
-				good[r] = holds(&rules[r], wr_remote_text(reply, i + 1));
+				good[r] = is_satisfied(&rules[r], wr_remote_text(reply, i + 1));
 }
 
-static void say(struct wr_remote *redis, const char *what, const char *remedy)
+static void log_not_durable(struct wr_remote *redis, const char *what, const char *remedy)
 {
-	if (!redis->volatile_said)
-		wr_queue_backend_log(
-			&redis->backend, WR_QUEUE_ERROR,
-			"the queue's Redis would not keep deferred requests, so none is "
-			"accepted: %s; %s",
-			what, remedy);
-	redis->volatile_said = true;
+	if (!redis->volatile_logged)
+		wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR,
+				     "the queue's Redis could lose deferred requests, so none is "
+				     "accepted: %s; %s",
+				     what, remedy);
+	redis->volatile_logged = true;
 }
 
 static bool has_line(struct weir_str info, const char *line)
@@ -70,9 +70,10 @@ static struct weir_str run_id(struct weir_str info)
 	return wr_str_first(rest, wr_str_find(rest, '\r'));
 }
 
-/* When appendonly is switched on while Redis runs, nothing is kept until a first rewrite is done;
- * no field tells that from any later rewrite, during which all is well. So no rewrite must be under
- * way once, and from then on only appendonly itself can end it. It is looked at every second. */
+/* If appendonly is switched on while Redis runs, nothing is durable until the first rewrite is
+ * done. INFO does not tell this rewrite from a later one, during which all is durable. So the file
+ * counts as complete after INFO has shown once that no rewrite is running, until Redis restarts or
+ * appendonly is switched off. */
 static bool has_whole_file(struct wr_remote *redis, struct weir_str info)
 {
 	struct weir_str run = run_id(info);
@@ -80,7 +81,7 @@ static bool has_whole_file(struct wr_remote *redis, struct weir_str info)
 	if (run.len == 0 || run.len >= sizeof redis->run)
 		return false;
 	if (!wr_str_equal(run, wr_str(redis->run))) {
-		redis->whole_file = false; /* another process */
+		redis->whole_file = false; /* Redis was restarted */
 		memcpy(redis->run, run.ptr, run.len);
 		redis->run[run.len] = 0;
 	}
@@ -92,11 +93,11 @@ static bool has_whole_file(struct wr_remote *redis, struct weir_str info)
 	return redis->whole_file;
 }
 
-static bool judge_settings(struct wr_remote *redis, const bool good[RULES])
+static bool check_settings(struct wr_remote *redis, const bool good[RULES])
 {
 	for (size_t r = 0; r < RULES; r++)
 		if (!good[r]) {
-			say(redis, rules[r].setting, rules[r].remedy);
+			log_not_durable(redis, rules[r].setting, rules[r].remedy);
 			redis->whole_file = false;
 			return false;
 		}
@@ -105,93 +106,97 @@ static bool judge_settings(struct wr_remote *redis, const bool good[RULES])
 
 static enum wr_queue_reason approve(struct wr_remote *redis)
 {
-	if (redis->volatile_said)
+	if (redis->volatile_logged)
 		wr_queue_backend_log(&redis->backend, WR_QUEUE_NOTICE,
-				     "the queue's Redis keeps deferred requests again");
-	redis->volatile_said = false;
+				     "the queue's Redis stores deferred requests durably again");
+	redis->volatile_logged = false;
 	return WR_QUEUE_OK;
 }
 
-static enum wr_queue_reason judge(struct wr_remote *redis, const bool good[RULES],
-				  const redisReply *info)
+static enum wr_queue_reason check_known_settings(struct wr_remote *redis, const bool good[RULES],
+						 const redisReply *info)
 {
-	if (!judge_settings(redis, good))
+	if (!check_settings(redis, good))
 		return WR_QUEUE_NOT_PERSISTENT;
 	if (info && !has_whole_file(redis, (struct weir_str){info->str, info->len})) {
-		say(redis, "its append-only file is not whole yet, or could not be rewritten",
-		    "see INFO persistence there");
+		log_not_durable(redis,
+				"its append-only file is incomplete, or could not be rewritten",
+				"see its INFO persistence");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
 	return approve(redis);
 }
 
-enum { POLICY, APPEND, INFO, ANSWERS };
+enum { POLICY, APPEND, INFO, QUESTIONS };
 
-/* A service that does not let itself be asked for its settings, and the operator says that it loses
- * nothing. What it says of itself otherwise is believed: it may evict keys all the same. */
-static enum wr_queue_reason trust(struct wr_remote *redis, const redisReply *refused,
-				  const bool good[RULES], const redisReply *info)
+/* Used with --queue-assume-durable if Redis does not show its settings. The settings that it does
+ * show still have to be right, and INFO must not show a policy that evicts keys. */
+static enum wr_queue_reason assume_durable(struct wr_remote *redis, const redisReply *refused,
+					   const bool good[RULES], const redisReply *info)
 {
-	if (!judge_settings(redis, good))
+	if (!check_settings(redis, good))
 		return WR_QUEUE_NOT_PERSISTENT;
 	if (info && info->type == REDIS_REPLY_STRING &&
 	    has_line((struct weir_str){info->str, info->len}, "\r\nmaxmemory_policy:allkeys-")) {
-		say(redis, "INFO says maxmemory_policy:allkeys-…", "choose noeviction there");
-		redis->whole_file = false; /* INFO is asked each time until it says otherwise */
+		log_not_durable(redis, "INFO says maxmemory_policy:allkeys-…",
+				"choose noeviction there");
+		redis->whole_file = false; /* so that each check asks for INFO */
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
-	if (!redis->trusted_said)
+	if (!redis->trusted_logged)
 		wr_queue_backend_log(
 			&redis->backend, WR_QUEUE_WARN,
-			"the queue's Redis does not tell its settings (%s); by "
-			"--queue-assume-durable it is taken to keep what it has answered, "
-			"also when it is killed: if it does not, requests with a 202 are lost",
+			"the queue's Redis does not show its settings (%s); "
+			"--queue-assume-durable assumes that it loses nothing when it is killed: "
+			"otherwise accepted requests (202) are lost",
 			refused->str);
-	redis->trusted_said = true;
+	redis->trusted_logged = true;
 	redis->whole_file = true;
 	return approve(redis);
 }
 
-/* With two answers, what INFO would say is known. */
-static enum wr_queue_reason read_answers(struct wr_remote *redis, redisReply *const *answers,
+/* With two replies, INFO was not asked for: the append-only file is known to be complete. */
+static enum wr_queue_reason read_replies(struct wr_remote *redis, redisReply *const *replies,
 					 size_t count)
 {
 	const redisReply *refused = NULL;
 	bool good[RULES] = {false};
 
 	for (size_t i = 0; i < count; i++) {
-		if (!answers[i])
+		if (!replies[i])
 			return WR_QUEUE_AWAY;
-		if (answers[i]->type != REDIS_REPLY_ERROR)
+		if (replies[i]->type != REDIS_REPLY_ERROR)
 			continue;
-		if (wr_queue_redis_error_reason(answers[i]) == WR_QUEUE_AWAY)
+		if (wr_queue_redis_error_reason(replies[i]) == WR_QUEUE_AWAY)
 			return WR_QUEUE_AWAY;
 		if (!refused)
-			refused = answers[i];
+			refused = replies[i];
 	}
 	if (refused && !redis->backend.opts->assume_durable) {
-		say(redis, refused->str,
-		    "let this user ask: ACL SETUSER … +config|get +info; or, if it is a service "
-		    "that nobody may ask, see --queue-assume-durable");
+		log_not_durable(redis, refused->str,
+				"allow these commands: ACL SETUSER … +config|get +info; if the "
+				"service does "
+				"not offer them, see --queue-assume-durable");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
 	for (size_t r = 0; r < RULES; r++) /* only with --queue-assume-durable */
-		good[r] = answers[rules[r].prefix ? POLICY : APPEND]->type == REDIS_REPLY_ERROR;
-	read_settings(answers[POLICY], good);
-	read_settings(answers[APPEND], good);
+		good[r] = replies[rules[r].prefix ? POLICY : APPEND]->type == REDIS_REPLY_ERROR;
+	read_settings(replies[POLICY], good);
+	read_settings(replies[APPEND], good);
 	if (refused)
-		return trust(redis, refused, good, count > INFO ? answers[INFO] : NULL);
-	if (count > INFO && answers[INFO]->type != REDIS_REPLY_STRING)
+		return assume_durable(redis, refused, good, count > INFO ? replies[INFO] : NULL);
+	if (count > INFO && replies[INFO]->type != REDIS_REPLY_STRING)
 		return WR_QUEUE_FAILED;
-	return judge(redis, good, count > INFO ? answers[INFO] : NULL);
+	return check_known_settings(redis, good, count > INFO ? replies[INFO] : NULL);
 }
 
-static void ask(struct wr_commands *out, size_t which)
+static void write_question(struct wr_commands *out, size_t which)
 {
-	static const char *const questions[ANSWERS][3] = {
+	static const char *const questions[QUESTIONS][3] = {
 		[POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
 		[APPEND] = {"CONFIG", "GET", "*append*"},
-		[INFO] = {"INFO", NULL, NULL}, /* servers before 7 know one section, or all */
+		/* Redis before 7 accepts only one section name, and two sections are needed. */
+		[INFO] = {"INFO", NULL, NULL},
 	};
 	size_t words = questions[which][1] ? 3 : 1;
 
@@ -204,20 +209,20 @@ static void ask(struct wr_commands *out, size_t which)
 enum wr_queue_reason wr_queue_redis_check_durability(struct wr_remote *redis, bool thoroughly)
 {
 	struct wr_queue_redis_link *link = &redis->link;
-	size_t count = thoroughly || link->fresh || !redis->whole_file ? ANSWERS : INFO;
-	redisReply *answers[ANSWERS] = {NULL};
+	size_t count = thoroughly || link->fresh || !redis->whole_file ? QUESTIONS : INFO;
+	redisReply *replies[QUESTIONS] = {NULL};
 	enum wr_queue_reason reason;
 
 	for (size_t i = 0; i < count; i++)
-		ask(&link->out, i);
+		write_question(&link->out, i);
 	if (!wr_queue_redis_send(link))
 		return WR_QUEUE_AWAY;
 	for (size_t i = 0; i < count; i++)
-		answers[i] = wr_queue_redis_read_reply(link);
-	reason = read_answers(redis, answers, count);
+		replies[i] = wr_queue_redis_read_reply(link);
+	reason = read_replies(redis, replies, count);
 	link->fresh = false;
 	for (size_t i = 0; i < count; i++)
-		if (answers[i])
-			freeReplyObject(answers[i]);
+		if (replies[i])
+			freeReplyObject(replies[i]);
 	return reason;
 }

@@ -1,4 +1,5 @@
-/* Jobs as calls of the script, and its answers as their results. */
+/* Writes jobs as calls of the script and reads its replies as their results. Called by
+ * redis_backend.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +8,11 @@
 #include "queue/redis_backend.h"
 
 #define REMIND_US 60000000u
-#define WAIT_MAX_US (366 * WR_DAY_US) /* no sum of times gets beyond what Lua counts exactly */
+#define WAIT_MAX_US (366 * WR_DAY_US) /* so that sums of times are exact in Lua's numbers */
 
 /* ---- calls ---- */
 
-/* EVALSHA sha 1 base verb and `args` more. */
-static void begin(struct wr_remote *redis, const char *verb, size_t args)
+void wr_queue_redis_begin_call(struct wr_remote *redis, const char *verb, size_t args)
 {
 	struct wr_commands *out = &redis->link.out;
 
@@ -24,19 +24,19 @@ static void begin(struct wr_remote *redis, const char *verb, size_t args)
 	wr_command_text(out, verb);
 }
 
-static void number(struct wr_remote *redis, uint64_t value)
+static void write_number(struct wr_remote *redis, uint64_t value)
 {
 	wr_command_number(&redis->link.out, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static void text(struct wr_remote *redis, struct weir_str value)
+static void write_text(struct wr_remote *redis, struct weir_str value)
 {
 	wr_command_arg(&redis->link.out, value.ptr, value.len);
 }
 
-static void duration(struct wr_remote *redis, uint64_t us)
+static void write_duration(struct wr_remote *redis, uint64_t us)
 {
-	number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
+	write_number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
 }
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -46,7 +46,7 @@ static bool is_zero(const uint8_t *bytes, size_t len)
 	return len == 0;
 }
 
-static bool call_put(struct wr_remote *redis, struct wr_queue_job *job)
+static bool write_put_call(struct wr_remote *redis, struct wr_queue_job *job)
 {
 	const struct wr_deferred *r = job->put.request;
 	const struct wr_queue_opts *opts = redis->backend.opts;
@@ -55,65 +55,66 @@ static bool call_put(struct wr_remote *redis, struct wr_queue_job *job)
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 	bool good;
 
-	/* One that is said again keeps its ticket, by which the script knows it. */
+	/* A repeated put keeps its ticket, by which the script recognizes it. */
 	good = !is_zero(job->put.ticket, WR_TICKET_BYTES) || wr_ticket_make(job->put.ticket, hash);
 	wr_ticket_hash(job->put.ticket, hash);
 	if (!head || !good || !wr_record_write(r, hash, redis->backend.seals, head)) {
 		free(head);
 		return false;
 	}
-	begin(redis, "put", 15);
+	wr_queue_redis_begin_call(redis, "put", 15);
 	wr_command_arg(&redis->link.out, hash, sizeof hash);
 	wr_command_arg(&redis->link.out, r->key, sizeof r->key);
-	text(redis, r->rule);
-	number(redis, r->max_tries);
-	duration(redis, job->put.max_age_us);
-	duration(redis, r->interval_us);
-	duration(redis, job->put.wait_us);
-	number(redis, head_len + r->body.len + r->rule.len + WR_RECORD_OVERHEAD);
-	number(redis, r->body.len);
+	write_text(redis, r->rule);
+	write_number(redis, r->max_tries);
+	write_duration(redis, job->put.max_age_us);
+	write_duration(redis, r->interval_us);
+	write_duration(redis, job->put.wait_us);
+	write_number(redis, head_len + r->body.len + r->rule.len + WR_RECORD_OVERHEAD);
+	write_number(redis, r->body.len);
 	wr_command_arg(&redis->link.out, head, head_len);
-	text(redis, r->body);
-	number(redis, job->put.max_waiting);
-	number(redis, opts->max_requests);
-	number(redis, opts->max_bytes);
-	number(redis, opts->max_line_bytes);
+	write_text(redis, r->body);
+	write_number(redis, job->put.max_waiting);
+	write_number(redis, opts->max_requests);
+	write_number(redis, opts->max_bytes);
+	write_number(redis, opts->max_line_bytes);
 	free(head);
 	return true;
 }
 
-/* On a new connection the script gives back what was given and never heard of. Its number tells the
- * script which takes are of a connection before, and come too late to be heard. */
-static void call_take(struct wr_remote *redis, const struct wr_queue_job *job)
+/* The first take on a connection makes the script free requests whose take reply was lost. The
+ * number of the connection lets the script ignore takes that arrive late from an earlier
+ * connection. */
+static void write_take_call(struct wr_remote *redis, const struct wr_queue_job *job)
 {
 	redis->links += redis->link.untaken;
-	begin(redis, "take", 6);
-	number(redis, job->take.max);
-	number(redis, redis->backend.opts->lease_us);
-	duration(redis, redis->backend.opts->keep_dead_us);
+	wr_queue_redis_begin_call(redis, "take", 6);
+	write_number(redis, job->take.max);
+	write_number(redis, redis->backend.opts->lease_us);
+	write_duration(redis, redis->backend.opts->keep_dead_us);
 	wr_command_text(&redis->link.out, redis->owner.name);
 	wr_command_number(&redis->link.out, redis->link.untaken ? (int64_t)redis->heard : -1);
-	number(redis, redis->links);
+	write_number(redis, redis->links);
 	redis->link.untaken = false;
 }
 
-static void call_settle(struct wr_remote *redis, const struct wr_queue_job *job)
+static void write_settle_call(struct wr_remote *redis, const struct wr_queue_job *job)
 {
 	static const char *const outcomes[] = {"delivered", "again", "dead", "release", "absent"};
 
-	begin(redis, "settle", 9);
-	number(redis, job->settle.id);
+	wr_queue_redis_begin_call(redis, "settle", 9);
+	write_number(redis, job->settle.id);
 	wr_command_arg(&redis->link.out, job->settle.key, sizeof job->settle.key);
-	number(redis, job->settle.fence);
+	write_number(redis, job->settle.fence);
 	wr_command_text(&redis->link.out, outcomes[job->settle.outcome]);
-	number(redis, job->settle.status);
-	duration(redis, job->settle.wait_us);
-	text(redis, wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX));
-	duration(redis, redis->backend.opts->keep_us);
-	duration(redis, redis->backend.opts->keep_dead_us);
+	write_number(redis, job->settle.status);
+	write_duration(redis, job->settle.wait_us);
+	write_text(redis, wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX));
+	write_duration(redis, redis->backend.opts->keep_us);
+	write_duration(redis, redis->backend.opts->keep_dead_us);
 }
 
-/* What is taken waits, for the script. */
+/* Writes the states as digits for the script, which has no state `delivering`. */
 static struct weir_str state_digits(uint8_t states, char digits[WR_DEFERRED_STATE_COUNT])
 {
 	size_t len = 0;
@@ -124,7 +125,7 @@ static struct weir_str state_digits(uint8_t states, char digits[WR_DEFERRED_STAT
 	return (struct weir_str){digits, len};
 }
 
-static void call_page(struct wr_remote *redis, struct wr_queue_job *job)
+static void write_page_call(struct wr_remote *redis, struct wr_queue_job *job)
 {
 	static const char *const verbs[] = {[WR_QUEUE_LIST] = "list",
 					    [WR_QUEUE_SHOW] = "show",
@@ -136,25 +137,25 @@ static void call_page(struct wr_remote *redis, struct wr_queue_job *job)
 
 	if (job->page.max == 0 || job->page.max > WR_QUEUE_REDIS_PAGE_MAX)
 		job->page.max = WR_QUEUE_REDIS_PAGE_MAX;
-	begin(redis, verbs[job->verb], 10);
-	text(redis, filter->rule);
+	wr_queue_redis_begin_call(redis, verbs[job->verb], 10);
+	write_text(redis, filter->rule);
 	wr_command_arg(&redis->link.out, filter->key, filter->key ? WR_LINE_KEY_BYTES : 0);
-	text(redis, state_digits(filter->states, digits));
-	number(redis, filter->id);
-	number(redis, job->page.after);
-	number(redis, job->page.max);
-	duration(redis, opts->keep_us);
-	number(redis, opts->max_requests);
-	number(redis, opts->max_bytes);
-	number(redis, opts->max_line_bytes);
+	write_text(redis, state_digits(filter->states, digits));
+	write_number(redis, filter->id);
+	write_number(redis, job->page.after);
+	write_number(redis, job->page.max);
+	write_duration(redis, opts->keep_us);
+	write_number(redis, opts->max_requests);
+	write_number(redis, opts->max_bytes);
+	write_number(redis, opts->max_line_bytes);
 }
 
-static void call_ticket(struct wr_remote *redis, const struct wr_queue_job *job)
+static void write_ticket_call(struct wr_remote *redis, const struct wr_queue_job *job)
 {
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 
 	wr_ticket_hash(job->ticket.ticket, hash);
-	begin(redis, "ticket", 1);
+	wr_queue_redis_begin_call(redis, "ticket", 1);
 	wr_command_arg(&redis->link.out, hash, sizeof hash);
 }
 
@@ -162,38 +163,39 @@ bool wr_queue_redis_write_call(struct wr_remote *redis, struct wr_queue_job *job
 {
 	switch (job->verb) {
 	case WR_QUEUE_PUT:
-		if (!call_put(redis, job))
+		if (!write_put_call(redis, job))
 			return false;
 		break;
 	case WR_QUEUE_TAKE:
-		call_take(redis, job);
+		write_take_call(redis, job);
 		break;
 	case WR_QUEUE_SETTLE:
-		call_settle(redis, job);
+		write_settle_call(redis, job);
 		break;
 	case WR_QUEUE_TICKET:
-		call_ticket(redis, job);
+		write_ticket_call(redis, job);
 		break;
 	case WR_QUEUE_LIST:
 	case WR_QUEUE_SHOW:
 	case WR_QUEUE_RETRY:
 	case WR_QUEUE_DROP:
-		call_page(redis, job);
+		write_page_call(redis, job);
 		break;
 	case WR_QUEUE_STATS:
-		begin(redis, "stats", 0);
+		wr_queue_redis_begin_call(redis, "stats", 0);
 		break;
 	case WR_QUEUE_RECOUNT:
-		begin(redis, "poll", 1);
+		wr_queue_redis_begin_call(redis, "poll", 1);
 		wr_command_number(&redis->link.out, -1);
 		break;
 	}
 	return wr_command_end(&redis->link.out);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-static void hear_put(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+static void read_put_reply(struct wr_remote *redis, struct wr_queue_job *job,
+			   const redisReply *reply)
 {
 	job->reason = wr_queue_redis_reason_of(wr_remote_text(reply, 1));
 	if (job->reason != WR_QUEUE_OK)
@@ -204,7 +206,8 @@ static void hear_put(struct wr_remote *redis, struct wr_queue_job *job, const re
 					(uint64_t)wr_remote_number(reply, 4));
 }
 
-static void hear_take(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+static void read_take_reply(struct wr_remote *redis, struct wr_queue_job *job,
+			    const redisReply *reply)
 {
 	struct wr_deferred **tail = &job->take.first;
 	uint64_t now_us = (uint64_t)wr_remote_number(reply, 0);
@@ -212,7 +215,8 @@ static void hear_take(struct wr_remote *redis, struct wr_queue_job *job, const r
 	size_t at = wr_queue_redis_report_lines(redis, reply, 3) + 1;
 
 	if (wr_remote_number(reply, 1) < 0) {
-		/* A process before had our name: we count on from its connections. */
+		/* An earlier process with this owner name had more connections. Continue its
+		 * count and repeat the take. */
 		redis->links = (uint64_t)next_us;
 		redis->link.untaken = true;
 		job->take.next_us = 0;
@@ -239,7 +243,8 @@ static void hear_take(struct wr_remote *redis, struct wr_queue_job *job, const r
 	}
 }
 
-static void hear_settle(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+static void read_settle_reply(struct wr_remote *redis, struct wr_queue_job *job,
+			      const redisReply *reply)
 {
 	int64_t state = wr_remote_number(reply, 2);
 
@@ -253,8 +258,8 @@ static void hear_settle(struct wr_remote *redis, struct wr_queue_job *job, const
 	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
 }
 
-/* Elements at, at + 1 and at + 2: position, whether it is taken, the row. */
-static struct wr_deferred *hear_shown(const struct wr_remote *redis, const redisReply *reply,
+/* Reads the elements at, at + 1 and at + 2: position, whether it is taken, the row. */
+static struct wr_deferred *read_shown(const struct wr_remote *redis, const redisReply *reply,
 				      size_t at)
 {
 	uint64_t now_us = (uint64_t)wr_remote_number(reply, 0);
@@ -269,18 +274,20 @@ static struct wr_deferred *hear_shown(const struct wr_remote *redis, const redis
 	return row;
 }
 
-static void hear_ticket(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+static void read_ticket_reply(struct wr_remote *redis, struct wr_queue_job *job,
+			      const redisReply *reply)
 {
 	if (reply->elements < 4) {
 		job->reason = WR_QUEUE_UNKNOWN;
 		return;
 	}
-	job->ticket.found = hear_shown(redis, reply, 1);
+	job->ticket.found = read_shown(redis, reply, 1);
 	if (!job->ticket.found)
 		job->reason = WR_QUEUE_FAILED;
 }
 
-static void hear_page(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+static void read_page_reply(struct wr_remote *redis, struct wr_queue_job *job,
+			    const redisReply *reply)
 {
 	uint8_t states = job->page.filter.states;
 	struct wr_deferred **tail = &job->page.first;
@@ -291,7 +298,7 @@ static void hear_page(struct wr_remote *redis, struct wr_queue_job *job, const r
 	job->page.count = (uint32_t)wr_remote_number(reply, 3);
 	job->page.left = (uint32_t)wr_remote_number(reply, 4);
 	for (; at + 2 < reply->elements; at += 3) {
-		struct wr_deferred *row = hear_shown(redis, reply, at);
+		struct wr_deferred *row = read_shown(redis, reply, at);
 
 		if (!row || (states && !(states & 1u << row->state))) {
 			wr_deferred_free(row);
@@ -310,7 +317,8 @@ static void hear_page(struct wr_remote *redis, struct wr_queue_job *job, const r
 					     : WR_QUEUE_UNKNOWN;
 }
 
-static void hear_stats(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+static void read_stats_reply(struct wr_remote *redis, struct wr_queue_job *job,
+			     const redisReply *reply)
 {
 	struct wr_queue_stats *s = &job->stats;
 	uint64_t *const to[] = {&s->waiting,       &s->delivering, &s->dead,
@@ -323,13 +331,13 @@ static void hear_stats(struct wr_remote *redis, struct wr_queue_job *job, const 
 	s->commits_total = redis->commits;
 }
 
-/* The log is what WR_QUEUE_FAILED points at; once a minute is enough. */
-static void say_error(struct wr_remote *redis, const redisReply *reply)
+/* Logs an error reply, once a minute. The text of WR_QUEUE_FAILED refers to the log. */
+static void log_error_reply(struct wr_remote *redis, const redisReply *reply)
 {
-	if (redis->said_us && redis->now.mono_us - redis->said_us < REMIND_US)
+	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
 		return;
-	redis->said_us = redis->now.mono_us | 1;
-	wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR, "the queue's Redis answers: %.*s",
+	redis->logged_us = redis->now.mono_us | 1;
+	wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR, "the queue's Redis replied: %.*s",
 			     (int)(reply->len < 300 ? reply->len : 300), reply->str);
 }
 
@@ -337,7 +345,7 @@ void wr_remote_answer(struct wr_remote *redis, struct wr_queue_job *job, const r
 {
 	if (reply->type == REDIS_REPLY_ERROR) {
 		job->reason = wr_queue_redis_error_reason(reply);
-		say_error(redis, reply);
+		log_error_reply(redis, reply);
 		return;
 	}
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
@@ -346,25 +354,25 @@ void wr_remote_answer(struct wr_remote *redis, struct wr_queue_job *job, const r
 	}
 	switch (job->verb) {
 	case WR_QUEUE_PUT:
-		hear_put(redis, job, reply);
+		read_put_reply(redis, job, reply);
 		break;
 	case WR_QUEUE_TAKE:
-		hear_take(redis, job, reply);
+		read_take_reply(redis, job, reply);
 		break;
 	case WR_QUEUE_SETTLE:
-		hear_settle(redis, job, reply);
+		read_settle_reply(redis, job, reply);
 		break;
 	case WR_QUEUE_TICKET:
-		hear_ticket(redis, job, reply);
+		read_ticket_reply(redis, job, reply);
 		break;
 	case WR_QUEUE_LIST:
 	case WR_QUEUE_SHOW:
 	case WR_QUEUE_RETRY:
 	case WR_QUEUE_DROP:
-		hear_page(redis, job, reply);
+		read_page_reply(redis, job, reply);
 		break;
 	case WR_QUEUE_STATS:
-		hear_stats(redis, job, reply);
+		read_stats_reply(redis, job, reply);
 		break;
 	case WR_QUEUE_RECOUNT:
 		wr_queue_redis_report_lines(redis, reply, 2);

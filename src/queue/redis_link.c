@@ -1,4 +1,4 @@
-/* A connection to Redis on which one waits, with a bound on how long. */
+/* A blocking connection to Redis with timeouts. Called by the other redis_*.c files. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -55,7 +55,7 @@ void wr_queue_redis_disconnect(struct wr_queue_redis_link *link)
 
 /* ---- connecting ---- */
 
-/* Reading, writing and connecting end after the timeout, each by itself. */
+/* Sets the timeout for connect and for each read and write. */
 static bool set_timeouts(int fd, uint64_t timeout_us)
 {
 	struct timeval limit = {(time_t)(timeout_us / 1000000),
@@ -111,7 +111,7 @@ static int connect_host(const struct wr_endpoint *at, uint64_t timeout_us, const
 	return fd;
 }
 
-/* Below 0: there is no connection, and *why says so. */
+/* Returns a socket, 0 for a simulated connection, or below 0 with *why set. */
 static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
 			const char **why)
 {
@@ -127,17 +127,19 @@ static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoi
 	return fd;
 }
 
-/* A command and its answer, which must not be an error. */
-static bool ask(struct wr_queue_redis_link *link, const char *what, struct weir_error *error)
+/* Sends the command in link->out and reads its reply. False, with *error filled in: the connection
+ * was lost or the reply is an error. */
+static bool run_command(struct wr_queue_redis_link *link, const char *what,
+			struct weir_error *error)
 {
 	redisReply *reply = wr_queue_redis_send(link) ? wr_queue_redis_read_reply(link) : NULL;
 	bool good = reply && reply->type != REDIS_REPLY_ERROR;
 
 	if (!reply)
-		wr_error(error, WEIR_ESYS, "Redis closed the connection, or did not answer %s",
+		wr_error(error, WEIR_ESYS, "Redis closed the connection, or did not reply to %s",
 			 what);
 	else if (!good)
-		wr_error(error, WEIR_ESYS, "Redis answers to %s: %.*s", what,
+		wr_error(error, WEIR_ESYS, "Redis replied to %s: %.*s", what,
 			 (int)(reply->len < 120 ? reply->len : 120), reply->str);
 	if (reply)
 		freeReplyObject(reply);
@@ -155,35 +157,35 @@ static bool log_in(struct wr_queue_redis_link *link, const struct wr_redis_targe
 		if (login->user[0])
 			wr_command_text(&link->out, login->user);
 		wr_command_text(&link->out, login->password);
-		if (!wr_command_end(&link->out) || !ask(link, "AUTH", error))
+		if (!wr_command_end(&link->out) || !run_command(link, "AUTH", error))
 			return false;
 	}
 	if (target->db) {
 		wr_command_begin(&link->out, 2);
 		wr_command_text(&link->out, "SELECT");
 		wr_command_number(&link->out, target->db);
-		if (!wr_command_end(&link->out) || !ask(link, "SELECT", error))
+		if (!wr_command_end(&link->out) || !run_command(link, "SELECT", error))
 			return false;
 	}
 	wr_command_begin(&link->out, 3);
 	wr_command_text(&link->out, "SCRIPT");
 	wr_command_text(&link->out, "LOAD");
 	wr_command_arg(&link->out, wr_script_lines.text, wr_script_lines.len);
-	return wr_command_end(&link->out) && ask(link, "SCRIPT LOAD", error);
+	return wr_command_end(&link->out) && run_command(link, "SCRIPT LOAD", error);
 }
 
 bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
 			    struct weir_error *error)
 {
 	const struct wr_endpoint *at = &target->at.items[0];
-	char place[WR_ENDPOINT_TEXT];
+	char address[WR_ENDPOINT_TEXT];
 	const char *why = "";
 
 	wr_queue_redis_disconnect(link);
-	wr_endpoint_text(at, place);
+	wr_endpoint_text(at, address);
 	link->fd = connect_link(link, at, &why);
 	if (link->fd < 0) {
-		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", place,
+		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", address,
 			 why);
 		return false;
 	}
@@ -199,8 +201,8 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 
 /* ---- bytes ---- */
 
-/* Whether the last call only has to be made again: the process was stopped and goes on, which ends
- * calls that have a timeout. */
+/* Whether the last call failed only because the process was stopped and continued (SIGSTOP,
+ * SIGCONT), which interrupts calls with a timeout. The call has to be repeated. */
 static bool is_interrupted(const struct wr_queue_redis_link *link)
 {
 	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));
@@ -242,8 +244,8 @@ bool wr_queue_redis_send(struct wr_queue_redis_link *link)
 	return link->fd >= 0;
 }
 
-/* False: the connection is lost. */
-static bool feed(struct wr_queue_redis_link *link)
+/* Receives some bytes of a reply. False: the connection was lost, or the reply is too large. */
+static bool feed_reader(struct wr_queue_redis_link *link)
 {
 	char bytes[PIECE];
 	ssize_t len;
@@ -267,7 +269,7 @@ redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link)
 		} else if (reply) {
 			link->fed = 0;
 			return reply;
-		} else if (!feed(link)) {
+		} else if (!feed_reader(link)) {
 			wr_queue_redis_disconnect(link);
 		}
 	}

@@ -1,9 +1,10 @@
-/* Who takes lines out of a queue that others use too.
+/* The owner name under which a process takes lines of a shared queue. Called by redis_backend.c.
  *
- * Lines are held by a name. Whoever has it takes back at once what was held by it before, so no two
- * processes may have one name at a time: it is random, and in a file that is locked by whoever goes
- * by it. The system gives up the lock of a process that was killed, and not before it is gone. Who
- * cannot have the file goes by a name of his own, and what he holds is free when its lease ends. */
+ * A process that starts with the name of a killed one gets that process's lines at once. Two
+ * running processes must therefore never have the same name: the name is random and in a file that
+ * its user locks. The kernel releases the lock when the process has ended. A process that cannot
+ * lock the file uses a random name, and if it is killed its lines are free when their lease
+ * expires. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/rand.h>
@@ -26,13 +27,13 @@ static int make_name(char name[WR_OWNER_TEXT], struct weir_error *error)
 	uint64_t random;
 
 	if (RAND_bytes((unsigned char *)&random, sizeof random) != 1)
-		return wr_error(error, WEIR_ESYS, "there are no random numbers");
+		return wr_error(error, WEIR_ESYS, "the system has no random numbers");
 	snprintf(name, WR_OWNER_TEXT, "%016llx", (unsigned long long)random);
 	return 0;
 }
 
-/* One that others could have written might say the name of another process. */
-static bool is_ours(int fd)
+/* A file that another user can write to could contain the name of another process. */
+static bool is_private(int fd)
 {
 	struct stat st;
 
@@ -40,21 +41,21 @@ static bool is_ours(int fd)
 	       (st.st_mode & 022) == 0;
 }
 
-/* Below 0: somebody else has it, or it cannot be had. */
+/* Returns a descriptor, or below 0 if another process has locked the file or it cannot be used. */
 static int lock_file(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 
 	if (fd < 0)
 		return -1;
-	if (is_ours(fd) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (is_private(fd) && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
 	close(fd);
 	return -1;
 }
 
-/* A file without a name, or with half of one, gets the new one. */
-static bool agree(int fd, char name[WR_OWNER_TEXT])
+/* Replaces `name` by the name in the file. If the file has no valid name, writes `name` to it. */
+static bool read_or_write_name(int fd, char name[WR_OWNER_TEXT])
 {
 	char found[WR_OWNER_TEXT] = "";
 	ssize_t len = pread(fd, found, sizeof found - 1, 0);
@@ -79,7 +80,7 @@ int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct w
 	if (owner->fd < 0)
 		return 0;
 	memcpy(own, owner->name, sizeof own);
-	if (!agree(owner->fd, owner->name)) {
+	if (!read_or_write_name(owner->fd, owner->name)) {
 		memcpy(owner->name, own, sizeof own);
 		close(owner->fd);
 		owner->fd = -1;
@@ -87,8 +88,8 @@ int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct w
 	return 0;
 }
 
-/* What it held has gone back, so nobody needs its name any more. Who has opened the file meanwhile
- * goes by this name, others by that of a new file. */
+/* Called after all lines were released, so the name is not needed any more. A process that has
+ * opened the file before the unlink gets this name, a later one makes a new file. */
 void wr_queue_owner_close(struct wr_queue_owner *owner)
 {
 	if (owner->fd < 0)

@@ -1,4 +1,5 @@
-/* Answers of the script, piece by piece. Anything may be in them. */
+/* Reads the elements of the script's replies. All input is checked: Redis could send anything.
+ * Called by the other redis_*.c files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "queue/redis_backend.h"
 #include "redis/error.h"
 
-/* Elements of a row, as head.lua's read() has them. */
+/* Elements of a row, in the order of read() in head.lua. */
 enum {
 	ID,
 	TICKET,
@@ -41,8 +42,8 @@ struct weir_str wr_remote_text(const redisReply *reply, size_t at)
 	return (struct weir_str){text->str, text->len};
 }
 
-/* Ids come as texts when they were members of a set. */
-static int64_t digits(struct weir_str text)
+/* Redis returns ids that are members of a set as texts. */
+static int64_t parse_digits(struct weir_str text)
 {
 	int64_t number = 0;
 
@@ -60,9 +61,10 @@ int64_t wr_remote_number(const redisReply *reply, size_t at)
 		return 0;
 	if (reply->element[at]->type == REDIS_REPLY_INTEGER)
 		return reply->element[at]->integer;
-	return digits(wr_remote_text(reply, at));
+	return parse_digits(wr_remote_text(reply, at));
 }
 
+/* A negative number is read as 0. */
 static uint64_t natural(const redisReply *reply, size_t at)
 {
 	int64_t number = wr_remote_number(reply, at);

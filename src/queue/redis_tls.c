@@ -1,4 +1,4 @@
-/* TLS to the queue's Redis. */
+/* TLS to the queue's Redis. Called by redis_link.c. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -12,14 +12,14 @@ static int file_error(struct weir_error *error, const char *path, const char *wh
 
 	ERR_clear_error();
 	return wr_error(error, WEIR_EINVAL, "%s of the queue's Redis: %s: %s", what,
-			path ? path : "(those of the system)", reason ? reason : "not usable");
+			path ? path : "(of the system)", reason ? reason : "not usable");
 }
 
 static int read_files(SSL_CTX *tls, const struct wr_queue_tls *files, struct weir_error *error)
 {
 	if (files->ca ? SSL_CTX_load_verify_file(tls, files->ca) != 1
 		      : SSL_CTX_set_default_verify_paths(tls) != 1)
-		return file_error(error, files->ca, "certificates to believe");
+		return file_error(error, files->ca, "trusted certificates");
 	if (!files->cert)
 		return 0;
 	if (SSL_CTX_use_certificate_chain_file(tls, files->cert) != 1)
@@ -49,8 +49,8 @@ SSL_CTX *wr_queue_redis_tls_new(const struct wr_queue_tls *files, struct weir_er
 	return NULL;
 }
 
-/* The certificate has to be for the host of the URL. */
-static bool set_name(SSL *session, const struct wr_endpoint *at)
+/* Requires a certificate for the host of the URL. */
+static bool set_expected_name(SSL *session, const struct wr_endpoint *at)
 {
 	X509_VERIFY_PARAM *wanted = SSL_get0_param(session);
 
@@ -60,19 +60,20 @@ static bool set_name(SSL *session, const struct wr_endpoint *at)
 	       X509_VERIFY_PARAM_set1_host(wanted, at->host, 0) == 1;
 }
 
-static void say_failure(SSL *session, struct weir_error *error)
+static void report_failure(SSL *session, struct weir_error *error)
 {
 	long verified = SSL_get_verify_result(session);
 	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 
-	wr_error(error, WEIR_ESYS, "no TLS with the queue's Redis: %s",
+	wr_error(error, WEIR_ESYS, "TLS with the queue's Redis failed: %s",
 		 verified != X509_V_OK ? X509_verify_cert_error_string(verified)
 		 : reason              ? reason
-				       : "the connection was closed, or nobody answered");
+				       : "Redis closed the connection, or did not reply");
 }
 
-/* Again where the process was stopped and went on, which ends calls that have a timeout. */
-static bool shake_hands(SSL *session)
+/* Repeats the call if the process was stopped and continued, which interrupts calls with a timeout.
+ */
+static bool run_handshake(SSL *session)
 {
 	int rc;
 
@@ -88,11 +89,11 @@ SSL *wr_queue_redis_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at
 	SSL *session = SSL_new(tls);
 
 	ERR_clear_error();
-	if (session && SSL_set_fd(session, fd) == 1 && set_name(session, at) &&
-	    shake_hands(session))
+	if (session && SSL_set_fd(session, fd) == 1 && set_expected_name(session, at) &&
+	    run_handshake(session))
 		return session;
 	if (session)
-		say_failure(session, error);
+		report_failure(session, error);
 	ERR_clear_error();
 	SSL_free(session);
 	return NULL;

@@ -1,6 +1,8 @@
-/* Transactions: jobs that came in together are made durable together. */
+/* The SQLite backend: does the jobs of a batch in one transaction, so that one sync of the disk
+ * makes them all durable. Called by the queue's thread. */
 #include "queue/sqlite_backend.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +10,7 @@
 
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which)
 {
-	sqlite3_reset(sqlite->sql[which]); /* its last error was returned already */
+	sqlite3_reset(sqlite->sql[which]); /* returns the last error again, which is known */
 	sqlite3_clear_bindings(sqlite->sql[which]);
 	return sqlite->sql[which];
 }
@@ -69,7 +71,7 @@ static int do_job(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	return SQLITE_OK;
 }
 
-/* The queue's time and its counts go along with whatever is written. */
+/* Saves the queue's time and counters in the same transaction, if it changes the file. */
 static int commit(struct wr_sqlite *sqlite)
 {
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
@@ -92,7 +94,7 @@ static int commit(struct wr_sqlite *sqlite)
 
 static void roll_back(struct wr_sqlite *sqlite)
 {
-	/* Statements that still read would keep it from ending. */
+	/* A statement that is still reading would block the rollback. */
 	for (size_t i = 0; i < WR_SQL_COUNT; i++)
 		sqlite3_reset(sqlite->sql[i]);
 	if (!sqlite3_get_autocommit(sqlite->db))
@@ -102,7 +104,7 @@ static void roll_back(struct wr_sqlite *sqlite)
 	sqlite->change_count = 0;
 }
 
-static void tell_changes(struct wr_sqlite *sqlite)
+static void report_changes(struct wr_sqlite *sqlite)
 {
 	for (size_t i = 0; i < sqlite->change_count; i++)
 		wr_queue_backend_report_waiting(&sqlite->backend, sqlite->changes[i].key,
@@ -110,7 +112,7 @@ static void tell_changes(struct wr_sqlite *sqlite)
 	sqlite->change_count = 0;
 }
 
-/* All of these jobs, but those that have a reason already. */
+/* Does all jobs that have no reason yet in one transaction. On an error the caller rolls back. */
 static int transact(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
 	int rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
@@ -128,19 +130,17 @@ static int transact(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 	wr_queue_lines_commit(&sqlite->lines);
 	sqlite->commits += sqlite->counts.touched;
 	sqlite->committed = sqlite->counts;
-	tell_changes(sqlite);
+	report_changes(sqlite);
 	return SQLITE_OK;
 }
 
-/* Nothing of it was done. With `puts`, those alone. */
-static void give_up(struct wr_queue_job **jobs, size_t count, enum wr_queue_reason reason,
-		    bool puts)
+/* Clears the results of all jobs and refuses them, or with puts_only the puts among them. */
+static void refuse_jobs(struct wr_queue_job **jobs, size_t count, enum wr_queue_reason reason,
+			bool puts_only)
 {
 	for (size_t i = 0; i < count; i++) {
-		bool given_up = !puts || jobs[i]->verb == WR_QUEUE_PUT;
-
 		wr_job_reset(jobs[i]);
-		if (given_up)
+		if (!puts_only || jobs[i]->verb == WR_QUEUE_PUT)
 			jobs[i]->reason = reason;
 	}
 }
@@ -157,14 +157,14 @@ static void do_jobs(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 	int rc;
 
 	if (wr_sqlite_is_removed(sqlite))
-		give_up(jobs, count, WR_QUEUE_AWAY, true);
+		refuse_jobs(jobs, count, WR_QUEUE_AWAY, true);
 	wr_sqlite_space_check(sqlite, jobs, count);
 	rc = transact(sqlite, jobs, count);
-	/* A disk that has no room for a request may have some for what became of another. */
+	/* A disk without space for a new request may have space for the result of a delivery. */
 	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) == WR_QUEUE_NO_SPACE) {
 		roll_back(sqlite);
 		wr_sqlite_checkpoint(sqlite, true);
-		give_up(jobs, count, WR_QUEUE_NO_SPACE, true);
+		refuse_jobs(jobs, count, WR_QUEUE_NO_SPACE, true);
 		rc = transact(sqlite, jobs, count);
 	}
 	if (rc == SQLITE_OK) {
@@ -174,14 +174,14 @@ static void do_jobs(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 	wr_queue_backend_fail(backend, wr_sqlite_reason(sqlite, rc), "the queue's file %s: %s",
 			      sqlite->path, sqlite3_errmsg(sqlite->db));
 	roll_back(sqlite);
-	give_up(jobs, count, backend->failed, false);
-	/* What is full is left open: it works again as soon as there is room. */
+	refuse_jobs(jobs, count, backend->failed, false);
+	/* With a full disk the file stays open. It works again as soon as there is space. */
 	if (backend->failed == WR_QUEUE_NO_SPACE)
 		backend->failed = WR_QUEUE_OK;
 }
 
-static void run(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
-		struct wr_moment now)
+static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
+		     struct wr_moment now)
 {
 	struct wr_sqlite *sqlite = (struct wr_sqlite *)backend;
 
@@ -190,16 +190,17 @@ static void run(struct wr_queue_backend *backend, struct wr_queue_job **jobs, si
 	wr_sqlite_space_report(sqlite, jobs, count);
 }
 
-/* Nothing more is promised, but what waits is delivered while there is a process that has the file;
- * then a new one is made. */
-static void mind_removal(struct wr_sqlite *sqlite)
+/* After the file was removed, new requests are refused. The waiting ones are delivered from the
+ * open file. When none is left, the backend fails on purpose, and its reopening creates a new file.
+ */
+static void handle_removal(struct wr_sqlite *sqlite)
 {
 	if (!sqlite->removed)
 		wr_queue_backend_log(
 			&sqlite->backend, WR_QUEUE_ERROR,
-			"THE QUEUE'S FILE %s WAS REMOVED: %llu requests in it are delivered "
-			"as long as this process runs, and are lost with it; none is stored "
-			"before that is done",
+			"THE QUEUE'S FILE %s WAS REMOVED: its %llu requests are lost if this "
+			"process ends before it has delivered them; new requests are refused until "
+			"then",
 			sqlite->path, (unsigned long long)sqlite->counts.waiting);
 	sqlite->removed = true;
 	if (sqlite->counts.waiting == 0)
@@ -207,14 +208,14 @@ static void mind_removal(struct wr_sqlite *sqlite)
 				      "the queue's file %s was removed", sqlite->path);
 }
 
-static void tick(struct wr_queue_backend *backend, struct wr_moment now)
+static void run_tick(struct wr_queue_backend *backend, struct wr_moment now)
 {
 	struct wr_sqlite *sqlite = (struct wr_sqlite *)backend;
 
 	set_time(sqlite, now);
 	wr_sqlite_tidy(sqlite);
 	if (wr_sqlite_is_removed(sqlite))
-		mind_removal(sqlite);
+		handle_removal(sqlite);
 }
 
 static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struct wr_moment now,
@@ -225,11 +226,11 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struc
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	sqlite->ahead_us = sqlite->now_us - now.mono_us; /* may wrap, and does no harm */
+	sqlite->ahead_us = sqlite->now_us - now.mono_us; /* may wrap around; the sum is right */
 	sqlite->wall_us = now.wall_us;
 	sqlite->old_fence = sqlite->fence;
 	if (wr_sqlite_recount(sqlite) == SQLITE_OK)
-		tell_changes(sqlite);
+		report_changes(sqlite);
 	return WR_QUEUE_OK;
 }
 
@@ -247,11 +248,12 @@ static void free_backend(struct wr_queue_backend *backend)
 	free(sqlite);
 }
 
-static const struct wr_queue_backend_ops ops = {open_backend, run, tick, close_backend,
+static const struct wr_queue_backend_ops ops = {open_backend, run_jobs, run_tick, close_backend,
 						free_backend};
 
 const char *wr_lite_folder(const char *url)
 {
+	assert(url);
 	if (strncmp(url, "file:", 5) != 0)
 		return NULL;
 	url += 5;

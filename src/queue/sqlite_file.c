@@ -1,4 +1,5 @@
-/* The folder of a queue, whose it is, and the file in it. */
+/* Opens, locks and closes the folder and the file of a queue; moves a damaged file away. Called by
+ * sqlite_backend.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,13 +15,15 @@
 #define LOCK_NAME "queue.lock"
 #define BUSY_MS 5000
 
-static enum wr_queue_reason refuse(enum wr_queue_reason reason, struct weir_error *error,
-				   const char *what, const char *path, const char *remedy)
+/* Fills in *error from errno. Returns WR_QUEUE_NO_SPACE for a full disk, else WR_QUEUE_READ_ONLY.
+ */
+static enum wr_queue_reason report_errno(struct weir_error *error, const char *what,
+					 const char *path)
 {
 	int why = errno;
 
-	wr_error(error, WEIR_ESYS, "%s %s: %s%s", what, path, strerror(why), remedy);
-	return why == ENOSPC || why == EDQUOT ? WR_QUEUE_NO_SPACE : reason;
+	wr_error_errno(error, WEIR_ESYS, "%s %s", what, path);
+	return why == ENOSPC || why == EDQUOT ? WR_QUEUE_NO_SPACE : WR_QUEUE_READ_ONLY;
 }
 
 static void sync_folder(const char *path)
@@ -29,11 +32,11 @@ static void sync_folder(const char *path)
 
 	if (fd < 0)
 		return;
-	fsync(fd); /* where a folder can not be synced, SQLite could not do better */
+	fsync(fd); /* errors are ignored, as SQLite does: some file systems cannot sync folders */
 	close(fd);
 }
 
-/* Missing folders are made, each for us alone. */
+/* Creates the folder and its missing parents with mode 0700. */
 static bool make_folders(const char *folder)
 {
 	char path[PATH_MAX];
@@ -52,19 +55,19 @@ static bool make_folders(const char *folder)
 	return true;
 }
 
-/* Who can write to the folder can put a file of his own in the place of ours. */
+/* A user who can write to the folder could replace the queue's file, so only its owner may. */
 static enum wr_queue_reason check_folder(const char *folder, struct weir_error *error)
 {
 	struct stat st;
 
 	if (!make_folders(folder) || stat(folder, &st) < 0)
-		return refuse(WR_QUEUE_READ_ONLY, error, "the queue's folder", folder, "");
+		return report_errno(error, "the queue's folder", folder);
 	if (!S_ISDIR(st.st_mode) || (st.st_mode & 022) ||
 	    (st.st_uid != geteuid() && st.st_uid != 0)) {
 		wr_error(error, WEIR_ESYS,
-			 "the queue's folder %s is not ours alone to write to; name another, or: "
-			 "chown %u %s; chmod 700 %s",
-			 folder, (unsigned)geteuid(), folder, folder);
+			 "other users can write to the queue's folder %s: chown it to user %u and "
+			 "chmod 700 it, or name another",
+			 folder, (unsigned)geteuid());
 		return WR_QUEUE_READ_ONLY;
 	}
 	return WR_QUEUE_OK;
@@ -78,32 +81,33 @@ static enum wr_queue_reason lock_folder(struct wr_sqlite *sqlite, struct weir_er
 	snprintf(path, sizeof path, "%s/" LOCK_NAME, sqlite->folder);
 	sqlite->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (sqlite->lock < 0)
-		return refuse(WR_QUEUE_READ_ONLY, error, "the queue's lock", path, "");
+		return report_errno(error, "the queue's lock", path);
 	if (flock(sqlite->lock, LOCK_EX | LOCK_NB) < 0) {
 		len = read(sqlite->lock, pid, sizeof pid - 1);
 		pid[len > 0 ? strcspn(pid, "\n") : 0] = 0;
 		wr_error(error, WEIR_ESYS,
-			 "the queue %s belongs to another process (%s) as long as that runs; for "
-			 "several gateways use redis://",
+			 "the queue %s is in use by another process (%s); to share a queue among "
+			 "several gateways, use redis://",
 			 sqlite->folder, pid[0] ? pid : "unknown");
 		return WR_QUEUE_AWAY;
 	}
 	len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-	/* Only for people: a full disk may leave it empty. */
+	/* The number is for people. It may be missing if the disk is full. */
 	if (ftruncate(sqlite->lock, 0) == 0 && write(sqlite->lock, pid, (size_t)len) != len)
 		return WR_QUEUE_OK;
 	return WR_QUEUE_OK;
 }
 
-/* SQLite would make it with the mode that umask leaves; others files of its own get that of this
- * one. */
+/* Creates the file with mode 0600. SQLite would use the umask; its log file gets the mode of this
+ * file.
+ */
 static enum wr_queue_reason make_file(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	enum wr_queue_reason reason = WR_QUEUE_OK;
 
 	if (fd < 0 || fchmod(fd, 0600) < 0)
-		reason = refuse(WR_QUEUE_READ_ONLY, error, "the queue's file", sqlite->path, "");
+		reason = report_errno(error, "the queue's file", sqlite->path);
 	if (fd >= 0)
 		close(fd);
 	if (reason == WR_QUEUE_OK)
@@ -143,8 +147,9 @@ static void close_file(struct wr_sqlite *sqlite)
 	wr_queue_lines_clear(&sqlite->lines);
 }
 
-/* Renames file and log, for somebody to look into. False: it could not be done. */
-static bool set_aside(struct wr_sqlite *sqlite, uint64_t wall_us, char aside[PATH_MAX])
+/* Renames a damaged file and its log, so that an operator can recover them. False: renaming failed.
+ */
+static bool move_damaged_file(struct wr_sqlite *sqlite, uint64_t wall_us, char aside[PATH_MAX])
 {
 	static const char *const tails[] = {"", "-wal"};
 	char from[PATH_MAX + 8], to[PATH_MAX + 8];
@@ -167,19 +172,19 @@ static bool set_aside(struct wr_sqlite *sqlite, uint64_t wall_us, char aside[PAT
 	return true;
 }
 
-/* What is in a damaged file may still be saved by a human; what comes in now needs a sound one. */
-static enum wr_queue_reason open_anew(struct wr_sqlite *sqlite, uint64_t wall_us,
-				      struct weir_error *error)
+/* Moves a damaged file away and creates a new one. */
+static enum wr_queue_reason replace_damaged_file(struct wr_sqlite *sqlite, uint64_t wall_us,
+						 struct weir_error *error)
 {
 	char aside[PATH_MAX];
 
 	close_file(sqlite);
-	if (!set_aside(sqlite, wall_us, aside))
+	if (!move_damaged_file(sqlite, wall_us, aside))
 		return WR_QUEUE_CORRUPT;
 	wr_queue_backend_log(
 		&sqlite->backend, WR_QUEUE_ERROR,
-		"THE QUEUE'S FILE WAS DAMAGED (%s) and is now %s; requests in it are not "
-		"delivered. `sqlite3 %s .recover` may save them. A new queue begins",
+		"THE QUEUE'S FILE WAS DAMAGED (%s) and was renamed to %s; its requests are not "
+		"delivered. `sqlite3 %s .recover` may restore them. A new file was created",
 		error->text, aside, aside);
 	return open_file(sqlite, wall_us, error);
 }
@@ -193,7 +198,7 @@ enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_moment n
 	sqlite->lock = -1;
 	sqlite->removed = false;
 	if (len < 0 || (size_t)len >= sizeof sqlite->path - 32) {
-		wr_error(error, WEIR_EINVAL, "the queue's folder has too long a path");
+		wr_error(error, WEIR_EINVAL, "the path of the queue's folder is too long");
 		return WR_QUEUE_FAILED;
 	}
 	reason = check_folder(sqlite->folder, error);
@@ -202,7 +207,7 @@ enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_moment n
 	if (reason == WR_QUEUE_OK)
 		reason = open_file(sqlite, now.wall_us, error);
 	if (reason == WR_QUEUE_CORRUPT)
-		reason = open_anew(sqlite, now.wall_us, error);
+		reason = replace_damaged_file(sqlite, now.wall_us, error);
 	if (reason != WR_QUEUE_OK)
 		wr_sqlite_close(sqlite);
 	return reason;

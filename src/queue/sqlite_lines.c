@@ -1,24 +1,27 @@
+/* Lines of waiting requests: a hash table by key, a heap by due time, and an undo log. Called by
+ * the other sqlite_*.c files. */
 #include "queue/sqlite_lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define BUCKETS_MIN 64u
-#define PLACES_MIN 2u
+#define POSITIONS_MIN 2u
 #define ROOM_MIN 64u
 
-enum change { JOINED, LEFT, OTHER };
+enum change_kind { JOINED, LEFT, OTHER };
 
-/* What a line was before. */
+/* An entry of the undo log: the state of a line before a change. */
 struct wr_queue_lines_change {
-	struct wr_queue_line *line; /* not freed before this is kept or undone */
-	enum change what;
-	struct wr_queue_position position; /* that joined, left, or had another time */
+	struct wr_queue_line *line; /* not freed before the commit or rollback */
+	enum change_kind kind;
+	struct wr_queue_position position; /* that joined, left or got another due time */
 	uint64_t head, due_us, fence, bytes;
 };
 
-/* The same memory, or other, with room for one more; NULL: there is none. */
-static void *grown(void *memory, size_t *cap, size_t count, size_t min, size_t size)
+/* Returns an array with room for one more element, reallocated if needed; NULL: memory is
+ * exhausted. */
+static void *grow_array(void *memory, size_t *cap, size_t count, size_t min, size_t size)
 {
 	size_t more = *cap ? 2 * *cap : min;
 
@@ -32,7 +35,7 @@ static void *grown(void *memory, size_t *cap, size_t count, size_t min, size_t s
 
 /* ---- lines by key ---- */
 
-/* Keys are hashes already. */
+/* Keys are hashes, so their first bytes select the bucket. */
 static size_t bucket_of(const struct wr_queue_lines *lines, const uint8_t *key)
 {
 	uint64_t hash;
@@ -41,7 +44,8 @@ static size_t bucket_of(const struct wr_queue_lines *lines, const uint8_t *key)
 	return (size_t)hash & (lines->bucket_count - 1);
 }
 
-static struct wr_queue_line *find(const struct wr_queue_lines *lines, const uint8_t *key)
+/* Unlike wr_queue_lines_find(), also returns a line that is empty and not freed yet. */
+static struct wr_queue_line *find_line(const struct wr_queue_lines *lines, const uint8_t *key)
 {
 	struct wr_queue_line *line =
 		lines->bucket_count ? lines->buckets[bucket_of(lines, key)] : NULL;
@@ -53,12 +57,12 @@ static struct wr_queue_line *find(const struct wr_queue_lines *lines, const uint
 
 struct wr_queue_line *wr_queue_lines_find(const struct wr_queue_lines *lines, const uint8_t *key)
 {
-	struct wr_queue_line *line = find(lines, key);
+	struct wr_queue_line *line = find_line(lines, key);
 
 	return line && line->count ? line : NULL;
 }
 
-static bool more_buckets(struct wr_queue_lines *lines)
+static bool grow_buckets(struct wr_queue_lines *lines)
 {
 	struct wr_queue_lines more = {.bucket_count = lines->bucket_count ? 2 * lines->bucket_count
 									  : BUCKETS_MIN};
@@ -85,17 +89,17 @@ static bool more_buckets(struct wr_queue_lines *lines)
 	return true;
 }
 
-/* With room for it in the heap, so that putting it there can not fail. */
-static struct wr_queue_line *make(struct wr_queue_lines *lines, const uint8_t *key)
+/* Also makes room for the line in the heap, so that adding it there cannot fail. */
+static struct wr_queue_line *make_line(struct wr_queue_lines *lines, const uint8_t *key)
 {
-	struct wr_queue_line **heap = grown(lines->heap, &lines->heap_cap, lines->line_count,
-					    ROOM_MIN, sizeof(struct wr_queue_line *));
+	struct wr_queue_line **heap = grow_array(lines->heap, &lines->heap_cap, lines->line_count,
+						 ROOM_MIN, sizeof(struct wr_queue_line *));
 	struct wr_queue_line *line, **bucket;
 
 	if (!heap)
 		return NULL;
 	lines->heap = heap;
-	line = more_buckets(lines) ? calloc(1, sizeof *line) : NULL;
+	line = grow_buckets(lines) ? calloc(1, sizeof *line) : NULL;
 	if (!line)
 		return NULL;
 	memcpy(line->key, key, sizeof line->key);
@@ -106,7 +110,7 @@ static struct wr_queue_line *make(struct wr_queue_lines *lines, const uint8_t *k
 	return line;
 }
 
-static void forget(struct wr_queue_lines *lines, struct wr_queue_line *line)
+static void free_line(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {
 	struct wr_queue_line **at = &lines->buckets[bucket_of(lines, line->key)];
 
@@ -118,38 +122,38 @@ static void forget(struct wr_queue_lines *lines, struct wr_queue_line *line)
 	free(line);
 }
 
-/* ---- the heap: lines by when they are due, and by age among those due together ---- */
+/* ---- the heap: lines by due time, those due at the same time by the id of their head ---- */
 
 static bool is_before(const struct wr_queue_line *a, const struct wr_queue_line *b)
 {
 	return a->due_us != b->due_us ? a->due_us < b->due_us : a->head < b->head;
 }
 
-static void put(struct wr_queue_lines *lines, struct wr_queue_line *line, size_t at)
+static void heap_set(struct wr_queue_lines *lines, struct wr_queue_line *line, size_t at)
 {
 	lines->heap[at - 1] = line;
 	line->heap_at = at;
 }
 
-static void sift(struct wr_queue_lines *lines, struct wr_queue_line *line)
+static void heap_sift(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {
 	size_t at = line->heap_at, child;
 
 	for (; at > 1 && is_before(line, lines->heap[at / 2 - 1]); at /= 2)
-		put(lines, lines->heap[at / 2 - 1], at);
+		heap_set(lines, lines->heap[at / 2 - 1], at);
 	for (; (child = 2 * at) <= lines->heap_count; at = child) {
 		if (child < lines->heap_count &&
 		    is_before(lines->heap[child], lines->heap[child - 1]))
 			child++;
 		if (!is_before(lines->heap[child - 1], line))
 			break;
-		put(lines, lines->heap[child - 1], at);
+		heap_set(lines, lines->heap[child - 1], at);
 	}
-	put(lines, line, at);
+	heap_set(lines, line, at);
 }
 
-/* Puts the line where it belongs, or takes it out. */
-static void arrange(struct wr_queue_lines *lines, struct wr_queue_line *line)
+/* Moves the line to its place in the heap. Removes it from the heap if it is taken or empty. */
+static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {
 	bool is_free = line->count && !line->fence;
 	size_t at = line->heap_at;
@@ -157,8 +161,8 @@ static void arrange(struct wr_queue_lines *lines, struct wr_queue_line *line)
 
 	if (is_free) {
 		if (!at)
-			put(lines, line, ++lines->heap_count);
-		sift(lines, line);
+			heap_set(lines, line, ++lines->heap_count);
+		heap_sift(lines, line);
 		return;
 	}
 	if (!at)
@@ -167,8 +171,8 @@ static void arrange(struct wr_queue_lines *lines, struct wr_queue_line *line)
 	last = lines->heap[--lines->heap_count];
 	if (last == line)
 		return;
-	put(lines, last, at);
-	sift(lines, last);
+	heap_set(lines, last, at);
+	heap_sift(lines, last);
 }
 
 struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
@@ -176,10 +180,10 @@ struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
 	return lines->heap_count ? lines->heap[0] : NULL;
 }
 
-/* ---- places in a line ---- */
+/* ---- positions in a line ---- */
 
-/* Of the first that is not before `id`, counted from the front. */
-static size_t search(const struct wr_queue_line *line, uint64_t id)
+/* Returns the index, from line->first, of the first position whose id is not below `id`. */
+static size_t search_id(const struct wr_queue_line *line, uint64_t id)
 {
 	const struct wr_queue_position *positions = line->positions + line->first;
 	size_t low = 0, high = line->count;
@@ -199,9 +203,9 @@ static size_t search(const struct wr_queue_line *line, uint64_t id)
 	return low;
 }
 
-static struct wr_queue_position *place_of(const struct wr_queue_line *line, uint64_t id)
+static struct wr_queue_position *find_position(const struct wr_queue_line *line, uint64_t id)
 {
-	size_t at = search(line, id);
+	size_t at = search_id(line, id);
 	struct wr_queue_position *position = line->positions + line->first + at;
 
 	return at < line->count && position->id == id ? position : NULL;
@@ -209,12 +213,13 @@ static struct wr_queue_position *place_of(const struct wr_queue_line *line, uint
 
 size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 {
-	const struct wr_queue_position *position = place_of(line, id);
+	const struct wr_queue_position *position = find_position(line, id);
 
 	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
 }
 
-/* Room for one more, at either end. Far from the front it is made by moving all there. */
+/* Makes room for one more position at either end. If the array is half empty at its front, moves
+ * the positions there instead of growing it. */
 static bool make_room(struct wr_queue_line *line)
 {
 	size_t end = line->first + line->count;
@@ -226,16 +231,16 @@ static bool make_room(struct wr_queue_line *line)
 		line->first = 0;
 		return true;
 	}
-	positions = grown(line->positions, &line->cap, end, PLACES_MIN, sizeof *positions);
+	positions = grow_array(line->positions, &line->cap, end, POSITIONS_MIN, sizeof *positions);
 	if (positions)
 		line->positions = positions;
 	return positions != NULL;
 }
 
-/* There is room. */
-static void insert(struct wr_queue_line *line, struct wr_queue_position position)
+/* Inserts a position. make_room() was called before. */
+static void insert_position(struct wr_queue_line *line, struct wr_queue_position position)
 {
-	size_t at = search(line, position.id);
+	size_t at = search_id(line, position.id);
 	struct wr_queue_position *to = line->positions + line->first + at;
 	bool has_end = line->first + line->count < line->cap;
 
@@ -252,7 +257,7 @@ static void insert(struct wr_queue_line *line, struct wr_queue_position position
 	line->held += position.bytes;
 }
 
-static void erase(struct wr_queue_line *line, const struct wr_queue_position *position)
+static void erase_position(struct wr_queue_line *line, const struct wr_queue_position *position)
 {
 	size_t at = (size_t)(position - line->positions) - line->first;
 	struct wr_queue_position *from = line->positions + line->first + at;
@@ -267,18 +272,18 @@ static void erase(struct wr_queue_line *line, const struct wr_queue_position *po
 
 /* ---- changes ---- */
 
-/* To be called before the change is made. */
-static bool note(struct wr_queue_lines *lines, struct wr_queue_line *line, enum change what,
-		 struct wr_queue_position position)
+/* Adds an entry to the undo log. Called before the change is made. */
+static bool log_change(struct wr_queue_lines *lines, struct wr_queue_line *line,
+		       enum change_kind kind, struct wr_queue_position position)
 {
-	struct wr_queue_lines_change *changes = grown(
+	struct wr_queue_lines_change *changes = grow_array(
 		lines->changes, &lines->change_cap, lines->change_count, ROOM_MIN, sizeof *changes);
 
 	if (!changes)
 		return false;
 	lines->changes = changes;
 	lines->changes[lines->change_count++] = (struct wr_queue_lines_change){
-		line, what, position, line->head, line->due_us, line->fence, line->bytes};
+		line, kind, position, line->head, line->due_us, line->fence, line->bytes};
 	return true;
 }
 
@@ -292,70 +297,70 @@ static void set_head(struct wr_queue_line *line, struct wr_queue_position positi
 bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 			 struct wr_queue_position position)
 {
-	struct wr_queue_line *line = find(lines, key);
+	struct wr_queue_line *line = find_line(lines, key);
 
 	if (!line)
-		line = make(lines, key);
+		line = make_line(lines, key);
 	if (!line)
 		return false;
-	if (!make_room(line) || !note(lines, line, JOINED, position)) {
-		if (!line->positions) /* it is new, and nothing knows it */
-			forget(lines, line);
+	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
+		if (!line->positions) /* the line is new, and no change refers to it */
+			free_line(lines, line);
 		return false;
 	}
-	insert(line, position);
+	insert_position(line, position);
 	if (line->count == 1 || (!line->fence && position.id < line->head))
 		set_head(line, position);
-	arrange(lines, line);
+	update_heap(lines, line);
 	return true;
 }
 
 bool wr_queue_lines_leave(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id)
 {
-	struct wr_queue_position *position = place_of(line, id);
+	struct wr_queue_position *position = find_position(line, id);
 
 	if (!position)
 		return true;
-	if (!note(lines, line, LEFT, *position))
+	if (!log_change(lines, line, LEFT, *position))
 		return false;
-	erase(line, position);
+	erase_position(line, position);
 	if (line->count && line->head == id)
 		set_head(line, line->positions[line->first]);
-	arrange(lines, line);
+	update_heap(lines, line);
 	return true;
 }
 
 bool wr_queue_lines_take(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t fence,
 			 uint64_t bytes)
 {
-	if (!note(lines, line, OTHER, (struct wr_queue_position){0}))
+	if (!log_change(lines, line, OTHER, (struct wr_queue_position){0}))
 		return false;
 	line->fence = fence;
 	line->bytes = bytes;
-	arrange(lines, line);
+	update_heap(lines, line);
 	return true;
 }
 
 bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id,
 			    uint64_t due_us)
 {
-	struct wr_queue_position *position = place_of(line, id);
+	struct wr_queue_position *position = find_position(line, id);
 
 	if (!position)
 		return true;
-	if (!note(lines, line, OTHER, *position))
+	if (!log_change(lines, line, OTHER, *position))
 		return false;
 	position->due_us = due_us;
 	if (line->head == id)
 		set_head(line, *position);
-	arrange(lines, line);
+	update_heap(lines, line);
 	return true;
 }
 
-/* ---- kept or undone ---- */
+/* ---- commit and rollback ---- */
 
-/* Lines that are empty were left standing, for an undo would want them back. */
-static void forget_empty(struct wr_queue_lines *lines)
+/* Frees empty lines, to which the undo log could refer until now, and clears the log. */
+void wr_queue_lines_commit(struct wr_queue_lines *lines)
 {
 	size_t empty = 0;
 
@@ -368,42 +373,37 @@ static void forget_empty(struct wr_queue_lines *lines)
 		lines->changes[empty++].line = line;
 	}
 	for (size_t i = 0; i < empty; i++)
-		forget(lines, lines->changes[i].line);
+		free_line(lines, lines->changes[i].line);
 	lines->change_count = 0;
 }
 
-void wr_queue_lines_commit(struct wr_queue_lines *lines)
-{
-	forget_empty(lines);
-}
-
-/* There was room for all of it before, so there is again. */
-static void undo(struct wr_queue_lines *lines, const struct wr_queue_lines_change *change)
+/* Undoes one change. An insertion finds room, because the arrays never shrink. */
+static void undo_change(struct wr_queue_lines *lines, const struct wr_queue_lines_change *change)
 {
 	struct wr_queue_line *line = change->line;
-	struct wr_queue_position *position = place_of(line, change->position.id);
+	struct wr_queue_position *position = find_position(line, change->position.id);
 
-	if (change->what == LEFT)
-		insert(line, change->position);
-	else if (position && change->what == JOINED)
-		erase(line, position);
+	if (change->kind == LEFT)
+		insert_position(line, change->position);
+	else if (position && change->kind == JOINED)
+		erase_position(line, position);
 	else if (position)
 		*position = change->position;
 	line->head = change->head;
 	line->due_us = change->due_us;
 	line->fence = change->fence;
 	line->bytes = change->bytes;
-	arrange(lines, line);
+	update_heap(lines, line);
 }
 
 void wr_queue_lines_roll_back(struct wr_queue_lines *lines)
 {
 	for (size_t i = lines->change_count; i-- > 0;)
-		undo(lines, &lines->changes[i]);
-	forget_empty(lines);
+		undo_change(lines, &lines->changes[i]);
+	wr_queue_lines_commit(lines);
 }
 
-/* ---- all of them ---- */
+/* ---- all lines ---- */
 
 const struct wr_queue_line *wr_queue_lines_next(const struct wr_queue_lines *lines,
 						const struct wr_queue_line *before)

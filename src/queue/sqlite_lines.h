@@ -1,9 +1,11 @@
-/* Who waits, in memory: a line for each key with its requests by their numbers, and which line is
- * due next. Made of the file when that is opened, and changed along with it: what was done since
- * the last wr_queue_lines_commit() can be undone, as a transaction is that fails. Finding, joining
- * at the end, taking and leaving at the front take the same time however many wait.
+/* The waiting requests in memory: a line per key with its requests in order of their ids, and a
+ * heap of lines by the time when they are due. The lines are read from the file when it is opened
+ * and then changed together with it: wr_queue_lines_roll_back() undoes all changes since the last
+ * wr_queue_lines_commit(), as SQLite does with its transaction. Finding a line, joining at its end
+ * and leaving at its front do not depend on the number of waiting requests; the heap costs O(log
+ * lines).
  *
- * Lines are gone with the process, and with them who has taken what: it waits again. */
+ * Takes are recorded only here: after a restart all requests wait again. */
 #ifndef WR_QUEUE_SQLITE_LINES_H
 #define WR_QUEUE_SQLITE_LINES_H
 
@@ -14,68 +16,71 @@
 
 struct wr_queue_position {
 	uint64_t id;
-	uint64_t due_us; /* or when it is too old, if that is earlier */
-	uint64_t bytes;  /* what it counts for */
+	uint64_t due_us; /* when it is due or expires, whichever is earlier */
+	uint64_t bytes;  /* counted against the queue's limits */
 };
 
 struct wr_queue_line {
 	uint8_t key[WR_LINE_KEY_BYTES];
-	uint64_t head;   /* who is next. Not always the first: one that was dead may be older than
-			    the one that is taken, and has to wait for it */
-	uint64_t due_us; /* when the head is */
-	uint64_t fence;  /* of who has taken the head; 0: nobody */
+	uint64_t head;   /* id of the next request to deliver. Usually the first; a retried dead
+			    letter can be older than the head that is taken, and then waits for it */
+	uint64_t due_us; /* of the head */
+	uint64_t fence;  /* number of the take of the head; 0: not taken */
 	uint64_t bytes;  /* of the head, if it is taken */
 
-	struct wr_queue_position *positions; /* by id, `count` of them from `first` on */
+	struct wr_queue_position *positions; /* sorted by id: `count` of them from `first` on */
 	size_t first, count, cap;
-	uint64_t held;  /* bytes of them all */
-	size_t heap_at; /* from 1; 0: it is taken, or empty */
-	bool empty;     /* and about to go */
+	uint64_t held;  /* bytes of all positions */
+	size_t heap_at; /* index in the heap, from 1; 0: the line is taken or empty */
+	bool empty;     /* about to be freed */
 	struct wr_queue_line *next;
 };
 
 struct wr_queue_lines {
-	struct wr_queue_line **buckets; /* a power of two, or none */
+	struct wr_queue_line **buckets; /* hash table; its size is a power of two or 0 */
 	size_t bucket_count, line_count;
-	struct wr_queue_line **heap; /* lines that are not taken, the first due in front */
+	struct wr_queue_line **heap; /* lines that are not taken; the first is due first */
 	size_t heap_count, heap_cap;
-	struct wr_queue_lines_change *changes; /* since the last keep */
+	struct wr_queue_lines_change *changes; /* since the last commit */
 	size_t change_count, change_cap;
 };
 
-/* NULL: nobody waits. Stays where it is as long as somebody does. */
+/* Returns the line of this key, NULL if no request waits there. The pointer is valid until the line
+ * is empty and that is committed. */
 struct wr_queue_line *wr_queue_lines_find(const struct wr_queue_lines *lines, const uint8_t *key);
 
-/* The one that is due first of those that are not taken; NULL: there is none. */
+/* Returns the line that is due first among those that are not taken; NULL: there is none. */
 struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines);
 
-/* From 1; 0: it does not wait there. */
+/* Returns the position of a request, from 1; 0: it does not wait in this line. */
 size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id);
 
-/* Changes. False: no memory, and nothing was changed. */
+/* Changes. Each returns false if memory is exhausted; then nothing was changed. */
 
-/* One more waits; at the place that its number gives it. */
+/* Adds a request at the position that its id determines. Creates the line if needed. */
 bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 			 struct wr_queue_position position);
 
-/* It waits no more. The line may be gone with it when that is kept. */
+/* Removes a request. An empty line is freed at the next commit. */
 bool wr_queue_lines_leave(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id);
 
+/* Marks the head of the line as taken. */
 bool wr_queue_lines_take(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t fence,
 			 uint64_t bytes);
 
-/* It is due then; if it is the head, nobody has taken it any more. */
+/* Sets when a request is due. If it is the head, it is no longer taken. */
 bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id,
 			    uint64_t due_us);
 
 void wr_queue_lines_commit(struct wr_queue_lines *lines);
 void wr_queue_lines_roll_back(struct wr_queue_lines *lines);
 
-/* All of them, in no order: NULL is before the first and after the last. */
+/* Iterates over all lines in no particular order: `before` is NULL at first; returns NULL at the
+ * end. */
 const struct wr_queue_line *wr_queue_lines_next(const struct wr_queue_lines *lines,
 						const struct wr_queue_line *before);
 
-/* Back to nothing, which is also what all zeroes are. */
+/* Frees all lines. *lines is then all zeroes, which is also its initial state. */
 void wr_queue_lines_clear(struct wr_queue_lines *lines);
 
 #endif

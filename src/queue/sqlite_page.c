@@ -1,4 +1,5 @@
-/* Looking at requests, and what operators do with them. */
+/* The jobs of operators: ticket, list, show, retry, drop, stats and recount. Called by
+ * sqlite_backend.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,13 +7,14 @@
 #include "queue/sqlite_backend.h"
 #include "queue/record.h"
 
-struct seen {
+/* A row that matches the filter of a page. */
+struct found {
 	uint64_t id;
 	enum wr_deferred_state state;
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
 
-/* Its place in the line, and whether it is on its way. */
+/* Adds the position in the line, and the state `delivering`, which the file does not contain. */
 static int add_position(const struct wr_sqlite *sqlite, struct wr_deferred *row)
 {
 	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);
@@ -53,7 +55,7 @@ int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 
 /* ---- pages ---- */
 
-static bool fits(const struct wr_queue_filter *filter, sqlite3_stmt *sql)
+static bool matches_filter(const struct wr_queue_filter *filter, sqlite3_stmt *sql)
 {
 	const void *key = sqlite3_column_blob(sql, 1);
 	const char *rule = (const char *)sqlite3_column_blob(sql, 2);
@@ -67,14 +69,13 @@ static bool fits(const struct wr_queue_filter *filter, sqlite3_stmt *sql)
 		return false;
 	if (filter->rule.len && !wr_str_equal(filter->rule, name))
 		return false;
-	/* Being delivered is a kind of waiting in the file; told apart when the line was looked at.
-	 */
+	/* In the file, requests in delivery have the state waiting. show_row() tells them apart. */
 	return !filter->states || filter->states & 1u << state ||
 	       (state == WR_DEFERRED_WAITING && filter->states & 1u << WR_DEFERRED_DELIVERING);
 }
 
-/* The next `max` rows and those of them that fit. */
-static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct seen *seen,
+/* Reads the next `max` rows and returns those that match the filter. */
+static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct found *found,
 		     size_t *count)
 {
 	const struct wr_queue_filter *filter = &job->page.filter;
@@ -87,13 +88,13 @@ static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct 
 	sqlite3_bind_int64(sql, 2, filter->id ? 1 : job->page.max);
 	*count = 0;
 	while ((rc = sqlite3_step(sql)) == SQLITE_ROW) {
-		struct seen *at = &seen[*count];
+		struct found *at = &found[*count];
 
 		at->id = (uint64_t)sqlite3_column_int64(sql, 0);
 		looked++;
 		if (!filter->id)
 			job->page.last = at->id;
-		if ((filter->id && at->id != filter->id) || !fits(filter, sql))
+		if ((filter->id && at->id != filter->id) || !matches_filter(filter, sql))
 			continue;
 		at->state = (enum wr_deferred_state)sqlite3_column_int(sql, 3);
 		memcpy(at->key, sqlite3_column_blob(sql, 1), sizeof at->key);
@@ -106,13 +107,13 @@ static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct 
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int show(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct seen *seen,
-		struct wr_deferred ***tail)
+static int show_row(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct found *found,
+		    struct wr_deferred ***tail)
 {
 	uint8_t states = job->page.filter.states;
 	bool list = job->verb == WR_QUEUE_LIST;
 	struct wr_deferred *row;
-	int rc = wr_sqlite_read(sqlite, seen->id, list ? WR_SQLITE_HEAD : WR_SQLITE_ALL, &row);
+	int rc = wr_sqlite_read(sqlite, found->id, list ? WR_SQLITE_HEAD : WR_SQLITE_ALL, &row);
 
 	if (rc != SQLITE_OK || !row)
 		return rc;
@@ -131,57 +132,57 @@ static int show(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct
 	return SQLITE_OK;
 }
 
-static int drop(struct wr_sqlite *sqlite, const struct seen *seen)
+static int drop_row(struct wr_sqlite *sqlite, const struct found *found)
 {
-	struct wr_sqlite_outcome end = {.id = seen->id,
+	struct wr_sqlite_outcome end = {.id = found->id,
 					.state = WR_DEFERRED_DROPPED,
 					.reason = WR_STR("dropped by an operator")};
 	struct wr_sqlite_row_limits at = {0};
-	int rc = wr_sqlite_read_limits(sqlite, seen->id, &at);
+	int rc = wr_sqlite_read_limits(sqlite, found->id, &at);
 
 	end.bytes = at.bytes;
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_finish(sqlite, &end);
-	if (rc == SQLITE_OK && seen->state == WR_DEFERRED_WAITING)
-		return wr_sqlite_line_leave(sqlite, seen->key, seen->id);
+	if (rc == SQLITE_OK && found->state == WR_DEFERRED_WAITING)
+		return wr_sqlite_line_leave(sqlite, found->key, found->id);
 	sqlite->counts.dead--;
 	sqlite->counts.dead_bytes -= at.bytes;
 	return rc;
 }
 
-/* Waits again, at its old place. */
-static int revive(struct wr_sqlite *sqlite, const struct seen *seen,
+/* Makes a dead request wait again, at its old position. */
+static int revive(struct wr_sqlite *sqlite, const struct found *found,
 		  const struct wr_sqlite_line *line, uint64_t bytes)
 {
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_REVIVE);
 	int rc;
 
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)found->id);
 	sqlite3_bind_int64(sql, 2, (sqlite3_int64)sqlite->now_us);
 	rc = wr_sqlite_execute(sql);
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite->counts.dead--;
 	sqlite->counts.dead_bytes -= bytes;
-	return wr_sqlite_line_join(sqlite, seen->key,
-				   (struct wr_queue_position){seen->id, sqlite->now_us, bytes},
+	return wr_sqlite_line_join(sqlite, found->key,
+				   (struct wr_queue_position){found->id, sqlite->now_us, bytes},
 				   line);
 }
 
-/* A dead one stays dead where the bounds of the queue leave no room for it. */
-static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct seen *seen,
+/* A dead request stays dead if the queue's limits leave no room for it. */
+static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct found *found,
 		      const struct wr_sqlite_line *line)
 {
 	struct wr_sqlite_row_limits at = {0};
 	enum wr_queue_reason reason;
-	int rc = wr_sqlite_read_limits(sqlite, seen->id, &at);
+	int rc = wr_sqlite_read_limits(sqlite, found->id, &at);
 
 	if (rc != SQLITE_OK)
 		return rc;
 	reason = wr_sqlite_check_bounds(sqlite, line, at.bytes, UINT64_MAX);
 	if (reason == WR_QUEUE_OK) {
 		job->page.count++;
-		return revive(sqlite, seen, line, at.bytes);
+		return revive(sqlite, found, line, at.bytes);
 	}
 	job->page.left++;
 	if (job->page.filter.id)
@@ -189,56 +190,57 @@ static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const 
 	return SQLITE_OK;
 }
 
-static int retry_waiting(struct wr_sqlite *sqlite, const struct seen *seen)
+static int retry_waiting(struct wr_sqlite *sqlite, const struct found *found)
 {
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_NOW_DUE);
 	int rc;
 
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)seen->id);
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)found->id);
 	sqlite3_bind_int64(sql, 2, (sqlite3_int64)sqlite->now_us);
 	rc = wr_sqlite_execute(sql);
 	sqlite->counts.touched = true;
-	return rc == SQLITE_OK ? wr_sqlite_line_set_due(sqlite, seen->key, seen->id, sqlite->now_us)
-			       : rc;
+	return rc == SQLITE_OK
+		       ? wr_sqlite_line_set_due(sqlite, found->key, found->id, sqlite->now_us)
+		       : rc;
 }
 
-static int change(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct seen *seen)
+static int change_row(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct found *found)
 {
-	struct wr_sqlite_line line = wr_sqlite_line_state(sqlite, seen->key);
-	bool taken = line.fence && line.head == seen->id;
+	struct wr_sqlite_line line = wr_sqlite_line_state(sqlite, found->key);
+	bool taken = line.fence && line.head == found->id;
 
-	if ((seen->state != WR_DEFERRED_WAITING && seen->state != WR_DEFERRED_DEAD) || taken)
+	if ((found->state != WR_DEFERRED_WAITING && found->state != WR_DEFERRED_DEAD) || taken)
 		return SQLITE_OK;
-	if (job->verb == WR_QUEUE_RETRY && seen->state == WR_DEFERRED_DEAD)
-		return retry_dead(sqlite, job, seen, &line);
+	if (job->verb == WR_QUEUE_RETRY && found->state == WR_DEFERRED_DEAD)
+		return retry_dead(sqlite, job, found, &line);
 	job->page.count++;
-	return job->verb == WR_QUEUE_DROP ? drop(sqlite, seen) : retry_waiting(sqlite, seen);
+	return job->verb == WR_QUEUE_DROP ? drop_row(sqlite, found) : retry_waiting(sqlite, found);
 }
 
 int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
 	struct wr_deferred **tail = &job->page.first;
-	struct seen *seen;
+	struct found *found;
 	size_t count;
 	int rc;
 
 	if (job->page.max == 0 || job->page.max > WR_QUEUE_PAGE_MAX)
 		job->page.max = WR_QUEUE_PAGE_MAX;
-	seen = calloc(job->page.max, sizeof *seen);
-	if (!seen)
+	found = calloc(job->page.max, sizeof *found);
+	if (!found)
 		return SQLITE_NOMEM;
-	rc = find_page(sqlite, job, seen, &count);
+	rc = find_page(sqlite, job, found, &count);
 	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
 		rc = job->verb == WR_QUEUE_LIST || job->verb == WR_QUEUE_SHOW
-			     ? show(sqlite, job, &seen[i], &tail)
-			     : change(sqlite, job, &seen[i]);
-	free(seen);
+			     ? show_row(sqlite, job, &found[i], &tail)
+			     : change_row(sqlite, job, &found[i]);
+	free(found);
 	if (rc == SQLITE_OK && job->page.filter.id && job->page.count + job->page.left == 0)
 		job->reason = WR_QUEUE_UNKNOWN;
 	return rc;
 }
 
-/* ---- numbers ---- */
+/* ---- statistics ---- */
 
 static int find_oldest(struct wr_sqlite *sqlite, uint64_t *age_us)
 {
@@ -259,7 +261,7 @@ static int find_oldest(struct wr_sqlite *sqlite, uint64_t *age_us)
 	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int64_t pragma(struct wr_sqlite *sqlite, const char *text)
+static int64_t read_pragma(struct wr_sqlite *sqlite, const char *text)
 {
 	sqlite3_stmt *sql = NULL;
 	int64_t value = 0;
@@ -282,8 +284,8 @@ int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 		.bytes = counts->bytes,
 		.lines = counts->lines,
 		.tickets = counts->tickets,
-		.disk_bytes = (uint64_t)(pragma(sqlite, "PRAGMA page_count") *
-					 pragma(sqlite, "PRAGMA page_size")),
+		.disk_bytes = (uint64_t)(read_pragma(sqlite, "PRAGMA page_count") *
+					 read_pragma(sqlite, "PRAGMA page_size")),
 		.put_total = counts->put_total,
 		.delivered_total = counts->delivered_total,
 		.retried_total = counts->retried_total,

@@ -1,4 +1,4 @@
-/* A request comes in. */
+/* The job put: stores a request. Called by sqlite_backend.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +71,8 @@ static int put_ticket(struct wr_sqlite *sqlite, uint64_t id, const uint8_t *hash
 	return wr_sqlite_execute(sql);
 }
 
-static int backend(struct wr_sqlite *sqlite, struct wr_queue_job *job,
-		   const struct wr_sqlite_line *line, size_t head_len, uint64_t bytes)
+static int store_request(struct wr_sqlite *sqlite, struct wr_queue_job *job,
+			 const struct wr_sqlite_line *line, size_t head_len, uint64_t bytes)
 {
 	const uint8_t *key = job->put.request->key;
 	uint64_t wait_us =
@@ -118,5 +118,5 @@ int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 		job->reason = WR_QUEUE_NO_SPACE;
 	if (job->reason != WR_QUEUE_OK)
 		return SQLITE_OK;
-	return backend(sqlite, job, &line, head_len, bytes);
+	return store_request(sqlite, job, &line, head_len, bytes);
 }

@@ -1,4 +1,5 @@
-/* The tables of a queue's file, and what is kept of them in memory. */
+/* Checks a queue's file, creates or upgrades its tables, and reads lines and counters into memory.
+ * Called by sqlite_file.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,20 +9,20 @@
 #define APPLICATION 0x77656972 /* "weir" */
 #define VERSION 2
 
-/* Set before the first access: with the lock on the file for itself, SQLite keeps the index of its
- * log in memory of its own and not in a mapped file, which a full disk could turn into a SIGBUS. */
-static const char first[] = "PRAGMA locking_mode = EXCLUSIVE;"
-			    "PRAGMA auto_vacuum = INCREMENTAL;"
-			    "PRAGMA journal_mode = WAL;"
-			    "PRAGMA synchronous = FULL;"
-			    "PRAGMA secure_delete = FAST;"
-			    "PRAGMA temp_store = MEMORY;"
-			    "PRAGMA cache_size = -16384;"
-			    "PRAGMA journal_size_limit = 33554432;"
-			    "PRAGMA cell_size_check = ON;"
-			    "PRAGMA trusted_schema = OFF;";
+/* Set before the first access. With exclusive locking, SQLite keeps the index of its log in heap
+ * memory instead of a mapped file, where a full disk could cause a SIGBUS. */
+static const char pragmas[] = "PRAGMA locking_mode = EXCLUSIVE;"
+			      "PRAGMA auto_vacuum = INCREMENTAL;"
+			      "PRAGMA journal_mode = WAL;"
+			      "PRAGMA synchronous = FULL;"
+			      "PRAGMA secure_delete = FAST;"
+			      "PRAGMA temp_store = MEMORY;"
+			      "PRAGMA cache_size = -16384;"
+			      "PRAGMA journal_size_limit = 33554432;"
+			      "PRAGMA cell_size_check = ON;"
+			      "PRAGMA trusted_schema = OFF;";
 
-/* Version 1 had none of these: what was delivered was swept at once. */
+/* The table that version 2 added. */
 #define DELIVERED                                                                                  \
 	"CREATE TABLE delivered (id INTEGER PRIMARY KEY, status INTEGER NOT NULL,"                 \
 	" done INTEGER NOT NULL);"                                                                 \
@@ -32,8 +33,8 @@ static const char schema[] =
 	"CREATE TABLE meta (now INTEGER NOT NULL, put INTEGER NOT NULL, delivered INTEGER NOT NULL,"
 	" retried INTEGER NOT NULL, dead INTEGER NOT NULL, dropped INTEGER NOT NULL);"
 	"INSERT INTO meta VALUES (0, 0, 0, 0, 0, 0);"
-	/* state: enum wr_deferred_state without `delivering`. Times in µs. gone: when the ticket is
-	 * to be forgotten, of what is finished */
+	/* state: enum wr_deferred_state without `delivering`. Times are in µs. gone: when the row
+	 * of a finished or dead request expires */
 	"CREATE TABLE request (id INTEGER PRIMARY KEY, ticket BLOB NOT NULL, key BLOB NOT NULL,"
 	" rule TEXT NOT NULL, state INTEGER NOT NULL, tries INTEGER NOT NULL,"
 	" max_tries INTEGER NOT NULL, max_age INTEGER NOT NULL, interval INTEGER NOT NULL, "
@@ -44,27 +45,28 @@ static const char schema[] =
 	"CREATE TABLE content (id INTEGER PRIMARY KEY, head BLOB NOT NULL, body BLOB NOT NULL);"
 	"PRAGMA application_id = 2003134834;" DELIVERED "COMMIT;";
 
-static const char from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
+static const char upgrade_from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
-/* Of dead letters alone, which are few; files of before have none. */
-static const char dead[] =
+/* A partial index of dead letters, which are few. Files of older versions do not have it. */
+static const char dead_index[] =
 	"CREATE INDEX IF NOT EXISTS request_dead ON request (gone) WHERE state = 3;";
 
-/* Indexes of keys and tickets are in memory: on disk each request would change a page of its own in
- * them, and the pages of a commit, not its sync, would be what takes time. */
-static const char memory[] =
+/* The index of tickets is in memory. On disk each request would change another page of it, and
+ * writing these pages would take longer than the sync of a commit. */
+static const char ticket_index[] =
 	"CREATE TEMP TABLE ticket (hash BLOB, id INTEGER, PRIMARY KEY (hash, id)) WITHOUT ROWID;"
 	"INSERT INTO ticket SELECT substr(ticket, 1, 8), id FROM request ORDER BY 1;";
 
-static enum wr_queue_reason failed(struct wr_sqlite *sqlite, int rc, struct weir_error *error)
+static enum wr_queue_reason report_failure(struct wr_sqlite *sqlite, int rc,
+					   struct weir_error *error)
 {
 	wr_error(error, WEIR_ESYS, "the queue's file %s: %s", sqlite->path,
 		 sqlite3_errmsg(sqlite->db));
 	return wr_sqlite_reason(sqlite, rc);
 }
 
-/* The number that a query gives; 0 if there is none. */
-static int ask(struct wr_sqlite *sqlite, const char *query, int64_t *number)
+/* Sets *number to the first column of the first row; 0 if there is no row. */
+static int query_number(struct wr_sqlite *sqlite, const char *query, int64_t *number)
 {
 	sqlite3_stmt *sql = NULL;
 	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
@@ -78,55 +80,54 @@ static int ask(struct wr_sqlite *sqlite, const char *query, int64_t *number)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* Reads every page, though not every entry of every index. */
-static enum wr_queue_reason check_sound(struct wr_sqlite *sqlite, struct weir_error *error)
+/* Reads every page of the file. Skips the comparison of indexes with tables. */
+static enum wr_queue_reason check_integrity(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	sqlite3_stmt *sql = NULL;
 	int rc = sqlite3_prepare_v2(sqlite->db, "PRAGMA quick_check(1)", -1, &sql, NULL);
-	const char *said = NULL;
+	const char *result = NULL;
 	enum wr_queue_reason reason = WR_QUEUE_OK;
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(sql);
 	if (rc == SQLITE_ROW)
-		said = (const char *)sqlite3_column_text(sql, 0);
+		result = (const char *)sqlite3_column_text(sql, 0);
 	if (rc != SQLITE_ROW) {
-		reason = failed(sqlite, rc, error);
-	} else if (!said || strcmp(said, "ok") != 0) {
-		wr_error(error, WEIR_EFORMAT, "%s", said ? said : "no memory to check it");
-		reason = said ? WR_QUEUE_CORRUPT : WR_QUEUE_FAILED;
+		reason = report_failure(sqlite, rc, error);
+	} else if (!result || strcmp(result, "ok") != 0) {
+		wr_error(error, WEIR_EFORMAT, "%s",
+			 result ? result : "out of memory during the check of the queue's file");
+		reason = result ? WR_QUEUE_CORRUPT : WR_QUEUE_FAILED;
 	}
 	sqlite3_finalize(sql);
 	return reason;
 }
 
-/* Whose file it is, and of which version; a new one gets its tables. */
-static enum wr_queue_reason check_kind(struct wr_sqlite *sqlite, struct weir_error *error)
+/* Checks that the file is a queue of a known version. Creates the tables in a new file and upgrades
+ * an old one. */
+static enum wr_queue_reason check_version(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int64_t application, version, tables;
-	int rc = ask(sqlite, "PRAGMA application_id", &application);
+	int rc = query_number(sqlite, "PRAGMA application_id", &application);
 
 	if (rc == SQLITE_OK)
-		rc = ask(sqlite, "PRAGMA user_version", &version);
+		rc = query_number(sqlite, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK)
-		rc = ask(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
+		rc = query_number(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (rc != SQLITE_OK)
-		return failed(sqlite, rc, error);
-	if (tables == 0 && application == 0) {
-		rc = sqlite3_exec(sqlite->db, schema, NULL, NULL, NULL);
-		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(sqlite, rc, error);
-	}
-	if (application == APPLICATION && version == 1) {
-		rc = sqlite3_exec(sqlite->db, from_1, NULL, NULL, NULL);
-		return rc == SQLITE_OK ? WR_QUEUE_OK : failed(sqlite, rc, error);
-	}
+		return report_failure(sqlite, rc, error);
 	if (application == APPLICATION && version == VERSION)
 		return WR_QUEUE_OK;
+	if ((tables == 0 && application == 0) || (application == APPLICATION && version == 1)) {
+		rc = sqlite3_exec(sqlite->db, application == 0 ? schema : upgrade_from_1, NULL,
+				  NULL, NULL);
+		return rc == SQLITE_OK ? WR_QUEUE_OK : report_failure(sqlite, rc, error);
+	}
 	wr_error(error, WEIR_EFORMAT,
 		 application == APPLICATION
-			 ? "the queue's file %s is of another version of weir; "
-			   "deliver what is in it with that, or name another folder"
-			 : "%s is a database, but no queue of weir; name another "
+			 ? "the queue's file %s was written by another version of weir; "
+			   "deliver its requests with that version, or name another folder"
+			 : "%s is a SQLite database, but not a queue of weir; name another "
 			   "folder",
 		 sqlite->path);
 	return WR_QUEUE_FAILED;
@@ -185,7 +186,7 @@ static int read_meta(struct wr_sqlite *sqlite, uint64_t *last_us)
 	return rc == SQLITE_ROW ? SQLITE_OK : rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
 }
 
-/* Those that wait, in their order. */
+/* Reads all waiting requests into lines, in order of their ids. */
 static int read_lines(struct wr_sqlite *sqlite)
 {
 	static const char query[] = "SELECT key, r.id, min(due, expires), bytes FROM request AS r "
@@ -220,10 +221,10 @@ static int read_lines(struct wr_sqlite *sqlite)
 static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 {
 	int64_t last_id = 0, unswept = 0;
-	int rc = sqlite3_exec(sqlite->db, dead, NULL, NULL, NULL);
+	int rc = sqlite3_exec(sqlite->db, dead_index, NULL, NULL, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(sqlite->db, memory, NULL, NULL, NULL);
+		rc = sqlite3_exec(sqlite->db, ticket_index, NULL, NULL, NULL);
 	sqlite->counts = (struct wr_sqlite_counts){0};
 	if (rc == SQLITE_OK)
 		rc = read_lines(sqlite);
@@ -232,10 +233,11 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 	if (rc == SQLITE_OK)
 		rc = read_meta(sqlite, last_us);
 	if (rc == SQLITE_OK)
-		rc = ask(sqlite, "SELECT max(id) FROM request", &last_id);
+		rc = query_number(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
-		rc = ask(sqlite, "SELECT count(*) FROM delivered", &unswept);
-	/* Numbers are not given twice even when the newest was forgotten: put_total counts all. */
+		rc = query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
+	/* Ids are not reused, even if the row with the highest id was deleted: put_total counts all
+	 * puts. */
 	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
 					 ? (uint64_t)last_id
 					 : sqlite->counts.put_total;
@@ -247,12 +249,12 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 
 static const char *sql_of(enum wr_sqlite_sql which)
 {
-	switch (which) { /* clang takes statements of several literals in an array for a slip */
-#define LITE_TEXT(name, sql)                                                                       \
+	switch (which) { /* in an array, clang warns about statements of several literals */
+#define SQL_TEXT(name, sql)                                                                        \
 	case WR_SQL_##name:                                                                        \
 		return sql;
-		WR_SQLITE_SQL(LITE_TEXT)
-#undef LITE_TEXT
+		WR_SQLITE_SQL(SQL_TEXT)
+#undef SQL_TEXT
 	default:
 		return NULL;
 	}
@@ -273,13 +275,13 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 {
 	enum wr_queue_reason reason;
 	uint64_t last_us = 0;
-	int rc = sqlite3_exec(sqlite->db, first, NULL, NULL, NULL);
+	int rc = sqlite3_exec(sqlite->db, pragmas, NULL, NULL, NULL);
 
 	if (rc != SQLITE_OK)
-		return failed(sqlite, rc, error);
-	reason = check_sound(sqlite, error);
+		return report_failure(sqlite, rc, error);
+	reason = check_integrity(sqlite, error);
 	if (reason == WR_QUEUE_OK)
-		reason = check_kind(sqlite, error);
+		reason = check_version(sqlite, error);
 	if (reason != WR_QUEUE_OK)
 		return reason;
 	rc = read_counts(sqlite, &last_us);
@@ -287,8 +289,8 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 		rc = prepare_sql(sqlite);
 	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
-		return failed(sqlite, rc, error);
-	/* The clock may have been set back, or be wrong since the machine started. */
+		return report_failure(sqlite, rc, error);
+	/* The queue's time must not go back if the wall clock was set back or is wrong. */
 	sqlite->now_us = wall_us > last_us ? wall_us : last_us;
 	return WR_QUEUE_OK;
 }

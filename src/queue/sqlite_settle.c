@@ -1,12 +1,12 @@
-/* What became of a request that was taken. */
+/* The job settle: records the result of a delivery attempt. Called by sqlite_backend.c. */
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
-#define WAIT_MAX_US (366 * WR_DAY_US) /* no sum of times overflows */
+#define WAIT_MAX_US (366 * WR_DAY_US) /* so that no sum of times overflows */
 
-/* Free to be taken again, when it is due or too old. */
-static int back_in_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t due_us,
-			const struct wr_sqlite_row_limits *at)
+/* Makes the request wait again until it is due or expires. */
+static int return_to_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t due_us,
+			  const struct wr_sqlite_row_limits *at)
 {
 	uint64_t until_us = due_us < at->expires_us ? due_us : at->expires_us;
 
@@ -14,10 +14,10 @@ static int back_in_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint
 	return wr_sqlite_line_set_due(sqlite, job->settle.key, job->settle.id, until_us);
 }
 
-static int try_again(struct wr_sqlite *sqlite, struct wr_queue_job *job,
-		     const struct wr_sqlite_row_limits *at, uint64_t due_us)
+static int schedule_retry(struct wr_sqlite *sqlite, struct wr_queue_job *job,
+			  const struct wr_sqlite_row_limits *at, uint64_t due_us)
 {
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_AGAIN);
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_RETRY_LATER);
 	struct weir_str reason = wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX);
 	int rc;
 
@@ -29,10 +29,10 @@ static int try_again(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 	rc = wr_sqlite_execute(sql);
 	sqlite->counts.retried_total++;
 	sqlite->counts.touched = true;
-	return rc == SQLITE_OK ? back_in_line(sqlite, job, due_us, at) : rc;
+	return rc == SQLITE_OK ? return_to_line(sqlite, job, due_us, at) : rc;
 }
 
-static int finish(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t bytes)
+static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t bytes)
 {
 	bool delivered = job->settle.outcome == WR_QUEUE_DELIVERED;
 	struct wr_sqlite_outcome end = {
@@ -51,8 +51,9 @@ static int finish(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t b
 	return rc == SQLITE_OK ? wr_sqlite_line_leave(sqlite, job->settle.key, end.id) : rc;
 }
 
-/* Whether this is said by who has it. What was taken before the file had to be opened again, as
- * after a failure, is still his if nobody has taken it since: the API need not be asked twice. */
+/* Whether the settle names the current take of the request. A take from before the file was
+ * reopened (after an error) still counts if the request was not taken since. That avoids a second
+ * delivery. */
 static bool is_holder(const struct wr_sqlite *sqlite, const struct wr_sqlite_line *line,
 		      const struct wr_queue_job *job)
 {
@@ -77,14 +78,14 @@ int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	sqlite->counts.delivering -= line.fence != 0;
 	job->settle.waiting = line.waiting;
 	if (job->settle.outcome == WR_QUEUE_DELIVERED && line.fence)
-		return finish(sqlite, job, line.bytes);
+		return finish_request(sqlite, job, line.bytes);
 	rc = wr_sqlite_read_limits(sqlite, job->settle.id, &at);
 	if (rc != SQLITE_OK)
 		return rc;
 	if (job->settle.outcome == WR_QUEUE_RELEASE)
-		return back_in_line(sqlite, job, sqlite->now_us + wait_us, &at);
+		return return_to_line(sqlite, job, sqlite->now_us + wait_us, &at);
 	if (job->settle.outcome == WR_QUEUE_ABSENT ||
 	    (job->settle.outcome == WR_QUEUE_AGAIN && at.tries + 1 < at.max_tries))
-		return try_again(sqlite, job, &at, sqlite->now_us + wait_us);
-	return finish(sqlite, job, at.bytes);
+		return schedule_retry(sqlite, job, &at, sqlite->now_us + wait_us);
+	return finish_request(sqlite, job, at.bytes);
 }

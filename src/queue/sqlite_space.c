@@ -1,50 +1,50 @@
-/* The disk: how much of it may be used, and the log that has to be folded into the file. */
+/* Free disk space and checkpoints of the write-ahead log. Called by sqlite_backend.c. */
 #include <sys/statvfs.h>
 
 #include "queue/sqlite_backend.h"
 #include "queue/record.h"
 
 #define PAGE_BYTES 4096u
-#define LOG_PAGES 2000 /* the log is folded in when it has so many */
+#define WAL_PAGES_MAX 2000  /* a checkpoint is due when the log has so many pages */
+#define REMIND_US 60000000u /* a disk that stays full is logged once a minute */
 
-/* A request is written to the log, and from there to the file. */
+/* A request is written twice, to the log and later to the file, plus pages of tables and indexes.
+ */
 #define SPACE_FACTOR 2u
 #define SPACE_FIXED (64u << 10)
-
-#define REMIND_US 60000000u /* a disk that stays full is told of again */
 
 static uint64_t space_for(uint64_t bytes)
 {
 	return bytes * SPACE_FACTOR + SPACE_FIXED;
 }
 
-static int note_log(void *context, sqlite3 *db, const char *name, int pages)
+static int on_wal_commit(void *context, sqlite3 *db, const char *name, int pages)
 {
 	(void)db;
 	(void)name;
-	((struct wr_sqlite *)context)->log_pages = (uint64_t)pages;
+	((struct wr_sqlite *)context)->wal_pages = (uint64_t)pages;
 	return SQLITE_OK;
 }
 
 void wr_sqlite_watch_wal(struct wr_sqlite *sqlite)
 {
-	sqlite->log_pages = 0;
-	sqlite3_wal_hook(sqlite->db, note_log, sqlite);
+	sqlite->wal_pages = 0;
+	sqlite3_wal_hook(sqlite->db, on_wal_commit, sqlite);
 }
 
-void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool to_nothing)
+void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool truncate)
 {
-	int mode = to_nothing ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
-	int left = -1, folded = -1;
+	int mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+	int total = -1, copied = -1;
 
-	if (sqlite3_wal_checkpoint_v2(sqlite->db, NULL, mode, &left, &folded) == SQLITE_OK &&
-	    left == folded)
-		sqlite->log_pages = 0;
+	if (sqlite3_wal_checkpoint_v2(sqlite->db, NULL, mode, &total, &copied) == SQLITE_OK &&
+	    total == copied)
+		sqlite->wal_pages = 0;
 }
 
 void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite)
 {
-	if (sqlite->log_pages >= LOG_PAGES)
+	if (sqlite->wal_pages >= WAL_PAGES_MAX)
 		wr_sqlite_checkpoint(sqlite, false);
 }
 
@@ -58,17 +58,17 @@ static uint64_t free_in_file(struct wr_sqlite *sqlite)
 	return pages * PAGE_BYTES;
 }
 
-/* Twice what may be stored: once in the log, which grows on the disk, and once in the file, which
- * has free pages and grows beyond them when the log is folded in. The space that others want, and
- * that noting what becomes of requests will want, is left alone. */
-static uint64_t look(struct wr_sqlite *sqlite)
+/* Returns twice the bytes that may be stored: once for the log, which grows on the disk, and once
+ * for the file, which first uses its free pages when the log is copied into it. The reserve is left
+ * for other programs and for recording the results of deliveries. */
+static uint64_t measure_space(struct wr_sqlite *sqlite)
 {
 	uint64_t reserve = sqlite->backend.opts->free_bytes_min, size, disk;
-	uint64_t log = sqlite->log_pages * PAGE_BYTES, file = free_in_file(sqlite);
+	uint64_t log = sqlite->wal_pages * PAGE_BYTES, file = free_in_file(sqlite);
 	struct statvfs at;
 
 	if (statvfs(sqlite->folder, &at) < 0)
-		return UINT64_MAX; /* the commit will tell */
+		return UINT64_MAX; /* unknown; the commit fails if the disk is full */
 	size = (uint64_t)at.f_blocks * at.f_frsize;
 	disk = (uint64_t)at.f_bavail * at.f_frsize;
 	if (reserve > size / 16)
@@ -89,12 +89,12 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 				space_for(jobs[i]->put.request->body.len + 2 * WR_RECORD_OVERHEAD);
 	if (wanted == 0)
 		return;
-	sqlite->space = look(sqlite);
-	if (sqlite->space >= wanted || (sqlite->log_pages == 0 && sqlite->counts.unswept == 0))
+	sqlite->space = measure_space(sqlite);
+	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	wr_sqlite_sweep_now(sqlite); /* if it fails, there is no more space than before */
+	wr_sqlite_sweep_now(sqlite); /* if it fails, the free space stays as it is */
 	wr_sqlite_checkpoint(sqlite, true);
-	sqlite->space = look(sqlite);
+	sqlite->space = measure_space(sqlite);
 }
 
 bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes)
@@ -120,7 +120,7 @@ void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs
 		at.f_bavail = 0;
 	wr_queue_backend_log(
 		&sqlite->backend, WR_QUEUE_ERROR,
-		"the disk of %s is full, or nearly: %llu bytes are free, of which some are "
-		"left for what becomes of requests; what has no room is refused",
+		"the disk of %s is full or nearly full: %llu bytes are free, and some of them are "
+		"reserved for results of deliveries; new requests are refused",
 		sqlite->path, (unsigned long long)at.f_bavail * at.f_frsize);
 }

@@ -1,4 +1,5 @@
-/* Lines: who is next, and who else waits. */
+/* Steps that several jobs share: changing a line, finishing a request, reading a row. Called by the
+ * other sqlite_*.c files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_
 {
 	struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, key);
 
-	if (!line) /* who asks has seen it */
+	if (!line) /* the caller has found the request in this line */
 		return SQLITE_CORRUPT;
 	return wr_queue_lines_set_due(&sqlite->lines, line, id, due_us) ? SQLITE_OK : SQLITE_NOMEM;
 }
@@ -51,14 +52,6 @@ int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t 
 	return wr_sqlite_note_change(sqlite, key, line->count);
 }
 
-static int drop_content(struct wr_sqlite *sqlite, uint64_t id)
-{
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_CONTENT_GONE);
-
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)id);
-	return wr_sqlite_execute(sql);
-}
-
 int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)
 {
 	bool dead = end->state == WR_DEFERRED_DEAD;
@@ -77,8 +70,11 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 	sqlite3_bind_blob(sql, 7, end->reason.ptr, (int)reason_len, SQLITE_STATIC);
 	sqlite3_bind_int64(sql, 8, (sqlite3_int64)(dead ? end->bytes : 0));
 	rc = wr_sqlite_execute(sql);
-	if (rc == SQLITE_OK && !dead)
-		rc = drop_content(sqlite, end->id);
+	if (rc == SQLITE_OK && !dead) {
+		sql = wr_sqlite_statement(sqlite, WR_SQL_DELETE_CONTENT);
+		sqlite3_bind_int64(sql, 1, (sqlite3_int64)end->id);
+		rc = wr_sqlite_execute(sql);
+	}
 	sqlite->counts.dead += dead;
 	sqlite->counts.dead_bytes += dead ? end->bytes : 0;
 	sqlite->counts.tickets += !dead;
@@ -108,7 +104,7 @@ int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlit
 	return rc == SQLITE_ROW ? SQLITE_OK : rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
 }
 
-static struct weir_str column(sqlite3_stmt *sql, int at)
+static struct weir_str column_text(sqlite3_stmt *sql, int at)
 {
 	const char *bytes = sqlite3_column_blob(sql, at);
 	int len = sqlite3_column_bytes(sql, at);
@@ -116,14 +112,15 @@ static struct weir_str column(sqlite3_stmt *sql, int at)
 	return bytes && len > 0 ? (struct weir_str){bytes, (size_t)len} : WR_STR("");
 }
 
-static uint64_t number(sqlite3_stmt *sql, int at)
+/* A negative number, which only a damaged file contains, is read as 0. */
+static uint64_t column_number(sqlite3_stmt *sql, int at)
 {
 	sqlite3_int64 value = sqlite3_column_int64(sql, at);
 
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-/* By the wall clock of now, which may have been set since. */
+/* Converts the queue's time to the wall clock, as it is set now. */
 static uint64_t to_wall(const struct wr_sqlite *sqlite, uint64_t us)
 {
 	return us ? us - sqlite->now_us + sqlite->wall_us : 0;
@@ -132,25 +129,25 @@ static uint64_t to_wall(const struct wr_sqlite *sqlite, uint64_t us)
 static bool read_row(const struct wr_sqlite *sqlite, sqlite3_stmt *sql, struct wr_record *record)
 {
 	struct wr_deferred *row = &record->row;
-	struct weir_str ticket = column(sql, 0), key = column(sql, 1);
+	struct weir_str ticket = column_text(sql, 0), key = column_text(sql, 1);
 
 	if (ticket.len != sizeof row->ticket_hash || key.len != sizeof row->key)
 		return false;
 	memcpy(row->ticket_hash, ticket.ptr, ticket.len);
 	memcpy(row->key, key.ptr, key.len);
-	record->rule = column(sql, 2);
-	row->state = (enum wr_deferred_state)number(sql, 3);
-	row->tries = (uint32_t)number(sql, 4);
-	row->max_tries = (uint32_t)number(sql, 5);
-	row->interval_us = number(sql, 6);
-	row->accepted_us = to_wall(sqlite, number(sql, 7));
-	row->due_us = to_wall(sqlite, number(sql, 8));
-	row->expires_us = to_wall(sqlite, number(sql, 9));
-	row->done_us = to_wall(sqlite, number(sql, 10));
-	row->status = (uint16_t)number(sql, 11);
-	record->reason = column(sql, 12);
-	row->body_len = number(sql, 13);
-	row->bytes = number(sql, 14);
+	record->rule = column_text(sql, 2);
+	row->state = (enum wr_deferred_state)column_number(sql, 3);
+	row->tries = (uint32_t)column_number(sql, 4);
+	row->max_tries = (uint32_t)column_number(sql, 5);
+	row->interval_us = column_number(sql, 6);
+	row->accepted_us = to_wall(sqlite, column_number(sql, 7));
+	row->due_us = to_wall(sqlite, column_number(sql, 8));
+	row->expires_us = to_wall(sqlite, column_number(sql, 9));
+	row->done_us = to_wall(sqlite, column_number(sql, 10));
+	row->status = (uint16_t)column_number(sql, 11);
+	record->reason = column_text(sql, 12);
+	row->body_len = column_number(sql, 13);
+	row->bytes = column_number(sql, 14);
 	return row->state < WR_DEFERRED_STATE_COUNT;
 }
 
@@ -168,9 +165,9 @@ int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth d
 	if (rc == SQLITE_ROW && !read_row(sqlite, sql, &record))
 		rc = SQLITE_CORRUPT;
 	if (rc == SQLITE_ROW && depth >= WR_SQLITE_HEAD)
-		record.head = column(sql, 15);
+		record.head = column_text(sql, 15);
 	if (rc == SQLITE_ROW && depth >= WR_SQLITE_ALL)
-		record.body = column(sql, 16);
+		record.body = column_text(sql, 16);
 	if (rc == SQLITE_ROW) {
 		*row = wr_record_read(&record, sqlite->backend.seals);
 		rc = *row ? SQLITE_OK : SQLITE_NOMEM;

@@ -1,10 +1,10 @@
-/* What was delivered goes in two steps. That it was is made durable at once, as a short row behind
- * others of its kind: one page of the log holds a commit of a hundred. What it leaves behind is
- * swept up later, by statements that each walk through many neighbours and write a page once for
- * all of them, or not at all if nothing is left in it. */
+/* Records deliveries in two steps. The delivery becomes durable at once as a short row at the end
+ * of table delivered: one page of the log holds a hundred of them. Later a sweep updates the
+ * requests' rows and deletes their content. Its statements process many neighbouring rows and write
+ * each page once, or not at all if it becomes empty. Called by the other sqlite_*.c files. */
 #include "queue/sqlite_backend.h"
 
-#define SWEEP_FROM 512u /* takes a few milliseconds, for which others wait */
+#define SWEEP_FROM 512u /* a sweep of so many rows takes a few ms, during which jobs wait */
 
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)
 {

@@ -1,14 +1,16 @@
-/* Requests go out to be delivered: the heads of lines that are due, oldest first. */
+/* The job take: returns the heads of due lines for delivery, oldest first. Called by
+ * sqlite_backend.c.
+ */
 #include <stdio.h>
 
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
 #define TAKE_MAX 256u
-#define BYTES_MAX (32u << 20) /* of bodies in one answer, or a little more */
-#define EXPIRED_MAX 1000u     /* found in one go; the rest is found the next time */
+#define BYTES_MAX (32u << 20) /* of bodies per take; the last body may exceed it */
+#define EXPIRED_MAX 1000u     /* expired requests per take; the rest is found by the next take */
 
-static int expire(struct wr_sqlite *sqlite, const struct wr_deferred *row)
+static int expire_request(struct wr_sqlite *sqlite, const struct wr_deferred *row)
 {
 	struct wr_sqlite_outcome end = {
 		.id = row->id, .state = WR_DEFERRED_DEAD, .status = row->status};
@@ -26,8 +28,9 @@ static int expire(struct wr_sqlite *sqlite, const struct wr_deferred *row)
 	return rc == SQLITE_OK ? wr_sqlite_line_leave(sqlite, row->key, row->id) : rc;
 }
 
-static int hand_out(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
-		    struct wr_deferred *row, struct wr_deferred ***tail)
+static int add_to_result(struct wr_sqlite *sqlite, struct wr_queue_job *job,
+			 struct wr_queue_line *line, struct wr_deferred *row,
+			 struct wr_deferred ***tail)
 {
 	row->fence = ++sqlite->fence;
 	row->state = WR_DEFERRED_DELIVERING;
@@ -40,9 +43,9 @@ static int hand_out(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct w
 										 : SQLITE_NOMEM;
 }
 
-/* If the head is too old, what is behind it may be due as well. */
-static int take_one(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
-		    struct wr_deferred ***tail)
+/* Takes the head of a line, or moves it to the dead letters if it is too old. */
+static int take_head(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
+		     struct wr_deferred ***tail)
 {
 	struct wr_deferred *row;
 	int rc = wr_sqlite_read(sqlite, line->head, WR_SQLITE_OPEN, &row);
@@ -52,14 +55,14 @@ static int take_one(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct w
 	if (!row)
 		return SQLITE_CORRUPT;
 	if (row->expires_us > sqlite->wall_us)
-		return hand_out(sqlite, job, line, row, tail);
-	rc = expire(sqlite, row);
+		return add_to_result(sqlite, job, line, row, tail);
+	rc = expire_request(sqlite, row);
 	wr_deferred_free(row);
 	job->take.expired++;
 	return rc;
 }
 
-static uint64_t next_us(const struct wr_sqlite *sqlite)
+static uint64_t time_to_next(const struct wr_sqlite *sqlite)
 {
 	const struct wr_queue_line *line = wr_queue_lines_first(&sqlite->lines);
 
@@ -82,9 +85,9 @@ int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 
 		if (!line || line->due_us > sqlite->now_us)
 			break;
-		rc = take_one(sqlite, job, line, &tail);
+		rc = take_head(sqlite, job, line, &tail);
 		bytes += before != tail ? (*before)->body.len : 0;
 	}
-	job->take.next_us = next_us(sqlite);
+	job->take.next_us = time_to_next(sqlite);
 	return rc;
 }

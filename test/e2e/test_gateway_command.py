@@ -90,7 +90,7 @@ def test_a_folder_with_an_odd_name(place):
     shutil.copy(f"{place}/rules.yaml", odd)
     code, out, err = weir(place, "--print-config", folder=odd)
     assert (code, out) == (2, "")
-    assert err == "weir gateway: the path of --rules has control characters\n"
+    assert err == "weir gateway: the path of --rules contains control characters\n"
 
 
 def test_a_log_on_a_socket(place):
@@ -147,7 +147,7 @@ def test_ports_that_cannot_be(place):
         code, _, err = weir(place, "--listen", f"127.0.0.1:{port}", "--runtime", "run")
         assert code == 1
         assert re.search(rf"port {port} is in use by \S+ \(process {os.getpid()}\)", err)
-        assert "choose another with --listen PORT" in err
+        assert "choose another port with --listen PORT" in err
         code, _, err = weir(place, "--listen", port, "--runtime", "run")  # all addresses are one of them
         assert code == 1 and f"port {port} is in use" in err
     code, _, err = weir(place, "--listen", f"192.0.2.1:{free_port()}", "--runtime", "run")

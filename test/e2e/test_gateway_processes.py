@@ -281,7 +281,7 @@ def test_what_nginx_refuses_does_not_reach_the_service(api):
         assert listens(old)
         path.write_text(f"http: 127.0.0.1:{new}\naccess-log: nowhere/log\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx refuses the configuration .* so the last one stays in force")
+        gateway.wait_said("nginx refuses the configuration .* the last one stays in force")
         assert listens(old) and not listens(new)
         path.write_text(f"http: 127.0.0.1:{new}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
@@ -348,7 +348,7 @@ def test_a_port_that_is_taken(api):
         assert code == 1
         found = re.search(rf"port {gateway.port} is in use by nginx \(process (\d+)\)", said)
         assert int(found[1]) in keeper.session(gateway.master())  # of whom all have it, the one with the lowest number
-        assert "choose another with --listen PORT" in said
+        assert "choose another port with --listen PORT" in said
 
 
 def test_hangs_no_terminal_and_no_pipe(api):

@@ -157,7 +157,7 @@ static void test_another_process_has_it(void **state)
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_AWAY, "belongs to another process");
+	expect_trouble(WR_QUEUE_AWAY, "is in use by another process");
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	expect_recovery();
@@ -210,7 +210,7 @@ static void removed(void (*remove)(void))
 	wr_deferred_free(taken);
 	expect_recovery();
 	pthread_mutex_lock(&rig.lock);
-	assert_non_null(strstr(rig.said, "WAS REMOVED: 1 requests in it"));
+	assert_non_null(strstr(rig.said, "WAS REMOVED: its 1 requests"));
 	pthread_mutex_unlock(&rig.lock);
 	rig_close(&rig);
 	rig_open(&rig);
@@ -269,7 +269,7 @@ static void test_full_disk(void **state)
 	rig_open(&rig);
 	stored = fill(WR_QUEUE_NO_SPACE);
 	assert_in_range(stored, 10, 80);
-	assert_non_null(strstr(rig.said, "queue.db is full, or nearly: "));
+	assert_non_null(strstr(rig.said, "queue.db is full or nearly full: "));
 	assert_int_equal(rig_stats(&rig).waiting, stored);
 	for (unsigned i = 0; i < stored; i++) {
 		struct wr_queue_job job = rig_take(&rig, 1);
@@ -473,7 +473,7 @@ static void test_not_a_queue(void **state)
 	assert_int_equal(mkdir(in_folder(""), 0700), 0);
 	run_sql("CREATE TABLE mine (x)");
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_FAILED, "no queue of weir");
+	expect_trouble(WR_QUEUE_FAILED, "not a queue of weir");
 }
 
 /* ---- opened again by the same process, as after a failure ---- */

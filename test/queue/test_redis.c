@@ -280,7 +280,7 @@ static void test_away_and_back(void **state)
 	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason,
 		      WR_QUEUE_AWAY);
 	assert_reason(rig_ticket(&rig, put.put.ticket).reason, WR_QUEUE_AWAY);
-	expect_said(&rig, "tried again every second");
+	expect_said(&rig, "retrying every second");
 	redis_start(&redis);
 	wait_until_ok(&rig);
 	/* Who has taken it still has. */

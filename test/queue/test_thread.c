@@ -198,10 +198,10 @@ static void test_urls(void **state)
 	static const char *const good[] = {"file:/var/lib/weir/queue", "file:///var/lib/weir/queue",
 					   "redis://:pw@localhost:6379/2", "rediss://cache",
 					   "redis+unix:///run/redis.sock"};
-	static const char *const bad[][2] = {{"file:queue", "whole path"},
+	static const char *const bad[][2] = {{"file:queue", "absolute path"},
 					     {"/var/lib/weir", "begins with"},
-					     {"redis+cluster://a,b", "one Redis"},
-					     {"redis+sentinel://a/m", "one Redis"},
+					     {"redis+cluster://a,b", "single Redis"},
+					     {"redis+sentinel://a/m", "single Redis"},
 					     {"redis://", "Redis URL"},
 					     {"", "begins with"}};
 	struct weir_error error;
@@ -250,7 +250,7 @@ static void test_records_of_any_bytes(void **state)
 			if (cut == len && !change)
 				assert_text(read->uri, "/orders?x=1");
 			else if (cut < len)
-				assert_text(read->reason, "what is stored of it makes no sense");
+				assert_text(read->reason, "the stored data of this request is damaged");
 			wr_deferred_free(read);
 		}
 	free(head);

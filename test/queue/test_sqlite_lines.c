@@ -1,5 +1,4 @@
-/* Lines in memory, against a dull oracle: all that wait in one array, looked through from end to
- * end. */
+/* Lines in memory, compared with a simple oracle: one array of all requests, searched linearly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static const uint8_t *key_of(unsigned key)
 	static uint8_t bytes[WR_LINE_KEY_BYTES];
 
 	memset(bytes, 0, sizeof bytes);
-	bytes[0] = 64; /* all in one bucket at first */
+	bytes[0] = 64; /* so that all keys share one bucket at first */
 	bytes[1] = (uint8_t)key;
 	return bytes;
 }
@@ -94,7 +93,7 @@ static const struct dull_line *dull_first(const struct dull *dull)
 	return first;
 }
 
-/* Bytes of those that wait: three for each number of theirs. */
+/* Bytes of waiting requests: each counts three times its id. */
 static uint64_t dull_held(const struct dull_line *line)
 {
 	uint64_t sum = 0;
@@ -143,7 +142,7 @@ static void compare(const struct wr_queue_lines *lines, const struct dull *dull)
 	assert_int_equal(line->head, first->head);
 }
 
-/* One change of a random line, if it makes sense there. Ids are of one line each, as in a file. */
+/* Makes one random change, if it is possible. An id belongs to one line only, as in a file. */
 static void step(struct wr_queue_lines *lines, struct dull *dull)
 {
 	unsigned key = below(KEYS), id = 1 + below(IDS / KEYS) * KEYS + key, due_us = below(20);
@@ -215,7 +214,7 @@ static void test_many_lines(void **state)
 	while ((each = wr_queue_lines_next(&lines, each)))
 		sum += each->head;
 	assert_int_equal(sum, 500500);
-	/* The last to come are due first. */
+	/* The line that joined last is due first. */
 	for (uint64_t id = 1000; id >= 1; id--) {
 		struct wr_queue_line *line = wr_queue_lines_first(&lines);
 
@@ -228,7 +227,7 @@ static void test_many_lines(void **state)
 	wr_queue_lines_clear(&lines);
 }
 
-/* Memory does not grow with what has gone through. */
+/* Memory does not grow with the number of requests that have passed through the line. */
 static void test_long_line(void **state)
 {
 	struct wr_queue_lines lines = {0};

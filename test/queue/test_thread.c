@@ -1,4 +1,4 @@
-/* Jobs in and back: many threads at once, bounds, an end. Records that make no sense. */
+/* Jobs from many threads, the maximum of jobs, closing; URLs; damaged records. */
 #include "queue/queue_test.h"
 
 #include "queue/record.h"
@@ -24,7 +24,7 @@ static int teardown(void **state)
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-/* The thread reads the clock before it does anything, and has to wait for that if the gate is shut.
+/* The queue's thread reads the clock before each batch. While a test holds the gate, it waits here.
  */
 static void read_gated(void *context, uint64_t *wall_us, uint64_t *mono_us)
 {
@@ -94,7 +94,7 @@ static void *run_loop(void *argument)
 	return NULL;
 }
 
-/* Jobs of a port keep their order, and share commits with those of others. */
+/* Jobs of a port are done in order and share commits with jobs of other ports. */
 static void test_many_threads(void **state)
 {
 	static struct loop loops[THREADS];
@@ -122,7 +122,7 @@ static void test_many_threads(void **state)
 	}
 	stats = rig_stats(&rig);
 	assert_int_equal(stats.put_total, THREADS * EACH);
-	/* One for those that were there when the gate was met, and one for all others. */
+	/* One commit for the jobs that were fetched before the gate, one for all others. */
 	assert_in_range(stats.commits_total, 1, 2);
 	pthread_barrier_destroy(&submitted);
 	rig_close(&rig);
@@ -146,8 +146,8 @@ static struct wr_queue_job put_of(const struct wr_deferred *request)
 		.put = {.request = request, .max_waiting = 100, .max_age_us = S_US}};
 }
 
-/* What was submitted before the end is done, what comes later is told so. */
-static void test_end(void **state)
+/* Jobs submitted before wr_queue_close() are done, later ones are refused. */
+static void test_close(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job before = put_of(&request), after = before;
@@ -168,7 +168,7 @@ static void test_end(void **state)
 	assert_int_equal(rig_stats(&rig).waiting, 1);
 }
 
-static void test_too_many(void **state)
+static void test_max_jobs(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job jobs[3];
@@ -222,8 +222,8 @@ static void test_urls(void **state)
 	assert_string_equal(text, good[0]);
 }
 
-/* Bytes of a disk: any of them may be wrong, and nothing beyond them is read. */
-static void test_records_of_any_bytes(void **state)
+/* A record may be cut or changed at any byte. It is refused, and nothing beyond it is read. */
+static void test_damaged_records(void **state)
 {
 	static const struct wr_field fields[] = {{.name = WR_STR("a"), .value = WR_STR("b")}};
 	struct wr_deferred request = request_of(1, "");
@@ -250,7 +250,8 @@ static void test_records_of_any_bytes(void **state)
 			if (cut == len && !change)
 				assert_text(read->uri, "/orders?x=1");
 			else if (cut < len)
-				assert_text(read->reason, "the stored data of this request is damaged");
+				assert_text(read->reason,
+					    "the stored data of this request is damaged");
 			wr_deferred_free(read);
 		}
 	free(head);
@@ -260,11 +261,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(test_many_threads),
-		TEST(test_end),
-		TEST(test_too_many),
-		TEST(test_urls),
-		TEST(test_records_of_any_bytes),
+		TEST(test_many_threads), TEST(test_close),           TEST(test_max_jobs),
+		TEST(test_urls),         TEST(test_damaged_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

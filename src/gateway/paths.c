@@ -74,8 +74,7 @@ static int find_nginx(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	if (given && strchr(given, '/')) {
 		plan->nginx = wr_gateway_absolute_path(arena, given);
 		if (!plan->nginx || access(plan->nginx, X_OK) != 0)
-			return wr_error(error, WEIR_EINVAL, "--nginx %s: %s", given,
-					strerror(errno));
+			return wr_error_errno(error, WEIR_EINVAL, "--nginx %s", given);
 		return 0;
 	}
 	given = given ? given : "nginx";
@@ -104,8 +103,7 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	if (given) {
 		plan->module = wr_gateway_absolute_path(arena, given);
 		if (!plan->module || access(plan->module, R_OK) != 0)
-			return wr_error(error, WEIR_EINVAL, "--module %s: %s", given,
-					strerror(errno));
+			return wr_error_errno(error, WEIR_EINVAL, "--module %s", given);
 		return 0;
 	}
 	here[len > 0 ? len : 0] = 0;
@@ -288,11 +286,11 @@ static int make_folder(const char *path, mode_t mode, struct weir_error *error)
 	struct stat st;
 
 	if (mkdir(path, mode) != 0 && errno != EEXIST)
-		return wr_error(error, WEIR_EINVAL,
+		return wr_error(error, WEIR_ESYS,
 				"cannot create the folder %s: %s; name another with --runtime DIR",
 				path, strerror(errno));
 	if (lstat(path, &st) != 0)
-		return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
+		return wr_error_errno(error, WEIR_ESYS, "%s", path);
 	if (!S_ISDIR(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
 				"%s is not a folder; name another with --runtime DIR", path);
@@ -472,7 +470,7 @@ int wr_places_lock(const struct wr_gateway_plan *plan, struct weir_error *error)
 	for (;;) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0)
-			return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
+			return wr_error_errno(error, WEIR_ESYS, "%s", path);
 		if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !wait_for_lock(fd))
 			return report_lock_holder(fd, plan, error);
 		if (is_at(fd, path))
@@ -481,7 +479,7 @@ int wr_places_lock(const struct wr_gateway_plan *plan, struct weir_error *error)
 	}
 	if (ftruncate(fd, 0) != 0 || dprintf(fd, "%d\n", (int)getpid()) < 0) {
 		close(fd);
-		return wr_error(error, WEIR_EINVAL, "%s: %s", path, strerror(errno));
+		return wr_error_errno(error, WEIR_ESYS, "%s", path);
 	}
 	return fd;
 }

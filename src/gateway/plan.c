@@ -45,7 +45,7 @@ static int plan_file(const char *flag, const char *given, struct wr_arena *arena
 	if (!given)
 		return 0;
 	if (!*path || access(*path, R_OK) != 0)
-		return wr_error(error, WEIR_EINVAL, "%s %s: %s", flag, given, strerror(errno));
+		return wr_error_errno(error, WEIR_EINVAL, "%s %s", flag, given);
 	return check_text(flag, *path, error);
 }
 
@@ -104,7 +104,7 @@ static int plan_access_log(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	plan->access_log =
 		strcmp(given, "-") == 0 ? "/dev/stdout" : wr_gateway_absolute_path(arena, given);
 	if (!plan->access_log)
-		return wr_error(error, WEIR_EINVAL, "--access-log %s: %s", given, strerror(errno));
+		return wr_error_errno(error, WEIR_EINVAL, "--access-log %s", given);
 	return check_text("--access-log", plan->access_log, error);
 }
 

@@ -61,7 +61,7 @@ static int make_state_folders(const char *path, struct weir_error *error)
 		memcpy(part, path, len);
 		part[len] = 0;
 		if (!make_state_folder(part))
-			return wr_error(error, WEIR_EINVAL,
+			return wr_error(error, WEIR_ESYS,
 					"cannot create the folder %s for deferred requests: %s; "
 					"name another with --queue URL, or refuse requests with "
 					"--queue off",

@@ -116,8 +116,8 @@ static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_erro
 		return wr_error(error, WEIR_EINVAL,
 				"unix:%s is in use: another process listens on it", at->host);
 	if (unlink(at->host) != 0)
-		return wr_error(error, WEIR_EINVAL, "cannot remove the old socket %s: %s", at->host,
-				strerror(errno));
+		return wr_error_errno(error, WEIR_ESYS, "cannot remove the old socket %s",
+				      at->host);
 	return 0;
 }
 

@@ -34,24 +34,19 @@ bool wr_ticket_make(uint8_t ticket[WR_TICKET_BYTES], uint8_t hash[WR_TICKET_HASH
 
 /* ---- writing ---- */
 
-static bool texts_fit(const struct wr_deferred *r)
-{
-	return r->rule.len <= WR_DEFERRED_NAME_MAX && r->domain.len <= WR_DEFERRED_NAME_MAX &&
-	       r->method.len <= WR_DEFERRED_METHOD_MAX && r->uri.len <= WR_DEFERRED_URI_MAX &&
-	       r->idempotency_key.len <= WR_DEFERRED_NAME_MAX &&
-	       r->descriptors.len <= WR_DEFERRED_DESCRIPTORS_MAX &&
-	       r->body.len <= WR_DEFERRED_BODY_MAX && r->field_count <= WR_DEFERRED_FIELDS_MAX;
-}
-
-enum wr_queue_reason wr_record_check(const struct wr_deferred *request,
-				     const struct wr_seals *seals)
+enum wr_queue_reason wr_queue_record_check(const struct wr_deferred *r,
+					   const struct wr_seals *seals)
 {
 	size_t bytes = 0;
 
-	if (!texts_fit(request))
+	if (r->rule.len > WR_DEFERRED_NAME_MAX || r->domain.len > WR_DEFERRED_NAME_MAX ||
+	    r->method.len > WR_DEFERRED_METHOD_MAX || r->uri.len > WR_DEFERRED_URI_MAX ||
+	    r->idempotency_key.len > WR_DEFERRED_NAME_MAX ||
+	    r->descriptors.len > WR_DEFERRED_DESCRIPTORS_MAX ||
+	    r->body.len > WR_DEFERRED_BODY_MAX || r->field_count > WR_DEFERRED_FIELDS_MAX)
 		return WR_QUEUE_TOO_LARGE;
-	for (size_t i = 0; i < request->field_count; i++) {
-		const struct wr_field *field = &request->fields[i];
+	for (size_t i = 0; i < r->field_count; i++) {
+		const struct wr_field *field = &r->fields[i];
 
 		if (field->name.len > WR_DEFERRED_FIELD_BYTES_MAX ||
 		    field->value.len > WR_DEFERRED_FIELD_BYTES_MAX)
@@ -68,7 +63,7 @@ static size_t text_size(size_t len)
 	return LEN_BYTES + len;
 }
 
-size_t wr_record_size(const struct wr_deferred *r)
+size_t wr_queue_record_size(const struct wr_deferred *r)
 {
 	size_t size = 1 + text_size(r->domain.len) + text_size(r->method.len) +
 		      text_size(r->uri.len) +
@@ -113,8 +108,8 @@ static uint8_t *put_idempotency(uint8_t *at, struct weir_str given, const uint8_
 	return at;
 }
 
-bool wr_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
-		     const struct wr_seals *seals, uint8_t *head)
+bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
+			   const struct wr_seals *seals, uint8_t *head)
 {
 	uint8_t *at = head;
 

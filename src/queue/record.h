@@ -14,19 +14,19 @@
 
 /* Bytes that a request counts for in addition to head, body and rule name: rows, indexes, ticket.
  */
-#define WR_RECORD_OVERHEAD 512u
+#define WR_QUEUE_RECORD_OVERHEAD 512u
 
 /* Returns WR_QUEUE_OK if the request can be stored, else WR_QUEUE_TOO_LARGE or WR_QUEUE_NO_KEY. */
-enum wr_queue_reason wr_record_check(const struct wr_deferred *request,
-				     const struct wr_seals *seals);
+enum wr_queue_reason wr_queue_record_check(const struct wr_deferred *request,
+					   const struct wr_seals *seals);
 
-/* Returns the length of the head. The request must have passed wr_record_check(). */
-size_t wr_record_size(const struct wr_deferred *request);
+/* Returns the length of the head. The request must have passed wr_queue_record_check(). */
+size_t wr_queue_record_size(const struct wr_deferred *request);
 
-/* Writes the head, wr_record_size() bytes. A request without an idempotency key gets one derived
- * from the ticket's hash. False: encryption failed. */
-bool wr_record_write(const struct wr_deferred *request, const uint8_t *ticket_hash,
-		     const struct wr_seals *seals, uint8_t *head);
+/* Writes the head, wr_queue_record_size() bytes. A request without an idempotency key gets one
+ * derived from the ticket's hash. False: encryption failed. */
+bool wr_queue_record_write(const struct wr_deferred *request, const uint8_t *ticket_hash,
+			   const struct wr_seals *seals, uint8_t *head);
 
 /* A request as a backend has read it. Parts that were not read are empty. */
 struct wr_record {

@@ -17,13 +17,6 @@
 #define TIDY_MAX 100 /* requests deleted per call */
 #define NO_REPLY "Redis closed the connection, or did not reply in time"
 
-static void fail_all(struct wr_queue_job **jobs, size_t count, enum wr_queue_reason reason)
-{
-	for (size_t i = 0; i < count; i++)
-		if (jobs[i]->reason == WR_QUEUE_OK)
-			jobs[i]->reason = reason;
-}
-
 /* Refuses puts that cannot be stored, before anything is sent. False: the connection was lost. */
 static bool check_puts(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
 {
@@ -38,9 +31,10 @@ static bool check_puts(struct wr_remote *redis, struct wr_queue_job **jobs, size
 		checked = true;
 		if (durability == WR_QUEUE_AWAY)
 			return false;
-		jobs[i]->reason = durability != WR_QUEUE_OK ? durability
-							    : wr_record_check(jobs[i]->put.request,
-									      redis->backend.seals);
+		jobs[i]->reason =
+			durability != WR_QUEUE_OK
+				? durability
+				: wr_queue_record_check(jobs[i]->put.request, redis->backend.seals);
 	}
 	return true;
 }
@@ -123,7 +117,9 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 	doubt_puts(jobs, count);
 	if (done == count)
 		return;
-	fail_all(jobs + done, count - done, WR_QUEUE_AWAY);
+	for (; done < count; done++)
+		if (jobs[done]->reason == WR_QUEUE_OK)
+			jobs[done]->reason = WR_QUEUE_AWAY;
 	wr_queue_backend_fail(backend, WR_QUEUE_AWAY, "%s", why.text);
 }
 

@@ -24,13 +24,6 @@ static const struct rule rules[] = {
 
 #define RULES (sizeof rules / sizeof *rules)
 
-static bool is_satisfied(const struct rule *rule, struct weir_str value)
-{
-	if (rule->prefix)
-		return !wr_str_begins(value, wr_str(rule->value));
-	return wr_str_equal(value, wr_str(rule->value));
-}
-
 /* Sets good[r] for each rule whose setting is in the reply. */
 static void read_settings(const redisReply *reply, bool good[RULES])
 {
@@ -38,8 +31,13 @@ static void read_settings(const redisReply *reply, bool good[RULES])
 		return;
 	for (size_t i = 0; i + 1 < reply->elements; i += 2)
 		for (size_t r = 0; r < RULES; r++)
-			if (wr_str_equal(wr_remote_text(reply, i), wr_str(rules[r].setting)))
-				good[r] = is_satisfied(&rules[r], wr_remote_text(reply, i + 1));
+			if (wr_str_equal(wr_remote_text(reply, i), wr_str(rules[r].setting))) {
+				struct weir_str value = wr_remote_text(reply, i + 1);
+
+				good[r] = rules[r].prefix
+						  ? !wr_str_begins(value, wr_str(rules[r].value))
+						  : wr_str_equal(value, wr_str(rules[r].value));
+			}
 }
 
 static void log_not_durable(struct wr_remote *redis, const char *what, const char *remedy)

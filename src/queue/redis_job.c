@@ -50,7 +50,7 @@ static bool write_put_call(struct wr_remote *redis, struct wr_queue_job *job)
 {
 	const struct wr_deferred *r = job->put.request;
 	const struct wr_queue_opts *opts = redis->backend.opts;
-	size_t head_len = wr_record_size(r);
+	size_t head_len = wr_queue_record_size(r);
 	uint8_t *head = malloc(head_len);
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 	bool good;
@@ -58,7 +58,7 @@ static bool write_put_call(struct wr_remote *redis, struct wr_queue_job *job)
 	/* A repeated put keeps its ticket, by which the script recognizes it. */
 	good = !is_zero(job->put.ticket, WR_TICKET_BYTES) || wr_ticket_make(job->put.ticket, hash);
 	wr_ticket_hash(job->put.ticket, hash);
-	if (!head || !good || !wr_record_write(r, hash, redis->backend.seals, head)) {
+	if (!head || !good || !wr_queue_record_write(r, hash, redis->backend.seals, head)) {
 		free(head);
 		return false;
 	}
@@ -70,7 +70,7 @@ static bool write_put_call(struct wr_remote *redis, struct wr_queue_job *job)
 	write_duration(redis, job->put.max_age_us);
 	write_duration(redis, r->interval_us);
 	write_duration(redis, job->put.wait_us);
-	write_number(redis, head_len + r->body.len + r->rule.len + WR_RECORD_OVERHEAD);
+	write_number(redis, head_len + r->body.len + r->rule.len + WR_QUEUE_RECORD_OVERHEAD);
 	write_number(redis, r->body.len);
 	wr_command_arg(&redis->link.out, head, head_len);
 	write_text(redis, r->body);

@@ -17,11 +17,6 @@
 #include "base/error.h"
 #include "queue/redis_backend.h"
 
-static bool is_name(const char *text, ssize_t len)
-{
-	return len == WR_OWNER_TEXT - 1 && strspn(text, "0123456789abcdef") == WR_OWNER_TEXT - 1;
-}
-
 static int make_name(char name[WR_OWNER_TEXT], struct weir_error *error)
 {
 	uint64_t random;
@@ -60,7 +55,7 @@ static bool read_or_write_name(int fd, char name[WR_OWNER_TEXT])
 	char found[WR_OWNER_TEXT] = "";
 	ssize_t len = pread(fd, found, sizeof found - 1, 0);
 
-	if (is_name(found, len)) {
+	if (len == WR_OWNER_TEXT - 1 && strspn(found, "0123456789abcdef") == WR_OWNER_TEXT - 1) {
 		memcpy(name, found, WR_OWNER_TEXT);
 		return true;
 	}

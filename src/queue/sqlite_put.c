@@ -51,7 +51,7 @@ static int put_content(struct wr_sqlite *sqlite, const struct wr_queue_job *job,
 	uint8_t *head = malloc(head_len);
 	int rc = SQLITE_NOMEM;
 
-	if (head && wr_record_write(r, hash, sqlite->backend.seals, head)) {
+	if (head && wr_queue_record_write(r, hash, sqlite->backend.seals, head)) {
 		sqlite3_bind_int64(sql, 1, (sqlite3_int64)job->put.id);
 		sqlite3_bind_blob(sql, 2, head, (int)head_len, SQLITE_STATIC);
 		sqlite3_bind_blob(sql, 3, r->body.len ? r->body.ptr : "", (int)r->body.len,
@@ -60,15 +60,6 @@ static int put_content(struct wr_sqlite *sqlite, const struct wr_queue_job *job,
 	}
 	free(head);
 	return rc;
-}
-
-static int put_ticket(struct wr_sqlite *sqlite, uint64_t id, const uint8_t *hash)
-{
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_TICKET);
-
-	sqlite3_bind_blob(sql, 1, hash, WR_SQLITE_HASH_BYTES, SQLITE_STATIC);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)id);
-	return wr_sqlite_execute(sql);
 }
 
 static int store_request(struct wr_sqlite *sqlite, struct wr_queue_job *job,
@@ -91,8 +82,13 @@ static int store_request(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 	rc = put_row(sqlite, job, hash, bytes);
 	if (rc == SQLITE_OK)
 		rc = put_content(sqlite, job, hash, head_len);
-	if (rc == SQLITE_OK)
-		rc = put_ticket(sqlite, job->put.id, hash);
+	if (rc == SQLITE_OK) {
+		sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_TICKET);
+
+		sqlite3_bind_blob(sql, 1, hash, WR_SQLITE_HASH_BYTES, SQLITE_STATIC);
+		sqlite3_bind_int64(sql, 2, (sqlite3_int64)job->put.id);
+		rc = wr_sqlite_execute(sql);
+	}
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_line_join(
 			sqlite, key,
@@ -108,11 +104,11 @@ int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	size_t head_len;
 	uint64_t bytes;
 
-	job->reason = wr_record_check(request, sqlite->backend.seals);
+	job->reason = wr_queue_record_check(request, sqlite->backend.seals);
 	if (job->reason != WR_QUEUE_OK)
 		return SQLITE_OK;
-	head_len = wr_record_size(request);
-	bytes = head_len + request->body.len + request->rule.len + WR_RECORD_OVERHEAD;
+	head_len = wr_queue_record_size(request);
+	bytes = head_len + request->body.len + request->rule.len + WR_QUEUE_RECORD_OVERHEAD;
 	job->reason = wr_sqlite_check_bounds(sqlite, &line, bytes, job->put.max_waiting);
 	if (job->reason == WR_QUEUE_OK && !wr_sqlite_space_reserve(sqlite, bytes))
 		job->reason = WR_QUEUE_NO_SPACE;

@@ -85,8 +85,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 
 	for (size_t i = 0; i < count; i++)
 		if (jobs[i]->verb == WR_QUEUE_PUT)
-			wanted +=
-				space_for(jobs[i]->put.request->body.len + 2 * WR_RECORD_OVERHEAD);
+			wanted += space_for(jobs[i]->put.request->body.len +
+					    2 * WR_QUEUE_RECORD_OVERHEAD);
 	if (wanted == 0)
 		return;
 	sqlite->space = measure_space(sqlite);

@@ -62,32 +62,24 @@ static int take_head(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct 
 	return rc;
 }
 
-static uint64_t time_to_next(const struct wr_sqlite *sqlite)
-{
-	const struct wr_queue_line *line = wr_queue_lines_first(&sqlite->lines);
-
-	if (!line)
-		return UINT64_MAX;
-	return line->due_us > sqlite->now_us ? line->due_us - sqlite->now_us : 0;
-}
-
 int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
 	struct wr_deferred **tail = &job->take.first;
 	uint32_t max = job->take.max < TAKE_MAX ? job->take.max : TAKE_MAX;
+	struct wr_queue_line *line;
 	size_t bytes = 0;
 	int rc = SQLITE_OK;
 
-	while (rc == SQLITE_OK && job->take.count < max && job->take.expired < EXPIRED_MAX &&
+	while ((line = wr_queue_lines_first(&sqlite->lines)) && line->due_us <= sqlite->now_us &&
+	       rc == SQLITE_OK && job->take.count < max && job->take.expired < EXPIRED_MAX &&
 	       bytes < BYTES_MAX) {
-		struct wr_queue_line *line = wr_queue_lines_first(&sqlite->lines);
 		struct wr_deferred **before = tail;
 
-		if (!line || line->due_us > sqlite->now_us)
-			break;
 		rc = take_head(sqlite, job, line, &tail);
 		bytes += before != tail ? (*before)->body.len : 0;
 	}
-	job->take.next_us = time_to_next(sqlite);
+	job->take.next_us = !line                           ? UINT64_MAX
+			    : line->due_us > sqlite->now_us ? line->due_us - sqlite->now_us
+							    : 0;
 	return rc;
 }

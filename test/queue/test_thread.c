@@ -234,7 +234,7 @@ static void test_damaged_records(void **state)
 	(void)state;
 	request.fields = fields;
 	request.field_count = 1;
-	len = wr_record_size(&request);
+	len = wr_queue_record_size(&request);
 	head = malloc(len);
 	assert_non_null(head);
 	for (size_t cut = 1; cut <= len; cut++)
@@ -242,7 +242,7 @@ static void test_damaged_records(void **state)
 			struct wr_record record = {.head = {(const char *)head, cut}};
 			struct wr_deferred *read;
 
-			assert_true(wr_record_write(&request, hash, NULL, head));
+			assert_true(wr_queue_record_write(&request, hash, NULL, head));
 			if (change)
 				head[cut - 1] ^= change == 1 ? 0xff : 0x01;
 			read = wr_record_read(&record, NULL);

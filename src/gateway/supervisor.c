@@ -22,10 +22,10 @@
 
 static void on_master_ended(struct wr_supervisor *s);
 
-static void report(struct wr_supervisor *s, const char *format, ...)
+static void report_message(struct wr_supervisor *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void report(struct wr_supervisor *s, const char *format, ...)
+static void report_message(struct wr_supervisor *s, const char *format, ...)
 {
 	char text[10240];
 	va_list args;
@@ -163,7 +163,7 @@ static void enter_running(struct wr_supervisor *s, bool taken_over)
 	if (first)
 		s->opts.ready(s->opts.context, taken_over);
 	else
-		report(s, "nginx runs again (process %d)", (int)s->pid);
+		report_message(s, "nginx runs again (process %d)", (int)s->pid);
 }
 
 static void wait_and_start(struct wr_supervisor *s)
@@ -171,7 +171,7 @@ static void wait_and_start(struct wr_supervisor *s)
 	uint64_t ms = wr_supervisor_backoff_ms(++s->failed_starts);
 
 	s->state = WR_SUPERVISOR_WAITING;
-	report(s, "%s; starting it again in %.1f s", s->ended, (double)ms / 1000);
+	report_message(s, "%s; starting it again in %.1f s", s->ended, (double)ms / 1000);
 	uv_timer_start(&s->timer, on_timer, ms, 0);
 }
 
@@ -226,7 +226,7 @@ static void look_for_pid(struct wr_supervisor *s)
 	if (wr_process_master(s->opts.folder, &master, &left) && master.pid == s->pid) {
 		enter_running(s, false);
 	} else if (uv_now(s->loop) - s->started_ms > START_MS) {
-		report(s, "nginx was not ready after %d s; killing it", START_MS / 1000);
+		report_message(s, "nginx was not ready after %d s; killing it", START_MS / 1000);
 		kill(s->pid, SIGKILL);
 		uv_timer_stop(&s->timer);
 	}
@@ -239,8 +239,8 @@ static void release_ports(struct wr_supervisor *s, bool by_force)
 	size_t workers = signal_lost_workers(s, by_force ? SIGKILL : SIGQUIT);
 
 	if (workers)
-		report(s, "%zu worker%s of the last nginx %s", workers, workers == 1 ? "" : "s",
-		       by_force ? "killed" : "asked to finish");
+		report_message(s, "%zu worker%s of the last nginx %s", workers,
+			       workers == 1 ? "" : "s", by_force ? "killed" : "asked to finish");
 }
 
 /* Adopts the new master after an operator has upgraded nginx on the fly (USR2, then QUIT):
@@ -253,7 +253,8 @@ static bool follow_successor(struct wr_supervisor *s, pid_t gone)
 	if (!wr_process_master(s->opts.folder, &successor, &left) || successor.pid == gone ||
 	    !adopt_master(s, &successor))
 		return false;
-	report(s, "nginx was upgraded: process %d replaces %d", (int)successor.pid, (int)gone);
+	report_message(s, "nginx was upgraded: process %d replaces %d", (int)successor.pid,
+		       (int)gone);
 	return true;
 }
 
@@ -272,7 +273,7 @@ static void on_master_ended(struct wr_supervisor *s)
 		return;
 	}
 	if (!s->ran) {
-		report(s, "%s before it was ready", s->ended);
+		report_message(s, "%s before it was ready", s->ended);
 		close_supervisor(s, true);
 		return;
 	}
@@ -324,7 +325,7 @@ static void conf_is_good(struct wr_supervisor *s)
 	conf_path(s, "nginx.conf.new", fresh);
 	conf_path(s, "nginx.conf", path);
 	if (rename(fresh, path) != 0) {
-		report(s, "cannot rename %s: %s", fresh, strerror(errno));
+		report_message(s, "cannot rename %s: %s", fresh, strerror(errno));
 		if (s->state == WR_SUPERVISOR_CHECKING)
 			close_supervisor(s, true);
 		return;
@@ -334,7 +335,7 @@ static void conf_is_good(struct wr_supervisor *s)
 		start_or_take_over(s);
 	} else if (s->state == WR_SUPERVISOR_RUNNING) {
 		kill(s->pid, SIGHUP);
-		report(s, "nginx loads the new configuration");
+		report_message(s, "nginx loads the new configuration");
 	} else if (s->state == WR_SUPERVISOR_STARTING) {
 		/* nginx may have read the old configuration. */
 		s->reload_pending = true;
@@ -353,12 +354,13 @@ static void on_checked(struct wr_conf_check *check)
 	}
 	if (check->good) {
 		if (check->len)
-			report(s, "nginx warns about the configuration:\n%s", check->report);
+			report_message(s, "nginx warns about the configuration:\n%s",
+				       check->report);
 		conf_is_good(s);
 	} else {
-		report(s, "nginx refuses the configuration %s/nginx.conf.new%s:\n%s",
-		       s->opts.folder, s->ran ? ", the last one stays in force" : "",
-		       check->report);
+		report_message(s, "nginx refuses the configuration %s/nginx.conf.new%s:\n%s",
+			       s->opts.folder, s->ran ? ", the last one stays in force" : "",
+			       check->report);
 		if (!s->ran)
 			close_supervisor(s, true);
 	}
@@ -426,7 +428,7 @@ static void stop_harder(struct wr_supervisor *s, const char *why)
 {
 	if (!s->pid)
 		return;
-	report(s, "%s; %s nginx", why, s->stop_step < 2 ? "stopping" : "killing");
+	report_message(s, "%s; %s nginx", why, s->stop_step < 2 ? "stopping" : "killing");
 	send_stop_signal(s);
 }
 

@@ -102,7 +102,7 @@ static bool check_settings(struct wr_remote *redis, const bool good[RULES])
 	return true;
 }
 
-static enum wr_queue_reason approve(struct wr_remote *redis)
+static enum wr_queue_reason report_durable(struct wr_remote *redis)
 {
 	if (redis->volatile_logged)
 		wr_queue_backend_log(&redis->backend, WR_QUEUE_NOTICE,
@@ -122,7 +122,7 @@ static enum wr_queue_reason check_known_settings(struct wr_remote *redis, const 
 				"see its INFO persistence");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
-	return approve(redis);
+	return report_durable(redis);
 }
 
 enum { POLICY, APPEND, INFO, QUESTIONS };
@@ -150,7 +150,7 @@ static enum wr_queue_reason assume_durable(struct wr_remote *redis, const redisR
 			refused->str);
 	redis->trusted_logged = true;
 	redis->whole_file = true;
-	return approve(redis);
+	return report_durable(redis);
 }
 
 /* With two replies, INFO was not asked for: the append-only file is known to be complete. */

@@ -65,7 +65,7 @@ int64_t wr_remote_number(const redisReply *reply, size_t at)
 }
 
 /* A negative number is read as 0. */
-static uint64_t natural(const redisReply *reply, size_t at)
+static uint64_t read_natural(const redisReply *reply, size_t at)
 {
 	int64_t number = wr_remote_number(reply, at);
 
@@ -82,19 +82,19 @@ struct wr_deferred *wr_queue_redis_read_row(const struct wr_remote *redis, const
 
 	if (row->type != REDIS_REPLY_ARRAY || row->elements != ELEMENTS ||
 	    ticket.len != sizeof r->ticket_hash || line.len != sizeof r->key ||
-	    natural(row, STATE) >= WR_DEFERRED_STATE_COUNT)
+	    read_natural(row, STATE) >= WR_DEFERRED_STATE_COUNT)
 		return NULL;
-	r->id = natural(row, ID);
+	r->id = read_natural(row, ID);
 	memcpy(r->ticket_hash, ticket.ptr, ticket.len);
 	memcpy(r->key, line.ptr, line.len);
-	r->state = (enum wr_deferred_state)natural(row, STATE);
-	r->tries = (uint32_t)natural(row, TRIES);
-	r->max_tries = (uint32_t)natural(row, MAX_TRIES);
-	r->interval_us = natural(row, INTERVAL);
-	r->status = (uint16_t)natural(row, STATUS);
-	r->body_len = natural(row, BODY_LEN);
+	r->state = (enum wr_deferred_state)read_natural(row, STATE);
+	r->tries = (uint32_t)read_natural(row, TRIES);
+	r->max_tries = (uint32_t)read_natural(row, MAX_TRIES);
+	r->interval_us = read_natural(row, INTERVAL);
+	r->status = (uint16_t)read_natural(row, STATUS);
+	r->body_len = read_natural(row, BODY_LEN);
 	for (size_t i = 0; i < 4; i++) {
-		uint64_t us = natural(row, ACCEPTED + i);
+		uint64_t us = read_natural(row, ACCEPTED + i);
 
 		*times[i] = us ? us - now_us + redis->now.wall_us : 0;
 	}

@@ -72,7 +72,7 @@ static int do_job(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 }
 
 /* Saves the queue's time and counters in the same transaction, if it changes the file. */
-static int commit(struct wr_sqlite *sqlite)
+static int commit_transaction(struct wr_sqlite *sqlite)
 {
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
 	sqlite3_stmt *save = wr_sqlite_statement(sqlite, WR_SQL_SAVE);
@@ -113,7 +113,7 @@ static void report_changes(struct wr_sqlite *sqlite)
 }
 
 /* Does all jobs that have no reason yet in one transaction. On an error the caller rolls back. */
-static int transact(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
+static int run_transaction(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
 	int rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
 
@@ -124,7 +124,7 @@ static int transact(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_sweep_if_due(sqlite);
 	if (rc == SQLITE_OK)
-		rc = commit(sqlite);
+		rc = commit_transaction(sqlite);
 	if (rc != SQLITE_OK)
 		return rc;
 	wr_queue_lines_commit(&sqlite->lines);
@@ -159,13 +159,13 @@ static void do_jobs(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 	if (wr_sqlite_is_removed(sqlite))
 		refuse_jobs(jobs, count, WR_QUEUE_AWAY, true);
 	wr_sqlite_space_check(sqlite, jobs, count);
-	rc = transact(sqlite, jobs, count);
+	rc = run_transaction(sqlite, jobs, count);
 	/* A disk without space for a new request may have space for the result of a delivery. */
 	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) == WR_QUEUE_NO_SPACE) {
 		roll_back(sqlite);
 		wr_sqlite_checkpoint(sqlite, true);
 		refuse_jobs(jobs, count, WR_QUEUE_NO_SPACE, true);
-		rc = transact(sqlite, jobs, count);
+		rc = run_transaction(sqlite, jobs, count);
 	}
 	if (rc == SQLITE_OK) {
 		wr_sqlite_checkpoint_if_due(sqlite);

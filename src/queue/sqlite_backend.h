@@ -173,7 +173,7 @@ int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_
 
 /* Adds a request to its line. `line` is the state before. */
 int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
-			struct wr_queue_position place, const struct wr_sqlite_line *line);
+			struct wr_queue_position position, const struct wr_sqlite_line *line);
 
 /* Removes a request from its line, after its row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);

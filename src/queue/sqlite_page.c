@@ -151,8 +151,8 @@ static int drop_row(struct wr_sqlite *sqlite, const struct found *found)
 }
 
 /* Makes a dead request wait again, at its old position. */
-static int revive(struct wr_sqlite *sqlite, const struct found *found,
-		  const struct wr_sqlite_line *line, uint64_t bytes)
+static int revive_request(struct wr_sqlite *sqlite, const struct found *found,
+			  const struct wr_sqlite_line *line, uint64_t bytes)
 {
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_REVIVE);
 	int rc;
@@ -182,7 +182,7 @@ static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const 
 	reason = wr_sqlite_check_bounds(sqlite, line, at.bytes, UINT64_MAX);
 	if (reason == WR_QUEUE_OK) {
 		job->page.count++;
-		return revive(sqlite, found, line, at.bytes);
+		return revive_request(sqlite, found, line, at.bytes);
 	}
 	job->page.left++;
 	if (job->page.filter.id)

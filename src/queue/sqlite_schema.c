@@ -200,15 +200,15 @@ static int read_lines(struct wr_sqlite *sqlite)
 		rc = sqlite3_step(sql);
 	for (; rc == SQLITE_ROW; rc = sqlite3_step(sql)) {
 		const uint8_t *key = sqlite3_column_blob(sql, 0);
-		struct wr_queue_position place = {(uint64_t)sqlite3_column_int64(sql, 1),
-						  (uint64_t)sqlite3_column_int64(sql, 2),
-						  (uint64_t)sqlite3_column_int64(sql, 3)};
+		struct wr_queue_position position = {(uint64_t)sqlite3_column_int64(sql, 1),
+						     (uint64_t)sqlite3_column_int64(sql, 2),
+						     (uint64_t)sqlite3_column_int64(sql, 3)};
 
 		if (!key || sqlite3_column_bytes(sql, 0) != WR_LINE_KEY_BYTES) {
 			rc = SQLITE_CORRUPT;
 			break;
 		}
-		if (!wr_queue_lines_join(&sqlite->lines, key, place)) {
+		if (!wr_queue_lines_join(&sqlite->lines, key, position)) {
 			rc = SQLITE_NOMEM;
 			break;
 		}

@@ -200,7 +200,7 @@ static void wait_for_jobs(struct wr_queue *queue)
 
 /* During many deliveries, takes and settles arrive one by one, and each commit would contain only a
  * few. Waiting 1 ms for more halves the cost per job. Called with the lock held. */
-static void linger(struct wr_queue *queue)
+static void wait_for_more_jobs(struct wr_queue *queue)
 {
 	struct timespec until = after_us(LINGER_US);
 
@@ -221,7 +221,7 @@ static size_t fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, s
 	if (!queue->first)
 		wait_for_jobs(queue);
 	if (queue->first && before >= LINGER_FROM && queue->jobs < LINGER_BELOW)
-		linger(queue);
+		wait_for_more_jobs(queue);
 	while (queue->first && count < BATCH_MAX) {
 		batch[count++] = queue->first;
 		queue->urgent -= wr_queue_job_is_urgent(queue->first);

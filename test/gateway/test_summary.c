@@ -37,7 +37,7 @@ static const char rules_text[] =
 	"  - key: free\n"
 	"    rate_limit: {unlimited: true}\n";
 
-static struct weir_rules *load(void)
+static struct weir_rules *load_rules(void)
 {
 	char path[] = "/tmp/weir-summary-XXXXXX.yaml";
 	int fd = mkstemps(path, 5);
@@ -60,7 +60,7 @@ static void describes_listeners_rules_and_limits(void **state)
 		.dry_run = true,
 	};
 	struct wr_gateway_plan plan = {.settings = &settings, .domain = "api", .rules = "/rules"};
-	struct weir_rules *rules = load();
+	struct weir_rules *rules = load_rules();
 	struct weir_rules_info info = {.size = sizeof info};
 	char *text, expected[2048];
 	size_t len;

@@ -23,7 +23,7 @@ static struct {
 	uv_timer_t *stop; /* if set, stops the supervisor 100 ms after a check has succeeded */
 } t;
 
-static int configure(void *context, const char *path)
+static int on_configure(void *context, const char *path)
 {
 	FILE *file = fopen(path, "w");
 
@@ -39,7 +39,7 @@ static void on_stop(uv_timer_t *timer)
 	uv_close((uv_handle_t *)timer, NULL);
 }
 
-static void accepted(void *context)
+static void on_accepted(void *context)
 {
 	(void)context;
 	t.accepted++;
@@ -47,20 +47,20 @@ static void accepted(void *context)
 		uv_timer_start(t.stop, on_stop, 100, 0);
 }
 
-static void ready(void *context, bool taken_over)
+static void on_ready(void *context, bool taken_over)
 {
 	(void)context;
 	assert_false(taken_over);
 	t.ready++;
 }
 
-static void say(void *context, const char *text)
+static void on_message(void *context, const char *text)
 {
 	(void)context;
 	snprintf(t.said + strlen(t.said), sizeof t.said - strlen(t.said), "%s\n", text);
 }
 
-static void done(void *context, bool failed)
+static void on_done(void *context, bool failed)
 {
 	(void)context;
 	t.is_done = true;
@@ -107,11 +107,11 @@ static void run_supervisor(void)
 {
 	struct wr_supervisor_opts opts = {.nginx = t.nginx,
 					  .folder = t.folder,
-					  .configure = configure,
-					  .accepted = accepted,
-					  .ready = ready,
-					  .say = say,
-					  .done = done};
+					  .configure = on_configure,
+					  .accepted = on_accepted,
+					  .ready = on_ready,
+					  .say = on_message,
+					  .done = on_done};
 
 	assert_int_equal(wr_supervisor_init(&t.supervisor, &t.loop, &opts), 0);
 	wr_supervisor_start(&t.supervisor);

@@ -14,7 +14,7 @@
 
 #define PATIENCE_S 120
 
-static void wake(void *context)
+static void wake_rig(void *context)
 {
 	struct rig *rig = context;
 
@@ -77,7 +77,7 @@ void rig_open(struct rig *rig)
 
 	if (wr_queue_open(&rig->opts, &rig->queue, &error) != 0)
 		fail_msg("%s", error.text);
-	rig->port = wr_queue_port_new(rig->queue, wake, rig);
+	rig->port = wr_queue_port_new(rig->queue, wake_rig, rig);
 	assert_non_null(rig->port);
 }
 
@@ -246,6 +246,18 @@ struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
 
 	memcpy(job.settle.key, taken->key, sizeof job.settle.key);
 	rig_do(rig, &job);
+	return job;
+}
+
+struct wr_queue_job rig_deliver(struct rig *rig, const char *body, enum wr_queue_outcome outcome,
+				uint64_t wait_us, uint16_t status, const char *reason)
+{
+	struct wr_deferred *taken = body ? rig_take_one(rig, body) : rig_take(rig, 1).take.first;
+	struct wr_queue_job job;
+
+	assert_non_null(taken);
+	job = rig_settle(rig, taken, outcome, wait_us, status, reason);
+	wr_deferred_free(taken);
 	return job;
 }
 

@@ -88,6 +88,11 @@ struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
 			       enum wr_queue_outcome outcome, uint64_t wait_us, uint16_t status,
 			       const char *reason);
 
+/* Takes the next request, checks its body unless that is NULL, and settles it. Returns the settle.
+ */
+struct wr_queue_job rig_deliver(struct rig *rig, const char *body, enum wr_queue_outcome outcome,
+				uint64_t wait_us, uint16_t status, const char *reason);
+
 struct wr_queue_job rig_ticket(struct rig *rig, const uint8_t *ticket);
 struct wr_queue_stats rig_stats(struct rig *rig);
 struct wr_queue_job rig_page(struct rig *rig, enum wr_queue_verb verb,

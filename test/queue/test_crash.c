@@ -44,7 +44,7 @@ static int notes[2];
 static uint64_t seed;
 static struct row rows[ROWS]; /* by id */
 
-static uint32_t below(uint32_t n)
+static uint32_t random_below(uint32_t n)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(((seed >> 32) * n) >> 32);
@@ -61,7 +61,7 @@ static sqlite3_vfs counted;
 static sqlite3_io_methods methods;
 static uint32_t writes_left;
 
-static sqlite3_file *real(sqlite3_file *file)
+static sqlite3_file *real_file(sqlite3_file *file)
 {
 	return ((struct file *)file)->real;
 }
@@ -74,68 +74,69 @@ static void count_down(void)
 
 static int x_close(sqlite3_file *file)
 {
-	return real(file)->pMethods->xClose(real(file));
+	return real_file(file)->pMethods->xClose(real_file(file));
 }
 
 static int x_read(sqlite3_file *file, void *to, int len, sqlite3_int64 at)
 {
-	return real(file)->pMethods->xRead(real(file), to, len, at);
+	return real_file(file)->pMethods->xRead(real_file(file), to, len, at);
 }
 
 /* The last write is cut short. */
 static int x_write(sqlite3_file *file, const void *from, int len, sqlite3_int64 at)
 {
 	if (writes_left == 1)
-		real(file)->pMethods->xWrite(real(file), from, (int)below((uint32_t)len), at);
+		real_file(file)->pMethods->xWrite(real_file(file), from,
+						  (int)random_below((uint32_t)len), at);
 	count_down();
-	return real(file)->pMethods->xWrite(real(file), from, len, at);
+	return real_file(file)->pMethods->xWrite(real_file(file), from, len, at);
 }
 
 static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
 	count_down();
-	return real(file)->pMethods->xTruncate(real(file), size);
+	return real_file(file)->pMethods->xTruncate(real_file(file), size);
 }
 
 static int x_sync(sqlite3_file *file, int flags)
 {
 	count_down();
-	return real(file)->pMethods->xSync(real(file), flags);
+	return real_file(file)->pMethods->xSync(real_file(file), flags);
 }
 
 static int x_size(sqlite3_file *file, sqlite3_int64 *size)
 {
-	return real(file)->pMethods->xFileSize(real(file), size);
+	return real_file(file)->pMethods->xFileSize(real_file(file), size);
 }
 
 static int x_lock(sqlite3_file *file, int kind)
 {
-	return real(file)->pMethods->xLock(real(file), kind);
+	return real_file(file)->pMethods->xLock(real_file(file), kind);
 }
 
 static int x_unlock(sqlite3_file *file, int kind)
 {
-	return real(file)->pMethods->xUnlock(real(file), kind);
+	return real_file(file)->pMethods->xUnlock(real_file(file), kind);
 }
 
 static int x_check_lock(sqlite3_file *file, int *is)
 {
-	return real(file)->pMethods->xCheckReservedLock(real(file), is);
+	return real_file(file)->pMethods->xCheckReservedLock(real_file(file), is);
 }
 
 static int x_control(sqlite3_file *file, int what, void *with)
 {
-	return real(file)->pMethods->xFileControl(real(file), what, with);
+	return real_file(file)->pMethods->xFileControl(real_file(file), what, with);
 }
 
 static int x_sector(sqlite3_file *file)
 {
-	return real(file)->pMethods->xSectorSize(real(file));
+	return real_file(file)->pMethods->xSectorSize(real_file(file));
 }
 
 static int x_traits(sqlite3_file *file)
 {
-	return real(file)->pMethods->xDeviceCharacteristics(real(file));
+	return real_file(file)->pMethods->xDeviceCharacteristics(real_file(file));
 }
 
 static int x_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *out)
@@ -193,7 +194,7 @@ static void do_put(struct note *note)
 	struct wr_queue_job job;
 
 	request.max_tries = TRIES;
-	request.body = (struct weir_str){body, 1 + below(sizeof body)};
+	request.body = (struct weir_str){body, 1 + random_below(sizeof body)};
 	job = rig_put_as(&rig, &request, 1000, 86400 * S_US, 0);
 	note->id = job.put.id;
 	note->reason = job.reason;
@@ -205,7 +206,7 @@ static void do_settle(struct note *note, const struct wr_deferred *taken)
 	note->verb = SETTLE;
 	note->done = false;
 	note->id = taken->id;
-	note->outcome = (enum wr_queue_outcome)below(5);
+	note->outcome = (enum wr_queue_outcome)random_below(5);
 	report_note(note);
 	note->reason = rig_settle(&rig, taken, note->outcome, 0, 500, "no").reason;
 	note->done = true;
@@ -214,15 +215,15 @@ static void do_settle(struct note *note, const struct wr_deferred *taken)
 
 static void do_random_job(uint64_t last_id)
 {
-	uint32_t luck = below(10);
+	uint32_t luck = random_below(10);
 	struct note note;
 
 	memset(&note, 0, sizeof note);
-	note.line = (uint8_t)below(LINES);
-	note.id = last_id ? 1 + below((uint32_t)last_id) : 1;
+	note.line = (uint8_t)random_below(LINES);
+	note.id = last_id ? 1 + random_below((uint32_t)last_id) : 1;
 	note.verb = luck < 4 ? PUT : luck < 8 ? TAKE : luck < 9 ? RETRY : DROP;
 	if (note.verb == TAKE) {
-		struct wr_deferred *taken = rig_take(&rig, 1 + below(LINES)).take.first;
+		struct wr_deferred *taken = rig_take(&rig, 1 + random_below(LINES)).take.first;
 
 		for (const struct wr_deferred *each = taken; each; each = each->next)
 			do_settle(&note, each);
@@ -388,14 +389,14 @@ static void compare_with_file(const struct note *open, uint64_t *last_id)
 
 static void run_child_until_death(uint64_t *last_id)
 {
-	uint32_t writes = 1 + below(120);
+	uint32_t writes = 1 + random_below(120);
 	pid_t parent = getpid(), child;
 	struct note open;
 	bool is_open;
 	int status;
 
 	assert_int_equal(pipe(notes), 0);
-	below(1);
+	random_below(1);
 	child = fork();
 	if (child == 0)
 		run_child(writes, *last_id, parent);

@@ -109,9 +109,7 @@ static void test_restart_keeps_all(void **state)
 	first = rig_put(&rig, 1, "a");
 	second = rig_put(&rig, 1, "b");
 	rig_put(&rig, 2, "c");
-	taken = rig_take(&rig, 1).take.first;
-	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 204, "");
-	wr_deferred_free(taken);
+	rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 204, "");
 	taken = rig_take(&rig, 1).take.first;
 	accepted_us = taken->accepted_us;
 	wr_deferred_free(taken); /* never settled */
@@ -198,7 +196,7 @@ static void test_read_only(void **state)
  * delivered. */
 static void check_removal(void (*remove)(void))
 {
-	struct wr_deferred lost = request_of(1, "lost"), *taken;
+	struct wr_deferred lost = request_of(1, "lost");
 
 	rig_open(&rig);
 	rig_put(&rig, 1, "before");
@@ -206,9 +204,8 @@ static void check_removal(void (*remove)(void))
 	assert_reason(rig_put_as(&rig, &lost, 10, S_US, 0).reason, WR_QUEUE_AWAY);
 	rig_pass(&rig, 2 * S_US);
 	assert_reason(rig_put_as(&rig, &lost, 10, S_US, 0).reason, WR_QUEUE_AWAY);
-	taken = rig_take_one(&rig, "before");
-	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	assert_reason(rig_deliver(&rig, "before", WR_QUEUE_DELIVERED, 0, 200, "").reason,
+		      WR_QUEUE_OK);
 	expect_recovery();
 	pthread_mutex_lock(&rig.lock);
 	assert_non_null(strstr(rig.said, "WAS REMOVED: its 1 requests"));
@@ -336,7 +333,7 @@ static void test_disk_full_in_a_commit(void **state)
 }
 
 /* Overwrites bytes of a file. */
-static void overwrite(const char *name, off_t at, size_t len)
+static void overwrite_bytes(const char *name, off_t at, size_t len)
 {
 	int fd = open(in_folder(name), O_RDWR | O_CLOEXEC);
 	char bytes[4096];
@@ -364,7 +361,7 @@ static void check_damage(off_t at, size_t len)
 		rig_put(&rig, 1,
 			"some bytes to fill pages with, so that there are several of them");
 	rig_close(&rig);
-	overwrite("queue.db", at, len);
+	overwrite_bytes("queue.db", at, len);
 	rig_open(&rig);
 	pthread_mutex_lock(&rig.lock);
 	assert_non_null(strstr(rig.said, "DAMAGED"));
@@ -415,7 +412,7 @@ static void test_damaged_log(void **state)
 	rig_put(&rig, 1, "in the log");
 	/* As if the machine had crashed while it wrote the log: SQLite's checksums detect it. */
 	if (fork() == 0) {
-		overwrite("queue.db-wal", 32 + 24 + 100, 8);
+		overwrite_bytes("queue.db-wal", 32 + 24 + 100, 8);
 		_exit(0);
 	}
 	assert_true(wait(NULL) > 0);
@@ -449,7 +446,6 @@ static void test_other_version(void **state)
 
 static void test_older_version(void **state)
 {
-	struct wr_deferred *taken;
 	struct wr_queue_job put;
 
 	(void)state;
@@ -458,9 +454,7 @@ static void test_older_version(void **state)
 	rig_close(&rig);
 	run_sql("DROP TABLE delivered; PRAGMA user_version = 1");
 	rig_open(&rig);
-	taken = rig_take_one(&rig, "old");
-	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	assert_reason(rig_deliver(&rig, "old", WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
 	rig_close(&rig);
 	rig_open(&rig);
 	put = rig_ticket(&rig, put.put.ticket);
@@ -485,7 +479,7 @@ static enum wr_queue_reason run_job(struct wr_queue_backend *backend, struct wr_
 	return job->reason;
 }
 
-static void reopen(struct wr_queue_backend *backend)
+static void reopen_backend(struct wr_queue_backend *backend)
 {
 	struct weir_error error;
 
@@ -512,10 +506,10 @@ static void test_settle_after_reopen(void **state)
 
 	(void)state;
 	assert_non_null(backend);
-	reopen(backend);
+	reopen_backend(backend);
 	assert_reason(run_job(backend, &put), WR_QUEUE_OK);
 	assert_reason(run_job(backend, &take), WR_QUEUE_OK);
-	reopen(backend);
+	reopen_backend(backend);
 	assert_reason(run_job(backend, &again), WR_QUEUE_OK);
 	assert_int_equal(again.take.count, 1);
 	settle.settle.id = take.take.first->id;
@@ -523,7 +517,7 @@ static void test_settle_after_reopen(void **state)
 	assert_reason(run_job(backend, &settle), WR_QUEUE_LOST);
 	settle.reason = WR_QUEUE_OK;
 	settle.settle.fence = again.take.first->fence;
-	reopen(backend);
+	reopen_backend(backend);
 	assert_reason(run_job(backend, &settle), WR_QUEUE_OK);
 	assert_int_equal(settle.settle.state, WR_DEFERRED_DELIVERED);
 	wr_deferred_free(take.take.first);

@@ -64,7 +64,7 @@ static struct producer producers[LINES];
 static struct wr_queue_job taking;
 static bool take_soon;
 
-static void note(char what, uint8_t line, uint32_t seq)
+static void report_note(char what, uint8_t line, uint32_t seq)
 {
 	struct note n;
 
@@ -83,7 +83,7 @@ static void on_put_done(struct wr_queue_job *job)
 	struct producer *p = job->context;
 
 	if (job->reason == WR_QUEUE_OK) {
-		note('P', p->line, p->seq);
+		report_note('P', p->line, p->seq);
 		put_next(p);
 	} else {
 		p->parked = true; /* until the next take */
@@ -117,7 +117,7 @@ static void on_settle_done(struct wr_queue_job *job)
 	struct delivery *d = job->context;
 
 	if (job->reason == WR_QUEUE_OK && job->settle.outcome == WR_QUEUE_DELIVERED)
-		note('S', d->line, d->seq);
+		report_note('S', d->line, d->seq);
 	free(d);
 	take_soon = true;
 }
@@ -156,7 +156,7 @@ static void deliver_request(const struct wr_deferred *r, uint64_t taken_us)
 	if (mono_us() - taken_us > FRESH_US)
 		d->job.settle.outcome = WR_QUEUE_RELEASE;
 	if (d->job.settle.outcome == WR_QUEUE_DELIVERED)
-		note('D', d->line, d->seq);
+		report_note('D', d->line, d->seq);
 	wr_queue_submit(rig.port, &d->job);
 }
 

@@ -27,10 +27,7 @@ static void test_limits_of_the_queue(void **state)
 
 	/* Delivered requests make room. */
 	for (int i = 0; i < 4; i++) {
-		struct wr_deferred *taken = rig_take(&rig, 1).take.first;
-
-		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-		wr_deferred_free(taken);
+		rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 200, "");
 	}
 	assert_int_equal(rig_stats(&rig).bytes, 0);
 	assert_reason(rig_put_as(&rig, &request, 2, AGE_US, 0).reason, WR_QUEUE_OK);
@@ -127,10 +124,7 @@ static void test_limits_of_dead_letters(void **state)
 	assert_reason(rig_put_as(&rig, &small, 9, AGE_US, 0).reason, WR_QUEUE_OK);
 	assert_reason(rig_put_as(&rig, &small, 9, AGE_US, 0).reason, WR_QUEUE_FULL);
 	for (int i = 0; i < 2; i++) {
-		struct wr_deferred *taken = rig_take(&rig, 1).take.first;
-
-		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-		wr_deferred_free(taken);
+		rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 200, "");
 	}
 	/* Two large dead letters and a small one fit into max_dead_bytes, three large ones do not.
 	 */
@@ -162,12 +156,9 @@ static void test_limit_of_tickets(void **state)
 	rig.opts.max_tickets = 2;
 	rig_open(&rig);
 	for (uint8_t i = 0; i < 4; i++) {
-		struct wr_deferred *taken;
 
 		puts[i] = rig_put(&rig, i, "x");
-		taken = rig_take_one(&rig, "x");
-		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-		wr_deferred_free(taken);
+		rig_deliver(&rig, "x", WR_QUEUE_DELIVERED, 0, 200, "");
 		rig_pass(&rig, S_US);
 	}
 	while (rig_stats(&rig).tickets > 2)

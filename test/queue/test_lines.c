@@ -34,9 +34,7 @@ static void test_order_within_a_line(void **state)
 	assert_int_equal(rig_stats(&rig).delivered_total, 1);
 	wr_deferred_free(a);
 
-	b = rig_take_one(&rig, "second");
-	rig_settle(&rig, b, WR_QUEUE_DELIVERED, 0, 200, "");
-	wr_deferred_free(b);
+	rig_deliver(&rig, "second", WR_QUEUE_DELIVERED, 0, 200, "");
 	b = rig_take_one(&rig, "third");
 	assert_int_equal(rig_settle(&rig, b, WR_QUEUE_DELIVERED, 0, 200, "").settle.waiting, 0);
 	wr_deferred_free(b);
@@ -156,9 +154,7 @@ static void test_dead_after_the_last_try(void **state)
 		assert_int_equal(rig_take(&rig, 10).take.count, 0);
 		rig_pass(&rig, 1 + (rig.redis ? 2 * SLACK_US : 0));
 	}
-	taken = rig_take_one(&rig, "poison");
-	job = rig_settle(&rig, taken, WR_QUEUE_AGAIN, LONG_US, 500, "HTTP 500");
-	wr_deferred_free(taken);
+	job = rig_deliver(&rig, "poison", WR_QUEUE_AGAIN, LONG_US, 500, "HTTP 500");
 	assert_int_equal(job.settle.state, WR_DEFERRED_DEAD);
 	assert_int_equal(job.settle.waiting, 1);
 	assert_int_equal(rig_waiting(&rig, 1), 1);
@@ -181,15 +177,12 @@ static void test_dead_after_the_last_try(void **state)
 
 static void test_give_up(void **state)
 {
-	struct wr_deferred *taken;
 	struct wr_queue_job job;
 
 	(void)state;
 	rig_open(&rig);
 	rig_put(&rig, 1, "x");
-	taken = rig_take_one(&rig, "x");
-	job = rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 0, "no key to open its fields");
-	wr_deferred_free(taken);
+	job = rig_deliver(&rig, "x", WR_QUEUE_GIVE_UP, 0, 0, "no key to open its fields");
 	assert_int_equal(job.settle.state, WR_DEFERRED_DEAD);
 	assert_int_equal(rig_stats(&rig).dead, 1);
 }
@@ -280,15 +273,13 @@ static void test_expiry(void **state)
 /* A back-off that would last longer than the maximum age ends at that age. */
 static void test_expiry_ends_a_back_off(void **state)
 {
-	struct wr_deferred request = request_of(1, "x"), *taken;
+	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job job;
 
 	(void)state;
 	rig_open(&rig);
 	rig_put_as(&rig, &request, 10, LONG_US, 0);
-	taken = rig_take_one(&rig, "x");
-	rig_settle(&rig, taken, WR_QUEUE_AGAIN, AGE_US, 503, "HTTP 503");
-	wr_deferred_free(taken);
+	rig_deliver(&rig, "x", WR_QUEUE_AGAIN, AGE_US, 503, "HTTP 503");
 	job = rig_take(&rig, 1);
 	assert_near(&rig, job.take.next_us, LONG_US);
 	rig_pass(&rig, LONG_US);

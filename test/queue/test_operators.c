@@ -31,14 +31,11 @@ static void test_retry_returns_to_its_position(void **state)
 
 static void test_retry_ends_a_back_off(void **state)
 {
-	struct wr_deferred *taken;
 
 	(void)state;
 	rig_open(&rig);
 	rig_put(&rig, 1, "a");
-	taken = rig_take_one(&rig, "a");
-	rig_settle(&rig, taken, WR_QUEUE_AGAIN, LONG_US, 503, "");
-	wr_deferred_free(taken);
+	rig_deliver(&rig, "a", WR_QUEUE_AGAIN, LONG_US, 503, "");
 	assert_int_equal(rig_take(&rig, 1).take.count, 0);
 	assert_int_equal(
 		rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){0}, 0, 10).page.count, 1);
@@ -88,16 +85,13 @@ static void test_drop(void **state)
 /* After the head of a line is dropped, the next request is due at its own time. */
 static void test_drop_the_head(void **state)
 {
-	struct wr_deferred *taken;
 	struct wr_queue_job job;
 
 	(void)state;
 	rig_open(&rig);
 	rig_put(&rig, 1, "a");
 	rig_put(&rig, 1, "b");
-	taken = rig_take_one(&rig, "a");
-	rig_settle(&rig, taken, WR_QUEUE_AGAIN, LONG_US, 503, "");
-	wr_deferred_free(taken);
+	rig_deliver(&rig, "a", WR_QUEUE_AGAIN, LONG_US, 503, "");
 	assert_int_equal(rig_take(&rig, 1).take.count, 0);
 	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 1}, 0, 1);
 	assert_int_equal(job.page.count, 1);

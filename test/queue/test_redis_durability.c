@@ -120,7 +120,6 @@ static void test_appendonly_switched_on(void **state)
 /* These are the permissions that docs/deferred.md names. */
 static void test_user_with_minimal_permissions(void **state)
 {
-	struct wr_deferred *taken;
 	struct wr_queue_job job;
 
 	(void)state;
@@ -134,13 +133,8 @@ static void test_user_with_minimal_permissions(void **state)
 	rig_open(&rig);
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	taken = rig_take(&rig, 1).take.first;
-	assert_non_null(taken);
-	assert_reason(rig_settle(&rig, taken, WR_QUEUE_AGAIN, 0, 500, "x").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
-	taken = rig_take(&rig, 1).take.first;
-	assert_reason(rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 500, "x").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	assert_reason(rig_deliver(&rig, NULL, WR_QUEUE_AGAIN, 0, 500, "x").reason, WR_QUEUE_OK);
+	assert_reason(rig_deliver(&rig, NULL, WR_QUEUE_GIVE_UP, 0, 500, "x").reason, WR_QUEUE_OK);
 	job = rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = 1}, 0, 1);
 	assert_reason(job.reason, WR_QUEUE_OK);
 	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){0}, 0, 10);

@@ -28,7 +28,6 @@ static void test_two_share_lines(void **state)
 
 static void test_changes_of_others_are_reported(void **state)
 {
-	struct wr_deferred *taken;
 
 	(void)state;
 	rig_put((rig_open(&rig), &rig), 3, "x");
@@ -41,9 +40,7 @@ static void test_changes_of_others_are_reported(void **state)
 	}
 	assert_int_equal(rig_waiting(&other, 3), 2);
 	for (int i = 0; i < 2; i++) {
-		taken = rig_take(&rig, 1).take.first;
-		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-		wr_deferred_free(taken);
+		rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 200, "");
 	}
 	for (int i = 0; i < 3000 && rig_waiting(&other, 3) != 0; i++) {
 		rig_pass(&other, S_US);
@@ -145,7 +142,7 @@ static void test_clock_set_back(void **state)
 static void test_data_of_an_older_weir(void **state)
 {
 	static char body[9000];
-	struct wr_deferred request = request_of(1, ""), *taken;
+	struct wr_deferred request = request_of(1, "");
 
 	(void)state;
 	request.body = (struct weir_str){body, sizeof body};
@@ -154,9 +151,7 @@ static void test_data_of_an_older_weir(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason,
 			      i < 3 ? WR_QUEUE_OK : WR_QUEUE_KEY_BYTES_FULL);
-	taken = rig_take(&rig, 1).take.first;
-	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 400, "no");
-	wr_deferred_free(taken);
+	rig_deliver(&rig, NULL, WR_QUEUE_GIVE_UP, 0, 400, "no");
 	redis_tell(&redis, "DEL weir:1:{queue}:held");
 	redis_tell(&redis, "HDEL weir:1:{queue}:n dead_bytes");
 	/* Two requests wait, and there is room for a third. */
@@ -184,10 +179,7 @@ static void test_nothing_is_left(void **state)
 	for (uint8_t i = 0; i < 10; i++)
 		rig_put(&rig, i, "x");
 	for (int i = 0; i < 10; i++) {
-		struct wr_deferred *taken = rig_take(&rig, 1).take.first;
-
-		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-		wr_deferred_free(taken);
+		rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 200, "");
 	}
 	while (rig_stats(&rig).tickets)
 		rig_pass(&rig, 2 * S_US);

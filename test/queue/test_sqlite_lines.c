@@ -24,7 +24,7 @@ struct dull {
 
 static uint64_t seed = 1;
 
-static unsigned below(unsigned most)
+static unsigned random_below(unsigned most)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned)(seed >> 33) % most;
@@ -126,7 +126,7 @@ static void compare_line(const struct wr_queue_lines *lines, const struct dull *
 				 is->waits[id] ? ++position : 0);
 }
 
-static void compare(const struct wr_queue_lines *lines, const struct dull *dull)
+static void compare_all(const struct wr_queue_lines *lines, const struct dull *dull)
 {
 	const struct dull_line *first = dull_first(dull);
 	const struct wr_queue_line *line = wr_queue_lines_first(lines);
@@ -143,12 +143,13 @@ static void compare(const struct wr_queue_lines *lines, const struct dull *dull)
 }
 
 /* Makes one random change, if it is possible. An id belongs to one line only, as in a file. */
-static void step(struct wr_queue_lines *lines, struct dull *dull)
+static void make_random_change(struct wr_queue_lines *lines, struct dull *dull)
 {
-	unsigned key = below(KEYS), id = 1 + below(IDS / KEYS) * KEYS + key, due_us = below(20);
+	unsigned key = random_below(KEYS), id = 1 + random_below(IDS / KEYS) * KEYS + key,
+		 due_us = random_below(20);
 	struct dull_line *is = &dull->lines[key];
 	struct wr_queue_line *line = wr_queue_lines_find(lines, key_of(key));
-	unsigned what = below(4);
+	unsigned what = random_below(4);
 
 	if (id > IDS)
 		return;
@@ -180,16 +181,16 @@ static void test_like_the_oracle(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < STEPS; i++) {
-		step(&lines, &dull);
-		compare(&lines, &dull);
-		if (below(16) == 0) {
+		make_random_change(&lines, &dull);
+		compare_all(&lines, &dull);
+		if (random_below(16) == 0) {
 			wr_queue_lines_commit(&lines);
 			kept = dull;
-		} else if (below(16) == 0) {
+		} else if (random_below(16) == 0) {
 			wr_queue_lines_roll_back(&lines);
 			dull = kept;
 			undone++;
-			compare(&lines, &dull);
+			compare_all(&lines, &dull);
 		}
 	}
 	assert_true(undone > STEPS / 32);

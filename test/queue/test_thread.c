@@ -58,7 +58,7 @@ static void wake_loop(void *context)
 	pthread_mutex_unlock(&loop->lock);
 }
 
-static void stored(struct wr_queue_job *job)
+static void on_stored(struct wr_queue_job *job)
 {
 	struct loop *loop = job->context;
 
@@ -75,7 +75,7 @@ static void *run_loop(void *argument)
 	for (int i = 0; i < EACH; i++) {
 		loop->requests[i] = request_of(loop->line, "x");
 		loop->jobs[i] = (struct wr_queue_job){.verb = WR_QUEUE_PUT,
-						      .done = stored,
+						      .done = on_stored,
 						      .context = loop,
 						      .put = {.request = &loop->requests[i],
 							      .max_waiting = EACH,

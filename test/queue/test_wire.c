@@ -162,7 +162,7 @@ static void run_job(struct wr_queue_job *job)
 	backend->ops->run(backend, &job, 1, (struct wr_moment){T0_US, 2 * S_US});
 }
 
-static enum wr_queue_reason put(const char *first, const char *second)
+static enum wr_queue_reason run_put(const char *first, const char *second)
 {
 	struct wr_deferred request = request_of(1, "a");
 	struct wr_queue_job job = {
@@ -178,14 +178,14 @@ static enum wr_queue_reason put(const char *first, const char *second)
 static void test_error_reply(void **state)
 {
 	(void)state;
-	assert_reason(put("-READONLY no\r\n", NULL), WR_QUEUE_READ_ONLY);
+	assert_reason(run_put("-READONLY no\r\n", NULL), WR_QUEUE_READ_ONLY);
 	assert_int_equal(wire.next, 2);
 }
 
 static void test_refusal(void **state)
 {
 	(void)state;
-	assert_reason(put("*2\r\n:100\r\n$4\r\nfull\r\n", NULL), WR_QUEUE_FULL);
+	assert_reason(run_put("*2\r\n:100\r\n$4\r\nfull\r\n", NULL), WR_QUEUE_FULL);
 }
 
 /* Redis may have done the first call, or may do it later. A refusal of the second call therefore
@@ -193,20 +193,20 @@ static void test_refusal(void **state)
 static void test_error_after_a_lost_reply(void **state)
 {
 	(void)state;
-	assert_reason(put(NULL, "-READONLY no\r\n"), WR_QUEUE_AWAY);
+	assert_reason(run_put(NULL, "-READONLY no\r\n"), WR_QUEUE_AWAY);
 	assert_int_equal(wire.next, 3);
 }
 
 static void test_full_after_a_lost_reply(void **state)
 {
 	(void)state;
-	assert_reason(put(NULL, "*2\r\n:100\r\n$4\r\nfull\r\n"), WR_QUEUE_AWAY);
+	assert_reason(run_put(NULL, "*2\r\n:100\r\n$4\r\nfull\r\n"), WR_QUEUE_AWAY);
 }
 
 static void test_success_after_a_lost_reply(void **state)
 {
 	(void)state;
-	assert_reason(put(NULL, "*5\r\n:100\r\n$0\r\n\r\n:1\r\n:1\r\n:1\r\n"), WR_QUEUE_OK);
+	assert_reason(run_put(NULL, "*5\r\n:100\r\n$0\r\n\r\n:1\r\n:1\r\n:1\r\n"), WR_QUEUE_OK);
 	assert_int_equal(waiting[1], 1);
 	/* Both calls have the same ticket. */
 	assert_memory_equal(wire.calls[1].words[5], wire.calls[2].words[5], 32);
@@ -217,7 +217,7 @@ static void test_success_after_a_lost_reply(void **state)
 /* Makes the backend fail and reopens it. `poll` is the reply to its poll, `next` to the call after
  * it.
  */
-static void reopen(const char *poll, const char *next)
+static void reopen_backend(const char *poll, const char *next)
 {
 	struct weir_error error = {0};
 
@@ -237,7 +237,7 @@ static void test_reopened(void **state)
 {
 	(void)state;
 	waiting[7] = 3;
-	reopen("*4\r\n:100\r\n:6\r\n$16\r\n\7 the first line\r\n:0\r\n", NULL);
+	reopen_backend("*4\r\n:100\r\n:6\r\n$16\r\n\7 the first line\r\n:0\r\n", NULL);
 	assert_int_equal(waiting[7], 0);
 	assert_string_equal(wire.calls[2].words[5], "5");
 }
@@ -245,7 +245,7 @@ static void test_reopened(void **state)
 static void test_reopened_after_redis_lost_data(void **state)
 {
 	(void)state;
-	reopen("*2\r\n:100\r\n:2\r\n", "*2\r\n:100\r\n:2\r\n");
+	reopen_backend("*2\r\n:100\r\n:2\r\n", "*2\r\n:100\r\n:2\r\n");
 	assert_string_equal(wire.calls[2].words[5], "5");
 	assert_string_equal(wire.calls[3].words[5], "-1");
 	assert_int_equal(((struct wr_remote *)backend)->changes, 2);

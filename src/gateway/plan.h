@@ -70,14 +70,13 @@ struct wr_gateway_plan {
 	const char *bodies;   /* folder of request bodies that do not fit in memory */
 	const char *socket;   /* the service's Unix socket, to which workers connect */
 	const char *link_key; /* file with the key by which workers identify themselves there */
-	const char
-		*deliver;  /* nginx's Unix socket for deliveries; requests there are not limited */
-	const char *queue; /* URL of the queue; NULL: requests are not deferred */
+	const char *deliver;  /* nginx's Unix socket for deliveries, without limits */
+	const char *queue;    /* URL of the queue; NULL: requests are not deferred */
 
 	const char *user, *group; /* of nginx's workers; NULL: the user who runs the gateway */
 	uid_t uid;
 	gid_t gid;
-	bool drops; /* root starts the gateway, and the service runs as another user: */
+	bool drops;               /* root starts the gateway, and the service runs as: */
 	const char *service_user; /* a name, or a number (base/uid.h) */
 	uid_t service_uid;
 	bool has_v6; /* the machine has IPv6: a port without an address means both families */
@@ -112,9 +111,8 @@ const struct wr_node *wr_gateway_next_node(const struct wr_node *node);
 
 /* The error text for a socket path; its arguments are the maximum length and the path. */
 #define WR_GATEWAY_SOCKET_TOO_LONG                                                                 \
-	"choose a shorter folder with --runtime DIR: a socket path can have %u bytes, this one "   \
-	"is "                                                                                      \
-	"longer: %s"
+	"choose a shorter folder with --runtime DIR: a socket path can have at most "              \
+	"%d bytes, this one is longer: %s"
 
 /* plan_net.c: check and fill in the addresses of the plan. */
 int wr_plan_upstreams(struct wr_gateway_plan *plan, struct weir_error *error);

@@ -24,11 +24,10 @@
 #define WR_SUPERVISOR_LOST 8
 
 struct wr_supervisor_opts {
-	const char *nginx;  /* path of the program */
-	const char *folder; /* folder of nginx.conf and nginx.pid */
-	const char
-		*deliver;  /* nginx's Unix socket for deliveries, removed before a start; or NULL */
-	uint64_t drain_ms; /* at a stop, the time for requests in flight to finish */
+	const char *nginx;   /* path of the program */
+	const char *folder;  /* folder of nginx.conf and nginx.pid */
+	const char *deliver; /* nginx's socket for deliveries, removed before a start; or NULL */
+	uint64_t drain_ms;   /* at a stop, the time for requests in flight to finish */
 
 	/* Writes the configuration to `path`. Returns 0, or -1 after it has reported the error to
 	 * the user; then the running configuration stays, or nginx does not start. */

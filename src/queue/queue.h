@@ -50,8 +50,7 @@ struct wr_queue_tls { /* for rediss: files in PEM form; ca NULL: the CAs of the 
 /* Texts must live as long as the queue. A number 0 means the default, which the comment names. */
 struct wr_queue_opts {
 	const char *url;
-	const char
-		*key_file; /* encrypts secret fields; NULL: requests with such fields are refused */
+	const char *key_file;         /* encrypts secret fields; NULL: these are refused */
 	const struct wr_seals *seals; /* the keys of key_file if they were read already; copied */
 	const char *password_file;    /* of Redis, instead of the password in the URL; or NULL */
 	const char *prefix;           /* of keys in Redis; NULL: "weir" */
@@ -92,8 +91,7 @@ struct wr_queue_opts {
 
 	void *context;
 
-	/* For tests: a wall clock and a clock that is never set, in µs. NULL: the system's clocks.
-	 */
+	/* For tests: wall clock and monotonic clock, in µs. NULL: the clocks of the system. */
 	void (*now)(void *context, uint64_t *wall_us, uint64_t *mono_us);
 };
 

@@ -18,6 +18,7 @@
 #define OUT_MAX ((size_t)64 << 20)
 #define REPLY_MAX ((size_t)64 << 20)
 #define PIECE ((size_t)64 << 10)
+#define NO_CONNECTION "no connection to the queue's Redis at %s"
 
 int wr_queue_redis_link_init(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
 			     const struct wr_queue_opts *opts, struct weir_error *error)
@@ -92,38 +93,30 @@ static int connect_unix(const struct wr_endpoint *at, uint64_t timeout_us)
 	return connect_to((const struct sockaddr *)&address, sizeof address, timeout_us);
 }
 
-static int connect_host(const struct wr_endpoint *at, uint64_t timeout_us, const char **why)
+/* Returns a socket, 0 for a simulated connection, or below 0 with *error filled in. */
+static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
+			struct weir_error *error)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-	char port[8];
-	int fd = -1, rc;
+	char address[WR_ENDPOINT_TEXT], port[8];
+	int fd = -1, rc = 0;
 
+	wr_endpoint_text(at, address);
 	snprintf(port, sizeof port, "%u", at->port);
-	rc = getaddrinfo(at->host, port, &hints, &found);
-	if (rc != 0) {
-		*why = gai_strerror(rc);
-		return -1;
-	}
-	for (const struct addrinfo *one = found; one && fd < 0; one = one->ai_next)
-		fd = connect_to(one->ai_addr, one->ai_addrlen, timeout_us);
-	*why = strerror(errno);
-	freeaddrinfo(found);
-	return fd;
-}
-
-/* Returns a socket, 0 for a simulated connection, or below 0 with *why set. */
-static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
-			const char **why)
-{
-	int fd;
-
-	if (at->kind != WR_ENDPOINT_UNIX && !link->wire)
-		return connect_host(at, link->timeout_us, why);
 	if (link->wire)
 		fd = link->wire->connect(link->wire_context) ? 0 : -1;
-	else
+	else if (at->kind == WR_ENDPOINT_UNIX)
 		fd = connect_unix(at, link->timeout_us);
-	*why = strerror(errno);
+	else
+		rc = getaddrinfo(at->host, port, &hints, &found);
+	for (const struct addrinfo *one = found; one && fd < 0; one = one->ai_next)
+		fd = connect_to(one->ai_addr, one->ai_addrlen, link->timeout_us);
+	if (fd < 0 && rc == 0)
+		wr_error_errno(error, WEIR_ESYS, NO_CONNECTION, address);
+	else if (fd < 0)
+		wr_error(error, WEIR_ESYS, NO_CONNECTION ": %s", address, gai_strerror(rc));
+	if (found)
+		freeaddrinfo(found);
 	return fd;
 }
 
@@ -178,17 +171,11 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 			    struct weir_error *error)
 {
 	const struct wr_endpoint *at = &target->at.items[0];
-	char address[WR_ENDPOINT_TEXT];
-	const char *why = "";
 
 	wr_queue_redis_disconnect(link);
-	wr_endpoint_text(at, address);
-	link->fd = connect_link(link, at, &why);
-	if (link->fd < 0) {
-		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", address,
-			 why);
+	link->fd = connect_link(link, at, error);
+	if (link->fd < 0)
 		return false;
-	}
 	link->fresh = link->untaken = true;
 	link->reader = redisReaderCreate();
 	if (link->tls)

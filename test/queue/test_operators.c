@@ -31,7 +31,6 @@ static void test_retry_returns_to_its_position(void **state)
 
 static void test_retry_ends_a_back_off(void **state)
 {
-
 	(void)state;
 	rig_open(&rig);
 	rig_put(&rig, 1, "a");

@@ -28,7 +28,6 @@ static void test_two_share_lines(void **state)
 
 static void test_changes_of_others_are_reported(void **state)
 {
-
 	(void)state;
 	rig_put((rig_open(&rig), &rig), 3, "x");
 	rig_open(&other);

@@ -28,7 +28,7 @@
 #define LOCK_PAUSE_NS 50000000
 #define MODULE "ngx_http_weir_module.so"
 
-const char *wr_places_print(struct wr_arena *arena, const char *format, ...)
+const char *wr_gateway_print(struct wr_arena *arena, const char *format, ...)
 {
 	char text[PATH_MAX + 256];
 	va_list args;
@@ -47,7 +47,7 @@ const char *wr_gateway_absolute_path(struct wr_arena *arena, const char *path)
 
 	if (path[0] == '/')
 		return path;
-	return getcwd(here, sizeof here) ? wr_places_print(arena, "%s/%s", here, path) : NULL;
+	return getcwd(here, sizeof here) ? wr_gateway_print(arena, "%s/%s", here, path) : NULL;
 }
 
 /* Returns the path of the first executable of this name in a colon-separated list of folders, or
@@ -57,7 +57,7 @@ static const char *search_folders(struct wr_arena *arena, const char *folders, c
 {
 	while (folders && *folders) {
 		size_t len = strcspn(folders, ":");
-		const char *path = wr_places_print(arena, "%.*s/%s", (int)len, folders, name);
+		const char *path = wr_gateway_print(arena, "%.*s/%s", (int)len, folders, name);
 
 		if (len && path && access(path, X_OK) == 0)
 			return path;
@@ -115,7 +115,7 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		// NOLINTNEXTLINE(clang-diagnostic-format-nonliteral): the formats are above
 		snprintf(path, sizeof path, formats[i], here);
 		if (access(path, R_OK) == 0) {
-			plan->module = wr_places_print(arena, "%s", path);
+			plan->module = wr_gateway_print(arena, "%s", path);
 			return 0;
 		}
 	}
@@ -139,7 +139,7 @@ static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_
 	plan->user = name;
 	plan->uid = entry->pw_uid;
 	plan->gid = entry->pw_gid;
-	plan->group = wr_places_print(arena, "%s", group->gr_name);
+	plan->group = wr_gateway_print(arena, "%s", group->gr_name);
 	return true;
 }
 
@@ -154,7 +154,7 @@ static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena
 			return 0;
 	return wr_error(error, WEIR_EINVAL,
 			"nginx's workers need a user, and none of weir, www-data and nobody "
-			"exists: " WR_PLACES_USER);
+			"exists: " WR_GATEWAY_MAKE_USER);
 }
 
 static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
@@ -211,8 +211,8 @@ static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_ar
 	const struct wr_endpoint *first = &plan->settings->listen.items[0];
 
 	if (first->kind == WR_ENDPOINT_UNIX)
-		return wr_places_print(arena, "gateway-%s", strrchr(first->host, '/') + 1);
-	return wr_places_print(arena, "gateway-%u", first->port);
+		return wr_gateway_print(arena, "gateway-%s", strrchr(first->host, '/') + 1);
+	return wr_gateway_print(arena, "gateway-%u", first->port);
 }
 
 /* The runtime folder is in the folder of the tables, which is created if it is missing. If tables
@@ -235,10 +235,10 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
 		if (strcmp(table.dir, "/dev/shm") == 0)
 			snprintf(table.dir, sizeof table.dir, "/tmp/weir-%u", (unsigned)geteuid());
-		plan->runtime = wr_places_print(arena, "%s/%s", table.dir, name);
+		plan->runtime = wr_gateway_print(arena, "%s/%s", table.dir, name);
 		/* Request bodies can be large, and /run is in memory. */
 		plan->bodies =
-			wr_places_print(arena, "/var/tmp/weir-%u-%s", (unsigned)geteuid(), name);
+			wr_gateway_print(arena, "/var/tmp/weir-%u-%s", (unsigned)geteuid(), name);
 	}
 	if (!plan->runtime || !plan->bodies)
 		return wr_error(error, WEIR_EINVAL, "the runtime folder's path is too long");
@@ -257,12 +257,12 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		folder = plan->settings->runtime
 				 ? wr_gateway_absolute_path(arena, plan->settings->runtime)
 				 : "/run/weir";
-	plan->socket = folder ? wr_places_print(arena, "%s/weir.sock", folder) : NULL;
-	plan->link_key = wr_places_print(arena, "%s/link.key",
-					 plan->settings->print_config ? folder : plan->runtime);
+	plan->socket = folder ? wr_gateway_print(arena, "%s/weir.sock", folder) : NULL;
+	plan->link_key = wr_gateway_print(arena, "%s/link.key",
+					  plan->settings->print_config ? folder : plan->runtime);
 	/* nginx creates its sockets with mode 0666. The folder stays closed until
-	 * wr_places_open_delivery() has changed the mode and the owner. */
-	plan->deliver = wr_places_print(arena, "%s/" WR_GATEWAY_DELIVER_SOCKET, folder);
+	 * wr_gateway_open_delivery() has changed the mode and the owner. */
+	plan->deliver = wr_gateway_print(arena, "%s/" WR_GATEWAY_DELIVER_SOCKET, folder);
 	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
 		return wr_error(error, WEIR_EINVAL, WR_GATEWAY_SOCKET_TOO_LONG, WR_UNIX_PATH_MAX,
@@ -332,7 +332,7 @@ static int make_runtime(const struct wr_gateway_plan *plan, struct weir_error *e
 	return make_folder(plan->bodies, passable, error);
 }
 
-void wr_places_close_delivery(const struct wr_gateway_plan *plan)
+void wr_gateway_close_delivery(const struct wr_gateway_plan *plan)
 {
 	char folder[PATH_MAX];
 
@@ -341,7 +341,7 @@ void wr_places_close_delivery(const struct wr_gateway_plan *plan)
 }
 
 /* The folder belongs to root, so no other user can replace the socket between the calls. */
-void wr_places_open_delivery(const struct wr_gateway_plan *plan)
+void wr_gateway_open_delivery(const struct wr_gateway_plan *plan)
 {
 	char folder[PATH_MAX];
 	struct stat st;
@@ -349,7 +349,7 @@ void wr_places_open_delivery(const struct wr_gateway_plan *plan)
 	if (!plan->drops || !plan->queue)
 		return;
 	if (lstat(plan->deliver, &st) != 0 || !S_ISSOCK(st.st_mode)) {
-		wr_places_close_delivery(plan);
+		wr_gateway_close_delivery(plan);
 		return;
 	}
 	if (st.st_uid == plan->service_uid && (st.st_mode & 0777) == 0600)
@@ -360,7 +360,7 @@ void wr_places_open_delivery(const struct wr_gateway_plan *plan)
 		chmod(folder, 0711);
 }
 
-int wr_places_make(const struct wr_gateway_plan *plan, struct weir_error *error)
+int wr_gateway_paths_make(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	char folder[PATH_MAX];
 
@@ -369,7 +369,8 @@ int wr_places_make(const struct wr_gateway_plan *plan, struct weir_error *error)
 	return make_runtime(plan, error) != 0 ? -1 : make_folder(folder, 0700, error);
 }
 
-int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct weir_error *error)
+int wr_gateway_write_link_key(const struct wr_gateway_plan *plan, bool running,
+			      struct weir_error *error)
 {
 	struct wr_secret key;
 
@@ -382,7 +383,7 @@ int wr_places_key(const struct wr_gateway_plan *plan, bool running, struct weir_
 const char *const wr_gateway_temporary_kinds[WR_GATEWAY_TEMPORARY_KINDS] = {
 	"client_body", "proxy", "fastcgi", "uwsgi", "scgi"};
 
-void wr_places_tidy(const struct wr_gateway_plan *plan)
+void wr_gateway_paths_remove(const struct wr_gateway_plan *plan)
 {
 	static const char *const files[] = {"nginx.conf", "nginx.conf.new", "link.key", "weir.sock",
 					    "gateway.lock"};
@@ -460,7 +461,7 @@ static int report_lock_holder(int fd, const struct wr_gateway_plan *plan, struct
 			plan->runtime, *holder ? holder : "unknown");
 }
 
-int wr_places_lock(const struct wr_gateway_plan *plan, struct weir_error *error)
+int wr_gateway_paths_lock(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
 	char path[PATH_MAX + 16];
 	int fd;

@@ -27,8 +27,9 @@ static const char *state_folder(struct wr_arena *arena)
 	if (geteuid() == 0)
 		return ROOT_STATE;
 	if (state && state[0] == '/')
-		return wr_places_print(arena, "%s/weir", state);
-	return home && home[0] == '/' ? wr_places_print(arena, "%s/.local/state/weir", home) : NULL;
+		return wr_gateway_print(arena, "%s/weir", state);
+	return home && home[0] == '/' ? wr_gateway_print(arena, "%s/.local/state/weir", home)
+				      : NULL;
 }
 
 /* Folders that root creates get mode 0711, so that the service's user can reach the queue's folder
@@ -85,7 +86,7 @@ static int plan_default_queue(struct wr_gateway_plan *plan, bool defers, struct 
 			      struct weir_error *error)
 {
 	const char *state = state_folder(arena);
-	const char *folder = state ? wr_places_print(arena, "%s/%s", state, plan->name) : NULL;
+	const char *folder = state ? wr_gateway_print(arena, "%s/%s", state, plan->name) : NULL;
 
 	if (!defers && !(folder && has_queue(folder)))
 		return 0;
@@ -96,7 +97,7 @@ static int plan_default_queue(struct wr_gateway_plan *plan, bool defers, struct 
 				"refuse requests with --queue off");
 	if (!plan->settings->print_config && make_state_folders(folder, error) != 0)
 		return -1;
-	plan->queue = wr_places_print(arena, "file:%s/queue", folder);
+	plan->queue = wr_gateway_print(arena, "file:%s/queue", folder);
 	return plan->queue ? 0 : wr_error(error, WEIR_EINVAL, "the path %s is too long", folder);
 }
 

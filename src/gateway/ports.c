@@ -121,7 +121,7 @@ static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_erro
 	return 0;
 }
 
-int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct weir_error *error)
+int wr_gateway_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct weir_error *error)
 {
 	const struct wr_endpoint_list *lists[] = {&plan->settings->listen, &plan->settings->h2c};
 

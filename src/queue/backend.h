@@ -6,11 +6,11 @@
 #include "queue/queue.h"
 #include "queue/seal.h"
 
-#define WR_DAY_US (86400ull * 1000000)
+#define WR_QUEUE_DAY_US (86400ull * 1000000)
 
 /* A point in time by two clocks: the wall clock, which can be set, and a clock that is never set.
  */
-struct wr_moment {
+struct wr_queue_moment {
 	uint64_t wall_us, mono_us;
 };
 
@@ -18,16 +18,16 @@ struct wr_queue_backend;
 
 struct wr_queue_backend_ops {
 	/* Returns WR_QUEUE_OK, or a reason with *error filled in; then the backend is closed. */
-	enum wr_queue_reason (*open)(struct wr_queue_backend *backend, struct wr_moment now,
+	enum wr_queue_reason (*open)(struct wr_queue_backend *backend, struct wr_queue_moment now,
 				     struct weir_error *error);
 
 	/* Does these jobs in their order, makes them durable together and fills in their results.
 	 * Reports lines that changed. May call wr_queue_backend_fail(). */
 	void (*run)(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
-		    struct wr_moment now);
+		    struct wr_queue_moment now);
 
 	/* Periodic work, called every `tick_us` or later. */
-	void (*tick)(struct wr_queue_backend *backend, struct wr_moment now);
+	void (*tick)(struct wr_queue_backend *backend, struct wr_queue_moment now);
 
 	void (*close)(struct wr_queue_backend *backend); /* `open` may be called again */
 	void (*free)(struct wr_queue_backend *backend);
@@ -50,11 +50,11 @@ struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
 /* Returns 0, WEIR_EMEMORY, WEIR_ESYS, or WEIR_EINVAL if a password or certificate file cannot be
  * used.
  */
-int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		  struct wr_queue_backend **made, struct weir_error *error);
+int wr_queue_redis_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+		       struct wr_queue_backend **made, struct weir_error *error);
 
 /* Returns the folder of a file: URL, NULL for other URLs. */
-const char *wr_lite_folder(const char *url);
+const char *wr_sqlite_folder(const char *url);
 
 /* Marks the backend as failed: the thread closes it and reopens it later. Returns `reason`. */
 enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
@@ -76,6 +76,6 @@ static inline void wr_queue_backend_report_waiting(const struct wr_queue_backend
 }
 
 /* Frees and clears the results of a job, as if it had just been submitted. */
-void wr_job_reset(struct wr_queue_job *job);
+void wr_queue_job_reset(struct wr_queue_job *job);
 
 #endif

@@ -39,7 +39,7 @@ enum wr_deferred_state {
 
 const char *wr_deferred_state_name(enum wr_deferred_state state);
 
-struct wr_field {
+struct wr_deferred_field {
 	struct weir_str name;
 	struct weir_str value;
 	bool secret; /* the value is encrypted in the backend */
@@ -57,7 +57,7 @@ struct wr_deferred {
 	struct weir_str rule, domain, method, uri;
 	struct weir_str idempotency_key; /* the same at every try; "": the queue makes one */
 	struct weir_str descriptors;     /* for weir_ask_replay() */
-	const struct wr_field *fields;
+	const struct wr_deferred_field *fields;
 	size_t field_count;
 	uint32_t max_tries; /* at least 1 */
 	uint64_t

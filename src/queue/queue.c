@@ -23,7 +23,7 @@ static void clear_results(struct wr_queue_job *job)
 		job->ticket.found = NULL;
 	else if (job->verb >= WR_QUEUE_LIST && job->verb <= WR_QUEUE_DROP)
 		job->page.first = NULL;
-	wr_job_reset(job);
+	wr_queue_job_reset(job);
 }
 
 struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(void *context),
@@ -152,8 +152,8 @@ static void set_defaults(struct wr_queue_opts *opts)
 	set_default(&opts->max_dead, opts->max_requests / 10 + (opts->max_requests < 10));
 	set_default(&opts->max_dead_bytes, opts->max_bytes / 4);
 	set_default(&opts->max_tickets, 1000000);
-	set_default(&opts->keep_us, WR_DAY_US);
-	set_default(&opts->keep_dead_us, 30 * WR_DAY_US);
+	set_default(&opts->keep_us, WR_QUEUE_DAY_US);
+	set_default(&opts->keep_dead_us, 30 * WR_QUEUE_DAY_US);
 	set_default(&opts->lease_us, 120000000);
 	set_default(&opts->timeout_us, 5000000);
 	set_default(&opts->free_bytes_min, 16u << 20);

@@ -46,7 +46,7 @@ enum wr_queue_reason wr_queue_record_check(const struct wr_deferred *r,
 	    r->body.len > WR_DEFERRED_BODY_MAX || r->field_count > WR_DEFERRED_FIELDS_MAX)
 		return WR_QUEUE_TOO_LARGE;
 	for (size_t i = 0; i < r->field_count; i++) {
-		const struct wr_field *field = &r->fields[i];
+		const struct wr_deferred_field *field = &r->fields[i];
 
 		if (field->name.len > WR_DEFERRED_FIELD_BYTES_MAX ||
 		    field->value.len > WR_DEFERRED_FIELD_BYTES_MAX)
@@ -121,7 +121,7 @@ bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_ha
 	at = put_text(at, r->descriptors);
 	at = put_number(at, r->field_count);
 	for (size_t i = 0; i < r->field_count; i++) {
-		const struct wr_field *field = &r->fields[i];
+		const struct wr_deferred_field *field = &r->fields[i];
 
 		*at++ = field->secret;
 		at = put_text(at, field->name);
@@ -171,8 +171,8 @@ static struct weir_str get_text(struct cursor *c)
 	return text;
 }
 
-static void get_field(struct cursor *c, struct wr_field *field, const struct wr_deferred *row,
-		      const struct wr_seals *seals)
+static void get_field(struct cursor *c, struct wr_deferred_field *field,
+		      const struct wr_deferred *row, const struct wr_seals *seals)
 {
 	struct weir_str value;
 
@@ -201,7 +201,7 @@ static size_t most_fields(size_t len)
 }
 
 /* Parses a head. `fields` has room for most_fields() of them. */
-static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field *fields,
+static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_deferred_field *fields,
 		     const struct wr_seals *seals)
 {
 	size_t most = most_fields((size_t)(c->end - c->at));
@@ -241,9 +241,10 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 	return copy;
 }
 
-struct wr_deferred *wr_record_read(const struct wr_record *record, const struct wr_seals *seals)
+struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
+					 const struct wr_seals *seals)
 {
-	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_field);
+	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_deferred_field);
 	size_t text_bytes =
 		record->rule.len + record->reason.len + record->head.len + record->body.len;
 	char *memory = calloc(1, sizeof(struct wr_deferred) + field_bytes + text_bytes);
@@ -266,7 +267,7 @@ struct wr_deferred *wr_record_read(const struct wr_record *record, const struct 
 	copy_text(&at, record->head);
 	head.end = (uint8_t *)at;
 	head.bad = false;
-	if (!get_head(&head, row, (struct wr_field *)(memory + sizeof *row),
+	if (!get_head(&head, row, (struct wr_deferred_field *)(memory + sizeof *row),
 		      record->open ? seals : NULL))
 		clear_head(row);
 	return row;

@@ -29,7 +29,7 @@ bool wr_queue_record_write(const struct wr_deferred *request, const uint8_t *tic
 			   const struct wr_seals *seals, uint8_t *head);
 
 /* A request as a backend has read it. Parts that were not read are empty. */
-struct wr_record {
+struct wr_queue_record {
 	struct wr_deferred row; /* numbers, ticket_hash and key; no texts */
 	struct weir_str rule, reason, head, body;
 	bool open; /* decrypt secret fields */
@@ -37,7 +37,8 @@ struct wr_record {
 
 /* Returns a result that is one allocation, to be freed with wr_deferred_free(), or NULL if memory
  * is exhausted. A head that cannot be parsed is treated as missing, and `reason` reports that. */
-struct wr_deferred *wr_record_read(const struct wr_record *record, const struct wr_seals *seals);
+struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
+					 const struct wr_seals *seals);
 
 /* Makes a new ticket and its hash. False: the system has no random numbers. */
 bool wr_ticket_make(uint8_t ticket[WR_TICKET_BYTES], uint8_t hash[WR_TICKET_HASH_BYTES]);

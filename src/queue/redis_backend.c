@@ -18,7 +18,7 @@
 #define NO_REPLY "Redis closed the connection, or did not reply in time"
 
 /* Refuses puts that cannot be stored, before anything is sent. False: the connection was lost. */
-static bool check_puts(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
+static bool check_puts(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	enum wr_queue_reason durability = WR_QUEUE_OK;
 	bool checked = false;
@@ -49,7 +49,7 @@ static bool needs_reconnect(const redisReply *reply)
 
 /* Sends some of these jobs and reads their replies. Returns how many are done. If the connection
  * was lost, the others have to be repeated. */
-static size_t run_pipeline(struct wr_remote *redis, struct wr_queue_job **jobs, size_t count)
+static size_t run_pipeline(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	struct wr_queue_redis_link *link = &redis->link;
 	size_t sent = 0, done = 0;
@@ -77,7 +77,7 @@ static size_t run_pipeline(struct wr_remote *redis, struct wr_queue_job **jobs, 
 			return done;
 		}
 		jobs[done]->unsure--;
-		wr_remote_answer(redis, jobs[done], reply);
+		wr_queue_redis_read_answer(redis, jobs[done], reply);
 		freeReplyObject(reply);
 	}
 	redis->commits++;
@@ -96,9 +96,9 @@ static void doubt_puts(struct wr_queue_job **jobs, size_t count)
 
 /* If the connection is lost, reconnects once and repeats the jobs without a reply. */
 static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
-		     struct wr_moment now)
+		     struct wr_queue_moment now)
 {
-	struct wr_remote *redis = (struct wr_remote *)backend;
+	struct wr_queue_redis *redis = (struct wr_queue_redis *)backend;
 	struct wr_queue_redis_link *link = &redis->link;
 	struct weir_error why = {.text = NO_REPLY};
 	size_t done = 0;
@@ -125,8 +125,8 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 
 /* Calls the script outside of jobs, with numbers as arguments. Returns the reply, or NULL after
  * wr_queue_backend_fail(). */
-static redisReply *call_script(struct wr_remote *redis, const char *verb, const int64_t *numbers,
-			       size_t count)
+static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
+			       const int64_t *numbers, size_t count)
 {
 	struct wr_commands *out = &redis->link.out;
 	redisReply *reply;
@@ -148,14 +148,14 @@ static redisReply *call_script(struct wr_remote *redis, const char *verb, const 
 }
 
 /* Reports the lines that changed after change number redis->changes. False: the call failed. */
-static bool poll_once(struct wr_remote *redis)
+static bool poll_once(struct wr_queue_redis *redis)
 {
 	redisReply *reply = call_script(redis, "poll", &redis->changes, 1);
 
 	if (!reply)
 		return false;
 	if (reply->type == REDIS_REPLY_ARRAY) {
-		int64_t last = wr_remote_number(reply, 1);
+		int64_t last = wr_queue_redis_number(reply, 1);
 
 		wr_queue_redis_report_lines(redis, reply, 2);
 		redis->changes = last < redis->changes ? -1 : last;
@@ -166,16 +166,16 @@ static bool poll_once(struct wr_remote *redis)
 
 /* Reports the lines that other processes changed. If Redis has a lower change number than this
  * process, it has lost data; then all lines are reported. */
-static bool poll_changes(struct wr_remote *redis)
+static bool poll_changes(struct wr_queue_redis *redis)
 {
 	bool known = redis->changes >= 0;
 
 	return poll_once(redis) && (!known || redis->changes >= 0 || poll_once(redis));
 }
 
-static void run_tick(struct wr_queue_backend *backend, struct wr_moment now)
+static void run_tick(struct wr_queue_backend *backend, struct wr_queue_moment now)
 {
-	struct wr_remote *redis = (struct wr_remote *)backend;
+	struct wr_queue_redis *redis = (struct wr_queue_redis *)backend;
 	const struct wr_queue_opts *opts = backend->opts;
 	const int64_t bounds[] = {(int64_t)opts->max_tickets, TIDY_MAX, (int64_t)opts->max_dead,
 				  (int64_t)opts->max_dead_bytes};
@@ -190,16 +190,16 @@ static void run_tick(struct wr_queue_backend *backend, struct wr_moment now)
 	reply = call_script(redis, "tidy", bounds, sizeof bounds / sizeof *bounds);
 	if (!reply)
 		return;
-	if (reply->type == REDIS_REPLY_ARRAY && wr_remote_number(reply, 2) > 0)
-		wr_queue_backend_count_trimmed(backend, (uint64_t)wr_remote_number(reply, 2),
+	if (reply->type == REDIS_REPLY_ARRAY && wr_queue_redis_number(reply, 2) > 0)
+		wr_queue_backend_count_trimmed(backend, (uint64_t)wr_queue_redis_number(reply, 2),
 					       now.mono_us);
 	freeReplyObject(reply);
 }
 
-static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struct wr_moment now,
-					 struct weir_error *error)
+static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
+					 struct wr_queue_moment now, struct weir_error *error)
 {
-	struct wr_remote *redis = (struct wr_remote *)backend;
+	struct wr_queue_redis *redis = (struct wr_queue_redis *)backend;
 
 	redis->now = now;
 	if (!wr_queue_redis_connect(&redis->link, &redis->target, error))
@@ -220,12 +220,12 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struc
 
 static void close_backend(struct wr_queue_backend *backend)
 {
-	wr_queue_redis_disconnect(&((struct wr_remote *)backend)->link);
+	wr_queue_redis_disconnect(&((struct wr_queue_redis *)backend)->link);
 }
 
 static void free_backend(struct wr_queue_backend *backend)
 {
-	struct wr_remote *redis = (struct wr_remote *)backend;
+	struct wr_queue_redis *redis = (struct wr_queue_redis *)backend;
 
 	wr_queue_redis_link_free(&redis->link);
 	wr_queue_owner_close(&redis->owner);
@@ -253,10 +253,10 @@ static int read_password(struct wr_redis_target *target, const char *path, struc
 	return rc;
 }
 
-int wr_remote_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		  struct wr_queue_backend **made, struct weir_error *error)
+int wr_queue_redis_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+		       struct wr_queue_backend **made, struct weir_error *error)
 {
-	struct wr_remote *redis = calloc(1, sizeof *redis);
+	struct wr_queue_redis *redis = calloc(1, sizeof *redis);
 	int rc;
 
 	if (!redis)

@@ -23,7 +23,7 @@ extern const struct wr_script wr_script_lines;
 /* ---- redis_link.c: one blocking connection ---- */
 
 /* Replaces the socket in a simulation. Each call returns after the timeout at the latest. */
-struct wr_remote_wire {
+struct wr_queue_redis_wire {
 	bool (*connect)(void *context); /* false, with errno set: no connection */
 	/* As send() and recv(); the connection is lost if they return 0 or less. */
 	ssize_t (*send)(void *context, const void *bytes, size_t len);
@@ -42,7 +42,7 @@ struct wr_queue_redis_link {
 	size_t fed; /* bytes received of the current reply */
 	struct wr_commands out;
 	uint64_t timeout_us;
-	const struct wr_remote_wire *wire; /* NULL: a socket */
+	const struct wr_queue_redis_wire *wire; /* NULL: a socket */
 	void *wire_context;
 };
 
@@ -73,10 +73,10 @@ SSL *wr_queue_redis_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at
 
 /* ---- redis_owner.c ---- */
 
-#define WR_OWNER_TEXT 17u /* 16 hexadecimal digits and a zero byte */
+#define WR_QUEUE_OWNER_TEXT 17u /* 16 hexadecimal digits and a zero byte */
 
 struct wr_queue_owner {
-	char name[WR_OWNER_TEXT];
+	char name[WR_QUEUE_OWNER_TEXT];
 	const char *path;
 	int fd; /* the locked file; below 0: none, and the name is used by this process only */
 };
@@ -88,12 +88,12 @@ void wr_queue_owner_close(struct wr_queue_owner *owner);
 
 /* ---- redis_backend.c ---- */
 
-struct wr_remote {
+struct wr_queue_redis {
 	struct wr_queue_backend backend;
 	struct wr_redis_target target;
 	struct wr_queue_redis_link link;
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* prefix of all keys */
-	struct wr_moment now;                /* of the current jobs */
+	struct wr_queue_moment now;          /* of the current jobs */
 	struct wr_queue_owner owner;         /* name under which this process takes requests */
 	uint64_t heard;                      /* the highest fence received */
 	uint64_t links;     /* number of the connection, counted per owner; see take.lua */
@@ -110,29 +110,30 @@ struct wr_remote {
 /* ---- redis_job.c: translates a job into a call and a reply into its results ---- */
 
 /* Begins a script call in link.out: EVALSHA with the verb. `args` arguments must follow. */
-void wr_queue_redis_begin_call(struct wr_remote *redis, const char *verb, size_t args);
+void wr_queue_redis_begin_call(struct wr_queue_redis *redis, const char *verb, size_t args);
 
 /* Appends the script call of a job to link.out. Makes a ticket for a put that has none. False:
  * memory is exhausted or encryption failed. */
-bool wr_queue_redis_write_call(struct wr_remote *redis, struct wr_queue_job *job);
+bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job);
 
 /* Reads the reply into the job and reports changed lines. A malformed reply is WR_QUEUE_FAILED. */
-void wr_remote_answer(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply);
+void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_job *job,
+				const redisReply *reply);
 
 /* ---- redis_row.c ---- */
 
 /* Element `at` of an array reply as a number or a text; 0 or "" if there is none. */
-int64_t wr_remote_number(const redisReply *reply, size_t at);
-struct weir_str wr_remote_text(const redisReply *reply, size_t at);
+int64_t wr_queue_redis_number(const redisReply *reply, size_t at);
+struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at);
 
 /* Reads a request from a reply; now_us is the queue's time at the reply. `open`: decrypt secret
  * fields. Returns NULL if the reply is malformed or memory is exhausted. */
-struct wr_deferred *wr_queue_redis_read_row(const struct wr_remote *redis, const redisReply *row,
-					    uint64_t now_us, bool open);
+struct wr_deferred *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
+					    const redisReply *row, uint64_t now_us, bool open);
 
 /* Reports the (line, waiting) pairs from element `at` on, up to a text that is not a line. Returns
  * the index of that text. */
-size_t wr_queue_redis_report_lines(const struct wr_remote *redis, const redisReply *reply,
+size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at);
 
 /* The reason with this name. "" is WR_QUEUE_OK, an unknown name WR_QUEUE_FAILED. */
@@ -146,6 +147,6 @@ enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply);
 /* Asks Redis for its settings. Returns WR_QUEUE_OK if it does not lose stored requests,
  * WR_QUEUE_NOT_PERSISTENT if it could, WR_QUEUE_AWAY if the connection was lost. Logs changes.
  * `thoroughly` also asks for INFO, as the first call on a connection always does. */
-enum wr_queue_reason wr_queue_redis_check_durability(struct wr_remote *redis, bool thoroughly);
+enum wr_queue_reason wr_queue_redis_check_durability(struct wr_queue_redis *redis, bool thoroughly);
 
 #endif

@@ -31,8 +31,8 @@ static void read_settings(const redisReply *reply, bool good[RULES])
 		return;
 	for (size_t i = 0; i + 1 < reply->elements; i += 2)
 		for (size_t r = 0; r < RULES; r++)
-			if (wr_str_equal(wr_remote_text(reply, i), wr_str(rules[r].setting))) {
-				struct weir_str value = wr_remote_text(reply, i + 1);
+			if (wr_str_equal(wr_queue_redis_text(reply, i), wr_str(rules[r].setting))) {
+				struct weir_str value = wr_queue_redis_text(reply, i + 1);
 
 				good[r] = rules[r].prefix
 						  ? !wr_str_begins(value, wr_str(rules[r].value))
@@ -40,7 +40,7 @@ static void read_settings(const redisReply *reply, bool good[RULES])
 			}
 }
 
-static void log_not_durable(struct wr_remote *redis, const char *what, const char *remedy)
+static void log_not_durable(struct wr_queue_redis *redis, const char *what, const char *remedy)
 {
 	if (!redis->volatile_logged)
 		wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR,
@@ -72,7 +72,7 @@ static struct weir_str run_id(struct weir_str info)
  * done. INFO does not tell this rewrite from a later one, during which all is durable. So the file
  * counts as complete after INFO has shown once that no rewrite is running, until Redis restarts or
  * appendonly is switched off. */
-static bool has_whole_file(struct wr_remote *redis, struct weir_str info)
+static bool has_whole_file(struct wr_queue_redis *redis, struct weir_str info)
 {
 	struct weir_str run = run_id(info);
 
@@ -91,7 +91,7 @@ static bool has_whole_file(struct wr_remote *redis, struct weir_str info)
 	return redis->whole_file;
 }
 
-static bool check_settings(struct wr_remote *redis, const bool good[RULES])
+static bool check_settings(struct wr_queue_redis *redis, const bool good[RULES])
 {
 	for (size_t r = 0; r < RULES; r++)
 		if (!good[r]) {
@@ -102,7 +102,7 @@ static bool check_settings(struct wr_remote *redis, const bool good[RULES])
 	return true;
 }
 
-static enum wr_queue_reason report_durable(struct wr_remote *redis)
+static enum wr_queue_reason report_durable(struct wr_queue_redis *redis)
 {
 	if (redis->volatile_logged)
 		wr_queue_backend_log(&redis->backend, WR_QUEUE_NOTICE,
@@ -111,8 +111,8 @@ static enum wr_queue_reason report_durable(struct wr_remote *redis)
 	return WR_QUEUE_OK;
 }
 
-static enum wr_queue_reason check_known_settings(struct wr_remote *redis, const bool good[RULES],
-						 const redisReply *info)
+static enum wr_queue_reason check_known_settings(struct wr_queue_redis *redis,
+						 const bool good[RULES], const redisReply *info)
 {
 	if (!check_settings(redis, good))
 		return WR_QUEUE_NOT_PERSISTENT;
@@ -129,7 +129,7 @@ enum { POLICY, APPEND, INFO, QUESTIONS };
 
 /* Used with --queue-assume-durable if Redis does not show its settings. The settings that it does
  * show still have to be right, and INFO must not show a policy that evicts keys. */
-static enum wr_queue_reason assume_durable(struct wr_remote *redis, const redisReply *refused,
+static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const redisReply *refused,
 					   const bool good[RULES], const redisReply *info)
 {
 	if (!check_settings(redis, good))
@@ -154,7 +154,7 @@ static enum wr_queue_reason assume_durable(struct wr_remote *redis, const redisR
 }
 
 /* With two replies, INFO was not asked for: the append-only file is known to be complete. */
-static enum wr_queue_reason read_replies(struct wr_remote *redis, redisReply *const *replies,
+static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisReply *const *replies,
 					 size_t count)
 {
 	const redisReply *refused = NULL;
@@ -204,7 +204,7 @@ static void write_question(struct wr_commands *out, size_t which)
 	wr_command_end(out);
 }
 
-enum wr_queue_reason wr_queue_redis_check_durability(struct wr_remote *redis, bool thoroughly)
+enum wr_queue_reason wr_queue_redis_check_durability(struct wr_queue_redis *redis, bool thoroughly)
 {
 	struct wr_queue_redis_link *link = &redis->link;
 	size_t count = thoroughly || link->fresh || !redis->whole_file ? QUESTIONS : INFO;

@@ -8,11 +8,11 @@
 #include "queue/redis_backend.h"
 
 #define REMIND_US 60000000u
-#define WAIT_MAX_US (366 * WR_DAY_US) /* so that sums of times are exact in Lua's numbers */
+#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US) /* so that sums of times are exact in Lua's numbers */
 
 /* ---- calls ---- */
 
-void wr_queue_redis_begin_call(struct wr_remote *redis, const char *verb, size_t args)
+void wr_queue_redis_begin_call(struct wr_queue_redis *redis, const char *verb, size_t args)
 {
 	struct wr_commands *out = &redis->link.out;
 
@@ -24,17 +24,17 @@ void wr_queue_redis_begin_call(struct wr_remote *redis, const char *verb, size_t
 	wr_command_text(out, verb);
 }
 
-static void write_number(struct wr_remote *redis, uint64_t value)
+static void write_number(struct wr_queue_redis *redis, uint64_t value)
 {
 	wr_command_number(&redis->link.out, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static void write_text(struct wr_remote *redis, struct weir_str value)
+static void write_text(struct wr_queue_redis *redis, struct weir_str value)
 {
 	wr_command_arg(&redis->link.out, value.ptr, value.len);
 }
 
-static void write_duration(struct wr_remote *redis, uint64_t us)
+static void write_duration(struct wr_queue_redis *redis, uint64_t us)
 {
 	write_number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
 }
@@ -46,7 +46,7 @@ static bool is_zero(const uint8_t *bytes, size_t len)
 	return len == 0;
 }
 
-static bool write_put_call(struct wr_remote *redis, struct wr_queue_job *job)
+static bool write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	const struct wr_deferred *r = job->put.request;
 	const struct wr_queue_opts *opts = redis->backend.opts;
@@ -85,7 +85,7 @@ static bool write_put_call(struct wr_remote *redis, struct wr_queue_job *job)
 /* The first take on a connection makes the script free requests whose take reply was lost. The
  * number of the connection lets the script ignore takes that arrive late from an earlier
  * connection. */
-static void write_take_call(struct wr_remote *redis, const struct wr_queue_job *job)
+static void write_take_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
 {
 	redis->links += redis->link.untaken;
 	wr_queue_redis_begin_call(redis, "take", 6);
@@ -98,7 +98,7 @@ static void write_take_call(struct wr_remote *redis, const struct wr_queue_job *
 	redis->link.untaken = false;
 }
 
-static void write_settle_call(struct wr_remote *redis, const struct wr_queue_job *job)
+static void write_settle_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
 {
 	static const char *const outcomes[] = {"delivered", "again", "dead", "release", "absent"};
 
@@ -125,7 +125,7 @@ static struct weir_str state_digits(uint8_t states, char digits[WR_DEFERRED_STAT
 	return (struct weir_str){digits, len};
 }
 
-static void write_page_call(struct wr_remote *redis, struct wr_queue_job *job)
+static void write_page_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	static const char *const verbs[] = {[WR_QUEUE_LIST] = "list",
 					    [WR_QUEUE_SHOW] = "show",
@@ -150,7 +150,7 @@ static void write_page_call(struct wr_remote *redis, struct wr_queue_job *job)
 	write_number(redis, opts->max_line_bytes);
 }
 
-static void write_ticket_call(struct wr_remote *redis, const struct wr_queue_job *job)
+static void write_ticket_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
 {
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 
@@ -159,7 +159,7 @@ static void write_ticket_call(struct wr_remote *redis, const struct wr_queue_job
 	wr_command_arg(&redis->link.out, hash, sizeof hash);
 }
 
-bool wr_queue_redis_write_call(struct wr_remote *redis, struct wr_queue_job *job)
+bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	switch (job->verb) {
 	case WR_QUEUE_PUT:
@@ -194,27 +194,27 @@ bool wr_queue_redis_write_call(struct wr_remote *redis, struct wr_queue_job *job
 
 /* ---- replies ---- */
 
-static void read_put_reply(struct wr_remote *redis, struct wr_queue_job *job,
+static void read_put_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			   const redisReply *reply)
 {
-	job->reason = wr_queue_redis_reason_of(wr_remote_text(reply, 1));
+	job->reason = wr_queue_redis_reason_of(wr_queue_redis_text(reply, 1));
 	if (job->reason != WR_QUEUE_OK)
 		return;
-	job->put.id = (uint64_t)wr_remote_number(reply, 2);
-	job->put.position = (uint64_t)wr_remote_number(reply, 3);
+	job->put.id = (uint64_t)wr_queue_redis_number(reply, 2);
+	job->put.position = (uint64_t)wr_queue_redis_number(reply, 3);
 	wr_queue_backend_report_waiting(&redis->backend, job->put.request->key,
-					(uint64_t)wr_remote_number(reply, 4));
+					(uint64_t)wr_queue_redis_number(reply, 4));
 }
 
-static void read_take_reply(struct wr_remote *redis, struct wr_queue_job *job,
+static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			    const redisReply *reply)
 {
 	struct wr_deferred **tail = &job->take.first;
-	uint64_t now_us = (uint64_t)wr_remote_number(reply, 0);
-	int64_t next_us = wr_remote_number(reply, 2);
+	uint64_t now_us = (uint64_t)wr_queue_redis_number(reply, 0);
+	int64_t next_us = wr_queue_redis_number(reply, 2);
 	size_t at = wr_queue_redis_report_lines(redis, reply, 3) + 1;
 
-	if (wr_remote_number(reply, 1) < 0) {
+	if (wr_queue_redis_number(reply, 1) < 0) {
 		/* An earlier process with this owner name had more connections. Continue its
 		 * count and repeat the take. */
 		redis->links = (uint64_t)next_us;
@@ -222,10 +222,10 @@ static void read_take_reply(struct wr_remote *redis, struct wr_queue_job *job,
 		job->take.next_us = 0;
 		return;
 	}
-	job->take.expired = (uint32_t)wr_remote_number(reply, 1);
+	job->take.expired = (uint32_t)wr_queue_redis_number(reply, 1);
 	job->take.next_us = next_us < 0 ? UINT64_MAX : (uint64_t)next_us;
 	for (; at + 1 < reply->elements; at += 2) {
-		uint64_t fence = (uint64_t)wr_remote_number(reply, at);
+		uint64_t fence = (uint64_t)wr_queue_redis_number(reply, at);
 		struct wr_deferred *row =
 			wr_queue_redis_read_row(redis, reply->element[at + 1], now_us, true);
 
@@ -243,38 +243,38 @@ static void read_take_reply(struct wr_remote *redis, struct wr_queue_job *job,
 	}
 }
 
-static void read_settle_reply(struct wr_remote *redis, struct wr_queue_job *job,
+static void read_settle_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			      const redisReply *reply)
 {
-	int64_t state = wr_remote_number(reply, 2);
+	int64_t state = wr_queue_redis_number(reply, 2);
 
-	job->reason = wr_queue_redis_reason_of(wr_remote_text(reply, 1));
+	job->reason = wr_queue_redis_reason_of(wr_queue_redis_text(reply, 1));
 	if (job->reason != WR_QUEUE_OK)
 		return;
 	job->settle.state = state >= 0 && state < WR_DEFERRED_STATE_COUNT
 				    ? (enum wr_deferred_state)state
 				    : WR_DEFERRED_WAITING;
-	job->settle.waiting = (uint64_t)wr_remote_number(reply, 3);
+	job->settle.waiting = (uint64_t)wr_queue_redis_number(reply, 3);
 	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
 }
 
 /* Reads the elements at, at + 1 and at + 2: position, whether it is taken, the row. */
-static struct wr_deferred *read_shown(const struct wr_remote *redis, const redisReply *reply,
+static struct wr_deferred *read_shown(const struct wr_queue_redis *redis, const redisReply *reply,
 				      size_t at)
 {
-	uint64_t now_us = (uint64_t)wr_remote_number(reply, 0);
+	uint64_t now_us = (uint64_t)wr_queue_redis_number(reply, 0);
 	struct wr_deferred *row =
 		wr_queue_redis_read_row(redis, reply->element[at + 2], now_us, false);
 
 	if (!row)
 		return NULL;
-	row->position = (uint64_t)wr_remote_number(reply, at);
-	if (row->state == WR_DEFERRED_WAITING && wr_remote_number(reply, at + 1))
+	row->position = (uint64_t)wr_queue_redis_number(reply, at);
+	if (row->state == WR_DEFERRED_WAITING && wr_queue_redis_number(reply, at + 1))
 		row->state = WR_DEFERRED_DELIVERING;
 	return row;
 }
 
-static void read_ticket_reply(struct wr_remote *redis, struct wr_queue_job *job,
+static void read_ticket_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			      const redisReply *reply)
 {
 	if (reply->elements < 4) {
@@ -286,17 +286,17 @@ static void read_ticket_reply(struct wr_remote *redis, struct wr_queue_job *job,
 		job->reason = WR_QUEUE_FAILED;
 }
 
-static void read_page_reply(struct wr_remote *redis, struct wr_queue_job *job,
+static void read_page_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			    const redisReply *reply)
 {
 	uint8_t states = job->page.filter.states;
 	struct wr_deferred **tail = &job->page.first;
 	size_t at = wr_queue_redis_report_lines(redis, reply, 6) + 1;
 
-	job->page.last = (uint64_t)wr_remote_number(reply, 1);
-	job->page.end = (uint64_t)wr_remote_number(reply, 2);
-	job->page.count = (uint32_t)wr_remote_number(reply, 3);
-	job->page.left = (uint32_t)wr_remote_number(reply, 4);
+	job->page.last = (uint64_t)wr_queue_redis_number(reply, 1);
+	job->page.end = (uint64_t)wr_queue_redis_number(reply, 2);
+	job->page.count = (uint32_t)wr_queue_redis_number(reply, 3);
+	job->page.left = (uint32_t)wr_queue_redis_number(reply, 4);
 	for (; at + 2 < reply->elements; at += 3) {
 		struct wr_deferred *row = read_shown(redis, reply, at);
 
@@ -313,11 +313,12 @@ static void read_page_reply(struct wr_remote *redis, struct wr_queue_job *job,
 		tail = &row->next;
 	}
 	if (job->page.filter.id && job->page.count == 0)
-		job->reason = job->page.left ? wr_queue_redis_reason_of(wr_remote_text(reply, 5))
-					     : WR_QUEUE_UNKNOWN;
+		job->reason = job->page.left
+				      ? wr_queue_redis_reason_of(wr_queue_redis_text(reply, 5))
+				      : WR_QUEUE_UNKNOWN;
 }
 
-static void read_stats_reply(struct wr_remote *redis, struct wr_queue_job *job,
+static void read_stats_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			     const redisReply *reply)
 {
 	struct wr_queue_stats *s = &job->stats;
@@ -327,12 +328,12 @@ static void read_stats_reply(struct wr_remote *redis, struct wr_queue_job *job,
 				&s->retried_total, &s->dead_total, &s->dropped_total};
 
 	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
-		*to[i] = (uint64_t)wr_remote_number(reply, i + 1);
+		*to[i] = (uint64_t)wr_queue_redis_number(reply, i + 1);
 	s->commits_total = redis->commits;
 }
 
 /* Logs an error reply, once a minute. The text of WR_QUEUE_FAILED refers to the log. */
-static void log_error_reply(struct wr_remote *redis, const redisReply *reply)
+static void log_error_reply(struct wr_queue_redis *redis, const redisReply *reply)
 {
 	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
 		return;
@@ -341,7 +342,8 @@ static void log_error_reply(struct wr_remote *redis, const redisReply *reply)
 			     (int)(reply->len < 300 ? reply->len : 300), reply->str);
 }
 
-void wr_remote_answer(struct wr_remote *redis, struct wr_queue_job *job, const redisReply *reply)
+void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_job *job,
+				const redisReply *reply)
 {
 	if (reply->type == REDIS_REPLY_ERROR) {
 		job->reason = wr_queue_redis_error_reason(reply);

@@ -17,13 +17,13 @@
 #include "base/error.h"
 #include "queue/redis_backend.h"
 
-static int make_name(char name[WR_OWNER_TEXT], struct weir_error *error)
+static int make_name(char name[WR_QUEUE_OWNER_TEXT], struct weir_error *error)
 {
 	uint64_t random;
 
 	if (RAND_bytes((unsigned char *)&random, sizeof random) != 1)
 		return wr_error(error, WEIR_ESYS, "the system has no random numbers");
-	snprintf(name, WR_OWNER_TEXT, "%016llx", (unsigned long long)random);
+	snprintf(name, WR_QUEUE_OWNER_TEXT, "%016llx", (unsigned long long)random);
 	return 0;
 }
 
@@ -50,21 +50,23 @@ static int lock_file(const char *path)
 }
 
 /* Replaces `name` by the name in the file. If the file has no valid name, writes `name` to it. */
-static bool read_or_write_name(int fd, char name[WR_OWNER_TEXT])
+static bool read_or_write_name(int fd, char name[WR_QUEUE_OWNER_TEXT])
 {
-	char found[WR_OWNER_TEXT] = "";
+	char found[WR_QUEUE_OWNER_TEXT] = "";
 	ssize_t len = pread(fd, found, sizeof found - 1, 0);
 
-	if (len == WR_OWNER_TEXT - 1 && strspn(found, "0123456789abcdef") == WR_OWNER_TEXT - 1) {
-		memcpy(name, found, WR_OWNER_TEXT);
+	if (len == WR_QUEUE_OWNER_TEXT - 1 &&
+	    strspn(found, "0123456789abcdef") == WR_QUEUE_OWNER_TEXT - 1) {
+		memcpy(name, found, WR_QUEUE_OWNER_TEXT);
 		return true;
 	}
-	return ftruncate(fd, 0) == 0 && pwrite(fd, name, WR_OWNER_TEXT - 1, 0) == WR_OWNER_TEXT - 1;
+	return ftruncate(fd, 0) == 0 &&
+	       pwrite(fd, name, WR_QUEUE_OWNER_TEXT - 1, 0) == WR_QUEUE_OWNER_TEXT - 1;
 }
 
 int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct weir_error *error)
 {
-	char own[WR_OWNER_TEXT];
+	char own[WR_QUEUE_OWNER_TEXT];
 	int rc = make_name(owner->name, error);
 
 	owner->path = path;

@@ -30,7 +30,7 @@ enum {
 	ELEMENTS
 };
 
-struct weir_str wr_remote_text(const redisReply *reply, size_t at)
+struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at)
 {
 	const redisReply *text;
 
@@ -55,29 +55,30 @@ static int64_t parse_digits(struct weir_str text)
 	return number;
 }
 
-int64_t wr_remote_number(const redisReply *reply, size_t at)
+int64_t wr_queue_redis_number(const redisReply *reply, size_t at)
 {
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || at >= reply->elements)
 		return 0;
 	if (reply->element[at]->type == REDIS_REPLY_INTEGER)
 		return reply->element[at]->integer;
-	return parse_digits(wr_remote_text(reply, at));
+	return parse_digits(wr_queue_redis_text(reply, at));
 }
 
 /* A negative number is read as 0. */
 static uint64_t read_natural(const redisReply *reply, size_t at)
 {
-	int64_t number = wr_remote_number(reply, at);
+	int64_t number = wr_queue_redis_number(reply, at);
 
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-struct wr_deferred *wr_queue_redis_read_row(const struct wr_remote *redis, const redisReply *row,
-					    uint64_t now_us, bool open)
+struct wr_deferred *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
+					    const redisReply *row, uint64_t now_us, bool open)
 {
-	struct wr_record record = {.open = open};
+	struct wr_queue_record record = {.open = open};
 	struct wr_deferred *r = &record.row;
-	struct weir_str ticket = wr_remote_text(row, TICKET), line = wr_remote_text(row, LINE);
+	struct weir_str ticket = wr_queue_redis_text(row, TICKET),
+			line = wr_queue_redis_text(row, LINE);
 	uint64_t *const times[] = {&r->accepted_us, &r->due_us, &r->expires_us, &r->done_us};
 
 	if (row->type != REDIS_REPLY_ARRAY || row->elements != ELEMENTS ||
@@ -98,23 +99,23 @@ struct wr_deferred *wr_queue_redis_read_row(const struct wr_remote *redis, const
 
 		*times[i] = us ? us - now_us + redis->now.wall_us : 0;
 	}
-	record.rule = wr_remote_text(row, RULE);
-	record.reason = wr_remote_text(row, REASON);
-	record.head = wr_remote_text(row, HEAD);
-	record.body = wr_remote_text(row, BODY);
-	return wr_record_read(&record, redis->backend.seals);
+	record.rule = wr_queue_redis_text(row, RULE);
+	record.reason = wr_queue_redis_text(row, REASON);
+	record.head = wr_queue_redis_text(row, HEAD);
+	record.body = wr_queue_redis_text(row, BODY);
+	return wr_queue_record_read(&record, redis->backend.seals);
 }
 
-size_t wr_queue_redis_report_lines(const struct wr_remote *redis, const redisReply *reply,
+size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at)
 {
 	for (; at + 1 < reply->elements; at += 2) {
-		struct weir_str line = wr_remote_text(reply, at);
+		struct weir_str line = wr_queue_redis_text(reply, at);
 
 		if (line.len != WR_LINE_KEY_BYTES)
 			break;
 		wr_queue_backend_report_waiting(&redis->backend, (const uint8_t *)line.ptr,
-						(uint64_t)wr_remote_number(reply, at + 1));
+						(uint64_t)wr_queue_redis_number(reply, at + 1));
 	}
 	return at;
 }

@@ -139,13 +139,13 @@ static void refuse_jobs(struct wr_queue_job **jobs, size_t count, enum wr_queue_
 			bool puts_only)
 {
 	for (size_t i = 0; i < count; i++) {
-		wr_job_reset(jobs[i]);
+		wr_queue_job_reset(jobs[i]);
 		if (!puts_only || jobs[i]->verb == WR_QUEUE_PUT)
 			jobs[i]->reason = reason;
 	}
 }
 
-static void set_time(struct wr_sqlite *sqlite, struct wr_moment now)
+static void set_time(struct wr_sqlite *sqlite, struct wr_queue_moment now)
 {
 	sqlite->now_us = now.mono_us + sqlite->ahead_us;
 	sqlite->wall_us = now.wall_us;
@@ -181,7 +181,7 @@ static void do_jobs(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 }
 
 static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
-		     struct wr_moment now)
+		     struct wr_queue_moment now)
 {
 	struct wr_sqlite *sqlite = (struct wr_sqlite *)backend;
 
@@ -208,7 +208,7 @@ static void handle_removal(struct wr_sqlite *sqlite)
 				      "the queue's file %s was removed", sqlite->path);
 }
 
-static void run_tick(struct wr_queue_backend *backend, struct wr_moment now)
+static void run_tick(struct wr_queue_backend *backend, struct wr_queue_moment now)
 {
 	struct wr_sqlite *sqlite = (struct wr_sqlite *)backend;
 
@@ -218,8 +218,8 @@ static void run_tick(struct wr_queue_backend *backend, struct wr_moment now)
 		handle_removal(sqlite);
 }
 
-static enum wr_queue_reason open_backend(struct wr_queue_backend *backend, struct wr_moment now,
-					 struct weir_error *error)
+static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
+					 struct wr_queue_moment now, struct weir_error *error)
 {
 	struct wr_sqlite *sqlite = (struct wr_sqlite *)backend;
 	enum wr_queue_reason reason = wr_sqlite_open(sqlite, now, error);
@@ -251,7 +251,7 @@ static void free_backend(struct wr_queue_backend *backend)
 static const struct wr_queue_backend_ops ops = {open_backend, run_jobs, run_tick, close_backend,
 						free_backend};
 
-const char *wr_lite_folder(const char *url)
+const char *wr_sqlite_folder(const char *url)
 {
 	assert(url);
 	if (strncmp(url, "file:", 5) != 0)
@@ -269,7 +269,7 @@ struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
 		return NULL;
 	sqlite->backend = (struct wr_queue_backend){
 		.ops = &ops, .opts = opts, .seals = seals, .tick_us = TICK_US};
-	sqlite->folder = wr_lite_folder(opts->url);
+	sqlite->folder = wr_sqlite_folder(opts->url);
 	sqlite->lock = -1;
 	return &sqlite->backend;
 }

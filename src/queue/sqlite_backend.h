@@ -114,7 +114,7 @@ struct wr_sqlite {
 
 /* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK, or a reason with *error filled
  * in; then all is closed again. */
-enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_moment now,
+enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_queue_moment now,
 				    struct weir_error *error);
 void wr_sqlite_close(struct wr_sqlite *sqlite);
 

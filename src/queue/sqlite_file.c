@@ -189,7 +189,7 @@ static enum wr_queue_reason replace_damaged_file(struct wr_sqlite *sqlite, uint6
 	return open_file(sqlite, wall_us, error);
 }
 
-enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_moment now,
+enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_queue_moment now,
 				    struct weir_error *error)
 {
 	int len = snprintf(sqlite->path, sizeof sqlite->path, "%s/" FILE_NAME, sqlite->folder);

@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
-#define WAIT_MAX_US (366 * WR_DAY_US) /* so that no sum of times overflows */
+#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US) /* so that no sum of times overflows */
 
 /* Makes the request wait again until it is due or expires. */
 static int return_to_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t due_us,

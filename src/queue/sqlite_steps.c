@@ -126,7 +126,8 @@ static uint64_t to_wall(const struct wr_sqlite *sqlite, uint64_t us)
 	return us ? us - sqlite->now_us + sqlite->wall_us : 0;
 }
 
-static bool read_row(const struct wr_sqlite *sqlite, sqlite3_stmt *sql, struct wr_record *record)
+static bool read_row(const struct wr_sqlite *sqlite, sqlite3_stmt *sql,
+		     struct wr_queue_record *record)
 {
 	struct wr_deferred *row = &record->row;
 	struct weir_str ticket = column_text(sql, 0), key = column_text(sql, 1);
@@ -156,7 +157,7 @@ int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth d
 {
 	sqlite3_stmt *sql =
 		wr_sqlite_statement(sqlite, depth == WR_SQLITE_ROW ? WR_SQL_ROW : WR_SQL_WHOLE);
-	struct wr_record record = {.row = {.id = id}, .open = depth == WR_SQLITE_OPEN};
+	struct wr_queue_record record = {.row = {.id = id}, .open = depth == WR_SQLITE_OPEN};
 	int rc;
 
 	*row = NULL;
@@ -169,7 +170,7 @@ int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth d
 	if (rc == SQLITE_ROW && depth >= WR_SQLITE_ALL)
 		record.body = column_text(sql, 16);
 	if (rc == SQLITE_ROW) {
-		*row = wr_record_read(&record, sqlite->backend.seals);
+		*row = wr_queue_record_read(&record, sqlite->backend.seals);
 		rc = *row ? SQLITE_OK : SQLITE_NOMEM;
 	}
 	sqlite3_reset(sql);

@@ -62,7 +62,7 @@ void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t c
 	backend->trimmed_us = now_us;
 }
 
-void wr_job_reset(struct wr_queue_job *job)
+void wr_queue_job_reset(struct wr_queue_job *job)
 {
 	job->reason = WR_QUEUE_OK;
 	job->unsure = 0;
@@ -104,9 +104,9 @@ void wr_job_reset(struct wr_queue_job *job)
 
 /* ---- the thread ---- */
 
-static struct wr_moment read_time(const struct wr_queue *queue)
+static struct wr_queue_moment read_time(const struct wr_queue *queue)
 {
-	struct wr_moment at;
+	struct wr_queue_moment at;
 
 	queue->opts.now(queue->opts.context, &at.wall_us, &at.mono_us);
 	return at;
@@ -138,7 +138,7 @@ static void log_problem(struct wr_queue *queue, enum wr_queue_reason reason,
 
 static void try_open(struct wr_queue *queue)
 {
-	struct wr_moment at = read_time(queue);
+	struct wr_queue_moment at = read_time(queue);
 	struct weir_error why = {0};
 	enum wr_queue_reason reason;
 
@@ -161,7 +161,7 @@ static void close_if_failed(struct wr_queue *queue)
 {
 	struct wr_queue_backend *backend = queue->backend;
 	enum wr_queue_reason reason = backend->failed;
-	struct wr_moment at;
+	struct wr_queue_moment at;
 
 	if (reason == WR_QUEUE_OK)
 		return;
@@ -268,7 +268,7 @@ void *wr_queue_thread(void *argument)
 
 	pthread_setname_np(pthread_self(), "weir-queue");
 	while (!has_ended(queue)) {
-		struct wr_moment at;
+		struct wr_queue_moment at;
 
 		try_open(queue);
 		count = fetch_batch(queue, batch, count);

@@ -40,7 +40,7 @@ int wr_queue_url_check(const char *url, struct weir_error *error)
 	struct wr_redis_target target = {0};
 
 	assert(url);
-	folder = wr_lite_folder(url);
+	folder = wr_sqlite_folder(url);
 	if (folder)
 		return check_folder(folder, error);
 	if (strncmp(url, "redis", 5) == 0)
@@ -56,7 +56,7 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap)
 	char shown[WR_REDIS_TEXT];
 	int len;
 
-	if (!wr_lite_folder(url) && wr_redis_target_parse(wr_str(url), &target, NULL) == 0) {
+	if (!wr_sqlite_folder(url) && wr_redis_target_parse(wr_str(url), &target, NULL) == 0) {
 		wr_redis_target_text(&target, shown);
 		url = shown;
 	}
@@ -67,9 +67,9 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap)
 int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
 			 struct wr_queue_backend **made, struct weir_error *error)
 {
-	if (wr_lite_folder(opts->url)) {
+	if (wr_sqlite_folder(opts->url)) {
 		*made = wr_sqlite_new(opts, seals);
 		return *made ? 0 : wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	return wr_remote_new(opts, seals, made, error);
+	return wr_queue_redis_new(opts, seals, made, error);
 }

@@ -49,7 +49,7 @@ static pid_t start_gateway(int alive[2])
 		int seen = inotify_init1(IN_CLOEXEC);
 		char path[64], event[512];
 
-		if (wr_places_lock(&plan, &error) < 0)
+		if (wr_gateway_paths_lock(&plan, &error) < 0)
 			_exit(1);
 		snprintf(path, sizeof path, "%s/gateway.lock", folder);
 		if (inotify_add_watch(seen, path, IN_ACCESS) < 0)
@@ -80,7 +80,7 @@ static void lock_waits_for_the_service_of_a_killed_gateway(void **state)
 	kill(gateway, SIGKILL);
 	/* The gateway is a zombie now: its process id is still in use. */
 	assert_int_equal(waitid(P_PID, (id_t)gateway, &ended, WEXITED | WNOWAIT), 0);
-	lock = wr_places_lock(&plan, &error);
+	lock = wr_gateway_paths_lock(&plan, &error);
 	assert_true(lock >= 0);
 	assert_int_equal(read(alive[0], &byte, 1), 0);
 	waitpid(gateway, NULL, 0);
@@ -92,11 +92,11 @@ static void lock_names_the_running_gateway(void **state)
 {
 	struct weir_error error;
 	char expected[256];
-	int lock = wr_places_lock(&plan, &error);
+	int lock = wr_gateway_paths_lock(&plan, &error);
 
 	(void)state;
 	assert_true(lock >= 0);
-	assert_int_equal(wr_places_lock(&plan, &error), -1);
+	assert_int_equal(wr_gateway_paths_lock(&plan, &error), -1);
 	snprintf(expected, sizeof expected,
 		 "a weir gateway is running already in %s (process %d): stop it, or use "
 		 "another port with --listen PORT",

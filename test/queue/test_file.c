@@ -475,7 +475,7 @@ static void test_not_a_queue(void **state)
 
 static enum wr_queue_reason run_job(struct wr_queue_backend *backend, struct wr_queue_job *job)
 {
-	backend->ops->run(backend, &job, 1, (struct wr_moment){T0_US, S_US});
+	backend->ops->run(backend, &job, 1, (struct wr_queue_moment){T0_US, S_US});
 	return job->reason;
 }
 
@@ -484,7 +484,7 @@ static void reopen_backend(struct wr_queue_backend *backend)
 	struct weir_error error;
 
 	backend->ops->close(backend);
-	assert_reason(backend->ops->open(backend, (struct wr_moment){T0_US, S_US}, &error),
+	assert_reason(backend->ops->open(backend, (struct wr_queue_moment){T0_US, S_US}, &error),
 		      WR_QUEUE_OK);
 }
 

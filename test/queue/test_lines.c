@@ -69,7 +69,7 @@ static void test_order_of_lines(void **state)
 
 static void test_all_parts_of_a_request(void **state)
 {
-	static const struct wr_field fields[] = {
+	static const struct wr_deferred_field fields[] = {
 		{.name = WR_STR("content-type"), .value = WR_STR("text/plain")},
 		{.name = WR_STR("x-empty"), .value = WR_STR("")},
 	};

@@ -58,7 +58,7 @@ static void names_without_a_file_are_random(void **state)
 /* The name of a process passes to the next one after the process was killed, not before. */
 static void a_killed_process_passes_on_its_name(void **state)
 {
-	char first[WR_OWNER_TEXT] = "";
+	char first[WR_QUEUE_OWNER_TEXT] = "";
 	struct wr_queue_owner owner, other;
 	int ends[2], status;
 	pid_t child;
@@ -69,13 +69,13 @@ static void a_killed_process_passes_on_its_name(void **state)
 	assert_true(child >= 0);
 	if (child == 0) {
 		bool told = wr_queue_owner_open(&owner, path, NULL) == 0 && owner.fd >= 0 &&
-			    write(ends[1], owner.name, WR_OWNER_TEXT) == WR_OWNER_TEXT;
+			    write(ends[1], owner.name, WR_QUEUE_OWNER_TEXT) == WR_QUEUE_OWNER_TEXT;
 
 		if (told)
 			pause(); /* until the parent kills this process */
 		_exit(1);
 	}
-	assert_int_equal(read(ends[0], first, sizeof first), WR_OWNER_TEXT);
+	assert_int_equal(read(ends[0], first, sizeof first), WR_QUEUE_OWNER_TEXT);
 	open_owner(&other, path);
 	assert_true(other.fd < 0);
 	assert_string_not_equal(other.name, first);
@@ -112,7 +112,7 @@ static void files_without_a_valid_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		char found[WR_OWNER_TEXT + 1] = "";
+		char found[WR_QUEUE_OWNER_TEXT + 1] = "";
 		FILE *file;
 
 		write_file(texts[i], 0600);

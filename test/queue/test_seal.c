@@ -105,7 +105,7 @@ static void test_seal(void **state)
 	wr_seals_wipe(&seals);
 }
 
-static const struct wr_field fields[] = {
+static const struct wr_deferred_field fields[] = {
 	{.name = WR_STR("authorization"), .value = WR_STR("Bearer secret-7f3a"), .secret = true},
 	{.name = WR_STR("accept"), .value = WR_STR("*/*")},
 	{.name = WR_STR("cookie"), .value = WR_STR(""), .secret = true},

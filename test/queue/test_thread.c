@@ -225,7 +225,8 @@ static void test_urls(void **state)
 /* A record may be cut or changed at any byte. It is refused, and nothing beyond it is read. */
 static void test_damaged_records(void **state)
 {
-	static const struct wr_field fields[] = {{.name = WR_STR("a"), .value = WR_STR("b")}};
+	static const struct wr_deferred_field fields[] = {
+		{.name = WR_STR("a"), .value = WR_STR("b")}};
 	struct wr_deferred request = request_of(1, "");
 	uint8_t hash[32] = {0};
 	size_t len;
@@ -239,13 +240,13 @@ static void test_damaged_records(void **state)
 	assert_non_null(head);
 	for (size_t cut = 1; cut <= len; cut++)
 		for (unsigned change = 0; change < 3; change++) {
-			struct wr_record record = {.head = {(const char *)head, cut}};
+			struct wr_queue_record record = {.head = {(const char *)head, cut}};
 			struct wr_deferred *read;
 
 			assert_true(wr_queue_record_write(&request, hash, NULL, head));
 			if (change)
 				head[cut - 1] ^= change == 1 ? 0xff : 0x01;
-			read = wr_record_read(&record, NULL);
+			read = wr_queue_record_read(&record, NULL);
 			assert_non_null(read);
 			if (cut == len && !change)
 				assert_text(read->uri, "/orders?x=1");

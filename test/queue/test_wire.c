@@ -111,8 +111,8 @@ static void wire_close(void *context)
 	(void)context;
 }
 
-static const struct wr_remote_wire simulated_wire = {wire_connect, wire_send, wire_receive,
-						     wire_close};
+static const struct wr_queue_redis_wire simulated_wire = {wire_connect, wire_send, wire_receive,
+							  wire_close};
 
 static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
@@ -124,7 +124,7 @@ static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], ui
 static int setup(void **state)
 {
 	struct weir_error error = {0};
-	struct wr_remote *redis;
+	struct wr_queue_redis *redis;
 
 	(void)state;
 	memset(&wire, 0, sizeof wire);
@@ -139,11 +139,11 @@ static int setup(void **state)
 				      .lease_us = S_US,
 				      .poll_us = S_US / 4,
 				      .waiting = note_waiting};
-	assert_int_equal(wr_remote_new(&opts, NULL, &backend, &error), 0);
-	redis = (struct wr_remote *)backend;
+	assert_int_equal(wr_queue_redis_new(&opts, NULL, &backend, &error), 0);
+	redis = (struct wr_queue_redis *)backend;
 	redis->link.wire = &simulated_wire;
 	wire.replies[0] = "*2\r\n:100\r\n:5\r\n";
-	assert_reason(backend->ops->open(backend, (struct wr_moment){T0_US, S_US}, &error),
+	assert_reason(backend->ops->open(backend, (struct wr_queue_moment){T0_US, S_US}, &error),
 		      WR_QUEUE_OK);
 	assert_string_equal(wire.calls[0].words[4], "poll");
 	assert_string_equal(wire.calls[0].words[5], "-1");
@@ -159,7 +159,7 @@ static int teardown(void **state)
 
 static void run_job(struct wr_queue_job *job)
 {
-	backend->ops->run(backend, &job, 1, (struct wr_moment){T0_US, 2 * S_US});
+	backend->ops->run(backend, &job, 1, (struct wr_queue_moment){T0_US, 2 * S_US});
 }
 
 static enum wr_queue_reason run_put(const char *first, const char *second)
@@ -222,14 +222,15 @@ static void reopen_backend(const char *poll, const char *next)
 	struct weir_error error = {0};
 
 	wire.replies[wire.next] = NULL;
-	backend->ops->tick(backend, (struct wr_moment){T0_US, 2 * S_US});
+	backend->ops->tick(backend, (struct wr_queue_moment){T0_US, 2 * S_US});
 	assert_reason(backend->failed, WR_QUEUE_AWAY);
 	backend->failed = WR_QUEUE_OK;
 	backend->ops->close(backend);
 	wire.replies[wire.next] = poll;
 	wire.replies[wire.next + 1] = next;
-	assert_reason(backend->ops->open(backend, (struct wr_moment){T0_US, 3 * S_US}, &error),
-		      WR_QUEUE_OK);
+	assert_reason(
+		backend->ops->open(backend, (struct wr_queue_moment){T0_US, 3 * S_US}, &error),
+		WR_QUEUE_OK);
 }
 
 /* A line that became empty while the backend was closed is reported. */
@@ -248,7 +249,7 @@ static void test_reopened_after_redis_lost_data(void **state)
 	reopen_backend("*2\r\n:100\r\n:2\r\n", "*2\r\n:100\r\n:2\r\n");
 	assert_string_equal(wire.calls[2].words[5], "5");
 	assert_string_equal(wire.calls[3].words[5], "-1");
-	assert_int_equal(((struct wr_remote *)backend)->changes, 2);
+	assert_int_equal(((struct wr_queue_redis *)backend)->changes, 2);
 }
 
 /* ---- takes ---- */

@@ -63,7 +63,7 @@ static void release_parts(struct wr_central *central, struct wr_central_ask *ask
 		part->next = NULL;
 		part->ask = NULL;
 		if (!part->call)
-			wr_part_free(central, part);
+			wr_central_part_free(central, part);
 	}
 }
 
@@ -80,13 +80,13 @@ static void conclude(struct wr_central_ask *ask)
 	ask->done(ask, answer, len);
 }
 
-void wr_part_answered(struct wr_central *central, struct wr_central_part *part)
+void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_central_ask *ask = part->ask;
 
 	part->call = NULL;
 	if (!ask) {
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 		return;
 	}
 	if (--ask->open == 0)
@@ -96,12 +96,12 @@ void wr_part_answered(struct wr_central *central, struct wr_central_part *part)
 /* ---- asking ---- */
 
 static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
-		       struct wr_question_reader *reader)
+		       struct wr_central_question *reader)
 {
 	struct wr_central_part **tail = &ask->parts;
 
 	while (reader->left) {
-		struct wr_central_part *part = wr_part_new(central);
+		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
 			central->counts.faults[WR_FAULT_FULL]++;
@@ -111,7 +111,7 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 		tail = &part->next;
 		part->ask = ask;
 		ask->count++;
-		if (!wr_question_next(reader, part))
+		if (!wr_central_question_next(reader, part))
 			return false;
 	}
 	return true;
@@ -128,7 +128,7 @@ static struct wr_call *call_for(struct wr_central *central, struct wr_central_pa
 	struct wr_call *call;
 
 	if (first->leased)
-		return wr_lease_call_for(central, first);
+		return wr_lease_call_new(central, first);
 	call = wr_call_new(central, WR_CALL_TAKE);
 	if (!call)
 		return NULL;
@@ -143,7 +143,7 @@ static struct wr_call *call_for(struct wr_central *central, struct wr_central_pa
 /* Calls are made first and sent then: one that fails at once answers its parts. */
 static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
-	struct wr_queue calls = {0};
+	struct wr_call_queue calls = {0};
 	struct wr_call *call;
 
 	for (struct wr_central_part *part = ask->parts; part; part = part->next) {
@@ -157,25 +157,25 @@ static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 			ask->open--;
 			continue;
 		}
-		wr_queue_add(&calls, call);
+		wr_call_queue_push(&calls, call);
 	}
-	while ((call = wr_queue_take(&calls)))
+	while ((call = wr_call_queue_pop(&calls)))
 		wr_call_send(central, call);
 }
 
 void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
 		     size_t len, uint64_t now_ns, uint64_t mono_ns)
 {
-	struct wr_question_reader reader;
+	struct wr_central_question reader;
 
-	wr_enter(central, now_ns, mono_ns);
+	wr_central_enter(central, now_ns, mono_ns);
 	ask->parts = NULL;
 	ask->count = 0;
 	ask->central = NULL;
-	if (central->freeing || !wr_question_open(&reader, question, len) ||
+	if (central->freeing || !wr_central_question_open(&reader, question, len) ||
 	    reader.kind != WR_QUESTION_TAKE || !read_parts(central, ask, &reader)) {
 		release_parts(central, ask);
-		wr_leave(central);
+		wr_central_exit(central);
 		ask->done(ask, NULL, 0);
 		return;
 	}
@@ -183,14 +183,14 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
 	link_ask(central, ask);
 	ask->open = (uint16_t)(ask->count + 1); /* this function's own */
-	ask->open = (uint16_t)(ask->open - wr_recall(central, ask));
+	ask->open = (uint16_t)(ask->open - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
 		send_parts(central, ask);
 	if (--ask->open == 0)
 		conclude(ask);
 	else
-		wr_wake(central, ask->deadline_mono_ns);
-	wr_leave(central);
+		wr_central_wake_at(central, ask->deadline_mono_ns);
+	wr_central_exit(central);
 }
 
 /* What was answered already is given back now, the rest when its answer comes. */
@@ -204,16 +204,16 @@ static void leave_part(struct wr_central *central, struct wr_central_part *part)
 	if ((part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN)) ==
 		    WR_ANSWER_ADMITTED &&
 	    part->take.cost > 0)
-		wr_give_back(central, part);
+		wr_central_give_back(central, part);
 	else
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 }
 
 void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
 {
 	if (!ask->central)
 		return;
-	wr_enter(central, central->now_ns, central->mono_ns);
+	wr_central_enter(central, central->now_ns, central->mono_ns);
 	unlink_ask(central, ask);
 	ask->central = NULL;
 	while (ask->parts) {
@@ -222,19 +222,19 @@ void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
 		ask->parts = part->next;
 		leave_part(central, part);
 	}
-	wr_leave(central);
+	wr_central_exit(central);
 }
 
 /* ---- too late ---- */
 
 /* Shards whose calls are late, with how often each. */
 struct blame {
-	struct wr_shard *shards[WEIR_NEEDS_MAX];
+	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
 	uint32_t times[WEIR_NEEDS_MAX];
 	size_t count;
 };
 
-static void blame(struct blame *late, struct wr_shard *shard)
+static void blame(struct blame *late, struct wr_central_shard *shard)
 {
 	for (size_t i = 0; i < late->count; i++)
 		if (late->shards[i] == shard) {
@@ -265,7 +265,7 @@ static void note_late(struct wr_central *central, const struct wr_central_ask *a
 	}
 }
 
-void wr_asks_expire(struct wr_central *central)
+void wr_central_asks_expire(struct wr_central *central)
 {
 	while (central->first_ask && central->first_ask->deadline_mono_ns <= central->mono_ns) {
 		struct wr_central_ask *ask = central->first_ask;
@@ -275,13 +275,14 @@ void wr_asks_expire(struct wr_central *central)
 		conclude(ask);
 		for (size_t i = 0; i < late.count; i++)
 			while (late.times[i]--)
-				wr_shard_fault(late.shards[i], WR_FAULT_TIMEOUT, WR_STR(""));
+				wr_central_shard_on_fault(late.shards[i], WR_FAULT_TIMEOUT,
+							  WR_STR(""));
 	}
 	if (central->first_ask)
-		wr_wake(central, central->first_ask->deadline_mono_ns);
+		wr_central_wake_at(central, central->first_ask->deadline_mono_ns);
 }
 
-void wr_asks_fail(struct wr_central *central)
+void wr_central_asks_fail(struct wr_central *central)
 {
 	while (central->first_ask)
 		conclude(central->first_ask);

@@ -24,7 +24,7 @@ bool wr_breaker_pass(struct wr_breaker *breaker)
 bool wr_breaker_succeeded(struct wr_breaker *breaker)
 {
 	breaker->failures = 0;
-	if (breaker->state != WR_BREAKER_TRYING)
+	if (breaker->state != WR_BREAKER_HALF_OPEN)
 		return false; /* open: the answer to something asked before */
 	*breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	return true;
@@ -49,9 +49,9 @@ void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t rand
 	breaker->failures = 0;
 }
 
-void wr_breaker_try(struct wr_breaker *breaker)
+void wr_breaker_half_open(struct wr_breaker *breaker)
 {
-	breaker->state = WR_BREAKER_TRYING;
+	breaker->state = WR_BREAKER_HALF_OPEN;
 	breaker->trials = WR_BREAKER_TRIALS;
 	breaker->failures = 0;
 }

@@ -19,7 +19,7 @@
 enum wr_breaker_state {
 	WR_BREAKER_CLOSED,
 	WR_BREAKER_OPEN,
-	WR_BREAKER_TRYING,
+	WR_BREAKER_HALF_OPEN,
 };
 
 struct wr_breaker {
@@ -41,6 +41,6 @@ bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t ra
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
 /* The probe was answered. */
-void wr_breaker_try(struct wr_breaker *breaker);
+void wr_breaker_half_open(struct wr_breaker *breaker);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- beginning and end ---- */
 
-static bool make_jobs(struct wr_exchanges *x)
+static bool make_jobs(struct wr_central_exchanges *x)
 {
 	x->jobs = calloc(WR_EXCHANGES_MAX, sizeof *x->jobs);
 	for (uint32_t i = 0; x->jobs && i < WR_EXCHANGES_MAX; i++) {
@@ -24,9 +24,9 @@ static bool make_jobs(struct wr_exchanges *x)
 	return x->jobs != NULL;
 }
 
-bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts)
+bool wr_central_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts)
 {
-	struct wr_exchanges *x;
+	struct wr_central_exchanges *x;
 
 	if (!opts->chief || !opts->table || !opts->sync_ns)
 		return true;
@@ -41,20 +41,20 @@ bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts
 	return true;
 }
 
-static void free_marks(struct wr_exchanges *x)
+static void free_marks(struct wr_central_exchanges *x)
 {
 	for (uint32_t i = 0; i < x->mark_count; i++)
-		wr_relay_drop(x, &x->marks[i]);
+		wr_central_relay_drop(x, &x->marks[i]);
 	free(x->marks);
 	x->marks = NULL;
 	x->mark_count = 0;
 }
 
-void wr_exchanges_free(struct wr_central *central)
+void wr_central_exchanges_free(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
-	wr_regions_part(central);
+	wr_central_regions_unlink(central);
 	if (!x)
 		return;
 	if (central->table)
@@ -65,8 +65,8 @@ void wr_exchanges_free(struct wr_central *central)
 	central->exchanges = NULL;
 }
 
-size_t wr_exchange_holder(const struct wr_central *central, uint64_t incarnation,
-			  char name[WR_EXCHANGE_NAME])
+size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t incarnation,
+				  char name[WR_EXCHANGE_NAME])
 {
 	return (size_t)snprintf(name, WR_EXCHANGE_NAME, "%s/%.8s.%016llx",
 				central->exchanges->region, central->holder,
@@ -75,8 +75,8 @@ size_t wr_exchange_holder(const struct wr_central *central, uint64_t incarnation
 
 /* ---- how far it may be off ---- */
 
-uint32_t wr_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity, uint64_t sync_ns,
-			  uint64_t delay_ns)
+uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
+				   uint64_t sync_ns, uint64_t delay_ns)
 {
 	unsigned __int128 each = (unsigned __int128)admitted * (sync_ns + delay_ns) / sync_ns;
 	unsigned __int128 ppm;
@@ -91,11 +91,12 @@ uint32_t wr_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
 
 static void note_overshoot(struct wr_central *central, uint32_t ppm)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	uint64_t since_ns = central->mono_ns - x->overshoot_ns;
 
-	if (since_ns >= WR_OVERSHOOT_NS) {
-		x->overshoot_ppm[1] = since_ns < 2 * WR_OVERSHOOT_NS ? x->overshoot_ppm[0] : 0;
+	if (since_ns >= WR_EXCHANGE_OVERSHOOT_NS) {
+		x->overshoot_ppm[1] =
+			since_ns < 2 * WR_EXCHANGE_OVERSHOOT_NS ? x->overshoot_ppm[0] : 0;
 		x->overshoot_ppm[0] = 0;
 		x->overshoot_ns = central->mono_ns;
 	}
@@ -103,9 +104,9 @@ static void note_overshoot(struct wr_central *central, uint32_t ppm)
 		x->overshoot_ppm[0] = ppm;
 }
 
-uint32_t wr_exchanges_overshoot(const struct wr_central *central)
+uint32_t wr_central_exchanges_overshoot(const struct wr_central *central)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x)
 		return 0;
@@ -184,31 +185,31 @@ static void fill(const struct wr_central *central, int slot, const struct wr_exc
 
 /* ---- the call ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 	struct wr_exchange_job *job = call->of;
-	struct wr_exchange_call said = {.state = job->state,
+	struct wr_exchange_call args = {.state = job->state,
 					.oldest = job->oldest,
 					.unit_ns = job->unit_ns,
 					.life_us = job->life_us};
 	char key[WR_REDIS_KEY], holder[WR_EXCHANGE_NAME];
-	struct wr_relay_text text;
+	struct wr_central_relay_text text;
 
-	said.holder.len = wr_exchange_holder(central, job->incarnation, holder);
-	said.holder.ptr = holder;
-	wr_relay_say(central, job, &text, &said);
-	wr_put_script(line, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
-	wr_command_number(&line->out, 1);
-	wr_command_arg(&line->out, key,
-		       wr_counter_name(central, job->key,
-				       "e:", (struct weir_str){job->id, job->id_len}, key));
-	wr_script_exchange_args(&said, &line->out);
-	if (!wr_command_end(&line->out))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
+	args.holder.len = wr_central_exchange_holder(central, job->incarnation, holder);
+	args.holder.ptr = holder;
+	wr_central_relay_write(central, job, &text, &args);
+	wr_call_write_script(conn, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
+	wr_command_number(&conn->out, 1);
+	wr_command_arg(&conn->out, key,
+		       wr_central_counter_key(central, job->key,
+					      "e:", (struct weir_str){job->id, job->id_len}, key));
+	wr_script_exchange_args(&args, &conn->out);
+	if (!wr_command_end(&conn->out))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
 	job->sent_ns = central->mono_ns;
-	return WR_PUT;
+	return WR_CALL_WRITTEN;
 }
 
 static void walk(struct wr_central *central);
@@ -216,17 +217,17 @@ static void walk(struct wr_central *central);
 /* The call is over: its job is free, and there is room for more of this turn. */
 static void finish(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = call->of;
 
 	if (job->owner == x->marks_owner)
-		x->marks[job->slot].out = 0;
+		x->marks[job->slot].in_flight = 0;
 	job->next = x->free;
 	x->free = job;
-	x->under_way--;
+	x->in_flight--;
 	call->of = NULL;
 	wr_call_free(central, call);
-	if (x->walking && !central->freeing && x->under_way < WR_EXCHANGES_MAX / 2)
+	if (x->walking && !central->freeing && x->in_flight < WR_EXCHANGES_MAX / 2)
 		walk(central);
 }
 
@@ -241,33 +242,34 @@ static void apply(struct wr_central *central, const struct wr_exchange_job *job,
 			  central->now_ns, central->mono_ns);
 }
 
-static void note_delay(struct wr_exchanges *x, uint64_t took_ns)
+static void note_delay(struct wr_central_exchanges *x, uint64_t took_ns)
 {
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central *central = conn->central;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = call->of;
 	struct wr_exchange_page page;
 	struct wr_exchanged others;
 
 	if (wr_script_exchange_reply(reply, &others, &page) < 0) {
-		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
 		wr_call_fail(central, call, WR_FAULT_PROTOCOL);
 		return;
 	}
-	wr_shard_passed(line->shard);
-	line->shard->counts.exchanges++;
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.exchanges++;
 	note_delay(x, central->mono_ns - job->sent_ns);
 	/* What was told just after another node's turn waits for its next one. */
-	note_overshoot(central, wr_overshoot_ppm(job->admitted, others.others, job->capacity,
+	note_overshoot(central,
+		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
 		apply(central, job, &others);
-		wr_regions_tell(central, job, &page);
+		wr_central_regions_push(central, job, &page);
 	}
 	finish(central, call);
 }
@@ -281,25 +283,25 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 	counts->exchanges_failed++;
 	if (job->owner == central->owner && central->table) {
 		wr_exchange_failed(central->table, job->slot, central->owner);
-		wr_relay_unsaid(central, job);
+		wr_central_relay_on_failure(central, job);
 	}
 	finish(central, call);
 }
 
-const struct wr_call_ops wr_exchange_ops = {.put = put,
-					    .heard = heard,
-					    .failed = failed,
-					    .keyed = true,
-					    .counts = true,
-					    .script = WR_SCRIPT_EXCHANGE};
+const struct wr_call_ops wr_call_exchange_ops = {.write = put,
+						 .on_reply = heard,
+						 .on_failure = failed,
+						 .keyed = true,
+						 .feeds_breaker = true,
+						 .script = WR_SCRIPT_EXCHANGE};
 
 /* ---- turns ---- */
 
 static bool can_go(struct wr_central *central, const uint64_t key[2])
 {
-	const struct wr_shard *shard = wr_key_shard(central, key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, key);
 
-	return shard && wr_shard_answers(shard);
+	return shard && wr_central_shard_answers(shard);
 }
 
 /* There is nothing new in it, and all that is owed is on its way. */
@@ -308,32 +310,32 @@ static bool is_told(const struct wr_central *central, int slot, const struct wr_
 	const struct wr_exchange_mark *mark = &central->exchanges->marks[slot];
 
 	return !view->used && !mark->lacking &&
-	       !(view->peers_due & wr_regions_up(central) & ~(uint32_t)mark->pushing);
+	       !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing);
 }
 
 /* One that is under way is left for the next turn, as is one whose shard is away. */
 static void visit(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = x->free;
 	struct wr_call *call = NULL;
 
 	if (is_told(central, slot, view))
 		return;
-	if (!x->marks[slot].out && can_go(central, view->name.fleet_key))
+	if (!x->marks[slot].in_flight && can_go(central, view->name.fleet_key))
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
 	if (!call) {
 		wr_exchange_failed(central->table, slot, central->owner);
-		x->unsaid |= x->marks[slot].out;
+		x->resend |= x->marks[slot].in_flight;
 		return;
 	}
 	x->free = job->next;
 	fill(central, slot, view, job);
 	job->used = view->used;
 	job->due = (uint8_t)view->peers_due;
-	wr_relay_fill(central, job);
-	x->marks[slot].out = 1;
-	x->under_way++;
+	wr_central_relay_fill(central, job);
+	x->marks[slot].in_flight = 1;
+	x->in_flight++;
 	call->of = job;
 	memcpy(call->key, job->key, sizeof call->key);
 	wr_call_send(central, call);
@@ -341,13 +343,13 @@ static void visit(struct wr_central *central, int slot, const struct wr_exchange
 
 static void walk(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
 	x->walking = false; /* what fails at once would come back here */
 	while (x->free && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
-					    wr_regions_up(central), central->now_ns,
+					    wr_central_regions_up(central), central->now_ns,
 					    central->mono_ns, &view);
 
 		if (slot < 0) {
@@ -362,7 +364,7 @@ static void walk(struct wr_central *central)
 /* Marks belong to the slots of one table. False: no memory. */
 static bool fit_marks(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	uint32_t slots = wr_exchange_slots(central->table);
 
 	if (x->marks_owner == central->owner)
@@ -378,22 +380,22 @@ static bool fit_marks(struct wr_central *central)
 /* False: there was none, and deciders go without until there is. */
 static bool begin_turn(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	note_overshoot(central, 0);
 	if (!central->duties.secret_known || !fit_marks(central) || x->mark_count == 0 ||
 	    !wr_exchange_keep(central->table, central->owner, x->sync_ns, central->mono_ns) ||
-	    !wr_region_is_up(central))
+	    !wr_central_region_is_up(central))
 		return false;
 	wr_exchange_heard(central->table, central->owner, central->mono_ns);
-	x->unsaid = false;
+	x->resend = false;
 	walk(central);
 	return true;
 }
 
-void wr_exchanges_tick(struct wr_central *central)
+void wr_central_exchanges_tick(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x || !central->table)
 		return;
@@ -403,12 +405,12 @@ void wr_exchanges_tick(struct wr_central *central)
 
 		x->turn_ns = central->mono_ns + wait_ns;
 	}
-	wr_wake(central, x->turn_ns);
+	wr_central_wake_at(central, x->turn_ns);
 }
 
-uint32_t wr_exchanges_drain(struct wr_central *central)
+uint32_t wr_central_exchanges_finish(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x || !central->table)
 		return 0;
@@ -418,11 +420,11 @@ uint32_t wr_exchanges_drain(struct wr_central *central)
 	}
 	if (!x->finished && central->mono_ns - x->end_ns >= DRAIN_NS / 2) {
 		x->finished = true;
-		wr_regions_give_up(central);
+		wr_central_regions_give_up(central);
 		begin_turn(central);
 	}
 	if (central->mono_ns - x->end_ns >= DRAIN_NS)
 		return 0;
-	wr_wake(central, x->end_ns + (x->finished ? DRAIN_NS : DRAIN_NS / 2));
-	return x->under_way + wr_regions_busy(central) + x->unsaid;
+	wr_central_wake_at(central, x->end_ns + (x->finished ? DRAIN_NS : DRAIN_NS / 2));
+	return x->in_flight + wr_central_regions_in_flight(central) + x->resend;
 }

@@ -24,14 +24,14 @@ static void look_at(struct wr_central *central, uint64_t mono_ns)
 {
 	if (mono_ns < central->late.look_at_ns)
 		central->late.look_at_ns = mono_ns;
-	wr_wake(central, central->late.look_at_ns);
+	wr_central_wake_at(central, central->late.look_at_ns);
 }
 
 /* The window of a report is told by this node's clock. */
-bool wr_late_is_of(struct wr_central *central, const struct wr_central_part *late,
-		   const struct wr_call *call, const struct wr_central_part *part)
+bool wr_central_late_matches(struct wr_central *central, const struct wr_central_part *late,
+			     const struct wr_call *call, const struct wr_central_part *part)
 {
-	const struct wr_shard *shard = wr_key_shard(central, late->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, late->key);
 	const struct wr_take *take = &part->take;
 
 	if (late->key[0] != call->key[0] || late->key[1] != call->key[1] ||
@@ -60,17 +60,17 @@ static struct wr_central_part *take_out(struct wr_central *central, struct wr_ce
 static void settle(struct wr_central *central, struct wr_central_part *part)
 {
 	if (part->take.flags & WEIR_COUNT_REJECTED)
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 	else
-		wr_give_back(central, part);
+		wr_central_give_back(central, part);
 }
 
-void wr_late_keep(struct wr_central *central, struct wr_central_part *part)
+void wr_central_late_add(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_central_part **list = list_of(central, part->key);
 
-	if (wr_reports_spare(central, part)) {
-		wr_part_free(central, part);
+	if (wr_central_reports_deduct(central, part)) {
+		wr_central_part_free(central, part);
 		return;
 	}
 	if (central->late.count == LATE_MAX) {
@@ -84,28 +84,28 @@ void wr_late_keep(struct wr_central *central, struct wr_central_part *part)
 	look_at(central, part->back_ns);
 }
 
-void wr_late_spare(struct wr_central *central, const struct wr_call *call,
-		   struct wr_central_part *part)
+void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
+			    struct wr_central_part *part)
 {
 	struct wr_central_part **at = list_of(central, call->key);
 
 	while (*at && part->take.cost > 0) {
-		if (!wr_late_is_of(central, *at, call, part)) {
+		if (!wr_central_late_matches(central, *at, call, part)) {
 			at = &(*at)->next;
 			continue;
 		}
 		part->take.cost -= (*at)->take.cost;
-		wr_part_free(central, take_out(central, at));
+		wr_central_part_free(central, take_out(central, at));
 	}
 }
 
-void wr_late_forget(struct wr_central *central, const uint64_t key[2])
+void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 {
 	struct wr_central_part **at = list_of(central, key);
 
 	while (*at)
 		if ((*at)->key[0] == key[0] && (*at)->key[1] == key[1])
-			wr_part_free(central, take_out(central, at));
+			wr_central_part_free(central, take_out(central, at));
 		else
 			at = &(*at)->next;
 }
@@ -114,7 +114,7 @@ void wr_late_forget(struct wr_central *central, const uint64_t key[2])
 static bool see_to(struct wr_central *central, struct wr_central_part **at)
 {
 	const struct wr_central_part *part = *at;
-	const struct wr_shard *shard = wr_key_shard(central, part->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, part->key);
 	struct wr_take since = part->take;
 
 	if (central->mono_ns < part->back_ns) {
@@ -122,11 +122,11 @@ static bool see_to(struct wr_central *central, struct wr_central_part **at)
 		return false;
 	}
 	since.decided_us = central->now_ns / 1000 - (central->mono_ns - part->back_ns) / 1000;
-	if (wr_report_is_stale(central, &since)) {
-		wr_part_free(central, take_out(central, at));
+	if (wr_central_report_is_stale(central, &since)) {
+		wr_central_part_free(central, take_out(central, at));
 		return true;
 	}
-	if (!shard || !wr_shard_is_up(shard)) { /* it goes out once: not as a trial */
+	if (!shard || !wr_central_shard_is_up(shard)) { /* it goes out once: not as a trial */
 		look_at(central, central->mono_ns + PATIENCE_NS);
 		return false;
 	}
@@ -134,12 +134,12 @@ static bool see_to(struct wr_central *central, struct wr_central_part **at)
 	return true;
 }
 
-void wr_late_tick(struct wr_central *central)
+void wr_central_late_tick(struct wr_central *central)
 {
 	if (central->late.count == 0)
 		return;
 	if (central->mono_ns < central->late.look_at_ns) {
-		wr_wake(central, central->late.look_at_ns);
+		wr_central_wake_at(central, central->late.look_at_ns);
 		return;
 	}
 	central->late.look_at_ns = UINT64_MAX;
@@ -149,9 +149,9 @@ void wr_late_tick(struct wr_central *central)
 				at = &(*at)->next;
 }
 
-void wr_late_free(struct wr_central *central)
+void wr_central_late_free(struct wr_central *central)
 {
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		while (central->late.lists[i])
-			wr_part_free(central, take_out(central, &central->late.lists[i]));
+			wr_central_part_free(central, take_out(central, &central->late.lists[i]));
 }

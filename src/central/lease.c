@@ -7,20 +7,20 @@
 #define STEP_LEAST_NS (2 * WR_MS_NS)
 #define SPARE 4u /* this part of the demand is borrowed in addition: it comes in bursts */
 
-uint64_t wr_hold_step_ns(const struct wr_hold *hold)
+uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
 {
 	uint64_t ns = hold->ttl_ns / STEP;
 
 	return ns > STEP_LEAST_NS ? ns : STEP_LEAST_NS;
 }
 
-void wr_hold_care_in(struct wr_central *central, struct wr_hold *hold, uint64_t ns)
+void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns)
 {
-	uint64_t step = wr_hold_step_ns(hold);
+	uint64_t step = wr_lease_hold_step_ns(hold);
 	uint64_t at = (central->mono_ns + ns + step - 1) / step * step;
 
-	wr_hold_care_at(central->holds, hold, at);
-	wr_wake(central, at);
+	wr_lease_hold_check_at(central->holds, hold, at);
+	wr_central_wake_at(central, at);
 }
 
 /* Who we are in the table, for this key: a slot whose end has passed may be one of our other keys'
@@ -32,14 +32,15 @@ static uint64_t owner_of(const struct wr_central *central, uint64_t tag)
 	return owner ? owner : 1;
 }
 
-uint64_t wr_hold_owner(const struct wr_central *central, const struct wr_hold *hold)
+uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return owner_of(central, hold->tag);
 }
 
 /* ---- what is held ---- */
 
-static void book(struct wr_central *central, struct wr_hold *hold, uint32_t held, uint32_t noted)
+static void book(struct wr_central *central, struct wr_lease_hold *hold, uint32_t held,
+		 uint32_t noted)
 {
 	central->holds->units -= hold->held - hold->noted;
 	hold->held = held;
@@ -47,7 +48,7 @@ static void book(struct wr_central *central, struct wr_hold *hold, uint32_t held
 	central->holds->units += hold->held - hold->noted;
 }
 
-static void set_after(struct wr_central *central, struct wr_hold *hold, uint64_t after)
+static void set_after(struct wr_central *central, struct wr_lease_hold *hold, uint64_t after)
 {
 	central->holds->leases += !hold->after && after;
 	central->holds->leases -= hold->after && !after;
@@ -56,9 +57,9 @@ static void set_after(struct wr_central *central, struct wr_hold *hold, uint64_t
 
 /* It is over: what is still in the slot is burnt, or was when another key took the slot over. The
  * rest was spent. */
-void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
+void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	uint64_t owner = wr_hold_owner(central, hold);
+	uint64_t owner = wr_lease_hold_owner(central, hold);
 	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
 	burnt += wr_lease_lapsed(central->table, hold->slot, owner);
@@ -72,35 +73,35 @@ void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
 	set_after(central, hold, 0);
 }
 
-bool wr_hold_has_ended(const struct wr_central *central, const struct wr_hold *hold)
+bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && central->mono_ns >= hold->ends_ns;
 }
 
-void wr_hold_drop(struct wr_central *central, struct wr_hold *hold)
+void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (hold->after)
-		wr_hold_end(central, hold);
-	wr_lease_release(central->table, hold->slot, wr_hold_owner(central, hold),
+		wr_lease_hold_end(central, hold);
+	wr_lease_release(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 			 central->mono_ns);
-	wr_hold_remove(central->holds, hold);
+	wr_lease_hold_remove(central->holds, hold);
 }
 
 /* What was used up since the last time: spent by anybody, or asked for here. */
-void wr_hold_measure(struct wr_central *central, struct wr_hold *hold)
+void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
 	uint64_t units = hold->asked;
 	uint32_t left, used;
 
 	if (hold->after) {
-		left = wr_lease_left(central->table, hold->slot, wr_hold_owner(central, hold),
+		left = wr_lease_left(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 				     central->mono_ns);
 		used = left < hold->held ? hold->held - left : 0;
 		units += used > hold->noted ? used - hold->noted : 0;
 		book(central, hold, hold->held, used);
 	}
-	hold->demand_m = wr_demand_add(hold->demand_m, units, elapsed_ns, hold->ttl_ns);
+	hold->demand_m = wr_lease_demand_add(hold->demand_m, units, elapsed_ns, hold->ttl_ns);
 	hold->measured_ns = central->mono_ns;
 	hold->asked = 0;
 	if (units)
@@ -120,7 +121,7 @@ static struct wr_take bare(const struct wr_take *take)
 	return numbers;
 }
 
-static void note_limit(struct wr_hold *hold, const struct wr_central_part *part)
+static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part *part)
 {
 	uint64_t identity =
 		wr_lease_identity(part->take.limit, part->take.burst, part->take.granted);
@@ -132,20 +133,20 @@ static void note_limit(struct wr_hold *hold, const struct wr_central_part *part)
 }
 
 /* A counter that is asked for the second time within a ttl. */
-static struct wr_hold *begin(struct wr_central *central, const struct wr_central_part *part)
+static struct wr_lease_hold *begin(struct wr_central *central, const struct wr_central_part *part)
 {
-	struct wr_holds *holds = central->holds;
+	struct wr_lease_holds *holds = central->holds;
 	uint64_t ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
-	struct wr_hold *hold;
+	struct wr_lease_hold *hold;
 	int slot;
 
-	if (!wr_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
+	if (!wr_lease_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
 		return NULL;
 	slot = wr_lease_claim(central->table, (struct wr_key){part->tag},
 			      owner_of(central, part->tag), central->mono_ns);
 	if (slot < 0)
 		return NULL;
-	hold = wr_hold_add(holds, part->key, part->id, part->id_len);
+	hold = wr_lease_hold_add(holds, part->key, part->id, part->id_len);
 	if (!hold) {
 		wr_lease_release(central->table, slot, owner_of(central, part->tag),
 				 central->mono_ns);
@@ -156,35 +157,36 @@ static struct wr_hold *begin(struct wr_central *central, const struct wr_central
 	hold->asked = (uint64_t)part->take.cost; /* by the one that was seen */
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
-	wr_hold_care_in(central, hold, hold->ttl_ns);
+	wr_lease_hold_check_in(central, hold, hold->ttl_ns);
 	return hold;
 }
 
 /* Where nothing is to spare, not every question need ask for some. */
-static bool is_turned_away(const struct wr_central *central, const struct wr_hold *hold)
+static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
-	       central->mono_ns - hold->sent_ns < wr_hold_step_ns(hold);
+	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
 /* What is said in the last moment of a window comes there in the next one, when all that it is
  * about is gone. */
-static bool is_ending(const struct wr_central *central, const struct wr_hold *hold)
+static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
-	       hold->ends_ns - central->mono_ns < wr_hold_step_ns(hold) / 8;
+	       hold->ends_ns - central->mono_ns < wr_lease_hold_step_ns(hold) / 8;
 }
 
-struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_part *part)
+struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
+					const struct wr_central_part *part)
 {
-	struct wr_hold *hold;
+	struct wr_lease_hold *hold;
 
-	if (!central->table || central->holds->ended || part->take.cost <= 0 ||
-	    wr_lease_ttl_us(&part->take) < WR_HOLD_TTL_LEAST_US)
+	if (!central->table || central->holds->closed || part->take.cost <= 0 ||
+	    wr_lease_ttl_us(&part->take) < WR_LEASE_HOLD_TTL_MIN_US)
 		return NULL;
-	hold = wr_hold_find(central->holds, part->key, part->id, part->id_len);
-	if (hold && hold->tag != part->tag && !hold->out && !hold->said) {
-		wr_hold_drop(central, hold); /* askers have moved to another table */
+	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
+	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
+		wr_lease_hold_drop(central, hold); /* askers have moved to another table */
 		hold = NULL;
 	}
 	if (!hold)
@@ -192,53 +194,55 @@ struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_
 	if (!hold)
 		return NULL;
 	hold->asked += (uint64_t)part->take.cost;
-	hold->closing = false;
+	hold->returning = false;
 	note_limit(hold, part);
 	/* A call that comes again is answered as it was the first time: nobody may go along. */
-	return hold->out || hold->said || is_turned_away(central, hold) || is_ending(central, hold)
+	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
+			       is_ending(central, hold)
 		       ? NULL
 		       : hold;
 }
 
 /* ---- what a call says ---- */
 
-static uint64_t redis_us(struct wr_central *central, const struct wr_hold *hold)
+static uint64_t redis_us(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	const struct wr_shard *shard = wr_key_shard(central, hold->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
 
 	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
 }
 
 /* As many units as will be used up while they last. 0: not worth a lease. */
-static uint32_t target_of(struct wr_central *central, const struct wr_hold *hold)
+static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	uint64_t lasts_ns = wr_window_left_ns(&hold->take, redis_us(central, hold));
-	uint32_t units =
-		wr_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns, hold->ttl_ns);
+	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_us(central, hold));
+	uint32_t units = wr_lease_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns,
+					       hold->ttl_ns);
 
-	return units < WR_LEASE_CHUNK_LEAST || hold->closing ? 0 : units;
+	return units < WR_LEASE_CHUNK_LEAST || hold->returning ? 0 : units;
 }
 
 /* What is beyond the target, with something to spare, goes back. */
-static uint32_t take_back(struct wr_central *central, const struct wr_hold *hold, uint32_t target)
+static uint32_t take_back(struct wr_central *central, const struct wr_lease_hold *hold,
+			  uint32_t target)
 {
 	uint32_t keep = hold->changed ? 0 : target;
-	uint32_t left = wr_lease_left(central->table, hold->slot, wr_hold_owner(central, hold),
-				      central->mono_ns);
+	uint32_t left = wr_lease_left(central->table, hold->slot,
+				      wr_lease_hold_owner(central, hold), central->mono_ns);
 
 	if (left <= keep + keep / 4)
 		return 0;
-	return wr_lease_withdraw(central->table, hold->slot, wr_hold_owner(central, hold),
+	return wr_lease_withdraw(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 				 left - keep, central->mono_ns);
 }
 
 /* What is not left from here on was spent. */
-static void settle(struct wr_central *central, struct wr_hold *hold, uint32_t target)
+static void settle(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
 	uint32_t back = take_back(central, hold, target);
 	uint32_t rest = hold->held > back ? hold->held - back : 0;
-	uint32_t left = wr_lease_report(central->table, hold->slot, wr_hold_owner(central, hold),
-					central->mono_ns, NULL);
+	uint32_t left = wr_lease_report(central->table, hold->slot,
+					wr_lease_hold_owner(central, hold), central->mono_ns, NULL);
 
 	left = left < rest ? left : rest;
 	hold->spent = rest - left;
@@ -248,36 +252,36 @@ static void settle(struct wr_central *central, struct wr_hold *hold, uint32_t ta
 	book(central, hold, left, 0);
 }
 
-bool wr_hold_say(struct wr_central *central, struct wr_hold *hold)
+bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint32_t target;
 
-	if (hold->said) { /* again, as it was */
+	if (hold->unanswered) { /* again, as it was */
 		hold->sent_ns = central->mono_ns;
 		return true;
 	}
-	if (wr_hold_has_ended(central, hold))
-		wr_hold_end(central, hold);
+	if (wr_lease_hold_has_ended(central, hold))
+		wr_lease_hold_end(central, hold);
 	if (!hold->after)
 		hold->slot = wr_lease_claim(central->table, (struct wr_key){hold->tag},
-					    wr_hold_owner(central, hold), central->mono_ns);
+					    wr_lease_hold_owner(central, hold), central->mono_ns);
 	if (hold->slot < 0) {
-		wr_hold_remove(central->holds, hold);
+		wr_lease_hold_remove(central->holds, hold);
 		return false;
 	}
-	wr_hold_measure(central, hold);
+	wr_lease_hold_measure(central, hold);
 	target = target_of(central, hold);
 	hold->spent = hold->returned = 0;
 	if (hold->after)
 		settle(central, hold, target);
 	hold->wanted = target > hold->held ? target - hold->held : 0;
 	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_LEAST) {
-		hold->out = NULL;
+		hold->call = NULL;
 		return false;
 	}
 	hold->changed = false;
-	hold->said = true;
-	hold->said_identity = hold->identity;
+	hold->unanswered = true;
+	hold->sent_identity = hold->identity;
 	hold->seq = ++central->holds->seq;
 	hold->sent_ns = central->mono_ns;
 	return true;
@@ -285,7 +289,7 @@ bool wr_hold_say(struct wr_central *central, struct wr_hold *hold)
 
 /* ---- what Redis says ---- */
 
-static void count_grant(struct wr_central_counts *counts, const struct wr_hold *hold,
+static void count_grant(struct wr_central_counts *counts, const struct wr_lease_hold *hold,
 			uint32_t granted)
 {
 	counts->units_granted += granted;
@@ -295,14 +299,14 @@ static void count_grant(struct wr_central_counts *counts, const struct wr_hold *
 		counts->leases_granted += granted > 0;
 }
 
-static void burn(struct wr_central *central, struct wr_hold *hold, uint32_t granted)
+static void burn(struct wr_central *central, struct wr_lease_hold *hold, uint32_t granted)
 {
 	central->counts.units_burnt += granted;
-	wr_hold_end(central, hold);
+	wr_lease_hold_end(central, hold);
 }
 
 /* What we have from now on. */
-static void deposit(struct wr_central *central, struct wr_hold *hold,
+static void deposit(struct wr_central *central, struct wr_lease_hold *hold,
 		    const struct wr_leased *leased)
 {
 	const struct wr_taken *taken = &leased->taken;
@@ -312,13 +316,13 @@ static void deposit(struct wr_central *central, struct wr_hold *hold,
 		.limit = taken->limit,
 		.ends_mono_ns = hold->sent_ns + leased->ttl_us * 1000,
 		.resets_mono_ns = central->mono_ns + taken->reset_after_us * 1000,
-		.identity = hold->said_identity,
+		.identity = hold->sent_identity,
 	};
 	uint32_t burnt = 0;
 
 	count_grant(&central->counts, hold, leased->granted);
-	if (!wr_lease_deposit(central->table, hold->slot, wr_hold_owner(central, hold), &terms,
-			      central->mono_ns, &burnt)) {
+	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_hold_owner(central, hold),
+			      &terms, central->mono_ns, &burnt)) {
 		burn(central, hold, leased->granted); /* too late, or the slot is another's */
 		return;
 	}
@@ -328,13 +332,14 @@ static void deposit(struct wr_central *central, struct wr_hold *hold,
 	set_after(central, hold, hold->seq);
 	hold->ends_ns = terms.ends_mono_ns;
 	hold->capped = leased->ttl_us * 1000 < hold->ttl_ns &&
-		       wr_window_left_ns(&hold->take, taken->now_us) != UINT64_MAX;
+		       wr_lease_window_left_ns(&hold->take, taken->now_us) != UINT64_MAX;
 }
 
-void wr_hold_heard(struct wr_central *central, struct wr_hold *hold, const struct wr_leased *leased)
+void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
+			    const struct wr_leased *leased)
 {
-	hold->out = NULL;
-	hold->said = false;
+	hold->call = NULL;
+	hold->unanswered = false;
 	hold->starved = hold->wanted && !leased->granted;
 	if (leased->known)
 		central->counts.units_returned += hold->returned;
@@ -342,21 +347,23 @@ void wr_hold_heard(struct wr_central *central, struct wr_hold *hold, const struc
 		central->counts.units_burnt += hold->returned;
 	if (!leased->known && hold->after) {
 		central->counts.leases_voided++;
-		wr_hold_end(central, hold);
+		wr_lease_hold_end(central, hold);
 	}
 	if (leased->ttl_us)
 		deposit(central, hold, leased);
 	else if (hold->after)
-		wr_hold_end(central, hold);
-	if (hold->closing && !hold->after)
-		wr_hold_drop(central, hold);
+		wr_lease_hold_end(central, hold);
+	if (hold->returning && !hold->after)
+		wr_lease_hold_drop(central, hold);
 	else
-		wr_hold_care_in(central, hold, hold->closing ? 0 : hold->ttl_ns / WR_HOLD_CARE);
+		wr_lease_hold_check_in(central, hold,
+				       hold->returning ? 0 : hold->ttl_ns / WR_LEASE_HOLD_CHECKS);
 }
 
-void wr_hold_failed(struct wr_central *central, struct wr_hold *hold)
+void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	hold->out = NULL;
-	wr_hold_care_in(central, hold,
-			hold->said ? wr_hold_step_ns(hold) : hold->ttl_ns / WR_HOLD_CARE);
+	hold->call = NULL;
+	wr_lease_hold_check_in(central, hold,
+			       hold->unanswered ? wr_lease_hold_step_ns(hold)
+						: hold->ttl_ns / WR_LEASE_HOLD_CHECKS);
 }

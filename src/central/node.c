@@ -16,32 +16,32 @@ static void push(struct wr_central *central, enum wr_call_kind kind, uint8_t ste
 
 	if (!call)
 		return;
-	wr_own_key(central, name, key);
+	wr_central_fleet_key(central, name, key);
 	call->step = step;
-	call->slot = wr_call_slot(central, key);
+	call->slot = wr_central_text_slot(central, key);
 	wr_call_send(central, call);
 }
 
 /* ---- nodes ---- */
 
-static enum wr_put put_beat(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put_beat(struct wr_central_conn *conn, struct wr_call *call)
 {
 	char key[WR_REDIS_KEY];
 
-	wr_own_key(line->central, "nodes", key);
-	wr_put_script(line, call, WR_SCRIPT_NODES, 3);
-	wr_command_text(&line->out, "1");
-	wr_command_text(&line->out, key);
-	wr_command_text(&line->out, line->central->holder);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+	wr_central_fleet_key(conn->central, "nodes", key);
+	wr_call_write_script(conn, call, WR_SCRIPT_NODES, 3);
+	wr_command_text(&conn->out, "1");
+	wr_command_text(&conn->out, key);
+	wr_command_text(&conn->out, conn->central->holder);
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-static void heard_beat(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard_beat(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 
 	wr_call_free(central, call);
-	wr_shard_passed(line->shard);
+	wr_central_shard_on_success(conn->shard);
 	central->duties.beating = false;
 	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1 || reply->integer > UINT32_MAX)
 		return;
@@ -56,12 +56,12 @@ static void failed_beat(struct wr_central *central, struct wr_call *call, enum w
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_beat_ops = {.put = put_beat,
-					.heard = heard_beat,
-					.failed = failed_beat,
-					.keyed = true,
-					.counts = true,
-					.script = WR_SCRIPT_NODES};
+const struct wr_call_ops wr_call_beat_ops = {.write = put_beat,
+					     .on_reply = heard_beat,
+					     .on_failure = failed_beat,
+					     .keyed = true,
+					     .feeds_breaker = true,
+					     .script = WR_SCRIPT_NODES};
 
 /* ---- the secret ----
  *
@@ -92,34 +92,34 @@ static bool from_hex(struct weir_str hex, uint8_t *bytes)
 	return true;
 }
 
-static enum wr_put put_secret(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put_secret(struct wr_central_conn *conn, struct wr_call *call)
 {
 	char key[WR_REDIS_KEY], hex[SECRET_HEX];
 
-	wr_own_key(line->central, "secret", key);
+	wr_central_fleet_key(conn->central, "secret", key);
 	if (call->step == PROPOSE) {
-		to_hex(line->central->duties.proposed, hex);
-		wr_command_begin(&line->out, 4);
-		wr_command_text(&line->out, "SET");
-		wr_command_text(&line->out, key);
-		wr_command_arg(&line->out, hex, sizeof hex);
-		wr_command_text(&line->out, "NX");
+		to_hex(conn->central->duties.proposed, hex);
+		wr_command_begin(&conn->out, 4);
+		wr_command_text(&conn->out, "SET");
+		wr_command_text(&conn->out, key);
+		wr_command_arg(&conn->out, hex, sizeof hex);
+		wr_command_text(&conn->out, "NX");
 	} else {
-		wr_command_begin(&line->out, 2);
-		wr_command_text(&line->out, "GET");
-		wr_command_text(&line->out, key);
+		wr_command_begin(&conn->out, 2);
+		wr_command_text(&conn->out, "GET");
+		wr_command_text(&conn->out, key);
 	}
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
 static void adopt(struct wr_central *central, const uint8_t *secret)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	if (duties->secret_known && memcmp(duties->secret, secret, sizeof duties->secret) == 0)
 		return;
 	if (duties->secret_known)
-		wr_central_say(central, WR_SAY_WARN,
+		wr_central_log(central, WR_SAY_WARN,
 			       "the fleet's secret has become another one: counters begin anew");
 	memcpy(duties->secret, secret, sizeof duties->secret);
 	duties->secret_known = true;
@@ -128,7 +128,7 @@ static void adopt(struct wr_central *central, const uint8_t *secret)
 
 static void propose(struct wr_central *central)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	if (duties->secret_known)
 		memcpy(duties->proposed, duties->secret, sizeof duties->proposed);
@@ -137,10 +137,11 @@ static void propose(struct wr_central *central)
 	push(central, WR_CALL_SECRET, PROPOSE, "secret");
 }
 
-static void heard_secret(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard_secret(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply)
 {
-	struct wr_central *central = line->central;
-	struct wr_duties *duties = &central->duties;
+	struct wr_central *central = conn->central;
+	struct wr_central_duties *duties = &central->duties;
 	uint8_t step = call->step;
 	uint8_t secret[WR_CENTRAL_SECRET];
 
@@ -154,11 +155,11 @@ static void heard_secret(struct wr_line *line, struct wr_call *call, const redis
 		return;
 	}
 	duties->agreeing = false;
-	if (from_hex(wr_reply_text(reply), secret)) {
+	if (from_hex(wr_redis_reply_text(reply), secret)) {
 		adopt(central, secret);
-	} else if (!duties->said_secret) {
-		duties->said_secret = true;
-		wr_central_say(
+	} else if (!duties->secret_logged) {
+		duties->secret_logged = true;
+		wr_central_log(
 			central, WR_SAY_ERROR,
 			"the key %ssecret is not a secret of weir's; delete it, or choose another "
 			"--redis-prefix",
@@ -173,17 +174,17 @@ static void failed_secret(struct wr_central *central, struct wr_call *call, enum
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_secret_ops = {.put = put_secret,
-					  .heard = heard_secret,
-					  .failed = failed_secret,
-					  .keyed = true,
-					  .script = -1};
+const struct wr_call_ops wr_call_secret_ops = {.write = put_secret,
+					       .on_reply = heard_secret,
+					       .on_failure = failed_secret,
+					       .keyed = true,
+					       .script = -1};
 
 /* ---- time ---- */
 
 static void beat(struct wr_central *central)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	duties->beat_at_ns = central->mono_ns + BEAT_NS;
 	if (!duties->secret_given && !duties->agreeing) {
@@ -199,24 +200,24 @@ static void beat(struct wr_central *central)
 /* A shard has become ready: who does not know the secret cannot wait for the next beat. Nor can who
  * does: if the data were lost, a newcomer would find none, propose another, and all counters would
  * begin anew a second time. */
-void wr_duties_ready(struct wr_central *central, const struct wr_shard *shard)
+void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard)
 {
 	char key[WR_REDIS_KEY];
 
 	if (!central->chief)
 		return;
-	wr_own_key(central, "secret", key);
+	wr_central_fleet_key(central, "secret", key);
 	if (central->duties.nodes == 0 || !central->duties.secret_known ||
-	    wr_route_shard(central, wr_call_slot(central, key)) == shard)
+	    wr_central_slot_shard(central, wr_central_text_slot(central, key)) == shard)
 		beat(central);
-	wr_wake(central, central->mono_ns);
+	wr_central_wake_at(central, central->mono_ns);
 }
 
-void wr_duties_tick(struct wr_central *central)
+void wr_central_duties_tick(struct wr_central *central)
 {
 	if (!central->chief)
 		return;
 	if (central->mono_ns >= central->duties.beat_at_ns)
 		beat(central);
-	wr_wake(central, central->duties.beat_at_ns);
+	wr_central_wake_at(central, central->duties.beat_at_ns);
 }

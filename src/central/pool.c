@@ -7,8 +7,8 @@
 
 #define BLOCK_OBJECTS 128u
 
-struct wr_pool_block {
-	struct wr_pool_block *next;
+struct wr_central_pool_block {
+	struct wr_central_pool_block *next;
 	_Alignas(max_align_t) uint8_t bytes[];
 };
 
@@ -17,9 +17,9 @@ static void set_next(void *object, void *next)
 	memcpy(object, &next, sizeof next);
 }
 
-static bool grow(struct wr_pool *pool, size_t size, uint32_t max)
+static bool grow(struct wr_central_pool *pool, size_t size, uint32_t max)
 {
-	struct wr_pool_block *block;
+	struct wr_central_pool_block *block;
 
 	if (pool->made + BLOCK_OBJECTS > max)
 		return false;
@@ -36,7 +36,7 @@ static bool grow(struct wr_pool *pool, size_t size, uint32_t max)
 	return true;
 }
 
-static void *take(struct wr_pool *pool, size_t size, uint32_t max)
+static void *take(struct wr_central_pool *pool, size_t size, uint32_t max)
 {
 	void *object;
 
@@ -47,15 +47,15 @@ static void *take(struct wr_pool *pool, size_t size, uint32_t max)
 	return object;
 }
 
-static void give(struct wr_pool *pool, void *object)
+static void give(struct wr_central_pool *pool, void *object)
 {
 	set_next(object, pool->free);
 	pool->free = object;
 }
 
-struct wr_central_part *wr_part_new(struct wr_central *central)
+struct wr_central_part *wr_central_part_new(struct wr_central *central)
 {
-	struct wr_central_part *part = take(&central->parts, sizeof *part, WR_ASKED_MAX);
+	struct wr_central_part *part = take(&central->parts, sizeof *part, WR_CENTRAL_PARTS_MAX);
 
 	/* All but the text of the id. */
 	if (part)
@@ -63,7 +63,7 @@ struct wr_central_part *wr_part_new(struct wr_central *central)
 	return part;
 }
 
-void wr_part_free(struct wr_central *central, struct wr_central_part *part)
+void wr_central_part_free(struct wr_central *central, struct wr_central_part *part)
 {
 	give(&central->parts, part);
 }
@@ -71,7 +71,7 @@ void wr_part_free(struct wr_central *central, struct wr_central_part *part)
 /* As many as there may be parts, and some for a link's own commands. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
-	struct wr_call *call = take(&central->calls, sizeof *call, 2 * WR_ASKED_MAX);
+	struct wr_call *call = take(&central->calls, sizeof *call, 2 * WR_CENTRAL_PARTS_MAX);
 
 	if (call)
 		*call = (struct wr_call){.kind = (uint8_t)kind};
@@ -84,7 +84,7 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 		struct wr_central_part *part = call->first;
 
 		call->first = part->mate;
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 	}
 	if (!call->written)
 		central->turn++; /* nobody may go along with it any more */
@@ -103,18 +103,18 @@ void wr_call_add(struct wr_call *call, struct wr_central_part *part)
 	call->count++;
 }
 
-static void free_blocks(struct wr_pool *pool)
+static void free_blocks(struct wr_central_pool *pool)
 {
 	while (pool->blocks) {
-		struct wr_pool_block *block = pool->blocks;
+		struct wr_central_pool_block *block = pool->blocks;
 
 		pool->blocks = block->next;
 		free(block);
 	}
-	*pool = (struct wr_pool){0};
+	*pool = (struct wr_central_pool){0};
 }
 
-void wr_pools_free(struct wr_central *central)
+void wr_central_pools_free(struct wr_central *central)
 {
 	free_blocks(&central->parts);
 	free_blocks(&central->calls);

@@ -5,7 +5,7 @@
 #include "central/inner.h"
 #include "rules/rules.h"
 
-bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size_t len)
+bool wr_central_question_open(struct wr_central_question *reader, const void *bytes, size_t len)
 {
 	struct wr_question_head head;
 
@@ -15,10 +15,10 @@ bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size
 	if (head.version != WR_QUESTION_VERSION || head.bytes != len || head.count == 0 ||
 	    head.count > WEIR_NEEDS_MAX)
 		return false;
-	*reader = (struct wr_question_reader){.at = (const uint8_t *)bytes + sizeof head,
-					      .end = (const uint8_t *)bytes + len,
-					      .left = head.count,
-					      .kind = head.kind};
+	*reader = (struct wr_central_question){.at = (const uint8_t *)bytes + sizeof head,
+					       .end = (const uint8_t *)bytes + len,
+					       .left = head.count,
+					       .kind = head.kind};
 	return true;
 }
 
@@ -98,7 +98,7 @@ static bool fits_kind(const struct wr_question_item *item, uint8_t kind)
 	return false;
 }
 
-bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part *part)
+bool wr_central_question_next(struct wr_central_question *reader, struct wr_central_part *part)
 {
 	struct wr_question_item item;
 	size_t room = (size_t)(reader->end - reader->at);

@@ -56,7 +56,7 @@ static void say_nothing(struct wr_central_part *part)
 					  .remaining = capacity};
 }
 
-uint16_t wr_recall(struct wr_central *central, struct wr_central_ask *ask)
+uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	uint16_t count = 0;
 

@@ -22,12 +22,12 @@ struct wr_refusal {
 	uint64_t key[2];
 	uint64_t identity; /* of the limit: its id and its numbers */
 	int64_t cost;
-	uint64_t told_mono_ns, until_mono_ns;
+	uint64_t noted_mono_ns, until_mono_ns;
 	struct wr_answer answer; /* as it was when told */
 };
 
 struct wr_refusals {
-	struct wr_refusal places[WR_REFUSALS_SETS][WR_REFUSALS_WAYS];
+	struct wr_refusal entries[WR_REFUSALS_SETS][WR_REFUSALS_WAYS];
 };
 
 /* What is known of a limit: false if nothing. An answer without WR_ANSWER_ADMITTED is a refusal,

@@ -7,7 +7,7 @@
 #include "central/inner.h"
 
 /* What a region is told of one counter. Its bytes stand behind the entries. */
-struct wr_push {
+struct wr_central_push {
 	int slot;
 	unsigned peer;
 	uint64_t owner, incarnation;
@@ -23,21 +23,21 @@ struct wr_push {
 
 void wr_central_peer(struct wr_central *central, struct wr_central *peer)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x || x->peer_count == WR_EXCHANGE_PEERS)
 		return;
 	peer->home = central;
 	peer->region = x->peer_count;
-	wr_relay_tag(peer->target, x->tags[x->peer_count]);
+	wr_central_region_tag(peer->target, x->tags[x->peer_count]);
 	x->peers[x->peer_count++] = peer;
 }
 
 /* Calls under way outlive the home only until their region's central is freed, which comes first
  * unless somebody does it the other way round. */
-void wr_regions_part(struct wr_central *central)
+void wr_central_regions_unlink(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (central->home && central->home->exchanges)
 		central->home->exchanges->peers[central->region] = NULL;
@@ -47,28 +47,28 @@ void wr_regions_part(struct wr_central *central)
 			x->peers[i]->home = NULL;
 }
 
-bool wr_region_is_up(const struct wr_central *peer)
+bool wr_central_region_is_up(const struct wr_central *peer)
 {
 	for (uint32_t i = 0; i < peer->shard_count; i++)
-		if (wr_shard_answers(peer->shards[i]))
+		if (wr_central_shard_answers(peer->shards[i]))
 			return true;
 	return false;
 }
 
-uint32_t wr_regions_up(const struct wr_central *central)
+uint32_t wr_central_regions_up(const struct wr_central *central)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 	uint32_t up = 0;
 
 	for (uint32_t i = 0; i < x->peer_count; i++)
-		if (x->peers[i] && wr_region_is_up(x->peers[i]))
+		if (x->peers[i] && wr_central_region_is_up(x->peers[i]))
 			up |= 1u << i;
 	return up;
 }
 
-uint32_t wr_regions_busy(const struct wr_central *central)
+uint32_t wr_central_regions_in_flight(const struct wr_central *central)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 	uint32_t busy = 0;
 
 	for (uint32_t i = 0; i < x->peer_count; i++)
@@ -78,9 +78,9 @@ uint32_t wr_regions_busy(const struct wr_central *central)
 }
 
 /* Their counts are part of the home's, as far as they are about telling. */
-void wr_regions_info(const struct wr_central *central, struct wr_central_info *info)
+void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 
 	info->regions = x ? x->peer_count : 0;
 	for (uint32_t i = 0; i < info->regions; i++) {
@@ -89,10 +89,10 @@ void wr_regions_info(const struct wr_central *central, struct wr_central_info *i
 
 		if (!peer)
 			continue;
-		info->regions_up += wr_region_is_up(peer);
+		info->regions_up += wr_central_region_is_up(peer);
 		sum = peer->counts;
 		for (uint32_t k = 0; k < peer->shard_count; k++)
-			wr_counts_add(&sum, &peer->shards[k]->counts);
+			wr_central_counts_add(&sum, &peer->shards[k]->counts);
 		info->counts.pushes += sum.pushes;
 		info->counts.pushes_failed += sum.pushes_failed;
 	}
@@ -100,28 +100,29 @@ void wr_regions_info(const struct wr_central *central, struct wr_central_info *i
 
 /* ---- the call ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_push *push = call->of;
+	struct wr_central_push *push = call->of;
 	char key[WR_REDIS_KEY];
 
-	wr_put_script(line, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
-	wr_command_number(&line->out, 1);
-	wr_command_arg(&line->out, key,
-		       wr_counter_name(line->central, call->key,
-				       "e:", (struct weir_str){push->id, push->id_len}, key));
-	wr_script_push_args(push->entries, push->count, push->life_us, &line->out);
-	if (!wr_command_end(&line->out))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	push->sent_ns = line->central->mono_ns;
-	return WR_PUT;
+	wr_call_write_script(conn, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
+	wr_command_number(&conn->out, 1);
+	wr_command_arg(&conn->out, key,
+		       wr_central_counter_key(conn->central, call->key, "e:",
+					      (struct weir_str){push->id, push->id_len}, key));
+	wr_script_push_args(push->entries, push->count, push->life_us, &conn->out);
+	if (!wr_command_end(&conn->out))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	push->sent_ns = conn->central->mono_ns;
+	return WR_CALL_WRITTEN;
 }
 
 /* The slot's marks, or NULL: it is another table by now, or nobody's. */
-static struct wr_exchange_mark *mark_of(const struct wr_central *home, const struct wr_push *push)
+static struct wr_exchange_mark *mark_of(const struct wr_central *home,
+					const struct wr_central_push *push)
 {
-	const struct wr_exchanges *x = home ? home->exchanges : NULL;
+	const struct wr_central_exchanges *x = home ? home->exchanges : NULL;
 
 	if (!x || !home->table || push->owner != home->owner || x->marks_owner != push->owner)
 		return NULL;
@@ -130,13 +131,13 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home, const str
 
 /* It is owed the rest, too, until the own Redis knows that all has arrived. */
 static void arrived(const struct wr_central *home, struct wr_exchange_mark *mark,
-		    const struct wr_push *push)
+		    const struct wr_central_push *push)
 {
 	bool again = mark->again >> push->peer & 1;
 
-	home->exchanges->unsaid |= again;
+	home->exchanges->resend |= again;
 	if (push->relayed)
-		wr_relay_told(mark, push->entries[push->count - 1].holder, push->more);
+		wr_central_relay_advance(mark, push->entries[push->count - 1].holder, push->more);
 	else if (!again)
 		wr_exchange_paid(home->table, push->slot, push->owner, push->incarnation,
 				 push->peer);
@@ -144,18 +145,18 @@ static void arrived(const struct wr_central *home, struct wr_exchange_mark *mark
 
 /* In the next turn the own Redis is told that the region may lack something. */
 static void lost(const struct wr_central *home, struct wr_exchange_mark *mark,
-		 const struct wr_push *push)
+		 const struct wr_central_push *push)
 {
 	if (push->relayed)
-		wr_relay_drop(home->exchanges, mark);
+		wr_central_relay_drop(home->exchanges, mark);
 	mark->lacking |= (uint8_t)(1u << push->peer);
-	home->exchanges->unsaid = true;
+	home->exchanges->resend = true;
 	wr_exchange_failed(home->table, push->slot, push->owner);
 }
 
 static void finish(struct wr_central *peer, struct wr_call *call, bool told)
 {
-	struct wr_push *push = call->of;
+	struct wr_central_push *push = call->of;
 	struct wr_exchange_mark *mark = mark_of(peer->home, push);
 	uint8_t bit = (uint8_t)(1u << push->peer);
 
@@ -173,16 +174,16 @@ static void finish(struct wr_central *peer, struct wr_call *call, bool told)
 	wr_call_free(peer, call);
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *peer = line->central;
-	const struct wr_push *push = call->of;
-	struct wr_exchanges *x = peer->home ? peer->home->exchanges : NULL;
+	struct wr_central *peer = conn->central;
+	const struct wr_central_push *push = call->of;
+	struct wr_central_exchanges *x = peer->home ? peer->home->exchanges : NULL;
 	uint64_t took_ns = peer->mono_ns - push->sent_ns;
 
 	(void)reply;
-	wr_shard_passed(line->shard);
-	line->shard->counts.pushes++;
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.pushes++;
 	if (x && took_ns > x->delay_ns)
 		x->delay_ns = took_ns;
 	finish(peer, call, true);
@@ -197,12 +198,12 @@ static void failed(struct wr_central *peer, struct wr_call *call, enum wr_fault 
 	finish(peer, call, false);
 }
 
-const struct wr_call_ops wr_push_ops = {.put = put,
-					.heard = heard,
-					.failed = failed,
-					.keyed = true,
-					.counts = true,
-					.script = WR_SCRIPT_PUSH};
+const struct wr_call_ops wr_call_push_ops = {.write = put,
+					     .on_reply = heard,
+					     .on_failure = failed,
+					     .keyed = true,
+					     .feeds_breaker = true,
+					     .script = WR_SCRIPT_PUSH};
 
 /* ---- telling ---- */
 
@@ -225,26 +226,27 @@ static struct weir_str keep(char **at, struct weir_str text)
 }
 
 /* The own state first, and then the page, if there is one. */
-static struct wr_push *make_push(const struct wr_exchange_job *job, unsigned peer,
-				 const struct wr_exchange_entry *own,
-				 const struct wr_exchange_page *page)
+static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsigned peer,
+					 const struct wr_exchange_entry *own,
+					 const struct wr_exchange_page *page)
 {
 	size_t others = page ? page->count : 0;
-	struct wr_push *push = malloc(sizeof *push + (1 + others) * sizeof *own + bytes_of(own, 1) +
-				      (page ? bytes_of(page->entries, others) : 0));
+	struct wr_central_push *push =
+		malloc(sizeof *push + (1 + others) * sizeof *own + bytes_of(own, 1) +
+		       (page ? bytes_of(page->entries, others) : 0));
 	char *at;
 
 	if (!push)
 		return NULL;
-	*push = (struct wr_push){.slot = job->slot,
-				 .peer = peer,
-				 .owner = job->owner,
-				 .incarnation = job->incarnation,
-				 .life_us = job->life_us,
-				 .relayed = page != NULL,
-				 .more = page && page->more,
-				 .id_len = job->id_len,
-				 .count = (uint32_t)(1 + others)};
+	*push = (struct wr_central_push){.slot = job->slot,
+					 .peer = peer,
+					 .owner = job->owner,
+					 .incarnation = job->incarnation,
+					 .life_us = job->life_us,
+					 .relayed = page != NULL,
+					 .more = page && page->more,
+					 .id_len = job->id_len,
+					 .count = (uint32_t)(1 + others)};
 	memcpy(push->id, job->id, job->id_len);
 	at = (char *)(push->entries + push->count);
 	for (size_t i = 0; i < push->count; i++) {
@@ -263,14 +265,14 @@ static bool tell(struct wr_central *central, unsigned i, const struct wr_exchang
 	struct wr_exchange_mark *mark = &central->exchanges->marks[job->slot];
 	struct wr_central *peer = central->exchanges->peers[i];
 	uint8_t bit = (uint8_t)(1u << i);
-	struct wr_push *push;
+	struct wr_central_push *push;
 	struct wr_call *call;
 
 	if (mark->pushing & bit) {
 		mark->again |= bit;
 		return false;
 	}
-	if (!peer || peer->pushes >= WR_PUSHES_MAX || !wr_region_is_up(peer))
+	if (!peer || peer->pushes >= WR_PUSHES_MAX || !wr_central_region_is_up(peer))
 		return false;
 	push = make_push(job, i, own, page);
 	call = push ? wr_call_new(peer, WR_CALL_PUSH) : NULL;
@@ -282,26 +284,26 @@ static bool tell(struct wr_central *central, unsigned i, const struct wr_exchang
 	peer->pushes++;
 	call->of = push;
 	memcpy(call->key, job->key, sizeof call->key);
-	wr_enter(peer, central->now_ns, central->mono_ns);
+	wr_central_enter(peer, central->now_ns, central->mono_ns);
 	wr_call_send(peer, call);
-	wr_leave(peer);
+	wr_central_exit(peer);
 	return true;
 }
 
-void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
-		     const struct wr_exchange_page *page)
+void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
+			     const struct wr_exchange_page *page)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	char holder[WR_EXCHANGE_NAME], value[WR_EXCHANGE_VALUE];
 	struct wr_exchange_entry own = {
-		.holder = {holder, wr_exchange_holder(central, job->incarnation, holder)},
+		.holder = {holder, wr_central_exchange_holder(central, job->incarnation, holder)},
 		.value = {value, wr_exchange_value(&job->state, value)}};
 	uint32_t all = (1u << x->peer_count) - 1, due = job->used ? all : job->due & all;
 	int relayed;
 
 	if (x->peer_count == 0)
 		return;
-	relayed = wr_relay_heard(central, job, page);
+	relayed = wr_central_relay_on_reply(central, job, page);
 	if (relayed >= 0)
 		due |= 1u << relayed;
 	wr_exchange_owe(central->table, job->slot, central->owner, due);
@@ -310,13 +312,13 @@ void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *j
 
 		if (due >> i & 1 && !tell(central, i, job, &own, all_of_it ? page : NULL) &&
 		    all_of_it)
-			wr_relay_drop(x, &x->marks[job->slot]);
+			wr_central_relay_drop(x, &x->marks[job->slot]);
 	}
 }
 
-void wr_regions_give_up(struct wr_central *central)
+void wr_central_regions_give_up(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	for (uint32_t i = 0; x->marks_owner == central->owner && i < x->mark_count; i++) {
 		if (!x->marks[i].pushing)

@@ -29,10 +29,10 @@ static void send_at(struct wr_central *central, uint64_t mono_ns)
 		return;
 	if (mono_ns < central->reports.send_at_ns)
 		central->reports.send_at_ns = mono_ns;
-	wr_wake(central, central->reports.send_at_ns);
+	wr_central_wake_at(central, central->reports.send_at_ns);
 }
 
-void wr_reports_soon(struct wr_central *central)
+void wr_central_reports_send_soon(struct wr_central *central)
 {
 	send_at(central, central->mono_ns);
 }
@@ -93,16 +93,16 @@ static void enlist(struct wr_central *central, struct wr_call *call)
 
 static void lose(struct wr_central *central, struct wr_central_part *part)
 {
-	struct wr_reports *reports = &central->reports;
+	struct wr_central_reports *reports = &central->reports;
 
-	if (!reports->full_said)
-		wr_central_say(central, WR_SAY_WARN,
+	if (!reports->full_logged)
+		wr_central_log(central, WR_SAY_WARN,
 			       "Redis is away and %u counters wait to be told to it: what is "
 			       "admitted of others is not counted there when it is back",
 			       WR_REPORTS_MAX);
-	reports->full_said = true;
+	reports->full_logged = true;
 	central->counts.reports_lost++;
-	wr_part_free(central, part);
+	wr_central_part_free(central, part);
 }
 
 /* The script reads all counters of a call before it writes the first one, so a counter may be in a
@@ -119,7 +119,7 @@ static bool has_counter(const struct wr_call *call, const struct wr_central_part
  * and those for which there is no room at all are lost. */
 static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
 {
-	struct wr_reports *reports = &central->reports;
+	struct wr_central_reports *reports = &central->reports;
 	struct wr_central_part *part = call->first;
 
 	call->first = call->last = NULL;
@@ -127,9 +127,9 @@ static void merge_into(struct wr_central *central, struct wr_call *kept, struct 
 	while (part) {
 		struct wr_central_part *mate = part->mate;
 
-		wr_late_spare(central, call, part);
+		wr_central_late_deduct(central, call, part);
 		if (part->take.cost == 0 || (kept && add_up(kept, part))) {
-			wr_part_free(central, part);
+			wr_central_part_free(central, part);
 		} else if (reports->parts == WR_REPORTS_MAX) {
 			lose(central, part);
 		} else {
@@ -142,7 +142,7 @@ static void merge_into(struct wr_central *central, struct wr_call *kept, struct 
 	}
 }
 
-void wr_reports_take(struct wr_central *central, struct wr_call *call)
+void wr_central_reports_add(struct wr_central *central, struct wr_call *call)
 {
 	merge_into(central, open_call(central, call), call);
 	if (call->count == 0)
@@ -164,7 +164,7 @@ static void drop_part(struct wr_central *central, struct wr_call *call,
 		struct wr_central_part *mate = part->mate;
 
 		if (part == gone)
-			wr_part_free(central, part);
+			wr_central_part_free(central, part);
 		else
 			wr_call_add(call, part);
 		part = mate;
@@ -183,15 +183,15 @@ static void forget(struct wr_central *central, struct wr_call *call)
 	central->reports.calls--;
 	central->reports.parts -= call->count;
 	if (central->reports.parts < WR_REPORTS_MAX / 2)
-		central->reports.full_said = false;
+		central->reports.full_logged = false;
 	wr_call_free(central, call);
 }
 
-bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *late)
+bool wr_central_reports_deduct(struct wr_central *central, const struct wr_central_part *late)
 {
 	for (struct wr_call *call = *list_of(central, late->key); call; call = call->report_next)
 		for (struct wr_central_part *part = call->first; part; part = part->mate) {
-			if (call->report_seq || !wr_late_is_of(central, late, call, part))
+			if (call->report_seq || !wr_central_late_matches(central, late, call, part))
 				continue;
 			part->take.cost -= late->take.cost;
 			if (part->take.cost == 0)
@@ -205,50 +205,51 @@ bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *
 
 /* ---- sending ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 	struct wr_take takes[WR_TAKES_MAX];
-	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_KEY_TEXT];
+	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
 	size_t count = 0;
 
 	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
 		takes[count] = part->take;
-		takes[count].decided_us += (uint64_t)line->shard->clock_us;
+		takes[count].decided_us += (uint64_t)conn->shard->clock_us;
 		count++;
 	}
-	wr_key_text(call->key, text);
+	wr_central_key_text(call->key, text);
 	snprintf(reporter, sizeof reporter, "%s{%s}:r:%s", central->prefix, text,
 		 central->reporter);
-	line->shard->counts.calls++;
+	conn->shard->counts.calls++;
 	if (call->leased)
-		return wr_lease_put(line, call, reporter, &takes[0]) ? WR_PUT : WR_PUT_NO_ROOM;
-	wr_put_script(line, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
-	wr_command_number(&line->out, (int64_t)count + 1);
+		return wr_lease_write(conn, call, reporter, &takes[0]) ? WR_CALL_WRITTEN
+								       : WR_CALL_NO_ROOM;
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)count + 1);
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		wr_command_arg(&line->out, key, wr_counter_key(central, call, part, key));
-	wr_command_text(&line->out, reporter);
-	wr_script_args(takes, count, call->report_seq, &line->out);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+		wr_command_arg(&conn->out, key, wr_central_part_key(central, call, part, key));
+	wr_command_text(&conn->out, reporter);
+	wr_script_args(takes, count, call->report_seq, &conn->out);
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
 static void back(struct wr_central *central, struct wr_call *call)
 {
-	call->report_out = false;
-	central->reports.under_way--;
+	call->report_in_flight = false;
+	central->reports.in_flight--;
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 
 	(void)reply;
-	wr_shard_passed(line->shard);
-	line->shard->counts.reported += call->count;
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.reported += call->count;
 	back(central, call);
 	forget(central, call);
-	if (central->reports.under_way == 0)
-		wr_reports_soon(central);
+	if (central->reports.in_flight == 0)
+		wr_central_reports_send_soon(central);
 }
 
 /* What Redis cannot make sense of will not get better. */
@@ -265,12 +266,12 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 	send_at(central, central->mono_ns + SEND_NS);
 }
 
-const struct wr_call_ops wr_report_ops = {.put = put,
-					  .heard = heard,
-					  .failed = failed,
-					  .keyed = true,
-					  .counts = true,
-					  .script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_report_ops = {.write = put,
+					       .on_reply = heard,
+					       .on_failure = failed,
+					       .keyed = true,
+					       .feeds_breaker = true,
+					       .script = WR_SCRIPT_TAKE};
 
 /* How long a take can be of any consequence. */
 static uint64_t lasting_us(const struct wr_take *take)
@@ -285,7 +286,7 @@ static uint64_t lasting_us(const struct wr_take *take)
 			  take->limit);
 }
 
-bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *take)
+bool wr_central_report_is_stale(const struct wr_central *central, const struct wr_take *take)
 {
 	uint64_t now_us = central->now_ns / 1000;
 
@@ -295,7 +296,7 @@ bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *
 static bool is_stale(const struct wr_central *central, const struct wr_call *call)
 {
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		if (!wr_report_is_stale(central, &part->take))
+		if (!wr_central_report_is_stale(central, &part->take))
 			return false;
 	return true;
 }
@@ -314,22 +315,22 @@ static void send_out(struct wr_central *central, struct wr_call *call)
 		call->report_seq = central->reports.next_seq++;
 		call->report_since_ns = central->mono_ns;
 	}
-	call->report_out = true;
-	central->reports.under_way++;
+	call->report_in_flight = true;
+	central->reports.in_flight++;
 	wr_call_send(central, call);
 }
 
 static bool can_go(struct wr_central *central, const struct wr_call *call)
 {
-	const struct wr_shard *shard = wr_key_shard(central, call->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, call->key);
 
-	return shard && wr_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
+	return shard && wr_central_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
 }
 
 /* One call of a list: sent, dropped, or left for later. */
 static void look_at(struct wr_central *central, struct wr_call *list, struct wr_call *call)
 {
-	if (call->report_out)
+	if (call->report_in_flight)
 		return;
 	if (is_stale(central, call)) {
 		central->counts.reports_stale += call->count;
@@ -344,49 +345,49 @@ static void look_at(struct wr_central *central, struct wr_call *list, struct wr_
 
 /* Whether calls that timed out are still unanswered. Redis runs them before any later call, and
  * their replies correct the reports, so reports wait for them. */
-static bool has_late_calls(const struct wr_shard *shard)
+static bool has_late_calls(const struct wr_central_shard *shard)
 {
-	const struct wr_call *first = shard->line ? shard->line->waiting.first : NULL;
+	const struct wr_call *first = shard->conn ? shard->conn->waiting.first : NULL;
 
 	return first && first->late;
 }
 
-void wr_reports_precede(struct wr_central *central, const struct wr_call *take)
+void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take)
 {
 	struct wr_call *list = *list_of(central, take->key);
-	const struct wr_shard *shard = wr_key_shard(central, take->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
 
 	if (!shard || has_late_calls(shard))
 		return;
 	for (struct wr_call *call = list; call; call = call->report_next)
 		if (same_key(call, take)) {
-			if (!call->report_out && central->reports.under_way < OUT_MAX &&
+			if (!call->report_in_flight && central->reports.in_flight < OUT_MAX &&
 			    can_go(central, call))
 				send_out(central, call);
 			return;
 		}
 }
 
-void wr_reports_tick(struct wr_central *central)
+void wr_central_reports_tick(struct wr_central *central)
 {
-	struct wr_reports *reports = &central->reports;
+	struct wr_central_reports *reports = &central->reports;
 
 	if (central->mono_ns < reports->send_at_ns) {
-		wr_wake(central, reports->send_at_ns);
+		wr_central_wake_at(central, reports->send_at_ns);
 		return;
 	}
 	reports->send_at_ns = UINT64_MAX;
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		for (struct wr_call *call = reports->lists[i], *next; call; call = next) {
 			next = call->report_next;
-			if (reports->under_way < OUT_MAX)
+			if (reports->in_flight < OUT_MAX)
 				look_at(central, reports->lists[i], call);
 		}
 	send_at(central, central->mono_ns + SEND_NS);
 }
 
 /* Those under way went with their shards. */
-void wr_reports_free(struct wr_central *central)
+void wr_central_reports_free(struct wr_central *central)
 {
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		while (central->reports.lists[i])

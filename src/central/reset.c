@@ -2,20 +2,20 @@
  */
 #include "central/inner.h"
 
-void wr_put_reset_marks(struct wr_line *line, const struct wr_call *call)
+void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call)
 {
 	char key[WR_REDIS_KEY + 2];
 
 	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
-		size_t len = wr_counter_key(line->central, call, part, key);
+		size_t len = wr_central_part_key(conn->central, call, part, key);
 
 		key[len] = ':';
 		key[len + 1] = 'r';
-		wr_command_arg(&line->out, key, len + 2);
+		wr_command_arg(&conn->out, key, len + 2);
 	}
 }
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	char key[WR_REDIS_KEY];
@@ -25,25 +25,26 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 		takes[count++] = part->take;
 		keys += part->leased;
 	}
-	wr_put_script(line, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
-	wr_command_number(&line->out, (int64_t)keys);
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)keys);
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		wr_command_arg(&line->out, key, wr_counter_key(line->central, call, part, key));
+		wr_command_arg(&conn->out, key,
+			       wr_central_part_key(conn->central, call, part, key));
 	for (const struct wr_central_part *part = call->first; part; part = part->mate)
 		if (part->leased)
-			wr_command_arg(&line->out, key,
-				       wr_counter_name(line->central, call->key, "l:",
-						       (struct weir_str){part->id, part->id_len},
-						       key));
-	wr_put_reset_marks(line, call);
-	wr_script_args(takes, count, 0, &line->out);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+			wr_command_arg(&conn->out, key,
+				       wr_central_counter_key(
+					       conn->central, call->key, "l:",
+					       (struct weir_str){part->id, part->id_len}, key));
+	wr_call_write_reset_marks(conn, call);
+	wr_script_args(takes, count, 0, &conn->out);
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
-	wr_call_free(line->central, call);
+	wr_call_free(conn->central, call);
 }
 
 static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
@@ -54,5 +55,8 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_reset_ops = {
-	.put = put, .heard = heard, .failed = failed, .keyed = true, .script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_reset_ops = {.write = put,
+					      .on_reply = heard,
+					      .on_failure = failed,
+					      .keyed = true,
+					      .script = WR_SCRIPT_TAKE};

@@ -29,10 +29,10 @@ static void hand_over(struct wr_central *central, struct wr_call *call)
 		return;
 	if (call->kind == WR_CALL_RESET) {
 		wr_central_forget(central, call->key);
-		wr_late_forget(central, call->key);
+		wr_central_late_forget(central, call->key);
 	}
 	if (call->kind == WR_CALL_REPORT)
-		wr_reports_take(central, call);
+		wr_central_reports_add(central, call);
 	else
 		wr_call_send(central, call);
 }
@@ -55,7 +55,7 @@ static struct wr_call *add(struct wr_central *central, struct wr_call *call,
 		call = wr_call_new(central, kind);
 		if (!call) {
 			lose(central, kind);
-			wr_part_free(central, part);
+			wr_central_part_free(central, part);
 			return NULL;
 		}
 		memcpy(call->key, part->key, sizeof call->key);
@@ -65,20 +65,20 @@ static struct wr_call *add(struct wr_central *central, struct wr_call *call,
 	return call;
 }
 
-static void send_items(struct wr_central *central, struct wr_question_reader *reader)
+static void send_items(struct wr_central *central, struct wr_central_question *reader)
 {
 	enum wr_call_kind kind = kind_of(reader->kind);
 	struct wr_call *call = NULL;
 
 	while (kind != WR_CALL_KINDS && reader->left) {
-		struct wr_central_part *part = wr_part_new(central);
+		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
 			lose(central, kind);
 			break;
 		}
-		if (!wr_question_next(reader, part)) {
-			wr_part_free(central, part);
+		if (!wr_central_question_next(reader, part)) {
+			wr_central_part_free(central, part);
 			break;
 		}
 		call = add(central, call, part, kind);
@@ -87,41 +87,41 @@ static void send_items(struct wr_central *central, struct wr_question_reader *re
 }
 
 /* Takes of another process, which gave up before the answer came. */
-static void keep_late(struct wr_central *central, struct wr_question_reader *reader)
+static void keep_late(struct wr_central *central, struct wr_central_question *reader)
 {
 	while (reader->left) {
-		struct wr_central_part *part = wr_part_new(central);
+		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
 			lose(central, WR_CALL_RETURN);
 			break;
 		}
-		if (!wr_question_next(reader, part)) {
-			wr_part_free(central, part);
+		if (!wr_central_question_next(reader, part)) {
+			wr_central_part_free(central, part);
 			break;
 		}
-		wr_late_keep(central, part);
+		wr_central_late_add(central, part);
 	}
 }
 
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns)
 {
-	struct wr_question_reader reader;
+	struct wr_central_question reader;
 
-	wr_enter(central, now_ns, mono_ns);
-	if (wr_question_open(&reader, question, len)) {
+	wr_central_enter(central, now_ns, mono_ns);
+	if (wr_central_question_open(&reader, question, len)) {
 		if (reader.kind == WR_QUESTION_LATE)
 			keep_late(central, &reader);
 		else
 			send_items(central, &reader);
 	}
-	wr_leave(central);
+	wr_central_exit(central);
 }
 
 void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 {
 	wr_refusals_forget(central->refusals, key);
 	if (key)
-		wr_holds_void(central, key);
+		wr_lease_holds_void(central, key);
 }

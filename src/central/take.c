@@ -20,7 +20,7 @@ static struct wr_answer answer_of(const struct wr_taken *taken)
 		.decided_us = taken->decided_us,
 	};
 
-	if (taken->astray) {
+	if (taken->outside_window) {
 		answer.flags = WR_ANSWER_FAILED;
 	} else if (taken->admitted) {
 		answer.flags = WR_ANSWER_ADMITTED | (taken->soft ? WR_ANSWER_SOFT : 0) |
@@ -85,21 +85,22 @@ static bool has_something(const struct wr_answer *answer)
 
 /* Nobody waits for the part any more: what was granted goes back if the asker had left. If the
  * asker gave up, it is held against what the asker did instead. */
-static void settle_orphan(struct wr_central *central, struct wr_shard *shard,
+static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
 			  struct wr_central_part *part)
 {
 	part->call = NULL;
 	if (!part->left)
 		shard->counts.late++;
 	if (!has_something(&part->answer) || part->take.cost <= 0)
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 	else if (part->left)
-		wr_give_back(central, part);
+		wr_central_give_back(central, part);
 	else
-		wr_late_keep(central, part);
+		wr_central_late_add(central, part);
 }
 
-static void hand_out(struct wr_central *central, struct wr_shard *shard, struct wr_call *call)
+static void hand_out(struct wr_central *central, struct wr_central_shard *shard,
+		     struct wr_call *call)
 {
 	while (call->first) {
 		struct wr_central_part *part = call->first;
@@ -107,7 +108,7 @@ static void hand_out(struct wr_central *central, struct wr_shard *shard, struct 
 		call->first = part->mate;
 		count_answer(&shard->counts, &part->answer);
 		if (part->ask)
-			wr_part_answered(central, part);
+			wr_central_part_answered(central, part);
 		else
 			settle_orphan(central, shard, part);
 	}
@@ -117,20 +118,20 @@ static void hand_out(struct wr_central *central, struct wr_shard *shard, struct 
 /* What one of several takes in a call was told: those before it have taken theirs, those behind it
  * had not yet. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
-				      int64_t cost, uint32_t place)
+				      int64_t cost, uint32_t position)
 {
 	struct wr_answer answer = *whole;
 	uint32_t behind;
 
-	if (taken->astray)
+	if (taken->outside_window)
 		return answer;
-	if (place >= taken->admitted_times) {
+	if (position >= taken->admitted_times) {
 		answer.flags = 0;
 		answer.retry_after_ns = to_ns(taken->retry_after_us);
 		answer.decided_us = 0;
 		return answer;
 	}
-	behind = taken->admitted_times - place - 1;
+	behind = taken->admitted_times - position - 1;
 	answer.flags = WR_ANSWER_ADMITTED;
 	answer.retry_after_ns = 0;
 	if (behind * (uint64_t)cost < answer.limit - answer.remaining)
@@ -169,17 +170,17 @@ static void sort_merged(struct wr_call *call)
 static void answer_merged(struct wr_call *call, const struct wr_taken *taken)
 {
 	struct wr_answer whole = answer_of(taken);
-	uint32_t place = 0;
+	uint32_t position = 0;
 
 	sort_merged(call);
 	for (struct wr_central_part *part = call->first; part; part = part->mate)
-		part->answer = merged_answer(&whole, taken, part->take.cost, place++);
+		part->answer = merged_answer(&whole, taken, part->take.cost, position++);
 }
 
 /* ---- the call ---- */
 
 /* Those who have gone before it was written take nothing. */
-void wr_takes_drop_gone(struct wr_central *central, struct wr_call *call)
+void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part = call->first;
 
@@ -191,7 +192,7 @@ void wr_takes_drop_gone(struct wr_central *central, struct wr_call *call)
 		if (part->ask)
 			wr_call_add(call, part);
 		else
-			wr_part_free(central, part);
+			wr_central_part_free(central, part);
 		part = mate;
 	}
 }
@@ -211,7 +212,7 @@ static size_t gather(const struct wr_call *call, struct wr_take takes[WR_TAKES_M
 	return count;
 }
 
-static bool put_take(struct wr_line *line, struct wr_call *call)
+static bool put_take(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	const struct wr_central_part *part = call->first;
@@ -219,33 +220,35 @@ static bool put_take(struct wr_line *line, struct wr_call *call)
 	size_t count = gather(call, takes);
 	bool back = call->kind == WR_CALL_RETURN;
 
-	wr_put_script(line, call, WR_SCRIPT_TAKE,
-		      1 + count + (back ? count : 0) + wr_script_argc(takes, count));
-	wr_command_number(&line->out, (int64_t)(count + (back ? count : 0)));
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
+			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
 	for (size_t i = 0; i < count; i++, part = part->mate)
-		wr_command_arg(&line->out, key, wr_counter_key(line->central, call, part, key));
+		wr_command_arg(&conn->out, key,
+			       wr_central_part_key(conn->central, call, part, key));
 	if (back)
-		wr_put_reset_marks(line, call);
-	wr_script_args(takes, count, 0, &line->out);
-	return wr_command_end(&line->out);
+		wr_call_write_reset_marks(conn, call);
+	wr_script_args(takes, count, 0, &conn->out);
+	return wr_command_end(&conn->out);
 }
 
-static enum wr_put put_wanted(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put_wanted(struct wr_central_conn *conn, struct wr_call *call)
 {
-	wr_takes_drop_gone(line->central, call);
+	wr_call_drop_abandoned(conn->central, call);
 	if (!call->first)
-		return WR_PUT_NOTHING;
-	if (!put_take(line, call))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	line->shard->counts.merged += call->merged ? call->count - 1u : 0;
-	return WR_PUT;
+		return WR_CALL_UNWANTED;
+	if (!put_take(conn, call))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
+	return WR_CALL_WRITTEN;
 }
 
-void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_taken *taken)
+void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
+			    const struct wr_taken *taken)
 {
-	wr_shard_passed(line->shard);
-	wr_shard_clock(line->shard, call, taken->now_us);
+	wr_central_shard_on_success(conn->shard);
+	wr_central_shard_note_clock(conn->shard, call, taken->now_us);
 	for (struct wr_central_part *part = call->first; part; part = part->mate)
 		part->taken_us = taken->now_us;
 	if (call->merged)
@@ -254,26 +257,26 @@ void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_
 		for (struct wr_central_part *part = call->first; part; part = part->mate)
 			part->answer = answer_of(taken++);
 	if (call->first && call->first->answer.flags & WR_ANSWER_FAILED)
-		line->shard->counts.faults[WR_FAULT_ASTRAY]++;
-	remember(line->central, call);
-	hand_out(line->central, line->shard, call);
+		conn->shard->counts.faults[WR_FAULT_WINDOW]++;
+	remember(conn->central, call);
+	hand_out(conn->central, conn->shard, call);
 }
 
-static void heard_take(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard_take(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	struct wr_taken taken[WR_TAKES_MAX];
 	size_t count = gather(call, takes);
 
 	if (wr_script_reply(reply, takes, count, taken) < 0) {
-		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
-		wr_call_fail(line->central, call, WR_FAULT_PROTOCOL);
+		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+		wr_call_fail(conn->central, call, WR_FAULT_PROTOCOL);
 		return;
 	}
-	wr_takes_heard(line, call, taken);
+	wr_call_takes_answered(conn, call, taken);
 }
 
-void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
 
@@ -285,35 +288,36 @@ void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_f
 		part->answer = (struct wr_answer){.flags = WR_ANSWER_FAILED};
 		if (part->ask)
 			counts->failed++;
-		wr_part_answered(central, part);
+		wr_central_part_answered(central, part);
 	}
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_take_ops = {.put = put_wanted,
-					.heard = heard_take,
-					.failed = wr_takes_failed,
-					.keyed = true,
-					.counts = true,
-					.script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_take_ops = {.write = put_wanted,
+					     .on_reply = heard_take,
+					     .on_failure = wr_call_takes_failed,
+					     .keyed = true,
+					     .feeds_breaker = true,
+					     .script = WR_SCRIPT_TAKE};
 
 /* ---- giving back ---- */
 
-static enum wr_put put_return(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put_return(struct wr_central_conn *conn, struct wr_call *call)
 {
-	if (call->leased ? !wr_lease_put(line, call, NULL, &call->first->take)
-			 : !put_take(line, call))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	return WR_PUT;
+	if (call->leased ? !wr_lease_write(conn, call, NULL, &call->first->take)
+			 : !put_take(conn, call))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	return WR_CALL_WRITTEN;
 }
 
-static void heard_return(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard_return(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply)
 {
 	(void)reply;
-	wr_shard_passed(line->shard);
-	line->shard->counts.returned += call->count;
-	wr_call_free(line->central, call);
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.returned += call->count;
+	wr_call_free(conn->central, call);
 }
 
 static void failed_return(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
@@ -325,21 +329,21 @@ static void failed_return(struct wr_central *central, struct wr_call *call, enum
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_return_ops = {.put = put_return,
-					  .heard = heard_return,
-					  .failed = failed_return,
-					  .keyed = true,
-					  .counts = true,
-					  .script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_return_ops = {.write = put_return,
+					       .on_reply = heard_return,
+					       .on_failure = failed_return,
+					       .keyed = true,
+					       .feeds_breaker = true,
+					       .script = WR_SCRIPT_TAKE};
 
 /* What the part has got is sent back, with the part. */
-void wr_give_back(struct wr_central *central, struct wr_central_part *part)
+void wr_central_give_back(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_RETURN);
 
 	if (!call) {
 		central->counts.returns_lost++;
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 		return;
 	}
 	call->leased = part->leased;

@@ -26,8 +26,8 @@ enum wr_fault_act {
 	X(WR_FAULT_OPEN, NULL, "open", WR_ACT_NONE, "not asked: the breaker is open")              \
 	X(WR_FAULT_FULL, NULL, "full", WR_ACT_NONE, "not asked: too much is under way")            \
 	X(WR_FAULT_PROTOCOL, NULL, "protocol", WR_ACT_COUNT, "a reply that makes no sense")        \
-	X(WR_FAULT_NOWHERE, NULL, "nowhere", WR_ACT_NONE, "nobody serves the slot")                \
-	X(WR_FAULT_ASTRAY, NULL, "astray", WR_ACT_NONE,                                            \
+	X(WR_FAULT_NO_OWNER, NULL, "nowhere", WR_ACT_NONE, "nobody serves the slot")               \
+	X(WR_FAULT_WINDOW, NULL, "astray", WR_ACT_NONE,                                            \
 	  "clocks differ by more than a calendar window")                                          \
 	X(WR_FAULT_NOSCRIPT, "NOSCRIPT", "noscript", WR_ACT_AGAIN, "the script has to be sent")    \
 	X(WR_FAULT_MOVED, "MOVED", "moved", WR_ACT_AGAIN, "the slot lives elsewhere")              \

@@ -9,17 +9,17 @@
 #define BLOCK_BYTES 16384u
 #define READER_KEPT (256u << 10) /* the parser's buffer goes back when it is empty and larger */
 
-struct wr_reply_block {
-	struct wr_reply_block *older;
+struct wr_redis_reply_block {
+	struct wr_redis_reply_block *older;
 	size_t used, size;
 	_Alignas(max_align_t) uint8_t bytes[];
 };
 
 /* ---- memory of one reply ---- */
 
-static struct wr_reply_block *add_block(struct wr_replies *replies, size_t size)
+static struct wr_redis_reply_block *add_block(struct wr_redis_replies *replies, size_t size)
 {
-	struct wr_reply_block *block;
+	struct wr_redis_reply_block *block;
 
 	if (size < BLOCK_BYTES)
 		size = BLOCK_BYTES;
@@ -28,15 +28,15 @@ static struct wr_reply_block *add_block(struct wr_replies *replies, size_t size)
 	block = malloc(sizeof *block + size);
 	if (!block)
 		return NULL;
-	*block = (struct wr_reply_block){.older = replies->blocks, .size = size};
+	*block = (struct wr_redis_reply_block){.older = replies->blocks, .size = size};
 	replies->blocks = block;
 	replies->held += size;
 	return block;
 }
 
-static void *alloc(struct wr_replies *replies, size_t size)
+static void *alloc(struct wr_redis_replies *replies, size_t size)
 {
-	struct wr_reply_block *block = replies->blocks;
+	struct wr_redis_reply_block *block = replies->blocks;
 	void *memory;
 
 	size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
@@ -50,10 +50,10 @@ static void *alloc(struct wr_replies *replies, size_t size)
 }
 
 /* All but the oldest block, which every reply needs, go back. */
-static void reset(struct wr_replies *replies)
+static void reset(struct wr_redis_replies *replies)
 {
 	while (replies->blocks && replies->blocks->older) {
-		struct wr_reply_block *block = replies->blocks;
+		struct wr_redis_reply_block *block = replies->blocks;
 
 		replies->blocks = block->older;
 		replies->held -= block->size;
@@ -143,9 +143,9 @@ static redisReplyObjectFunctions functions = {create_string, create_array, creat
 
 /* ---- replies ---- */
 
-bool wr_replies_init(struct wr_replies *replies)
+bool wr_redis_replies_init(struct wr_redis_replies *replies)
 {
-	*replies = (struct wr_replies){.reader = redisReaderCreateWithFunctions(&functions)};
+	*replies = (struct wr_redis_replies){.reader = redisReaderCreateWithFunctions(&functions)};
 	if (!replies->reader)
 		return false;
 	replies->reader->maxbuf = READER_KEPT;
@@ -153,16 +153,16 @@ bool wr_replies_init(struct wr_replies *replies)
 	return true;
 }
 
-void wr_replies_free(struct wr_replies *replies)
+void wr_redis_replies_free(struct wr_redis_replies *replies)
 {
 	if (replies->reader)
 		redisReaderFree(replies->reader);
 	reset(replies);
 	free(replies->blocks);
-	*replies = (struct wr_replies){0};
+	*replies = (struct wr_redis_replies){0};
 }
 
-bool wr_replies_feed(struct wr_replies *replies, const void *bytes, size_t len)
+bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, size_t len)
 {
 	const redisReader *reader = replies->reader;
 
@@ -171,7 +171,7 @@ bool wr_replies_feed(struct wr_replies *replies, const void *bytes, size_t len)
 	return redisReaderFeed(replies->reader, bytes, len) == REDIS_OK;
 }
 
-int wr_replies_next(struct wr_replies *replies, const redisReply **reply)
+int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **reply)
 {
 	void *object = NULL;
 
@@ -184,14 +184,14 @@ int wr_replies_next(struct wr_replies *replies, const redisReply **reply)
 	return object != NULL;
 }
 
-struct weir_str wr_reply_text(const redisReply *reply)
+struct weir_str wr_redis_reply_text(const redisReply *reply)
 {
-	if (!reply || !(wr_reply_is_text(reply) || reply->type == REDIS_REPLY_ERROR))
+	if (!reply || !(wr_redis_reply_is_text(reply) || reply->type == REDIS_REPLY_ERROR))
 		return WR_STR("");
 	return (struct weir_str){reply->str, reply->len};
 }
 
-const redisReply *wr_reply_at(const redisReply *reply, size_t at)
+const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at)
 {
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || at >= reply->elements)
 		return NULL;

@@ -11,7 +11,7 @@ enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,
 	VERDICT_TAKEN = 4,
-	VERDICT_ASTRAY = 8,
+	VERDICT_OUTSIDE = 8,
 	VERDICT_TIMES = 16
 };
 
@@ -42,7 +42,7 @@ static void hear(const struct wr_take *take, redisReply *const *values, uint64_t
 		.admitted = verdict & VERDICT_ADMITTED,
 		.soft = verdict & VERDICT_SOFT,
 		.taken = verdict & VERDICT_TAKEN,
-		.astray = verdict & VERDICT_ASTRAY,
+		.outside_window = verdict & VERDICT_OUTSIDE,
 		.admitted_times = (uint32_t)(verdict / VERDICT_TIMES),
 		.limit = wr_take_capacity(take),
 		.remaining = (uint32_t)values[REMAINING]->integer,

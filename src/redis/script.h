@@ -75,9 +75,10 @@ struct wr_take {
 struct wr_taken {
 	bool admitted; /* by this limit; at least one of `times` */
 	bool soft;     /* above the limit, in the overshoot of soft mode */
-	bool taken;  /* there is something to give back. Not when another limit of the call refused,
-			for a look, or for a give back */
-	bool astray; /* the calendar window is not that of now_us: ask again with the right one */
+	bool taken; /* there is something to give back. Not when another limit of the call refused,
+		       for a look, or for a give back */
+	bool outside_window; /* the calendar window is not that of now_us: ask again with the right
+				one */
 	uint32_t admitted_times;
 	uint32_t limit; /* capacity, what was granted included */
 	uint32_t remaining;

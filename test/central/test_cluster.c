@@ -142,7 +142,7 @@ static void test_nobody_there(void **state)
 	pass(rig, 5 * MS);
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
-	assert_int_equal(faults(rig, WR_FAULT_NOWHERE), 1);
+	assert_int_equal(faults(rig, WR_FAULT_NO_OWNER), 1);
 	pass(rig, 10000 * MS);
 	assert_in_range(rig->peer_count, 10, 130);
 	rig_trouble(rig, 7000)->refuses = rig_trouble(rig, 7001)->refuses = false;
@@ -364,7 +364,7 @@ static void test_holes(void **state)
 	rig_start(rig, NULL);
 	take_one(rig, &asker, key_in(5461, 16383), 1);
 	assert_failed(&asker);
-	assert_int_equal(faults(rig, WR_FAULT_NOWHERE), 1);
+	assert_int_equal(faults(rig, WR_FAULT_NO_OWNER), 1);
 	rig->slots = three;
 	pass(rig, 600 * MS);
 	take_one(rig, &asker, key_in(5461, 16383), 1);

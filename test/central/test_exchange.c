@@ -202,15 +202,15 @@ static void test_bound(void **state)
 {
 	(void)state;
 	/* Alone there is no overshoot; with two others at 10 of 100 a turn it is a fifth. */
-	assert_int_equal(wr_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
-	assert_int_equal(wr_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
 	/* The way takes as long as a turn: twice as much. */
-	assert_int_equal(wr_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
 	/* Nobody admits more than his limit. */
-	assert_int_equal(wr_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
-	assert_int_equal(wr_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
+	assert_int_equal(wr_exchange_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
+	assert_int_equal(wr_exchange_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
 			 UINT32_MAX);
-	assert_int_equal(wr_overshoot_ppm(10, 2, 0, SYNC, 0), 0);
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 0, SYNC, 0), 0);
 }
 
 int main(void)

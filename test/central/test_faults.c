@@ -688,7 +688,7 @@ static void test_astray(void **state)
 	turn(rig);
 	reply(peer, taken_all(1, values));
 	assert_failed(&asker);
-	assert_int_equal(faults(rig, WR_FAULT_ASTRAY), 1);
+	assert_int_equal(faults(rig, WR_FAULT_WINDOW), 1);
 	rig_free(rig);
 }
 

@@ -65,7 +65,7 @@ static const char *of_far(bool lacking, bool reached, uint64_t since, const char
 	struct wr_redis_target target;
 
 	assert_int_equal(wr_redis_target_parse(wr_str(FAR), &target, NULL), 0);
-	wr_relay_tag(&target, tag);
+	wr_central_region_tag(&target, tag);
 	snprintf(text, sizeof text, "%s %s %s %llu %s", lacking ? tag : "", reached ? tag : "",
 		 since ? tag : "", (unsigned long long)since, last);
 	return text;
@@ -79,7 +79,7 @@ static const char *page(uint64_t since, bool more, const char *name, const char 
 	struct wr_redis_target target;
 
 	assert_int_equal(wr_redis_target_parse(wr_str(FAR), &target, NULL), 0);
-	wr_relay_tag(&target, tag);
+	wr_central_region_tag(&target, tag);
 	snprintf(bytes, sizeof bytes,
 		 "*10\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n$8\r\n%s\r\n:%llu\r\n:%d\r\n$%zu\r\n%s\r\n"
 		 "$%zu\r\n%s\r\n",

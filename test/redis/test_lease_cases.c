@@ -291,7 +291,7 @@ static void test_calendar(void **state)
 	assert_int_equal(leased.ttl_us, 3);
 	call.seq = 2;
 	leased = script_lease(*state, "day:", &call, NOW - 1);
-	assert_true(leased.taken.astray);
+	assert_true(leased.taken.outside_window);
 	assert_int_equal(leased.granted, 0);
 }
 

@@ -277,10 +277,10 @@ static void test_calendar(void **state)
 	assert_taken(script_take(*state, "month:", take, NOW + month_us + 1), 0, 31 * day_us - 1);
 	/* One that knows neither neighbour is told, and nothing is taken. */
 	taken = script_take(*state, "month:", take, NOW + month_us - 2);
-	assert_true(taken.astray);
+	assert_true(taken.outside_window);
 	assert_false(taken.admitted);
 	taken = script_take(*state, "month:", take, take.window_end_us);
-	assert_true(taken.astray);
+	assert_true(taken.outside_window);
 	assert_int_equal(taken.now_us, take.window_end_us);
 	assert_refused(script_take(*state, "month:", take, take.window_end_us - 1), 1);
 }

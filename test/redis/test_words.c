@@ -10,11 +10,10 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "redis/cluster.h"
+#include "redis/topology.h"
 #include "redis/command.h"
 #include "redis/error.h"
 #include "redis/reply.h"
-#include "redis/sentinel.h"
 
 /* ---- commands ---- */
 
@@ -83,60 +82,62 @@ static void test_command_bound(void **state)
 
 /* ---- replies ---- */
 
-static const redisReply *parse(struct wr_replies *replies, const char *bytes)
+static const redisReply *parse(struct wr_redis_replies *replies, const char *bytes)
 {
 	const redisReply *reply;
 
-	assert_true(wr_replies_feed(replies, bytes, strlen(bytes)));
-	assert_int_equal(wr_replies_next(replies, &reply), 1);
+	assert_true(wr_redis_replies_feed(replies, bytes, strlen(bytes)));
+	assert_int_equal(wr_redis_replies_next(replies, &reply), 1);
 	return reply;
 }
 
 static void test_reply(void **state)
 {
-	struct wr_replies replies;
+	struct wr_redis_replies replies;
 	const redisReply *reply;
 
 	(void)state;
-	assert_true(wr_replies_init(&replies));
+	assert_true(wr_redis_replies_init(&replies));
 	reply = parse(&replies, "*5\r\n:-7\r\n$3\r\na\r\n\r\n+OK\r\n$-1\r\n*1\r\n-ERR no\r\n");
 	assert_int_equal(reply->elements, 5);
-	assert_int_equal(wr_reply_at(reply, 0)->integer, -7);
-	assert_true(wr_str_equal(wr_reply_text(wr_reply_at(reply, 1)), WR_STR("a\r\n")));
-	assert_true(wr_reply_is_text(wr_reply_at(reply, 2)));
-	assert_int_equal(wr_reply_at(reply, 3)->type, REDIS_REPLY_NIL);
-	assert_int_equal(wr_reply_text(wr_reply_at(reply, 3)).len, 0);
-	assert_int_equal(wr_reply_at(wr_reply_at(reply, 4), 0)->type, REDIS_REPLY_ERROR);
-	assert_null(wr_reply_at(reply, 5));
-	assert_null(wr_reply_at(wr_reply_at(reply, 0), 0));
-	assert_null(wr_reply_at(NULL, 0));
-	assert_int_equal(wr_replies_next(&replies, &reply), 0);
-	wr_replies_free(&replies);
+	assert_int_equal(wr_redis_reply_at(reply, 0)->integer, -7);
+	assert_true(
+		wr_str_equal(wr_redis_reply_text(wr_redis_reply_at(reply, 1)), WR_STR("a\r\n")));
+	assert_true(wr_redis_reply_is_text(wr_redis_reply_at(reply, 2)));
+	assert_int_equal(wr_redis_reply_at(reply, 3)->type, REDIS_REPLY_NIL);
+	assert_int_equal(wr_redis_reply_text(wr_redis_reply_at(reply, 3)).len, 0);
+	assert_int_equal(wr_redis_reply_at(wr_redis_reply_at(reply, 4), 0)->type,
+			 REDIS_REPLY_ERROR);
+	assert_null(wr_redis_reply_at(reply, 5));
+	assert_null(wr_redis_reply_at(wr_redis_reply_at(reply, 0), 0));
+	assert_null(wr_redis_reply_at(NULL, 0));
+	assert_int_equal(wr_redis_replies_next(&replies, &reply), 0);
+	wr_redis_replies_free(&replies);
 }
 
 /* Thousands of replies later there is no more memory than before. */
 static void test_reply_memory(void **state)
 {
-	struct wr_replies replies;
+	struct wr_redis_replies replies;
 	const redisReply *reply;
 
 	(void)state;
-	assert_true(wr_replies_init(&replies));
+	assert_true(wr_redis_replies_init(&replies));
 	parse(&replies, ":1\r\n");
 	for (int i = 0; i < 5000; i++) {
 		parse(&replies, "*3\r\n$5\r\nhello\r\n:1\r\n*1\r\n+x\r\n");
 		assert_int_equal(replies.held, 16384);
 	}
 	/* A large one needs more, which goes back with the next. */
-	assert_true(wr_replies_feed(&replies, "*2000\r\n", 7));
+	assert_true(wr_redis_replies_feed(&replies, "*2000\r\n", 7));
 	for (int i = 0; i < 2000; i++)
-		assert_true(wr_replies_feed(&replies, "+0123456789\r\n", 13));
-	assert_int_equal(wr_replies_next(&replies, &reply), 1);
+		assert_true(wr_redis_replies_feed(&replies, "+0123456789\r\n", 13));
+	assert_int_equal(wr_redis_replies_next(&replies, &reply), 1);
 	assert_int_equal(reply->elements, 2000);
 	assert_true(replies.held > 100000);
 	parse(&replies, ":1\r\n");
 	assert_int_equal(replies.held, 16384);
-	wr_replies_free(&replies);
+	wr_redis_replies_free(&replies);
 }
 
 static void test_reply_bounds(void **state)
@@ -144,14 +145,15 @@ static void test_reply_bounds(void **state)
 	static const char *const wrong[] = {"*65537\r\n", "*2147483648\r\n", "*-2\r\n",
 					    "$-2\r\n",    "?\r\n",           "$4194304\r\n"};
 	const redisReply *reply;
-	struct wr_replies replies;
+	struct wr_redis_replies replies;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		assert_true(wr_replies_init(&replies));
-		assert_true(wr_replies_feed(&replies, wrong[i], strlen(wrong[i])));
-		assert_int_equal(wr_replies_next(&replies, &reply), wrong[i][1] == '4' ? 0 : -1);
-		wr_replies_free(&replies);
+		assert_true(wr_redis_replies_init(&replies));
+		assert_true(wr_redis_replies_feed(&replies, wrong[i], strlen(wrong[i])));
+		assert_int_equal(wr_redis_replies_next(&replies, &reply),
+				 wrong[i][1] == '4' ? 0 : -1);
+		wr_redis_replies_free(&replies);
 	}
 }
 
@@ -221,7 +223,7 @@ static void expect_redirect(const char *text, uint16_t to_slot, const char *to)
 	char place[WR_ENDPOINT_TEXT];
 	uint16_t number;
 
-	if (!wr_place_redirect(wr_str(text), &asked, &number, &at))
+	if (!wr_redis_redirect_read(wr_str(text), &asked, &number, &at))
 		fail_msg("%s", text);
 	wr_endpoint_text(&at, place);
 	assert_int_equal(number, to_slot);
@@ -243,18 +245,18 @@ static void test_redirect(void **state)
 	expect_redirect("MOVED 16383 ::1:6381", 16383, "[::1]:6381");
 	expect_redirect("MOVED 1 :6381", 1, "10.0.0.1:6381");
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-		if (wr_place_redirect(wr_str(wrong[i]), &asked, &number, &at))
+		if (wr_redis_redirect_read(wr_str(wrong[i]), &asked, &number, &at))
 			fail_msg("%s", wrong[i]);
 }
 
 static void test_cluster_map(void **state)
 {
-	struct wr_cluster_map *map = malloc(sizeof *map);
-	struct wr_replies replies;
+	struct wr_redis_cluster_map *map = malloc(sizeof *map);
+	struct wr_redis_replies replies;
 
 	(void)state;
-	assert_true(wr_replies_init(&replies));
-	assert_true(wr_cluster_read(
+	assert_true(wr_redis_replies_init(&replies));
+	assert_true(wr_redis_cluster_read(
 		parse(&replies,
 		      "*4\r\n"
 		      "*4\r\n:0\r\n:99\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n*2\r\n$8\r\n10.0.0.3\r\n:"
@@ -267,14 +269,15 @@ static void test_cluster_map(void **state)
 	assert_int_equal(map->covered, 101 + 16184);
 	assert_int_equal(map->owner[99], 0);
 	assert_int_equal(map->owner[100], 0);
-	assert_int_equal(map->owner[101], WR_CLUSTER_NOBODY);
+	assert_int_equal(map->owner[101], WR_CLUSTER_NO_OWNER);
 	assert_int_equal(map->owner[16383], 1);
 	assert_string_equal(map->nodes[1].host, "10.0.0.1"); /* who does not know his own address */
 	assert_int_equal(map->nodes[1].port, 7001);
-	assert_false(wr_cluster_read(parse(&replies, "*0\r\n"), &asked, map));
-	assert_false(wr_cluster_read(parse(&replies, "+OK\r\n"), &asked, map));
-	assert_false(wr_cluster_read(parse(&replies, "*1\r\n*2\r\n:1\r\n:2\r\n"), &asked, map));
-	wr_replies_free(&replies);
+	assert_false(wr_redis_cluster_read(parse(&replies, "*0\r\n"), &asked, map));
+	assert_false(wr_redis_cluster_read(parse(&replies, "+OK\r\n"), &asked, map));
+	assert_false(
+		wr_redis_cluster_read(parse(&replies, "*1\r\n*2\r\n:1\r\n:2\r\n"), &asked, map));
+	wr_redis_replies_free(&replies);
 	free(map);
 }
 
@@ -282,30 +285,31 @@ static void test_sentinel(void **state)
 {
 	struct wr_endpoint_list list = {.count = 1, .items = {asked}};
 	struct wr_endpoint master;
-	struct wr_replies replies;
+	struct wr_redis_replies replies;
 
 	(void)state;
-	assert_true(wr_replies_init(&replies));
+	assert_true(wr_redis_replies_init(&replies));
 	assert_int_equal(
-		wr_sentinel_master(parse(&replies, "*2\r\n$8\r\n10.0.0.9\r\n$4\r\n6379\r\n"),
-				   &asked, &master),
+		wr_redis_sentinel_master(parse(&replies, "*2\r\n$8\r\n10.0.0.9\r\n$4\r\n6379\r\n"),
+					 &asked, &master),
 		1);
 	assert_string_equal(master.host, "10.0.0.9");
-	assert_int_equal(wr_sentinel_master(parse(&replies, "*-1\r\n"), &asked, &master), 0);
-	assert_int_equal(wr_sentinel_master(parse(&replies, "-ERR x\r\n"), &asked, &master), -1);
-	wr_sentinel_others(parse(&replies,
-				 "*4\r\n"
-				 "*4\r\n$2\r\nip\r\n$8\r\n10.0.0.2\r\n$4\r\nport\r\n$5\r\n26379\r\n"
-				 "*4\r\n$4\r\nport\r\n$4\r\n7000\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n"
-				 "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
-				 "+x\r\n"),
-			   &asked, &list);
+	assert_int_equal(wr_redis_sentinel_master(parse(&replies, "*-1\r\n"), &asked, &master), 0);
+	assert_int_equal(wr_redis_sentinel_master(parse(&replies, "-ERR x\r\n"), &asked, &master),
+			 -1);
+	wr_redis_sentinel_others(
+		parse(&replies, "*4\r\n"
+				"*4\r\n$2\r\nip\r\n$8\r\n10.0.0.2\r\n$4\r\nport\r\n$5\r\n26379\r\n"
+				"*4\r\n$4\r\nport\r\n$4\r\n7000\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n"
+				"*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
+				"+x\r\n"),
+		&asked, &list);
 	assert_int_equal(list.count, 2); /* one is known already, two are of no use */
 	assert_string_equal(list.items[1].host, "10.0.0.2");
-	assert_true(wr_role_may_be_master(parse(&replies, "*1\r\n$6\r\nmaster\r\n")));
-	assert_false(wr_role_may_be_master(parse(&replies, "*1\r\n$5\r\nslave\r\n")));
-	assert_true(wr_role_may_be_master(parse(&replies, "-NOPERM\r\n")));
-	wr_replies_free(&replies);
+	assert_true(wr_redis_role_may_be_master(parse(&replies, "*1\r\n$6\r\nmaster\r\n")));
+	assert_false(wr_redis_role_may_be_master(parse(&replies, "*1\r\n$5\r\nslave\r\n")));
+	assert_true(wr_redis_role_may_be_master(parse(&replies, "-NOPERM\r\n")));
+	wr_redis_replies_free(&replies);
 }
 
 static void test_info(void **state)
@@ -314,11 +318,12 @@ static void test_info(void **state)
 		WR_STR("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\nx:");
 
 	(void)state;
-	assert_true(wr_str_equal(wr_info_field(info, "maxmemory"), WR_STR("0")));
-	assert_true(wr_str_equal(wr_info_field(info, "maxmemory_policy"), WR_STR("noeviction")));
-	assert_int_equal(wr_info_field(info, "x").len, 0);
-	assert_int_equal(wr_info_field(info, "memory").len, 0);
-	assert_int_equal(wr_info_field(WR_STR(""), "x").len, 0);
+	assert_true(wr_str_equal(wr_redis_info_field(info, "maxmemory"), WR_STR("0")));
+	assert_true(
+		wr_str_equal(wr_redis_info_field(info, "maxmemory_policy"), WR_STR("noeviction")));
+	assert_int_equal(wr_redis_info_field(info, "x").len, 0);
+	assert_int_equal(wr_redis_info_field(info, "memory").len, 0);
+	assert_int_equal(wr_redis_info_field(WR_STR(""), "x").len, 0);
 }
 
 int main(void)

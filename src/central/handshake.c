@@ -4,40 +4,39 @@
 
 #include "base/str.h"
 #include "central/inner.h"
-#include "redis/sentinel.h"
 
 enum greeting { AUTH, SELECT, SETNAME, ROLE, PING };
 
-static const struct wr_redis_login *login_of(const struct wr_line *line)
+static const struct wr_redis_login *login_of(const struct wr_central_conn *conn)
 {
-	const struct wr_redis_target *target = line->central->target;
+	const struct wr_redis_target *target = conn->central->target;
 
-	return line->shard ? &target->login : &target->sentinel;
+	return conn->shard ? &target->login : &target->sentinel;
 }
 
-static void put_auth(struct wr_line *line)
+static void put_auth(struct wr_central_conn *conn)
 {
-	const struct wr_redis_login *login = login_of(line);
+	const struct wr_redis_login *login = login_of(conn);
 
-	wr_command_begin(&line->out, login->user[0] ? 3 : 2);
-	wr_command_text(&line->out, "AUTH");
+	wr_command_begin(&conn->out, login->user[0] ? 3 : 2);
+	wr_command_text(&conn->out, "AUTH");
 	if (login->user[0])
-		wr_command_text(&line->out, login->user);
-	wr_command_text(&line->out, login->password);
+		wr_command_text(&conn->out, login->user);
+	wr_command_text(&conn->out, login->password);
 }
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_commands *out = &line->out;
+	struct wr_commands *out = &conn->out;
 
 	switch (call->step) {
 	case AUTH:
-		put_auth(line);
+		put_auth(conn);
 		break;
 	case SELECT:
 		wr_command_begin(out, 2);
 		wr_command_text(out, "SELECT");
-		wr_command_number(out, line->central->target->db);
+		wr_command_number(out, conn->central->target->db);
 		break;
 	case SETNAME:
 		wr_command_begin(out, 3);
@@ -54,7 +53,7 @@ static enum wr_put put(struct wr_line *line, struct wr_call *call)
 		wr_command_text(out, "PING");
 		break;
 	}
-	return wr_command_end(out) ? WR_PUT : WR_PUT_NO_ROOM;
+	return wr_command_end(out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
 /* Servers that ask for no password refuse one; they are used all the same. */
@@ -91,43 +90,43 @@ static bool may_go_on(uint8_t step, enum wr_fault fault, struct weir_str text)
 	}
 }
 
-static void refuse(struct wr_line *line, enum wr_fault fault, struct weir_str text)
+static void refuse(struct wr_central_conn *conn, enum wr_fault fault, struct weir_str text)
 {
 	char why[160];
 
 	snprintf(why, sizeof why, "%.*s", (int)(text.len < 150 ? text.len : 150),
 		 text.len ? text.ptr : wr_fault_text(fault));
-	wr_line_lost(line, fault, why);
+	wr_central_conn_fail(conn, fault, why);
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	uint8_t step = call->step;
-	struct weir_str text = wr_reply_text(reply);
+	struct weir_str text = wr_redis_reply_text(reply);
 
-	wr_call_free(line->central, call);
+	wr_call_free(conn->central, call);
 	if (reply->type == REDIS_REPLY_ERROR) {
 		enum wr_fault fault = fault_of(step, text);
 
 		if (!may_go_on(step, fault, text)) {
-			refuse(line, fault, text);
+			refuse(conn, fault, text);
 			return;
 		}
 		if (step == AUTH)
-			wr_central_say(line->central, WR_SAY_WARN,
+			wr_central_log(conn->central, WR_SAY_WARN,
 				       "a password is given, but the server asks for none");
 	}
-	if (step == ROLE && !wr_role_may_be_master(reply)) {
-		refuse(line, WR_FAULT_READONLY, WR_STR("not the master (any more)"));
+	if (step == ROLE && !wr_redis_role_may_be_master(reply)) {
+		refuse(conn, WR_FAULT_READONLY, WR_STR("not the master (any more)"));
 		return;
 	}
 	if (step != PING)
 		return;
-	line->state = WR_LINK_READY;
-	if (line->shard)
-		wr_shard_ready(line->shard);
+	conn->state = WR_CONN_READY;
+	if (conn->shard)
+		wr_central_shard_on_ready(conn->shard);
 	else
-		wr_watchers_ready(line->central);
+		wr_central_sentinels_poll(conn->central);
 }
 
 static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
@@ -136,37 +135,37 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_greeting_ops = {
-	.put = put, .heard = heard, .failed = failed, .errors = true, .script = -1};
+const struct wr_call_ops wr_call_handshake_ops = {
+	.write = put, .on_reply = heard, .on_failure = failed, .reads_errors = true, .script = -1};
 
-static bool is_due(const struct wr_line *line, enum greeting step)
+static bool is_due(const struct wr_central_conn *conn, enum greeting step)
 {
-	const struct wr_redis_target *target = line->central->target;
+	const struct wr_redis_target *target = conn->central->target;
 
 	switch (step) {
 	case AUTH:
-		return login_of(line)->password[0];
+		return login_of(conn)->password[0];
 	case SELECT:
-		return line->shard && target->db;
+		return conn->shard && target->db;
 	case ROLE:
-		return line->shard && target->kind == WR_REDIS_SENTINEL;
+		return conn->shard && target->kind == WR_REDIS_SENTINEL;
 	default:
 		return true;
 	}
 }
 
-void wr_greet(struct wr_line *line)
+void wr_central_handshake(struct wr_central_conn *conn)
 {
 	for (int step = AUTH; step <= PING; step++) {
 		struct wr_call *call;
 
-		if (!is_due(line, (enum greeting)step))
+		if (!is_due(conn, (enum greeting)step))
 			continue;
-		call = wr_call_new(line->central, WR_CALL_GREETING);
+		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 		if (!call) { /* without a PING it never gets ready, and is given up */
 			return;
 		}
 		call->step = (uint8_t)step;
-		wr_line_push(line, call);
+		wr_central_conn_write(conn, call);
 	}
 }

@@ -1,0 +1,284 @@
+/* A connection as bytes: commands out, replies in, each to the call it answers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "central/inner.h"
+
+#define FEED_BYTES 8192u /* at a time: the parser moves what it has not read yet */
+
+static struct wr_central_conn *conn_of(struct wr_link *link)
+{
+	return (struct wr_central_conn *)link;
+}
+
+/* ---- opening and closing ---- */
+
+struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
+					     const struct wr_endpoint *at,
+					     struct wr_central_shard *shard)
+{
+	struct wr_central_conn *conn = calloc(1, sizeof *conn);
+
+	if (!conn || !wr_redis_replies_init(&conn->in)) {
+		free(conn);
+		return NULL; /* the next attempt may fare better */
+	}
+	conn->link = (struct wr_link){.at = *at,
+				      .tls = central->target->tls,
+				      .purpose = shard ? WR_LINK_DATA : WR_LINK_SENTINEL};
+	conn->central = central;
+	conn->shard = shard;
+	conn->opened_mono_ns = central->mono_ns;
+	wr_commands_init(&conn->out, WR_CENTRAL_OUTPUT_MAX);
+	if (shard)
+		shard->conn = conn;
+	else
+		central->sentinels->conn = conn;
+	central->host.open(central->context, &conn->link);
+	return conn;
+}
+
+/* Nobody holds it any more but those whose functions it is in. Returns what waited on it. */
+static struct wr_call_queue end(struct wr_central_conn *conn, bool host_knows)
+{
+	struct wr_central *central = conn->central;
+	struct wr_call_queue waiting = conn->waiting;
+
+	conn->waiting = (struct wr_call_queue){0};
+	conn->due = NULL;
+	conn->state = WR_CONN_CLOSED;
+	conn->next = central->closed;
+	central->closed = conn;
+	if (!host_knows)
+		central->host.close(central->context, &conn->link);
+	return waiting;
+}
+
+static void fail_all(struct wr_central *central, struct wr_call_queue *calls)
+{
+	struct wr_call *call;
+
+	while ((call = wr_call_queue_pop(calls)))
+		wr_call_fail(central, call, WR_FAULT_LOST);
+}
+
+void wr_central_conn_close(struct wr_central_conn *conn)
+{
+	struct wr_call_queue waiting = end(conn, false);
+
+	fail_all(conn->central, &waiting);
+}
+
+/* Those who answer for it decide first what comes next: who is told of a failure may ask again. */
+static void lose(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
+		 bool host_knows)
+{
+	bool served =
+		conn->state == WR_CONN_READY &&
+		(conn->served || conn->central->mono_ns - conn->opened_mono_ns >= WR_SILENCE_NS);
+	struct wr_call_queue waiting = end(conn, host_knows);
+
+	if (conn->shard)
+		wr_central_shard_on_lost(conn->shard, served, fault, why);
+	else
+		wr_central_sentinels_on_lost(conn->central, why);
+	fail_all(conn->central, &waiting);
+}
+
+void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why)
+{
+	lose(conn, fault, why, false);
+}
+
+void wr_central_conns_free_closed(struct wr_central *central)
+{
+	while (central->closed) {
+		struct wr_central_conn *conn = central->closed;
+
+		central->closed = conn->next;
+		wr_commands_free(&conn->out);
+		wr_redis_replies_free(&conn->in);
+		free(conn);
+	}
+}
+
+void wr_link_up(struct wr_link *link, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct wr_central_conn *conn = conn_of(link);
+	struct wr_central *central = conn->central;
+
+	wr_central_enter(central, now_ns, mono_ns);
+	if (conn->state == WR_CONN_OPENING) {
+		conn->state = WR_CONN_HANDSHAKE;
+		wr_central_handshake(conn);
+	}
+	wr_central_exit(central);
+}
+
+void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct wr_central_conn *conn = conn_of(link);
+	struct wr_central *central = conn->central;
+
+	wr_central_enter(central, now_ns, mono_ns);
+	if (conn->state != WR_CONN_CLOSED)
+		lose(conn, conn->state == WR_CONN_READY ? WR_FAULT_LOST : WR_FAULT_CONNECT, why,
+		     true);
+	wr_central_exit(central);
+}
+
+/* ---- out ---- */
+
+void wr_central_conn_mark_dirty(struct wr_central_conn *conn)
+{
+	if (conn->dirty)
+		return;
+	conn->dirty = true;
+	conn->central->host.dirty(conn->central->context, &conn->link);
+}
+
+static enum wr_call_written put_asking(struct wr_central_conn *conn, struct wr_call *call)
+{
+	(void)call;
+	wr_command_begin(&conn->out, 1);
+	wr_command_text(&conn->out, "ASKING");
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+}
+
+static void heard_asking(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply)
+{
+	(void)reply;
+	wr_call_free(conn->central, call);
+}
+
+static void failed_asking(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+{
+	(void)fault;
+	wr_call_free(central, call);
+}
+
+const struct wr_call_ops wr_call_asking_ops = {
+	.write = put_asking, .on_reply = heard_asking, .on_failure = failed_asking, .script = -1};
+
+static void write_call(struct wr_central_conn *conn, struct wr_call *call)
+{
+	struct wr_central *central = conn->central;
+	enum wr_call_written put = wr_call_ops(call)->write(conn, call);
+
+	if (put == WR_CALL_WRITTEN) {
+		call->written = true;
+		call->shard = conn->shard;
+		call->number = ++conn->written;
+		call->mono_ns = central->mono_ns;
+		wr_call_queue_push(&conn->waiting, call);
+		if (conn->waiting.count == 1)
+			wr_central_wake_at(central,
+					   central->mono_ns + wr_central_silence_ns(central));
+		if (!conn->due) {
+			conn->due = call;
+			wr_central_wake_at(central, central->mono_ns + central->timeout_ns);
+		}
+	} else if (put == WR_CALL_UNWANTED) {
+		wr_call_free(central, call);
+	} else {
+		wr_call_fail(central, call, WR_FAULT_FULL);
+	}
+}
+
+/* The ASKING is of no harm if nothing follows it. */
+static void write_asking(struct wr_central_conn *conn)
+{
+	struct wr_call *asking = wr_call_new(conn->central, WR_CALL_ASKING);
+
+	if (asking)
+		write_call(conn, asking);
+}
+
+static void write_turn(struct wr_central_conn *conn)
+{
+	struct wr_call_queue turn = conn->shard->turn;
+	struct wr_call *call;
+
+	conn->central->turn++;
+	conn->shard->turn = (struct wr_call_queue){0}; /* who is told of a failure may ask again */
+	while ((call = wr_call_queue_pop(&turn))) {
+		if (call->asking)
+			write_asking(conn);
+		write_call(conn, call);
+	}
+}
+
+void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call)
+{
+	write_call(conn, call);
+	wr_central_conn_mark_dirty(conn);
+}
+
+bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
+{
+	struct wr_central_conn *conn = conn_of(link);
+	struct wr_central *central = conn->central;
+
+	wr_central_enter(central, central->now_ns, central->mono_ns);
+	if (conn->state == WR_CONN_READY && conn->shard && conn->shard->turn.first)
+		write_turn(conn);
+	*len = wr_commands_len(&conn->out);
+	*bytes = *len ? conn->out.bytes + conn->out.start : NULL;
+	conn->dirty = *len > 0;
+	if (!conn->dirty && conn->state == WR_CONN_READY && conn->shard && conn->shard->turn.first)
+		wr_central_conn_mark_dirty(conn);
+	wr_central_exit(central);
+	return *len > 0;
+}
+
+void wr_link_sent(struct wr_link *link, size_t len)
+{
+	wr_commands_sent(&conn_of(link)->out, len);
+}
+
+/* ---- in ---- */
+
+static void read_replies(struct wr_central_conn *conn)
+{
+	const redisReply *reply;
+
+	while (conn->state != WR_CONN_CLOSED) {
+		int rc = wr_redis_replies_next(&conn->in, &reply);
+		struct wr_call *call;
+
+		if (rc == 0)
+			return;
+		call = rc > 0 ? wr_call_queue_pop(&conn->waiting) : NULL;
+		if (!call) {
+			wr_central_conn_fail(conn, WR_FAULT_PROTOCOL,
+					     "it does not speak like Redis");
+			return;
+		}
+		if (conn->due == call)
+			conn->due = conn->waiting.first;
+		conn->late = call->late;
+		wr_call_reply(conn, call, reply);
+		conn->late = false;
+	}
+}
+
+void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint64_t now_ns,
+		   uint64_t mono_ns)
+{
+	struct wr_central_conn *conn = conn_of(link);
+	struct wr_central *central = conn->central;
+
+	wr_central_enter(central, now_ns, mono_ns);
+	while (len && conn->state != WR_CONN_CLOSED) {
+		size_t piece = len < FEED_BYTES ? len : FEED_BYTES;
+
+		if (wr_redis_replies_feed(&conn->in, bytes, piece))
+			read_replies(conn);
+		else
+			wr_central_conn_fail(conn, WR_FAULT_PROTOCOL, "its reply is too long");
+		bytes += piece;
+		len -= piece;
+	}
+	wr_central_exit(central);
+}

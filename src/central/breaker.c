@@ -1,6 +1,7 @@
+/* Implements breaker.h. Called by shard.c. */
 #include "central/breaker.h"
 
-#define STEP_MAX 16u /* by then the pause has long been the longest */
+#define STEP_MAX 16u /* the pause has reached its maximum long before */
 
 static uint64_t pause_ns(uint32_t step, uint64_t random)
 {
@@ -25,7 +26,7 @@ bool wr_breaker_succeeded(struct wr_breaker *breaker)
 {
 	breaker->failures = 0;
 	if (breaker->state != WR_BREAKER_HALF_OPEN)
-		return false; /* open: the answer to something asked before */
+		return false; /* while open: a reply to an earlier call */
 	*breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	return true;
 }

@@ -1,5 +1,7 @@
-/* What all calls have in common: whom they go to, what an error reply means for them, and when they
- * are tried again. */
+/* The common part of all kinds of calls: keys, scripts, routing to a shard, error replies and
+ * retries. Called by the files that define a kind, and by conn.c and shard.c. */
+#include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +30,6 @@ const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
 
 /* ---- keys ---- */
 
-/* The 128 bits of a key's hash, six to a letter. */
 void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 {
 	static const char letters[] =
@@ -93,9 +94,28 @@ uint16_t wr_central_text_slot(const struct wr_central *central, const char *key)
 	return central->cluster ? wr_slot_of(key, strlen(key)) : 0;
 }
 
-/* ---- scripts ---- */
+/* ---- commands and scripts ---- */
 
-static const struct wr_script *script_of(enum wr_script_name name)
+enum wr_call_written wr_call_write_words(struct wr_central_conn *conn, ...)
+{
+	const char *word;
+	size_t count = 0;
+	va_list words;
+
+	va_start(words, conn);
+	while (va_arg(words, const char *))
+		count++;
+	va_end(words);
+	wr_command_begin(&conn->out, count);
+	va_start(words, conn);
+	while ((word = va_arg(words, const char *)))
+		wr_command_text(&conn->out, word);
+	va_end(words);
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+}
+
+void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
+			  enum wr_script_name name, size_t args)
 {
 	static const struct wr_script *const scripts[WR_SCRIPT_NAMES] = {
 		[WR_SCRIPT_TAKE] = &wr_script_take,
@@ -103,14 +123,7 @@ static const struct wr_script *script_of(enum wr_script_name name)
 		[WR_SCRIPT_EXCHANGE] = &wr_script_exchange,
 		[WR_SCRIPT_PUSH] = &wr_script_push,
 		[WR_SCRIPT_NODES] = &wr_script_nodes};
-
-	return scripts[name];
-}
-
-void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
-			  enum wr_script_name name, size_t args)
-{
-	const struct wr_script *script = script_of(name);
+	const struct wr_script *script = scripts[name];
 
 	wr_command_begin(&conn->out, 2 + args);
 	if (call->eval) {
@@ -123,9 +136,10 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-/* The first call that learns of the missing script brings it along; those that were written before
- * that one need not. */
-static bool plan_script(struct wr_central_conn *conn, struct wr_call *call)
+/* After NOSCRIPT: decides whether the retry carries the script's text. Only the first call that
+ * learns of the missing script does; the others find it loaded. Returns false if the call has no
+ * script. */
+static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
 
@@ -143,14 +157,15 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_shard *shard;
 
+	assert(call->magic == WR_CALL_MAGIC);
 	if (central->reports.calls && (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE))
 		wr_central_reports_send_before(central, call);
-	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->of))
+	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->job))
 		call->slot = wr_central_key_slot(central, call->key);
 	shard = wr_central_slot_shard(central, call->slot);
 	call->shard = shard;
 	if (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE)
-		(shard ? &shard->counts : &central->counts)->asked += call->count;
+		wr_call_counts(central, call)->asked += call->count;
 	if (shard)
 		wr_central_shard_push(shard, call);
 	else if (central->cluster && !central->cluster->known && !central->cluster->unreachable)
@@ -159,19 +174,39 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 		wr_call_fail(central, call, WR_FAULT_NO_OWNER);
 }
 
+struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call)
+{
+	return call->shard ? &call->shard->counts : &central->counts;
+}
+
 void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	const struct wr_call_ops *ops = wr_call_ops(call);
 
-	counts->faults[fault]++;
-	wr_call_ops(call)->on_failure(central, call, fault);
+	assert(call->magic == WR_CALL_MAGIC);
+	wr_call_counts(central, call)->faults[fault]++;
+	if (ops->on_failure)
+		ops->on_failure(central, call, fault);
+	else
+		wr_call_free(central, call);
+}
+
+void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
+			enum wr_fault fault)
+{
+	struct wr_call_queue calls = *queue;
+	struct wr_call *call;
+
+	*queue = (struct wr_call_queue){0};
+	while ((call = wr_call_queue_pop(&calls)))
+		wr_call_fail(central, call, fault);
 }
 
 /* ---- replies ---- */
 
-/* Follows a redirection. False: it leads nowhere. */
-static bool follow(struct wr_central_conn *conn, struct wr_call *call, bool moved,
-		   struct weir_str text)
+/* Follows MOVED or ASK. Returns false if the redirection is not usable. */
+static bool follow_redirect(struct wr_central_conn *conn, struct wr_call *call, bool moved,
+			    struct weir_str text)
 {
 	struct wr_central *central = conn->central;
 	struct wr_endpoint at;
@@ -190,27 +225,26 @@ static bool follow(struct wr_central_conn *conn, struct wr_call *call, bool move
 	return true;
 }
 
-static void wait_a_moment(struct wr_central *central, struct wr_call *call)
+static void retry_later(struct wr_central *central, struct wr_call *call)
 {
 	call->mono_ns = central->mono_ns + TRYAGAIN_NS;
 	wr_call_queue_push(&central->again, call);
 	wr_central_wake_at(central, call->mono_ns);
 }
 
-/* Keys of a slot that is being moved are here and there until all are, and no node carries out a
- * call for several of them. For one it does. So each limit is asked for by itself: the limiter
- * gives back what one took if another refuses, as it does for limits of different keys. Reports and
- * leases need their keys together and wait. */
-static void ask_singly(struct wr_central *central, struct wr_call *call)
+/* While a slot is being moved, its keys are on two nodes, and neither executes a call with several
+ * keys; both execute calls with one key. So each limit gets a call of its own. If another limit of
+ * the request refuses, the limiter gives the units back, as it does for limits of different keys.
+ * Reports and leases need all their keys in one call: they are only retried. */
+static void split_call(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part;
 
 	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_RETURN) || call->merged)
 		return;
-	call->first = call->last = NULL;
-	call->count = 0;
+	part = wr_call_detach_parts(call);
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 		struct wr_call *one = call->first ? wr_call_new(central, call->kind) : NULL;
 
 		wr_call_add(one ? one : call, part);
@@ -219,31 +253,31 @@ static void ask_singly(struct wr_central *central, struct wr_call *call)
 			one->leased = call->leased;
 			one->shard = call->shard;
 			memcpy(one->key, call->key, sizeof one->key);
-			wait_a_moment(central, one);
+			retry_later(central, one);
 		}
-		part = mate;
+		part = next;
 	}
 }
 
-/* Redis has not done it, so it may be asked again. False: not this one. */
-static bool try_again(struct wr_central_conn *conn, struct wr_call *call, enum wr_fault fault,
-		      struct weir_str text)
+/* Retries a call that Redis has not executed. Returns false if it cannot be retried. */
+static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum wr_fault fault,
+		       struct weir_str text)
 {
 	struct wr_central_shard *shard = conn->shard;
 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	if (fault == WR_FAULT_NOSCRIPT) { /* the same server, which wants its ASKING again */
-		if (!plan_script(conn, call))
+	if (fault == WR_FAULT_NOSCRIPT) { /* same server; ASKING is sent again if needed */
+		if (!plan_eval(conn, call))
 			return false;
-		wr_call_queue_push(&shard->turn, call);
+		wr_call_queue_push(&shard->unwritten, call);
 		wr_central_conn_mark_dirty(conn);
 	} else if (fault == WR_FAULT_TRYAGAIN) {
 		call->asking = false;
-		ask_singly(conn->central, call);
-		wait_a_moment(conn->central, call);
-	} else if (!follow(conn, call, fault == WR_FAULT_MOVED, text)) {
+		split_call(conn->central, call);
+		retry_later(conn->central, call);
+	} else if (!follow_redirect(conn, call, fault == WR_FAULT_MOVED, text)) {
 		return false;
 	}
 	shard->counts.again++;
@@ -251,17 +285,18 @@ static bool try_again(struct wr_central_conn *conn, struct wr_call *call, enum w
 	return true;
 }
 
-static void heard_error(struct wr_central_conn *conn, struct wr_call *call, struct weir_str text)
+static void handle_error_reply(struct wr_central_conn *conn, struct wr_call *call,
+			       struct weir_str text)
 {
 	const struct wr_call_ops *ops = wr_call_ops(call);
 	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 	enum wr_fault_act act = wr_fault_act(fault);
 
-	if (act == WR_ACT_AGAIN && try_again(conn, call, fault, text))
+	if (act == WR_ACT_AGAIN && retry_call(conn, call, fault, text))
 		return;
 	if (conn->shard && ops->feeds_breaker && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
 		wr_central_shard_on_success(
-			conn->shard); /* it answers; the trouble is this call's own */
+			conn->shard); /* the server answers; only this call is at fault */
 	if (conn->shard && (ops->feeds_breaker || act != WR_ACT_COUNT))
 		wr_central_shard_on_fault(conn->shard, fault, text);
 	else if (conn->shard)
@@ -273,9 +308,11 @@ void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const red
 {
 	const struct wr_call_ops *ops = wr_call_ops(call);
 
-	if (reply->type == REDIS_REPLY_ERROR && !ops->reads_errors) {
-		heard_error(conn, call, wr_redis_reply_text(reply));
-		return;
-	}
-	ops->on_reply(conn, call, reply);
+	assert(call->magic == WR_CALL_MAGIC);
+	if (reply->type == REDIS_REPLY_ERROR && !ops->reads_errors)
+		handle_error_reply(conn, call, wr_redis_reply_text(reply));
+	else if (ops->on_reply)
+		ops->on_reply(conn, call, reply);
+	else
+		wr_call_free(conn->central, call);
 }

@@ -1,4 +1,5 @@
-/* Beginning, end and time. */
+/* Creation, destruction and the timer of struct wr_central, and helpers for time and logging.
+ * Called by the host. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono
 		central->mono_ns = mono_ns;
 }
 
-/* Lines are freed when nobody can be in their functions any more. */
+/* Frees closed connections once no public function is running. */
 void wr_central_exit(struct wr_central *central)
 {
 	if (--central->depth == 0)
@@ -35,7 +36,7 @@ void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns)
 		central->host.wake_at(central->context, mono_ns);
 }
 
-/* xorshift64: good enough to keep nodes from doing things at the same time. */
+/* xorshift64; spreads retries of different nodes over time. */
 uint64_t wr_central_random(struct wr_central *central)
 {
 	central->random ^= central->random << 13;
@@ -55,9 +56,9 @@ void wr_central_log(struct wr_central *central, enum wr_say level, const char *f
 	central->host.say(central->context, level, text);
 }
 
-/* ---- beginning ---- */
+/* ---- creation ---- */
 
-static int check(const struct wr_central_opts *opts, struct weir_error *error)
+static int check_options(const struct wr_central_opts *opts, struct weir_error *error)
 {
 	if (!opts->target || opts->target->at.count == 0)
 		return wr_error(error, WEIR_EINVAL, "there is no Redis to connect to");
@@ -69,7 +70,7 @@ static int check(const struct wr_central_opts *opts, struct weir_error *error)
 	return 0;
 }
 
-static void set_up(struct wr_central *central, const struct wr_central_opts *opts)
+static void set_options(struct wr_central *central, const struct wr_central_opts *opts)
 {
 	central->target = opts->target;
 	central->prefix_len = (size_t)snprintf(central->prefix, sizeof central->prefix,
@@ -84,9 +85,9 @@ static void set_up(struct wr_central *central, const struct wr_central_opts *opt
 	central->fleet_size = opts->fleet_size;
 	central->chief = opts->chief;
 	central->random = opts->seed | 1;
-	central->turn = 1;
+	central->batch = 1;
 	central->wake_ns = UINT64_MAX;
-	central->reports.next_seq = central->now_ns / 1000 + 1; /* above those before a restart */
+	central->reports.next_seq = central->now_ns / 1000 + 1; /* higher than before a restart */
 	central->reports.send_at_ns = UINT64_MAX;
 	central->late.look_at_ns = UINT64_MAX;
 	central->duties.secret_given = opts->secret != NULL;
@@ -112,7 +113,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 		   struct weir_error *error)
 {
 	struct wr_central *central;
-	int rc = check(opts, error);
+	int rc = check_options(opts, error);
 
 	if (rc < 0)
 		return rc;
@@ -123,7 +124,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	central->context = context;
 	central->now_ns = now_ns;
 	central->mono_ns = mono_ns;
-	set_up(central, opts);
+	set_options(central, opts);
 	central->refusals = calloc(1, sizeof *central->refusals);
 	central->holds = wr_lease_holds_new();
 	if (!central->refusals || !central->holds || !make_shards(central) ||
@@ -140,15 +141,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	return 0;
 }
 
-/* ---- end ---- */
-
-static void fail_queue(struct wr_central *central, struct wr_call_queue *queue)
-{
-	struct wr_call *call;
-
-	while ((call = wr_call_queue_pop(queue)))
-		wr_call_fail(central, call, WR_FAULT_LOST);
-}
+/* ---- destruction ---- */
 
 void wr_central_free(struct wr_central *central)
 {
@@ -157,7 +150,7 @@ void wr_central_free(struct wr_central *central)
 	central->freeing = true;
 	central->depth++;
 	wr_central_asks_fail(central);
-	fail_queue(central, &central->again);
+	wr_call_queue_fail(central, &central->again, WR_FAULT_LOST);
 	if (central->sentinels && central->sentinels->conn)
 		wr_central_conn_close(central->sentinels->conn);
 	for (uint32_t i = 0; i < central->shard_count; i++)
@@ -177,9 +170,9 @@ void wr_central_free(struct wr_central *central)
 	free(central);
 }
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
-static void send_again(struct wr_central *central)
+static void retry_due_calls(struct wr_central *central)
 {
 	struct wr_call_queue *again = &central->again;
 
@@ -195,7 +188,7 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 	central->wake_ns = UINT64_MAX;
 	central->ticking = true;
 	wr_central_asks_expire(central);
-	send_again(central);
+	retry_due_calls(central);
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		wr_central_shard_tick(central->shards[i]);
 	if (central->cluster)

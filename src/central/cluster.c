@@ -1,27 +1,29 @@
-/* A cluster: who serves which slot, asked of any node, followed when slots move and masters change.
+/* Redis Cluster: which shard owns which slot. Any node can be asked for the slot map; it is read
+ * again when slots move or masters change. Called by call.c, shard.c and the timer.
  *
- * Shards are numbered and keep their number; those that serve no slot any more lose their
- * connection, and their place when another needs it. */
+ * A shard keeps its index. A shard without slots loses its connection, and its index is reused when
+ * another shard needs one. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define REFRESH_NS (30000 * WR_MS_NS)     /* all is well */
-#define REFRESH_AWAY_NS (500 * WR_MS_NS)  /* a shard is away: its replica may take over */
-#define REFRESH_LEAST_NS (100 * WR_MS_NS) /* between two, however much moves */
+#define REFRESH_NS (30000 * WR_MS_NS)     /* all shards are up */
+#define REFRESH_AWAY_NS (500 * WR_MS_NS)  /* a shard is down: a replica may take over */
+#define REFRESH_LEAST_NS (100 * WR_MS_NS) /* the least pause between two reads */
 
 /* ---- shards ---- */
 
 static bool is_idle(const struct wr_central_shard *shard)
 {
-	return shard->slots == 0 && !shard->conn && !shard->turn.first;
+	return shard->slots == 0 && !shard->conn && !shard->unwritten.first;
 }
 
-/* One that nobody needs becomes another one. Calls that wait to be tried again know theirs only for
- * counting. */
-static struct wr_central_shard *reuse(struct wr_central *central, const struct wr_endpoint *at)
+/* Turns an idle shard into one for another address. Calls that wait for a retry use their old shard
+ * only for its counters. */
+static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
+						 const struct wr_endpoint *at)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
 		struct wr_central_shard *shard = central->shards[i];
@@ -43,14 +45,14 @@ static struct wr_central_shard *shard_at(struct wr_central *central, const struc
 		if (wr_endpoint_equal(&central->shards[i]->at, at))
 			return central->shards[i];
 	if (central->shard_count == WR_SHARDS_MAX)
-		return reuse(central, at);
+		return reuse_idle_shard(central, at);
 	shard = wr_central_shard_new(central, at);
 	if (shard)
 		central->shards[central->shard_count++] = shard;
 	return shard;
 }
 
-static uint16_t number_of(const struct wr_central *central, const struct wr_central_shard *shard)
+static uint16_t index_of(const struct wr_central *central, const struct wr_central_shard *shard)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		if (central->shards[i] == shard)
@@ -72,10 +74,10 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 	return NULL;
 }
 
-/* ---- the map ---- */
+/* ---- the slot map ---- */
 
-/* Slots of nodes that could not be noted have no owner. */
-static void assign(struct wr_central *central)
+/* Copies the map that was read into owner[]. A slot whose node got no shard has no owner. */
+static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
 	uint16_t numbers[WR_CLUSTER_NODES_MAX] = {0};
@@ -85,9 +87,9 @@ static void assign(struct wr_central *central)
 	for (uint16_t i = 0; i < cluster->map.count; i++) {
 		struct wr_central_shard *shard = shard_at(central, &cluster->map.nodes[i]);
 
-		numbers[i] = shard ? number_of(central, shard) : WR_CLUSTER_NO_OWNER;
+		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			shard->slots = 1; /* so that it is not taken for idle; counted below */
+			shard->slots = 1; /* keeps it from being reused; set below */
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
 		if (numbers[i] != WR_CLUSTER_NO_OWNER)
@@ -101,7 +103,7 @@ static void assign(struct wr_central *central)
 	}
 }
 
-/* Those with slots are connected before they are needed; the others need not be. */
+/* Connects the shards that own slots, and disconnects idle ones that do not. */
 static void connect_shards(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
@@ -112,14 +114,14 @@ static void connect_shards(struct wr_central *central)
 			wr_central_shard_connect(shard);
 		} else if (shard->slots) {
 			wr_central_wake_at(central, shard->breaker.back_at_ns);
-		} else if (conn && !conn->waiting.first && !shard->turn.first) {
+		} else if (conn && !conn->waiting.first && !shard->unwritten.first) {
 			shard->conn = NULL;
 			wr_central_conn_close(conn);
 		}
 	}
 }
 
-static void send_homeless(struct wr_central *central)
+static void send_unrouted(struct wr_central *central)
 {
 	struct wr_call_queue unrouted = central->cluster->unrouted;
 	struct wr_call *call;
@@ -129,17 +131,7 @@ static void send_homeless(struct wr_central *central)
 		wr_call_send(central, call);
 }
 
-static void fail_homeless(struct wr_central *central)
-{
-	struct wr_call_queue unrouted = central->cluster->unrouted;
-	struct wr_call *call;
-
-	central->cluster->unrouted = (struct wr_call_queue){0};
-	while ((call = wr_call_queue_pop(&unrouted)))
-		wr_call_fail(central, call, WR_FAULT_NO_OWNER);
-}
-
-static bool is_any_away(const struct wr_central *central)
+static bool is_any_shard_down(const struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		if (central->shards[i]->slots && !wr_central_shard_is_up(central->shards[i]))
@@ -164,19 +156,16 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 		refresh_at(central, at);
 }
 
-/* ---- asking ---- */
+/* ---- reading the slot map ---- */
 
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_slots(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	wr_command_begin(&conn->out, 2);
-	wr_command_text(&conn->out, "CLUSTER");
-	wr_command_text(&conn->out, "SLOTS");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "CLUSTER", "SLOTS", NULL);
 }
 
-/* This node is of no help: on to the next one. */
-static void no_help(struct wr_central *central, const redisReply *reply)
+/* The reply is not a slot map. Another node is asked next. */
+static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
 	struct weir_str text = wr_redis_reply_text(reply);
 
@@ -190,7 +179,7 @@ static void no_help(struct wr_central *central, const redisReply *reply)
 	refresh_at(central, central->mono_ns + REFRESH_LEAST_NS);
 }
 
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 	struct wr_central_cluster *cluster = central->cluster;
@@ -199,20 +188,20 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 	cluster->asking = false;
 	cluster->refreshed_ns = central->mono_ns;
 	if (!wr_redis_cluster_read(reply, &conn->link.at, &cluster->map)) {
-		no_help(central, reply);
+		reject_slots(central, reply);
 		return;
 	}
-	assign(central);
+	assign_slots(central);
 	cluster->tried = 0;
 	cluster->known = true;
 	cluster->unreachable = cluster->logged = false;
 	connect_shards(central);
-	send_homeless(central);
+	send_unrouted(central);
 	refresh_at(central,
-		   central->mono_ns + (is_any_away(central) ? REFRESH_AWAY_NS : REFRESH_NS));
+		   central->mono_ns + (is_any_shard_down(central) ? REFRESH_AWAY_NS : REFRESH_NS));
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_slots_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	wr_call_free(central, call);
@@ -220,10 +209,13 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 	wr_central_cluster_refresh_soon(central);
 }
 
-const struct wr_call_ops wr_call_slots_ops = {
-	.write = put, .on_reply = heard, .on_failure = failed, .reads_errors = true, .script = -1};
+const struct wr_call_ops wr_call_slots_ops = {.write = write_slots,
+					      .on_reply = read_slots,
+					      .on_failure = on_slots_failed,
+					      .reads_errors = true,
+					      .script = -1};
 
-static void ask(struct wr_central *central, struct wr_central_shard *shard)
+static void request_slots(struct wr_central *central, struct wr_central_shard *shard)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_SLOTS);
 
@@ -233,15 +225,15 @@ static void ask(struct wr_central *central, struct wr_central_shard *shard)
 	wr_central_conn_write(shard->conn, call);
 }
 
-/* The next one in turn that is connected, or NULL. */
+/* Returns the next shard with a ready connection, or NULL. */
 static struct wr_central_shard *pick_ready(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
-		uint32_t at = (central->cluster->turn + i) % central->shard_count;
+		uint32_t at = (central->cluster->next_node + i) % central->shard_count;
 
 		if (!wr_central_shard_is_ready(central->shards[at]))
 			continue;
-		central->cluster->turn = at + 1;
+		central->cluster->next_node = at + 1;
 		return central->shards[at];
 	}
 	return NULL;
@@ -255,21 +247,23 @@ static bool is_any_opening(const struct wr_central *central)
 	return false;
 }
 
-/* Nobody is connected: one after the other is tried, and after a round it is hopeless for now. */
-static void try_next(struct wr_central *central)
+/* No shard is connected: connects to the next one. After a round without success, calls that wait
+ * for the slot map fail. */
+static void connect_next(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
-	struct wr_central_shard *shard = central->shards[cluster->turn++ % central->shard_count];
+	struct wr_central_shard *shard =
+		central->shards[cluster->next_node++ % central->shard_count];
 
 	if (++cluster->tried > central->shard_count) {
 		cluster->tried = 0;
 		cluster->unreachable = true;
-		fail_homeless(central);
+		wr_call_queue_fail(central, &central->cluster->unrouted, WR_FAULT_NO_OWNER);
 	}
 	wr_central_shard_connect(shard);
 }
 
-static void refresh(struct wr_central *central)
+static void refresh_slots(struct wr_central *central)
 {
 	struct wr_central_shard *shard = pick_ready(central);
 
@@ -279,28 +273,27 @@ static void refresh(struct wr_central *central)
 	if (central->cluster->asking)
 		return;
 	if (shard)
-		ask(central, shard);
+		request_slots(central, shard);
 	else if (!is_any_opening(central))
-		try_next(central);
+		connect_next(central);
 }
 
 void wr_central_cluster_tick(struct wr_central *central)
 {
 	if (central->mono_ns >= central->cluster->refresh_at_ns)
-		refresh(central);
+		refresh_slots(central);
 	wr_central_wake_at(central, central->cluster->refresh_at_ns);
 }
 
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard)
 {
 	if (!central->cluster->asking && (!central->cluster->known || shard->slots == 0))
-		ask(central, shard);
+		request_slots(central, shard);
 }
 
-/* At the beginning there is no time to lose. */
-void wr_central_cluster_on_failure(struct wr_central *central, struct wr_central_shard *shard)
+/* Before the first slot map, the next node is tried without a pause. */
+void wr_central_cluster_on_failure(struct wr_central *central)
 {
-	(void)shard;
 	if (!central->cluster->known && !central->cluster->unreachable)
 		refresh_at(central, central->mono_ns);
 	else
@@ -316,7 +309,7 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 
 	if (!shard)
 		return NULL;
-	/* Nobody probes those without slots. */
+	/* The timer does not probe shards without slots. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
 	    central->mono_ns >= shard->breaker.back_at_ns)
 		shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
@@ -325,13 +318,13 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 	if (cluster->owner[slot] != WR_CLUSTER_NO_OWNER &&
 	    central->shards[cluster->owner[slot]]->slots)
 		central->shards[cluster->owner[slot]]->slots--;
-	cluster->owner[slot] = number_of(central, shard);
+	cluster->owner[slot] = index_of(central, shard);
 	shard->slots++;
 	wr_central_cluster_refresh_soon(central);
 	return shard;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 bool wr_central_cluster_start(struct wr_central *central)
 {
@@ -350,7 +343,7 @@ bool wr_central_cluster_start(struct wr_central *central)
 void wr_central_cluster_free(struct wr_central *central)
 {
 	if (central->cluster)
-		fail_homeless(central);
+		wr_call_queue_fail(central, &central->cluster->unrouted, WR_FAULT_NO_OWNER);
 	free(central->cluster);
 	central->cluster = NULL;
 }

@@ -1,10 +1,13 @@
-/* A connection as bytes: commands out, replies in, each to the call it answers. */
+/* A connection to Redis: writes calls to its output buffer, and assigns each reply to the call that
+ * it answers. The host (wr_link_…) moves the bytes; shard.c, sentinels.c and handshake.c push
+ * calls. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "central/inner.h"
 
-#define FEED_BYTES 8192u /* at a time: the parser moves what it has not read yet */
+#define FEED_BYTES                                                                                 \
+	8192u /* bytes per feed: the hiredis parser moves the bytes that it has not read yet */
 
 static struct wr_central_conn *conn_of(struct wr_link *link)
 {
@@ -21,7 +24,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 
 	if (!conn || !wr_redis_replies_init(&conn->in)) {
 		free(conn);
-		return NULL; /* the next attempt may fare better */
+		return NULL; /* shard.c retries later */
 	}
 	conn->link = (struct wr_link){.at = *at,
 				      .tls = central->target->tls,
@@ -38,8 +41,8 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 	return conn;
 }
 
-/* Nobody holds it any more but those whose functions it is in. Returns what waited on it. */
-static struct wr_call_queue end(struct wr_central_conn *conn, bool host_knows)
+/* Closes the connection; the caller must fail the calls that are returned. */
+static struct wr_call_queue detach_conn(struct wr_central_conn *conn, bool host_knows)
 {
 	struct wr_central *central = conn->central;
 	struct wr_call_queue waiting = conn->waiting;
@@ -54,40 +57,33 @@ static struct wr_call_queue end(struct wr_central_conn *conn, bool host_knows)
 	return waiting;
 }
 
-static void fail_all(struct wr_central *central, struct wr_call_queue *calls)
-{
-	struct wr_call *call;
-
-	while ((call = wr_call_queue_pop(calls)))
-		wr_call_fail(central, call, WR_FAULT_LOST);
-}
-
 void wr_central_conn_close(struct wr_central_conn *conn)
 {
-	struct wr_call_queue waiting = end(conn, false);
+	struct wr_call_queue waiting = detach_conn(conn, false);
 
-	fail_all(conn->central, &waiting);
+	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
-/* Those who answer for it decide first what comes next: who is told of a failure may ask again. */
-static void lose(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
-		 bool host_knows)
+/* Notifies the shard or the Sentinel poller first, then fails the calls: a callback may ask a new
+ * question, which must find the new state. */
+static void lose_conn(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
+		      bool host_knows)
 {
 	bool served =
 		conn->state == WR_CONN_READY &&
 		(conn->served || conn->central->mono_ns - conn->opened_mono_ns >= WR_SILENCE_NS);
-	struct wr_call_queue waiting = end(conn, host_knows);
+	struct wr_call_queue waiting = detach_conn(conn, host_knows);
 
 	if (conn->shard)
 		wr_central_shard_on_lost(conn->shard, served, fault, why);
 	else
 		wr_central_sentinels_on_lost(conn->central, why);
-	fail_all(conn->central, &waiting);
+	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
 void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why)
 {
-	lose(conn, fault, why, false);
+	lose_conn(conn, fault, why, false);
 }
 
 void wr_central_conns_free_closed(struct wr_central *central)
@@ -122,12 +118,12 @@ void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64
 
 	wr_central_enter(central, now_ns, mono_ns);
 	if (conn->state != WR_CONN_CLOSED)
-		lose(conn, conn->state == WR_CONN_READY ? WR_FAULT_LOST : WR_FAULT_CONNECT, why,
-		     true);
+		lose_conn(conn, conn->state == WR_CONN_READY ? WR_FAULT_LOST : WR_FAULT_CONNECT,
+			  why, true);
 	wr_central_exit(central);
 }
 
-/* ---- out ---- */
+/* ---- output ---- */
 
 void wr_central_conn_mark_dirty(struct wr_central_conn *conn)
 {
@@ -137,29 +133,13 @@ void wr_central_conn_mark_dirty(struct wr_central_conn *conn)
 	conn->central->host.dirty(conn->central->context, &conn->link);
 }
 
-static enum wr_call_written put_asking(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_asking_word(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	wr_command_begin(&conn->out, 1);
-	wr_command_text(&conn->out, "ASKING");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "ASKING", NULL);
 }
 
-static void heard_asking(struct wr_central_conn *conn, struct wr_call *call,
-			 const redisReply *reply)
-{
-	(void)reply;
-	wr_call_free(conn->central, call);
-}
-
-static void failed_asking(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	wr_call_free(central, call);
-}
-
-const struct wr_call_ops wr_call_asking_ops = {
-	.write = put_asking, .on_reply = heard_asking, .on_failure = failed_asking, .script = -1};
+const struct wr_call_ops wr_call_asking_ops = {.write = write_asking_word, .script = -1};
 
 static void write_call(struct wr_central_conn *conn, struct wr_call *call)
 {
@@ -186,7 +166,7 @@ static void write_call(struct wr_central_conn *conn, struct wr_call *call)
 	}
 }
 
-/* The ASKING is of no harm if nothing follows it. */
+/* An ASKING that is not followed by a command has no effect. */
 static void write_asking(struct wr_central_conn *conn)
 {
 	struct wr_call *asking = wr_call_new(conn->central, WR_CALL_ASKING);
@@ -195,14 +175,14 @@ static void write_asking(struct wr_central_conn *conn)
 		write_call(conn, asking);
 }
 
-static void write_turn(struct wr_central_conn *conn)
+static void write_batch(struct wr_central_conn *conn)
 {
-	struct wr_call_queue turn = conn->shard->turn;
+	struct wr_call_queue batch = conn->shard->unwritten;
 	struct wr_call *call;
 
-	conn->central->turn++;
-	conn->shard->turn = (struct wr_call_queue){0}; /* who is told of a failure may ask again */
-	while ((call = wr_call_queue_pop(&turn))) {
+	conn->central->batch++;
+	conn->shard->unwritten = (struct wr_call_queue){0}; /* a failing call may add new ones */
+	while ((call = wr_call_queue_pop(&batch))) {
 		if (call->asking)
 			write_asking(conn);
 		write_call(conn, call);
@@ -221,12 +201,13 @@ bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
 	struct wr_central *central = conn->central;
 
 	wr_central_enter(central, central->now_ns, central->mono_ns);
-	if (conn->state == WR_CONN_READY && conn->shard && conn->shard->turn.first)
-		write_turn(conn);
+	if (conn->state == WR_CONN_READY && conn->shard && conn->shard->unwritten.first)
+		write_batch(conn);
 	*len = wr_commands_len(&conn->out);
 	*bytes = *len ? conn->out.bytes + conn->out.start : NULL;
 	conn->dirty = *len > 0;
-	if (!conn->dirty && conn->state == WR_CONN_READY && conn->shard && conn->shard->turn.first)
+	if (!conn->dirty && conn->state == WR_CONN_READY && conn->shard &&
+	    conn->shard->unwritten.first)
 		wr_central_conn_mark_dirty(conn);
 	wr_central_exit(central);
 	return *len > 0;
@@ -237,7 +218,7 @@ void wr_link_sent(struct wr_link *link, size_t len)
 	wr_commands_sent(&conn_of(link)->out, len);
 }
 
-/* ---- in ---- */
+/* ---- input ---- */
 
 static void read_replies(struct wr_central_conn *conn)
 {

@@ -1,5 +1,6 @@
-/* Control messages between nodes: a stream in Redis, of which each node reads what is new twice a
- * second. Orders of an operator (bans, grants, resets) reach all nodes that way. */
+/* Control messages between nodes: a stream in Redis that each chief loop reads twice a second. It
+ * carries an operator's commands (bans, grants, resets) to all nodes. Called by the timer and by
+ * wr_central_publish. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +9,13 @@
 #include "central/inner.h"
 
 #define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* there is more to read */
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* when the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64
-#define KEPT "1024"         /* messages, more or less */
-#define STEP_BACK_MS 10000u /* how far to read again when Redis' clock has stepped back */
+#define KEPT "1024"         /* messages that the stream keeps, approximately */
+#define STEP_BACK_MS 10000u /* how far to read back after the clock of Redis has stepped back */
 
-static struct wr_call *new_call(struct wr_central *central, enum wr_call_kind kind)
+static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_kind kind)
 {
 	struct wr_call *call = wr_call_new(central, kind);
 	char key[WR_REDIS_KEY];
@@ -26,14 +27,12 @@ static struct wr_call *new_call(struct wr_central *central, enum wr_call_kind ki
 	return call;
 }
 
-/* ---- what time it is there ---- */
+/* ---- TIME: the clock of Redis ---- */
 
-static enum wr_call_written put_time(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_time(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	wr_command_begin(&conn->out, 1);
-	wr_command_text(&conn->out, "TIME");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "TIME", NULL);
 }
 
 static bool read_number(struct weir_str text, uint64_t *number)
@@ -51,9 +50,9 @@ static bool read_number(struct weir_str text, uint64_t *number)
 	return true;
 }
 
-/* Identifiers begin with the time: a new master whose clock is behind gives some that are not above
- * those we know. Some messages are read twice then. */
-static void heard_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+/* Stream ids begin with the time. A new master with a slower clock assigns ids below those already
+ * read. The position then moves back; some messages are read twice. */
+static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_duties *duties = &conn->central->duties;
 	bool for_stream = call->step == WR_TIME_FOR_STREAM;
@@ -74,21 +73,12 @@ static void heard_time(struct wr_central_conn *conn, struct wr_call *call, const
 	}
 }
 
-static void failed_time(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	wr_call_free(central, call);
-}
+const struct wr_call_ops wr_call_time_ops = {
+	.write = write_time, .on_reply = read_time, .keyed = true, .script = -1};
 
-const struct wr_call_ops wr_call_time_ops = {.write = put_time,
-					     .on_reply = heard_time,
-					     .on_failure = failed_time,
-					     .keyed = true,
-					     .script = -1};
+/* ---- XREAD: reading the stream ---- */
 
-/* ---- listening ---- */
-
-static enum wr_call_written put_listen(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_call *call)
 {
 	const struct wr_central_duties *duties = &conn->central->duties;
 	char key[WR_REDIS_KEY], id[48];
@@ -123,8 +113,8 @@ static uint64_t age_ns(const struct wr_central_duties *duties)
 	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
 }
 
-/* [id, [name, value, …]] */
-static void hear_one(struct wr_central *central, const redisReply *entry)
+/* Reads one entry of the stream: [id, [name, value, …]]. */
+static void read_entry(struct wr_central *central, const redisReply *entry)
 {
 	struct wr_central_duties *duties = &central->duties;
 	struct weir_str id = wr_redis_reply_text(wr_redis_reply_at(entry, 0));
@@ -145,7 +135,7 @@ static void hear_one(struct wr_central *central, const redisReply *entry)
 	central->host.heard(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 
-static void heard_listen(struct wr_central_conn *conn, struct wr_call *call,
+static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
 			 const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
@@ -155,13 +145,13 @@ static void heard_listen(struct wr_central_conn *conn, struct wr_call *call,
 	wr_call_free(central, call);
 	central->duties.listening = false;
 	for (size_t i = 0; i < count; i++)
-		hear_one(central, entries->element[i]);
+		read_entry(central, entries->element[i]);
 	if (count >= READ_AT_ONCE)
 		central->duties.listen_at_ns = central->mono_ns + LISTEN_SOON_NS;
 	wr_central_wake_at(central, central->duties.listen_at_ns);
 }
 
-static void failed_listen(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_listen_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.listening = false;
@@ -169,16 +159,16 @@ static void failed_listen(struct wr_central *central, struct wr_call *call, enum
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_listen_ops = {.write = put_listen,
-					       .on_reply = heard_listen,
-					       .on_failure = failed_listen,
+const struct wr_call_ops wr_call_listen_ops = {.write = write_xread,
+					       .on_reply = read_entries,
+					       .on_failure = on_listen_failed,
 					       .keyed = true,
 					       .script = -1};
 
-static void listen(struct wr_central *central)
+static void read_stream(struct wr_central *central)
 {
-	struct wr_call *time = new_call(central, WR_CALL_TIME);
-	struct wr_call *call = new_call(central, WR_CALL_LISTEN);
+	struct wr_call *time = new_stream_call(central, WR_CALL_TIME);
+	struct wr_call *call = new_stream_call(central, WR_CALL_LISTEN);
 
 	central->duties.listen_at_ns = central->mono_ns + LISTEN_NS;
 	if (time) {
@@ -191,9 +181,9 @@ static void listen(struct wr_central *central)
 	wr_call_send(central, call);
 }
 
-/* ---- publishing: one at a time, so that they stay in order ---- */
+/* ---- XADD: publishing, one message at a time to keep the order ---- */
 
-static enum wr_call_written put_publish(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_call *call)
 {
 	const struct wr_central_message *message = conn->central->duties.first;
 	char key[WR_REDIS_KEY];
@@ -214,9 +204,9 @@ static enum wr_call_written put_publish(struct wr_central_conn *conn, struct wr_
 	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-static void publish(struct wr_central *central)
+static void publish_first(struct wr_central *central)
 {
-	struct wr_call *call = new_call(central, WR_CALL_PUBLISH);
+	struct wr_call *call = new_stream_call(central, WR_CALL_PUBLISH);
 
 	central->duties.publish_at_ns = central->mono_ns + PUBLISH_AGAIN_NS;
 	wr_central_wake_at(central, central->duties.publish_at_ns);
@@ -237,8 +227,8 @@ static void drop_first(struct wr_central_duties *duties)
 	free(message);
 }
 
-static void heard_publish(struct wr_central_conn *conn, struct wr_call *call,
-			  const redisReply *reply)
+static void on_published(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 
@@ -247,10 +237,10 @@ static void heard_publish(struct wr_central_conn *conn, struct wr_call *call,
 	central->duties.publishing = false;
 	drop_first(&central->duties);
 	if (central->duties.first)
-		publish(central);
+		publish_first(central);
 }
 
-static void failed_publish(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_publish_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.publishing = false;
@@ -258,9 +248,9 @@ static void failed_publish(struct wr_central *central, struct wr_call *call, enu
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_publish_ops = {.write = put_publish,
-						.on_reply = heard_publish,
-						.on_failure = failed_publish,
+const struct wr_call_ops wr_call_publish_ops = {.write = write_xadd,
+						.on_reply = on_published,
+						.on_failure = on_publish_failed,
 						.keyed = true,
 						.script = -1};
 
@@ -285,25 +275,25 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	duties->last = message;
 	duties->message_count++;
 	if (!duties->publishing)
-		publish(central);
+		publish_first(central);
 	wr_central_exit(central);
 	return 0;
 }
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
 void wr_central_control_tick(struct wr_central *central)
 {
 	struct wr_central_duties *duties = &central->duties;
 
 	if (duties->first && !duties->publishing && central->mono_ns >= duties->publish_at_ns)
-		publish(central);
+		publish_first(central);
 	if (duties->first && !duties->publishing)
 		wr_central_wake_at(central, duties->publish_at_ns);
 	if (!central->chief)
 		return;
 	if (!duties->listening && central->mono_ns >= duties->listen_at_ns)
-		listen(central);
+		read_stream(central);
 	if (!duties->listening)
 		wr_central_wake_at(central, duties->listen_at_ns);
 }

@@ -1,4 +1,5 @@
-/* The turns of exchanges: slots of the table to Redis, and its sums back into them. */
+/* Rounds of exchanges: sends counters from the table to Redis, and stores the sums of the other
+ * nodes in the table. Called by the timer and at shutdown. */
 #include "central/exchange.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define SOON_NS (50 * WR_MS_NS)
 #define DRAIN_NS (1000 * WR_MS_NS)
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 static bool make_jobs(struct wr_central_exchanges *x)
 {
@@ -35,7 +36,7 @@ bool wr_central_exchanges_start(struct wr_central *central, const struct wr_cent
 	if (!x || !make_jobs(x))
 		return false;
 	x->sync_ns = opts->sync_ns;
-	x->turn_ns = central->mono_ns;
+	x->round_ns = central->mono_ns;
 	x->overshoot_ns = central->mono_ns;
 	snprintf(x->region, sizeof x->region, "%s", opts->region ? opts->region : NO_REGION);
 	return true;
@@ -73,7 +74,7 @@ size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t inc
 				(unsigned long long)incarnation);
 }
 
-/* ---- how far it may be off ---- */
+/* ---- the overshoot estimate ---- */
 
 uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
 				   uint64_t sync_ns, uint64_t delay_ns)
@@ -114,14 +115,15 @@ uint32_t wr_central_exchanges_overshoot(const struct wr_central *central)
 							 : x->overshoot_ppm[1];
 }
 
-/* ---- a slot as Redis is told ---- */
+/* ---- a table slot as a job ---- */
 
 static struct wr_exchange_tally tally_of(const struct wr_exchange_count *count)
 {
 	return (struct wr_exchange_tally){count->plus, count->minus};
 }
 
-/* A calendar's window is known by the second it begins at, and nobody asks for the one before. */
+/* A calendar window is identified by the second in which it begins. Its predecessor is not needed.
+ */
 static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchange_job *job)
 {
 	const struct wr_exchange_count *latest = &view->counts[0];
@@ -134,10 +136,10 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->state.now = tally_of(latest);
 	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
-	job->life_us = length_ns / 500; /* twice as long */
+	job->life_us = length_ns / 500; /* twice the length */
 }
 
-/* The window of now, or a later one that somebody's clock has been in already. */
+/* Takes the window of now, or a later one that a node with a faster clock has already begun. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -162,8 +164,8 @@ static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 	job->life_us = span_ns / 500;
 }
 
-static void fill(const struct wr_central *central, int slot, const struct wr_exchange_view *view,
-		 struct wr_exchange_job *job)
+static void fill_job(const struct wr_central *central, int slot,
+		     const struct wr_exchange_view *view, struct wr_exchange_job *job)
 {
 	const struct wr_exchange_name *name = &view->name;
 	uint32_t id_len = name->id_len < sizeof job->id ? name->id_len : sizeof job->id;
@@ -185,10 +187,10 @@ static void fill(const struct wr_central *central, int slot, const struct wr_exc
 
 /* ---- the call ---- */
 
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_central *central = conn->central;
-	struct wr_exchange_job *job = call->of;
+	struct wr_exchange_job *job = call->job;
 	struct wr_exchange_call args = {.state = job->state,
 					.oldest = job->oldest,
 					.unit_ns = job->unit_ns,
@@ -212,27 +214,27 @@ static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *ca
 	return WR_CALL_WRITTEN;
 }
 
-static void walk(struct wr_central *central);
+static void send_slots(struct wr_central *central);
 
-/* The call is over: its job is free, and there is room for more of this turn. */
-static void finish(struct wr_central *central, struct wr_call *call)
+/* The call has ended. Frees its job, and continues the round if there is room. */
+static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = call->of;
+	struct wr_exchange_job *job = call->job;
 
 	if (job->owner == x->marks_owner)
 		x->marks[job->slot].in_flight = 0;
 	job->next = x->free;
 	x->free = job;
 	x->in_flight--;
-	call->of = NULL;
+	call->job = NULL;
 	wr_call_free(central, call);
 	if (x->walking && !central->freeing && x->in_flight < WR_EXCHANGES_MAX / 2)
-		walk(central);
+		send_slots(central);
 }
 
-static void apply(struct wr_central *central, const struct wr_exchange_job *job,
-		  const struct wr_exchanged *others)
+static void store_sums(struct wr_central *central, const struct wr_exchange_job *job,
+		       const struct wr_exchanged *others)
 {
 	struct wr_exchange_totals totals = {
 		.counts = {{job->starts_ns[0], others->now.plus, others->now.minus},
@@ -247,11 +249,12 @@ static void note_delay(struct wr_central_exchanges *x, uint64_t took_ns)
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
 }
 
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
+			  const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = call->of;
+	struct wr_exchange_job *job = call->job;
 	struct wr_exchange_page page;
 	struct wr_exchanged others;
 
@@ -263,21 +266,22 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 	wr_central_shard_on_success(conn->shard);
 	conn->shard->counts.exchanges++;
 	note_delay(x, central->mono_ns - job->sent_ns);
-	/* What was told just after another node's turn waits for its next one. */
+	/* A node that has just finished its round learns of these units only in its next one. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
-		apply(central, job, &others);
+		store_sums(central, job, &others);
 		wr_central_regions_push(central, job, &page);
 	}
-	finish(central, call);
+	finish_exchange(central, call);
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_exchange_failed(struct wr_central *central, struct wr_call *call,
+			       enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
-	const struct wr_exchange_job *job = call->of;
+	struct wr_central_counts *counts = wr_call_counts(central, call);
+	const struct wr_exchange_job *job = call->job;
 
 	(void)fault;
 	counts->exchanges_failed++;
@@ -285,17 +289,17 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 		wr_exchange_failed(central->table, job->slot, central->owner);
 		wr_central_relay_on_failure(central, job);
 	}
-	finish(central, call);
+	finish_exchange(central, call);
 }
 
-const struct wr_call_ops wr_call_exchange_ops = {.write = put,
-						 .on_reply = heard,
-						 .on_failure = failed,
+const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
+						 .on_reply = read_exchange,
+						 .on_failure = on_exchange_failed,
 						 .keyed = true,
 						 .feeds_breaker = true,
 						 .script = WR_SCRIPT_EXCHANGE};
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
 static bool can_go(struct wr_central *central, const uint64_t key[2])
 {
@@ -304,8 +308,9 @@ static bool can_go(struct wr_central *central, const uint64_t key[2])
 	return shard && wr_central_shard_answers(shard);
 }
 
-/* There is nothing new in it, and all that is owed is on its way. */
-static bool is_told(const struct wr_central *central, int slot, const struct wr_exchange_view *view)
+/* Whether the slot has nothing new, and every push that is due is in flight. */
+static bool is_up_to_date(const struct wr_central *central, int slot,
+			  const struct wr_exchange_view *view)
 {
 	const struct wr_exchange_mark *mark = &central->exchanges->marks[slot];
 
@@ -313,14 +318,14 @@ static bool is_told(const struct wr_central *central, int slot, const struct wr_
 	       !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing);
 }
 
-/* One that is under way is left for the next turn, as is one whose shard is away. */
-static void visit(struct wr_central *central, int slot, const struct wr_exchange_view *view)
+/* Sends one slot. A slot that is in flight, or whose shard is down, waits for the next round. */
+static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = x->free;
 	struct wr_call *call = NULL;
 
-	if (is_told(central, slot, view))
+	if (is_up_to_date(central, slot, view))
 		return;
 	if (!x->marks[slot].in_flight && can_go(central, view->name.fleet_key))
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
@@ -330,23 +335,23 @@ static void visit(struct wr_central *central, int slot, const struct wr_exchange
 		return;
 	}
 	x->free = job->next;
-	fill(central, slot, view, job);
+	fill_job(central, slot, view, job);
 	job->used = view->used;
 	job->due = (uint8_t)view->peers_due;
 	wr_central_relay_fill(central, job);
 	x->marks[slot].in_flight = 1;
 	x->in_flight++;
-	call->of = job;
+	call->job = job;
 	memcpy(call->key, job->key, sizeof call->key);
 	wr_call_send(central, call);
 }
 
-static void walk(struct wr_central *central)
+static void send_slots(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	x->walking = false; /* what fails at once would come back here */
+	x->walking = false; /* a call that fails at once calls walk again */
 	while (x->free && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
 					    wr_central_regions_up(central), central->now_ns,
@@ -356,13 +361,13 @@ static void walk(struct wr_central *central)
 			x->cursor = 0;
 			return;
 		}
-		visit(central, slot, &view);
+		send_slot(central, slot, &view);
 	}
 	x->walking = true;
 }
 
-/* Marks belong to the slots of one table. False: no memory. */
-static bool fit_marks(struct wr_central *central)
+/* Allocates the marks for the slots of the current table. Returns false without memory. */
+static bool resize_marks(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 	uint32_t slots = wr_exchange_slots(central->table);
@@ -377,19 +382,19 @@ static bool fit_marks(struct wr_central *central)
 	return x->marks != NULL;
 }
 
-/* False: there was none, and deciders go without until there is. */
-static bool begin_turn(struct wr_central *central)
+/* Returns false if no round could begin. The limiter then decides with the counts it has. */
+static bool begin_round(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 
 	note_overshoot(central, 0);
-	if (!central->duties.secret_known || !fit_marks(central) || x->mark_count == 0 ||
+	if (!central->duties.secret_known || !resize_marks(central) || x->mark_count == 0 ||
 	    !wr_exchange_keep(central->table, central->owner, x->sync_ns, central->mono_ns) ||
 	    !wr_central_region_is_up(central))
 		return false;
 	wr_exchange_heard(central->table, central->owner, central->mono_ns);
 	x->resend = false;
-	walk(central);
+	send_slots(central);
 	return true;
 }
 
@@ -399,13 +404,13 @@ void wr_central_exchanges_tick(struct wr_central *central)
 
 	if (!x || !central->table)
 		return;
-	if (central->mono_ns >= x->turn_ns) {
+	if (central->mono_ns >= x->round_ns) {
 		uint64_t wait_ns =
-			begin_turn(central) || x->sync_ns < SOON_NS ? x->sync_ns : SOON_NS;
+			begin_round(central) || x->sync_ns < SOON_NS ? x->sync_ns : SOON_NS;
 
-		x->turn_ns = central->mono_ns + wait_ns;
+		x->round_ns = central->mono_ns + wait_ns;
 	}
-	wr_central_wake_at(central, x->turn_ns);
+	wr_central_wake_at(central, x->round_ns);
 }
 
 uint32_t wr_central_exchanges_finish(struct wr_central *central)
@@ -416,12 +421,12 @@ uint32_t wr_central_exchanges_finish(struct wr_central *central)
 		return 0;
 	if (x->end_ns == 0) {
 		x->end_ns = central->mono_ns;
-		begin_turn(central);
+		begin_round(central);
 	}
 	if (!x->finished && central->mono_ns - x->end_ns >= DRAIN_NS / 2) {
 		x->finished = true;
 		wr_central_regions_give_up(central);
-		begin_turn(central);
+		begin_round(central);
 	}
 	if (central->mono_ns - x->end_ns >= DRAIN_NS)
 		return 0;

@@ -1,5 +1,6 @@
-/* The first words on a connection, all in one write: who we are, which database, and whether it is
- * whom we look for. Nothing else is said before all of it is answered. */
+/* The first commands on a connection, sent in one write: login, database, client name, and a check
+ * that the server is the master. No other command is sent before all are answered. Called by
+ * conn.c. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -14,49 +15,29 @@ static const struct wr_redis_login *login_of(const struct wr_central_conn *conn)
 	return conn->shard ? &target->login : &target->sentinel;
 }
 
-static void put_auth(struct wr_central_conn *conn)
+static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_call *call)
 {
 	const struct wr_redis_login *login = login_of(conn);
-
-	wr_command_begin(&conn->out, login->user[0] ? 3 : 2);
-	wr_command_text(&conn->out, "AUTH");
-	if (login->user[0])
-		wr_command_text(&conn->out, login->user);
-	wr_command_text(&conn->out, login->password);
-}
-
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
-{
-	struct wr_commands *out = &conn->out;
+	char db[16];
 
 	switch (call->step) {
 	case AUTH:
-		put_auth(conn);
-		break;
+		return login->user[0] ? wr_call_write_words(conn, "AUTH", login->user,
+							    login->password, NULL)
+				      : wr_call_write_words(conn, "AUTH", login->password, NULL);
 	case SELECT:
-		wr_command_begin(out, 2);
-		wr_command_text(out, "SELECT");
-		wr_command_number(out, conn->central->target->db);
-		break;
+		snprintf(db, sizeof db, "%u", conn->central->target->db);
+		return wr_call_write_words(conn, "SELECT", db, NULL);
 	case SETNAME:
-		wr_command_begin(out, 3);
-		wr_command_text(out, "CLIENT");
-		wr_command_text(out, "SETNAME");
-		wr_command_text(out, "weir");
-		break;
+		return wr_call_write_words(conn, "CLIENT", "SETNAME", "weir", NULL);
 	case ROLE:
-		wr_command_begin(out, 1);
-		wr_command_text(out, "ROLE");
-		break;
+		return wr_call_write_words(conn, "ROLE", NULL);
 	default:
-		wr_command_begin(out, 1);
-		wr_command_text(out, "PING");
-		break;
+		return wr_call_write_words(conn, "PING", NULL);
 	}
-	return wr_command_end(out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-/* Servers that ask for no password refuse one; they are used all the same. */
+/* A server without a password rejects AUTH. The connection is usable nevertheless. */
 static bool needs_no_password(struct weir_str text)
 {
 	static const char *const says[] = {"without any password configured", "no password is set"};
@@ -67,16 +48,16 @@ static bool needs_no_password(struct weir_str text)
 	return false;
 }
 
-/* A refusal of the login is told by several words; before version 6 it is just an error. */
-static enum wr_fault fault_of(uint8_t step, struct weir_str text)
+/* A rejected login has several error words; before version 6 it is a plain error. */
+static enum wr_fault step_fault(uint8_t step, struct weir_str text)
 {
 	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 
 	return step == AUTH && fault == WR_FAULT_OTHER ? WR_FAULT_WRONGPASS : fault;
 }
 
-/* Whether the connection is of use in spite of the error. */
-static bool may_go_on(uint8_t step, enum wr_fault fault, struct weir_str text)
+/* Whether the connection is usable in spite of the error. */
+static bool is_tolerable(uint8_t step, enum wr_fault fault, struct weir_str text)
 {
 	switch (step) {
 	case AUTH:
@@ -90,7 +71,7 @@ static bool may_go_on(uint8_t step, enum wr_fault fault, struct weir_str text)
 	}
 }
 
-static void refuse(struct wr_central_conn *conn, enum wr_fault fault, struct weir_str text)
+static void reject_conn(struct wr_central_conn *conn, enum wr_fault fault, struct weir_str text)
 {
 	char why[160];
 
@@ -99,17 +80,18 @@ static void refuse(struct wr_central_conn *conn, enum wr_fault fault, struct wei
 	wr_central_conn_fail(conn, fault, why);
 }
 
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
+			    const redisReply *reply)
 {
 	uint8_t step = call->step;
 	struct weir_str text = wr_redis_reply_text(reply);
 
 	wr_call_free(conn->central, call);
 	if (reply->type == REDIS_REPLY_ERROR) {
-		enum wr_fault fault = fault_of(step, text);
+		enum wr_fault fault = step_fault(step, text);
 
-		if (!may_go_on(step, fault, text)) {
-			refuse(conn, fault, text);
+		if (!is_tolerable(step, fault, text)) {
+			reject_conn(conn, fault, text);
 			return;
 		}
 		if (step == AUTH)
@@ -117,7 +99,7 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 				       "a password is given, but the server asks for none");
 	}
 	if (step == ROLE && !wr_redis_role_may_be_master(reply)) {
-		refuse(conn, WR_FAULT_READONLY, WR_STR("not the master (any more)"));
+		reject_conn(conn, WR_FAULT_READONLY, WR_STR("not the master (any more)"));
 		return;
 	}
 	if (step != PING)
@@ -129,16 +111,10 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 		wr_central_sentinels_poll(conn->central);
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	wr_call_free(central, call);
-}
-
 const struct wr_call_ops wr_call_handshake_ops = {
-	.write = put, .on_reply = heard, .on_failure = failed, .reads_errors = true, .script = -1};
+	.write = write_step, .on_reply = read_step_reply, .reads_errors = true, .script = -1};
 
-static bool is_due(const struct wr_central_conn *conn, enum greeting step)
+static bool is_step_needed(const struct wr_central_conn *conn, enum greeting step)
 {
 	const struct wr_redis_target *target = conn->central->target;
 
@@ -159,10 +135,10 @@ void wr_central_handshake(struct wr_central_conn *conn)
 	for (int step = AUTH; step <= PING; step++) {
 		struct wr_call *call;
 
-		if (!is_due(conn, (enum greeting)step))
+		if (!is_step_needed(conn, (enum greeting)step))
 			continue;
 		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
-		if (!call) { /* without a PING it never gets ready, and is given up */
+		if (!call) { /* without PING the connection never becomes ready and times out */
 			return;
 		}
 		call->step = (uint8_t)step;

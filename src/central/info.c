@@ -1,4 +1,5 @@
-/* How it fares, for people. */
+/* Fills the structures that describe the state for the admin API, the metrics and the logs. Called
+ * by the host through wr_central_info. */
 #include <string.h>
 
 #include "central/inner.h"
@@ -32,12 +33,13 @@ void wr_central_counts_add(struct wr_central_counts *sum, const struct wr_centra
 		to[i] += from[i];
 }
 
-static void show(const struct wr_central_shard *shard, struct wr_shard_info *info)
+static void fill_shard(const struct wr_central_shard *shard, struct wr_shard_info *info)
 {
 	*info = (struct wr_shard_info){
 		.state = state_of(shard),
 		.slots = shard->slots,
-		.under_way = shard->turn.count + (shard->conn ? shard->conn->waiting.count : 0),
+		.under_way =
+			shard->unwritten.count + (shard->conn ? shard->conn->waiting.count : 0),
 		.back_at_ns =
 			shard->breaker.state == WR_BREAKER_OPEN ? shard->breaker.back_at_ns : 0,
 		.aof = shard->aof,
@@ -50,7 +52,7 @@ static void show(const struct wr_central_shard *shard, struct wr_shard_info *inf
 	memcpy(info->policy, shard->policy, sizeof info->policy);
 }
 
-/* A node of a cluster that serves no slot is none that questions go to. */
+/* Cluster nodes without slots get no questions and are not listed. */
 static bool is_shown(const struct wr_central *central, const struct wr_central_shard *shard)
 {
 	return !central->cluster || shard->slots || !central->cluster->known;
@@ -79,7 +81,7 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		info->any_up |= wr_central_shard_is_up(shard);
 		info->all_up &= wr_central_shard_is_up(shard);
 		if (info->shards_shown < WR_CENTRAL_SHARDS_SHOWN)
-			show(shard, &info->shards[info->shards_shown++]);
+			fill_shard(shard, &info->shards[info->shards_shown++]);
 	}
 	wr_central_regions_info(central, info);
 }

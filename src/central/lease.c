@@ -1,11 +1,13 @@
-/* What becomes of a lease: begun, asked for more, reported, returned, ended. */
+/* The life of a lease: borrowed, topped up, reported, returned, ended. Called by lease_call.c and
+ * lease_renew.c. */
 #include "central/inner.h"
 
 #include "store/lease.h"
 
-#define STEP 16u /* care is taken at multiples of this part of a ttl, of many at a time */
+#define STEP 16u /* checks happen at multiples of ttl / 16, so that many leases share a tick */
 #define STEP_LEAST_NS (2 * WR_MS_NS)
-#define SPARE 4u /* this part of the demand is borrowed in addition: it comes in bursts */
+#define SPARE                                                                                      \
+	4u /* a quarter of the demand is borrowed in addition, because requests come in bursts */
 
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
 {
@@ -23,9 +25,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* Who we are in the table, for this key: a slot whose end has passed may be one of our other keys'
- * by the time we look, and that one's units are not this one's to void. */
-static uint64_t owner_of(const struct wr_central *central, uint64_t tag)
+/* This loop's owner id in the table, different for every key. When a slot has expired, another key
+ * of this loop may own it; its units must not be voided by mistake. */
+static uint64_t slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
 
@@ -34,13 +36,13 @@ static uint64_t owner_of(const struct wr_central *central, uint64_t tag)
 
 uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	return owner_of(central, hold->tag);
+	return slot_owner(central, hold->tag);
 }
 
-/* ---- what is held ---- */
+/* ---- the units of a lease ---- */
 
-static void book(struct wr_central *central, struct wr_lease_hold *hold, uint32_t held,
-		 uint32_t noted)
+static void set_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t held,
+		      uint32_t noted)
 {
 	central->holds->units -= hold->held - hold->noted;
 	hold->held = held;
@@ -55,8 +57,8 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 	hold->after = after;
 }
 
-/* It is over: what is still in the slot is burnt, or was when another key took the slot over. The
- * rest was spent. */
+/* Units that are still in the slot have expired, or expired when another key took over the slot.
+ * All other units were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t owner = wr_lease_hold_owner(central, hold);
@@ -69,7 +71,7 @@ void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 	central->counts.units_spent += hold->held - burnt;
 	central->counts.units_burnt += burnt + hold->lost;
 	hold->lost = 0;
-	book(central, hold, 0, 0);
+	set_units(central, hold, 0, 0);
 	set_after(central, hold, 0);
 }
 
@@ -87,7 +89,7 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* What was used up since the last time: spent by anybody, or asked for here. */
+/* Adds the units that processes spent, or that this loop asked Redis for, since the last time. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
@@ -99,7 +101,7 @@ void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hol
 				     central->mono_ns);
 		used = left < hold->held ? hold->held - left : 0;
 		units += used > hold->noted ? used - hold->noted : 0;
-		book(central, hold, hold->held, used);
+		set_units(central, hold, hold->held, used);
 	}
 	hold->demand_m = wr_lease_demand_add(hold->demand_m, units, elapsed_ns, hold->ttl_ns);
 	hold->measured_ns = central->mono_ns;
@@ -108,7 +110,7 @@ void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hol
 		hold->used_ns = central->mono_ns;
 }
 
-/* ---- asking for one ---- */
+/* ---- beginning a lease ---- */
 
 static struct wr_take bare(const struct wr_take *take)
 {
@@ -132,8 +134,9 @@ static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part 
 	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
 }
 
-/* A counter that is asked for the second time within a ttl. */
-static struct wr_lease_hold *begin(struct wr_central *central, const struct wr_central_part *part)
+/* Begins to track a counter that was asked for twice within a ttl. */
+static struct wr_lease_hold *begin_hold(struct wr_central *central,
+					const struct wr_central_part *part)
 {
 	struct wr_lease_holds *holds = central->holds;
 	uint64_t ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
@@ -143,33 +146,33 @@ static struct wr_lease_hold *begin(struct wr_central *central, const struct wr_c
 	if (!wr_lease_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
 		return NULL;
 	slot = wr_lease_claim(central->table, (struct wr_key){part->tag},
-			      owner_of(central, part->tag), central->mono_ns);
+			      slot_owner(central, part->tag), central->mono_ns);
 	if (slot < 0)
 		return NULL;
 	hold = wr_lease_hold_add(holds, part->key, part->id, part->id_len);
 	if (!hold) {
-		wr_lease_release(central->table, slot, owner_of(central, part->tag),
+		wr_lease_release(central->table, slot, slot_owner(central, part->tag),
 				 central->mono_ns);
 		return NULL;
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	hold->asked = (uint64_t)part->take.cost; /* by the one that was seen */
+	hold->asked = (uint64_t)part->take.cost; /* the cost of the first question */
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
 	wr_lease_hold_check_in(central, hold, hold->ttl_ns);
 	return hold;
 }
 
-/* Where nothing is to spare, not every question need ask for some. */
+/* While Redis has no units to lend, one question per step asks for them. */
 static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
 	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* What is said in the last moment of a window comes there in the next one, when all that it is
- * about is gone. */
+/* A call that is sent at the very end of a window may arrive in the next one, where the lease does
+ * not exist any more. */
 static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
@@ -186,45 +189,45 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 		return NULL;
 	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
-		wr_lease_hold_drop(central, hold); /* askers have moved to another table */
+		wr_lease_hold_drop(central, hold); /* the callers use another table now */
 		hold = NULL;
 	}
 	if (!hold)
-		hold = begin(central, part);
+		hold = begin_hold(central, part);
 	if (!hold)
 		return NULL;
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* A call that comes again is answered as it was the first time: nobody may go along. */
+	/* A repeated call gets the answer of the first attempt, so it cannot carry a new take. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
 			       is_ending(central, hold)
 		       ? NULL
 		       : hold;
 }
 
-/* ---- what a call says ---- */
+/* ---- writing a call ---- */
 
-static uint64_t redis_us(struct wr_central *central, const struct wr_lease_hold *hold)
+static uint64_t redis_clock_us(struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
 
 	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
 }
 
-/* As many units as will be used up while they last. 0: not worth a lease. */
+/* The units that will be spent during the lease. 0: too few for a lease. */
 static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_us(central, hold));
+	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_clock_us(central, hold));
 	uint32_t units = wr_lease_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns,
 					       hold->ttl_ns);
 
 	return units < WR_LEASE_CHUNK_LEAST || hold->returning ? 0 : units;
 }
 
-/* What is beyond the target, with something to spare, goes back. */
-static uint32_t take_back(struct wr_central *central, const struct wr_lease_hold *hold,
-			  uint32_t target)
+/* Withdraws the units beyond the target from the slot, with a tolerance of a quarter. */
+static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
+				uint32_t target)
 {
 	uint32_t keep = hold->changed ? 0 : target;
 	uint32_t left = wr_lease_left(central->table, hold->slot,
@@ -236,10 +239,10 @@ static uint32_t take_back(struct wr_central *central, const struct wr_lease_hold
 				 left - keep, central->mono_ns);
 }
 
-/* What is not left from here on was spent. */
-static void settle(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
+/* Closes the books up to now: units that are no longer in the slot were spent. */
+static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
-	uint32_t back = take_back(central, hold, target);
+	uint32_t back = withdraw_excess(central, hold, target);
 	uint32_t rest = hold->held > back ? hold->held - back : 0;
 	uint32_t left = wr_lease_report(central->table, hold->slot,
 					wr_lease_hold_owner(central, hold), central->mono_ns, NULL);
@@ -249,14 +252,14 @@ static void settle(struct wr_central *central, struct wr_lease_hold *hold, uint3
 	hold->returned = back + hold->lost;
 	hold->lost = 0;
 	central->counts.units_spent += hold->spent;
-	book(central, hold, left, 0);
+	set_units(central, hold, left, 0);
 }
 
 bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint32_t target;
 
-	if (hold->unanswered) { /* again, as it was */
+	if (hold->unanswered) { /* repeated unchanged */
 		hold->sent_ns = central->mono_ns;
 		return true;
 	}
@@ -273,7 +276,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	target = target_of(central, hold);
 	hold->spent = hold->returned = 0;
 	if (hold->after)
-		settle(central, hold, target);
+		settle_units(central, hold, target);
 	hold->wanted = target > hold->held ? target - hold->held : 0;
 	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_LEAST) {
 		hold->call = NULL;
@@ -287,7 +290,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	return true;
 }
 
-/* ---- what Redis says ---- */
+/* ---- reading a reply ---- */
 
 static void count_grant(struct wr_central_counts *counts, const struct wr_lease_hold *hold,
 			uint32_t granted)
@@ -299,15 +302,15 @@ static void count_grant(struct wr_central_counts *counts, const struct wr_lease_
 		counts->leases_granted += granted > 0;
 }
 
-static void burn(struct wr_central *central, struct wr_lease_hold *hold, uint32_t granted)
+static void burn_grant(struct wr_central *central, struct wr_lease_hold *hold, uint32_t granted)
 {
 	central->counts.units_burnt += granted;
 	wr_lease_hold_end(central, hold);
 }
 
-/* What we have from now on. */
-static void deposit(struct wr_central *central, struct wr_lease_hold *hold,
-		    const struct wr_leased *leased)
+/* Stores the granted units in the slot and prolongs the lease. */
+static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold,
+			  const struct wr_leased *leased)
 {
 	const struct wr_taken *taken = &leased->taken;
 	struct wr_lease_terms terms = {
@@ -323,12 +326,13 @@ static void deposit(struct wr_central *central, struct wr_lease_hold *hold,
 	count_grant(&central->counts, hold, leased->granted);
 	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 			      &terms, central->mono_ns, &burnt)) {
-		burn(central, hold, leased->granted); /* too late, or the slot is another's */
+		burn_grant(central, hold, leased->granted); /* the lease has already ended, or
+							 another key owns the slot */
 		return;
 	}
 	burnt = burnt < hold->held ? burnt : hold->held;
 	hold->lost += burnt;
-	book(central, hold, hold->held - burnt + leased->granted, hold->noted);
+	set_units(central, hold, hold->held - burnt + leased->granted, hold->noted);
 	set_after(central, hold, hold->seq);
 	hold->ends_ns = terms.ends_mono_ns;
 	hold->capped = leased->ttl_us * 1000 < hold->ttl_ns &&
@@ -350,7 +354,7 @@ void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *ho
 		wr_lease_hold_end(central, hold);
 	}
 	if (leased->ttl_us)
-		deposit(central, hold, leased);
+		deposit_grant(central, hold, leased);
 	else if (hold->after)
 		wr_lease_hold_end(central, hold);
 	if (hold->returning && !hold->after)

@@ -1,5 +1,5 @@
-/* Calls of the lease script: what is asked of a counter that units are borrowed from. Each is about
- * one counter, and may speak for the hold that this loop has of it. */
+/* Calls of the lease script. Each concerns one counter: it carries takes, reports the lease that
+ * this loop holds of the counter, or both. Called by ask.c, take.c, report.c and lease_renew.c. */
 #include <string.h>
 
 #include "base/str.h"
@@ -8,15 +8,15 @@
 
 #include <weir/engine.h>
 
-static uint32_t nodes_of(const struct wr_central *central)
+static uint32_t fleet_nodes(const struct wr_central *central)
 {
 	uint32_t nodes = central->table ? weir_fleet_nodes(central->table, NULL) : 0;
 
 	return nodes ? nodes : central->fleet_size;
 }
 
-/* What the call asks for: of its parts, or of the hold's counter nothing. */
-static struct wr_lease_call asked_by(const struct wr_central *central, const struct wr_call *call)
+/* The arguments of the call: those of its parts; without parts, a cost of 0. */
+static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
 	struct wr_lease_call asked = {0};
@@ -35,12 +35,12 @@ static struct wr_lease_call asked_by(const struct wr_central *central, const str
 	asked.spent = hold->spent;
 	asked.returned = hold->returned;
 	asked.wanted = hold->wanted;
-	asked.nodes = nodes_of(central);
+	asked.nodes = fleet_nodes(central);
 	return asked;
 }
 
-static bool put_script(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
-		       const struct wr_lease_call *asked)
+static bool write_lease_script(struct wr_central_conn *conn, struct wr_call *call,
+			       const char *reporter, const struct wr_lease_call *asked)
 {
 	const struct wr_central_part *part = call->first;
 	struct weir_str id = part ? (struct weir_str){part->id, part->id_len}
@@ -68,12 +68,12 @@ bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const ch
 {
 	struct wr_lease_call asked = {.take = *take};
 
-	return put_script(conn, call, reporter, &asked);
+	return write_lease_script(conn, call, reporter, &asked);
 }
 
 /* ---- takes and renewals ---- */
 
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_lease_call asked;
 
@@ -82,19 +82,19 @@ static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *ca
 		call->hold = NULL;
 	if (!call->first && !call->hold)
 		return WR_CALL_UNWANTED;
-	asked = asked_by(conn->central, call);
-	if (!put_script(conn, call, NULL, &asked))
+	asked = lease_args(conn->central, call);
+	if (!write_lease_script(conn, call, NULL, &asked))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
 	return WR_CALL_WRITTEN;
 }
 
-/* So that all processes of the node refuse by themselves, for a moment: from when the call was
- * written, since Redis may have decided then. Waits are told from now, so waiting that long
+/* Lets all processes of the node refuse on their own for a moment. The moment begins when the call
+ * was written, because Redis may have decided then. Wait times count from now: waiting that long
  * suffices. */
-static void refuse(struct wr_central *central, const struct wr_call *call,
-		   const struct wr_taken *taken)
+static void publish_refusal(struct wr_central *central, const struct wr_call *call,
+			    const struct wr_taken *taken)
 {
 	const struct wr_central_part *part = call->first;
 	const struct wr_lease_hold *hold =
@@ -119,19 +119,19 @@ static void refuse(struct wr_central *central, const struct wr_call *call,
 			now_ns);
 }
 
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 	struct wr_lease_hold *hold = call->hold;
 	struct wr_lease_call asked;
 	struct wr_leased leased;
 
-	if (!call->first && !hold) { /* it has been dropped meanwhile */
+	if (!call->first && !hold) { /* the lease was dropped meanwhile */
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;
 	}
-	asked = asked_by(central, call);
+	asked = lease_args(central, call);
 	if (wr_script_lease_reply(reply, &asked, &leased) < 0) {
 		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
 		wr_call_fail(central, call, WR_FAULT_PROTOCOL);
@@ -140,17 +140,17 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 	call->hold = NULL;
 	if (hold)
 		wr_lease_hold_on_reply(central, hold, &leased);
-	if (!call->first) { /* its time may be that of an answer that comes again */
+	if (!call->first) { /* no clock: a repeated answer contains an old time */
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;
 	}
 	if (!leased.taken.outside_window && leased.taken.admitted_times < call->count)
-		refuse(central, call, &leased.taken);
+		publish_refusal(central, call, &leased.taken);
 	wr_call_takes_answered(conn, call, &leased.taken);
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_lease_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	if (call->hold && !central->freeing)
 		wr_lease_hold_on_failure(central, call->hold);
@@ -158,9 +158,9 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 	wr_call_takes_failed(central, call, fault);
 }
 
-const struct wr_call_ops wr_call_lease_ops = {.write = put,
-					      .on_reply = heard,
-					      .on_failure = failed,
+const struct wr_call_ops wr_call_lease_ops = {.write = write_lease,
+					      .on_reply = read_lease,
+					      .on_failure = on_lease_failed,
 					      .keyed = true,
 					      .feeds_breaker = true,
 					      .script = WR_SCRIPT_LEASE};

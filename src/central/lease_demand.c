@@ -1,4 +1,5 @@
-/* How much a loop wants of a counter. */
+/* The demand for units of a counter: pure functions of numbers. Called by lease.c and
+ * lease_renew.c. */
 #include "central/inner.h"
 
 #define DEMAND_MAX_M ((uint64_t)UINT32_MAX * 1000)

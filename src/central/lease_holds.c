@@ -1,4 +1,5 @@
-/* Where holds stand: by counter in lists, by the time they need care in a heap. */
+/* The collection of leases: a hash table by counter, and a heap by the time of the next check.
+ * Called by lease.c and lease_renew.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,18 +32,18 @@ void wr_lease_holds_free(struct wr_lease_holds *holds)
 	free(holds);
 }
 
-/* ---- by counter ---- */
+/* ---- the hash table by counter ---- */
 
-static struct wr_lease_hold **list_of(const struct wr_lease_holds *holds, const uint64_t key[2],
-				      const char *id, size_t id_len)
+static struct wr_lease_hold **hold_chain(const struct wr_lease_holds *holds, const uint64_t key[2],
+					 const char *id, size_t id_len)
 {
 	uint64_t hash = XXH3_64bits_withSeed(id, id_len, key[0] ^ key[1]);
 
 	return (struct wr_lease_hold **)&holds->lists[hash % WR_LEASE_HOLD_LISTS];
 }
 
-static bool is_of(const struct wr_lease_hold *hold, const uint64_t key[2], const char *id,
-		  size_t id_len)
+static bool is_hold_of(const struct wr_lease_hold *hold, const uint64_t key[2], const char *id,
+		       size_t id_len)
 {
 	return hold->key[0] == key[0] && hold->key[1] == key[1] && hold->id_len == id_len &&
 	       memcmp(hold->id, id, id_len) == 0;
@@ -51,33 +52,33 @@ static bool is_of(const struct wr_lease_hold *hold, const uint64_t key[2], const
 struct wr_lease_hold *wr_lease_hold_find(const struct wr_lease_holds *holds, const uint64_t key[2],
 					 const char *id, size_t id_len)
 {
-	struct wr_lease_hold *hold = *list_of(holds, key, id, id_len);
+	struct wr_lease_hold *hold = *hold_chain(holds, key, id, id_len);
 
-	while (hold && !is_of(hold, key, id, id_len))
+	while (hold && !is_hold_of(hold, key, id, id_len))
 		hold = hold->next;
 	return hold;
 }
 
-/* ---- by time ---- */
+/* ---- the heap by time ---- */
 
-static void put_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold, uint32_t heap_at)
+static void set_heap_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold, uint32_t heap_at)
 {
 	holds->heap[heap_at] = hold;
 	hold->heap_at = heap_at;
 }
 
-static void rise(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
+static void sift_up(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
 {
 	uint32_t heap_at = hold->heap_at;
 
 	while (heap_at > 0 && holds->heap[(heap_at - 1) / 2]->check_ns > hold->check_ns) {
-		put_at(holds, holds->heap[(heap_at - 1) / 2], heap_at);
+		set_heap_at(holds, holds->heap[(heap_at - 1) / 2], heap_at);
 		heap_at = (heap_at - 1) / 2;
 	}
-	put_at(holds, hold, heap_at);
+	set_heap_at(holds, hold, heap_at);
 }
 
-static void sink(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
+static void sift_down(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
 {
 	uint32_t heap_at = hold->heap_at;
 
@@ -89,21 +90,21 @@ static void sink(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
 			child++;
 		if (child >= holds->count || holds->heap[child]->check_ns >= hold->check_ns)
 			break;
-		put_at(holds, holds->heap[child], heap_at);
+		set_heap_at(holds, holds->heap[child], heap_at);
 		heap_at = child;
 	}
-	put_at(holds, hold, heap_at);
+	set_heap_at(holds, hold, heap_at);
 }
 
 void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
 			    uint64_t mono_ns)
 {
 	hold->check_ns = mono_ns;
-	rise(holds, hold);
-	sink(holds, hold);
+	sift_up(holds, hold);
+	sift_down(holds, hold);
 }
 
-/* ---- coming and going ---- */
+/* ---- adding and removing ---- */
 
 static bool grow_heap(struct wr_lease_holds *holds)
 {
@@ -122,7 +123,7 @@ static bool grow_heap(struct wr_lease_holds *holds)
 	return true;
 }
 
-static bool grow(struct wr_lease_holds *holds)
+static bool grow_free_list(struct wr_lease_holds *holds)
 {
 	struct wr_lease_hold_block *block;
 
@@ -143,10 +144,10 @@ static bool grow(struct wr_lease_holds *holds)
 struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint64_t key[2],
 					const char *id, size_t id_len)
 {
-	struct wr_lease_hold **list = list_of(holds, key, id, id_len);
+	struct wr_lease_hold **list = hold_chain(holds, key, id, id_len);
 	struct wr_lease_hold *hold;
 
-	if (!grow_heap(holds) || !grow(holds))
+	if (!grow_heap(holds) || !grow_free_list(holds))
 		return NULL;
 	hold = holds->free;
 	holds->free = hold->next;
@@ -157,28 +158,28 @@ struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint
 	memcpy(hold->id, id, id_len);
 	hold->next = *list;
 	*list = hold;
-	put_at(holds, hold, holds->count++);
-	rise(holds, hold);
+	set_heap_at(holds, hold, holds->count++);
+	sift_up(holds, hold);
 	return hold;
 }
 
 void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
 {
-	struct wr_lease_hold **at = list_of(holds, hold->key, hold->id, hold->id_len);
+	struct wr_lease_hold **at = hold_chain(holds, hold->key, hold->id, hold->id_len);
 	struct wr_lease_hold *last = holds->heap[--holds->count];
 
 	while (*at != hold)
 		at = &(*at)->next;
 	*at = hold->next;
 	if (last != hold) {
-		put_at(holds, last, hold->heap_at);
+		set_heap_at(holds, last, hold->heap_at);
 		wr_lease_hold_check_at(holds, last, last->check_ns);
 	}
 	hold->next = holds->free;
 	holds->free = hold;
 }
 
-/* ---- those that were asked for once ---- */
+/* ---- counters that were asked for once ---- */
 
 bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2], uint64_t identity,
 			    uint64_t mono_ns, uint64_t ttl_ns)

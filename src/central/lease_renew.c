@@ -1,40 +1,41 @@
-/* Leases in the course of time: renewed, returned, given up. */
+/* Periodic checks of leases: renews them, returns unused units, drops idle ones. Called by the
+ * timer, and at shutdown by wr_central_drain. */
 #include "central/inner.h"
 
 #include "store/lease.h"
 
-#define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is remembered so long */
-#define SENT_AT_ONCE 1024u        /* calls of one tick */
+#define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
+#define SENT_AT_ONCE 1024u        /* calls per tick */
 
-/* Nobody knows what came of the last call. What it may have brought has ended by now. */
-static void give_up(struct wr_central *central, struct wr_lease_hold *hold)
+/* The last call was never answered, and any units that it brought have expired. */
+static void give_up_call(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	central->counts.units_burnt += hold->returned;
 	hold->unanswered = false;
 	wr_lease_hold_end(central, hold);
 }
 
-static bool is_hopeless(const struct wr_central *central, const struct wr_lease_hold *hold)
+static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t last_ns = hold->sent_ns + hold->ttl_ns;
 
 	return central->mono_ns >= (last_ns > hold->ends_ns ? last_ns : hold->ends_ns);
 }
 
-/* True: it was sent. */
-static bool send(struct wr_central *central, struct wr_lease_hold *hold)
+/* Returns true if a call was sent. */
+static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* there is no later */
+		wr_lease_hold_drop(central, hold); /* no later attempt during shutdown */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;
 }
 
-/* Whether there is not enough until the next time, or until the end of the window. In the last
- * moments of that nothing is said: it would be known there as a lease that is over. */
+/* Whether the units will run out before the next check or the end of the window. Not in the last
+ * step of a window: the call would arrive after the lease has ended. */
 static bool is_low(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
@@ -48,7 +49,7 @@ static bool is_low(const struct wr_central *central, const struct wr_lease_hold 
 	       wr_lease_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
 }
 
-/* Whether the next time would be too late. */
+/* Whether the lease ends before the next check. */
 static bool is_near_its_end(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return !hold->capped &&
@@ -56,34 +57,34 @@ static bool is_near_its_end(const struct wr_central *central, const struct wr_le
 		       hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
 }
 
-static bool care_for_lease(struct wr_central *central, struct wr_lease_hold *hold)
+static bool check_lease(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	bool near = is_near_its_end(central, hold);
 
 	hold->returning = central->holds->closed || (near && hold->used_ns <= hold->sent_ns);
 	if (hold->returning || hold->changed || is_low(central, hold) ||
 	    (near && hold->held > hold->noted))
-		return send(central, hold);
+		return send_renewal(central, hold);
 	wr_lease_hold_check_in(central, hold, hold->ttl_ns / WR_LEASE_HOLD_CHECKS);
 	return false;
 }
 
-/* True: a call was sent. The hold may be gone. */
-static bool care(struct wr_central *central, struct wr_lease_hold *hold)
+/* Returns true if a call was sent. May free the hold. */
+static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (hold->call) {
 		wr_lease_hold_check_in(central, hold, hold->ttl_ns);
 		return false;
 	}
-	if (hold->unanswered && !is_hopeless(central, hold))
-		return send(central, hold);
+	if (hold->unanswered && !is_call_expired(central, hold))
+		return send_renewal(central, hold);
 	if (hold->unanswered)
-		give_up(central, hold);
+		give_up_call(central, hold);
 	if (wr_lease_hold_has_ended(central, hold))
 		wr_lease_hold_end(central, hold);
 	wr_lease_hold_measure(central, hold);
 	if (hold->after)
-		return care_for_lease(central, hold);
+		return check_lease(central, hold);
 	if (hold->returning || central->mono_ns - hold->used_ns >= IDLE_NS)
 		wr_lease_hold_drop(central, hold);
 	else
@@ -101,13 +102,13 @@ void wr_lease_holds_tick(struct wr_central *central)
 			wr_central_wake_at(central, central->mono_ns + WR_MS_NS);
 			return;
 		}
-		sent += care(central, holds->heap[0]);
+		sent += check_hold(central, holds->heap[0]);
 	}
 	if (holds->count)
 		wr_central_wake_at(central, holds->heap[0]->check_ns);
 }
 
-/* ---- the end ---- */
+/* ---- reset and shutdown ---- */
 
 void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2])
 {
@@ -123,7 +124,7 @@ void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2])
 	}
 }
 
-/* The table may be gone already: what was not seen to be spent counts as burnt. */
+/* The table may already be unmapped: units that were not seen to be spent count as expired. */
 static void write_off(struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	central->counts.units_spent += hold->noted;
@@ -155,7 +156,7 @@ void wr_central_table(struct wr_central *central, struct weir_table *table, uint
 	central->owner = owner;
 }
 
-/* Each is looked after at once: what it has goes back. */
+/* Checks every lease at once, to return its units. */
 uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_lease_holds *holds = central->holds;

@@ -1,5 +1,5 @@
-/* What a node does once, by its chief loop: it is heard of, counts those who are, and agrees with
- * them upon the secret under which keys are hashed. */
+/* Tasks of the chief loop: the node announces itself, counts the nodes of the fleet, and agrees
+ * with them on the secret that keys are hashed with. Called by the timer and by shard.c. */
 #include <string.h>
 #include <sys/random.h>
 
@@ -9,7 +9,8 @@
 #define BEAT_NS (2000 * WR_MS_NS)
 #define SECRET_HEX ((size_t)2 * WR_CENTRAL_SECRET)
 
-static void push(struct wr_central *central, enum wr_call_kind kind, uint8_t step, const char *name)
+static void send_duty(struct wr_central *central, enum wr_call_kind kind, uint8_t step,
+		      const char *name)
 {
 	struct wr_call *call = wr_call_new(central, kind);
 	char key[WR_REDIS_KEY];
@@ -22,9 +23,9 @@ static void push(struct wr_central *central, enum wr_call_kind kind, uint8_t ste
 	wr_call_send(central, call);
 }
 
-/* ---- nodes ---- */
+/* ---- counting nodes ---- */
 
-static enum wr_call_written put_beat(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_beat(struct wr_central_conn *conn, struct wr_call *call)
 {
 	char key[WR_REDIS_KEY];
 
@@ -36,7 +37,7 @@ static enum wr_call_written put_beat(struct wr_central_conn *conn, struct wr_cal
 	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-static void heard_beat(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_beat(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 
@@ -49,26 +50,26 @@ static void heard_beat(struct wr_central_conn *conn, struct wr_call *call, const
 	central->host.nodes(central->context, central->duties.nodes);
 }
 
-static void failed_beat(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_beat_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.beating = false;
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_beat_ops = {.write = put_beat,
-					     .on_reply = heard_beat,
-					     .on_failure = failed_beat,
+const struct wr_call_ops wr_call_beat_ops = {.write = write_beat,
+					     .on_reply = read_beat,
+					     .on_failure = on_beat_failed,
 					     .keyed = true,
 					     .feeds_breaker = true,
 					     .script = WR_SCRIPT_NODES};
 
 /* ---- the secret ----
  *
- * GET; if there is none, SET … NX with ours (a new one, or the one in use, should Redis have lost
- * it), and GET again: all nodes end up with what Redis has. */
+ * GET; if it is missing, SET … NX with a proposal, and GET again. So all nodes use the value in
+ * Redis. The proposal is the secret in use, if there is one, in case Redis has lost its data. */
 
-enum secret { LOOK, PROPOSE, LOOK_AGAIN };
+enum secret_step { GET_FIRST, PROPOSE, GET_AGAIN };
 
 static void to_hex(const uint8_t *bytes, char *hex)
 {
@@ -92,7 +93,7 @@ static bool from_hex(struct weir_str hex, uint8_t *bytes)
 	return true;
 }
 
-static enum wr_call_written put_secret(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_secret(struct wr_central_conn *conn, struct wr_call *call)
 {
 	char key[WR_REDIS_KEY], hex[SECRET_HEX];
 
@@ -112,7 +113,7 @@ static enum wr_call_written put_secret(struct wr_central_conn *conn, struct wr_c
 	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-static void adopt(struct wr_central *central, const uint8_t *secret)
+static void adopt_secret(struct wr_central *central, const uint8_t *secret)
 {
 	struct wr_central_duties *duties = &central->duties;
 
@@ -126,7 +127,7 @@ static void adopt(struct wr_central *central, const uint8_t *secret)
 	central->host.secret(central->context, duties->secret);
 }
 
-static void propose(struct wr_central *central)
+static void propose_secret(struct wr_central *central)
 {
 	struct wr_central_duties *duties = &central->duties;
 
@@ -134,11 +135,10 @@ static void propose(struct wr_central *central)
 		memcpy(duties->proposed, duties->secret, sizeof duties->proposed);
 	else if (getrandom(duties->proposed, sizeof duties->proposed, 0) != sizeof duties->proposed)
 		return;
-	push(central, WR_CALL_SECRET, PROPOSE, "secret");
+	send_duty(central, WR_CALL_SECRET, PROPOSE, "secret");
 }
 
-static void heard_secret(struct wr_central_conn *conn, struct wr_call *call,
-			 const redisReply *reply)
+static void read_secret(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 	struct wr_central_duties *duties = &central->duties;
@@ -147,16 +147,16 @@ static void heard_secret(struct wr_central_conn *conn, struct wr_call *call,
 
 	wr_call_free(central, call);
 	if (step == PROPOSE) {
-		push(central, WR_CALL_SECRET, LOOK_AGAIN, "secret");
+		send_duty(central, WR_CALL_SECRET, GET_AGAIN, "secret");
 		return;
 	}
-	if (reply->type == REDIS_REPLY_NIL && step == LOOK) {
-		propose(central);
+	if (reply->type == REDIS_REPLY_NIL && step == GET_FIRST) {
+		propose_secret(central);
 		return;
 	}
 	duties->agreeing = false;
 	if (from_hex(wr_redis_reply_text(reply), secret)) {
-		adopt(central, secret);
+		adopt_secret(central, secret);
 	} else if (!duties->secret_logged) {
 		duties->secret_logged = true;
 		wr_central_log(
@@ -167,39 +167,39 @@ static void heard_secret(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-static void failed_secret(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_secret_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.agreeing = false;
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_secret_ops = {.write = put_secret,
-					       .on_reply = heard_secret,
-					       .on_failure = failed_secret,
+const struct wr_call_ops wr_call_secret_ops = {.write = write_secret,
+					       .on_reply = read_secret,
+					       .on_failure = on_secret_failed,
 					       .keyed = true,
 					       .script = -1};
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
-static void beat(struct wr_central *central)
+static void send_heartbeat(struct wr_central *central)
 {
 	struct wr_central_duties *duties = &central->duties;
 
 	duties->beat_at_ns = central->mono_ns + BEAT_NS;
 	if (!duties->secret_given && !duties->agreeing) {
 		duties->agreeing = true;
-		push(central, WR_CALL_SECRET, LOOK, "secret");
+		send_duty(central, WR_CALL_SECRET, GET_FIRST, "secret");
 	}
 	if (!duties->beating) {
 		duties->beating = true;
-		push(central, WR_CALL_BEAT, 0, "nodes");
+		send_duty(central, WR_CALL_BEAT, 0, "nodes");
 	}
 }
 
-/* A shard has become ready: who does not know the secret cannot wait for the next beat. Nor can who
- * does: if the data were lost, a newcomer would find none, propose another, and all counters would
- * begin anew a second time. */
+/* A node without the secret cannot wait for the next heartbeat. Neither can a node that knows it:
+ * if Redis has lost its data, a new node would propose another secret, and all counters would start
+ * again. */
 void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard)
 {
 	char key[WR_REDIS_KEY];
@@ -209,7 +209,7 @@ void wr_central_duties_on_ready(struct wr_central *central, const struct wr_cent
 	wr_central_fleet_key(central, "secret", key);
 	if (central->duties.nodes == 0 || !central->duties.secret_known ||
 	    wr_central_slot_shard(central, wr_central_text_slot(central, key)) == shard)
-		beat(central);
+		send_heartbeat(central);
 	wr_central_wake_at(central, central->mono_ns);
 }
 
@@ -218,6 +218,6 @@ void wr_central_duties_tick(struct wr_central *central)
 	if (!central->chief)
 		return;
 	if (central->mono_ns >= central->duties.beat_at_ns)
-		beat(central);
+		send_heartbeat(central);
 	wr_central_wake_at(central, central->duties.beat_at_ns);
 }

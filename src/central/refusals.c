@@ -1,3 +1,4 @@
+/* Implements refusals.h. Called by recall.c, take.c and send.c. */
 #include "central/refusals.h"
 
 #include <string.h>
@@ -43,7 +44,8 @@ bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2],
 	return false;
 }
 
-/* The same limit's, else the one that ends first; those that have ended, first of all. */
+/* Returns the entry of the same limit, else the one that ends first. Expired entries end first of
+ * all. */
 static struct wr_refusal *entry_for(struct wr_refusals *refusals, const uint64_t key[2],
 				    uint64_t identity)
 {

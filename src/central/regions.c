@@ -1,20 +1,21 @@
-/* Other regions: what was admitted here is pushed into their Redis, each by a central of its own
- * that has no other duty. */
+/* Other regions: pushes the units admitted here into their Redis. Each region has a struct
+ * wr_central of its own, which has no other task. Called by exchange.c, after each exchange with
+ * this region. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-/* What a region is told of one counter. Its bytes stand behind the entries. */
+/* A push of one counter to one region. The bytes of the entries follow the array. */
 struct wr_central_push {
 	int slot;
 	unsigned peer;
 	uint64_t owner, incarnation;
 	uint64_t life_us;
-	uint64_t sent_ns; /* mono */
-	bool relayed;     /* behind the own state there is a page of others */
-	bool more;        /* … and another one after it */
+	uint64_t sent_ns; /* monotonic */
+	bool relayed;     /* the entries after the first are a page of other nodes' states */
+	bool more;        /* another page follows */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 	uint32_t count;
@@ -33,8 +34,8 @@ void wr_central_peer(struct wr_central *central, struct wr_central *peer)
 	x->peers[x->peer_count++] = peer;
 }
 
-/* Calls under way outlive the home only until their region's central is freed, which comes first
- * unless somebody does it the other way round. */
+/* Calls in flight may outlive the home until the region's object is freed. The host should free the
+ * regions first. */
 void wr_central_regions_unlink(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -77,7 +78,7 @@ uint32_t wr_central_regions_in_flight(const struct wr_central *central)
 	return busy;
 }
 
-/* Their counts are part of the home's, as far as they are about telling. */
+/* Adds the push counters of the regions to those of the home. */
 void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info)
 {
 	const struct wr_central_exchanges *x = central->exchanges;
@@ -98,11 +99,11 @@ void wr_central_regions_info(const struct wr_central *central, struct wr_central
 	}
 }
 
-/* ---- the call ---- */
+/* ---- the PUSH call ---- */
 
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_central_push *push = call->of;
+	struct wr_central_push *push = call->job;
 	char key[WR_REDIS_KEY];
 
 	wr_call_write_script(conn, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
@@ -118,7 +119,7 @@ static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *ca
 	return WR_CALL_WRITTEN;
 }
 
-/* The slot's marks, or NULL: it is another table by now, or nobody's. */
+/* Returns the marks of the slot, or NULL if the table has been replaced or is gone. */
 static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 					const struct wr_central_push *push)
 {
@@ -129,9 +130,10 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 	return &x->marks[push->slot];
 }
 
-/* It is owed the rest, too, until the own Redis knows that all has arrived. */
-static void arrived(const struct wr_central *home, struct wr_exchange_mark *mark,
-		    const struct wr_central_push *push)
+/* After a relayed page the slot stays due until the Redis of this region knows that all has
+ * arrived. */
+static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
+			 const struct wr_central_push *push)
 {
 	bool again = mark->again >> push->peer & 1;
 
@@ -143,9 +145,9 @@ static void arrived(const struct wr_central *home, struct wr_exchange_mark *mark
 				 push->peer);
 }
 
-/* In the next turn the own Redis is told that the region may lack something. */
-static void lost(const struct wr_central *home, struct wr_exchange_mark *mark,
-		 const struct wr_central_push *push)
+/* The next round notifies the Redis of this region that the other region may lack data. */
+static void note_loss(const struct wr_central *home, struct wr_exchange_mark *mark,
+		      const struct wr_central_push *push)
 {
 	if (push->relayed)
 		wr_central_relay_drop(home->exchanges, mark);
@@ -154,30 +156,30 @@ static void lost(const struct wr_central *home, struct wr_exchange_mark *mark,
 	wr_exchange_failed(home->table, push->slot, push->owner);
 }
 
-static void finish(struct wr_central *peer, struct wr_call *call, bool told)
+static void finish_push(struct wr_central *peer, struct wr_call *call, bool told)
 {
-	struct wr_central_push *push = call->of;
+	struct wr_central_push *push = call->job;
 	struct wr_exchange_mark *mark = mark_of(peer->home, push);
 	uint8_t bit = (uint8_t)(1u << push->peer);
 
 	if (mark) {
 		if (told)
-			arrived(peer->home, mark, push);
+			note_arrival(peer->home, mark, push);
 		else
-			lost(peer->home, mark, push);
+			note_loss(peer->home, mark, push);
 		mark->pushing &= (uint8_t)~bit;
 		mark->again &= (uint8_t)~bit;
 	}
 	peer->pushes--;
 	free(push);
-	call->of = NULL;
+	call->job = NULL;
 	wr_call_free(peer, call);
 }
 
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_push(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *peer = conn->central;
-	const struct wr_central_push *push = call->of;
+	const struct wr_central_push *push = call->job;
 	struct wr_central_exchanges *x = peer->home ? peer->home->exchanges : NULL;
 	uint64_t took_ns = peer->mono_ns - push->sent_ns;
 
@@ -186,28 +188,28 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 	conn->shard->counts.pushes++;
 	if (x && took_ns > x->delay_ns)
 		x->delay_ns = took_ns;
-	finish(peer, call, true);
+	finish_push(peer, call, true);
 }
 
-static void failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
+static void on_push_failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &peer->counts;
+	struct wr_central_counts *counts = wr_call_counts(peer, call);
 
 	(void)fault;
 	counts->pushes_failed++;
-	finish(peer, call, false);
+	finish_push(peer, call, false);
 }
 
-const struct wr_call_ops wr_call_push_ops = {.write = put,
-					     .on_reply = heard,
-					     .on_failure = failed,
+const struct wr_call_ops wr_call_push_ops = {.write = write_push,
+					     .on_reply = read_push,
+					     .on_failure = on_push_failed,
 					     .keyed = true,
 					     .feeds_breaker = true,
 					     .script = WR_SCRIPT_PUSH};
 
-/* ---- telling ---- */
+/* ---- pushing ---- */
 
-static size_t bytes_of(const struct wr_exchange_entry *entries, size_t count)
+static size_t text_bytes(const struct wr_exchange_entry *entries, size_t count)
 {
 	size_t bytes = 0;
 
@@ -216,7 +218,7 @@ static size_t bytes_of(const struct wr_exchange_entry *entries, size_t count)
 	return bytes;
 }
 
-static struct weir_str keep(char **at, struct weir_str text)
+static struct weir_str copy_text(char **at, struct weir_str text)
 {
 	struct weir_str kept = {*at, text.len};
 
@@ -225,15 +227,15 @@ static struct weir_str keep(char **at, struct weir_str text)
 	return kept;
 }
 
-/* The own state first, and then the page, if there is one. */
+/* The first entry is this node's state, the others are the page, if there is one. */
 static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsigned peer,
 					 const struct wr_exchange_entry *own,
 					 const struct wr_exchange_page *page)
 {
 	size_t others = page ? page->count : 0;
 	struct wr_central_push *push =
-		malloc(sizeof *push + (1 + others) * sizeof *own + bytes_of(own, 1) +
-		       (page ? bytes_of(page->entries, others) : 0));
+		malloc(sizeof *push + (1 + others) * sizeof *own + text_bytes(own, 1) +
+		       (page ? text_bytes(page->entries, others) : 0));
 	char *at;
 
 	if (!push)
@@ -252,15 +254,16 @@ static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsi
 	for (size_t i = 0; i < push->count; i++) {
 		const struct wr_exchange_entry *entry = i ? &page->entries[i - 1] : own;
 
-		push->entries[i].holder = keep(&at, entry->holder);
-		push->entries[i].value = keep(&at, entry->value);
+		push->entries[i].holder = copy_text(&at, entry->holder);
+		push->entries[i].value = copy_text(&at, entry->value);
 	}
 	return push;
 }
 
-/* One at a time for each counter: what comes meanwhile is told together. False: not now. */
-static bool tell(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
-		 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
+/* Sends one push per counter and region at a time. Later changes wait and are sent together.
+ * Returns false if nothing was sent. */
+static bool push_counter(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
+			 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
 {
 	struct wr_exchange_mark *mark = &central->exchanges->marks[job->slot];
 	struct wr_central *peer = central->exchanges->peers[i];
@@ -282,7 +285,7 @@ static bool tell(struct wr_central *central, unsigned i, const struct wr_exchang
 	}
 	mark->pushing |= bit;
 	peer->pushes++;
-	call->of = push;
+	call->job = push;
 	memcpy(call->key, job->key, sizeof call->key);
 	wr_central_enter(peer, central->now_ns, central->mono_ns);
 	wr_call_send(peer, call);
@@ -310,7 +313,7 @@ void wr_central_regions_push(struct wr_central *central, const struct wr_exchang
 	for (unsigned i = 0; i < x->peer_count; i++) {
 		bool all_of_it = relayed == (int)i;
 
-		if (due >> i & 1 && !tell(central, i, job, &own, all_of_it ? page : NULL) &&
+		if (due >> i & 1 && !push_counter(central, i, job, &own, all_of_it ? page : NULL) &&
 		    all_of_it)
 			wr_central_relay_drop(x, &x->marks[job->slot]);
 	}

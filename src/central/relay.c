@@ -1,6 +1,6 @@
-/* What other regions may lack, and the one node at a time that tells them all there is. Who that is
- * is up to the exchange script: a note in the counter's hash says what is owed and who sees to it.
- */
+/* Relays all data of a counter to a region that may lack some of it. One node at a time does this.
+ * The exchange script chooses the node, and records in the counter's hash which region lacks data
+ * and which node relays to it. Called by exchange.c and regions.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/blake.h"
 #include "central/inner.h"
 
-#define RELAY_TURNS 3u /* without a word: somebody else may relay */
+#define RELAY_ROUNDS 3u /* after so many rounds without a call another node may relay */
 #define RELAY_NS (2000 * WR_MS_NS)
 
 void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1])
@@ -24,7 +24,7 @@ void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXC
 		 digest[3]);
 }
 
-/* ---- what the own Redis is told ---- */
+/* ---- writing the exchange call ---- */
 
 static void fill_relay(const struct wr_exchange_mark *mark, struct wr_exchange_job *job)
 {
@@ -79,7 +79,7 @@ void wr_central_relay_write(const struct wr_central *central, const struct wr_ex
 
 	args->lacking = tags_of(x, job->lacking, text->lacking);
 	args->reached = tags_of(x, job->reached, text->reached);
-	args->relay_ms = (RELAY_TURNS * x->sync_ns + RELAY_NS) / WR_MS_NS;
+	args->relay_ms = (RELAY_ROUNDS * x->sync_ns + RELAY_NS) / WR_MS_NS;
 	if (!job->relays)
 		return;
 	args->relayed = (struct weir_str){x->tags[relay->peer], WR_EXCHANGE_TAG};
@@ -88,7 +88,7 @@ void wr_central_relay_write(const struct wr_central *central, const struct wr_ex
 		args->last = (struct weir_str){relay->last, relay->last_len};
 }
 
-/* ---- what it answers ---- */
+/* ---- reading its reply ---- */
 
 void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark)
 {
@@ -99,7 +99,7 @@ void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_ma
 	x->relay_count--;
 }
 
-static int peer_of(const struct wr_central_exchanges *x, struct weir_str tag)
+static int region_of_tag(const struct wr_central_exchanges *x, struct weir_str tag)
 {
 	for (unsigned i = 0; i < x->peer_count; i++)
 		if (tag.len == WR_EXCHANGE_TAG && memcmp(tag.ptr, x->tags[i], tag.len) == 0)
@@ -112,7 +112,7 @@ int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchan
 {
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_mark *mark = &x->marks[job->slot];
-	int peer = peer_of(x, page->region);
+	int peer = region_of_tag(x, page->region);
 
 	if (job->relays)
 		wr_central_relay_drop(x, mark);

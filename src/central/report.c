@@ -1,9 +1,10 @@
-/* Reports: what this node admitted on its own while a shard was away, kept until it is back.
+/* Reports: units that this node admitted on its own while a shard was unavailable, stored until the
+ * shard is back. Called by send.c, late.c, call.c, shard.c and the timer.
  *
- * What was admitted of one counter within one window is one sum. A call reports the counters of one
- * key under a number that rises; Redis keeps the last number it has seen of this loop for the key,
- * so a report whose answer was lost is sent again and counts once. That holds only if the next one
- * waits until the one before is confirmed, and only as long as Redis remembers: a minute. */
+ * Units of one counter in one window are added up. A call reports the counters of one key under a
+ * rising sequence number. Redis stores the last number of this loop per key for one minute, so a
+ * report whose reply was lost can be sent again and counts once. For that, a report waits until the
+ * one before it is confirmed, and is dropped when Redis may have forgotten its number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +12,9 @@
 
 #define SEND_NS (200 * WR_MS_NS)
 #define OUT_MAX 512u
-#define REMEMBERED_NS (50000 * WR_MS_NS) /* somewhat less than Redis does */
+#define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute that Redis remembers */
 
-static struct wr_call **list_of(struct wr_central *central, const uint64_t key[2])
+static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
 {
 	return &central->reports.lists[key[0] % WR_REPORT_LISTS];
 }
@@ -23,7 +24,7 @@ static bool same_key(const struct wr_call *a, const struct wr_call *b)
 	return a->key[0] == b->key[0] && a->key[1] == b->key[1];
 }
 
-static void send_at(struct wr_central *central, uint64_t mono_ns)
+static void send_reports_at(struct wr_central *central, uint64_t mono_ns)
 {
 	if (central->reports.calls == 0)
 		return;
@@ -34,10 +35,10 @@ static void send_at(struct wr_central *central, uint64_t mono_ns)
 
 void wr_central_reports_send_soon(struct wr_central *central)
 {
-	send_at(central, central->mono_ns);
+	send_reports_at(central, central->mono_ns);
 }
 
-/* ---- keeping ---- */
+/* ---- storing ---- */
 
 static uint64_t window_of(const struct wr_take *take)
 {
@@ -52,10 +53,11 @@ static bool is_same_sum(const struct wr_central_part *a, const struct wr_central
 	       window_of(&a->take) == window_of(&b->take);
 }
 
-/* Adds to a sum of the call, whose numbers are then the newer ones. */
-static bool add_up(struct wr_call *call, const struct wr_central_part *part)
+/* Adds the units to a part of the same counter and window. Takes over the newer numbers of the
+ * limit. */
+static bool add_to_part(struct wr_call *call, const struct wr_central_part *part)
 {
-	for (struct wr_central_part *sum = call->first; sum; sum = sum->mate) {
+	for (struct wr_central_part *sum = call->first; sum; sum = sum->call_next) {
 		int64_t cost = sum->take.cost;
 
 		if (!is_same_sum(sum, part))
@@ -68,21 +70,23 @@ static bool add_up(struct wr_call *call, const struct wr_central_part *part)
 	return false;
 }
 
-/* What has a number stays as it was sent. Where units are borrowed, a call is of one counter. */
-static struct wr_call *open_call(struct wr_central *central, const struct wr_call *like)
+/* Returns the last unsent call that the parts of a new one may join. A sent call must not change. A
+ * counter that lends units has a call of its own. */
+static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
 
-	for (struct wr_call *call = *list_of(central, like->key); call; call = call->report_next)
+	for (struct wr_call *call = *report_list(central, like->key); call;
+	     call = call->report_next)
 		if (same_key(call, like) && call->report_seq == 0 && call->leased == like->leased &&
 		    (!call->leased || is_same_sum(call->first, like->first)))
 			found = call;
 	return found;
 }
 
-static void enlist(struct wr_central *central, struct wr_call *call)
+static void append_report(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_call **at = list_of(central, call->key);
+	struct wr_call **at = report_list(central, call->key);
 
 	while (*at)
 		at = &(*at)->report_next;
@@ -91,7 +95,7 @@ static void enlist(struct wr_central *central, struct wr_call *call)
 	central->reports.calls++;
 }
 
-static void lose(struct wr_central *central, struct wr_central_part *part)
+static void lose_report(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_central_reports *reports = &central->reports;
 
@@ -105,77 +109,73 @@ static void lose(struct wr_central *central, struct wr_central_part *part)
 	wr_central_part_free(central, part);
 }
 
-/* The script reads all counters of a call before it writes the first one, so a counter may be in a
- * call once: what was admitted of it in the next window goes with the next call. */
+/* The script reads all counters of a call before it writes, so a counter may occur only once in a
+ * call. Units of the next window go into the next call. */
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
 {
-	for (const struct wr_central_part *other = call->first; other; other = other->mate)
+	for (const struct wr_central_part *other = call->first; other; other = other->call_next)
 		if (other->id_len == part->id_len && memcmp(other->id, part->id, part->id_len) == 0)
 			return true;
 	return false;
 }
 
-/* Moves parts of a new call into one that is there, if there is one; those that do not fit stay,
- * and those for which there is no room at all are lost. */
-static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
+/* Moves the parts of a new call into an existing one, if there is one. Parts that do not fit stay
+ * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
+static void merge_reports(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
 {
 	struct wr_central_reports *reports = &central->reports;
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part = wr_call_detach_parts(call);
 
-	call->first = call->last = NULL;
-	call->count = 0;
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 
 		wr_central_late_deduct(central, call, part);
-		if (part->take.cost == 0 || (kept && add_up(kept, part))) {
+		if (part->take.cost == 0 || (kept && add_to_part(kept, part))) {
 			wr_central_part_free(central, part);
 		} else if (reports->parts == WR_REPORTS_MAX) {
-			lose(central, part);
+			lose_report(central, part);
 		} else {
 			bool fits = kept && kept->count < WR_TAKES_MAX && !has_counter(kept, part);
 
 			wr_call_add(fits ? kept : call, part);
 			reports->parts++;
 		}
-		part = mate;
+		part = next;
 	}
 }
 
 void wr_central_reports_add(struct wr_central *central, struct wr_call *call)
 {
-	merge_into(central, open_call(central, call), call);
+	merge_reports(central, find_unsent(central, call), call);
 	if (call->count == 0)
 		wr_call_free(central, call);
 	else
-		enlist(central, call);
-	send_at(central, central->mono_ns + SEND_NS);
+		append_report(central, call);
+	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-/* Takes a part out of a call that was not sent yet. */
+/* Removes a part from a call that was not sent yet. */
 static void drop_part(struct wr_central *central, struct wr_call *call,
 		      const struct wr_central_part *gone)
 {
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part = wr_call_detach_parts(call);
 
-	call->first = call->last = NULL;
-	call->count = 0;
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 
 		if (part == gone)
 			wr_central_part_free(central, part);
 		else
 			wr_call_add(call, part);
-		part = mate;
+		part = next;
 	}
 	central->reports.parts--;
 }
 
-/* It is done with, one way or the other. */
-static void forget(struct wr_central *central, struct wr_call *call)
+/* Removes the call from its list and frees it. */
+static void remove_report(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_call **at = list_of(central, call->key);
+	struct wr_call **at = report_list(central, call->key);
 
 	while (*at != call)
 		at = &(*at)->report_next;
@@ -189,15 +189,16 @@ static void forget(struct wr_central *central, struct wr_call *call)
 
 bool wr_central_reports_deduct(struct wr_central *central, const struct wr_central_part *late)
 {
-	for (struct wr_call *call = *list_of(central, late->key); call; call = call->report_next)
-		for (struct wr_central_part *part = call->first; part; part = part->mate) {
+	for (struct wr_call *call = *report_list(central, late->key); call;
+	     call = call->report_next)
+		for (struct wr_central_part *part = call->first; part; part = part->call_next) {
 			if (call->report_seq || !wr_central_late_matches(central, late, call, part))
 				continue;
 			part->take.cost -= late->take.cost;
 			if (part->take.cost == 0)
 				drop_part(central, call, part);
 			if (call->count == 0)
-				forget(central, call);
+				remove_report(central, call);
 			return true;
 		}
 	return false;
@@ -205,14 +206,14 @@ bool wr_central_reports_deduct(struct wr_central *central, const struct wr_centr
 
 /* ---- sending ---- */
 
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_central *central = conn->central;
 	struct wr_take takes[WR_TAKES_MAX];
 	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
 	size_t count = 0;
 
-	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
 		takes[count] = part->take;
 		takes[count].decided_us += (uint64_t)conn->shard->clock_us;
 		count++;
@@ -226,54 +227,54 @@ static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *ca
 								       : WR_CALL_NO_ROOM;
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)count + 1);
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
 		wr_command_arg(&conn->out, key, wr_central_part_key(central, call, part, key));
 	wr_command_text(&conn->out, reporter);
 	wr_script_args(takes, count, call->report_seq, &conn->out);
 	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 
-static void back(struct wr_central *central, struct wr_call *call)
+static void note_returned(struct wr_central *central, struct wr_call *call)
 {
 	call->report_in_flight = false;
 	central->reports.in_flight--;
 }
 
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_report(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 
 	(void)reply;
 	wr_central_shard_on_success(conn->shard);
 	conn->shard->counts.reported += call->count;
-	back(central, call);
-	forget(central, call);
+	note_returned(central, call);
+	remove_report(central, call);
 	if (central->reports.in_flight == 0)
 		wr_central_reports_send_soon(central);
 }
 
-/* What Redis cannot make sense of will not get better. */
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+/* A report that Redis rejects as invalid is not repeated. */
+static void on_report_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	call->written = call->asking = call->eval = call->late = false;
 	call->tries = 0;
-	back(central, call);
+	note_returned(central, call);
 	if (central->freeing || fault == WR_FAULT_OTHER || fault == WR_FAULT_WRONGTYPE) {
 		central->counts.reports_lost += call->count;
-		forget(central, call);
+		remove_report(central, call);
 		return;
 	}
-	send_at(central, central->mono_ns + SEND_NS);
+	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-const struct wr_call_ops wr_call_report_ops = {.write = put,
-					       .on_reply = heard,
-					       .on_failure = failed,
+const struct wr_call_ops wr_call_report_ops = {.write = write_report,
+					       .on_reply = read_report,
+					       .on_failure = on_report_failed,
 					       .keyed = true,
 					       .feeds_breaker = true,
 					       .script = WR_SCRIPT_TAKE};
 
-/* How long a take can be of any consequence. */
+/* How long a take can influence later decisions. */
 static uint64_t lasting_us(const struct wr_take *take)
 {
 	if (take->window_end_us)
@@ -295,7 +296,7 @@ bool wr_central_report_is_stale(const struct wr_central *central, const struct w
 
 static bool is_stale(const struct wr_central *central, const struct wr_call *call)
 {
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
 		if (!wr_central_report_is_stale(central, &part->take))
 			return false;
 	return true;
@@ -309,7 +310,7 @@ static bool is_behind_another(const struct wr_call *list, const struct wr_call *
 	return false;
 }
 
-static void send_out(struct wr_central *central, struct wr_call *call)
+static void send_report(struct wr_central *central, struct wr_call *call)
 {
 	if (call->report_seq == 0) {
 		call->report_seq = central->reports.next_seq++;
@@ -320,26 +321,26 @@ static void send_out(struct wr_central *central, struct wr_call *call)
 	wr_call_send(central, call);
 }
 
-static bool can_go(struct wr_central *central, const struct wr_call *call)
+static bool can_send(struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_central_shard *shard = wr_central_key_shard(central, call->key);
 
 	return shard && wr_central_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
 }
 
-/* One call of a list: sent, dropped, or left for later. */
-static void look_at(struct wr_central *central, struct wr_call *list, struct wr_call *call)
+/* Sends the call, drops it if it is too old, or leaves it for later. */
+static void check_report(struct wr_central *central, struct wr_call *list, struct wr_call *call)
 {
 	if (call->report_in_flight)
 		return;
 	if (is_stale(central, call)) {
 		central->counts.reports_stale += call->count;
-		forget(central, call);
+		remove_report(central, call);
 	} else if (call->report_seq && central->mono_ns - call->report_since_ns >= REMEMBERED_NS) {
 		central->counts.reports_lost += call->count;
-		forget(central, call);
-	} else if (!is_behind_another(list, call) && can_go(central, call)) {
-		send_out(central, call);
+		remove_report(central, call);
+	} else if (!is_behind_another(list, call) && can_send(central, call)) {
+		send_report(central, call);
 	}
 }
 
@@ -354,7 +355,7 @@ static bool has_late_calls(const struct wr_central_shard *shard)
 
 void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take)
 {
-	struct wr_call *list = *list_of(central, take->key);
+	struct wr_call *list = *report_list(central, take->key);
 	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
 
 	if (!shard || has_late_calls(shard))
@@ -362,8 +363,8 @@ void wr_central_reports_send_before(struct wr_central *central, const struct wr_
 	for (struct wr_call *call = list; call; call = call->report_next)
 		if (same_key(call, take)) {
 			if (!call->report_in_flight && central->reports.in_flight < OUT_MAX &&
-			    can_go(central, call))
-				send_out(central, call);
+			    can_send(central, call))
+				send_report(central, call);
 			return;
 		}
 }
@@ -381,15 +382,15 @@ void wr_central_reports_tick(struct wr_central *central)
 		for (struct wr_call *call = reports->lists[i], *next; call; call = next) {
 			next = call->report_next;
 			if (reports->in_flight < OUT_MAX)
-				look_at(central, reports->lists[i], call);
+				check_report(central, reports->lists[i], call);
 		}
-	send_at(central, central->mono_ns + SEND_NS);
+	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-/* Those under way went with their shards. */
+/* No report is in flight any more: the shards are closed. */
 void wr_central_reports_free(struct wr_central *central)
 {
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		while (central->reports.lists[i])
-			forget(central, central->reports.lists[i]);
+			remove_report(central, central->reports.lists[i]);
 }

@@ -1,9 +1,10 @@
-/* Messages nobody waits for: give-backs, reports, late takes, resets. */
+/* Questions without an answer: give-backs, reports, late takes and resets. Called by the host
+ * through wr_central_send. */
 #include <string.h>
 
 #include "central/inner.h"
 
-static enum wr_call_kind kind_of(uint8_t question)
+static enum wr_call_kind call_kind(uint8_t question)
 {
 	switch (question) {
 	case WR_QUESTION_RETURN:
@@ -16,14 +17,14 @@ static enum wr_call_kind kind_of(uint8_t question)
 	return WR_CALL_KINDS;
 }
 
-/* Items of one key that follow each other go out in one call. */
-static bool joins(const struct wr_call *call, const struct wr_central_part *part)
+/* Consecutive items of one key share a call. */
+static bool can_join(const struct wr_call *call, const struct wr_central_part *part)
 {
 	return call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
 	       call->key[0] == part->key[0] && call->key[1] == part->key[1];
 }
 
-static void hand_over(struct wr_central *central, struct wr_call *call)
+static void pass_on(struct wr_central *central, struct wr_call *call)
 {
 	if (!call)
 		return;
@@ -37,7 +38,7 @@ static void hand_over(struct wr_central *central, struct wr_call *call)
 		wr_call_send(central, call);
 }
 
-static void lose(struct wr_central *central, enum wr_call_kind kind)
+static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 {
 	if (kind == WR_CALL_REPORT)
 		central->counts.reports_lost++;
@@ -46,15 +47,16 @@ static void lose(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds a part to the call, or hands that over and begins another. NULL: no memory. */
-static struct wr_call *add(struct wr_central *central, struct wr_call *call,
-			   struct wr_central_part *part, enum wr_call_kind kind)
+/* Adds a part to the call, or passes the call on and begins another. Returns NULL without memory.
+ */
+static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
+				struct wr_central_part *part, enum wr_call_kind kind)
 {
-	if (!joins(call, part)) {
-		hand_over(central, call);
+	if (!can_join(call, part)) {
+		pass_on(central, call);
 		call = wr_call_new(central, kind);
 		if (!call) {
-			lose(central, kind);
+			count_lost(central, kind);
 			wr_central_part_free(central, part);
 			return NULL;
 		}
@@ -67,33 +69,33 @@ static struct wr_call *add(struct wr_central *central, struct wr_call *call,
 
 static void send_items(struct wr_central *central, struct wr_central_question *reader)
 {
-	enum wr_call_kind kind = kind_of(reader->kind);
+	enum wr_call_kind kind = call_kind(reader->kind);
 	struct wr_call *call = NULL;
 
 	while (kind != WR_CALL_KINDS && reader->left) {
 		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
-			lose(central, kind);
+			count_lost(central, kind);
 			break;
 		}
 		if (!wr_central_question_next(reader, part)) {
 			wr_central_part_free(central, part);
 			break;
 		}
-		call = add(central, call, part, kind);
+		call = add_item(central, call, part, kind);
 	}
-	hand_over(central, call);
+	pass_on(central, call);
 }
 
-/* Takes of another process, which gave up before the answer came. */
-static void keep_late(struct wr_central *central, struct wr_central_question *reader)
+/* Late takes of another process of this node, which timed out before the answer came. */
+static void add_late_takes(struct wr_central *central, struct wr_central_question *reader)
 {
 	while (reader->left) {
 		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
-			lose(central, WR_CALL_RETURN);
+			count_lost(central, WR_CALL_RETURN);
 			break;
 		}
 		if (!wr_central_question_next(reader, part)) {
@@ -112,7 +114,7 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 	wr_central_enter(central, now_ns, mono_ns);
 	if (wr_central_question_open(&reader, question, len)) {
 		if (reader.kind == WR_QUESTION_LATE)
-			keep_late(central, &reader);
+			add_late_takes(central, &reader);
 		else
 			send_items(central, &reader);
 	}

@@ -1,17 +1,18 @@
-/* Sentinels: asked who the master is, one after the other until one answers, and asked again once a
- * second, so that a failover is followed even if the old master still answers. While the master
- * that one of them names is away, the others are asked as well: it may know no better. */
+/* Redis Sentinel: asks for the address of the master. The Sentinels are tried one after the other
+ * until one answers, and polled once a second, so that a failover is noticed even if the old master
+ * still answers. While the master is down, the other Sentinels are asked as well: one of them may
+ * not know of the failover yet. Called by conn.c, shard.c and the timer. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define POLL_NS (1000 * WR_MS_NS)     /* all is well */
-#define POLL_AWAY_NS (200 * WR_MS_NS) /* the master is away */
-#define POLL_LEAST_NS (50 * WR_MS_NS) /* between two, whatever happens */
-#define ANSWER_NS (250 * WR_MS_NS)    /* to connect, or to answer */
-#define OTHERS_POLLS 30u              /* so often they are asked for each other */
+#define POLL_NS (1000 * WR_MS_NS)     /* the master is up */
+#define POLL_AWAY_NS (200 * WR_MS_NS) /* the master is down */
+#define POLL_LEAST_NS (50 * WR_MS_NS) /* the least pause between two polls */
+#define ANSWER_NS (250 * WR_MS_NS)    /* for connecting, and for an answer */
+#define OTHERS_POLLS 30u              /* every 30th poll also asks for the list of Sentinels */
 
 static void poll_at(struct wr_central *central, uint64_t mono_ns)
 {
@@ -30,7 +31,7 @@ void wr_central_sentinels_poll_soon(struct wr_central *central)
 		poll_at(central, at);
 }
 
-/* On to the next one; after a round there is a pause. */
+/* Continues with the next Sentinel; after a round there is a pause. */
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
@@ -51,25 +52,17 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 	poll_at(central, central->mono_ns + POLL_NS - wr_central_random(central) % (POLL_NS / 2));
 }
 
-/* ---- who is the master ---- */
+/* ---- the master ---- */
 
-static void put_about(struct wr_central_conn *conn, const char *what)
-{
-	wr_command_begin(&conn->out, 3);
-	wr_command_text(&conn->out, "SENTINEL");
-	wr_command_text(&conn->out, what);
-	wr_command_text(&conn->out, conn->central->target->master);
-}
-
-static enum wr_call_written put_master(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_master(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	put_about(conn, "get-master-addr-by-name");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "SENTINEL", "get-master-addr-by-name",
+				   conn->central->target->master, NULL);
 }
 
-/* False: it is the one that was known. */
-static bool found(struct wr_central *central, const struct wr_endpoint *master)
+/* Returns false if the address has not changed. */
+static bool adopt_master(struct wr_central *central, const struct wr_endpoint *master)
 {
 	struct wr_central_shard *shard = central->shards[0];
 	char at[WR_ENDPOINT_TEXT];
@@ -84,9 +77,10 @@ static bool found(struct wr_central *central, const struct wr_endpoint *master)
 	return true;
 }
 
-/* The master that this one names is away. It may not have heard of a failover: the next one is
- * asked at the next poll. The list of Sentinels, if it is under way, is waited for. */
-static void doubt(struct wr_central_conn *conn)
+/* The master that this Sentinel names is down, and the Sentinel may not know of a failover. The
+ * next poll asks another one. If the list of Sentinels was requested, the connection stays open for
+ * it. */
+static void try_other_sentinel(struct wr_central_conn *conn)
 {
 	struct wr_central_sentinels *sentinels = conn->central->sentinels;
 
@@ -97,8 +91,7 @@ static void doubt(struct wr_central_conn *conn)
 	wr_central_conn_close(conn);
 }
 
-static void heard_master(struct wr_central_conn *conn, struct wr_call *call,
-			 const redisReply *reply)
+static void read_master(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 	struct wr_central_sentinels *sentinels = central->sentinels;
@@ -113,9 +106,9 @@ static void heard_master(struct wr_central_conn *conn, struct wr_call *call,
 	if (rc == 1) {
 		sentinels->tried = 0;
 		sentinels->logged = false;
-		if (!found(central, &master) &&
+		if (!adopt_master(central, &master) &&
 		    central->shards[0]->breaker.state == WR_BREAKER_OPEN)
-			doubt(conn);
+			try_other_sentinel(conn);
 		return;
 	}
 	if (rc < 0)
@@ -124,43 +117,31 @@ static void heard_master(struct wr_central_conn *conn, struct wr_call *call,
 	wr_central_conn_fail(conn, WR_FAULT_OTHER, why);
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	wr_call_free(central, call);
-}
+const struct wr_call_ops wr_call_master_ops = {
+	.write = write_master, .on_reply = read_master, .reads_errors = true, .script = -1};
 
-const struct wr_call_ops wr_call_master_ops = {.write = put_master,
-					       .on_reply = heard_master,
-					       .on_failure = failed,
-					       .reads_errors = true,
-					       .script = -1};
+/* ---- the other Sentinels ---- */
 
-/* ---- who else is there ---- */
-
-static enum wr_call_written put_sentinels(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_sentinels(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	put_about(conn, "sentinels");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "SENTINEL", "sentinels", conn->central->target->master,
+				   NULL);
 }
 
-static void heard_sentinels(struct wr_central_conn *conn, struct wr_call *call,
-			    const redisReply *reply)
+static void read_sentinels(struct wr_central_conn *conn, struct wr_call *call,
+			   const redisReply *reply)
 {
 	wr_call_free(conn->central, call);
 	wr_redis_sentinel_others(reply, &conn->link.at, &conn->central->sentinels->list);
 }
 
-const struct wr_call_ops wr_call_sentinels_ops = {.write = put_sentinels,
-						  .on_reply = heard_sentinels,
-						  .on_failure = failed,
-						  .reads_errors = true,
-						  .script = -1};
+const struct wr_call_ops wr_call_sentinels_ops = {
+	.write = write_sentinels, .on_reply = read_sentinels, .reads_errors = true, .script = -1};
 
-/* ---- asking ---- */
+/* ---- polling ---- */
 
-static void push(struct wr_central_conn *conn, enum wr_call_kind kind)
+static void send_to_sentinel(struct wr_central_conn *conn, enum wr_call_kind kind)
 {
 	struct wr_call *call = wr_call_new(conn->central, kind);
 
@@ -176,7 +157,7 @@ static void expect_answer(struct wr_central *central)
 	wr_central_wake_at(central, central->sentinels->answer_by_ns);
 }
 
-static void poll(struct wr_central *central)
+void wr_central_sentinels_poll(struct wr_central *central)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
 	uint64_t pause = wr_central_shard_is_up(central->shards[0]) ? POLL_NS : POLL_AWAY_NS;
@@ -191,14 +172,9 @@ static void poll(struct wr_central *central)
 		return;
 	}
 	sentinels->asking = true;
-	push(sentinels->conn, WR_CALL_MASTER);
+	send_to_sentinel(sentinels->conn, WR_CALL_MASTER);
 	if (sentinels->polls++ % OTHERS_POLLS == 0)
-		push(sentinels->conn, WR_CALL_SENTINELS);
-}
-
-void wr_central_sentinels_poll(struct wr_central *central)
-{
-	poll(central);
+		send_to_sentinel(sentinels->conn, WR_CALL_SENTINELS);
 }
 
 void wr_central_sentinels_tick(struct wr_central *central)
@@ -212,7 +188,7 @@ void wr_central_sentinels_tick(struct wr_central *central)
 					     "no answer in time");
 	}
 	if (central->mono_ns >= sentinels->poll_at_ns)
-		poll(central);
+		wr_central_sentinels_poll(central);
 	if (sentinels->answer_by_ns)
 		wr_central_wake_at(central, sentinels->answer_by_ns);
 	wr_central_wake_at(central, sentinels->poll_at_ns);

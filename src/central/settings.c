@@ -1,21 +1,20 @@
-/* What a server tells about itself: which version it is, and whether it may forget counters. */
+/* Reads INFO of a server: warns about old versions and about settings that can lose counters.
+ * Called by shard.c when a connection is ready. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define VERSION_LEAST 5 /* streams */
+#define VERSION_LEAST 5 /* the first version with streams */
 
-static enum wr_call_written put(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_info(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	wr_command_begin(&conn->out, 1);
-	wr_command_text(&conn->out, "INFO");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "INFO", NULL);
 }
 
-static void keep(char *text, size_t size, struct weir_str value)
+static void copy_printable(char *text, size_t size, struct weir_str value)
 {
 	snprintf(text, size, "%.*s", (int)(value.len < size ? value.len : size - 1),
 		 value.len ? value.ptr : "");
@@ -32,10 +31,10 @@ static void check_version(struct wr_central_shard *shard, const char *at)
 			       at, shard->version);
 }
 
-/* Counters expire when they are as good as new, so `noeviction` keeps all that matter; when memory
- * is full, writes fail, which is a store failure with a defined outcome. `volatile-ttl` forgets
- * first what expires soonest, which harms least. Others may forget a client that is being
- * refused, who then begins anew. */
+/* A counter expires when it is at its initial value, so with `noeviction` none is lost. If the
+ * memory is full, writes fail, and on_store_failure applies. `volatile-ttl` evicts the counters
+ * that expire soonest, which does the least harm. Other policies may evict the counter of a client
+ * that is being refused, and the client starts again with a full quota. */
 static void check_policy(struct wr_central_shard *shard, const char *at, struct weir_str maxmemory)
 {
 	struct weir_str policy = wr_str(shard->policy);
@@ -51,8 +50,8 @@ static void check_policy(struct wr_central_shard *shard, const char *at, struct 
 		       at, shard->policy);
 }
 
-/* Once for each answer that differs: reconnecting is no reason to repeat a warning. */
-static void heard(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+/* Warns once per value, not at every reconnect. */
+static void read_info(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_shard *shard = conn->shard;
 	struct weir_str info = wr_redis_reply_text(reply);
@@ -60,8 +59,8 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 	char version[sizeof shard->version], policy[sizeof shard->policy], at[WR_ENDPOINT_TEXT];
 
 	wr_call_free(conn->central, call);
-	keep(version, sizeof version, wr_redis_info_field(info, "redis_version"));
-	keep(policy, sizeof policy, wr_redis_info_field(info, "maxmemory_policy"));
+	copy_printable(version, sizeof version, wr_redis_info_field(info, "redis_version"));
+	copy_printable(policy, sizeof policy, wr_redis_info_field(info, "maxmemory_policy"));
 	shard->aof = aof.len ? aof.ptr[0] == '1' : -1;
 	wr_endpoint_text(&shard->at, at);
 	if (!wr_str_equal(wr_str(version), wr_str(shard->version))) {
@@ -74,7 +73,7 @@ static void heard(struct wr_central_conn *conn, struct wr_call *call, const redi
 	}
 }
 
-/* The user may not be allowed to ask; then nothing is known, and nothing said. */
+/* The ACL of the user may forbid INFO. Then nothing is known, and nothing is logged. */
 static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
@@ -84,12 +83,12 @@ static void failed(struct wr_central *central, struct wr_call *call, enum wr_fau
 static void heard_any(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	if (wr_redis_reply_is_text(reply))
-		heard(conn, call, reply);
+		read_info(conn, call, reply);
 	else
 		failed(conn->central, call, WR_FAULT_OTHER);
 }
 
-const struct wr_call_ops wr_call_info_ops = {.write = put,
+const struct wr_call_ops wr_call_info_ops = {.write = write_info,
 					     .on_reply = heard_any,
 					     .on_failure = failed,
 					     .reads_errors = true,

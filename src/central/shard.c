@@ -1,4 +1,5 @@
-/* A server and its state: connected or not, trusted or not, and what happens when that changes. */
+/* A Redis server: its connection, its breaker, its queue of unwritten calls, and the log messages
+ * about its outages. Called by call.c, conn.c, cluster.c, sentinels.c and the timer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,7 @@
 _Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.said has a bit for each");
 
 #define GIVE_UP_TIMEOUTS                                                                           \
-	10u /* a connection may take so many timeouts, while nobody waits for it                   \
-	     */
+	10u /* a connection attempt that no caller waits for may take 10 timeouts */
 #define GIVE_UP_LEAST_NS 1000000000ull
 
 struct wr_central_shard *wr_central_shard_new(struct wr_central *central,
@@ -41,9 +41,9 @@ bool wr_central_shard_answers(const struct wr_central_shard *shard)
 	return wr_central_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
 }
 
-/* ---- what the log is told ---- */
+/* ---- log messages ---- */
 
-static const char *advice(const struct wr_central_shard *shard, enum wr_fault fault)
+static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fault)
 {
 	switch (fault) {
 	case WR_FAULT_NOAUTH:
@@ -67,14 +67,14 @@ static const char *advice(const struct wr_central_shard *shard, enum wr_fault fa
 	}
 }
 
-static const char *outcome(const struct wr_central_shard *shard)
+static const char *consequence(const struct wr_central_shard *shard)
 {
 	if (shard->central->home)
 		return "; it is told what is admitted here when it is back";
 	return "; until it is back, limits do what their on_store_failure says";
 }
 
-/* What a server said goes to a log: as a line, and without what a terminal would obey. */
+/* Copies an error reply for the log. Control characters become blanks. */
 static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
@@ -88,8 +88,8 @@ static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, st
 	shard->trouble[len] = 0;
 }
 
-/* Once for each kind of trouble until it is over. */
-static void say_trouble(struct wr_central_shard *shard, enum wr_fault fault)
+/* Logs each kind of fault once per outage. */
+static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	char at[WR_ENDPOINT_TEXT];
 	bool away = shard->breaker.state == WR_BREAKER_OPEN;
@@ -100,10 +100,10 @@ static void say_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 	wr_endpoint_text(&shard->at, at);
 	wr_central_log(shard->central, WR_SAY_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-		       away ? outcome(shard) : "", advice(shard, fault));
+		       away ? consequence(shard) : "", remedy(shard, fault));
 }
 
-static void say_back(struct wr_central_shard *shard)
+static void log_recovery(struct wr_central_shard *shard)
 {
 	char at[WR_ENDPOINT_TEXT];
 
@@ -116,20 +116,10 @@ static void say_back(struct wr_central_shard *shard)
 		       (double)(shard->central->mono_ns - shard->down_since_ns) / 1e9);
 }
 
-/* ---- going away ---- */
+/* ---- failures ---- */
 
-static void fail_turn(struct wr_central_shard *shard)
-{
-	struct wr_call_queue turn = shard->turn;
-	struct wr_call *call;
-
-	shard->turn = (struct wr_call_queue){0};
-	while ((call = wr_call_queue_pop(&turn)))
-		wr_call_fail(shard->central, call, WR_FAULT_OPEN);
-}
-
-/* The breaker has just opened. */
-static void opened(struct wr_central_shard *shard, enum wr_fault fault, bool anew)
+/* The breaker opened, or its pause was extended. `anew`: it was not open before. */
+static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool anew)
 {
 	shard->connect_by_ns = 0;
 	if (anew) {
@@ -138,32 +128,32 @@ static void opened(struct wr_central_shard *shard, enum wr_fault fault, bool ane
 			shard->down_since_ns = shard->central->mono_ns;
 		shard->down = true;
 	}
-	say_trouble(shard, fault);
+	log_trouble(shard, fault);
 	wr_central_wake_at(shard->central, shard->breaker.back_at_ns);
 	if (shard->central->cluster)
 		wr_central_cluster_refresh_soon(shard->central);
 	if (shard->central->sentinels)
 		wr_central_sentinels_poll_soon(shard->central);
-	fail_turn(shard);
+	wr_call_queue_fail(shard->central, &shard->unwritten, WR_FAULT_OPEN);
 }
 
-static void go_away(struct wr_central_shard *shard, enum wr_fault fault)
+static void open_breaker(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	bool anew = shard->breaker.state != WR_BREAKER_OPEN;
 
 	wr_breaker_open(&shard->breaker, shard->central->mono_ns,
 			wr_central_random(shard->central));
-	opened(shard, fault, anew);
+	on_breaker_opened(shard, fault, anew);
 }
 
-/* Without the line: to be connected anew. */
-static void drop(struct wr_central_shard *shard, enum wr_fault fault)
+/* Opens the breaker and closes the connection. */
+static void drop_conn(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	struct wr_central_conn *conn = shard->conn;
 
 	shard->probing = false;
 	shard->conn = NULL;
-	go_away(shard, fault);
+	open_breaker(shard, fault);
 	if (conn)
 		wr_central_conn_close(conn);
 }
@@ -173,16 +163,16 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 	struct wr_central *central = shard->central;
 
 	if (wr_breaker_failed(&shard->breaker, central->mono_ns, wr_central_random(central)))
-		opened(shard, fault, true);
+		on_breaker_opened(shard, fault, true);
 }
 
-/* Of a duty, which opens no breaker: it may be all that is ever heard, for without the secret no
- * question goes out. */
+/* For the tasks of the chief loop, which do not affect the breaker. Their errors may be the only
+ * ones: without the secret no question is sent. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {
 	note_trouble(shard, fault, text);
-	say_trouble(shard, fault);
+	log_trouble(shard, fault);
 }
 
 void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
@@ -192,30 +182,30 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 	switch (wr_fault_act(fault)) {
 	case WR_ACT_NONE:
 	case WR_ACT_AGAIN:
-		say_trouble(shard, fault);
+		log_trouble(shard, fault);
 		break;
 	case WR_ACT_COUNT:
 		count_failure(shard, fault);
 		break;
 	case WR_ACT_OPEN:
-		go_away(shard, fault);
+		open_breaker(shard, fault);
 		break;
 	case WR_ACT_RELOCATE:
 		if (shard->central->cluster) {
 			wr_central_cluster_refresh_soon(shard->central);
 			count_failure(shard, fault);
 		} else {
-			drop(shard, fault);
+			drop_conn(shard, fault);
 		}
 		break;
 	case WR_ACT_RELOGIN:
-		drop(shard, fault);
+		drop_conn(shard, fault);
 		break;
 	}
 }
 
-/* One that has served well and is lost may be back at once: it is connected anew, and until that
- * fails questions wait for it. */
+/* A connection that worked may come back at once. It is opened again, and questions wait until that
+ * fails. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {
@@ -228,13 +218,13 @@ void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum 
 		wr_central_shard_connect(shard);
 	} else {
 		shard->counts.faults[fault]++;
-		go_away(shard, fault);
+		open_breaker(shard, fault);
 	}
 	if (shard->central->cluster)
-		wr_central_cluster_on_failure(shard->central, shard);
+		wr_central_cluster_on_failure(shard->central);
 }
 
-/* ---- coming back ---- */
+/* ---- recovery ---- */
 
 void wr_central_shard_connect(struct wr_central_shard *shard)
 {
@@ -259,11 +249,11 @@ void wr_central_shard_on_success(struct wr_central_shard *shard)
 	if (wr_breaker_succeeded(&shard->breaker))
 		wr_central_reports_send_soon(shard->central);
 	if (shard->breaker.state == WR_BREAKER_CLOSED)
-		say_back(shard);
+		log_recovery(shard);
 }
 
-/* In the middle of the two, give or take half of the way there and back: a late reply is too far
- * off. */
+/* The server read its clock between the write and now; the error is at most half of the round trip.
+ * Late replies are too inaccurate. */
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us)
 {
@@ -274,7 +264,6 @@ void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr
 		shard->clock_us = (int64_t)now_us - (int64_t)((central->now_ns - back_ns) / 1000);
 }
 
-/* Logged in. */
 void wr_central_shard_on_ready(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -290,7 +279,7 @@ void wr_central_shard_on_ready(struct wr_central_shard *shard)
 		wr_central_cluster_on_ready(central, shard);
 	wr_central_duties_on_ready(central, shard);
 	wr_central_reports_send_soon(central);
-	if (shard->turn.first)
+	if (shard->unwritten.first)
 		wr_central_conn_mark_dirty(shard->conn);
 }
 
@@ -309,12 +298,10 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 /* ---- probes ---- */
 
-static enum wr_call_written put_ping(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_ping(struct wr_central_conn *conn, struct wr_call *call)
 {
 	(void)call;
-	wr_command_begin(&conn->out, 1);
-	wr_command_text(&conn->out, "PING");
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_words(conn, "PING", NULL);
 }
 
 static void note_slow(struct wr_central_shard *shard, const struct wr_call *call)
@@ -324,8 +311,8 @@ static void note_slow(struct wr_central_shard *shard, const struct wr_call *call
 		 (unsigned long long)((shard->central->mono_ns - call->mono_ns) / WR_MS_NS));
 }
 
-/* A probe has the deadline that questions have. */
-static void heard_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+/* A probe has the same timeout as a question. */
+static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
 	conn->shard->probing = false;
@@ -336,7 +323,7 @@ static void heard_ping(struct wr_central_conn *conn, struct wr_call *call, const
 	wr_call_free(conn->central, call);
 }
 
-static void failed_ping(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_ping_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	if (call->shard)
@@ -345,10 +332,10 @@ static void failed_ping(struct wr_central *central, struct wr_call *call, enum w
 }
 
 const struct wr_call_ops wr_call_ping_ops = {
-	.write = put_ping, .on_reply = heard_ping, .on_failure = failed_ping, .script = -1};
+	.write = write_ping, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
 
-/* What comes of it is seen when it comes; if nothing does, there is the next pause. */
-static void probe(struct wr_central_shard *shard)
+/* If the probe gets no reply, the next one follows after the next pause. */
+static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
 	struct wr_call *call;
@@ -367,7 +354,7 @@ static void probe(struct wr_central_shard *shard)
 	wr_central_conn_write(shard->conn, call);
 }
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
 static uint64_t give_up_ns(const struct wr_central *central)
 {
@@ -376,15 +363,13 @@ static uint64_t give_up_ns(const struct wr_central *central)
 	return ns > GIVE_UP_LEAST_NS ? ns : GIVE_UP_LEAST_NS;
 }
 
-/* A connection that says nothing for so long is given up, and what waits on it has failed: not
- * before those who ask have lost patience. */
 uint64_t wr_central_silence_ns(const struct wr_central *central)
 {
 	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
 }
 
-/* When the line is given up; 0: not. */
-static uint64_t end_of(const struct wr_central_conn *conn)
+/* When the connection times out, monotonic; 0: never. */
+static uint64_t conn_deadline(const struct wr_central_conn *conn)
 {
 	if (conn->state == WR_CONN_OPENING || conn->state == WR_CONN_HANDSHAKE)
 		return conn->opened_mono_ns + give_up_ns(conn->central);
@@ -393,16 +378,16 @@ static uint64_t end_of(const struct wr_central_conn *conn)
 		       : 0;
 }
 
-/* Exchanges go out by the thousand and stand in line behind each other: that they are late says
- * nothing of the server. */
+/* Thousands of exchanges are sent at once and wait for each other, so late ones do not mean that
+ * the server is slow. */
 static bool fails_when_late(const struct wr_call *call)
 {
 	return wr_call_ops(call)->feeds_breaker && call->kind != WR_CALL_EXCHANGE &&
 	       call->kind != WR_CALL_PUSH;
 }
 
-/* Marks what has not been answered within the timeout. Calls that nobody waits for are failures of
- * the server, too. */
+/* Marks the calls that were not answered within the timeout. They count as failures even if no
+ * caller waits for them. */
 static void mark_late(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -427,7 +412,7 @@ static void mark_late(struct wr_central_shard *shard)
 
 static void check_line(struct wr_central_shard *shard)
 {
-	uint64_t end = shard->conn ? end_of(shard->conn) : 0;
+	uint64_t end = shard->conn ? conn_deadline(shard->conn) : 0;
 
 	if (!end)
 		return;
@@ -446,9 +431,9 @@ void wr_central_shard_tick(struct wr_central_shard *shard)
 	if (shard->connect_by_ns && central->mono_ns >= shard->connect_by_ns) {
 		shard->counts.faults[WR_FAULT_CONNECT]++;
 		note_trouble(shard, WR_FAULT_CONNECT, WR_STR("not connected within the timeout"));
-		go_away(shard, WR_FAULT_CONNECT);
+		open_breaker(shard, WR_FAULT_CONNECT);
 		if (central->cluster)
-			wr_central_cluster_on_failure(central, shard);
+			wr_central_cluster_on_failure(central);
 	} else if (shard->connect_by_ns) {
 		wr_central_wake_at(central, shard->connect_by_ns);
 	}
@@ -458,16 +443,17 @@ void wr_central_shard_tick(struct wr_central_shard *shard)
 	if (shard->breaker.state != WR_BREAKER_OPEN || (central->cluster && !shard->slots))
 		return;
 	if (central->mono_ns >= shard->breaker.back_at_ns)
-		probe(shard);
+		send_probe(shard);
 	wr_central_wake_at(central, shard->breaker.back_at_ns);
 }
 
-/* ---- questions ---- */
+/* ---- calls ---- */
 
 void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 {
 	struct wr_central *central = shard->central;
-	uint32_t in_flight = shard->turn.count + (shard->conn ? shard->conn->waiting.count : 0);
+	uint32_t in_flight =
+		shard->unwritten.count + (shard->conn ? shard->conn->waiting.count : 0);
 
 	call->shard = shard;
 	if (shard->breaker.state == WR_BREAKER_OPEN) {
@@ -476,7 +462,7 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	}
 	if (wr_call_merge(central, call))
 		return;
-	/* Trials whose askers left before they were written have told nothing. */
+	/* The trial calls were cancelled before they were written: new ones are allowed. */
 	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
 		wr_breaker_half_open(&shard->breaker);
 	if (wr_call_ops(call)->feeds_breaker && !wr_breaker_pass(&shard->breaker)) {
@@ -487,7 +473,7 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 		wr_call_fail(central, call, WR_FAULT_FULL);
 		return;
 	}
-	wr_call_queue_push(&shard->turn, call);
+	wr_call_queue_push(&shard->unwritten, call);
 	if (wr_central_shard_is_ready(shard))
 		wr_central_conn_mark_dirty(shard->conn);
 	else
@@ -499,7 +485,7 @@ void wr_central_shard_close(struct wr_central_shard *shard)
 	struct wr_central_conn *conn = shard->conn;
 
 	shard->conn = NULL;
-	fail_turn(shard);
+	wr_call_queue_fail(shard->central, &shard->unwritten, WR_FAULT_OPEN);
 	if (conn)
 		wr_central_conn_close(conn);
 }

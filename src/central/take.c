@@ -1,4 +1,5 @@
-/* Takes and give-backs as script calls, and what their replies mean for each limit. */
+/* Takes and give-backs: writes them as script calls, and hands out the decisions in the replies.
+ * Called through wr_call_send, and by lease_call.c for takes of counters that lend units. */
 #include <string.h>
 
 #include "base/str.h"
@@ -47,20 +48,20 @@ static bool is_refusal(const struct wr_answer *answer)
 	return !(answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED));
 }
 
-static void note(struct wr_central *central, const struct wr_call *call,
-		 const struct wr_central_part *part, uint64_t last_ns)
+static void note_refusal(struct wr_central *central, const struct wr_call *call,
+			 const struct wr_central_part *part, uint64_t last_ns)
 {
 	wr_refusals_note(central->refusals, part->key, part->identity, part->take.cost,
 			 &part->answer, last_ns, call->mono_ns, central->mono_ns);
 }
 
-/* Remembers a call that was refused: what each of its limits said, for as long as the longest
- * refusal lasts. Looks are not remembered, nor is what has to be counted there. */
-static void remember(struct wr_central *central, const struct wr_call *call)
+/* Stores the answers of a refused call in the cache of refusals, for as long as the longest refusal
+ * lasts. Calls with cost 0 and limits that count rejected requests are not stored. */
+static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
 
-	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
 		if (part->take.cost == 0 || part->take.flags & WEIR_COUNT_REJECTED ||
 		    part->answer.flags & WR_ANSWER_FAILED)
 			return;
@@ -70,42 +71,42 @@ static void remember(struct wr_central *central, const struct wr_call *call)
 	if (last_ns == 0)
 		return;
 	if (call->merged) {
-		note(central, call, call->last, last_ns);
+		note_refusal(central, call, call->last, last_ns);
 		return;
 	}
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		note(central, call, part, last_ns);
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
+		note_refusal(central, call, part, last_ns);
 }
 
-static bool has_something(const struct wr_answer *answer)
+static bool has_units(const struct wr_answer *answer)
 {
 	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
 	       WR_ANSWER_ADMITTED;
 }
 
-/* Nobody waits for the part any more: what was granted goes back if the asker had left. If the
- * asker gave up, it is held against what the asker did instead. */
+/* The ask of the part has ended. If the caller cancelled, granted units are given back. If the ask
+ * timed out, on_store_failure has decided, and late.c settles the difference. */
 static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
 			  struct wr_central_part *part)
 {
 	part->call = NULL;
-	if (!part->left)
+	if (!part->cancelled)
 		shard->counts.late++;
-	if (!has_something(&part->answer) || part->take.cost <= 0)
+	if (!has_units(&part->answer) || part->take.cost <= 0)
 		wr_central_part_free(central, part);
-	else if (part->left)
+	else if (part->cancelled)
 		wr_central_give_back(central, part);
 	else
 		wr_central_late_add(central, part);
 }
 
-static void hand_out(struct wr_central *central, struct wr_central_shard *shard,
-		     struct wr_call *call)
+static void hand_out_answers(struct wr_central *central, struct wr_central_shard *shard,
+			     struct wr_call *call)
 {
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
-		call->first = part->mate;
+		call->first = part->call_next;
 		count_answer(&shard->counts, &part->answer);
 		if (part->ask)
 			wr_central_part_answered(central, part);
@@ -115,8 +116,7 @@ static void hand_out(struct wr_central *central, struct wr_central_shard *shard,
 	wr_call_free(central, call);
 }
 
-/* What one of several takes in a call was told: those before it have taken theirs, those behind it
- * had not yet. */
+/* The answer of one of several merged takes, which are served in order of their position. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
 				      int64_t cost, uint32_t position)
 {
@@ -141,30 +141,22 @@ static struct wr_answer merged_answer(const struct wr_answer *whole, const struc
 	return answer;
 }
 
-/* Parts in the order in which they are served: those somebody waits for, those who left, and those
- * who waited too long. */
+/* Sorts the parts in the order in which they get units: first those with a waiting ask, then
+ * cancelled ones, then those that timed out. */
 static void sort_merged(struct wr_call *call)
 {
-	struct wr_central_part *part = call->first;
-	struct wr_call ranks[3] = {{0}, {0}, {0}};
+	struct wr_central_part *all = wr_call_detach_parts(call), *next;
 
-	while (part) {
-		struct wr_central_part *mate = part->mate;
-
-		wr_call_add(&ranks[part->ask ? 0 : part->left ? 1 : 2], part);
-		part->call = call;
-		part = mate;
-	}
-	call->first = call->last = NULL;
-	for (int i = 0; i < 3; i++) {
-		if (!ranks[i].first)
-			continue;
-		if (call->last)
-			call->last->mate = ranks[i].first;
-		else
-			call->first = ranks[i].first;
-		call->last = ranks[i].last;
-	}
+	for (int rank = 0; rank < 3; rank++)
+		for (struct wr_central_part *part = all, **from = &all; part; part = next) {
+			next = part->call_next;
+			if (rank != (part->ask ? 0 : part->cancelled ? 1 : 2)) {
+				from = &part->call_next;
+				continue;
+			}
+			*from = next;
+			wr_call_add(call, part);
+		}
 }
 
 static void answer_merged(struct wr_call *call, const struct wr_taken *taken)
@@ -173,32 +165,29 @@ static void answer_merged(struct wr_call *call, const struct wr_taken *taken)
 	uint32_t position = 0;
 
 	sort_merged(call);
-	for (struct wr_central_part *part = call->first; part; part = part->mate)
+	for (struct wr_central_part *part = call->first; part; part = part->call_next)
 		part->answer = merged_answer(&whole, taken, part->take.cost, position++);
 }
 
-/* ---- the call ---- */
+/* ---- writing and reading ---- */
 
-/* Those who have gone before it was written take nothing. */
 void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part = wr_call_detach_parts(call);
 
-	call->first = call->last = NULL;
-	call->count = 0;
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 
 		if (part->ask)
 			wr_call_add(call, part);
 		else
 			wr_central_part_free(central, part);
-		part = mate;
+		part = next;
 	}
 }
 
-/* As an array, which the script's arguments are made from. */
-static size_t gather(const struct wr_call *call, struct wr_take takes[WR_TAKES_MAX])
+/* Copies the takes into an array for the script's arguments. Returns their number. */
+static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAKES_MAX])
 {
 	size_t count = 0;
 
@@ -207,23 +196,23 @@ static size_t gather(const struct wr_call *call, struct wr_take takes[WR_TAKES_M
 		takes[0].times = call->count;
 		return 1;
 	}
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
 		takes[count++] = part->take;
 	return count;
 }
 
-static bool put_take(struct wr_central_conn *conn, struct wr_call *call)
+static bool write_takes(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	const struct wr_central_part *part = call->first;
 	char key[WR_REDIS_KEY];
-	size_t count = gather(call, takes);
+	size_t count = copy_takes(call, takes);
 	bool back = call->kind == WR_CALL_RETURN;
 
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
 			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
-	for (size_t i = 0; i < count; i++, part = part->mate)
+	for (size_t i = 0; i < count; i++, part = part->call_next)
 		wr_command_arg(&conn->out, key,
 			       wr_central_part_key(conn->central, call, part, key));
 	if (back)
@@ -232,12 +221,12 @@ static bool put_take(struct wr_central_conn *conn, struct wr_call *call)
 	return wr_command_end(&conn->out);
 }
 
-static enum wr_call_written put_wanted(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_take_call(struct wr_central_conn *conn, struct wr_call *call)
 {
 	wr_call_drop_abandoned(conn->central, call);
 	if (!call->first)
 		return WR_CALL_UNWANTED;
-	if (!put_take(conn, call))
+	if (!write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
@@ -249,24 +238,24 @@ void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 {
 	wr_central_shard_on_success(conn->shard);
 	wr_central_shard_note_clock(conn->shard, call, taken->now_us);
-	for (struct wr_central_part *part = call->first; part; part = part->mate)
+	for (struct wr_central_part *part = call->first; part; part = part->call_next)
 		part->taken_us = taken->now_us;
 	if (call->merged)
 		answer_merged(call, taken);
 	else
-		for (struct wr_central_part *part = call->first; part; part = part->mate)
+		for (struct wr_central_part *part = call->first; part; part = part->call_next)
 			part->answer = answer_of(taken++);
 	if (call->first && call->first->answer.flags & WR_ANSWER_FAILED)
 		conn->shard->counts.faults[WR_FAULT_WINDOW]++;
-	remember(conn->central, call);
-	hand_out(conn->central, conn->shard, call);
+	remember_refusals(conn->central, call);
+	hand_out_answers(conn->central, conn->shard, call);
 }
 
-static void heard_take(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	struct wr_taken taken[WR_TAKES_MAX];
-	size_t count = gather(call, takes);
+	size_t count = copy_takes(call, takes);
 
 	if (wr_script_reply(reply, takes, count, taken) < 0) {
 		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
@@ -278,13 +267,13 @@ static void heard_take(struct wr_central_conn *conn, struct wr_call *call, const
 
 void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	struct wr_central_counts *counts = wr_call_counts(central, call);
 
 	(void)fault;
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
-		call->first = part->mate;
+		call->first = part->call_next;
 		part->answer = (struct wr_answer){.flags = WR_ANSWER_FAILED};
 		if (part->ask)
 			counts->failed++;
@@ -293,26 +282,25 @@ void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_take_ops = {.write = put_wanted,
-					     .on_reply = heard_take,
+const struct wr_call_ops wr_call_take_ops = {.write = write_take_call,
+					     .on_reply = read_takes,
 					     .on_failure = wr_call_takes_failed,
 					     .keyed = true,
 					     .feeds_breaker = true,
 					     .script = WR_SCRIPT_TAKE};
 
-/* ---- giving back ---- */
+/* ---- give-backs ---- */
 
-static enum wr_call_written put_return(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_return(struct wr_central_conn *conn, struct wr_call *call)
 {
 	if (call->leased ? !wr_lease_write(conn, call, NULL, &call->first->take)
-			 : !put_take(conn, call))
+			 : !write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	return WR_CALL_WRITTEN;
 }
 
-static void heard_return(struct wr_central_conn *conn, struct wr_call *call,
-			 const redisReply *reply)
+static void read_return(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
 	wr_central_shard_on_success(conn->shard);
@@ -320,23 +308,22 @@ static void heard_return(struct wr_central_conn *conn, struct wr_call *call,
 	wr_call_free(conn->central, call);
 }
 
-static void failed_return(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_return_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	struct wr_central_counts *counts = wr_call_counts(central, call);
 
 	(void)fault;
 	counts->returns_lost += call->count;
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_return_ops = {.write = put_return,
-					       .on_reply = heard_return,
-					       .on_failure = failed_return,
+const struct wr_call_ops wr_call_return_ops = {.write = write_return,
+					       .on_reply = read_return,
+					       .on_failure = on_return_failed,
 					       .keyed = true,
 					       .feeds_breaker = true,
 					       .script = WR_SCRIPT_TAKE};
 
-/* What the part has got is sent back, with the part. */
 void wr_central_give_back(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_RETURN);

@@ -66,7 +66,7 @@ static int check_options(const struct wr_central_opts *opts, struct weir_error *
 		return WEIR_EINVAL;
 	if (opts->timeout_ns &&
 	    (opts->timeout_ns < TIMEOUT_LEAST_NS || opts->timeout_ns > TIMEOUT_MOST_NS))
-		return wr_error(error, WEIR_EINVAL, "the timeout for Redis is 1ms to 1m");
+		return wr_error(error, WEIR_EINVAL, "the timeout for Redis must be 1ms to 1m");
 	return 0;
 }
 
@@ -119,7 +119,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 		return rc;
 	central = calloc(1, sizeof *central);
 	if (!central)
-		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
+		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
 	central->host = *host;
 	central->context = context;
 	central->now_ns = now_ns;
@@ -130,7 +130,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	if (!central->refusals || !central->holds || !make_shards(central) ||
 	    !wr_central_exchanges_start(central, opts)) {
 		wr_central_free(central);
-		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
+		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
 	}
 	*out = central;
 	wr_central_enter(central, now_ns, mono_ns);

@@ -170,11 +170,11 @@ static void reject_slots(struct wr_central *central, const redisReply *reply)
 	struct weir_str text = wr_redis_reply_text(reply);
 
 	if (!central->cluster->logged)
-		wr_central_log(
-			central, WR_SAY_ERROR,
-			"the cluster's slots are not told: %.*s; a server that is no cluster wants "
-			"redis://",
-			(int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
+		wr_central_log(central, WR_SAY_ERROR,
+			       "CLUSTER SLOTS returned no slot map: %.*s; use redis:// for a "
+			       "server without a "
+			       "cluster",
+			       (int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
 	central->cluster->logged = true;
 	refresh_at(central, central->mono_ns + REFRESH_LEAST_NS);
 }

@@ -233,7 +233,7 @@ static void read_replies(struct wr_central_conn *conn)
 		call = rc > 0 ? wr_call_queue_pop(&conn->waiting) : NULL;
 		if (!call) {
 			wr_central_conn_fail(conn, WR_FAULT_PROTOCOL,
-					     "it does not speak like Redis");
+					     "the server sent bytes that are not RESP");
 			return;
 		}
 		if (conn->due == call)
@@ -257,7 +257,7 @@ void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint6
 		if (wr_redis_replies_feed(&conn->in, bytes, piece))
 			read_replies(conn);
 		else
-			wr_central_conn_fail(conn, WR_FAULT_PROTOCOL, "its reply is too long");
+			wr_central_conn_fail(conn, WR_FAULT_PROTOCOL, "the reply is too long");
 		bytes += piece;
 		len -= piece;
 	}

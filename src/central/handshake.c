@@ -96,10 +96,10 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 		}
 		if (step == AUTH)
 			wr_central_log(conn->central, WR_SAY_WARN,
-				       "a password is given, but the server asks for none");
+				       "the server requires no password, but one is configured");
 	}
 	if (step == ROLE && !wr_redis_role_may_be_master(reply)) {
-		reject_conn(conn, WR_FAULT_READONLY, WR_STR("not the master (any more)"));
+		reject_conn(conn, WR_FAULT_READONLY, WR_STR("the server is not the master"));
 		return;
 	}
 	if (step != PING)

@@ -121,7 +121,7 @@ static void adopt_secret(struct wr_central *central, const uint8_t *secret)
 		return;
 	if (duties->secret_known)
 		wr_central_log(central, WR_SAY_WARN,
-			       "the fleet's secret has become another one: counters begin anew");
+			       "the fleet's secret in Redis has changed; all counters start again");
 	memcpy(duties->secret, secret, sizeof duties->secret);
 	duties->secret_known = true;
 	central->host.secret(central->context, duties->secret);
@@ -159,11 +159,11 @@ static void read_secret(struct wr_central_conn *conn, struct wr_call *call, cons
 		adopt_secret(central, secret);
 	} else if (!duties->secret_logged) {
 		duties->secret_logged = true;
-		wr_central_log(
-			central, WR_SAY_ERROR,
-			"the key %ssecret is not a secret of weir's; delete it, or choose another "
-			"--redis-prefix",
-			central->prefix);
+		wr_central_log(central, WR_SAY_ERROR,
+			       "the key %ssecret does not contain a secret of weir; delete it or "
+			       "choose another "
+			       "--redis-prefix",
+			       central->prefix);
 	}
 }
 

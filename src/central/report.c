@@ -100,10 +100,11 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 	struct wr_central_reports *reports = &central->reports;
 
 	if (!reports->full_logged)
-		wr_central_log(central, WR_SAY_WARN,
-			       "Redis is away and %u counters wait to be told to it: what is "
-			       "admitted of others is not counted there when it is back",
-			       WR_REPORTS_MAX);
+		wr_central_log(
+			central, WR_SAY_WARN,
+			"Redis is unavailable and reports of %u counters are waiting; requests "
+			"admitted by other counters will not be reported",
+			WR_REPORTS_MAX);
 	reports->full_logged = true;
 	central->counts.reports_lost++;
 	wr_central_part_free(central, part);

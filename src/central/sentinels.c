@@ -46,7 +46,7 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 	}
 	sentinels->tried = 0;
 	if (!sentinels->logged)
-		wr_central_log(central, WR_SAY_WARN, "no sentinel tells who is '%s': %s",
+		wr_central_log(central, WR_SAY_WARN, "no Sentinel names the master '%s': %s",
 			       central->target->master, why);
 	sentinels->logged = true;
 	poll_at(central, central->mono_ns + POLL_NS - wr_central_random(central) % (POLL_NS / 2));
@@ -71,7 +71,7 @@ static bool adopt_master(struct wr_central *central, const struct wr_endpoint *m
 		return false;
 	wr_endpoint_text(master, at);
 	if (shard->at.kind != WR_ENDPOINT_ANY)
-		wr_central_log(central, WR_SAY_INFO, "the master '%s' is %s now",
+		wr_central_log(central, WR_SAY_INFO, "the master '%s' is now %s",
 			       central->target->master, at);
 	wr_central_shard_move(shard, master);
 	return true;
@@ -97,7 +97,7 @@ static void read_master(struct wr_central_conn *conn, struct wr_call *call, cons
 	struct wr_central_sentinels *sentinels = central->sentinels;
 	struct weir_str text = wr_redis_reply_text(reply);
 	struct wr_endpoint master;
-	char why[160] = "they know none of that name";
+	char why[160] = "they know no master of that name";
 	int rc = wr_redis_sentinel_master(reply, &conn->link.at, &master);
 
 	wr_call_free(central, call);
@@ -113,7 +113,7 @@ static void read_master(struct wr_central_conn *conn, struct wr_call *call, cons
 	}
 	if (rc < 0)
 		snprintf(why, sizeof why, "%.*s", (int)(text.len < 150 ? text.len : 150),
-			 text.len ? text.ptr : "an answer that makes no sense");
+			 text.len ? text.ptr : "the reply is malformed");
 	wr_central_conn_fail(conn, WR_FAULT_OTHER, why);
 }
 
@@ -185,7 +185,7 @@ void wr_central_sentinels_tick(struct wr_central *central)
 		sentinels->answer_by_ns = 0;
 		if (sentinels->conn)
 			wr_central_conn_fail(sentinels->conn, WR_FAULT_TIMEOUT,
-					     "no answer in time");
+					     "no reply within the timeout");
 	}
 	if (central->mono_ns >= sentinels->poll_at_ns)
 		wr_central_sentinels_poll(central);

@@ -44,9 +44,8 @@ static void check_policy(struct wr_central_shard *shard, const char *at, struct 
 	    wr_str_equal(maxmemory, WR_STR("0")))
 		return;
 	wr_central_log(shard->central, WR_SAY_WARN,
-		       "%s: maxmemory-policy %s may forget counters of clients that are being "
-		       "refused; set "
-		       "noeviction, or volatile-ttl if the server is shared",
+		       "%s: maxmemory-policy %s may evict the counters of clients that are "
+		       "being refused; set noeviction, or volatile-ttl if the server is shared",
 		       at, shard->policy);
 }
 

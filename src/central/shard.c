@@ -7,11 +7,11 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-_Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.said has a bit for each");
+_Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.logged_faults has one bit per fault");
 
-#define GIVE_UP_TIMEOUTS                                                                           \
-	10u /* a connection attempt that no caller waits for may take 10 timeouts */
-#define GIVE_UP_LEAST_NS 1000000000ull
+/* A connection attempt that no caller waits for may take 10 timeouts, and at least 1 s. */
+#define GIVE_UP_TIMEOUTS 10u
+#define GIVE_UP_MIN_NS 1000000000ull
 
 struct wr_central_shard *wr_central_shard_new(struct wr_central *central,
 					      const struct wr_endpoint *at)
@@ -47,18 +47,20 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 {
 	switch (fault) {
 	case WR_FAULT_NOAUTH:
-		return "; give a password in the URL or by --redis-password-file";
+		return "; set a password in the URL or with --redis-password-file";
 	case WR_FAULT_WRONGPASS:
-		return "; look at user and password in the URL or in --redis-password-file";
+		return "; check the user and password in the URL or in --redis-password-file";
 	case WR_FAULT_NOPERM:
 		return "; docs/redis.md has the ACL line that weir needs";
 	case WR_FAULT_OOM:
 		return "; raise its maxmemory";
 	case WR_FAULT_MOVED:
-		return shard->central->cluster ? "" : "; it is a cluster: write redis+cluster://";
+		return shard->central->cluster
+			       ? ""
+			       : "; the server belongs to a cluster: use redis+cluster://";
 	case WR_FAULT_READONLY:
 		return shard->central->target->kind == WR_REDIS_SINGLE
-			       ? "; weir needs the master's address, or redis+sentinel://"
+			       ? "; weir needs the address of the master, or redis+sentinel://"
 			       : "";
 	case WR_FAULT_WRONGTYPE:
 		return "; choose another --redis-prefix";
@@ -70,8 +72,8 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 static const char *consequence(const struct wr_central_shard *shard)
 {
 	if (shard->central->home)
-		return "; it is told what is admitted here when it is back";
-	return "; until it is back, limits do what their on_store_failure says";
+		return "; the requests admitted here are pushed when it is back";
+	return "; until it is back, on_store_failure of each limit decides";
 }
 
 /* Copies an error reply for the log. Control characters become blanks. */
@@ -307,7 +309,7 @@ static enum wr_call_written write_ping(struct wr_central_conn *conn, struct wr_c
 static void note_slow(struct wr_central_shard *shard, const struct wr_call *call)
 {
 	snprintf(shard->trouble, sizeof shard->trouble,
-		 "its answers take %llu ms, longer than --redis-timeout",
+		 "replies take %llu ms, longer than --redis-timeout",
 		 (unsigned long long)((shard->central->mono_ns - call->mono_ns) / WR_MS_NS));
 }
 
@@ -360,7 +362,7 @@ static uint64_t give_up_ns(const struct wr_central *central)
 {
 	uint64_t ns = GIVE_UP_TIMEOUTS * central->timeout_ns;
 
-	return ns > GIVE_UP_LEAST_NS ? ns : GIVE_UP_LEAST_NS;
+	return ns > GIVE_UP_MIN_NS ? ns : GIVE_UP_MIN_NS;
 }
 
 uint64_t wr_central_silence_ns(const struct wr_central *central)
@@ -419,9 +421,10 @@ static void check_line(struct wr_central_shard *shard)
 	if (shard->central->mono_ns < end)
 		wr_central_wake_at(shard->central, end);
 	else if (shard->conn->state == WR_CONN_READY)
-		wr_central_conn_fail(shard->conn, WR_FAULT_LOST, "no reply for too long");
+		wr_central_conn_fail(shard->conn, WR_FAULT_LOST, "no reply for at least 1 s");
 	else
-		wr_central_conn_fail(shard->conn, WR_FAULT_CONNECT, "connecting took too long");
+		wr_central_conn_fail(shard->conn, WR_FAULT_CONNECT,
+				     "the connection attempt timed out");
 }
 
 void wr_central_shard_tick(struct wr_central_shard *shard)

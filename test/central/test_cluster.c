@@ -159,7 +159,7 @@ static void test_no_cluster(void **state)
 	(void)state;
 	rig->slots = "-ERR This instance has cluster support disabled\r\n";
 	rig_start(rig, NULL);
-	assert_non_null(strstr(rig->said, "cluster support disabled; a server that is no cluster"));
+	assert_non_null(strstr(rig->said, "cluster support disabled; use redis://"));
 	take_one(rig, &asker, 1, 1);
 	pass(rig, 20 * MS);
 	assert_failed(&asker);

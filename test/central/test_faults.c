@@ -262,7 +262,7 @@ static void test_timeouts_open(void **state)
 	pass(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 5);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	assert_non_null(strstr(rig->said, "no answer in time"));
+	assert_non_null(strstr(rig->said, "no reply within the timeout"));
 	assert_non_null(strstr(rig->said, "on_store_failure"));
 	/* It was only slow. The PING behind it all is answered too late to say that it no longer
 	 * is; the next one is answered in time. */

@@ -85,7 +85,7 @@ static void test_wrong_password(void **state)
 		assert_null(peer->link);
 		assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
 		assert_int_equal(faults(rig, WR_FAULT_WRONGPASS), 1);
-		assert_non_null(strstr(rig->said, "look at user and password"));
+		assert_non_null(strstr(rig->said, "check the user and password"));
 		assert_null(strstr(rig->said, "old"));
 		assert_int_equal(wr_redis_target_password(&rig->target, WR_STR("new\n"), NULL), 0);
 		pass(rig, 60 * MS);
@@ -120,7 +120,7 @@ static void test_no_password_wanted(void **state)
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "asks for none"));
+	assert_non_null(strstr(rig->said, "requires no password"));
 	rig_free(rig);
 }
 
@@ -207,7 +207,7 @@ static void test_policies(void **state)
 	assert_string_equal(said_of("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n"), "");
 	assert_string_equal(said_of("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "");
 	assert_non_null(strstr(said_of("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n"),
-			       "1 127.0.0.1:6379: maxmemory-policy allkeys-lru may forget"));
+			       "1 127.0.0.1:6379: maxmemory-policy allkeys-lru may evict"));
 	assert_non_null(strstr(said_of("maxmemory:9\r\nmaxmemory_policy:volatile-lru\r\n"),
 			       "set noeviction"));
 	assert_non_null(strstr(said_of("redis_version:4.0.1\r\n"), "version 4.0.1 is too old"));
@@ -270,7 +270,7 @@ static void test_options(void **state)
 	opts.prefix = NULL;
 	opts.timeout_ns = 5;
 	assert_int_equal(wr_central_new(&opts, &host, NULL, 0, 0, &central, &error), WEIR_EINVAL);
-	assert_string_equal(error.text, "the timeout for Redis is 1ms to 1m");
+	assert_string_equal(error.text, "the timeout for Redis must be 1ms to 1m");
 }
 
 static void test_prefix(void **state)

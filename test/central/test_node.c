@@ -84,7 +84,7 @@ static void test_secret_agreed(void **state)
 	for (size_t i = 0; i < WR_CENTRAL_SECRET; i++)
 		assert_int_equal(rig->secret[i], 0x77);
 	assert_memory_not_equal(rig->secret, first, sizeof first);
-	assert_non_null(strstr(rig->said, "has become another one"));
+	assert_non_null(strstr(rig->said, "secret in Redis has changed"));
 	rig_free(rig);
 }
 
@@ -126,8 +126,8 @@ static void test_secret_of_somebody_else(void **state)
 	rig_start(rig, &chief);
 	pass(rig, 10000 * MS);
 	assert_int_equal(rig->secrets, 0);
-	assert_string_equal(rig->said, "0 the key weir:1:secret is not a secret of weir's; delete "
-				       "it, or choose another --redis-prefix\n");
+	assert_string_equal(rig->said, "0 the key weir:1:secret does not contain a secret of weir; "
+				       "delete it or choose another --redis-prefix\n");
 	rig_free(rig);
 }
 

@@ -108,7 +108,7 @@ static void test_failover(void **state)
 	pass(rig, 1001 * MS);
 	assert_null(peer_at(rig, 6379));
 	take_at(rig, 6380);
-	assert_non_null(strstr(rig->said, "the master 'mymaster' is 127.0.0.1:6380 now"));
+	assert_non_null(strstr(rig->said, "the master 'mymaster' is now 127.0.0.1:6380"));
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
 	rig_free(rig);
 }
@@ -222,9 +222,9 @@ static void test_unknown_name(void **state)
 	pass(rig, 10000 * MS);
 	assert_string_equal(
 		rig->said,
-		"1 no sentinel tells who is 'mymaster': they know none of that name\n"
-		"1 the master: not connected within the timeout; until it is back, limits "
-		"do what their on_store_failure says\n");
+		"1 no Sentinel names the master 'mymaster': they know no master of that name\n"
+		"1 the master: not connected within the timeout; until it is back, "
+		"on_store_failure of each limit decides\n");
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
 	assert_string_equal(info(rig)->shards[0].at, "");
 	rig->master = 6379;

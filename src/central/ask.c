@@ -1,5 +1,6 @@
 /* Asks: a question is split into calls, waits for their answers, and ends by answer, timeout or
  * cancellation. Called by the host through wr_central_take and wr_central_leave. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -169,6 +170,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 {
 	struct wr_central_question reader;
 
+	assert(ask->done);
 	wr_central_enter(central, now_ns, mono_ns);
 	ask->parts = NULL;
 	ask->count = 0;
@@ -183,10 +185,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	ask->central = central;
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
 	link_ask(central, ask);
-	ask->open =
-		(uint16_t)(ask->count +
-			   1); /* + 1: this function keeps the ask open until all calls are sent */
-	ask->open = (uint16_t)(ask->open - wr_central_recall_refusals(central, ask));
+	/* The additional 1 keeps the ask open until all calls are sent. */
+	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
 		send_parts(central, ask);
 	if (--ask->open == 0)
@@ -216,6 +216,7 @@ void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
 {
 	if (!ask->central)
 		return;
+	assert(ask->central == central);
 	wr_central_enter(central, central->now_ns, central->mono_ns);
 	unlink_ask(central, ask);
 	ask->central = NULL;

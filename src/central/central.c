@@ -1,5 +1,6 @@
 /* Creation, destruction and the timer of struct wr_central, and helpers for time and logging.
  * Called by the host. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	central->depth++;
 	central->now_ns = now_ns;
 	if (mono_ns > central->mono_ns)
@@ -23,6 +25,7 @@ void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono
 /* Frees closed connections once no public function is running. */
 void wr_central_exit(struct wr_central *central)
 {
+	assert(central->depth > 0);
 	if (--central->depth == 0)
 		wr_central_conns_free_closed(central);
 }
@@ -113,13 +116,16 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 		   struct weir_error *error)
 {
 	struct wr_central *central;
-	int rc = check_options(opts, error);
+	int rc;
 
+	assert(host->open && host->close && host->dirty && host->wake_at && host->say);
+	rc = check_options(opts, error);
 	if (rc < 0)
 		return rc;
 	central = calloc(1, sizeof *central);
 	if (!central)
 		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
+	central->magic = WR_CENTRAL_MAGIC;
 	central->host = *host;
 	central->context = context;
 	central->now_ns = now_ns;
@@ -147,6 +153,7 @@ void wr_central_free(struct wr_central *central)
 {
 	if (!central)
 		return;
+	assert(central->magic == WR_CENTRAL_MAGIC && central->depth == 0);
 	central->freeing = true;
 	central->depth++;
 	wr_central_asks_fail(central);
@@ -167,6 +174,7 @@ void wr_central_free(struct wr_central *central)
 	free(central->refusals);
 	wr_lease_holds_free(central->holds);
 	wr_central_exchanges_free(central);
+	central->magic = 0;
 	free(central);
 }
 

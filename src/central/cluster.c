@@ -15,11 +15,6 @@
 
 /* ---- shards ---- */
 
-static bool is_idle(const struct wr_central_shard *shard)
-{
-	return shard->slots == 0 && !shard->conn && !shard->unwritten.first;
-}
-
 /* Turns an idle shard into one for another address. Calls that wait for a retry use their old shard
  * only for its counters. */
 static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
@@ -28,7 +23,7 @@ static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
 	for (uint32_t i = 0; i < central->shard_count; i++) {
 		struct wr_central_shard *shard = central->shards[i];
 
-		if (!is_idle(shard))
+		if (shard->slots || shard->conn || shard->unwritten.first)
 			continue;
 		wr_central_counts_add(&central->counts, &shard->counts);
 		*shard = (struct wr_central_shard){.central = central, .at = *at, .aof = -1};
@@ -158,12 +153,6 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 
 /* ---- reading the slot map ---- */
 
-static enum wr_call_written write_slots(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "CLUSTER", "SLOTS", NULL);
-}
-
 /* The reply is not a slot map. Another node is asked next. */
 static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
@@ -209,7 +198,7 @@ static void on_slots_failed(struct wr_central *central, struct wr_call *call, en
 	wr_central_cluster_refresh_soon(central);
 }
 
-const struct wr_call_ops wr_call_slots_ops = {.write = write_slots,
+const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
 					      .on_reply = read_slots,
 					      .on_failure = on_slots_failed,
 					      .reads_errors = true,

@@ -1,6 +1,7 @@
 /* A connection to Redis: writes calls to its output buffer, and assigns each reply to the call that
  * it answers. The host (wr_link_…) moves the bytes; shard.c, sentinels.c and handshake.c push
  * calls. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,13 @@
 #define FEED_BYTES                                                                                 \
 	8192u /* bytes per feed: the hiredis parser moves the bytes that it has not read yet */
 
+/* Connections are freed only outside of public functions, so the host's pointer is valid. */
 static struct wr_central_conn *conn_of(struct wr_link *link)
 {
-	return (struct wr_central_conn *)link;
+	struct wr_central_conn *conn = (struct wr_central_conn *)link;
+
+	assert(conn->magic == WR_CENTRAL_CONN_MAGIC);
+	return conn;
 }
 
 /* ---- opening and closing ---- */
@@ -29,6 +34,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 	conn->link = (struct wr_link){.at = *at,
 				      .tls = central->target->tls,
 				      .purpose = shard ? WR_LINK_DATA : WR_LINK_SENTINEL};
+	conn->magic = WR_CENTRAL_CONN_MAGIC;
 	conn->central = central;
 	conn->shard = shard;
 	conn->opened_mono_ns = central->mono_ns;
@@ -94,6 +100,7 @@ void wr_central_conns_free_closed(struct wr_central *central)
 		central->closed = conn->next;
 		wr_commands_free(&conn->out);
 		wr_redis_replies_free(&conn->in);
+		conn->magic = 0;
 		free(conn);
 	}
 }
@@ -133,20 +140,17 @@ void wr_central_conn_mark_dirty(struct wr_central_conn *conn)
 	conn->central->host.dirty(conn->central->context, &conn->link);
 }
 
-static enum wr_call_written write_asking_word(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "ASKING", NULL);
-}
-
-const struct wr_call_ops wr_call_asking_ops = {.write = write_asking_word, .script = -1};
+const struct wr_call_ops wr_call_asking_ops = {.words = {"ASKING"}, .script = -1};
 
 static void write_call(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_central *central = conn->central;
-	enum wr_call_written put = wr_call_ops(call)->write(conn, call);
+	const struct wr_call_ops *ops = wr_call_ops(call);
+	enum wr_call_written written =
+		ops->write ? ops->write(conn, call)
+			   : wr_call_write_words(conn, ops->words[0], ops->words[1], NULL);
 
-	if (put == WR_CALL_WRITTEN) {
+	if (written == WR_CALL_WRITTEN) {
 		call->written = true;
 		call->shard = conn->shard;
 		call->number = ++conn->written;
@@ -159,32 +163,24 @@ static void write_call(struct wr_central_conn *conn, struct wr_call *call)
 			conn->due = call;
 			wr_central_wake_at(central, central->mono_ns + central->timeout_ns);
 		}
-	} else if (put == WR_CALL_UNWANTED) {
+	} else if (written == WR_CALL_UNWANTED) {
 		wr_call_free(central, call);
 	} else {
 		wr_call_fail(central, call, WR_FAULT_FULL);
 	}
 }
 
-/* An ASKING that is not followed by a command has no effect. */
-static void write_asking(struct wr_central_conn *conn)
-{
-	struct wr_call *asking = wr_call_new(conn->central, WR_CALL_ASKING);
-
-	if (asking)
-		write_call(conn, asking);
-}
-
 static void write_batch(struct wr_central_conn *conn)
 {
 	struct wr_call_queue batch = conn->shard->unwritten;
-	struct wr_call *call;
+	struct wr_call *call, *asking;
 
 	conn->central->batch++;
 	conn->shard->unwritten = (struct wr_call_queue){0}; /* a failing call may add new ones */
 	while ((call = wr_call_queue_pop(&batch))) {
-		if (call->asking)
-			write_asking(conn);
+		/* ASKING is harmless if the call itself turns out to be unwanted. */
+		if (call->asking && (asking = wr_call_new(conn->central, WR_CALL_ASKING)))
+			write_call(conn, asking);
 		write_call(conn, call);
 	}
 }

@@ -29,12 +29,6 @@ static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_
 
 /* ---- TIME: the clock of Redis ---- */
 
-static enum wr_call_written write_time(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "TIME", NULL);
-}
-
 static bool read_number(struct weir_str text, uint64_t *number)
 {
 	uint64_t value = 0;
@@ -57,14 +51,14 @@ static void read_time(struct wr_central_conn *conn, struct wr_call *call, const 
 	struct wr_central_duties *duties = &conn->central->duties;
 	bool for_stream = call->step == WR_TIME_FOR_STREAM;
 	uint64_t s, us;
-	bool told = read_number(wr_redis_reply_text(wr_redis_reply_at(reply, 0)), &s) &&
-		    read_number(wr_redis_reply_text(wr_redis_reply_at(reply, 1)), &us) &&
-		    s <= UINT32_MAX * 4ull;
+	bool valid = read_number(wr_redis_reply_text(wr_redis_reply_at(reply, 0)), &s) &&
+		     read_number(wr_redis_reply_text(wr_redis_reply_at(reply, 1)), &us) &&
+		     s <= UINT32_MAX * 4ull;
 
-	if (told)
+	if (valid)
 		wr_central_shard_note_clock(conn->shard, call, s * 1000000 + us);
 	wr_call_free(conn->central, call);
-	if (!told || !for_stream)
+	if (!valid || !for_stream)
 		return;
 	duties->redis_us = s * 1000000 + us;
 	if (duties->heard_ms > duties->redis_us / 1000 + 1000) {
@@ -74,7 +68,7 @@ static void read_time(struct wr_central_conn *conn, struct wr_call *call, const 
 }
 
 const struct wr_call_ops wr_call_time_ops = {
-	.write = write_time, .on_reply = read_time, .keyed = true, .script = -1};
+	.words = {"TIME"}, .on_reply = read_time, .keyed = true, .script = -1};
 
 /* ---- XREAD: reading the stream ---- */
 

@@ -122,7 +122,7 @@ static struct wr_exchange_tally tally_of(const struct wr_exchange_count *count)
 	return (struct wr_exchange_tally){count->plus, count->minus};
 }
 
-/* A calendar window is identified by the second in which it begins. Its predecessor is not needed.
+/* A calendar window is identified by the second in which it begins. The one before is not needed.
  */
 static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchange_job *job)
 {
@@ -244,11 +244,6 @@ static void store_sums(struct wr_central *central, const struct wr_exchange_job 
 			  central->now_ns, central->mono_ns);
 }
 
-static void note_delay(struct wr_central_exchanges *x, uint64_t took_ns)
-{
-	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-}
-
 static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 			  const redisReply *reply)
 {
@@ -257,6 +252,7 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	struct wr_exchange_job *job = call->job;
 	struct wr_exchange_page page;
 	struct wr_exchanged others;
+	uint64_t took_ns;
 
 	if (wr_script_exchange_reply(reply, &others, &page) < 0) {
 		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
@@ -265,7 +261,8 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	}
 	wr_central_shard_on_success(conn->shard);
 	conn->shard->counts.exchanges++;
-	note_delay(x, central->mono_ns - job->sent_ns);
+	took_ns = central->mono_ns - job->sent_ns;
+	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
 	/* A node that has just finished its round learns of these units only in its next one. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
@@ -301,13 +298,6 @@ const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
 
 /* ---- rounds ---- */
 
-static bool can_go(struct wr_central *central, const uint64_t key[2])
-{
-	const struct wr_central_shard *shard = wr_central_key_shard(central, key);
-
-	return shard && wr_central_shard_answers(shard);
-}
-
 /* Whether the slot has nothing new, and every push that is due is in flight. */
 static bool is_up_to_date(const struct wr_central *central, int slot,
 			  const struct wr_exchange_view *view)
@@ -324,10 +314,12 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = x->free;
 	struct wr_call *call = NULL;
+	const struct wr_central_shard *shard;
 
 	if (is_up_to_date(central, slot, view))
 		return;
-	if (!x->marks[slot].in_flight && can_go(central, view->name.fleet_key))
+	shard = wr_central_key_shard(central, view->name.fleet_key);
+	if (!x->marks[slot].in_flight && shard && wr_central_shard_answers(shard))
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
 	if (!call) {
 		wr_exchange_failed(central->table, slot, central->owner);

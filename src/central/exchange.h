@@ -40,8 +40,7 @@ struct wr_exchange_job {
 	struct wr_exchange_job *next; /* in the list of free jobs */
 	int slot;
 	uint32_t capacity;
-	uint64_t owner; /* this loop's id in the table when it was sent; another table has another
-			   id */
+	uint64_t owner; /* this loop's id in the table at the time of the call */
 	uint64_t incarnation;
 	uint64_t key[2];
 	struct wr_exchange_state state;

@@ -52,12 +52,6 @@ static void fill_shard(const struct wr_central_shard *shard, struct wr_shard_inf
 	memcpy(info->policy, shard->policy, sizeof info->policy);
 }
 
-/* Cluster nodes without slots get no questions and are not listed. */
-static bool is_shown(const struct wr_central *central, const struct wr_central_shard *shard)
-{
-	return !central->cluster || shard->slots || !central->cluster->known;
-}
-
 void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
 {
 	*info = (struct wr_central_info){
@@ -75,7 +69,8 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		const struct wr_central_shard *shard = central->shards[i];
 
 		wr_central_counts_add(&info->counts, &shard->counts);
-		if (!is_shown(central, shard))
+		/* Cluster nodes without slots get no questions and are not listed. */
+		if (central->cluster && central->cluster->known && !shard->slots)
 			continue;
 		info->shard_count++;
 		info->any_up |= wr_central_shard_is_up(shard);

@@ -190,8 +190,7 @@ struct wr_central_shard {
 	struct wr_central_conn *conn; /* NULL: not connected */
 	struct wr_breaker breaker;
 	struct wr_call_queue unwritten;
-	uint64_t connect_by_ns; /* monotonic; the breaker opens if not ready by then; 0: no deadline
-				 */
+	uint64_t connect_by_ns; /* the breaker opens if not ready by then, monotonic; 0: never */
 	uint64_t down_since_ns; /* monotonic */
 	uint32_t slots;
 	uint32_t logged_faults; /* one bit per fault that was logged since the shard was last up */
@@ -373,13 +372,15 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 
 enum wr_call_written {
 	WR_CALL_WRITTEN,
-	WR_CALL_UNWANTED, /* no caller waits for it any more; nothing was written */
+	WR_CALL_UNWANTED, /* no caller waits for it; nothing was written */
 	WR_CALL_NO_ROOM,  /* the output buffer is full; nothing was written */
 };
 
 /* The functions of a kind of call. Exactly one of on_reply and on_failure is called per call. */
 struct wr_call_ops {
+	/* Writes the command. NULL: the command consists of `words`. */
 	enum wr_call_written (*write)(struct wr_central_conn *conn, struct wr_call *call);
+	const char *words[2];
 	/* The reply is valid until the function returns. NULL: the call is only freed. */
 	void (*on_reply)(struct wr_central_conn *conn, struct wr_call *call,
 			 const redisReply *reply);
@@ -521,8 +522,7 @@ bool wr_central_shard_answers(const struct wr_central_shard *shard);
 
 /* ---- conn.c ---- */
 
-/* Opens a connection to a shard, or to a Sentinel if `shard` is NULL. Returns NULL without memory.
- */
+/* Opens a connection to a shard, or to a Sentinel if `shard` is NULL. NULL: no memory. */
 struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 					     const struct wr_endpoint *at,
 					     struct wr_central_shard *shard);

@@ -112,17 +112,6 @@ void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hol
 
 /* ---- beginning a lease ---- */
 
-static struct wr_take bare(const struct wr_take *take)
-{
-	struct wr_take numbers = *take;
-
-	numbers.cost = 0;
-	numbers.times = 0;
-	numbers.decided_us = 0;
-	numbers.mode = WR_MODE_TAKE;
-	return numbers;
-}
-
 static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part *part)
 {
 	uint64_t identity =
@@ -130,7 +119,11 @@ static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part 
 
 	hold->changed |= hold->identity && hold->identity != identity;
 	hold->identity = identity;
-	hold->take = bare(&part->take);
+	hold->take = part->take;
+	hold->take.cost = 0;
+	hold->take.times = 0;
+	hold->take.decided_us = 0;
+	hold->take.mode = WR_MODE_TAKE;
 	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
 }
 
@@ -171,8 +164,8 @@ static bool is_turned_away(const struct wr_central *central, const struct wr_lea
 	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* A call that is sent at the very end of a window may arrive in the next one, where the lease does
- * not exist any more. */
+/* A call that is sent at the very end of a window may arrive in the next one, where the lease
+ * does not exist. */
 static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
@@ -292,22 +285,6 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 
 /* ---- reading a reply ---- */
 
-static void count_grant(struct wr_central_counts *counts, const struct wr_lease_hold *hold,
-			uint32_t granted)
-{
-	counts->units_granted += granted;
-	if (hold->after)
-		counts->renewals++;
-	else
-		counts->leases_granted += granted > 0;
-}
-
-static void burn_grant(struct wr_central *central, struct wr_lease_hold *hold, uint32_t granted)
-{
-	central->counts.units_burnt += granted;
-	wr_lease_hold_end(central, hold);
-}
-
 /* Stores the granted units in the slot and prolongs the lease. */
 static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold,
 			  const struct wr_leased *leased)
@@ -323,11 +300,14 @@ static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold
 	};
 	uint32_t burnt = 0;
 
-	count_grant(&central->counts, hold, leased->granted);
+	central->counts.units_granted += leased->granted;
+	central->counts.renewals += hold->after != 0;
+	central->counts.leases_granted += !hold->after && leased->granted > 0;
 	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 			      &terms, central->mono_ns, &burnt)) {
-		burn_grant(central, hold, leased->granted); /* the lease has already ended, or
-							 another key owns the slot */
+		/* The lease has already ended, or another key owns the slot. */
+		central->counts.units_burnt += leased->granted;
+		wr_lease_hold_end(central, hold);
 		return;
 	}
 	burnt = burnt < hold->held ? burnt : hold->held;

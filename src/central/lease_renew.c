@@ -7,14 +7,6 @@
 #define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
 #define SENT_AT_ONCE 1024u        /* calls per tick */
 
-/* The last call was never answered, and any units that it brought have expired. */
-static void give_up_call(struct wr_central *central, struct wr_lease_hold *hold)
-{
-	central->counts.units_burnt += hold->returned;
-	hold->unanswered = false;
-	wr_lease_hold_end(central, hold);
-}
-
 static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t last_ns = hold->sent_ns + hold->ttl_ns;
@@ -78,8 +70,11 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	if (hold->unanswered)
-		give_up_call(central, hold);
+	if (hold->unanswered) { /* any units that the last call brought have expired */
+		central->counts.units_burnt += hold->returned;
+		hold->unanswered = false;
+		wr_lease_hold_end(central, hold);
+	}
 	if (wr_lease_hold_has_ended(central, hold))
 		wr_lease_hold_end(central, hold);
 	wr_lease_hold_measure(central, hold);
@@ -124,15 +119,6 @@ void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2])
 	}
 }
 
-/* The table may already be unmapped: units that were not seen to be spent count as expired. */
-static void write_off(struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	central->counts.units_spent += hold->noted;
-	central->counts.units_burnt += hold->held - hold->noted + hold->lost;
-	if (hold->unanswered)
-		central->counts.units_burnt += hold->returned;
-}
-
 void wr_lease_holds_drop(struct wr_central *central)
 {
 	struct wr_lease_holds *holds = central->holds;
@@ -142,7 +128,12 @@ void wr_lease_holds_drop(struct wr_central *central)
 
 		if (hold->call)
 			hold->call->hold = NULL;
-		write_off(central, hold);
+		/* The table may already be unmapped: units that were not seen to be spent count as
+		 * expired. */
+		central->counts.units_spent += hold->noted;
+		central->counts.units_burnt += hold->held - hold->noted + hold->lost;
+		if (hold->unanswered)
+			central->counts.units_burnt += hold->returned;
 		wr_lease_hold_remove(holds, hold);
 	}
 	holds->leases = 0;

@@ -1,5 +1,4 @@
-/* Answers questions from remembered refusals (refusals.h), without asking Redis. Called by ask.c.
- */
+/* Answers questions from remembered refusals (refusals.h). Called by ask.c. */
 #include "central/inner.h"
 
 static bool is_refused(const struct wr_central_part *part)

@@ -156,14 +156,14 @@ static void note_loss(const struct wr_central *home, struct wr_exchange_mark *ma
 	wr_exchange_failed(home->table, push->slot, push->owner);
 }
 
-static void finish_push(struct wr_central *peer, struct wr_call *call, bool told)
+static void finish_push(struct wr_central *peer, struct wr_call *call, bool delivered)
 {
 	struct wr_central_push *push = call->job;
 	struct wr_exchange_mark *mark = mark_of(peer->home, push);
 	uint8_t bit = (uint8_t)(1u << push->peer);
 
 	if (mark) {
-		if (told)
+		if (delivered)
 			note_arrival(peer->home, mark, push);
 		else
 			note_loss(peer->home, mark, push);

@@ -26,16 +26,6 @@ void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXC
 
 /* ---- writing the exchange call ---- */
 
-static void fill_relay(const struct wr_exchange_mark *mark, struct wr_exchange_job *job)
-{
-	const struct wr_central_relay *relay = mark->relay;
-
-	if (relay && !(mark->pushing >> relay->peer & 1)) {
-		job->relays = true;
-		job->relay = *relay;
-	}
-}
-
 void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -46,7 +36,10 @@ void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *j
 	mark->lacking = 0;
 	if (!mark->relay && x->relay_count < WR_RELAYS_MAX)
 		job->reached = (uint8_t)(up & ~(uint32_t)mark->pushing);
-	fill_relay(mark, job);
+	if (mark->relay && !(mark->pushing >> mark->relay->peer & 1)) {
+		job->relays = true;
+		job->relay = *mark->relay;
+	}
 }
 
 void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job)

@@ -157,14 +157,14 @@ void wr_central_reports_add(struct wr_central *central, struct wr_call *call)
 
 /* Removes a part from a call that was not sent yet. */
 static void drop_part(struct wr_central *central, struct wr_call *call,
-		      const struct wr_central_part *gone)
+		      const struct wr_central_part *dropped)
 {
 	struct wr_central_part *part = wr_call_detach_parts(call);
 
 	while (part) {
 		struct wr_central_part *next = part->call_next;
 
-		if (part == gone)
+		if (part == dropped)
 			wr_central_part_free(central, part);
 		else
 			wr_call_add(call, part);

@@ -47,8 +47,7 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds a part to the call, or passes the call on and begins another. Returns NULL without memory.
- */
+/* Adds a part to the call, or passes the call on and begins another. NULL: no memory. */
 static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
 				struct wr_central_part *part, enum wr_call_kind kind)
 {

@@ -149,14 +149,6 @@ static void send_to_sentinel(struct wr_central_conn *conn, enum wr_call_kind kin
 		wr_central_conn_write(conn, call);
 }
 
-static void expect_answer(struct wr_central *central)
-{
-	uint64_t wait = central->timeout_ns > ANSWER_NS ? central->timeout_ns : ANSWER_NS;
-
-	central->sentinels->answer_by_ns = central->mono_ns + wait;
-	wr_central_wake_at(central, central->sentinels->answer_by_ns);
-}
-
 void wr_central_sentinels_poll(struct wr_central *central)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
@@ -166,7 +158,10 @@ void wr_central_sentinels_poll(struct wr_central *central)
 	poll_at(central, central->mono_ns + pause - wr_central_random(central) % (pause / 4));
 	if (sentinels->asking || (sentinels->conn && sentinels->conn->state != WR_CONN_READY))
 		return;
-	expect_answer(central);
+	sentinels->answer_by_ns =
+		central->mono_ns +
+		(central->timeout_ns > ANSWER_NS ? central->timeout_ns : ANSWER_NS);
+	wr_central_wake_at(central, sentinels->answer_by_ns);
 	if (!sentinels->conn) {
 		wr_central_conn_open(central, &sentinels->list.items[sentinels->at], NULL);
 		return;

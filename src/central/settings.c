@@ -8,12 +8,6 @@
 
 #define VERSION_LEAST 5 /* the first version with streams */
 
-static enum wr_call_written write_info(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "INFO", NULL);
-}
-
 static void copy_printable(char *text, size_t size, struct weir_str value)
 {
 	snprintf(text, size, "%.*s", (int)(value.len < size ? value.len : size - 1),
@@ -21,14 +15,6 @@ static void copy_printable(char *text, size_t size, struct weir_str value)
 	for (char *at = text; *at; at++)
 		if (*at < '!' || *at > '~')
 			*at = '?';
-}
-
-static void check_version(struct wr_central_shard *shard, const char *at)
-{
-	if (shard->version[0] && strtol(shard->version, NULL, 10) < VERSION_LEAST)
-		wr_central_log(shard->central, WR_SAY_ERROR,
-			       "%s: version %s is too old; weir needs Redis 5 or later, or Valkey",
-			       at, shard->version);
 }
 
 /* A counter expires when it is at its initial value, so with `noeviction` none is lost. If the
@@ -58,13 +44,19 @@ static void read_info(struct wr_central_conn *conn, struct wr_call *call, const 
 	char version[sizeof shard->version], policy[sizeof shard->policy], at[WR_ENDPOINT_TEXT];
 
 	wr_call_free(conn->central, call);
+	if (!wr_redis_reply_is_text(reply)) /* the ACL of the user may forbid INFO */
+		return;
 	copy_printable(version, sizeof version, wr_redis_info_field(info, "redis_version"));
 	copy_printable(policy, sizeof policy, wr_redis_info_field(info, "maxmemory_policy"));
 	shard->aof = aof.len ? aof.ptr[0] == '1' : -1;
 	wr_endpoint_text(&shard->at, at);
 	if (!wr_str_equal(wr_str(version), wr_str(shard->version))) {
 		memcpy(shard->version, version, sizeof version);
-		check_version(shard, at);
+		if (version[0] && strtol(version, NULL, 10) < VERSION_LEAST)
+			wr_central_log(
+				shard->central, WR_SAY_ERROR,
+				"%s: version %s is too old; weir needs Redis 5 or later, or Valkey",
+				at, version);
 	}
 	if (!wr_str_equal(wr_str(policy), wr_str(shard->policy))) {
 		memcpy(shard->policy, policy, sizeof policy);
@@ -72,26 +64,8 @@ static void read_info(struct wr_central_conn *conn, struct wr_call *call, const 
 	}
 }
 
-/* The ACL of the user may forbid INFO. Then nothing is known, and nothing is logged. */
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	wr_call_free(central, call);
-}
-
-static void heard_any(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
-{
-	if (wr_redis_reply_is_text(reply))
-		read_info(conn, call, reply);
-	else
-		failed(conn->central, call, WR_FAULT_OTHER);
-}
-
-const struct wr_call_ops wr_call_info_ops = {.write = write_info,
-					     .on_reply = heard_any,
-					     .on_failure = failed,
-					     .reads_errors = true,
-					     .script = -1};
+const struct wr_call_ops wr_call_info_ops = {
+	.words = {"INFO"}, .on_reply = read_info, .reads_errors = true, .script = -1};
 
 void wr_central_ask_settings(struct wr_central_conn *conn)
 {

@@ -94,7 +94,7 @@ static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, st
 static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	char at[WR_ENDPOINT_TEXT];
-	bool away = shard->breaker.state == WR_BREAKER_OPEN;
+	bool open = shard->breaker.state == WR_BREAKER_OPEN;
 
 	if (shard->logged_faults >> fault & 1)
 		return;
@@ -102,7 +102,7 @@ static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 	wr_endpoint_text(&shard->at, at);
 	wr_central_log(shard->central, WR_SAY_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-		       away ? consequence(shard) : "", remedy(shard, fault));
+		       open ? consequence(shard) : "", remedy(shard, fault));
 }
 
 static void log_recovery(struct wr_central_shard *shard)
@@ -120,11 +120,11 @@ static void log_recovery(struct wr_central_shard *shard)
 
 /* ---- failures ---- */
 
-/* The breaker opened, or its pause was extended. `anew`: it was not open before. */
-static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool anew)
+/* The breaker opened, or its pause was extended. `newly`: it was not open before. */
+static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool newly)
 {
 	shard->connect_by_ns = 0;
-	if (anew) {
+	if (newly) {
 		shard->counts.opened++;
 		if (!shard->down)
 			shard->down_since_ns = shard->central->mono_ns;
@@ -141,11 +141,11 @@ static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault faul
 
 static void open_breaker(struct wr_central_shard *shard, enum wr_fault fault)
 {
-	bool anew = shard->breaker.state != WR_BREAKER_OPEN;
+	bool newly = shard->breaker.state != WR_BREAKER_OPEN;
 
 	wr_breaker_open(&shard->breaker, shard->central->mono_ns,
 			wr_central_random(shard->central));
-	on_breaker_opened(shard, fault, anew);
+	on_breaker_opened(shard, fault, newly);
 }
 
 /* Opens the breaker and closes the connection. */
@@ -300,26 +300,15 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 /* ---- probes ---- */
 
-static enum wr_call_written write_ping(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "PING", NULL);
-}
-
-static void note_slow(struct wr_central_shard *shard, const struct wr_call *call)
-{
-	snprintf(shard->trouble, sizeof shard->trouble,
-		 "replies take %llu ms, longer than --redis-timeout",
-		 (unsigned long long)((shard->central->mono_ns - call->mono_ns) / WR_MS_NS));
-}
-
 /* A probe has the same timeout as a question. */
 static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
 	conn->shard->probing = false;
 	if (conn->late)
-		note_slow(conn->shard, call);
+		snprintf(conn->shard->trouble, sizeof conn->shard->trouble,
+			 "replies take %llu ms, longer than --redis-timeout",
+			 (unsigned long long)((conn->central->mono_ns - call->mono_ns) / WR_MS_NS));
 	else if (conn->shard->breaker.state == WR_BREAKER_OPEN)
 		wr_breaker_half_open(&conn->shard->breaker);
 	wr_call_free(conn->central, call);
@@ -334,7 +323,7 @@ static void on_ping_failed(struct wr_central *central, struct wr_call *call, enu
 }
 
 const struct wr_call_ops wr_call_ping_ops = {
-	.write = write_ping, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
+	.words = {"PING"}, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
 
 /* If the probe gets no reply, the next one follows after the next pause. */
 static void send_probe(struct wr_central_shard *shard)
@@ -358,13 +347,6 @@ static void send_probe(struct wr_central_shard *shard)
 
 /* ---- timer ---- */
 
-static uint64_t give_up_ns(const struct wr_central *central)
-{
-	uint64_t ns = GIVE_UP_TIMEOUTS * central->timeout_ns;
-
-	return ns > GIVE_UP_MIN_NS ? ns : GIVE_UP_MIN_NS;
-}
-
 uint64_t wr_central_silence_ns(const struct wr_central *central)
 {
 	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
@@ -373,8 +355,11 @@ uint64_t wr_central_silence_ns(const struct wr_central *central)
 /* When the connection times out, monotonic; 0: never. */
 static uint64_t conn_deadline(const struct wr_central_conn *conn)
 {
+	uint64_t give_up_ns = GIVE_UP_TIMEOUTS * conn->central->timeout_ns;
+
 	if (conn->state == WR_CONN_OPENING || conn->state == WR_CONN_HANDSHAKE)
-		return conn->opened_mono_ns + give_up_ns(conn->central);
+		return conn->opened_mono_ns +
+		       (give_up_ns > GIVE_UP_MIN_NS ? give_up_ns : GIVE_UP_MIN_NS);
 	return conn->waiting.first
 		       ? conn->waiting.first->mono_ns + wr_central_silence_ns(conn->central)
 		       : 0;

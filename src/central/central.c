@@ -116,12 +116,11 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 		   struct weir_error *error)
 {
 	struct wr_central *central;
-	int rc;
+	int rc = check_options(opts, error);
 
-	assert(host->open && host->close && host->dirty && host->wake_at && host->say);
-	rc = check_options(opts, error);
 	if (rc < 0)
 		return rc;
+	assert(host->open && host->close && host->dirty && host->wake_at && host->say);
 	central = calloc(1, sizeof *central);
 	if (!central)
 		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");

@@ -12,8 +12,8 @@
 #define LISTEN_SOON_NS (20 * WR_MS_NS) /* when the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64
-#define KEPT "1024"         /* messages that the stream keeps, approximately */
-#define STEP_BACK_MS 10000u /* how far to read back after the clock of Redis has stepped back */
+#define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
+#define STEP_BACK_MS 10000u  /* how far to read back after the clock of Redis has stepped back */
 
 static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_kind kind)
 {
@@ -189,7 +189,7 @@ static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_c
 	wr_command_text(&conn->out, key);
 	wr_command_text(&conn->out, "MAXLEN");
 	wr_command_text(&conn->out, "~");
-	wr_command_text(&conn->out, KEPT);
+	wr_command_text(&conn->out, STREAM_LENGTH);
 	wr_command_text(&conn->out, "*");
 	wr_command_text(&conn->out, "h");
 	wr_command_text(&conn->out, conn->central->holder);

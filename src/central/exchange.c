@@ -122,8 +122,7 @@ static struct wr_exchange_tally tally_of(const struct wr_exchange_count *count)
 	return (struct wr_exchange_tally){count->plus, count->minus};
 }
 
-/* A calendar window is identified by the second in which it begins. The one before is not needed.
- */
+/* A calendar window is identified by the second in which it begins. */
 static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchange_job *job)
 {
 	const struct wr_exchange_count *latest = &view->counts[0];

@@ -220,11 +220,11 @@ static size_t text_bytes(const struct wr_exchange_entry *entries, size_t count)
 
 static struct weir_str copy_text(char **at, struct weir_str text)
 {
-	struct weir_str kept = {*at, text.len};
+	struct weir_str copy = {*at, text.len};
 
 	memcpy(*at, text.ptr, text.len);
 	*at += text.len;
-	return kept;
+	return copy;
 }
 
 /* The first entry is this node's state, the others are the page, if there is one. */

@@ -122,7 +122,7 @@ static bool has_counter(const struct wr_call *call, const struct wr_central_part
 
 /* Moves the parts of a new call into an existing one, if there is one. Parts that do not fit stay
  * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
-static void merge_reports(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
+static void merge_reports(struct wr_central *central, struct wr_call *unsent, struct wr_call *call)
 {
 	struct wr_central_reports *reports = &central->reports;
 	struct wr_central_part *part = wr_call_detach_parts(call);
@@ -131,14 +131,15 @@ static void merge_reports(struct wr_central *central, struct wr_call *kept, stru
 		struct wr_central_part *next = part->call_next;
 
 		wr_central_late_deduct(central, call, part);
-		if (part->take.cost == 0 || (kept && add_to_part(kept, part))) {
+		if (part->take.cost == 0 || (unsent && add_to_part(unsent, part))) {
 			wr_central_part_free(central, part);
 		} else if (reports->parts == WR_REPORTS_MAX) {
 			lose_report(central, part);
 		} else {
-			bool fits = kept && kept->count < WR_TAKES_MAX && !has_counter(kept, part);
+			bool fits = unsent && unsent->count < WR_TAKES_MAX &&
+				    !has_counter(unsent, part);
 
-			wr_call_add(fits ? kept : call, part);
+			wr_call_add(fits ? unsent : call, part);
 			reports->parts++;
 		}
 		part = next;

@@ -1,24 +1,24 @@
-/* What can go wrong between here and Redis, each kind with a defined outcome and a counter.
+/* The faults that can occur between weir and Redis. Each has a defined outcome and a counter.
  *
- * An error reply is known by its first word. Servers before 7 wrap what a command inside a script
- * said ("ERR Error running script …: -READONLY …"): the word within counts. */
+ * An error reply is identified by its first word. Servers before version 7 wrap the error of a
+ * command inside a script ("ERR Error running script …: -READONLY …"); the inner word counts. */
 #ifndef WR_REDIS_ERROR_H
 #define WR_REDIS_ERROR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What is done about it beyond answering this one question. */
+/* The reaction to a fault, besides failing or repeating the call. */
 enum wr_fault_act {
-	WR_ACT_NONE,     /* it is this call's own trouble */
-	WR_ACT_COUNT,    /* one more failure; several in a row open the breaker */
-	WR_ACT_OPEN,     /* the breaker opens at once */
-	WR_ACT_RELOCATE, /* this is not the master (any more): find out who is, connect again */
-	WR_ACT_RELOGIN,  /* connect again, to show the password again */
-	WR_ACT_AGAIN,    /* nothing was done there: the call may be repeated */
+	WR_ACT_NONE,     /* none: only this call is affected */
+	WR_ACT_COUNT,    /* counts as a failure; five in a row open the breaker */
+	WR_ACT_OPEN,     /* opens the breaker at once */
+	WR_ACT_RELOCATE, /* the server is not the master: find the master and reconnect */
+	WR_ACT_RELOGIN,  /* reconnect, to log in again */
+	WR_ACT_AGAIN,    /* Redis has not executed the call: it may be repeated */
 };
 
-/* X(enum, first word of the error reply or NULL, name of the counter, act, what it means) */
+/* X(enum, first word of the error reply or NULL, name of the counter, reaction, text) */
 #define WR_FAULTS(X)                                                                               \
 	X(WR_FAULT_TIMEOUT, NULL, "timeout", WR_ACT_COUNT, "no reply within the timeout")          \
 	X(WR_FAULT_LOST, NULL, "lost", WR_ACT_COUNT, "the connection was lost")                    \
@@ -65,11 +65,11 @@ enum wr_fault {
 		WR_FAULT_COUNT
 };
 
-/* The kind of an error reply, text without its '-'. Never one that is not a reply. */
+/* Returns the fault of an error reply, given without its '-'. Never a fault that is not a reply. */
 enum wr_fault wr_fault_of(const char *text, size_t len);
 
-const char *wr_fault_name(enum wr_fault fault); /* of the counter */
-const char *wr_fault_text(enum wr_fault fault); /* for people */
+const char *wr_fault_name(enum wr_fault fault); /* name of its counter */
+const char *wr_fault_text(enum wr_fault fault); /* text for the log */
 enum wr_fault_act wr_fault_act(enum wr_fault fault);
 
 #endif

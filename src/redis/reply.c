@@ -1,3 +1,4 @@
+/* Implements reply.h: parses RESP into an arena. Called by src/central through conn.c. */
 #include "redis/reply.h"
 
 #include <stdint.h>
@@ -7,7 +8,8 @@
 #include "base/str.h"
 
 #define BLOCK_BYTES 16384u
-#define READER_KEPT (256u << 10) /* the parser's buffer goes back when it is empty and larger */
+#define READER_RETAINED_BYTES                                                                      \
+	(256u << 10) /* a larger buffer of the parser is freed when it is empty */
 
 struct wr_redis_reply_block {
 	struct wr_redis_reply_block *older;
@@ -15,7 +17,7 @@ struct wr_redis_reply_block {
 	_Alignas(max_align_t) uint8_t bytes[];
 };
 
-/* ---- memory of one reply ---- */
+/* ---- the arena of one reply ---- */
 
 static struct wr_redis_reply_block *add_block(struct wr_redis_replies *replies, size_t size)
 {
@@ -34,7 +36,7 @@ static struct wr_redis_reply_block *add_block(struct wr_redis_replies *replies, 
 	return block;
 }
 
-static void *alloc(struct wr_redis_replies *replies, size_t size)
+static void *arena_alloc(struct wr_redis_replies *replies, size_t size)
 {
 	struct wr_redis_reply_block *block = replies->blocks;
 	void *memory;
@@ -49,8 +51,8 @@ static void *alloc(struct wr_redis_replies *replies, size_t size)
 	return memory;
 }
 
-/* All but the oldest block, which every reply needs, go back. */
-static void reset(struct wr_redis_replies *replies)
+/* Frees all blocks but the oldest, which the next reply reuses. */
+static void reset_arena(struct wr_redis_replies *replies)
 {
 	while (replies->blocks && replies->blocks->older) {
 		struct wr_redis_reply_block *block = replies->blocks;
@@ -63,11 +65,11 @@ static void reset(struct wr_redis_replies *replies)
 		replies->blocks->used = 0;
 }
 
-/* ---- what the parser calls ---- */
+/* ---- callbacks of the hiredis parser ---- */
 
-static redisReply *add(const redisReadTask *task)
+static redisReply *add_reply(const redisReadTask *task)
 {
-	redisReply *reply = alloc(task->privdata, sizeof *reply);
+	redisReply *reply = arena_alloc(task->privdata, sizeof *reply);
 
 	if (!reply)
 		return NULL;
@@ -82,13 +84,13 @@ static redisReply *add(const redisReadTask *task)
 
 static void *create_string(const redisReadTask *task, char *text, size_t len)
 {
-	redisReply *reply = add(task);
+	redisReply *reply = add_reply(task);
 
 	if (!reply)
 		return NULL;
 	if (len >= WR_REPLY_BYTES_MAX)
 		return NULL;
-	reply->str = alloc(task->privdata, len + 1);
+	reply->str = arena_alloc(task->privdata, len + 1);
 	if (!reply->str)
 		return NULL;
 	memcpy(reply->str, text, len);
@@ -104,10 +106,10 @@ static void *create_array(const redisReadTask *task, int elements)
 
 	if (elements < 0 || (unsigned)elements > WR_REPLY_ELEMENTS_MAX)
 		return NULL;
-	reply = add(task);
+	reply = add_reply(task);
 	if (!reply || elements == 0)
 		return reply;
-	reply->element = alloc(task->privdata, bytes);
+	reply->element = arena_alloc(task->privdata, bytes);
 	if (!reply->element)
 		return NULL;
 	memset(reply->element, 0, bytes);
@@ -117,7 +119,7 @@ static void *create_array(const redisReadTask *task, int elements)
 
 static void *create_integer(const redisReadTask *task, long long value)
 {
-	redisReply *reply = add(task);
+	redisReply *reply = add_reply(task);
 
 	if (reply)
 		reply->integer = value;
@@ -126,7 +128,7 @@ static void *create_integer(const redisReadTask *task, long long value)
 
 static void *create_nil(const redisReadTask *task)
 {
-	redisReply *reply = add(task);
+	redisReply *reply = add_reply(task);
 
 	if (reply)
 		reply->type = REDIS_REPLY_NIL;
@@ -135,7 +137,7 @@ static void *create_nil(const redisReadTask *task)
 
 static void free_object(void *reply)
 {
-	(void)reply; /* the arena's */
+	(void)reply; /* the arena owns it */
 }
 
 static redisReplyObjectFunctions functions = {create_string, create_array, create_integer,
@@ -148,7 +150,7 @@ bool wr_redis_replies_init(struct wr_redis_replies *replies)
 	*replies = (struct wr_redis_replies){.reader = redisReaderCreateWithFunctions(&functions)};
 	if (!replies->reader)
 		return false;
-	replies->reader->maxbuf = READER_KEPT;
+	replies->reader->maxbuf = READER_RETAINED_BYTES;
 	replies->reader->privdata = replies;
 	return true;
 }
@@ -157,7 +159,7 @@ void wr_redis_replies_free(struct wr_redis_replies *replies)
 {
 	if (replies->reader)
 		redisReaderFree(replies->reader);
-	reset(replies);
+	reset_arena(replies);
 	free(replies->blocks);
 	*replies = (struct wr_redis_replies){0};
 }
@@ -175,9 +177,9 @@ int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **r
 {
 	void *object = NULL;
 
-	/* Half of a reply is in the arena while the parser is not back at its beginning. */
+	/* While the parser is inside a reply, the arena contains its first part. */
 	if (replies->reader->ridx == -1)
-		reset(replies);
+		reset_arena(replies);
 	if (redisReaderGetReply(replies->reader, &object) != REDIS_OK)
 		return -1;
 	*reply = object;

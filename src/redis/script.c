@@ -1,12 +1,12 @@
-/* What comes out of the scripts. */
+/* Reads the replies of the take script. Called by src/central and script_lease.c. */
 #include "redis/script.h"
 
 #include <hiredis/hiredis.h>
 
-/* A reply is now_us and these for each limit. */
+/* A reply is now_us, followed by these values for each limit. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* take.lua has the same numbers; above them, admitted_times. */
+/* The bits of a verdict, the same in scripts/take. admitted_times is stored above them. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,
@@ -30,8 +30,8 @@ static bool is_decision(redisReply *const *values)
 	       is_number(values[CHARGED_AFTER], 0, INT64_MAX / 1000);
 }
 
-static void hear(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
-		 struct wr_taken *taken)
+static void read_decision(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
+			  struct wr_taken *taken)
 {
 	long long verdict = values[VERDICT]->integer;
 	long long retry_us = values[RETRY_AFTER]->integer;
@@ -65,7 +65,7 @@ int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t
 		if (!is_decision(reply->element + 1 + i * VALUES))
 			return WEIR_EFORMAT;
 	for (size_t i = 0; i < count; i++)
-		hear(&takes[i], reply->element + 1 + i * VALUES,
-		     (uint64_t)reply->element[0]->integer, &taken[i]);
+		read_decision(&takes[i], reply->element + 1 + i * VALUES,
+			      (uint64_t)reply->element[0]->integer, &taken[i]);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* What goes into the lease script and comes out. */
+/* Arguments and replies of the lease script. Called by src/central. */
 #include "redis/script_lease.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #define HOLDER_ARGS 8u
 #define SEQ_MAX (1ull << 53)
 
-/* The reply: a take's, and these. */
+/* The reply consists of the values of a take and these. */
 enum { TAKE_VALUES = 6, GRANTED = TAKE_VALUES, TTL, KNOWN, ALL_RESET, VALUES };
 
 uint64_t wr_lease_ttl_us(const struct wr_take *take)
@@ -31,10 +31,11 @@ bool wr_lease_lends(const struct wr_take *take)
 int wr_lease_check(const struct wr_lease_call *call, struct weir_error *error)
 {
 	if (call->holder && (call->seq == 0 || call->seq >= SEQ_MAX || call->after >= call->seq))
-		return wr_error(error, WEIR_EINVAL, "calls of a holder are numbered, rising");
+		return wr_error(error, WEIR_EINVAL,
+				"the sequence number of a lease call must rise from 1");
 	if (!call->holder &&
 	    (call->seq || call->after || call->spent || call->returned || call->wanted))
-		return wr_error(error, WEIR_EINVAL, "a lease has a holder");
+		return wr_error(error, WEIR_EINVAL, "a lease call needs a holder");
 	return wr_take_check(&call->take, error);
 }
 

@@ -1,5 +1,5 @@
-/* Which of a cluster's 16384 slots a key lives in: CRC-16/XMODEM of the key, or of what is between
- * its first { and the } behind it, if that is not empty. */
+/* The slot of a key in Redis Cluster: CRC-16/XMODEM modulo 16384. If the key contains a hash tag,
+ * {…} with at least one byte inside, only that is hashed. */
 #ifndef WR_REDIS_SLOT_H
 #define WR_REDIS_SLOT_H
 

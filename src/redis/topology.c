@@ -62,7 +62,7 @@ bool wr_redis_address_read(const redisReply *array, size_t first, const struct w
 	return wr_redis_address_make(wr_redis_reply_text(host), number, asked, at);
 }
 
-/* An IPv6 address stands there without brackets: the last colon is the port's. */
+/* IPv6 addresses have no brackets here, so the port follows the last colon. */
 static size_t last_colon(struct weir_str text)
 {
 	for (size_t i = text.len; i > 0; i--)
@@ -95,7 +95,7 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-/* Number of the node, added if it is new. */
+/* Returns the index of the node, which is added if it is new. */
 static uint16_t node_of(struct wr_redis_cluster_map *map, const struct wr_endpoint *at)
 {
 	for (uint16_t i = 0; i < map->count; i++)
@@ -118,7 +118,8 @@ static bool slot_at(const redisReply *range, size_t at, uint16_t *slot)
 	return true;
 }
 
-/* [first, last, [host, port, …] of the master, replicas…]: what is unreadable has no owner. */
+/* Reads [first, last, [host, port, …] of the master, replicas…]. Slots of a malformed range have no
+ * owner. */
 static void read_range(const redisReply *range, const struct wr_endpoint *asked,
 		       struct wr_redis_cluster_map *map)
 {
@@ -162,7 +163,7 @@ int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *
 	return wr_redis_address_read(reply, 0, asked, master) ? 1 : -1;
 }
 
-/* The value behind a name in an array of names and values. */
+/* Returns the value after a name in an array of names and values. */
 static const redisReply *value_of(const redisReply *fields, const char *name)
 {
 	if (!fields || fields->type != REDIS_REPLY_ARRAY)
@@ -181,15 +182,15 @@ static bool is_listed(const struct wr_endpoint_list *list, const struct wr_endpo
 	return false;
 }
 
-static void add_one(const redisReply *fields, const struct wr_endpoint *asked,
-		    struct wr_endpoint_list *list)
+static void add_sentinel(const redisReply *fields, const struct wr_endpoint *asked,
+			 struct wr_endpoint_list *list)
 {
 	redisReply *pair[2] = {(redisReply *)value_of(fields, "ip"),
 			       (redisReply *)value_of(fields, "port")};
-	redisReply place = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = pair};
+	redisReply address = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = pair};
 	struct wr_endpoint at;
 
-	if (list->count < WR_ENDPOINTS_MAX && wr_redis_address_read(&place, 0, asked, &at) &&
+	if (list->count < WR_ENDPOINTS_MAX && wr_redis_address_read(&address, 0, asked, &at) &&
 	    !is_listed(list, &at))
 		list->items[list->count++] = at;
 }
@@ -200,7 +201,7 @@ void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint 
 	if (!reply || reply->type != REDIS_REPLY_ARRAY)
 		return;
 	for (size_t i = 0; i < reply->elements; i++)
-		add_one(reply->element[i], asked, list);
+		add_sentinel(reply->element[i], asked, list);
 }
 
 bool wr_redis_role_may_be_master(const redisReply *reply)

@@ -111,7 +111,7 @@ void cut(struct peer *peer, const char *why);
 const char *taken(bool admitted, int remaining, int64_t retry_us, int times);
 /* … for several: n groups of these five. */
 const char *taken_all(int n, const int64_t (*values)[5]);
-enum { V_ADMITTED = 1, V_SOFT = 2, V_TAKEN = 4, V_ASTRAY = 8, V_TIMES = 16 };
+enum { V_ADMITTED = 1, V_SOFT = 2, V_TAKEN = 4, V_OUTSIDE = 8, V_TIMES = 16 };
 
 const struct wr_central_info *info(struct rig *rig);
 uint64_t faults(struct rig *rig, enum wr_fault fault);

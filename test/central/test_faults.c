@@ -676,12 +676,12 @@ static void test_lost_returns(void **state)
 	rig_free(rig);
 }
 
-static void test_astray(void **state)
+static void test_outside_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
-	int64_t values[1][5] = {{V_ASTRAY, 0, 0, 0, 0}};
+	int64_t values[1][5] = {{V_OUTSIDE, 0, 0, 0, 0}};
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
@@ -720,7 +720,7 @@ int main(void)
 		cmocka_unit_test(test_noscript_after_leaving),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_lost_returns),
-		cmocka_unit_test(test_astray),
+		cmocka_unit_test(test_outside_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ int open_table(void **state)
 	(void)state;
 	if (weir_open(&opts, &table, NULL) < 0)
 		return -1;
-	/* It lasts as long as it is open. */
+	/* The open file remains usable. */
 	weir_remove("exchange", dir, NULL);
 	return rmdir(dir);
 }
@@ -47,7 +47,7 @@ const struct wr_central_opts *node_opts(const char *region)
 	return &opts;
 }
 
-/* ---- deciders ---- */
+/* ---- processes that use counters ---- */
 
 static const struct weir_limit fixed = {.size = sizeof fixed,
 					.algorithm = WEIR_FIXED_WINDOW,

@@ -11,9 +11,9 @@
 #define OWNER 0xabcdefull
 
 struct weir_table *table;
-static struct rig *in_use; /* whose clock Redis has, too */
+static struct rig *in_use; /* Redis uses its clock */
 
-/* The file has its name only for a moment. */
+/* The file is unlinked at once; the open table remains usable. */
 int open_table(void **state)
 {
 	char dir[] = "/tmp/weir-test-lease-XXXXXX";
@@ -45,7 +45,7 @@ struct rig *begin(void)
 	return in_use;
 }
 
-/* ---- spenders ---- */
+/* ---- processes that spend units ---- */
 
 bool spend_from(const struct rig *rig, uint64_t key, uint32_t limit, int64_t cost)
 {

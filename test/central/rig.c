@@ -222,7 +222,7 @@ static const char *sentinel_reply(uint16_t master, const char *command)
 	return bytes;
 }
 
-/* What a server answers by itself; NULL: the test does. */
+/* The reply of a server that answers by itself; NULL: the test answers. */
 static const char *answer_of(struct peer *peer, const char *command)
 {
 	struct rig *rig = peer->rig;
@@ -294,7 +294,8 @@ static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint8_t
 	return at + 2;
 }
 
-/* "EVALSHA … 1 key …": arguments parted by blanks, in which a script's text is cut. */
+/* Reads a command as "EVALSHA … 1 key …": arguments separated by blanks, with a script's text
+ * cut. */
 static const uint8_t *read_command(struct peer *peer, const uint8_t *at, const uint8_t *end)
 {
 	char *text = peer->commands[peer->waiting];

@@ -1,4 +1,4 @@
-/* A cluster: slots found, moved, being moved; nodes that come and go. */
+/* Redis Cluster: slots that are found, moved and being moved; nodes that come and go. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static const char three[] =
 	"*3\r\n:5461\r\n:10922\r\n*2\r\n$0\r\n\r\n:7001\r\n"
 	"*3\r\n:10923\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:7002\r\n$2\r\nid\r\n";
 
-/* 7001's replica 7003 has taken over. */
+/* The replica 7003 of 7001 has been promoted. */
 static const char promoted[] = "*3\r\n"
 			       "*3\r\n:0\r\n:5460\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n"
 			       "*3\r\n:5461\r\n:10922\r\n*2\r\n$9\r\n127.0.0.1\r\n:7003\r\n"
@@ -42,7 +42,7 @@ static uint16_t slot_of(uint64_t key)
 	return wr_slot_of(text, sizeof text);
 }
 
-/* A key whose slot is within. */
+/* A key whose slot is in this range. */
 static uint64_t key_in(uint16_t first, uint16_t last)
 {
 	for (uint64_t key = 1;; key++)
@@ -88,7 +88,7 @@ static void test_slots(void **state)
 	rig_free(rig);
 }
 
-/* Questions asked before the map is known wait for it. */
+/* Questions wait for the first slot map. */
 static void test_before_the_map(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -109,7 +109,7 @@ static void test_before_the_map(void **state)
 	rig_free(rig);
 }
 
-/* The first host is down, the second knows. */
+/* The first host is down; the second returns the map. */
 static void test_second_host(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -124,7 +124,7 @@ static void test_second_host(void **state)
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	take_one(rig, &asker, key_in(0, 5460), 1);
-	assert_failed(&asker); /* its shard is away */
+	assert_failed(&asker); /* its shard is down */
 	assert_false(info(rig)->all_up);
 	assert_true(info(rig)->any_up);
 	rig_free(rig);
@@ -168,7 +168,7 @@ static void test_no_cluster(void **state)
 
 /* ---- redirections ---- */
 
-/* The slot has moved: asked there, remembered, and the map is asked for again. */
+/* MOVED: the question is repeated there, the new owner is remembered, and the map is read again. */
 static void test_moved(void **state)
 {
 	struct rig *rig = begin();
@@ -181,20 +181,20 @@ static void test_moved(void **state)
 	snprintf(moved, sizeof moved, "-MOVED %u 127.0.0.1:7002\r\n", slot_of(key));
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7000)));
-	rig->slots = NULL; /* not answered yet */
+	rig->slots = NULL; /* no reply yet */
 	reply(peer_at(rig, 7000), moved);
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVALSHA", 7);
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_MOVED), 1);
 	assert_int_equal(info(rig)->counts.again, 1);
-	take_one(rig, &asker, key, 1); /* at once to the right one */
+	take_one(rig, &asker, key, 1); /* goes directly to the new owner */
 	turn(rig);
 	assert_non_null(next_command(peer_at(rig, 7002)));
 	rig_free(rig);
 }
 
-/* To a node nobody has heard of. */
+/* MOVED to an unknown node. */
 static void test_moved_to_new_node(void **state)
 {
 	struct rig *rig = begin();
@@ -238,7 +238,7 @@ static void test_moved_in_circles(void **state)
 	rig_free(rig);
 }
 
-/* The slot is being moved: this one question goes there, with an ASKING before it. */
+/* ASK: only this question goes to the other node, preceded by ASKING. */
 static void test_ask(void **state)
 {
 	struct rig *rig = begin();
@@ -255,20 +255,21 @@ static void test_ask(void **state)
 	assert_string_equal(next_command(peer_at(rig, 7002)), "ASKING");
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVALSHA", 7);
 	reply(peer_at(rig, 7002), "+OK\r\n");
-	reply(peer_at(rig, 7002), "-NOSCRIPT\r\n"); /* where it has to be said again */
+	reply(peer_at(rig, 7002), "-NOSCRIPT\r\n"); /* ASKING must be repeated */
 	pass(rig, 0);
-	/* Without another ASKING it would be sent back, and never get the script there. */
+	/* Without another ASKING the call would be redirected back, and the script would never be
+	 * loaded. */
 	assert_string_equal(next_command(peer_at(rig, 7002)), "ASKING");
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVAL -", 6);
 	reply(peer_at(rig, 7002), "+OK\r\n");
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
-	take_one(rig, &asker, key, 1); /* the next one begins where the slot still is */
+	take_one(rig, &asker, key, 1); /* the next question starts at the old node */
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	rig_free(rig);
 }
 
-/* Some keys are here and some there: in a moment they will not be. */
+/* TRYAGAIN: the keys are split over two nodes for a moment. The call is retried. */
 static void test_tryagain(void **state)
 {
 	struct rig *rig = begin();
@@ -301,7 +302,7 @@ static void test_tryagain(void **state)
 
 /* ---- nodes that come and go ---- */
 
-/* A master dies; others are asked until its replica has taken over. */
+/* A master dies; the other nodes are asked until its replica is promoted. */
 static void test_promotion(void **state)
 {
 	struct rig *rig = begin();
@@ -315,7 +316,7 @@ static void test_promotion(void **state)
 	pass(rig, 10 * MS);
 	take_one(rig, &asker, key, 1);
 	assert_failed(&asker);
-	take_one(rig, &asker, key_in(0, 5460), 1); /* others are not bothered */
+	take_one(rig, &asker, key_in(0, 5460), 1); /* other shards are not affected */
 	assert_pending(&asker);
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	reply(peer_at(rig, 7000), taken(true, 9, 0, 1));
@@ -329,11 +330,11 @@ static void test_promotion(void **state)
 	assert_admitted(&asker);
 	assert_true(info(rig)->all_up);
 	pass(rig, 5000 * MS);
-	assert_null(peer_at(rig, 7001)); /* nobody asks for it any more */
+	assert_null(peer_at(rig, 7001)); /* the connection is closed */
 	rig_free(rig);
 }
 
-/* The cluster says it is down: a failure, and the map is asked for. */
+/* CLUSTERDOWN counts as a failure, and the map is read again. */
 static void test_clusterdown(void **state)
 {
 	struct rig *rig = begin();
@@ -353,7 +354,7 @@ static void test_clusterdown(void **state)
 	rig_free(rig);
 }
 
-/* Slots nobody serves. */
+/* Slots without an owner. */
 static void test_holes(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -372,7 +373,7 @@ static void test_holes(void **state)
 	rig_free(rig);
 }
 
-/* Two limits of a descriptor whose slot is being moved: one key is here, the other is there. */
+/* Two limits of a descriptor whose slot is being moved: the keys are on different nodes. */
 static void test_tryagain_asks_singly(void **state)
 {
 	struct rig *rig = begin();
@@ -404,7 +405,7 @@ static void test_tryagain_asks_singly(void **state)
 	reply(to, taken(false, 0, 1000000, 0));
 	assert_int_equal(flags_of(&asker, 0), WR_ANSWER_ADMITTED);
 	assert_int_equal(flags_of(&asker, 1), 0);
-	/* What one took goes back the same way. */
+	/* Give-backs are split in the same way. */
 	tell(rig, WR_QUESTION_RETURN, back, 2);
 	assert_non_null(strstr(next_command(from), "}:b:r 131 -1"));
 	reply(from, "-TRYAGAIN\r\n");

@@ -1,5 +1,5 @@
-/* Counters that nodes tell each other about: what goes to Redis and when, and what comes back into
- * the table. The test is Redis. */
+/* Exchange of counters between nodes: what is sent to Redis and when, and what is stored in the
+ * table. The test plays Redis. */
 #include "exchange_rig.h"
 
 static void test_used_counters_are_exchanged(void **state)
@@ -20,7 +20,7 @@ static void test_used_counters_are_exchanged(void **state)
 	turn(rig);
 	assert_int_equal(charged(rig, slot), 29);
 	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
-	/* Nothing happens: nothing is said. */
+	/* Without use, nothing is sent. */
 	pass(rig, 5 * SYNC);
 	assert_null(next_command(peer));
 	use(rig, 1, 1);
@@ -30,7 +30,7 @@ static void test_used_counters_are_exchanged(void **state)
 	turn(rig);
 	assert_int_equal(charged(rig, slot), 32);
 	assert_int_equal(info(rig)->counts.exchanges, 2);
-	/* 5 were admitted between two turns, by two others as well, in 100 ms and no time. */
+	/* 5 units between two rounds, two other nodes, 100 ms between rounds, no delay. */
 	assert_int_equal(info(rig)->overshoot_ppm, 2 * (2 * 5) * 10000);
 	free_slots(rig);
 }
@@ -55,7 +55,7 @@ static void test_windows_go_on(void **state)
 	free_slots(rig);
 }
 
-/* An answer that does not come is asked for again, in the numbers of then. */
+/* A call without an answer is repeated, with the current numbers. */
 static void test_lost_answers(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
@@ -66,7 +66,7 @@ static void test_lost_answers(void **state)
 	pass(rig, SYNC);
 	assert_said(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
 	use(rig, 1, 1);
-	pass(rig, 2 * SYNC); /* one at a time */
+	pass(rig, 2 * SYNC); /* one call at a time */
 	assert_null(next_command(peer));
 	cut(peer, "gone");
 	pass(rig, SECOND / 2);
@@ -78,7 +78,7 @@ static void test_lost_answers(void **state)
 	assert_int_equal(charged(rig, slot), 7);
 	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
 	assert_int_equal(info(rig)->counts.exchanges_failed, 1);
-	/* An error is no answer either. */
+	/* An error reply counts as no answer. */
 	use(rig, 1, 1);
 	pass(rig, SYNC);
 	assert_non_null(next_command(peer));
@@ -109,7 +109,7 @@ static void test_away(void **state)
 	free_slots(rig);
 }
 
-/* No more than 1024 at once; the others as soon as there is room. */
+/* At most 1024 calls at once; the others follow when there is room. */
 static void test_many(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
@@ -137,7 +137,7 @@ static void test_many(void **state)
 	free_slots(rig);
 }
 
-/* The table becomes another one while a call is under way. */
+/* The table is replaced while a call is in flight. */
 static void test_another_table(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
@@ -149,7 +149,7 @@ static void test_another_table(void **state)
 	assert_non_null(next_command(peer));
 	wr_central_table(rig->central, table, OWNER + 2);
 	wr_exchange_leave(table, OWNER);
-	pass(rig, 2 * SYNC); /* by now the new owner keeps it */
+	pass(rig, 2 * SYNC); /* the new owner has the table now */
 	reply(peer, sums(50, 0, 0, 1));
 	turn(rig);
 	assert_int_equal(charged(rig, slot), 0);
@@ -189,7 +189,7 @@ static void test_drained(void **state)
 	reply(peer, sums(0, 0, 0, 0));
 	turn(rig);
 	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
-	/* Nobody is waited for for long. */
+	/* Waiting ends after one second. */
 	use(rig, 1, 5);
 	pass(rig, SYNC);
 	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
@@ -201,12 +201,13 @@ static void test_drained(void **state)
 static void test_bound(void **state)
 {
 	(void)state;
-	/* Alone there is no overshoot; with two others at 10 of 100 a turn it is a fifth. */
+	/* No overshoot without other nodes; with two others at 10 of 100 per round it is a
+	 * fifth. */
 	assert_int_equal(wr_exchange_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
 	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
-	/* The way takes as long as a turn: twice as much. */
+	/* The delay is as long as a round: twice as much. */
 	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
-	/* Nobody admits more than his limit. */
+	/* No node admits more than its limit. */
 	assert_int_equal(wr_exchange_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
 	assert_int_equal(wr_exchange_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
 			 UINT32_MAX);

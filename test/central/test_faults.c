@@ -1,4 +1,4 @@
-/* Everything that can go wrong with one server: each kind has its outcome and its counter. */
+/* Faults of one server: each kind has its outcome and its counter. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static enum wr_shard_state state_now(struct rig *rig)
 	return info(rig)->shards[0].state;
 }
 
-/* A take that gets this answer. */
+/* Sends a take that gets this reply. */
 static void take_and_hear(struct rig *rig, uint64_t key, const char *bytes)
 {
 	struct asker asker = {.done = 0};
@@ -92,7 +92,7 @@ static void test_error_replies(void **state)
 	}
 }
 
-/* A success in between, and it begins anew. */
+/* A success in between resets the count of failures. */
 static void test_failures_in_a_row(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -114,7 +114,8 @@ static void test_failures_in_a_row(void **state)
 
 /* ---- the breaker ---- */
 
-/* Open: all fail at once. Then a PING; answered, so many may try; one success closes it. */
+/* Open: all calls fail at once. Then a PING; after its reply some calls are sent; one success
+ * closes it. */
 static void test_half_open(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -128,7 +129,7 @@ static void test_half_open(void **state)
 	take_one(rig, &askers[0], 2, 1);
 	assert_failed(&askers[0]);
 	assert_int_equal(faults(rig, WR_FAULT_OPEN), 1);
-	/* The first pause is 25 to 50 ms, and the next ones double: 50, 100, 200 … ms at most. */
+	/* The first pause is 25 to 50 ms; the following ones double: at most 50, 100, 200 … ms. */
 	pass(rig, 24 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
 	pass(rig, 27 * MS);
@@ -156,8 +157,8 @@ static void test_half_open(void **state)
 	rig_free(rig);
 }
 
-/* A failure while trying opens it for longer than before: the pause was 25 to 50 ms, the probe was
- * one step, and so is the failure. */
+/* A failure in the half-open state opens the breaker for longer: the pause was 25 to 50 ms, and the
+ * probe and the failure each double it. */
 static void test_trial_fails(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -178,7 +179,7 @@ static void test_trial_fails(void **state)
 	rig_free(rig);
 }
 
-/* Those who leave before their trial was written must not use them up. */
+/* Asks that are cancelled before their trial is written do not use up the trials. */
 static void test_trials_not_used_up(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -199,7 +200,7 @@ static void test_trials_not_used_up(void **state)
 	rig_free(rig);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static void test_timeout(void **state)
 {
@@ -225,7 +226,7 @@ static void test_timeout(void **state)
 	rig_free(rig);
 }
 
-/* What was answered is told, what was not has failed. */
+/* Answered limits keep their answer, the others fail. */
 static void test_timeout_of_one_group(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -243,7 +244,7 @@ static void test_timeout_of_one_group(void **state)
 	rig_free(rig);
 }
 
-/* A merged call is one timeout, however many wait for it. Five calls, and the breaker opens. */
+/* A merged call counts as one timeout. Five calls open the breaker. */
 static void test_timeouts_open(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -264,8 +265,8 @@ static void test_timeouts_open(void **state)
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_non_null(strstr(rig->said, "no reply within the timeout"));
 	assert_non_null(strstr(rig->said, "on_store_failure"));
-	/* It was only slow. The PING behind it all is answered too late to say that it no longer
-	 * is; the next one is answered in time. */
+	/* The server was only slow. The PING after all of it is answered too late to close the
+	 * breaker; the next one is answered in time. */
 	pass(rig, 100 * MS);
 	for (int i = 0; i < 5; i++)
 		reply(peer, taken(true, 9, 0, 1));
@@ -279,7 +280,7 @@ static void test_timeouts_open(void **state)
 	rig_free(rig);
 }
 
-/* A connection on which nothing comes for a second is given up and made anew. */
+/* A connection without a reply for one second is closed and opened again. */
 static void test_silence(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -304,7 +305,7 @@ static void test_silence(void **state)
 	rig_free(rig);
 }
 
-/* Who has more patience than that gets it: a question waits for its timeout. */
+/* With a longer timeout, the connection waits for that timeout. */
 static void test_silence_and_a_longer_timeout(void **state)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
@@ -334,7 +335,7 @@ static void test_silence_and_a_longer_timeout(void **state)
 
 /* ---- connections ---- */
 
-/* What was on its way has failed; what comes now waits for the new connection. */
+/* Calls in flight fail; new calls wait for the new connection. */
 static void test_lost(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -368,7 +369,7 @@ static void test_lost(void **state)
 	rig_free(rig);
 }
 
-/* One that is lost without having served is not tried at once: it may go on like that. */
+/* A connection that is lost before it answered a question is not opened again at once. */
 static void test_lost_at_once(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -413,7 +414,7 @@ static void test_refused_connection(void **state)
 	rig_free(rig);
 }
 
-/* The first to ask wait for the connection, as long as they would for an answer. */
+/* The first questions wait for the connection, up to their timeout. */
 static void test_slow_to_connect(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -432,7 +433,7 @@ static void test_slow_to_connect(void **state)
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
 	take_one(rig, &second, 1, 1);
 	assert_failed(&second);
-	/* The attempt itself goes on, and is of use if it succeeds. */
+	/* The connection attempt continues and is used when it succeeds. */
 	pass(rig, 100 * MS);
 	assert_int_equal(rig->peer_count, 1);
 	rig_trouble(rig, 6379)->silent = false;
@@ -456,7 +457,7 @@ static void test_connecting_given_up(void **state)
 	rig_free(rig);
 }
 
-/* ---- replies that make no sense ---- */
+/* ---- malformed replies ---- */
 
 static void test_odd_reply(void **state)
 {
@@ -505,7 +506,7 @@ static void test_not_redis(void **state)
 	}
 }
 
-/* A reply to nothing. */
+/* A reply without a command. */
 static void test_unasked(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -518,7 +519,7 @@ static void test_unasked(void **state)
 	rig_free(rig);
 }
 
-/* Bytes by the megabyte that never become a reply. */
+/* Megabytes that never form a complete reply. */
 static void test_endless_reply(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -539,7 +540,7 @@ static void test_endless_reply(void **state)
 	rig_free(rig);
 }
 
-/* Byte by byte is as good as all at once. */
+/* A reply that arrives byte by byte is read like one that arrives at once. */
 static void test_split_reply(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -559,9 +560,9 @@ static void test_split_reply(void **state)
 	rig_free(rig);
 }
 
-/* ---- the script is gone ---- */
+/* ---- missing scripts ---- */
 
-/* The first that learns of it brings the text along, the others need not. */
+/* Only the first call that gets NOSCRIPT is repeated with the script's text. */
 static void test_noscript(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -585,7 +586,7 @@ static void test_noscript(void **state)
 		assert_admitted(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_NOSCRIPT), 3);
 	assert_int_equal(info(rig)->counts.again, 3);
-	/* Gone again: SCRIPT FLUSH. */
+	/* SCRIPT FLUSH: missing again. */
 	take_one(rig, &askers[0], 1, 1);
 	turn(rig);
 	reply(peer, "-NOSCRIPT\r\n");
@@ -594,7 +595,7 @@ static void test_noscript(void **state)
 	rig_free(rig);
 }
 
-/* A server on which it never stays, or a proxy that forgets: not for ever. */
+/* A server that never keeps the script: retries end. */
 static void test_noscript_for_ever(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -611,7 +612,7 @@ static void test_noscript_for_ever(void **state)
 	rig_free(rig);
 }
 
-/* The asker has gone, and Redis has not done it: nothing is repeated. */
+/* The ask was cancelled, and Redis has not executed the call: it is not repeated. */
 static void test_noscript_after_leaving(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -627,7 +628,7 @@ static void test_noscript_after_leaving(void **state)
 	rig_free(rig);
 }
 
-/* ---- bounds, and what is lost ---- */
+/* ---- bounds and losses ---- */
 
 static void test_full(void **state)
 {
@@ -643,7 +644,7 @@ static void test_full(void **state)
 	for (int i = 8192; i < 8200; i++)
 		assert_failed(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_FULL), 8);
-	take_one(rig, &askers[8199], 8200, 1); /* nobody goes along with what was turned away */
+	take_one(rig, &askers[8199], 8200, 1); /* takes do not join a rejected call */
 	assert_failed(&askers[8199]);
 	rig_free(rig);
 	for (int i = 0; i < 8200; i++)
@@ -651,7 +652,7 @@ static void test_full(void **state)
 	free(askers);
 }
 
-/* A give-back is sent once; one that cannot be, or whose answer is lost, is counted. */
+/* A give-back is sent once. If it cannot be sent, or its reply is lost, it is counted. */
 static void test_lost_returns(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);

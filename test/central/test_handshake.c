@@ -1,4 +1,4 @@
-/* The first words on a connection, and what the server tells about itself. */
+/* The first commands on a connection, and the settings in INFO. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 
-/* Who is connected, but answers only what the test says. */
+/* A connected rig that answers only what the test says. */
 static struct rig *begin(const char *url, bool chief)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
@@ -33,7 +33,7 @@ static void test_plain(void **state)
 	take_one(rig, &asker, 1, 1);
 	expect(peer, "CLIENT SETNAME weir");
 	expect(peer, "PING");
-	assert_null(next_command(peer)); /* nothing else before that is answered */
+	assert_null(next_command(peer)); /* no other command before the reply */
 	reply(peer, "-NOPERM no CLIENT for you\r\n");
 	reply(peer, "+PONG\r\n");
 	expect(peer, "TIME");
@@ -67,7 +67,7 @@ static void test_no_user(void **state)
 	rig_free(rig);
 }
 
-/* Refused logins, in the words of version 6 and of version 5. A new password is used at the next
+/* Rejected logins, with the errors of versions 6 and 5. A new password is used at the next
  * attempt. */
 static void test_wrong_password(void **state)
 {
@@ -124,7 +124,7 @@ static void test_no_password_wanted(void **state)
 	rig_free(rig);
 }
 
-/* It starts, but is not ready: tried again until it is. */
+/* The server is loading: retried until it is ready. */
 static void test_loading(void **state)
 {
 	struct rig *rig = rig_begin("redis://127.0.0.1");
@@ -142,7 +142,7 @@ static void test_loading(void **state)
 	rig_free(rig);
 }
 
-/* Said before anything was asked, as Redis does when it has too many clients. */
+/* An error before any command, as Redis sends it when it has too many clients. */
 static void test_too_many_clients(void **state)
 {
 	struct rig *rig = begin("redis://127.0.0.1", false);
@@ -184,7 +184,7 @@ static void test_link(void **state)
 	rig_free(rig);
 }
 
-/* ---- what INFO tells ---- */
+/* ---- INFO ---- */
 
 static const char *said_of(const char *text)
 {
@@ -230,7 +230,7 @@ static void test_info(void **state)
 	rig_free(rig);
 }
 
-/* An ACL may forbid it: then there is nothing to say. */
+/* An ACL may forbid INFO: nothing is logged then. */
 static void test_info_forbidden(void **state)
 {
 	struct rig *rig = begin("redis://127.0.0.1", true);

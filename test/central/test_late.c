@@ -1,5 +1,5 @@
-/* Takes that Redis carries out after their askers have given up: counted once, or given back once;
- * and a Redis that always answers late is one that is away. */
+/* Late takes: takes that Redis executes after their asks have timed out are counted once, or given
+ * back once. A Redis that is always late counts as unavailable. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void report_one(struct rig *rig, uint64_t key, int64_t cost, uint64_t dec
 	tell(rig, WR_QUESTION_REPORT, &item, 1);
 }
 
-/* A take of so much that nobody waits for any more, and which is still with Redis. */
+/* Sends a take of this cost that times out and is still in flight. */
 static struct peer *give_up(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
 {
 	take_one(rig, asker, key, cost);
@@ -26,8 +26,8 @@ static struct peer *give_up(struct rig *rig, struct asker *asker, uint64_t key, 
 	return peer_at(rig, 6379);
 }
 
-/* The node admitted the request by its share and reported it: the late answer says that it is
- * counted, so the report is not sent. */
+/* The node's share admitted the request, and a report is queued. The late reply shows that Redis
+ * has counted the request, so the report is not sent. */
 static void test_a_report_is_spared(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -37,7 +37,7 @@ static void test_a_report_is_spared(void **state)
 	(void)state;
 	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
-	report_one(rig, 7, 2, NOW_US); /* of a request that was not asked for */
+	report_one(rig, 7, 2, NOW_US); /* of a request that Redis was not asked for */
 	assert_int_equal(info(rig)->reports_waiting, 1);
 	pass(rig, 10 * MS);
 	reply(peer, taken(true, 9, 0, 1));
@@ -65,7 +65,7 @@ static void test_a_whole_report_is_spared(void **state)
 	rig_free(rig);
 }
 
-/* Another process decides and reports: its message comes after the late answer. */
+/* Another process decides and reports: its report comes after the late reply. */
 static void test_the_report_comes_last(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -83,8 +83,8 @@ static void test_the_report_comes_last(void **state)
 	rig_free(rig);
 }
 
-/* The rule refused the request: the units are nobody's. Sent once, whatever becomes of it. 131:
- * fixed window, decided. */
+/* The rule refused the request: the units are given back. The give-back is sent once, even if it
+ * fails. Flags 131: fixed window, decided. */
 static void test_given_back_once(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -106,7 +106,7 @@ static void test_given_back_once(void **state)
 	rig_free(rig);
 }
 
-/* What was refused late took nothing. */
+/* A late refusal took nothing. */
 static void test_a_late_refusal(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -123,7 +123,7 @@ static void test_a_late_refusal(void **state)
 	rig_free(rig);
 }
 
-/* The report was sent already: both are counted, and the take goes back. */
+/* The report was already sent: both are counted, and the take is given back. */
 static void test_after_the_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -143,7 +143,7 @@ static void test_after_the_report(void **state)
 	rig_free(rig);
 }
 
-/* Taken in one window and admitted in the next: one is given back, the other reported. */
+/* Taken in one window and admitted in the next: the take is given back, the other is reported. */
 static void test_another_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -160,7 +160,7 @@ static void test_another_window(void **state)
 	rig_free(rig);
 }
 
-/* A refused request counts where the limit says so. */
+/* A limit with count_rejected keeps the units of a refused request. */
 static void test_count_rejected(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -178,7 +178,7 @@ static void test_count_rejected(void **state)
 	rig_free(rig);
 }
 
-/* A reset in between: there is nothing to give back any more. */
+/* A reset in between: there is nothing to give back. */
 static void test_reset(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -200,8 +200,8 @@ static void test_reset(void **state)
 
 /* ---- reports before takes ---- */
 
-/* Admitted while Redis was away, which is back within the 200 ms that a report waits: Redis would
- * grant it a second time. So the report goes before the next take of its key. */
+/* Admitted while Redis was unavailable; Redis is back within the 200 ms that a report waits. Redis
+ * would grant the units a second time. So the report is sent before the next take of its key. */
 static void test_a_take_sends_the_report_first(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -229,7 +229,7 @@ static void test_a_take_sends_the_report_first(void **state)
 	rig_free(rig);
 }
 
-/* A late take is with Redis before the next one is: its report waits for the late answer. */
+/* A late take reaches Redis before the next take: its report waits for the late reply. */
 static void test_a_late_take_keeps_the_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -251,8 +251,9 @@ static void test_a_late_take_keeps_the_report(void **state)
 	rig_free(rig);
 }
 
-/* The asker has left (a client of HTTP or RESP that closes, a gRPC deadline), and Redis answers
- * after the timeout: given back once, at once. A report of somebody else is not touched. */
+/* The ask was cancelled (a client of HTTP or RESP closed, a gRPC deadline passed), and Redis
+ * replies after the timeout: the units are given back once, at once. A report of another request is
+ * not touched. */
 static void test_left_and_late(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -277,7 +278,8 @@ static void test_left_and_late(void **state)
 	rig_free(rig);
 }
 
-/* The asker gave up and leaves then: there is nothing that it could leave, and one give-back. */
+/* The ask timed out and is cancelled afterwards: nothing is left to cancel, and there is one
+ * give-back. */
 static void test_late_and_left(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -294,7 +296,7 @@ static void test_late_and_left(void **state)
 	rig_free(rig);
 }
 
-/* ---- another process gave up: it tells of the late answer itself ---- */
+/* ---- the ask of another process timed out; it sends the late take itself ---- */
 
 static void tell_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
 {
@@ -334,7 +336,7 @@ static void test_told_late_before_the_report(void **state)
 	rig_free(rig);
 }
 
-/* No report comes, or it was sent before: the take is given back once, at the time it was taken. */
+/* There is no report, or it was already sent: the take is given back once, as of its time. */
 static void test_told_late_without_a_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -358,7 +360,8 @@ static void test_told_late_without_a_report(void **state)
 	rig_free(rig);
 }
 
-/* Taken behind the edge of a window, admitted before it: one is given back, the other reported. */
+/* Taken after the end of a window, admitted before: the take is given back, the other is
+ * reported. */
 static void test_told_late_of_another_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -374,7 +377,7 @@ static void test_told_late_of_another_window(void **state)
 	rig_free(rig);
 }
 
-/* What says not when it was taken, or that nothing was, is no such message. */
+/* A late take without a time or without units is malformed. */
 static void test_told_late_nonsense(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -390,9 +393,9 @@ static void test_told_late_nonsense(void **state)
 
 /* ---- the breaker ---- */
 
-/* 30 ms there and back, 20 ms of patience: the fifth call opens the breaker, and the late answers
- * do not keep it closed. A request each 5 ms for a second: the fifth is late at 40 ms, and of 200
- * the eight before that are sent. */
+/* 30 ms round trip, 20 ms timeout: the fifth call opens the breaker, and the late replies do not
+ * keep it closed. A request every 5 ms for one second: the fifth is late at 40 ms, and of 200 the
+ * eight before that are sent. */
 static void test_always_late(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -420,8 +423,8 @@ static void test_always_late(void **state)
 	rig_free(rig);
 }
 
-/* Nobody waits for a beat, and it has the same deadline: five without an answer are too many. The
- * connection is silent, so it is made anew after a second, and the beat with it. */
+/* Heartbeats have the same timeout although no caller waits for them: five without a reply open the
+ * breaker. The silent connection is closed after a second, and the heartbeat fails with it. */
 static void test_beats_have_a_deadline(void **state)
 {
 	static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
@@ -439,7 +442,7 @@ static void test_beats_have_a_deadline(void **state)
 	rig_free(rig);
 }
 
-/* Half a second late: what its clock says is no help, and reports keep their time. */
+/* A reply that is half a second late says nothing about the clock, and reports keep their time. */
 static void test_no_clock_of_late_answers(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -449,7 +452,7 @@ static void test_no_clock_of_late_answers(void **state)
 	(void)state;
 	assert_non_null(next_command(peer));
 	pass(rig, 500 * MS);
-	reply(peer, taken(false, 0, 1000000, 0)); /* said 520 ms ago */
+	reply(peer, taken(false, 0, 1000000, 0)); /* 520 ms old */
 	report_one(rig, 8, 1, NOW_US + 520000);
 	pass(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 1700000040520000 "));

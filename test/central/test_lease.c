@@ -1,4 +1,4 @@
-/* Units borrowed from Redis and laid into the table: when, and how many. */
+/* Borrowing units from Redis into the table: when, and how many. */
 #include "lease_rig.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void test_a_cold_key_is_strict(void **state)
 	rig_free(rig);
 }
 
-/* Limits of one descriptor where only some are leased: each of those goes alone. */
+/* Limits of one descriptor of which only some are leased: each of those has a call of its own. */
 static void test_beside_strict_ones(void **state)
 {
 	struct item items[] = {{.key = 1, .cost = 1, .id = "a"},
@@ -49,7 +49,7 @@ static void test_beside_strict_ones(void **state)
 	rig_free(rig);
 }
 
-/* A leaky bucket, soft limits and those that count rejected requests are never leased. */
+/* A leaky bucket, soft limits and limits that count rejected requests are never leased. */
 static void test_what_cannot_be_lent(void **state)
 {
 	static const struct item kinds[] = {
@@ -71,7 +71,7 @@ static void test_what_cannot_be_lent(void **state)
 	rig_free(rig);
 }
 
-/* As many as were used up within a second, and a quarter more. */
+/* As many units as were used within a second, and a quarter more. */
 static void test_units_follow_the_demand(void **state)
 {
 	struct rig *rig = begin();
@@ -91,7 +91,7 @@ static void test_units_follow_the_demand(void **state)
 	assert_int_equal(spend(rig, 7, 5), 2);
 
 	pass(rig, 10 * MS);
-	ask(rig, &asker, 7); /* 5 in all, of which 1 % has leaked away */
+	ask(rig, &asker, 7); /* 5 in total, of which 1 % has decayed */
 	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 2 0 6 1 0");
 	reply(peer, leased(true, 990, 5, 1000, true));
 	assert_int_equal(spend(rig, 7, 9), 5);
@@ -102,7 +102,7 @@ static void test_units_follow_the_demand(void **state)
 	rig_free(rig);
 }
 
-/* Of two questions at once one speaks for the lease; of two in a turn both go in its call. */
+/* Of two questions at once, one carries the lease request; two in one batch share its call. */
 static void test_one_call_at_a_time_speaks(void **state)
 {
 	struct rig *rig = begin();
@@ -126,7 +126,7 @@ static void test_one_call_at_a_time_speaks(void **state)
 	rig_free(rig);
 }
 
-/* The second question comes in the turn of the first: the call that both are in brings units. */
+/* The second question is in the batch of the first: their common call brings units. */
 static void test_two_in_one_turn(void **state)
 {
 	struct rig *rig = begin();
@@ -146,7 +146,7 @@ static void test_two_in_one_turn(void **state)
 	rig_free(rig);
 }
 
-/* There is nothing to spare: questions go on alone for a sixteenth of a second. */
+/* Redis has no units to lend: questions go alone for a sixteenth of a second. */
 static void test_nothing_to_spare(void **state)
 {
 	struct rig *rig = begin();
@@ -165,7 +165,7 @@ static void test_nothing_to_spare(void **state)
 	rig_free(rig);
 }
 
-/* 100 a second: when an eighth of it is left, what was spent is reported and made good. */
+/* 100 per second: when an eighth of the second is left, spent units are reported and replaced. */
 static void test_renewal(void **state)
 {
 	struct rig *rig = begin();
@@ -196,7 +196,7 @@ static void test_renewal(void **state)
 	rig_free(rig);
 }
 
-/* What nobody spends goes back before its time is over. */
+/* Unused units are returned before their end. */
 static void test_unused_units_are_returned(void **state)
 {
 	struct rig *rig = begin();
@@ -215,7 +215,7 @@ static void test_unused_units_are_returned(void **state)
 	rig_free(rig);
 }
 
-/* A slot is the table's: another loop may have it when this one is through. */
+/* When this loop gives up a slot of the table, another loop can claim it. */
 static void test_a_slot_is_left_to_others(void **state)
 {
 	struct rig *rig = begin();
@@ -227,7 +227,7 @@ static void test_a_slot_is_left_to_others(void **state)
 	said(peer);
 	reply(peer, leased(true, 998, 0, 0, true));
 	assert_true(wr_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) >= 0);
-	/* … and then this one asks strictly. */
+	/* Afterwards this loop asks Redis for every request. */
 	for (int i = 0; i < 3; i++) {
 		struct asker asker = {.done = 0};
 
@@ -238,7 +238,7 @@ static void test_a_slot_is_left_to_others(void **state)
 	rig_free(rig);
 }
 
-/* Another key whose slot would be the same one. */
+/* Another key with the same slot. */
 static uint64_t rival_of(uint64_t key)
 {
 	int slot = wr_lease_claim(table, (struct wr_key){key}, 1, 0), other;
@@ -251,8 +251,8 @@ static uint64_t rival_of(uint64_t key)
 	return key;
 }
 
-/* A key that got nothing keeps its slot for a second. Then another key of this loop has it, before
- * the first one is forgotten: that must not cost the other one's units. */
+/* A key without units keeps its slot for a second. Then another key of this loop claims it, before
+ * the first one is dropped: the units of the other key must not be lost. */
 static void test_a_slot_goes_to_another_key(void **state)
 {
 	uint64_t rival = rival_of(7);
@@ -269,8 +269,8 @@ static void test_a_slot_goes_to_another_key(void **state)
 	rig_free(rig);
 }
 
-/* A lease ends while its renewal is under way, and another key of this loop takes the slot over
- * before the answer comes. The units that were left there are burnt, not spent. */
+/* A lease ends while its renewal is in flight, and another key of this loop claims the slot before
+ * the reply. The remaining units are burnt, not spent. */
 static void test_units_in_a_slot_that_was_taken_over_are_burnt(void **state)
 {
 	uint64_t rival = rival_of(7);
@@ -282,7 +282,7 @@ static void test_units_in_a_slot_that_was_taken_over_are_burnt(void **state)
 	assert_int_equal(spend(rig, 7, 4), 4);
 	ask(rig, &asker, 7);
 	assert_non_null(strstr(said(peer), HOLDER " 2 1 4 0 "));
-	rig->mono_ns += 1000 * MS; /* a pause of the whole process */
+	rig->mono_ns += 1000 * MS; /* the whole process pauses */
 	assert_true(wr_lease_claim(table, (struct wr_key){rival}, 99, rig->mono_ns) >= 0);
 	reply(peer, leased(true, 900, 3, 1000, true));
 	assert_int_equal(info(rig)->counts.units_granted, 13);
@@ -292,9 +292,9 @@ static void test_units_in_a_slot_that_was_taken_over_are_burnt(void **state)
 	rig_free(rig);
 }
 
-/* ---- a fleet of requests ---- */
+/* ---- many requests ---- */
 
-/* Redis with room for all, which keeps books as the script does. */
+/* A Redis with room for all, which keeps accounts as the script does. */
 struct model {
 	uint64_t seq;
 	uint32_t out;
@@ -327,7 +327,7 @@ static void answer(struct peer *peer, struct lent *lent, const char *command)
 	returned = strtoul(at, &at, 10);
 	wanted = strtoul(at, &at, 10);
 	model = &lent->models[key];
-	assert_int_equal(after, model->out ? model->seq : after); /* it is as we know it */
+	assert_int_equal(after, model->out ? model->seq : after); /* Redis knows the same lease */
 	assert_true(spent + returned <= model->out);
 	model->out += (uint32_t)((wanted >= 2 ? wanted : 0) - spent - returned);
 	model->seq = seq;
@@ -346,8 +346,8 @@ static void serve_all(struct rig *rig, struct lent *lent)
 		answer(peer, lent, command);
 }
 
-/* 1,000 keys at about 100 a second each for ten seconds: at most 20 calls for 1,000 decisions, and
- * every unit is accounted for. */
+/* 1,000 keys at about 100 requests per second each, for ten seconds: at most 20 calls per 1,000
+ * decisions, and every unit is accounted for. */
 static void test_calls_for_decisions(void **state)
 {
 	struct rig *rig = begin();
@@ -357,7 +357,7 @@ static void test_calls_for_decisions(void **state)
 
 	(void)state;
 	for (int ms = 0; ms < 11000; ms++) {
-		if (ms == 1000) { /* the demand is known by then */
+		if (ms == 1000) { /* the demand is known by now */
 			calls_before = lent->calls;
 			decisions = 0;
 		}

@@ -1,13 +1,13 @@
-/* What becomes of units that were borrowed: lost answers, ends, changes, and a Redis that forgets.
- */
+/* The end of borrowed units: lost replies, expiry, changed limits, and a Redis that loses its
+ * data. */
 #include "lease_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The connection is lost: on the next one the call comes again under its number, and nobody goes
- * along with it. */
+/* The connection is lost: the call is repeated with its number on the next one, and no take joins
+ * it. */
 static void test_a_lost_answer_is_asked_for_again(void **state)
 {
 	struct rig *rig = begin();
@@ -32,7 +32,8 @@ static void test_a_lost_answer_is_asked_for_again(void **state)
 	rig_free(rig);
 }
 
-/* … but not for ever: what it may have brought has ended, and the holder says it has nothing. */
+/* The repetitions end: the units that the call may have brought have expired, and the holder
+ * reports that it has no lease. */
 static void test_a_lost_answer_is_given_up(void **state)
 {
 	struct rig *rig = begin();
@@ -57,7 +58,7 @@ static void test_a_lost_answer_is_given_up(void **state)
 	rig_free(rig);
 }
 
-/* An answer that comes after what it brings has ended brings nothing. */
+/* A reply that arrives after the end of its units brings nothing. */
 static void test_a_late_answer_is_void(void **state)
 {
 	struct rig *rig = begin();
@@ -70,7 +71,7 @@ static void test_a_late_answer_is_void(void **state)
 	reply(peer, leased(true, 999, 0, 0, true));
 	ask(rig, &asker, 7);
 	said(peer);
-	rig->mono_ns += 200 * MS; /* a pause of the whole process */
+	rig->mono_ns += 200 * MS; /* the whole process pauses */
 	reply(peer, leased(true, 900, 20, 150, true));
 	assert_admitted(&asker);
 	assert_int_equal(spend(rig, 7, 1), 0);
@@ -79,7 +80,7 @@ static void test_a_late_answer_is_void(void **state)
 	rig_free(rig);
 }
 
-/* Time is counted from sending. */
+/* The duration counts from sending. */
 static void test_units_end_in_time(void **state)
 {
 	struct rig *rig = begin();
@@ -101,7 +102,8 @@ static void test_units_end_in_time(void **state)
 	rig_free(rig);
 }
 
-/* FLUSHALL, or a failover: all that Redis has forgotten is void, and what it grants now is not. */
+/* FLUSHALL, or a failover: units that Redis does not know are void; units that it grants now are
+ * not. */
 static void test_forgotten_by_redis(void **state)
 {
 	struct rig *rig = begin();
@@ -116,12 +118,12 @@ static void test_forgotten_by_redis(void **state)
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
 	assert_int_equal(spend(rig, 7, 10), 3);
 	ask(rig, &asker, 7);
-	assert_non_null(strstr(said(peer), HOLDER " 3 2 3 0 ")); /* from then on as ever */
+	assert_non_null(strstr(said(peer), HOLDER " 3 2 3 0 ")); /* afterwards as usual */
 	rig_free(rig);
 }
 
-/* The limit is another one: what was borrowed under the old one is not spent any more and goes
- * back with the next call. */
+/* The limit has changed: units of the old limit are not spent and are returned with the next
+ * call. */
 static void test_a_changed_limit(void **state)
 {
 	struct rig *rig = begin();
@@ -141,7 +143,7 @@ static void test_a_changed_limit(void **state)
 	rig_free(rig);
 }
 
-/* An operator's reset: the counter and what is lent of it are deleted, and the units void. */
+/* An operator's reset: the counter and its lease record are deleted, and the units are void. */
 static void test_reset(void **state)
 {
 	struct rig *rig = begin();
@@ -161,7 +163,7 @@ static void test_reset(void **state)
 	rig_free(rig);
 }
 
-/* Give-backs and reports of such a counter are the lease script's too. */
+/* Give-backs and reports of such a counter use the lease script as well. */
 static void test_returns_and_reports(void **state)
 {
 	struct item back = {.key = 7, .cost = -2, .limit = LIMIT, .leased = true, .decided_us = 5};
@@ -191,7 +193,7 @@ static void test_returns_and_reports(void **state)
 	rig_free(rig);
 }
 
-/* A refusal of Redis is known to every process of the node for a second. */
+/* A refusal by Redis applies to every process of the node for one second. */
 static void test_refusals_are_laid_into_the_table(void **state)
 {
 	struct rig *rig = begin();
@@ -217,7 +219,7 @@ static void test_refusals_are_laid_into_the_table(void **state)
 	rig_free(rig);
 }
 
-/* Redis may have refused as soon as it was asked: the second begins there. */
+/* Redis may have refused when the call was sent: the second begins there. */
 static void test_refusals_count_from_when_they_were_asked_for(void **state)
 {
 	struct rig *rig = begin();
@@ -244,7 +246,7 @@ static void test_refusals_count_from_when_they_were_asked_for(void **state)
 	rig_free(rig);
 }
 
-/* A lease of a window ends with it: near its end nothing is renewed for that. */
+/* The lease of a window ends with it: near the end it is not renewed. */
 static void test_windows_end(void **state)
 {
 	struct rig *rig = begin();
@@ -262,7 +264,7 @@ static void test_windows_end(void **state)
 		reply(peer, leased(true, 999, 0, 0, true));
 	}
 	pass(rig, 100 * MS);
-	ask(rig, &asker, 7); /* 11 of them, less a tenth, this one, and a quarter; for 0.3 s */
+	ask(rig, &asker, 7); /* 11 units less a tenth, this one, and a quarter; for 0.3 s */
 	assert_non_null(strstr(said(peer), " 0 0 4 1 0"));
 	reply(peer, leased(true, 900, 4, 300, true));
 	assert_int_equal(spend(rig, 7, 1), 1);
@@ -273,12 +275,12 @@ static void test_windows_end(void **state)
 	assert_int_equal(spend(rig, 7, 1), 0);
 	pass(rig, 100 * MS);
 	assert_int_equal(info(rig)->counts.units_burnt, 2);
-	ask(rig, &asker, 7); /* the next window: it begins anew, with the demand that is known */
+	ask(rig, &asker, 7); /* the next window: starts again with the known demand */
 	assert_non_null(strstr(said(peer), " 0 0 0 "));
 	rig_free(rig);
 }
 
-/* Redis is away: what was borrowed is spent until its end, then nothing is. */
+/* Redis is unavailable: borrowed units are spent until their end. */
 static void test_redis_is_away(void **state)
 {
 	struct rig *rig = begin();
@@ -298,7 +300,8 @@ static void test_redis_is_away(void **state)
 	rig_free(rig);
 }
 
-/* The node shuts down: everything goes back, also what comes only now, and no more is borrowed. */
+/* The node shuts down: all units are returned, including those of a later reply, and none are
+ * borrowed. */
 static void test_drain(void **state)
 {
 	struct rig *rig = begin();
@@ -309,7 +312,7 @@ static void test_drain(void **state)
 	borrow(rig, 8, 20);
 	spend(rig, 8, 20);
 	ask(rig, &asker, 8);
-	said(peer); /* under way */
+	said(peer); /* in flight */
 	assert_int_equal(drain(rig), 2);
 	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 4 1 0 10 0 1 0");
 	assert_int_equal(spend(rig, 7, 1), 0);
@@ -341,7 +344,7 @@ static void test_drain_without_redis(void **state)
 	rig_free(rig);
 }
 
-/* The table is another one: what lies in the old one is not touched, and the holder is new. */
+/* The table is replaced: units in the old one are not touched, and the holder has a new id. */
 static void test_another_table(void **state)
 {
 	struct rig *rig = begin();
@@ -352,7 +355,7 @@ static void test_another_table(void **state)
 	wr_central_table(rig->central, table, 0x77);
 	assert_int_equal(info(rig)->leases, 0);
 	assert_int_equal(info(rig)->counts.units_granted, 10);
-	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as it knows */
+	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as this loop knows */
 	assert_int_equal(spend(rig, 7, 10), 10);
 	pass(rig, 1100 * MS);
 	ask(rig, &asker, 7);

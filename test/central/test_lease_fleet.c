@@ -1,6 +1,6 @@
-/* Some nodes with a table each and one Redis, the model of the lease script, all on one clock:
- * under a load that is steady and more than the limit nobody gets more than his share, nor all
- * together more than the limit. */
+/* Several nodes with a table each and one Redis, the model of the lease script, on one clock: under
+ * a steady load above the limit, no node gets more than its share, and all together not more than
+ * the limit. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@
 struct node {
 	struct rig *rig;
 	struct weir_table *table;
-	uint32_t admitted; /* in all */
-	uint32_t paid;     /* … of these from a lease */
+	uint32_t admitted; /* in total */
+	uint32_t paid;     /* of these, from a lease */
 };
 
 struct fleet {
@@ -36,7 +36,7 @@ struct fleet {
 	uint64_t seed;
 };
 
-/* The file has its name only for a moment. */
+/* The file is unlinked at once; the open table remains usable. */
 static struct weir_table *open_table(void)
 {
 	char dir[] = "/tmp/weir-test-fleet-XXXXXX";
@@ -139,7 +139,8 @@ static void serve_all(struct fleet *fleet, struct node *node)
 		struct wr_lease_call call = read_call(command);
 		struct wr_leased leased;
 
-		if (node->rig->now_ns / 1000 > fleet->now_us) /* nodes go on one by one */
+		if (node->rig->now_ns / 1000 >
+		    fleet->now_us) /* nodes advance one after the other */
 			fleet->now_us = node->rig->now_ns / 1000;
 		leased = model_call(&fleet->model, &call, fleet->now_us);
 		leased.taken.now_us = fleet->now_us;
@@ -195,8 +196,8 @@ static uint32_t draw(struct fleet *fleet, uint32_t below)
 	return (uint32_t)(fleet->seed >> 33) % below;
 }
 
-/* A window in which each node is asked for twice its share, at any time: if each came when its
- * turn is, those would get all tokens whose turn comes right after they flow in. */
+/* A window in which each node gets requests for twice its share, at random times. In a fixed order,
+ * the nodes whose turn follows a refill would get all tokens. */
 static void run_window(struct fleet *fleet)
 {
 	const uint32_t every_ms = PERIOD_MS * NODES / (2 * LIMIT);
@@ -238,7 +239,7 @@ static void test_fixed_window(void **state)
 	end(fleet);
 }
 
-/* A full bucket first, and then as much as flows in. */
+/* First a full bucket, then as much as is refilled. */
 static void test_token_bucket(void **state)
 {
 	struct fleet *fleet = begin(WEIR_TOKEN_BUCKET);
@@ -256,8 +257,8 @@ static void test_token_bucket(void **state)
 	end(fleet);
 }
 
-/* In no span of a window more than the limit; at the edges of ours that is what was admitted there.
- */
+/* Never more than the limit in any span of a window; at the edges of our windows that is the number
+ * admitted there. */
 static void test_sliding_log(void **state)
 {
 	struct fleet *fleet = begin(WEIR_SLIDING_LOG);

@@ -1,4 +1,4 @@
-/* What a node does once: the secret, the count of nodes, control messages. */
+/* Tasks of the chief loop: the secret, the number of nodes, control messages. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
 
-/* ---- nodes ---- */
+/* ---- counting nodes ---- */
 
 static void test_nodes(void **state)
 {
@@ -25,7 +25,7 @@ static void test_nodes(void **state)
 	pass(rig, 20 * MS);
 	assert_int_equal(rig->nodes_told, 2);
 	rig_free(rig);
-	rig = rig_begin(URL); /* another loop of the node does not count */
+	rig = rig_begin(URL); /* another loop of the node is not counted */
 	rig->nodes = 3;
 	rig_start(rig, NULL);
 	pass(rig, 5000 * MS);
@@ -70,14 +70,14 @@ static void test_secret_agreed(void **state)
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_true(info(rig)->secret_known);
 	pass(rig, 10000 * MS);
-	assert_int_equal(rig->secrets, 1); /* told once */
-	/* FLUSHALL: it is put back as it was. */
+	assert_int_equal(rig->secrets, 1); /* reported once */
+	/* FLUSHALL: the same secret is stored again. */
 	memcpy(first, rig->secret, sizeof first);
 	rig->secret_hex[0] = 0;
 	pass(rig, 2001 * MS);
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_int_equal(rig->secrets, 1);
-	/* Somebody else was first, with another one: it is ours from then on. */
+	/* Another node was faster with another secret: this node adopts it. */
 	memset(rig->secret_hex, '7', 2 * WR_CENTRAL_SECRET);
 	pass(rig, 2001 * MS);
 	assert_int_equal(rig->secrets, 2);
@@ -131,8 +131,7 @@ static void test_secret_of_somebody_else(void **state)
 	rig_free(rig);
 }
 
-/* Redis was killed and has lost everything: the secret is put back before a newcomer looks for one.
- */
+/* Redis has lost all data: the secret is stored again before a new node asks for it. */
 static void test_secret_put_back(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -148,7 +147,7 @@ static void test_secret_put_back(void **state)
 	rig_free(rig);
 }
 
-/* Without the secret no question goes out, so this is all that is ever heard of it. */
+/* Without the secret no question is sent, so this message is the only one about the fault. */
 static void test_secret_forbidden(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -173,7 +172,7 @@ static void test_secret_forbidden(void **state)
 	rig_free(rig);
 }
 
-/* Redis comes later: the secret is known as soon as it is there. */
+/* Redis starts later: the secret is read as soon as it is available. */
 static void test_secret_late(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -187,7 +186,7 @@ static void test_secret_late(void **state)
 	rig_trouble(rig, 6379)->refuses = false;
 	pass(rig, 2000 * MS);
 	assert_int_equal(rig->secrets, 1);
-	/* The beat is a question like others: answered, it closes the breaker. */
+	/* The reply to a heartbeat closes the breaker, as other replies do. */
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
 	rig_free(rig);
 }
@@ -201,7 +200,8 @@ static void test_heard(void **state)
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
-	/* Three minutes old, of another node; one of our own; one that is none. */
+	/* A message of another node that is three minutes old, an own message, and a
+	 * malformed one. */
 	rig->stream = STREAM "*3\r\n"
 			     "*2\r\n$15\r\n1699999860000-0\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$"
 			     "1\r\nm\r\n$3\r\nban\r\n"
@@ -219,7 +219,7 @@ static void test_heard(void **state)
 	rig_free(rig);
 }
 
-/* An order of another node is heard within a second of being written, whenever that is. */
+/* A message of another node is read within a second after it was published. */
 static void test_heard_within_a_second(void **state)
 {
 	struct rig *rig = rig_new(URL, &chief);
@@ -227,7 +227,7 @@ static void test_heard_within_a_second(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
-		pass(rig, 37 * i * MS); /* another moment between two reads each time */
+		pass(rig, 37 * i * MS); /* at a different time between two reads */
 		assert_string_equal(rig->heard, heard);
 		snprintf(stream, sizeof stream,
 			 STREAM "*1\r\n*2\r\n$15\r\n17000000400%02u-0\r\n*4\r\n$1\r\nh\r\n"
@@ -241,7 +241,7 @@ static void test_heard_within_a_second(void **state)
 	rig_free(rig);
 }
 
-/* A new master's clock is an hour behind: what it says from now on is heard. */
+/* The clock of a new master is an hour behind: its messages are read. */
 static void test_clock_behind(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -274,7 +274,7 @@ static void test_published(void **state)
 	rig_free(rig);
 }
 
-/* Redis is away: they wait, in order and bounded, and go out when it is back. */
+/* Redis is unavailable: messages wait in order, up to a maximum, and are published later. */
 static void test_published_later(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -293,7 +293,7 @@ static void test_published_later(void **state)
 	rig_free(rig);
 }
 
-/* Its answer is lost: sent again rather than not at all. */
+/* Its reply is lost: the message is published again. */
 static void test_published_again(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);

@@ -1,6 +1,5 @@
-/* Against a real server: what the scripts are told is what they understand. Sockets and clocks are
- * real here; nothing depends on how long anything takes, nor on when a minute ends: limits are of a
- * year. */
+/* Against a real server: the scripts understand the arguments. Sockets and clocks are real. The
+ * limits have a period of a year, so no result depends on time. */
 #include "rig.h"
 
 #include <errno.h>
@@ -21,7 +20,7 @@
 
 struct live {
 	struct redis_server server;
-	struct rig rig; /* only what questions need of it */
+	struct rig rig; /* only the fields that questions need */
 	struct wr_link *links[LINES_MAX];
 	int fds[LINES_MAX];
 	bool up[LINES_MAX];
@@ -140,7 +139,7 @@ static void step(struct live *live)
 	wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);
 }
 
-/* Until it is so. */
+/* Runs the loop until the condition holds. */
 #define until(live, condition)                                                                     \
 	do {                                                                                       \
 		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
@@ -217,7 +216,7 @@ static int admitted(const struct asker *askers, int count)
 	return sum;
 }
 
-/* Every algorithm lets ten of twenty-five pass, in merged calls and one by one. */
+/* With every algorithm 10 of 25 requests pass, in merged calls and one by one. */
 static void test_ten_pass(void **state)
 {
 	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -243,7 +242,7 @@ static void test_ten_pass(void **state)
 	}
 }
 
-/* But not of a leaky bucket, where who need not wait has gone. */
+/* But not with a leaky bucket: requests without a wait have already left. */
 static void test_give_back(void **state)
 {
 	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -272,7 +271,7 @@ static void test_give_back(void **state)
 	}
 }
 
-/* All or none of one key's limits. */
+/* All limits of one key admit, or none. */
 static void test_all_or_none(void **state)
 {
 	struct item items[] = {
@@ -292,7 +291,7 @@ static void test_all_or_none(void **state)
 	assert_int_equal(asker.answers[0].remaining, 99);
 }
 
-/* Reports count once, whatever their limit says, and only what is left is handed out then. */
+/* A report counts once and is never refused; only the rest of the limit is granted afterwards. */
 static void test_report(void **state)
 {
 	struct item item = {
@@ -308,7 +307,7 @@ static void test_report(void **state)
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
 	assert_int_equal(asker.answers[0].remaining, 3);
-	/* Its number is remembered for a minute, beside the counter. */
+	/* Its sequence number is stored for a minute, next to the counter. */
 	assert_int_equal(redis_number(&live.server, "EVAL %s 0",
 				      "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:r:*')) "
 				      "do n = n + redis.call('TTL', k) end return n") > 30,

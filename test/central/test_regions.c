@@ -1,4 +1,4 @@
-/* What other regions are told, and when. The test is Redis, here and there. */
+/* Pushes to other regions: what and when. The test plays Redis in both regions. */
 #include "exchange_rig.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static struct rig *region(struct rig *home)
 	return far;
 }
 
-/* Time passes in both places. */
+/* Advances the time in both regions. */
 static void pass_both(struct rig *home, struct rig *far, uint64_t ns)
 {
 	for (uint64_t at = 0; at < ns; at += 10 * MS) {
@@ -24,7 +24,7 @@ static void pass_both(struct rig *home, struct rig *far, uint64_t ns)
 	}
 }
 
-/* … until the one at home is asked something. */
+/* The same, until the home region gets a command. */
 static void pass_until_asked(struct rig *home, struct rig *far)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -43,7 +43,8 @@ static void free_both(struct rig *home, struct rig *far)
 	free_slots(home);
 }
 
-/* The life, the own state, and then name and state of each that is relayed. */
+/* The arguments of a push: the life, this node's state, then name and state of each relayed
+ * entry. */
 static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 {
 	const char *said = behind_key(peer, &wr_script_push), *state = strchr(said + 7, ' ');
@@ -56,7 +57,7 @@ static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 		fail_msg("told %s, not %s", state, text);
 }
 
-/* What the own Redis is told of the other region: whether it lacks something, can be reached, and
+/* The part of the exchange call about the other region: whether it lacks data, can be reached, and
  * is relayed to since when, up to which name. */
 static const char *of_far(bool lacking, bool reached, uint64_t since, const char *last)
 {
@@ -71,7 +72,7 @@ static const char *of_far(bool lacking, bool reached, uint64_t since, const char
 	return text;
 }
 
-/* The answer: relay this one state to the other region. */
+/* A reply: relay this state to the other region. */
 static const char *page(uint64_t since, bool more, const char *name, const char *state)
 {
 	static char bytes[256];
@@ -96,11 +97,11 @@ static void test_regions_are_told(void **state)
 	use(home, 1, 5);
 	pass_both(home, far, SYNC);
 	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
-	assert_null(next_command(there)); /* not before the own Redis has it */
+	assert_null(next_command(there)); /* not before the home Redis has it */
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, "");
-	/* More of it while that is under way: told when it is done, in the next turn. */
+	/* Further use while a push is in flight: pushed in the next round. */
 	use(home, 1, 1);
 	pass_both(home, far, SYNC);
 	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
@@ -124,7 +125,7 @@ static void test_regions_are_told(void **state)
 	free_both(home, far);
 }
 
-/* A region is away while 5 are used, and then comes back. */
+/* A region is unavailable while 5 units are used, and then comes back. */
 static struct rig *region_back(struct rig *home)
 {
 	struct rig *far = region(home);
@@ -145,7 +146,7 @@ static struct rig *region_back(struct rig *home)
 	return far;
 }
 
-/* It is told then, though nothing was used since. */
+/* The units are pushed then, although nothing was used since. */
 static void test_a_region_comes_back(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
@@ -155,7 +156,7 @@ static void test_a_region_comes_back(void **state)
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, "");
-	/* It goes again before it has answered: still owed, and the own Redis hears of it. */
+	/* It fails again before it replied: the push stays due, and the home Redis is notified. */
 	cut(peer_at(far, 6380), "gone again");
 	pass_until_asked(home, far);
 	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
@@ -166,8 +167,8 @@ static void test_a_region_comes_back(void **state)
 	free_both(home, far);
 }
 
-/* All that the own region has is relayed page by page, behind the own state. The region is owed
- * something until the own Redis knows that it has arrived. */
+/* All data of the region is relayed page by page, after this node's own state. The push stays due
+ * until the home Redis knows that all has arrived. */
 static void test_the_rest_is_relayed(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
@@ -178,7 +179,7 @@ static void test_the_rest_is_relayed(void **state)
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, " eu/x 1 2 3 4 5");
 	pass_both(home, far, 3 * SYNC);
-	assert_null(next_command(here)); /* one page after the other */
+	assert_null(next_command(here)); /* one page at a time */
 	reply(there, ":1\r\n");
 	pass_both(home, far, SYNC);
 	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
@@ -198,7 +199,7 @@ static void test_the_rest_is_relayed(void **state)
 	free_both(home, far);
 }
 
-/* A page that does not arrive: it begins again from the first one. */
+/* A page is lost: relaying starts again with the first one. */
 static void test_a_page_is_lost(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
@@ -223,7 +224,7 @@ static void test_a_page_is_lost(void **state)
 	free_both(home, far);
 }
 
-/* The node shuts down while its use is under way: what came after that is said, too. */
+/* The node shuts down while a call is in flight: later use is sent as well. */
 static void test_the_last_use_is_said(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu"));
@@ -244,8 +245,7 @@ static void test_the_last_use_is_said(void **state)
 	free_slots(home);
 }
 
-/* … or what it pushes does not arrive: the own Redis hears of it before half of the second is over
- * that a node has for shutting down. */
+/* At shutdown a push does not arrive: the home Redis is notified within half a second. */
 static void test_a_push_is_given_up(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
@@ -268,7 +268,7 @@ static void test_a_push_is_given_up(void **state)
 	free_both(home, far);
 }
 
-/* The other way round, with calls under way in both. */
+/* The home is freed before the region, with calls in flight in both. */
 static void test_the_home_goes_first(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);

@@ -1,4 +1,4 @@
-/* What was admitted while a shard was away: kept, added up, reported once. */
+/* Reports of units admitted while a shard was unavailable: stored, added up, sent once. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #define URL "redis://127.0.0.1:6379"
 #define REPORTED "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
 
-/* Away from the beginning. */
+/* A rig that is unavailable from the beginning. */
 static struct rig *begin(void)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
-	/* Tests answer when they please. */
+	/* the test may reply late */
 	struct wr_central_opts opts = {
 		.holder = {0xa, 0xb}, .secret = secret, .timeout_ns = 900 * MS};
 	struct rig *rig = rig_begin(URL);
@@ -31,7 +31,7 @@ static void come_back(struct rig *rig)
 	pass(rig, 200 * MS);
 }
 
-/* The last argument but those of other limits: the number of the report, behind this. */
+/* The report's sequence number, which follows these arguments. */
 static uint64_t seq_in(const char *command, const char *behind)
 {
 	const char *at = strstr(command, behind);
@@ -49,8 +49,8 @@ static void report(struct rig *rig, uint64_t key, const char *id, int64_t cost, 
 	tell(rig, WR_QUESTION_REPORT, &item, 1);
 }
 
-/* Arguments behind the keys: 643 is fixed window (3), decided (128), report (512). A counter is in
- * a call once: what it had in the next window has a call and a number of its own. */
+/* Arguments after the keys: 643 is fixed window (3), decided (128), report (512). A counter occurs
+ * once in a call: its units of the next window have a call and a number of their own. */
 static void test_added_up(void **state)
 {
 	struct rig *rig = begin();
@@ -71,7 +71,7 @@ static void test_added_up(void **state)
 					"weir:1:{HAAAAAAAAAA-_________D}:r:"
 					"000000000000000a000000000000000b-0 "));
 	assert_non_null(strstr(command, " 643 3 10 60000000 1700000041000000 "));
-	/* Above all numbers of the past. */
+	/* Higher than all earlier numbers. */
 	seq = seq_in(command, " 643 3 10 60000000 ");
 	assert_int_equal(seq, NOW_US + 1);
 	assert_non_null(strstr(command, " 643 8 10 60000000 1700000040000000 "));
@@ -91,7 +91,7 @@ static void test_added_up(void **state)
 	rig_free(rig);
 }
 
-/* Times are told by Redis' clock, which here is an hour ahead. */
+/* Times are sent by the clock of Redis, which is an hour ahead here. */
 static void test_clock(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -112,8 +112,8 @@ static void test_clock(void **state)
 	rig_free(rig);
 }
 
-/* The answer is lost: sent again with the same number, so that it counts once. What came in between
- * waits, and has the next number. */
+/* The reply is lost: the report is sent again with the same number, so that it counts once. Later
+ * units wait and get the next number. */
 static void test_again(void **state)
 {
 	struct rig *rig = begin();
@@ -145,7 +145,7 @@ static void test_again(void **state)
 	rig_free(rig);
 }
 
-/* Redis forgets numbers after a minute: what was sent before that and not confirmed is lost. */
+/* Redis forgets numbers after a minute: an unconfirmed report that is older is lost. */
 static void test_too_late_to_repeat(void **state)
 {
 	struct rig *rig = begin();
@@ -164,7 +164,7 @@ static void test_too_late_to_repeat(void **state)
 	rig_free(rig);
 }
 
-/* An outage longer than the window: there is nothing to report any more. */
+/* The outage was longer than the window: there is nothing to report. */
 static void test_stale(void **state)
 {
 	struct rig *rig = begin();
@@ -188,12 +188,12 @@ static void test_bound(void **state)
 		report(rig, key, NULL, 1, NOW_US);
 	assert_int_equal(info(rig)->reports_waiting, 16384);
 	assert_int_equal(info(rig)->counts.reports_lost, 6);
-	report(rig, 5, NULL, 1, NOW_US); /* a sum needs no room */
+	report(rig, 5, NULL, 1, NOW_US); /* adding to a stored counter needs no room */
 	assert_int_equal(info(rig)->counts.reports_lost, 6);
 	rig_free(rig);
 }
 
-/* Not all at once: 512 calls are under way at most, of which 16 find out whether it works. */
+/* At most 512 calls in flight, of which 16 are trials. */
 static void test_many(void **state)
 {
 	struct rig *rig = begin();

@@ -1,4 +1,4 @@
-/* Sentinels: the master found, and followed. */
+/* Redis Sentinel: the master is found, and failovers are followed. */
 #include "rig.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static void test_found(void **state)
 	rig_free(rig);
 }
 
-/* Questions asked before the master is known wait for it. */
+/* Questions wait until the master is known. */
 static void test_waits(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -62,7 +62,7 @@ static void test_waits(void **state)
 	rig_free(rig);
 }
 
-/* One does not answer, the next one does; those they tell of are asked, too. */
+/* One Sentinel does not answer, the next one does; Sentinels that it names are asked as well. */
 static void test_next_sentinel(void **state)
 {
 	struct rig *rig = begin();
@@ -71,7 +71,7 @@ static void test_next_sentinel(void **state)
 	rig_trouble(rig, 26379)->refuses = rig_trouble(rig, 26380)->refuses = true;
 	cut(peer_at(rig, 26379), "reset");
 	pass(rig, 1 * MS);
-	assert_non_null(peer_at(rig, 26388)); /* learnt of */
+	assert_non_null(peer_at(rig, 26388)); /* found through another Sentinel */
 	take_at(rig, 6379);
 	rig->master = 6380;
 	pass(rig, 1000 * MS);
@@ -97,7 +97,7 @@ static void test_slow_sentinel(void **state)
 	rig_free(rig);
 }
 
-/* A failover is followed within a second, though the old master still answers. */
+/* A failover is followed within a second, although the old master still answers. */
 static void test_failover(void **state)
 {
 	struct rig *rig = begin();
@@ -113,7 +113,7 @@ static void test_failover(void **state)
 	rig_free(rig);
 }
 
-/* The master dies: until the sentinels have agreed upon another one, questions fail at once. */
+/* The master dies: until the Sentinels name another one, questions fail at once. */
 static void test_master_dies(void **state)
 {
 	struct rig *rig = begin();
@@ -133,7 +133,7 @@ static void test_master_dies(void **state)
 	rig_free(rig);
 }
 
-/* It has become a replica, and says so to a question. */
+/* READONLY: the master has become a replica. */
 static void test_readonly(void **state)
 {
 	struct rig *rig = begin();
@@ -146,13 +146,13 @@ static void test_readonly(void **state)
 	rig->master = 6380;
 	reply(peer_at(rig, 6379), "-READONLY You can't write against a read only replica.\r\n");
 	assert_failed(&asker);
-	pass(rig, 60 * MS); /* asked at once, not when it is time again */
+	pass(rig, 60 * MS); /* asked at once, not at the next poll */
 	take_at(rig, 6380);
 	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
 	rig_free(rig);
 }
 
-/* A sentinel that is behind the times: who says that he is no master is not asked. */
+/* A Sentinel names an old master: a server whose ROLE is not master is not used. */
 static void test_role(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -172,8 +172,8 @@ static void test_role(void **state)
 	rig_free(rig);
 }
 
-/* The sentinel that is asked has not heard of the failover. When the master it names is none any
- * more, the next sentinel is asked, within two polls of 200 ms. */
+/* The Sentinel does not know of the failover. When the master that it names is down, the next
+ * Sentinel is asked within two polls of 200 ms. */
 static void test_stale_sentinel(void **state)
 {
 	struct rig *rig = begin();
@@ -194,7 +194,8 @@ static void test_stale_sentinel(void **state)
 	rig_free(rig);
 }
 
-/* All name a master that is away: they are asked in turn, five to seven times a second. */
+/* All Sentinels name a master that is down: they are asked in turn, five to seven times a
+ * second. */
 static void test_sentinels_in_turn(void **state)
 {
 	struct rig *rig = begin();
@@ -233,7 +234,7 @@ static void test_unknown_name(void **state)
 	rig_free(rig);
 }
 
-/* All sentinels are gone: the master we know is still good. */
+/* All Sentinels are down: the known master is used. */
 static void test_no_sentinels(void **state)
 {
 	struct rig *rig = begin();

@@ -1,4 +1,4 @@
-/* Questions and their answers, one server, nothing goes wrong. */
+/* Questions and their answers on one server without faults. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #define URL "redis://127.0.0.1:6379"
 
-/* EVALSHA, the hash, and what is behind them. */
+/* The arguments after EVALSHA and the hash. */
 static const char *args_of(const char *command)
 {
 	char begin[64];
@@ -57,7 +57,7 @@ static void test_refused(void **state)
 	rig_free(rig);
 }
 
-/* Limits of one key are one call, other keys go out beside it, in one write. */
+/* Limits of one key share a call, other keys have their own; all are sent in one write. */
 static void test_groups(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -94,8 +94,8 @@ static void test_groups(void **state)
 	rig_free(rig);
 }
 
-/* Five takes of one turn are one call. Three pass: 2, 1 and 0 times the cost more are left for
- * those before. */
+/* Five takes of one batch are one call. Three pass, with 2, 1 and 0 times the cost remaining in
+ * addition. */
 static void test_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -127,8 +127,8 @@ static void test_merged(void **state)
 	rig_free(rig);
 }
 
-/* What cannot be merged: looks, leaky buckets, soft limits, limits that count rejected requests,
- * other limits, other turns. */
+/* Not merged: cost 0, leaky buckets, soft limits, limits that count rejected requests, other
+ * limits, other batches. */
 static void test_not_merged(void **state)
 {
 	static const struct item kinds[] = {
@@ -169,7 +169,7 @@ static void test_not_merged(void **state)
 	assert_failed(&b);
 }
 
-/* A refusal answers for a second, or for as long as it lasts, without asking. */
+/* A refusal is reused for a second, or for as long as it lasts, without asking Redis. */
 static void test_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -186,14 +186,14 @@ static void test_remembered(void **state)
 	assert_refused(&asker); /* at once */
 	assert_int_equal(asker.answers[0].retry_after_ns, 29600 * MS);
 	assert_int_equal(asker.answers[0].remaining, 1);
-	take_one(rig, &asker, 7, 3); /* so does what costs more */
+	take_one(rig, &asker, 7, 3); /* a higher cost is refused as well */
 	assert_refused(&asker);
-	take_one(rig, &asker, 7, 1); /* what costs less may pass */
+	take_one(rig, &asker, 7, 1); /* a lower cost may pass */
 	assert_pending(&asker);
 	turn(rig);
 	reply(peer, taken(true, 0, 0, 1));
 	assert_admitted(&asker);
-	take(rig, &asker, &raised, 1); /* another limit is asked for */
+	take(rig, &asker, &raised, 1); /* another limit is asked */
 	assert_pending(&asker);
 	turn(rig);
 	reply(peer, taken(true, 8, 0, 1));
@@ -201,7 +201,7 @@ static void test_remembered(void **state)
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
 	pass(rig, 1 * MS);
-	take_one(rig, &asker, 7, 2); /* a second is over */
+	take_one(rig, &asker, 7, 2); /* the second has passed */
 	assert_pending(&asker);
 	turn(rig);
 	reply(peer, taken(false, 0, 200000, 0));
@@ -216,8 +216,8 @@ static void test_remembered(void **state)
 	rig_free(rig);
 }
 
-/* Redis may have refused as soon as it was asked: a refusal that took long to arrive is remembered
- * for what is left of it. */
+/* Redis may have refused when the call was sent: a refusal that arrives late is reused only for the
+ * rest of its time. */
 static void test_remembered_from_when_it_was_asked(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -234,13 +234,13 @@ static void test_remembered_from_when_it_was_asked(void **state)
 	pass(rig, 89 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
-	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* enough in any case */
+	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* long enough in any case */
 	pass(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
 	turn(rig);
 	pass(rig, 10 * MS);
-	reply(peer, taken(false, 1, 10000, 0)); /* over when it arrives */
+	reply(peer, taken(false, 1, 10000, 0)); /* expired when it arrives */
 	assert_refused(&asker);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
@@ -281,8 +281,8 @@ static void test_forget(void **state)
 	rig_free(rig);
 }
 
-/* Where an enforced limit is known to refuse, the others are not even asked, unless one of them has
- * to count it. What is only counted answers for itself. */
+/* If an enforced limit is known to refuse, the other limits are not asked, unless one of them
+ * counts rejected requests. Limits that are only counted answer for themselves. */
 static void test_remembered_groups(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -309,7 +309,7 @@ static void test_remembered_groups(void **state)
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
 	reply(peer, taken(true, 3, 0, 1));
-	take(rig, &asker, counted, 2); /* as counted, it was not refused yet */
+	take(rig, &asker, counted, 2); /* as a counted limit it was not refused yet */
 	assert_non_null(next_command(peer));
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
@@ -324,7 +324,7 @@ static void test_remembered_groups(void **state)
 	rig_free(rig);
 }
 
-/* An operator may look whenever he likes. */
+/* Questions of cost 0 always ask Redis. */
 static void test_looks_are_not_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -344,7 +344,7 @@ static void test_looks_are_not_remembered(void **state)
 	rig_free(rig);
 }
 
-/* The script is told the windows beside this one, and takes that of its own clock. */
+/* The call contains the neighbouring windows, and the script uses the window of its own clock. */
 static void test_calendar(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -359,7 +359,7 @@ static void test_calendar(void **state)
 	rig_free(rig);
 }
 
-/* ---- leaving ---- */
+/* ---- cancelling ---- */
 
 static void test_leave(void **state)
 {
@@ -369,7 +369,7 @@ static void test_leave(void **state)
 	int64_t values[1][5] = {{V_ADMITTED | V_TAKEN | V_TIMES, 9, 0, 20000000, 0}};
 
 	(void)state;
-	wr_central_leave(rig->central, &asker.ask); /* nothing under way */
+	wr_central_leave(rig->central, &asker.ask); /* not in flight */
 	take_one(rig, &asker, 7, 3);
 	turn(rig);
 	wr_central_leave(rig->central, &asker.ask);
@@ -387,7 +387,7 @@ static void test_leave(void **state)
 	rig_free(rig);
 }
 
-/* Who leaves before the end of the turn has asked nothing. */
+/* An ask that is cancelled before the end of the batch is not sent. */
 static void test_leave_before_writing(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -414,8 +414,8 @@ static void test_leave_before_writing(void **state)
 	rig_free(rig);
 }
 
-/* Of a merged call those who still wait are served first, then what is left goes back for those who
- * have gone. */
+/* In a merged call, asks that still wait get units first; the rest is given back for cancelled
+ * ones. */
 static void test_leave_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -439,7 +439,7 @@ static void test_leave_merged(void **state)
 	assert_int_equal(askers[1].done, 0);
 }
 
-/* One group was answered, the other is not: both go back. */
+/* One group is answered, the other is not: both are given back. */
 static void test_leave_half_way(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -455,7 +455,7 @@ static void test_leave_half_way(void **state)
 	assert_pending(&asker);
 	wr_central_leave(rig->central, &asker.ask);
 	turn(rig);
-	assert_int_equal(peer->waiting, 2); /* the third, and the first's way back */
+	assert_int_equal(peer->waiting, 2); /* the third call, and the give-back of the first */
 	assert_non_null(strstr(peer->commands[1], "{BAAAAAAAAA"));
 	reply(peer, taken(true, 9, 0, 1));
 	turn(rig);
@@ -466,7 +466,7 @@ static void test_leave_half_way(void **state)
 	assert_int_equal(asker.done, 0);
 }
 
-/* ---- messages ---- */
+/* ---- questions without an answer ---- */
 
 static void test_return(void **state)
 {
@@ -489,7 +489,7 @@ static void test_return(void **state)
 	rig_free(rig);
 }
 
-/* Whatever comes through a socket. */
+/* Malformed questions. */
 static void test_nonsense(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -547,7 +547,8 @@ static void test_reentry(void **state)
 	(void)state;
 	memset(again, 0, sizeof again);
 	take_one(rig, &first, 7, 1);
-	take_one(rig, &again[1], 7, 1); /* in the same call, and leaves while that is answered */
+	take_one(rig, &again[1], 7,
+		 1); /* joins the same call, and cancels while that is answered */
 	(void)next_command(peer);
 	reply(peer, taken(true, 8, 0, 2));
 	assert_admitted(&first);

@@ -23,9 +23,9 @@ uint64_t model_out(const struct model *model, uint64_t now_us)
 	return out;
 }
 
-/* ---- what is used at some time, if nothing happens until then ---- */
+/* ---- usage at a given time, if nothing happens until then ---- */
 
-/* The backlog drains; but while units are out it cannot become less than they are. */
+/* The backlog shrinks, but not below the number of lent units. */
 static __int128 backlog_at(const struct model *m, const struct wr_take *take, uint64_t us)
 {
 	__int128 most = m->backlog - (__int128)(us - m->at_us) * take->limit;
@@ -48,7 +48,7 @@ static uint64_t bucket_used(const struct model *m, const struct wr_take *take, u
 	return (uint64_t)((backlog_at(m, take, us) + take->period_us - 1) / take->period_us);
 }
 
-/* Units that are out stand there with the stamp of their end. */
+/* Lent units are entries with the stamp of their end. */
 static uint64_t log_used(const struct model *m, const struct wr_take *take, uint64_t us)
 {
 	uint64_t used = 0;
@@ -82,7 +82,7 @@ static uint64_t used_at(const struct model *m, const struct wr_take *take, uint6
 						   : bucket_used(m, take, us);
 }
 
-/* How long until no more than `allowed` is used. */
+/* Time until at most `allowed` units are used. */
 static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint64_t allowed,
 			 uint64_t now_us)
 {
@@ -103,7 +103,7 @@ static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint
 	return high;
 }
 
-/* ---- what happens ---- */
+/* ---- changes ---- */
 
 /* More than the limit, if it was lowered: it may be raised again. */
 static void add_stamps(struct model *m, uint64_t n, uint64_t us)
@@ -147,7 +147,7 @@ static void give(struct model *m, const struct wr_take *take, uint64_t n, bool t
 	}
 }
 
-/* Everything as of now: drained, moved on to the window of now, dead stamps gone. */
+/* Advances the state to now: refills, moves to the current window, drops expired stamps. */
 static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
 	uint64_t window = now_us / take->period_us;
@@ -204,7 +204,7 @@ static struct model_lease *new_lease(struct model *m, uint64_t holder)
 	return &m->leases[m->lease_count++];
 }
 
-/* The holder's own; what is there but not what it thinks of is nobody's any more. */
+/* The holder's lease. If it is not the one that the holder means, it is orphaned. */
 static struct model_lease *recognize(struct model *m, const struct wr_lease_call *call, bool *known)
 {
 	struct model_lease *own = find(m, call->holder);
@@ -246,12 +246,12 @@ static void take(struct model *m, const struct wr_take *t, uint64_t now_us, stru
 		add(m, t, n * fit, now_us);
 	else if (t->cost < 0)
 		give(m, t, n, false);
-	come_to(m, t, now_us); /* no more is given back than leaves room for what is out */
+	come_to(m, t, now_us); /* gives back only as much as leaves room for lent units */
 	taken->admitted = fit > 0;
 	taken->admitted_times = (uint32_t)fit;
 	taken->taken = fit > 0 && t->cost > 0;
 	if (fit < times)
-		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1; /* to be worked out */
+		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1; /* computed below */
 }
 
 static uint64_t ttl_of(const struct wr_lease_call *call, uint64_t now_us)

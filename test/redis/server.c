@@ -21,7 +21,7 @@
 #define PATIENCE_MS 30000
 #define PAUSE_MS 5
 
-/* In the child. It goes when its parent goes, also when that is killed. */
+/* Runs in the child process, which ends with its parent, even if that is killed. */
 static _Noreturn void become_redis(const char *dir, pid_t parent)
 {
 	int log = open("/dev/null", O_RDWR);

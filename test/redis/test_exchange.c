@@ -1,5 +1,5 @@
-/* The exchange scripts: sums of others, merging by the maximum, what is dropped; and that states
- * which come late, twice, in any order or by another region end up the same. */
+/* The exchange scripts: sums of other holders, merging by maximum, dropped states. States that come
+ * late, twice, in any order or from another region lead to the same result. */
 #include "algo/algo_test.h"
 #include "redis/script_exchange.h"
 #include "redis/server.h"
@@ -8,12 +8,12 @@
 #define US "0000000a" /* another region's tag */
 #define ASIA "0000000b"
 #define RELAY_MS 60000
-#define NOW 1000u /* window that Redis is in */
+#define NOW 1000u /* the window of Redis */
 
 struct exchange_test {
 	struct redis_server server;
 	char exchange[41], push[41];
-	uint64_t unit_ns; /* length of a window: Redis is in the thousandth */
+	uint64_t unit_ns; /* length of a window, chosen so that Redis is in the thousandth */
 };
 
 static void load(struct exchange_test *test, const struct wr_script *script, char sha1[41])
@@ -25,7 +25,8 @@ static void load(struct exchange_test *test, const struct wr_script *script, cha
 	freeReplyObject(reply);
 }
 
-/* A thousandth of the time since the epoch is weeks, so the number of the window stands still. */
+/* A thousandth of the time since the epoch is weeks, so the number of the window does not
+ * change. */
 static uint64_t time_of(struct redis_server *server)
 {
 	redisReply *reply = redis_ask(server, "TIME");
@@ -84,7 +85,7 @@ static struct weir_str str(const char *text)
 	return (struct weir_str){text, strlen(text)};
 }
 
-/* The page's bytes are in *kept, which the caller frees; NULL: there is to be none. */
+/* *kept gets the bytes of the page, which the caller frees; NULL: no page is expected. */
 static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
 				    const struct wr_exchange_call *ask,
 				    struct wr_exchange_page *page, redisReply **kept)
@@ -164,22 +165,22 @@ static void test_sums(void **state)
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 10, 1, 20, 2)), 0, 0, 0, 0, 0);
 	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 10, 1, 20, 2, 1);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 100, 0, 0, 0, 1);
-	/* One is a window ahead: what it had in ours is what it had before. */
+	/* One holder is a window ahead: its previous window is the current one here. */
 	assert_sums(publish(*state, "sum", "us/c", state_of(8, 1000, 0, 300, 3)), 0, 0, 111, 1, 2);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 400, 3, 0, 0, 2);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(8, 1, 0, 11, 1)), 1000, 0, 400, 3, 2);
-	/* Two ahead: nothing of his is ours. */
+	/* Two windows ahead: nothing of it counts here. */
 	assert_sums(publish(*state, "sum", "ap/d", state_of(9, 5, 0, 6, 0)), 0, 0, 1001, 0, 3);
 	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 311, 4, 0, 0, 3);
 }
 
-/* Of each number the largest; nothing goes backwards. */
+/* The largest of each number; numbers never fall. */
 static void test_merging(void **state)
 {
 	publish(*state, "merge", "eu/a", state_of(7, 10, 5, 20, 2));
 	publish(*state, "merge", "eu/a", state_of(7, 8, 6, 1, 1));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 20, 2, 1);
-	/* Late from the window before: what it says of that counts. */
+	/* Late, from the window before: its numbers of that window count. */
 	publish(*state, "merge", "eu/a", state_of(6, 30, 1, 999, 9));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
 	publish(*state, "merge", "eu/a", state_of(3, 77, 7, 77, 7));
@@ -213,8 +214,8 @@ static struct wr_exchanged publish_in(struct exchange_test *test, const char *ke
 	return exchange(test, key, &ask, NULL, NULL);
 }
 
-/* A holder whose clock is ahead, or behind, deletes nobody's state, and no more does a Redis whose
- * clock is ahead of all holders. */
+/* A holder with a fast or slow clock deletes no state of others, and neither does a Redis with a
+ * fast clock. */
 static void test_skewed_clocks_drop_nothing(void **state)
 {
 	struct exchange_test *test = *state;
@@ -231,7 +232,7 @@ static void test_skewed_clocks_drop_nothing(void **state)
 	assert_sums(publish_in(test, "ahead", "eu/b", state_of(past, 0, 0, 0, 0)), 60, 0, 7, 0, 1);
 }
 
-/* Numbers that nobody of ours writes do no harm. */
+/* Numbers that weir never writes do no harm. */
 static void test_huge(void **state)
 {
 	const char *text = "7 99999999999999999999999999999999999999 9007199254740993 1 1";
@@ -254,13 +255,13 @@ static void test_pushing(void **state)
 
 	push(test, "there", entries, 2);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
-	/* Again, and older: nothing changes. */
+	/* Repeated and older: nothing changes. */
 	entries[0].value.ptr = value;
 	entries[0].value.len =
 		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
 	push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
-	/* What is no state is left out. */
+	/* Malformed states are ignored. */
 	entries[0].value = str("7 1 2 3");
 	push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
@@ -276,7 +277,7 @@ static struct wr_exchange_call seven(const char *holder)
 	return call_of(holder, state_of(7, 1, 0, 0, 0));
 }
 
-/* The holder is to relay, and this is what. Returns since when. */
+/* The holder must relay these entries. Returns since when. */
 static uint64_t assert_relays(struct exchange_test *test, const char *key,
 			      const struct wr_exchange_call *ask, const char *region,
 			      const char *names, bool more)
@@ -308,7 +309,7 @@ static void assert_relays_nothing(struct exchange_test *test, const char *key,
 	exchange(test, key, ask, NULL, NULL);
 }
 
-/* One holder relays at a time, and nobody once all has arrived. */
+/* One holder relays at a time, and none when all has arrived. */
 static void test_one_relays(void **state)
 {
 	struct exchange_test *test = *state;
@@ -322,13 +323,13 @@ static void test_one_relays(void **state)
 	assert_relays_nothing(test, "relay", &a);
 	b.relayed_us = assert_relays(test, "relay", &b, US, "eu/a ", false);
 	assert_relays_nothing(test, "relay", &c);
-	b.relayed = str(US); /* told */
+	b.relayed = str(US); /* all arrived */
 	assert_relays_nothing(test, "relay", &b);
 	assert_relays_nothing(test, "relay", &c);
 	assert_int_equal(redis_number(&test->server, "HLEN relay"), 4);
 }
 
-/* What is found lacking while it is relayed is relayed again, by anybody. */
+/* Data that is found lacking while relaying is relayed again, by any holder. */
 static void test_lacking_again(void **state)
 {
 	struct exchange_test *test = *state;
@@ -348,7 +349,7 @@ static void test_lacking_again(void **state)
 	assert_int_equal(redis_number(&test->server, "HLEN again"), 3);
 }
 
-/* The relaying holder is gone, or begins again. */
+/* The relaying holder is gone, or starts again. */
 static void test_another_relays(void **state)
 {
 	struct exchange_test *test = *state;
@@ -361,7 +362,7 @@ static void test_another_relays(void **state)
 	assert_relays(test, "gone", &b, US, "eu/a ", false);
 	b.relayed_us = assert_relays(test, "gone", &b, US, "eu/a ", false);
 	assert_relays(test, "gone", &c, US, "eu/a eu/b ", false);
-	/* b has told all, but it is c's by now. */
+	/* b has finished, but c relays now. */
 	b.relayed = str(US);
 	b.reached = str("");
 	assert_relays_nothing(test, "gone", &b);
@@ -370,7 +371,7 @@ static void test_another_relays(void **state)
 
 #define MANY 130
 
-/* More than fit in a page: in order, none twice, and only what is of this region. */
+/* More than one page: in order, none twice, only entries of this region. */
 static void test_pages(void **state)
 {
 	struct exchange_test *test = *state;
@@ -402,9 +403,9 @@ static void test_pages(void **state)
 	assert_int_equal(redis_number(&test->server, "HEXISTS pages @" US), 0);
 }
 
-/* Three holders of two regions publish what they have now and then; some of it is sent again, late
- * and out of order, and what one Redis has is pushed to the other. Once all has been said once
- * more, both know the same sums. */
+/* Three holders of two regions publish their states from time to time. Some calls are repeated,
+ * late and out of order, and the states of one Redis are pushed to the other. After a last call of
+ * each holder both have the same sums. */
 #define HOLDERS 3
 
 struct fleet {

@@ -1,11 +1,11 @@
-/* The same random trace through lease.lua in a real Redis and through the model, answer by answer:
- * holders that spend, return and want, lose answers and repeat, lose track, come too late; plain
- * requests among them; limits that change; a record that is lost. */
+/* The same random trace through lease.lua in a real Redis and through the model, reply by reply:
+ * holders that spend, return and request units, lose replies and repeat calls, lose track, or come
+ * too late; plain requests; limits that change; a record that is lost. */
 #include "redis/lease_model.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
-#define RUNS test_rounds(32, 120) /* of each algorithm */
+#define RUNS test_rounds(32, 120) /* per algorithm */
 #define STEPS 80
 #define HOLDERS 4
 
@@ -65,7 +65,7 @@ static void move_on(struct trace *trace, uint64_t hint_us)
 	case 3:
 		trace->now_us += rnd_below(&trace->r, 2 * period_us);
 		break;
-	case 4: /* when it was told to come, or when a lease ends, or a moment before */
+	case 4: /* when a retry was announced, when a lease ends, or a moment before */
 		if (hint_us && hint_us < 10 * period_us)
 			trace->now_us += hint_us - rnd_below(&trace->r, 2);
 		break;
@@ -80,7 +80,7 @@ static struct wr_take take_some(struct trace *trace)
 	struct rnd *r = &trace->r;
 
 	if (rnd_below(r, 3) == 0)
-		return take; /* a look */
+		return take; /* cost 0 */
 	take.cost = 1 + (int64_t)rnd_below(r, rnd_below(r, 4) ? 3 : take.limit + 2);
 	take.times = 1 + (uint32_t)rnd_below(r, 5);
 	if (rnd_below(r, 12) == 0) {
@@ -90,7 +90,7 @@ static struct wr_take take_some(struct trace *trace)
 	return take;
 }
 
-/* What a node might say next. */
+/* A plausible next call of a node. */
 static struct wr_lease_call say(struct trace *trace, uint64_t holder, struct node *node)
 {
 	struct rnd *r = &trace->r;
@@ -176,7 +176,8 @@ static void lose_record(struct script_test *test, struct trace *trace)
 	m->lease_count = 0;
 }
 
-/* A bucket keeps its rate: with another one the script counts from when it was last full. */
+/* The rate of a bucket does not change: with another rate the script counts from when it was last
+ * full. */
 static void change_limit(struct trace *trace)
 {
 	uint32_t limit = (uint32_t)rnd_magnitude(&trace->r, 400);
@@ -187,8 +188,8 @@ static void change_limit(struct trace *trace)
 		trace->take.limit = limit;
 }
 
-/* One call of a node, whose answer it may not hear; then it repeats, or goes on as if nothing had
- * been. */
+/* One call of a node, whose reply may be lost; then the node repeats it, or continues as if it had
+ * not been sent. */
 static struct wr_leased node_calls(struct script_test *test, struct trace *trace, int step,
 				   struct tally *tally)
 {

@@ -1,15 +1,15 @@
 /* The same random trace through take.lua in a real Redis and through src/algo, decision by
- * decision. Limits of any size and period, any cost, time standing, running and stepping back,
- * limits that change on the way. */
+ * decision: limits of any size and period, any cost, time that stands, runs and steps back, limits
+ * that change. */
 #include "algo/cancels.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
-#define RUNS test_rounds(50, 250) /* of each kind */
+#define RUNS test_rounds(50, 250) /* per kind */
 #define STEPS 60
 #define CANCEL_RUNS test_rounds(20, 200)
-#define NOW_MAX (5500000000000000ull) /* in µs: a period more still is below 2^53 */
-#define SOFT_FOR_MAX (4294966 * US)   /* up to here src/algo keeps the time of an excess exactly */
+#define NOW_MAX (5500000000000000ull) /* in µs: one more period is still below 2^53 */
+#define SOFT_FOR_MAX (4294966 * US)   /* src/algo stores the time of an excess exactly up to this */
 
 struct pair {
 	struct weir_limit limit;
@@ -33,7 +33,7 @@ static uint64_t whole_us(uint64_t ns)
 	return ns / US * US;
 }
 
-/* As drawn, in whole µs; false: it is none any more. */
+/* Rounds a random limit to whole µs; returns false if it is not valid any more. */
 static bool round_off(struct weir_limit *l)
 {
 	l->period_ns = whole_us(l->period_ns + US - 1);
@@ -55,7 +55,7 @@ static struct weir_limit draw(struct rnd *r, uint32_t algorithm, bool soft, uint
 	return l;
 }
 
-/* Another limit of the same period: what was used counts against it. */
+/* Another limit of the same period: used units count against it. */
 static void change(struct rnd *r, struct pair *pair, bool soft, uint32_t log_max)
 {
 	struct weir_limit l;
@@ -75,7 +75,7 @@ static void begin(struct rnd *r, struct pair *pair)
 	pair->back_percent = (int)rnd_below(r, 3) * 10;
 }
 
-/* A calendar in which months differ: the n-th begins at n periods and so many seconds. */
+/* A calendar in which months differ: the n-th begins at n periods and some seconds. */
 static uint64_t month_us(const struct pair *pair, uint64_t n)
 {
 	uint64_t period_us = pair->limit.period_ns / US;
@@ -96,8 +96,8 @@ static void open_month(struct pair *pair, struct wr_take *take)
 	pair->limit.window_end_ns = take->window_end_us * US;
 }
 
-/* A window is known by its number, a calendar's by its second, modulo 9 · 10^8 in Redis; modulo
- * 2^32 in a table. */
+/* A window is identified by its number, a calendar window by its second: modulo 9 · 10^8 in Redis,
+ * modulo 2^32 in a table. */
 static bool too_far(const struct pair *pair, uint64_t now_us)
 {
 	uint64_t by = now_us > pair->now_us ? now_us - pair->now_us : pair->now_us - now_us;
@@ -109,7 +109,7 @@ static void move_on(struct rnd *r, struct pair *pair, uint64_t retry_us)
 {
 	uint64_t now_us = rnd_next(r, &pair->limit, pair->now_us * US, pair->back_percent) / US;
 
-	/* When it was told to come, or a moment before. */
+	/* At the announced retry time, or a moment before. */
 	if (retry_us && retry_us != WR_TAKE_NEVER && rnd_below(r, 3) == 0)
 		now_us = pair->now_us + retry_us - rnd_below(r, 2);
 	if (now_us < 1 || now_us > NOW_MAX)
@@ -153,8 +153,8 @@ static bool passes_after(struct pair pair, int64_t cost, uint64_t us)
 	return step_in_c(&pair, cost).admitted;
 }
 
-/* In soft mode C may tell a wait that ends within the last µs of the grace. In whole µs that is too
- * late, and the script tells the next that will do. */
+/* In soft mode C may announce a wait that ends within the last µs of the grace. In whole µs that is
+ * too late, and the script announces the next possible time. */
 static bool grace_ends_between(const struct pair *before, int64_t cost,
 			       const struct weir_decision *c, const struct wr_taken *lua)
 {
@@ -246,7 +246,7 @@ static void test_hard(void **state)
 	assert_true(leaky.delayed > RUNS);
 }
 
-/* A calendar's count is forgotten when its key expires, and so it is in C. */
+/* A calendar count is dropped when its key expires, and so it is in C. */
 static void expire(struct script_test *test, struct rnd *r, struct pair *pair)
 {
 	redisReply *reply = redis_ask(&test->server, "GET %s0x", pair->key);
@@ -295,7 +295,7 @@ static void test_log(void **state)
 	assert_true(run(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
 }
 
-/* Rings: grown, wrapped around, and shrunk. */
+/* Rings that grow, wrap around and shrink. */
 static void test_long_log(void **state)
 {
 	run(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);

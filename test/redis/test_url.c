@@ -1,4 +1,4 @@
-/* Where Redis is, as URLs say it. */
+/* Redis URLs. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static void test_login(void **state)
 	assert_string_equal(target.login.user, "");
 	assert_string_equal(target.login.password, "only");
 	assert_int_equal(target.db, 2);
-	read_url("redis://ann:p@ss/w:rd@h"); /* as people paste them */
+	read_url("redis://ann:p@ss/w:rd@h"); /* as users paste them */
 	assert_string_equal(target.login.password, "p@ss/w:rd");
 	assert_string_equal(target.at.items[0].host, "h");
 }
@@ -126,7 +126,7 @@ static void test_cluster(void **state)
 	assert_string_equal(text, "rediss+cluster://a:7000");
 }
 
-/* What is wrong is said, but nothing that might be a password. */
+/* Errors are reported without any part that might be a password. */
 static void test_wrong(void **state)
 {
 	static const struct {

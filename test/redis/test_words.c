@@ -1,4 +1,4 @@
-/* What is said to Redis and what its replies mean: commands, replies, errors, slots, places. */
+/* Commands, replies, errors, slots and addresses: what is written to Redis and read from it. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static bool put_large(struct wr_commands *out, size_t len)
 	return done;
 }
 
-/* A command that does not fit leaves nothing behind; the maximum is of what is not sent yet. */
+/* A command that does not fit leaves nothing behind; the maximum applies to unsent bytes. */
 static void test_command_bound(void **state)
 {
 	struct wr_commands out;
@@ -65,7 +65,7 @@ static void test_command_bound(void **state)
 	len = wr_commands_len(&out);
 	assert_false(put_large(&out, 10000));
 	assert_int_equal(wr_commands_len(&out), len);
-	wr_command_begin(&out, 2); /* part of it fits, the rest does not */
+	wr_command_begin(&out, 2); /* only a part of it fits */
 	wr_command_text(&out, "x");
 	wr_command_arg(&out, &(char[20000]){0}, 20000);
 	assert_false(wr_command_end(&out));
@@ -75,7 +75,7 @@ static void test_command_bound(void **state)
 		assert_true(put_large(&out, 10000));
 	assert_false(put_large(&out, 20000));
 	wr_commands_sent(&out, wr_commands_len(&out));
-	assert_int_equal(out.cap, 0); /* what grew so large goes back */
+	assert_int_equal(out.cap, 0); /* a buffer that large is freed */
 	assert_true(put_large(&out, 10));
 	wr_commands_free(&out);
 }
@@ -115,7 +115,7 @@ static void test_reply(void **state)
 	wr_redis_replies_free(&replies);
 }
 
-/* Thousands of replies later there is no more memory than before. */
+/* The memory does not grow over thousands of replies. */
 static void test_reply_memory(void **state)
 {
 	struct wr_redis_replies replies;
@@ -128,7 +128,7 @@ static void test_reply_memory(void **state)
 		parse(&replies, "*3\r\n$5\r\nhello\r\n:1\r\n*1\r\n+x\r\n");
 		assert_int_equal(replies.held, 16384);
 	}
-	/* A large one needs more, which goes back with the next. */
+	/* A large reply needs more, which is freed with the next. */
 	assert_true(wr_redis_replies_feed(&replies, "*2000\r\n", 7));
 	for (int i = 0; i < 2000; i++)
 		assert_true(wr_redis_replies_feed(&replies, "+0123456789\r\n", 13));
@@ -207,13 +207,13 @@ static void test_slot(void **state)
 	assert_int_equal(slot("foo"), 12182);
 	assert_int_equal(slot("{foo}bar"), 12182);
 	assert_int_equal(slot("x{foo}{bar}"), 12182);
-	assert_int_equal(slot("foo{}{bar}"), 8363); /* empty: the whole */
+	assert_int_equal(slot("foo{}{bar}"), 8363); /* empty: the whole key is hashed */
 	assert_int_equal(slot("foo{{bar}}zap"), slot("{bar"));
 	assert_int_equal(slot("{"), slot("{"));
 	assert_int_equal(slot(""), 0);
 }
 
-/* ---- places ---- */
+/* ---- addresses ---- */
 
 static const struct wr_endpoint asked = {.kind = WR_ENDPOINT_V4, .port = 7000, .host = "10.0.0.1"};
 
@@ -263,7 +263,7 @@ static void test_cluster_map(void **state)
 		      "2\r\n"
 		      "*3\r\n:200\r\n:16383\r\n*4\r\n$-1\r\n:7001\r\n$2\r\nid\r\n*0\r\n"
 		      "*3\r\n:100\r\n:100\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"
-		      "*3\r\n:150\r\n:16384\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"), /* beyond */
+		      "*3\r\n:150\r\n:16384\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"), /* out of range */
 		&asked, map));
 	assert_int_equal(map->count, 2);
 	assert_int_equal(map->covered, 101 + 16184);
@@ -271,7 +271,8 @@ static void test_cluster_map(void **state)
 	assert_int_equal(map->owner[100], 0);
 	assert_int_equal(map->owner[101], WR_CLUSTER_NO_OWNER);
 	assert_int_equal(map->owner[16383], 1);
-	assert_string_equal(map->nodes[1].host, "10.0.0.1"); /* who does not know his own address */
+	assert_string_equal(map->nodes[1].host,
+			    "10.0.0.1"); /* a server that does not know its own address */
 	assert_int_equal(map->nodes[1].port, 7001);
 	assert_false(wr_redis_cluster_read(parse(&replies, "*0\r\n"), &asked, map));
 	assert_false(wr_redis_cluster_read(parse(&replies, "+OK\r\n"), &asked, map));
@@ -304,7 +305,7 @@ static void test_sentinel(void **state)
 				"*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
 				"+x\r\n"),
 		&asked, &list);
-	assert_int_equal(list.count, 2); /* one is known already, two are of no use */
+	assert_int_equal(list.count, 2); /* one is already known, two are not usable */
 	assert_string_equal(list.items[1].host, "10.0.0.2");
 	assert_true(wr_redis_role_may_be_master(parse(&replies, "*1\r\n$6\r\nmaster\r\n")));
 	assert_false(wr_redis_role_may_be_master(parse(&replies, "*1\r\n$5\r\nslave\r\n")));

@@ -27,16 +27,16 @@ const struct wr_central_opts *node_opts(const char *region);
 /* Returns the slot of a counter, a fixed window of 100 per minute; below 0 without room. */
 int claim(const struct rig *rig, uint64_t key);
 /* The same, after a take; a cost below 0 gives back. */
-int use(const struct rig *rig, uint64_t key, int64_t cost);
+int use_counter(const struct rig *rig, uint64_t key, int64_t cost);
 /* Units of other nodes that are charged to the slot. */
-uint32_t charged(const struct rig *rig, int slot);
+uint32_t charged_units(const struct rig *rig, int slot);
 
 /* Returns the arguments after the key of the next command, which must call the script. */
-const char *behind_key(struct peer *peer, const struct wr_script *script);
+const char *args_after_key(struct peer *peer, const struct wr_script *script);
 /* The arguments of the exchange script: "window plus minus before 0 oldest life unit regions
  * relay_ms". */
 /* regions: "lacking reached relayed since last", or "" for none. */
-void assert_said(struct peer *peer, const char *region, const char *state);
+void assert_exchange_args(struct peer *peer, const char *region, const char *state);
 const char *state_text(uint64_t window, int plus, int minus, int before, const char *regions);
 /* A reply of Redis: the sums of the other nodes, and their number. */
 const char *sums(int plus, int minus, int before, int others);

@@ -36,7 +36,7 @@ int close_table(void **state)
 	return 0;
 }
 
-struct rig *begin(void)
+struct rig *begin_lease_rig(void)
 {
 	struct wr_central_opts opts = {
 		.holder = {0xa, 0xb}, .table = table, .owner = OWNER, .timeout_ns = 20 * MS};
@@ -67,14 +67,14 @@ int spend(const struct rig *rig, uint64_t key, int times)
 
 /* ---- Redis ---- */
 
-void ask(struct rig *rig, struct asker *asker, uint64_t key)
+void ask_one(struct rig *rig, struct asker *asker, uint64_t key)
 {
 	struct item item = {.key = key, .cost = 1, .limit = LIMIT, .leased = true};
 
 	take(rig, asker, &item, 1);
 }
 
-const char *said(struct peer *peer)
+const char *lease_args(struct peer *peer)
 {
 	const char *command = next_command(peer);
 	char begin[80];
@@ -105,20 +105,20 @@ struct peer *borrow(struct rig *rig, uint64_t key, int granted)
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
-	ask(rig, &asker, key);
-	said(peer);
+	ask_one(rig, &asker, key);
+	lease_args(peer);
 	reply(peer, leased(true, 999, 0, 0, true));
-	ask(rig, &asker, key);
-	said(peer);
+	ask_one(rig, &asker, key);
+	lease_args(peer);
 	reply(peer, leased(true, 900, granted, granted ? 1000 : 0, true));
 	assert_admitted(&asker);
 	return peer;
 }
 
-uint32_t drain(struct rig *rig)
+uint32_t shut_down(struct rig *rig)
 {
 	uint32_t left = wr_central_drain(rig->central, rig->now_ns, rig->mono_ns);
 
-	turn(rig);
+	run_turn(rig);
 	return left;
 }

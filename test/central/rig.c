@@ -77,9 +77,9 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 static void host_say(void *context, enum wr_say level, const char *text)
 {
 	struct rig *rig = context;
-	size_t len = strlen(rig->said);
+	size_t len = strlen(rig->logged);
 
-	snprintf(rig->said + len, sizeof rig->said - len, "%d %s\n", (int)level, text);
+	snprintf(rig->logged + len, sizeof rig->logged - len, "%d %s\n", (int)level, text);
 }
 
 static void host_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
@@ -137,8 +137,8 @@ void rig_start(struct rig *rig, const struct wr_central_opts *given)
 	opts.seed = SEED;
 	if (wr_central_new(&opts, &host, rig, rig->now_ns, rig->mono_ns, &rig->central, &error) < 0)
 		fail_msg("%s", error.text);
-	turn(rig);
-	pass(rig, 0);
+	run_turn(rig);
+	pass_time(rig, 0);
 }
 
 struct rig *rig_new(const char *url, const struct wr_central_opts *opts)
@@ -347,7 +347,7 @@ static bool connect_all(struct rig *rig)
 	return any;
 }
 
-void turn(struct rig *rig)
+void run_turn(struct rig *rig)
 {
 	int turns = 0;
 
@@ -365,12 +365,12 @@ void turn(struct rig *rig)
 	}
 }
 
-void pass(struct rig *rig, uint64_t ns)
+void pass_time(struct rig *rig, uint64_t ns)
 {
 	uint64_t end = rig->mono_ns + ns;
 	int ticks = 0;
 
-	turn(rig);
+	run_turn(rig);
 	while (rig->waking && rig->wake_ns <= end) {
 		uint64_t at = rig->wake_ns > rig->mono_ns ? rig->wake_ns : rig->mono_ns;
 
@@ -379,7 +379,7 @@ void pass(struct rig *rig, uint64_t ns)
 		rig->mono_ns = at;
 		rig->waking = false;
 		wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);
-		turn(rig);
+		run_turn(rig);
 	}
 	rig->now_ns += end - rig->mono_ns;
 	rig->mono_ns = end;
@@ -395,14 +395,14 @@ struct peer *peer_at(struct rig *rig, uint16_t port)
 
 const char *next_command(struct peer *peer)
 {
-	turn(peer->rig);
+	run_turn(peer->rig);
 	if (!peer->link)
 		return NULL;
 	serve(peer);
 	return peer->taken < peer->waiting ? peer->commands[peer->taken++] : NULL;
 }
 
-void cut(struct peer *peer, const char *why)
+void cut_peer(struct peer *peer, const char *why)
 {
 	struct wr_link *link = peer->link;
 
@@ -524,7 +524,7 @@ void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
 	take(rig, asker, &item, 1);
 }
 
-void tell(struct rig *rig, uint8_t kind, const struct item *items, size_t count)
+void send_question(struct rig *rig, uint8_t kind, const struct item *items, size_t count)
 {
 	const uint8_t *bytes;
 	size_t len = question(kind, items, count, &bytes);

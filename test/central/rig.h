@@ -76,7 +76,7 @@ struct rig {
 	char last_xread[COMMAND_BYTES];
 
 	/* What the host was notified of. */
-	char said[32768];
+	char logged[32768];
 	int secrets;
 	uint8_t secret[WR_CENTRAL_SECRET];
 	uint32_t nodes_told;
@@ -95,9 +95,9 @@ void rig_free(struct rig *rig);
 struct trouble *rig_trouble(struct rig *rig, uint16_t port);
 
 /* One turn of the loop: writes and reads output, and answers what the rig answers by itself. */
-void turn(struct rig *rig);
+void run_turn(struct rig *rig);
 /* Advances the time, with ticks when the central asked for them. */
-void pass(struct rig *rig, uint64_t ns);
+void pass_time(struct rig *rig, uint64_t ns);
 
 /* The newest connection to a port, or NULL. */
 struct peer *peer_at(struct rig *rig, uint16_t port);
@@ -106,7 +106,7 @@ const char *next_command(struct peer *peer);
 /* Answers the oldest of them. */
 void reply(struct peer *peer, const char *bytes);
 /* Ends the connection. */
-void cut(struct peer *peer, const char *why);
+void cut_peer(struct peer *peer, const char *why);
 
 /* A reply of take.lua for one limit; `times`: admitted requests of a merged call. */
 const char *taken(bool admitted, int remaining, int64_t retry_us, int times);
@@ -149,7 +149,7 @@ struct asker {
 
 void take(struct rig *rig, struct asker *asker, const struct item *items, size_t count);
 void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost);
-void tell(struct rig *rig, uint8_t kind, const struct item *items, size_t count);
+void send_question(struct rig *rig, uint8_t kind, const struct item *items, size_t count);
 
 /* Flags of the n-th answer, which must exist. */
 uint32_t flags_of(const struct asker *asker, int n);

@@ -20,7 +20,7 @@ static void take_and_hear(struct rig *rig, uint64_t key, const char *bytes)
 
 	take_one(rig, &asker, key, 1);
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, bytes);
 	assert_int_equal(asker.done, 1);
 	if (bytes[0] == '-')
@@ -34,7 +34,7 @@ static const struct {
 	enum wr_fault fault;
 	enum wr_shard_state state; /* after one of them */
 	bool closed;
-	const char *said;
+	const char *logged;
 } errors[] = {
 	{"-LOADING Redis is loading the dataset in memory\r\n", WR_FAULT_LOADING, WR_SHARD_AWAY,
 	 false, "loading the dataset"},
@@ -86,8 +86,8 @@ static void test_error_replies(void **state)
 			assert_int_equal(faults(rig, errors[i].fault), 5);
 			assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 		}
-		if (!strstr(rig->said, errors[i].said))
-			fail_msg("'%s' lacks '%s'", rig->said, errors[i].said);
+		if (!strstr(rig->logged, errors[i].logged))
+			fail_msg("'%s' lacks '%s'", rig->logged, errors[i].logged);
 		rig_free(rig);
 	}
 }
@@ -104,7 +104,7 @@ static void test_failures_in_a_row(void **state)
 	for (uint64_t key = 6; key <= 9; key++)
 		take_and_hear(rig, key, "-OOM full\r\n");
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	take_and_hear(rig, 10, "-OOM full\r\n");
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_int_equal(info(rig)->counts.failed, 9);
@@ -130,15 +130,15 @@ static void test_half_open(void **state)
 	assert_failed(&askers[0]);
 	assert_int_equal(faults(rig, WR_FAULT_OPEN), 1);
 	/* The first pause is 25 to 50 ms; the following ones double: at most 50, 100, 200 … ms. */
-	pass(rig, 24 * MS);
+	pass_time(rig, 24 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
-	pass(rig, 27 * MS);
+	pass_time(rig, 27 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 2);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	pass(rig, 10000 * MS);
+	pass_time(rig, 10000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_LOADING), 9, 18);
 	rig_trouble(rig, 6379)->ping = NULL;
-	pass(rig, 2000 * MS);
+	pass_time(rig, 2000 * MS);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	for (int i = 0; i < 20; i++)
 		take_one(rig, &askers[i], 10 + (uint64_t)i, 1);
@@ -151,7 +151,7 @@ static void test_half_open(void **state)
 	}
 	reply(peer, taken(true, 9, 0, 1));
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "127.0.0.1:6379: back after 1"));
+	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: back after 1"));
 	take_one(rig, &askers[19], 40, 1);
 	assert_pending(&askers[19]);
 	rig_free(rig);
@@ -168,9 +168,9 @@ static void test_trial_fails(void **state)
 	take_and_hear(rig, 1, "-BUSY\r\n");
 	pause_ns = info(rig)->shards[0].back_at_ns - rig->mono_ns;
 	assert_in_range(pause_ns, 25 * MS, 50 * MS);
-	pass(rig, pause_ns - 1);
+	pass_time(rig, pause_ns - 1);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	pass(rig, 1);
+	pass_time(rig, 1);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	take_and_hear(rig, 2, "-BUSY\r\n");
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
@@ -187,14 +187,14 @@ static void test_trials_not_used_up(void **state)
 
 	(void)state;
 	take_and_hear(rig, 1, "-BUSY\r\n");
-	pass(rig, 60 * MS);
+	pass_time(rig, 60 * MS);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	for (int i = 0; i < 17; i++)
 		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
 	assert_failed(&askers[16]);
 	for (int i = 0; i < 16; i++)
 		wr_central_leave(rig->central, &askers[i].ask);
-	turn(rig);
+	run_turn(rig);
 	take_and_hear(rig, 30, taken(true, 9, 0, 1));
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
 	rig_free(rig);
@@ -211,9 +211,9 @@ static void test_timeout(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	pass(rig, 20 * MS - 1);
+	pass_time(rig, 20 * MS - 1);
 	assert_pending(&asker);
-	pass(rig, 1);
+	pass_time(rig, 1);
 	assert_failed(&asker);
 	assert_int_equal(asker.done_at_ns - since, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
@@ -236,9 +236,9 @@ static void test_timeout_of_one_group(void **state)
 
 	(void)state;
 	take(rig, &asker, items, 2);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(flags_of(&asker, 0), WR_ANSWER_ADMITTED);
 	assert_int_equal(flags_of(&asker, 1), WR_ANSWER_FAILED);
 	rig_free(rig);
@@ -254,28 +254,28 @@ static void test_timeouts_open(void **state)
 	(void)state;
 	for (int i = 0; i < 8; i++)
 		take_one(rig, &askers[i], 1, 1);
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
 	assert_int_equal(info(rig)->counts.failed, 8);
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
 	for (int i = 0; i < 4; i++)
 		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 5);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	assert_non_null(strstr(rig->said, "no reply within the timeout"));
-	assert_non_null(strstr(rig->said, "on_store_failure"));
+	assert_non_null(strstr(rig->logged, "no reply within the timeout"));
+	assert_non_null(strstr(rig->logged, "on_store_failure"));
 	/* The server was only slow. The PING after all of it is answered too late to close the
 	 * breaker; the next one is answered in time. */
-	pass(rig, 100 * MS);
+	pass_time(rig, 100 * MS);
 	for (int i = 0; i < 5; i++)
 		reply(peer, taken(true, 9, 0, 1));
-	turn(rig);
+	run_turn(rig);
 	assert_null(next_command(peer));
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_int_equal(info(rig)->counts.late, 12);
 	for (int i = 0; i < 400 && state_now(rig) == WR_SHARD_AWAY; i++)
-		pass(rig, 1 * MS);
+		pass_time(rig, 1 * MS);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	rig_free(rig);
 }
@@ -289,16 +289,16 @@ static void test_silence(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
-	pass(rig, 999 * MS);
+	run_turn(rig);
+	pass_time(rig, 999 * MS);
 	assert_ptr_equal(peer_at(rig, 6379), peer);
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_null(peer->link);
-	pass(rig, 50 * MS);
+	pass_time(rig, 50 * MS);
 	peer = peer_at(rig, 6379);
 	assert_non_null(peer);
 	take_one(rig, &asker, 2, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
@@ -317,18 +317,18 @@ static void test_silence_and_a_longer_timeout(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
-	pass(rig, 4999 * MS);
+	run_turn(rig);
+	pass_time(rig, 4999 * MS);
 	assert_pending(&asker);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_LOST), 0);
 	take_one(rig, &late, 2, 1);
-	turn(rig);
-	pass(rig, 5000 * MS);
+	run_turn(rig);
+	pass_time(rig, 5000 * MS);
 	assert_failed(&late);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_null(peer->link);
 	rig_free(rig);
 }
@@ -336,7 +336,7 @@ static void test_silence_and_a_longer_timeout(void **state)
 /* ---- connections ---- */
 
 /* Calls in flight fail; new calls wait for the new connection. */
-static void test_lost(void **state)
+static void test_connection_lost(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -345,17 +345,17 @@ static void test_lost(void **state)
 	(void)state;
 	take_and_hear(rig, 1, taken(true, 9, 0, 1));
 	take_one(rig, &sent, 2, 1);
-	turn(rig);
+	run_turn(rig);
 	take_one(rig, &queued, 3, 1);
 	rig_trouble(rig, 6379)->silent = true;
-	cut(peer, "Connection reset by peer");
+	cut_peer(peer, "Connection reset by peer");
 	assert_failed(&sent);
 	assert_int_equal(faults(rig, WR_FAULT_LOST), 1);
 	assert_pending(&queued);
 	take_one(rig, &after, 4, 1);
 	assert_pending(&after);
 	rig_trouble(rig, 6379)->silent = false;
-	turn(rig);
+	run_turn(rig);
 	peer = peer_at(rig, 6379);
 	assert_non_null(strstr(next_command(peer), "{DAAAAAAAAA"));
 	assert_non_null(strstr(next_command(peer), "{EAAAAAAAAA"));
@@ -364,27 +364,27 @@ static void test_lost(void **state)
 	assert_admitted(&queued);
 	assert_admitted(&after);
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	assert_int_equal(info(rig)->counts.connects, 2);
 	rig_free(rig);
 }
 
 /* A connection that is lost before it answered a question is not opened again at once. */
-static void test_lost_at_once(void **state)
+static void test_connection_lost_before_use(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	int before;
 
 	(void)state;
-	cut(peer_at(rig, 6379), "closed");
+	cut_peer(peer_at(rig, 6379), "closed");
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	before = rig->peer_count;
 	for (int i = 0; i < 50; i++) { /* for five seconds */
 		struct peer *peer = peer_at(rig, 6379);
 
 		if (peer)
-			cut(peer, "closed");
-		pass(rig, 100 * MS);
+			cut_peer(peer, "closed");
+		pass_time(rig, 100 * MS);
 	}
 	assert_in_range(rig->peer_count - before, 4, 12);
 	rig_free(rig);
@@ -400,17 +400,17 @@ static void test_refused_connection(void **state)
 	rig_start(rig, NULL);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
-	assert_non_null(strstr(rig->said, "127.0.0.1:6379: Connection refused"));
+	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: Connection refused"));
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
-	pass(rig, 3000 * MS);
+	pass_time(rig, 3000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_CONNECT), 5, 10);
 	rig_trouble(rig, 6379)->refuses = false;
-	pass(rig, 2000 * MS);
+	pass_time(rig, 2000 * MS);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	take_and_hear(rig, 2, taken(true, 9, 0, 1));
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "back after"));
+	assert_non_null(strstr(rig->logged, "back after"));
 	rig_free(rig);
 }
 
@@ -425,33 +425,33 @@ static void test_slow_to_connect(void **state)
 	rig_start(rig, NULL);
 	take_one(rig, &first, 1, 1);
 	assert_int_equal(state_now(rig), WR_SHARD_CONNECTING);
-	pass(rig, 19 * MS);
+	pass_time(rig, 19 * MS);
 	assert_pending(&first);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_failed(&first);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
 	take_one(rig, &second, 1, 1);
 	assert_failed(&second);
 	/* The connection attempt continues and is used when it succeeds. */
-	pass(rig, 100 * MS);
+	pass_time(rig, 100 * MS);
 	assert_int_equal(rig->peer_count, 1);
 	rig_trouble(rig, 6379)->silent = false;
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	rig_free(rig);
 }
 
-static void test_connecting_given_up(void **state)
+static void test_connect_timeout(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
 	rig_trouble(rig, 6379)->silent = true;
 	rig_start(rig, NULL);
-	pass(rig, 999 * MS);
+	pass_time(rig, 999 * MS);
 	assert_int_equal(rig->peer_count, 1);
-	pass(rig, 5000 * MS);
+	pass_time(rig, 5000 * MS);
 	assert_in_range(rig->peer_count, 2, 6);
 	assert_null(rig->peers[0].link);
 	rig_free(rig);
@@ -459,7 +459,7 @@ static void test_connecting_given_up(void **state)
 
 /* ---- malformed replies ---- */
 
-static void test_odd_reply(void **state)
+static void test_malformed_reply(void **state)
 {
 	static const char *const odd[] = {"+OK\r\n", ":1\r\n", "*0\r\n", "$-1\r\n",
 					  "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n$1\r\nx\r\n"};
@@ -471,7 +471,7 @@ static void test_odd_reply(void **state)
 		struct asker asker = {.done = 0};
 
 		take_one(rig, &asker, 1, 1);
-		turn(rig);
+		run_turn(rig);
 		reply(peer, odd[i]);
 		assert_failed(&asker);
 		assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
@@ -496,7 +496,7 @@ static void test_not_redis(void **state)
 		struct asker asker = {.done = 0};
 
 		take_one(rig, &asker, 1, 1);
-		turn(rig);
+		run_turn(rig);
 		wr_link_input(peer->link, (const uint8_t *)odd[i], strlen(odd[i]), rig->now_ns,
 			      rig->mono_ns);
 		assert_null(peer->link);
@@ -507,7 +507,7 @@ static void test_not_redis(void **state)
 }
 
 /* A reply without a command. */
-static void test_unasked(void **state)
+static void test_reply_without_command(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -531,7 +531,7 @@ static void test_endless_reply(void **state)
 	(void)state;
 	memset(bytes, 'x', sizeof bytes);
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	wr_link_input(peer->link, (const uint8_t *)"$100000000\r\n", 12, rig->now_ns, rig->mono_ns);
 	for (; peer->link && pieces < 1000; pieces++)
 		wr_link_input(peer->link, bytes, sizeof bytes, rig->now_ns, rig->mono_ns);
@@ -550,7 +550,7 @@ static void test_split_reply(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	for (size_t i = 0; i < strlen(bytes); i++) {
 		assert_pending(&asker);
 		wr_link_input(peer->link, (const uint8_t *)bytes + i, 1, rig->now_ns, rig->mono_ns);
@@ -572,10 +572,10 @@ static void test_noscript(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		take_one(rig, &askers[i], 1 + (uint64_t)i, 1);
-	turn(rig);
+	run_turn(rig);
 	for (int i = 0; i < 3; i++)
 		reply(peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(peer->waiting, 3);
 	assert_memory_equal(peer->commands[0], "EVAL -", 6);
 	assert_memory_equal(peer->commands[1], "EVALSHA ", 8);
@@ -588,15 +588,15 @@ static void test_noscript(void **state)
 	assert_int_equal(info(rig)->counts.again, 3);
 	/* SCRIPT FLUSH: missing again. */
 	take_one(rig, &askers[0], 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-NOSCRIPT\r\n");
-	turn(rig);
+	run_turn(rig);
 	assert_memory_equal(peer->commands[0], "EVAL -", 6);
 	rig_free(rig);
 }
 
 /* A server that never keeps the script: retries end. */
-static void test_noscript_for_ever(void **state)
+static void test_noscript_retries_end(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -605,7 +605,7 @@ static void test_noscript_for_ever(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	for (turn(rig); peer->waiting; turn(rig), times++)
+	for (run_turn(rig); peer->waiting; run_turn(rig), times++)
 		reply(peer, "-NOSCRIPT\r\n");
 	assert_failed(&asker);
 	assert_int_equal(times, 9);
@@ -613,7 +613,7 @@ static void test_noscript_for_ever(void **state)
 }
 
 /* The ask was cancelled, and Redis has not executed the call: it is not repeated. */
-static void test_noscript_after_leaving(void **state)
+static void test_noscript_after_cancel(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -621,7 +621,7 @@ static void test_noscript_after_leaving(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	wr_central_leave(rig->central, &asker.ask);
 	reply(peer, "-NOSCRIPT\r\n");
 	assert_null(next_command(peer));
@@ -630,7 +630,7 @@ static void test_noscript_after_leaving(void **state)
 
 /* ---- bounds and losses ---- */
 
-static void test_full(void **state)
+static void test_too_many_calls(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker *askers = calloc(8200, sizeof *askers);
@@ -661,19 +661,19 @@ static void test_lost_returns(void **state)
 			       {.key = 1, .cost = -1, .id = "b"}};
 
 	(void)state;
-	tell(rig, WR_QUESTION_RETURN, items, 2);
-	turn(rig);
-	cut(peer, "reset");
+	send_question(rig, WR_QUESTION_RETURN, items, 2);
+	run_turn(rig);
+	cut_peer(peer, "reset");
 	assert_int_equal(info(rig)->counts.returns_lost, 2);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	peer = peer_at(rig, 6379);
 	assert_null(next_command(peer));
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer, "reset");
-	tell(rig, WR_QUESTION_RETURN, items, 1);
+	cut_peer(peer, "reset");
+	send_question(rig, WR_QUESTION_RETURN, items, 1);
 	assert_int_equal(info(rig)->counts.returns_lost, 3);
-	tell(rig, WR_QUESTION_RESET, items, 1);
-	assert_non_null(strstr(rig->said, "could not be reset"));
+	send_question(rig, WR_QUESTION_RESET, items, 1);
+	assert_non_null(strstr(rig->logged, "could not be reset"));
 	rig_free(rig);
 }
 
@@ -686,7 +686,7 @@ static void test_outside_window(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken_all(1, values));
 	assert_failed(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_WINDOW), 1);
@@ -706,20 +706,20 @@ int main(void)
 		cmocka_unit_test(test_timeouts_open),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_silence_and_a_longer_timeout),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_lost_at_once),
+		cmocka_unit_test(test_connection_lost),
+		cmocka_unit_test(test_connection_lost_before_use),
 		cmocka_unit_test(test_refused_connection),
 		cmocka_unit_test(test_slow_to_connect),
-		cmocka_unit_test(test_connecting_given_up),
-		cmocka_unit_test(test_odd_reply),
+		cmocka_unit_test(test_connect_timeout),
+		cmocka_unit_test(test_malformed_reply),
 		cmocka_unit_test(test_not_redis),
-		cmocka_unit_test(test_unasked),
+		cmocka_unit_test(test_reply_without_command),
 		cmocka_unit_test(test_endless_reply),
 		cmocka_unit_test(test_split_reply),
 		cmocka_unit_test(test_noscript),
-		cmocka_unit_test(test_noscript_for_ever),
-		cmocka_unit_test(test_noscript_after_leaving),
-		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_noscript_retries_end),
+		cmocka_unit_test(test_noscript_after_cancel),
+		cmocka_unit_test(test_too_many_calls),
 		cmocka_unit_test(test_lost_returns),
 		cmocka_unit_test(test_outside_window),
 	};

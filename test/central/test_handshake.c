@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 /* A connected rig that answers only what the test says. */
-static struct rig *begin(const char *url, bool chief)
+static struct rig *begin_handshake(const char *url, bool chief)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
 	struct wr_central_opts opts = {.chief = chief, .secret = secret};
@@ -23,9 +23,9 @@ static void expect(struct peer *peer, const char *command)
 	assert_string_equal(next_command(peer), command);
 }
 
-static void test_plain(void **state)
+static void test_no_login(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
@@ -38,13 +38,13 @@ static void test_plain(void **state)
 	reply(peer, "+PONG\r\n");
 	expect(peer, "TIME");
 	assert_non_null(strstr(next_command(peer), "EVALSHA"));
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	rig_free(rig);
 }
 
 static void test_login(void **state)
 {
-	struct rig *rig = begin("redis://ann:s3cret@127.0.0.1/7", false);
+	struct rig *rig = begin_handshake("redis://ann:s3cret@127.0.0.1/7", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
@@ -60,7 +60,7 @@ static void test_login(void **state)
 
 static void test_no_user(void **state)
 {
-	struct rig *rig = begin("redis://:s3cret@127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://:s3cret@127.0.0.1", false);
 
 	(void)state;
 	expect(peer_at(rig, 6379), "AUTH s3cret");
@@ -77,7 +77,7 @@ static void test_wrong_password(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		struct rig *rig = begin("redis://:old@127.0.0.1", false);
+		struct rig *rig = begin_handshake("redis://:old@127.0.0.1", false);
 		struct peer *peer = peer_at(rig, 6379);
 
 		expect(peer, "AUTH old");
@@ -85,42 +85,42 @@ static void test_wrong_password(void **state)
 		assert_null(peer->link);
 		assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
 		assert_int_equal(faults(rig, WR_FAULT_WRONGPASS), 1);
-		assert_non_null(strstr(rig->said, "check the user and password"));
-		assert_null(strstr(rig->said, "old"));
+		assert_non_null(strstr(rig->logged, "check the user and password"));
+		assert_null(strstr(rig->logged, "old"));
 		assert_int_equal(wr_redis_target_password(&rig->target, WR_STR("new\n"), NULL), 0);
-		pass(rig, 60 * MS);
+		pass_time(rig, 60 * MS);
 		expect(peer_at(rig, 6379), "AUTH new");
 		rig_free(rig);
 	}
 }
 
-static void test_password_asked_for(void **state)
+static void test_password_required(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-NOAUTH Authentication required.\r\n"); /* CLIENT SETNAME */
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_NOAUTH), 1);
-	assert_non_null(strstr(rig->said, "--redis-password-file"));
+	assert_non_null(strstr(rig->logged, "--redis-password-file"));
 	rig_free(rig);
 }
 
-static void test_no_password_wanted(void **state)
+static void test_unneeded_password(void **state)
 {
-	struct rig *rig = begin("redis://:x@127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://:x@127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-ERR AUTH <password> called without any password configured for the default "
 		    "user. Are you sure your configuration is correct?\r\n");
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "requires no password"));
+	assert_non_null(strstr(rig->logged, "requires no password"));
 	rig_free(rig);
 }
 
@@ -134,10 +134,10 @@ static void test_loading(void **state)
 	rig_start(rig, NULL);
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_LOADING), 4, 8);
 	rig_trouble(rig, 6379)->ping = NULL;
-	pass(rig, 2000 * MS);
+	pass_time(rig, 2000 * MS);
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_TRYING);
 	rig_free(rig);
 }
@@ -145,7 +145,7 @@ static void test_loading(void **state)
 /* An error before any command, as Redis sends it when it has too many clients. */
 static void test_too_many_clients(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 	static const char bytes[] = "-ERR max number of clients reached\r\n";
 
@@ -158,14 +158,14 @@ static void test_too_many_clients(void **state)
 
 static void test_no_such_database(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1/99", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1/99", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-ERR DB index is out of range\r\n");
 	assert_null(peer->link);
-	assert_non_null(strstr(rig->said, "DB index is out of range"));
+	assert_non_null(strstr(rig->logged, "DB index is out of range"));
 	rig_free(rig);
 }
 
@@ -186,31 +186,33 @@ static void test_link(void **state)
 
 /* ---- INFO ---- */
 
-static const char *said_of(const char *text)
+static const char *log_for_info(const char *text)
 {
-	static char said[32768];
+	static char logged[32768];
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
 	struct wr_central_opts opts = {.chief = true, .secret = secret};
 	struct rig *rig = rig_begin("redis://127.0.0.1");
 
 	rig->info = text;
 	rig_start(rig, &opts);
-	snprintf(said, sizeof said, "%s", rig->said);
+	snprintf(logged, sizeof logged, "%s", rig->logged);
 	rig_free(rig);
-	return said;
+	return logged;
 }
 
 static void test_policies(void **state)
 {
 	(void)state;
-	assert_string_equal(said_of("maxmemory:1000\r\nmaxmemory_policy:noeviction\r\n"), "");
-	assert_string_equal(said_of("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n"), "");
-	assert_string_equal(said_of("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "");
-	assert_non_null(strstr(said_of("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n"),
+	assert_string_equal(log_for_info("maxmemory:1000\r\nmaxmemory_policy:noeviction\r\n"), "");
+	assert_string_equal(log_for_info("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n"),
+			    "");
+	assert_string_equal(log_for_info("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "");
+	assert_non_null(strstr(log_for_info("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n"),
 			       "1 127.0.0.1:6379: maxmemory-policy allkeys-lru may evict"));
-	assert_non_null(strstr(said_of("maxmemory:9\r\nmaxmemory_policy:volatile-lru\r\n"),
+	assert_non_null(strstr(log_for_info("maxmemory:9\r\nmaxmemory_policy:volatile-lru\r\n"),
 			       "set noeviction"));
-	assert_non_null(strstr(said_of("redis_version:4.0.1\r\n"), "version 4.0.1 is too old"));
+	assert_non_null(
+		strstr(log_for_info("redis_version:4.0.1\r\n"), "version 4.0.1 is too old"));
 }
 
 static void test_info(void **state)
@@ -233,14 +235,14 @@ static void test_info(void **state)
 /* An ACL may forbid INFO: nothing is logged then. */
 static void test_info_forbidden(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", true);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", true);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
-	turn(rig);
+	run_turn(rig);
 	for (int i = 0; i < 2; i++)
 		reply(peer, "-NOPERM this user has no permissions to run this command\r\n");
 	assert_string_equal(info(rig)->shards[0].version, "");
@@ -282,9 +284,9 @@ static void test_prefix(void **state)
 	(void)state;
 	take_one(rig, &asker, 1, 1);
 	assert_non_null(strstr(next_command(peer_at(rig, 6379)), " shop.eu:1:{BAAAAAAAAA"));
-	pass(rig, 49 * MS);
+	pass_time(rig, 49 * MS);
 	assert_pending(&asker);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_failed(&asker);
 	rig_free(rig);
 }
@@ -292,12 +294,12 @@ static void test_prefix(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_no_login),
 		cmocka_unit_test(test_login),
 		cmocka_unit_test(test_no_user),
 		cmocka_unit_test(test_wrong_password),
-		cmocka_unit_test(test_password_asked_for),
-		cmocka_unit_test(test_no_password_wanted),
+		cmocka_unit_test(test_password_required),
+		cmocka_unit_test(test_unneeded_password),
 		cmocka_unit_test(test_loading),
 		cmocka_unit_test(test_too_many_clients),
 		cmocka_unit_test(test_no_such_database),

@@ -53,7 +53,7 @@ static struct weir_table *open_table(void)
 	return table;
 }
 
-static struct fleet *begin(uint8_t algorithm)
+static struct fleet *begin_fleet(uint8_t algorithm)
 {
 	struct fleet *fleet = calloc(1, sizeof *fleet);
 
@@ -209,7 +209,7 @@ static void run_window(struct fleet *fleet)
 
 			if (draw(fleet, every_ms) == 0)
 				request(fleet, node);
-			pass(node->rig, MS);
+			pass_time(node->rig, MS);
 			serve_all(fleet, node);
 		}
 }
@@ -228,7 +228,7 @@ static void check_shares(const struct fleet *fleet, uint32_t all)
 
 static void test_fixed_window(void **state)
 {
-	struct fleet *fleet = begin(WEIR_FIXED_WINDOW);
+	struct fleet *fleet = begin_fleet(WEIR_FIXED_WINDOW);
 
 	(void)state;
 	for (uint32_t i = 0; i < WINDOWS; i++) {
@@ -242,7 +242,7 @@ static void test_fixed_window(void **state)
 /* First a full bucket, then as much as is refilled. */
 static void test_token_bucket(void **state)
 {
-	struct fleet *fleet = begin(WEIR_TOKEN_BUCKET);
+	struct fleet *fleet = begin_fleet(WEIR_TOKEN_BUCKET);
 	uint32_t all = 0;
 
 	(void)state;
@@ -261,7 +261,7 @@ static void test_token_bucket(void **state)
  * admitted there. */
 static void test_sliding_log(void **state)
 {
-	struct fleet *fleet = begin(WEIR_SLIDING_LOG);
+	struct fleet *fleet = begin_fleet(WEIR_SLIDING_LOG);
 
 	(void)state;
 	for (uint32_t i = 0; i < WINDOWS; i++) {

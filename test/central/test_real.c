@@ -182,7 +182,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int begin(void **state)
+static int begin_live(void **state)
 {
 	(void)state;
 	redis_tell(&live.server, "FLUSHALL");
@@ -262,7 +262,7 @@ static void test_give_back(void **state)
 		assert_admitted(&asker);
 		item.cost = -1;
 		item.decided_us = asker.answers[0].decided_us;
-		tell(&live.rig, WR_QUESTION_RETURN, &item, 1);
+		send_question(&live.rig, WR_QUESTION_RETURN, &item, 1);
 		until(&live, info(&live.rig)->counts.returned > before);
 		item.cost = 0;
 		take(&live.rig, &asker, &item, 1);
@@ -301,7 +301,7 @@ static void test_report(void **state)
 	(void)state;
 	until(&live, info(&live.rig)->any_up);
 	item.decided_us = clock_ns(CLOCK_REALTIME) / 1000;
-	tell(&live.rig, WR_QUESTION_REPORT, &item, 1);
+	send_question(&live.rig, WR_QUESTION_REPORT, &item, 1);
 	until(&live, info(&live.rig)->counts.reported == 1);
 	item.cost = 0;
 	take(&live.rig, &asker, &item, 1);
@@ -342,7 +342,7 @@ static void test_reset(void **state)
 	until(&live, asker.done);
 	assert_refused(&asker);
 	item.cost = 0;
-	tell(&live.rig, WR_QUESTION_RESET, &item, 1);
+	send_question(&live.rig, WR_QUESTION_RESET, &item, 1);
 	item.cost = 10;
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
@@ -366,13 +366,13 @@ static void test_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_ten_pass, begin, end),
-		cmocka_unit_test_setup_teardown(test_give_back, begin, end),
-		cmocka_unit_test_setup_teardown(test_all_or_none, begin, end),
-		cmocka_unit_test_setup_teardown(test_report, begin, end),
-		cmocka_unit_test_setup_teardown(test_script_flush, begin, end),
-		cmocka_unit_test_setup_teardown(test_reset, begin, end),
-		cmocka_unit_test_setup_teardown(test_node, begin, end),
+		cmocka_unit_test_setup_teardown(test_ten_pass, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_give_back, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_all_or_none, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_report, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_script_flush, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_reset, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_node, begin_live, end),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

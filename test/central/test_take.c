@@ -18,7 +18,7 @@ static const char *args_of(const char *command)
 	return command + strlen(begin);
 }
 
-static void test_one(void **state)
+static void test_one_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -49,7 +49,7 @@ static void test_refused(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 0, 2500000, 0));
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 2500 * MS);
@@ -170,7 +170,7 @@ static void test_not_merged(void **state)
 }
 
 /* A refusal is reused for a second, or for as long as it lasts, without asking Redis. */
-static void test_remembered(void **state)
+static void test_refusal_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -179,9 +179,9 @@ static void test_remembered(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 2);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 1, 30000000, 0));
-	pass(rig, 400 * MS);
+	pass_time(rig, 400 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker); /* at once */
 	assert_int_equal(asker.answers[0].retry_after_ns, 29600 * MS);
@@ -190,26 +190,26 @@ static void test_remembered(void **state)
 	assert_refused(&asker);
 	take_one(rig, &asker, 7, 1); /* a lower cost may pass */
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 0, 0, 1));
 	assert_admitted(&asker);
 	take(rig, &asker, &raised, 1); /* another limit is asked */
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 8, 0, 1));
-	pass(rig, 599 * MS);
+	pass_time(rig, 599 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2); /* the second has passed */
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 0, 200000, 0));
-	pass(rig, 199 * MS);
+	pass_time(rig, 199 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 1 * MS);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
 	assert_int_equal(info(rig)->counts.remembered, 4);
@@ -218,7 +218,7 @@ static void test_remembered(void **state)
 
 /* Redis may have refused when the call was sent: a refusal that arrives late is reused only for the
  * rest of its time. */
-static void test_remembered_from_when_it_was_asked(void **state)
+static void test_refusal_remembered_from_sending(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -226,20 +226,20 @@ static void test_remembered_from_when_it_was_asked(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 2);
-	turn(rig);
-	pass(rig, 10 * MS);
+	run_turn(rig);
+	pass_time(rig, 10 * MS);
 	reply(peer, taken(false, 1, 100000, 0));
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 100 * MS);
-	pass(rig, 89 * MS);
+	pass_time(rig, 89 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* long enough in any case */
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
-	turn(rig);
-	pass(rig, 10 * MS);
+	run_turn(rig);
+	pass_time(rig, 10 * MS);
 	reply(peer, taken(false, 1, 10000, 0)); /* expired when it arrives */
 	assert_refused(&asker);
 	take_one(rig, &asker, 7, 2);
@@ -248,7 +248,7 @@ static void test_remembered_from_when_it_was_asked(void **state)
 	rig_free(rig);
 }
 
-static void test_forget(void **state)
+static void test_forget_refusals(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -260,7 +260,7 @@ static void test_forget(void **state)
 	for (int i = 0; i < 3; i++) {
 		take_one(rig, &asker, 7, 1);
 		assert_pending(&asker);
-		turn(rig);
+		run_turn(rig);
 		reply(peer, taken(false, 0, -1, 0));
 		assert_int_equal(asker.answers[0].retry_after_ns, WEIR_NEVER);
 		wr_central_forget(rig->central, other);
@@ -271,7 +271,7 @@ static void test_forget(void **state)
 		if (i == 1)
 			wr_central_forget(rig->central, NULL);
 		if (i == 2)
-			tell(rig, WR_QUESTION_RESET, &item, 1);
+			send_question(rig, WR_QUESTION_RESET, &item, 1);
 	}
 	assert_non_null(strstr(next_command(peer),
 			       " 2 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
@@ -283,7 +283,7 @@ static void test_forget(void **state)
 
 /* If an enforced limit is known to refuse, the other limits are not asked, unless one of them
  * counts rejected requests. Limits that are only counted answer for themselves. */
-static void test_remembered_groups(void **state)
+static void test_refusal_remembered_by_group(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -295,7 +295,7 @@ static void test_remembered_groups(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 0, 5000000, 0));
 	take(rig, &asker, both, 2);
 	assert_refused(&asker);
@@ -325,7 +325,7 @@ static void test_remembered_groups(void **state)
 }
 
 /* Questions of cost 0 always ask Redis. */
-static void test_looks_are_not_remembered(void **state)
+static void test_cost_0_is_not_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -335,7 +335,7 @@ static void test_looks_are_not_remembered(void **state)
 	for (int i = 0; i < 2; i++) {
 		take_one(rig, &asker, 7, 0);
 		assert_pending(&asker);
-		turn(rig);
+		run_turn(rig);
 		reply(peer, taken(false, 0, 5000000, 0));
 		assert_refused(&asker);
 	}
@@ -361,7 +361,7 @@ static void test_calendar(void **state)
 
 /* ---- cancelling ---- */
 
-static void test_leave(void **state)
+static void test_cancel(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -371,7 +371,7 @@ static void test_leave(void **state)
 	(void)state;
 	wr_central_leave(rig->central, &asker.ask); /* not in flight */
 	take_one(rig, &asker, 7, 3);
-	turn(rig);
+	run_turn(rig);
 	wr_central_leave(rig->central, &asker.ask);
 	wr_central_leave(rig->central, &asker.ask);
 	assert_int_equal(info(rig)->waiting, 0);
@@ -388,7 +388,7 @@ static void test_leave(void **state)
 }
 
 /* An ask that is cancelled before the end of the batch is not sent. */
-static void test_leave_before_writing(void **state)
+static void test_cancel_before_writing(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -416,7 +416,7 @@ static void test_leave_before_writing(void **state)
 
 /* In a merged call, asks that still wait get units first; the rest is given back for cancelled
  * ones. */
-static void test_leave_merged(void **state)
+static void test_cancel_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -440,7 +440,7 @@ static void test_leave_merged(void **state)
 }
 
 /* One group is answered, the other is not: both are given back. */
-static void test_leave_half_way(void **state)
+static void test_cancel_half_answered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -449,16 +449,16 @@ static void test_leave_half_way(void **state)
 
 	(void)state;
 	take(rig, &asker, items, 3);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
 	reply(peer, taken(false, 0, 1000000, 0));
 	assert_pending(&asker);
 	wr_central_leave(rig->central, &asker.ask);
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(peer->waiting, 2); /* the third call, and the give-back of the first */
 	assert_non_null(strstr(peer->commands[1], "{BAAAAAAAAA"));
 	reply(peer, taken(true, 9, 0, 1));
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(peer->waiting, 2);
 	assert_non_null(strstr(peer->commands[1], "{DAAAAAAAAA"));
 	assert_int_equal(asker.done, 0);
@@ -477,7 +477,7 @@ static void test_return(void **state)
 			       {.key = 2, .cost = -1}};
 
 	(void)state;
-	tell(rig, WR_QUESTION_RETURN, items, 3);
+	send_question(rig, WR_QUESTION_RETURN, items, 3);
 	assert_non_null(
 		strstr(next_command(peer), "}:b:r 131 -2 10 60000000 5 131 -2 10 60000000 6"));
 	assert_non_null(strstr(next_command(peer), "1m:r 3 -1 10 60000000"));
@@ -490,7 +490,7 @@ static void test_return(void **state)
 }
 
 /* Malformed questions. */
-static void test_nonsense(void **state)
+static void test_malformed_questions(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct item items[] = {{.key = 1, .cost = 1}, {.key = 2, .cost = 1}};
@@ -513,9 +513,9 @@ static void test_nonsense(void **state)
 
 		memcpy(part, copy, cut_at);
 		if (cut_at >= 8) {
-			uint32_t said = (uint32_t)cut_at;
+			uint32_t bytes_field = (uint32_t)cut_at;
 
-			memcpy(part + 4, &said, 4);
+			memcpy(part + 4, &bytes_field, 4);
 		}
 		asker.done = 0;
 		wr_central_take(rig->central, &asker.ask, part, cut_at, rig->now_ns, rig->mono_ns);
@@ -563,23 +563,23 @@ static void test_reentry(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_one_take),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_not_merged),
-		cmocka_unit_test(test_remembered),
-		cmocka_unit_test(test_remembered_from_when_it_was_asked),
-		cmocka_unit_test(test_forget),
-		cmocka_unit_test(test_remembered_groups),
-		cmocka_unit_test(test_looks_are_not_remembered),
+		cmocka_unit_test(test_refusal_remembered),
+		cmocka_unit_test(test_refusal_remembered_from_sending),
+		cmocka_unit_test(test_forget_refusals),
+		cmocka_unit_test(test_refusal_remembered_by_group),
+		cmocka_unit_test(test_cost_0_is_not_remembered),
 		cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_leave),
-		cmocka_unit_test(test_leave_before_writing),
-		cmocka_unit_test(test_leave_merged),
-		cmocka_unit_test(test_leave_half_way),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_cancel_before_writing),
+		cmocka_unit_test(test_cancel_merged),
+		cmocka_unit_test(test_cancel_half_answered),
 		cmocka_unit_test(test_return),
-		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_malformed_questions),
 		cmocka_unit_test(test_reentry),
 	};
 

@@ -234,7 +234,8 @@ static void settle(struct model *m, const struct wr_lease_call *call, struct mod
 	m->returned += returned;
 }
 
-static void take(struct model *m, const struct wr_take *t, uint64_t now_us, struct wr_taken *taken)
+static void take_units(struct model *m, const struct wr_take *t, uint64_t now_us,
+		       struct wr_taken *taken)
 {
 	uint64_t used = used_at(m, t, now_us), capacity = capacity_of(t);
 	uint64_t n = t->cost > 0 ? (uint64_t)t->cost : t->cost < 0 ? (uint64_t)-t->cost : 1;
@@ -322,7 +323,7 @@ struct wr_leased model_call(struct model *m, const struct wr_lease_call *call, u
 		own = recognize(m, call, &answer.known);
 		settle(m, call, own, now_us);
 	}
-	take(m, &call->take, now_us, &answer.taken);
+	take_units(m, &call->take, now_us, &answer.taken);
 	if (call->holder)
 		grant(m, call, own, now_us, &answer);
 	tell_times(m, &call->take, now_us, &answer.taken);

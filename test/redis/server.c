@@ -104,7 +104,7 @@ void redis_server_stop(struct redis_server *server)
 	*server = (struct redis_server){0};
 }
 
-static redisReply *ask(struct redis_server *server, const char *format, va_list args)
+static redisReply *send_command(struct redis_server *server, const char *format, va_list args)
 {
 	redisReply *reply = redisvCommand(server->link, format, args);
 
@@ -121,7 +121,7 @@ redisReply *redis_ask(struct redis_server *server, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	reply = ask(server, format, args);
+	reply = send_command(server, format, args);
 	va_end(args);
 	return reply;
 }
@@ -131,7 +131,7 @@ void redis_tell(struct redis_server *server, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	freeReplyObject(ask(server, format, args));
+	freeReplyObject(send_command(server, format, args));
 	va_end(args);
 }
 
@@ -142,7 +142,7 @@ long long redis_number(struct redis_server *server, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	reply = ask(server, format, args);
+	reply = send_command(server, format, args);
 	va_end(args);
 	assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
 	number = reply->integer;

@@ -70,7 +70,7 @@ static redisReply *call(struct exchange_test *test, struct wr_commands *out)
 	return reply;
 }
 
-static void begin(struct wr_commands *out, const char *sha1, const char *key, size_t args)
+static void begin_call(struct wr_commands *out, const char *sha1, const char *key, size_t args)
 {
 	wr_commands_init(out, 65536);
 	wr_command_begin(out, 4 + args);
@@ -96,7 +96,7 @@ static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
 	struct wr_commands out;
 	redisReply *reply;
 
-	begin(&out, test->exchange, key, wr_script_exchange_argc());
+	begin_call(&out, test->exchange, key, wr_script_exchange_argc());
 	whole.unit_ns = test->unit_ns;
 	wr_script_exchange_args(&whole, &out);
 	reply = call(test, &out);
@@ -137,7 +137,7 @@ static void push(struct exchange_test *test, const char *key,
 	struct wr_commands out;
 	redisReply *reply;
 
-	begin(&out, test->push, key, wr_script_push_argc(count));
+	begin_call(&out, test->push, key, wr_script_push_argc(count));
 	wr_script_push_args(entries, count, LIFE_US, &out);
 	reply = call(test, &out);
 	assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
@@ -187,7 +187,7 @@ static void test_merging(void **state)
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
 }
 
-static void test_dropped(void **state)
+static void test_old_states_dropped(void **state)
 {
 	struct exchange_test *test = *state;
 	struct wr_exchange_call late = call_of("eu/a", state_of(NOW, 1, 0, 0, 0));
@@ -233,7 +233,7 @@ static void test_skewed_clocks_drop_nothing(void **state)
 }
 
 /* Numbers that weir never writes do no harm. */
-static void test_huge(void **state)
+static void test_huge_numbers(void **state)
 {
 	const char *text = "7 99999999999999999999999999999999999999 9007199254740993 1 1";
 	struct exchange_test *test = *state;
@@ -310,7 +310,7 @@ static void assert_relays_nothing(struct exchange_test *test, const char *key,
 }
 
 /* One holder relays at a time, and none when all has arrived. */
-static void test_one_relays(void **state)
+static void test_one_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
 	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
@@ -330,7 +330,7 @@ static void test_one_relays(void **state)
 }
 
 /* Data that is found lacking while relaying is relayed again, by any holder. */
-static void test_lacking_again(void **state)
+static void test_lacking_while_relaying(void **state)
 {
 	struct exchange_test *test = *state;
 	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
@@ -350,7 +350,7 @@ static void test_lacking_again(void **state)
 }
 
 /* The relaying holder is gone, or starts again. */
-static void test_another_relays(void **state)
+static void test_another_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
 	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
@@ -498,13 +498,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_merging),
-		cmocka_unit_test(test_dropped),
-		cmocka_unit_test(test_huge),
+		cmocka_unit_test(test_old_states_dropped),
+		cmocka_unit_test(test_huge_numbers),
 		cmocka_unit_test(test_skewed_clocks_drop_nothing),
 		cmocka_unit_test(test_pushing),
-		cmocka_unit_test(test_one_relays),
-		cmocka_unit_test(test_lacking_again),
-		cmocka_unit_test(test_another_relays),
+		cmocka_unit_test(test_one_holder_relays),
+		cmocka_unit_test(test_lacking_while_relaying),
+		cmocka_unit_test(test_another_holder_relays),
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_convergence),
 	};

@@ -135,7 +135,7 @@ static void test_repeated(void **state)
 
 /* A bucket does not refill behind lent units: at most 100 at once and 100 per minute can be
  * spent. */
-static void test_bucket_keeps_room(void **state)
+static void test_bucket_reserves_room(void **state)
 {
 	struct wr_take second = {.algorithm = WEIR_TOKEN_BUCKET,
 				 .limit = 100,
@@ -216,7 +216,7 @@ static void test_window_edge(void **state)
 
 /* A master without the last grant, or without any: the lease is unknown, its report is ignored, and
  * the next grant starts from nothing. */
-static void test_lost(void **state)
+static void test_lease_unknown(void **state)
 {
 	struct script_test *test = *state;
 
@@ -386,7 +386,7 @@ static void test_take_back_while_lent(void **state)
 		}
 }
 
-static void test_checked(void **state)
+static void test_invalid_calls(void **state)
 {
 	struct wr_lease_call call = wants(WEIR_FIXED_WINDOW, 7, 1, 30);
 
@@ -407,17 +407,17 @@ int main(void)
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_settling),
 		cmocka_unit_test(test_repeated),
-		cmocka_unit_test(test_bucket_keeps_room),
+		cmocka_unit_test(test_bucket_reserves_room),
 		cmocka_unit_test(test_log_stamps),
 		cmocka_unit_test(test_log_lowered),
 		cmocka_unit_test(test_window_edge),
-		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_lease_unknown),
 		cmocka_unit_test(test_clock_behind),
 		cmocka_unit_test(test_calendar),
 		cmocka_unit_test(test_not_lent),
 		cmocka_unit_test(test_back_and_report),
 		cmocka_unit_test(test_take_back_while_lent),
-		cmocka_unit_test(test_checked),
+		cmocka_unit_test(test_invalid_calls),
 	};
 
 	return cmocka_run_group_tests(tests, script_lease_setup, script_teardown);

@@ -41,7 +41,7 @@ static struct wr_take draw(struct rnd *r, uint8_t algorithm)
 	return take;
 }
 
-static void begin(struct trace *trace, int number)
+static void begin_trace(struct trace *trace, int number)
 {
 	snprintf(trace->key, sizeof trace->key, "lease:%u:%d:", trace->take.algorithm, number);
 	trace->now_us = NOW + rnd_below(&trace->r, 2 * trace->take.period_us);
@@ -91,7 +91,7 @@ static struct wr_take take_some(struct trace *trace)
 }
 
 /* A plausible next call of a node. */
-static struct wr_lease_call say(struct trace *trace, uint64_t holder, struct node *node)
+static struct wr_lease_call next_call(struct trace *trace, uint64_t holder, struct node *node)
 {
 	struct rnd *r = &trace->r;
 	struct wr_lease_call call = {.take = rnd_below(r, 2) ? trace->take : take_some(trace),
@@ -202,7 +202,7 @@ static struct wr_leased node_calls(struct script_test *test, struct trace *trace
 		tally->repeated++;
 		return compare(test, trace, &node->last, step);
 	}
-	node->last = say(trace, i + 1, node);
+	node->last = next_call(trace, i + 1, node);
 	leased = compare(test, trace, &node->last, step);
 	if (rnd_below(&trace->r, 10) == 0)
 		return leased; /* it was lost */
@@ -243,7 +243,7 @@ static void run(struct script_test *test, uint8_t algorithm)
 		uint64_t hint_us = 0;
 
 		trace.take = draw(&trace.r, algorithm);
-		begin(&trace, i);
+		begin_trace(&trace, i);
 		for (int step = 0; step < STEPS; step++) {
 			step_once(test, &trace, step, &tally, &hint_us);
 			move_on(&trace, hint_us);

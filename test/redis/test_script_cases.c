@@ -43,7 +43,7 @@ static void test_one_per_year(void **state)
 	}
 }
 
-static void test_as_many_as_can_be(void **state)
+static void test_largest_limits(void **state)
 {
 	struct wr_take token = LIMIT_OF(WEIR_TOKEN_BUCKET, UINT32_MAX, SECOND_US);
 	struct wr_take fixed = LIMIT_OF(WEIR_FIXED_WINDOW, UINT32_MAX, SECOND_US);
@@ -391,7 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_key_that_outlives_its_window),
 		cmocka_unit_test(test_one_per_year),
-		cmocka_unit_test(test_as_many_as_can_be),
+		cmocka_unit_test(test_largest_limits),
 		cmocka_unit_test(test_widest_bucket),
 		cmocka_unit_test(test_longest_log),
 		cmocka_unit_test(test_same_instant),

@@ -213,7 +213,7 @@ static void test_damage(void **state)
 	script_take(test, "damage:", limit_of(WEIR_SLIDING_LOG, 2, 1), NOW);
 }
 
-static void test_no_script(void **state)
+static void test_missing_script(void **state)
 {
 	struct script_test *test = *state;
 	struct wr_take take = limit_of(WEIR_TOKEN_BUCKET, 2, 1);
@@ -226,7 +226,7 @@ static void test_no_script(void **state)
 	freeReplyObject(reply);
 }
 
-static void test_check(void **state)
+static void test_invalid_takes(void **state)
 {
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 2, 1);
 	struct weir_error error;
@@ -276,8 +276,8 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_memory_of_log),
 		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_no_script),
-		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_missing_script),
+		cmocka_unit_test(test_invalid_takes),
 		cmocka_unit_test(test_nodes),
 	};
 

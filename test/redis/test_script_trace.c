@@ -67,7 +67,7 @@ static void change(struct rnd *r, struct pair *pair, bool soft, uint32_t log_max
 	pair->limit = l;
 }
 
-static void begin(struct rnd *r, struct pair *pair)
+static void begin_pair(struct rnd *r, struct pair *pair)
 {
 	snprintf(pair->key, sizeof pair->key, "trace:%d:", next_key++);
 	pair->state = pair->soft = (struct weir_state){0};
@@ -115,7 +115,7 @@ static void move_on(struct rnd *r, struct pair *pair, uint64_t retry_us)
 	if (now_us < 1 || now_us > NOW_MAX)
 		now_us = pair->now_us;
 	if (too_far(pair, now_us))
-		begin(r, pair);
+		begin_pair(r, pair);
 	pair->now_us = now_us;
 }
 
@@ -222,7 +222,7 @@ static struct tally run(struct script_test *test, uint32_t algorithm, bool soft,
 		struct pair pair = {.limit = draw(&r, algorithm, soft, log_max)};
 		uint64_t retry_us = 0;
 
-		begin(&r, &pair);
+		begin_pair(&r, &pair);
 		pair.now_us = rnd_start(&r) / US % NOW_MAX + 1;
 		for (int at = 0; at < steps; at++) {
 			if (rnd_below(&r, 20) == 0)
@@ -236,7 +236,7 @@ static struct tally run(struct script_test *test, uint32_t algorithm, bool soft,
 	return tally;
 }
 
-static void test_hard(void **state)
+static void test_without_soft_mode(void **state)
 {
 	struct tally leaky;
 
@@ -252,7 +252,7 @@ static void expire(struct script_test *test, struct rnd *r, struct pair *pair)
 	redisReply *reply = redis_ask(&test->server, "GET %s0x", pair->key);
 
 	if (reply->str && strtoull(reply->str, NULL, 10) < pair->now_us / 1000)
-		begin(r, pair);
+		begin_pair(r, pair);
 	freeReplyObject(reply);
 }
 
@@ -269,7 +269,7 @@ static void test_calendar(void **state)
 			pair.limit = draw(&r, WEIR_FIXED_WINDOW, i % 2, 0);
 		while (pair.limit.period_ns < 10 * SECOND || pair.limit.period_ns > YEAR);
 		pair.limit.period_ns = pair.limit.period_ns / SECOND * SECOND;
-		begin(&r, &pair);
+		begin_pair(&r, &pair);
 		for (int at = 0; at < STEPS; at++) {
 			compare(*state, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
 			move_on(&r, &pair, retry_us);
@@ -354,9 +354,12 @@ static void test_cancelled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hard),     cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_soft),     cmocka_unit_test(test_log),
-		cmocka_unit_test(test_long_log), cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_without_soft_mode),
+		cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_soft),
+		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_long_log),
+		cmocka_unit_test(test_cancelled),
 	};
 
 	return cmocka_run_group_tests(tests, script_setup, script_teardown);

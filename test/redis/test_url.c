@@ -127,10 +127,10 @@ static void test_cluster(void **state)
 }
 
 /* Errors are reported without any part that might be a password. */
-static void test_wrong(void **state)
+static void test_invalid_urls(void **state)
 {
 	static const struct {
-		const char *url, *says;
+		const char *url, *expected;
 	} wrong[] = {
 		{"", "must begin with"},
 		{"h:6379", "must begin with"},
@@ -164,7 +164,7 @@ static void test_wrong(void **state)
 		memset(&error, 0, sizeof error);
 		if (wr_redis_target_parse(wr_str(wrong[i].url), &target, &error) == 0)
 			fail_msg("'%s' was taken", wrong[i].url);
-		if (!strstr(error.text, wrong[i].says))
+		if (!strstr(error.text, wrong[i].expected))
 			fail_msg("%s: %s", wrong[i].url, error.text);
 		assert_null(strstr(error.text, "SECRET"));
 	}
@@ -173,10 +173,10 @@ static void test_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_single),   cmocka_unit_test(test_login),
-		cmocka_unit_test(test_password), cmocka_unit_test(test_unix),
-		cmocka_unit_test(test_sentinel), cmocka_unit_test(test_cluster),
-		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_single),       cmocka_unit_test(test_login),
+		cmocka_unit_test(test_password),     cmocka_unit_test(test_unix),
+		cmocka_unit_test(test_sentinel),     cmocka_unit_test(test_cluster),
+		cmocka_unit_test(test_invalid_urls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

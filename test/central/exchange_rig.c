@@ -1,3 +1,4 @@
+/* Implements exchange_rig.h. */
 #include "exchange_rig.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Implements lease_rig.h. */
 #include "lease_rig.h"
 
 #include <stdio.h>
@@ -100,17 +101,21 @@ const char *leased(bool admitted, int remaining, int granted, uint64_t ttl_ms, b
 	return bytes;
 }
 
+void answer_one(struct rig *rig, struct asker *asker, uint64_t key, struct peer *peer,
+		const char *bytes)
+{
+	ask_one(rig, asker, key);
+	lease_args(peer);
+	reply(peer, bytes);
+}
+
 struct peer *borrow(struct rig *rig, uint64_t key, int granted)
 {
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
-	ask_one(rig, &asker, key);
-	lease_args(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
-	ask_one(rig, &asker, key);
-	lease_args(peer);
-	reply(peer, leased(true, 900, granted, granted ? 1000 : 0, true));
+	answer_one(rig, &asker, key, peer, leased(true, 999, 0, 0, true));
+	answer_one(rig, &asker, key, peer, leased(true, 900, granted, granted ? 1000 : 0, true));
 	assert_admitted(&asker);
 	return peer;
 }

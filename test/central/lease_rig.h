@@ -35,6 +35,10 @@ const char *lease_args(struct peer *peer);
 /* A reply: of the take, with a wait of 5 s if it is refused, and of the lease. */
 const char *leased(bool admitted, int remaining, int granted, uint64_t ttl_ms, bool known);
 
+/* Asks a question of cost 1, and replies to its call. */
+void answer_one(struct rig *rig, struct asker *asker, uint64_t key, struct peer *peer,
+		const char *bytes);
+
 /* Sends two requests within a second: the call of the second one is granted this many units. */
 struct peer *borrow(struct rig *rig, uint64_t key, int granted);
 

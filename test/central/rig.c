@@ -1,3 +1,4 @@
+/* Implements rig.h: a host in memory and servers that answer handshakes, heartbeats and INFO. */
 #include "rig.h"
 
 #include <stdio.h>

@@ -16,13 +16,14 @@ static void report_one(struct rig *rig, uint64_t key, int64_t cost, uint64_t dec
 	send_question(rig, WR_QUESTION_REPORT, &item, 1);
 }
 
-/* Sends a take of this cost that times out and is still in flight. */
+/* Sends a take of this cost that times out and is still in flight. Its command is consumed. */
 static struct peer *time_out_take(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
 {
 	take_one(rig, asker, key, cost);
 	run_turn(rig);
 	pass_time(rig, TIMEOUT);
 	assert_failed(asker);
+	assert_non_null(next_command(peer_at(rig, 6379)));
 	return peer_at(rig, 6379);
 }
 
@@ -35,7 +36,6 @@ static void test_late_take_reduces_report(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
 	report_one(rig, 7, 2, NOW_US); /* of a request that Redis was not asked for */
 	assert_int_equal(info(rig)->reports_waiting, 1);
@@ -56,7 +56,6 @@ static void test_late_take_replaces_report(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 3);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 3, NOW_US);
 	reply(peer, taken(true, 7, 0, 1));
 	assert_int_equal(info(rig)->reports_waiting, 0);
@@ -73,7 +72,6 @@ static void test_report_after_late_take(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
 	pass_time(rig, 100 * MS);
 	report_one(rig, 7, 1, NOW_US);
@@ -92,7 +90,6 @@ static void test_given_back_once(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 2);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	reply(peer, taken(true, 8, 0, 1));
 	pass_time(rig, 199 * MS);
 	assert_null(next_command(peer));
@@ -114,7 +111,6 @@ static void test_a_late_refusal(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
 	reply(peer, taken(false, 0, 1000000, 0));
 	pass_time(rig, 300 * MS);
@@ -131,7 +127,6 @@ static void test_late_take_after_sent_report(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
 	pass_time(rig, 210 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
@@ -151,7 +146,6 @@ static void test_late_take_in_another_window(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US + 60000000);
 	reply(peer, taken(true, 9, 0, 1));
 	pass_time(rig, 300 * MS);
@@ -187,7 +181,6 @@ static void test_reset(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
 	send_question(rig, WR_QUESTION_RESET, &item, 1);
 	run_turn(rig);
@@ -237,7 +230,6 @@ static void test_report_waits_for_late_take(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
 	take_one(rig, &next, 7, 1);
 	run_turn(rig);
@@ -287,7 +279,6 @@ static void test_late_then_cancelled(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	wr_central_leave(rig->central, &asker.ask);
 	reply(peer, taken(true, 9, 0, 1));
 	pass_time(rig, 1000 * MS);
@@ -298,7 +289,7 @@ static void test_late_then_cancelled(void **state)
 
 /* ---- the ask of another process timed out; it sends the late take itself ---- */
 
-static void tell_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
+static void send_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
 {
 	struct item item = {.key = key, .cost = cost, .decided_us = decided_us};
 
@@ -313,8 +304,8 @@ static void test_late_question_after_report(void **state)
 
 	(void)state;
 	report_one(rig, 7, 3, NOW_US);
-	tell_late(rig, 7, 1, NOW_US + 100);
-	tell_late(rig, 7, 1, NOW_US + 100);
+	send_late(rig, 7, 1, NOW_US + 100);
+	send_late(rig, 7, 1, NOW_US + 100);
 	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	assert_null(next_command(peer));
@@ -327,7 +318,7 @@ static void test_late_question_before_report(void **state)
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	tell_late(rig, 7, 1, NOW_US + 100);
+	send_late(rig, 7, 1, NOW_US + 100);
 	pass_time(rig, 100 * MS);
 	report_one(rig, 7, 1, NOW_US);
 	assert_int_equal(info(rig)->reports_waiting, 0);
@@ -343,7 +334,7 @@ static void test_late_question_without_report(void **state)
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	tell_late(rig, 7, 2, NOW_US + 100);
+	send_late(rig, 7, 2, NOW_US + 100);
 	pass_time(rig, 199 * MS);
 	assert_null(next_command(peer));
 	pass_time(rig, 2 * MS);
@@ -352,7 +343,7 @@ static void test_late_question_without_report(void **state)
 	report_one(rig, 7, 1, NOW_US);
 	pass_time(rig, 210 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
-	tell_late(rig, 7, 1, NOW_US + 100);
+	send_late(rig, 7, 1, NOW_US + 100);
 	reply(peer, DONE);
 	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
@@ -369,7 +360,7 @@ static void test_late_question_in_another_window(void **state)
 
 	(void)state;
 	report_one(rig, 7, 1, NOW_US);
-	tell_late(rig, 7, 1, NOW_US + 60000000);
+	send_late(rig, 7, 1, NOW_US + 60000000);
 	pass_time(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 1700000100000000"));
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
@@ -383,9 +374,9 @@ static void test_late_question_malformed(void **state)
 	struct rig *rig = rig_new(URL, NULL);
 
 	(void)state;
-	tell_late(rig, 7, 1, 0);
-	tell_late(rig, 7, 0, NOW_US);
-	tell_late(rig, 7, -1, NOW_US);
+	send_late(rig, 7, 1, 0);
+	send_late(rig, 7, 0, NOW_US);
+	send_late(rig, 7, -1, NOW_US);
 	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer_at(rig, 6379)));
 	rig_free(rig);
@@ -450,7 +441,6 @@ static void test_late_reply_sets_no_clock(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	pass_time(rig, 500 * MS);
 	reply(peer, taken(false, 0, 1000000, 0)); /* 520 ms old */
 	report_one(rig, 8, 1, NOW_US + 520000);

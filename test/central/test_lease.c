@@ -79,9 +79,7 @@ static void test_units_follow_the_demand(void **state)
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	ask_one(rig, &asker, 7);
 	/* holder, seq, after, spent, returned, wanted, nodes, ttl */
 	assert_string_equal(lease_args(peer), "3 1 1000 60000000 " HOLDER " 1 0 0 0 3 1 0");

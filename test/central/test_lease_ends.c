@@ -50,9 +50,7 @@ static void test_repetitions_end(void **state)
 	rig_trouble(rig, 6379)->refuses = false;
 	pass_time(rig, 1500 * MS);
 	peer = peer_at(rig, 6379);
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	reply(peer, leased(true, 80, 0, 0, true));
+	answer_one(rig, &asker, 7, peer, leased(true, 80, 0, 0, true));
 	ask_one(rig, &asker, 7);
 	assert_non_null(strstr(lease_args(peer), HOLDER " 3 0 0 0 "));
 	rig_free(rig);
@@ -66,9 +64,7 @@ static void test_late_reply_is_void(void **state)
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	ask_one(rig, &asker, 7);
 	lease_args(peer);
 	rig->mono_ns += 200 * MS; /* the whole process pauses */
@@ -88,9 +84,7 @@ static void test_units_expire_from_sending(void **state)
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	ask_one(rig, &asker, 7);
 	lease_args(peer);
 	rig->mono_ns += 10 * MS;
@@ -193,8 +187,8 @@ static void test_returns_and_reports(void **state)
 	rig_free(rig);
 }
 
-/* A refusal by Redis applies to every process of the node for one second. */
-static void test_refusals_shared_in_the_table(void **state)
+/* Redis refuses after `delay_ns`. All processes of the node refuse until `left_ns` later. */
+static void assert_refusal_is_shared(uint64_t delay_ns, uint64_t left_ns)
 {
 	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 0);
@@ -202,16 +196,16 @@ static void test_refusals_shared_in_the_table(void **state)
 	struct asker asker = {.done = 0};
 	uint32_t grant;
 
-	(void)state;
 	ask_one(rig, &asker, 7);
 	lease_args(peer);
+	pass_time(rig, delay_ns);
 	reply(peer, leased(false, 0, 0, 0, true));
 	assert_refused(&asker);
-	rig->mono_ns += 999 * MS;
+	rig->mono_ns += left_ns - 1 * MS;
 	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
 					1, rig->mono_ns, &decision, &grant),
 			 WR_LEASE_REFUSED);
-	assert_int_equal(decision.retry_after_ns, 4001 * MS);
+	assert_int_equal(decision.retry_after_ns, 5001 * MS - left_ns);
 	rig->mono_ns += 2 * MS;
 	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
 					1, rig->mono_ns, &decision, &grant),
@@ -219,31 +213,18 @@ static void test_refusals_shared_in_the_table(void **state)
 	rig_free(rig);
 }
 
+/* A refusal by Redis applies to every process of the node for one second. */
+static void test_refusals_shared_in_the_table(void **state)
+{
+	(void)state;
+	assert_refusal_is_shared(0, 1000 * MS);
+}
+
 /* Redis may have refused when the call was sent: the second begins there. */
 static void test_refusals_count_from_sending(void **state)
 {
-	struct rig *rig = begin_lease_rig();
-	struct peer *peer = borrow(rig, 7, 0);
-	struct weir_decision decision;
-	struct asker asker = {.done = 0};
-	uint32_t grant;
-
 	(void)state;
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	pass_time(rig, 10 * MS);
-	reply(peer, leased(false, 0, 0, 0, true));
-	assert_refused(&asker);
-	rig->mono_ns += 989 * MS;
-	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
-					1, rig->mono_ns, &decision, &grant),
-			 WR_LEASE_REFUSED);
-	assert_int_equal(decision.retry_after_ns, 4011 * MS);
-	rig->mono_ns += 2 * MS;
-	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
-					1, rig->mono_ns, &decision, &grant),
-			 WR_LEASE_NOTHING);
-	rig_free(rig);
+	assert_refusal_is_shared(10 * MS, 990 * MS);
 }
 
 /* The lease of a window ends with it: near the end it is not renewed. */
@@ -255,13 +236,9 @@ static void test_windows_end(void **state)
 
 	(void)state;
 	pass_time(rig, 59600 * MS); /* of a minute */
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	for (int i = 0; i < 10; i++) {
-		ask_one(rig, &asker, 7);
-		lease_args(peer);
-		reply(peer, leased(true, 999, 0, 0, true));
+		answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	}
 	pass_time(rig, 100 * MS);
 	ask_one(rig, &asker, 7); /* 11 units less a tenth, this one, and a quarter; for 0.3 s */
@@ -358,9 +335,7 @@ static void test_another_table(void **state)
 	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as this loop knows */
 	assert_int_equal(spend(rig, 7, 10), 10);
 	pass_time(rig, 1100 * MS);
-	ask_one(rig, &asker, 7);
-	lease_args(peer);
-	reply(peer, leased(true, 900, 0, 0, true));
+	answer_one(rig, &asker, 7, peer, leased(true, 900, 0, 0, true));
 	ask_one(rig, &asker, 7);
 	assert_non_null(strstr(lease_args(peer), " 0000000000000077 2 0 0 0 "));
 	rig_free(rig);

@@ -1,3 +1,4 @@
+/* Implements lease_model.h. */
 #include "redis/lease_model.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Implements script_test.h. */
 #include "redis/script_test.h"
 
 /* The parts of take.lua that concern time, and their replacements. The clock is a key. The test's

@@ -1,3 +1,4 @@
+/* Implements server.h. */
 #include "redis/server.h"
 
 #include <errno.h>

@@ -43,7 +43,7 @@ bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t ra
 
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random)
 {
-	breaker->back_at_ns = mono_ns + pause_ns(breaker->step, random);
+	breaker->probe_at_ns = mono_ns + pause_ns(breaker->step, random);
 	if (breaker->step < STEP_MAX)
 		breaker->step++;
 	breaker->state = WR_BREAKER_OPEN;

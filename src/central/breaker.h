@@ -26,10 +26,10 @@ enum wr_breaker_state {
 
 struct wr_breaker {
 	enum wr_breaker_state state;
-	uint32_t failures;   /* consecutive */
-	uint32_t trials;     /* half open: calls that may still be sent */
-	uint32_t step;       /* how often it opened since it was last closed */
-	uint64_t back_at_ns; /* open: when to probe, monotonic */
+	uint32_t failures;    /* consecutive */
+	uint32_t trials;      /* half open: calls that may still be sent */
+	uint32_t step;        /* how often it opened since it was last closed */
+	uint64_t probe_at_ns; /* open: when to probe, monotonic */
 };
 
 /* Whether a call may be sent. Counts it as sent. */

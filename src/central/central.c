@@ -10,8 +10,8 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define TIMEOUT_LEAST_NS WR_MS_NS
-#define TIMEOUT_MOST_NS (60000 * WR_MS_NS)
+#define TIMEOUT_MIN_NS WR_MS_NS
+#define TIMEOUT_MAX_NS (60000 * WR_MS_NS)
 
 void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
@@ -68,7 +68,7 @@ static int check_options(const struct wr_central_opts *opts, struct weir_error *
 	if (wr_redis_prefix_check(opts->prefix ? opts->prefix : "weir", error) < 0)
 		return WEIR_EINVAL;
 	if (opts->timeout_ns &&
-	    (opts->timeout_ns < TIMEOUT_LEAST_NS || opts->timeout_ns > TIMEOUT_MOST_NS))
+	    (opts->timeout_ns < TIMEOUT_MIN_NS || opts->timeout_ns > TIMEOUT_MAX_NS))
 		return wr_error(error, WEIR_EINVAL, "the timeout for Redis must be 1ms to 1m");
 	return 0;
 }

@@ -9,9 +9,9 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define REFRESH_NS (30000 * WR_MS_NS)     /* all shards are up */
-#define REFRESH_AWAY_NS (500 * WR_MS_NS)  /* a shard is down: a replica may take over */
-#define REFRESH_LEAST_NS (100 * WR_MS_NS) /* the least pause between two reads */
+#define REFRESH_NS (30000 * WR_MS_NS)    /* all shards are up */
+#define REFRESH_DOWN_NS (500 * WR_MS_NS) /* a shard is down: a replica may take over */
+#define REFRESH_MIN_NS (100 * WR_MS_NS)  /* the least pause between two reads */
 
 /* ---- shards ---- */
 
@@ -108,7 +108,7 @@ static void connect_shards(struct wr_central *central)
 		if (shard->slots && shard->breaker.state == WR_BREAKER_CLOSED) {
 			wr_central_shard_connect(shard);
 		} else if (shard->slots) {
-			wr_central_wake_at(central, shard->breaker.back_at_ns);
+			wr_central_wake_at(central, shard->breaker.probe_at_ns);
 		} else if (conn && !conn->waiting.first && !shard->unwritten.first) {
 			shard->conn = NULL;
 			wr_central_conn_close(conn);
@@ -143,7 +143,7 @@ static void refresh_at(struct wr_central *central, uint64_t mono_ns)
 void wr_central_cluster_refresh_soon(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
-	uint64_t at = cluster->refreshed_ns + REFRESH_LEAST_NS;
+	uint64_t at = cluster->refreshed_ns + REFRESH_MIN_NS;
 
 	if (at < central->mono_ns)
 		at = central->mono_ns;
@@ -159,13 +159,13 @@ static void reject_slots(struct wr_central *central, const redisReply *reply)
 	struct weir_str text = wr_redis_reply_text(reply);
 
 	if (!central->cluster->logged)
-		wr_central_log(central, WR_SAY_ERROR,
-			       "CLUSTER SLOTS returned no slot map: %.*s; use redis:// for a "
-			       "server without a "
-			       "cluster",
-			       (int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
+		wr_central_log(
+			central, WR_SAY_ERROR,
+			"CLUSTER SLOTS returned no slot map: %.*s; use redis:// if the server is "
+			"not part of a cluster",
+			(int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
 	central->cluster->logged = true;
-	refresh_at(central, central->mono_ns + REFRESH_LEAST_NS);
+	refresh_at(central, central->mono_ns + REFRESH_MIN_NS);
 }
 
 static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
@@ -187,7 +187,7 @@ static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const
 	connect_shards(central);
 	send_unrouted(central);
 	refresh_at(central,
-		   central->mono_ns + (is_any_shard_down(central) ? REFRESH_AWAY_NS : REFRESH_NS));
+		   central->mono_ns + (is_any_shard_down(central) ? REFRESH_DOWN_NS : REFRESH_NS));
 }
 
 static void on_slots_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
@@ -257,8 +257,8 @@ static void refresh_slots(struct wr_central *central)
 	struct wr_central_shard *shard = pick_ready(central);
 
 	central->cluster->refreshed_ns = central->mono_ns;
-	refresh_at(central, central->mono_ns + REFRESH_AWAY_NS -
-				    wr_central_random(central) % REFRESH_LEAST_NS);
+	refresh_at(central, central->mono_ns + REFRESH_DOWN_NS -
+				    wr_central_random(central) % REFRESH_MIN_NS);
 	if (central->cluster->asking)
 		return;
 	if (shard)
@@ -300,7 +300,7 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 		return NULL;
 	/* The timer does not probe shards without slots. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
-	    central->mono_ns >= shard->breaker.back_at_ns)
+	    central->mono_ns >= shard->breaker.probe_at_ns)
 		shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	if (!moved)
 		return shard;

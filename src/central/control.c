@@ -1,6 +1,7 @@
 /* Control messages between nodes: a stream in Redis that each chief loop reads twice a second. It
  * carries an operator's commands (bans, grants, resets) to all nodes. Called by the timer and by
  * wr_central_publish. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,7 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	struct wr_central_duties *duties = &central->duties;
 	struct wr_central_message *message;
 
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	if (len == 0 || len > WR_CENTRAL_MESSAGE_MAX || duties->message_count >= WR_MESSAGES_MAX)
 		return WEIR_EROOM;
 	message = malloc(sizeof *message + len);

@@ -11,7 +11,7 @@
 
 #define NO_REGION "-"
 #define SOON_NS (50 * WR_MS_NS)
-#define DRAIN_NS (1000 * WR_MS_NS)
+#define SHUTDOWN_NS (1000 * WR_MS_NS)
 
 /* ---- start and end ---- */
 
@@ -414,13 +414,13 @@ uint32_t wr_central_exchanges_finish(struct wr_central *central)
 		x->end_ns = central->mono_ns;
 		begin_round(central);
 	}
-	if (!x->finished && central->mono_ns - x->end_ns >= DRAIN_NS / 2) {
+	if (!x->finished && central->mono_ns - x->end_ns >= SHUTDOWN_NS / 2) {
 		x->finished = true;
 		wr_central_regions_give_up(central);
 		begin_round(central);
 	}
-	if (central->mono_ns - x->end_ns >= DRAIN_NS)
+	if (central->mono_ns - x->end_ns >= SHUTDOWN_NS)
 		return 0;
-	wr_central_wake_at(central, x->end_ns + (x->finished ? DRAIN_NS : DRAIN_NS / 2));
+	wr_central_wake_at(central, x->end_ns + (x->finished ? SHUTDOWN_NS : SHUTDOWN_NS / 2));
 	return x->in_flight + wr_central_regions_in_flight(central) + x->resend;
 }

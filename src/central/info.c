@@ -1,5 +1,6 @@
 /* Fills the structures that describe the state for the admin API, the metrics and the logs. Called
  * by the host through wr_central_info. */
+#include <assert.h>
 #include <string.h>
 
 #include "central/inner.h"
@@ -41,7 +42,7 @@ static void fill_shard(const struct wr_central_shard *shard, struct wr_shard_inf
 		.under_way =
 			shard->unwritten.count + (shard->conn ? shard->conn->waiting.count : 0),
 		.back_at_ns =
-			shard->breaker.state == WR_BREAKER_OPEN ? shard->breaker.back_at_ns : 0,
+			shard->breaker.state == WR_BREAKER_OPEN ? shard->breaker.probe_at_ns : 0,
 		.aof = shard->aof,
 		.counts = shard->counts,
 	};
@@ -54,6 +55,7 @@ static void fill_shard(const struct wr_central_shard *shard, struct wr_shard_inf
 
 void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	*info = (struct wr_central_info){
 		.counts = central->counts,
 		.nodes = central->duties.nodes,

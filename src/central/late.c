@@ -12,7 +12,7 @@
 
 #include "central/inner.h"
 
-#define PATIENCE_NS (200 * WR_MS_NS) /* other processes of the node report a little later */
+#define REPORT_WAIT_NS (200 * WR_MS_NS) /* other processes of the node report a little later */
 #define LATE_MAX 16384u
 
 static struct wr_central_part **late_list(struct wr_central *central, const uint64_t key[2])
@@ -77,7 +77,7 @@ void wr_central_late_add(struct wr_central *central, struct wr_central_part *par
 		settle_late(central, part);
 		return;
 	}
-	part->give_back_ns = central->mono_ns + PATIENCE_NS;
+	part->give_back_ns = central->mono_ns + REPORT_WAIT_NS;
 	part->next = *list;
 	*list = part;
 	central->late.count++;
@@ -130,7 +130,7 @@ static bool check_late(struct wr_central *central, struct wr_central_part **at)
 	if (!shard ||
 	    !wr_central_shard_is_up(
 		    shard)) { /* the give-back is sent only once, so it must not be a trial call */
-		check_at(central, central->mono_ns + PATIENCE_NS);
+		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;
 	}
 	settle_late(central, unlink_late(central, at));

@@ -2,10 +2,12 @@
  * lease_renew.c. */
 #include "central/inner.h"
 
+#include <assert.h>
+
 #include "store/lease.h"
 
 #define STEP 16u /* checks happen at multiples of ttl / 16, so that many leases share a tick */
-#define STEP_LEAST_NS (2 * WR_MS_NS)
+#define STEP_MIN_NS (2 * WR_MS_NS)
 #define SPARE                                                                                      \
 	4u /* a quarter of the demand is borrowed in addition, because requests come in bursts */
 
@@ -13,7 +15,7 @@ uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
 {
 	uint64_t ns = hold->ttl_ns / STEP;
 
-	return ns > STEP_LEAST_NS ? ns : STEP_LEAST_NS;
+	return ns > STEP_MIN_NS ? ns : STEP_MIN_NS;
 }
 
 void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns)
@@ -64,6 +66,7 @@ void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 	uint64_t owner = wr_lease_hold_owner(central, hold);
 	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	burnt += wr_lease_lapsed(central->table, hold->slot, owner);
 	burnt = burnt < hold->held ? burnt : hold->held;
 	if (hold->held - burnt > hold->noted)
@@ -215,7 +218,7 @@ static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold
 	uint32_t units = wr_lease_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns,
 					       hold->ttl_ns);
 
-	return units < WR_LEASE_CHUNK_LEAST || hold->returning ? 0 : units;
+	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
 /* Withdraws the units beyond the target from the slot, with a tolerance of a quarter. */
@@ -252,6 +255,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 {
 	uint32_t target;
 
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	if (hold->unanswered) { /* repeated unchanged */
 		hold->sent_ns = central->mono_ns;
 		return true;
@@ -271,7 +275,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	if (hold->after)
 		settle_units(central, hold, target);
 	hold->wanted = target > hold->held ? target - hold->held : 0;
-	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_LEAST) {
+	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_MIN) {
 		hold->call = NULL;
 		return false;
 	}
@@ -322,6 +326,7 @@ static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold
 void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
 			    const struct wr_leased *leased)
 {
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	hold->call = NULL;
 	hold->unanswered = false;
 	hold->starved = hold->wanted && !leased->granted;
@@ -346,6 +351,7 @@ void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *ho
 
 void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold)
 {
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	hold->call = NULL;
 	wr_lease_hold_check_in(central, hold,
 			       hold->unanswered ? wr_lease_hold_step_ns(hold)

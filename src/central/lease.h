@@ -24,6 +24,7 @@ struct wr_call;
 struct wr_central_conn;
 struct wr_lease_hold_block;
 
+#define WR_LEASE_HOLD_MAGIC 0x686f6c64u
 #define WR_LEASE_HOLDS_MAX 65536u      /* leases per loop */
 #define WR_LEASE_HOLD_LISTS 16384u     /* chains of the hash table */
 #define WR_LEASE_HOLD_SEEN 32768u      /* counters that were asked for once */
@@ -32,6 +33,7 @@ struct wr_lease_hold_block;
 
 /* A counter of which this loop holds units, or did a moment ago. */
 struct wr_lease_hold {
+	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
 	struct wr_lease_hold *next; /* in its chain, or in the free list */
 	struct wr_call *call;       /* the call in flight that reports it, or NULL */
 	uint64_t key[2];

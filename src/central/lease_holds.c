@@ -1,5 +1,6 @@
 /* The collection of leases: a hash table by counter, and a heap by the time of the next check.
  * Called by lease.c and lease_renew.c. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +153,7 @@ struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint
 	hold = holds->free;
 	holds->free = hold->next;
 	memset(hold, 0, sizeof *hold);
+	hold->magic = WR_LEASE_HOLD_MAGIC;
 	hold->key[0] = key[0];
 	hold->key[1] = key[1];
 	hold->id_len = (uint8_t)id_len;
@@ -168,6 +170,7 @@ void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *ho
 	struct wr_lease_hold **at = hold_chain(holds, hold->key, hold->id, hold->id_len);
 	struct wr_lease_hold *last = holds->heap[--holds->count];
 
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	while (*at != hold)
 		at = &(*at)->next;
 	*at = hold->next;
@@ -175,6 +178,7 @@ void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *ho
 		set_heap_at(holds, last, hold->heap_at);
 		wr_lease_hold_check_at(holds, last, last->check_ns);
 	}
+	hold->magic = 0;
 	hold->next = holds->free;
 	holds->free = hold;
 }

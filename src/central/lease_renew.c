@@ -2,6 +2,8 @@
  * timer, and at shutdown by wr_central_drain. */
 #include "central/inner.h"
 
+#include <assert.h>
+
 #include "store/lease.h"
 
 #define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
@@ -142,6 +144,7 @@ void wr_lease_holds_drop(struct wr_central *central)
 
 void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_lease_holds_drop(central);
 	central->table = table;
 	central->owner = owner;

@@ -9,7 +9,7 @@
 #include "central/inner.h"
 
 #define RELAY_ROUNDS 3u /* after so many rounds without a call another node may relay */
-#define RELAY_NS (2000 * WR_MS_NS)
+#define RELAY_EXTRA_NS (2000 * WR_MS_NS)
 
 void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1])
 {
@@ -72,7 +72,7 @@ void wr_central_relay_write(const struct wr_central *central, const struct wr_ex
 
 	args->lacking = tags_of(x, job->lacking, text->lacking);
 	args->reached = tags_of(x, job->reached, text->reached);
-	args->relay_ms = (RELAY_ROUNDS * x->sync_ns + RELAY_NS) / WR_MS_NS;
+	args->relay_ms = (RELAY_ROUNDS * x->sync_ns + RELAY_EXTRA_NS) / WR_MS_NS;
 	if (!job->relays)
 		return;
 	args->relayed = (struct weir_str){x->tags[relay->peer], WR_EXCHANGE_TAG};

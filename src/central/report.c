@@ -11,7 +11,7 @@
 #include "central/inner.h"
 
 #define SEND_NS (200 * WR_MS_NS)
-#define OUT_MAX 512u
+#define REPORTS_IN_FLIGHT_MAX 512u
 #define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute that Redis remembers */
 
 static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
@@ -364,7 +364,8 @@ void wr_central_reports_send_before(struct wr_central *central, const struct wr_
 		return;
 	for (struct wr_call *call = list; call; call = call->report_next)
 		if (same_key(call, take)) {
-			if (!call->report_in_flight && central->reports.in_flight < OUT_MAX &&
+			if (!call->report_in_flight &&
+			    central->reports.in_flight < REPORTS_IN_FLIGHT_MAX &&
 			    can_send(central, call))
 				send_report(central, call);
 			return;
@@ -383,7 +384,7 @@ void wr_central_reports_tick(struct wr_central *central)
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		for (struct wr_call *call = reports->lists[i], *next; call; call = next) {
 			next = call->report_next;
-			if (reports->in_flight < OUT_MAX)
+			if (reports->in_flight < REPORTS_IN_FLIGHT_MAX)
 				check_report(central, reports->lists[i], call);
 		}
 	send_reports_at(central, central->mono_ns + SEND_NS);

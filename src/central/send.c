@@ -1,5 +1,6 @@
 /* Questions without an answer: give-backs, reports, late takes and resets. Called by the host
  * through wr_central_send. */
+#include <assert.h>
 #include <string.h>
 
 #include "central/inner.h"
@@ -122,6 +123,7 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 
 void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_refusals_forget(central->refusals, key);
 	if (key)
 		wr_lease_holds_void(central, key);

@@ -9,10 +9,10 @@
 #include "central/inner.h"
 
 #define POLL_NS (1000 * WR_MS_NS)     /* the master is up */
-#define POLL_AWAY_NS (200 * WR_MS_NS) /* the master is down */
-#define POLL_LEAST_NS (50 * WR_MS_NS) /* the least pause between two polls */
+#define POLL_DOWN_NS (200 * WR_MS_NS) /* the master is down */
+#define POLL_MIN_NS (50 * WR_MS_NS)   /* the least pause between two polls */
 #define ANSWER_NS (250 * WR_MS_NS)    /* for connecting, and for an answer */
-#define OTHERS_POLLS 30u              /* every 30th poll also asks for the list of Sentinels */
+#define POLLS_PER_LIST 30u            /* every 30th poll also asks for the list of Sentinels */
 
 static void poll_at(struct wr_central *central, uint64_t mono_ns)
 {
@@ -23,7 +23,7 @@ static void poll_at(struct wr_central *central, uint64_t mono_ns)
 void wr_central_sentinels_poll_soon(struct wr_central *central)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
-	uint64_t at = sentinels->polled_ns + POLL_LEAST_NS;
+	uint64_t at = sentinels->polled_ns + POLL_MIN_NS;
 
 	if (at < central->mono_ns)
 		at = central->mono_ns;
@@ -152,7 +152,7 @@ static void send_to_sentinel(struct wr_central_conn *conn, enum wr_call_kind kin
 void wr_central_sentinels_poll(struct wr_central *central)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
-	uint64_t pause = wr_central_shard_is_up(central->shards[0]) ? POLL_NS : POLL_AWAY_NS;
+	uint64_t pause = wr_central_shard_is_up(central->shards[0]) ? POLL_NS : POLL_DOWN_NS;
 
 	sentinels->polled_ns = central->mono_ns;
 	poll_at(central, central->mono_ns + pause - wr_central_random(central) % (pause / 4));
@@ -168,7 +168,7 @@ void wr_central_sentinels_poll(struct wr_central *central)
 	}
 	sentinels->asking = true;
 	send_to_sentinel(sentinels->conn, WR_CALL_MASTER);
-	if (sentinels->polls++ % OTHERS_POLLS == 0)
+	if (sentinels->polls++ % POLLS_PER_LIST == 0)
 		send_to_sentinel(sentinels->conn, WR_CALL_SENTINELS);
 }
 

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define VERSION_LEAST 5 /* the first version with streams */
+#define VERSION_MIN 5 /* the first version with streams */
 
 static void copy_printable(char *text, size_t size, struct weir_str value)
 {
@@ -52,7 +52,7 @@ static void read_info(struct wr_central_conn *conn, struct wr_call *call, const 
 	wr_endpoint_text(&shard->at, at);
 	if (!wr_str_equal(wr_str(version), wr_str(shard->version))) {
 		memcpy(shard->version, version, sizeof version);
-		if (version[0] && strtol(version, NULL, 10) < VERSION_LEAST)
+		if (version[0] && strtol(version, NULL, 10) < VERSION_MIN)
 			wr_central_log(
 				shard->central, WR_SAY_ERROR,
 				"%s: version %s is too old; weir needs Redis 5 or later, or Valkey",

@@ -51,7 +51,7 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 	case WR_FAULT_WRONGPASS:
 		return "; check the user and password in the URL or in --redis-password-file";
 	case WR_FAULT_NOPERM:
-		return "; docs/redis.md has the ACL line that weir needs";
+		return "; see docs/redis.md for the ACL that weir needs";
 	case WR_FAULT_OOM:
 		return "; raise its maxmemory";
 	case WR_FAULT_MOVED:
@@ -131,7 +131,7 @@ static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault faul
 		shard->down = true;
 	}
 	log_trouble(shard, fault);
-	wr_central_wake_at(shard->central, shard->breaker.back_at_ns);
+	wr_central_wake_at(shard->central, shard->breaker.probe_at_ns);
 	if (shard->central->cluster)
 		wr_central_cluster_refresh_soon(shard->central);
 	if (shard->central->sentinels)
@@ -397,7 +397,7 @@ static void mark_late(struct wr_central_shard *shard)
 		wr_central_shard_on_fault(shard, WR_FAULT_TIMEOUT, WR_STR(""));
 }
 
-static void check_line(struct wr_central_shard *shard)
+static void check_conn(struct wr_central_shard *shard)
 {
 	uint64_t end = shard->conn ? conn_deadline(shard->conn) : 0;
 
@@ -427,12 +427,12 @@ void wr_central_shard_tick(struct wr_central_shard *shard)
 	}
 	if (wr_central_shard_is_ready(shard))
 		mark_late(shard);
-	check_line(shard);
+	check_conn(shard);
 	if (shard->breaker.state != WR_BREAKER_OPEN || (central->cluster && !shard->slots))
 		return;
-	if (central->mono_ns >= shard->breaker.back_at_ns)
+	if (central->mono_ns >= shard->breaker.probe_at_ns)
 		send_probe(shard);
-	wr_central_wake_at(central, shard->breaker.back_at_ns);
+	wr_central_wake_at(central, shard->breaker.probe_at_ns);
 }
 
 /* ---- calls ---- */

@@ -1,6 +1,7 @@
 /* Implements reply.h: parses RESP into an arena. Called by src/central through conn.c. */
 #include "redis/reply.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,7 @@ bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, 
 {
 	const redisReader *reader = replies->reader;
 
+	assert(replies->reader);
 	if (reader->len - reader->pos + len > WR_REPLY_BYTES_MAX)
 		return false;
 	return redisReaderFeed(replies->reader, bytes, len) == REDIS_OK;
@@ -177,6 +179,7 @@ int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **r
 {
 	void *object = NULL;
 
+	assert(replies->reader);
 	/* While the parser is inside a reply, the arena contains its first part. */
 	if (replies->reader->ridx == -1)
 		reset_arena(replies);

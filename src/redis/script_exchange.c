@@ -1,6 +1,7 @@
 /* Arguments and replies of the exchange and push scripts. Called by src/central. */
 #include "redis/script_exchange.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 static uint64_t clamp_number(uint64_t number)
 {
-	return number < WR_EXCHANGE_MOST ? number : WR_EXCHANGE_MOST;
+	return number < WR_EXCHANGE_NUMBER_MAX ? number : WR_EXCHANGE_NUMBER_MAX;
 }
 
 static void write_number(struct wr_commands *out, uint64_t number)
@@ -128,6 +129,7 @@ size_t wr_script_push_argc(size_t count)
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out)
 {
+	assert(count > 0);
 	write_life(out, life_us);
 	for (size_t i = 0; i < count; i++) {
 		wr_command_arg(out, entries[i].holder.ptr, entries[i].holder.len);

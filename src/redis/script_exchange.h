@@ -27,12 +27,13 @@
 
 #include "redis/script.h"
 
-#define WR_EXCHANGE_NAME 96u          /* bytes of a holder's name, including its region */
-#define WR_EXCHANGE_REGION 32u        /* bytes of the region in it */
-#define WR_EXCHANGE_VALUE 112u        /* bytes of a state as text */
-#define WR_EXCHANGE_MOST (1ull << 52) /* maximum of any number; larger numbers count as this */
-#define WR_EXCHANGE_TAG 8u            /* letters that identify another region */
-#define WR_EXCHANGE_PAGE 64u          /* states per page */
+#define WR_EXCHANGE_NAME 96u   /* bytes of a holder's name, including its region */
+#define WR_EXCHANGE_REGION 32u /* bytes of the region in it */
+#define WR_EXCHANGE_VALUE 112u /* bytes of a state as text */
+#define WR_EXCHANGE_NUMBER_MAX                                                                     \
+	(1ull << 52)         /* maximum of any number; larger numbers count as this */
+#define WR_EXCHANGE_TAG 8u   /* letters that identify another region */
+#define WR_EXCHANGE_PAGE 64u /* states per page */
 
 struct wr_exchange_tally {
 	uint64_t plus, minus; /* admitted, and given back */

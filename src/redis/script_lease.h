@@ -23,7 +23,7 @@
 #include "redis/script.h"
 
 #define WR_LEASE_TTL_MAX_US 1000000u
-#define WR_LEASE_CHUNK_LEAST 2u /* units; fewer are not lent */
+#define WR_LEASE_CHUNK_MIN 2u /* units; fewer are not lent */
 
 struct wr_lease_call {
 	/* One limit: requests of cost × times that Redis decides. cost 0: none. */

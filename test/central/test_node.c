@@ -168,7 +168,7 @@ static void test_secret_forbidden(void **state)
 				    : "$-1\r\n");
 	assert_false(info(rig)->secret_known);
 	assert_string_equal(rig->logged, "1 127.0.0.1:6379: NOPERM this user has no permissions; "
-					 "docs/redis.md has the ACL line that weir needs\n");
+					 "see docs/redis.md for the ACL that weir needs\n");
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
 	rig_free(rig);
 }

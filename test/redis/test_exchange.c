@@ -240,8 +240,8 @@ static void test_huge_numbers(void **state)
 
 	for (int i = 0; i < 5; i++)
 		redis_tell(&test->server, "HSET huge eu/%d %s", i, text);
-	assert_sums(publish(test, "huge", "eu/a", state_of(7, 1, 0, 0, 0)), WR_EXCHANGE_MOST,
-		    WR_EXCHANGE_MOST, 5, 5, 5);
+	assert_sums(publish(test, "huge", "eu/a", state_of(7, 1, 0, 0, 0)), WR_EXCHANGE_NUMBER_MAX,
+		    WR_EXCHANGE_NUMBER_MAX, 5, 5, 5);
 }
 
 static void test_pushing(void **state)

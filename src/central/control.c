@@ -30,21 +30,6 @@ static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_
 
 /* ---- TIME: the clock of Redis ---- */
 
-static bool read_number(struct weir_str text, uint64_t *number)
-{
-	uint64_t value = 0;
-
-	if (text.len == 0 || text.len > 18)
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return false;
-		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
-	}
-	*number = value;
-	return true;
-}
-
 /* Stream ids begin with the time. A new master with a slower clock assigns ids below those already
  * read. The position then moves back; some messages are read twice. */
 static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
@@ -52,8 +37,10 @@ static void read_time(struct wr_central_conn *conn, struct wr_call *call, const 
 	struct wr_central_duties *duties = &conn->central->duties;
 	bool for_stream = call->step == WR_TIME_FOR_STREAM;
 	uint64_t s, us;
-	bool valid = read_number(wr_redis_reply_text(wr_redis_reply_at(reply, 0)), &s) &&
-		     read_number(wr_redis_reply_text(wr_redis_reply_at(reply, 1)), &us) &&
+	bool valid = wr_redis_number_read(wr_redis_reply_text(wr_redis_reply_at(reply, 0)),
+					  UINT64_MAX, &s) &&
+		     wr_redis_number_read(wr_redis_reply_text(wr_redis_reply_at(reply, 1)),
+					  UINT64_MAX, &us) &&
 		     s <= UINT32_MAX * 4ull;
 
 	if (valid)
@@ -119,8 +106,8 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 	uint64_t ms, seq;
 	bool own;
 
-	if (dash == id.len || !read_number(wr_str_first(id, dash), &ms) ||
-	    !read_number(wr_str_from(id, dash + 1), &seq))
+	if (dash == id.len || !wr_redis_number_read(wr_str_first(id, dash), UINT64_MAX, &ms) ||
+	    !wr_redis_number_read(wr_str_from(id, dash + 1), UINT64_MAX, &seq))
 		return;
 	duties->heard_ms = ms;
 	duties->heard_seq = seq;

@@ -196,6 +196,21 @@ struct weir_str wr_redis_reply_text(const redisReply *reply)
 	return (struct weir_str){reply->str, reply->len};
 }
 
+bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number)
+{
+	uint64_t value = 0;
+
+	if (text.len == 0 || text.len > 18)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] < '0' || text.ptr[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
+	}
+	*number = value;
+	return value <= max;
+}
+
 const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at)
 {
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || at >= reply->elements)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <hiredis/hiredis.h>
 
@@ -34,6 +35,9 @@ int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **r
 
 /* Returns the text of a status, string or error; "" for other replies. */
 struct weir_str wr_redis_reply_text(const redisReply *reply);
+
+/* Reads a decimal number of up to 18 digits. Returns false for other text or a number above max. */
+bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number);
 
 /* Returns an element of an array, or NULL. */
 const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at);

@@ -9,21 +9,6 @@
 
 /* ---- addresses ---- */
 
-static bool read_number(struct weir_str text, uint64_t max, uint64_t *number)
-{
-	uint64_t value = 0;
-
-	if (text.len == 0 || text.len > 9)
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return false;
-		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
-	}
-	*number = value;
-	return value <= max;
-}
-
 bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
 			   struct wr_endpoint *at)
 {
@@ -57,7 +42,7 @@ bool wr_redis_address_read(const redisReply *array, size_t first, const struct w
 		return false;
 	if (port->type == REDIS_REPLY_INTEGER)
 		number = port->integer > 0 ? (uint64_t)port->integer : 0;
-	else if (!read_number(wr_redis_reply_text(port), 65535, &number))
+	else if (!wr_redis_number_read(wr_redis_reply_text(port), 65535, &number))
 		return false;
 	return wr_redis_address_make(wr_redis_reply_text(host), number, asked, at);
 }
@@ -82,12 +67,13 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 		return false;
 	rest = wr_str_from(rest, 1);
 	end = wr_str_find(rest, ' ');
-	if (end == rest.len || !read_number(wr_str_first(rest, end), WR_SLOTS - 1, &number))
+	if (end == rest.len ||
+	    !wr_redis_number_read(wr_str_first(rest, end), WR_SLOTS - 1, &number))
 		return false;
 	rest = wr_str_from(rest, end + 1);
 	rest = wr_str_first(rest, wr_str_find(rest, ' '));
 	colon = last_colon(rest);
-	if (colon == rest.len || !read_number(wr_str_from(rest, colon + 1), 65535, &port))
+	if (colon == rest.len || !wr_redis_number_read(wr_str_from(rest, colon + 1), 65535, &port))
 		return false;
 	*slot = (uint16_t)number;
 	return wr_redis_address_make(wr_str_first(rest, colon), port, asked, at);

@@ -178,7 +178,7 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-static const char *bulk(const char *text)
+static const char *bulk_reply(const char *text)
 {
 	static char bytes[8192];
 
@@ -243,13 +243,13 @@ static const char *answer_of(struct peer *peer, const char *command)
 	if (begins(command, "TIME"))
 		return time_reply(rig);
 	if (begins(command, "INFO"))
-		return bulk(rig->info);
+		return bulk_reply(rig->info);
 	if (begins(command, "CLUSTER SLOTS"))
 		return rig->slots;
 	if (begins(command, "SENTINEL"))
 		return sentinel_reply(trouble->names ? trouble->names : rig->master, command);
 	if (begins(command, "GET"))
-		return rig->secret_hex[0] ? bulk(rig->secret_hex) : "$-1\r\n";
+		return rig->secret_hex[0] ? bulk_reply(rig->secret_hex) : "$-1\r\n";
 	if (begins(command, "SET"))
 		return set_secret(rig, command);
 	if (begins(command, "XREAD")) {
@@ -271,7 +271,7 @@ static const char *answer_of(struct peer *peer, const char *command)
 	return NULL;
 }
 
-static void serve(struct peer *peer)
+static void answer_by_itself(struct peer *peer)
 {
 	while (peer->link && peer->waiting) {
 		const char *bytes = answer_of(peer, peer->commands[0]);
@@ -319,7 +319,7 @@ static const uint8_t *read_command(struct peer *peer, const uint8_t *at, const u
 	return at;
 }
 
-static void fetch(struct peer *peer)
+static void fetch_output(struct peer *peer)
 {
 	const uint8_t *bytes, *at;
 	size_t len;
@@ -360,9 +360,9 @@ void run_turn(struct rig *rig)
 		memcpy(dirty, rig->dirty, sizeof dirty);
 		rig->dirty_count = 0;
 		for (int i = 0; i < count; i++)
-			fetch(dirty[i]);
+			fetch_output(dirty[i]);
 		for (int i = 0; i < rig->peer_count; i++)
-			serve(&rig->peers[i]);
+			answer_by_itself(&rig->peers[i]);
 	}
 }
 
@@ -399,7 +399,7 @@ const char *next_command(struct peer *peer)
 	run_turn(peer->rig);
 	if (!peer->link)
 		return NULL;
-	serve(peer);
+	answer_by_itself(peer);
 	return peer->taken < peer->waiting ? peer->commands[peer->taken++] : NULL;
 }
 

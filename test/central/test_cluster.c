@@ -50,7 +50,7 @@ static uint64_t key_in(uint16_t first, uint16_t last)
 			return key;
 }
 
-static const struct wr_shard_info *shard(struct rig *rig, uint16_t port)
+static const struct wr_shard_info *shard_info_at(struct rig *rig, uint16_t port)
 {
 	char at[32];
 
@@ -73,8 +73,8 @@ static void test_slots(void **state)
 	(void)state;
 	assert_int_equal(info(rig)->shard_count, 3);
 	assert_true(info(rig)->all_up);
-	assert_int_equal(shard(rig, 7000)->slots, 5461);
-	assert_int_equal(shard(rig, 7001)->slots, 5462);
+	assert_int_equal(shard_info_at(rig, 7000)->slots, 5461);
+	assert_int_equal(shard_info_at(rig, 7001)->slots, 5462);
 	take(rig, &asker, items, 3);
 	for (uint16_t port = 7000; port < 7003; port++)
 		assert_non_null(next_command(peer_at(rig, port)));
@@ -84,7 +84,7 @@ static void test_slots(void **state)
 	}
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(asker.answers[i].remaining, 1 + i);
-	assert_int_equal(shard(rig, 7002)->counts.admitted, 1);
+	assert_int_equal(shard_info_at(rig, 7002)->counts.admitted, 1);
 	rig_free(rig);
 }
 
@@ -322,8 +322,8 @@ static void test_promotion(void **state)
 	reply(peer_at(rig, 7000), taken(true, 9, 0, 1));
 	rig->slots = promoted;
 	pass_time(rig, 700 * MS);
-	assert_non_null(shard(rig, 7003));
-	assert_null(shard(rig, 7001));
+	assert_non_null(shard_info_at(rig, 7003));
+	assert_null(shard_info_at(rig, 7001));
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7003)));
 	reply(peer_at(rig, 7003), taken(true, 9, 0, 1));

@@ -13,7 +13,7 @@ static enum wr_shard_state state_now(struct rig *rig)
 }
 
 /* Sends a take that gets this reply. */
-static void take_and_hear(struct rig *rig, uint64_t key, const char *bytes)
+static void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
 {
 	struct asker asker = {.done = 0};
 	struct peer *peer = peer_at(rig, 6379);
@@ -76,12 +76,12 @@ static void test_error_replies(void **state)
 		struct peer *peer = peer_at(rig, 6379);
 		bool counted = wr_fault_act(errors[i].fault) == WR_ACT_COUNT;
 
-		take_and_hear(rig, 1, errors[i].text);
+		take_with_reply(rig, 1, errors[i].text);
 		assert_int_equal(faults(rig, errors[i].fault), 1);
 		assert_int_equal(state_now(rig), errors[i].state);
 		assert_int_equal(peer->link == NULL, errors[i].closed);
 		for (uint64_t key = 2; counted && key <= 5; key++)
-			take_and_hear(rig, key, errors[i].text);
+			take_with_reply(rig, key, errors[i].text);
 		if (counted) { /* the fifth in a row */
 			assert_int_equal(faults(rig, errors[i].fault), 5);
 			assert_int_equal(state_now(rig), WR_SHARD_AWAY);
@@ -99,13 +99,13 @@ static void test_failures_in_a_row(void **state)
 
 	(void)state;
 	for (uint64_t key = 1; key <= 4; key++)
-		take_and_hear(rig, key, "-OOM full\r\n");
-	take_and_hear(rig, 5, taken(true, 9, 0, 1));
+		take_with_reply(rig, key, "-OOM full\r\n");
+	take_with_reply(rig, 5, taken(true, 9, 0, 1));
 	for (uint64_t key = 6; key <= 9; key++)
-		take_and_hear(rig, key, "-OOM full\r\n");
+		take_with_reply(rig, key, "-OOM full\r\n");
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
 	assert_string_equal(rig->logged, "");
-	take_and_hear(rig, 10, "-OOM full\r\n");
+	take_with_reply(rig, 10, "-OOM full\r\n");
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_int_equal(info(rig)->counts.failed, 9);
 	assert_int_equal(info(rig)->counts.opened, 1);
@@ -125,7 +125,7 @@ static void test_half_open(void **state)
 
 	(void)state;
 	rig_trouble(rig, 6379)->ping = "-LOADING still\r\n";
-	take_and_hear(rig, 1, "-LOADING\r\n");
+	take_with_reply(rig, 1, "-LOADING\r\n");
 	take_one(rig, &askers[0], 2, 1);
 	assert_failed(&askers[0]);
 	assert_int_equal(faults(rig, WR_FAULT_OPEN), 1);
@@ -165,14 +165,14 @@ static void test_trial_fails(void **state)
 	uint64_t pause_ns;
 
 	(void)state;
-	take_and_hear(rig, 1, "-BUSY\r\n");
+	take_with_reply(rig, 1, "-BUSY\r\n");
 	pause_ns = info(rig)->shards[0].back_at_ns - rig->mono_ns;
 	assert_in_range(pause_ns, 25 * MS, 50 * MS);
 	pass_time(rig, pause_ns - 1);
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	pass_time(rig, 1);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
-	take_and_hear(rig, 2, "-BUSY\r\n");
+	take_with_reply(rig, 2, "-BUSY\r\n");
 	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
 	assert_in_range(info(rig)->shards[0].back_at_ns - rig->mono_ns, 100 * MS, 200 * MS);
 	assert_int_equal(info(rig)->counts.opened, 2);
@@ -186,7 +186,7 @@ static void test_trials_not_used_up(void **state)
 	struct asker askers[17] = {{.done = 0}};
 
 	(void)state;
-	take_and_hear(rig, 1, "-BUSY\r\n");
+	take_with_reply(rig, 1, "-BUSY\r\n");
 	pass_time(rig, 60 * MS);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
 	for (int i = 0; i < 17; i++)
@@ -195,7 +195,7 @@ static void test_trials_not_used_up(void **state)
 	for (int i = 0; i < 16; i++)
 		wr_central_leave(rig->central, &askers[i].ask);
 	run_turn(rig);
-	take_and_hear(rig, 30, taken(true, 9, 0, 1));
+	take_with_reply(rig, 30, taken(true, 9, 0, 1));
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
 	rig_free(rig);
 }
@@ -343,7 +343,7 @@ static void test_connection_lost(void **state)
 	struct asker sent = {.done = 0}, queued = {.done = 0}, after = {.done = 0};
 
 	(void)state;
-	take_and_hear(rig, 1, taken(true, 9, 0, 1));
+	take_with_reply(rig, 1, taken(true, 9, 0, 1));
 	take_one(rig, &sent, 2, 1);
 	run_turn(rig);
 	take_one(rig, &queued, 3, 1);
@@ -408,7 +408,7 @@ static void test_refused_connection(void **state)
 	rig_trouble(rig, 6379)->refuses = false;
 	pass_time(rig, 2000 * MS);
 	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
-	take_and_hear(rig, 2, taken(true, 9, 0, 1));
+	take_with_reply(rig, 2, taken(true, 9, 0, 1));
 	assert_int_equal(state_now(rig), WR_SHARD_UP);
 	assert_non_null(strstr(rig->logged, "back after"));
 	rig_free(rig);

@@ -18,7 +18,7 @@ static struct rig *begin_handshake(const char *url, bool chief)
 	return rig;
 }
 
-static void expect(struct peer *peer, const char *command)
+static void expect_command(struct peer *peer, const char *command)
 {
 	assert_string_equal(next_command(peer), command);
 }
@@ -31,12 +31,12 @@ static void test_no_login(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	expect(peer, "CLIENT SETNAME weir");
-	expect(peer, "PING");
+	expect_command(peer, "CLIENT SETNAME weir");
+	expect_command(peer, "PING");
 	assert_null(next_command(peer)); /* no other command before the reply */
 	reply(peer, "-NOPERM no CLIENT for you\r\n");
 	reply(peer, "+PONG\r\n");
-	expect(peer, "TIME");
+	expect_command(peer, "TIME");
 	assert_non_null(strstr(next_command(peer), "EVALSHA"));
 	assert_string_equal(rig->logged, "");
 	rig_free(rig);
@@ -48,10 +48,10 @@ static void test_login(void **state)
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	expect(peer, "AUTH ann s3cret");
-	expect(peer, "SELECT 7");
-	expect(peer, "CLIENT SETNAME weir");
-	expect(peer, "PING");
+	expect_command(peer, "AUTH ann s3cret");
+	expect_command(peer, "SELECT 7");
+	expect_command(peer, "CLIENT SETNAME weir");
+	expect_command(peer, "PING");
 	for (int i = 0; i < 4; i++)
 		reply(peer, "+OK\r\n");
 	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
@@ -63,7 +63,7 @@ static void test_no_user(void **state)
 	struct rig *rig = begin_handshake("redis://:s3cret@127.0.0.1", false);
 
 	(void)state;
-	expect(peer_at(rig, 6379), "AUTH s3cret");
+	expect_command(peer_at(rig, 6379), "AUTH s3cret");
 	rig_free(rig);
 }
 
@@ -80,7 +80,7 @@ static void test_wrong_password(void **state)
 		struct rig *rig = begin_handshake("redis://:old@127.0.0.1", false);
 		struct peer *peer = peer_at(rig, 6379);
 
-		expect(peer, "AUTH old");
+		expect_command(peer, "AUTH old");
 		reply(peer, words[i]);
 		assert_null(peer->link);
 		assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
@@ -89,7 +89,7 @@ static void test_wrong_password(void **state)
 		assert_null(strstr(rig->logged, "old"));
 		assert_int_equal(wr_redis_target_password(&rig->target, WR_STR("new\n"), NULL), 0);
 		pass_time(rig, 60 * MS);
-		expect(peer_at(rig, 6379), "AUTH new");
+		expect_command(peer_at(rig, 6379), "AUTH new");
 		rig_free(rig);
 	}
 }

@@ -305,7 +305,7 @@ struct lent {
 	uint64_t calls, granted, spent, returned;
 };
 
-static void answer(struct peer *peer, struct lent *lent, const char *command)
+static void answer_as_redis(struct peer *peer, struct lent *lent, const char *command)
 {
 	unsigned long key, spent, returned, wanted;
 	unsigned long long seq, after;
@@ -341,7 +341,7 @@ static void serve_all(struct rig *rig, struct lent *lent)
 	const char *command;
 
 	while ((command = next_command(peer)))
-		answer(peer, lent, command);
+		answer_as_redis(peer, lent, command);
 }
 
 /* 1,000 keys at about 100 requests per second each, for ten seconds: at most 20 calls per 1,000

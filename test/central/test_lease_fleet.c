@@ -70,7 +70,7 @@ static struct fleet *begin_fleet(uint8_t algorithm)
 	return fleet;
 }
 
-static void end(struct fleet *fleet)
+static void end_fleet(struct fleet *fleet)
 {
 	for (int i = 0; i < NODES; i++) {
 		rig_free(fleet->nodes[i].rig);
@@ -163,7 +163,7 @@ static bool is_paid(const struct fleet *fleet, const struct node *node, bool *re
 	return answer == WR_LEASE_SPENT;
 }
 
-static void request(struct fleet *fleet, struct node *node)
+static void send_request(struct fleet *fleet, struct node *node)
 {
 	struct item item = {.key = KEY,
 			    .cost = 1,
@@ -190,7 +190,7 @@ static void request(struct fleet *fleet, struct node *node)
 	fleet->admitted++;
 }
 
-static uint32_t draw(struct fleet *fleet, uint32_t below)
+static uint32_t random_below(struct fleet *fleet, uint32_t below)
 {
 	fleet->seed = fleet->seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(fleet->seed >> 33) % below;
@@ -207,8 +207,8 @@ static void run_window(struct fleet *fleet)
 		for (int i = 0; i < NODES; i++) {
 			struct node *node = &fleet->nodes[i];
 
-			if (draw(fleet, every_ms) == 0)
-				request(fleet, node);
+			if (random_below(fleet, every_ms) == 0)
+				send_request(fleet, node);
 			pass_time(node->rig, MS);
 			serve_all(fleet, node);
 		}
@@ -236,7 +236,7 @@ static void test_fixed_window(void **state)
 		assert_in_range(fleet->admitted, LIMIT * 97 / 100, LIMIT);
 	}
 	check_shares(fleet, WINDOWS * LIMIT);
-	end(fleet);
+	end_fleet(fleet);
 }
 
 /* First a full bucket, then as much as is refilled. */
@@ -254,7 +254,7 @@ static void test_token_bucket(void **state)
 	for (int i = 0; i < NODES; i++)
 		assert_in_range(fleet->nodes[i].admitted, all / NODES * 9 / 10,
 				all / NODES * 11 / 10);
-	end(fleet);
+	end_fleet(fleet);
 }
 
 /* Never more than the limit in any span of a window; at the edges of our windows that is the number
@@ -271,7 +271,7 @@ static void test_sliding_log(void **state)
 	for (int i = 0; i < NODES; i++)
 		assert_in_range(fleet->nodes[i].admitted, WINDOWS * LIMIT / NODES * 80 / 100,
 				WINDOWS * LIMIT / NODES * 11 / 10);
-	end(fleet);
+	end_fleet(fleet);
 }
 
 int main(void)

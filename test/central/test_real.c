@@ -107,7 +107,7 @@ static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_
 static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,
 					    on_say,  on_secret, on_nodes, on_heard};
 
-static void step(struct live *live)
+static void run_step(struct live *live)
 {
 	struct rig *rig = &live->rig;
 
@@ -145,7 +145,7 @@ static void step(struct live *live)
 		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
 		while (!(condition)) {                                                             \
 			assert_true(clock_ns(CLOCK_MONOTONIC) < until_end);                        \
-			step(live);                                                                \
+			run_step(live);                                                            \
 		}                                                                                  \
 	} while (0)
 
@@ -169,13 +169,13 @@ static void open_live(struct live *live, uint64_t holder)
 
 static struct live live;
 
-static int setup(void **state)
+static int start_server(void **state)
 {
 	(void)state;
 	return redis_server_start(&live.server);
 }
 
-static int teardown(void **state)
+static int stop_server(void **state)
 {
 	(void)state;
 	redis_server_stop(&live.server);
@@ -190,7 +190,7 @@ static int begin_live(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int end_live(void **state)
 {
 	(void)state;
 	wr_central_free(live.rig.central);
@@ -366,14 +366,14 @@ static void test_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_ten_pass, begin_live, end),
-		cmocka_unit_test_setup_teardown(test_give_back, begin_live, end),
-		cmocka_unit_test_setup_teardown(test_all_or_none, begin_live, end),
-		cmocka_unit_test_setup_teardown(test_report, begin_live, end),
-		cmocka_unit_test_setup_teardown(test_script_flush, begin_live, end),
-		cmocka_unit_test_setup_teardown(test_reset, begin_live, end),
-		cmocka_unit_test_setup_teardown(test_node, begin_live, end),
+		cmocka_unit_test_setup_teardown(test_ten_pass, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_give_back, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_all_or_none, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_report, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_script_flush, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_reset, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_node, begin_live, end_live),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, start_server, stop_server);
 }

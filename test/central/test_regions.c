@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "redis/url.h"
 
-static struct rig *region(struct rig *home)
+static struct rig *add_far_region(struct rig *home)
 {
 	struct rig *far = rig_new(FAR, NULL);
 
@@ -73,7 +73,7 @@ static const char *of_far(bool lacking, bool reached, uint64_t since, const char
 }
 
 /* A reply: relay this state to the other region. */
-static const char *page(uint64_t since, bool more, const char *name, const char *state)
+static const char *page_reply(uint64_t since, bool more, const char *name, const char *state)
 {
 	static char bytes[256];
 	char tag[WR_EXCHANGE_TAG + 1];
@@ -90,7 +90,7 @@ static const char *page(uint64_t since, bool more, const char *name, const char 
 
 static void test_use_is_pushed(void **state)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
 	struct peer *here = peer_at(home, 6379), *there = peer_at(far, 6380);
 
 	(void)state;
@@ -128,7 +128,7 @@ static void test_use_is_pushed(void **state)
 /* A region is unavailable while 5 units are used, and then comes back. */
 static struct rig *region_back(struct rig *home)
 {
-	struct rig *far = region(home);
+	struct rig *far = add_far_region(home);
 	struct peer *here = peer_at(home, 6379);
 
 	rig_trouble(far, 6380)->refuses = true;
@@ -175,7 +175,7 @@ static void test_all_data_is_relayed(void **state)
 	struct peer *here = peer_at(home, 6379), *there = peer_at(far, 6380);
 
 	(void)state;
-	reply(here, page(77, true, "eu/x", "1 2 3 4 5"));
+	reply(here, page_reply(77, true, "eu/x", "1 2 3 4 5"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, " eu/x 1 2 3 4 5");
 	pass_both(home, far, 3 * SYNC);
@@ -184,7 +184,7 @@ static void test_all_data_is_relayed(void **state)
 	pass_both(home, far, SYNC);
 	assert_exchange_args(here, "eu",
 			     state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
-	reply(here, page(77, false, "eu/y", "6 7 8 9 0"));
+	reply(here, page_reply(77, false, "eu/y", "6 7 8 9 0"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, " eu/y 6 7 8 9 0");
 	reply(there, ":1\r\n");
@@ -207,20 +207,20 @@ static void test_lost_page_restarts_relay(void **state)
 	struct peer *here = peer_at(home, 6379);
 
 	(void)state;
-	reply(here, page(77, true, "eu/x", "1 2 3 4 5"));
+	reply(here, page_reply(77, true, "eu/x", "1 2 3 4 5"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, " eu/x 1 2 3 4 5");
 	reply(peer_at(far, 6380), ":1\r\n");
 	pass_both(home, far, SYNC);
 	assert_exchange_args(here, "eu",
 			     state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
-	reply(here, page(77, true, "eu/y", "6 7 8 9 0"));
+	reply(here, page_reply(77, true, "eu/y", "6 7 8 9 0"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, " eu/y 6 7 8 9 0");
 	cut_peer(peer_at(far, 6380), "gone for a moment");
 	pass_until_asked(home, far);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, true, 0, "")));
-	reply(here, page(88, true, "eu/x", "1 2 3 4 5"));
+	reply(here, page_reply(88, true, "eu/x", "1 2 3 4 5"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, " eu/x 1 2 3 4 5");
 	free_both(home, far);
@@ -250,7 +250,7 @@ static void test_last_use_sent_at_shutdown(void **state)
 /* At shutdown a push does not arrive: the home Redis is notified within half a second. */
 static void test_undelivered_push_at_shutdown(void **state)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
 	struct peer *here = peer_at(home, 6379);
 
 	(void)state;
@@ -273,7 +273,7 @@ static void test_undelivered_push_at_shutdown(void **state)
 /* The home is freed before the region, with calls in flight in both. */
 static void test_home_freed_before_region(void **state)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
 
 	(void)state;
 	use_counter(home, 1, 5);

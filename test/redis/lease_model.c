@@ -122,7 +122,7 @@ static void add_stamps(struct model *m, uint64_t n, uint64_t us)
 		}
 }
 
-static void add(struct model *m, const struct wr_take *take, uint64_t n, uint64_t now_us)
+static void add_units(struct model *m, const struct wr_take *take, uint64_t n, uint64_t now_us)
 {
 	if (is_window(take))
 		m->count[0] += n;
@@ -132,7 +132,7 @@ static void add(struct model *m, const struct wr_take *take, uint64_t n, uint64_
 		m->backlog += (__int128)n * take->period_us;
 }
 
-static void give(struct model *m, const struct wr_take *take, uint64_t n, bool this_window)
+static void give_units(struct model *m, const struct wr_take *take, uint64_t n, bool this_window)
 {
 	uint64_t here = n < m->count[0] ? n : m->count[0];
 
@@ -169,7 +169,7 @@ static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us
 	m->stamp_count = kept;
 }
 
-static void burn(struct model *m, const struct wr_take *take, uint64_t now_us)
+static void burn_ended(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
 	size_t kept = 0;
 
@@ -190,7 +190,7 @@ static void burn(struct model *m, const struct wr_take *take, uint64_t now_us)
 
 /* ---- a call ---- */
 
-static struct model_lease *find(struct model *m, uint64_t holder)
+static struct model_lease *find_lease(struct model *m, uint64_t holder)
 {
 	for (size_t i = 0; i < m->lease_count; i++)
 		if (m->leases[i].holder == holder)
@@ -208,7 +208,7 @@ static struct model_lease *new_lease(struct model *m, uint64_t holder)
 /* The holder's lease. If it is not the one that the holder means, it is orphaned. */
 static struct model_lease *recognize(struct model *m, const struct wr_lease_call *call, bool *known)
 {
-	struct model_lease *own = find(m, call->holder);
+	struct model_lease *own = find_lease(m, call->holder);
 
 	*known = call->after == 0 || (own && own->seq == call->after);
 	if (own && own->seq != call->after) {
@@ -220,8 +220,8 @@ static struct model_lease *recognize(struct model *m, const struct wr_lease_call
 	return own ? own : new_lease(m, call->holder);
 }
 
-static void settle(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
-		   uint64_t now_us)
+static void settle_lease(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
+			 uint64_t now_us)
 {
 	uint64_t spent = call->spent < own->out ? call->spent : own->out;
 	uint64_t returned = call->returned < own->out - spent ? call->returned : own->out - spent;
@@ -229,7 +229,7 @@ static void settle(struct model *m, const struct wr_lease_call *call, struct mod
 	if (call->take.algorithm == WEIR_SLIDING_LOG)
 		add_stamps(m, spent, now_us);
 	else
-		give(m, &call->take, returned, true);
+		give_units(m, &call->take, returned, true);
 	own->out -= spent + returned;
 	m->spent += spent;
 	m->returned += returned;
@@ -245,9 +245,9 @@ static void take_units(struct model *m, const struct wr_take *t, uint64_t now_us
 
 	fit = t->cost < 0 ? 1 : fit < times ? fit : times;
 	if (t->cost > 0)
-		add(m, t, n * fit, now_us);
+		add_units(m, t, n * fit, now_us);
 	else if (t->cost < 0)
-		give(m, t, n, false);
+		give_units(m, t, n, false);
 	come_to(m, t, now_us); /* gives back only as much as leaves room for lent units */
 	taken->admitted = fit > 0;
 	taken->admitted_times = (uint32_t)fit;
@@ -265,24 +265,24 @@ static uint64_t ttl_of(const struct wr_lease_call *call, uint64_t now_us)
 	return call->ttl_us && call->ttl_us < ttl ? call->ttl_us : ttl;
 }
 
-static uint32_t left(const struct model *m, const struct wr_take *t, uint64_t now_us)
+static uint32_t units_left(const struct model *m, const struct wr_take *t, uint64_t now_us)
 {
 	uint64_t used = used_at(m, t, now_us);
 
 	return used < capacity_of(t) ? (uint32_t)(capacity_of(t) - used) : 0;
 }
 
-static void grant(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
-		  uint64_t now_us, struct wr_leased *answer)
+static void grant_units(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
+			uint64_t now_us, struct wr_leased *answer)
 {
 	uint64_t ttl = ttl_of(call, now_us);
-	uint32_t chunk = left(m, &call->take, now_us) / (2 * (call->nodes ? call->nodes : 1));
+	uint32_t chunk = units_left(m, &call->take, now_us) / (2 * (call->nodes ? call->nodes : 1));
 
 	chunk = chunk < call->wanted ? chunk : call->wanted;
 	if (chunk >= 2 && ttl > 0)
 		answer->granted = chunk;
 	if (call->take.algorithm != WEIR_SLIDING_LOG)
-		add(m, &call->take, answer->granted, now_us);
+		add_units(m, &call->take, answer->granted, now_us);
 	own->out += answer->granted;
 	own->seq = call->seq;
 	own->ends_us = now_us + ttl > own->ends_us ? now_us + ttl : own->ends_us;
@@ -290,13 +290,13 @@ static void grant(struct model *m, const struct wr_lease_call *call, struct mode
 	m->granted += answer->granted;
 }
 
-static void tell_times(const struct model *m, const struct wr_take *t, uint64_t now_us,
+static void fill_waits(const struct model *m, const struct wr_take *t, uint64_t now_us,
 		       struct wr_taken *taken)
 {
 	uint64_t n = t->cost > 0 ? (uint64_t)t->cost : t->cost < 0 ? (uint64_t)-t->cost : 1;
 
 	taken->limit = capacity_of(t);
-	taken->remaining = left(m, t, now_us);
+	taken->remaining = units_left(m, t, now_us);
 	if (taken->retry_after_us == 1)
 		taken->retry_after_us = wait_for(m, t, capacity_of(t) - n, now_us);
 	taken->reset_after_us = wait_for(m, t, 0, now_us);
@@ -308,7 +308,7 @@ struct wr_leased model_call(struct model *m, const struct wr_lease_call *call, u
 	struct wr_leased answer = {.known = true};
 	struct model_lease *own;
 
-	own = call->holder ? find(m, call->holder) : NULL;
+	own = call->holder ? find_lease(m, call->holder) : NULL;
 	own = own && own->ends_us > now_us ? own : NULL;
 	if (own && own->seq == call->seq) {
 		answer = own->answer;
@@ -319,15 +319,15 @@ struct wr_leased model_call(struct model *m, const struct wr_lease_call *call, u
 		return (struct wr_leased){
 			.taken = {.now_us = now_us, .limit = capacity_of(&call->take)}};
 	come_to(m, &call->take, now_us);
-	burn(m, &call->take, now_us);
+	burn_ended(m, &call->take, now_us);
 	if (call->holder) {
 		own = recognize(m, call, &answer.known);
-		settle(m, call, own, now_us);
+		settle_lease(m, call, own, now_us);
 	}
 	take_units(m, &call->take, now_us, &answer.taken);
 	if (call->holder)
-		grant(m, call, own, now_us, &answer);
-	tell_times(m, &call->take, now_us, &answer.taken);
+		grant_units(m, call, own, now_us, &answer);
+	fill_waits(m, &call->take, now_us, &answer.taken);
 	if (own)
 		own->answer = answer;
 	return answer;

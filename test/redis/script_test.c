@@ -35,8 +35,8 @@ static char *replaced(char *text, const char *old, const char *new)
 	return out;
 }
 
-static void load(struct script_test *test, const struct wr_script *script, size_t replacements,
-		 char sha1[41])
+static void load_script(struct script_test *test, const struct wr_script *script,
+			size_t replacements, char sha1[41])
 {
 	char *text = strdup(script->text);
 	redisReply *reply;
@@ -55,7 +55,7 @@ int script_setup(void **state)
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	load(&test, &wr_script_take, OURS_OF_TAKE, test.sha1);
+	load_script(&test, &wr_script_take, OURS_OF_TAKE, test.sha1);
 	*state = &test;
 	return 0;
 }
@@ -67,7 +67,7 @@ int script_lease_setup(void **state)
 	if (script_setup(state) < 0)
 		return -1;
 	test = *state;
-	load(test, &wr_script_lease, sizeof ours / sizeof *ours, test->lease);
+	load_script(test, &wr_script_lease, sizeof ours / sizeof *ours, test->lease);
 	return 0;
 }
 

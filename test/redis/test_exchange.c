@@ -16,7 +16,7 @@ struct exchange_test {
 	uint64_t unit_ns; /* length of a window, chosen so that Redis is in the thousandth */
 };
 
-static void load(struct exchange_test *test, const struct wr_script *script, char sha1[41])
+static void load_script(struct exchange_test *test, const struct wr_script *script, char sha1[41])
 {
 	redisReply *reply = redis_ask(&test->server, "SCRIPT LOAD %s", script->text);
 
@@ -36,20 +36,20 @@ static uint64_t time_of(struct redis_server *server)
 	return seconds * 1000000000;
 }
 
-static int setup(void **state)
+static int start_server(void **state)
 {
 	static struct exchange_test test;
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	load(&test, &wr_script_exchange, test.exchange);
-	load(&test, &wr_script_push, test.push);
+	load_script(&test, &wr_script_exchange, test.exchange);
+	load_script(&test, &wr_script_push, test.push);
 	test.unit_ns = time_of(&test.server) / 1000;
 	*state = &test;
 	return 0;
 }
 
-static int teardown(void **state)
+static int stop_server(void **state)
 {
 	struct exchange_test *test = *state;
 
@@ -58,7 +58,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static redisReply *call(struct exchange_test *test, struct wr_commands *out)
+static redisReply *run_call(struct exchange_test *test, struct wr_commands *out)
 {
 	void *reply = NULL;
 
@@ -86,9 +86,9 @@ static struct weir_str str(const char *text)
 }
 
 /* *kept gets the bytes of the page, which the caller frees; NULL: no page is expected. */
-static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
-				    const struct wr_exchange_call *ask,
-				    struct wr_exchange_page *page, redisReply **kept)
+static struct wr_exchanged run_exchange(struct exchange_test *test, const char *key,
+					const struct wr_exchange_call *ask,
+					struct wr_exchange_page *page, redisReply **kept)
 {
 	struct wr_exchange_call whole = *ask;
 	struct wr_exchange_page none;
@@ -99,7 +99,7 @@ static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
 	begin_call(&out, test->exchange, key, wr_script_exchange_argc());
 	whole.unit_ns = test->unit_ns;
 	wr_script_exchange_args(&whole, &out);
-	reply = call(test, &out);
+	reply = run_call(test, &out);
 	if (wr_script_exchange_reply(reply, &got, kept ? page : &none))
 		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
 	if (kept) {
@@ -128,18 +128,18 @@ static struct wr_exchanged publish(struct exchange_test *test, const char *key, 
 {
 	struct wr_exchange_call ask = call_of(holder, state);
 
-	return exchange(test, key, &ask, NULL, NULL);
+	return run_exchange(test, key, &ask, NULL, NULL);
 }
 
-static void push(struct exchange_test *test, const char *key,
-		 const struct wr_exchange_entry *entries, size_t count)
+static void run_push(struct exchange_test *test, const char *key,
+		     const struct wr_exchange_entry *entries, size_t count)
 {
 	struct wr_commands out;
 	redisReply *reply;
 
 	begin_call(&out, test->push, key, wr_script_push_argc(count));
 	wr_script_push_args(entries, count, LIFE_US, &out);
-	reply = call(test, &out);
+	reply = run_call(test, &out);
 	assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
 	freeReplyObject(reply);
 }
@@ -196,7 +196,7 @@ static void test_old_states_dropped(void **state)
 	publish(test, "drop", "eu/new", state_of(NOW - 4, 10, 0, 0, 0));
 	redis_tell(&test->server, "HSET drop eu/odd nonsense");
 	late.oldest = NOW - 2;
-	exchange(test, "drop", &late, NULL, NULL);
+	run_exchange(test, "drop", &late, NULL, NULL);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/old"), 0);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/odd"), 0);
 	assert_int_equal(redis_number(&test->server, "HLEN drop"), 2);
@@ -211,7 +211,7 @@ static struct wr_exchanged publish_in(struct exchange_test *test, const char *ke
 	struct wr_exchange_call ask = call_of(holder, state);
 
 	ask.oldest = state.window - 2;
-	return exchange(test, key, &ask, NULL, NULL);
+	return run_exchange(test, key, &ask, NULL, NULL);
 }
 
 /* A holder with a fast or slow clock deletes no state of others, and neither does a Redis with a
@@ -253,17 +253,17 @@ static void test_pushing(void **state)
 	struct wr_exchange_state high = state_of(UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, 0);
 	size_t len;
 
-	push(test, "there", entries, 2);
+	run_push(test, "there", entries, 2);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
 	/* Repeated and older: nothing changes. */
 	entries[0].value.ptr = value;
 	entries[0].value.len =
 		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
-	push(test, "there", entries, 1);
+	run_push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
 	/* Malformed states are ignored. */
 	entries[0].value = str("7 1 2 3");
-	push(test, "there", entries, 1);
+	run_push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
 	len = wr_exchange_value(&high, value);
 	assert_int_equal(len, strlen(value));
@@ -272,7 +272,7 @@ static void test_pushing(void **state)
 
 /* ---- relaying ---- */
 
-static struct wr_exchange_call seven(const char *holder)
+static struct wr_exchange_call seven_units(const char *holder)
 {
 	return call_of(holder, state_of(7, 1, 0, 0, 0));
 }
@@ -286,7 +286,7 @@ static uint64_t assert_relays(struct exchange_test *test, const char *key,
 	char text[WR_EXCHANGE_PAGE * 16] = "";
 	redisReply *reply;
 
-	exchange(test, key, ask, &page, &reply);
+	run_exchange(test, key, ask, &page, &reply);
 	if (page.region.len == 0)
 		fail_msg("%s: nothing to relay", ask->holder.ptr);
 	assert_memory_equal(page.region.ptr, region, WR_EXCHANGE_TAG);
@@ -306,16 +306,17 @@ static uint64_t assert_relays(struct exchange_test *test, const char *key,
 static void assert_relays_nothing(struct exchange_test *test, const char *key,
 				  const struct wr_exchange_call *ask)
 {
-	exchange(test, key, ask, NULL, NULL);
+	run_exchange(test, key, ask, NULL, NULL);
 }
 
 /* One holder relays at a time, and none when all has arrived. */
 static void test_one_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				c = seven_units("eu/c");
 
-	publish(test, "relay", "eu-west/z", seven("").state);
+	publish(test, "relay", "eu-west/z", seven_units("").state);
 	a.reached = b.reached = c.reached = str(ASIA US);
 	assert_relays_nothing(test, "relay", &a);
 	a.reached = str("");
@@ -333,7 +334,8 @@ static void test_one_holder_relays(void **state)
 static void test_lacking_while_relaying(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				c = seven_units("eu/c");
 
 	a.lacking = str(US);
 	b.reached = c.reached = str(US);
@@ -353,7 +355,8 @@ static void test_lacking_while_relaying(void **state)
 static void test_another_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				c = seven_units("eu/c");
 
 	a.lacking = str(US);
 	b.reached = c.reached = str(US);
@@ -375,7 +378,7 @@ static void test_another_holder_relays(void **state)
 static void test_pages(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call own = seven("eu/064");
+	struct wr_exchange_call own = seven_units("eu/064");
 	char names[3][WR_EXCHANGE_PAGE * 16] = {"", "", ""}, name[16];
 	int at = 0;
 
@@ -416,7 +419,7 @@ struct fleet {
 
 static const char *const names[HOLDERS] = {"eu/a", "eu/b", "us/c"};
 
-static void admit(struct rnd *r, struct wr_exchange_state *s)
+static void admit_some(struct rnd *r, struct wr_exchange_state *s)
 {
 	if (rnd_below(r, 6) == 0) {
 		s->before = s->now;
@@ -433,15 +436,15 @@ static void push_one(struct exchange_test *test, const char *key, size_t holder,
 	char value[WR_EXCHANGE_VALUE];
 	struct wr_exchange_entry entry = {str(names[holder]), {value, wr_exchange_value(s, value)}};
 
-	push(test, key, &entry, 1);
+	run_push(test, key, &entry, 1);
 }
 
-static void say_something(struct exchange_test *test, struct rnd *r, struct fleet *fleet)
+static void send_random_call(struct exchange_test *test, struct rnd *r, struct fleet *fleet)
 {
 	size_t i = rnd_below(r, HOLDERS), old;
 	const char *home = i < 2 ? "eu" : "us";
 
-	admit(r, &fleet->now[i]);
+	admit_some(r, &fleet->now[i]);
 	if (rnd_below(r, 3) == 0)
 		return; /* lost */
 	publish(test, home, names[i], fleet->now[i]);
@@ -470,7 +473,7 @@ static void test_convergence(void **state)
 		for (size_t i = 0; i < HOLDERS; i++)
 			fleet.now[i].window = 100;
 		for (int step = 0; step < 60; step++)
-			say_something(test, &r, &fleet);
+			send_random_call(test, &r, &fleet);
 		for (size_t i = 0; i < HOLDERS; i++) {
 			publish(test, i < 2 ? "eu" : "us", names[i], fleet.now[i]);
 			push_one(test, i < 2 ? "us" : "eu", i, &fleet.now[i]);
@@ -509,5 +512,5 @@ int main(void)
 		cmocka_unit_test(test_convergence),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, start_server, stop_server);
 }

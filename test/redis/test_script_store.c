@@ -19,7 +19,7 @@ static void taken_at(void **state, const char *key, struct wr_take take, uint64_
 }
 
 /* The unchanged scripts. */
-static struct script_test *real(void **state)
+static struct script_test *unchanged_scripts(void **state)
 {
 	static struct script_test test;
 	redisReply *sha1;
@@ -34,7 +34,7 @@ static struct script_test *real(void **state)
 
 static void test_clock_of_redis(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct timeval before, after;
 	struct wr_taken taken;
 
@@ -61,7 +61,7 @@ static void test_clock_of_redis(void **state)
 /* Every key expires when its state is back to the initial value, at most a moment later. */
 static void test_expiry(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 
 	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
 		struct wr_take take = limit_of(algorithm, 4, 2);
@@ -88,7 +88,7 @@ static void test_expiry(void **state)
 /* A count alone in its key belongs to the window that ends with the key. */
 static void test_window_by_expiry(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 1);
 	uint64_t period_us = SECOND_US / 4, first = 0, window, admitted[3] = {0}, asked[3] = {0};
 
@@ -111,7 +111,7 @@ static void test_window_by_expiry(void **state)
 /* The master that wrote it was a year ahead. */
 static void test_expiry_ahead(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 1);
 	long long period_ms = 365 * 24 * 3600 * 1000LL; /* no window ends during the test */
 	struct wr_taken taken;
@@ -131,7 +131,7 @@ static void test_expiry_ahead(void **state)
 
 static void test_long_log_expires(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct wr_take take = limit_of(WEIR_SLIDING_LOG, 1000, 1);
 
 	take.period_us = 3600 * SECOND_US;
@@ -246,7 +246,7 @@ static void test_invalid_takes(void **state)
 	assert_int_equal(wr_take_check(&take, &error), WEIR_ELIMIT);
 }
 
-static long long hear_from(struct script_test *test, const char *node)
+static long long call_nodes(struct script_test *test, const char *node)
 {
 	return redis_number(&test->server, "EVALSHA %s 1 nodes %s", wr_script_nodes.sha1, node);
 }
@@ -256,12 +256,12 @@ static void test_nodes(void **state)
 	struct script_test *test = *state;
 
 	redis_tell(&test->server, "SCRIPT LOAD %s", wr_script_nodes.text);
-	assert_int_equal(hear_from(test, "a"), 1);
-	assert_int_equal(hear_from(test, "b"), 2);
-	assert_int_equal(hear_from(test, "a"), 2);
+	assert_int_equal(call_nodes(test, "a"), 1);
+	assert_int_equal(call_nodes(test, "b"), 2);
+	assert_int_equal(call_nodes(test, "a"), 2);
 	/* A node that was inactive for long, and one written by a fast clock. */
 	redis_tell(&test->server, "ZADD nodes 1700000000000000 c 4000000000000000 d");
-	assert_int_equal(hear_from(test, "e"), 3);
+	assert_int_equal(call_nodes(test, "e"), 3);
 	assert_in_range(redis_number(&test->server, "PTTL nodes"), 5000, 10000);
 }
 

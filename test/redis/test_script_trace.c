@@ -45,7 +45,8 @@ static bool round_off(struct weir_limit *l)
 	return weir_limit_check(l, NULL) == 0;
 }
 
-static struct weir_limit draw(struct rnd *r, uint32_t algorithm, bool soft, uint32_t log_max)
+static struct weir_limit random_limit(struct rnd *r, uint32_t algorithm, bool soft,
+				      uint32_t log_max)
 {
 	struct weir_limit l;
 
@@ -61,7 +62,7 @@ static void change(struct rnd *r, struct pair *pair, bool soft, uint32_t log_max
 	struct weir_limit l;
 
 	do {
-		l = draw(r, pair->limit.algorithm, soft, log_max);
+		l = random_limit(r, pair->limit.algorithm, soft, log_max);
 		l.period_ns = pair->limit.period_ns;
 	} while (weir_limit_check(&l, NULL));
 	pair->limit = l;
@@ -105,7 +106,7 @@ static bool too_far(const struct pair *pair, uint64_t now_us)
 	return by / (pair->calendar ? SECOND_US : pair->limit.period_ns / US) > 400000000;
 }
 
-static void move_on(struct rnd *r, struct pair *pair, uint64_t retry_us)
+static void advance_time(struct rnd *r, struct pair *pair, uint64_t retry_us)
 {
 	uint64_t now_us = rnd_next(r, &pair->limit, pair->now_us * US, pair->back_percent) / US;
 
@@ -139,7 +140,7 @@ static uint64_t us_up(uint64_t ns)
 	return ns == WEIR_NEVER ? WR_TAKE_NEVER : (ns + US - 1) / US;
 }
 
-static bool same(const struct weir_decision *c, const struct wr_taken *lua)
+static bool is_same_decision(const struct weir_decision *c, const struct wr_taken *lua)
 {
 	return c->admitted == lua->admitted && c->soft == lua->soft &&
 	       c->remaining == lua->remaining && us_up(c->retry_after_ns) == lua->retry_after_us &&
@@ -162,13 +163,13 @@ static bool grace_ends_between(const struct pair *before, int64_t cost,
 
 	alike.retry_after_ns = lua->retry_after_us * US;
 	return before->limit.soft_ceiling && before->limit.algorithm != WEIR_SLIDING_LOG &&
-	       lua->retry_after_us != WR_TAKE_NEVER && same(&alike, lua) &&
+	       lua->retry_after_us != WR_TAKE_NEVER && is_same_decision(&alike, lua) &&
 	       !passes_after(*before, cost, us_up(c->retry_after_ns)) &&
 	       passes_after(*before, cost, lua->retry_after_us);
 }
 
-static _Noreturn void differ(const struct pair *pair, int64_t cost, int at,
-			     const struct weir_decision *c, const struct wr_taken *lua)
+static _Noreturn void report_difference(const struct pair *pair, int64_t cost, int at,
+					const struct weir_decision *c, const struct wr_taken *lua)
 {
 	const struct weir_limit *l = &pair->limit;
 
@@ -189,8 +190,8 @@ static _Noreturn void differ(const struct pair *pair, int64_t cost, int at,
 	abort();
 }
 
-static void compare(struct script_test *test, struct pair *pair, int64_t cost, int at,
-		    struct tally *tally, uint64_t *retry_us)
+static void compare_decision(struct script_test *test, struct pair *pair, int64_t cost, int at,
+			     struct tally *tally, uint64_t *retry_us)
 {
 	struct wr_take take = take_of(&pair->limit, cost);
 	struct wr_taken taken;
@@ -200,8 +201,8 @@ static void compare(struct script_test *test, struct pair *pair, int64_t cost, i
 		open_month(pair, &take);
 	taken = script_take(test, pair->key, take, pair->now_us);
 	d = step_in_c(pair, cost);
-	if (!same(&d, &taken) && !grace_ends_between(pair, cost, &d, &taken))
-		differ(pair, cost, at, &d, &taken);
+	if (!is_same_decision(&d, &taken) && !grace_ends_between(pair, cost, &d, &taken))
+		report_difference(pair, cost, at, &d, &taken);
 	assert_int_equal(taken.limit, d.limit);
 	assert_int_equal(taken.now_us, pair->now_us);
 	assert_int_equal(taken.taken, d.admitted && cost > 0);
@@ -212,14 +213,14 @@ static void compare(struct script_test *test, struct pair *pair, int64_t cost, i
 	*retry_us = taken.retry_after_us;
 }
 
-static struct tally run(struct script_test *test, uint32_t algorithm, bool soft, uint32_t log_max,
-			int runs, int steps)
+static struct tally run_trace(struct script_test *test, uint32_t algorithm, bool soft,
+			      uint32_t log_max, int runs, int steps)
 {
 	struct rnd r = {rnd_seed() + algorithm * 2 + soft};
 	struct tally tally = {0};
 
 	for (int i = 0; i < runs; i++) {
-		struct pair pair = {.limit = draw(&r, algorithm, soft, log_max)};
+		struct pair pair = {.limit = random_limit(&r, algorithm, soft, log_max)};
 		uint64_t retry_us = 0;
 
 		begin_pair(&r, &pair);
@@ -227,8 +228,9 @@ static struct tally run(struct script_test *test, uint32_t algorithm, bool soft,
 		for (int at = 0; at < steps; at++) {
 			if (rnd_below(&r, 20) == 0)
 				change(&r, &pair, soft, log_max);
-			compare(test, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
-			move_on(&r, &pair, retry_us);
+			compare_decision(test, &pair, rnd_cost(&r, &pair.limit), at, &tally,
+					 &retry_us);
+			advance_time(&r, &pair, retry_us);
 		}
 		redis_tell(&test->server, "FLUSHALL");
 	}
@@ -241,8 +243,8 @@ static void test_without_soft_mode(void **state)
 	struct tally leaky;
 
 	for (uint32_t algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_COUNTER; algorithm++)
-		run(*state, algorithm, false, 0, RUNS, STEPS);
-	leaky = run(*state, WEIR_LEAKY_BUCKET, false, 0, RUNS, STEPS);
+		run_trace(*state, algorithm, false, 0, RUNS, STEPS);
+	leaky = run_trace(*state, WEIR_LEAKY_BUCKET, false, 0, RUNS, STEPS);
 	assert_true(leaky.delayed > RUNS);
 }
 
@@ -266,13 +268,14 @@ static void test_calendar(void **state)
 		uint64_t retry_us = 0;
 
 		do
-			pair.limit = draw(&r, WEIR_FIXED_WINDOW, i % 2, 0);
+			pair.limit = random_limit(&r, WEIR_FIXED_WINDOW, i % 2, 0);
 		while (pair.limit.period_ns < 10 * SECOND || pair.limit.period_ns > YEAR);
 		pair.limit.period_ns = pair.limit.period_ns / SECOND * SECOND;
 		begin_pair(&r, &pair);
 		for (int at = 0; at < STEPS; at++) {
-			compare(*state, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
-			move_on(&r, &pair, retry_us);
+			compare_decision(*state, &pair, rnd_cost(&r, &pair.limit), at, &tally,
+					 &retry_us);
+			advance_time(&r, &pair, retry_us);
 			expire(*state, &r, &pair);
 		}
 		redis_tell(&((struct script_test *)*state)->server, "FLUSHALL");
@@ -286,21 +289,21 @@ static void test_soft(void **state)
 					      WEIR_SLIDING_COUNTER};
 
 	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
-		assert_true(run(*state, algorithms[i], true, 0, RUNS, STEPS).soft > RUNS / 4);
+		assert_true(run_trace(*state, algorithms[i], true, 0, RUNS, STEPS).soft > RUNS / 4);
 }
 
 static void test_log(void **state)
 {
-	run(*state, WEIR_SLIDING_LOG, false, 40, RUNS, STEPS);
-	assert_true(run(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
+	run_trace(*state, WEIR_SLIDING_LOG, false, 40, RUNS, STEPS);
+	assert_true(run_trace(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
 }
 
 /* Rings that grow, wrap around and shrink. */
 static void test_long_log(void **state)
 {
-	run(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);
-	run(*state, WEIR_SLIDING_LOG, true, 1000, test_rounds(3, 12), 1500);
-	run(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
+	run_trace(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);
+	run_trace(*state, WEIR_SLIDING_LOG, true, 1000, test_rounds(3, 12), 1500);
+	run_trace(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
 }
 
 /* --- takes that are cancelled later, against the model --- */

@@ -82,7 +82,7 @@ static void test_command_bound(void **state)
 
 /* ---- replies ---- */
 
-static const redisReply *parse(struct wr_redis_replies *replies, const char *bytes)
+static const redisReply *parse_reply(struct wr_redis_replies *replies, const char *bytes)
 {
 	const redisReply *reply;
 
@@ -98,7 +98,8 @@ static void test_reply(void **state)
 
 	(void)state;
 	assert_true(wr_redis_replies_init(&replies));
-	reply = parse(&replies, "*5\r\n:-7\r\n$3\r\na\r\n\r\n+OK\r\n$-1\r\n*1\r\n-ERR no\r\n");
+	reply = parse_reply(&replies,
+			    "*5\r\n:-7\r\n$3\r\na\r\n\r\n+OK\r\n$-1\r\n*1\r\n-ERR no\r\n");
 	assert_int_equal(reply->elements, 5);
 	assert_int_equal(wr_redis_reply_at(reply, 0)->integer, -7);
 	assert_true(
@@ -123,9 +124,9 @@ static void test_reply_memory(void **state)
 
 	(void)state;
 	assert_true(wr_redis_replies_init(&replies));
-	parse(&replies, ":1\r\n");
+	parse_reply(&replies, ":1\r\n");
 	for (int i = 0; i < 5000; i++) {
-		parse(&replies, "*3\r\n$5\r\nhello\r\n:1\r\n*1\r\n+x\r\n");
+		parse_reply(&replies, "*3\r\n$5\r\nhello\r\n:1\r\n*1\r\n+x\r\n");
 		assert_int_equal(replies.held, 16384);
 	}
 	/* A large reply needs more, which is freed with the next. */
@@ -135,7 +136,7 @@ static void test_reply_memory(void **state)
 	assert_int_equal(wr_redis_replies_next(&replies, &reply), 1);
 	assert_int_equal(reply->elements, 2000);
 	assert_true(replies.held > 100000);
-	parse(&replies, ":1\r\n");
+	parse_reply(&replies, ":1\r\n");
 	assert_int_equal(replies.held, 16384);
 	wr_redis_replies_free(&replies);
 }
@@ -159,7 +160,7 @@ static void test_reply_bounds(void **state)
 
 /* ---- errors ---- */
 
-static enum wr_fault fault(const char *text)
+static enum wr_fault fault_of(const char *text)
 {
 	return wr_fault_of(text, strlen(text));
 }
@@ -167,25 +168,26 @@ static enum wr_fault fault(const char *text)
 static void test_errors(void **state)
 {
 	(void)state;
-	assert_int_equal(fault("NOSCRIPT No matching script."), WR_FAULT_NOSCRIPT);
-	assert_int_equal(fault("ASK 1 a:1"), WR_FAULT_ASK);
-	assert_int_equal(fault("ASKING"), WR_FAULT_OTHER);
-	assert_int_equal(fault("MOVED 1 a:1"), WR_FAULT_MOVED);
-	assert_int_equal(fault("OOM"), WR_FAULT_OOM);
-	assert_int_equal(fault("BUSYKEY Target key name already exists."), WR_FAULT_OTHER);
-	assert_int_equal(fault(""), WR_FAULT_OTHER);
-	assert_int_equal(fault("ERR max number of clients reached"), WR_FAULT_MAXCLIENTS);
-	assert_int_equal(fault("ERR The user executing the script can't run this command or "
-			       "subcommand script: 5f, on @user_script:12."),
+	assert_int_equal(fault_of("NOSCRIPT No matching script."), WR_FAULT_NOSCRIPT);
+	assert_int_equal(fault_of("ASK 1 a:1"), WR_FAULT_ASK);
+	assert_int_equal(fault_of("ASKING"), WR_FAULT_OTHER);
+	assert_int_equal(fault_of("MOVED 1 a:1"), WR_FAULT_MOVED);
+	assert_int_equal(fault_of("OOM"), WR_FAULT_OOM);
+	assert_int_equal(fault_of("BUSYKEY Target key name already exists."), WR_FAULT_OTHER);
+	assert_int_equal(fault_of(""), WR_FAULT_OTHER);
+	assert_int_equal(fault_of("ERR max number of clients reached"), WR_FAULT_MAXCLIENTS);
+	assert_int_equal(fault_of("ERR The user executing the script can't run this command or "
+				  "subcommand script: 5f, on @user_script:12."),
 			 WR_FAULT_NOPERM);
-	assert_int_equal(fault("ERR unknown command 'OOM '"), WR_FAULT_OTHER);
-	assert_int_equal(fault("ERR Error running script (call to f_x): @user_script:3: "
-			       "@user_script: 3: -OOM command not allowed"),
+	assert_int_equal(fault_of("ERR unknown command 'OOM '"), WR_FAULT_OTHER);
+	assert_int_equal(fault_of("ERR Error running script (call to f_x): @user_script:3: "
+				  "@user_script: 3: -OOM command not allowed"),
 			 WR_FAULT_OOM);
-	assert_int_equal(fault("ERR Error running script (call to f_x): @user_script:3: WRONGTYPE "
-			       "Operation against"),
-			 WR_FAULT_WRONGTYPE);
-	assert_int_equal(fault("ERR Error running script (call to f_x): attempt to index"),
+	assert_int_equal(
+		fault_of("ERR Error running script (call to f_x): @user_script:3: WRONGTYPE "
+			 "Operation against"),
+		WR_FAULT_WRONGTYPE);
+	assert_int_equal(fault_of("ERR Error running script (call to f_x): attempt to index"),
 			 WR_FAULT_OTHER);
 	for (int i = 0; i < WR_FAULT_COUNT; i++) {
 		assert_true(strlen(wr_fault_name(i)) > 1);
@@ -195,7 +197,7 @@ static void test_errors(void **state)
 
 /* ---- slots ---- */
 
-static uint16_t slot(const char *key)
+static uint16_t slot_of(const char *key)
 {
 	return wr_slot_of(key, strlen(key));
 }
@@ -203,14 +205,14 @@ static uint16_t slot(const char *key)
 static void test_slot(void **state)
 {
 	(void)state;
-	assert_int_equal(slot("123456789"), 0x31c3); /* CRC-16/XMODEM's check value */
-	assert_int_equal(slot("foo"), 12182);
-	assert_int_equal(slot("{foo}bar"), 12182);
-	assert_int_equal(slot("x{foo}{bar}"), 12182);
-	assert_int_equal(slot("foo{}{bar}"), 8363); /* empty: the whole key is hashed */
-	assert_int_equal(slot("foo{{bar}}zap"), slot("{bar"));
-	assert_int_equal(slot("{"), slot("{"));
-	assert_int_equal(slot(""), 0);
+	assert_int_equal(slot_of("123456789"), 0x31c3); /* CRC-16/XMODEM's check value */
+	assert_int_equal(slot_of("foo"), 12182);
+	assert_int_equal(slot_of("{foo}bar"), 12182);
+	assert_int_equal(slot_of("x{foo}{bar}"), 12182);
+	assert_int_equal(slot_of("foo{}{bar}"), 8363); /* empty: the whole key is hashed */
+	assert_int_equal(slot_of("foo{{bar}}zap"), slot_of("{bar"));
+	assert_int_equal(slot_of("{"), slot_of("{"));
+	assert_int_equal(slot_of(""), 0);
 }
 
 /* ---- addresses ---- */
@@ -257,13 +259,15 @@ static void test_cluster_map(void **state)
 	(void)state;
 	assert_true(wr_redis_replies_init(&replies));
 	assert_true(wr_redis_cluster_read(
-		parse(&replies,
-		      "*4\r\n"
-		      "*4\r\n:0\r\n:99\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n*2\r\n$8\r\n10.0.0.3\r\n:"
-		      "2\r\n"
-		      "*3\r\n:200\r\n:16383\r\n*4\r\n$-1\r\n:7001\r\n$2\r\nid\r\n*0\r\n"
-		      "*3\r\n:100\r\n:100\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"
-		      "*3\r\n:150\r\n:16384\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"), /* out of range */
+		parse_reply(
+			&replies,
+			"*4\r\n"
+			"*4\r\n:0\r\n:99\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n*2\r\n$8\r\n10.0.0.3\r\n:"
+			"2\r\n"
+			"*3\r\n:200\r\n:16383\r\n*4\r\n$-1\r\n:7001\r\n$2\r\nid\r\n*0\r\n"
+			"*3\r\n:100\r\n:100\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"
+			"*3\r\n:150\r\n:16384\r\n*2\r\n$8\r\n10.0.0.2\r\n:1\r\n"), /* out of range
+										    */
 		&asked, map));
 	assert_int_equal(map->count, 2);
 	assert_int_equal(map->covered, 101 + 16184);
@@ -274,10 +278,10 @@ static void test_cluster_map(void **state)
 	assert_string_equal(map->nodes[1].host,
 			    "10.0.0.1"); /* a server that does not know its own address */
 	assert_int_equal(map->nodes[1].port, 7001);
-	assert_false(wr_redis_cluster_read(parse(&replies, "*0\r\n"), &asked, map));
-	assert_false(wr_redis_cluster_read(parse(&replies, "+OK\r\n"), &asked, map));
-	assert_false(
-		wr_redis_cluster_read(parse(&replies, "*1\r\n*2\r\n:1\r\n:2\r\n"), &asked, map));
+	assert_false(wr_redis_cluster_read(parse_reply(&replies, "*0\r\n"), &asked, map));
+	assert_false(wr_redis_cluster_read(parse_reply(&replies, "+OK\r\n"), &asked, map));
+	assert_false(wr_redis_cluster_read(parse_reply(&replies, "*1\r\n*2\r\n:1\r\n:2\r\n"),
+					   &asked, map));
 	wr_redis_replies_free(&replies);
 	free(map);
 }
@@ -290,26 +294,28 @@ static void test_sentinel(void **state)
 
 	(void)state;
 	assert_true(wr_redis_replies_init(&replies));
-	assert_int_equal(
-		wr_redis_sentinel_master(parse(&replies, "*2\r\n$8\r\n10.0.0.9\r\n$4\r\n6379\r\n"),
-					 &asked, &master),
-		1);
+	assert_int_equal(wr_redis_sentinel_master(
+				 parse_reply(&replies, "*2\r\n$8\r\n10.0.0.9\r\n$4\r\n6379\r\n"),
+				 &asked, &master),
+			 1);
 	assert_string_equal(master.host, "10.0.0.9");
-	assert_int_equal(wr_redis_sentinel_master(parse(&replies, "*-1\r\n"), &asked, &master), 0);
-	assert_int_equal(wr_redis_sentinel_master(parse(&replies, "-ERR x\r\n"), &asked, &master),
-			 -1);
+	assert_int_equal(
+		wr_redis_sentinel_master(parse_reply(&replies, "*-1\r\n"), &asked, &master), 0);
+	assert_int_equal(
+		wr_redis_sentinel_master(parse_reply(&replies, "-ERR x\r\n"), &asked, &master), -1);
 	wr_redis_sentinel_others(
-		parse(&replies, "*4\r\n"
-				"*4\r\n$2\r\nip\r\n$8\r\n10.0.0.2\r\n$4\r\nport\r\n$5\r\n26379\r\n"
-				"*4\r\n$4\r\nport\r\n$4\r\n7000\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n"
-				"*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
-				"+x\r\n"),
+		parse_reply(&replies,
+			    "*4\r\n"
+			    "*4\r\n$2\r\nip\r\n$8\r\n10.0.0.2\r\n$4\r\nport\r\n$5\r\n26379\r\n"
+			    "*4\r\n$4\r\nport\r\n$4\r\n7000\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n"
+			    "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
+			    "+x\r\n"),
 		&asked, &list);
 	assert_int_equal(list.count, 2); /* one is already known, two are not usable */
 	assert_string_equal(list.items[1].host, "10.0.0.2");
-	assert_true(wr_redis_role_may_be_master(parse(&replies, "*1\r\n$6\r\nmaster\r\n")));
-	assert_false(wr_redis_role_may_be_master(parse(&replies, "*1\r\n$5\r\nslave\r\n")));
-	assert_true(wr_redis_role_may_be_master(parse(&replies, "-NOPERM\r\n")));
+	assert_true(wr_redis_role_may_be_master(parse_reply(&replies, "*1\r\n$6\r\nmaster\r\n")));
+	assert_false(wr_redis_role_may_be_master(parse_reply(&replies, "*1\r\n$5\r\nslave\r\n")));
+	assert_true(wr_redis_role_may_be_master(parse_reply(&replies, "-NOPERM\r\n")));
 	wr_redis_replies_free(&replies);
 }
 

@@ -173,15 +173,15 @@ void wr_central_peer(struct wr_central *central, struct wr_central *peer);
 
 /* ---- connections ---- */
 
-enum wr_link_purpose {
-	WR_LINK_DATA,
-	WR_LINK_SENTINEL,
+enum wr_central_link_purpose {
+	WR_CENTRAL_LINK_DATA,
+	WR_CENTRAL_LINK_SENTINEL,
 };
 
 struct wr_link {
 	struct wr_endpoint at; /* NAME, V4, V6 or UNIX */
 	bool tls;
-	enum wr_link_purpose purpose;
+	enum wr_central_link_purpose purpose;
 	void *data; /* for use by the host */
 };
 
@@ -237,16 +237,16 @@ struct wr_central_counts {
 };
 
 /* X(enum, name) */
-#define WR_SHARD_STATES(X)                                                                         \
+#define WR_CENTRAL_SHARD_STATES(X)                                                                 \
 	X(WR_SHARD_CONNECTING, "connecting")                                                       \
 	X(WR_SHARD_UP, "up")                                                                       \
 	X(WR_SHARD_TRYING, "half-open")                                                            \
 	X(WR_SHARD_AWAY, "open")
 
 enum wr_shard_state {
-#define WR_SHARD_STATE_ENUM(name, text) name,
-	WR_SHARD_STATES(WR_SHARD_STATE_ENUM)
-#undef WR_SHARD_STATE_ENUM
+#define WR_CENTRAL_SHARD_STATE_ENUM(name, text) name,
+	WR_CENTRAL_SHARD_STATES(WR_CENTRAL_SHARD_STATE_ENUM)
+#undef WR_CENTRAL_SHARD_STATE_ENUM
 };
 
 const char *wr_shard_state_name(enum wr_shard_state state);

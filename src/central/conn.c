@@ -33,7 +33,8 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 	}
 	conn->link = (struct wr_link){.at = *at,
 				      .tls = central->target->tls,
-				      .purpose = shard ? WR_LINK_DATA : WR_LINK_SENTINEL};
+				      .purpose = shard ? WR_CENTRAL_LINK_DATA
+						       : WR_CENTRAL_LINK_SENTINEL};
 	conn->magic = WR_CENTRAL_CONN_MAGIC;
 	conn->central = central;
 	conn->shard = shard;

@@ -9,7 +9,7 @@ const char *wr_shard_state_name(enum wr_shard_state state)
 {
 	static const char *const names[] = {
 #define NAME(name, text) text,
-		WR_SHARD_STATES(NAME)
+		WR_CENTRAL_SHARD_STATES(NAME)
 #undef NAME
 	};
 

@@ -34,8 +34,8 @@ static void test_master_found(void **state)
 	struct rig *rig = begin_sentinels();
 
 	(void)state;
-	assert_int_equal(peer_at(rig, 26379)->link->purpose, WR_LINK_SENTINEL);
-	assert_int_equal(peer_at(rig, 6379)->link->purpose, WR_LINK_DATA);
+	assert_int_equal(peer_at(rig, 26379)->link->purpose, WR_CENTRAL_LINK_SENTINEL);
+	assert_int_equal(peer_at(rig, 6379)->link->purpose, WR_CENTRAL_LINK_DATA);
 	assert_string_equal(info(rig)->shards[0].at, "127.0.0.1:6379");
 	take_at(rig, 6379);
 	assert_string_equal(rig->logged, "");

@@ -111,6 +111,11 @@ enum wr_call_written wr_call_write_words(struct wr_central_conn *conn, ...)
 	while ((word = va_arg(words, const char *)))
 		wr_command_text(&conn->out, word);
 	va_end(words);
+	return wr_call_write_end(conn);
+}
+
+enum wr_call_written wr_call_write_end(struct wr_central_conn *conn)
+{
 	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
 }
 

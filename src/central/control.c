@@ -76,7 +76,7 @@ static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_
 	wr_command_text(&conn->out, "STREAMS");
 	wr_command_text(&conn->out, key);
 	wr_command_text(&conn->out, id);
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_end(conn);
 }
 
 static struct weir_str field_of(const redisReply *fields, const char *name)
@@ -183,7 +183,7 @@ static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_c
 	wr_command_text(&conn->out, conn->central->holder);
 	wr_command_text(&conn->out, "m");
 	wr_command_arg(&conn->out, message->bytes, message->len);
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_end(conn);
 }
 
 static void publish_first(struct wr_central *central)

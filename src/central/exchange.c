@@ -317,8 +317,9 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 
 	if (is_up_to_date(central, slot, view))
 		return;
-	shard = wr_central_key_shard(central, view->name.fleet_key);
-	if (!x->marks[slot].in_flight && shard && wr_central_shard_answers(shard))
+	shard = x->marks[slot].in_flight ? NULL
+					 : wr_central_key_shard(central, view->name.fleet_key);
+	if (shard && wr_central_shard_answers(shard))
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
 	if (!call) {
 		wr_exchange_failed(central->table, slot, central->owner);

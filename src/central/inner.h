@@ -416,6 +416,8 @@ struct wr_central_counts *wr_call_counts(struct wr_central *central, const struc
 /* Writes a command that consists of these words. The last argument is NULL. */
 __attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_central_conn *conn,
 								   ...);
+/* Ends a command that the caller wrote to conn->out. */
+enum wr_call_written wr_call_write_end(struct wr_central_conn *conn);
 /* Begins an EVALSHA (or EVAL) with `args` arguments behind the script. */
 void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 			  enum wr_script_name name, size_t args);

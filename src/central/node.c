@@ -34,7 +34,7 @@ static enum wr_call_written write_beat(struct wr_central_conn *conn, struct wr_c
 	wr_command_text(&conn->out, "1");
 	wr_command_text(&conn->out, key);
 	wr_command_text(&conn->out, conn->central->holder);
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_end(conn);
 }
 
 static void read_beat(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
@@ -110,7 +110,7 @@ static enum wr_call_written write_secret(struct wr_central_conn *conn, struct wr
 		wr_command_text(&conn->out, "GET");
 		wr_command_text(&conn->out, key);
 	}
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_end(conn);
 }
 
 static void adopt_secret(struct wr_central *central, const uint8_t *secret)

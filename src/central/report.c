@@ -103,7 +103,7 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 		wr_central_log(
 			central, WR_SAY_WARN,
 			"Redis is unavailable and reports of %u counters are waiting; requests "
-			"admitted by other counters will not be reported",
+			"of other counters will not be reported",
 			WR_REPORTS_MAX);
 	reports->full_logged = true;
 	central->counts.reports_lost++;
@@ -233,7 +233,7 @@ static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr
 		wr_command_arg(&conn->out, key, wr_central_part_key(central, call, part, key));
 	wr_command_text(&conn->out, reporter);
 	wr_script_args(takes, count, call->report_seq, &conn->out);
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_end(conn);
 }
 
 static void note_returned(struct wr_central *central, struct wr_call *call)
@@ -327,7 +327,7 @@ static bool can_send(struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_central_shard *shard = wr_central_key_shard(central, call->key);
 
-	return shard && wr_central_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
+	return shard && wr_central_shard_answers(shard);
 }
 
 /* Sends the call, drops it if it is too old, or leaves it for later. */

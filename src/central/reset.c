@@ -38,7 +38,7 @@ static enum wr_call_written write_reset(struct wr_central_conn *conn, struct wr_
 					       (struct weir_str){part->id, part->id_len}, key));
 	wr_call_write_reset_marks(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);
-	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+	return wr_call_write_end(conn);
 }
 
 static void on_reset_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)

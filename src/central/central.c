@@ -92,7 +92,7 @@ static void set_options(struct wr_central *central, const struct wr_central_opts
 	central->wake_ns = UINT64_MAX;
 	central->reports.next_seq = central->now_ns / 1000 + 1; /* higher than before a restart */
 	central->reports.send_at_ns = UINT64_MAX;
-	central->late.look_at_ns = UINT64_MAX;
+	central->late.check_at_ns = UINT64_MAX;
 	central->duties.secret_given = opts->secret != NULL;
 	if (opts->secret) {
 		memcpy(central->duties.secret, opts->secret, WR_CENTRAL_SECRET);

@@ -268,7 +268,7 @@ struct wr_central_reports {
 struct wr_central_late {
 	struct wr_central_part *lists[WR_REPORT_LISTS];
 	uint32_t count;
-	uint64_t look_at_ns; /* monotonic; UINT64_MAX: there are none */
+	uint64_t check_at_ns; /* monotonic; UINT64_MAX: there are none */
 };
 
 /* merge.c: a call that similar takes of the same batch can join. */

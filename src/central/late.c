@@ -22,9 +22,9 @@ static struct wr_central_part **late_list(struct wr_central *central, const uint
 
 static void check_at(struct wr_central *central, uint64_t mono_ns)
 {
-	if (mono_ns < central->late.look_at_ns)
-		central->late.look_at_ns = mono_ns;
-	wr_central_wake_at(central, central->late.look_at_ns);
+	if (mono_ns < central->late.check_at_ns)
+		central->late.check_at_ns = mono_ns;
+	wr_central_wake_at(central, central->late.check_at_ns);
 }
 
 /* The window of a report is known by this node's clock. */
@@ -127,9 +127,8 @@ static bool check_late(struct wr_central *central, struct wr_central_part **at)
 		wr_central_part_free(central, unlink_late(central, at));
 		return true;
 	}
-	if (!shard ||
-	    !wr_central_shard_is_up(
-		    shard)) { /* the give-back is sent only once, so it must not be a trial call */
+	/* The give-back is sent only once, so it must not be a trial call. */
+	if (!shard || !wr_central_shard_is_up(shard)) {
 		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;
 	}
@@ -141,11 +140,11 @@ void wr_central_late_tick(struct wr_central *central)
 {
 	if (central->late.count == 0)
 		return;
-	if (central->mono_ns < central->late.look_at_ns) {
-		wr_central_wake_at(central, central->late.look_at_ns);
+	if (central->mono_ns < central->late.check_at_ns) {
+		wr_central_wake_at(central, central->late.check_at_ns);
 		return;
 	}
-	central->late.look_at_ns = UINT64_MAX;
+	central->late.check_at_ns = UINT64_MAX;
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		for (struct wr_central_part **at = &central->late.lists[i]; *at;)
 			if (!check_late(central, at))

@@ -313,10 +313,10 @@ void wr_central_regions_push(struct wr_central *central, const struct wr_exchang
 		due |= 1u << relayed;
 	wr_exchange_owe(central->table, job->slot, central->owner, due);
 	for (unsigned i = 0; i < x->peer_count; i++) {
-		bool all_of_it = relayed == (int)i;
+		bool is_relayed = relayed == (int)i;
 
-		if (due >> i & 1 && !push_counter(central, i, job, &own, all_of_it ? page : NULL) &&
-		    all_of_it)
+		if (due >> i & 1 &&
+		    !push_counter(central, i, job, &own, is_relayed ? page : NULL) && is_relayed)
 			wr_central_relay_drop(x, &x->marks[job->slot]);
 	}
 }

@@ -7,8 +7,8 @@
 
 #include "central/inner.h"
 
-#define FEED_BYTES                                                                                 \
-	8192u /* bytes per feed: the hiredis parser moves the bytes that it has not read yet */
+/* Bytes per feed: the hiredis parser moves the bytes that it has not read. */
+#define FEED_BYTES 8192u
 
 /* Connections are freed only outside of public functions, so the host's pointer is valid. */
 static struct wr_central_conn *conn_of(struct wr_link *link)

@@ -40,10 +40,11 @@ static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_c
 /* A server without a password rejects AUTH. The connection is usable nevertheless. */
 static bool needs_no_password(struct weir_str text)
 {
-	static const char *const says[] = {"without any password configured", "no password is set"};
+	static const char *const errors[] = {"without any password configured",
+					     "no password is set"};
 
-	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
-		if (text.len && memmem(text.ptr, text.len, says[i], strlen(says[i])))
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+		if (text.len && memmem(text.ptr, text.len, errors[i], strlen(errors[i])))
 			return true;
 	return false;
 }

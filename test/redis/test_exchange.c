@@ -85,10 +85,10 @@ static struct weir_str str(const char *text)
 	return (struct weir_str){text, strlen(text)};
 }
 
-/* *kept gets the bytes of the page, which the caller frees; NULL: no page is expected. */
+/* *raw gets the bytes of the page, which the caller frees; NULL: no page is expected. */
 static struct wr_exchanged run_exchange(struct exchange_test *test, const char *key,
 					const struct wr_exchange_call *ask,
-					struct wr_exchange_page *page, redisReply **kept)
+					struct wr_exchange_page *page, redisReply **raw)
 {
 	struct wr_exchange_call whole = *ask;
 	struct wr_exchange_page none;
@@ -100,10 +100,10 @@ static struct wr_exchanged run_exchange(struct exchange_test *test, const char *
 	whole.unit_ns = test->unit_ns;
 	wr_script_exchange_args(&whole, &out);
 	reply = run_call(test, &out);
-	if (wr_script_exchange_reply(reply, &got, kept ? page : &none))
+	if (wr_script_exchange_reply(reply, &got, raw ? page : &none))
 		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
-	if (kept) {
-		*kept = reply;
+	if (raw) {
+		*raw = reply;
 		return got;
 	}
 	assert_int_equal(none.region.len, 0);

@@ -192,6 +192,15 @@ void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call)
 	wr_central_conn_mark_dirty(conn);
 }
 
+bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind)
+{
+	struct wr_call *call = wr_call_new(conn->central, kind);
+
+	if (call)
+		wr_central_conn_write(conn, call);
+	return call != NULL;
+}
+
 bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
 {
 	struct wr_central_conn *conn = conn_of(link);

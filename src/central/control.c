@@ -281,14 +281,6 @@ void wr_central_control_tick(struct wr_central *central)
 		wr_central_wake_at(central, duties->listen_at_ns);
 }
 
-void wr_central_ask_time(struct wr_central_conn *conn)
-{
-	struct wr_call *call = wr_call_new(conn->central, WR_CALL_TIME);
-
-	if (call)
-		wr_central_conn_write(conn, call);
-}
-
 void wr_central_control_free(struct wr_central *central)
 {
 	while (central->duties.first)

@@ -530,6 +530,8 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 					     struct wr_central_shard *shard);
 /* Writes the call now, outside of the shard's batch. */
 void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call);
+/* Makes a call of this kind and writes it now. Returns false without memory. */
+bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind);
 /* Notifies the host that the connection has output. */
 void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
 /* Closes the connection and fails its calls. The caller has dropped its own pointer. */
@@ -567,15 +569,12 @@ void wr_central_sentinels_poll(struct wr_central *central);
 void wr_central_sentinels_poll_soon(struct wr_central *central);
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why);
 
-/* ---- node.c, control.c, settings.c: the chief loop's tasks ---- */
+/* ---- node.c, control.c: the chief loop's tasks ---- */
 
 void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard);
 void wr_central_duties_tick(struct wr_central *central);
 void wr_central_control_tick(struct wr_central *central);
 void wr_central_control_free(struct wr_central *central);
-/* Send TIME and INFO. */
-void wr_central_ask_time(struct wr_central_conn *conn);
-void wr_central_ask_settings(struct wr_central_conn *conn);
 
 /* ---- report.c ---- */
 

@@ -141,14 +141,6 @@ const struct wr_call_ops wr_call_sentinels_ops = {
 
 /* ---- polling ---- */
 
-static void send_to_sentinel(struct wr_central_conn *conn, enum wr_call_kind kind)
-{
-	struct wr_call *call = wr_call_new(conn->central, kind);
-
-	if (call)
-		wr_central_conn_write(conn, call);
-}
-
 void wr_central_sentinels_poll(struct wr_central *central)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
@@ -167,9 +159,9 @@ void wr_central_sentinels_poll(struct wr_central *central)
 		return;
 	}
 	sentinels->asking = true;
-	send_to_sentinel(sentinels->conn, WR_CALL_MASTER);
+	wr_central_conn_send(sentinels->conn, WR_CALL_MASTER);
 	if (sentinels->polls++ % POLLS_PER_LIST == 0)
-		send_to_sentinel(sentinels->conn, WR_CALL_SENTINELS);
+		wr_central_conn_send(sentinels->conn, WR_CALL_SENTINELS);
 }
 
 void wr_central_sentinels_tick(struct wr_central *central)

@@ -66,11 +66,3 @@ static void read_info(struct wr_central_conn *conn, struct wr_call *call, const 
 
 const struct wr_call_ops wr_call_info_ops = {
 	.words = {"INFO"}, .on_reply = read_info, .reads_errors = true, .script = -1};
-
-void wr_central_ask_settings(struct wr_central_conn *conn)
-{
-	struct wr_call *call = wr_call_new(conn->central, WR_CALL_INFO);
-
-	if (call)
-		wr_central_conn_write(conn, call);
-}

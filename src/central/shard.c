@@ -274,9 +274,9 @@ void wr_central_shard_on_ready(struct wr_central_shard *shard)
 	shard->counts.connects++;
 	if (shard->breaker.state == WR_BREAKER_OPEN)
 		wr_breaker_half_open(&shard->breaker);
-	wr_central_ask_time(shard->conn);
+	wr_central_conn_send(shard->conn, WR_CALL_TIME);
 	if (central->chief)
-		wr_central_ask_settings(shard->conn);
+		wr_central_conn_send(shard->conn, WR_CALL_INFO);
 	if (central->cluster)
 		wr_central_cluster_on_ready(central, shard);
 	wr_central_duties_on_ready(central, shard);
@@ -329,20 +329,12 @@ const struct wr_call_ops wr_call_ping_ops = {
 static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
-	struct wr_call *call;
 
 	wr_breaker_open(&shard->breaker, central->mono_ns, wr_central_random(central));
-	if (!shard->conn) {
+	if (!shard->conn)
 		wr_central_shard_connect(shard);
-		return;
-	}
-	if (!wr_central_shard_is_ready(shard) || shard->probing)
-		return;
-	call = wr_call_new(central, WR_CALL_PING);
-	if (!call)
-		return;
-	shard->probing = true;
-	wr_central_conn_write(shard->conn, call);
+	else if (wr_central_shard_is_ready(shard) && !shard->probing)
+		shard->probing = wr_central_conn_send(shard->conn, WR_CALL_PING);
 }
 
 /* ---- timer ---- */

@@ -12,7 +12,7 @@
 #define LISTEN_NS (500 * WR_MS_NS)
 #define LISTEN_SOON_NS (20 * WR_MS_NS) /* when the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
-#define READ_AT_ONCE 64
+#define READ_AT_ONCE 64u
 #define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
 #define STEP_BACK_MS 10000u  /* how far to read back after the clock of Redis has stepped back */
 
@@ -63,20 +63,14 @@ const struct wr_call_ops wr_call_time_ops = {
 static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_call *call)
 {
 	const struct wr_central_duties *duties = &conn->central->duties;
-	char key[WR_REDIS_KEY], id[48];
+	char key[WR_REDIS_KEY], count[16], id[48];
 
 	(void)call;
 	wr_central_fleet_key(conn->central, "control", key);
+	snprintf(count, sizeof count, "%u", READ_AT_ONCE);
 	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->heard_ms,
 		 (unsigned long long)duties->heard_seq);
-	wr_command_begin(&conn->out, 6);
-	wr_command_text(&conn->out, "XREAD");
-	wr_command_text(&conn->out, "COUNT");
-	wr_command_number(&conn->out, READ_AT_ONCE);
-	wr_command_text(&conn->out, "STREAMS");
-	wr_command_text(&conn->out, key);
-	wr_command_text(&conn->out, id);
-	return wr_call_write_end(conn);
+	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, NULL);
 }
 
 static struct weir_str field_of(const redisReply *fields, const char *name)

@@ -77,6 +77,7 @@ static void to_hex(const uint8_t *bytes, char *hex)
 		hex[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
 		hex[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
 	}
+	hex[SECRET_HEX] = 0;
 }
 
 static bool from_hex(struct weir_str hex, uint8_t *bytes)
@@ -95,22 +96,13 @@ static bool from_hex(struct weir_str hex, uint8_t *bytes)
 
 static enum wr_call_written write_secret(struct wr_central_conn *conn, struct wr_call *call)
 {
-	char key[WR_REDIS_KEY], hex[SECRET_HEX];
+	char key[WR_REDIS_KEY], hex[SECRET_HEX + 1];
 
 	wr_central_fleet_key(conn->central, "secret", key);
-	if (call->step == PROPOSE) {
-		to_hex(conn->central->duties.proposed, hex);
-		wr_command_begin(&conn->out, 4);
-		wr_command_text(&conn->out, "SET");
-		wr_command_text(&conn->out, key);
-		wr_command_arg(&conn->out, hex, sizeof hex);
-		wr_command_text(&conn->out, "NX");
-	} else {
-		wr_command_begin(&conn->out, 2);
-		wr_command_text(&conn->out, "GET");
-		wr_command_text(&conn->out, key);
-	}
-	return wr_call_write_end(conn);
+	if (call->step != PROPOSE)
+		return wr_call_write_words(conn, "GET", key, NULL);
+	to_hex(conn->central->duties.proposed, hex);
+	return wr_call_write_words(conn, "SET", key, hex, "NX", NULL);
 }
 
 static void adopt_secret(struct wr_central *central, const uint8_t *secret)

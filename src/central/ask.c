@@ -1,5 +1,5 @@
 /* Asks: a question is split into calls, waits for their answers, and ends by answer, timeout or
- * cancellation. Called by the host through wr_central_take and wr_central_leave. */
+ * cancellation. Called by the host through wr_central_take and wr_central_cancel. */
 #include <assert.h>
 #include <string.h>
 
@@ -212,7 +212,7 @@ static void cancel_part(struct wr_central *central, struct wr_central_part *part
 		wr_central_part_free(central, part);
 }
 
-void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
+void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 {
 	if (!ask->central)
 		return;

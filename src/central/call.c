@@ -75,7 +75,7 @@ uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t ke
 	if (!central->cluster)
 		return 0;
 	wr_central_key_text(key, text);
-	return wr_slot_of(text, strlen(text));
+	return wr_redis_slot_of(text, strlen(text));
 }
 
 struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const uint64_t key[2])
@@ -91,7 +91,7 @@ void wr_central_fleet_key(const struct wr_central *central, const char *name,
 
 uint16_t wr_central_text_slot(const struct wr_central *central, const char *key)
 {
-	return central->cluster ? wr_slot_of(key, strlen(key)) : 0;
+	return central->cluster ? wr_redis_slot_of(key, strlen(key)) : 0;
 }
 
 /* ---- commands and scripts ---- */

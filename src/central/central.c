@@ -56,7 +56,7 @@ void wr_central_log(struct wr_central *central, enum wr_say level, const char *f
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	central->host.say(central->context, level, text);
+	central->host.log(central->context, level, text);
 }
 
 /* ---- creation ---- */
@@ -120,7 +120,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 
 	if (rc < 0)
 		return rc;
-	assert(host->open && host->close && host->dirty && host->wake_at && host->say);
+	assert(host->open && host->close && host->dirty && host->wake_at && host->log);
 	central = calloc(1, sizeof *central);
 	if (!central)
 		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");

@@ -7,21 +7,21 @@
  *   wr_central_new(&opts, &host, context, now, mono, &central, &error);
  *   wr_central_take(central, &ask, question, len, now, mono);   // calls ask.done once
  *   before the loop sleeps, for each link that host.dirty was called for:
- *           while (wr_link_output(link, &bytes, &len)) { write; wr_link_sent(link, written); }
- *   when bytes arrive: wr_link_input(link, bytes, len, now, mono);
+ *           while (wr_central_link_output(link, &bytes, &len)) { write; wr_central_link_sent(link, written); }
+ *   when bytes arrive: wr_central_link_input(link, bytes, len, now, mono);
  *
  * Guarantees:
  *   Callback  `done` is called exactly once for each take: at once, within timeout_ns, or by
- *             wr_central_free. It is never called after wr_central_leave.
+ *             wr_central_free. It is never called after wr_central_cancel.
  *   Calls     A take, give-back or report is sent once. It is repeated only if Redis replies that
  *             it did not execute it (NOSCRIPT, MOVED, ASK, TRYAGAIN). Reports are also repeated
  *             after a lost reply: Redis recognises them by their number.
- *   Batches   All calls between two calls of wr_link_output are sent in one write. Takes of the
+ *   Batches   All calls between two calls of wr_central_link_output are sent in one write. Takes of the
  *             same counter and cost are merged into one call.
  *   Memory    is bounded and comes from pools. A decision allocates nothing once the pools have
  *             grown to the load.
  *   Reentry   `done` may call all functions except wr_central_free and wr_central_tick. The host's
- *             `open` may call wr_link_down, and `heard` may call wr_central_forget. The other
+ *             `open` may call wr_central_link_down, and `message` may call wr_central_forget. The other
  *             callbacks must not call functions of this header.
  *
  * now_ns is CLOCK_REALTIME and mono_ns is wr_mono_ns(). All timeouts use mono_ns. */
@@ -39,7 +39,7 @@
 #include "redis/url.h"
 
 struct wr_central;
-struct wr_link;
+struct wr_central_link;
 
 #define WR_CENTRAL_TIMEOUT_NS 250000000u /* default */
 #define WR_CENTRAL_SECRET 192u           /* bytes of the fleet's secret */
@@ -72,24 +72,24 @@ struct wr_central_opts {
 };
 
 enum wr_say {
-	WR_SAY_ERROR,
-	WR_SAY_WARN,
-	WR_SAY_INFO,
+	WR_CENTRAL_LOG_ERROR,
+	WR_CENTRAL_LOG_WARN,
+	WR_CENTRAL_LOG_INFO,
 };
 
 struct wr_central_host {
 	/* Connect to link->at, with TLS if link->tls is set. Resolve the name every time. Call
-	 * wr_link_up or wr_link_down afterwards. The host needs no timeout of its own. */
-	void (*open)(void *context, struct wr_link *link);
-	/* Close the connection and drop the pointer. Not called after wr_link_down. */
-	void (*close)(void *context, struct wr_link *link);
-	/* The link has output: fetch it before the loop sleeps. Called once until wr_link_output
+	 * wr_central_link_up or wr_central_link_down afterwards. The host needs no timeout of its own. */
+	void (*open)(void *context, struct wr_central_link *link);
+	/* Close the connection and drop the pointer. Not called after wr_central_link_down. */
+	void (*close)(void *context, struct wr_central_link *link);
+	/* The link has output: fetch it before the loop sleeps. Called once until wr_central_link_output
 	 * returns false. */
-	void (*dirty)(void *context, struct wr_link *link);
+	void (*dirty)(void *context, struct wr_central_link *link);
 	/* Call wr_central_tick at this time or slightly later. Replaces the last call. */
 	void (*wake_at)(void *context, uint64_t mono_ns);
 	/* Log one line. Called once per event. The text contains no secrets. */
-	void (*say)(void *context, enum wr_say level, const char *text);
+	void (*log)(void *context, enum wr_say level, const char *text);
 	/* Chief: the fleet's secret is known, or has changed. */
 	void (*secret)(void *context, const uint8_t secret[WR_CENTRAL_SECRET]);
 	/* Chief, every 2 s: number of nodes, including this one, that were active within the last
@@ -99,7 +99,7 @@ struct wr_central_host {
 	 * of the stream, beginning with the oldest stored one. `own`: this node published it. If
 	 * two messages contradict each other, the later one in the stream wins. After a failover a
 	 * message may come twice. */
-	void (*heard)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
+	void (*message)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
 };
 
 /* Returns 0, WEIR_EINVAL (options) or WEIR_EMEMORY. Copies `host`. May call host->open before it
@@ -118,7 +118,7 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 struct wr_central_part;
 
 /* A question in flight. The caller provides the memory, and must not move it until `done` was
- * called or wr_central_leave returned. */
+ * called or wr_central_cancel returned. */
 struct wr_central_ask {
 	/* Called with the answer, for weir_ask_answer. Items that could not be decided have
 	 * WR_ANSWER_FAILED. If len is 0, the question was malformed or there was no memory: call
@@ -139,7 +139,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 
 /* Cancels an ask: `done` will not be called, and units that Redis still grants are given back. Does
  * nothing for an ask that is zeroed or has ended. */
-void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask);
+void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask);
 
 /* Sends a question of kind RETURN, REPORT, LATE or RESET, which has no answer. A RETURN that cannot
  * be sent is lost and counted. A REPORT waits until its shard is back; the number of reports is
@@ -159,17 +159,17 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 /* ---- leases ---- */
 
 /* Sets another table, and this loop's id in it. Units borrowed for the old table expire. */
-void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
+void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
 
 /* Begins to shut down: returns all borrowed units, borrows no more, and sends the units admitted
  * since the last exchange. Returns the number of operations that are not finished; 0 after one
  * second at most. May be called repeatedly. */
-uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
+uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
 /* Adds the store of another region, to which the units admitted here are pushed. `peer` has a
  * target of its own and is not the chief; free it before `central`. The order of the regions must
  * not change: the table stores per number which region lacks data. */
-void wr_central_peer(struct wr_central *central, struct wr_central *peer);
+void wr_central_add_region(struct wr_central *central, struct wr_central *peer);
 
 /* ---- connections ---- */
 
@@ -178,7 +178,7 @@ enum wr_central_link_purpose {
 	WR_CENTRAL_LINK_SENTINEL,
 };
 
-struct wr_link {
+struct wr_central_link {
 	struct wr_endpoint at; /* NAME, V4, V6 or UNIX */
 	bool tls;
 	enum wr_central_link_purpose purpose;
@@ -186,16 +186,17 @@ struct wr_link {
 };
 
 /* The connection is established, including TLS. */
-void wr_link_up(struct wr_link *link, uint64_t now_ns, uint64_t mono_ns);
+void wr_central_link_up(struct wr_central_link *link, uint64_t now_ns, uint64_t mono_ns);
 /* The connection could not be established, or was lost; `why` is for the log. The host must have
  * dropped the link. */
-void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64_t mono_ns);
+void wr_central_link_down(struct wr_central_link *link, const char *why, uint64_t now_ns,
+			  uint64_t mono_ns);
 /* Bytes have arrived. May call host->close. */
-void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint64_t now_ns,
-		   uint64_t mono_ns);
-/* Returns all bytes to be written, valid until wr_link_sent; false if there are none. */
-bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len);
-void wr_link_sent(struct wr_link *link, size_t len);
+void wr_central_link_input(struct wr_central_link *link, const uint8_t *bytes, size_t len,
+			   uint64_t now_ns, uint64_t mono_ns);
+/* Returns all bytes to be written, valid until wr_central_link_sent; false if there are none. */
+bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len);
+void wr_central_link_sent(struct wr_central_link *link, size_t len);
 
 /* ---- state and counters ---- */
 
@@ -238,23 +239,23 @@ struct wr_central_counts {
 
 /* X(enum, name) */
 #define WR_CENTRAL_SHARD_STATES(X)                                                                 \
-	X(WR_SHARD_CONNECTING, "connecting")                                                       \
-	X(WR_SHARD_UP, "up")                                                                       \
-	X(WR_SHARD_TRYING, "half-open")                                                            \
-	X(WR_SHARD_AWAY, "open")
+	X(WR_CENTRAL_SHARD_CONNECTING, "connecting")                                               \
+	X(WR_CENTRAL_SHARD_UP, "up")                                                               \
+	X(WR_CENTRAL_SHARD_HALF_OPEN, "half-open")                                                 \
+	X(WR_CENTRAL_SHARD_DOWN, "open")
 
-enum wr_shard_state {
+enum wr_central_shard_state {
 #define WR_CENTRAL_SHARD_STATE_ENUM(name, text) name,
 	WR_CENTRAL_SHARD_STATES(WR_CENTRAL_SHARD_STATE_ENUM)
 #undef WR_CENTRAL_SHARD_STATE_ENUM
 };
 
-const char *wr_shard_state_name(enum wr_shard_state state);
+const char *wr_central_shard_state_name(enum wr_central_shard_state state);
 
 /* A server that questions are sent to. */
-struct wr_shard_info {
+struct wr_central_shard_info {
 	char at[WR_ENDPOINT_TEXT];
-	enum wr_shard_state state;
+	enum wr_central_shard_state state;
 	uint32_t slots;      /* of a cluster: slots that it owns */
 	uint32_t under_way;  /* calls without a reply */
 	uint64_t back_at_ns; /* state "open": time of the next probe, monotonic */
@@ -282,7 +283,7 @@ struct wr_central_info {
 	uint32_t overshoot_ppm;   /* worst overshoot of limits that are `eventual` */
 	uint32_t shard_count;     /* all shards; shards_shown of them are listed: */
 	uint32_t shards_shown;
-	struct wr_shard_info shards[WR_CENTRAL_SHARDS_SHOWN];
+	struct wr_central_shard_info shards[WR_CENTRAL_SHARDS_SHOWN];
 };
 
 /* The structure is large: not for the stack of a small thread. */

@@ -89,7 +89,7 @@ static void assign_slots(struct wr_central *central)
 	for (uint16_t i = 0; i < cluster->map.count; i++)
 		if (numbers[i] != WR_CLUSTER_NO_OWNER)
 			central->shards[numbers[i]]->slots = 0;
-	for (uint32_t slot = 0; slot < WR_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < WR_REDIS_SLOTS; slot++) {
 		uint16_t node = cluster->map.owner[slot];
 
 		cluster->owner[slot] = node == WR_CLUSTER_NO_OWNER ? node : numbers[node];
@@ -131,7 +131,7 @@ static bool is_any_shard_down(const struct wr_central *central)
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		if (central->shards[i]->slots && !wr_central_shard_is_up(central->shards[i]))
 			return true;
-	return central->cluster->map.covered < WR_SLOTS;
+	return central->cluster->map.covered < WR_REDIS_SLOTS;
 }
 
 static void refresh_at(struct wr_central *central, uint64_t mono_ns)
@@ -160,7 +160,7 @@ static void reject_slots(struct wr_central *central, const redisReply *reply)
 
 	if (!central->cluster->logged)
 		wr_central_log(
-			central, WR_SAY_ERROR,
+			central, WR_CENTRAL_LOG_ERROR,
 			"CLUSTER SLOTS returned no slot map: %.*s; use redis:// if the server is "
 			"not part of a cluster",
 			(int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");

@@ -11,7 +11,7 @@
 #define FEED_BYTES 8192u
 
 /* Connections are freed only outside of public functions, so the host's pointer is valid. */
-static struct wr_central_conn *conn_of(struct wr_link *link)
+static struct wr_central_conn *conn_of(struct wr_central_link *link)
 {
 	struct wr_central_conn *conn = (struct wr_central_conn *)link;
 
@@ -31,10 +31,10 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 		free(conn);
 		return NULL; /* shard.c retries later */
 	}
-	conn->link = (struct wr_link){.at = *at,
-				      .tls = central->target->tls,
-				      .purpose = shard ? WR_CENTRAL_LINK_DATA
-						       : WR_CENTRAL_LINK_SENTINEL};
+	conn->link = (struct wr_central_link){.at = *at,
+					      .tls = central->target->tls,
+					      .purpose = shard ? WR_CENTRAL_LINK_DATA
+							       : WR_CENTRAL_LINK_SENTINEL};
 	conn->magic = WR_CENTRAL_CONN_MAGIC;
 	conn->central = central;
 	conn->shard = shard;
@@ -106,7 +106,7 @@ void wr_central_conns_free_closed(struct wr_central *central)
 	}
 }
 
-void wr_link_up(struct wr_link *link, uint64_t now_ns, uint64_t mono_ns)
+void wr_central_link_up(struct wr_central_link *link, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_central_conn *conn = conn_of(link);
 	struct wr_central *central = conn->central;
@@ -119,7 +119,8 @@ void wr_link_up(struct wr_link *link, uint64_t now_ns, uint64_t mono_ns)
 	wr_central_exit(central);
 }
 
-void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64_t mono_ns)
+void wr_central_link_down(struct wr_central_link *link, const char *why, uint64_t now_ns,
+			  uint64_t mono_ns)
 {
 	struct wr_central_conn *conn = conn_of(link);
 	struct wr_central *central = conn->central;
@@ -201,7 +202,7 @@ bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind)
 	return call != NULL;
 }
 
-bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
+bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len)
 {
 	struct wr_central_conn *conn = conn_of(link);
 	struct wr_central *central = conn->central;
@@ -219,7 +220,7 @@ bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
 	return *len > 0;
 }
 
-void wr_link_sent(struct wr_link *link, size_t len)
+void wr_central_link_sent(struct wr_central_link *link, size_t len)
 {
 	wr_commands_sent(&conn_of(link)->out, len);
 }
@@ -250,8 +251,8 @@ static void read_replies(struct wr_central_conn *conn)
 	}
 }
 
-void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint64_t now_ns,
-		   uint64_t mono_ns)
+void wr_central_link_input(struct wr_central_link *link, const uint8_t *bytes, size_t len,
+			   uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_central_conn *conn = conn_of(link);
 	struct wr_central *central = conn->central;

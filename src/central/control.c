@@ -108,7 +108,7 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
 		return;
 	own = wr_str_equal(field_of(fields, "h"), wr_str(central->holder));
-	central->host.heard(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
+	central->host.message(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 
 static void read_entries(struct wr_central_conn *conn, struct wr_call *call,

@@ -96,7 +96,7 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 			return;
 		}
 		if (step == AUTH)
-			wr_central_log(conn->central, WR_SAY_WARN,
+			wr_central_log(conn->central, WR_CENTRAL_LOG_WARN,
 				       "the server requires no password, but one is configured");
 	}
 	if (step == ROLE && !wr_redis_role_may_be_master(reply)) {

@@ -5,7 +5,7 @@
 
 #include "central/inner.h"
 
-const char *wr_shard_state_name(enum wr_shard_state state)
+const char *wr_central_shard_state_name(enum wr_central_shard_state state)
 {
 	static const char *const names[] = {
 #define NAME(name, text) text,
@@ -16,13 +16,14 @@ const char *wr_shard_state_name(enum wr_shard_state state)
 	return names[state];
 }
 
-static enum wr_shard_state state_of(const struct wr_central_shard *shard)
+static enum wr_central_shard_state state_of(const struct wr_central_shard *shard)
 {
 	if (shard->breaker.state == WR_BREAKER_OPEN)
-		return WR_SHARD_AWAY;
+		return WR_CENTRAL_SHARD_DOWN;
 	if (!wr_central_shard_is_ready(shard))
-		return WR_SHARD_CONNECTING;
-	return shard->breaker.state == WR_BREAKER_HALF_OPEN ? WR_SHARD_TRYING : WR_SHARD_UP;
+		return WR_CENTRAL_SHARD_CONNECTING;
+	return shard->breaker.state == WR_BREAKER_HALF_OPEN ? WR_CENTRAL_SHARD_HALF_OPEN
+							    : WR_CENTRAL_SHARD_UP;
 }
 
 void wr_central_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part)
@@ -34,9 +35,9 @@ void wr_central_counts_add(struct wr_central_counts *sum, const struct wr_centra
 		to[i] += from[i];
 }
 
-static void fill_shard(const struct wr_central_shard *shard, struct wr_shard_info *info)
+static void fill_shard(const struct wr_central_shard *shard, struct wr_central_shard_info *info)
 {
-	*info = (struct wr_shard_info){
+	*info = (struct wr_central_shard_info){
 		.state = state_of(shard),
 		.slots = shard->slots,
 		.under_way =

@@ -165,8 +165,8 @@ enum wr_script_name {
 };
 
 struct wr_central_conn {
-	struct wr_link link; /* the host has a pointer to it; must be the first field */
-	uint32_t magic;      /* WR_CENTRAL_CONN_MAGIC */
+	struct wr_central_link link; /* the host has a pointer to it; must be the first field */
+	uint32_t magic;              /* WR_CENTRAL_CONN_MAGIC */
 	struct wr_central *central;
 	struct wr_central_shard *shard; /* NULL: the connection goes to a Sentinel */
 	enum wr_central_conn_state state;
@@ -214,7 +214,7 @@ struct wr_central_cluster {
 	uint32_t tried;     /* connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
 	struct wr_call_queue unrouted;   /* calls that wait for the first slot map */
-	uint16_t owner[WR_SLOTS];        /* index of the shard, or WR_CLUSTER_NO_OWNER */
+	uint16_t owner[WR_REDIS_SLOTS];  /* index of the shard, or WR_CLUSTER_NO_OWNER */
 	struct wr_redis_cluster_map map; /* the slot map as it was last read */
 };
 

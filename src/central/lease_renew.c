@@ -1,5 +1,5 @@
 /* Periodic checks of leases: renews them, returns unused units, drops idle ones. Called by the
- * timer, and at shutdown by wr_central_drain. */
+ * timer, and at shutdown by wr_central_shut_down. */
 #include "central/inner.h"
 
 #include <assert.h>
@@ -142,7 +142,7 @@ void wr_lease_holds_drop(struct wr_central *central)
 	holds->units = 0;
 }
 
-void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
+void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
 {
 	assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_lease_holds_drop(central);
@@ -151,7 +151,7 @@ void wr_central_table(struct wr_central *central, struct weir_table *table, uint
 }
 
 /* Checks every lease at once, to return its units. */
-uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
+uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_lease_holds *holds = central->holds;
 	uint32_t exchanges;

@@ -112,7 +112,7 @@ static void adopt_secret(struct wr_central *central, const uint8_t *secret)
 	if (duties->secret_known && memcmp(duties->secret, secret, sizeof duties->secret) == 0)
 		return;
 	if (duties->secret_known)
-		wr_central_log(central, WR_SAY_WARN,
+		wr_central_log(central, WR_CENTRAL_LOG_WARN,
 			       "the fleet's secret in Redis has changed; all counters start again");
 	memcpy(duties->secret, secret, sizeof duties->secret);
 	duties->secret_known = true;
@@ -151,7 +151,7 @@ static void read_secret(struct wr_central_conn *conn, struct wr_call *call, cons
 		adopt_secret(central, secret);
 	} else if (!duties->secret_logged) {
 		duties->secret_logged = true;
-		wr_central_log(central, WR_SAY_ERROR,
+		wr_central_log(central, WR_CENTRAL_LOG_ERROR,
 			       "the key %ssecret does not contain a secret of weir; delete it or "
 			       "choose another "
 			       "--redis-prefix",

@@ -23,7 +23,7 @@ struct wr_central_push {
 	struct wr_exchange_entry entries[];
 };
 
-void wr_central_peer(struct wr_central *central, struct wr_central *peer)
+void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 

@@ -101,7 +101,7 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 
 	if (!reports->full_logged)
 		wr_central_log(
-			central, WR_SAY_WARN,
+			central, WR_CENTRAL_LOG_WARN,
 			"Redis is unavailable and reports of %u counters are waiting; requests "
 			"of other counters will not be reported",
 			WR_REPORTS_MAX);

@@ -46,8 +46,9 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 	}
 	sentinels->tried = 0;
 	if (!sentinels->logged)
-		wr_central_log(central, WR_SAY_WARN, "no Sentinel names the master '%s': %s",
-			       central->target->master, why);
+		wr_central_log(central, WR_CENTRAL_LOG_WARN,
+			       "no Sentinel names the master '%s': %s", central->target->master,
+			       why);
 	sentinels->logged = true;
 	poll_at(central, central->mono_ns + POLL_NS - wr_central_random(central) % (POLL_NS / 2));
 }
@@ -71,7 +72,7 @@ static bool adopt_master(struct wr_central *central, const struct wr_endpoint *m
 		return false;
 	wr_endpoint_text(master, at);
 	if (shard->at.kind != WR_ENDPOINT_ANY)
-		wr_central_log(central, WR_SAY_INFO, "the master '%s' is now %s",
+		wr_central_log(central, WR_CENTRAL_LOG_INFO, "the master '%s' is now %s",
 			       central->target->master, at);
 	wr_central_shard_move(shard, master);
 	return true;

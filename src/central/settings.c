@@ -29,7 +29,7 @@ static void check_policy(struct wr_central_shard *shard, const char *at, struct 
 	    wr_str_equal(policy, WR_STR("volatile-ttl")) || maxmemory.len == 0 ||
 	    wr_str_equal(maxmemory, WR_STR("0")))
 		return;
-	wr_central_log(shard->central, WR_SAY_WARN,
+	wr_central_log(shard->central, WR_CENTRAL_LOG_WARN,
 		       "%s: maxmemory-policy %s may evict the counters of clients that are "
 		       "being refused; set noeviction, or volatile-ttl if the server is shared",
 		       at, shard->policy);
@@ -54,7 +54,7 @@ static void read_info(struct wr_central_conn *conn, struct wr_call *call, const 
 		memcpy(shard->version, version, sizeof version);
 		if (version[0] && strtol(version, NULL, 10) < VERSION_MIN)
 			wr_central_log(
-				shard->central, WR_SAY_ERROR,
+				shard->central, WR_CENTRAL_LOG_ERROR,
 				"%s: version %s is too old; weir needs Redis 5 or later, or Valkey",
 				at, version);
 	}

@@ -100,7 +100,7 @@ static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 		return;
 	shard->logged_faults |= 1u << fault;
 	wr_endpoint_text(&shard->at, at);
-	wr_central_log(shard->central, WR_SAY_WARN, "%s: %s%s%s",
+	wr_central_log(shard->central, WR_CENTRAL_LOG_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
 		       open ? consequence(shard) : "", remedy(shard, fault));
 }
@@ -114,7 +114,7 @@ static void log_recovery(struct wr_central_shard *shard)
 	shard->down = false;
 	shard->logged_faults = 0;
 	wr_endpoint_text(&shard->at, at);
-	wr_central_log(shard->central, WR_SAY_INFO, "%s: back after %.1f s", at,
+	wr_central_log(shard->central, WR_CENTRAL_LOG_INFO, "%s: back after %.1f s", at,
 		       (double)(shard->central->mono_ns - shard->down_since_ns) / 1e9);
 }
 

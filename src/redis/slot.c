@@ -40,7 +40,7 @@ static uint16_t crc16(const uint8_t *bytes, size_t len)
 	return crc;
 }
 
-uint16_t wr_slot_of(const void *key, size_t len)
+uint16_t wr_redis_slot_of(const void *key, size_t len)
 {
 	const uint8_t *bytes = key;
 	const uint8_t *open = memchr(bytes, '{', len);
@@ -50,7 +50,7 @@ uint16_t wr_slot_of(const void *key, size_t len)
 		open++;
 		shut = memchr(open, '}', len - (size_t)(open - bytes));
 		if (shut && shut > open)
-			return crc16(open, (size_t)(shut - open)) % WR_SLOTS;
+			return crc16(open, (size_t)(shut - open)) % WR_REDIS_SLOTS;
 	}
-	return crc16(bytes, len) % WR_SLOTS;
+	return crc16(bytes, len) % WR_REDIS_SLOTS;
 }

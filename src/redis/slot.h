@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WR_SLOTS 16384u
+#define WR_REDIS_SLOTS 16384u
 
-uint16_t wr_slot_of(const void *key, size_t len);
+uint16_t wr_redis_slot_of(const void *key, size_t len);
 
 #endif

@@ -68,7 +68,7 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 	rest = wr_str_from(rest, 1);
 	end = wr_str_find(rest, ' ');
 	if (end == rest.len ||
-	    !wr_redis_number_read(wr_str_first(rest, end), WR_SLOTS - 1, &number))
+	    !wr_redis_number_read(wr_str_first(rest, end), WR_REDIS_SLOTS - 1, &number))
 		return false;
 	rest = wr_str_from(rest, end + 1);
 	rest = wr_str_first(rest, wr_str_find(rest, ' '));
@@ -98,7 +98,7 @@ static bool slot_at(const redisReply *range, size_t at, uint16_t *slot)
 	const redisReply *reply = wr_redis_reply_at(range, at);
 
 	if (!reply || reply->type != REDIS_REPLY_INTEGER || reply->integer < 0 ||
-	    reply->integer >= WR_SLOTS)
+	    reply->integer >= WR_REDIS_SLOTS)
 		return false;
 	*slot = (uint16_t)reply->integer;
 	return true;

@@ -122,7 +122,7 @@ struct peer *borrow(struct rig *rig, uint64_t key, int granted)
 
 uint32_t shut_down(struct rig *rig)
 {
-	uint32_t left = wr_central_drain(rig->central, rig->now_ns, rig->mono_ns);
+	uint32_t left = wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns);
 
 	run_turn(rig);
 	return left;

@@ -36,7 +36,7 @@ struct trouble *rig_trouble(struct rig *rig, uint16_t port)
 	return &rig->troubles[rig->trouble_count++];
 }
 
-static void host_open(void *context, struct wr_link *link)
+static void host_open(void *context, struct wr_central_link *link)
 {
 	struct rig *rig = context;
 	struct peer *peer = &rig->peers[rig->peer_count++];
@@ -47,11 +47,11 @@ static void host_open(void *context, struct wr_link *link)
 	link->data = peer;
 	if (trouble_of(rig, peer->port)->refuses) {
 		peer->link = NULL;
-		wr_link_down(link, "Connection refused", rig->now_ns, rig->mono_ns);
+		wr_central_link_down(link, "Connection refused", rig->now_ns, rig->mono_ns);
 	}
 }
 
-static void host_close(void *context, struct wr_link *link)
+static void host_close(void *context, struct wr_central_link *link)
 {
 	struct peer *peer = link->data;
 
@@ -60,7 +60,7 @@ static void host_close(void *context, struct wr_link *link)
 	peer->link = NULL;
 }
 
-static void host_dirty(void *context, struct wr_link *link)
+static void host_dirty(void *context, struct wr_central_link *link)
 {
 	struct rig *rig = context;
 
@@ -169,8 +169,8 @@ void reply(struct peer *peer, const char *bytes)
 	memmove(peer->commands, peer->commands + 1, (size_t)--peer->waiting * COMMAND_BYTES);
 	if (peer->taken)
 		peer->taken--;
-	wr_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), peer->rig->now_ns,
-		      peer->rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), peer->rig->now_ns,
+			      peer->rig->mono_ns);
 }
 
 static bool begins(const char *text, const char *with)
@@ -324,12 +324,12 @@ static void fetch_output(struct peer *peer)
 	const uint8_t *bytes, *at;
 	size_t len;
 
-	while (peer->link && wr_link_output(peer->link, &bytes, &len)) {
+	while (peer->link && wr_central_link_output(peer->link, &bytes, &len)) {
 		peer->rig->writes++;
 		peer->rig->bytes += len;
 		for (at = bytes; at < bytes + len;)
 			at = read_command(peer, at, bytes + len);
-		wr_link_sent(peer->link, len);
+		wr_central_link_sent(peer->link, len);
 	}
 }
 
@@ -343,7 +343,7 @@ static bool connect_all(struct rig *rig)
 		if (!peer->link || peer->up || trouble_of(rig, peer->port)->silent)
 			continue;
 		peer->up = any = true;
-		wr_link_up(peer->link, rig->now_ns, rig->mono_ns);
+		wr_central_link_up(peer->link, rig->now_ns, rig->mono_ns);
 	}
 	return any;
 }
@@ -405,10 +405,10 @@ const char *next_command(struct peer *peer)
 
 void cut_peer(struct peer *peer, const char *why)
 {
-	struct wr_link *link = peer->link;
+	struct wr_central_link *link = peer->link;
 
 	peer->link = NULL;
-	wr_link_down(link, why, peer->rig->now_ns, peer->rig->mono_ns);
+	wr_central_link_down(link, why, peer->rig->now_ns, peer->rig->mono_ns);
 }
 
 const char *taken_all(int n, const int64_t (*values)[5])

@@ -30,7 +30,7 @@ struct rig;
 /* A connection, from the server's side. */
 struct peer {
 	struct rig *rig;
-	struct wr_link *link; /* NULL: closed */
+	struct wr_central_link *link; /* NULL: closed */
 	uint16_t port;
 	bool up;
 	int waiting; /* unanswered commands, oldest first: */

@@ -39,7 +39,7 @@ static uint16_t slot_of(uint64_t key)
 
 	for (int i = 0; i < 22; i++, bits >>= 6)
 		text[i] = letters[(unsigned)bits & 63];
-	return wr_slot_of(text, sizeof text);
+	return wr_redis_slot_of(text, sizeof text);
 }
 
 /* A key whose slot is in this range. */
@@ -50,7 +50,7 @@ static uint64_t key_in(uint16_t first, uint16_t last)
 			return key;
 }
 
-static const struct wr_shard_info *shard_info_at(struct rig *rig, uint16_t port)
+static const struct wr_central_shard_info *shard_info_at(struct rig *rig, uint16_t port)
 {
 	char at[32];
 

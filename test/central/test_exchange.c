@@ -147,7 +147,7 @@ static void test_another_table(void **state)
 	(void)state;
 	pass_time(rig, SYNC);
 	assert_non_null(next_command(peer));
-	wr_central_table(rig->central, table, OWNER + 2);
+	wr_central_set_table(rig->central, table, OWNER + 2);
 	wr_exchange_leave(table, OWNER);
 	pass_time(rig, 2 * SYNC); /* the new owner has the table now */
 	reply(peer, sums(50, 0, 0, 1));
@@ -177,24 +177,24 @@ static void test_shutdown(void **state)
 
 	(void)state;
 	pass_time(rig, SYNC);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
 	free_slots(rig);
 	rig = rig_new(URL, node_opts(NULL));
 	peer = peer_at(rig, 6379);
 	pass_time(rig, SYNC);
 	use_counter(rig, 1, 5);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 1);
 	run_turn(rig);
 	assert_exchange_args(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
 	reply(peer, sums(0, 0, 0, 0));
 	run_turn(rig);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
 	/* Waiting ends after one second. */
 	use_counter(rig, 1, 5);
 	pass_time(rig, SYNC);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 1);
 	rig->mono_ns += SECOND;
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
 	free_slots(rig);
 }
 

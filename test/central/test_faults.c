@@ -7,7 +7,7 @@
 
 #define URL "redis://127.0.0.1:6379"
 
-static enum wr_shard_state state_now(struct rig *rig)
+static enum wr_central_shard_state state_now(struct rig *rig)
 {
 	return info(rig)->shards[0].state;
 }
@@ -32,40 +32,42 @@ static void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
 static const struct {
 	const char *text;
 	enum wr_fault fault;
-	enum wr_shard_state state; /* after one of them */
+	enum wr_central_shard_state state; /* after one of them */
 	bool closed;
 	const char *logged;
 } errors[] = {
-	{"-LOADING Redis is loading the dataset in memory\r\n", WR_FAULT_LOADING, WR_SHARD_AWAY,
-	 false, "loading the dataset"},
-	{"-BUSY Redis is busy running a script.\r\n", WR_FAULT_BUSY, WR_SHARD_AWAY, false, "busy"},
-	{"-DENIED Redis is running in protected mode\r\n", WR_FAULT_DENIED, WR_SHARD_AWAY, false,
-	 "protected"},
-	{"-ERR max number of clients reached\r\n", WR_FAULT_MAXCLIENTS, WR_SHARD_AWAY, false,
-	 "max number"},
+	{"-LOADING Redis is loading the dataset in memory\r\n", WR_FAULT_LOADING,
+	 WR_CENTRAL_SHARD_DOWN, false, "loading the dataset"},
+	{"-BUSY Redis is busy running a script.\r\n", WR_FAULT_BUSY, WR_CENTRAL_SHARD_DOWN, false,
+	 "busy"},
+	{"-DENIED Redis is running in protected mode\r\n", WR_FAULT_DENIED, WR_CENTRAL_SHARD_DOWN,
+	 false, "protected"},
+	{"-ERR max number of clients reached\r\n", WR_FAULT_MAXCLIENTS, WR_CENTRAL_SHARD_DOWN,
+	 false, "max number"},
 	{"-READONLY You can't write against a read only replica.\r\n", WR_FAULT_READONLY,
-	 WR_SHARD_AWAY, true, "redis+sentinel://"},
+	 WR_CENTRAL_SHARD_DOWN, true, "redis+sentinel://"},
 	{"-ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write\r\n",
-	 WR_FAULT_READONLY, WR_SHARD_AWAY, true, "-READONLY"},
-	{"-MASTERDOWN Link with MASTER is down\r\n", WR_FAULT_MASTERDOWN, WR_SHARD_AWAY, true,
-	 "MASTER is down"},
-	{"-CLUSTERDOWN The cluster is down\r\n", WR_FAULT_CLUSTERDOWN, WR_SHARD_AWAY, true,
+	 WR_FAULT_READONLY, WR_CENTRAL_SHARD_DOWN, true, "-READONLY"},
+	{"-MASTERDOWN Link with MASTER is down\r\n", WR_FAULT_MASTERDOWN, WR_CENTRAL_SHARD_DOWN,
+	 true, "MASTER is down"},
+	{"-CLUSTERDOWN The cluster is down\r\n", WR_FAULT_CLUSTERDOWN, WR_CENTRAL_SHARD_DOWN, true,
 	 "cluster is down"},
-	{"-NOAUTH Authentication required.\r\n", WR_FAULT_NOAUTH, WR_SHARD_AWAY, true,
+	{"-NOAUTH Authentication required.\r\n", WR_FAULT_NOAUTH, WR_CENTRAL_SHARD_DOWN, true,
 	 "--redis-password-file"},
-	{"-OOM command not allowed when used memory > 'maxmemory'.\r\n", WR_FAULT_OOM, WR_SHARD_UP,
-	 false, "raise its maxmemory"},
-	{"-MISCONF Redis is configured to save RDB snapshots\r\n", WR_FAULT_MISCONF, WR_SHARD_UP,
-	 false, "snapshots"},
-	{"-NOREPLICAS Not enough good replicas to write.\r\n", WR_FAULT_NOREPLICAS, WR_SHARD_UP,
-	 false, "good replicas"},
-	{"-NOPERM this user has no permissions\r\n", WR_FAULT_NOPERM, WR_SHARD_UP, false,
+	{"-OOM command not allowed when used memory > 'maxmemory'.\r\n", WR_FAULT_OOM,
+	 WR_CENTRAL_SHARD_UP, false, "raise its maxmemory"},
+	{"-MISCONF Redis is configured to save RDB snapshots\r\n", WR_FAULT_MISCONF,
+	 WR_CENTRAL_SHARD_UP, false, "snapshots"},
+	{"-NOREPLICAS Not enough good replicas to write.\r\n", WR_FAULT_NOREPLICAS,
+	 WR_CENTRAL_SHARD_UP, false, "good replicas"},
+	{"-NOPERM this user has no permissions\r\n", WR_FAULT_NOPERM, WR_CENTRAL_SHARD_UP, false,
 	 "docs/redis.md"},
-	{"-WRONGTYPE Operation against a key\r\n", WR_FAULT_WRONGTYPE, WR_SHARD_UP, false,
+	{"-WRONGTYPE Operation against a key\r\n", WR_FAULT_WRONGTYPE, WR_CENTRAL_SHARD_UP, false,
 	 "--redis-prefix"},
-	{"-ERR unknown command\r\n", WR_FAULT_OTHER, WR_SHARD_UP, false, "unknown command"},
-	{"-MOVED 1 127.0.0.1:7000\r\n", WR_FAULT_MOVED, WR_SHARD_UP, false, "redis+cluster://"},
-	{"-ASK 1 127.0.0.1:7000\r\n", WR_FAULT_ASK, WR_SHARD_UP, false, ""},
+	{"-ERR unknown command\r\n", WR_FAULT_OTHER, WR_CENTRAL_SHARD_UP, false, "unknown command"},
+	{"-MOVED 1 127.0.0.1:7000\r\n", WR_FAULT_MOVED, WR_CENTRAL_SHARD_UP, false,
+	 "redis+cluster://"},
+	{"-ASK 1 127.0.0.1:7000\r\n", WR_FAULT_ASK, WR_CENTRAL_SHARD_UP, false, ""},
 };
 
 static void test_error_replies(void **state)
@@ -84,7 +86,7 @@ static void test_error_replies(void **state)
 			take_with_reply(rig, key, errors[i].text);
 		if (counted) { /* the fifth in a row */
 			assert_int_equal(faults(rig, errors[i].fault), 5);
-			assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+			assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 		}
 		if (!strstr(rig->logged, errors[i].logged))
 			fail_msg("'%s' lacks '%s'", rig->logged, errors[i].logged);
@@ -103,10 +105,10 @@ static void test_failures_in_a_row(void **state)
 	take_with_reply(rig, 5, taken(true, 9, 0, 1));
 	for (uint64_t key = 6; key <= 9; key++)
 		take_with_reply(rig, key, "-OOM full\r\n");
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	assert_string_equal(rig->logged, "");
 	take_with_reply(rig, 10, "-OOM full\r\n");
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(info(rig)->counts.failed, 9);
 	assert_int_equal(info(rig)->counts.opened, 1);
 	rig_free(rig);
@@ -134,12 +136,12 @@ static void test_half_open(void **state)
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
 	pass_time(rig, 27 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 2);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	pass_time(rig, 10000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_LOADING), 9, 18);
 	rig_trouble(rig, 6379)->ping = NULL;
 	pass_time(rig, 2000 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	for (int i = 0; i < 20; i++)
 		take_one(rig, &askers[i], 10 + (uint64_t)i, 1);
 	for (int i = 16; i < 20; i++)
@@ -150,7 +152,7 @@ static void test_half_open(void **state)
 		assert_pending(&askers[i]);
 	}
 	reply(peer, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: back after 1"));
 	take_one(rig, &askers[19], 40, 1);
 	assert_pending(&askers[19]);
@@ -169,11 +171,11 @@ static void test_trial_fails(void **state)
 	pause_ns = info(rig)->shards[0].back_at_ns - rig->mono_ns;
 	assert_in_range(pause_ns, 25 * MS, 50 * MS);
 	pass_time(rig, pause_ns - 1);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	pass_time(rig, 1);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	take_with_reply(rig, 2, "-BUSY\r\n");
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_in_range(info(rig)->shards[0].back_at_ns - rig->mono_ns, 100 * MS, 200 * MS);
 	assert_int_equal(info(rig)->counts.opened, 2);
 	rig_free(rig);
@@ -188,15 +190,15 @@ static void test_trials_not_used_up(void **state)
 	(void)state;
 	take_with_reply(rig, 1, "-BUSY\r\n");
 	pass_time(rig, 60 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	for (int i = 0; i < 17; i++)
 		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
 	assert_failed(&askers[16]);
 	for (int i = 0; i < 16; i++)
-		wr_central_leave(rig->central, &askers[i].ask);
+		wr_central_cancel(rig->central, &askers[i].ask);
 	run_turn(rig);
 	take_with_reply(rig, 30, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -222,7 +224,7 @@ static void test_timeout(void **state)
 	assert_int_equal(asker.done, 1);
 	assert_int_equal(info(rig)->counts.late, 1);
 	assert_null(next_command(peer));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -257,12 +259,12 @@ static void test_timeouts_open(void **state)
 	pass_time(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
 	assert_int_equal(info(rig)->counts.failed, 8);
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	for (int i = 0; i < 4; i++)
 		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
 	pass_time(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 5);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_non_null(strstr(rig->logged, "no reply within the timeout"));
 	assert_non_null(strstr(rig->logged, "on_store_failure"));
 	/* The server was only slow. The PING after all of it is answered too late to close the
@@ -272,11 +274,11 @@ static void test_timeouts_open(void **state)
 		reply(peer, taken(true, 9, 0, 1));
 	run_turn(rig);
 	assert_null(next_command(peer));
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(info(rig)->counts.late, 12);
-	for (int i = 0; i < 400 && state_now(rig) == WR_SHARD_AWAY; i++)
+	for (int i = 0; i < 400 && state_now(rig) == WR_CENTRAL_SHARD_DOWN; i++)
 		pass_time(rig, 1 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	rig_free(rig);
 }
 
@@ -301,7 +303,7 @@ static void test_silence(void **state)
 	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&asker);
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -363,7 +365,7 @@ static void test_connection_lost(void **state)
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&queued);
 	assert_admitted(&after);
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	assert_string_equal(rig->logged, "");
 	assert_int_equal(info(rig)->counts.connects, 2);
 	rig_free(rig);
@@ -377,7 +379,7 @@ static void test_connection_lost_before_use(void **state)
 
 	(void)state;
 	cut_peer(peer_at(rig, 6379), "closed");
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	before = rig->peer_count;
 	for (int i = 0; i < 50; i++) { /* for five seconds */
 		struct peer *peer = peer_at(rig, 6379);
@@ -398,7 +400,7 @@ static void test_refused_connection(void **state)
 	(void)state;
 	rig_trouble(rig, 6379)->refuses = true;
 	rig_start(rig, NULL);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
 	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: Connection refused"));
 	take_one(rig, &asker, 1, 1);
@@ -407,9 +409,9 @@ static void test_refused_connection(void **state)
 	assert_in_range(faults(rig, WR_FAULT_CONNECT), 5, 10);
 	rig_trouble(rig, 6379)->refuses = false;
 	pass_time(rig, 2000 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	take_with_reply(rig, 2, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	assert_non_null(strstr(rig->logged, "back after"));
 	rig_free(rig);
 }
@@ -424,12 +426,12 @@ static void test_slow_to_connect(void **state)
 	rig_trouble(rig, 6379)->silent = true;
 	rig_start(rig, NULL);
 	take_one(rig, &first, 1, 1);
-	assert_int_equal(state_now(rig), WR_SHARD_CONNECTING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_CONNECTING);
 	pass_time(rig, 19 * MS);
 	assert_pending(&first);
 	pass_time(rig, 1 * MS);
 	assert_failed(&first);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
 	take_one(rig, &second, 1, 1);
 	assert_failed(&second);
@@ -438,7 +440,7 @@ static void test_slow_to_connect(void **state)
 	assert_int_equal(rig->peer_count, 1);
 	rig_trouble(rig, 6379)->silent = false;
 	run_turn(rig);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	rig_free(rig);
 }
 
@@ -497,8 +499,8 @@ static void test_not_redis(void **state)
 
 		take_one(rig, &asker, 1, 1);
 		run_turn(rig);
-		wr_link_input(peer->link, (const uint8_t *)odd[i], strlen(odd[i]), rig->now_ns,
-			      rig->mono_ns);
+		wr_central_link_input(peer->link, (const uint8_t *)odd[i], strlen(odd[i]),
+				      rig->now_ns, rig->mono_ns);
 		assert_null(peer->link);
 		assert_failed(&asker);
 		assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
@@ -513,7 +515,7 @@ static void test_reply_without_command(void **state)
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	wr_link_input(peer->link, (const uint8_t *)"+OK\r\n", 5, rig->now_ns, rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)"+OK\r\n", 5, rig->now_ns, rig->mono_ns);
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
 	rig_free(rig);
@@ -532,9 +534,10 @@ static void test_endless_reply(void **state)
 	memset(bytes, 'x', sizeof bytes);
 	take_one(rig, &asker, 1, 1);
 	run_turn(rig);
-	wr_link_input(peer->link, (const uint8_t *)"$100000000\r\n", 12, rig->now_ns, rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)"$100000000\r\n", 12, rig->now_ns,
+			      rig->mono_ns);
 	for (; peer->link && pieces < 1000; pieces++)
-		wr_link_input(peer->link, bytes, sizeof bytes, rig->now_ns, rig->mono_ns);
+		wr_central_link_input(peer->link, bytes, sizeof bytes, rig->now_ns, rig->mono_ns);
 	assert_int_equal(pieces, 64); /* 4 MiB */
 	assert_failed(&asker);
 	rig_free(rig);
@@ -553,7 +556,8 @@ static void test_split_reply(void **state)
 	run_turn(rig);
 	for (size_t i = 0; i < strlen(bytes); i++) {
 		assert_pending(&asker);
-		wr_link_input(peer->link, (const uint8_t *)bytes + i, 1, rig->now_ns, rig->mono_ns);
+		wr_central_link_input(peer->link, (const uint8_t *)bytes + i, 1, rig->now_ns,
+				      rig->mono_ns);
 	}
 	assert_admitted(&asker);
 	peer->waiting = 0;
@@ -622,7 +626,7 @@ static void test_noscript_after_cancel(void **state)
 	(void)state;
 	take_one(rig, &asker, 1, 1);
 	run_turn(rig);
-	wr_central_leave(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	reply(peer, "-NOSCRIPT\r\n");
 	assert_null(next_command(peer));
 	rig_free(rig);

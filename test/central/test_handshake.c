@@ -54,7 +54,7 @@ static void test_login(void **state)
 	expect_command(peer, "PING");
 	for (int i = 0; i < 4; i++)
 		reply(peer, "+OK\r\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -83,7 +83,7 @@ static void test_wrong_password(void **state)
 		expect_command(peer, "AUTH old");
 		reply(peer, words[i]);
 		assert_null(peer->link);
-		assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+		assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 		assert_int_equal(faults(rig, WR_FAULT_WRONGPASS), 1);
 		assert_non_null(strstr(rig->logged, "check the user and password"));
 		assert_null(strstr(rig->logged, "old"));
@@ -119,7 +119,7 @@ static void test_unneeded_password(void **state)
 		    "user. Are you sure your configuration is correct?\r\n");
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	assert_non_null(strstr(rig->logged, "requires no password"));
 	rig_free(rig);
 }
@@ -132,13 +132,13 @@ static void test_loading(void **state)
 	(void)state;
 	rig_trouble(rig, 6379)->ping = "-LOADING Redis is loading the dataset in memory\r\n";
 	rig_start(rig, NULL);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
 	pass_time(rig, 1000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_LOADING), 4, 8);
 	rig_trouble(rig, 6379)->ping = NULL;
 	pass_time(rig, 2000 * MS);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_TRYING);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_HALF_OPEN);
 	rig_free(rig);
 }
 
@@ -150,7 +150,8 @@ static void test_too_many_clients(void **state)
 	static const char bytes[] = "-ERR max number of clients reached\r\n";
 
 	(void)state;
-	wr_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), rig->now_ns, rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), rig->now_ns,
+			      rig->mono_ns);
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_MAXCLIENTS), 1);
 	rig_free(rig);
@@ -247,7 +248,7 @@ static void test_info_forbidden(void **state)
 		reply(peer, "-NOPERM this user has no permissions to run this command\r\n");
 	assert_string_equal(info(rig)->shards[0].version, "");
 	assert_int_equal(info(rig)->shards[0].aof, -1);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 

@@ -256,7 +256,7 @@ static void test_cancelled_then_late(void **state)
 	take_one(rig, &asker, 7, 1);
 	run_turn(rig);
 	assert_non_null(next_command(peer));
-	wr_central_leave(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	pass_time(rig, TIMEOUT + 10 * MS);
 	report_one(rig, 7, 1, NOW_US);
 	reply(peer, taken(true, 9, 0, 1));
@@ -279,7 +279,7 @@ static void test_late_then_cancelled(void **state)
 	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	wr_central_leave(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	reply(peer, taken(true, 9, 0, 1));
 	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
@@ -410,7 +410,7 @@ static void test_always_late(void **state)
 	assert_int_equal(answered, 8);
 	assert_int_equal(info(rig)->counts.opened, 1);
 	assert_int_equal(info(rig)->counts.late, 8);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	rig_free(rig);
 }
 

@@ -329,7 +329,7 @@ static void test_another_table(void **state)
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	wr_central_table(rig->central, table, 0x77);
+	wr_central_set_table(rig->central, table, 0x77);
 	assert_int_equal(info(rig)->leases, 0);
 	assert_int_equal(info(rig)->counts.units_granted, 10);
 	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as this loop knows */

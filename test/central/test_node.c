@@ -169,7 +169,7 @@ static void test_secret_forbidden(void **state)
 	assert_false(info(rig)->secret_known);
 	assert_string_equal(rig->logged, "1 127.0.0.1:6379: NOPERM this user has no permissions; "
 					 "see docs/redis.md for the ACL that weir needs\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -188,7 +188,7 @@ static void test_secret_after_late_start(void **state)
 	pass_time(rig, 2000 * MS);
 	assert_int_equal(rig->secrets, 1);
 	/* The reply to a heartbeat closes the breaker, as other replies do. */
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 

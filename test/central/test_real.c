@@ -21,7 +21,7 @@
 struct live {
 	struct redis_server server;
 	struct rig rig; /* only the fields that questions need */
-	struct wr_link *links[LINES_MAX];
+	struct wr_central_link *links[LINES_MAX];
 	int fds[LINES_MAX];
 	bool up[LINES_MAX];
 	int secrets;
@@ -37,7 +37,7 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void on_open(void *context, struct wr_link *link)
+static void on_open(void *context, struct wr_central_link *link)
 {
 	struct live *live = context;
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -55,7 +55,7 @@ static void on_open(void *context, struct wr_link *link)
 	fail();
 }
 
-static void on_close(void *context, struct wr_link *link)
+static void on_close(void *context, struct wr_central_link *link)
 {
 	struct live *live = context;
 
@@ -66,7 +66,7 @@ static void on_close(void *context, struct wr_link *link)
 		}
 }
 
-static void on_dirty(void *context, struct wr_link *link)
+static void on_dirty(void *context, struct wr_central_link *link)
 {
 	(void)context, (void)link;
 }
@@ -79,7 +79,7 @@ static void on_wake(void *context, uint64_t mono_ns)
 static void on_say(void *context, enum wr_say level, const char *text)
 {
 	(void)context;
-	if (level == WR_SAY_ERROR)
+	if (level == WR_CENTRAL_LOG_ERROR)
 		fail_msg("%s", text);
 }
 
@@ -121,19 +121,20 @@ static void run_step(struct live *live)
 
 		if (live->links[i] && !live->up[i]) {
 			live->up[i] = true;
-			wr_link_up(live->links[i], rig->now_ns, rig->mono_ns);
+			wr_central_link_up(live->links[i], rig->now_ns, rig->mono_ns);
 		}
-		while (live->links[i] && wr_link_output(live->links[i], &bytes, &len)) {
+		while (live->links[i] && wr_central_link_output(live->links[i], &bytes, &len)) {
 			ssize_t n = write(live->fds[i], bytes, len);
 
 			assert_true(n > 0);
-			wr_link_sent(live->links[i], (size_t)n);
+			wr_central_link_sent(live->links[i], (size_t)n);
 		}
 		if (live->links[i] && poll(&poller, 1, 1) > 0) {
 			ssize_t n = read(live->fds[i], in, sizeof in);
 
 			assert_true(n > 0);
-			wr_link_input(live->links[i], in, (size_t)n, rig->now_ns, rig->mono_ns);
+			wr_central_link_input(live->links[i], in, (size_t)n, rig->now_ns,
+					      rig->mono_ns);
 		}
 	}
 	wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);

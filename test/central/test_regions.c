@@ -11,7 +11,7 @@ static struct rig *add_far_region(struct rig *home)
 {
 	struct rig *far = rig_new(FAR, NULL);
 
-	wr_central_peer(home->central, far->central);
+	wr_central_add_region(home->central, far->central);
 	return far;
 }
 
@@ -237,13 +237,13 @@ static void test_last_use_sent_at_shutdown(void **state)
 	pass_time(home, SYNC);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, ""));
 	use_counter(home, 1, 1);
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 2);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 2);
 	reply(here, sums(0, 0, 0, 0));
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 1);
 	pass_time(home, SYNC);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
 	reply(here, sums(0, 0, 0, 0));
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 0);
 	free_slots(home);
 }
 
@@ -260,13 +260,13 @@ static void test_undelivered_push_at_shutdown(void **state)
 	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 1);
 	cut_peer(peer_at(far, 6380), "gone");
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 1);
 	pass_time(home, SYNC);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 0);
 	free_both(home, far);
 }
 

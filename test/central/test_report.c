@@ -87,7 +87,7 @@ static void test_added_up(void **state)
 	reply(peer_at(rig, 6379), REPORTED);
 	assert_int_equal(info(rig)->counts.reported, 3);
 	assert_int_equal(info(rig)->reports_waiting, 0);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 

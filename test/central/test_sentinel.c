@@ -109,7 +109,7 @@ static void test_failover(void **state)
 	assert_null(peer_at(rig, 6379));
 	take_at(rig, 6380);
 	assert_non_null(strstr(rig->logged, "the master 'mymaster' is now 127.0.0.1:6380"));
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -126,7 +126,7 @@ static void test_master_dies(void **state)
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
 	pass_time(rig, 3000 * MS);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	rig->master = 6380;
 	pass_time(rig, 201 * MS); /* asked five times a second meanwhile */
 	take_at(rig, 6380);
@@ -162,7 +162,7 @@ static void test_role_is_checked(void **state)
 	rig->master = 6379;
 	rig_trouble(rig, 6379)->role = replica;
 	rig_start(rig, NULL);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
@@ -226,7 +226,7 @@ static void test_unknown_name(void **state)
 		"1 no Sentinel names the master 'mymaster': they know no master of that name\n"
 		"1 the master: not connected within the timeout; until it is back, "
 		"on_store_failure of each limit decides\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	assert_string_equal(info(rig)->shards[0].at, "");
 	rig->master = 6379;
 	pass_time(rig, 1100 * MS);

@@ -369,11 +369,11 @@ static void test_cancel(void **state)
 	int64_t values[1][5] = {{V_ADMITTED | V_TAKEN | V_TIMES, 9, 0, 20000000, 0}};
 
 	(void)state;
-	wr_central_leave(rig->central, &asker.ask); /* not in flight */
+	wr_central_cancel(rig->central, &asker.ask); /* not in flight */
 	take_one(rig, &asker, 7, 3);
 	run_turn(rig);
-	wr_central_leave(rig->central, &asker.ask);
-	wr_central_leave(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	assert_int_equal(info(rig)->waiting, 0);
 	reply(peer, taken_all(1, values));
 	assert_int_equal(asker.done, 0);
@@ -397,19 +397,19 @@ static void test_cancel_before_writing(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		take_one(rig, &askers[i], 7, 1);
-	wr_central_leave(rig->central, &askers[1].ask);
+	wr_central_cancel(rig->central, &askers[1].ask);
 	assert_string_equal(strstr(args_of(next_command(peer)), "1m "), "1m 259 1 10 60000000 2");
 	reply(peer, taken(true, 8, 0, 2));
 	assert_admitted(&askers[0]);
 	assert_admitted(&askers[2]);
 	take_one(rig, &askers[0], 7, 1);
-	wr_central_leave(rig->central, &askers[0].ask);
+	wr_central_cancel(rig->central, &askers[0].ask);
 	take_one(rig, &askers[1], 7, 1);
 	assert_string_equal(strstr(args_of(next_command(peer)), "1m "), "1m 3 1 10 60000000");
 	reply(peer, taken(true, 7, 0, 1));
 	assert_admitted(&askers[1]);
 	take_one(rig, &askers[0], 9, 1);
-	wr_central_leave(rig->central, &askers[0].ask);
+	wr_central_cancel(rig->central, &askers[0].ask);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
@@ -426,8 +426,8 @@ static void test_cancel_merged(void **state)
 	for (int i = 0; i < 4; i++)
 		take_one(rig, &askers[i], 7, 1);
 	(void)next_command(peer);
-	wr_central_leave(rig->central, &askers[0].ask);
-	wr_central_leave(rig->central, &askers[1].ask);
+	wr_central_cancel(rig->central, &askers[0].ask);
+	wr_central_cancel(rig->central, &askers[1].ask);
 	reply(peer, taken(true, 0, 1000000, 3));
 	assert_admitted(&askers[2]);
 	assert_admitted(&askers[3]);
@@ -453,7 +453,7 @@ static void test_cancel_half_answered(void **state)
 	reply(peer, taken(true, 9, 0, 1));
 	reply(peer, taken(false, 0, 1000000, 0));
 	assert_pending(&asker);
-	wr_central_leave(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	run_turn(rig);
 	assert_int_equal(peer->waiting, 2); /* the third call, and the give-back of the first */
 	assert_non_null(strstr(peer->commands[1], "{BAAAAAAAAA"));
@@ -535,7 +535,7 @@ static struct asker again[2];
 static void ask_again(struct asker *asker)
 {
 	take_one(asker->rig, &again[0], 8, 1);
-	wr_central_leave(asker->rig->central, &again[1].ask);
+	wr_central_cancel(asker->rig->central, &again[1].ask);
 }
 
 static void test_reentry(void **state)

@@ -199,7 +199,7 @@ static void test_errors(void **state)
 
 static uint16_t slot_of(const char *key)
 {
-	return wr_slot_of(key, strlen(key));
+	return wr_redis_slot_of(key, strlen(key));
 }
 
 static void test_slot(void **state)

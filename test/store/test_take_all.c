@@ -70,6 +70,7 @@ static void refused_by_one_takes_from_none(void **algorithm)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(ask(needs, 2, T0, d), i < 2);
 	assert_int_equal(d[0].admitted, 1);
+	assert_int_equal(d[0].remaining, 8); /* nothing was taken */
 	assert_int_equal(d[1].admitted, 0);
 	assert_int_equal(d[1].remaining, 0);
 	assert_true(d[1].retry_after_ns > 0);

@@ -1,5 +1,5 @@
-/* The public steps: arguments are checked here and nowhere below; then one algorithm decides, in
- * soft mode a second time under the ceiling. */
+/* The public functions of <weir/algo.h>. They check the arguments; the algorithms below do not. In
+ * soft mode a refused request is decided a second time, under the ceiling. */
 #include <string.h>
 
 #include "algo/log.h"
@@ -24,8 +24,8 @@ static int check(const struct weir_limit *l, const struct weir_state *soft, uint
 	return now_ns > INT64_MAX ? WEIR_ETIME : 0;
 }
 
-/* Whether a request that did not fit the limit gets a second chance under the ceiling. A look does
- * not count as an excess, but sees what a request would. */
+/* Whether a request that did not fit the limit is tried again under the ceiling. A look (cost 0) is
+ * no excess, but its decision is that of a request. */
 static bool overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
 		      uint64_t now_ns)
 {
@@ -36,7 +36,7 @@ static bool overshoot(const struct weir_limit *l, struct weir_state *soft, int64
 	return may;
 }
 
-/* As good as new means armed as well. */
+/* A key is reset when its counter is empty and its overshoot is armed. */
 static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
 		       struct weir_decision *d)
 {

@@ -1,4 +1,4 @@
-/* What a usable limit is, and the few numbers the steps want worked out beforehand. */
+/* Checks limits and works out the numbers that the algorithms need (weir_limit_check). */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -56,7 +56,7 @@ static int check_period(const struct weir_limit *l, struct weir_error *error)
 	return given ? check_window(l, error) : 0;
 }
 
-/* Settings that belong to another algorithm. */
+/* Refuses settings that belong to another algorithm. */
 static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 {
 	const char *name = weir_algorithm_name((int)l->algorithm);
@@ -103,7 +103,7 @@ static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir
 	return 0;
 }
 
-/* What the state of the algorithm can hold, at its fullest. */
+/* Refuses a limit whose state, at its fullest, does not fit the algorithm's words. */
 static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_error *error)
 {
 	if (l->algorithm == WEIR_SLIDING_LOG && ceiling > WEIR_LOG_MAX)
@@ -118,7 +118,7 @@ static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_
 	return 0;
 }
 
-/* A limit of 0 can hold nothing, whatever its burst or queue. */
+/* A limit of 0 holds nothing, whatever its burst or queue. */
 static uint32_t capacity_of(const struct weir_limit *l)
 {
 	if (l->limit == 0)
@@ -128,7 +128,7 @@ static uint32_t capacity_of(const struct weir_limit *l)
 	return l->burst ? l->burst : l->limit;
 }
 
-/* The finisher of MurmurHash3. It is a bijection: identities that differ never meet under one
+/* The finalizer of MurmurHash3. It is a bijection: different identities never collide under one
  * algorithm and period. */
 static uint64_t mix(uint64_t x)
 {
@@ -137,8 +137,8 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* Names the counter. It stands in tables on disk, so it must never change. A calendar's windows
- * differ in length and are one counter all the same. */
+/* The name of the counter. Tables on disk contain it, so it must never change. All windows of a
+ * calendar are one counter although they differ in length. */
 static uint64_t name_of(const struct weir_limit *l)
 {
 	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;
@@ -147,7 +147,7 @@ static uint64_t name_of(const struct weir_limit *l)
 	return name ? name : 1;
 }
 
-/* Soft limits go the long way: what they are told depends on a second state. */
+/* Soft limits have no quick path: their decision depends on a second state. */
 static void set_quick_way(struct weir_limit *l)
 {
 	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;

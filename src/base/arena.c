@@ -1,3 +1,5 @@
+/* Memory for many objects of one lifetime, such as a set of rules: blocks from malloc, freed
+ * together. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -19,7 +21,8 @@ void wr_arena_init(struct wr_arena *arena, size_t max)
 	*arena = (struct wr_arena){.max = max};
 }
 
-/* A multiple of the alignment, so that a block ends aligned. */
+/* The size of a block for an allocation of `size` bytes, rounded up so that the block ends aligned.
+ */
 static size_t least_size(size_t size)
 {
 	const size_t align = alignof(max_align_t);
@@ -27,7 +30,8 @@ static size_t least_size(size_t size)
 	return (size + sizeof(struct wr_arena_block) + align - 1) / align * align;
 }
 
-/* Large blocks as the arena grows: few mallocs for big rule sets, little waste for small ones. */
+/* Blocks become larger as the arena grows. Large rule sets need few mallocs, and small ones waste
+ * little. */
 static size_t block_size(const struct wr_arena *arena, size_t size)
 {
 	size_t usual = arena->held < BLOCK_BYTES        ? BLOCK_BYTES / 16
@@ -40,7 +44,7 @@ static size_t block_size(const struct wr_arena *arena, size_t size)
 	return size < HUGE_PAGE / 2 ? size : (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
-/* What is looked up at random is as fast as its pages are found: large blocks ask for huge ones. */
+/* Large blocks ask for huge pages, because random lookups in them are bound by TLB misses. */
 static struct wr_arena_block *new_block(size_t total)
 {
 	struct wr_arena_block *block;
@@ -73,7 +77,7 @@ static int grow(struct wr_arena *arena, size_t size)
 	return 0;
 }
 
-/* Neither aligned nor zeroed. */
+/* Returns memory that is neither aligned nor zeroed, or NULL. */
 static char *take(struct wr_arena *arena, size_t size)
 {
 	char *memory;
@@ -89,7 +93,7 @@ static char *take(struct wr_arena *arena, size_t size)
 
 static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 {
-	size_t slack = align - 1; /* a fresh block may begin anywhere */
+	size_t slack = align - 1; /* a new block may start unaligned */
 	size_t odd;
 	char *memory;
 

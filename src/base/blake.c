@@ -1,3 +1,4 @@
+/* BLAKE2s as in RFC 7693; central and limiter name keys and nodes with it. */
 #include "base/blake.h"
 
 #include <string.h>
@@ -31,7 +32,7 @@ static uint32_t turn(uint32_t word, unsigned bits)
 	return word >> bits | word << (32 - bits);
 }
 
-/* The words are named by constants, so that they stay in registers. */
+/* The indices are constants after inlining, so that the words stay in registers. */
 static inline __attribute__((always_inline)) void
 mix(uint32_t v[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x, uint32_t y)
 {
@@ -84,7 +85,7 @@ void wr_blake_begin(struct wr_blake *blake)
 	blake->held = 0;
 }
 
-/* The last block is another one than the others: a full one waits until more comes. */
+/* The last block is compressed differently, so a full block is held until more bytes arrive. */
 void wr_blake_feed(struct wr_blake *blake, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;

@@ -15,7 +15,8 @@ static const struct {
 #undef NAME
 };
 
-static int check(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns)
+static int check_arguments(const struct weir_limit *l, const struct weir_state *soft,
+			   uint64_t now_ns)
 {
 	if (l->size != sizeof *l || l->checked == 0)
 		return WEIR_ELIMIT;
@@ -26,8 +27,8 @@ static int check(const struct weir_limit *l, const struct weir_state *soft, uint
 
 /* Whether a request that did not fit the limit is tried again under the ceiling. A look (cost 0) is
  * no excess, but its decision is that of a request. */
-static bool overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
-		      uint64_t now_ns)
+static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
+			  uint64_t now_ns)
 {
 	bool may = wr_soft_phase(l, soft, now_ns) != WR_SOFT_SPENT;
 
@@ -57,7 +58,7 @@ static void soft_step(const struct weir_limit *l, struct weir_state *s, struct w
 		return;
 
 	struct weir_decision above;
-	bool may = overshoot(l, soft, cost, now_ns);
+	bool may = try_overshoot(l, soft, cost, now_ns);
 
 	if (may)
 		wr_step(l, l->ceiling, &before, cost, now_ns, &above);
@@ -77,7 +78,7 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 	if (!limit || !state || !decision)
 		return WEIR_EINVAL;
 
-	int rc = check(limit, soft, now_ns);
+	int rc = check_arguments(limit, soft, now_ns);
 
 	if (rc == 0 && limit->algorithm == WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;
@@ -117,7 +118,7 @@ static void soft_log_step(const struct weir_limit *l, struct weir_log *log, stru
 	struct wr_log_plan beyond;
 
 	wr_log_plan(l, l->ceiling, log, cost, now_ns, &above, &beyond);
-	if (overshoot(l, soft, cost, now_ns) && above.admitted) {
+	if (try_overshoot(l, soft, cost, now_ns) && above.admitted) {
 		wr_log_commit(log, &beyond);
 		*d = above;
 		d->soft = 1;
@@ -135,7 +136,7 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 	if (!limit || !log || !decision)
 		return WEIR_EINVAL;
 
-	int rc = check(limit, soft, now_ns);
+	int rc = check_arguments(limit, soft, now_ns);
 
 	if (rc == 0 && limit->algorithm != WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;

@@ -57,7 +57,7 @@ static struct wr_arena_block *new_block(size_t total)
 	return block;
 }
 
-static int grow(struct wr_arena *arena, size_t size)
+static int add_block(struct wr_arena *arena, size_t size)
 {
 	size_t total = block_size(arena, size);
 	struct wr_arena_block *block;
@@ -78,13 +78,13 @@ static int grow(struct wr_arena *arena, size_t size)
 }
 
 /* Returns memory that is neither aligned nor zeroed, or NULL. */
-static char *take(struct wr_arena *arena, size_t size)
+static char *take_bytes(struct wr_arena *arena, size_t size)
 {
 	char *memory;
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	if (size > (size_t)(arena->end - arena->at) && grow(arena, size) != 0)
+	if (size > (size_t)(arena->end - arena->at) && add_block(arena, size) != 0)
 		return NULL;
 	memory = arena->at;
 	arena->at += size;
@@ -103,12 +103,12 @@ static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 	if (odd && align - odd <= (size_t)(arena->end - arena->at))
 		arena->at += align - odd;
 	if ((uintptr_t)arena->at % align || size > (size_t)(arena->end - arena->at)) {
-		if (grow(arena, size + slack) != 0)
+		if (add_block(arena, size + slack) != 0)
 			return NULL;
 		odd = (uintptr_t)arena->at % align;
 		arena->at += odd ? align - odd : 0;
 	}
-	memory = take(arena, size ? size : 1);
+	memory = take_bytes(arena, size ? size : 1);
 	return memory ? memset(memory, 0, size) : NULL;
 }
 
@@ -124,7 +124,7 @@ void *wr_arena_alloc_line(struct wr_arena *arena, size_t size)
 
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len)
 {
-	char *copy = take(arena, len + 1);
+	char *copy = take_bytes(arena, len + 1);
 
 	if (!copy)
 		return NULL;

@@ -1,4 +1,4 @@
-/* Takes given back where they were counted. */
+/* weir_return(): gives back a take where it was counted. */
 #include "store/store.h"
 
 uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,

@@ -360,7 +360,7 @@ static void interrupt_walks(uint64_t small_logs)
 		start_run();
 		wr_span_open(table, 0);
 		wr_span_open(table, 0);
-		table->tallies->drain_cursor = 1; /* the span that was opened last is walked */
+		table->tallies->empty_cursor = 1; /* the span that was opened last is walked */
 		for (uint64_t key = 100; key < 100 + small_logs; key++) {
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);

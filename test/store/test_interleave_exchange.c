@@ -3,9 +3,7 @@
 #include "turns.h"
 
 #include "store/exchange.c"
-#define store keep_store /* each has a static one */
-#include "store/exchange_keep.c"
-#undef store
+#include "store/exchange_owner.c"
 
 #define MONO (100ull * SECOND)
 #define SYNC (SECOND / 10)

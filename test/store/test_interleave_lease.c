@@ -35,8 +35,8 @@ static void start_run(unsigned open_slots)
 
 	run_seed = dice.x;
 	table->header.sections[WR_SECTION_LEASES].bytes =
-		sizeof(struct head) + slots * sizeof(struct slot);
-	memset(head_of(table), 0, sizeof(struct head) + slots * sizeof(struct slot));
+		sizeof(struct lease_head) + slots * sizeof(struct lease_slot);
+	memset(head_of(table), 0, sizeof(struct lease_head) + slots * sizeof(struct lease_slot));
 	for (uint32_t i = open_slots; i < slots; i++) {
 		slot_at(table, i)->who = (struct wr_pair){99 + i, 99};
 		slot_at(table, i)->units = units_pair(0, new_grant(table), MONO * 1000);

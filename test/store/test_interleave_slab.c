@@ -225,7 +225,7 @@ static void a_late_reset_harms_no_log(void **unused)
 		take_nth(table, &expired, 200, 1, T0 + 1);
 		take_nth(table, &small, 201, 1, SMALL_NS - 1);
 		take_nth(table, &small, 201, 1, SMALL_NS);
-		table->tallies->drain_cursor = 1;
+		table->tallies->empty_cursor = 1;
 		interrupted = interrupt(empty_or_fill, ++at);
 		if (!interrupted)
 			empty_or_fill(1);
@@ -267,9 +267,9 @@ static void walk_or_cut_twice(int number)
 	}
 	/* The large logs are as good as new then, and their class is idle. */
 	memset(table->tallies->asked_s, 0, sizeof table->tallies->asked_s);
-	table->tallies->drain_cursor = 1;
+	table->tallies->empty_cursor = 1;
 	for (int steps = 0; steps < 2; steps++)
-		if (wr_span_drain(table, 0, WR_PRICE_LIVE, T0 + 10 * SECOND))
+		if (wr_span_empty(table, 0, WR_PRICE_LIVE, T0 + 10 * SECOND))
 			break;
 	for (uint64_t key = 6; key < 6 + 6; key++)
 		for (uint64_t k = 0; k < 3; k++)
@@ -290,7 +290,7 @@ static unsigned cut_twice(uint64_t small_logs)
 		memset(of_key, 0, sizeof of_key);
 		wr_span_open(table, 0);
 		wr_span_open(table, 0);
-		table->tallies->drain_cursor = 1;
+		table->tallies->empty_cursor = 1;
 		for (uint64_t key = 100; key < 100 + small_logs; key++) {
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);

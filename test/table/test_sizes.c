@@ -18,7 +18,7 @@ static void assert_opens(struct wr_header *header)
 {
 	struct weir_error error = {0};
 
-	header->checksum = checksum(header);
+	header->checksum = header_checksum(header);
 	if (check_header(header, "x", false, header->file_bytes, &error) != 0)
 		fail_msg("%llu bytes of memory: %s", (unsigned long long)header->memory_bytes,
 			 error.text);

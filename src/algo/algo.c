@@ -53,7 +53,7 @@ static void soft_step(const struct weir_limit *l, struct weir_state *s, struct w
 	struct weir_state before = *s;
 	uint64_t n = wr_amount(cost);
 
-	wr_step(l, l->capacity, s, cost, now_ns, d);
+	wr_algo_step(l, l->capacity, s, cost, now_ns, d);
 	if (d->admitted)
 		return;
 
@@ -61,7 +61,7 @@ static void soft_step(const struct weir_limit *l, struct weir_state *s, struct w
 	bool may = try_overshoot(l, soft, cost, now_ns);
 
 	if (may)
-		wr_step(l, l->ceiling, &before, cost, now_ns, &above);
+		wr_algo_step(l, l->ceiling, &before, cost, now_ns, &above);
 	if (may && above.admitted) {
 		*s = before;
 		*d = above;
@@ -89,7 +89,7 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 		soft_step(limit, state, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {
-		wr_step(limit, limit->capacity, state, cost, now_ns, decision);
+		wr_algo_step(limit, limit->capacity, state, cost, now_ns, decision);
 	}
 	return 0;
 }

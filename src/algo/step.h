@@ -9,8 +9,8 @@
 
 /* One decision under `ceiling`: l->capacity, or l->ceiling in the overshoot of soft mode. Fills *d,
  * changes *s and returns whether it did. The limit is checked and not a log. */
-static inline bool wr_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
-			   int64_t cost, uint64_t now_ns, struct weir_decision *d)
+static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
+				int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
 	switch (l->algorithm) {
 	case WEIR_TOKEN_BUCKET:

@@ -20,7 +20,8 @@ static struct weir_state state_of(const struct wr_attempt *attempt, const struct
 /* The decision for cost 0. */
 static void look_at_state(struct wr_attempt *attempt, struct weir_state state)
 {
-	wr_step(attempt->limit, attempt->ceiling, &state, 0, attempt->now_ns, attempt->decision);
+	wr_algo_step(attempt->limit, attempt->ceiling, &state, 0, attempt->now_ns,
+		     attempt->decision);
 }
 
 /* Undoes a take. The decision is never a refusal. */
@@ -52,7 +53,8 @@ static inline bool step_state(struct wr_attempt *attempt, struct weir_state *sta
 	}
 	if (attempt->purpose == WR_RETURN)
 		return step_back(attempt, state);
-	changed = wr_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns, decision);
+	changed = wr_algo_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns,
+			       decision);
 	if (__builtin_expect(wr_soft_mode(limit) && !decision->admitted, 0))
 		attempt->ceiling_wait_ns = wr_wait(limit, limit->ceiling, state,
 						   wr_amount(attempt->cost), attempt->now_ns);

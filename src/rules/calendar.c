@@ -1,3 +1,4 @@
+/* Finds the calendar window of a time; called by the limiter for rules with `calendar`. */
 #include "rules/calendar.h"
 
 #include "rules/civil.h"
@@ -12,8 +13,8 @@ static int32_t offset_at(const struct wr_zone *zone, int64_t at_s, int64_t *unti
 	return zone ? wr_zone_offset(zone, at_s, until_s) : 0;
 }
 
-/* First instant whose local time is not before the midnight that begins `day`: walks the spans of
- * constant offset from a time that is surely earlier. */
+/* The first instant whose local time is not before the midnight that starts `day`. Walks the spans
+ * of constant offset from an earlier time. */
 static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 {
 	int64_t local_s = day * DAY_S;
@@ -31,7 +32,7 @@ static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 	}
 }
 
-/* First day of the period that holds `day`. */
+/* The first day of the period that contains `day`. */
 static int64_t period_day(enum wr_calendar calendar, int64_t day)
 {
 	struct wr_date date = wr_date_from_days(day);
@@ -49,7 +50,7 @@ static int64_t period_day(enum wr_calendar calendar, int64_t day)
 	}
 }
 
-/* First day of the period after the one that begins on `day`. */
+/* The first day of the period after the one that starts on `day`. */
 static int64_t next_period_day(enum wr_calendar calendar, int64_t day)
 {
 	static const int reach[] = {[WR_CALENDAR_DAY] = 1,
@@ -76,7 +77,8 @@ void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, u
 	int64_t start_s = day_start_s(zone, day);
 	int64_t end_s = day_start_s(zone, next);
 
-	/* Clocks set back across midnight show the old date again; the new window has begun. */
+	/* When clocks are set back across midnight, the old date comes again, but the new window
+	 * has started. */
 	while (end_s <= now_s) {
 		day = next;
 		next = next_period_day(calendar, day);

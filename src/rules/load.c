@@ -88,6 +88,7 @@ static void free_loading(struct wr_load *load)
 	if (load->fd >= 0)
 		close(load->fd);
 	free(load->build.index.slots);
+	wr_buf_free(&load->buf);
 	wr_arena_free(&load->tree);
 	wr_arena_free(&load->texts);
 }
@@ -144,6 +145,7 @@ int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 	load->bounds = *bounds;
 	load->zone_directory = zone_directory;
 	load->fd = -1;
+	wr_buf_init(&load->buf, bounds->body_bytes);
 	wr_arena_init(&load->tree, TREE_BYTES_MAX);
 	wr_arena_init(&load->texts, 4 * bounds->bytes + TREE_BYTES_MAX / 16);
 	load->rules = new_rules();

@@ -13,6 +13,7 @@
 #include <yaml.h>
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/str.h"
 #include "rules/diag.h"
 #include "rules/keys.h"
@@ -95,6 +96,7 @@ struct wr_load {
 
 	/* Freed wherever loading stops. */
 	jmp_buf out_of_memory;
+	struct wr_buf buf; /* text of at most bounds.body_bytes */
 	DIR *directories[WR_DIRECTORY_DEPTH];
 	int fd;
 	yaml_parser_t parser;

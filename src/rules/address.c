@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -13,6 +14,7 @@ struct wr_address wr_address_from(const uint8_t *bytes, size_t len)
 {
 	struct wr_address address;
 
+	wr_assert(len == 4 || len == 16);
 	if (len == 16) {
 		memcpy(address.bytes, bytes, 16);
 	} else {

@@ -1,6 +1,7 @@
 /* Finds the calendar window of a time; called by the limiter for rules with `calendar`. */
 #include "rules/calendar.h"
 
+#include "base/assert.h"
 #include "rules/civil.h"
 #include "rules/zone.h"
 
@@ -77,6 +78,7 @@ void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, u
 	int64_t start_s = day_start_s(zone, day);
 	int64_t end_s = day_start_s(zone, next);
 
+	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
 	/* When clocks are set back across midnight, the old date comes again, but the new window
 	 * has started. */
 	while (end_s <= now_s) {
@@ -96,5 +98,6 @@ uint64_t wr_calendar_period_ns(enum wr_calendar calendar)
 					[WR_CALENDAR_MONTH] = 30,
 					[WR_CALENDAR_YEAR] = 365};
 
+	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
 	return days[calendar] * DAY_S * NS_PER_S;
 }

@@ -4,6 +4,7 @@
 
 #include <stdalign.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "rules/http_source.h"
 #include "rules/key.h"
@@ -360,6 +361,7 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
 
+	wr_assert(domain && domain->depth == 0 && http);
 	http->allowed = http->denied = false;
 	http->allowed_by = http->denied_by = NULL;
 	http->count = 0;

@@ -1,8 +1,7 @@
 /* Writes the bytes that name a counter. The limiter hashes them for the table and for Redis. */
 #include "rules/key.h"
 
-#include <assert.h>
-
+#include "base/assert.h"
 #include "base/str.h"
 #include "rules/address.h"
 
@@ -86,7 +85,7 @@ void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 	struct key_writer out = {feed, context};
 	struct piece piece;
 
-	assert(!node || node->depth == count);
+	wr_assert(!node || node->depth == count);
 	path_to(node, path);
 	put_text(&out, domain->key);
 	for (size_t i = 0; i < count; i++) {
@@ -156,7 +155,7 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 	struct buffer buffer = {buf, cap, 0};
 	size_t len = 0;
 
-	assert(!node || node->depth == count);
+	wr_assert(!node || node->depth == count);
 	if (node) { /* then there is a node for each entry */
 		path_to(node, path);
 		len = write_short(domain, path, entries, count, buf, cap);

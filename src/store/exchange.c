@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 #define STEAL_UNITS                                                                                \
 	2048u /* a slot that has been tentative for two seconds was left by a process that died */
 
@@ -144,6 +146,7 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 	struct wr_pair who, live;
 	int number = wr_exchange_find(table, key);
 
+	wr_assert(table && name);
 	if (number >= 0 || in.count == 0 || key.tag == 0)
 		return number;
 	number = choose_slot(&in, key, mono_ns);
@@ -280,6 +283,7 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
 	uint64_t pending_ns, none = 0;
 
+	wr_assert(limit);
 	if (!slot || cost == 0)
 		return;
 	note_numbers(slot, limit);

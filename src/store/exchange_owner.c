@@ -6,6 +6,7 @@
 
 #include "algo/counter.h"
 #include "algo/fixed.h"
+#include "base/assert.h"
 
 #define HELD_NS 2000000000ull /* an owner that has not renewed for so long is dead */
 #define SWEPT 64u             /* slots checked in a turn for being unused */
@@ -219,6 +220,7 @@ int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
 	struct wr_exchange_section in = wr_exchange_section(table);
 	uint32_t at;
 
+	wr_assert(cursor && view);
 	if (!is_owner(&in, owner))
 		return -1;
 	if (*cursor == 0)
@@ -451,6 +453,7 @@ void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uin
 	struct charging to = {.table = table, .slot = wr_exchange_at(table, number)};
 	struct wr_pair who;
 
+	wr_assert(others);
 	if (!to.slot || !is_owner(&in, owner))
 		return;
 	who = wr_pair_load(&to.slot->who);

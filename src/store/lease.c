@@ -2,6 +2,8 @@
  * central deposits, reports and withdraws. */
 #include "store/lease.h"
 
+#include "base/assert.h"
+
 /* Every spender reads the first cache line, only some read the second. */
 struct lease_slot {
 	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end */
@@ -162,6 +164,7 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 	uint64_t bound = bind_identity(identity, key);
 	struct wr_pair seen;
 
+	wr_assert(cost > 0);
 	if (!slot)
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
@@ -194,6 +197,7 @@ void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
 	struct lease_slot *slot = find_slot(table, key);
 	struct wr_pair seen = {0};
 
+	wr_assert(cost > 0);
 	if (slot)
 		seen = wr_pair_load(&slot->units);
 	while (slot && grant_in(seen) == grant && seen.hi > mono_ns &&
@@ -357,6 +361,7 @@ int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, 
 	struct lease_slot *slot;
 	uint32_t number;
 
+	wr_assert(owner != 0);
 	if (wr_lease_slots(table) == 0 || key.tag == 0)
 		return -1;
 	number = choose_slot(table, key, mono_ns);
@@ -418,6 +423,7 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 	struct wr_pair seen, next;
 	uint32_t gone;
 
+	wr_assert(owner != 0 && terms);
 	if (!slot || terms->ends_mono_ns <= mono_ns)
 		return false;
 	gone = burn_ended(table, slot, owner, mono_ns);
@@ -525,6 +531,7 @@ void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 	uint64_t until_ns = refusal->until_mono_ns;
 	struct wr_pair seen, next;
 
+	wr_assert(owner != 0 && refusal);
 	if (!slot || refusal->cost < 0 || refusal->cost > (int64_t)REFUSED_COST_MAX)
 		return;
 	if (until_ns > mono_ns + WR_LEASE_REFUSED_NS)

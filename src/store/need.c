@@ -1,6 +1,8 @@
 /* Takes from several counters, all or none. Called by weir_take_all() and by the limiter. */
 #include "store/need.h"
 
+#include "base/assert.h"
+
 static void look_at_need(struct weir_table *table, struct wr_need *need, uint64_t now_ns)
 {
 	wr_decide_key(table, need->limit, need->key, need->cost, now_ns, WR_LOOK, &need->decision);
@@ -64,6 +66,7 @@ uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t
 {
 	uint64_t returned = 0;
 
+	wr_assert(need->cost >= 0);
 	if (need->cost > 0) {
 		returned = wr_return_key(table, need->limit, need->key, need->cost,
 					 need->decision.charged_ns, now_ns);
@@ -111,6 +114,7 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 	bool glanced = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
 	size_t taken;
 
+	wr_assert(list || count == 0);
 	if (count > 1 && !glanced && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
 		look_at_need(table, list[0], now_ns);
 		wr_needs_refuse(table, list, count, now_ns);

@@ -3,6 +3,7 @@
 
 #include "algo/amount.h"
 #include "algo/soft.h"
+#include "base/assert.h"
 #include "table/slab.h"
 
 #define REFUSED_FOR_GOOD_NS (INT64_MAX / 2) /* the longest time that can be added to now */
@@ -46,6 +47,7 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 	uint64_t most = largest_ceiling(table, limit);
 	uint64_t room = most > limit->ceiling ? most - limit->ceiling : 0;
 
+	wr_assert(limit->checked);
 	if (limit->shares > 1)
 		extra /= limit->shares;
 	if (extra > room)
@@ -145,6 +147,7 @@ void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, stru
 {
 	struct wr_spot spot;
 
+	wr_assert(limit->checked);
 	if (find_cell(table, key, &spot)) {
 		note_reset(table, limit, key, now_ns);
 		wipe_state(table, &spot);

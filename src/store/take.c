@@ -4,6 +4,7 @@
 #include "algo/narrow.h"
 #include "algo/quick.h"
 #include "algo/soft.h"
+#include "base/assert.h"
 #include "algo/step.h"
 
 static struct weir_state state_of(const struct wr_attempt *attempt, const struct wr_spot *spot)
@@ -285,6 +286,7 @@ void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, st
 	struct wr_attempt attempt = {
 		.key = key, .now_ns = now_ns, .purpose = WR_LOOK, .decision = decision};
 
+	wr_assert(limit->checked && override);
 	*override = (struct wr_override){0};
 	if (!attempt_under(table, &attempt, limit))
 		attempt_overridden(table, &attempt, limit, true, override);
@@ -301,6 +303,7 @@ void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, str
 				     .purpose = WR_CHARGE,
 				     .decision = &decision};
 
+	wr_assert(limit->checked && cost >= 0);
 	if (!attempt_under(table, &attempt, limit))
 		attempt_overridden(table, &attempt, limit, true, &override);
 }
@@ -309,6 +312,7 @@ void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, str
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		   struct weir_decision *decision)
 {
+	wr_assert(limit->checked);
 	decide_slowly(table, limit, key, cost, now_ns, purpose, decision);
 }
 
@@ -391,6 +395,7 @@ uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit,
 	struct weir_limit hard = *limit;
 	struct weir_decision decision = {0};
 
+	wr_assert(cost >= 0);
 	if (!take_quickly(table, limit, key, cost, now_ns, &decision)) {
 		hard.capacity = hard.ceiling;
 		decide_slowly(table, &hard, key, cost, now_ns, WR_TRY, &decision);

@@ -12,6 +12,7 @@
  * that scan, since cells read earlier may have changed meanwhile. Every participant may drop,
  * confirm or steal any claim, so that nothing waits for a participant that has died.
  */
+#include "base/assert.h"
 #include "table/override.h"
 #include "table/slab.h"
 #include "table/table.h"
@@ -287,6 +288,7 @@ void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, 
 	struct wr_spot known = {0}; /* a claim that existed before the scan */
 	struct scan scan;
 
+	wr_assert(kind <= WR_KIND_OVERRIDE);
 	for (;;) {
 		scan_rows(table, key, now_s, &scan);
 		if (scan.live.cell) {

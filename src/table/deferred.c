@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 struct deferred_section {
 	struct wr_pair *entries;
 	uint64_t count;
@@ -87,6 +89,7 @@ static bool set_entry(struct deferred_section in, uint64_t tag, uint32_t count, 
 bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY], uint32_t count,
 		     uint32_t now_s)
 {
+	wr_assert(table && key);
 	return set_entry(section_of(table), tag_of(key), count, now_s);
 }
 
@@ -107,6 +110,7 @@ void wr_deferred_sweep(struct weir_table *table, uint32_t before_s)
 {
 	struct deferred_section in = section_of(table);
 
+	wr_assert(table);
 	for (uint64_t i = 0; i < in.count; i++) {
 		struct wr_pair seen = wr_pair_load(&in.entries[i]);
 
@@ -120,6 +124,7 @@ void wr_deferred_import(struct weir_table *to, const struct weir_table *from)
 {
 	struct deferred_section target = section_of(to), source = section_of(from);
 
+	wr_assert(to && from && to != from);
 	for (uint64_t i = 0; i < target.count; i++) {
 		struct wr_pair seen = wr_pair_load(&target.entries[i]);
 

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
@@ -370,6 +371,7 @@ static void settle_fresh_file(struct wr_fresh_file *fresh)
 
 int wr_file_publish(struct wr_fresh_file *fresh, const char *path, struct weir_error *error)
 {
+	wr_assert(fresh->table && path);
 	if (link_as(fresh, path) < 0)
 		return wr_error_errno(error, errno == EEXIST ? WEIR_EINVAL : WEIR_ESYS,
 				      "cannot name the table %s", path);
@@ -381,6 +383,7 @@ int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_e
 {
 	char next[600];
 
+	wr_assert(fresh->table && path);
 	snprintf(next, sizeof next, "%s.%ld", path, (long)getpid());
 	unlink(next);
 	if (link_as(fresh, next) < 0 || rename(next, path) < 0) {

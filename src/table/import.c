@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define READ_TRIES 8 /* for a log that is written all the time */
@@ -117,6 +118,7 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 
 void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
+	wr_assert(to != from);
 	for (uint64_t r = 0; r < from->row_count; r++)
 		for (unsigned i = 0; i < WR_CELLS; i++)
 			import_cell(to, from, &from->rows[r].cell[i], now_s);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "table/override.h"
 
 #define PROBES 16u /* slots that a note may be in */
@@ -73,6 +74,7 @@ static uint8_t cut_text(size_t len)
 void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
 		  size_t key_len, uint32_t now_s)
 {
+	wr_assert((rule || rule_len == 0) && (key || key_len == 0));
 	*text = (struct wr_text_note){
 		.changed_s = now_s, .rule_len = cut_text(rule_len), .key_len = cut_text(key_len)};
 	if (rule_len)
@@ -84,6 +86,7 @@ void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, 
 void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
 		   uint32_t now_s)
 {
+	wr_assert(table && text);
 	struct wr_note *note = find_room(table, key, now_s);
 	union note_text next = {{0}};
 	struct wr_pair seen, head;

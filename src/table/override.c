@@ -1,6 +1,7 @@
 /* Writes, reads and ends overrides of keys; store/override.c applies them to limits. */
 #include "table/override.h"
 
+#include "base/assert.h"
 #include "table/note.h"
 
 static struct wr_override content_of(struct wr_pair hot)
@@ -113,6 +114,7 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 {
 	struct wr_override now = write_content(table, wr_override_key(key), change, now_s);
 
+	wr_assert(change->ban || change->grant);
 	if (wr_override_any(now))
 		set_bit(table, key, kind, end_of(now), now_s);
 	else

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "table/note.h"
 
 struct journey {
@@ -64,6 +65,7 @@ void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_
 {
 	struct journey journey = {.to = to, .from = from, .now_s = now_s};
 
+	wr_assert(to != from);
 	wr_overrides_each(from, now_s, carry_new, &journey);
 }
 
@@ -99,6 +101,7 @@ void wr_overrides_hand_over(struct weir_table *to, struct weir_table *from,
 {
 	struct journey journey = {to, from, list, now_s};
 
+	wr_assert(to != from && list);
 	for (size_t i = 0; i < list->count; i++) {
 		struct wr_key key = list->items[i].key;
 		struct wr_override then = list->items[i].override;

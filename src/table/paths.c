@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define SYSTEM_DIR WR_SYSTEM_DIR
@@ -99,6 +100,7 @@ int wr_place_find(const char *dir, const char *name, bool make, struct wr_place 
 {
 	char prefix[32];
 
+	wr_assert(place);
 	if (!name)
 		name = "default";
 	if (!name_ok(name))

@@ -1,6 +1,8 @@
 /* Pauses of rules in the table. Operators' commands write them; each decision reads the word. */
 #include "table/pause.h"
 
+#include "base/assert.h"
+
 static bool swap_word(struct weir_table *table, uint64_t *seen, uint64_t flags)
 {
 	uint64_t next = ((*seen | 3) + 1) | flags;
@@ -72,6 +74,7 @@ bool wr_pause_add(struct weir_table *table, uint64_t hash)
 {
 	bool there;
 
+	wr_assert(hash != 0); /* 0 marks a free slot */
 	raise_word(table);
 	there = wr_pause_has(table, hash) || insert_hash(table, hash);
 	if (there)
@@ -111,6 +114,7 @@ void wr_pauses_import(struct weir_table *to, const struct weir_table *from)
 {
 	static const struct wr_control nothing;
 
+	wr_assert(to != from);
 	wr_pauses_hand_over(to, from, &nothing);
 }
 

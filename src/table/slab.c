@@ -1,6 +1,7 @@
 /* Takes, finds and frees blocks of the slab for sliding window logs. */
 #include "table/slab.h"
 
+#include "base/assert.h"
 #include "table/span.h"
 
 #define PROBES 16u     /* blocks looked at behind the last one taken */
@@ -197,6 +198,7 @@ bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uin
 {
 	unsigned class = class_for(wish->stamps);
 
+	wr_assert(wish->cell);
 	if (wish->stamps > wr_slab_max_stamps(table))
 		return false;
 	for (unsigned tries = 0; tries < TRIES; tries++) {

@@ -2,6 +2,8 @@
  * another class. Called by slab.c. */
 #include "table/span.h"
 
+#include "base/assert.h"
+
 #define SPANS_LOOKED_AT 64u /* words read to find a span of a class */
 #define SAMPLE 16u          /* blocks of a span that are looked at to price it */
 #define EMPTY_STEP 128u     /* blocks that one participant empties at a time */
@@ -46,6 +48,7 @@ struct wr_walk wr_span_walk(const struct weir_table *table, unsigned class, uint
 	uint32_t per_span = table->span_bytes / wr_block_bytes(class);
 	struct wr_walk walk = {.class = class, .at = nth % per_span * wr_block_bytes(class)};
 
+	wr_assert(class < WR_SLAB_CLASSES);
 	enter_span(table, &walk, nth / per_span % table->span_count);
 	return walk;
 }
@@ -82,6 +85,7 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 	uint32_t *opened = &table->tallies->opened;
 	uint32_t span = __atomic_load_n(opened, __ATOMIC_ACQUIRE);
 
+	wr_assert(class < WR_SLAB_CLASSES);
 	while (span < table->span_count) {
 		struct wr_pair none = {0, 0};
 		struct wr_pair cut = {next_version(0) | (class + 1), 0};
@@ -254,6 +258,7 @@ bool wr_span_empty(struct weir_table *table, unsigned class, unsigned price, uin
 	uint32_t span = __atomic_load_n(&table->tallies->emptying, __ATOMIC_RELAXED) - 1;
 	uint64_t word = span < table->span_count ? load_word(table, span) : 0;
 
+	wr_assert(class < WR_SLAB_CLASSES);
 	if (!(word & EMPTIED)) {
 		span = begin_emptying(table, class, price, wr_seconds(now_ns));
 		word = span < table->span_count ? load_word(table, span) : 0;

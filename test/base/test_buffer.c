@@ -1,3 +1,4 @@
+/* Growable buffer: contents, the maximum, sticky failures, lack of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* JSON writer: commas, escapes, numbers, overflow. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

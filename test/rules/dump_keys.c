@@ -1,4 +1,4 @@
-/* Prints the reader's table of keys, "PLACE KEY" a line, for the test of the schema. */
+/* Prints the reader's table of keys, "MAP KEY" a line, for the test of the schema. */
 #include <stdio.h>
 
 #include "rules/keys.h"

@@ -126,11 +126,6 @@ static bool is_wild(const struct wr_node *node)
 	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
 }
 
-static bool is_keyed_wild(const struct wr_node *node)
-{
-	return is_wild(node) && !(node->flags & WR_KEY_GLOB);
-}
-
 static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *node)
 {
 	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
@@ -196,7 +191,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 		      void (*visit)(struct wr_load *, const struct wr_node *))
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
-		if (is_keyed_wild(node))
+		if (is_wild(node) && !(node->flags & WR_KEY_GLOB))
 			visit(load, node);
 		each_wild(load, node, visit);
 	}

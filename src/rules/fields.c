@@ -48,7 +48,7 @@ static bool is_null(const struct wr_yaml *value)
 		wr_str_equal_nocase(value->text, WR_STR("null")));
 }
 
-static struct weir_str mark_found(const struct wr_yaml *value)
+static struct weir_str kind_name(const struct wr_yaml *value)
 {
 	static const char *const names[] = {"text", "a map", "a list"};
 
@@ -58,7 +58,7 @@ static struct weir_str mark_found(const struct wr_yaml *value)
 static void report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
 			const char *takes)
 {
-	wr_rules_report(load, WR_D_wrong_type, at, WR_ARGS(what, wr_str(takes), mark_found(at)));
+	wr_rules_report(load, WR_D_wrong_type, at, WR_ARGS(what, wr_str(takes), kind_name(at)));
 }
 
 /* envoyproxy/ratelimit checks the names of keys but not where they are. A key that it accepts only

@@ -42,12 +42,6 @@ static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
 		 limit->zone ? limit->zone->name.ptr : "UTC");
 }
 
-/* Algorithm and period are part of a counter's identity already; this adds the rest. */
-static uint64_t hash_identity(struct weir_str rest)
-{
-	return rest.len ? XXH3_64bits(rest.ptr, rest.len) : 0;
-}
-
 static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_twin)
 {
 	struct wr_arena *arena = &load->rules->arena;
@@ -58,7 +52,8 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	limit->limit.identity = hash_identity(wr_str(rest));
+	/* Algorithm and period are part of a counter's identity already; this adds the rest. */
+	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));

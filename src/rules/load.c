@@ -37,16 +37,12 @@ static uint64_t hash_files(const struct wr_load *load)
 	return hash;
 }
 
-/* Nodes point to the names of their files, so the names are copied before the texts are freed. */
-static void keep_names(struct wr_load *load)
-{
-	for (struct wr_rules_file *file = load->files; file; file = file->next)
-		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
-}
-
 static void read_all(struct wr_load *load)
 {
-	keep_names(load);
+	/* Nodes point to the names of their files, so the names are copied before the texts are
+	 * freed. */
+	for (struct wr_rules_file *file = load->files; file; file = file->next)
+		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
 	for (load->file = load->files; load->file; load->file = load->file->next) {
 		uint32_t errors = load->diags.errors->errors;
 		struct wr_yaml *root;

@@ -1,14 +1,6 @@
 /* Reads a whole file: its domain, and its additions to it. */
 #include "rules/read.h"
 
-static struct wr_node *find_domain(struct wr_load *load, struct weir_str name,
-				   const struct wr_yaml *at)
-{
-	struct wr_node *domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
-
-	return domain ? domain : wr_node_add(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""), at);
-}
-
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 {
 	static const char *const names[] = {"text", "a map", "a list"};
@@ -32,7 +24,10 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 					f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
 		name = WR_STR("?"); /* goes on, to report more errors */
 	}
-	domain = find_domain(load, name, f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);
+	domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
+	if (!domain)
+		domain = wr_node_add(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""),
+				     f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);
 	domain->more->file_index = load->file->index;
 	wr_read_descriptors(load, &f, domain);
 	wr_read_requests(load, &f, domain);

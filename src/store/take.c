@@ -90,22 +90,16 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 	return false;
 }
 
-/* Decides for a key without a cell, as for a new one. Returns true if nothing is to be written. */
-static bool step_without_cell(struct wr_attempt *attempt)
-{
-	struct weir_state state = {0};
-
-	return !step_state(attempt, &state);
-}
-
 /* Finds the key's cell where it is not expected, or makes one. Returns false if it has none and
  * needs none. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
+	struct weir_state state = {0};
+
 	if (wr_table_find(table, attempt->key, spot))
 		return true;
-	if (step_without_cell(attempt))
+	if (!step_state(attempt, &state)) /* decided as for a new key */
 		return false;
 	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
 		       spot);

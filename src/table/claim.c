@@ -65,11 +65,6 @@ static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return (uint64_t)rank << 40 | (uint64_t)wr_hot_weight(hot) << 32 | wr_cell_fresh_s(cell);
 }
 
-static bool is_claim_of(struct wr_pair hot, struct wr_key key)
-{
-	return wr_hot_state(hot) == WR_TENTATIVE && hot.lo == key.tag;
-}
-
 /* Judges the hot pair that was read, once. A claim that turns live between two reads would be seen
  * as neither, and the scan would confirm a second cell. */
 static bool is_live_of(struct wr_spot spot, struct wr_key key)
@@ -110,7 +105,7 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			scan->live = spot;
 			continue;
 		}
-		if (is_claim_of(spot.hot, key)) {
+		if (wr_hot_state(spot.hot) == WR_TENTATIVE && spot.hot.lo == key.tag) {
 			/* A claim that cannot be dropped may be live by now, and is then the key's
 			 * cell. */
 			if (!scan->claim.cell)

@@ -52,11 +52,6 @@ static struct wr_pair *find_entry(struct deferred_section in, uint64_t tag)
 	return NULL;
 }
 
-static struct wr_pair entry_for(uint64_t tag, uint32_t count, uint32_t now_s)
-{
-	return (struct wr_pair){tag, (uint64_t)now_s << 32 | count};
-}
-
 /* Takes over an entry whose count is 0. Returns false if there is none nearby. */
 static bool insert_entry(struct deferred_section in, struct wr_pair wanted)
 {
@@ -73,7 +68,7 @@ static bool insert_entry(struct deferred_section in, struct wr_pair wanted)
 
 static bool set_entry(struct deferred_section in, uint64_t tag, uint32_t count, uint32_t now_s)
 {
-	struct wr_pair wanted = entry_for(tag, count, now_s);
+	struct wr_pair wanted = {tag, (uint64_t)now_s << 32 | count};
 	struct wr_pair *entry = find_entry(in, tag);
 	struct wr_pair seen;
 

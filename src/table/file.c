@@ -132,28 +132,19 @@ static bool extent_ok(const struct wr_header *header, enum wr_section section)
 	       extent.bytes <= header->file_bytes - extent.offset;
 }
 
-/* A file of layout 1 can only be read. */
-static bool layout_ok(const struct wr_header *header, bool private)
-{
-	return header->layout == WR_LAYOUT || (private && header->layout == WR_LAYOUT_SHARES);
-}
-
-static uint64_t span_word_bytes(const struct wr_header *header)
-{
-	return header->layout == WR_LAYOUT_SHARES ? sizeof(uint32_t) : sizeof(struct wr_pair);
-}
-
-/* Checks all that later code relies on. */
+/* Checks all that later code relies on. A file of layout 1 can only be read. */
 static int check_header(const struct wr_header *header, const char *path, bool private,
 			uint64_t file_bytes, struct weir_error *error)
 {
 	uint64_t span = header->span_bytes;
 	uint64_t keys = header->sections[WR_SECTION_KEYS].bytes;
 	uint64_t slab = header->sections[WR_SECTION_SLAB].bytes;
+	bool is_old = header->layout == WR_LAYOUT_SHARES;
 
 	if (memcmp(header->magic, WR_MAGIC, sizeof header->magic) != 0)
 		return wr_error(error, WEIR_EFORMAT, "%s is not a weir table", path);
-	if (!layout_ok(header, private) || header->header_bytes != sizeof *header)
+	if ((header->layout != WR_LAYOUT && !(private && is_old)) ||
+	    header->header_bytes != sizeof *header)
 		return wr_error(error, WEIR_ELAYOUT, "%s has layout %u, this weir writes %d", path,
 				header->layout, WR_LAYOUT);
 	if (header->checksum != header_checksum(header))
@@ -170,7 +161,8 @@ static int check_header(const struct wr_header *header, const char *path, bool p
 	    keys / sizeof(struct wr_row) > WR_ROWS_MAX || slab > WR_SLAB_MAX ||
 	    span < WR_SPAN_MIN || span > WR_SPAN_MAX || (span & (span - 1)) != 0 ||
 	    slab % span != 0 ||
-	    slab / span * span_word_bytes(header) > header->sections[WR_SECTION_SPANS].bytes ||
+	    slab / span * (is_old ? sizeof(uint32_t) : sizeof(struct wr_pair)) >
+		    header->sections[WR_SECTION_SPANS].bytes ||
 	    header->sections[WR_SECTION_OVERRIDES].bytes < sizeof(struct wr_control))
 		return wr_error(error, WEIR_EFORMAT, "%s: impossible section sizes", path);
 	return 0;

@@ -26,18 +26,13 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-static bool cut_for(const struct weir_table *table, uint64_t lo, unsigned class)
-{
-	return !(lo & EMPTIED) && wr_span_class(table, lo) == class;
-}
-
 /* Moves the walk to the next span of the class, from `span` on, and around. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
 		walk->span = (uint32_t)(((uint64_t)span + i) % table->span_count);
 		walk->word = load_word(table, walk->span);
-		if (cut_for(table, walk->word, walk->class))
+		if (!(walk->word & EMPTIED) && wr_span_class(table, walk->word) == walk->class)
 			return;
 	}
 	walk->span = table->span_count;

@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/client.h"
-#include "wire/rls_json.h"
+#include "cli/client/client.h"
+#include "wire/rls/json.h"
 
 #define MEMORY_BYTES ((size_t)2 << 20)
 

@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/show.h"
-#include "cli/watch_data.h"
-#include "cli/watch_options.h"
+#include "cli/watch/data.h"
+#include "cli/options/watch.h"
 #include "stats/words.h"
 
 static const char help[] =

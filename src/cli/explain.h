@@ -3,7 +3,7 @@
 #define WR_CLI_EXPLAIN_H
 
 #include "cli/cli.h"
-#include "wire/explain.h"
+#include "serve/admin/explain_find.h"
 
 void explain_print_text(const struct wr_explain *explain);
 

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/client/client.h"
 
 static const char help[] =
 	"weir pause  [RULE | --list]\n"

@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/client/client.h"
 #include "wire/json.h"
 
 #define PATH_BYTES 1024

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/client/client.h"
 
 static long long number(const json_t *from, const char *name)
 {

@@ -11,10 +11,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "cli/arguments.h"
+#include "cli/options/arguments.h"
 #include "cli/cli.h"
-#include "cli/serve_environment.h"
-#include "serve/log.h"
+#include "cli/options/serve_environment.h"
+#include "net/log.h"
 #include "serve/service.h"
 
 #define OPTIONS_BYTES ((size_t)1024 * 1024)

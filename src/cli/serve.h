@@ -3,7 +3,7 @@
 #ifndef WR_CLI_SERVE_H
 #define WR_CLI_SERVE_H
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "serve/settings.h"
 
 /* Where wr_options_read puts them. */

@@ -1,3 +1,4 @@
+/* The event loops of the service; see loop.h. */
 #include "serve/loop.h"
 
 #include <signal.h>
@@ -6,16 +7,16 @@
 #include <time.h>
 
 #include "base/mono.h"
-#include "serve/decision_log.h"
-#include "serve/grpc.h"
-#include "serve/queue_host.h"
-#include "serve/redis.h"
-#include "serve/resp.h"
+#include "serve/decide/log.h"
+#include "serve/grpc/grpc.h"
+#include "serve/deliver/queue_host.h"
+#include "serve/fleet/redis.h"
+#include "serve/resp/resp.h"
 #include "serve/service.h"
 
-#define FLUSH_ROUNDS 8 /* before the loop looks at its sockets again */
+#define FLUSH_ROUNDS 8 /* before the loop polls its sockets again */
 
-/* ---- what protocols call ---- */
+/* ---- called by protocols ---- */
 
 uv_loop_t *wr_loop_uv(struct wr_loop *loop)
 {
@@ -49,12 +50,12 @@ uint64_t wr_loop_mono_ns(const struct wr_loop *loop)
 
 struct weir_engine *wr_loop_engine(const struct wr_loop *loop)
 {
-	return loop->seats.current->world->engine;
+	return loop->refs.current->core->engine;
 }
 
 struct weir_table *wr_loop_table(const struct wr_loop *loop)
 {
-	return loop->seats.current->world->table;
+	return loop->refs.current->core->table;
 }
 
 enum wr_health wr_loop_health(const struct wr_loop *loop)
@@ -84,7 +85,7 @@ void wr_loop_unwatch_health(struct wr_health_watch *watch)
 
 /* ---- messages ---- */
 
-static void tell_health(struct wr_loop *loop)
+static void report_health(struct wr_loop *loop)
 {
 	struct wr_health_watch *next;
 
@@ -96,7 +97,7 @@ static void tell_health(struct wr_loop *loop)
 
 void wr_loop_check_drained(struct wr_loop *loop)
 {
-	if (!loop->draining || loop->ended || loop->stream_count > 0 ||
+	if (!loop->draining || loop->ended || loop->net.stream_count > 0 ||
 	    wr_queue_loop_busy(loop) > 0 || !wr_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
@@ -108,9 +109,9 @@ static void begin_draining(struct wr_loop *loop)
 	if (loop->draining)
 		return;
 	loop->draining = true;
-	wr_acceptors_empty(loop);
-	wr_acceptors_close(loop);
-	wr_streams_drain(loop);
+	wr_acceptors_empty(&loop->net);
+	wr_acceptors_close(&loop->net);
+	wr_streams_drain(&loop->net);
 	wr_queue_loop_drain(loop);
 	wr_loop_check_drained(loop);
 }
@@ -121,19 +122,19 @@ static void close_handle(uv_handle_t *handle)
 		uv_close(handle, NULL);
 }
 
-/* Ends everything; uv_run returns when the last handle has been closed. */
-static void stop(struct wr_loop *loop)
+/* Ends everything. uv_run returns when libuv has closed the last handle. */
+static void stop_loop(struct wr_loop *loop)
 {
 	if (loop->stopping)
 		return;
 	loop->stopping = true;
-	wr_acceptors_close(loop);
-	wr_streams_cut(loop);
-	wr_streams_flush(loop);
-	wr_servers_stop(loop);
+	wr_acceptors_close(&loop->net);
+	wr_streams_cut(&loop->net);
+	wr_streams_flush(&loop->net);
+	wr_servers_stop(&loop->net);
 	wr_queue_loop_stop(loop);
 	wr_redis_loop_drain(loop);
-	wr_redis_flush(loop); /* what they give back */
+	wr_redis_flush(loop); /* sends the returned leases */
 	wr_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);
 	close_handle((uv_handle_t *)&loop->flush);
@@ -146,25 +147,25 @@ static void on_message(uv_async_t *async)
 	struct wr_loop *loop = async->data;
 	unsigned messages = __atomic_exchange_n(&loop->messages, 0, __ATOMIC_ACQUIRE);
 
-	if (messages & WR_LOOP_WORLD &&
-	    wr_seats_move(&loop->seats, wr_service_world(loop->service)) == 0) {
-		wr_redis_loop_world(loop);
-		wr_queue_loop_world(loop);
+	if (messages & WR_LOOP_CORE &&
+	    wr_core_refs_move(&loop->refs, wr_service_core(loop->service)) == 0) {
+		wr_redis_loop_core(loop);
+		wr_queue_loop_core(loop);
 	}
 	if (messages & WR_LOOP_HEALTH)
-		tell_health(loop);
+		report_health(loop);
 	if (messages & WR_LOOP_FORGET && loop->redis && loop->redis->central)
 		wr_central_forget(loop->redis->central, NULL);
 	if (messages & WR_LOOP_TURN_AWAY)
-		wr_acceptors_turn_away(loop);
+		wr_acceptors_turn_away(&loop->net);
 	if (messages & WR_LOOP_DRAIN)
 		begin_draining(loop);
 	if (messages & WR_LOOP_STOP)
-		stop(loop);
+		stop_loop(loop);
 }
 
-/* Release: what the service wrote before is seen by on_message. */
-void wr_loop_tell(struct wr_loop *loop, enum wr_loop_message message)
+/* Release: on_message sees all writes of the caller before this call. */
+void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message)
 {
 	__atomic_fetch_or(&loop->messages, message, __ATOMIC_RELEASE);
 	uv_async_send(&loop->wake);
@@ -177,26 +178,48 @@ static void on_sweep(uv_timer_t *timer)
 	struct wr_loop *loop = timer->data;
 
 	__atomic_fetch_add(&loop->beats, 1, __ATOMIC_RELAXED);
-	wr_acceptors_wake(loop);
-	wr_streams_sweep(loop, uv_now(&loop->uv));
+	wr_acceptors_wake(&loop->net);
+	wr_streams_sweep(&loop->net, uv_now(&loop->uv));
 	wr_redis_sweep(loop);
 }
 
-/* Replies to clients let commands go on that had to wait, those ask the store, and a connection to
- * it that turns out to be lost answers clients. */
+/* Runs in rounds, because each step may cause another: replies to clients free commands that waited,
+ * these send questions to Redis, and a lost connection to Redis makes new replies. */
 static void on_flush(uv_prepare_t *prepare)
 {
 	struct wr_loop *loop = prepare->data;
 
-	wr_loop_check_drained(loop); /* leases may have gone back meanwhile */
+	wr_loop_check_drained(loop); /* the last lease may have been returned */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_resp_go_on(loop);
-		wr_streams_flush(loop);
+		wr_streams_flush(&loop->net);
 		if (!loop->redis || !loop->redis->dirty)
 			return;
 		wr_redis_flush(loop);
 	}
 	uv_async_send(&loop->wake);
+}
+
+static void wake_loop(struct wr_loop *loop)
+{
+	uv_async_send(&loop->wake);
+}
+
+static void init_net(struct wr_loop *loop)
+{
+	const struct wr_settings *settings = wr_loop_settings(loop);
+
+	loop->net.uv = &loop->uv;
+	loop->net.loop = loop;
+	loop->net.number = loop->number;
+	loop->net.wake = wake_loop;
+	loop->net.stream_ended = wr_loop_check_drained;
+	loop->net.times = (struct wr_net_times){
+		.idle_ms = settings->idle_ns / 1000000,
+		.max_age_ms = settings->max_age_ns / 1000000,
+		.slow_ms = settings->slow_ns / 1000000,
+		.drain_ms = settings->drain_ns / 1000000,
+	};
 }
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number)
@@ -206,6 +229,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	memset(loop, 0, sizeof *loop);
 	loop->service = service;
 	loop->number = number;
+	init_net(loop);
 	loop->decisions = wr_decision_lane(service->decision_log, number);
 	if (uv_loop_init(&loop->uv) < 0)
 		return WEIR_EMEMORY;
@@ -219,7 +243,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	loop->wake.data = loop->sweep.data = loop->flush.data = loop;
 	uv_timer_start(&loop->sweep, on_sweep, WR_LOOP_SWEEP_MS, WR_LOOP_SWEEP_MS);
 	uv_prepare_start(&loop->flush, on_flush);
-	if (wr_seats_move(&loop->seats, wr_service_world(service)) < 0)
+	if (wr_core_refs_move(&loop->refs, wr_service_core(service)) < 0)
 		return WEIR_EMEMORY;
 	rc = wr_redis_loop_init(loop);
 	if (rc == 0)
@@ -229,7 +253,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	return rc;
 }
 
-static void *run(void *argument)
+static void *run_loop(void *argument)
 {
 	struct wr_loop *loop = argument;
 
@@ -237,7 +261,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Signals are for the thread that waits for them. */
+/* The thread blocks all signals: the main thread handles them. */
 int wr_loop_start(struct wr_loop *loop)
 {
 	sigset_t all, before;
@@ -245,7 +269,7 @@ int wr_loop_start(struct wr_loop *loop)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&loop->thread, NULL, run, loop);
+	rc = pthread_create(&loop->thread, NULL, run_loop, loop);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc == 0)
 		loop->started = true;
@@ -261,13 +285,13 @@ void wr_loop_join(struct wr_loop *loop)
 
 void wr_loop_free(struct wr_loop *loop)
 {
-	stop(loop);
+	stop_loop(loop);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	uv_loop_close(&loop->uv);
 	wr_queue_loop_free(loop);
 	wr_redis_loop_free(loop);
-	wr_seats_free(&loop->seats);
+	wr_core_refs_free(&loop->refs);
 	wr_waiting_free(&loop->waiting);
-	wr_blocks_free(&loop->blocks);
+	wr_output_blocks_free(&loop->net.blocks);
 	wr_grpc_loop_free(loop->grpc);
 }

@@ -1,4 +1,4 @@
-/* A thread with its libuv loop: listening sockets, streams and requests that wait. Loops share the
+/* A thread with a libuv loop: its listening sockets, connections and pending requests. Loops share the
  * service's settings, table and engine, and nothing else. */
 #ifndef WR_SERVE_LOOP_H
 #define WR_SERVE_LOOP_H
@@ -9,12 +9,10 @@
 
 #include <weir/engine.h>
 
-#include "serve/buffer.h"
-#include "serve/listen.h"
-#include "serve/seat.h"
+#include "net/net.h"
+#include "serve/core.h"
 #include "serve/settings.h"
-#include "serve/stream.h"
-#include "serve/waiting.h"
+#include "serve/decide/waiting.h"
 
 struct wr_service;
 struct wr_queue_loop;
@@ -22,29 +20,30 @@ struct wr_redis_loop;
 
 enum wr_health {
 	WR_HEALTH_SERVING = 1,
-	WR_HEALTH_NOT_SERVING = 2, /* shutting down, or the store is away and all rules deny */
+	WR_HEALTH_NOT_SERVING = 2, /* shutting down, or Redis is unavailable and all rules deny */
 };
 
-/* ---- for protocols; in the loop's own thread ---- */
+/* ---- for protocols, called in the loop's thread ---- */
 
 uv_loop_t *wr_loop_uv(struct wr_loop *loop);
 const struct wr_settings *wr_loop_settings(const struct wr_loop *loop);
 struct wr_service *wr_loop_service(const struct wr_loop *loop);
 
-/* CLOCK_REALTIME, now. */
+/* CLOCK_REALTIME. */
 uint64_t wr_loop_now_ns(const struct wr_loop *loop);
 
-/* The clock of leases and of every wait, base/mono.h. */
+/* The clock of leases and timeouts, base/mono.h. */
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop);
 
-/* Valid until the caller returns to the loop: the table may be resized and both replaced. Requests
- * that take longer are held by struct wr_pending. */
+/* Valid until the caller returns to the loop: a resize replaces both. A request that takes longer holds
+ * a core reference (struct wr_pending). */
 struct weir_engine *wr_loop_engine(const struct wr_loop *loop);
 struct weir_table *wr_loop_table(const struct wr_loop *loop);
 
 enum wr_health wr_loop_health(const struct wr_loop *loop);
 
-/* Told of each change of health. The memory is the caller's until wr_loop_unwatch_health. */
+/* `changed` is called at each change of health. The caller owns the memory, which is in use until
+ * wr_loop_unwatch_health. */
 struct wr_health_watch {
 	void (*changed)(struct wr_health_watch *watch, enum wr_health health);
 	struct wr_health_watch *next, **back;
@@ -56,16 +55,15 @@ void wr_loop_unwatch_health(struct wr_health_watch *watch);
 /* ---- for the service ---- */
 
 enum wr_loop_message {
-	WR_LOOP_WORLD = 1,      /* another table or engine */
+	WR_LOOP_CORE = 1,       /* the core was replaced */
 	WR_LOOP_HEALTH = 2,     /* the health has changed */
-	WR_LOOP_DRAIN = 4,      /* close the listening sockets, drain the streams */
+	WR_LOOP_DRAIN = 4,      /* close the listening sockets and drain the streams */
 	WR_LOOP_STOP = 8,       /* end at once */
-	WR_LOOP_TURN_AWAY = 16, /* the listening sockets will be closed in a moment */
-	WR_LOOP_FORGET = 32,    /* remembered refusals of the central store */
+	WR_LOOP_TURN_AWAY = 16, /* drop new connections: the listening sockets close soon */
+	WR_LOOP_FORGET = 32,    /* forget the refusals remembered from Redis */
 };
 
 #define WR_LOOP_SWEEP_MS 250
-#define WR_LOOP_BUFFERED_MAX (64u << 20) /* output waiting in all streams of a loop */
 
 struct wr_loop {
 	uv_loop_t uv;
@@ -76,35 +74,27 @@ struct wr_loop {
 	struct wr_service *service;
 	unsigned number;
 	bool started, draining, stopping;
-	unsigned messages; /* enum wr_loop_message, set by others */
-	uint64_t beats;    /* sweeps so far; read by the watchdog */
-	unsigned ended;    /* draining is done; read by the service */
+	unsigned messages; /* bits of enum wr_loop_message, set by other threads */
+	uint64_t beats;    /* number of sweeps; the watchdog reads it */
+	unsigned ended;    /* the drain is complete; the service reads it */
 
-	struct wr_acceptor *acceptors;
-	struct wr_server *servers;
-	struct wr_stream *streams; /* all of them */
-	size_t stream_count;
-	struct wr_stream *dirty; /* those with something to do before the loop sleeps */
-	size_t buffered;         /* output waiting */
-	struct wr_blocks blocks;
+	struct wr_net net; /* listening sockets and streams */
 	struct wr_health_watch *health_watches;
-	struct wr_seats seats;
+	struct wr_core_refs refs;
 	struct wr_waiting waiting;
 	struct wr_decision_lane *decisions; /* the log of them, or NULL */
 	struct wr_redis_loop *redis;        /* NULL: there is no central store */
 	struct wr_queue_loop *queue;        /* NULL: there is no queue for deferred requests */
 	struct wr_grpc_loop *grpc;          /* made with the first connection */
-	uint8_t input[WR_READ_BYTES];
-	uint8_t opened[WR_READ_BYTES]; /* input, decrypted */
 };
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number);
 int wr_loop_start(struct wr_loop *loop);
-void wr_loop_tell(struct wr_loop *loop, enum wr_loop_message message);
+void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message);
 void wr_loop_join(struct wr_loop *loop); /* after WR_LOOP_STOP */
 void wr_loop_free(struct wr_loop *loop); /* one that was never started, or joined */
 
-/* Streams call it when one more has ended. */
+/* Called when a stream, a delivery or a lease return has ended: ends the drain if it was the last. */
 void wr_loop_check_drained(struct wr_loop *loop);
 
 #endif

@@ -1,3 +1,4 @@
+/* Messages to systemd; see notify.h. */
 #include "serve/notify.h"
 
 #include <stddef.h>
@@ -25,7 +26,7 @@ static uint64_t watchdog_ms(void)
 	return number_of("WATCHDOG_USEC") / 1000;
 }
 
-/* A path, or with an @ in front a name that is in no file system. */
+/* `name` is a path, or begins with @ for an abstract socket. */
 static int connect_to(const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -54,8 +55,7 @@ void wr_notify_open(struct wr_notify *notify)
 	notify->watchdog_ms = notify->fd >= 0 ? watchdog_ms() : 0;
 }
 
-/* It is a courtesy: a manager that has gone does not stop the service. */
-void wr_notify_say(const struct wr_notify *notify, const char *text)
+void wr_notify_send(const struct wr_notify *notify, const char *text)
 {
 	if (notify->fd >= 0 && send(notify->fd, text, strlen(text), MSG_NOSIGNAL) < 0)
 		return;
@@ -69,7 +69,7 @@ void wr_notify_reloading(const struct wr_notify *notify)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		 (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
-	wr_notify_say(notify, text);
+	wr_notify_send(notify, text);
 }
 
 void wr_notify_close(struct wr_notify *notify)

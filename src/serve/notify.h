@@ -1,4 +1,4 @@
-/* Telling systemd how the service is doing, over the socket that NOTIFY_SOCKET names. */
+/* Status messages to systemd over the socket of NOTIFY_SOCKET. */
 #ifndef WR_SERVE_NOTIFY_H
 #define WR_SERVE_NOTIFY_H
 
@@ -6,17 +6,18 @@
 #include <stdint.h>
 
 struct wr_notify {
-	int fd;               /* -1: nobody wants to know */
-	uint64_t watchdog_ms; /* how often it wants a sign of life; 0: never */
+	int fd;               /* -1: systemd did not ask for messages */
+	uint64_t watchdog_ms; /* longest time between two watchdog messages; 0: no watchdog */
 };
 
 /* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. */
 void wr_notify_open(struct wr_notify *notify);
 
-/* "READY=1" and the like; lines parted by \n. */
-void wr_notify_say(const struct wr_notify *notify, const char *text);
+/* Sends assignments such as "READY=1", separated by newlines. Errors are ignored: a manager that is
+ * gone does not stop the service. */
+void wr_notify_send(const struct wr_notify *notify, const char *text);
 
-/* "RELOADING=1" with the time systemd wants beside it. */
+/* Sends "RELOADING=1" with the time stamp that systemd requires. */
 void wr_notify_reloading(const struct wr_notify *notify);
 
 void wr_notify_close(struct wr_notify *notify);

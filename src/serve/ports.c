@@ -1,9 +1,10 @@
+/* The table of ports. */
 #include "serve/ports.h"
 
-#include "serve/admin.h"
-#include "serve/grpc.h"
-#include "serve/http.h"
-#include "serve/resp.h"
+#include "serve/admin/admin.h"
+#include "serve/grpc/grpc.h"
+#include "serve/http/http.h"
+#include "serve/resp/resp.h"
 
 #define AT(field) .addresses = offsetof(struct wr_settings, field)
 

@@ -1,21 +1,21 @@
-/* What can be listened for: one row each, in ports.c. */
+/* The ports that a service can open; ports.c has one row for each. */
 #ifndef WR_SERVE_PORTS_H
 #define WR_SERVE_PORTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "serve/listen.h"
+#include "net/listen.h"
 #include "serve/settings.h"
-#include "serve/stream.h"
+#include "net/stream.h"
 
 struct wr_port {
 	const char *name; /* "grpc" */
 	const char *flag; /* "--grpc" */
-	size_t addresses; /* of its struct wr_text_list in struct wr_settings */
+	size_t addresses; /* offset of its struct wr_text_list in struct wr_settings */
 	const struct wr_protocol *protocol;
-	bool tls;   /* if there are certificates */
-	bool admin; /* has places of its own, and has to be local or have a token */
+	bool tls;   /* uses TLS if certificates are set */
+	bool admin; /* has its own quota, and must be local or protected by a token */
 };
 
 extern const struct wr_port wr_ports[];

@@ -1,14 +1,14 @@
-/* What a service says of itself when it starts. */
+/* The log lines of a service at its start: table, rules, Redis, ports. */
 #include <string.h>
 #include <time.h>
 
 #include "base/duration.h"
 #include "base/size.h"
-#include "serve/admin.h"
-#include "serve/log.h"
-#include "serve/redis.h"
+#include "serve/admin/admin.h"
+#include "net/log.h"
+#include "serve/fleet/redis.h"
 #include "serve/service.h"
-#include "serve/world.h"
+#include "serve/open.h"
 
 static uint64_t real_ns(void)
 {
@@ -26,17 +26,17 @@ static void report_table(struct weir_table *table)
 	if (weir_info(table, real_ns(), &info) < 0)
 		return;
 	wr_size_text(info.memory_bytes, size);
-	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu held", info.path, size,
+	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu in use", info.path, size,
 	       (unsigned long long)info.cells, (unsigned long long)info.keys);
 }
 
-/* A table that was there before the rules had logs. */
+/* Warns of an existing table that has too little memory for the exact logs that the rules need. */
 static void report_logs(const struct wr_service *service)
 {
 	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);
 	char text[1024];
 
-	if (weir_log_advice(service->world->table, &opts, service->first_rules, text, sizeof text))
+	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
 		wr_log(WR_LOG_WARN, "%s", text);
 }
 
@@ -74,7 +74,7 @@ void wr_service_report_store(const struct wr_service *service)
 
 	if (!redis)
 		return;
-	rules = wr_redis_rules(service->world->engine);
+	rules = wr_redis_rules(service->core->engine);
 	wr_duration_text(redis->settings->timeout_ns, timeout);
 	wr_log(WR_LOG_INFO,
 	       "redis %s: prefix %s, timeout %s, decides %u of %u limits, %u by lease, %u "
@@ -85,13 +85,13 @@ void wr_service_report_store(const struct wr_service *service)
 
 void wr_service_report(struct wr_service *service)
 {
-	report_table(service->world->table);
+	report_table(service->core->table);
 	report_rules(service);
 	report_logs(service);
 	wr_service_report_store(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,
-	       service->loop_count == 1 ? "" : "s", service->places.max,
+	       service->loop_count == 1 ? "" : "s", service->quota.max,
 	       service->settings.shadow ? "; shadow mode: nothing is refused" : "");
 }

@@ -1,3 +1,4 @@
+/* The life of a service: opening, changing the user, running, stopping; see service.h. */
 #include "serve/service.h"
 
 #include <errno.h>
@@ -10,24 +11,24 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "serve/admin.h"
-#include "serve/decision_log.h"
-#include "serve/keeper.h"
-#include "serve/log.h"
+#include "serve/admin/admin.h"
+#include "serve/decide/log.h"
+#include "serve/housekeeping.h"
+#include "net/log.h"
 #include "serve/ports.h"
-#include "serve/crowd.h"
-#include "serve/queue_host.h"
-#include "serve/redis.h"
-#include "serve/resp.h"
-#include "serve/stream.h"
-#include "serve/tls.h"
-#include "serve/world.h"
+#include "net/client_count.h"
+#include "serve/deliver/queue_host.h"
+#include "serve/fleet/redis.h"
+#include "serve/resp/resp.h"
+#include "net/stream.h"
+#include "net/tls.h"
+#include "serve/open.h"
 #include "table/paths.h"
 #include "table/table.h"
 
 #define FILES_BESIDE 64  /* log, table, rules, … */
 #define FILES_A_LOOP 16  /* epoll, wake-up, listening sockets */
-#define FILES_A_STORE 96 /* of a loop: servers of a cluster, sentinels, names being looked up */
+#define FILES_A_REDIS 96 /* per loop: cluster nodes, sentinels, name lookups */
 #define CONNECTIONS_LEAST 16
 
 static void lock_init(struct wr_service *service)
@@ -35,8 +36,8 @@ static void lock_init(struct wr_service *service)
 	pthread_condattr_t attributes;
 
 	pthread_mutex_init(&service->lock, NULL);
-	pthread_mutex_init(&service->reading.lock, NULL);
-	pthread_mutex_init(&service->reading.reader, NULL);
+	pthread_mutex_init(&service->table_info.lock, NULL);
+	pthread_mutex_init(&service->table_info.reader, NULL);
 	pthread_mutex_init(&service->admin_guard.lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -56,30 +57,30 @@ static unsigned loops_wanted(const struct wr_settings *settings)
 	return CPU_COUNT(&cores) < (int)WR_LOOPS_MAX ? (unsigned)CPU_COUNT(&cores) : WR_LOOPS_MAX;
 }
 
-/* Descriptors for all connections that are allowed, or fewer connections. */
+/* Raises the limit of open files to fit --max-connections, or lowers the number of connections. */
 static int reserve_files(struct wr_service *service, struct weir_error *error)
 {
-	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_STORE : 0);
-	uint64_t regions = service->redis ? service->redis->peer_count * FILES_A_STORE : 0;
+	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_REDIS : 0);
+	uint64_t regions = service->redis ? service->redis->peer_count * FILES_A_REDIS : 0;
 	uint64_t beside = FILES_BESIDE + WR_ADMIN_CONNECTIONS + WR_ADMIN_SOCKET_CONNECTIONS +
 			  service->loop_count * a_loop + regions;
 	uint64_t wanted = service->settings.max_connections + beside;
 	uint64_t least = beside + CONNECTIONS_LEAST;
 	uint64_t have = wr_files_raise(wanted);
 
-	service->places.max = (unsigned)service->settings.max_connections;
+	service->quota.max = (unsigned)service->settings.max_connections;
 	if (have >= wanted)
 		return 0;
 	if (have < least)
 		return wr_error(error, WEIR_ESYS,
-				"only %llu files may be open and %llu are needed at least; raise "
+				"this process may open %llu files and needs at least %llu; raise "
 				"ulimit -n (LimitNOFILE= of a unit)",
 				(unsigned long long)have, (unsigned long long)least);
-	service->places.max = (unsigned)(have - beside);
+	service->quota.max = (unsigned)(have - beside);
 	wr_log(WR_LOG_WARN,
-	       "only %llu files may be open: --max-connections is %u instead of %llu; raise "
-	       "ulimit -n (LimitNOFILE= of a unit)",
-	       (unsigned long long)have, service->places.max,
+	       "this process may open only %llu files: --max-connections is lowered to %u from "
+	       "%llu; raise ulimit -n (LimitNOFILE= of a unit)",
+	       (unsigned long long)have, service->quota.max,
 	       (unsigned long long)service->settings.max_connections);
 	return 0;
 }
@@ -97,14 +98,14 @@ static bool is_off(const struct wr_text_list *list)
 	return list->count == 0 || (list->count == 1 && strcmp(list->items[0], "off") == 0);
 }
 
-/* Who can reach the admin port can lift limits. */
+/* The admin API can lift limits, so its port must be local or protected by a token. */
 static int check_admin(const struct wr_service *service, const struct wr_listener *listener,
 		       struct weir_error *error)
 {
 	if (wr_listener_local(listener) || service->settings.admin_token_file)
 		return 0;
 	return wr_error(error, WEIR_EINVAL,
-			"--admin %s can be reached from other machines: give it a secret with "
+			"--admin %s is reachable from other machines: protect it with "
 			"--admin-token-file, or listen at 127.0.0.1 or a Unix socket",
 			listener->text);
 }
@@ -116,8 +117,8 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	struct wr_listener like = {.name = port->name,
 				   .protocol = port->protocol,
 				   .tls = port->tls ? service->tls : NULL,
-				   .places = &service->port_places[port - wr_ports],
-				   .crowd = port->admin ? NULL : service->crowd,
+				   .quota = &service->port_quotas[port - wr_ports],
+				   .client_counts = port->admin ? NULL : service->client_counts,
 				   .group = port->admin ? 0 : service->settings.socket_group};
 
 	for (size_t i = 0; !is_off(list) && i < list->count; i++) {
@@ -134,32 +135,34 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	return 0;
 }
 
-/* A flood at one port leaves an eighth of the places to the others, if there are any. */
-static int share_places(struct wr_service *service, struct weir_error *error)
+/* If several ports are open, none of them may use more than 7/8 of all connections, so a flood of one
+ * port leaves room for the others. */
+static int share_quota(struct wr_service *service, struct weir_error *error)
 {
-	unsigned max = service->places.max, open = 0;
+	unsigned max = service->quota.max, open = 0;
 	uint64_t per_address = service->settings.max_per_address;
 
-	service->port_places = calloc(wr_port_count, sizeof *service->port_places);
-	service->crowd = wr_crowd_new(per_address ? (unsigned)per_address : (max + 3) / 4);
-	if (!service->port_places || !service->crowd)
+	service->port_quotas = calloc(wr_port_count, sizeof *service->port_quotas);
+	service->client_counts =
+		wr_client_counts_new(per_address ? (unsigned)per_address : (max + 3) / 4);
+	if (!service->port_quotas || !service->client_counts)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	for (size_t i = 0; i < wr_port_count; i++)
 		open += !wr_ports[i].admin && !is_off(addresses(service, &wr_ports[i]));
 	for (size_t i = 0; i < wr_port_count; i++) {
-		struct wr_places *places = &service->port_places[i];
+		struct wr_quota *quota = &service->port_quotas[i];
 
-		places->max = wr_ports[i].admin ? WR_ADMIN_CONNECTIONS
-			      : open > 1        ? max - max / 8
-						: max;
-		places->within = wr_ports[i].admin ? NULL : &service->places;
+		quota->max = wr_ports[i].admin ? WR_ADMIN_CONNECTIONS
+			     : open > 1        ? max - max / 8
+					       : max;
+		quota->within = wr_ports[i].admin ? NULL : &service->quota;
 	}
 	return 0;
 }
 
 static int open_ports(struct wr_service *service, struct weir_error *error)
 {
-	int shared = share_places(service, error);
+	int shared = share_quota(service, error);
 
 	if (shared < 0)
 		return shared;
@@ -171,7 +174,7 @@ static int open_ports(struct wr_service *service, struct weir_error *error)
 	}
 	if (!service->listeners)
 		return wr_error(error, WEIR_EINVAL,
-				"there is nothing to serve: every port is off; give --grpc, "
+				"nothing to serve: every port is off; give --grpc, "
 				"--http, --resp or --admin an address");
 	return wr_admin_socket_open(service, error);
 }
@@ -181,9 +184,12 @@ static int open_tls(struct wr_service *service, struct weir_error *error)
 	const struct wr_settings *s = &service->settings;
 
 	if (s->tls_cert && s->tls_key)
-		return wr_tls_new(s, &service->tls, error);
+		return wr_tls_new(&(struct wr_tls_files){s->tls_cert, s->tls_key, s->tls_client_ca,
+							 &s->tls_client_san},
+				  &service->tls, error);
 	if (s->tls_cert || s->tls_key)
-		return wr_error(error, WEIR_EINVAL, "--tls-cert and --tls-key go together");
+		return wr_error(error, WEIR_EINVAL,
+				"--tls-cert and --tls-key must be set together");
 	if (s->tls_client_ca || s->tls_client_san.count)
 		return wr_error(error, WEIR_EINVAL,
 				"--tls-client-ca and --tls-client-san need --tls-cert and "
@@ -191,7 +197,7 @@ static int open_tls(struct wr_service *service, struct weir_error *error)
 	return 0;
 }
 
-/* Envoy adds it to answers as it is. */
+/* Envoy copies the name into responses without a check of its own. */
 static int check_header(const char *flag, const char *name, struct weir_error *error)
 {
 	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -199,7 +205,7 @@ static int check_header(const char *flag, const char *name, struct weir_error *e
 
 	if (!name || (name[0] && name[strspn(name, token)] == '\0'))
 		return 0;
-	return wr_error(error, WEIR_EINVAL, "%s '%s' is not a name of a header field", flag, name);
+	return wr_error(error, WEIR_EINVAL, "%s '%s' is not a valid header field name", flag, name);
 }
 
 static int check_settings(const struct wr_settings *settings, struct weir_error *error)
@@ -215,16 +221,16 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 		return wr_error_errno(error, WEIR_EINVAL, "--rules %s", settings->rules);
 	if (settings->admin_open && settings->admin_token_file)
 		return wr_error(error, WEIR_EINVAL,
-				"--admin-open asks for no token, and --admin-token-file for one: "
-				"leave one of them out");
+				"--admin-open and --admin-token-file exclude each other: leave out "
+				"one of them");
 	if (settings->tls_client_san.count && !settings->tls_client_ca)
 		return wr_error(error, WEIR_EINVAL,
-				"--tls-client-san needs --tls-client-ca: without it, clients show "
+				"--tls-client-san needs --tls-client-ca: without it, clients send "
 				"no certificate");
 	return wr_queue_check(&settings->queue, error);
 }
 
-/* Networks, and the word unix: for every peer of a Unix socket. */
+/* The list has networks, and optionally the word `unix:` for all peers of Unix sockets. */
 static int read_refunds(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_text_list *list = &service->settings.refunds;
@@ -262,8 +268,8 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 		rc = wr_redis_new(&service->settings.redis, service->loop_count, &service->redis,
 				  error);
 	if (rc == 0) {
-		service->world = wr_world_open(service, !settings->quiet, &rules, error);
-		rc = service->world ? 0 : WEIR_EINVAL;
+		service->core = wr_core_open(service, !settings->quiet, &rules, error);
+		rc = service->core ? 0 : WEIR_EINVAL;
 	}
 	if (rc == 0)
 		rc = open_tls(service, error);
@@ -284,23 +290,22 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	return rc;
 }
 
-/* ---- rights ---- */
+/* ---- change of user ---- */
 
-/* What is read again later has to be readable for the user; asked with a child's rights would be
- * surer, but a mode that is wrong is what people meet. */
+/* Called after the change of user, for a file that is reloaded later. */
 static int check_readable(const char *flag, const char *path, const struct wr_user *user,
 			  struct weir_error *error)
 {
 	if (!path || access(path, R_OK) == 0)
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,
-			      "%s %s is not readable for user %s, who has to read it again when "
+			      "%s %s is not readable for user %s, which must reload it when "
 			      "it changes (chown %s it, or chgrp and chmod g+r)",
 			      flag, path, user->name, user->name);
 }
 
-/* The table is followed where it is now when it is resized. Another user would be given a table in
- * another folder. */
+/* Fixes the folder of the table before the change of user: the new user has another default folder, and
+ * a resized table must be found where the old one was. */
 static void keep_table_folder(struct wr_service *service)
 {
 	char *slash;
@@ -308,7 +313,7 @@ static void keep_table_folder(struct wr_service *service)
 	if (service->settings.table_dir)
 		return;
 	snprintf(service->table_folder, sizeof service->table_folder, "%s",
-		 service->world->table->path);
+		 service->core->table->path);
 	slash = strrchr(service->table_folder, '/');
 	if (slash)
 		*slash = 0;
@@ -362,10 +367,10 @@ static int start_loop(struct wr_service *service, unsigned number, struct weir_e
 	int rc = wr_loop_init(loop, service, number);
 
 	if (rc < 0)
-		return wr_error(error, rc, "cannot make a loop: %s", weir_strerror(rc));
+		return wr_error(error, rc, "cannot create an event loop: %s", weir_strerror(rc));
 	service->loops_ready++;
 	for (struct wr_listener *l = service->listeners; l; l = l->next) {
-		rc = wr_loop_listen(loop, l, error);
+		rc = wr_net_listen(&loop->net, l, error);
 		if (rc < 0)
 			return rc;
 	}
@@ -383,37 +388,38 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 	for (unsigned i = 0; i < service->loop_count && rc == 0; i++)
 		rc = start_loop(service, i, error);
 	if (rc == 0)
-		rc = wr_world_watch(service, service->world, service->first_rules, &service->watch,
-				    error);
+		rc = wr_core_watch_rules(service, service->core, service->first_rules,
+					 &service->watch, error);
 	for (unsigned i = 0; i < service->loop_count && rc == 0; i++) {
 		rc = wr_loop_start(&service->loops[i]);
 		if (rc < 0)
 			wr_error_errno(error, rc, "cannot start a thread");
 	}
-	if (rc == 0 &&
-	    (wr_decision_log_start(service->decision_log) < 0 || wr_keeper_start(service) < 0))
+	if (rc == 0 && (wr_decision_log_start(service->decision_log) < 0 ||
+			wr_housekeeping_start(service) < 0))
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot start a thread");
 	if (rc == 0)
-		wr_notify_say(&service->notify, "READY=1");
+		wr_notify_send(&service->notify, "READY=1");
 	return rc;
 }
 
-static void ask(struct wr_service *service, bool *what)
+/* Sets a flag that the housekeeping thread acts on. */
+static void request_work(struct wr_service *service, bool *flag)
 {
 	pthread_mutex_lock(&service->lock);
-	*what = true;
+	*flag = true;
 	pthread_cond_signal(&service->woken);
 	pthread_mutex_unlock(&service->lock);
 }
 
 void wr_service_reload(struct wr_service *service)
 {
-	ask(service, &service->reload_asked);
+	request_work(service, &service->reload_asked);
 }
 
 void wr_service_drain(struct wr_service *service)
 {
-	ask(service, &service->drain_asked);
+	request_work(service, &service->drain_asked);
 }
 
 void wr_service_loop_ended(struct wr_service *service)
@@ -442,22 +448,22 @@ bool wr_service_refunds(const struct wr_service *service, const struct wr_stream
 	return wr_networks_hold(&service->refunds, wr_stream_peer(stream));
 }
 
-struct wr_world *wr_service_world(struct wr_service *service)
+struct wr_core *wr_service_core(struct wr_service *service)
 {
-	struct wr_world *world;
+	struct wr_core *core;
 
 	pthread_mutex_lock(&service->lock);
-	world = service->world;
-	wr_world_hold(world);
+	core = service->core;
+	wr_core_hold(core);
 	pthread_mutex_unlock(&service->lock);
-	return world;
+	return core;
 }
 
 void wr_service_stop(struct wr_service *service)
 {
-	wr_keeper_stop(service);
+	wr_housekeeping_stop(service);
 	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_tell(&service->loops[i], WR_LOOP_STOP);
+		wr_loop_notify(&service->loops[i], WR_LOOP_STOP);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_join(&service->loops[i]);
 	wr_queue_host_close(service->queue);
@@ -475,18 +481,18 @@ void wr_service_free(struct wr_service *service)
 	wr_decision_log_close(service->decision_log);
 	wr_resp_release();
 	wr_listeners_close(service->listeners);
-	wr_crowd_free(service->crowd);
-	free(service->port_places);
+	wr_client_counts_free(service->client_counts);
+	free(service->port_quotas);
 	wr_tls_free(service->tls);
 	wr_redis_free(service->redis);
 	wr_networks_free(&service->refunds);
-	wr_world_release(service->world);
+	wr_core_release(service->core);
 	wr_notify_close(&service->notify);
 	wr_changes_free(service->changes);
 	pthread_cond_destroy(&service->woken);
 	wr_metrics_choice_free(&service->metrics);
-	pthread_mutex_destroy(&service->reading.reader);
-	pthread_mutex_destroy(&service->reading.lock);
+	pthread_mutex_destroy(&service->table_info.reader);
+	pthread_mutex_destroy(&service->table_info.lock);
 	pthread_mutex_destroy(&service->admin_guard.lock);
 	pthread_mutex_destroy(&service->lock);
 }

@@ -1,3 +1,4 @@
+/* Changing the user and dropping privileges; see user.h. */
 #include "serve/user.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ int wr_user_find(const char *name, struct wr_user *user, struct weir_error *erro
 	if (getpwnam_r(wanted, &entry, text, sizeof text, &found) != 0 || !found)
 		return name ? wr_error(error, WEIR_EINVAL,
 				       "--user %s: there is no such user; useradd --system "
-				       "--no-create-home %s makes one",
+				       "--no-create-home %s creates it",
 				       name, name)
 			    : 0;
 	if (geteuid() != 0)
@@ -58,8 +59,9 @@ bool wr_user_stays_root(const char *name, const struct wr_user *user)
 	return !name && geteuid() == 0 && !user->change;
 }
 
-/* No capability can be had again by running a program. Needs one itself, which only root has. */
-static void drop_bounds(void)
+/* Empties the capability bounding set, so no program that this process runs can regain a capability.
+ * Needs root. */
+static void drop_bounding_set(void)
 {
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
@@ -76,13 +78,13 @@ static int drop_capabilities(struct weir_error *error)
 	return 0;
 }
 
-/* Core files and tracing by other processes of the user stay impossible, as the kernel has it when
- * rights change: this process holds keys. */
+/* The kernel forbids core files and tracing after the change of user. That stays so: this process
+ * holds keys. */
 static int change_user(const struct wr_user *user, struct weir_error *error)
 {
 	bool named = user->name[0] < '0' || user->name[0] > '9';
 
-	drop_bounds();
+	drop_bounding_set();
 	if ((named ? initgroups(user->name, user->gid) : setgroups(1, &user->gid)) < 0 ||
 	    setresgid(user->gid, user->gid, user->gid) < 0 ||
 	    setresuid(user->uid, user->uid, user->uid) < 0)
@@ -116,7 +118,7 @@ uint64_t wr_files_raise(uint64_t wanted)
 	higher = limit;
 	higher.rlim_cur = wanted;
 	if (higher.rlim_max < wanted)
-		higher.rlim_max = wanted; /* root may */
+		higher.rlim_max = wanted; /* only root may raise it */
 	if (setrlimit(RLIMIT_NOFILE, &higher) == 0)
 		return wanted;
 	higher.rlim_cur = higher.rlim_max = limit.rlim_max;

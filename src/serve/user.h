@@ -1,4 +1,4 @@
-/* Rights: whose they are when the service runs, and how many files it may open. */
+/* The user that the service runs as, and its limit of open files. */
 #ifndef WR_SERVE_USER_H
 #define WR_SERVE_USER_H
 
@@ -9,30 +9,30 @@
 #include <weir/error.h>
 
 struct wr_user {
-	bool change; /* false: stay who we are */
+	bool change; /* false: keep the current user */
 	uid_t uid;
 	gid_t gid;
-	char name[64]; /* digits: base/uid.h; without further groups */
+	char name[64]; /* or digits for a user id without an account (base/uid.h), which has no
+			* supplementary groups */
 };
 
-/* Finds `name`; NULL means `weir` if that exists. Only root changes: for others it is an error to
- * name anybody but themselves. */
+/* Finds the user `name`; NULL means `weir` if that user exists. Only root can change the user: for
+ * others, any name but their own is an error. */
 int wr_user_find(const char *name, struct wr_user *user, struct weir_error *error);
 
-/* Takes on the user's rights for good, groups included. No capability is left, whoever this process
- * was before, unless it stays root; and no program that it could run gets any back
- * (no_new_privs). Before there are threads. */
+/* Changes to the user and its groups for good. Drops all capabilities, unless the process stays root,
+ * and sets no_new_privs, so programs that it runs cannot regain any. Call it before threads start. */
 int wr_user_become(const struct wr_user *user, struct weir_error *error);
 
-/* Whether root goes on as root because nobody has said otherwise. `name` is that of --user. */
+/* Whether the process stays root because neither --user (`name`) nor the user `weir` exists. */
 bool wr_user_stays_root(const char *name, const struct wr_user *user);
 
 #define WR_USER_REMEDY                                                                             \
-	"useradd --system --no-create-home --shell /usr/sbin/nologin weir makes a user for it, "   \
+	"useradd --system --no-create-home --shell /usr/sbin/nologin weir creates a user for it, " \
 	"and "                                                                                     \
-	"--user NAME names another"
+	"--user NAME selects another"
 
-/* Raises the limit of open files to `wanted` if that is possible; returns what it is then. */
+/* Raises the limit of open files to `wanted` if possible. Returns the limit in force. */
 uint64_t wr_files_raise(uint64_t wanted);
 
 #endif

@@ -69,7 +69,7 @@ def test_https_that_is_not_believed(tls):
             wait_for(lambda counter=counter: not counter.stats()["target_up"], "it to be missed", 60)
             wait_for(lambda: counter.ticket(ticket)["status"] == "waiting", "it to wait")
             assert counter.ticket(ticket)["tries"] == 0
-            assert re.search(r"can not be reached \(.*(certificate|SSL)", counter.serve.log())
+            assert re.search(r"is unreachable \(.*(certificate|SSL)", counter.serve.log())
 
 
 # ---- answers before the answer ----

@@ -157,7 +157,7 @@ def test_reloads(serve):
 
 
 def test_the_list_in_the_documentation_is_complete():
-    source = (ROOT / "src/wire/metrics_families.h").read_text(encoding="utf-8")
+    source = (ROOT / "src/serve/admin/metrics_families.h").read_text(encoding="utf-8")
     documented = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
     families = re.findall(r'X\(\w+, "(weir_\w+)", (\w+)', source)
     assert len(families) > 30

@@ -411,7 +411,7 @@ REGION = ["--redis", "redis://h", "--region", "eu", "--key-secret", "{folder}/se
     (["--region", "eu"], "--region needs --redis"),
     (["--redis", "redis://h", "--redis-ca", "/x"], "write rediss://"),
     (["--redis", "rediss://h", "--redis-ca", "/nonexistent"], "--redis-ca /nonexistent: No such file"),
-    (["--redis", "rediss://h", "--redis-cert", "/x"], "--redis-cert and --redis-key go together"),
+    (["--redis", "rediss://h", "--redis-cert", "/x"], "--redis-cert and --redis-key must be set together"),
     (["--redis", "redis://h", "--redis-password-file", "/nonexistent"], "--redis-password-file /nonexistent: No such"),
     (["--redis", "redis://h", "--key-secret", "/nonexistent"], "--key-secret /nonexistent: No such"),
     (["--redis", "redis://h", "--redis-prefix", "a b"], "--redis-prefix: "),
@@ -421,11 +421,11 @@ REGION = ["--redis", "redis://h", "--region", "eu", "--key-secret", "{folder}/se
     (["--redis", "redis://h", "--region", "-"], "--region is a name"),
     (["--redis", "redis://h", "--peer", "redis://x"], "--peer needs --region"),
     (["--redis", "redis://h", "--peer", "redis://x", "--region", "eu"], "--peer needs --key-secret"),
-    ([*REGION, "--peer", "redis://x,redis://x"], "is there twice"),
+    ([*REGION, "--peer", "redis://x,redis://x"], "is given twice"),
     ([*REGION, "--peer", "http://x"], "--peer: "),
-    ([*REGION, "--peer", "redis://h"], "is --redis itself"),
+    ([*REGION, "--peer", "redis://h"], "is the same Redis as --redis"),
     ([*REGION, "--peer", "redis://u:topsecret@"], "--peer: "),
-    ([*REGION, "--peer", ",".join(f"redis://p{i}" for i in range(9))], "more than 8"),
+    ([*REGION, "--peer", ",".join(f"redis://p{i}" for i in range(9))], "more than 8 are given"),
 ])
 def test_options_that_are_refused(args, why):
     with Serve(rules=RULES, resp=True, args=args, start=False) as serve:
@@ -608,7 +608,7 @@ def test_ends_when_questions_are_answered():
             connection.send(command("WEIR.CHECK", "api", "deny", "1") * 3)
             wait_for(lambda: serve.store()["waiting"] == 3, "the questions to be out")
             serve.signal(15)
-            serve.wait_logged("closing ports")
+            serve.wait_logged("ports closed")
             assert serve.process.poll() is None
             redis.thaw()
             assert [answer(connection.read())["verdict"] for _ in range(3)] == ["admit", "admit", "refuse"]

@@ -49,7 +49,7 @@ def test_start_tells_what_is_where():
     with Serve(rules=RULES, grpc=True, http=True) as serve:
         log = serve.log()
         assert f"weir serve: table {serve.table}/default.v" in log
-        assert "4M, room for 122880 keys, 0 held" in log
+        assert "4M, room for 122880 keys, 0 in use" in log
         assert f"rules {serve.rules}: 1 file, 1 domain, 1 limit, generation 1" in log
         assert f"grpc at 127.0.0.1:{serve.grpc_port}\n" in log
         assert f"http at 127.0.0.1:{serve.http_port}\n" in log
@@ -59,7 +59,7 @@ def test_start_tells_what_is_where():
         assert serve.stop() == 0
         assert serve.log().endswith("weir serve: ended\n")
         serve.start()  # counters outlive the process
-        assert ", 1 held" in serve.log()
+        assert ", 1 in use" in serve.log()
         with Rls(serve.grpc_port) as rls:
             assert rls.ask("rl", user("a")) == OVER
 
@@ -102,7 +102,7 @@ def test_port_taken():
 @pytest.mark.parametrize("args, code, text", [
     (["--grpc", "1.2.3.4:5"], 1, "this machine has no such address"),
     (["--grpc", "nonsense"], 1, "--grpc: "),
-    (["--tls-cert", "/x"], 1, "--tls-cert and --tls-key go together"),
+    (["--tls-cert", "/x"], 1, "--tls-cert and --tls-key must be set together"),
     (["--tls-client-ca", "/x"], 1, "need --tls-cert"),
     (["--memory", "1K"], 2, "--memory"),
     (["--user", "nobody-of-that-name"], 1, "there is no such user"),
@@ -118,7 +118,7 @@ def test_wrong_flags(args, code, text):
 def test_nothing_to_serve():
     code, said = Serve(rules=RULES).run()
     assert code == 1
-    assert "there is nothing to serve: every port is off" in said
+    assert "nothing to serve: every port is off" in said
 
 
 def test_help_names_every_port():
@@ -228,7 +228,7 @@ def test_drain_says_so_first():
             assert other.ask("rl", user("b")) == OK
             with Rls(serve.grpc_port) as late:
                 assert late.ask("rl", user("b")) == OK
-            assert "closing ports" not in serve.log()
+            assert "ports closed" not in serve.log()
             serve.signal(signal.SIGTERM)
             assert serve.wait() == 0
 
@@ -242,7 +242,7 @@ def test_drain_lets_streams_end(clock):
             raw.send(b"".join(whole for _, whole in calls) + frame(PING, payload=b"12345678"))
             assert raw.until(PING)[3] == b"12345678"  # they have been read
             serve.signal(signal.SIGTERM)
-            serve.wait_logged("closing ports, 1 connections to end")
+            serve.wait_logged("ports closed, 1 connections are still open")
             wait_for(lambda: is_refused(serve.grpc_port), "the port to close")
             raw.send(frame(PING, ACK, 0, raw.until(PING)[3]))
             assert raw.goaway() == (calls[-1][0], 0)
@@ -266,7 +266,7 @@ def test_drain_has_an_end():
             wait_for(lambda: remaining(rls, "a") == before - 30, "all to have come")
             serve.signal(signal.SIGTERM)
             assert serve.wait() == 0
-            assert "1 connections had not ended and are cut" in serve.log()
+            assert "1 connections were still open and are cut" in serve.log()
             codes = [w.code() for w in waits]
             assert (codes.count(grpc.StatusCode.OK), codes.count(grpc.StatusCode.UNAVAILABLE)) == (1, 29)
 
@@ -274,7 +274,7 @@ def test_drain_has_an_end():
 def test_second_term_ends_at_once():
     with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1h"]) as serve:
         serve.signal(signal.SIGTERM)
-        serve.wait_logged("shutting down: not healthy from now on, ports close in 3600.0 s")
+        serve.wait_logged("shutting down: health is NOT_SERVING, ports close in 3600.0 s")
         serve.signal(signal.SIGTERM)
         assert serve.wait() == 0
 
@@ -390,7 +390,7 @@ def test_unix_path_that_is_no_socket_is_not_removed():
     (serve.folder / "file").write_text("precious")
     code, said = serve.run()
     assert code == 1
-    assert "there is a file there that is no socket" in said
+    assert "the file exists and is not a socket" in said
     assert (serve.folder / "file").read_text() == "precious"
 
 
@@ -405,7 +405,7 @@ def test_unix_socket_turns_strangers_away():
                  "s.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b'' else 1)")
         subprocess.run(["/usr/bin/python3", "-c", probe, str(path)], check=True,
                        user=stranger.pw_uid, group=stranger.pw_gid, extra_groups=[])
-        serve.wait_logged("neither root nor of our user or group was turned away")
+        serve.wait_logged("is neither root's nor of this service's user or group")
         with Rls(f"unix:{path}") as rls:
             assert rls.ask("rl", user("a")) == OK
 
@@ -559,7 +559,7 @@ def test_table_removed_under_it():
             manager.seconds(1)  # it has been looked at
             for file in Path(serve.table).iterdir():
                 file.unlink()
-            serve.wait_logged("was removed: the counters of this process go on")
+            serve.wait_logged("was removed: this process keeps its counters")
             assert rls.ask("rl", user("gone")) == OK
         serve.stop()
 
@@ -596,7 +596,7 @@ def test_max_connections():
             assert s.recv(9)
         refused = connect(serve.grpc_port)
         assert refused.recv(9) == b""
-        serve.wait_logged("all 10 places for connections of this port are taken")
+        serve.wait_logged("all 10 connections of this port are in use")
         held.pop().close()
 
         def comes_in():
@@ -620,7 +620,7 @@ def test_a_flood_at_one_port_leaves_room_for_others():
             assert s.recv(9)
         with connect(serve.grpc_port) as refused:
             assert refused.recv(9) == b""
-        serve.wait_logged("all 14 places for connections of this port are taken")
+        serve.wait_logged("all 14 connections of this port are in use")
         assert fetch(serve.http_port, "GET", "/healthz").status == 200
         for s in held:
             s.close()
@@ -630,7 +630,7 @@ def test_file_limit_lowers_the_connections_and_says_so():
     with Serve(rules=RULES, grpc=True, prefix=["prlimit", "--nofile=500:500", "setpriv",
                                                "--bounding-set=-sys_resource",
                                                "--inh-caps=-sys_resource"]) as serve:
-        assert "only 500 files may be open: --max-connections is 132 instead of 16384" in serve.log()
+        assert "this process may open only 500 files: --max-connections is lowered to 132 from 16384" in serve.log()
 
 
 @full("a second in which nothing may spin")
@@ -723,6 +723,6 @@ def test_slow_clients_are_cut():
                         break
                 except ConnectionResetError:
                     break
-        serve.wait_logged("too slow to ask or to read was cut off")
+        serve.wait_logged("was disconnected because it sent or read too slowly")
         with Rls(serve.grpc_port) as rls:  # who is held up for a second is cut, too, and comes again
             assert wait_for(rls.answers("rl", user("a")), "somebody else to be served") == OK

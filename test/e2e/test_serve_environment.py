@@ -36,4 +36,4 @@ def test_neither_yes_nor_no(name):
 def test_names_that_no_header_field_has(name):
     with laid_out(LIMIT_RESPONSE_HEADERS_ENABLED="true", LIMIT_RESET_HEADER=name) as serve:
         code, text = serve.run()
-        assert code == 1 and f"--reset-header '{name}' is not a name of a header field" in text
+        assert code == 1 and f"--reset-header '{name}' is not a valid header field name" in text

@@ -136,7 +136,7 @@ def test_allowed_names(san):
         assert handshake(serve, client="good")[1] == "h2"
         with pytest.raises(ssl.SSLError):
             handshake(serve, client="envoy.example")
-        serve.wait_logged("certificate is for none of the names of --tls-client-san")
+        serve.wait_logged("certificate has none of the names of --tls-client-san")
 
 
 def in_place(serve, *changes):
@@ -159,16 +159,16 @@ def test_certificates_are_read_again():
         serve.start()
         first = handshake(serve)[2]
         in_place(serve)
-        serve.wait_logged("certificates read again: ")
+        serve.wait_logged("certificates reloaded: ")
         second = handshake(serve)[2]
         assert second != first
         in_place(serve, lambda folder: (folder / "cert.pem").write_text("no certificate\n"))
         serve.signal(signal.SIGHUP)
-        serve.wait_logged("new certificates are not usable, the old ones stay: --tls-cert ")
+        serve.wait_logged("the new certificates are unusable, the old ones stay in use: --tls-cert ")
         assert handshake(serve)[2] == second
         in_place(serve)
         serve.signal(signal.SIGHUP)
-        serve.wait_logged("certificates read again: ", times=2)
+        serve.wait_logged("certificates reloaded: ", times=2)
         assert handshake(serve)[2] not in (first, second)
 
 
@@ -183,29 +183,29 @@ def test_certificates_that_change():
             assert open_before.ask("rl", ("user", "a")) == OK
             first = handshake(serve)[2]
             in_place(serve)
-            serve.wait_logged("certificates read again: ")
+            serve.wait_logged("certificates reloaded: ")
             second = handshake(serve)[2]
             assert second != first
             in_place(serve, lambda folder: (folder / "cert.pem").write_text("no certificate\n"))
-            serve.wait_logged("new certificates are not usable, the old ones stay: --tls-cert ")
+            serve.wait_logged("the new certificates are unusable, the old ones stay in use: --tls-cert ")
             assert handshake(serve)[2] == second
             in_place(serve, lambda folder: self_signed(folder, "third", "cert.pem", "other.pem"))  # not of this key
-            serve.wait_logged("new certificates are not usable", times=2)
+            serve.wait_logged("the new certificates are unusable", times=2)
             serve.wait_logged("key values mismatch")
             assert handshake(serve)[2] == second
             in_place(serve)
-            serve.wait_logged("certificates read again: ", times=2)
+            serve.wait_logged("certificates reloaded: ", times=2)
             assert len(re.findall("not usable", serve.log())) == 2  # each once
             assert handshake(serve)[2] not in (first, second)
             serve.signal(signal.SIGHUP)
-            serve.wait_logged("certificates read again: ", times=3)
+            serve.wait_logged("certificates reloaded: ", times=3)
             assert open_before.ask("rl", ("user", "a")) == OK
 
 
 @pytest.mark.parametrize("break_it, text", [
     (lambda f: (f / "cert.pem").unlink(), "--tls-cert FOLDER/cert.pem: No such file or directory"),
-    (lambda f: (f / "key.pem").write_text("x"), "--tls-key FOLDER/key.pem: there is no private key of this certificate in PEM form in it"),
-    (lambda f: self_signed(f, "x", "x.pem", "key.pem"), "FOLDER/key.pem: there is no private key of this certificate in PEM form in it (key values mismatch)"),
+    (lambda f: (f / "key.pem").write_text("x"), "--tls-key FOLDER/key.pem: the file contains no private key of this certificate in PEM form"),
+    (lambda f: self_signed(f, "x", "x.pem", "key.pem"), "FOLDER/key.pem: the file contains no private key of this certificate in PEM form (key values mismatch)"),
 ])
 def test_certificates_broken_at_start(break_it, text):
     serve = tls_serve()

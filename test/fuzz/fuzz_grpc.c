@@ -12,9 +12,9 @@
 
 #include <weir/weir.h>
 
-#include "serve/grpc.h"
-#include "serve/grpc_session.h"
-#include "serve/world.h"
+#include "serve/grpc/grpc.h"
+#include "serve/grpc/session.h"
+#include "serve/open.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,9 +31,9 @@ static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\
 
 static struct wr_service service;
 static struct wr_loop loop;
-static struct wr_places places = {.max = 10};
+static struct wr_quota quota = {.max = 10};
 static struct wr_listener listener = {
-	.name = "grpc", .text = "here", .protocol = &wr_grpc_protocol, .places = &places};
+	.name = "grpc", .text = "here", .protocol = &wr_grpc_protocol, .quota = &quota};
 
 static void require(int condition)
 {
@@ -59,8 +59,8 @@ static void open_all(void)
 						.rls_bodies = true};
 	pthread_mutex_init(&service.lock, NULL);
 	pthread_cond_init(&service.woken, NULL);
-	service.world = wr_world_open(&service, true, &rules, &error);
-	require(service.world != NULL);
+	service.core = wr_core_open(&service, true, &rules, &error);
+	require(service.core != NULL);
 	weir_remove(table, "/dev/shm", NULL);
 	wr_log_setup("fuzz", WR_LOG_ERROR, false);
 	require(wr_loop_init(&loop, &service, 0) == 0);
@@ -118,22 +118,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2 || size > INPUT_MAX)
 		return 0;
-	if (!service.world)
+	if (!service.core)
 		open_all();
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-	places.used++;
-	wr_stream_accept(&loop, &listener, NULL, ends[0], NULL);
+	quota.used++;
+	wr_stream_accept(&loop.net, &listener, NULL, ends[0], NULL);
 	talk(ends[1], data + 2, size - 2, data[0], data[1] & 1);
 	if (data[1] & 2)
-		wr_streams_drain(&loop);
+		wr_streams_drain(&loop.net);
 	if (data[1] & 4)
 		shutdown(ends[1], SHUT_WR);
 	turn();
 	close(ends[1]);
 	turn();
-	wr_streams_cut(&loop);
+	wr_streams_cut(&loop.net);
 	turn();
-	require(loop.stream_count == 0 && loop.buffered == 0 && places.used == 0);
+	require(loop.net.stream_count == 0 && loop.net.buffered == 0 && quota.used == 0);
 	require(loop.waiting.count == 0 && !loop.health_watches);
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "wire/http1.h"
+#include "wire/http/http1.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

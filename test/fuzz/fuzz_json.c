@@ -10,10 +10,10 @@
 #include <weir/weir.h>
 
 #include "base/str.h"
-#include "wire/check_json.h"
-#include "wire/forward_auth.h"
-#include "wire/rls.h"
-#include "wire/rls_json.h"
+#include "wire/check/json.h"
+#include "wire/check/forward_auth.h"
+#include "wire/rls/rls.h"
+#include "wire/rls/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

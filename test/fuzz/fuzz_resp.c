@@ -14,9 +14,9 @@
 
 #include "limiter/question.h"
 #include "table/table.h"
-#include "wire/commands.h"
-#include "wire/commands_defer.h"
-#include "wire/resp_wait.h"
+#include "wire/resp/commands.h"
+#include "wire/resp/commands_defer.h"
+#include "wire/resp/wait.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,9 +11,9 @@
 
 #include <weir/weir.h>
 
-#include "wire/grpc.h"
-#include "wire/rls.h"
-#include "wire/rls_plain.h"
+#include "wire/grpc/grpc.h"
+#include "wire/rls/rls.h"
+#include "wire/rls/plain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

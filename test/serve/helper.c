@@ -10,17 +10,17 @@
 
 #include <cmocka.h>
 
-#include "serve/redis.h"
-#include "serve/world.h"
+#include "serve/fleet/redis.h"
+#include "serve/open.h"
 
-static struct wr_world *make_world(struct bench *bench)
+static struct wr_core *make_core(struct bench *bench)
 {
 	struct weir_error error = {0};
 	struct weir_rules *rules;
-	struct wr_world *world = wr_world_open(&bench->service, true, &rules, &error);
+	struct wr_core *core = wr_core_open(&bench->service, true, &rules, &error);
 
-	assert_non_null(world);
-	return world;
+	assert_non_null(core);
+	return core;
 }
 
 static const char *write_rules(struct bench *bench, const char *text)
@@ -60,18 +60,18 @@ void bench_open_redis(struct bench *bench, const char *rules, const char *url)
 	pthread_cond_init(&bench->service.woken, NULL);
 	assert_int_equal(
 		wr_redis_new(&bench->service.settings.redis, 1, &bench->service.redis, &error), 0);
-	bench->service.world = make_world(bench);
+	bench->service.core = make_core(bench);
 	assert_int_equal(wr_loop_init(&bench->loop, &bench->service, 0), 0);
 }
 
 void bench_move(struct bench *bench, const char *table)
 {
-	struct wr_world *before = bench->service.world;
+	struct wr_core *before = bench->service.core;
 
 	bench->service.settings.table = table;
-	bench->service.world = make_world(bench);
-	wr_loop_tell(&bench->loop, WR_LOOP_WORLD);
-	wr_world_release(before);
+	bench->service.core = make_core(bench);
+	wr_loop_notify(&bench->loop, WR_LOOP_CORE);
+	wr_core_release(before);
 	bench_turn(bench);
 }
 
@@ -87,7 +87,7 @@ void bench_close(struct bench *bench)
 
 	wr_loop_free(&bench->loop);
 	wr_redis_free(bench->service.redis);
-	wr_world_release(bench->service.world);
+	wr_core_release(bench->service.core);
 	pthread_cond_destroy(&bench->service.woken);
 	pthread_mutex_destroy(&bench->service.lock);
 	weir_remove("one", bench->folder, NULL);

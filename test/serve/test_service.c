@@ -211,12 +211,12 @@ static void resize(uint64_t bytes)
 		fail_msg("%s", error.text);
 }
 
-static bool moved_on(const struct wr_world *from)
+static bool moved_on(const struct wr_core *from)
 {
-	struct wr_world *world = wr_service_world(&service);
-	bool other = world != from;
+	struct wr_core *core = wr_service_core(&service);
+	bool other = core != from;
 
-	wr_world_release(world);
+	wr_core_release(core);
 	return other;
 }
 
@@ -230,15 +230,15 @@ static void test_everything_at_once(void **state)
 	for (int i = 0; i < CLIENTS; i++)
 		pthread_create(&threads[i], NULL, ask_until_the_end, &asked[i]);
 	for (int round = 1; round <= 2; round++) {
-		struct wr_world *world = wr_service_world(&service);
+		struct wr_core *core = wr_service_core(&service);
 
 		write_rules(round);
 		wr_service_reload(&service);
 		resize((uint64_t)(round + 1) << 20);
-		for (int i = 0; i < PATIENCE && !moved_on(world); i++)
+		for (int i = 0; i < PATIENCE && !moved_on(core); i++)
 			pause_shortly();
-		assert_true(moved_on(world));
-		wr_world_release(world);
+		assert_true(moved_on(core));
+		wr_core_release(core);
 	}
 	for (int i = 0; i < CLIENTS; i++) {
 		int before = __atomic_load_n(&asked[i], __ATOMIC_RELAXED);
@@ -297,7 +297,7 @@ static void test_init_that_fails_leaves_nothing(void **state)
 	assert_non_null(strstr(error.text, "another program listens there"));
 	settings.resp.count = 0;
 	assert_int_equal(wr_service_init(&service, &settings, &error), WEIR_EINVAL);
-	assert_non_null(strstr(error.text, "there is nothing to serve"));
+	assert_non_null(strstr(error.text, "nothing to serve"));
 	settings.rules = NULL;
 	assert_int_equal(wr_service_init(&service, &settings, &error), WEIR_EINVAL);
 	close(fd);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sim.h"
+#include "sim/sim.h"
 #include "rules/rules.h"
 
 #define MS 1000000ull

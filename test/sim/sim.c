@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lab/sim.h"
+#include "sim/sim.h"
 #include "rules/rules.h"
 
 struct options {

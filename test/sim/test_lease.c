@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
-#include "lab/sim.h"
+#include "sim/sim.h"
 #include "rules/rules.h"
 
 #define MS 1000000ull

@@ -1,4 +1,4 @@
-/* The lab's Redis says what Redis says. */
+/* The simulated Redis says what Redis says. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/dice.h"
-#include "lab/mini.h"
+#include "sim/dice.h"
+#include "sim/mini.h"
 #include "redis/server.h"
 
 #define WORDS_MAX 8
@@ -313,7 +313,7 @@ static void test_mistakes(void **state)
 	assert_int_equal(pair->mini->errors - errors, 5);
 }
 
-/* Only the lab is as strict as a cluster is. */
+/* Only the simulator is as strict as a cluster is. */
 static void test_keys_are_declared(void **state)
 {
 	struct pair *pair = *state;

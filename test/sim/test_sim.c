@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sim_inner.h"
+#include "sim/sim_inner.h"
 #include "rules/rules.h"
 
 #define MS 1000000ull

@@ -57,7 +57,7 @@ def routes():
     """{path: methods} as the two lists of routes in the source have them."""
     found = {}
     for name in ("http", "admin"):
-        text = (ROOT / f"src/serve/{name}.h").read_text(encoding="utf-8")
+        text = (ROOT / f"src/serve/{name}/{name}.h").read_text(encoding="utf-8")
         for path, methods in re.findall(r'X\("([^"]+)", "([^"]*)", wr_', text):
             found[path] = (name, methods)
     return found

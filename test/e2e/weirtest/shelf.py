@@ -1,4 +1,4 @@
-"""A stand-in for the queue of `weir serve`: it keeps what nginx hands over as src/wire/commands_defer.h
+"""A stand-in for the queue of `weir serve`: it keeps what nginx hands over as src/wire/resp/commands_defer.h
 says, and goes wrong in every way a test may want. The real one is in test_defer*.py."""
 
 import json

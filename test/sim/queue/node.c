@@ -1,10 +1,10 @@
-/* A node: the loop of the queue's thread around the real store, and a drainer. Both do what
- * queue/thread.c and serve/drain*.c do. */
+/* A node: the loop of the queue's thread around the real store, and a deliverer. Both do what
+ * queue/thread.c and src/serve/deliver do. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "serve/drain.h"
+#include "serve/deliver/deliver.h"
 #include "sim.h"
 
 #define STACK ((size_t)1 << 20)
@@ -42,12 +42,12 @@ void qs_node_wake(struct qs_node *node)
 	qs_at(node->world, node->world->now_us, node, resume, node, node->naps);
 }
 
-static struct wr_moment moment(const struct qs_node *node)
+static struct wr_queue_moment moment(const struct qs_node *node)
 {
 	uint64_t now_us = node->world->now_us;
 
-	return (struct wr_moment){EPOCH_US + now_us + (uint64_t)node->wall_ahead_us,
-				  SECOND + now_us};
+	return (struct wr_queue_moment){EPOCH_US + now_us + (uint64_t)node->wall_ahead_us,
+					SECOND + now_us};
 }
 
 /* ---- the thread: queue/thread.c ---- */
@@ -97,7 +97,7 @@ static void do_batch(struct qs_node *node, struct wr_queue_job **batch, size_t c
 			batch[i]->reason = node->reason;
 	if (node->dead) {
 		for (size_t i = 0; i < count; i++)
-			wr_job_reset(batch[i]);
+			wr_queue_job_reset(batch[i]);
 		return;
 	}
 	look_at_store(node);
@@ -153,7 +153,7 @@ static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t c
 		node->told[key[0]] = count;
 }
 
-/* ---- deliveries: serve/drain.c and drain_deliver.c ---- */
+/* ---- deliveries: serve/deliver/deliver.c and deliver/attempt.c ---- */
 
 static void take(struct qs_node *node);
 static void ask(struct qs_slot *slot);
@@ -196,7 +196,7 @@ static bool is_resting(const struct qs_node *node)
 /* The lease is longer than what a delivery may take; so it begins in time, or not at all. */
 static bool is_late(const struct qs_slot *slot)
 {
-	return slot->node->world->now_us - slot->asked_us > WR_DRAIN_BEGIN_US;
+	return slot->node->world->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
 }
 
 static void free_slot(struct qs_slot *slot)
@@ -376,7 +376,7 @@ static void take(struct qs_node *node)
 	qs_node_submit(node, &node->take);
 }
 
-/* ---- answers: serve/drain_send.c ---- */
+/* ---- answers: serve/deliver/send.c ---- */
 
 static void note_down(struct qs_slot *slot)
 {
@@ -384,7 +384,7 @@ static void note_down(struct qs_slot *slot)
 	uint64_t now_us = node->world->now_us, rest_us;
 
 	if (node->down == 0 || now_us >= node->rest_until_us) {
-		rest_us = wr_drain_backoff_us(node->down, wr_dice_roll(&node->world->api));
+		rest_us = wr_deliver_backoff_us(node->down, wr_dice_roll(&node->world->api));
 		node->down++;
 		node->rest_until_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
 	}
@@ -405,20 +405,20 @@ static void judge(struct qs_slot *slot, unsigned status)
 	uint32_t before = slot->request->tries;
 	bool counts = true;
 
-	if (status && !wr_drain_is_absent(status))
-		wr_drain_absent_present(&node->absent, slot->request->rule, mono_us);
+	if (status && !wr_deliver_is_absent(status))
+		wr_deliver_absent_present(&node->absent, slot->request->rule, mono_us);
 	job->settle.status = (uint16_t)status;
 	snprintf(slot->reason, sizeof slot->reason, "HTTP status %u", status);
 	job->settle.reason = wr_str(slot->reason);
 	job->settle.outcome = WR_QUEUE_DELIVERED;
-	if (status && wr_drain_is_final(status))
+	if (status && wr_deliver_is_final(status))
 		return;
-	if (wr_drain_is_absent(status))
-		before += wr_drain_absent_note(&node->absent, slot->request->id,
-					       slot->request->rule, mono_us, &counts);
+	if (wr_deliver_is_absent(status))
+		before += wr_deliver_absent_note(&node->absent, slot->request->id,
+						 slot->request->rule, mono_us, &counts);
 	job->settle.outcome = counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
-	job->settle.wait_us = wr_drain_wait_us(
-		wr_drain_backoff_us(before, wr_dice_roll(&node->world->api)), 0, left_us);
+	job->settle.wait_us = wr_deliver_wait_us(
+		wr_deliver_backoff_us(before, wr_dice_roll(&node->world->api)), 0, left_us);
 }
 
 void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool unsent)
@@ -555,7 +555,7 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 {
 	struct qs_node *node = &world->nodes[number];
 	struct weir_error error = {0};
-	struct wr_remote *remote;
+	struct wr_queue_redis *remote;
 
 	node->world = world;
 	node->number = number;
@@ -570,11 +570,11 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	node->opts = world->plan->opts;
 	node->opts.waiting = tell;
 	node->opts.context = node;
-	if (wr_remote_new(&node->opts, NULL, &node->store, &error) < 0) {
+	if (wr_queue_redis_new(&node->opts, NULL, &node->store, &error) < 0) {
 		fprintf(stderr, "%s\n", error.text);
 		abort();
 	}
-	remote = (struct wr_remote *)node->store;
+	remote = (struct wr_queue_redis *)node->store;
 	remote->link.wire = &qs_wire;
 	remote->link.wire_context = node;
 	snprintf(remote->owner.name, sizeof remote->owner.name, "node%u-%u", number, node->names);
@@ -609,7 +609,7 @@ void qs_node_kill(struct qs_node *node)
 	}
 	for (unsigned i = 0; i < QS_PUTS; i++)
 		node->puts[i].busy = false;
-	wr_drain_absent_free(&node->absent);
+	wr_deliver_absent_free(&node->absent);
 	free(node->stack);
 	node->stack = NULL;
 }

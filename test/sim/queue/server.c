@@ -13,7 +13,7 @@ uint64_t qs_server_time(const struct qs_world *world)
 	return EPOCH_US + world->now_us + (uint64_t)world->server.ahead_us;
 }
 
-/* ---- commands that are not in the lab's Redis ---- */
+/* ---- commands that are not in the simulated Redis ---- */
 
 static void answer_settings(struct qs_world *world, struct weir_str which, struct wr_bytes *out)
 {
@@ -354,4 +354,4 @@ static void wire_close(void *context)
 	node->connection = NULL;
 }
 
-const struct wr_remote_wire qs_wire = {wire_connect, wire_send, wire_receive, wire_close};
+const struct wr_queue_redis_wire qs_wire = {wire_connect, wire_send, wire_receive, wire_close};

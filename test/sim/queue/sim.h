@@ -7,15 +7,15 @@
  *   if (report.failure[0]) … run it again with a FILE to see what went before
  *
  * What is real: the store of src/queue (remote*.c with its calls, replies, retries and checks of
- * Redis' settings), the scripts, the rules of deliveries (serve/drain_rules.c,
- * serve/drain_absent.c). What is made up:
- * time, the network (link->wire), Redis' commands (lab/mini.h), and the API server.
+ * Redis' settings), the scripts, the rules of deliveries (serve/deliver/policy.c,
+ * serve/deliver/absent.c). What is made up:
+ * time, the network (link->wire), Redis' commands (sim/mini.h), and the API server.
  *
  * Two parts of weir wait for real clocks and sockets, so a thin driver does here what they do, with
  * the same calls in the same order: the queue's thread (queue/thread.c) is a loop on a stack of its
- * own that is switched away from where the real one would block, and the drainer
- * (serve/drain.c, drain_deliver.c) is node.c. A limit is a pace for each line that all nodes share;
- * that limits hold is the subject of the fleet's simulation (lab/sim.h).
+ * own that is switched away from where the real one would block, and the deliverer
+ * (serve/deliver/deliver.c, deliver/attempt.c) is node.c. A limit is a pace for each line that all
+ * nodes share; that limits hold is the subject of the fleet's simulation (sim/sim.h).
  *
  * The oracle (model.c) is a second queue, written plainly in C. It sees every call of the script
  * that Redis carries out, says what the answer has to be, and knows at any time who owns which line
@@ -30,11 +30,11 @@
 
 #include <hiredis/hiredis.h>
 
-#include "lab/dice.h"
-#include "lab/mini.h"
-#include "queue/remote.h"
-#include "serve/drain_absent.h"
-#include "serve/drain_rules.h"
+#include "sim/dice.h"
+#include "sim/mini.h"
+#include "queue/redis_backend.h"
+#include "serve/deliver/absent.h"
+#include "serve/deliver/policy.h"
 
 #define QS_NODES 5u
 #define QS_LINES 4u
@@ -130,11 +130,11 @@ struct qs_line {
 	uint64_t fence; /* 0: nobody has it */
 	uint64_t id;
 	uint64_t until_us;
-	char owner[WR_OWNER_TEXT];
+	char owner[WR_QUEUE_OWNER_TEXT];
 };
 
 struct qs_owner {
-	char name[WR_OWNER_TEXT];
+	char name[WR_QUEUE_OWNER_TEXT];
 	uint64_t link;
 };
 
@@ -201,7 +201,7 @@ struct qs_server {
 	struct qs_connection *connections;
 };
 
-extern const struct wr_remote_wire qs_wire; /* context: a node */
+extern const struct wr_queue_redis_wire qs_wire; /* context: a node */
 
 void qs_server_start(struct qs_world *world, const struct qs_mutation *mutation);
 void qs_server_free(struct qs_world *world);
@@ -247,7 +247,7 @@ struct qs_node {
 	bool running, dead;
 	uint64_t naps;
 	struct wr_queue_opts opts;
-	struct wr_store *store;
+	struct wr_queue_backend *store;
 	bool open;
 	enum wr_queue_reason reason;
 	uint64_t tried_us, ticked_us;
@@ -255,14 +255,14 @@ struct qs_node {
 	struct qs_connection *connection;
 	uint64_t told[QS_LINES];
 
-	/* the drainer */
+	/* the deliverer */
 	struct qs_slot slots[QS_SLOTS];
 	struct wr_queue_job take;
 	uint64_t asked_us, asked_stepped, deadline_us, deadline_number;
 	bool taking, take_again;
 	unsigned sending, down;
 	uint64_t rest_until_us;
-	struct wr_drain_absent absent;
+	struct wr_deliver_absent absent;
 
 	/* clients and operators */
 	struct qs_put puts[QS_PUTS];

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
-#include "serve/drain.h"
+#include "serve/deliver/deliver.h"
 
 #define SETTLE_US (3600 * SECOND) /* virtual, for all to be over when faults have ended */
 
@@ -29,9 +29,9 @@ static void plan_bounds(struct qs_plan *plan, struct wr_dice *dice)
 		.max_dead = wr_dice_percent(dice, 30) ? 3 : 1000,
 		.max_dead_bytes = wr_dice_percent(dice, 30) ? 4000 : 1u << 30,
 		.max_tickets = wr_dice_percent(dice, 20) ? 10 : 1000000,
-		.keep_us = WR_DAY_US,
-		.keep_dead_us = 30 * WR_DAY_US,
-		.lease_us = plan->deliver_us + WR_DRAIN_LEASE_US,
+		.keep_us = WR_QUEUE_DAY_US,
+		.keep_dead_us = 30 * WR_QUEUE_DAY_US,
+		.lease_us = plan->deliver_us + WR_DELIVER_LEASE_US,
 		.timeout_us = wr_dice_between(dice, SECOND, 5 * SECOND),
 		.free_bytes_min = 1,
 		.max_jobs = 4096,
@@ -61,8 +61,8 @@ void qs_plan_make(struct qs_plan *plan, uint64_t seed)
 	plan->deliver_us = wr_dice_between(&dice, 2, 20) * SECOND;
 	plan->delay_us = wr_dice_scale(&dice, 200, 100 * MS);
 	plan->max_tries = (uint32_t)wr_dice_between(&dice, 1, 6);
-	plan->max_age_us =
-		wr_dice_percent(&dice, 25) ? wr_dice_between(&dice, 5, 60) * SECOND : WR_DAY_US;
+	plan->max_age_us = wr_dice_percent(&dice, 25) ? wr_dice_between(&dice, 5, 60) * SECOND
+						      : WR_QUEUE_DAY_US;
 	plan_bounds(plan, &dice);
 }
 
@@ -276,7 +276,7 @@ uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, ui
 		send->status = 0;
 	}
 	world->report->sends += !unsent;
-	if (wr_drain_is_final(send->status))
+	if (wr_deliver_is_final(send->status))
 		world->orders[order].answers++;
 	qs_note(world, "node%u sends order %u", node->number, order);
 	qs_at(world, world->now_us + wait_us, node, answer, NULL, world->send_count);

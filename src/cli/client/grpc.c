@@ -1,0 +1,224 @@
+/* One unary call over HTTP/2 on a blocking socket. */
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+
+#define FRAME_HEAD 5
+#define ANSWER_MAX (1u << 20)
+
+struct call {
+	int fd;
+	uint8_t *message; /* what is sent, with its head */
+	size_t message_len, sent;
+	uint8_t *answer;
+	size_t answer_len;
+	int http_status, grpc_status; /* -1: not told */
+	char grpc_message[200];
+	bool closed;
+};
+
+static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len, int flags,
+		       void *context)
+{
+	const struct call *call = context;
+	ssize_t sent = wr_client_send(call->fd, data, len);
+
+	(void)session;
+	(void)flags;
+	return sent < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : sent;
+}
+
+static ssize_t on_read_body(nghttp2_session *session, int32_t stream, uint8_t *buffer, size_t room,
+			    uint32_t *flags, nghttp2_data_source *source, void *context)
+{
+	struct call *call = context;
+	size_t left = call->message_len - call->sent;
+	size_t len = left < room ? left : room;
+
+	(void)session;
+	(void)stream;
+	(void)source;
+	memcpy(buffer, call->message + call->sent, len);
+	call->sent += len;
+	if (call->sent == call->message_len)
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)len;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+		     void *context)
+{
+	struct call *call = context;
+	struct weir_str field = {(const char *)name, name_len};
+
+	(void)session;
+	(void)frame;
+	(void)flags;
+	if (wr_str_equal(field, WR_STR(":status")))
+		call->http_status = (int)strtol((const char *)value, NULL, 10);
+	else if (wr_str_equal(field, WR_STR("grpc-status")))
+		call->grpc_status = (int)strtol((const char *)value, NULL, 10);
+	else if (wr_str_equal(field, WR_STR("grpc-message")))
+		snprintf(call->grpc_message, sizeof call->grpc_message, "%.*s", (int)value_len,
+			 (const char *)value);
+	return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
+		   size_t len, void *context)
+{
+	struct call *call = context;
+
+	(void)session;
+	(void)flags;
+	(void)stream;
+	if (len > ANSWER_MAX - call->answer_len)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	memcpy(call->answer + call->answer_len, data, len);
+	call->answer_len += len;
+	return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *context)
+{
+	(void)session;
+	(void)stream;
+	(void)code;
+	((struct call *)context)->closed = true;
+	return 0;
+}
+
+static nghttp2_session *make_session(struct call *call)
+{
+	nghttp2_session_callbacks *callbacks;
+	nghttp2_session *session = NULL;
+
+	if (nghttp2_session_callbacks_new(&callbacks) != 0)
+		return NULL;
+	nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
+	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+	nghttp2_session_client_new(&session, callbacks, call);
+	nghttp2_session_callbacks_del(callbacks);
+	return session;
+}
+
+#define FIELD(name, value)                                                                         \
+	{                                                                                          \
+		(uint8_t *)(name), (uint8_t *)(value), sizeof(name) - 1, sizeof(value) - 1,        \
+			NGHTTP2_NV_FLAG_NONE                                                       \
+	}
+
+static int submit(nghttp2_session *session, struct call *call)
+{
+	static const nghttp2_nv fields[] = {
+		FIELD(":method", "POST"),
+		FIELD(":scheme", "http"),
+		FIELD(":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
+		FIELD(":authority", "localhost"),
+		FIELD("content-type", "application/grpc"),
+		FIELD("te", "trailers"),
+		FIELD("user-agent", "weir-ask"),
+	};
+	nghttp2_data_provider body = {.read_callback = on_read_body};
+
+	if (nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, NULL, 0) != 0)
+		return -1;
+	return nghttp2_submit_request(session, NULL, fields, sizeof fields / sizeof *fields, &body,
+				      call);
+}
+
+static int run(nghttp2_session *session, struct call *call)
+{
+	uint8_t bytes[16384];
+
+	while (!call->closed) {
+		ssize_t got;
+
+		if (nghttp2_session_send(session) != 0)
+			return -1;
+		got = wr_client_recv(call->fd, bytes, sizeof bytes);
+		if (got <= 0 || nghttp2_session_mem_recv(session, bytes, (size_t)got) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int talk(struct call *call, const char *address, struct weir_error *error)
+{
+	nghttp2_session *session = make_session(call);
+	int rc = session && submit(session, call) >= 0 ? run(session, call) : -1;
+
+	nghttp2_session_del(session);
+	if (rc != 0)
+		return wr_error(
+			error, WEIR_ESYS,
+			"%s does not answer as gRPC in plain text does; is it another port, or "
+			"does it want TLS?",
+			address);
+	if (call->grpc_status != 0)
+		return wr_error(error, WEIR_EINVAL, "%s answered with gRPC status %d: %s", address,
+				call->grpc_status, call->grpc_message);
+	return 0;
+}
+
+/* Compression was not offered, so the flag of the answer's head is 0. */
+static Pb__RateLimitResponse *read_answer(const struct call *call, struct wr_rls_memory *memory,
+					  struct weir_error *error)
+{
+	Pb__RateLimitResponse *response = NULL;
+
+	if (call->answer_len >= FRAME_HEAD && call->answer[0] == 0)
+		response = pb__rate_limit_response__unpack(&memory->allocator,
+							   call->answer_len - FRAME_HEAD,
+							   call->answer + FRAME_HEAD);
+	if (!response)
+		wr_error(error, WEIR_EFORMAT, "the answer is not a RateLimitResponse");
+	return response;
+}
+
+static int pack(struct call *call, const Pb__RateLimitRequest *request)
+{
+	size_t len = pb__rate_limit_request__get_packed_size(request);
+
+	call->message = malloc(FRAME_HEAD + len);
+	call->answer = malloc(ANSWER_MAX);
+	if (!call->message || !call->answer)
+		return -1;
+	call->message[0] = 0;
+	for (int i = 0; i < 4; i++)
+		call->message[1 + i] = (uint8_t)(len >> (24 - 8 * i));
+	pb__rate_limit_request__pack(request, call->message + FRAME_HEAD);
+	call->message_len = FRAME_HEAD + len;
+	return 0;
+}
+
+Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
+				      struct wr_rls_memory *memory, struct weir_error *error)
+{
+	struct call call = {.http_status = -1, .grpc_status = -1};
+	Pb__RateLimitResponse *response = NULL;
+
+	if (pack(&call, request) != 0) {
+		wr_error(error, WEIR_EMEMORY, "out of memory");
+	} else {
+		call.fd = wr_client_connect(address, error);
+		if (call.fd >= 0) {
+			if (talk(&call, address, error) == 0)
+				response = read_answer(&call, memory, error);
+			close(call.fd);
+		}
+	}
+	free(call.message);
+	free(call.answer);
+	return response;
+}

@@ -1,0 +1,354 @@
+#include "cli/gateway/child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/gateway/rules.h"
+#include "net/log.h"
+#include "serve/service.h"
+#include "table/table.h"
+
+#define REPORT_MS 250
+#define STUCK_REPORTS 6 /* a table that is being resized is away for a moment */
+#define STOP_MS 10000
+#define SUMMARY_MAX 32768
+
+enum message_kind { MESSAGE_STARTED = 1, MESSAGE_FAILED, MESSAGE_REPORT };
+
+struct message {
+	uint32_t kind;
+	struct gateway_report report;
+	char text[]; /* of MESSAGE_STARTED: the summary */
+};
+
+/* ---- in the child ---- */
+
+struct service_process {
+	struct wr_service service;
+	const struct gateway_child_opts *opts;
+	struct gateway_report report, told;
+	int fd, ended;
+	unsigned moved_looks;
+};
+
+static void on_ended(void *context)
+{
+	const struct service_process *process = context;
+	uint64_t one = 1;
+
+	if (write(process->ended, &one, sizeof one) < 0)
+		return; /* an eventfd takes it */
+}
+
+static int open_ports(struct service_process *process, struct weir_error *error)
+{
+	int rc = wr_service_init(&process->service, process->opts->settings, error);
+	struct wr_settings settings;
+	struct weir_error why;
+
+	if (rc == 0 || !process->opts->usual_admin)
+		return rc;
+	settings = *process->opts->settings;
+	settings.admin.count = 0;
+	why = *error;
+	rc = wr_service_init(&process->service, &settings, error);
+	if (rc == 0)
+		wr_log(WR_LOG_WARN, "no admin port: %s", why.text);
+	return rc;
+}
+
+/* What the gateway has to see to when it changes, for this user cannot. */
+static void note_unreadable(struct service_process *process)
+{
+	const struct wr_settings *s = process->opts->settings;
+	struct weir_rules *rules = NULL;
+
+	process->report.no_rules = weir_rules_load(s->rules, &rules, NULL) != 0;
+	weir_rules_free(rules);
+	process->report.no_certificate = (s->tls_cert && access(s->tls_cert, R_OK) < 0) ||
+					 (s->tls_key && access(s->tls_key, R_OK) < 0);
+}
+
+static int start_service(struct service_process *process, pid_t gateway, struct weir_error *error)
+{
+	struct wr_user user;
+	int rc = wr_user_find(process->opts->settings->user, &user, error);
+
+	if (rc == 0 && !process->opts->settings->user)
+		user.change = false; /* the gateway has decided who it is */
+	if (rc == 0)
+		rc = open_ports(process, error);
+	if (rc < 0)
+		return rc;
+	process->service.ended = on_ended;
+	process->service.context = process;
+	wr_service_report_store(&process->service);
+	rc = wr_service_give(&process->service, &user, error);
+	/* With the rights goes what was asked for before. A gateway that was killed takes its
+	 * service with it: the next one wants the ports. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != gateway)
+		_exit(1);
+	if (rc == 0) {
+		note_unreadable(process);
+		rc = wr_service_start(&process->service, error);
+	}
+	if (rc < 0) {
+		wr_service_stop(&process->service);
+		wr_service_free(&process->service);
+	}
+	return rc;
+}
+
+static void look(struct service_process *process)
+{
+	struct gateway_report *report = &process->report;
+	struct wr_service *service = &process->service;
+	struct wr_core *core = wr_service_core(service);
+
+	report->moves = __atomic_load_n(&service->moves, __ATOMIC_ACQUIRE);
+	report->table_bytes = core->table->header.memory_bytes;
+	report->rules = gateway_rules_look(core->engine, process->opts->domain, &report->defers);
+	process->moved_looks = weir_moved(core->table) ? process->moved_looks + 1 : 0;
+	report->stuck = process->moved_looks >= STUCK_REPORTS;
+	report->drained = __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
+	wr_core_release(core);
+}
+
+static void say(const struct service_process *process, enum message_kind kind, const char *text)
+{
+	size_t len = strlen(text) + 1;
+	struct message *message = calloc(1, sizeof *message + len);
+
+	if (!message)
+		abort();
+	message->kind = kind;
+	message->report = process->report;
+	memcpy(message->text, text, len);
+	if (send(process->fd, message, sizeof *message + len, MSG_NOSIGNAL) < 0)
+		_exit(1); /* there is no gateway any more */
+	free(message);
+}
+
+static void say_started(struct service_process *process)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		abort();
+	process->opts->summary(&process->service, out);
+	fclose(out);
+	if (len > SUMMARY_MAX)
+		text[SUMMARY_MAX] = 0;
+	look(process);
+	process->told = process->report;
+	say(process, MESSAGE_STARTED, text);
+	free(text);
+}
+
+/* False: end. */
+static bool obey(struct service_process *process)
+{
+	char order;
+
+	if (recv(process->fd, &order, 1, 0) != 1)
+		return false;
+	if (order == GATEWAY_CHILD_RELOAD)
+		wr_service_reload(&process->service);
+	else if (order == GATEWAY_CHILD_DRAIN)
+		wr_service_drain(&process->service);
+	return order != GATEWAY_CHILD_STOP;
+}
+
+static bool differ(const struct gateway_report *a, const struct gateway_report *b)
+{
+	return a->moves != b->moves || a->table_bytes != b->table_bytes || a->rules != b->rules ||
+	       a->defers != b->defers || a->drained != b->drained || a->stuck != b->stuck ||
+	       a->no_rules != b->no_rules || a->no_certificate != b->no_certificate;
+}
+
+static void serve(struct service_process *process)
+{
+	struct pollfd fds[] = {{process->fd, POLLIN, 0}, {process->ended, POLLIN, 0}};
+	uint64_t count;
+
+	for (;;) {
+		if (poll(fds, 2, REPORT_MS) < 0 && errno != EINTR)
+			return;
+		if (fds[0].revents && !obey(process))
+			return;
+		if (fds[1].revents && read(process->ended, &count, sizeof count) < 0)
+			return;
+		look(process);
+		if (differ(&process->report, &process->told))
+			say(process, MESSAGE_REPORT, "");
+		process->told = process->report;
+	}
+}
+
+/* The gateway is told of signals, and tells the service. */
+static void ignore_signals(void)
+{
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
+	sigset_t none;
+
+	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+		signal(ignored[i], SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void run_child(const struct gateway_child_opts *opts, int fd, pid_t gateway)
+{
+	static struct service_process process;
+	struct weir_error error = {0};
+
+	ignore_signals();
+	process = (struct service_process){
+		.opts = opts, .fd = fd, .ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	if (process.ended < 0)
+		abort();
+	if (start_service(&process, gateway, &error) < 0) {
+		wr_log(WR_LOG_ERROR, "%s", error.text);
+		say(&process, MESSAGE_FAILED, "");
+		exit(1);
+	}
+	say_started(&process);
+	serve(&process);
+	wr_service_stop(&process.service);
+	wr_service_free(&process.service);
+	exit(0);
+}
+
+/* ---- in the gateway ---- */
+
+static void note_end(struct gateway_child *child, int status)
+{
+	if (WIFSIGNALED(status))
+		snprintf(child->ended, sizeof child->ended,
+			 "the service (process %d) was ended by signal %d (%s)", (int)child->pid,
+			 WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		snprintf(child->ended, sizeof child->ended,
+			 "the service (process %d) ended with code %d", (int)child->pid,
+			 WEXITSTATUS(status));
+}
+
+/* It has ended, or is about to. */
+static void collect(struct gateway_child *child)
+{
+	int status = 0;
+
+	while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	note_end(child, status);
+	close(child->fd);
+	free(child->summary);
+	child->summary = NULL;
+	child->fd = -1;
+	child->pid = 0;
+}
+
+/* 0: took a message; -1: there is none now; -2: there will be none any more. */
+static int take_message(struct gateway_child *child, uint32_t *kind, int flags)
+{
+	char buffer[sizeof(struct message) + SUMMARY_MAX + 1];
+	struct message head;
+	ssize_t len = recv(child->fd, buffer, sizeof buffer - 1, flags);
+
+	if (len < 0 && (errno == EAGAIN || errno == EINTR))
+		return -1;
+	if (len < (ssize_t)sizeof head)
+		return -2;
+	memcpy(&head, buffer, sizeof head);
+	buffer[len] = 0;
+	child->report = head.report;
+	*kind = head.kind;
+	/* Once, before it has met a client. */
+	if (head.kind == MESSAGE_STARTED && !child->summary)
+		child->summary = strdup(buffer + sizeof head);
+	return 0;
+}
+
+int gateway_child_start(struct gateway_child *child, const struct gateway_child_opts *opts)
+{
+	uint32_t kind = 0;
+	int ends[2], rc;
+	pid_t gateway = getpid();
+
+	*child = (struct gateway_child){.fd = -1};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+		wr_log(WR_LOG_ERROR, "the service: %s", strerror(errno));
+		return -1;
+	}
+	fflush(NULL);
+	child->pid = fork();
+	if (child->pid == 0) {
+		close(ends[0]);
+		run_child(opts, ends[1], gateway);
+	}
+	close(ends[1]);
+	child->fd = ends[0];
+	if (child->pid < 0) {
+		wr_log(WR_LOG_ERROR, "the service: %s", strerror(errno));
+		close(ends[0]);
+		child->pid = 0;
+		return -1;
+	}
+	do
+		rc = take_message(child, &kind, 0);
+	while (rc == -1);
+	if (rc == 0 && kind == MESSAGE_STARTED)
+		return 0;
+	collect(child);
+	return -1;
+}
+
+void gateway_child_look(struct gateway_child *child)
+{
+	uint32_t kind;
+	int rc = 0;
+
+	while (child->pid && rc == 0)
+		rc = take_message(child, &kind, MSG_DONTWAIT);
+	if (rc == -2) {
+		kill(child->pid, SIGKILL); /* a process that cannot be talked to is none */
+		collect(child);
+	}
+}
+
+void gateway_child_tell(const struct gateway_child *child, enum gateway_child_order order)
+{
+	char byte = (char)order;
+
+	if (child->pid && send(child->fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return; /* the next look finds out */
+}
+
+void gateway_child_stop(struct gateway_child *child)
+{
+	struct pollfd pidfd = {.events = POLLIN};
+
+	if (!child->pid)
+		return;
+	gateway_child_tell(child, GATEWAY_CHILD_STOP);
+	pidfd.fd = (int)syscall(SYS_pidfd_open, child->pid, 0);
+	if (pidfd.fd >= 0) {
+		if (poll(&pidfd, 1, STOP_MS) == 0)
+			kill(child->pid, SIGKILL);
+		close(pidfd.fd);
+	}
+	collect(child);
+}

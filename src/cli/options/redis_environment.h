@@ -1,0 +1,24 @@
+/* The reference's variables about Redis as a URL of ours. */
+#ifndef WR_CLI_OPTIONS_REDIS_ENVIRONMENT_H
+#define WR_CLI_OPTIONS_REDIS_ENVIRONMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/error.h>
+
+/* Values as they stand in the environment; NULL: not set. */
+struct redis_environment {
+	const char *type;        /* SINGLE, SENTINEL, CLUSTER */
+	const char *socket_type; /* tcp, unix */
+	const char *url;         /* host:port, a path, master,sentinel:port,… or node:port,… */
+	const char *auth;        /* PASSWORD or USER:PASSWORD */
+	const char *sentinel_auth; /* the same, for the sentinels */
+	bool tls;
+};
+
+/* WEIR_EINVAL: the error says which variable is in the way, and never what a password is. */
+int redis_environment_url(const struct redis_environment *from, char *url, size_t cap,
+			  struct weir_error *error);
+
+#endif

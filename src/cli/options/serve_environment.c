@@ -1,0 +1,372 @@
+#include "cli/options/serve_environment.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "cli/options/redis_environment.h"
+
+#define MADE_MAX 32
+#define VALUE_MAX 4096
+#define DEFAULT_ROOT "/srv/runtime_data/current"
+
+enum row_kind {
+	COPIED,  /* means what `into` means */
+	STORED,  /* the same, where there is a store */
+	BOOLEAN, /* the same, as the reference spells yes and no */
+	RATIO,   /* 0.8 becomes 80 */
+	PART,    /* is put together with others, below */
+	ALWAYS,  /* asks for what weir does anyhow */
+	IGNORED, /* has no meaning here */
+	FAMILY,  /* all names that begin so: ignored */
+};
+
+/* Every variable of the reference. */
+static const struct row {
+	const char *name;
+	enum row_kind kind;
+	const char *into;
+} rows[] = {
+	{"RUNTIME_ROOT", PART, NULL},
+	{"RUNTIME_SUBDIRECTORY", PART, NULL},
+	{"RUNTIME_APPDIRECTORY", PART, NULL},
+	{"RUNTIME_IGNOREDOTFILES", ALWAYS, NULL},
+	{"RUNTIME_WATCH_ROOT", ALWAYS, NULL},
+	{"MERGE_DOMAIN_CONFIG", ALWAYS, NULL},
+	{"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", ALWAYS, NULL},
+	{"HOST", PART, NULL},
+	{"PORT", PART, NULL},
+	{"GRPC_HOST", PART, NULL},
+	{"GRPC_PORT", PART, NULL},
+	{"GRPC_UDS", PART, NULL},
+	{"DEBUG_HOST", PART, NULL},
+	{"DEBUG_PORT", PART, NULL},
+	{"GRPC_SERVER_USE_TLS", PART, NULL},
+	{"GRPC_SERVER_TLS_CERT", PART, NULL},
+	{"GRPC_SERVER_TLS_KEY", PART, NULL},
+	{"GRPC_CLIENT_TLS_CACERT", PART, NULL},
+	{"GRPC_CLIENT_TLS_SAN", PART, NULL},
+	{"GRPC_MAX_CONNECTION_AGE", COPIED, "WEIR_MAX_AGE"},
+	{"LOG_LEVEL", PART, NULL},
+	{"LOG_FORMAT", COPIED, "WEIR_LOG_FORMAT"},
+	{"NEAR_LIMIT_RATIO", RATIO, "WEIR_NEAR_LIMIT"},
+	{"SHADOW_MODE", BOOLEAN, "WEIR_SHADOW"},
+	{"RESPONSE_DYNAMIC_METADATA", BOOLEAN, "WEIR_DYNAMIC_METADATA"},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED", BOOLEAN, "WEIR_RLS_HEADERS"},
+	{"LIMIT_LIMIT_HEADER", COPIED, "WEIR_LIMIT_HEADER"},
+	{"LIMIT_REMAINING_HEADER", COPIED, "WEIR_REMAINING_HEADER"},
+	{"LIMIT_RESET_HEADER", COPIED, "WEIR_RESET_HEADER"},
+	{"GRPC_MAX_CONNECTION_AGE_GRACE", IGNORED, NULL},
+	{"CONFIG_TYPE", PART, NULL},
+	{"FORCE_START_WITHOUT_INITIAL_CONFIG", IGNORED, NULL},
+	{"QUOTA_MODE", IGNORED, NULL},
+	{"BACKEND_TYPE", PART, NULL},
+	{"CACHE_KEY_PREFIX", STORED, "WEIR_REDIS_PREFIX"},
+	{"EXPIRATION_JITTER_MAX_SECONDS", IGNORED, NULL},
+	{"LOCAL_CACHE_SIZE_IN_BYTES", IGNORED, NULL},
+	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", IGNORED, NULL},
+	{"EXTRA_TAGS", IGNORED, NULL},
+	{"STATS_FLUSH_INTERVAL", IGNORED, NULL},
+	{"DISABLE_STATS", IGNORED, NULL},
+	{"USE_STATSD", IGNORED, NULL},
+	{"USE_DOG_STATSD", FAMILY, NULL},
+	{"USE_PROMETHEUS", IGNORED, NULL},
+	{"STATSD_", FAMILY, NULL},
+	{"DOG_STATSD_", FAMILY, NULL},
+	{"PROMETHEUS_", FAMILY, NULL},
+	{"REDIS_TYPE", PART, NULL},
+	{"REDIS_SOCKET_TYPE", PART, NULL},
+	{"REDIS_URL", PART, NULL},
+	{"REDIS_AUTH", PART, NULL},
+	{"REDIS_SENTINEL_AUTH", PART, NULL},
+	{"REDIS_TLS", PART, NULL},
+	{"REDIS_TLS_CACERT", PART, NULL},
+	{"REDIS_TLS_CLIENT_CERT", PART, NULL},
+	{"REDIS_TLS_CLIENT_KEY", PART, NULL},
+	{"REDIS_TIMEOUT", STORED, "WEIR_REDIS_TIMEOUT"},
+	{"REDIS_", FAMILY, NULL},
+	{"MEMCACHE_", FAMILY, NULL},
+	{"CONFIG_GRPC_XDS_", FAMILY, NULL},
+	{"XDS_CLIENT_", FAMILY, NULL},
+	{"TRACING_", FAMILY, NULL},
+};
+#define ROW_COUNT (sizeof rows / sizeof *rows)
+
+struct reader {
+	char **environment;
+	struct wr_arena *arena;
+	struct wr_reference *reference;
+	struct weir_error *error;
+	char *made[MADE_MAX];
+	size_t made_count;
+	int rc;
+};
+
+static const char *get(const struct reader *reader, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (char **v = reader->environment; *v; v++)
+		if (strncmp(*v, name, len) == 0 && (*v)[len] == '=' && (*v)[len + 1])
+			return *v + len + 1;
+	return NULL;
+}
+
+/* The value of an option, unless it has one already. */
+static void make(struct reader *reader, const char *option, const char *value)
+{
+	size_t size = strlen(option) + strlen(value) + 2;
+	char *text;
+
+	if (get(reader, option) || reader->made_count == MADE_MAX)
+		return;
+	text = wr_arena_alloc(reader->arena, size);
+	if (!text) {
+		reader->rc = wr_error(reader->error, WEIR_EMEMORY, "out of memory");
+		return;
+	}
+	snprintf(text, size, "%s=%s", option, value);
+	reader->made[reader->made_count++] = text;
+}
+
+static void note(char *names, const char *variable)
+{
+	size_t used = strlen(names), len = strcspn(variable, "=");
+
+	if (used + len + 3 < WR_REFERENCE_NAMES)
+		snprintf(names + used, WR_REFERENCE_NAMES - used, "%s%.*s", used ? ", " : "",
+			 (int)len, variable);
+}
+
+/* ---- what is put together ---- */
+
+static void make_rules(struct reader *reader)
+{
+	const char *root = get(reader, "RUNTIME_ROOT"), *sub = get(reader, "RUNTIME_SUBDIRECTORY");
+	const char *app = get(reader, "RUNTIME_APPDIRECTORY");
+	char path[VALUE_MAX];
+
+	snprintf(path, sizeof path, "%s/%s%s%s", root ? root : DEFAULT_ROOT, sub ? sub : "",
+		 sub ? "/" : "", app ? app : "config");
+	make(reader, "WEIR_RULES", path);
+}
+
+/* A port without a host is one of all addresses; the reverse is the usual port. */
+static void make_address(struct reader *reader, const char *option, const char *host_name,
+			 const char *port_name, const char *usual_host, const char *usual_port)
+{
+	const char *host = get(reader, host_name), *port = get(reader, port_name);
+	char address[VALUE_MAX];
+
+	if (!host && !port)
+		return;
+	if (!host)
+		host = usual_host;
+	if (!port)
+		port = usual_port;
+	snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+	make(reader, option, address);
+}
+
+static void make_addresses(struct reader *reader)
+{
+	const char *path = get(reader, "GRPC_UDS");
+	char address[VALUE_MAX];
+
+	if (path) {
+		snprintf(address, sizeof address, "unix:%s", path);
+		make(reader, "WEIR_GRPC", address);
+	} else {
+		make_address(reader, "WEIR_GRPC", "GRPC_HOST", "GRPC_PORT", "*", "8081");
+	}
+	make_address(reader, "WEIR_HTTP", "HOST", "PORT", "*", "8080");
+	make_address(reader, "WEIR_ADMIN", "DEBUG_HOST", "DEBUG_PORT", "127.0.0.1", "6070");
+}
+
+/* What is neither yes nor no would end the reference too: nobody is to run without TLS, or enforce
+ * what he wanted to look at, because of a spelling. */
+static bool is_true(struct reader *reader, const char *name, const char *text)
+{
+	if (!text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0 ||
+	    strcasecmp(text, "f") == 0)
+		return false;
+	if (strcasecmp(text, "true") != 0 && strcmp(text, "1") != 0 && strcasecmp(text, "t") != 0)
+		reader->rc = wr_error(reader->error, WEIR_EINVAL, "%s=%s is neither true nor false",
+				      name, text);
+	return true;
+}
+
+static void copy(struct reader *reader, const char *name, const char *option)
+{
+	const char *value = get(reader, name);
+
+	if (value)
+		make(reader, option, value);
+}
+
+static void make_tls(struct reader *reader)
+{
+	static const char name[] = "GRPC_SERVER_USE_TLS";
+
+	if (!is_true(reader, name, get(reader, name)))
+		return;
+	copy(reader, "GRPC_SERVER_TLS_CERT", "WEIR_TLS_CERT");
+	copy(reader, "GRPC_SERVER_TLS_KEY", "WEIR_TLS_KEY");
+	copy(reader, "GRPC_CLIENT_TLS_CACERT", "WEIR_TLS_CLIENT_CA");
+	copy(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
+}
+
+/* One store: what the reference may keep elsewhere, counters of a second, is kept there too. */
+static void make_redis(struct reader *reader)
+{
+	struct redis_environment from = {.type = get(reader, "REDIS_TYPE"),
+					 .socket_type = get(reader, "REDIS_SOCKET_TYPE"),
+					 .url = get(reader, "REDIS_URL"),
+					 .auth = get(reader, "REDIS_AUTH"),
+					 .sentinel_auth = get(reader, "REDIS_SENTINEL_AUTH")};
+	const char *backend = get(reader, "BACKEND_TYPE");
+	char url[VALUE_MAX];
+
+	if (backend && strcasecmp(backend, "redis") != 0)
+		reader->rc = wr_error(reader->error, WEIR_EINVAL,
+				      "BACKEND_TYPE=%s: counters are kept in this machine's "
+				      "memory or in Redis; unset it",
+				      backend);
+	if (!from.url || get(reader, "WEIR_REDIS"))
+		return;
+	from.tls = is_true(reader, "REDIS_TLS", get(reader, "REDIS_TLS"));
+	if (redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
+		reader->rc = WEIR_EINVAL;
+		return;
+	}
+	make(reader, "WEIR_REDIS", url);
+	if (!from.tls)
+		return;
+	copy(reader, "REDIS_TLS_CACERT", "WEIR_REDIS_CA");
+	copy(reader, "REDIS_TLS_CLIENT_CERT", "WEIR_REDIS_CERT");
+	copy(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
+}
+
+/* The reference has more levels. */
+static void make_log_level(struct reader *reader)
+{
+	static const char *const levels[][2] = {
+		{"panic", "error"},  {"fatal", "error"}, {"error", "error"}, {"warn", "warn"},
+		{"warning", "warn"}, {"info", "info"},   {"debug", "debug"}, {"trace", "debug"}};
+	const char *value = get(reader, "LOG_LEVEL");
+
+	for (size_t i = 0; value && i < sizeof levels / sizeof *levels; i++)
+		if (strcasecmp(value, levels[i][0]) == 0)
+			make(reader, "WEIR_LOG_LEVEL", levels[i][1]);
+}
+
+static void check_config_type(struct reader *reader)
+{
+	const char *value = get(reader, "CONFIG_TYPE");
+
+	if (value && strcmp(value, "FILE") != 0)
+		reader->rc = wr_error(reader->error, WEIR_EINVAL,
+				      "CONFIG_TYPE=%s: rules are read from files; write them to a "
+				      "folder and unset it",
+				      value);
+}
+
+static void make_percent(struct reader *reader, const struct row *row, const char *value)
+{
+	char *end, text[16];
+	double ratio = strtod(value, &end);
+
+	if (*end || !(ratio > 0 && ratio <= 1)) {
+		reader->rc =
+			wr_error(reader->error, WEIR_EINVAL,
+				 "%s=%s is not a number above 0 and up to 1", row->name, value);
+		return;
+	}
+	snprintf(text, sizeof text, "%d", (int)(ratio * 100 + 0.5));
+	make(reader, row->into, strcmp(text, "0") == 0 ? "1" : text);
+}
+
+/* ---- one by one ---- */
+
+static const struct row *row_of(const char *variable)
+{
+	size_t len = strcspn(variable, "=");
+
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		size_t row_len = strlen(rows[i].name);
+
+		if (rows[i].kind == FAMILY
+			    ? strncmp(variable, rows[i].name, row_len) == 0
+			    : len == row_len && memcmp(variable, rows[i].name, len) == 0)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+static bool has_store(const struct reader *reader)
+{
+	return get(reader, "REDIS_URL") || get(reader, "WEIR_REDIS");
+}
+
+static void read_variable(struct reader *reader, const char *variable)
+{
+	const struct row *row = row_of(variable);
+	const char *value = strchr(variable, '=');
+
+	if (!row || !value || !*++value)
+		return;
+	if (row->kind >= IGNORED || (row->kind == STORED && !has_store(reader))) {
+		note(reader->reference->ignored, variable);
+		return;
+	}
+	note(reader->reference->taken, variable);
+	if (row->kind == COPIED || row->kind == STORED)
+		make(reader, row->into, value);
+	else if (row->kind == BOOLEAN)
+		make(reader, row->into, is_true(reader, row->name, value) ? "true" : "false");
+	else if (row->kind == RATIO)
+		make_percent(reader, row, value);
+}
+
+static char **joined(struct reader *reader)
+{
+	size_t count = 0;
+	char **all;
+
+	while (reader->environment[count])
+		count++;
+	all = wr_arena_alloc(reader->arena, (count + reader->made_count + 1) * sizeof *all);
+	if (!all)
+		return NULL;
+	memcpy(all, reader->environment, count * sizeof *all);
+	memcpy(all + count, reader->made, reader->made_count * sizeof *all);
+	return all;
+}
+
+int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_reference *reference,
+		      struct weir_error *error)
+{
+	struct reader reader = {
+		.environment = environment, .arena = arena, .reference = reference, .error = error};
+
+	memset(reference, 0, sizeof *reference);
+	reference->environment = environment;
+	if (!get(&reader, "RUNTIME_ROOT") && !get(&reader, "RUNTIME_SUBDIRECTORY") &&
+	    !get(&reader, "RUNTIME_APPDIRECTORY"))
+		return 0;
+	for (char **v = environment; *v; v++)
+		read_variable(&reader, *v);
+	make_rules(&reader);
+	make_addresses(&reader);
+	make_tls(&reader);
+	make_redis(&reader);
+	make_log_level(&reader);
+	check_config_type(&reader);
+	reference->environment = joined(&reader);
+	if (!reference->environment)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	return reader.rc;
+}

@@ -1,0 +1,328 @@
+#include "cli/watch/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "stats/words.h"
+
+#define SECOND_NS 1000000000ull
+#define INFO_SHARE 20u                 /* reading the table takes at most a twentieth of the time */
+#define INFO_OLD_NS (5 * SECOND_NS)    /* … and is done no more often than this */
+#define TICK_OLD_NS (3 * SECOND_NS)    /* nobody moves history on */
+#define TICK_AHEAD_NS (10 * SECOND_NS) /* … nor since the clock was set back */
+#define GAUGE_OLD_NS (60 * SECOND_NS)  /* who said it has gone */
+#define RATE_LEAST_NS (SECOND_NS / 5)  /* between two readings that make a rate */
+#define RATE_MOST_NS (30 * SECOND_NS)
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* A command that has no memory left has nothing else to do. */
+static void *grow(void *items, size_t count, size_t *cap, size_t size)
+{
+	if (count < *cap)
+		return items;
+	*cap = *cap ? *cap * 2 : 64;
+	items = realloc(items, *cap * size);
+	if (!items)
+		abort();
+	return items;
+}
+
+/* ---- the table ---- */
+
+static int open_table(struct wr_watch *watch, struct weir_error *error)
+{
+	struct weir_opts opts = {.size = sizeof opts,
+				 .flags = WEIR_OPEN_EXISTING,
+				 .name = watch->name,
+				 .dir = watch->dir};
+
+	return weir_open(&opts, &watch->table, error);
+}
+
+int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
+		  struct weir_error *error)
+{
+	*watch = (struct wr_watch){.name = name, .dir = dir};
+	return open_table(watch, error);
+}
+
+void wr_watch_close(struct wr_watch *watch)
+{
+	weir_close(watch->table);
+	free(watch->rules);
+	free(watch->candidates);
+	free(watch->before);
+	*watch = (struct wr_watch){0};
+}
+
+static int follow(struct wr_watch *watch, struct weir_error *error)
+{
+	struct weir_table *before = watch->table;
+
+	if (weir_moved(before) == 0)
+		return 0;
+	if (open_table(watch, error) < 0) {
+		watch->table = before;
+		return 0; /* it will be there in a moment, or not: the old one can still be read */
+	}
+	weir_close(before);
+	watch->info_read_ns = 0;
+	watch->before_count = 0;
+	return 0;
+}
+
+static int read_info(struct wr_watch *watch)
+{
+	uint64_t begun_ns = clock_ns(CLOCK_MONOTONIC), wait_ns = watch->info_took_ns * INFO_SHARE;
+	int rc;
+
+	if (watch->info_read_ns &&
+	    begun_ns - watch->info_read_ns < (wait_ns > INFO_OLD_NS ? wait_ns : INFO_OLD_NS))
+		return 0;
+	watch->info = (struct weir_info){.size = sizeof watch->info};
+	rc = weir_info(watch->table, watch->now_ns, &watch->info);
+	watch->info_read_ns = clock_ns(CLOCK_MONOTONIC);
+	watch->info_took_ns = watch->info_read_ns - begun_ns;
+	return rc;
+}
+
+static void tick_if_nobody_does(struct wr_watch *watch)
+{
+	watch->room = (struct weir_stats_info){.size = sizeof watch->room};
+	if (weir_stats_info(watch->table, &watch->room) == 0 &&
+	    (watch->room.ticked_ns + TICK_OLD_NS < watch->now_ns ||
+	     watch->room.ticked_ns > watch->now_ns + TICK_AHEAD_NS))
+		weir_tick(watch->table, watch->now_ns);
+}
+
+/* ---- rules ---- */
+
+static void keep_before(struct wr_watch *watch, uint64_t now_ns)
+{
+	size_t count = 0;
+
+	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
+		return; /* rates go on from the reading before */
+	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
+	if (!watch->before)
+		abort();
+	for (size_t i = 0; i < watch->rule_count; i++) {
+		const struct weir_stat *stat = &watch->rules[i].stat;
+
+		watch->before[count++] = (struct wr_watch_before){stat->slot, wr_watch_all(stat),
+								  wr_watch_refused(stat)};
+	}
+	watch->before_count = count;
+	watch->before_ns = watch->now_ns;
+}
+
+static int compare_before(const void *a, const void *b)
+{
+	uint32_t x = ((const struct wr_watch_before *)a)->slot;
+	uint32_t y = ((const struct wr_watch_before *)b)->slot;
+
+	return x < y ? -1 : x > y;
+}
+
+static int on_stat(void *context, const struct weir_stat *stat)
+{
+	struct wr_watch *watch = context;
+	struct wr_watch_rule *rule;
+
+	if (stat->slot < WEIR_STAT_RULES) {
+		watch->own[stat->slot] = *stat;
+		return 0;
+	}
+	if (!stat->loaded_ns && wr_watch_all(stat) == 0)
+		return 0;
+	watch->rules =
+		grow(watch->rules, watch->rule_count, &watch->rule_cap, sizeof *watch->rules);
+	rule = &watch->rules[watch->rule_count++];
+	*rule = (struct wr_watch_rule){.stat = *stat};
+	memcpy(rule->name, stat->rule.ptr, stat->rule.len);
+	return 0;
+}
+
+/* Arrays may have moved while they grew. */
+static void settle_names(struct wr_watch *watch)
+{
+	for (size_t i = 0; i < watch->rule_count; i++)
+		watch->rules[i].stat.rule.ptr = watch->rules[i].name;
+	for (size_t i = 0; i < watch->candidate_count; i++)
+		watch->candidates[i].counts.text.ptr = watch->candidates[i].text;
+}
+
+static void rate_from_table(struct wr_watch *watch, struct wr_watch_rule *rule)
+{
+	struct wr_rate pace = wr_rate_now(watch->table, &rule->stat);
+
+	rule->all_milli = pace.all_milli;
+	rule->refused_milli = pace.refused_milli;
+}
+
+static void rate_from_before(const struct wr_watch *watch, struct wr_watch_rule *rule,
+			     uint64_t span_ns)
+{
+	struct wr_watch_before wanted = {.slot = rule->stat.slot};
+	const struct wr_watch_before *before =
+		bsearch(&wanted, watch->before, watch->before_count, sizeof wanted, compare_before);
+	uint64_t all = wr_watch_all(&rule->stat), refused = wr_watch_refused(&rule->stat);
+
+	if (before) {
+		all -= before->all;
+		refused -= before->refused;
+	}
+	rule->all_milli = (uint64_t)((double)all * 1e12 / (double)span_ns);
+	rule->refused_milli = (uint64_t)((double)refused * 1e12 / (double)span_ns);
+}
+
+static void find_rates(struct wr_watch *watch)
+{
+	uint64_t span_ns = watch->now_ns - watch->before_ns;
+	bool fresh = watch->before_count && span_ns >= RATE_LEAST_NS && span_ns <= RATE_MOST_NS;
+
+	if (fresh)
+		qsort(watch->before, watch->before_count, sizeof *watch->before, compare_before);
+	for (size_t i = 0; i < watch->rule_count; i++)
+		if (fresh)
+			rate_from_before(watch, &watch->rules[i], span_ns);
+		else
+			rate_from_table(watch, &watch->rules[i]);
+}
+
+/* ---- the rest ---- */
+
+static int on_candidate(void *context, const struct weir_candidate *counts)
+{
+	struct wr_watch *watch = context;
+	struct wr_watch_candidate *candidate;
+
+	watch->candidates = grow(watch->candidates, watch->candidate_count, &watch->candidate_cap,
+				 sizeof *watch->candidates);
+	candidate = &watch->candidates[watch->candidate_count++];
+	*candidate = (struct wr_watch_candidate){.counts = *counts};
+	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
+	memcpy(candidate->text, counts->text.ptr, candidate->counts.text.len);
+	return 0;
+}
+
+size_t wr_watch_candidates(const struct wr_watch *watch, const struct weir_stat *stat, bool all,
+			   const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < watch->candidate_count && count < WR_WATCH_CANDIDATES; i++) {
+		const struct weir_candidate *counts = &watch->candidates[i].counts;
+
+		if (counts->rule_slot == stat->slot &&
+		    (all || counts->loaded_ns >= stat->loaded_ns))
+			found[count++] = &watch->candidates[i];
+	}
+	return count;
+}
+
+static int on_gauge(void *context, const struct weir_gauge *gauge)
+{
+	struct wr_watch *watch = context;
+
+	if (gauge->set_ns + GAUGE_OLD_NS >= watch->now_ns && watch->gauge_count < WEIR_GAUGE_COUNT)
+		watch->gauges[watch->gauge_count++] = *gauge;
+	return 0;
+}
+
+int64_t wr_watch_gauge(const struct wr_watch *watch, enum weir_gauge_name gauge)
+{
+	for (size_t i = 0; i < watch->gauge_count; i++)
+		if (watch->gauges[i].number == (uint32_t)gauge)
+			return watch->gauges[i].value;
+	return -1;
+}
+
+static int on_host(void *context, const struct weir_host *host)
+{
+	struct wr_watch *watch = context;
+	struct wr_watch_host *here;
+
+	if (!host->alive || watch->host_count == WR_WATCH_HOSTS)
+		return 0;
+	here = &watch->hosts[watch->host_count++];
+	*here = (struct wr_watch_host){
+		.rules_hash = host->rules_hash, .pid = host->pid, .failed = host->failed_ns != 0};
+	snprintf(here->name, sizeof here->name, "%.*s", (int)host->name.len, host->name.ptr);
+	return 0;
+}
+
+uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned percent)
+{
+	uint64_t wanted = (latency->count * percent + 99) / 100, seen = 0;
+
+	for (unsigned i = 0; latency->count && i < WEIR_LATENCY_BUCKETS; i++) {
+		seen += latency->bucket[i];
+		if (seen >= wanted)
+			return weir_latency_below(i);
+	}
+	return 0;
+}
+
+int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
+{
+	int rc = follow(watch, error);
+
+	keep_before(watch, clock_ns(CLOCK_REALTIME));
+	watch->now_ns = clock_ns(CLOCK_REALTIME);
+	watch->rule_count = watch->candidate_count = watch->gauge_count = watch->host_count = 0;
+	tick_if_nobody_does(watch);
+	if (rc == 0)
+		rc = read_info(watch);
+	if (rc == 0)
+		rc = weir_stats_each(watch->table, on_stat, watch);
+	if (rc < 0) {
+		snprintf(error->text, sizeof error->text, "table %s: %s",
+			 watch->name ? watch->name : "default", weir_strerror(rc));
+		return rc;
+	}
+	weir_candidates_each(watch->table, on_candidate, watch);
+	settle_names(watch);
+	weir_gauges_each(watch->table, on_gauge, watch);
+	weir_hosts_each(watch->table, on_host, watch);
+	watch->latency = (struct weir_latency){.size = sizeof watch->latency};
+	weir_latency(watch->table, WEIR_LATENCY_LOCAL, &watch->latency);
+	find_rates(watch);
+	return 0;
+}
+
+/* ---- the command line ---- */
+
+int wr_watch_fail(const char *command, const struct weir_error *error)
+{
+	fprintf(stderr, "weir %s: %s\n", command, error->text);
+	return WR_EXIT_NO;
+}
+
+static const char *setting(const char *flag, const char *variable)
+{
+	const char *value = flag ? flag : getenv(variable);
+
+	return value && value[0] ? value : NULL;
+}
+
+const char *wr_watch_table(const char *flag)
+{
+	return setting(flag, "WEIR_TABLE");
+}
+
+const char *wr_watch_dir(const char *flag)
+{
+	return setting(flag, "WEIR_TABLE_DIR");
+}

@@ -1,0 +1,317 @@
+/* weir top in a terminal: draws, reads keys, and leaves the terminal as it was. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "base/utf8.h"
+#include "cli/cli.h"
+#include "cli/watch/top.h"
+
+#define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l" /* another screen, no cursor, long lines are cut */
+#define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
+#define KEYS_SHOWN 8u
+#define LINES_BESIDE 4u /* a blank before rules, titles, and two titles of keys */
+#define ESCAPE_MS 25    /* a lone escape, or the beginning of an arrow */
+
+static struct termios usual;
+static volatile sig_atomic_t told_to_end;
+
+static void on_end(int number)
+{
+	(void)number;
+	told_to_end = 1;
+}
+
+/* It ends the wait for a key, and the next drawing asks for the size. */
+static void on_resize(int number)
+{
+	(void)number;
+}
+
+/* ---- the terminal ---- */
+
+static void write_all(const char *text, size_t len)
+{
+	while (len) {
+		ssize_t done = write(STDOUT_FILENO, text, len);
+
+		if (done < 0 && errno != EINTR)
+			return;
+		text += done > 0 ? done : 0;
+		len -= done > 0 ? (size_t)done : 0;
+	}
+}
+
+static int enter(void)
+{
+	struct sigaction end = {.sa_handler = on_end}, resize = {.sa_handler = on_resize};
+	struct termios raw;
+
+	if (tcgetattr(STDIN_FILENO, &usual) < 0)
+		return -1;
+	raw = usual;
+	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	raw.c_cc[VMIN] = 0;
+	raw.c_cc[VTIME] = 0;
+	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* it would stop on the other screen */
+	sigaction(SIGINT, &end, NULL);
+	sigaction(SIGTERM, &end, NULL);
+	sigaction(SIGHUP, &end, NULL);
+	sigaction(SIGWINCH, &resize, NULL);
+	if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) < 0)
+		return -1;
+	write_all(ENTER, sizeof ENTER - 1);
+	return 0;
+}
+
+static void leave(void)
+{
+	write_all(LEAVE, sizeof LEAVE - 1);
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &usual);
+}
+
+/* ---- drawing ---- */
+
+static size_t lines_of_terminal(struct top_look *look)
+{
+	struct winsize size = {0};
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+		size = (struct winsize){.ws_row = 24, .ws_col = 80};
+	look->columns = size.ws_col;
+	return size.ws_row;
+}
+
+/* Rules get what the head and the keys leave, and three rows at least; the chosen one is among
+ * them. */
+static void fit(const struct wr_watch *watch, struct top_look *look, size_t lines, size_t head)
+{
+	size_t keys = lines > head + LINES_BESIDE + KEYS_SHOWN + 6 ? KEYS_SHOWN : 3;
+	size_t beside = head + LINES_BESIDE + keys + 1;
+
+	look->keys = keys;
+	look->rules = lines > beside + 3 ? lines - beside : 3;
+	look->detail = 1;
+	if (look->chosen >= watch->rule_count)
+		look->chosen = watch->rule_count ? watch->rule_count - 1 : 0;
+	if (look->chosen < look->first)
+		look->first = look->chosen;
+	if (look->chosen >= look->first + look->rules)
+		look->first = look->chosen - look->rules + 1;
+}
+
+/* How much of a line the terminal has columns for. It would cut, too, but show the line's last
+ * character in its last column: of a number that makes another one. */
+static size_t fitting(const char *line, size_t len, size_t columns)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		size_t bytes = wr_utf8_len(line + at, len - at);
+		int width = bytes ? wcwidth((wchar_t)wr_utf8_point(line + at, bytes)) : 1;
+
+		if (line[at] == '\x1b') { /* a colour, which ends with an m */
+			bytes = strcspn(line + at, "m\n") + 1;
+			width = 0;
+		}
+		if (width > 0 && (size_t)width > columns)
+			break;
+		columns -= width > 0 ? (size_t)width : 0;
+		at += bytes ? bytes : 1;
+	}
+	return at < len ? at : len;
+}
+
+/* Lines of the page as far as the terminal has room, each in a line that was cleared. */
+static void draw(const struct top_page *page, size_t lines, size_t columns)
+{
+	struct top_page out = {0};
+	size_t at = 0, line = 0;
+
+	top_put(&out, "\x1b[H");
+	for (; line < lines && at < page->len; line++) {
+		const char *end = memchr(page->text + at, '\n', page->len - at);
+		size_t len = end ? (size_t)(end - page->text) - at : page->len - at;
+
+		top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
+			(int)fitting(page->text + at, len, columns), page->text + at);
+		at += len + 1;
+	}
+	if (line < lines)
+		top_put(&out, "\r\n\x1b[J");
+	write_all(out.text, out.len);
+	free(out.text);
+}
+
+static void show(const struct wr_watch *watch, struct top_look *look, struct top_page *page)
+{
+	size_t lines = lines_of_terminal(look), head = 4;
+
+	for (int i = 0; i < 2; i++) { /* the second time it is known how long the head is */
+		fit(watch, look, lines, head);
+		top_write(watch, look, page);
+		head = 0;
+		for (const char *p = page->text; (p = strchr(p, '\n')) && p[1] != '\n'; p++)
+			head++;
+		head++;
+	}
+	draw(page, lines, look->columns);
+}
+
+/* ---- keys ---- */
+
+struct keyboard {
+	bool quit, held;
+	int move; /* rows down */
+};
+
+static int next_byte(int wait_ms)
+{
+	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+	unsigned char byte;
+
+	if (poll(&in, 1, wait_ms) <= 0 || read(STDIN_FILENO, &byte, 1) != 1)
+		return -1;
+	return byte;
+}
+
+/* Arrows and page keys: ESC [ A, ESC [ 5 ~. */
+static void read_escape(struct keyboard *keyboard, const struct top_look *look)
+{
+	int page = (int)look->rules;
+
+	if (next_byte(ESCAPE_MS) != '[')
+		return;
+	switch (next_byte(ESCAPE_MS)) {
+	case 'A':
+		keyboard->move--;
+		break;
+	case 'B':
+		keyboard->move++;
+		break;
+	case '5':
+		keyboard->move -= page;
+		next_byte(ESCAPE_MS);
+		break;
+	case '6':
+		keyboard->move += page;
+		next_byte(ESCAPE_MS);
+		break;
+	default:
+		break;
+	}
+}
+
+static void press(int key, struct keyboard *keyboard, struct top_look *look)
+{
+	switch (key) {
+	case 'q':
+	case 'Q':
+		keyboard->quit = true;
+		break;
+	case 'k':
+		keyboard->move--;
+		break;
+	case 'j':
+		keyboard->move++;
+		break;
+	case ' ':
+		keyboard->held = !keyboard->held;
+		break;
+	case '\x1b':
+		read_escape(keyboard, look);
+		break;
+#define SORT_CASE(name, word, letter)                                                              \
+	case letter:                                                                               \
+		look->sort = name;                                                                 \
+		look->first = look->chosen = 0;                                                    \
+		break;
+		TOP_SORTS(SORT_CASE)
+#undef SORT_CASE
+	default:
+		break;
+	}
+}
+
+static void move(struct keyboard *keyboard, const struct wr_watch *watch, struct top_look *look)
+{
+	int64_t to = (int64_t)look->chosen + keyboard->move;
+	int64_t last = watch->rule_count ? (int64_t)watch->rule_count - 1 : 0;
+
+	look->chosen = (size_t)(to < 0 ? 0 : to > last ? last : to);
+	keyboard->move = 0;
+}
+
+/* ---- running ---- */
+
+static uint64_t mono_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Until the next look is due, or a key was pressed. False: the terminal has gone. */
+static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct top_look *look)
+{
+	uint64_t now_ms = mono_ms();
+	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+	int ready = poll(&in, 1, until_ms > now_ms ? (int)(until_ms - now_ms) : 0);
+	int byte;
+
+	if (ready <= 0)
+		return ready == 0 || errno == EINTR;
+	byte = next_byte(0);
+	if (byte < 0)
+		return false;
+	for (; byte >= 0; byte = next_byte(0))
+		press(byte, keyboard, look);
+	return true;
+}
+
+static int watch_on(struct wr_watch *watch, struct top_look *look, uint64_t every_ms,
+		    struct weir_error *error)
+{
+	struct keyboard keyboard = {0};
+	struct top_page page = {0};
+	uint64_t due_ms = mono_ms() + every_ms;
+	int rc = 0;
+
+	while (!keyboard.quit && !told_to_end && rc == 0) {
+		top_sort_rules(watch, look->sort);
+		move(&keyboard, watch, look);
+		show(watch, look, &page);
+		if (!wait_for_key(due_ms, &keyboard, look))
+			break;
+		if (mono_ms() < due_ms)
+			continue;
+		due_ms = mono_ms() + every_ms;
+		if (!keyboard.held)
+			rc = wr_watch_read(watch, error);
+	}
+	free(page.text);
+	return rc;
+}
+
+int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns)
+{
+	struct weir_error error = {0};
+	int rc;
+
+	if (enter() < 0) {
+		perror("weir top: terminal");
+		return WR_EXIT_NO;
+	}
+	rc = watch_on(watch, look, every_ns / 1000000, &error);
+	leave();
+	return rc < 0 ? wr_watch_fail("top", &error) : WR_EXIT_YES;
+}

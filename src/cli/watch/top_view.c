@@ -1,0 +1,313 @@
+/* What weir top shows, line by line. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/str.h"
+#include "cli/show.h"
+#include "cli/watch/top.h"
+#include "cli/watch/key.h"
+#include "stats/words.h"
+
+#define BARS 20u  /* columns of a minute */
+#define WIDE 118u /* columns with room for two of them */
+#define VERY_WIDE 140u
+#define NARROW 100u    /* … with little room for anything */
+#define NAME_LEAST 16u /* columns of a rule's name */
+#define NUMBERS 32u    /* columns of the numbers between its limit and its minute */
+#define LINE 1024u
+
+/* ---- lines ---- */
+
+__attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const char *format, ...)
+{
+	va_list args;
+	int len;
+
+	if (page->cap - page->len < LINE * 4) {
+		page->cap = page->cap ? page->cap * 2 : (size_t)LINE * 32;
+		page->text = realloc(page->text, page->cap);
+		if (!page->text)
+			abort();
+	}
+	va_start(args, format);
+	len = vsnprintf(page->text + page->len, (size_t)LINE * 4, format, args);
+	va_end(args);
+	page->len += (size_t)len < (size_t)LINE * 4 ? (size_t)len : (size_t)LINE * 4 - 1;
+}
+
+void top_end_line(struct top_page *page)
+{
+	top_put(page, "\n");
+	page->lines++;
+}
+
+/* Text from anywhere, padded to its columns. */
+static void put_text(struct top_page *page, const struct top_look *look, struct weir_str text,
+		     size_t columns)
+{
+	char shown[LINE];
+	size_t most = columns < LINE / 4 - 1 ? columns : LINE / 4 - 1;
+	size_t used = wr_show_text(text, most, look->utf8, shown, sizeof shown);
+
+	top_put(page, "%s%*s", shown, (int)(columns - used), "");
+}
+
+/* ---- the order of rules ---- */
+
+static int compare_names(const struct wr_watch_rule *a, const struct wr_watch_rule *b)
+{
+	size_t len = a->stat.rule.len < b->stat.rule.len ? a->stat.rule.len : b->stat.rule.len;
+	int order = memcmp(a->name, b->name, len);
+
+	if (order)
+		return order;
+	return a->stat.rule.len < b->stat.rule.len ? -1 : a->stat.rule.len > b->stat.rule.len;
+}
+
+static int larger_first(uint64_t a, uint64_t b)
+{
+	return a > b ? -1 : a < b;
+}
+
+static int by_requests(const void *x, const void *y)
+{
+	const struct wr_watch_rule *a = x, *b = y;
+	int order = larger_first(a->all_milli, b->all_milli);
+
+	if (order == 0)
+		order = larger_first(wr_watch_all(&a->stat), wr_watch_all(&b->stat));
+	return order ? order : compare_names(a, b);
+}
+
+static int by_refused(const void *x, const void *y)
+{
+	const struct wr_watch_rule *a = x, *b = y;
+	int order = larger_first(a->refused_milli, b->refused_milli);
+
+	if (order == 0)
+		order = larger_first(wr_watch_refused(&a->stat), wr_watch_refused(&b->stat));
+	return order ? order : by_requests(x, y);
+}
+
+static int by_name(const void *x, const void *y)
+{
+	return compare_names(x, y);
+}
+
+void top_sort_rules(struct wr_watch *watch, enum top_sort sort)
+{
+	static int (*const orders[])(const void *x, const void *y) = {
+		[TOP_BY_REQUESTS] = by_requests,
+		[TOP_BY_REFUSED] = by_refused,
+		[TOP_BY_NAME] = by_name,
+	};
+
+	qsort(watch->rules, watch->rule_count, sizeof *watch->rules, orders[sort]);
+	for (size_t i = 0; i < watch->rule_count; i++)
+		watch->rules[i].stat.rule.ptr = watch->rules[i].name;
+}
+
+/* ---- history ---- */
+
+void top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
+		uint64_t refused[WR_WATCH_POINTS])
+{
+	struct weir_point points[WR_WATCH_POINTS];
+	uint64_t end_s;
+	int count = weir_history(watch->table, slot, WEIR_SECONDS, points, WR_WATCH_POINTS, &end_s);
+	size_t known = count > 0 ? (size_t)count : 0, blank = WR_WATCH_POINTS - known;
+
+	for (size_t i = 0; i < WR_WATCH_POINTS; i++) {
+		const struct weir_point *point = i < blank ? NULL : &points[i - blank];
+		bool here = point && point->known;
+
+		all[i] = here ? point->admitted + point->refused + point->shadowed : UINT64_MAX;
+		refused[i] = here ? point->refused + point->shadowed : UINT64_MAX;
+	}
+}
+
+static size_t bar_columns(const struct top_look *look)
+{
+	return look->columns < NARROW ? BARS / 2 : BARS;
+}
+
+void top_put_bars(struct top_page *page, const struct top_look *look, const uint64_t *points)
+{
+	char bars[4 * BARS + 8];
+
+	wr_show_bars(points, WR_WATCH_POINTS, bar_columns(look), look->utf8, bars, sizeof bars);
+	top_put(page, "%s", bars);
+}
+
+/* ---- rules ---- */
+
+static size_t limit_columns(const struct top_look *look)
+{
+	return look->columns < NARROW ? 16 : look->columns < VERY_WIDE ? 22 : 28;
+}
+
+static size_t name_columns(const struct top_look *look)
+{
+	size_t others = 1 + limit_columns(look) + NUMBERS + 2 + bar_columns(look);
+
+	if (look->columns >= WIDE)
+		others += 2 + bar_columns(look);
+	return look->columns > others + NAME_LEAST ? look->columns - others : NAME_LEAST;
+}
+
+static void put_titles(const struct top_look *look, struct top_page *page)
+{
+	size_t name = name_columns(look);
+
+	if (look->live)
+		top_put(page, "\x1b[7m");
+	top_put(page, "%-*s %-*s%9s%9s%5s%9s  %-*s", (int)name, "RULE", (int)limit_columns(look),
+		"LIMIT", "/s", "REF/s", "REF%", "TOTAL", (int)bar_columns(look), "MINUTE");
+	if (look->columns >= WIDE)
+		top_put(page, "  %-*s", (int)bar_columns(look), "REFUSED");
+	if (look->live)
+		top_put(page, "\x1b[0m");
+	top_end_line(page);
+}
+
+/* "100 per 1m, burst 20": without the algorithm, for which there is no room. */
+static void put_limit(const struct weir_stat *stat, const struct top_look *look,
+		      struct top_page *page)
+{
+	struct wr_limit_view limit = wr_stat_limit(stat);
+	char words[160];
+	const char *comma;
+
+	if (stat->flags & WEIR_STAT_UNLIMITED || stat->algorithm == 0) {
+		put_text(page, look,
+			 stat->algorithm ? WR_STR("unlimited") : WR_STR("by the request"),
+			 limit_columns(look));
+		return;
+	}
+	wr_limit_words(&limit, NULL, words, sizeof words);
+	comma = strstr(words, ", ");
+	put_text(page, look, wr_str(comma ? comma + 2 : words), limit_columns(look));
+}
+
+static void put_rule(const struct wr_watch *watch, const struct top_look *look, size_t at,
+		     struct top_page *page)
+{
+	const struct wr_watch_rule *rule = &watch->rules[at];
+	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS];
+	uint64_t total = wr_watch_all(&rule->stat);
+	char a[WR_SHOW_RATE], b[WR_SHOW_RATE], c[WR_SHOW_RATE];
+	bool chosen = look->live && at == look->chosen;
+
+	wr_show_rate(rule->all_milli, a);
+	wr_show_rate(rule->refused_milli, b);
+	wr_show_count(total, c);
+	if (chosen)
+		top_put(page, "\x1b[1m");
+	put_text(page, look, rule->stat.rule, name_columns(look));
+	top_put(page, " ");
+	put_limit(&rule->stat, look, page);
+	top_put(page, "%9s%9s%4llu%%%9s  ", a, b,
+		(unsigned long long)(total ? wr_watch_refused(&rule->stat) * 100 / total : 0), c);
+	top_minute(watch, rule->stat.slot, all, refused);
+	top_put_bars(page, look, all);
+	if (look->columns >= WIDE) {
+		top_put(page, "  ");
+		top_put_bars(page, look, refused);
+	}
+	if (chosen)
+		top_put(page, "\x1b[0m");
+	top_end_line(page);
+}
+
+/* ---- keys ---- */
+
+static size_t read_keys(const struct wr_watch *watch, uint32_t slot, enum weir_top_list list,
+			struct weir_top_key *keys, size_t max)
+{
+	int count = weir_top(watch->table, slot, list, keys,
+			     max < WEIR_TOP_KEYS ? max : WEIR_TOP_KEYS, NULL);
+
+	return count > 0 ? (size_t)count : 0;
+}
+
+static void put_key(const struct top_look *look, const struct weir_top_key *key, size_t columns,
+		    struct top_page *page)
+{
+	char text[LINE], count[WR_SHOW_RATE];
+	size_t room = columns > 12 ? columns - 12 : 1;
+	size_t used;
+
+	if (!key) {
+		top_put(page, "%*s", (int)columns, "");
+		return;
+	}
+	if (room > LINE / 4 - 1)
+		room = LINE / 4 - 1;
+	wr_show_count(key->count, count);
+	used = wr_watch_key_text(key, room, look->utf8, text, sizeof text);
+	top_put(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
+}
+
+static void put_keys(const struct wr_watch *watch, const struct top_look *look, size_t at,
+		     struct top_page *page)
+{
+	const struct wr_watch_rule *rule = &watch->rules[at];
+	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
+	size_t hots = read_keys(watch, rule->stat.slot, WEIR_TOP_HOT, hot, look->keys);
+	size_t refusals = read_keys(watch, rule->stat.slot, WEIR_TOP_REFUSED, refused, look->keys);
+	size_t half = look->columns / 2;
+
+	if (hots == 0 && !look->live)
+		return;
+	top_end_line(page);
+	put_text(page, look, rule->stat.rule, look->columns - 1);
+	top_end_line(page);
+	top_put(page, "%-*s%s", (int)half, "  hottest, last minutes", "  most refused");
+	top_end_line(page);
+	for (size_t i = 0; i < hots || i < refusals; i++) {
+		put_key(look, i < hots ? &hot[i] : NULL, half, page);
+		put_key(look, i < refusals ? &refused[i] : NULL, look->columns - half, page);
+		top_end_line(page);
+	}
+	if (hots == 0) {
+		top_put(page, "  none are kept: the rule is not among the busiest, or keys are "
+			      "hidden");
+		top_end_line(page);
+	}
+}
+
+/* Lines end where their text does. */
+static void trim(struct top_page *page)
+{
+	size_t to = 0;
+
+	for (size_t i = 0; i < page->len; i++) {
+		if (page->text[i] == '\n')
+			while (to && page->text[to - 1] == ' ')
+				to--;
+		page->text[to++] = page->text[i];
+	}
+	page->len = to;
+}
+
+void top_write(const struct wr_watch *watch, const struct top_look *look, struct top_page *page)
+{
+	size_t end = look->first + look->rules;
+
+	page->len = page->lines = 0;
+	top_put_head(watch, look, page);
+	top_end_line(page);
+	put_titles(look, page);
+	for (size_t i = look->first; i < watch->rule_count && i < end; i++)
+		put_rule(watch, look, i, page);
+	if (watch->rule_count == 0) {
+		top_put(page, "no rule has been loaded on this table yet");
+		top_end_line(page);
+	}
+	for (size_t i = 0; i < look->detail && look->chosen + i < watch->rule_count; i++)
+		put_keys(watch, look, look->chosen + i, page);
+	trim(page);
+}

@@ -1,0 +1,299 @@
+/* Accepting connections: who may connect, the quotas, and the listening sockets of a loop. */
+#include "net/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "net/client_count.h"
+#include "net/net.h"
+
+#define ACCEPTS_A_TURN 64 /* a flood of new connections must not starve the open ones */
+#define GROUPS_MAX 256
+#define BACKLOG_TURNS 64
+
+/* ---- permissions and quotas ---- */
+
+static bool in_group(int fd, gid_t group)
+{
+	gid_t groups[GROUPS_MAX];
+	socklen_t len = sizeof groups;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0)
+		return false;
+	for (size_t i = 0; i < len / sizeof *groups; i++)
+		if (groups[i] == group)
+			return true;
+	return false;
+}
+
+/* Allowed are root and our own user, and unless the socket is private also our own group and the group
+ * of the listener. The mode of the socket file says the same, but not every system enforces it, and
+ * somebody may have changed it. */
+static bool peer_allowed(const struct wr_listener *listener, int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof peer;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return false;
+	if (peer.uid == 0 || peer.uid == geteuid())
+		return true;
+	if (listener->own)
+		return false;
+	if (peer.gid == getegid() || in_group(fd, getegid()))
+		return true;
+	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
+}
+
+static void log_refused_peer(const struct wr_listener *listener)
+{
+	static struct wr_log_gate gate;
+	uint64_t held;
+
+	if (wr_log_due(&gate, &held))
+		wr_log(WR_LOG_WARN,
+		       "%s: a connection was refused: its process is neither root's nor of this "
+		       "service's user or group",
+		       listener->text);
+}
+
+static void log_full(const struct wr_listener *listener, struct wr_quota *full)
+{
+	uint64_t held;
+
+	if (wr_log_due(&full->gate, &held))
+		wr_log(WR_LOG_WARN,
+		       "%s at %s: all %u connections%s are in use, a new one was closed (%llu more "
+		       "since the "
+		       "last report); --max-connections sets the limit",
+		       listener->name, listener->text, full->max,
+		       full == listener->quota ? " of this port" : "", (unsigned long long)held);
+}
+
+static void give_back(struct wr_quota *quota, const struct wr_quota *until)
+{
+	for (; quota != until; quota = quota->within)
+		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
+}
+
+/* Takes a slot of the port's quota, then of the quotas around it. Returns NULL, or the quota that is
+ * used up. */
+static struct wr_quota *take_slot(struct wr_quota *first)
+{
+	for (struct wr_quota *p = first; p; p = p->within)
+		if (__atomic_add_fetch(&p->used, 1, __ATOMIC_RELAXED) > p->max) {
+			give_back(first, p->within);
+			return p;
+		}
+	return NULL;
+}
+
+bool wr_listener_admit(struct wr_listener *listener, int fd)
+{
+	struct wr_quota *full;
+
+	if (listener->endpoint.kind == WR_ENDPOINT_UNIX && !peer_allowed(listener, fd)) {
+		log_refused_peer(listener);
+		return false;
+	}
+	full = take_slot(listener->quota);
+	if (full)
+		log_full(listener, full);
+	return !full;
+}
+
+void wr_listener_leave(struct wr_listener *listener)
+{
+	give_back(listener->quota, NULL);
+}
+
+/* ---- accepting ---- */
+
+static void log_client_full(const struct wr_listener *listener, const struct wr_address *client)
+{
+	char text[WR_ADDRESS_TEXT];
+	uint64_t held;
+
+	if (!wr_log_due(&listener->client_counts->gate, &held))
+		return;
+	text[wr_address_text(client, wr_address_is_v4(client) ? WR_ADDRESS_WHOLE : 64, text)] = 0;
+	wr_log(WR_LOG_WARN,
+	       "%s at %s: %s has %u connections, a new one was closed (%llu more since the last "
+	       "report); --max-connections-per-address sets the limit",
+	       listener->name, listener->text, text, listener->client_counts->max,
+	       (unsigned long long)held);
+}
+
+static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockaddr *peer)
+{
+	struct wr_listener *listener = acceptor->listener;
+	struct wr_address client;
+	bool counted = false;
+
+	if (!wr_listener_admit(listener, fd)) {
+		close(fd);
+	} else if (listener->client_counts &&
+		   !wr_client_counts_enter(listener->client_counts, peer, &client, &counted)) {
+		log_client_full(listener, &client);
+		wr_listener_leave(listener);
+		close(fd);
+	} else {
+		wr_stream_accept(acceptor->net, listener, acceptor->server, fd,
+				 counted ? &client : NULL);
+	}
+}
+
+/* Without file descriptors or memory the connection stays in the backlog and the socket stays
+ * readable. Polling stops until the next sweep, or the loop would spin. */
+static void pause_accepting(struct wr_acceptor *acceptor)
+{
+	static struct wr_log_gate gate;
+	int saved = errno;
+	uint64_t held;
+
+	uv_poll_stop(&acceptor->poll);
+	acceptor->resting = true;
+	if (wr_log_due(&gate, &held))
+		wr_log(WR_LOG_WARN,
+		       "%s: cannot accept connections: %s; raise the limit of open files (ulimit "
+		       "-n, LimitNOFILE=) or lower --max-connections",
+		       acceptor->listener->text, strerror(saved));
+}
+
+/* Returns false when the backlog is empty. */
+static bool accept_some(struct wr_acceptor *acceptor)
+{
+	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+		socklen_t len = sizeof peer;
+		int fd = accept4(acceptor->fd, (struct sockaddr *)&peer, &len,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			accept_one(acceptor, fd, (const struct sockaddr *)&peer);
+			continue;
+		}
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return false;
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			pause_accepting(acceptor);
+			return false;
+		}
+		/* other errors concern only the connection that was about to be accepted */
+	}
+	return true;
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+	(void)status;
+	(void)events;
+	accept_some(poll->data);
+}
+
+/* Creates the object that the streams of this listener share, if the protocol has one. */
+static int start_server(struct wr_net *net, struct wr_listener *listener, void **state,
+			struct weir_error *error)
+{
+	struct wr_server *server;
+	int rc;
+
+	*state = NULL;
+	if (!listener->protocol->start)
+		return 0;
+	server = calloc(1, sizeof *server);
+	if (!server)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	rc = listener->protocol->start(net->loop, listener, state, error);
+	if (rc < 0) {
+		free(server);
+		return rc;
+	}
+	*server = (struct wr_server){listener->protocol, *state, net->servers};
+	net->servers = server;
+	return 0;
+}
+
+void wr_servers_stop(struct wr_net *net)
+{
+	while (net->servers) {
+		struct wr_server *server = net->servers;
+
+		net->servers = server->next;
+		server->protocol->stop(server->state);
+		free(server);
+	}
+}
+
+int wr_net_listen(struct wr_net *net, struct wr_listener *listener, struct weir_error *error)
+{
+	struct wr_acceptor *acceptor;
+	void *server;
+	int rc = start_server(net, listener, &server, error);
+
+	if (rc < 0)
+		return rc;
+	acceptor = calloc(1, sizeof *acceptor);
+	if (!acceptor)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	acceptor->server = server;
+	acceptor->net = net;
+	acceptor->listener = listener;
+	acceptor->fd = listener->fds[net->number];
+	rc = uv_poll_init(net->uv, &acceptor->poll, acceptor->fd);
+	if (rc < 0) {
+		free(acceptor);
+		return wr_error(error, WEIR_ESYS, "%s: %s", listener->text, uv_strerror(rc));
+	}
+	listener->fds[net->number] = -1;
+	acceptor->poll.data = acceptor;
+	acceptor->next = net->acceptors;
+	net->acceptors = acceptor;
+	uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
+	return 0;
+}
+
+void wr_acceptors_wake(struct wr_net *net)
+{
+	for (struct wr_acceptor *a = net->acceptors; a; a = a->next) {
+		if (!a->resting)
+			continue;
+		a->resting = false;
+		uv_poll_start(&a->poll, UV_READABLE, on_connection);
+	}
+}
+
+void wr_acceptors_turn_away(struct wr_net *net)
+{
+	for (struct wr_acceptor *a = net->acceptors; a; a = a->next)
+		wr_listener_turn_away(a->listener, a->fd);
+}
+
+/* Clients in the backlog have connected already; closing the socket would reset their connections. */
+void wr_acceptors_empty(struct wr_net *net)
+{
+	for (struct wr_acceptor *a = net->acceptors; a; a = a->next)
+		for (int i = 0; i < BACKLOG_TURNS && accept_some(a); i++)
+			continue;
+}
+
+static void free_acceptor(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+void wr_acceptors_close(struct wr_net *net)
+{
+	while (net->acceptors) {
+		struct wr_acceptor *acceptor = net->acceptors;
+
+		net->acceptors = acceptor->next;
+		uv_close((uv_handle_t *)&acceptor->poll, free_acceptor);
+		close(acceptor->fd);
+	}
+}

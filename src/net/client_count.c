@@ -1,0 +1,118 @@
+/* Connections per client; see client_count.h. */
+#include "net/client_count.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "net/networks.h"
+
+struct wr_client_count {
+	struct wr_address address;
+	unsigned connections;
+	struct wr_client_count *next;
+};
+
+struct wr_client_counts *wr_client_counts_new(unsigned max)
+{
+	struct wr_client_counts *counts = calloc(1, sizeof *counts);
+
+	if (!counts)
+		return NULL;
+	pthread_mutex_init(&counts->lock, NULL);
+	counts->max = max;
+	if (getrandom(&counts->seed, sizeof counts->seed, 0) < 0)
+		counts->seed = (uint64_t)(uintptr_t)counts;
+	return counts;
+}
+
+void wr_client_counts_free(struct wr_client_counts *counts)
+{
+	if (!counts)
+		return;
+	for (size_t i = 0; i < WR_CLIENT_BUCKETS; i++)
+		while (counts->buckets[i]) {
+			struct wr_client_count *client = counts->buckets[i];
+
+			counts->buckets[i] = client->next;
+			free(client);
+		}
+	pthread_mutex_destroy(&counts->lock);
+	free(counts);
+}
+
+static bool is_loopback(const struct wr_address *address)
+{
+	static const struct wr_address six = {{[15] = 1}};
+
+	if (wr_address_is_v4(address))
+		return address->bytes[12] == 127;
+	return memcmp(address, &six, sizeof six) == 0;
+}
+
+/* An IPv6 client is a /64: its other addresses count as the same client. */
+static void mask_to_client(struct wr_address *address)
+{
+	if (!wr_address_is_v4(address))
+		memset(address->bytes + 8, 0, 8);
+}
+
+/* Returns the link that points to the client, or the NULL link at which it would be inserted. */
+static struct wr_client_count **find_link(struct wr_client_counts *counts,
+					  const struct wr_address *address)
+{
+	uint64_t halves[2], hash;
+	struct wr_client_count **at;
+
+	memcpy(halves, address->bytes, sizeof halves);
+	hash = (halves[0] ^ counts->seed) * 0x9e3779b97f4a7c15;
+	hash = (hash ^ (hash >> 32) ^ halves[1]) * 0xd6e8feb86659fd93;
+	at = &counts->buckets[(hash >> 40) % WR_CLIENT_BUCKETS];
+	while (*at && memcmp(&(*at)->address, address, sizeof *address) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Called with the lock held. */
+static bool count_one(struct wr_client_counts *counts, const struct wr_address *address)
+{
+	struct wr_client_count **at = find_link(counts, address);
+
+	if (!*at) {
+		*at = calloc(1, sizeof **at);
+		if (!*at)
+			return false;
+		(*at)->address = *address;
+	}
+	if ((*at)->connections >= counts->max)
+		return false;
+	(*at)->connections++;
+	return true;
+}
+
+bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockaddr *peer,
+			    struct wr_address *client, bool *counted)
+{
+	*counted = false;
+	if (!wr_networks_address(peer, client) || is_loopback(client))
+		return true;
+	mask_to_client(client);
+	pthread_mutex_lock(&counts->lock);
+	*counted = count_one(counts, client);
+	pthread_mutex_unlock(&counts->lock);
+	return *counted;
+}
+
+void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_address *client)
+{
+	struct wr_client_count **at, *gone;
+
+	pthread_mutex_lock(&counts->lock);
+	at = find_link(counts, client);
+	gone = *at;
+	if (gone && --gone->connections == 0) {
+		*at = gone->next;
+		free(gone);
+	}
+	pthread_mutex_unlock(&counts->lock);
+}

@@ -1,0 +1,45 @@
+/* The unsent output of a stream: bytes are appended at the end and removed at the front. An empty
+ * buffer holds no memory, so idle connections need none. The streams bound its size. */
+#ifndef WR_NET_OUTPUT_H
+#define WR_NET_OUTPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WR_OUTPUT_BLOCK_BYTES 16384u /* what a buffer begins with */
+#define WR_OUTPUT_BLOCKS_MAX 64u
+
+/* Free blocks for reuse by the buffers of one loop. */
+struct wr_output_blocks {
+	void *first;
+	size_t count;
+};
+
+struct wr_output {
+	uint8_t *base;
+	size_t head, tail, cap;
+};
+
+void *wr_output_block_take(struct wr_output_blocks *blocks); /* NULL: no memory */
+void wr_output_block_give(struct wr_output_blocks *blocks, void *block);
+void wr_output_blocks_free(struct wr_output_blocks *blocks);
+
+static inline size_t wr_output_len(const struct wr_output *buffer)
+{
+	return buffer->tail - buffer->head;
+}
+
+static inline uint8_t *wr_output_bytes(const struct wr_output *buffer)
+{
+	return buffer->base + buffer->head;
+}
+
+/* Returns room for `more` bytes at the end, or NULL without memory. */
+uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t more);
+
+/* Removes `used` bytes at the front. The memory is released when the buffer is empty. */
+void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t used);
+
+void wr_output_free(struct wr_output *buffer, struct wr_output_blocks *blocks);
+
+#endif

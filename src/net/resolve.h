@@ -1,0 +1,43 @@
+/* Resolves host names without blocking the loop. Each lookup has a thread of its own: getaddrinfo()
+ * may take many seconds, and a few slow lookups would occupy all four threads of libuv's pool.
+ *
+ * A caller often times out before the result arrives. The result is kept for a second for the next
+ * caller that asks for the same name, and a name is looked up only once at a time. */
+#ifndef WR_NET_RESOLVE_H
+#define WR_NET_RESOLVE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <uv.h>
+
+#define WR_NAME_ADDRESSES 8u /* most addresses of one name; more are ignored */
+
+struct wr_names;
+
+struct wr_addresses {
+	unsigned count;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} items[WR_NAME_ADDRESSES]; /* ports are 0 */
+};
+
+/* Owned by the caller; in use until `found` is called or wr_names_leave returns. */
+struct wr_name_wait {
+	/* `addresses` is NULL on failure, and `why` the reason. Both are valid during the call. */
+	void (*found)(struct wr_name_wait *wait, const struct wr_addresses *addresses,
+		      const char *why);
+	struct wr_name_wait *next, **back; /* private */
+};
+
+struct wr_names *wr_names_new(uv_loop_t *uv); /* returns NULL without memory */
+
+/* Cancels all lookups without calling `found`. The memory is freed when libuv has closed the handles. */
+void wr_names_stop(struct wr_names *names);
+
+/* Looks `name` up and calls `found`, from inside this call or later from the loop. */
+void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait *wait);
+void wr_names_leave(struct wr_name_wait *wait); /* cancels; no effect if it is not waiting */
+
+#endif

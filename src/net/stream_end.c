@@ -1,0 +1,146 @@
+/* The end of streams: drained, timed out or aborted. */
+#include "net/stream_impl.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "net/client_count.h"
+#include "net/log.h"
+#include "net/listen.h"
+#include "net/net.h"
+
+#define SLOW_BYTES 4096    /* output that must go out within slow_ms */
+#define IDLE_GRACE_MS 5000 /* for an idle client to close the connection */
+
+static void free_stream(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+/* Called from wr_streams_flush alone: no other function on the stack uses the stream. */
+void wr_stream_destroy(struct wr_stream *stream)
+{
+	struct wr_net *net = stream->net;
+
+	stream->dirty = true; /* output written by `closed` must not queue the stream again */
+	if (stream->opened && stream->protocol->closed)
+		stream->protocol->closed(stream);
+	*stream->back = stream->next;
+	if (stream->next)
+		stream->next->back = stream->back;
+	net->stream_count--;
+	SSL_free(stream->tls);
+	wr_output_free(&stream->out, &net->blocks);
+	wr_output_free(&stream->sealed, &net->blocks);
+	wr_stream_account(stream);
+	/* libuv removes the descriptor from its epoll set, so it goes first: after close(), another
+	 * thread may get the same number. The same order holds for every polled descriptor. */
+	uv_close((uv_handle_t *)&stream->poll, free_stream);
+	close(stream->fd);
+	if (stream->is_counted)
+		wr_client_counts_leave(stream->listener->client_counts, &stream->client);
+	wr_listener_leave(stream->listener);
+	net->stream_ended(net->loop);
+}
+
+void wr_stream_drain(struct wr_stream *stream)
+{
+	if (stream->draining || stream->stage > WR_STREAM_OPEN)
+		return;
+	stream->draining = true;
+	if (stream->stage == WR_STREAM_HANDSHAKE)
+		wr_stream_abort(stream);
+	else if (stream->protocol->drain)
+		stream->protocol->drain(stream);
+	else if (!stream->busy)
+		wr_stream_close(stream);
+}
+
+void wr_streams_drain(struct wr_net *net)
+{
+	for (struct wr_stream *s = net->streams; s; s = s->next)
+		wr_stream_drain(s);
+}
+
+void wr_streams_cut(struct wr_net *net)
+{
+	for (struct wr_stream *s = net->streams; s; s = s->next)
+		wr_stream_abort(s);
+}
+
+/* Whether less than SLOW_BYTES of the waiting output were sent within slow_ms. If more were sent, the
+ * next period begins. */
+static bool reads_too_slowly(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
+{
+	if (!stream->stuck_ms || now_ms - stream->stuck_ms < slow_ms)
+		return false;
+	if (stream->sent - stream->stuck_sent < SLOW_BYTES)
+		return true;
+	stream->stuck_ms = now_ms;
+	stream->stuck_sent = stream->sent;
+	return false;
+}
+
+static bool too_slow(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
+{
+	if (slow_ms == 0)
+		return false;
+	if (stream->stage == WR_STREAM_HANDSHAKE && now_ms - stream->opened_ms >= slow_ms)
+		return true;
+	if (stream->midway_ms && now_ms - stream->midway_ms >= slow_ms)
+		return true;
+	return reads_too_slowly(stream, now_ms, slow_ms);
+}
+
+static void log_slow(const struct wr_stream *stream)
+{
+	static struct wr_log_gate gate;
+	uint64_t held;
+
+	if (wr_log_due(&gate, &held))
+		wr_log(WR_LOG_INFO,
+		       "%s at %s: a client was disconnected because it sent or read too slowly "
+		       "(%llu more "
+		       "since the last report); --slow sets the limit",
+		       stream->listener->name, stream->listener->text, (unsigned long long)held);
+}
+
+/* Each stream's limit differs by up to 10 %, so clients that connected together do not leave
+ * together. */
+static uint64_t age_limit_ms(const struct wr_stream *stream, uint64_t max_age_ms)
+{
+	uint64_t mixed = ((uint64_t)(uintptr_t)stream >> 6) * 0x9e3779b97f4a7c15;
+
+	return max_age_ms - max_age_ms / 10 + (mixed >> 32) % (max_age_ms / 5 + 1);
+}
+
+static bool had_its_time(const struct wr_stream *stream, uint64_t now_ms,
+			 const struct wr_net_times *times)
+{
+	if (times->idle_ms && !stream->busy && now_ms - stream->active_ms >= times->idle_ms)
+		return true;
+	return times->max_age_ms &&
+	       now_ms - stream->opened_ms >= age_limit_ms(stream, times->max_age_ms);
+}
+
+static void sweep_stream(struct wr_stream *stream, uint64_t now_ms,
+			 const struct wr_net_times *times)
+{
+	if (stream->stage == WR_STREAM_DEAD)
+		return;
+	if (stream->cut_ms && now_ms >= stream->cut_ms) {
+		wr_stream_abort(stream);
+	} else if (too_slow(stream, now_ms, times->slow_ms)) {
+		log_slow(stream);
+		wr_stream_abort(stream);
+	} else if (!stream->draining && had_its_time(stream, now_ms, times)) {
+		wr_stream_drain(stream);
+		stream->cut_ms = now_ms + (stream->busy ? times->drain_ms : 0) + IDLE_GRACE_MS;
+	}
+}
+
+void wr_streams_sweep(struct wr_net *net, uint64_t now_ms)
+{
+	for (struct wr_stream *s = net->streams; s; s = s->next)
+		sweep_stream(s, now_ms, &net->times);
+}

@@ -1,0 +1,129 @@
+/* TLS on a stream: OpenSSL works on memory, the stream moves the bytes. */
+#include "net/stream_impl.h"
+
+#include <openssl/err.h>
+
+#include "net/log.h"
+#include "net/listen.h"
+#include "net/net.h"
+#include "net/tls.h"
+
+#define SEAL_BYTES 16384          /* bytes of one record */
+#define SEALED_ENOUGH (64u << 10) /* encrypted bytes that wait for the kernel */
+
+/* Appends the records that OpenSSL has produced to the encrypted output. Below 0: no memory. */
+static int collect_records(struct wr_stream *stream)
+{
+	BIO *bio = SSL_get_wbio(stream->tls);
+	size_t waiting = BIO_ctrl_pending(bio);
+	uint8_t *room;
+	int n;
+
+	if (waiting == 0)
+		return 0;
+	room = wr_output_room(&stream->sealed, &stream->net->blocks, waiting);
+	if (!room)
+		return -1;
+	n = BIO_read(bio, room, (int)waiting);
+	if (n > 0)
+		stream->sealed.tail += (size_t)n;
+	return 0;
+}
+
+void wr_stream_seal(struct wr_stream *stream)
+{
+	while (SSL_is_init_finished(stream->tls) && wr_output_len(&stream->out) > 0 &&
+	       wr_output_len(&stream->sealed) < SEALED_ENOUGH) {
+		size_t len = wr_output_len(&stream->out);
+		int n = SSL_write(stream->tls, wr_output_bytes(&stream->out),
+				  (int)(len < SEAL_BYTES ? len : SEAL_BYTES));
+
+		if (n <= 0) {
+			ERR_clear_error();
+			stream->stage = WR_STREAM_DEAD;
+			return;
+		}
+		wr_output_eat(&stream->out, &stream->net->blocks, (size_t)n);
+		if (collect_records(stream) < 0) {
+			stream->stage = WR_STREAM_DEAD;
+			return;
+		}
+	}
+}
+
+void wr_stream_seal_end(struct wr_stream *stream)
+{
+	SSL_shutdown(stream->tls);
+	ERR_clear_error();
+	if (collect_records(stream) < 0)
+		stream->stage = WR_STREAM_DEAD;
+}
+
+static void log_handshake(const struct wr_stream *stream)
+{
+	static struct wr_log_gate gate;
+	unsigned long code = ERR_peek_last_error();
+	uint64_t held;
+
+	if (wr_log_due(&gate, &held))
+		wr_log(WR_LOG_WARN,
+		       "%s at %s: a TLS handshake failed: %s (%llu more since the last "
+		       "report)",
+		       stream->listener->name, stream->listener->text,
+		       wr_tls_failure(stream->tls, code), (unsigned long long)held);
+}
+
+/* OpenSSL reported an error. Its alert is still sent. */
+static void handle_failure(struct wr_stream *stream)
+{
+	int why = SSL_get_error(stream->tls, 0);
+
+	if (stream->stage == WR_STREAM_HANDSHAKE)
+		log_handshake(stream);
+	ERR_clear_error();
+	if (collect_records(stream) < 0 ||
+	    (why != SSL_ERROR_ZERO_RETURN && !wr_output_len(&stream->sealed)))
+		stream->stage = WR_STREAM_DEAD;
+	else
+		wr_stream_close(stream);
+}
+
+static void read_decrypted(struct wr_stream *stream)
+{
+	uint8_t *data = stream->net->opened;
+
+	while (stream->stage == WR_STREAM_OPEN) {
+		int n = SSL_read(stream->tls, data, WR_READ_BYTES);
+
+		if (n > 0) {
+			wr_stream_deliver(stream, data, (size_t)n);
+			continue;
+		}
+		if (SSL_get_error(stream->tls, n) != SSL_ERROR_WANT_READ)
+			handle_failure(stream);
+		break;
+	}
+}
+
+void wr_stream_unseal(struct wr_stream *stream, const uint8_t *data, size_t len)
+{
+	ERR_clear_error();
+	if (BIO_write(SSL_get_rbio(stream->tls), data, (int)len) != (int)len) {
+		stream->stage = WR_STREAM_DEAD;
+		return;
+	}
+	if (stream->stage == WR_STREAM_HANDSHAKE) {
+		int rc = SSL_do_handshake(stream->tls);
+
+		if (rc <= 0 && SSL_get_error(stream->tls, rc) != SSL_ERROR_WANT_READ) {
+			handle_failure(stream);
+			return;
+		}
+		if (rc == 1)
+			wr_stream_begin(stream);
+	}
+	read_decrypted(stream);
+	if (collect_records(stream) < 0)
+		stream->stage = WR_STREAM_DEAD;
+	wr_stream_account(stream);
+}

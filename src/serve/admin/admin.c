@@ -1,0 +1,327 @@
+#include "serve/admin/admin.h"
+
+#include <arpa/inet.h>
+#include <openssl/crypto.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+#include "serve/admin/changes.h"
+#include "net/networks.h"
+#include "serve/http/page.h"
+#include "serve/service.h"
+
+static const struct wr_http_route routes[] = {
+#define ROUTE_ROW(path, methods, handler, what) {path, methods, handler},
+	WR_ADMIN_ROUTES(ROUTE_ROW)
+#undef ROUTE_ROW
+};
+
+/* ---- who is it ---- */
+
+static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
+{
+	const struct sockaddr *address = wr_http_peer(request);
+	char text[INET6_ADDRSTRLEN] = "?";
+	struct ucred peer;
+	socklen_t len = sizeof peer;
+
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX) {
+		if (getsockopt(wr_stream_fd(request->client->stream), SOL_SOCKET, SO_PEERCRED,
+			       &peer, &len) == 0)
+			snprintf(who, WR_ADMIN_WHO, "uid %u (pid %d)", (unsigned)peer.uid,
+				 (int)peer.pid);
+		return;
+	}
+	if (address && address->sa_family == AF_INET) {
+		const struct sockaddr_in *v4 = (const void *)address;
+
+		inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
+	} else if (address && address->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *v6 = (const void *)address;
+
+		inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+	}
+	snprintf(who, WR_ADMIN_WHO, "%s", text);
+}
+
+void wr_admin_log(const struct wr_http_request *request, uint64_t key, const char *format, ...)
+{
+	const struct wr_admin *admin = request->server->context;
+	char what[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof what, format, args);
+	va_end(args);
+	wr_log(WR_LOG_INFO, "admin: %s: %s", admin->who, what);
+	wr_changes_note(wr_loop_service(request->server->loop)->changes,
+			wr_loop_now_ns(request->server->loop), key, admin->who, what);
+}
+
+/* ---- may it come in ---- */
+
+/* Somebody followed a link to the dashboard, which is a document of its own then. */
+static bool follows_link(const struct wr_http_request *request)
+{
+	return wr_admin_is_page(request->path) &&
+	       wr_str_equal(wr_http_field(request, "Sec-Fetch-Dest"), WR_STR("document"));
+}
+
+static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	const struct wr_listener *listener = request->server->listener;
+	struct weir_str host = wr_http_field(request, "Host");
+
+	if (listener->endpoint.kind == WR_ENDPOINT_UNIX)
+		return 0;
+	if (wr_listener_local(listener) && !wr_page_host_is_local(host))
+		return wr_problem(problem, WR_MISDIRECTED,
+				  "this is the admin port of another name; ask for 127.0.0.1 or "
+				  "localhost");
+	if (wr_page_is_foreign(wr_http_field(request, "Origin"), host) ||
+	    (wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
+	     !follows_link(request)))
+		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites may not ask here");
+	return 0;
+}
+
+/* Counts name rules, never clients: Prometheus reads them without a token, unless there is a token
+ * file, whose port other machines may reach. */
+static bool is_public(const struct wr_http_request *request)
+{
+	return wr_admin_is_page(request->path) || strcmp(request->path, "/metrics") == 0;
+}
+
+static const char *find_token(struct wr_admin *admin, const struct wr_settings *settings,
+			      struct weir_str authorization)
+{
+	const char *start = wr_admin_start_token(settings);
+
+	if (admin->tokens)
+		return wr_tokens_find(admin->tokens, authorization);
+	return start && wr_token_shown(start, authorization) ? "made at start" : NULL;
+}
+
+static int refuse_token(const struct wr_http_request *request, bool shown,
+			struct wr_problem *problem)
+{
+	struct wr_admin *admin = request->server->context;
+	struct wr_address address;
+
+	if (shown && wr_networks_address(wr_http_peer(request), &address))
+		admin->wait_ms =
+			wr_guard_wrong(&wr_loop_service(request->server->loop)->admin_guard,
+				       &address, uv_now(&request->server->loop->uv));
+	if (admin->wait_ms)
+		return wr_problem(problem, WR_TOO_OFTEN,
+				  "too many wrong tokens from this address; the right one is "
+				  "accepted at any time");
+	return wr_problem(problem, WR_UNAUTHORIZED,
+			  "a token is needed: Authorization: Bearer TOKEN, %s",
+			  admin->tokens ? "with one of --admin-token-file"
+					: "with the one in the dashboard's address that was "
+					  "printed at start. On this machine weir's commands need "
+					  "none without --admin");
+}
+
+static int check_token(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	const struct wr_settings *settings = wr_loop_settings(request->server->loop);
+	struct wr_admin *admin = request->server->context;
+	struct weir_str authorization = wr_http_field(request, "Authorization");
+	size_t len = strlen(admin->who);
+
+	admin->token_name = NULL;
+	admin->wait_ms = 0;
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX || settings->admin_open ||
+	    (admin->tokens ? wr_admin_is_page(request->path) : is_public(request)))
+		return 0;
+	admin->token_name = find_token(admin, settings, authorization);
+	if (!admin->token_name)
+		return refuse_token(request, authorization.len > 0, problem);
+	if (admin->tokens)
+		snprintf(admin->who + len, sizeof admin->who - len, ", token %s",
+			 admin->token_name);
+	return 0;
+}
+
+/* A form of another page can send text or a form without being asked, but no JSON. */
+static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	if (strcmp(request->method, "POST") != 0 ||
+	    wr_page_is_json(wr_http_field(request, "Content-Type")))
+		return 0;
+	return wr_problem(problem, WR_BAD_MEDIA,
+			  "send Content-Type: application/json, and {} if there is nothing to say");
+}
+
+/* A browser says from where a page asks. Whatever it says, the page has to know what only pages of
+ * this origin can read. */
+static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	const char *token = wr_admin_page_token();
+	struct weir_str shown = wr_http_field(request, "X-Weir-Page");
+
+	if (strcmp(request->method, "POST") != 0 ||
+	    (wr_http_field(request, "Origin").len == 0 &&
+	     wr_http_field(request, "Sec-Fetch-Site").len == 0))
+		return 0;
+	if (token && shown.len == strlen(token) && CRYPTO_memcmp(shown.ptr, token, shown.len) == 0)
+		return 0;
+	return wr_problem(problem, WR_FORBIDDEN,
+			  "a page has to send X-Weir-Page, with what GET /v1/session told it");
+}
+
+static int check(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	note_peer(request, ((struct wr_admin *)request->server->context)->who);
+	if (check_page(request, problem) != 0 || check_token(request, problem) != 0 ||
+	    check_browser(request, problem) != 0)
+		return -1;
+	if (request->too_large)
+		return wr_problem(problem, WR_TOO_LARGE, "a body may have %u bytes",
+				  WR_HTTP_BODY_MAX);
+	return check_media(request, problem);
+}
+
+/* A problem with one more header field. */
+static void reply_refusal(struct wr_http_request *request, const struct wr_problem *problem,
+			  const char *name, const char *value)
+{
+	char text[WR_PROBLEM_TEXT];
+	struct wr_text out = {text, sizeof text, 0};
+	struct wr_http_response *response;
+
+	wr_problem_write(problem, &out);
+	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
+	wr_http_header(response, wr_str(name), wr_str(value));
+	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
+}
+
+/* A flood of wrong tokens is told of once, by those that were answered 401. */
+static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
+{
+	const struct wr_admin *admin = request->server->context;
+	char seconds[24];
+
+	snprintf(seconds, sizeof seconds, "%llu",
+		 (unsigned long long)(admin->wait_ms + 999) / 1000);
+	request->close = true;
+	reply_refusal(request, problem, "Retry-After", seconds);
+}
+
+static void handle(struct wr_http_request *request)
+{
+	static struct wr_log_gate gate;
+	const struct wr_admin *admin = request->server->context;
+	struct wr_problem problem;
+	uint64_t held;
+
+	if (check(request, &problem) == 0) {
+		wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
+		return;
+	}
+	if (problem.code == WR_TOO_OFTEN) {
+		reply_too_often(request, &problem);
+		return;
+	}
+	if (problem.code != WR_BAD_MEDIA && wr_log_due(&gate, &held))
+		wr_log(WR_LOG_WARN, "admin: %s was turned away: %s (and %llu more)", admin->who,
+		       problem.detail, (unsigned long long)held);
+	if (problem.code == WR_UNAUTHORIZED)
+		reply_refusal(request, &problem, "WWW-Authenticate", "Bearer");
+	else
+		wr_http_reply_problem(request, &problem);
+}
+
+/* ---- answers ---- */
+
+void wr_admin_harden(struct wr_http_response *response)
+{
+	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+}
+
+void wr_admin_reply(struct wr_http_request *request, unsigned status, const char *content_type,
+		    wr_admin_writer writer, void *context)
+{
+	struct wr_text out = wr_http_answer(request->server);
+	struct wr_http_response *response;
+	char *more = NULL;
+
+	writer(&out, context);
+	while (!wr_text_fits(&out)) {
+		size_t cap = out.len + out.len / 8;
+
+		free(more);
+		more = malloc(cap);
+		if (!more) {
+			wr_http_reply(request, 500, NULL);
+			return;
+		}
+		out = (struct wr_text){more, cap, 0};
+		writer(&out, context);
+	}
+	response = wr_http_response((struct weir_str){out.at, out.len}, content_type);
+	free(more);
+	wr_admin_harden(response);
+	wr_http_reply(request, status, response);
+}
+
+void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text)
+{
+	struct wr_problem problem;
+	enum wr_problem_code code = rc == WEIR_ENOENT                         ? WR_NOT_FOUND
+				    : rc == WEIR_EMOVED || rc == WEIR_EMEMORY ? WR_UNAVAILABLE
+				    : rc == WEIR_EMANY                        ? WR_TOO_MANY
+									      : WR_BAD_VALUE;
+
+	wr_problem(&problem, code, "%s", text && text[0] ? text : weir_strerror(rc));
+	wr_http_reply_problem(request, &problem);
+}
+
+/* ---- beginning and end ---- */
+
+static int open_api(struct wr_http_server *server, struct weir_error *error)
+{
+	const struct wr_settings *settings = wr_loop_settings(server->loop);
+	struct wr_admin *admin = calloc(1, sizeof *admin);
+	int rc = 0;
+
+	if (!admin)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	if (settings->admin_token_file)
+		rc = wr_tokens_open(settings->admin_token_file, &admin->tokens, error);
+	else if (!wr_listener_local(server->listener))
+		rc = wr_error(error, WEIR_EINVAL,
+			      "--admin %s can be reached from other machines and needs "
+			      "--admin-token-file",
+			      server->listener->text);
+	if (rc < 0)
+		free(admin);
+	else
+		server->context = admin;
+	return rc;
+}
+
+static void close_api(struct wr_http_server *server)
+{
+	struct wr_admin *admin = server->context;
+
+	wr_tokens_free(admin->tokens);
+	free(admin);
+}
+
+static const struct wr_http_api api = {"admin", handle, open_api, close_api};
+
+static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
+		 struct weir_error *error)
+{
+	return wr_http_server_start(&api, loop, listener, server, error);
+}
+
+const struct wr_protocol wr_admin_protocol = WR_HTTP_PROTOCOL("admin", start);

@@ -1,0 +1,118 @@
+/* What was explained, for programs. */
+#include <stdio.h>
+
+#include "base/str.h"
+#include "rules/limit_text.h"
+#include "rules/path_text.h"
+#include "rules/requests.h"
+#include "serve/admin/explain_find.h"
+#include "wire/json.h"
+
+static json_t *place(const char *file, uint32_t line)
+{
+	return json_pack("{s:o, s:i}", "file", wr_json_text(wr_str(file)), "line", (int)line);
+}
+
+static json_t *node_json(const struct wr_node *node)
+{
+	char path[512];
+	json_t *json;
+
+	if (!node)
+		return json_null();
+	wr_path_text(node, path, sizeof path);
+	json = place(node->more->file, node->more->line);
+	json_object_set_new(json, "path", wr_json_text(wr_str(path)));
+	return json;
+}
+
+static json_t *steps_json(const struct wr_explain_walk *walk)
+{
+	static const char *const names[] = {"exact", "wildcard", "any", "passed_over",
+					    "nothing_below"};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < walk->step_count; i++)
+		json_array_append_new(list, json_pack("{s:i, s:s, s:b, s:o}", "entry",
+						      (int)walk->steps[i].level, "tried",
+						      names[walk->steps[i].kind], "matched",
+						      walk->steps[i].matched, "rule",
+						      node_json(walk->steps[i].node)));
+	return list;
+}
+
+static json_t *limit_json(const struct wr_explain *explain, const struct wr_limit *limit)
+{
+	static const char *const on_limit[] = {
+#define WORD(name, number, text) [number] = (text),
+		WR_ON_LIMITS(WORD)};
+	static const char *const consistency[] = {WR_CONSISTENCIES(WORD)
+#undef WORD
+	};
+	char text[128];
+	json_t *json;
+
+	wr_limit_text(limit, text, sizeof text);
+	json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b}", "text", text, "name",
+			 wr_json_text(limit->name), "stat", wr_json_text(limit->stat), "unlimited",
+			 limit->unlimited, "shadow", (limit->node->flags & WR_SHADOW) != 0, "quota",
+			 (limit->node->flags & WR_QUOTA) != 0, "replaced",
+			 wr_explain_is_replaced(explain, limit));
+	if (limit->unlimited)
+		return json;
+	json_object_set_new(json, "id", wr_json_text(limit->id));
+	json_object_set_new(json, "algorithm",
+			    json_string(weir_algorithm_name((int)limit->limit.algorithm)));
+	json_object_set_new(json, "requests_per_unit", json_integer(limit->limit.limit));
+	json_object_set_new(json, "period_ns", json_integer((json_int_t)limit->limit.period_ns));
+	json_object_set_new(json, "capacity", json_integer(limit->limit.capacity));
+	json_object_set_new(json, "on_limit", json_string(on_limit[limit->on_limit]));
+	json_object_set_new(json, "consistency", json_string(consistency[limit->consistency]));
+	return json;
+}
+
+static json_t *entries_json(const struct wr_explain_walk *walk)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < walk->count; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o, s:o}", "key",
+						wr_json_text(walk->entries[i].key), "value",
+						wr_json_text(walk->entries[i].value), "source",
+						wr_json_text(walk->entries[i].source)));
+	return list;
+}
+
+static json_t *walk_json(const struct wr_explain *explain, const struct wr_explain_walk *walk)
+{
+	json_t *limits = json_array();
+	json_t *json;
+
+	for (size_t i = 0; i < walk->match.limit_count; i++)
+		json_array_append_new(limits, limit_json(explain, &walk->match.limits[i]));
+	json = json_pack("{s:o, s:o, s:s, s:o, s:o}", "entries", entries_json(walk), "steps",
+			 steps_json(walk), "outcome", wr_explain_outcome(walk->match.outcome),
+			 "rule", node_json(walk->match.node), "limits", limits);
+	if (walk->request)
+		json_object_set_new(json, "made_by",
+				    place(walk->request->file, walk->request->line));
+	return json;
+}
+
+json_t *wr_explain_json(const struct wr_explain *explain)
+{
+	json_t *walks = json_array();
+	json_t *json;
+
+	for (size_t i = 0; i < explain->walk_count; i++)
+		json_array_append_new(walks, walk_json(explain, &explain->walks[i]));
+	json = json_pack("{s:o, s:b, s:o}", "domain", wr_json_text(explain->domain_name), "known",
+			 explain->domain != NULL, "descriptors", walks);
+	if (!explain->http)
+		return json;
+	json_object_set_new(json, "request", wr_json_text(wr_str(explain->http)));
+	json_object_set_new(json, "allowed", json_boolean(explain->result.allowed));
+	json_object_set_new(json, "denied", json_boolean(explain->result.denied));
+	return json;
+}

@@ -1,0 +1,66 @@
+#include "serve/admin/guard.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define V6_NETWORK_BYTES 8u /* a host may have any address of its /64 */
+
+static struct wr_address network_of(const struct wr_address *address)
+{
+	struct wr_address network = *address;
+
+	if (!wr_address_is_v4(address))
+		memset(network.bytes + V6_NETWORK_BYTES, 0,
+		       sizeof network.bytes - V6_NETWORK_BYTES);
+	return network;
+}
+
+/* FNV-1a. An attacker who fills a set on purpose is forgotten sooner, which a right token does not
+ * notice. */
+static unsigned set_of(const struct wr_address *network)
+{
+	uint32_t hash = 2166136261u;
+
+	for (size_t i = 0; i < sizeof network->bytes; i++)
+		hash = (hash ^ network->bytes[i]) * 16777619u;
+	return hash % WR_GUARD_SETS;
+}
+
+/* The address's own place, or the one of its set that is due soonest. */
+static struct wr_guard_place *place_of(struct wr_guard *guard, const struct wr_address *network)
+{
+	struct wr_guard_place *set = guard->places + (size_t)set_of(network) * WR_GUARD_WAYS;
+	struct wr_guard_place *soonest = set;
+
+	for (unsigned i = 0; i < WR_GUARD_WAYS; i++) {
+		if (set[i].clear_ms && memcmp(&set[i].address, network, sizeof *network) == 0)
+			return &set[i];
+		if (set[i].clear_ms < soonest->clear_ms)
+			soonest = &set[i];
+	}
+	*soonest = (struct wr_guard_place){.address = *network};
+	return soonest;
+}
+
+/* GCRA: `clear_ms` is the theoretical arrival time. */
+static uint64_t count(struct wr_guard_place *place, uint64_t now_ms)
+{
+	uint64_t clear_ms = place->clear_ms > now_ms ? place->clear_ms : now_ms;
+	uint64_t most_ms = now_ms + (uint64_t)(WR_GUARD_BURST - 1) * WR_GUARD_PERIOD_MS;
+
+	if (clear_ms > most_ms)
+		return clear_ms - most_ms;
+	place->clear_ms = clear_ms + WR_GUARD_PERIOD_MS;
+	return 0;
+}
+
+uint64_t wr_guard_wrong(struct wr_guard *guard, const struct wr_address *address, uint64_t now_ms)
+{
+	struct wr_address network = network_of(address);
+	uint64_t wait_ms;
+
+	pthread_mutex_lock(&guard->lock);
+	wait_ms = count(place_of(guard, &network), now_ms);
+	pthread_mutex_unlock(&guard->lock);
+	return wait_ms;
+}

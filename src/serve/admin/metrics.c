@@ -1,0 +1,384 @@
+#include "serve/admin/metrics.h"
+
+#include <stdlib.h>
+
+#include <weir/stats.h>
+
+#include "serve/admin/metrics_families.h"
+
+#define CANDIDATES_MAX 4u /* of a rule */
+
+/* A rule that has series of its own. */
+struct row {
+	struct weir_stat stat;
+	char name[WEIR_STAT_NAME_BYTES];
+	char domain[WEIR_STAT_NAME_BYTES];
+	size_t domain_len;
+};
+
+struct candidate {
+	struct weir_candidate counts;
+	const struct row *row;
+	char text[WEIR_STAT_NAME_BYTES];
+};
+
+struct reading {
+	struct wr_metrics_choice *choice;
+	uint64_t loaded_ns; /* when the rules in force were loaded */
+	struct row *rows;
+	uint32_t row_count;
+	struct candidate *candidates;
+	uint32_t candidate_count, candidate_max;
+	uint32_t left_out;                     /* rules in `own[WEIR_STAT_OTHER]` */
+	struct weir_stat own[WEIR_STAT_RULES]; /* names that are not rules' */
+};
+
+/* ---- which rules ---- */
+
+void wr_metrics_choice_init(struct wr_metrics_choice *choice, uint32_t rules_max)
+{
+	*choice = (struct wr_metrics_choice){.max = rules_max};
+	pthread_mutex_init(&choice->lock, NULL);
+}
+
+void wr_metrics_choice_free(struct wr_metrics_choice *choice)
+{
+	pthread_mutex_destroy(&choice->lock);
+}
+
+/* Another table has other slots. */
+static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
+{
+	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])
+		return;
+	memset(choice->slots, 0, sizeof choice->slots);
+	choice->count = 0;
+	choice->table_id[0] = info->table_id[0];
+	choice->table_id[1] = info->table_id[1];
+}
+
+static bool choose(struct wr_metrics_choice *choice, uint32_t slot)
+{
+	uint8_t bit = (uint8_t)(1u << slot % 8);
+
+	if (slot >= WR_METRICS_SLOTS_MAX)
+		return false;
+	if (choice->slots[slot / 8] & bit)
+		return true;
+	if (choice->count == choice->max)
+		return false;
+	choice->slots[slot / 8] |= bit;
+	choice->count++;
+	return true;
+}
+
+/* ---- reading ---- */
+
+static void add(struct weir_stat *sum, const struct weir_stat *stat)
+{
+#define ADD(field, text) sum->field += stat->field;
+	WEIR_STATS(ADD)
+#undef ADD
+}
+
+/* Every domain has a name for limits that requests bring along, and few have such requests. */
+static bool is_empty(const struct weir_stat *stat)
+{
+	return stat->admitted + stat->refused + stat->shadowed + stat->deferred == 0;
+}
+
+/* What stands before the first slash, without its escapes: "%2F" is a slash. */
+static size_t domain_of(struct weir_str rule, char domain[WEIR_STAT_NAME_BYTES])
+{
+	struct weir_str text = wr_str_first(rule, wr_str_find(rule, '/'));
+	size_t len = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		int high = text.ptr[i] == '%' && i + 2 < text.len ? wr_hex(text.ptr[i + 1]) : -1;
+		int low = high >= 0 ? wr_hex(text.ptr[i + 2]) : -1;
+
+		domain[len++] = low >= 0 ? (char)(high << 4 | low) : text.ptr[i];
+		i += low >= 0 ? 2 : 0;
+	}
+	return len;
+}
+
+static int on_stat(void *context, const struct weir_stat *stat)
+{
+	struct reading *reading = context;
+	struct row *row;
+
+	if (stat->slot >= WEIR_STAT_RULES && !stat->loaded_ns && is_empty(stat))
+		return 0;
+	if (stat->slot < WEIR_STAT_RULES) {
+		add(&reading->own[stat->slot], stat);
+		return 0;
+	}
+	if (!choose(reading->choice, stat->slot)) {
+		add(&reading->own[WEIR_STAT_OTHER], stat);
+		reading->left_out++;
+		return 0;
+	}
+	row = &reading->rows[reading->row_count++];
+	row->stat = *stat;
+	memcpy(row->name, stat->rule.ptr, stat->rule.len);
+	row->stat.rule.ptr = row->name;
+	row->domain_len = domain_of(row->stat.rule, row->domain);
+	return 0;
+}
+
+static const struct row *find_row(const struct reading *reading, uint32_t slot)
+{
+	uint32_t low = 0, high = reading->row_count;
+
+	while (low < high) { /* rows are in the order of slots */
+		uint32_t middle = (low + high) / 2;
+
+		if (reading->rows[middle].stat.slot < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < reading->row_count && reading->rows[low].stat.slot == slot
+		       ? &reading->rows[low]
+		       : NULL;
+}
+
+/* Those that the rule has now; ones it had before stay in the table for good. */
+static int on_candidate(void *context, const struct weir_candidate *counts)
+{
+	struct reading *reading = context;
+	const struct row *row = find_row(reading, counts->rule_slot);
+	struct candidate *candidate;
+
+	if (!row || counts->loaded_ns < row->stat.loaded_ns)
+		return 0;
+	if (reading->candidate_count == reading->candidate_max)
+		return 1;
+	candidate = &reading->candidates[reading->candidate_count++];
+	candidate->counts = *counts;
+	candidate->row = row;
+	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
+	memcpy(candidate->text, counts->text.ptr, candidate->counts.text.len);
+	candidate->counts.text.ptr = candidate->text;
+	return 0;
+}
+
+static int count_candidate(void *context, const struct weir_candidate *counts)
+{
+	(void)counts;
+	(*(size_t *)context)++;
+	return 0;
+}
+
+/* Rules are read before. */
+static int read_candidates(struct weir_table *table, struct reading *reading)
+{
+	size_t count = 0;
+
+	weir_candidates_each(table, count_candidate, &count);
+	if (count == 0)
+		return 0;
+	if (count > (size_t)CANDIDATES_MAX * reading->choice->max)
+		count = (size_t)CANDIDATES_MAX * reading->choice->max;
+	reading->candidate_max = (uint32_t)count;
+	reading->candidates = malloc(count * sizeof *reading->candidates);
+	if (!reading->candidates)
+		return WEIR_EMEMORY;
+	weir_candidates_each(table, on_candidate, reading);
+	return 0;
+}
+
+/* Rules that are in force come before those that were, or are another process's. */
+static int choose_loaded(void *context, const struct weir_stat *stat)
+{
+	const struct reading *reading = context;
+
+	if (stat->slot >= WEIR_STAT_RULES && stat->loaded_ns &&
+	    stat->loaded_ns >= reading->loaded_ns)
+		choose(reading->choice, stat->slot);
+	return 0;
+}
+
+static uint64_t loaded_ns(struct weir_engine *engine)
+{
+	struct weir_engine_info info = {.size = sizeof info};
+
+	return weir_engine_info(engine, &info) == 0 ? info.loaded_ns : 0;
+}
+
+static int read_locked(const struct wr_metrics_view *view, struct reading *reading)
+{
+	struct wr_metrics_choice *choice = reading->choice;
+	int rc;
+
+	follow_table(choice, view->info);
+	reading->rows = malloc((size_t)choice->max * sizeof *reading->rows);
+	if (!reading->rows)
+		return WEIR_EMEMORY;
+	reading->loaded_ns = loaded_ns(view->engine);
+	if (choice->count < choice->max)
+		weir_stats_each(view->table, choose_loaded, reading);
+	rc = weir_stats_each(view->table, on_stat, reading);
+	if (rc == 0)
+		rc = read_candidates(view->table, reading);
+	return rc == WEIR_ELAYOUT ? 0 : rc; /* of another weir: nothing to tell of rules */
+}
+
+/* ---- writing ---- */
+
+static struct weir_str algorithm_name(const struct weir_stat *stat)
+{
+	const char *name = weir_algorithm_name((int)stat->algorithm);
+
+	if (stat->flags & WEIR_STAT_UNLIMITED)
+		return WR_STR("unlimited");
+	return wr_str(name ? name : "unknown"); /* limits that requests bring along */
+}
+
+static void put_rule(struct wr_prom *prom, const struct row *row, const char *result,
+		     uint64_t value, bool micros)
+{
+	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
+					 {"rule", row->stat.rule},
+					 {"algorithm", algorithm_name(&row->stat)},
+					 {"result", wr_str(result ? result : "")}};
+
+	if (micros)
+		wr_prom_micros(prom, labels, result ? 4 : 3, value);
+	else
+		wr_prom_number(prom, labels, result ? 4 : 3, value);
+}
+
+/* What every rule has from the beginning, so that its first refusal is an increase and not a new
+ * series; the other results only where there are such rules. */
+static void put_decisions(struct wr_prom *prom, const struct row *row)
+{
+	put_rule(prom, row, "admitted", row->stat.admitted, false);
+	put_rule(prom, row, "refused", row->stat.refused, false);
+	if (row->stat.shadowed)
+		put_rule(prom, row, "shadowed", row->stat.shadowed, false);
+	if (row->stat.deferred)
+		put_rule(prom, row, "deferred", row->stat.deferred, false);
+}
+
+static void put_near(struct wr_prom *prom, const struct row *row)
+{
+	put_rule(prom, row, NULL, row->stat.near_limit, false);
+}
+
+static void put_soft(struct wr_prom *prom, const struct row *row)
+{
+	if (row->stat.soft)
+		put_rule(prom, row, NULL, row->stat.soft, false);
+}
+
+static void put_delayed(struct wr_prom *prom, const struct row *row)
+{
+	if (row->stat.delayed)
+		put_rule(prom, row, NULL, row->stat.delayed, false);
+}
+
+static void put_delay(struct wr_prom *prom, const struct row *row)
+{
+	if (row->stat.delayed)
+		put_rule(prom, row, NULL, row->stat.delay_us, true);
+}
+
+static void put_family(struct wr_prom *prom, enum wr_metric metric, const struct reading *reading,
+		       void (*put)(struct wr_prom *prom, const struct row *row))
+{
+	struct row other = {.stat = reading->own[WEIR_STAT_OTHER]};
+
+	wr_prom_family(prom, &wr_metrics[metric]);
+	for (uint32_t i = 0; i < reading->row_count; i++)
+		put(prom, &reading->rows[i]);
+	other.stat.rule = WR_STR("other");
+	put(prom, &other);
+}
+
+static void put_ruleless(struct wr_prom *prom, const struct reading *reading)
+{
+	static const struct {
+		enum weir_stat_name name;
+		const char *reason;
+	} reasons[] = {
+#define REASON_ROW(name, text, what) {name, text},
+		WEIR_STAT_NAMES(REASON_ROW)
+#undef REASON_ROW
+	};
+
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_ruleless]);
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+		const struct weir_stat *stat = &reading->own[reasons[i].name];
+		struct wr_prom_label label = {"reason", wr_str(reasons[i].reason)};
+
+		if (reasons[i].name != WEIR_STAT_OTHER)
+			wr_prom_number(prom, &label, 1, stat->admitted + stat->refused);
+	}
+}
+
+static void put_candidate(struct wr_prom *prom, const struct candidate *candidate, const char *name,
+			  const char *value, uint64_t number)
+{
+	const struct row *row = candidate->row;
+	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
+					 {"rule", row->stat.rule},
+					 {"candidate", candidate->counts.text},
+					 {name, wr_str(value)}};
+
+	wr_prom_number(prom, labels, 4, number);
+}
+
+static void put_candidates(struct wr_prom *prom, const struct reading *reading)
+{
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates]);
+	for (uint32_t i = 0; i < reading->candidate_count; i++) {
+		const struct candidate *c = &reading->candidates[i];
+
+		put_candidate(prom, c, "result", "admitted", c->counts.would_admit);
+		put_candidate(prom, c, "result", "refused", c->counts.would_refuse);
+	}
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates_differ]);
+	for (uint32_t i = 0; i < reading->candidate_count; i++) {
+		const struct candidate *c = &reading->candidates[i];
+
+		put_candidate(prom, c, "how", "admits", c->counts.admits_more);
+		put_candidate(prom, c, "how", "refuses", c->counts.refuses_more);
+	}
+}
+
+static void put_rules(struct wr_prom *prom, const struct reading *reading)
+{
+	put_family(prom, WR_METRIC_decisions, reading, put_decisions);
+	put_family(prom, WR_METRIC_near_limit, reading, put_near);
+	put_family(prom, WR_METRIC_soft, reading, put_soft);
+	put_family(prom, WR_METRIC_delayed, reading, put_delayed);
+	put_family(prom, WR_METRIC_delay, reading, put_delay);
+	put_ruleless(prom, reading);
+	put_candidates(prom, reading);
+	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules_in_other]);
+	wr_prom_number(prom, NULL, 0, reading->left_out);
+}
+
+int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
+		     const struct wr_metrics_view *view)
+{
+	struct reading reading = {.choice = choice};
+	int rc;
+
+	pthread_mutex_lock(&choice->lock);
+	rc = read_locked(view, &reading);
+	pthread_mutex_unlock(&choice->lock);
+	if (rc == 0) {
+		put_rules(prom, &reading);
+		wr_metrics_put_table(prom, view->info);
+		wr_metrics_put_engine(prom, view->engine);
+		wr_metrics_put_latency(prom, view->table);
+		wr_metrics_put_hosts(prom, view->table);
+		wr_metrics_put_gauges(prom, view->table, view->now_ns);
+	}
+	free(reading.candidates);
+	free(reading.rows);
+	return rc;
+}

@@ -1,0 +1,94 @@
+/* What is not enforced for now. */
+#include <weir/control.h>
+
+#include "serve/admin/admin.h"
+
+#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
+
+struct pause_list {
+	struct wr_text *out;
+	bool more;
+};
+
+static int on_pause(void *context, struct weir_str rule)
+{
+	struct pause_list *list = context;
+
+	if (list->more)
+		wr_text_char(list->out, ',');
+	list->more = true;
+	wr_json_put_text(list->out, rule);
+	return 0;
+}
+
+static void write_paused(struct wr_text *out, void *context)
+{
+	const struct wr_http_request *request = context;
+	struct pause_list list = {out, false};
+
+	PUT(out, "{\"paused\":[");
+	weir_control_paused(wr_loop_engine(request->server->loop), on_pause, &list);
+	PUT(out, "]}\n");
+}
+
+void wr_admin_paused(struct wr_http_request *request)
+{
+	wr_admin_reply(request, 200, "application/json", write_paused, request);
+}
+
+/* {"rule": "api/ip"}, or {} for everything. */
+static int read_rule(const json_t *document, struct weir_str *rule, struct wr_problem *problem)
+{
+	const char *name;
+	json_t *value;
+
+	*rule = WR_STR("");
+	if (wr_json_need_object(document, NULL, problem) != 0)
+		return -1;
+	json_object_foreach((json_t *)document, name, value)
+	{
+		struct wr_json_at at = {NULL, name, 0};
+
+		if (strcmp(name, "rule") != 0)
+			return wr_json_unknown(&at, "rule", problem);
+		if (wr_json_get_text(value, &at, rule, problem) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void run(struct wr_http_request *request, const char *verb,
+		int (*act)(struct weir_engine *engine, struct weir_str rule,
+			   struct weir_error *error))
+{
+	struct weir_error error = {.text = ""};
+	struct wr_problem problem;
+	struct weir_str rule;
+	json_t *document = wr_json_read(wr_http_body(request), &problem);
+	int rc;
+
+	if (!document || read_rule(document, &rule, &problem) != 0) {
+		wr_http_reply_problem(request, &problem);
+		json_decref(document);
+		return;
+	}
+	rc = act(wr_loop_engine(request->server->loop), rule, &error);
+	if (rc < 0) {
+		wr_admin_reply_error(request, rc, error.text);
+	} else {
+		wr_admin_log(request, 0, "%s %.*s", verb, rule.len ? (int)rule.len : 10,
+			     rule.len ? rule.ptr : "everything");
+		wr_admin_reply(request, 200, "application/json", write_paused, request);
+	}
+	json_decref(document);
+}
+
+void wr_admin_pause(struct wr_http_request *request)
+{
+	run(request, "pause", weir_control_pause);
+}
+
+void wr_admin_resume(struct wr_http_request *request)
+{
+	run(request, "resume", weir_control_resume);
+}

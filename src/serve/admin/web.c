@@ -1,0 +1,140 @@
+/* The dashboard: files that are part of the program, and what a page needs to ask and to change. */
+#include "serve/admin/web.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include <weir/weir.h>
+
+#include "serve/admin/admin.h"
+
+#define UI "/ui/"
+#define FRONT "index.html"
+
+/* Nothing is inline, nothing comes from elsewhere, nobody may frame it. */
+static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
+			     "'self'; connect-src 'self'; "
+			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/* ---- files ---- */
+
+bool wr_admin_is_page(const char *path)
+{
+	return strcmp(path, "/") == 0 || strncmp(path, UI, sizeof UI - 1) == 0;
+}
+
+static const struct wr_web_file *find_file(const char *name)
+{
+	for (size_t i = 0; i < wr_web_file_count; i++)
+		if (strcmp(wr_web_files[i].name, name) == 0)
+			return &wr_web_files[i];
+	return NULL;
+}
+
+/* Whether a list of the request has this member; tags are quoted, so a part of one is none. */
+static bool names(const struct wr_http_request *request, const char *field, const char *member)
+{
+	struct weir_str rest = wr_http_field(request, field);
+	size_t len = strlen(member);
+
+	for (; rest.len >= len; rest = wr_str_from(rest, 1))
+		if (memcmp(rest.ptr, member, len) == 0)
+			return true;
+	return false;
+}
+
+static void add_header(struct wr_http_response *response, const char *name, const char *value)
+{
+	wr_http_header(response, wr_str(name), wr_str(value));
+}
+
+static void harden(struct wr_http_response *response)
+{
+	add_header(response, "Content-Security-Policy", policy);
+	add_header(response, "X-Frame-Options", "DENY");
+	add_header(response, "X-Content-Type-Options", "nosniff");
+	add_header(response, "Referrer-Policy", "no-referrer");
+	add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+	add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+}
+
+static void send_file(struct wr_http_request *request, const struct wr_web_file *file)
+{
+	bool packed = names(request, "Accept-Encoding", "gzip");
+	const char *tag = packed ? file->packed_tag : file->tag;
+	bool known = names(request, "If-None-Match", tag);
+	const uint8_t *body = packed ? file->packed : file->plain;
+	size_t len = packed ? file->packed_len : file->plain_len;
+	struct wr_http_response *response = wr_http_response_static(
+		(struct weir_str){(const char *)body, known ? 0 : len}, file->content_type);
+
+	if (response) {
+		add_header(response, "ETag", tag);
+		add_header(response, "Cache-Control", "no-cache");
+		add_header(response, "Vary", "Accept-Encoding");
+		if (packed && !known)
+			add_header(response, "Content-Encoding", "gzip");
+		harden(response);
+	}
+	wr_http_reply(request, known ? 304 : 200, response);
+}
+
+void wr_admin_front(struct wr_http_request *request)
+{
+	send_file(request, find_file(FRONT));
+}
+
+void wr_admin_file(struct wr_http_request *request)
+{
+	const struct wr_web_file *file = find_file(request->path + sizeof UI - 1);
+	struct wr_problem problem;
+
+	if (file) {
+		send_file(request, file);
+		return;
+	}
+	wr_problem(&problem, WR_NOT_FOUND, "the dashboard has no such file");
+	wr_http_reply_problem(request, &problem);
+}
+
+/* ---- what a page needs ---- */
+
+static char page_token[WR_ADMIN_PAGE_TOKEN];
+
+static void make_token(void)
+{
+	uint8_t bytes[(WR_ADMIN_PAGE_TOKEN - 1) / 2];
+
+	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+		return;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(page_token + 2 * i, 3, "%02x", bytes[i]);
+}
+
+const char *wr_admin_page_token(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_token);
+	return page_token[0] ? page_token : NULL;
+}
+
+static void write_session(struct wr_text *out, void *context)
+{
+	const struct wr_admin *admin = context;
+	const char *token = wr_admin_page_token();
+
+	wr_text_put(out, WR_STR("{\"version\":"));
+	wr_json_put_text(out, wr_str(weir_version()));
+	wr_text_put(out, WR_STR(",\"page\":"));
+	wr_json_put_text_or_null(out, wr_str(token ? token : ""));
+	wr_text_put(out, WR_STR(",\"token\":"));
+	wr_json_put_text_or_null(out, wr_str(admin->token_name ? admin->token_name : ""));
+	wr_text_put(out, WR_STR("}\n"));
+}
+
+void wr_admin_session(struct wr_http_request *request)
+{
+	wr_admin_reply(request, 200, "application/json", write_session, request->server->context);
+}

@@ -1,0 +1,73 @@
+/* References to the table and engine of the service; see core.h. */
+#include "serve/core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine)
+{
+	struct wr_core *core = malloc(sizeof *core);
+
+	if (core)
+		*core = (struct wr_core){.table = table, .engine = engine, .refs = 1};
+	return core;
+}
+
+void wr_core_hold(struct wr_core *core)
+{
+	__atomic_fetch_add(&core->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* Acquire and release: the thread that frees the core sees all writes of the other holders. */
+void wr_core_release(struct wr_core *core)
+{
+	if (!core || __atomic_sub_fetch(&core->refs, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
+	weir_engine_free(core->engine);
+	weir_close(core->table);
+	free(core);
+}
+
+static void core_ref_free(struct wr_core_ref *ref)
+{
+	wr_core_release(ref->core);
+	free(ref);
+}
+
+int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core)
+{
+	struct wr_core_ref *ref = malloc(sizeof *ref);
+	struct wr_core_ref *before = refs->current;
+
+	if (!ref) {
+		wr_core_release(core);
+		return -1;
+	}
+	*ref = (struct wr_core_ref){.core = core};
+	refs->current = ref;
+	if (before && before->asks == 0)
+		core_ref_free(before);
+	return 0;
+}
+
+struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs)
+{
+	refs->current->asks++;
+	return refs->current;
+}
+
+void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref)
+{
+	assert(ref->asks > 0);
+	if (--ref->asks == 0 && ref != refs->current)
+		core_ref_free(ref);
+}
+
+void wr_core_refs_free(struct wr_core_refs *refs)
+{
+	if (!refs->current)
+		return;
+	assert(refs->current->asks == 0);
+	core_ref_free(refs->current);
+	refs->current = NULL;
+}

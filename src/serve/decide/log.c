@@ -1,0 +1,251 @@
+/* Which decisions are told, and the rings they are put into. */
+#include "serve/decide/log_ring.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "net/log.h"
+#include "serve/open.h"
+
+#define MILLION 1000000u
+
+/* ---- in a loop ---- */
+
+static uint64_t next_random(struct wr_decision_lane *lane)
+{
+	lane->random ^= lane->random << 13; /* xorshift64 */
+	lane->random ^= lane->random >> 7;
+	lane->random ^= lane->random << 17;
+	return lane->random;
+}
+
+static bool is_sampled(struct wr_decision_lane *lane)
+{
+	uint32_t share = lane->log->share_ppm;
+
+	return share >= MILLION || (share && (next_random(lane) >> 32) * MILLION >> 32 < share);
+}
+
+/* Whether there is a place left in this second. Loops share the word, but once the second is full
+ * they only read it. */
+static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
+{
+	uint64_t second = now_ns / 1000000000;
+	uint64_t seen = __atomic_load_n(&log->second, __ATOMIC_RELAXED), next;
+
+	do {
+		uint64_t count = seen >> 32 == (second & UINT32_MAX) ? seen & UINT32_MAX : 0;
+
+		if (count >= log->refused_per_s)
+			return false;
+		next = second << 32 | (count + 1);
+	} while (!__atomic_compare_exchange_n(&log->second, &seen, next, true, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return true;
+}
+
+static void wake(struct wr_decision_log *log)
+{
+	uint64_t one = 1;
+
+	if (__atomic_exchange_n(&log->asleep, 0, __ATOMIC_SEQ_CST) &&
+	    write(log->wake, &one, sizeof one) < 0)
+		return; /* an eventfd takes it */
+}
+
+/* Plain load and store, atomic only for those who read. */
+static void count_one(uint64_t *count)
+{
+	__atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+static void put_line(struct wr_decision_lane *lane, const char *line, size_t len)
+{
+	/* Paired with the store in empty(): what was taken out may be written over. */
+	uint64_t tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
+	size_t at = lane->head & (WR_RING_BYTES - 1);
+	size_t first = len < WR_RING_BYTES - at ? len : WR_RING_BYTES - at;
+
+	if (len > WR_RING_BYTES - (lane->head - tail)) {
+		count_one(&lane->lost);
+		return;
+	}
+	memcpy(lane->bytes + at, line, first);
+	memcpy(lane->bytes, line + first, len - first);
+	/* Paired with the load in empty(): who sees the head sees the line. Sequentially
+	 * consistent, because either the writer sees it before it sleeps, or we see it asleep. */
+	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
+	wake(lane->log);
+}
+
+void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view)
+{
+	struct wr_decision_log *log = lane->log;
+	char line[WR_DECISION_LINE];
+	struct wr_text out = {line, sizeof line, 0};
+
+	if (!wr_decision_counts(view->ask))
+		return;
+	view->keys = log->keys;
+	view->sampled_ppm = MILLION;
+	if (!wr_decision_refused(view->ask)) {
+		if (!is_sampled(lane))
+			return;
+		view->sampled_ppm = log->share_ppm;
+	} else if (!is_within_rate(log, view->now_ns)) {
+		count_one(&lane->held);
+		return;
+	}
+	wr_decision_json(view, &out);
+	if (wr_text_fits(&out))
+		put_line(lane, line, out.len);
+	else
+		count_one(&lane->lost);
+}
+
+struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop)
+{
+	return log ? &log->lanes[loop] : NULL;
+}
+
+/* ---- beginning and end ---- */
+
+/* "5", "5%", "0.25%": of a hundred, in millionths. */
+static int read_share(const char *text, uint32_t *ppm, struct weir_error *error)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	if (*end == '%')
+		end++;
+	if (end == text || *end || !(percent >= 0 && percent <= 100))
+		return wr_error(error, WEIR_EINVAL,
+				"--decision-log-share '%s' is not a share of 0 to 100 %%: 1%%, "
+				"0.05%%",
+				text);
+	*ppm = (uint32_t)(percent * 10000 + 0.5);
+	return 0;
+}
+
+static int make_lanes(struct wr_decision_log *log, unsigned loops)
+{
+	log->lanes = aligned_alloc(64, loops * sizeof *log->lanes);
+	if (!log->lanes)
+		return -1;
+	log->lane_count = loops;
+	for (unsigned i = 0; i < loops; i++) {
+		struct wr_decision_lane *lane = &log->lanes[i];
+
+		memset(lane, 0, offsetof(struct wr_decision_lane, bytes));
+		lane->log = log;
+		if (getrandom(&lane->random, sizeof lane->random, 0) < 0 || lane->random == 0)
+			lane->random = 0x9e3779b97f4a7c15 + i;
+	}
+	return 0;
+}
+
+int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
+			 struct wr_decision_log **opened, struct weir_error *error)
+{
+	struct wr_decision_log *log;
+	int rc = 0;
+
+	*opened = NULL;
+	if (!settings->decision_log)
+		return 0;
+	log = calloc(1, sizeof *log);
+	if (!log || make_lanes(log, loops) < 0) {
+		free(log);
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	}
+	log->path = settings->decision_log;
+	log->keys = wr_settings_keys(settings);
+	log->refused_per_s = (uint32_t)settings->decision_log_refused;
+	log->wake = eventfd(0, EFD_CLOEXEC);
+	log->fd = wr_decision_file(log->path);
+	if (settings->decision_log_share)
+		rc = read_share(settings->decision_log_share, &log->share_ppm, error);
+	if (rc == 0 && (log->fd < 0 || log->wake < 0))
+		rc = wr_error_errno(error, WEIR_ESYS, "--decision-log %s", log->path);
+	if (rc < 0)
+		wr_decision_log_close(log);
+	else
+		*opened = log;
+	return rc;
+}
+
+void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid)
+{
+	struct stat found;
+
+	if (log && strcmp(log->path, "-") != 0 && fstat(log->fd, &found) == 0 &&
+	    S_ISREG(found.st_mode) && fchown(log->fd, uid, gid) < 0)
+		wr_log(WR_LOG_WARN, "the decision log %s cannot be given away: %s", log->path,
+		       strerror(errno));
+}
+
+int wr_decision_log_start(struct wr_decision_log *log)
+{
+	sigset_t all, before;
+	int rc;
+
+	if (!log)
+		return 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	rc = pthread_create(&log->thread, NULL, wr_decision_writer, log);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	log->started = rc == 0;
+	return rc == 0 ? 0 : WEIR_ESYS;
+}
+
+static void tell(struct wr_decision_log *log, unsigned *what)
+{
+	uint64_t one = 1;
+
+	__atomic_store_n(what, 1, __ATOMIC_RELEASE);
+	if (write(log->wake, &one, sizeof one) < 0)
+		return; /* an eventfd takes it */
+}
+
+void wr_decision_log_reopen(struct wr_decision_log *log)
+{
+	if (log)
+		tell(log, &log->reopen);
+}
+
+void wr_decision_log_close(struct wr_decision_log *log)
+{
+	if (!log)
+		return;
+	if (log->started) {
+		tell(log, &log->stop);
+		pthread_join(log->thread, NULL);
+	}
+	if (log->fd >= 0)
+		close(log->fd);
+	if (log->wake >= 0)
+		close(log->wake);
+	free(log->lanes);
+	free(log);
+}
+
+void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tally *tally)
+{
+	*tally = (struct wr_decision_log_tally){0};
+	for (unsigned i = 0; log && i < log->lane_count; i++) {
+		const struct wr_decision_lane *lane = &log->lanes[i];
+
+		tally->written += __atomic_load_n(&lane->written, __ATOMIC_RELAXED);
+		tally->lost += __atomic_load_n(&lane->lost, __ATOMIC_RELAXED) +
+			       __atomic_load_n(&lane->unwritten, __ATOMIC_RELAXED);
+		tally->held += __atomic_load_n(&lane->held, __ATOMIC_RELAXED);
+	}
+}

@@ -1,0 +1,114 @@
+/* Requests that find the API server unavailable; see absent.h. */
+#include "serve/deliver/absent.h"
+
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+#define SIZE_FIRST 256u
+#define SIZE_MOST 131072u
+#define TIMES_UNKNOWN 16u /* the longest back-off */
+
+_Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the rows stays free");
+
+struct wr_deliver_absent_row {
+	uint64_t id; /* 0: free */
+	uint64_t at_us;
+	uint32_t times; /* responses that did not count as attempts */
+};
+
+static uint64_t *present_of(struct wr_deliver_absent *absent, struct weir_str rule)
+{
+	return &absent->present_us[XXH3_64bits(rule.ptr, rule.len) % WR_DELIVER_PRESENT_MAX];
+}
+
+void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str rule,
+			       uint64_t now_us)
+{
+	*present_of(absent, rule) = now_us;
+}
+
+/* Returns the row of `id`, or the free row for it. The caller makes sure that a row is free. */
+static struct wr_deliver_absent_row *find_row(struct wr_deliver_absent_row *rows, uint32_t size,
+					      uint64_t id)
+{
+	uint32_t at = (uint32_t)XXH3_64bits(&id, sizeof id) & (size - 1);
+
+	while (rows[at].id && rows[at].id != id)
+		at = (at + 1) & (size - 1);
+	return &rows[at];
+}
+
+static bool is_live(const struct wr_deliver_absent_row *row, uint64_t now_us)
+{
+	return row->id && now_us - row->at_us < WR_DELIVER_ABSENT_STALE_US;
+}
+
+/* Moves the rows that are not stale to new memory, twice as large if more than half of the rows would
+ * be in use. Returns whether a row is free. */
+static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
+{
+	uint32_t before = absent->rows ? absent->size : 0, size = before ? before : SIZE_FIRST;
+	struct wr_deliver_absent_row *rows;
+	uint32_t live = 0;
+
+	for (uint32_t i = 0; i < before; i++)
+		live += is_live(&absent->rows[i], now_us);
+	if (live > size / 2 && size < SIZE_MOST)
+		size *= 2;
+	if (live >= size / 4 * 3)
+		return false;
+	rows = calloc(size, sizeof *rows);
+	if (!rows)
+		return false;
+	for (uint32_t i = 0; i < before; i++)
+		if (is_live(&absent->rows[i], now_us))
+			*find_row(rows, size, absent->rows[i].id) = absent->rows[i];
+	free(absent->rows);
+	absent->rows = rows;
+	absent->size = size;
+	absent->used = live;
+	return true;
+}
+
+/* Returns the row of `id`, a new one if there is none, or NULL if the table is full. */
+static struct wr_deliver_absent_row *row_of(struct wr_deliver_absent *absent, uint64_t id,
+					    uint64_t now_us)
+{
+	struct wr_deliver_absent_row *row;
+
+	if (!absent->rows && !make_room(absent, now_us))
+		return NULL;
+	row = find_row(absent->rows, absent->size, id);
+	if (row->id)
+		return row;
+	if (absent->used >= absent->size / 4 * 3) {
+		if (!make_room(absent, now_us))
+			return NULL;
+		row = find_row(absent->rows, absent->size, id);
+	}
+	*row = (struct wr_deliver_absent_row){.id = id, .at_us = now_us};
+	absent->used++;
+	return row;
+}
+
+uint32_t wr_deliver_absent_note(struct wr_deliver_absent *absent, uint64_t id, struct weir_str rule,
+				uint64_t now_us, bool *counts)
+{
+	struct wr_deliver_absent_row *row = row_of(absent, id, now_us);
+	uint32_t times;
+
+	*counts = row && *present_of(absent, rule) > row->at_us;
+	if (!row)
+		return TIMES_UNKNOWN;
+	times = row->times;
+	row->at_us = now_us;
+	row->times += !*counts;
+	return times;
+}
+
+void wr_deliver_absent_free(struct wr_deliver_absent *absent)
+{
+	free(absent->rows);
+	*absent = (struct wr_deliver_absent){0};
+}

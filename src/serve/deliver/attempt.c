@@ -1,0 +1,373 @@
+/* One delivery: asks the limiter, sends the request, reports the outcome to the queue. */
+#include <string.h>
+
+#include "base/str.h"
+#include "serve/deliver/deliver_impl.h"
+#include "net/log.h"
+
+#define HOLD_MOST_US 1000000u  /* a longer refusal returns the request to the queue */
+#define REST_MOST_US 30000000u /* longest time between two probes of an unreachable target */
+
+static void settle_delivery(struct wr_delivery *delivery);
+
+static uint64_t us_to_ms(uint64_t us)
+{
+	return us / 1000 + (us % 1000 != 0);
+}
+
+/* ---- slots ---- */
+
+struct wr_delivery *wr_deliver_take_slot(struct wr_deliverer *deliverer)
+{
+	struct wr_delivery *delivery = deliverer->free;
+
+	deliverer->free = delivery->next;
+	delivery->next = NULL;
+	deliverer->used++;
+	return delivery;
+}
+
+static void free_slot(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+
+	wr_deferred_free(delivery->request);
+	delivery->request = NULL;
+	deliverer->bytes -= delivery->bytes;
+	delivery->stage = WR_DELIVERY_FREE;
+	delivery->next = deliverer->free;
+	deliverer->free = delivery;
+	deliverer->used--;
+	if (deliverer->stopped)
+		return;
+	if (deliverer->starved)
+		wr_deliver_take(deliverer);
+	wr_loop_check_drained(deliverer->own->loop);
+}
+
+/* ---- reporting to the queue ---- */
+
+static void on_settle_timer(uv_timer_t *timer)
+{
+	settle_delivery(timer->data);
+}
+
+static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_job *job)
+{
+	struct wr_queue_tally *tally = &deliverer->own->host->tally;
+
+	if (job->settle.state == WR_DEFERRED_DEAD)
+		wr_queue_count(&tally->dead, 1);
+	else if (job->settle.outcome == WR_QUEUE_DELIVERED)
+		wr_queue_count(&tally->delivered, 1);
+	else if (job->settle.outcome == WR_QUEUE_AGAIN || job->settle.outcome == WR_QUEUE_ABSENT)
+		wr_queue_count(&tally->retried, 1);
+}
+
+/* Whether the report can succeed later: the queue is unavailable for now. */
+static bool is_temporary(enum wr_queue_reason reason)
+{
+	return reason != WR_QUEUE_LOST && reason != WR_QUEUE_UNKNOWN && reason != WR_QUEUE_ENDING;
+}
+
+static void log_lost(const struct wr_queue_job *job)
+{
+	static struct wr_log_gate gate;
+	uint64_t held;
+
+	if (job->reason != WR_QUEUE_ENDING && wr_log_due(&gate, &held))
+		wr_log(WR_LOG_WARN,
+		       "queue: request %llu was delivered, but the queue did not store that: %s "
+		       "(%llu more)",
+		       (unsigned long long)job->settle.id, wr_queue_reason_text(job->reason),
+		       (unsigned long long)held);
+}
+
+static void on_settled(struct wr_queue_job *job)
+{
+	struct wr_delivery *delivery = job->context;
+	struct wr_deliverer *deliverer = delivery->deliverer;
+
+	if (job->reason == WR_QUEUE_OK) {
+		count_settled(deliverer, job);
+	} else if (!deliverer->stopped && is_temporary(job->reason)) {
+		uv_timer_start(&delivery->timer, on_settle_timer,
+			       us_to_ms(WR_DELIVER_FAILED_WAIT_US), 0);
+		return;
+	} else if (job->settle.outcome == WR_QUEUE_DELIVERED) {
+		log_lost(job);
+	}
+	free_slot(delivery);
+}
+
+/* Stores the outcome, then takes the next requests. The queue performs jobs in order, so the next
+ * request of this key can be taken by the same call. */
+static void settle_delivery(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	struct wr_queue_job *job = &delivery->job;
+
+	delivery->stage = WR_DELIVERY_SETTLING;
+	job->verb = WR_QUEUE_SETTLE;
+	job->done = on_settled;
+	job->context = delivery;
+	job->settle.id = delivery->request->id;
+	job->settle.fence = delivery->request->fence;
+	memcpy(job->settle.key, delivery->request->key, sizeof job->settle.key);
+	wr_queue_submit(deliverer->own->port, job);
+	wr_deliver_take(deliverer);
+}
+
+/* The API server did not receive the request: gives the charged tokens back to the limits. */
+static void refund_limits(struct wr_delivery *delivery)
+{
+	if (!delivery->pending.ask)
+		return;
+	wr_pending_cancel(&delivery->pending);
+	wr_pending_end(&delivery->pending);
+}
+
+void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us)
+{
+	refund_limits(delivery);
+	delivery->job.settle.outcome = WR_QUEUE_RELEASE;
+	delivery->job.settle.status = 0;
+	delivery->job.settle.reason = WR_STR("");
+	delivery->job.settle.wait_us =
+		wait_us < WR_DELIVER_RELEASE_MOST_US ? wait_us : WR_DELIVER_RELEASE_MOST_US;
+	settle_delivery(delivery);
+}
+
+/* ---- an unreachable target ---- */
+
+bool wr_deliver_is_resting(const struct wr_deliverer *deliverer)
+{
+	return deliverer->down && wr_deliver_mono_us(deliverer) < deliverer->rest_until_us;
+}
+
+void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
+{
+	while (deliverer->ready) {
+		struct wr_delivery *delivery = deliverer->ready;
+
+		deliverer->ready = delivery->next;
+		deliverer->ready_count--;
+		wr_deliver_release(delivery, wait_us);
+	}
+	deliverer->ready_last = &deliverer->ready;
+}
+
+/* Requests that were in flight together count as one failed probe. */
+static void note_down(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	uint64_t now_us = wr_deliver_mono_us(deliverer);
+	uint64_t rest_us;
+
+	if (deliverer->down == 0) {
+		deliverer->down_since_us = now_us;
+		wr_log(WR_LOG_WARN,
+		       "queue: %s is unreachable (%s); deliveries wait until it is back",
+		       deliverer->own->host->settings->queue.target, delivery->reason);
+	}
+	if (deliverer->down == 0 || now_us >= deliverer->rest_until_us) {
+		rest_us = wr_deliver_backoff_us(deliverer->down, wr_deliver_random(deliverer));
+		deliverer->down++;
+		deliverer->rest_until_us =
+			now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
+	}
+	rest_us = deliverer->rest_until_us - now_us;
+	wr_deliver_release_ready(deliverer, rest_us);
+	wr_deliver_release(delivery, rest_us);
+}
+
+static void note_up(struct wr_deliverer *deliverer)
+{
+	if (deliverer->down)
+		wr_log(WR_LOG_INFO, "queue: %s is reachable again after %.0f s",
+		       deliverer->own->host->settings->queue.target,
+		       (double)(wr_deliver_mono_us(deliverer) - deliverer->down_since_us) / 1e6);
+	deliverer->down = 0;
+}
+
+/* ---- sending ---- */
+
+static void log_locked(const struct wr_delivery *delivery)
+{
+	static struct wr_log_gate gate;
+	uint64_t held;
+
+	if (wr_log_due(&gate, &held))
+		wr_log(WR_LOG_ERROR,
+		       "queue: request %llu has a header field that no key of --queue-key "
+		       "decrypts; "
+		       "it stays in the queue (%llu more)",
+		       (unsigned long long)delivery->request->id, (unsigned long long)held);
+}
+
+/* Whether the lease of a shared queue may expire before the delivery ends. */
+static bool is_late(const struct wr_delivery *delivery)
+{
+	const struct wr_deliverer *deliverer = delivery->deliverer;
+
+	return deliverer->own->host->shared &&
+	       wr_deliver_mono_us(deliverer) - delivery->taken_us > WR_DELIVER_BEGIN_US;
+}
+
+static void send_now(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	int rc;
+
+	if (is_late(delivery)) {
+		wr_deliver_release(delivery, 0);
+		return;
+	}
+	rc = wr_deliver_prepare(delivery);
+	if (rc == 0)
+		rc = wr_deliver_multi_add(delivery);
+	if (rc == 0) {
+		delivery->stage = WR_DELIVERY_SENDING;
+		deliverer->sending++;
+		return;
+	}
+	wr_deliver_unprepare(delivery);
+	if (rc == WEIR_EACCESS)
+		log_locked(delivery);
+	wr_deliver_release(delivery, rc == WEIR_EACCESS ? WR_DELIVER_RELEASE_MOST_US
+							: WR_DELIVER_FAILED_WAIT_US);
+}
+
+static void send_or_wait(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+
+	if (wr_deliver_is_resting(deliverer)) {
+		wr_deliver_release(delivery,
+				   deliverer->rest_until_us - wr_deliver_mono_us(deliverer));
+		return;
+	}
+	if (deliverer->sending < deliverer->connections) {
+		send_now(delivery);
+		return;
+	}
+	delivery->stage = WR_DELIVERY_READY;
+	delivery->next = NULL;
+	*deliverer->ready_last = delivery;
+	deliverer->ready_last = &delivery->next;
+	deliverer->ready_count++;
+}
+
+static void send_next(struct wr_deliverer *deliverer)
+{
+	while (deliverer->ready && deliverer->sending < deliverer->connections) {
+		struct wr_delivery *delivery = deliverer->ready;
+
+		deliverer->ready = delivery->next;
+		deliverer->ready_count--;
+		if (!deliverer->ready)
+			deliverer->ready_last = &deliverer->ready;
+		send_now(delivery);
+	}
+}
+
+void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	bool reached =
+		wr_deliver_judge(delivery, result, wr_loop_now_ns(deliverer->own->loop) / 1000,
+				 wr_deliver_random(deliverer));
+
+	deliverer->sending--;
+	wr_deliver_unprepare(delivery);
+	if (!reached) {
+		note_down(delivery);
+		return;
+	}
+	note_up(deliverer);
+	if (delivery->job.settle.outcome == WR_QUEUE_ABSENT)
+		refund_limits(delivery);
+	wr_pending_end(&delivery->pending);
+	settle_delivery(delivery);
+	send_next(deliverer);
+}
+
+/* ---- asking ---- */
+
+static void on_hold_timer(uv_timer_t *timer)
+{
+	struct wr_delivery *delivery = timer->data;
+
+	delivery->deliverer->held--;
+	wr_deliver_ask(delivery);
+}
+
+static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	unsigned most = deliverer->slot_count - deliverer->connections - deliverer->ahead_max;
+
+	if (deliverer->ending || wait_us > HOLD_MOST_US || deliverer->held >= most ||
+	    is_late(delivery)) {
+		wr_deliver_release(delivery, wait_us);
+		return;
+	}
+	delivery->stage = WR_DELIVERY_HELD;
+	deliverer->held++;
+	uv_timer_start(&delivery->timer, on_hold_timer, us_to_ms(wait_us), 0);
+	wr_deliver_take(deliverer);
+}
+
+/* The time until the limits may admit the request. */
+static uint64_t wait_after(const struct weir_ask *ask, int verdict)
+{
+	struct weir_result result = {.size = sizeof result};
+	uint64_t wait_ns;
+
+	if (weir_ask_result(ask, &result) < 0)
+		return WR_DELIVER_FAILED_WAIT_US;
+	wait_ns = verdict == WEIR_DELAY ? result.delay_ns : result.retry_after_ns;
+	return wait_ns == WEIR_NEVER ? WR_DELIVER_RELEASE_MOST_US : wait_ns / 1000 + 1;
+}
+
+static void on_verdict(struct wr_pending *pending, int verdict)
+{
+	struct wr_delivery *delivery =
+		(struct wr_delivery *)((char *)pending - offsetof(struct wr_delivery, pending));
+	bool refused = verdict == WEIR_REFUSE || verdict == WEIR_DEFER || verdict == WEIR_DELAY;
+	uint64_t wait_us = refused ? wait_after(pending->ask, verdict) : 0;
+
+	if (refused) {
+		wr_pending_end(pending);
+		hold_or_release(delivery, wait_us);
+	} else {
+		send_or_wait(delivery);
+	}
+}
+
+/* The current rules decide, even if they have changed since the request was deferred. */
+void wr_deliver_ask(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	const struct wr_deferred *request = delivery->request;
+	struct wr_pending *pending = &delivery->pending;
+
+	delivery->stage = WR_DELIVERY_ASKING;
+	if (request->descriptors.len == 0) {
+		send_or_wait(delivery);
+		return;
+	}
+	if (wr_pending_init(pending, deliverer->own->loop, request->domain) < 0) {
+		wr_deliver_release(delivery, WR_DELIVER_FAILED_WAIT_US);
+		return;
+	}
+	if (weir_ask_replay(pending->ask, request->descriptors.ptr, request->descriptors.len) < 0 ||
+	    weir_ask_drain(pending->ask) < 0) {
+		wr_pending_end(pending);
+		send_or_wait(delivery);
+		return;
+	}
+	pending->via = "queue";
+	pending->done = on_verdict;
+	wr_pending_decide(pending);
+}

@@ -1,0 +1,394 @@
+/* Takes requests from the queue when they are due; see deliver.h. */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "serve/deliver/deliver_impl.h"
+#include "serve/service.h"
+#include "table/deferred.h"
+
+#define SHARED_LOOK_US 1000000u  /* other processes may have queued requests */
+#define LATE_MOST_US 3600000000u /* longest timer */
+#define HELD_MAX 256u            /* slots for requests in the stage HELD */
+#define AHEAD_EACH 8u            /* requests taken in advance, per connection */
+#define AHEAD_MAX 256u           /* and in total */
+#define LOOK_MS 1000
+
+uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
+{
+	return wr_loop_mono_ns(deliverer->own->loop) / 1000;
+}
+
+/* splitmix64, used for jitter only. */
+uint64_t wr_deliver_random(struct wr_deliverer *deliverer)
+{
+	uint64_t z = deliverer->random += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* ---- taking ---- */
+
+static void on_take_timer(uv_timer_t *timer)
+{
+	struct wr_deliverer *deliverer = timer->data;
+
+	deliverer->deadline_us = UINT64_MAX;
+	wr_deliver_take(deliverer);
+}
+
+static void set_take_timer(struct wr_deliverer *deliverer)
+{
+	uint64_t now_us = wr_deliver_mono_us(deliverer);
+	uint64_t wait_us = deliverer->deadline_us > now_us ? deliverer->deadline_us - now_us : 0;
+
+	if (deliverer->deadline_us == UINT64_MAX || deliverer->stopped || deliverer->ending)
+		return;
+	if (wait_us > LATE_MOST_US)
+		wait_us = LATE_MOST_US;
+	uv_timer_start(&deliverer->take_timer, on_take_timer,
+		       wait_us / 1000 + (wait_us % 1000 != 0), 0);
+}
+
+static void take_in(struct wr_deliverer *deliverer, uint64_t wait_us)
+{
+	uint64_t at_us =
+		wr_deliver_mono_us(deliverer) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
+
+	if (at_us >= deliverer->deadline_us)
+		return;
+	deliverer->deadline_us = at_us;
+	set_take_timer(deliverer);
+}
+
+static uint64_t request_bytes(const struct wr_deferred *request)
+{
+	uint64_t bytes = sizeof *request + request->body.len + request->uri.len;
+
+	for (size_t i = 0; i < request->field_count; i++)
+		bytes += request->fields[i].name.len + request->fields[i].value.len;
+	return bytes;
+}
+
+static void begin_delivery(struct wr_deliverer *deliverer, struct wr_deferred *request)
+{
+	struct wr_delivery *delivery = wr_deliver_take_slot(deliverer);
+	uint64_t bytes = request_bytes(request);
+
+	delivery->request = request;
+	delivery->bytes = bytes;
+	delivery->taken_us = deliverer->asked_us;
+	deliverer->bytes += bytes;
+	if (bytes > deliverer->large)
+		deliverer->large = bytes;
+	if (deliverer->ending)
+		wr_deliver_release(delivery, 0);
+	else
+		wr_deliver_ask(delivery);
+}
+
+static void on_taken(struct wr_queue_job *job)
+{
+	struct wr_deliverer *deliverer = job->context;
+	struct wr_deferred *next;
+
+	deliverer->taking = false;
+	if (deliverer->stopped) {
+		wr_deferred_free(job->take.first);
+		return;
+	}
+	if (job->reason != WR_QUEUE_OK) {
+		take_in(deliverer, WR_DELIVER_FAILED_WAIT_US);
+		return;
+	}
+	wr_queue_count(&deliverer->own->host->tally.dead, job->take.expired);
+	if (job->take.next_us != UINT64_MAX)
+		take_in(deliverer, job->take.next_us);
+	if (deliverer->own->host->shared)
+		take_in(deliverer, SHARED_LOOK_US);
+	if (job->take.count == job->take.max)
+		deliverer->take_again = true;
+	deliverer->large -= deliverer->large / 8; /* forget a single large request slowly */
+	for (struct wr_deferred *each = job->take.first; each; each = next) {
+		next = each->next;
+		each->next = NULL;
+		begin_delivery(deliverer, each);
+	}
+	if (deliverer->take_again)
+		wr_deliver_take(deliverer);
+}
+
+/* How many requests to take: as many as can be sent until the next take is done, which may include a
+ * disk sync. Their sizes are not known yet, so recent requests serve as an estimate. While the target
+ * is unreachable, a single request is taken as a probe. */
+static unsigned room_for(const struct wr_deliverer *deliverer)
+{
+	unsigned most = deliverer->connections + deliverer->ahead_max;
+	unsigned busy = deliverer->sending + deliverer->ready_count;
+	unsigned free = deliverer->slot_count - deliverer->used;
+	unsigned room = busy < most ? most - busy : 0;
+	uint64_t bytes = deliverer->bytes < WR_DELIVER_BYTES_MAX
+				 ? WR_DELIVER_BYTES_MAX - deliverer->bytes
+				 : 0;
+
+	if (deliverer->down)
+		return deliverer->used == deliverer->held ? 1 : 0;
+	if (deliverer->large * room > bytes)
+		room = (unsigned)(bytes / deliverer->large);
+	if (room == 0 && deliverer->used == 0)
+		room = 1;
+	return room < free ? room : free;
+}
+
+void wr_deliver_take(struct wr_deliverer *deliverer)
+{
+	unsigned room = room_for(deliverer);
+
+	deliverer->take_again = true;
+	if (deliverer->taking || deliverer->ending || deliverer->stopped || !deliverer->delivers)
+		return;
+	if (wr_deliver_is_resting(deliverer)) {
+		take_in(deliverer, deliverer->rest_until_us - wr_deliver_mono_us(deliverer));
+		return;
+	}
+	deliverer->starved = room == 0;
+	if (room == 0)
+		return;
+	deliverer->take_again = false;
+	deliverer->taking = true;
+	deliverer->asked_us = wr_deliver_mono_us(deliverer);
+	deliverer->take = (struct wr_queue_job){.verb = WR_QUEUE_TAKE,
+						.done = on_taken,
+						.context = deliverer,
+						.take = {.max = room}};
+	wr_queue_submit(deliverer->own->port, &deliverer->take);
+}
+
+/* ---- notifications ---- */
+
+void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us)
+{
+	struct wr_queue_loop *own = host->loops[0];
+	uint64_t now_us, at_us, before;
+
+	if (!own || !own->deliverer)
+		return;
+	now_us = wr_deliver_mono_us(own->deliverer);
+	at_us = now_us + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
+	before = atomic_load_explicit(&host->due_us, memory_order_relaxed);
+	while (at_us < before &&
+	       !atomic_compare_exchange_weak_explicit(&host->due_us, &before, at_us,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+	if (at_us < before)
+		wr_queue_loop_wake(own);
+}
+
+void wr_deliver_wake(struct wr_deliverer *deliverer)
+{
+	uint64_t at_us = atomic_exchange_explicit(&deliverer->own->host->due_us, UINT64_MAX,
+						  memory_order_relaxed);
+
+	if (at_us >= deliverer->deadline_us)
+		return;
+	deliverer->deadline_us = at_us;
+	set_take_timer(deliverer);
+}
+
+static void on_recounted(struct wr_queue_job *job)
+{
+	struct wr_deliverer *deliverer = job->context;
+
+	deliverer->recounting = false;
+	if (deliverer->stopped)
+		return;
+	if (job->reason == WR_QUEUE_OK) {
+		wr_deferred_sweep(wr_loop_table(deliverer->own->loop),
+				  deliverer->own->host->began_s);
+		deliverer->swept = true;
+	}
+	if (deliverer->recount_again)
+		wr_deliver_recount(deliverer);
+}
+
+void wr_deliver_recount(struct wr_deliverer *deliverer)
+{
+	deliverer->recount_again = deliverer->recounting;
+	if (deliverer->recounting)
+		return;
+	deliverer->recounting = true;
+	deliverer->recount = (struct wr_queue_job){
+		.verb = WR_QUEUE_RECOUNT, .done = on_recounted, .context = deliverer};
+	wr_queue_submit(deliverer->own->port, &deliverer->recount);
+}
+
+void wr_deliver_end(struct wr_deliverer *deliverer)
+{
+	deliverer->ending = true;
+	wr_deliver_release_ready(deliverer, 0);
+	for (unsigned i = 0; i < deliverer->slot_count; i++) {
+		struct wr_delivery *delivery = &deliverer->slots[i];
+
+		if (delivery->stage != WR_DELIVERY_HELD)
+			continue;
+		uv_timer_stop(&delivery->timer);
+		deliverer->held--;
+		wr_deliver_release(delivery, 0);
+	}
+}
+
+size_t wr_deliver_busy(const struct wr_deliverer *deliverer)
+{
+	return deliverer->used + deliverer->taking;
+}
+
+/* ---- statistics ---- */
+
+static void on_stats(struct wr_queue_job *job)
+{
+	struct wr_deliverer *deliverer = job->context;
+	struct wr_queue_host *host = deliverer->own->host;
+
+	deliverer->looking = false;
+	if (job->reason != WR_QUEUE_OK || deliverer->stopped)
+		return;
+	pthread_mutex_lock(&host->lock);
+	host->seen.known = true;
+	host->seen.at_ns = wr_loop_now_ns(deliverer->own->loop);
+	host->seen.stats = job->stats;
+	host->seen.sending = deliverer->sending;
+	host->seen.down_for_ns =
+		deliverer->down
+			? (wr_deliver_mono_us(deliverer) - deliverer->down_since_us) * 1000 + 1
+			: 0;
+	pthread_mutex_unlock(&host->lock);
+	wr_queue_set_gauges(host, wr_loop_table(deliverer->own->loop), host->seen.at_ns);
+	if (!deliverer->swept)
+		wr_deliver_recount(deliverer);
+}
+
+static void on_look_timer(uv_timer_t *timer)
+{
+	struct wr_deliverer *deliverer = timer->data;
+
+	if (deliverer->looking)
+		return;
+	deliverer->looking = true;
+	deliverer->look = (struct wr_queue_job){
+		.verb = WR_QUEUE_STATS, .done = on_stats, .context = deliverer};
+	wr_queue_submit(deliverer->own->port, &deliverer->look);
+}
+
+/* ---- creating and ending ---- */
+
+static void start_curl(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static void make_slots(struct wr_deliverer *deliverer)
+{
+	uv_loop_t *uv = wr_loop_uv(deliverer->own->loop);
+
+	for (unsigned i = deliverer->slot_count; i-- > 0;) {
+		struct wr_delivery *delivery = &deliverer->slots[i];
+
+		delivery->deliverer = deliverer;
+		uv_timer_init(uv, &delivery->timer);
+		delivery->timer.data = delivery;
+		delivery->next = deliverer->free;
+		deliverer->free = delivery;
+	}
+}
+
+static void make_timers(struct wr_deliverer *deliverer)
+{
+	uv_loop_t *uv = wr_loop_uv(deliverer->own->loop);
+
+	uv_timer_init(uv, &deliverer->take_timer);
+	uv_timer_init(uv, &deliverer->look_timer);
+	deliverer->take_timer.data = deliverer->look_timer.data = deliverer;
+	uv_timer_start(&deliverer->look_timer, on_look_timer, 0, LOOK_MS);
+	take_in(deliverer, 0);
+}
+
+struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const struct wr_queue_settings *settings = &own->host->settings->queue;
+	struct wr_deliverer *deliverer = calloc(1, sizeof *deliverer);
+	struct weir_error ignored;
+	unsigned each;
+
+	if (!deliverer)
+		return NULL;
+	pthread_once(&once, start_curl);
+	deliverer->own = own;
+	deliverer->ready_last = &deliverer->ready;
+	deliverer->deadline_us = UINT64_MAX;
+	deliverer->connections = (unsigned)settings->connections;
+	/* Requests taken here are locked for the other processes of a shared queue. */
+	each = own->host->shared ? 1 : AHEAD_EACH;
+	deliverer->ahead_max = deliverer->connections * each < AHEAD_MAX
+				       ? deliverer->connections * each
+				       : AHEAD_MAX;
+	deliverer->slot_count = deliverer->connections + deliverer->ahead_max + HELD_MAX;
+	deliverer->slots = calloc(deliverer->slot_count, sizeof *deliverer->slots);
+	deliverer->easies = calloc(deliverer->connections, sizeof *deliverer->easies);
+	if (getrandom(&deliverer->random, sizeof deliverer->random, GRND_NONBLOCK) < 0)
+		deliverer->random = wr_deliver_mono_us(deliverer);
+	deliverer->delivers =
+		settings->target &&
+		wr_deliver_target_read(settings->target, &deliverer->target, &ignored) == 0;
+	if (!deliverer->slots || !deliverer->easies || wr_deliver_multi_init(deliverer) < 0) {
+		wr_deliver_free(deliverer);
+		return NULL;
+	}
+	make_slots(deliverer);
+	make_timers(deliverer);
+	return deliverer;
+}
+
+static void stop_delivery(struct wr_delivery *delivery)
+{
+	if (delivery->stage == WR_DELIVERY_SENDING) {
+		wr_deliver_multi_remove(delivery);
+		wr_deliver_unprepare(delivery);
+	}
+	if (delivery->pending.ask) {
+		if (delivery->stage != WR_DELIVERY_SENDING)
+			wr_pending_cancel(&delivery->pending);
+		wr_pending_end(&delivery->pending);
+	}
+	if (delivery->stage != WR_DELIVERY_SETTLING) {
+		wr_deferred_free(delivery->request);
+		delivery->request = NULL;
+	}
+	uv_close((uv_handle_t *)&delivery->timer, NULL);
+}
+
+void wr_deliver_stop(struct wr_deliverer *deliverer)
+{
+	deliverer->stopped = true;
+	for (unsigned i = 0; i < deliverer->slot_count; i++)
+		stop_delivery(&deliverer->slots[i]);
+	while (deliverer->easy_count)
+		curl_easy_cleanup(deliverer->easies[--deliverer->easy_count]);
+	wr_deliver_multi_stop(deliverer);
+	uv_close((uv_handle_t *)&deliverer->take_timer, NULL);
+	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
+}
+
+/* Frees the requests whose settling was interrupted; their jobs have ended. */
+void wr_deliver_free(struct wr_deliverer *deliverer)
+{
+	if (!deliverer)
+		return;
+	for (unsigned i = 0; deliverer->slots && i < deliverer->slot_count; i++)
+		wr_deferred_free(deliverer->slots[i].request);
+	free(deliverer->slots);
+	free(deliverer->easies);
+	wr_deliver_absent_free(&deliverer->absent);
+	free(deliverer);
+}

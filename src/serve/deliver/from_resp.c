@@ -1,0 +1,321 @@
+/* WEIR.DEFER and WEIR.TICKET: from a command to a job of the queue, and back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "serve/deliver/deliver.h"
+#include "serve/loop.h"
+#include "serve/deliver/queue_host.h"
+#include "serve/resp/store.h"
+#include "wire/check/ticket_json.h"
+
+#define WAIT_MOST_US 60000000u /* limits may change: then it is looked at, at the latest */
+#define JSON_BYTES 1024u
+
+/* A command on its way. */
+struct errand {
+	struct wr_resp_wait wait; /* first: a wait is one of these */
+	struct wr_queue_job job;
+	struct wr_queue_host *host;
+	bool submitted; /* the queue has it */
+	bool ended;     /* nobody waits for it any more */
+	uint64_t interval_ns, wait_ns, age_ns;
+	size_t bytes; /* counted in host->flight */
+	struct wr_deferred request;
+	struct wr_deferred_field *fields;
+	char *memory; /* texts of the request */
+	char ticket[WR_TICKET_TEXT];
+};
+
+static struct wr_queue_loop *own_of(const struct wr_resp_host *host)
+{
+	return ((const struct wr_resp_loop *)host)->loop->queue;
+}
+
+static void free_errand(struct errand *errand)
+{
+	atomic_fetch_sub_explicit(&errand->host->flight, errand->bytes, memory_order_relaxed);
+	free(errand->memory);
+	free(errand->fields);
+	free(errand);
+}
+
+/* ---- answers ---- */
+
+static void answer(struct errand *errand, const struct wr_defer_answer *said)
+{
+	struct wr_resp_session *session = errand->wait.session;
+	const struct wr_resp_loop *own = (const struct wr_resp_loop *)session->host;
+
+	if (wr_resp_heard(&errand->wait, said, sizeof *said, wr_loop_now_ns(own->loop)))
+		wr_resp_ready(session);
+}
+
+static void refuse(struct errand *errand, enum wr_queue_reason reason)
+{
+	struct wr_defer_answer said = {.reason = wr_queue_reason_name(reason),
+				       .sentence = wr_queue_reason_text(reason)};
+
+	answer(errand, &said);
+}
+
+/* As far as the request can live. */
+static uint64_t expected_ns(const struct errand *errand, uint64_t ahead)
+{
+	uint64_t before_ns, sum_ns;
+
+	if (__builtin_mul_overflow(ahead, errand->interval_ns, &before_ns) ||
+	    __builtin_add_overflow(before_ns, errand->wait_ns, &sum_ns))
+		return errand->age_ns;
+	return sum_ns < errand->age_ns ? sum_ns : errand->age_ns;
+}
+
+static void on_stored(struct wr_queue_job *job)
+{
+	struct errand *errand = job->context;
+	struct wr_defer_answer said = {.position = job->put.position};
+
+	errand->submitted = false;
+	if (job->reason == WR_QUEUE_OK) {
+		wr_queue_count(&errand->host->tally.stored, 1);
+		wr_deliver_due(errand->host, job->put.wait_us);
+	} else {
+		wr_queue_count(&errand->host->tally.refused[job->reason], 1);
+	}
+	if (errand->ended) {
+		free_errand(errand);
+		return;
+	}
+	if (job->reason != WR_QUEUE_OK) {
+		refuse(errand, job->reason);
+		return;
+	}
+	wr_ticket_text(job->put.ticket, said.ticket);
+	said.expected_ns = expected_ns(errand, job->put.position ? job->put.position - 1 : 0);
+	answer(errand, &said);
+}
+
+/* ---- WEIR.DEFER ---- */
+
+static struct weir_str copy(char **at, struct weir_str text)
+{
+	struct weir_str copied = {*at, text.len};
+
+	if (text.len)
+		memcpy(*at, text.ptr, text.len);
+	*at += text.len;
+	return copied;
+}
+
+static size_t size_of(const struct wr_defer_request *from)
+{
+	size_t size = from->rule.len + from->domain.len + from->method.len + from->uri.len +
+		      from->descriptors.len + from->body.len;
+
+	for (uint32_t i = 0; i < 2 * from->field_count; i++)
+		size += from->fields[i].len;
+	return size;
+}
+
+/* Fields without those that are not kept, and without the key, which has a place of its own. */
+static void copy_fields(struct errand *errand, const struct wr_defer_request *from, char **at)
+{
+	struct weir_str connection[WR_DEFER_FIELDS_MAX];
+	size_t connections = 0;
+
+	for (uint32_t i = 0; i < from->field_count; i++)
+		if (wr_str_equal_nocase(from->fields[2 * i], WR_STR("connection")))
+			connection[connections++] = from->fields[2 * i + 1];
+	for (uint32_t i = 0; i < from->field_count; i++) {
+		struct weir_str name = from->fields[2 * i], value = from->fields[2 * i + 1];
+
+		if (!wr_deliver_keeps(name, connection, connections))
+			continue;
+		if (wr_str_equal_nocase(name, WR_STR("idempotency-key"))) {
+			if (!errand->request.idempotency_key.len)
+				errand->request.idempotency_key = copy(at, wr_str_trim(value));
+			continue;
+		}
+		errand->fields[errand->request.field_count++] =
+			(struct wr_deferred_field){.name = copy(at, name),
+						   .value = copy(at, value),
+						   .secret = wr_defer_is_secret(name)};
+	}
+	errand->request.fields = errand->fields;
+}
+
+/* The command's bytes go when it has been read, so the job has its own. False: no memory. */
+static bool copy_request(struct errand *errand, const struct wr_defer_request *from)
+{
+	struct wr_deferred *to = &errand->request;
+	char *at;
+
+	errand->memory = at = malloc(size_of(from) + 1);
+	errand->fields = calloc(from->field_count + 1, sizeof *errand->fields);
+	if (!errand->memory || !errand->fields)
+		return false;
+	memcpy(to->key, from->key.ptr, sizeof to->key);
+	to->rule = copy(&at, from->rule);
+	to->domain = copy(&at, from->domain);
+	to->method = copy(&at, from->method);
+	to->uri = copy(&at, from->uri);
+	to->descriptors = copy(&at, from->descriptors);
+	to->body = copy(&at, from->body);
+	to->max_tries = (uint32_t)from->max_tries;
+	to->interval_us = from->interval_ns / 1000;
+	copy_fields(errand, from, &at);
+	return true;
+}
+
+/* Whether so much more may be on its way. */
+static bool may_fly(struct errand *errand, size_t bytes)
+{
+	uint64_t before =
+		atomic_fetch_add_explicit(&errand->host->flight, bytes, memory_order_relaxed);
+
+	errand->bytes = bytes;
+	return before + bytes <= WR_QUEUE_FLIGHT_MAX;
+}
+
+static void submit(struct wr_resp_host *host, struct errand *errand)
+{
+	errand->job.context = errand;
+	errand->submitted = true;
+	wr_queue_submit(own_of(host)->port, &errand->job);
+}
+
+static void defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
+		  const struct wr_defer_request *from, uint64_t now_ns)
+{
+	struct errand *errand = (struct errand *)wait;
+	uint64_t wait_us = from->wait_ns / 1000;
+
+	(void)now_ns;
+	if (!may_fly(errand, size_of(from)) || !copy_request(errand, from)) {
+		wr_queue_count(&errand->host->tally.refused[WR_QUEUE_BUSY], 1);
+		refuse(errand, WR_QUEUE_BUSY);
+		return;
+	}
+	errand->wait_ns = from->wait_ns;
+	errand->interval_ns = from->interval_ns;
+	errand->age_ns = from->max_age_s * 1000000000;
+	errand->job = (struct wr_queue_job){
+		.verb = WR_QUEUE_PUT,
+		.done = on_stored,
+		.put = {.request = &errand->request,
+			.max_waiting = from->max_waiting,
+			.max_age_us = from->max_age_s * 1000000,
+			.wait_us = wait_us < WAIT_MOST_US ? wait_us : WAIT_MOST_US}};
+	submit(host, errand);
+}
+
+/* ---- WEIR.TICKET ---- */
+
+static enum wr_ticket_status status_of(enum wr_deferred_state state)
+{
+	switch (state) {
+	case WR_DEFERRED_DELIVERED:
+		return WR_TICKET_DELIVERED;
+	case WR_DEFERRED_DEAD:
+		return WR_TICKET_DEAD;
+	case WR_DEFERRED_DROPPED:
+		return WR_TICKET_DROPPED;
+	default:
+		return WR_TICKET_WAITING;
+	}
+}
+
+static void tell_found(struct errand *errand, const struct wr_deferred *found)
+{
+	const struct wr_resp_loop *own = (const struct wr_resp_loop *)errand->wait.session->host;
+	uint64_t now_us = wr_loop_now_ns(own->loop) / 1000;
+	struct wr_ticket_view view = {.ticket = wr_str(errand->ticket),
+				      .status = status_of(found->state),
+				      .position = found->position,
+				      .tries = found->tries,
+				      .http_status = found->status,
+				      .reason = found->reason,
+				      .accepted_us = found->accepted_us,
+				      .finished_us = found->done_us,
+				      .expires_us = found->expires_us};
+	char json[JSON_BYTES];
+	struct wr_text out = {json, sizeof json, 0};
+	struct wr_defer_answer said = {0};
+
+	errand->interval_ns = found->interval_us * 1000;
+	errand->wait_ns = found->due_us > now_us ? (found->due_us - now_us) * 1000 : 0;
+	errand->age_ns = found->expires_us > now_us ? (found->expires_us - now_us) * 1000 : 0;
+	view.expected_us = expected_ns(errand, found->position ? found->position - 1 : 0) / 1000;
+	wr_ticket_json(&view, &out);
+	said.json = (struct weir_str){json, out.len};
+	if (wr_text_fits(&out))
+		answer(errand, &said);
+	else
+		refuse(errand, WR_QUEUE_FAILED);
+}
+
+static void on_found(struct wr_queue_job *job)
+{
+	struct errand *errand = job->context;
+	struct wr_deferred *found = job->reason == WR_QUEUE_OK ? job->ticket.found : NULL;
+	struct wr_defer_answer unknown = {0};
+
+	errand->submitted = false;
+	if (errand->ended)
+		free_errand(errand);
+	else if (found)
+		tell_found(errand, found);
+	else if (job->reason == WR_QUEUE_UNKNOWN)
+		answer(errand, &unknown);
+	else
+		refuse(errand, job->reason);
+	wr_deferred_free(found);
+}
+
+static void ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,
+		   uint64_t now_ns)
+{
+	struct errand *errand = (struct errand *)wait;
+	struct wr_defer_answer unknown = {0};
+
+	(void)now_ns;
+	errand->job = (struct wr_queue_job){.verb = WR_QUEUE_TICKET, .done = on_found};
+	if (!wr_ticket_parse(text, errand->job.ticket.ticket)) {
+		answer(errand, &unknown);
+		return;
+	}
+	wr_ticket_text(errand->job.ticket.ticket, errand->ticket);
+	submit(host, errand);
+}
+
+/* ---- waits ---- */
+
+static struct wr_resp_wait *begin(struct wr_resp_host *host)
+{
+	struct errand *errand = calloc(1, sizeof *errand);
+
+	if (!errand)
+		return NULL;
+	errand->host = own_of(host)->host;
+	return &errand->wait;
+}
+
+/* What the queue has been given stays until it is done with: it may be stored without anybody
+ * hearing of it. */
+static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	struct errand *errand = (struct errand *)wait;
+
+	(void)host;
+	errand->ended = true;
+	if (!errand->submitted)
+		free_errand(errand);
+}
+
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	(void)wait;
+}
+
+const struct wr_resp_queue wr_queue_resp = {begin, end, defer, ticket, leave};

@@ -1,0 +1,236 @@
+/* Runs libcurl's multi interface on the loop: libcurl names the sockets and the timer to watch. */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "serve/deliver/deliver_impl.h"
+
+/* The poll handle of a socket. The socket of a connection is polled as long as it is open: most
+ * connections go from one transfer to the next, and stopping in between would cost system calls. */
+struct watch {
+	uv_poll_t poll;
+	struct wr_deliverer *deliverer;
+	curl_socket_t socket;
+	int events;         /* polled events; 0: none */
+	bool lasting;       /* polled as long as the socket is open */
+	bool idle;          /* lasting, and no transfer uses it now */
+	struct watch *next; /* of the lasting ones */
+};
+
+static void check_ended(struct wr_deliverer *deliverer)
+{
+	CURLMsg *message;
+	int left;
+
+	while (deliverer->multi && (message = curl_multi_info_read(deliverer->multi, &left))) {
+		struct wr_delivery *delivery = NULL;
+		CURLcode result = message->data.result;
+
+		if (message->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&delivery);
+		curl_multi_remove_handle(deliverer->multi, message->easy_handle);
+		wr_deliver_sent(delivery, result);
+	}
+}
+
+static void run_transfers(struct wr_deliverer *deliverer, curl_socket_t socket, int events)
+{
+	int running;
+
+	if (deliverer->multi)
+		curl_multi_socket_action(deliverer->multi, socket, events, &running);
+	check_ended(deliverer);
+}
+
+/* ---- the timer ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	run_transfers(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* Called by libcurl, which must not be called back from here. */
+static int set_timer(CURLM *multi, long wait_ms, void *context)
+{
+	struct wr_deliverer *deliverer = context;
+
+	(void)multi;
+	if (wait_ms < 0)
+		uv_timer_stop(&deliverer->curl_timer);
+	else if (!uv_is_closing((uv_handle_t *)&deliverer->curl_timer))
+		uv_timer_start(&deliverer->curl_timer, on_timer, (uint64_t)wait_ms, 0);
+	return 0;
+}
+
+/* ---- sockets ---- */
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+	struct watch *watch = poll->data;
+	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
+
+	if (watch->idle) { /* the peer closed it; libcurl notices before it uses it again */
+		uv_poll_stop(poll);
+		watch->events = 0;
+		return;
+	}
+	if (events & UV_READABLE)
+		flags |= CURL_CSELECT_IN;
+	if (events & UV_WRITABLE)
+		flags |= CURL_CSELECT_OUT;
+	run_transfers(watch->deliverer, watch->socket, flags); /* may close the watch */
+}
+
+static void free_watch(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+/* The caller closes the socket next, so libuv must stop polling it now. */
+static void unwatch(struct watch *watch)
+{
+	uv_poll_stop(&watch->poll);
+	uv_close((uv_handle_t *)&watch->poll, free_watch);
+}
+
+static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t socket)
+{
+	struct watch *watch = calloc(1, sizeof *watch);
+
+	if (!watch || uv_poll_init(wr_loop_uv(deliverer->own->loop), &watch->poll, socket) < 0) {
+		free(watch);
+		return NULL;
+	}
+	watch->poll.data = watch;
+	watch->deliverer = deliverer;
+	watch->socket = socket;
+	return watch;
+}
+
+/* Returns the link to the lasting watch of this socket, or the NULL link at the end of the list. The
+ * list is as short as the number of connections. */
+static struct watch **find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
+{
+	struct watch **at = &deliverer->watches;
+
+	while (*at && (*at)->socket != socket)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t socket)
+{
+	struct watch *watch = *find_lasting(deliverer, socket);
+
+	if (!watch)
+		watch = watch_new(deliverer, socket); /* a socket of libcurl's resolver */
+	if (watch)
+		curl_multi_assign(deliverer->multi, socket, watch);
+	return watch;
+}
+
+static void forget_socket(struct wr_deliverer *deliverer, struct watch *watch)
+{
+	curl_multi_assign(deliverer->multi, watch->socket, NULL);
+	if (watch->lasting)
+		watch->idle = true;
+	else
+		unwatch(watch);
+}
+
+static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *of_socket)
+{
+	struct wr_deliverer *deliverer = context;
+	struct watch *watch = of_socket;
+	int events = 0;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		if (watch)
+			forget_socket(deliverer, watch);
+		return 0;
+	}
+	if (!watch)
+		watch = watch_of(deliverer, socket);
+	if (!watch)
+		return -1;
+	if (what != CURL_POLL_OUT)
+		events |= UV_READABLE;
+	if (what != CURL_POLL_IN)
+		events |= UV_WRITABLE;
+	watch->idle = false;
+	if (watch->events != events)
+		uv_poll_start(&watch->poll, events, on_event);
+	watch->events = events;
+	return 0;
+}
+
+curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	struct wr_deliverer *deliverer = context;
+	curl_socket_t fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	struct watch *watch = fd < 0 ? NULL : watch_new(deliverer, fd);
+
+	(void)purpose;
+	if (watch) {
+		watch->lasting = watch->idle = true;
+		watch->next = deliverer->watches;
+		deliverer->watches = watch;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return CURL_SOCKET_BAD;
+}
+
+int wr_deliver_close_socket(void *context, curl_socket_t socket)
+{
+	struct watch **at = find_lasting(context, socket);
+	struct watch *watch = *at;
+
+	if (watch) {
+		*at = watch->next;
+		unwatch(watch);
+	}
+	return close(socket);
+}
+
+/* ---- transfers ---- */
+
+int wr_deliver_multi_init(struct wr_deliverer *deliverer)
+{
+	uv_timer_init(wr_loop_uv(deliverer->own->loop), &deliverer->curl_timer);
+	deliverer->curl_timer.data = deliverer;
+	deliverer->multi = curl_multi_init();
+	if (!deliverer->multi)
+		return WEIR_EMEMORY;
+	curl_multi_setopt(deliverer->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_SOCKETDATA, deliverer);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_TIMERDATA, deliverer);
+	curl_multi_setopt(deliverer->multi, CURLMOPT_MAXCONNECTS, (long)deliverer->connections);
+	return 0;
+}
+
+void wr_deliver_multi_stop(struct wr_deliverer *deliverer)
+{
+	CURLM *multi = deliverer->multi;
+
+	if (multi)
+		curl_multi_cleanup(multi);
+	deliverer->multi = NULL;
+	uv_close((uv_handle_t *)&deliverer->curl_timer, NULL);
+}
+
+int wr_deliver_multi_add(struct wr_delivery *delivery)
+{
+	return curl_multi_add_handle(delivery->deliverer->multi, delivery->easy) == CURLM_OK
+		       ? 0
+		       : WEIR_EMEMORY;
+}
+
+void wr_deliver_multi_remove(struct wr_delivery *delivery)
+{
+	curl_multi_remove_handle(delivery->deliverer->multi, delivery->easy);
+}

@@ -1,0 +1,136 @@
+/* The queue of deferred requests in the service. The queue has a thread of its own that waits for the
+ * disk or for Redis; loops submit jobs to it and get a callback later (queue/queue.h).
+ *
+ *   service   struct wr_queue_host   the queue, counters, its last known statistics
+ *   loop      struct wr_queue_loop   its port to the queue; in the first loop also the deliverer
+ */
+#ifndef WR_SERVE_DELIVER_QUEUE_HOST_H
+#define WR_SERVE_DELIVER_QUEUE_HOST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "queue/queue.h"
+#include "net/listen.h"
+#include "serve/settings.h"
+#include "wire/resp/commands_defer.h"
+
+struct wr_deliverer;
+struct wr_loop;
+struct wr_resp_queue;
+struct wr_service;
+struct weir_table;
+
+#define WR_QUEUE_URL_TEXT 256
+#define WR_QUEUE_FLIGHT_MAX (64u << 20) /* bytes of requests submitted and not stored yet */
+
+/* X(name, meaning): counters of this process. */
+#define WR_QUEUE_TALLY(X)                                                                          \
+	X(stored, "stored")                                                                        \
+	X(delivered, "delivered: the API server gave a final response")                            \
+	X(retried, "failed attempts that will be repeated")                                        \
+	X(dead, "given up: dead letters")
+
+struct wr_queue_tally {
+#define WR_QUEUE_TALLY_FIELD(name, what) _Atomic uint64_t name;
+	WR_QUEUE_TALLY(WR_QUEUE_TALLY_FIELD)
+#undef WR_QUEUE_TALLY_FIELD
+	_Atomic uint64_t refused[WR_QUEUE_REASON_COUNT];
+};
+
+/* The statistics of the queue at at_ns. */
+struct wr_queue_seen {
+	bool known; /* false: not read yet */
+	uint64_t at_ns;
+	struct wr_queue_stats stats;
+	uint32_t sending;     /* deliveries in progress */
+	uint64_t down_for_ns; /* for how long the target has been unreachable; 0: it is reachable */
+};
+
+struct wr_queue_host {
+	struct wr_service *service;
+	const struct wr_settings *settings;
+	struct wr_queue *queue;
+	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
+	char owner_file[544];         /* identifies this process to a shared queue; "": none */
+	bool shared;                  /* other processes may use the queue too */
+	uint32_t began_s;             /* older line lengths in the table are of other processes */
+	_Atomic uint64_t flight;      /* bytes submitted and not stored yet */
+	_Atomic uint64_t
+		due_us; /* when the earliest newly queued request is due; UINT64_MAX: none */
+	struct wr_queue_tally tally;
+	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: not created yet */
+
+	pthread_mutex_t lock; /* protects `seen` */
+	struct wr_queue_seen seen;
+};
+
+struct wr_queue_loop {
+	struct wr_loop *loop;
+	struct wr_queue_host *host;
+	struct wr_queue_port *port;
+	struct wr_deliverer *deliverer; /* NULL: not the first loop */
+	uv_async_t wake;
+	pthread_mutex_t lock; /* protects `closed` */
+	bool closed;          /* `wake` must not be used any more */
+};
+
+/* Whether the settings ask for a queue. */
+bool wr_queue_wanted(const struct wr_queue_settings *settings);
+
+/* Checks the syntax of URL and target. Returns 0 or WEIR_EINVAL. */
+int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error);
+
+/* hand_over.c: changes the owner of the folder of a file queue, or of the file that identifies this
+ * process to a shared queue. Creates them if they are missing. Reads --queue-key, which the new user
+ * need not be able to read. */
+int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error);
+
+/* Erases the keys that wr_queue_give has read. */
+void wr_queue_forget_seals(struct wr_service *service);
+
+/* Called after the change of user: checks that the user can access the folder. */
+int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
+			 struct weir_error *error);
+
+/* Opens the queue after the change of user and before the loops are created. */
+int wr_queue_host_open(struct wr_service *service, struct weir_error *error);
+
+/* Called after the loops have ended: completes all jobs and ends the thread. NULL is allowed. */
+void wr_queue_host_close(struct wr_queue_host *host);
+
+static inline void wr_queue_count(_Atomic uint64_t *number, uint64_t more)
+{
+	atomic_fetch_add_explicit(number, more, memory_order_relaxed);
+}
+
+/* Writes the statistics into the table as gauges. */
+void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, uint64_t now_ns);
+
+/* Copies the last known statistics. */
+void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen);
+
+/* ---- a loop's part ---- */
+
+/* Call it before the loop runs. Returns 0, also without a queue, or WEIR_EMEMORY. */
+int wr_queue_loop_init(struct wr_loop *loop);
+void wr_queue_loop_stop(struct wr_loop *loop); /* in the loop's thread: closes the handles */
+void wr_queue_loop_free(struct wr_loop *loop); /* after that and after wr_queue_host_close */
+
+/* Begins no new deliveries. Deliveries in progress continue. */
+void wr_queue_loop_drain(struct wr_loop *loop);
+
+/* The number of deliveries in progress and of pending takes. */
+size_t wr_queue_loop_busy(const struct wr_loop *loop);
+
+/* The loop's core was replaced. */
+void wr_queue_loop_core(struct wr_loop *loop);
+
+/* Wakes the loop, from any thread. */
+void wr_queue_loop_wake(struct wr_queue_loop *own);
+
+/* from_resp.c: WEIR.DEFER and WEIR.TICKET. */
+extern const struct wr_resp_queue wr_queue_resp;
+
+#endif

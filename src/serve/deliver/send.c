@@ -1,0 +1,371 @@
+/* Turns a deferred request into a transfer of libcurl, and its response into an outcome for the
+ * queue. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "limiter/text.h"
+#include "serve/deliver/deliver_impl.h"
+#include "wire/resp/commands_defer.h"
+#include "wire/json.h"
+
+#define CONNECT_MS_MAX 10000u
+#define NAME_AND_VALUE 3 /* colon, blank, zero */
+#define OWN_FIELDS 5     /* fields that the deliverer adds or suppresses */
+#define OWN_BYTES 192    /* their length, without the value of Idempotency-Key */
+
+/* ---- fields ---- */
+
+/* A list for libcurl in one block of memory: the nodes, followed by their texts. libcurl only reads
+ * it. */
+struct lines {
+	struct curl_slist *next;
+	char *text;
+};
+
+static size_t size_of_lines(const struct wr_deferred *request)
+{
+	size_t count = request->field_count + OWN_FIELDS;
+	size_t size = count * (sizeof(struct curl_slist) + NAME_AND_VALUE) + OWN_BYTES +
+		      request->idempotency_key.len;
+
+	for (size_t i = 0; i < request->field_count; i++)
+		size += request->fields[i].name.len + request->fields[i].value.len;
+	return size;
+}
+
+static void add_text(struct lines *lines, struct weir_str text)
+{
+	if (text.len)
+		memcpy(lines->text, text.ptr, text.len);
+	lines->text += text.len;
+}
+
+static void begin_line(struct lines *lines)
+{
+	*lines->next = (struct curl_slist){lines->text, lines->next + 1};
+	lines->next++;
+}
+
+/* libcurl wants "Name;" for an empty value: "Name:" would suppress the field. */
+static void add_field(struct lines *lines, struct weir_str name, struct weir_str value)
+{
+	begin_line(lines);
+	add_text(lines, name);
+	add_text(lines, value.len ? WR_STR(": ") : WR_STR(";"));
+	add_text(lines, value);
+	*lines->text++ = '\0';
+}
+
+/* Suppresses a field that libcurl would add by itself. */
+static void suppress_field(struct lines *lines, struct weir_str name)
+{
+	begin_line(lines);
+	add_text(lines, name);
+	add_text(lines, WR_STR(":"));
+	*lines->text++ = '\0';
+}
+
+static bool has_field(const struct wr_deferred *request, struct weir_str name)
+{
+	for (size_t i = 0; i < request->field_count; i++)
+		if (wr_str_equal_nocase(request->fields[i].name, name))
+			return true;
+	return false;
+}
+
+static void add_accepted(struct lines *lines, const struct wr_deferred *request)
+{
+	char text[40];
+	struct wr_text out = {text, sizeof text, 0};
+
+	wr_json_put_time(&out, request->accepted_us * 1000);
+	add_field(lines, WR_STR("X-Weir-Deferred"), (struct weir_str){text + 1, out.len - 2});
+}
+
+static int make_fields(struct wr_delivery *delivery)
+{
+	const struct wr_deferred *request = delivery->request;
+	size_t most = request->field_count + OWN_FIELDS;
+	struct curl_slist *first;
+	struct lines lines;
+
+	for (size_t i = 0; i < request->field_count; i++)
+		if (request->fields[i].locked)
+			return WEIR_EACCESS;
+	first = malloc(size_of_lines(request));
+	if (!first)
+		return WEIR_EMEMORY;
+	lines = (struct lines){first, (char *)(first + most)};
+	suppress_field(&lines, WR_STR("Expect"));
+	for (size_t i = 0; i < request->field_count; i++)
+		add_field(&lines, request->fields[i].name, request->fields[i].value);
+	if (!has_field(request, WR_STR("accept")))
+		suppress_field(&lines, WR_STR("Accept"));
+	if (!has_field(request, WR_STR("content-type")))
+		suppress_field(&lines, WR_STR("Content-Type"));
+	add_field(&lines, WR_STR("Idempotency-Key"), request->idempotency_key);
+	add_accepted(&lines, request);
+	lines.next[-1].next = NULL;
+	delivery->fields = first;
+	return 0;
+}
+
+/* ---- the response ---- */
+
+static void note_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
+{
+	struct wr_loop *loop = delivery->deliverer->own->loop;
+
+	if (wr_str_equal_nocase(name, WR_STR("retry-after")))
+		wr_deliver_retry_after(value, wr_loop_now_ns(loop) / 1000, &delivery->asked_us);
+	else if (wr_str_equal_nocase(name, WR_STR("x-weir-unreachable")))
+		delivery->unreachable = true;
+}
+
+/* Whether the line is "HTTP/1.1 101 …". */
+static bool is_status_101(struct weir_str line)
+{
+	size_t blank = wr_str_find(line, ' ');
+
+	return wr_str_begins(wr_str_from(line, blank), WR_STR(" 101")) &&
+	       (line.len == blank + 4 || line.ptr[blank + 4] == ' ');
+}
+
+/* Aborts the transfer at a 101: no HTTP follows it, and libcurl would read until the timeout. */
+static size_t on_line(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_delivery *delivery = context;
+	struct weir_str line = {bytes, size * count};
+	size_t colon;
+
+	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
+		line.len--;
+	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* a response before it was only a 1xx */
+		delivery->asked_us = 0;
+		delivery->unreachable = false;
+		if (is_status_101(line))
+			return 0;
+	}
+	colon = wr_str_find(line, ':');
+	if (colon < line.len)
+		note_field(delivery, wr_str_first(line, colon),
+			   wr_str_trim(wr_str_from(line, colon + 1)));
+	return size * count;
+}
+
+/* Discards the body. The transfer is aborted if the body is too long; its status still counts. */
+static size_t on_body(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_delivery *delivery = context;
+
+	(void)bytes;
+	delivery->answered += size * count;
+	return delivery->answered <= WR_DELIVER_ANSWER_MAX ? size * count : 0;
+}
+
+/* ---- the transfer ---- */
+
+static bool has_body(const struct wr_deferred *request)
+{
+	return request->body.len > 0 || wr_str_equal(request->method, WR_STR("POST")) ||
+	       wr_str_equal(request->method, WR_STR("PUT")) ||
+	       wr_str_equal(request->method, WR_STR("PATCH"));
+}
+
+static void set_request(struct wr_delivery *delivery, const char *method, const char *uri)
+{
+	const struct wr_deferred *request = delivery->request;
+	CURL *easy = delivery->easy;
+
+	if (has_body(request)) {
+		curl_easy_setopt(easy, CURLOPT_POST, 1L);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+				 request->body.len ? request->body.ptr : "");
+	} else {
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
+		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* no body */
+	}
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+	curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, uri);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->fields);
+}
+
+/* --queue-target-ca replaces the system's certificates. */
+static void set_trust(CURL *easy, const char *ca)
+{
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (!ca)
+		return;
+	curl_easy_setopt(easy, CURLOPT_CAINFO, ca);
+	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+}
+
+/* Options of every transfer. Environment variables for proxies and .netrc are ignored. */
+static void set_common_options(struct wr_deliverer *deliverer, CURL *easy)
+{
+	uint64_t timeout_ms = deliverer->own->host->settings->queue.timeout_ns / 1000000;
+
+	curl_easy_setopt(easy, CURLOPT_URL, deliverer->target.url);
+	if (deliverer->target.unix_socket[0])
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, deliverer->target.unix_socket);
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	set_trust(easy, deliverer->own->host->settings->queue.target_ca);
+	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(timeout_ms ? timeout_ms : 1));
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+			 (long)(timeout_ms < CONNECT_MS_MAX ? timeout_ms : CONNECT_MS_MAX));
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_line);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, wr_deliver_open_socket);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, deliverer);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, wr_deliver_close_socket);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, deliverer);
+}
+
+/* Returns an idle handle or a new one. Options that differ between requests are set each time. */
+static CURL *get_easy(struct wr_deliverer *deliverer)
+{
+	CURL *easy = deliverer->easy_count ? deliverer->easies[--deliverer->easy_count] : NULL;
+
+	if (easy)
+		return easy;
+	easy = curl_easy_init();
+	if (easy)
+		set_common_options(deliverer, easy);
+	return easy;
+}
+
+static void set_delivery(struct wr_delivery *delivery)
+{
+	CURL *easy = delivery->easy;
+
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, delivery);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, delivery->error);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, delivery);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery);
+}
+
+/* Copies with a terminating zero. The queue bounds the length. */
+static void copy_text(char *to, size_t cap, struct weir_str from)
+{
+	size_t len = from.len < cap ? from.len : cap - 1;
+
+	if (len)
+		memcpy(to, from.ptr, len);
+	to[len] = '\0';
+}
+
+int wr_deliver_prepare(struct wr_delivery *delivery)
+{
+	const struct wr_deferred *request = delivery->request;
+	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
+	int rc;
+
+	delivery->easy = get_easy(delivery->deliverer);
+	if (!delivery->easy)
+		return WEIR_EMEMORY;
+	rc = make_fields(delivery);
+	if (rc < 0)
+		return rc;
+	delivery->asked_us = 0;
+	delivery->answered = 0;
+	delivery->unreachable = false;
+	delivery->error[0] = '\0';
+	copy_text(method, sizeof method, request->method);
+	copy_text(uri, sizeof uri, request->uri);
+	set_delivery(delivery);
+	set_request(delivery, method, uri);
+	return 0;
+}
+
+void wr_deliver_unprepare(struct wr_delivery *delivery)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+
+	if (delivery->easy) /* never more handles than connections */
+		deliverer->easies[deliverer->easy_count++] = delivery->easy;
+	delivery->easy = NULL;
+	free(delivery->fields);
+	delivery->fields = NULL;
+}
+
+/* ---- the outcome ---- */
+
+/* Whether no byte of the request was sent. */
+static bool is_unsent(CURL *easy)
+{
+	curl_off_t sent_us = 0;
+
+	curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
+	return sent_us == 0;
+}
+
+static void set_reason(struct wr_delivery *delivery, CURLcode result, long status)
+{
+	if (status)
+		snprintf(delivery->reason, sizeof delivery->reason, "HTTP status %ld", status);
+	else
+		snprintf(delivery->reason, sizeof delivery->reason, "%.*s",
+			 (int)sizeof delivery->reason - 1,
+			 delivery->error[0] ? delivery->error : curl_easy_strerror(result));
+	delivery->job.settle.reason = wr_str(delivery->reason);
+}
+
+/* Sets *before to the number of failed attempts so far, including those that did not count. */
+static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsigned status,
+					     uint32_t *before)
+{
+	struct wr_deliverer *deliverer = delivery->deliverer;
+	bool counts = true;
+
+	*before = delivery->request->tries;
+	if (wr_deliver_is_absent(status))
+		*before += wr_deliver_absent_note(&deliverer->absent, delivery->request->id,
+						  delivery->request->rule,
+						  wr_deliver_mono_us(deliverer), &counts);
+	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
+}
+
+/* A status that has arrived counts, even if the body is cut off. */
+bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
+		      uint64_t random)
+{
+	const struct wr_deferred *request = delivery->request;
+	struct wr_queue_job *job = &delivery->job;
+	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
+	uint32_t before;
+	long status = 0;
+
+	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status && !wr_deliver_is_absent((unsigned)status))
+		wr_deliver_absent_present(&delivery->deliverer->absent, request->rule,
+					  wr_deliver_mono_us(delivery->deliverer));
+	job->settle.status = (uint16_t)status;
+	if (status && wr_deliver_is_final((unsigned)status)) {
+		job->settle.outcome = WR_QUEUE_DELIVERED;
+		job->settle.reason = WR_STR("");
+		return true;
+	}
+	set_reason(delivery, result, status);
+	if (status == 0 && is_unsent(delivery->easy))
+		return false;
+	if (delivery->unreachable && (status == 502 || status == 504))
+		return false;
+	if (status == 101) {
+		job->settle.outcome = WR_QUEUE_GIVE_UP;
+		return true;
+	}
+	job->settle.outcome = again_or_absent(delivery, (unsigned)status, &before);
+	job->settle.wait_us = wr_deliver_wait_us(wr_deliver_backoff_us(before, random),
+						 delivery->asked_us, left_us);
+	return true;
+}

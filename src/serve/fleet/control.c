@@ -1,0 +1,111 @@
+/* Orders of operators (reset, grant, ban): carried out in this table and published to all other nodes
+ * through Redis. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "limiter/text.h"
+#include "net/log.h"
+#include "serve/loop.h"
+#include "serve/fleet/redis.h"
+#include "serve/service.h"
+
+/* Every loop remembers refusals of Redis for up to a second, and an order may lift them. */
+static void forget_refusals(struct wr_loop *loop)
+{
+	struct wr_service *service = loop->service;
+
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_notify(&service->loops[i], WR_LOOP_FORGET);
+}
+
+/* ---- orders of this node ---- */
+
+static void publish_order(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns)
+{
+	uint8_t bytes[WR_CENTRAL_MESSAGE_MAX];
+	size_t len = wr_order_write(order, now_ns, bytes, sizeof bytes);
+
+	if (len == 0)
+		wr_log(WR_LOG_WARN,
+		       "redis: the order applies to this node only: its descriptor is too long to "
+		       "be published");
+	else if (wr_central_publish(loop->redis->central, bytes, len, wr_loop_mono_ns(loop)) < 0)
+		wr_log(WR_LOG_WARN, "redis: the order applies to this node only: too many orders "
+				    "wait for Redis; repeat it when Redis is back");
+}
+
+static void reset_in_redis(struct wr_loop *loop, const struct weir_target *target, uint64_t now_ns)
+{
+	uint8_t question[WEIR_QUESTION_MAX];
+	int len = weir_control_question(wr_loop_engine(loop), target, question, sizeof question,
+					now_ns, NULL);
+
+	if (len > 0)
+		wr_redis_send(loop, question, (size_t)len, now_ns);
+}
+
+int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
+		 struct weir_error *error)
+{
+	int rc = wr_order_carry_out(wr_loop_engine(loop), order, now_ns, error);
+
+	if (rc < 0 || !loop->redis || !loop->redis->central)
+		return rc;
+	if (order->verb == WR_ORDER_RESET)
+		reset_in_redis(loop, order->target, now_ns);
+	publish_order(loop, order, now_ns);
+	forget_refusals(loop);
+	return rc;
+}
+
+/* ---- orders received from Redis ---- */
+
+void wr_order_whom(const struct weir_target *target, char *text, size_t cap)
+{
+	struct wr_text out = {text, cap - 1, 0};
+
+	wr_text_put(&out, target->domain);
+	for (size_t i = 0; i < target->count; i++) {
+		wr_text_char(&out, ' ');
+		wr_text_put(&out, target->entries[i].key);
+		wr_text_char(&out, '=');
+		wr_text_put(&out, target->entries[i].value);
+	}
+	text[wr_text_fits(&out) ? out.len : out.cap] = '\0';
+}
+
+static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
+{
+	static const char *const verbs[] = {
+		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
+	char text[256];
+
+	wr_order_whom(order->target, text, sizeof text);
+	wr_log(age_ns < WR_ORDER_RESET_LATE_NS ? WR_LOG_INFO : WR_LOG_DEBUG,
+	       "redis: another node: %s %s: %d counters", verbs[order->verb], text, counters);
+}
+
+void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own)
+{
+	struct wr_order_text text;
+	struct weir_error error = {0};
+	uint64_t now_ns = wr_loop_now_ns(loop);
+	int rc;
+
+	if (!wr_order_read(bytes, len, &text)) {
+		wr_log(WR_LOG_WARN, "redis: a message of another node is not readable: that node "
+				    "may run another version of weir");
+		return;
+	}
+	if (!wr_order_end(&text, age_ns, now_ns) || (own && text.order.verb == WR_ORDER_RESET))
+		return;
+	rc = wr_order_carry_out(wr_loop_engine(loop), &text.order, now_ns, &error);
+	if (rc < 0 || own)
+		wr_log(rc == WEIR_ENOENT || own ? WR_LOG_DEBUG : WR_LOG_WARN,
+		       "redis: an order of %s: %s", own ? "this node" : "another node",
+		       rc < 0 ? error.text : "carried out");
+	else
+		log_order(&text.order, age_ns, rc);
+	forget_refusals(loop);
+}

@@ -1,0 +1,255 @@
+/* The bytes of a connection to Redis, and closing it. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "serve/loop.h"
+#include "serve/fleet/link_impl.h"
+#include "serve/fleet/tls.h"
+
+#define READS_A_TURN 4 /* one server must not starve the clients */
+#define SEAL_BYTES 16384
+
+/* ---- closing ---- */
+
+static void free_socket(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+void wr_redis_link_drop_socket(struct wr_redis_link *self)
+{
+	struct wr_redis_socket *socket = self->socket;
+
+	if (!socket)
+		return;
+	SSL_free(self->tls);
+	self->tls = NULL;
+	self->socket = NULL;
+	socket->self = NULL;
+	uv_close((uv_handle_t *)&socket->poll, free_socket);
+	close(socket->fd);
+}
+
+/* The entry with the list of dirty links: links of other regions are in the list of the home. */
+static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
+{
+	return self->owner->home ? self->owner->home : self->owner;
+}
+
+static void unlink_dirty(struct wr_redis_link *self)
+{
+	struct wr_redis_link **at = &home_of(self)->dirty;
+
+	for (; self->dirty && *at; at = &(*at)->dirty_next)
+		if (*at == self) {
+			*at = self->dirty_next;
+			self->dirty = false;
+			break;
+		}
+}
+
+/* Closes the link. Its memory is freed now, or when the current callback returns. */
+static void destroy_link(struct wr_redis_link *self)
+{
+	if (self->owner->next_link == self)
+		self->owner->next_link = self->next;
+	*self->back = self->next;
+	if (self->next)
+		self->next->back = self->back;
+	wr_names_leave(&self->name);
+	wr_redis_link_drop_socket(self);
+	unlink_dirty(self);
+	self->link->data = NULL;
+	self->link = NULL;
+	if (!self->inside)
+		free(self);
+}
+
+void wr_redis_link_close(void *context, struct wr_link *link)
+{
+	(void)context;
+	if (link->data)
+		destroy_link(link->data);
+}
+
+void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
+{
+	struct wr_loop *loop = self->owner->loop;
+	struct wr_link *link = self->link;
+
+	destroy_link(self);
+	wr_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
+}
+
+bool wr_redis_link_leave(struct wr_redis_link *self)
+{
+	self->inside = false;
+	if (self->link)
+		return true;
+	free(self);
+	return false;
+}
+
+/* ---- bytes ---- */
+
+/* Returns the number of bytes sent; 0: try again later; below 0: the connection is lost. */
+static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
+{
+	ssize_t n;
+
+	if (!self->tls) {
+		n = send(self->socket->fd, bytes, len, MSG_NOSIGNAL);
+		return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? 0 : n;
+	}
+	ERR_clear_error();
+	n = SSL_write(self->tls, bytes, (int)(len < SEAL_BYTES ? len : SEAL_BYTES));
+	if (n > 0)
+		return n;
+	switch (SSL_get_error(self->tls, (int)n)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+/* Returns the number of bytes read; 0: none yet; below 0: the connection ended, and *why says why. */
+static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char **why)
+{
+	ssize_t n;
+
+	*why = "the server closed the connection";
+	if (!self->tls) {
+		n = recv(self->socket->fd, bytes, WR_READ_BYTES, 0);
+		if (n > 0)
+			return n;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+			return 0;
+		if (n < 0)
+			*why = strerror(errno);
+		return -1;
+	}
+	ERR_clear_error();
+	n = SSL_read(self->tls, bytes, WR_READ_BYTES);
+	if (n > 0)
+		return n;
+	switch (SSL_get_error(self->tls, (int)n)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return 0;
+	case SSL_ERROR_ZERO_RETURN:
+		return -1;
+	default:
+		*why = wr_redis_tls_failure(self->tls);
+		return -1;
+	}
+}
+
+/* Reads replies and passes them to the central. With TLS it reads until nothing is left, because poll
+ * does not report bytes that OpenSSL has already decrypted. Returns false if the link was freed. */
+static bool receive_replies(struct wr_redis_link *self)
+{
+	struct wr_loop *loop = self->owner->loop;
+
+	for (int i = 0; i < READS_A_TURN || self->tls; i++) {
+		const char *why;
+		ssize_t n = read_bytes(self, loop->net.input, &why);
+
+		if (n < 0)
+			wr_redis_link_fail(self, why);
+		if (n <= 0)
+			return n == 0;
+		self->inside = true;
+		wr_link_input(self->link, loop->net.input, (size_t)n, wr_loop_now_ns(loop),
+			      wr_loop_mono_ns(loop));
+		if (!wr_redis_link_leave(self))
+			return false;
+		if (!self->tls && n < (ssize_t)WR_READ_BYTES)
+			return true;
+	}
+	return true;
+}
+
+void wr_redis_link_break(struct wr_redis_link *self, const char *why)
+{
+	if (self->stage != WR_REDIS_OPEN || receive_replies(self))
+		wr_redis_link_fail(self, why);
+}
+
+/* Returns false if the connection failed; `self` is freed then. */
+static bool write_out(struct wr_redis_link *self)
+{
+	const uint8_t *bytes;
+	size_t len;
+
+	self->unsent = false;
+	while (wr_link_output(self->link, &bytes, &len)) {
+		ssize_t n = send_bytes(self, bytes, len);
+
+		if (n < 0) {
+			wr_redis_link_break(self, strerror(errno));
+			return false;
+		}
+		if (n > 0)
+			wr_link_sent(self->link, (size_t)n);
+		if (n == 0 || (!self->tls && (size_t)n < len)) {
+			self->unsent = true;
+			break;
+		}
+	}
+	wr_redis_link_poll(self, UV_READABLE | (self->unsent ? UV_WRITABLE : 0));
+	return true;
+}
+
+void wr_redis_link_event(struct wr_redis_link *self, int events)
+{
+	if (self->unsent && !write_out(self))
+		return;
+	if (events & UV_READABLE)
+		receive_replies(self);
+}
+
+void wr_redis_links_read(struct wr_redis_loop *owner)
+{
+	owner->next_link = owner->links;
+	while (owner->next_link) {
+		struct wr_redis_link *self = owner->next_link;
+
+		owner->next_link = self->next;
+		if (self->stage == WR_REDIS_OPEN)
+			receive_replies(self);
+	}
+}
+
+void wr_redis_link_dirty(void *context, struct wr_link *link)
+{
+	struct wr_redis_link *self = link->data;
+	struct wr_redis_link **list;
+
+	(void)context;
+	if (!self || self->dirty)
+		return;
+	list = &home_of(self)->dirty;
+	self->dirty = true;
+	self->dirty_next = *list;
+	*list = self;
+}
+
+void wr_redis_flush(struct wr_loop *loop)
+{
+	struct wr_redis_loop *owner = loop->redis;
+
+	while (owner && owner->dirty) {
+		struct wr_redis_link *self = owner->dirty;
+
+		owner->dirty = self->dirty_next;
+		self->dirty = false;
+		if (self->stage == WR_REDIS_OPEN && !self->unsent)
+			write_out(self);
+	}
+}

@@ -1,0 +1,115 @@
+/* The Redis of other regions, on the first loop: one central each, which only sends reports. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/log.h"
+#include "serve/loop.h"
+#include "serve/fleet/link.h"
+#include "serve/fleet/tls.h"
+#include "net/tls.h"
+#include "table/table.h"
+
+/* Other regions are far away, and no request waits for them. */
+#define PEER_TIMEOUT_NS 2000000000u
+
+static void log_message(void *context, enum wr_say level, const char *text)
+{
+	static const enum wr_log_level levels[] = {[WR_SAY_ERROR] = WR_LOG_ERROR,
+						   [WR_SAY_WARN] = WR_LOG_WARN,
+						   [WR_SAY_INFO] = WR_LOG_INFO};
+	const struct wr_redis_loop *self = context;
+
+	if (!self->home->closing)
+		wr_log(levels[level], "peer %s: %s", self->peer_text, text);
+}
+
+/* A peer's central receives no secret, no node count and no orders. */
+static const struct wr_central_host host = {.open = wr_redis_link_open,
+					    .close = wr_redis_link_close,
+					    .dirty = wr_redis_link_dirty,
+					    .wake_at = wr_redis_loop_wake,
+					    .say = log_message};
+
+static int make_central(struct wr_redis_loop *self, struct weir_error *error)
+{
+	struct wr_loop *loop = self->loop;
+	const struct wr_redis_settings *settings = self->redis->settings;
+	const struct wr_header *table = &wr_loop_table(loop)->header;
+	struct wr_central_opts opts = {.target = &self->target,
+				       .prefix = settings->prefix,
+				       .secret = self->redis->secret,
+				       .timeout_ns = settings->timeout_ns < PEER_TIMEOUT_NS
+							     ? PEER_TIMEOUT_NS
+							     : settings->timeout_ns,
+				       .holder = {table->table_id[0], table->table_id[1]},
+				       .seed = wr_loop_mono_ns(loop) ^ table->table_id[0]};
+	int rc = wr_central_new(&opts, &host, self, wr_loop_now_ns(loop), wr_loop_mono_ns(loop),
+				&self->central, error);
+
+	if (rc == 0)
+		wr_central_peer(self->home->central, self->central);
+	return rc;
+}
+
+/* The list keeps the order of the command line, because the table identifies regions by number. */
+static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint32_t i,
+		    struct weir_error *error)
+{
+	const struct wr_redis *redis = home->redis;
+	struct wr_redis_loop *self = calloc(1, sizeof *self);
+	int rc = 0;
+
+	if (!self)
+		return WEIR_EMEMORY;
+	*at = self;
+	self->home = home;
+	self->loop = home->loop;
+	self->redis = home->redis;
+	self->names = home->names;
+	self->target = redis->peers[i];
+	self->peer_text = redis->peer_text[i];
+	self->own_password = redis->peer_password[i];
+	self->password_seen = wr_tls_fingerprint(redis->settings->password_file, 0);
+	uv_timer_init(&home->loop->uv, &self->timer);
+	self->timer.data = self;
+	if (self->target.tls)
+		rc = wr_redis_tls_new(redis->settings, &self->tls, error);
+	return rc == 0 ? make_central(self, error) : rc;
+}
+
+int wr_redis_peers_init(struct wr_redis_loop *home, struct weir_error *error)
+{
+	struct wr_redis_loop **at = &home->peers;
+	int rc = 0;
+
+	if (home->loop->number != 0)
+		return 0;
+	for (uint32_t i = 0; i < home->redis->peer_count && rc == 0; i++) {
+		rc = add_peer(home, at, i, error);
+		if (*at)
+			at = &(*at)->next;
+	}
+	return rc;
+}
+
+void wr_redis_peers_stop(struct wr_redis_loop *home)
+{
+	for (struct wr_redis_loop *self = home->peers; self; self = self->next) {
+		self->closing = true;
+		wr_central_free(self->central);
+		self->central = NULL;
+		uv_close((uv_handle_t *)&self->timer, NULL);
+	}
+}
+
+void wr_redis_peers_free(struct wr_redis_loop *home)
+{
+	while (home->peers) {
+		struct wr_redis_loop *self = home->peers;
+
+		home->peers = self->next;
+		wr_redis_tls_free(self->tls);
+		explicit_bzero(self, sizeof *self);
+		free(self);
+	}
+}

@@ -1,0 +1,369 @@
+/* nghttp2's callbacks: frames become calls. */
+#include "serve/grpc/session.h"
+
+#include "base/error.h"
+
+#define HEADER_PATIENCE 4u /* times the bound: so much is read over before the stream is reset */
+/* nghttp2 knows 32 bytes more for each field, as HPACK counts them. */
+#define FIELD_OVERHEAD 32u
+#define FRAME_HEAD 9u
+#define PRIORITY_BYTES 5u
+
+struct wr_grpc_frame {
+	uint32_t len;
+	uint8_t type;
+	int32_t stream;
+};
+
+static uint32_t read_u32(const uint8_t *bytes)
+{
+	return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+	       bytes[3];
+}
+
+/* The call of a stream, or NULL. Frames of one follow each other mostly. */
+static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
+{
+	if (!session->recent || session->recent->id != id)
+		session->recent = nghttp2_session_get_stream_user_data(session->h2, id);
+	return session->recent;
+}
+
+/* ---- streams that have ended ---- */
+
+static void note_reset(struct wr_grpc_session *session, int32_t id)
+{
+	int32_t *place = &session->resets[session->reset_at++ % WR_GRPC_RESETS_KEPT];
+
+	if (*place > session->forgotten)
+		session->forgotten = *place;
+	*place = id;
+}
+
+static bool was_reset(const struct wr_grpc_session *session, int32_t id)
+{
+	for (size_t i = 0; i < WR_GRPC_RESETS_KEPT; i++)
+		if (session->resets[i] == id)
+			return true;
+	return id <= session->forgotten;
+}
+
+/* A new stream closes those below it that were never used (RFC 9113, 5.1.1). Whether this is one of
+ * them; otherwise notes the stream if it is new. */
+static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
+{
+	if (id % 2 == 0)
+		return false;
+	if (id > scanner->newest) {
+		int32_t next = scanner->newest ? scanner->newest + 2 : 1;
+		unsigned at = scanner->skipped_at % WR_GRPC_GAPS_KEPT;
+
+		if (id > next) {
+			scanner->skipped[at].from = next;
+			scanner->skipped[at].to = id - 2;
+			scanner->skipped_at++;
+		}
+		scanner->newest = id;
+		return false;
+	}
+	for (size_t i = 0; i < WR_GRPC_GAPS_KEPT; i++)
+		if (id >= scanner->skipped[i].from && id <= scanner->skipped[i].to)
+			return true;
+	return false;
+}
+
+/* An error code for a frame that nghttp2 would read over, or NGHTTP2_NO_ERROR. `payload` is what
+ * has arrived of it. */
+static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame,
+			    const uint8_t *payload, size_t len)
+{
+	if (frame->type == NGHTTP2_PRIORITY) {
+		if (frame->stream == 0)
+			return NGHTTP2_PROTOCOL_ERROR;
+		if (frame->len != PRIORITY_BYTES)
+			return NGHTTP2_FRAME_SIZE_ERROR;
+		if (len >= 4 && (int32_t)(read_u32(payload) & INT32_MAX) == frame->stream)
+			return NGHTTP2_PROTOCOL_ERROR; /* it depends on itself */
+	}
+	if (frame->type == NGHTTP2_HEADERS && was_skipped(&session->scanner, frame->stream))
+		return NGHTTP2_PROTOCOL_ERROR;
+	if ((frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS) &&
+	    frame->stream % 2 == 1 && frame->stream <= session->last_id &&
+	    !nghttp2_session_find_stream(session->h2, frame->stream) &&
+	    !was_reset(session, frame->stream))
+		return NGHTTP2_STREAM_CLOSED;
+	return NGHTTP2_NO_ERROR;
+}
+
+/* Charges for frames that nghttp2 does not report: PRIORITY, unknown types, and RST_STREAM and
+ * WINDOW_UPDATE for streams that have ended. */
+static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame)
+{
+	bool ended = frame->stream &&
+		     (frame->type == NGHTTP2_RST_STREAM || frame->type == NGHTTP2_WINDOW_UPDATE) &&
+		     !nghttp2_session_find_stream(session->h2, frame->stream);
+
+	if (frame->type == NGHTTP2_PRIORITY || frame->type > NGHTTP2_CONTINUATION)
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	else if (ended)
+		wr_grpc_guard_charge(&session->guard, frame->type == NGHTTP2_RST_STREAM
+							      ? WR_GUARD_UNFINISHED
+							      : WR_GUARD_WINDOW);
+}
+
+/* nghttp2 forgets streams that have ended and reads over frames for them, and over PRIORITY. RFC
+ * 9113 (5.1, 6.3) calls these errors. The heads of frames are looked at before nghttp2 has them.
+ * The scan therefore stops behind a RST_STREAM: frames behind it may be for the stream that it
+ * ends. Answers end their streams only after the whole input. */
+size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
+		    uint32_t *error)
+{
+	struct wr_grpc_scanner *scanner = &session->scanner;
+	const uint8_t *begin = data;
+	struct wr_grpc_frame frame;
+	bool reset = false;
+
+	*error = NGHTTP2_NO_ERROR;
+	while (len && *error == NGHTTP2_NO_ERROR) {
+		size_t take = scanner->skip < len ? scanner->skip : len;
+
+		data += take;
+		len -= take;
+		scanner->skip -= (uint32_t)take;
+		if (reset && scanner->skip == 0)
+			break;
+		while (len && scanner->skip == 0 && scanner->have < FRAME_HEAD) {
+			scanner->head[scanner->have++] = *data++;
+			len--;
+		}
+		if (scanner->have < FRAME_HEAD)
+			continue;
+		scanner->have = 0;
+		scanner->skip = read_u32(scanner->head) >> 8;
+		frame = (struct wr_grpc_frame){
+			.len = scanner->skip,
+			.type = scanner->head[3],
+			.stream = (int32_t)(read_u32(scanner->head + 5) & INT32_MAX)};
+		charge_frame(session, &frame);
+		*error = check_frame(session, &frame, data, len);
+		reset = frame.type == NGHTTP2_RST_STREAM;
+	}
+	return (size_t)(data - begin);
+}
+
+static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_call *call;
+
+	session->heading = NULL; /* a client's trailers are read over */
+	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	call = wr_grpc_call_new(session, frame->hd.stream_id);
+	if (!call)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	session->heading = call;
+	session->recent = call;
+	session->last_id = frame->hd.stream_id;
+	return nghttp2_session_set_stream_user_data(h2, frame->hd.stream_id, call);
+}
+
+static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+		     nghttp2_rcbuf *value, uint8_t flags, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_call *call = session->heading;
+	nghttp2_vec n, v;
+
+	(void)h2;
+	(void)frame;
+	(void)flags;
+	if (!call)
+		return 0;
+	n = nghttp2_rcbuf_get_buf(name);
+	v = nghttp2_rcbuf_get_buf(value);
+	call->header_bytes += (uint32_t)(n.len + v.len) + FIELD_OVERHEAD;
+	if (call->header_bytes > WR_GRPC_HEADER_BYTES) {
+		if (!call->too_long)
+			wr_grpc_guard_charge(&session->guard, WR_GUARD_HEADERS);
+		call->too_long = true;
+		return call->header_bytes > HEADER_PATIENCE * WR_GRPC_HEADER_BYTES
+			       ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
+			       : 0;
+	}
+	wr_grpc_head_field(&call->head, (struct weir_str){(const char *)n.base, n.len},
+			   (struct weir_str){(const char *)v.base, v.len});
+	return 0;
+}
+
+static void headers_whole(struct wr_grpc_call *call)
+{
+	struct weir_error error;
+
+	if (call->too_long) {
+		wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
+			 "the header fields of a call may have %u bytes", WR_GRPC_HEADER_BYTES);
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	if (wr_grpc_head_check(&call->head, &error) != 0) {
+		call->foreign = error.code >= 400;
+		if (!call->foreign)
+			wr_grpc_fail(call, &error);
+		return;
+	}
+	if (call->head.has_timeout)
+		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
+	if (wr_grpc_method_is_many(call->head.method) && wr_grpc_call_last(call))
+		wr_grpc_call_set_midway(call, false); /* it may stay for as long as it likes */
+}
+
+static void on_headers(struct wr_grpc_session *session, const nghttp2_frame *frame)
+{
+	struct wr_grpc_call *call = call_of(session, frame->hd.stream_id);
+
+	if (!call)
+		return;
+	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		headers_whole(call);
+	session->heading = NULL;
+	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		wr_grpc_call_finish(call);
+}
+
+static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
+{
+	struct wr_grpc_call *call;
+
+	if (frame->hd.length == frame->data.padlen)
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+		return;
+	call = call_of(session, frame->hd.stream_id);
+	if (call)
+		wr_grpc_call_finish(call);
+}
+
+/* The client has seen our announcement: calls that it began before have arrived by now. */
+static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
+{
+	wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	if (frame->hd.flags & NGHTTP2_FLAG_ACK && session->draining)
+		nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE,
+				      nghttp2_session_get_last_proc_stream_id(session->h2),
+				      NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct wr_grpc_session *session = user;
+
+	(void)h2;
+	wr_grpc_guard_known(&session->guard, FRAME_HEAD + frame->hd.length);
+	switch (frame->hd.type) {
+	case NGHTTP2_HEADERS:
+		on_headers(session, frame);
+		break;
+	case NGHTTP2_DATA:
+		on_data(session, frame);
+		break;
+	case NGHTTP2_PING:
+		on_ping(session, frame);
+		break;
+	case NGHTTP2_SETTINGS:
+		if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+			wr_grpc_guard_charge(&session->guard, WR_GUARD_SETTINGS);
+		session->greeted = true;
+		break;
+	case NGHTTP2_RST_STREAM: /* counted when the stream closes */
+		break;
+	case NGHTTP2_WINDOW_UPDATE:
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_WINDOW);
+		break;
+	default:
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
+	}
+	return 0;
+}
+
+static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *bytes,
+			 size_t len, void *user)
+{
+	struct wr_grpc_call *call = call_of(user, id);
+
+	(void)h2;
+	(void)flags;
+	if (call)
+		wr_grpc_call_data(call, bytes, len);
+	return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int error, void *user)
+{
+	struct wr_grpc_session *session = user;
+
+	(void)h2;
+	(void)frame;
+	(void)error;
+	wr_grpc_guard_charge(&session->guard, WR_GUARD_UNFINISHED);
+	return 0;
+}
+
+/* A client that is not done sending when it has its answer is told to stop: its stream would stay
+ * open otherwise. Not sooner, because a reset overtakes an answer. */
+static void answer_sent(struct wr_grpc_session *session, int32_t id)
+{
+	const struct wr_grpc_call *call = call_of(session, id);
+
+	if (call && !call->ended)
+		nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+}
+
+/* The ping that goes with the announcement must not overtake it. */
+static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct wr_grpc_session *session = user;
+
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		answer_sent(session, frame->hd.stream_id);
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		note_reset(session, frame->hd.stream_id);
+	if (frame->hd.type == NGHTTP2_GOAWAY && session->draining && !session->pinged) {
+		session->pinged = true;
+		return nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, NULL);
+	}
+	return 0;
+}
+
+static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_call *call = call_of(session, id);
+
+	(void)h2;
+	if (error == NGHTTP2_NO_ERROR)
+		wr_grpc_guard_answered(&session->guard);
+	else
+		wr_grpc_guard_charge(&session->guard, WR_GUARD_UNFINISHED);
+	if (call)
+		wr_grpc_call_end(call);
+	return 0;
+}
+
+int wr_grpc_callbacks_new(nghttp2_session_callbacks **out)
+{
+	nghttp2_session_callbacks *callbacks;
+
+	if (nghttp2_session_callbacks_new(&callbacks) != 0)
+		return WEIR_EMEMORY;
+	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+	*out = callbacks;
+	return 0;
+}

@@ -1,0 +1,33 @@
+#include "serve/grpc/guard.h"
+
+void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
+{
+	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
+}
+
+/* A frame that is under way is not held against anybody: the longest has 16 KiB. */
+static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
+{
+	int64_t most = 2 * 16384;
+
+	guard->unknown_bytes += (int64_t)bytes;
+	if (guard->unknown_bytes <= most)
+		return;
+	guard->points -= (int32_t)((guard->unknown_bytes - most) / WR_GUARD_BYTES_A_POINT);
+	guard->unknown_bytes = most + (guard->unknown_bytes - most) % WR_GUARD_BYTES_A_POINT;
+}
+
+bool wr_grpc_guard_passes(struct wr_grpc_guard *guard, size_t bytes, uint64_t now_ms)
+{
+	uint64_t passed_ms = now_ms > guard->at_ms ? now_ms - guard->at_ms : 0;
+	uint64_t lacking;
+
+	charge_unknown(guard, bytes);
+	lacking = (uint64_t)(WR_GUARD_POINTS - guard->points);
+	if (passed_ms > lacking / WR_GUARD_POINTS_PER_MS)
+		guard->points = WR_GUARD_POINTS;
+	else
+		guard->points += (int32_t)(passed_ms * WR_GUARD_POINTS_PER_MS);
+	guard->at_ms = now_ms;
+	return guard->points > 0;
+}

@@ -1,0 +1,83 @@
+/* grpc.health.v1. What is said is what the service says of itself, for both names. */
+#include "serve/grpc/session.h"
+
+#include <stddef.h>
+
+#include "wire/grpc/health.h"
+
+static int status_of(const struct wr_grpc_call *call)
+{
+	return wr_loop_health(call->session->loop) == WR_HEALTH_SERVING
+		       ? PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
+		       : PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
+}
+
+void wr_grpc_health_check(struct wr_grpc_call *call, struct weir_str message)
+{
+	struct wr_rls_memory *memory = &call->session->shared->memory;
+	struct weir_error error;
+
+	if (wr_health_read(message, memory, &error) != 0) {
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	wr_grpc_reply(call, wr_health_answer(status_of(call), memory));
+	wr_grpc_reply_send(call, true);
+}
+
+void wr_grpc_health_list(struct wr_grpc_call *call, struct weir_str message)
+{
+	struct wr_rls_memory *memory = &call->session->shared->memory;
+	struct weir_error error;
+
+	if (wr_health_read_list(message, memory, &error) != 0) {
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	wr_grpc_reply(call, wr_health_list(status_of(call), memory));
+	wr_grpc_reply_send(call, true);
+}
+
+static void tell(struct wr_grpc_call *call, int status)
+{
+	struct wr_rls_memory *memory = &call->session->shared->memory;
+
+	wr_rls_memory_reset(memory);
+	wr_grpc_reply(call, wr_health_answer(status, memory));
+	wr_grpc_reply_send(call, false);
+}
+
+static void changed(struct wr_health_watch *watch, enum wr_health health)
+{
+	struct wr_grpc_call *call =
+		(struct wr_grpc_call *)((char *)watch - offsetof(struct wr_grpc_call, watch));
+	struct wr_grpc_session *session = call->session;
+
+	(void)health;
+	tell(call, status_of(call));
+	wr_grpc_send(session);
+}
+
+/* A name that nobody has is watched too: for ever unknown. */
+void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
+{
+	struct weir_error error;
+	int rc = wr_health_read(message, &call->session->shared->memory, &error);
+
+	if (rc == WR_GRPC_NOT_FOUND && !wr_grpc_call_last(call))
+		return;
+	if (rc == WR_GRPC_NOT_FOUND) {
+		tell(call, PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
+		return;
+	}
+	if (rc != 0) {
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	if (!wr_grpc_call_last(call))
+		return;
+	call->watching = true;
+	call->watch.changed = changed;
+	wr_loop_watch_health(call->session->loop, &call->watch);
+	tell(call, status_of(call));
+}

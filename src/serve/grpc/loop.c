@@ -1,0 +1,87 @@
+/* What the gRPC sessions of a loop share: memory for one message at a time, made with the first
+ * connection. */
+#include "serve/grpc/session.h"
+
+#include <stdlib.h>
+
+#include "base/str.h"
+
+struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
+{
+	struct wr_rls_options rls = {.dynamic_metadata = settings->dynamic_metadata,
+				     .bodies = settings->rls_bodies,
+				     .profile = WEIR_PROFILE_NONE};
+
+	if (settings->rls_profile)
+		rls.profile = weir_profile_by_name(wr_str(settings->rls_profile));
+	rls.profile_headers = rls.profile != WEIR_PROFILE_NONE;
+	if (settings->rls_headers) {
+		rls.limit_header = settings->limit_header;
+		rls.remaining_header = settings->remaining_header;
+		rls.reset_header = settings->reset_header;
+	}
+	return rls;
+}
+
+/* Resets are counted by our guard, which knows about answers; nghttp2's own bound is a backstop. */
+static int make_option(nghttp2_option **option)
+{
+	if (nghttp2_option_new(option) != 0)
+		return WEIR_EMEMORY;
+	nghttp2_option_set_no_closed_streams(*option, 1);
+	nghttp2_option_set_max_outbound_ack(*option, 256);
+	nghttp2_option_set_max_settings(*option, 16);
+	nghttp2_option_set_max_continuations(*option, 4);
+	nghttp2_option_set_stream_reset_rate_limit(*option, 10000, 2000);
+	return 0;
+}
+
+static int make(struct wr_grpc_loop *shared, struct wr_loop *loop)
+{
+	int rc = wr_rls_memory_init(&shared->memory, WR_GRPC_SCRATCH_BYTES);
+
+	shared->rls = wr_grpc_rls_options(wr_loop_settings(loop));
+	if (rc == 0)
+		rc = wr_grpc_inflater_new(&shared->inflater);
+	if (rc == 0)
+		rc = wr_reflection_new(&shared->reflection);
+	if (rc == 0)
+		rc = wr_grpc_callbacks_new(&shared->callbacks);
+	return rc == 0 ? make_option(&shared->option) : rc;
+}
+
+struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop)
+{
+	struct wr_grpc_loop *shared = loop->grpc;
+
+	if (shared)
+		return shared;
+	shared = calloc(1, sizeof *shared);
+	if (!shared)
+		return NULL;
+	if (make(shared, loop) != 0) {
+		wr_grpc_loop_free(shared);
+		return NULL;
+	}
+	loop->grpc = shared;
+	return shared;
+}
+
+void wr_grpc_loop_free(struct wr_grpc_loop *shared)
+{
+	if (!shared)
+		return;
+	while (shared->spare) {
+		struct wr_grpc_call *call = shared->spare;
+
+		shared->spare = call->next;
+		free(call);
+	}
+	wr_grpc_pieces_free(shared->pieces);
+	nghttp2_option_del(shared->option);
+	nghttp2_session_callbacks_del(shared->callbacks);
+	wr_reflection_free(shared->reflection);
+	wr_grpc_inflater_free(shared->inflater);
+	wr_rls_memory_free(&shared->memory);
+	free(shared);
+}

@@ -1,0 +1,199 @@
+/* Memory of sessions.
+ *
+ * nghttp2's is counted: a session that asks for more than its bound is refused, which
+ * ends it. That is for clients that find a way to make nghttp2 keep things; calls stay far below.
+ * And small pieces are kept for the next call instead of going back to malloc: each call takes the
+ * same dozen sizes. */
+#include "serve/grpc/session.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/log.h"
+
+#define STEP 16u
+#define KEPT_PER_SIZE 4096u
+#define GIVE_BACK_BYTES (8u << 20) /* less is not worth the work */
+
+/* In front of each piece. */
+struct wr_grpc_piece {
+	union {
+		struct wr_grpc_piece *next; /* while it is kept */
+		size_t room;                /* while it is used: bytes behind this */
+	};
+	size_t size_class; /* room / STEP, or 0: too large to be kept */
+};
+
+_Static_assert(sizeof(struct wr_grpc_piece) % STEP == 0, "what lies behind is aligned");
+
+static struct wr_grpc_piece *piece_of(void *bytes)
+{
+	return (struct wr_grpc_piece *)bytes - 1;
+}
+
+static void *take(size_t size, void *user)
+{
+	struct wr_grpc_session *session = user;
+	size_t size_class = (size + STEP - 1) / STEP, room = size_class * STEP;
+	struct wr_grpc_pieces *pieces;
+	struct wr_grpc_piece *piece;
+
+	if (size > WR_GRPC_H2_BYTES || session->h2_bytes > WR_GRPC_H2_BYTES - room)
+		return NULL;
+	if (size_class >= WR_GRPC_PIECE_SIZES)
+		size_class = 0;
+	pieces = &session->shared->pieces[size_class];
+	piece = pieces->kept;
+	if (piece) {
+		pieces->kept = piece->next;
+		pieces->count--;
+	} else {
+		piece = malloc(sizeof *piece + room);
+	}
+	if (!piece)
+		return NULL;
+	piece->room = room;
+	piece->size_class = size_class;
+	session->h2_bytes += room;
+	return piece + 1;
+}
+
+static void give(void *bytes, void *user)
+{
+	struct wr_grpc_session *session = user;
+	struct wr_grpc_piece *piece;
+	struct wr_grpc_pieces *pieces;
+
+	if (!bytes)
+		return;
+	piece = piece_of(bytes);
+	session->h2_bytes -= piece->room;
+	pieces = &session->shared->pieces[piece->size_class];
+	if (piece->size_class == 0 || pieces->count == KEPT_PER_SIZE) {
+		free(piece);
+		return;
+	}
+	piece->next = pieces->kept;
+	pieces->kept = piece;
+	pieces->count++;
+}
+
+static void *take_zeroed(size_t many, size_t size, void *user)
+{
+	size_t len;
+	void *bytes;
+
+	if (__builtin_mul_overflow(many, size, &len))
+		return NULL;
+	bytes = take(len, user);
+	return bytes ? memset(bytes, 0, len) : NULL;
+}
+
+static void *take_more(void *bytes, size_t size, void *user)
+{
+	void *more;
+
+	if (bytes && size <= piece_of(bytes)->room)
+		return bytes;
+	more = take(size, user);
+	if (more && bytes) {
+		memcpy(more, bytes, piece_of(bytes)->room);
+		give(bytes, user);
+	}
+	return more;
+}
+
+void wr_grpc_mem_init(struct wr_grpc_session *session)
+{
+	session->mem = (nghttp2_mem){session, take, give, take_zeroed, take_more};
+}
+
+void wr_grpc_pieces_free(struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES])
+{
+	for (size_t i = 0; i < WR_GRPC_PIECE_SIZES; i++)
+		while (pieces[i].kept) {
+			struct wr_grpc_piece *piece = pieces[i].kept;
+
+			pieces[i].kept = piece->next;
+			pieces[i].count--;
+			free(piece);
+		}
+}
+
+/* ---- all sessions of a loop ---- */
+
+static size_t size_of(const struct wr_grpc_session *session)
+{
+	size_t h2 = session->h2_bytes > WR_GRPC_H2_IDLE_BYTES
+			    ? session->h2_bytes - WR_GRPC_H2_IDLE_BYTES
+			    : 0;
+
+	return session->open * sizeof(struct wr_grpc_call) + session->room.held + h2;
+}
+
+/* The session with the most memory in calls that wait for the client: calls that wait for a
+ * decision are ours to end. NULL: none has any. */
+static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
+{
+	struct wr_grpc_session *worst = NULL;
+	size_t most = 0;
+
+	for (struct wr_grpc_session *s = shared->sessions; s; s = s->next) {
+		size_t waiting = s->owing_count + s->lasting;
+		size_t share = s->open ? s->counted / s->open * waiting : 0;
+
+		if (share > most && !wr_stream_ending(s->stream)) {
+			most = share;
+			worst = s;
+		}
+	}
+	return worst;
+}
+
+static void shed(struct wr_grpc_loop *shared)
+{
+	struct wr_grpc_session *worst = find_worst(shared);
+	uint64_t held;
+
+	if (!worst)
+		return;
+	if (wr_log_due(&shared->crowded, &held))
+		wr_log(WR_LOG_WARN,
+		       "grpc: unfinished calls take more than %u MiB; the connection with the "
+		       "most of them, %u, was cut off (and %llu since this was said last)",
+		       WR_GRPC_LOOP_BYTES >> 20, worst->owing_count + worst->lasting,
+		       (unsigned long long)held);
+	worst->leaving = worst->counted;
+	shared->leaving += worst->leaving;
+	wr_stream_abort(worst->stream);
+}
+
+void wr_grpc_account(struct wr_grpc_session *session)
+{
+	struct wr_grpc_loop *shared = session->shared;
+	size_t now = size_of(session);
+
+	shared->bytes += now - session->counted;
+	session->counted = now;
+	if (shared->bytes > shared->bytes_max)
+		shared->bytes_max = shared->bytes;
+	if (__builtin_expect(shared->bytes > WR_GRPC_LOOP_BYTES + shared->leaving, 0))
+		shed(shared);
+}
+
+void wr_grpc_give_back(struct wr_grpc_loop *shared)
+{
+	if (shared->bytes_max < GIVE_BACK_BYTES || shared->bytes > shared->bytes_max / 4)
+		return;
+	while (shared->spare) {
+		struct wr_grpc_call *call = shared->spare;
+
+		shared->spare = call->next;
+		free(call);
+	}
+	shared->spare_count = 0;
+	wr_grpc_pieces_free(shared->pieces);
+	shared->bytes_max = shared->bytes;
+	malloc_trim(0);
+}

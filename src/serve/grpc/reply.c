@@ -1,0 +1,259 @@
+/* Answers: header fields, messages, trailers. The usual ones are prepared, and nghttp2 is told not
+ * to copy them. */
+#include "serve/grpc/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define OUT_FIRST 1024u
+
+#define FIXED(name, value)                                                                         \
+	{                                                                                          \
+		(uint8_t *)(name), (uint8_t *)(value), sizeof(name) - 1, sizeof(value) - 1,        \
+			NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE               \
+	}
+
+static const nghttp2_nv ok_head[] = {FIXED(":status", "200"),
+				     FIXED("content-type", "application/grpc")};
+static const nghttp2_nv ok_trailer[] = {FIXED("grpc-status", "0")};
+
+/* A field whose value is copied, and which later answers do not share. */
+static nghttp2_nv field(const char *name, const char *value, size_t len)
+{
+	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), len,
+			    NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_INDEX};
+}
+
+/* ---- trailers ---- */
+
+/* grpc-status, and grpc-message if there is a text; `room` holds what they point to. */
+struct status_text {
+	char number[4];
+	char text[WR_GRPC_TEXT_MAX];
+};
+
+static size_t status_fields(int status, const char *text, struct status_text *room,
+			    nghttp2_nv fields[2])
+{
+	int len = snprintf(room->number, sizeof room->number, "%d", status);
+
+	fields[0] = field("grpc-status", room->number, (size_t)len);
+	if (!text)
+		return 1;
+	fields[1] = field("grpc-message", room->text, wr_grpc_text_encode(text, room->text));
+	return 2;
+}
+
+static int submit_trailer(const struct wr_grpc_call *call)
+{
+	nghttp2_session *h2 = call->session->h2;
+	struct status_text room = {0};
+	nghttp2_nv fields[2];
+	size_t count;
+
+	if (call->status == WR_GRPC_OK)
+		return nghttp2_submit_trailer(h2, call->id, ok_trailer, 1);
+	count = status_fields(call->status, call->status_text, &room, fields);
+	return nghttp2_submit_trailer(h2, call->id, fields, count);
+}
+
+/* ---- data ---- */
+
+static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t cap, uint32_t *flags,
+			nghttp2_data_source *source, void *user)
+{
+	struct wr_grpc_call *call = source->ptr;
+	size_t left = call->out_len - call->out_sent;
+	size_t len = left < cap ? left : cap;
+
+	(void)h2;
+	(void)id;
+	(void)user;
+	if (len == 0 && !call->final) {
+		call->stalled = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	if (len)
+		memcpy(buf, (call->out ? call->out : call->out_here) + call->out_sent, len);
+	call->out_sent += len;
+	if (len == left)
+		wr_grpc_call_set_unsent(call, false);
+	else if (len)
+		wr_grpc_call_moved(call);
+	if (call->final && len == left) {
+		*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+		if (submit_trailer(call) != 0)
+			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	return (ssize_t)len;
+}
+
+static size_t out_cap(const struct wr_grpc_call *call)
+{
+	return call->out ? call->out_cap : sizeof call->out_here;
+}
+
+/* What was sent makes room first. */
+static void shift_out(struct wr_grpc_call *call)
+{
+	uint8_t *base = call->out ? call->out : call->out_here;
+
+	call->out_len -= call->out_sent;
+	memmove(base, base + call->out_sent, call->out_len);
+	call->out_sent = 0;
+}
+
+static bool grow_out(struct wr_grpc_call *call, size_t want)
+{
+	struct wr_grpc_room *room = &call->session->room;
+	size_t cap = call->out_cap ? call->out_cap : OUT_FIRST;
+	uint8_t *out;
+
+	while (cap < want)
+		cap *= 2;
+	if (cap - call->out_cap > room->max - room->held)
+		return false;
+	out = realloc(call->out, cap);
+	if (!out)
+		return false;
+	if (!call->out)
+		memcpy(out, call->out_here, call->out_len);
+	room->held += cap - call->out_cap;
+	call->out = out;
+	call->out_cap = cap;
+	return true;
+}
+
+static uint8_t *no_room(struct wr_grpc_call *call)
+{
+	struct weir_error error;
+
+	if (call->answering) {
+		wr_grpc_reply_end(call, WR_GRPC_RESOURCE_EXHAUSTED, "too much is not read");
+		return NULL;
+	}
+	wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
+		 "too many long messages at once on this connection");
+	wr_grpc_fail(call, &error);
+	return NULL;
+}
+
+uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
+{
+	uint8_t *at;
+
+	if (call->out_sent)
+		shift_out(call);
+	if (call->out_len + WR_GRPC_PREFIX + len > out_cap(call) &&
+	    !grow_out(call, call->out_len + WR_GRPC_PREFIX + len))
+		return no_room(call);
+	at = (call->out ? call->out : call->out_here) + call->out_len;
+	wr_grpc_prefix_write(at, len);
+	call->out_len += WR_GRPC_PREFIX + len;
+	return at + WR_GRPC_PREFIX;
+}
+
+void wr_grpc_reply(struct wr_grpc_call *call, struct weir_str message)
+{
+	uint8_t *at = wr_grpc_reply_room(call, message.len);
+
+	if (at && message.len)
+		memcpy(at, message.ptr, message.len);
+}
+
+void wr_grpc_reply_send(struct wr_grpc_call *call, bool final)
+{
+	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};
+	nghttp2_session *h2 = call->session->h2;
+
+	call->final |= final;
+	wr_grpc_call_set_unsent(call, true);
+	if (!call->answering) {
+		call->answering = true;
+		nghttp2_submit_response(h2, call->id, ok_head, 2, &provider);
+	} else if (call->stalled) {
+		call->stalled = false;
+		nghttp2_session_resume_data(h2, call->id);
+	}
+}
+
+void wr_grpc_reply_end(struct wr_grpc_call *call, int status, const char *text)
+{
+	if (call->final)
+		return;
+	call->status = (uint8_t)status;
+	call->status_text = text;
+	wr_grpc_reply_send(call, true);
+}
+
+/* ---- failures ---- */
+
+static void submit_failure(struct wr_grpc_call *call, const struct weir_error *error)
+{
+	struct status_text room = {0};
+	nghttp2_nv fields[5] = {ok_head[0], ok_head[1]};
+	size_t count = 2 + status_fields(error->code, error->text, &room, fields + 2);
+
+	if (call->head.encoding == WR_GRPC_OTHER_ENCODING)
+		fields[count++] = (nghttp2_nv)FIXED("grpc-accept-encoding", WR_GRPC_ACCEPTED);
+	nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
+}
+
+static ssize_t read_text(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t cap, uint32_t *flags,
+			 nghttp2_data_source *source, void *user)
+{
+	struct wr_grpc_call *call = source->ptr;
+	size_t left = call->out_len - call->out_sent;
+	size_t len = left < cap ? left : cap;
+
+	(void)h2;
+	(void)id;
+	(void)user;
+	memcpy(buf, call->out_here + call->out_sent, len);
+	call->out_sent += len;
+	wr_grpc_call_moved(call);
+	if (len == left) {
+		wr_grpc_call_set_unsent(call, false);
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	}
+	return (ssize_t)len;
+}
+
+/* A browser or curl that came to the wrong port reads why it gets no answer. */
+static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
+{
+	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_text};
+	char text[4];
+	int len = snprintf(text, sizeof text, "%d", error->code % 1000);
+	nghttp2_nv fields[] = {field(":status", text, (size_t)len),
+			       FIXED("content-type", "text/plain; charset=utf-8"),
+			       FIXED("allow", "POST")};
+	size_t count = error->code == 405 ? 3 : 2;
+
+	if (call->head.head) {
+		nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
+		return;
+	}
+	len = snprintf((char *)call->out_here, sizeof call->out_here, "%s\n", error->text);
+	call->out_len =
+		(size_t)len < sizeof call->out_here ? (size_t)len : sizeof call->out_here - 1;
+	wr_grpc_call_set_unsent(call, true);
+	nghttp2_submit_response(call->session->h2, call->id, fields, count, &provider);
+}
+
+void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error)
+{
+	if (call->answering) {
+		wr_grpc_reply_end(call, error->code, NULL);
+		return;
+	}
+	call->answering = true;
+	call->final = true;
+	if (error->code >= 400)
+		submit_http_status(call, error);
+	else
+		submit_failure(call, error);
+}

@@ -1,0 +1,127 @@
+/* ShouldRateLimit: the message becomes an ask, and what was decided the answer. A leaky bucket's
+ * wait lies in between; the message is kept as it came, and read again where the answer repeats it.
+ */
+#include "serve/grpc/session.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "limiter/refund.h"
+#include "serve/service.h"
+
+#define WAY_BACK_SHARE 10u       /* of a timeout is left for the answer's way back … */
+#define WAY_BACK_MOST_NS 5000000 /* … but no more than this */
+
+static struct wr_grpc_call *call_of(struct wr_pending *pending)
+{
+	return (struct wr_grpc_call *)((char *)pending - offsetof(struct wr_grpc_call, pending));
+}
+
+/* An answer that arrives too late counts as none, and most proxies let pass what gets none. */
+static uint64_t answer_by_ns(const struct wr_grpc_call *call)
+{
+	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
+
+	if (call->deadline_ns == 0)
+		return 0;
+	return call->deadline_ns - (margin_ns < WAY_BACK_MOST_NS ? margin_ns : WAY_BACK_MOST_NS);
+}
+
+static void answer(struct wr_grpc_call *call, int verdict, const Pb__RateLimitRequest *request)
+{
+	struct wr_grpc_loop *shared = call->session->shared;
+	Pb__RateLimitResponse *response =
+		wr_rls_answer(call->pending.ask, verdict, request, &shared->rls, &shared->memory);
+	struct weir_error error;
+	uint8_t *at;
+
+	if (!response) {
+		wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	at = wr_grpc_reply_room(call, wr_rls_size(response));
+	if (!at)
+		return;
+	wr_rls_pack(response, at);
+	wr_grpc_reply_send(call, true);
+}
+
+static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
+{
+	struct wr_grpc_loop *shared = call->session->shared;
+	struct weir_error error;
+	struct weir_str message;
+
+	wr_rls_memory_reset(&shared->memory);
+	if (!shared->rls.dynamic_metadata || wr_grpc_call_message(call, &message, &error) != 0)
+		return NULL;
+	return wr_rls_read(message, &shared->memory, &error);
+}
+
+/* Sent when the ask is done with: the last of an answer ends the call, and a call that ends with an
+ * ask under way takes back what was decided. */
+static void decided(struct wr_pending *pending, int verdict)
+{
+	struct wr_grpc_call *call = call_of(pending);
+	struct wr_grpc_session *session = call->session;
+	struct weir_error error;
+
+	if (verdict < 0) {
+		wr_error(&error, WR_GRPC_UNAVAILABLE, "%s", weir_strerror(verdict));
+		wr_grpc_fail(call, &error);
+	} else {
+		answer(call, verdict, call->request ? call->request : read_again(call));
+	}
+	wr_pending_end(pending);
+	wr_grpc_send(session);
+}
+
+static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
+{
+	const struct wr_grpc_session *session = call->session;
+
+	if (!wr_ask_gives_back(call->pending.ask) ||
+	    wr_service_refunds(wr_loop_service(session->loop), session->stream))
+		return 0;
+	return wr_error(error, WR_GRPC_PERMISSION_DENIED,
+			"is_negative_hits gives back what was counted, and this client may not; "
+			"--refunds names those that may");
+}
+
+static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
+		 struct weir_error *error)
+{
+	struct wr_grpc_session *session = call->session;
+
+	if (wr_rls_check(request, error) != 0)
+		return error->code;
+	if (call->deadline_ns && wr_loop_now_ns(session->loop) >= call->deadline_ns)
+		return wr_error(error, WR_GRPC_DEADLINE_EXCEEDED,
+				"the deadline had passed before a decision; nothing was counted");
+	if (wr_pending_init(&call->pending, session->loop, wr_rls_domain(request)) != 0)
+		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	call->pending.done = decided;
+	call->pending.via = "grpc";
+	call->pending.trace = call->head.trace;
+	call->pending.deadline_ns = answer_by_ns(call);
+	if (wr_rls_ask(request, call->pending.ask, &session->shared->memory, error) != 0)
+		return error->code;
+	return may_decide(call, error);
+}
+
+void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message)
+{
+	struct weir_error error;
+	const Pb__RateLimitRequest *request =
+		wr_rls_read(message, &call->session->shared->memory, &error);
+
+	if (!request || begin(call, request, &error) != 0) {
+		wr_pending_end(&call->pending);
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	call->request = request;
+	wr_pending_decide(&call->pending);
+	call->request = NULL;
+}

@@ -1,0 +1,133 @@
+/* From the bytes of a body to the method that wants them. */
+#include "serve/grpc/session.h"
+
+#include "base/error.h"
+
+int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
+			 struct weir_error *error)
+{
+	struct wr_grpc_loop *shared = call->session->shared;
+
+	*message = wr_grpc_message(&call->reader);
+	if (!call->reader.compressed)
+		return 0;
+	if (call->head.encoding != WR_GRPC_GZIP)
+		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
+				"the message is compressed, and grpc-encoding does not say how");
+	return wr_grpc_inflate(shared->inflater, *message, WR_GRPC_MESSAGE_MAX, &shared->memory,
+			       message, error);
+}
+
+/* A client may ask again and again; it gets the next answer when it has read the last ones. */
+static void reflect(struct wr_grpc_call *call, struct weir_str message)
+{
+	struct wr_grpc_loop *shared = call->session->shared;
+	struct weir_error error;
+	struct weir_str answer;
+
+	if (wr_reflection_answer(shared->reflection, message, &shared->memory, &answer, &error) !=
+	    0) {
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	wr_grpc_reply(call, answer);
+	if (!call->final)
+		wr_grpc_reply_send(call, false);
+}
+
+static void run(struct wr_grpc_call *call)
+{
+	struct weir_error error;
+	struct weir_str message;
+
+	wr_rls_memory_reset(&call->session->shared->memory);
+	if (wr_grpc_call_message(call, &message, &error) != 0) {
+		wr_grpc_fail(call, &error);
+		return;
+	}
+	switch (call->head.method) {
+	case WR_GRPC_SHOULD_RATE_LIMIT:
+		wr_grpc_rls(call, message);
+		break;
+	case WR_GRPC_HEALTH_CHECK:
+		wr_grpc_health_check(call, message);
+		break;
+	case WR_GRPC_HEALTH_WATCH:
+		wr_grpc_health_watch(call, message);
+		break;
+	case WR_GRPC_HEALTH_LIST:
+		wr_grpc_health_list(call, message);
+		break;
+	default:
+		reflect(call, message);
+	}
+}
+
+static void fail(struct wr_grpc_call *call, int code, const char *text)
+{
+	struct weir_error error;
+
+	wr_error(&error, code, "%s", text);
+	wr_grpc_fail(call, &error);
+}
+
+/* Answers a request that is no gRPC call. */
+static void refuse_foreign(struct wr_grpc_call *call)
+{
+	struct weir_error error;
+
+	wr_grpc_head_check(&call->head, &error);
+	wr_grpc_fail(call, &error);
+}
+
+void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t len)
+{
+	struct weir_str data = {(const char *)bytes, len};
+	struct weir_error error;
+
+	if (call->foreign && !call->final) {
+		call->foreign_bytes += (uint32_t)len;
+		if (call->foreign_bytes > WR_GRPC_FOREIGN_BYTES)
+			refuse_foreign(call);
+		return;
+	}
+	while (data.len && !call->final) {
+		int rc;
+
+		if (call->whole) {
+			fail(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message");
+			return;
+		}
+		rc = wr_grpc_read(&call->reader, &data, &error);
+		if (rc < 0) {
+			wr_grpc_fail(call, &error);
+			return;
+		}
+		if (rc == 0)
+			return;
+		if (!wr_grpc_method_is_many(call->head.method)) {
+			call->whole = true;
+			continue;
+		}
+		run(call);
+		wr_grpc_reader_reset(&call->reader);
+	}
+}
+
+void wr_grpc_call_finish(struct wr_grpc_call *call)
+{
+	call->ended = true;
+	wr_grpc_call_set_midway(call, false);
+	if (call->final)
+		return;
+	if (call->foreign)
+		refuse_foreign(call);
+	else if (!call->whole && wr_grpc_is_partial(&call->reader))
+		fail(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
+	else if (wr_grpc_method_is_many(call->head.method))
+		wr_grpc_reply_end(call, WR_GRPC_OK, NULL);
+	else if (!call->whole)
+		fail(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message, there was none");
+	else
+		run(call);
+}

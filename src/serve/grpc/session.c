@@ -1,0 +1,196 @@
+/* A connection that speaks HTTP/2: bytes to nghttp2 and back, and the end in good order. */
+#include "serve/grpc/session.h"
+
+#include "net/log.h"
+
+static int submit_settings(struct wr_grpc_session *session)
+{
+	static const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, WR_GRPC_STREAMS_MAX},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, WR_GRPC_HEADER_BYTES},
+		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+	};
+	int rc = nghttp2_submit_settings(session->h2, NGHTTP2_FLAG_NONE, settings,
+					 sizeof settings / sizeof *settings);
+
+	if (rc == 0)
+		rc = nghttp2_session_set_local_window_size(session->h2, NGHTTP2_FLAG_NONE, 0,
+							   WR_GRPC_WINDOW);
+	return rc;
+}
+
+static uint64_t now_ms(const struct wr_grpc_session *session)
+{
+	return uv_now(wr_loop_uv(session->loop));
+}
+
+static int open_session(struct wr_stream *stream)
+{
+	struct wr_grpc_session *session = wr_stream_state(stream);
+
+	session->stream = stream;
+	session->loop = wr_stream_loop(stream);
+	session->owing_end = &session->owing;
+	session->opened_ms = now_ms(session);
+	session->scanner.skip = NGHTTP2_CLIENT_MAGIC_LEN;
+	session->room.max = WR_GRPC_ROOM_BYTES;
+	session->shared = wr_grpc_loop_of(session->loop);
+	if (!session->shared)
+		return -1;
+	session->next = session->shared->sessions;
+	session->back = &session->shared->sessions;
+	if (session->next)
+		session->next->back = &session->next;
+	session->shared->sessions = session;
+	wr_grpc_mem_init(session);
+	wr_grpc_guard_init(&session->guard, now_ms(session));
+	if (nghttp2_session_server_new3(&session->h2, session->shared->callbacks, session,
+					session->shared->option, &session->mem) != 0)
+		return -1;
+	if (submit_settings(session) != 0)
+		return -1;
+	wr_grpc_send(session);
+	return 0;
+}
+
+/* The client owes us its SETTINGS first, then the rest of each call. */
+static void set_clock(struct wr_grpc_session *session)
+{
+	uint64_t since_ms = session->owing ? session->owing->owing_ms : 0;
+
+	wr_stream_owed_since(session->stream, session->greeted ? since_ms : session->opened_ms);
+}
+
+/* A client that does not read leaves what it asked for in nghttp2, up to its bounds, instead of in
+ * our output. */
+void wr_grpc_send(struct wr_grpc_session *session)
+{
+	const uint8_t *bytes;
+	ssize_t len;
+
+	if (session->inside)
+		return;
+	session->inside = true;
+	while (wr_stream_pending(session->stream) < WR_HIGH_BYTES &&
+	       (len = nghttp2_session_mem_send(session->h2, &bytes)) != 0) {
+		if (len < 0) {
+			wr_stream_abort(session->stream);
+			break;
+		}
+		if (wr_stream_write(session->stream, bytes, (size_t)len) < 0)
+			break;
+	}
+	session->inside = false;
+	set_clock(session);
+	wr_grpc_account(session);
+	if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
+		wr_stream_close(session->stream);
+}
+
+static void send_away(struct wr_grpc_session *session)
+{
+	uint64_t held;
+
+	nghttp2_session_terminate_session(session->h2, NGHTTP2_ENHANCE_YOUR_CALM);
+	if (wr_log_due(&session->shared->abuse, &held))
+		wr_log(WR_LOG_WARN,
+		       "grpc: a client was sent away: more resets, pings or settings than calls "
+		       "(%llu more since this was last said)",
+		       (unsigned long long)held);
+}
+
+/* 0, or an error of nghttp2. */
+static int read_frames(struct wr_grpc_session *session, const uint8_t *data, size_t len)
+{
+	ssize_t took = 0;
+
+	while (len && took >= 0) {
+		uint32_t error;
+		size_t part = wr_grpc_scan(session, data, len, &error);
+
+		if (error != NGHTTP2_NO_ERROR)
+			return nghttp2_session_terminate_session(session->h2, error);
+		took = nghttp2_session_mem_recv(session->h2, data, part);
+		data += part;
+		len -= part;
+	}
+	return took < 0 ? (int)took : 0;
+}
+
+static bool is_flood(int error)
+{
+	return error == NGHTTP2_ERR_FLOODED || error == NGHTTP2_ERR_TOO_MANY_SETTINGS ||
+	       error == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+}
+
+static int input(struct wr_stream *stream, const uint8_t *data, size_t len)
+{
+	struct wr_grpc_session *session = wr_stream_state(stream);
+	int rc;
+
+	session->inside = true;
+	rc = read_frames(session, data, len);
+	session->inside = false;
+	if (is_flood(rc) ||
+	    (rc == 0 && !wr_grpc_guard_passes(&session->guard, len, now_ms(session))))
+		send_away(session);
+	wr_grpc_send(session);
+	return rc;
+}
+
+static void writable(struct wr_stream *stream)
+{
+	wr_grpc_send(wr_stream_state(stream));
+}
+
+/* Watchers would stay for ever: they are told to go elsewhere. */
+static void end_watches(struct wr_grpc_session *session)
+{
+	for (struct wr_grpc_call *call = session->calls; call; call = call->next)
+		if (call->watching || (call->answering && !call->final))
+			wr_grpc_reply_end(call, WR_GRPC_UNAVAILABLE, "shutting down");
+}
+
+/* GOAWAY twice: the first names no last call, so that those under way to us still count; the second
+ * follows when the client has answered a ping that was sent behind the first. */
+static void drain(struct wr_stream *stream)
+{
+	struct wr_grpc_session *session = wr_stream_state(stream);
+
+	session->draining = true;
+	session->inside = true;
+	nghttp2_submit_shutdown_notice(session->h2);
+	end_watches(session);
+	session->inside = false;
+	wr_grpc_send(session);
+}
+
+static void closed(struct wr_stream *stream)
+{
+	struct wr_grpc_session *session = wr_stream_state(stream);
+
+	session->inside = true;
+	while (session->calls)
+		wr_grpc_call_end(session->calls);
+	if (session->h2)
+		nghttp2_session_del(session->h2);
+	if (!session->back)
+		return;
+	*session->back = session->next;
+	if (session->next)
+		session->next->back = session->back;
+	session->shared->leaving -= session->leaving;
+	wr_grpc_account(session);
+	wr_grpc_give_back(session->shared);
+}
+
+const struct wr_protocol wr_grpc_protocol = {
+	.name = "grpc",
+	.alpn = "h2",
+	.state_bytes = sizeof(struct wr_grpc_session),
+	.open = open_session,
+	.input = input,
+	.writable = writable,
+	.drain = drain,
+	.closed = closed,
+};

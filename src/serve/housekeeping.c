@@ -1,0 +1,242 @@
+/* The housekeeping thread: periodic checks, reloads, and the stages of a shutdown. */
+#include "serve/housekeeping.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "serve/decide/log.h"
+#include "net/log.h"
+#include "net/tls.h"
+#include "serve/open.h"
+
+#define LOOK_MS 1000
+#define LAST_CALL_MS 100
+#define FILL_LOOKS 60 /* checks between two scans of the whole table */
+#define BEATS_MAX 256
+
+struct housekeeping {
+	struct wr_service *service;
+	uint64_t next_look_ms, next_sign_ms;
+	unsigned looks;
+	uint64_t beats[BEATS_MAX]; /* each loop's counter at the last watchdog message */
+};
+
+static uint64_t mono_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void notify_loops(struct wr_service *service, enum wr_loop_message message)
+{
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_notify(&service->loops[i], message);
+}
+
+/* ---- shutdown ---- */
+
+static bool all_ended(const struct wr_service *service)
+{
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		if (!__atomic_load_n(&service->loops[i].ended, __ATOMIC_ACQUIRE))
+			return false;
+	return true;
+}
+
+static void set_stage(struct wr_service *service, enum wr_service_stage stage, uint64_t until_ms)
+{
+	service->stage_until_ms = until_ms;
+	__atomic_store_n(&service->stage, stage, __ATOMIC_RELEASE);
+}
+
+static void begin_delay(struct wr_service *service, uint64_t now_ms)
+{
+	set_stage(service, WR_SERVICE_DELAY, now_ms + service->settings.drain_delay_ns / 1000000);
+	wr_notify_send(&service->notify, "STOPPING=1");
+	wr_log(WR_LOG_INFO, "shutting down: health is NOT_SERVING, ports close in %.1f s",
+	       (double)service->settings.drain_delay_ns / 1e9);
+	notify_loops(service, WR_LOOP_HEALTH);
+}
+
+/* Closing a port resets connections that are still being established. New ones are dropped for
+ * LAST_CALL_MS before, so that the others can complete. */
+static void begin_last_call(struct wr_service *service, uint64_t now_ms)
+{
+	set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
+	notify_loops(service, WR_LOOP_TURN_AWAY);
+}
+
+static void begin_draining(struct wr_service *service, uint64_t now_ms)
+{
+	set_stage(service, WR_SERVICE_DRAINING, now_ms + service->settings.drain_ns / 1000000);
+	wr_log(WR_LOG_INFO, "ports closed, %u connections are still open",
+	       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
+	notify_loops(service, WR_LOOP_DRAIN);
+}
+
+static void end_service(struct wr_service *service, bool in_time)
+{
+	unsigned left = __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED);
+
+	set_stage(service, WR_SERVICE_ENDED, UINT64_MAX);
+	if (!in_time)
+		wr_log(WR_LOG_WARN,
+		       "%u connections were still open and are cut; --drain sets the time "
+		       "they have",
+		       left);
+	if (service->ended)
+		service->ended(service->context);
+}
+
+/* Moves to the next stage of the shutdown when it is due. Called with the lock held. */
+static void advance_shutdown(struct wr_service *service, uint64_t now_ms)
+{
+	bool over = now_ms >= service->stage_until_ms;
+
+	switch (service->stage) {
+	case WR_SERVICE_RUNNING:
+		if (service->drain_asked)
+			begin_delay(service, now_ms);
+		break;
+	case WR_SERVICE_DELAY:
+		if (over)
+			begin_last_call(service, now_ms);
+		break;
+	case WR_SERVICE_LAST_CALL:
+		if (over)
+			begin_draining(service, now_ms);
+		break;
+	case WR_SERVICE_DRAINING:
+		if (all_ended(service) || over)
+			end_service(service, all_ended(service));
+		break;
+	case WR_SERVICE_ENDED:
+		break;
+	}
+}
+
+/* ---- once a second ---- */
+
+static void reload_files(struct wr_service *service)
+{
+	wr_notify_reloading(&service->notify);
+	weir_watch_poke(service->watch);
+	wr_decision_log_reopen(service->decision_log);
+	if (service->tls)
+		wr_tls_look(service->tls, true);
+}
+
+static void check_service(struct housekeeping *state)
+{
+	struct wr_service *service = state->service;
+
+	wr_core_follow_resize(service);
+	wr_core_check_redis(service);
+	if (service->tls)
+		wr_tls_look(service->tls, false);
+	if (state->looks++ % FILL_LOOKS == 0)
+		wr_core_check_fill(service);
+}
+
+/* Notifies the watchdog of systemd if every loop has run since the last notification. */
+static void notify_watchdog(struct housekeeping *state)
+{
+	struct wr_service *service = state->service;
+	bool alive = true;
+
+	for (unsigned i = 0; i < service->loops_ready && i < BEATS_MAX; i++) {
+		uint64_t beats = __atomic_load_n(&service->loops[i].beats, __ATOMIC_RELAXED);
+
+		alive = alive && beats != state->beats[i];
+		state->beats[i] = beats;
+	}
+	if (alive)
+		wr_notify_send(&service->notify, "WATCHDOG=1");
+}
+
+static void do_periodic(struct housekeeping *state, uint64_t now_ms)
+{
+	uint64_t watchdog_ms = state->service->notify.watchdog_ms;
+
+	if (now_ms >= state->next_look_ms) {
+		check_service(state);
+		state->next_look_ms = now_ms + LOOK_MS;
+	}
+	if (watchdog_ms && now_ms >= state->next_sign_ms) {
+		notify_watchdog(state);
+		state->next_sign_ms = now_ms + watchdog_ms / 2;
+	}
+}
+
+/* ---- the thread ---- */
+
+static uint64_t next_ms(const struct housekeeping *state)
+{
+	const struct wr_service *service = state->service;
+	uint64_t next = state->next_look_ms;
+
+	if (service->notify.watchdog_ms && state->next_sign_ms < next)
+		next = state->next_sign_ms;
+	if (service->stage != WR_SERVICE_RUNNING && service->stage_until_ms < next)
+		next = service->stage_until_ms;
+	return next;
+}
+
+static void wait_until(struct wr_service *service, uint64_t ms)
+{
+	struct timespec until = {.tv_sec = (time_t)(ms / 1000),
+				 .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	pthread_cond_timedwait(&service->woken, &service->lock, &until);
+}
+
+static void *run_housekeeping(void *argument)
+{
+	struct housekeeping state = {.service = argument};
+	struct wr_service *service = argument;
+
+	pthread_mutex_lock(&service->lock);
+	while (!service->stop_asked) {
+		bool reload_asked = service->reload_asked;
+
+		service->reload_asked = false;
+		pthread_mutex_unlock(&service->lock);
+		if (reload_asked)
+			reload_files(service);
+		do_periodic(&state, mono_ms());
+		pthread_mutex_lock(&service->lock);
+		advance_shutdown(service, mono_ms());
+		if (!service->stop_asked && !service->reload_asked &&
+		    !(service->drain_asked && service->stage == WR_SERVICE_RUNNING))
+			wait_until(service, next_ms(&state));
+	}
+	pthread_mutex_unlock(&service->lock);
+	return NULL;
+}
+
+int wr_housekeeping_start(struct wr_service *service)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	rc = pthread_create(&service->housekeeping, NULL, run_housekeeping, service);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	service->housekeeping_started = rc == 0;
+	return rc == 0 ? 0 : WEIR_ESYS;
+}
+
+void wr_housekeeping_stop(struct wr_service *service)
+{
+	if (!service->housekeeping_started)
+		return;
+	pthread_mutex_lock(&service->lock);
+	service->stop_asked = true;
+	pthread_cond_signal(&service->woken);
+	pthread_mutex_unlock(&service->lock);
+	pthread_join(service->housekeeping, NULL);
+	service->housekeeping_started = false;
+}

@@ -1,0 +1,11 @@
+/* The housekeeping thread: once a second it checks the table, Redis and the certificates. It also
+ * performs reloads and the stages of a shutdown. */
+#ifndef WR_SERVE_HOUSEKEEPING_H
+#define WR_SERVE_HOUSEKEEPING_H
+
+#include "serve/service.h"
+
+int wr_housekeeping_start(struct wr_service *service);
+void wr_housekeeping_stop(struct wr_service *service);
+
+#endif

@@ -1,0 +1,229 @@
+/* /check/DOMAIN: Traefik's ForwardAuth, Caddy's forward_auth, nginx's auth_request. 2xx lets the
+ * request pass; a refusal is what the client is to see. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve/http/http.h"
+#include "serve/decide/pending.h"
+#include "wire/check/forward_auth.h"
+
+#define BODY_BYTES 8192u
+#define DENY_LOW 400
+#define DENY_HIGH 599
+
+/* What the proxy's URL asks for. */
+struct choice {
+	unsigned deny; /* status of refusals; 0: the decision's own */
+	enum wr_forward_by by;
+	const char *identity;
+	bool bad;
+	struct wr_problem *problem;
+};
+
+static void choose_deny(struct choice *choice, const char *value)
+{
+	char *end;
+	long status = strtol(value, &end, 10);
+
+	if (*end || status < DENY_LOW || status > DENY_HIGH)
+		choice->bad =
+			wr_problem(choice->problem, WR_BAD_REQUEST,
+				   "?deny= is a status of %d to %d", DENY_LOW, DENY_HIGH) != 0;
+	else
+		choice->deny = (unsigned)status;
+}
+
+static void choose_by(struct choice *choice, const char *value)
+{
+	int by = wr_forward_by_name(wr_str(value));
+
+	if (by < 0)
+		choice->bad = wr_problem(choice->problem, WR_BAD_REQUEST,
+					 "?by= is forwarded or original") != 0;
+	else
+		choice->by = (enum wr_forward_by)by;
+}
+
+static bool choose(void *context, const char *name, const char *value)
+{
+	struct choice *choice = context;
+
+	if (strcmp(name, "deny") == 0)
+		choose_deny(choice, value);
+	else if (strcmp(name, "by") == 0)
+		choose_by(choice, value);
+	else if (strcmp(name, "identity") == 0)
+		choice->identity = value;
+	else
+		choice->bad = wr_problem(choice->problem, WR_BAD_REQUEST,
+					 "the query takes deny, by and identity") != 0;
+	return !choice->bad;
+}
+
+/* ---- answers ---- */
+
+static void add_fields(struct wr_http_response *response, struct weir_ask *ask, int profile)
+{
+	int count = weir_ask_headers(ask, profile);
+
+	for (int i = 0; i < count; i++) {
+		struct weir_str name, value;
+
+		if (weir_ask_header(ask, (size_t)i, &name, &value) == 0)
+			wr_http_header(response, name, value);
+	}
+}
+
+static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask)
+{
+	struct wr_http_response *response = wr_http_response(WR_STR(""), NULL);
+
+	if (response && ask)
+		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
+	wr_http_reply(request, 200, response);
+}
+
+/* `deny` is for proxies that pass few statuses on; the real one goes along for those who look. */
+static void reply_with(struct wr_http_request *request, unsigned status,
+		       struct wr_http_response *response)
+{
+	unsigned deny = (unsigned)(uintptr_t)request->context;
+	char text[16];
+
+	if (deny && response) {
+		snprintf(text, sizeof text, "%u", status);
+		wr_http_header(response, WR_STR("X-Weir-Status"), wr_str(text));
+	}
+	wr_http_reply(request, deny ? deny : status, response);
+}
+
+static void reply_refused(struct wr_http_request *request, struct weir_ask *ask)
+{
+	struct weir_result result = {.size = sizeof result};
+	struct weir_str type = WR_STR("");
+	struct wr_http_response *response;
+	char body[BODY_BYTES];
+	int len = weir_ask_body(ask, weir_body_type(wr_http_field(request, "Accept")), body,
+				sizeof body, &type);
+
+	weir_ask_result(ask, &result);
+	len = len < 0 ? 0 : len > (int)sizeof body ? (int)sizeof body : len;
+	response = wr_http_response((struct weir_str){body, (size_t)len}, NULL);
+	if (len)
+		wr_http_header(response, WR_STR("Content-Type"), type);
+	if (response)
+		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
+	reply_with(request, result.http_status, response);
+}
+
+/* A leaky bucket's queue that cannot be waited in here. */
+static void reply_no_room(struct wr_http_request *request, const struct weir_ask *ask)
+{
+	struct weir_result result = {.size = sizeof result};
+	struct wr_http_response *response =
+		wr_http_response(WR_STR("too many requests are waiting\n"), "text/plain");
+	char text[24];
+
+	weir_ask_result(ask, &result);
+	snprintf(text, sizeof text, "%" PRIu64, result.delay_ns / 1000000000 + 1);
+	wr_http_header(response, WR_STR("Retry-After"), wr_str(text));
+	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	reply_with(request, 429, response);
+}
+
+/* weir itself cannot: traffic flows. */
+static void reply_failed(struct wr_http_request *request, int rc)
+{
+	static struct wr_log_gate gate;
+	uint64_t held;
+
+	if (wr_log_due(&gate, &held))
+		wr_log(WR_LOG_ERROR,
+		       "%s was let pass because it could not be decided: %s (and %llu more)",
+		       request->path, weir_strerror(rc), (unsigned long long)held);
+	reply_admitted(request, NULL);
+}
+
+static void on_decided(struct wr_pending *pending, int verdict)
+{
+	struct wr_http_request *request =
+		(struct wr_http_request *)((char *)pending -
+					   offsetof(struct wr_http_request, pending));
+
+	if (verdict < 0)
+		reply_failed(request, verdict);
+	else if (verdict == WEIR_ADMIT)
+		reply_admitted(request, pending->ask);
+	else if (verdict == WEIR_DELAY)
+		reply_no_room(request, pending->ask);
+	else
+		reply_refused(request, pending->ask);
+	wr_pending_end(pending);
+}
+
+static void on_gone(struct wr_http_request *request)
+{
+	wr_pending_cancel(&request->pending);
+	wr_pending_end(&request->pending);
+}
+
+/* ---- the question ---- */
+
+static void ask_about(struct wr_http_request *request, const struct weir_http_view *view)
+{
+	struct wr_pending *pending = &request->pending;
+	struct weir_str domain = wr_str(request->path + strlen("/check/"));
+	int rc = wr_pending_init(pending, request->server->loop, domain);
+
+	if (rc < 0) {
+		reply_failed(request, rc);
+		return;
+	}
+	rc = weir_ask_http(pending->ask, view);
+	if (rc < 0) {
+		wr_pending_end(pending);
+		reply_failed(request, rc);
+		return;
+	}
+	pending->done = on_decided;
+	wr_http_trace(request, "forward_auth");
+	wr_pending_decide(pending);
+	if (!request->answered)
+		wr_http_hold(request, on_gone);
+}
+
+static int describe(struct wr_http_request *request, struct weir_http_view *view,
+		    struct wr_problem *problem)
+{
+	const struct wr_http_context *context = request->server->context;
+	struct choice choice = {.problem = problem, .identity = ""};
+	struct wr_forward forward;
+
+	if (!wr_http_trusts(request))
+		return wr_problem(problem, WR_FORBIDDEN,
+				  "this address may not describe requests; --trust says who may");
+	wr_http_arguments(request, choose, &choice);
+	if (choice.bad)
+		return -1;
+	request->context = (void *)(uintptr_t)choice.deny;
+	forward = (struct wr_forward){
+		.header = wr_http_fields,
+		.context = request,
+		.host = wr_http_field(request, "Host"),
+		.identity = wr_str(choice.identity),
+		.by = choice.by,
+		.proxies = context->trusted.ranges.count ? &context->trusted.ranges : NULL};
+	return wr_forward_view(&forward, view, problem);
+}
+
+void wr_http_forward(struct wr_http_request *request)
+{
+	struct weir_http_view view;
+	struct wr_problem problem;
+
+	if (describe(request, &view, &problem) != 0)
+		wr_http_reply_problem(request, &problem);
+	else
+		ask_about(request, &view);
+}

@@ -1,0 +1,246 @@
+#include "serve/http/http.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "limiter/refund.h"
+#include "serve/http/page.h"
+#include "serve/service.h"
+#include "wire/check/forward_auth.h"
+
+#define MEMORY_BYTES ((size_t)512 << 10) /* of a message of /json and its answer */
+
+/* ---- routes ---- */
+
+static const struct wr_http_route routes[] = {
+#define ROUTE_ROW(path, methods, handler, what) {path, methods, handler},
+	WR_HTTP_ROUTES(ROUTE_ROW)
+#undef ROUTE_ROW
+};
+
+static bool leads_to(const struct wr_http_route *route, struct weir_str path)
+{
+	struct weir_str own = wr_str(route->path);
+
+	return own.ptr[own.len - 1] == '/' && own.len > 1
+		       ? wr_str_begins(path, own) && path.len > own.len
+		       : wr_str_equal(path, own);
+}
+
+/* Whether the method is one of "GET, HEAD". */
+static bool takes(const struct wr_http_route *route, const char *method)
+{
+	struct weir_str rest = wr_str(route->methods);
+
+	while (rest.len) {
+		size_t comma = wr_str_find(rest, ',');
+
+		if (wr_str_equal(wr_str_trim(wr_str_first(rest, comma)), wr_str(method)))
+			return true;
+		rest = wr_str_from(rest, comma < rest.len ? comma + 1 : comma);
+	}
+	return route->methods[0] == '\0';
+}
+
+static void reply_not_allowed(struct wr_http_request *request, const char *methods)
+{
+	struct wr_problem problem;
+	char text[WR_PROBLEM_TEXT];
+	struct wr_text out = {text, sizeof text, 0};
+	struct wr_http_response *response;
+
+	wr_problem(&problem, WR_NOT_ALLOWED, "%s takes: %s", request->path, methods);
+	wr_problem_write(&problem, &out);
+	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
+	wr_http_header(response, WR_STR("Allow"), wr_str(methods));
+	wr_http_reply(request, 405, response);
+}
+
+void wr_http_dispatch(const struct wr_http_route *list, size_t count,
+		      struct wr_http_request *request)
+{
+	struct weir_str path = wr_str(request->path);
+	struct wr_problem problem;
+	const char *methods = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!leads_to(&list[i], path))
+			continue;
+		if (takes(&list[i], request->method)) {
+			list[i].handle(request);
+			return;
+		}
+		methods = list[i].methods;
+	}
+	if (methods) {
+		reply_not_allowed(request, methods);
+		return;
+	}
+	wr_problem(&problem, WR_NOT_FOUND, "there is nothing at this path");
+	wr_http_reply_problem(request, &problem);
+}
+
+/* ---- who may ask ---- */
+
+/* Health says nothing of clients and changes nothing. */
+static bool is_health(const char *path)
+{
+	return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 ||
+	       strcmp(path, "/healthcheck") == 0;
+}
+
+/* Proxies hand the client's own fields on at /check/: Origin, Sec-Fetch-Site and often Host are the
+ * client's there. A page cannot send the fields that describe a request unless weir's answer to a
+ * preflight allows them, and no answer does. */
+static bool is_relayed(const char *path)
+{
+	return strncmp(path, "/check/", strlen("/check/")) == 0;
+}
+
+static bool is_rebound(const struct wr_http_request *request)
+{
+	const struct wr_listener *listener = request->server->listener;
+	struct weir_str host = wr_http_field(request, "Host");
+
+	if (!wr_listener_local(listener) || host.len == 0 || wr_page_host_is_local(host))
+		return false;
+	return !is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port);
+}
+
+/* Pages of web sites could spend or refill other people's limits. */
+static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
+{
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||
+	    is_health(request->path))
+		return 0;
+	if (is_rebound(request))
+		return wr_problem(problem, WR_MISDIRECTED,
+				  "this port is of another name; ask for 127.0.0.1 or localhost");
+	if (is_relayed(request->path))
+		return 0;
+	if (wr_http_field(request, "Origin").len || wr_http_field(request, "Sec-Fetch-Site").len)
+		return wr_problem(problem, WR_FORBIDDEN, "web pages may not ask here");
+	if (request->body_len && !wr_page_is_json(wr_http_field(request, "Content-Type")))
+		return wr_problem(problem, WR_BAD_MEDIA, "send Content-Type: application/json");
+	return 0;
+}
+
+static void handle(struct wr_http_request *request)
+{
+	struct wr_problem problem;
+
+	if (check_page(request, &problem) != 0) {
+		wr_http_reply_problem(request, &problem);
+		return;
+	}
+	if (request->too_large) {
+		wr_problem(&problem, WR_TOO_LARGE, "a body may have %u bytes", WR_HTTP_BODY_MAX);
+		wr_http_reply_problem(request, &problem);
+		return;
+	}
+	wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
+}
+
+/* ---- health ---- */
+
+void wr_http_alive(struct wr_http_request *request)
+{
+	wr_http_reply_text(request, 200, WR_STR("ok\n"), "text/plain; charset=utf-8");
+}
+
+static bool has_rules(const struct wr_http_request *request)
+{
+	struct weir_engine_info info = {.size = sizeof info};
+
+	return weir_engine_info(wr_loop_engine(request->server->loop), &info) == 0 &&
+	       info.generation > 0;
+}
+
+void wr_http_ready(struct wr_http_request *request)
+{
+	struct wr_problem problem;
+
+	if (wr_service_is_ending(wr_loop_service(request->server->loop))) {
+		wr_problem(&problem, WR_UNAVAILABLE, "the service is shutting down");
+	} else if (wr_loop_health(request->server->loop) != WR_HEALTH_SERVING) {
+		wr_problem(&problem, WR_UNAVAILABLE,
+			   "Redis is away, and every rule says on_store_failure: deny");
+	} else if (!has_rules(request)) {
+		wr_problem(&problem, WR_UNAVAILABLE, "no rules have been loaded yet");
+	} else {
+		wr_http_reply_text(request, 200, WR_STR("ready\n"), "text/plain; charset=utf-8");
+		return;
+	}
+	wr_http_reply_problem(request, &problem);
+}
+
+void wr_http_reference_health(struct wr_http_request *request)
+{
+	bool fine = wr_loop_health(request->server->loop) == WR_HEALTH_SERVING;
+
+	wr_http_reply_text(request, fine ? 200 : 500, fine ? WR_STR("OK") : WR_STR(""),
+			   "text/plain; charset=utf-8");
+}
+
+/* ---- who is trusted ---- */
+
+bool wr_http_trusts(const struct wr_http_request *request)
+{
+	const struct wr_http_context *context = request->server->context;
+	struct wr_address address;
+
+	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
+		return true;
+	return wr_networks_address(wr_http_peer(request), &address) &&
+	       wr_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
+							    : wr_forward_neighbours(),
+			      &address);
+}
+
+bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask)
+{
+	return !wr_ask_gives_back(ask) ||
+	       wr_service_refunds(wr_loop_service(request->server->loop), request->client->stream);
+}
+
+/* ---- beginning and end ---- */
+
+static void free_context(struct wr_http_context *context)
+{
+	wr_rls_memory_free(&context->memory);
+	wr_networks_free(&context->trusted);
+	free(context);
+}
+
+static int open_api(struct wr_http_server *server, struct weir_error *error)
+{
+	struct wr_http_context *context = calloc(1, sizeof *context);
+	int rc;
+
+	if (!context || wr_rls_memory_init(&context->memory, MEMORY_BYTES) < 0) {
+		free(context);
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	}
+	rc = wr_networks_read(&context->trusted, &wr_loop_settings(server->loop)->trust, "--trust",
+			      error);
+	if (rc < 0)
+		free_context(context);
+	else
+		server->context = context;
+	return rc;
+}
+
+static void close_api(struct wr_http_server *server)
+{
+	free_context(server->context);
+}
+
+static const struct wr_http_api api = {"http", handle, open_api, close_api};
+
+static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
+		 struct weir_error *error)
+{
+	return wr_http_server_start(&api, loop, listener, server, error);
+}
+
+const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start);

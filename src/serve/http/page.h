@@ -1,0 +1,27 @@
+/* Requests that a web page had a browser send. The decision port and the admin port turn them away.
+ *
+ * A page of another site cannot hide its Origin from a POST, nor send JSON without a preflight that
+ * weir does not answer. A page whose name was made to lead to this machine (DNS rebinding) sends
+ * that name, with the port of the listener, as its Host. */
+#ifndef WR_SERVE_HTTP_PAGE_H
+#define WR_SERVE_HTTP_PAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/rules.h>
+
+/* Whether a Host names this machine: localhost, 127.0.0.0/8 or [::1], with or without a port. */
+bool wr_page_host_is_local(struct weir_str host);
+
+/* Whether a Host is one that a browser would send to this port. A Host without a port is port 80.
+ */
+bool wr_page_host_has_port(struct weir_str host, uint16_t port);
+
+/* Whether there is an Origin, and it is not http://HOST or https://HOST. */
+bool wr_page_is_foreign(struct weir_str origin, struct weir_str host);
+
+/* Whether a Content-Type is application/json, with any parameters. */
+bool wr_page_is_json(struct weir_str content_type);
+
+#endif

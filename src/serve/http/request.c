@@ -1,0 +1,370 @@
+/* A request: its head and body gathered from pieces of input, and what handlers ask of it. */
+#include <stdlib.h>
+
+#include "serve/http/server.h"
+
+/* ---- memory ---- */
+
+struct wr_http_request *wr_http_request_new(struct wr_http_connection *client)
+{
+	struct wr_http_server *server = client->server;
+	struct wr_http_request *request = server->spare;
+
+	if (request) {
+		server->spare = request->next;
+		server->spare_count--;
+	} else {
+		request = malloc(sizeof *request);
+		if (!request)
+			return NULL;
+	}
+	memset(request, 0, offsetof(struct wr_http_request, head_few));
+	request->server = server;
+	request->client = client;
+	request->method = "";
+	request->path = "";
+	request->head_bytes = request->head_few;
+	request->head_cap = sizeof request->head_few;
+	request->body = request->body_few;
+	request->body_cap = sizeof request->body_few;
+	return request;
+}
+
+static void free_large(struct wr_http_server *server, char *bytes, size_t cap, const char *few)
+{
+	if (bytes == few)
+		return;
+	free(bytes);
+	server->large_bytes -= cap;
+}
+
+void wr_http_request_free(struct wr_http_request *request)
+{
+	struct wr_http_server *server = request->server;
+
+	free_large(server, request->head_bytes, request->head_cap, request->head_few);
+	free_large(server, request->body, request->body_cap, request->body_few);
+	free(request->arguments);
+	if (server->spare_count == WR_HTTP_REQUESTS_KEPT) {
+		free(request);
+		return;
+	}
+	request->next = server->spare;
+	server->spare = request;
+	server->spare_count++;
+}
+
+void wr_http_requests_free(struct wr_http_server *server)
+{
+	while (server->spare) {
+		struct wr_http_request *request = server->spare;
+
+		server->spare = request->next;
+		free(request);
+	}
+}
+
+/* Gives *bytes, of which `used` are in use, room for `wanted`. False: all requests of the server
+ * together may not have so much, or there is no memory. */
+static bool grow(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
+		 size_t used, size_t wanted)
+{
+	size_t had = *bytes == few ? 0 : *cap;
+	size_t larger = *cap;
+	char *moved;
+
+	while (larger < wanted)
+		larger *= 4;
+	if (larger == *cap)
+		return true;
+	if (server->large_bytes + larger - had > WR_HTTP_LARGE_MAX)
+		return false;
+	moved = realloc(had ? *bytes : NULL, larger);
+	if (!moved)
+		return false;
+	if (!had)
+		memcpy(moved, few, used);
+	server->large_bytes += larger - had;
+	*bytes = moved;
+	*cap = larger;
+	return true;
+}
+
+/* ---- answers to what cannot be read ---- */
+
+static const struct {
+	int status;
+	enum wr_problem_code code;
+	const char *detail;
+} refusals[] = {
+	{413, WR_TOO_LARGE, "a body may have 262144 bytes"},
+	{414, WR_LONG_TARGET, "a request line may have 8192 bytes"},
+	{431, WR_TOO_LONG, "the header fields of a request may have 32768 bytes"},
+	{501, WR_BAD_CODING, "the only transfer coding is chunked"},
+	{503, WR_UNAVAILABLE, "large requests take up all memory that they may; come again later"},
+	{505, WR_BAD_VERSION, "this is an HTTP/1.1 server"},
+};
+
+static void refuse(struct wr_http_request *request, int status)
+{
+	struct wr_problem problem;
+	size_t i = 0;
+
+	while (i < sizeof refusals / sizeof *refusals && refusals[i].status != status)
+		i++;
+	if (i < sizeof refusals / sizeof *refusals)
+		wr_problem(&problem, refusals[i].code, "%s", refusals[i].detail);
+	else
+		wr_problem(&problem, WR_BAD_REQUEST, "the request is not valid HTTP");
+	request->stage = WR_HTTP_HANDLED;
+	request->close = true;
+	wr_http_reply_problem(request, &problem);
+}
+
+/* ---- the query ---- */
+
+/* Decodes a part of the query to `at` and puts a zero behind it; bad escapes stay as they are. */
+static char *put_decoded(char *at, struct weir_str part)
+{
+	size_t len;
+
+	memcpy(at, part.ptr, part.len);
+	len = wr_http1_unescape(at, part.len, true);
+	if (len == SIZE_MAX) {
+		memcpy(at, part.ptr, part.len);
+		len = part.len;
+	}
+	at[len] = '\0';
+	return at + len + 1;
+}
+
+/* False: no memory. */
+static bool read_arguments(struct wr_http_request *request)
+{
+	struct weir_str rest = request->head.query;
+	char *at = malloc(2 * rest.len + 2);
+
+	request->arguments = at;
+	if (!at)
+		return false;
+	while (rest.len) {
+		struct weir_str pair = wr_str_first(rest, wr_str_find(rest, '&'));
+		size_t equals = wr_str_find(pair, '=');
+
+		rest = wr_str_from(rest, pair.len < rest.len ? pair.len + 1 : pair.len);
+		if (equals == 0)
+			continue; /* no name */
+		at = put_decoded(at, wr_str_first(pair, equals));
+		at = put_decoded(at, wr_str_from(pair, equals < pair.len ? equals + 1 : equals));
+	}
+	*at = '\0';
+	return true;
+}
+
+/* ---- reading ---- */
+
+static void handle(struct wr_http_request *request)
+{
+	request->stage = WR_HTTP_HANDLED;
+	if (!request->too_large)
+		request->body[request->body_len] = '\0';
+	request->server->api->handle(request);
+}
+
+bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len)
+{
+	if (!grow(request->server, &request->body, &request->body_cap, request->body_few,
+		  request->body_len, request->body_len + len + 1))
+		return false;
+	memcpy(request->body + request->body_len, data, len);
+	request->body_len += len;
+	return true;
+}
+
+static size_t take_counted(struct wr_http_request *request, const char *data, size_t len)
+{
+	size_t left = (size_t)request->head.content_length - request->body_len;
+	size_t used = len < left ? len : left;
+
+	if (!wr_http_request_body(request, data, used))
+		refuse(request, 503);
+	else if (used == left)
+		handle(request);
+	return used;
+}
+
+static size_t take_chunked(struct wr_http_request *request, const char *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		const char *piece;
+		size_t used, piece_len;
+		enum wr_http1_chunk what = wr_http1_dechunk(&request->chunks, data + done,
+							    len - done, &used, &piece, &piece_len);
+
+		done += used;
+		if (what == WR_CHUNK_BAD) {
+			refuse(request, 400);
+			break;
+		}
+		if (what == WR_CHUNK_END) {
+			handle(request);
+			break;
+		}
+		if (what != WR_CHUNK_DATA)
+			continue;
+		if (request->body_len + piece_len > WR_HTTP_BODY_MAX) {
+			request->too_large = true;
+			handle(request);
+			break;
+		}
+		if (!wr_http_request_body(request, piece, piece_len)) {
+			refuse(request, 503);
+			break;
+		}
+	}
+	return done;
+}
+
+/* The head is complete. */
+static void begin_body(struct wr_http_request *request, bool more_input)
+{
+	struct wr_http1 *head = &request->head;
+	int status = wr_http1_read(head, request->head_bytes, request->head_len);
+
+	if (head->method.ptr)
+		request->method = head->method.ptr;
+	if (status == 0 && head->query.len && !read_arguments(request))
+		status = 503;
+	if (status) {
+		refuse(request, status);
+		return;
+	}
+	request->path = head->path.ptr;
+	request->too_large = !head->chunked && head->content_length > WR_HTTP_BODY_MAX;
+	if (request->too_large || (!head->chunked && head->content_length == 0)) {
+		handle(request);
+		return;
+	}
+	request->stage = WR_HTTP_BODY;
+	if (head->expects_continue && !more_input)
+		wr_stream_write(request->client->stream, WR_HTTP_CONTINUE);
+}
+
+/* More of the head is to come. */
+static void check_part(struct wr_http_request *request, size_t had)
+{
+	int status = wr_http1_part_check(request->head_bytes, request->head_len, had);
+
+	if (status)
+		refuse(request, status);
+}
+
+static size_t take_head(struct wr_http_request *request, const char *data, size_t len)
+{
+	size_t had = request->head_len;
+	size_t room = WR_HTTP1_HEAD_MAX - had;
+	size_t most = len < room ? len : room;
+	size_t end = 0;
+
+	if (had == 0) /* usually all of it is there: no more than the head is copied */
+		end = wr_http1_head_end(data, most, &request->scanned);
+	if (!grow(request->server, &request->head_bytes, &request->head_cap, request->head_few, had,
+		  end ? end : had + most)) {
+		refuse(request, 503);
+		return most;
+	}
+	memcpy(request->head_bytes + had, data, end ? end : most);
+	if (had != 0)
+		end = wr_http1_head_end(request->head_bytes, had + most, &request->scanned);
+	request->head_len = end ? end : had + most;
+	if (end)
+		begin_body(request, end - had < len);
+	else
+		check_part(request, had);
+	return request->head_len - had;
+}
+
+size_t wr_http_request_take(struct wr_http_request *request, const char *data, size_t len)
+{
+	if (request->stage == WR_HTTP_HEAD)
+		return take_head(request, data, len);
+	return request->head.chunked ? take_chunked(request, data, len)
+				     : take_counted(request, data, len);
+}
+
+/* ---- looking at a request ---- */
+
+size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max)
+{
+	const struct wr_http_request *request = context;
+	struct wr_http1_field field;
+	size_t count = 0;
+
+	for (const char *at = request->head.fields;
+	     (at = wr_http1_next(&request->head, at, &field));) {
+		if (!wr_str_equal_nocase(name, field.name))
+			continue;
+		if (count < max)
+			values[count] = field.value;
+		count++;
+	}
+	return count;
+}
+
+struct weir_str wr_http_field(const struct wr_http_request *request, const char *name)
+{
+	struct weir_str value = wr_http1_field(&request->head, wr_str(name));
+
+	return value.ptr ? value : WR_STR("");
+}
+
+const struct sockaddr *wr_http_peer(const struct wr_http_request *request)
+{
+	return wr_stream_peer(request->client->stream);
+}
+
+void wr_http_trace(struct wr_http_request *request, const char *via)
+{
+	request->pending.via = via;
+	if (request->server->loop->decisions)
+		wr_trace_read(wr_http_field(request, "traceparent"), &request->pending.trace);
+}
+
+/* ---- arguments of the query ---- */
+
+void wr_http_arguments(const struct wr_http_request *request,
+		       bool (*each)(void *context, const char *name, const char *value),
+		       void *context)
+{
+	for (const char *name = request->arguments; name && *name;) {
+		const char *value = name + strlen(name) + 1;
+
+		if (!each(context, name, value))
+			return;
+		name = value + strlen(value) + 1;
+	}
+}
+
+struct search {
+	const char *name, *value;
+};
+
+static bool match(void *context, const char *name, const char *value)
+{
+	struct search *search = context;
+
+	if (strcmp(search->name, name) != 0)
+		return true;
+	search->value = value;
+	return false;
+}
+
+const char *wr_http_argument(const struct wr_http_request *request, const char *name)
+{
+	struct search search = {name, NULL};
+
+	wr_http_arguments(request, match, &search);
+	return search.value;
+}

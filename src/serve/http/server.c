@@ -1,0 +1,318 @@
+/* Connections: which input belongs to which request, and when a request has ended. */
+#include "serve/http/server.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+#define LAST_REQUEST_MS 1000 /* while draining: for a client that was active to bring one more */
+#define REST_MAX (64u << 10) /* input that may come while a request waits for its answer */
+
+/* ---- requests that end ---- */
+
+static void end_request(struct wr_http_connection *client)
+{
+	struct wr_http_request *request = client->request;
+
+	assert(request);
+	if (request->queued) {
+		*request->back = request->next;
+		if (request->next)
+			request->next->back = request->back;
+	}
+	if (request->close)
+		wr_stream_close(client->stream);
+	client->request = NULL;
+	client->active_ms = uv_now(&client->server->loop->uv);
+	wr_http_request_free(request);
+	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
+}
+
+/* Whether the next request may begin: the one before is answered, and its answer is on its way. */
+static bool is_free(const struct wr_http_connection *client)
+{
+	return !client->sending && wr_stream_pending(client->stream) <= WR_HIGH_BYTES &&
+	       (!client->request || client->request->stage != WR_HTTP_HANDLED);
+}
+
+/* After the handler has had the request. */
+static void settle(struct wr_http_connection *client)
+{
+	const struct wr_http_request *request = client->request;
+
+	if (request->answered && !request->held && !request->streaming && !client->sending)
+		end_request(client);
+	else
+		wr_stream_busy(client->stream, true);
+}
+
+/* ---- input ---- */
+
+/* Keeps input for later. False: there is more of it than may be, of this client or of all, or no
+ * memory. */
+static bool keep(struct wr_http_connection *client, const char *data, size_t len)
+{
+	struct wr_http_server *server = client->server;
+	char *rest;
+
+	if (client->rest_len + len > REST_MAX || server->large_bytes + len > WR_HTTP_LARGE_MAX)
+		return false;
+	rest = realloc(client->rest, client->rest_len + len);
+	if (!rest)
+		return false;
+	server->large_bytes += len;
+	memcpy(rest + client->rest_len, data, len);
+	client->rest = rest;
+	client->rest_len += len;
+	return true;
+}
+
+/* Takes the bytes that belong to one request, or to the blank lines before it. */
+static size_t take_some(struct wr_http_connection *client, const char *data, size_t len)
+{
+	size_t used;
+
+	if (!client->request) {
+		if (*data == '\r' || *data == '\n')
+			return 1;
+		client->request = wr_http_request_new(client);
+		if (!client->request) {
+			wr_stream_abort(client->stream);
+			return len;
+		}
+		wr_stream_midway(client->stream, true);
+	}
+	used = wr_http_request_take(client->request, data, len);
+	if (client->request->stage == WR_HTTP_HANDLED) {
+		wr_stream_midway(client->stream, false);
+		settle(client);
+	}
+	return used;
+}
+
+/* 0, or below 0: the stream is to close. */
+static int take_input(struct wr_http_connection *client, const char *data, size_t len)
+{
+	while (len) {
+		size_t used;
+
+		if (wr_stream_ending(client->stream))
+			return 0;
+		if (!is_free(client))
+			return keep(client, data, len) ? 0 : -1;
+		used = take_some(client, data, len);
+		data += used;
+		len -= used;
+	}
+	return 0;
+}
+
+/* Goes on with input that had to wait. */
+static void go_on(struct wr_http_connection *client)
+{
+	char *rest = client->rest;
+	size_t len = client->rest_len;
+
+	if (!rest || !is_free(client))
+		return;
+	client->rest = NULL;
+	client->rest_len = 0;
+	client->server->large_bytes -= len;
+	client->going_on = true;
+	if (take_input(client, rest, len) < 0)
+		wr_stream_close(client->stream);
+	client->going_on = false;
+	free(rest);
+	if (!client->rest && (!client->request || client->request->stage != WR_HTTP_HANDLED))
+		wr_stream_busy(client->stream, false);
+}
+
+int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
+{
+	struct wr_http_connection *client = wr_stream_state(stream);
+
+	if (client->rest && !keep(client, (const char *)data, len))
+		return -1;
+	if (client->rest) {
+		go_on(client);
+		return 0;
+	}
+	return take_input(client, (const char *)data, len);
+}
+
+/* ---- answers that come later ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct wr_http_server *server = timer->data;
+
+	while (server->ends) {
+		struct wr_http_connection *client = server->ends->client;
+
+		if (client->sending) { /* wr_http_writable ends it */
+			struct wr_http_request *request = server->ends;
+
+			server->ends = request->next;
+			if (request->next)
+				request->next->back = &server->ends;
+			request->queued = false;
+			request->held = false;
+			continue;
+		}
+		end_request(client);
+		go_on(client);
+	}
+}
+
+void wr_http_end_later(struct wr_http_request *request)
+{
+	struct wr_http_server *server = request->server;
+
+	assert(!request->queued);
+	request->queued = true;
+	request->next = server->ends;
+	request->back = &server->ends;
+	if (request->next)
+		request->next->back = &request->next;
+	server->ends = request;
+	uv_timer_start(&server->timer, on_timer, 0, 0);
+}
+
+void wr_http_hold(struct wr_http_request *request, void (*gone)(struct wr_http_request *request))
+{
+	request->held = true;
+	request->gone = gone;
+}
+
+void wr_http_writable(struct wr_stream *stream)
+{
+	struct wr_http_connection *client = wr_stream_state(stream);
+
+	if (client->sending) {
+		wr_http_pump(client);
+		if (client->sending)
+			return;
+		if (client->request && !client->request->queued)
+			settle(client);
+	}
+	go_on(client);
+}
+
+/* ---- beginning and end of a connection ---- */
+
+int wr_http_open(struct wr_stream *stream)
+{
+	struct wr_http_connection *client = wr_stream_state(stream);
+
+	client->server = wr_stream_server(stream);
+	client->stream = stream;
+	client->active_ms = uv_now(&client->server->loop->uv);
+	return 0;
+}
+
+/* A client that came or asked a moment ago may be sending its next request just now: it is
+ * answered, and told that it was the last. */
+void wr_http_drain(struct wr_stream *stream)
+{
+	struct wr_http_connection *client = wr_stream_state(stream);
+	struct wr_http_request *request = client->request;
+
+	client->draining = true;
+	if (request && request->streaming)
+		request->gone(request);
+	else if (!request &&
+		 uv_now(&client->server->loop->uv) - client->active_ms < LAST_REQUEST_MS)
+		wr_stream_cut_in(stream, LAST_REQUEST_MS);
+	else if (!request)
+		wr_stream_close(stream);
+}
+
+/* The client has sent its last byte. It may wait for answers (`nc -N`), or it may have gone; TCP
+ * tells these apart only when something is sent. An interim answer is sent, which every client of
+ * HTTP/1.1 has to expect (RFC 9110, 15.2). The kernel of a client that has gone refuses it, and the
+ * stream ends. HTTP/1.0 has no interim answers: its client counts as gone. */
+bool wr_http_outlives_input(struct wr_stream *stream)
+{
+	const struct wr_http_connection *client = wr_stream_state(stream);
+	const struct wr_http_request *request = client->request;
+	const struct sockaddr *peer;
+
+	if (request && (request->stage != WR_HTTP_HANDLED || request->streaming))
+		return false;
+	if (!request || request->answered || client->sending)
+		return request || client->sending || client->rest;
+	if (request->soon)
+		return true;
+	peer = wr_stream_peer(stream);
+	if (peer && peer->sa_family == AF_UNIX)
+		return true; /* the kernel reports the end of the other direction */
+	return request->head.minor > 0 && wr_stream_write(stream, WR_HTTP_CONTINUE) == 0;
+}
+
+void wr_http_closed(struct wr_stream *stream)
+{
+	struct wr_http_connection *client = wr_stream_state(stream);
+	struct wr_http_request *request = client->request;
+
+	wr_http_response_free(client->sending);
+	client->sending = NULL;
+	free(client->rest);
+	client->rest = NULL;
+	client->server->large_bytes -= client->rest_len;
+	client->rest_len = 0;
+	if (!request)
+		return;
+	if (request->streaming)
+		request->over(request);
+	else if (request->held && !request->answered && request->gone)
+		request->gone(request);
+	end_request(client);
+}
+
+/* ---- beginning and end of a server ---- */
+
+static void free_server(uv_handle_t *handle)
+{
+	struct wr_http_server *server = handle->data;
+
+	wr_http_requests_free(server);
+	free(server->answer);
+	free(server);
+}
+
+int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
+			 struct wr_listener *listener, void **state, struct weir_error *error)
+{
+	struct wr_http_server *server = calloc(1, sizeof *server);
+	int rc;
+
+	if (server)
+		server->answer = malloc(WR_HTTP_ANSWER_BYTES);
+	if (!server || !server->answer) {
+		free(server);
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	}
+	server->api = api;
+	server->loop = loop;
+	server->listener = listener;
+	rc = api->open(server, error);
+	if (rc < 0) {
+		free(server->answer);
+		free(server);
+		return rc;
+	}
+	uv_timer_init(&loop->uv, &server->timer);
+	server->timer.data = server;
+	*state = server;
+	return 0;
+}
+
+void wr_http_server_stop(void *state)
+{
+	struct wr_http_server *server = state;
+
+	server->api->close(server);
+	uv_close((uv_handle_t *)&server->timer, free_server);
+}

@@ -1,0 +1,309 @@
+#include "serve/resp/resp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "serve/decide/log.h"
+#include "serve/loop.h"
+#include "serve/resp/store.h"
+#include "serve/service.h"
+
+#define REPLY_ROOM 4096u /* asked of a stream at once */
+#define PASSWORD_FILE_MAX 8192u
+#define SECOND_NS 1000000000ull
+
+/* One per loop, made by its first connection. Others read its host's tally. */
+static struct {
+	struct wr_resp_users users;
+	bool asked; /* for a password */
+	struct wr_secret link_key;
+	uint64_t started_ns;
+	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
+	_Atomic uint64_t last_id;
+} shared;
+
+/* ---- hosts ---- */
+
+static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum)
+{
+	(void)host;
+	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
+		const struct wr_resp_loop *other = shared.loops[i];
+
+		if (other)
+			wr_resp_tally_add(sum, &other->host.tally);
+	}
+}
+
+static void note_decision(struct wr_resp_host *host, const struct weir_ask *ask)
+{
+	const struct wr_resp_loop *own = (const struct wr_resp_loop *)host;
+
+	wr_decision_note(own->loop->decisions,
+			 &(struct wr_decision_view){.ask = ask,
+						    .now_ns = wr_loop_now_ns(own->loop),
+						    .via = "resp",
+						    .enforced = !host->shadow});
+}
+
+static uint64_t clock_ns(const struct wr_resp_host *host)
+{
+	return wr_loop_now_ns(((const struct wr_resp_loop *)host)->loop);
+}
+
+static struct wr_resp_loop *own_of(struct wr_loop *loop)
+{
+	struct wr_resp_loop *own = shared.loops[loop->number];
+
+	if (own)
+		return own;
+	own = aligned_alloc(_Alignof(struct wr_resp_loop), sizeof *own);
+	if (!own)
+		return NULL;
+	memset(own, 0, sizeof *own);
+	own->loop = loop;
+	own->host.users = shared.asked ? &shared.users : NULL;
+	own->host.link_key = shared.link_key.len ? &shared.link_key : NULL;
+	own->host.shadow = wr_loop_settings(loop)->shadow;
+	own->host.decided = loop->decisions ? note_decision : NULL;
+	own->host.clock_ns = clock_ns;
+	own->host.started_ns = shared.started_ns;
+	own->host.sum = sum_hosts;
+	wr_resp_store_begin(own);
+	shared.loops[loop->number] = own;
+	return own;
+}
+
+/* ---- a connection ---- */
+
+/* Of a TCP connection; one whose peer has gone already has no address and no rights. */
+static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
+{
+	const struct sockaddr_in6 *six = (const void *)peer;
+	const struct sockaddr_in *four = (const void *)peer;
+
+	if (peer && peer->sa_family == AF_INET) {
+		inet_ntop(AF_INET, &four->sin_addr, session->address, sizeof session->address);
+		snprintf(session->peer, sizeof session->peer, "%s:%u", session->address,
+			 ntohs(four->sin_port));
+	} else if (peer && peer->sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &six->sin6_addr, session->address, sizeof session->address);
+		snprintf(session->peer, sizeof session->peer, "[%s]:%u", session->address,
+			 ntohs(six->sin6_port));
+	} else {
+		return;
+	}
+}
+
+static void note_client(struct wr_stream *stream, struct wr_resp_session *session)
+{
+	const struct wr_endpoint *endpoint = &wr_stream_listener(stream)->endpoint;
+
+	session->port = endpoint->port;
+	session->operates = wr_service_refunds(wr_loop_service(wr_stream_loop(stream)), stream);
+	if (endpoint->kind != WR_ENDPOINT_UNIX) {
+		note_peer(session, wr_stream_peer(stream));
+		return;
+	}
+	snprintf(session->address, sizeof session->address, "unix");
+	snprintf(session->peer, sizeof session->peer, "%.*s", WR_UNIX_PATH_MAX, endpoint->host);
+	session->unix_socket = true;
+}
+
+static int open_session(struct wr_stream *stream)
+{
+	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_loop *loop = wr_stream_loop(stream);
+	struct wr_resp_loop *own = own_of(loop);
+
+	if (!own)
+		return -1;
+	talk->stream = stream;
+	note_client(stream, &talk->session);
+	talk->session.id = ++shared.last_id;
+	wr_resp_session_begin(&talk->session, &own->host, wr_loop_now_ns(loop));
+	return 0;
+}
+
+static bool more_room(struct wr_resp_out *out, size_t need)
+{
+	size_t written = (size_t)(out->at - out->begin);
+	size_t room = need > REPLY_ROOM ? need : REPLY_ROOM;
+
+	if (out->begin)
+		wr_stream_commit(out->context, written);
+	out->taken += written;
+	out->begin = out->at = wr_stream_reserve(out->context, room);
+	out->end = out->begin ? out->begin + room : NULL;
+	return out->begin != NULL;
+}
+
+/* What a stream may have waiting before commands have to: it stops reading by itself there. */
+static size_t budget_of(const struct wr_stream *stream)
+{
+	size_t pending = wr_stream_pending(stream);
+
+	return pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
+}
+
+/* Commands that have to wait, for room or for the store, keep the stream from reading more. */
+static void tell_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
+{
+	const struct wr_resp_session *session = &talk->session;
+
+	wr_stream_busy(stream, session->stopped || session->waits);
+	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
+	if (session->host->store || session->host->queue)
+		wr_stream_pause(stream, session->stopped || session->ended);
+}
+
+static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
+{
+	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_resp_session *session = &talk->session;
+	struct wr_loop *loop = wr_stream_loop(stream);
+	struct wr_resp_out out = {.more = more_room, .context = stream};
+
+	session->host->engine = wr_loop_engine(loop);
+	session->host->table = wr_loop_table(loop);
+	session->gone = session->gone || (session->linked && wr_stream_hung(stream));
+	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget_of(stream), &out);
+	if (out.begin)
+		wr_stream_commit(stream, (size_t)(out.at - out.begin));
+	wr_resp_note_stalled(talk);
+	tell_stream(stream, talk);
+	return wr_resp_session_over(session) ? -1 : 0;
+}
+
+void wr_resp_feed(struct wr_resp_talk *talk)
+{
+	if (feed(talk->stream, NULL, 0) < 0)
+		wr_stream_close(talk->stream);
+}
+
+/* A client that does not read its replies: reading stops, and so do the commands that have been
+ * read, until the replies have gone out. */
+static void go_on(struct wr_stream *stream)
+{
+	struct wr_resp_talk *talk = wr_stream_state(stream);
+
+	if (talk->session.stopped)
+		wr_resp_feed(talk);
+}
+
+static void end_session(struct wr_stream *stream)
+{
+	struct wr_resp_talk *talk = wr_stream_state(stream);
+
+	if (!talk->session.host)
+		return;
+	wr_resp_session_end(&talk->session, wr_loop_now_ns(wr_stream_loop(stream)));
+	wr_resp_forget_talk(talk);
+}
+
+/* What was asked is answered, though nothing more will come. A worker of nginx that ends its
+ * connection reads no answers: what the store grants it is given back. */
+static bool is_busy(struct wr_stream *stream)
+{
+	const struct wr_resp_talk *talk = wr_stream_state(stream);
+	const struct wr_resp_wait *first = talk->session.waits;
+
+	return first && (!talk->session.linked || first->queued);
+}
+
+const struct wr_protocol wr_resp_protocol = {
+	.name = "resp",
+	.state_bytes = sizeof(struct wr_resp_talk),
+	.open = open_session,
+	.input = feed,
+	.writable = go_on,
+	.outlives_input = is_busy,
+	.closed = end_session,
+};
+
+void wr_resp_go_on(struct wr_loop *loop)
+{
+	struct wr_resp_loop *own = shared.loops[loop->number];
+
+	if (own && (own->host.store || own->host.queue))
+		wr_resp_store_go_on(own);
+}
+
+/* ---- start and end ---- */
+
+static int read_users(const char *path, struct weir_error *error)
+{
+	char text[PASSWORD_FILE_MAX];
+	struct stat status;
+	struct weir_error why;
+	ssize_t len;
+	int rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return wr_error_errno(error, WEIR_ESYS, "--resp-password-file %s", path);
+	len = fstat(fd, &status) == 0 ? read(fd, text, sizeof text) : -1;
+	if (len < 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "--resp-password-file %s", path);
+	else if (status.st_mode & (S_IRWXO | S_IWGRP))
+		rc = wr_error(error, WEIR_EINVAL,
+			      "--resp-password-file %s is open to others: chmod 600 it", path);
+	else if (len == sizeof text)
+		rc = wr_error(error, WEIR_EINVAL, "--resp-password-file %s is larger than %u bytes",
+			      path, PASSWORD_FILE_MAX - 1);
+	else if (wr_resp_users_read(&shared.users, text, (size_t)len, &why) != 0)
+		rc = wr_error(error, WEIR_EINVAL, "--resp-password-file %s: %s", path, why.text);
+	close(fd);
+	return rc;
+}
+
+/* A file that is not there is made, so that the first start needs no preparation. */
+static int read_link_key(const struct wr_settings *settings, struct weir_error *error)
+{
+	const char *path = settings->link_key_file;
+	struct weir_error why;
+	int rc = 0;
+
+	shared.link_key = (struct wr_secret){0};
+	if (!path)
+		return 0;
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		rc = wr_secret_make(path, &why);
+	if (rc == 0)
+		rc = wr_secret_read(path, &shared.link_key, &why);
+	return rc == 0 ? 0 : wr_error(error, rc, "--link-key: %s", why.text);
+}
+
+int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
+{
+	struct timespec now;
+	int rc = read_link_key(settings, error);
+
+	if (rc < 0)
+		return rc;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	shared.started_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+	shared.asked = settings->resp_password_file != NULL;
+	return shared.asked ? read_users(settings->resp_password_file, error) : 0;
+}
+
+void wr_resp_release(void)
+{
+	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
+		struct wr_resp_loop *own = shared.loops[i];
+
+		shared.loops[i] = NULL;
+		if (own)
+			wr_resp_store_end(own);
+		free(own);
+	}
+}

@@ -1,0 +1,318 @@
+/* Scripts, run as Redis runs them. */
+#include <lua5.1/lauxlib.h>
+#include <lua5.1/lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "sim/lua_libs.h"
+#include "sim/mini.h"
+#include "redis/script.h"
+
+static const struct wr_script *const scripts[] = {
+	&wr_script_take, &wr_script_nodes, &wr_script_lease, &wr_script_exchange, &wr_script_push};
+
+enum { SCRIPTS = 5 };
+
+_Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "all of them");
+
+_Static_assert(SCRIPTS <= (int)WR_MINI_SCRIPTS, "each has its place in a server's cache");
+
+#define LEASE_ARGS 12u /* of the shortest call that has a holder */
+
+struct wr_lua {
+	lua_State *state;
+	struct wr_mini *mini;           /* that the script runs in */
+	struct wr_bytes reply;          /* of the command it called */
+	int compiled[WR_LUA_OTHER + 1]; /* references; 0: not yet */
+};
+
+int wr_lua_by_text(struct weir_str text)
+{
+	for (int i = 0; i < SCRIPTS; i++)
+		if (wr_str_equal(text, (struct weir_str){scripts[i]->text, scripts[i]->len}))
+			return i;
+	return -1;
+}
+
+int wr_lua_by_sha1(struct weir_str sha1)
+{
+	for (int i = 0; i < SCRIPTS; i++)
+		if (wr_str_equal_nocase(sha1, wr_str(scripts[i]->sha1)))
+			return i;
+	return -1;
+}
+
+/* A take's first argument says whether it is a report: script_args.c. */
+static bool is_report(struct weir_str first)
+{
+	enum { REPORT = 512 };
+	int64_t flags;
+
+	return wr_mini_number(first, &flags) && flags & REPORT;
+}
+
+bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count)
+{
+	if (number < 0)
+		return false;
+	if (scripts[number] == &wr_script_take)
+		return arg_count && is_report(args[0]);
+	return scripts[number] != &wr_script_lease || arg_count >= LEASE_ARGS;
+}
+
+/* ---- replies as values, values as replies ---- */
+
+/* Pushes the reply at `at`; returns what is behind it. */
+static const char *push_reply(lua_State *state, const char *at)
+{
+	const char *line = at + 1, *end = strstr(line, "\r\n");
+	long long number = *at == ':' || *at == '$' || *at == '*' ? strtoll(line, NULL, 10) : 0;
+
+	switch (*at) {
+	case ':':
+		lua_pushnumber(state, (lua_Number)number);
+		return end + 2;
+	case '$':
+		if (number < 0) {
+			lua_pushboolean(state, 0);
+			return end + 2;
+		}
+		lua_pushlstring(state, end + 2, (size_t)number);
+		return end + 2 + number + 2;
+	case '*':
+		if (number < 0) {
+			lua_pushboolean(state, 0);
+			return end + 2;
+		}
+		lua_createtable(state, (int)number, 0);
+		at = end + 2;
+		for (int i = 1; i <= number; i++) {
+			at = push_reply(state, at);
+			lua_rawseti(state, -2, i);
+		}
+		return at;
+	default:
+		lua_createtable(state, 0, 1);
+		lua_pushlstring(state, line, (size_t)(end - line));
+		lua_setfield(state, -2, *at == '-' ? "err" : "ok");
+		return end + 2;
+	}
+}
+
+/* A field of the table on top as a reply of this kind; false: it has none. */
+static bool put_word(lua_State *state, const char *field, char kind, struct wr_bytes *out)
+{
+	bool is = false;
+
+	lua_getfield(state, -1, field);
+	if (lua_type(state, -1) == LUA_TSTRING) {
+		wr_bytes_print(out, "%c%.900s\r\n", kind, lua_tostring(state, -1));
+		is = true;
+	}
+	lua_pop(state, 1);
+	return is;
+}
+
+/* The value on top, which stays: numbers lose their fraction, a list ends at its first nil. */
+static void put_value(lua_State *state, struct wr_bytes *out)
+{
+	struct weir_str text;
+	size_t count = 0;
+
+	switch (lua_type(state, -1)) {
+	case LUA_TNUMBER:
+		wr_mini_int(out, (int64_t)lua_tonumber(state, -1));
+		return;
+	case LUA_TSTRING:
+		text.ptr = lua_tolstring(state, -1, &text.len);
+		wr_mini_bulk(out, text);
+		return;
+	case LUA_TBOOLEAN:
+		if (lua_toboolean(state, -1))
+			wr_mini_int(out, 1);
+		else
+			wr_mini_nil(out);
+		return;
+	case LUA_TTABLE:
+		break;
+	default:
+		wr_mini_nil(out);
+		return;
+	}
+	if (put_word(state, "err", '-', out) || put_word(state, "ok", '+', out))
+		return;
+	for (;; count++) {
+		bool last;
+
+		lua_rawgeti(state, -1, (int)count + 1);
+		last = lua_isnil(state, -1);
+		lua_pop(state, 1);
+		if (last)
+			break;
+	}
+	wr_mini_array(out, count);
+	for (size_t i = 1; i <= count; i++) {
+		lua_rawgeti(state, -1, (int)i);
+		put_value(state, out);
+		lua_pop(state, 1);
+	}
+}
+
+/* ---- redis.call ---- */
+
+/* Its arguments as text; numbers with all their digits, as Redis writes them. */
+static int read_args(lua_State *state, struct weir_str *argv)
+{
+	int argc = lua_gettop(state);
+
+	if (argc == 0 || argc > (int)WR_MINI_ARGS)
+		return luaL_error(state, "redis.call with %d arguments", argc);
+	for (int i = 1; i <= argc; i++) {
+		if (lua_type(state, i) == LUA_TNUMBER) {
+			char text[40];
+
+			snprintf(text, sizeof text, "%.17g", lua_tonumber(state, i));
+			lua_pushstring(state, text);
+			lua_replace(state, i);
+		} else if (lua_type(state, i) != LUA_TSTRING) {
+			return luaL_error(state, "redis.call: argument %d is no text and no number",
+					  i);
+		}
+		argv[i - 1].ptr = lua_tolstring(state, i, &argv[i - 1].len);
+	}
+	return argc;
+}
+
+static int redis_call(lua_State *state)
+{
+	struct wr_lua *lua = lua_touserdata(state, lua_upvalueindex(1));
+	struct weir_str argv[WR_MINI_ARGS];
+	int argc = read_args(state, argv);
+
+	lua->reply.len = 0;
+	wr_mini_command(lua->mini, argv, (size_t)argc, &lua->reply);
+	wr_bytes_add(&lua->reply, "", 1);
+	push_reply(state, (const char *)lua->reply.at);
+	if (lua->reply.at[0] != '-')
+		return 1;
+	lua_getfield(state, -1, "err");
+	return lua_error(state);
+}
+
+/* ---- the interpreter ---- */
+
+static int no_global(lua_State *state)
+{
+	return luaL_error(state, "the script uses the global variable '%s'",
+			  lua_tostring(state, 2));
+}
+
+/* Scripts may not leave anything behind, and a name that is missing is a mistake. */
+static void close_globals(lua_State *state)
+{
+	lua_createtable(state, 0, 2);
+	lua_pushcfunction(state, no_global);
+	lua_setfield(state, -2, "__newindex");
+	lua_pushcfunction(state, no_global);
+	lua_setfield(state, -2, "__index");
+	lua_setmetatable(state, LUA_GLOBALSINDEX);
+}
+
+static void open_library(lua_State *state, lua_CFunction open, const char *name)
+{
+	lua_pushcfunction(state, open);
+	lua_pushstring(state, name);
+	lua_call(state, 1, 0);
+}
+
+struct wr_lua *wr_lua_new(void)
+{
+	struct wr_lua *lua = wr_lab_alloc(1, sizeof *lua);
+
+	lua->state = luaL_newstate();
+	if (!lua->state) {
+		fputs("sim: no memory for Lua\n", stderr);
+		abort();
+	}
+	open_library(lua->state, luaopen_base, "");
+	open_library(lua->state, luaopen_string, LUA_STRLIBNAME);
+	open_library(lua->state, luaopen_table, LUA_TABLIBNAME);
+	open_library(lua->state, luaopen_math, LUA_MATHLIBNAME);
+	wr_lua_libs(lua->state);
+	lua_createtable(lua->state, 0, 1);
+	lua_pushlightuserdata(lua->state, lua);
+	lua_pushcclosure(lua->state, redis_call, 1);
+	lua_setfield(lua->state, -2, "call");
+	lua_setglobal(lua->state, "redis");
+	close_globals(lua->state);
+	return lua;
+}
+
+void wr_lua_free(struct wr_lua *lua)
+{
+	if (!lua)
+		return;
+	lua_close(lua->state);
+	wr_bytes_free(&lua->reply);
+	free(lua);
+}
+
+/* Pushes the script as a function; false: an error is on top instead. */
+static bool push_script(struct wr_lua *lua, int number, struct weir_str text)
+{
+	if (number >= 0 && lua->compiled[number]) {
+		lua_rawgeti(lua->state, LUA_REGISTRYINDEX, lua->compiled[number]);
+		return true;
+	}
+	if (number >= 0 && number < SCRIPTS)
+		text = (struct weir_str){scripts[number]->text, scripts[number]->len};
+	if (luaL_loadbuffer(lua->state, text.ptr, text.len, "@user_script") != 0)
+		return false;
+	if (number >= 0) {
+		lua_pushvalue(lua->state, -1);
+		lua->compiled[number] = luaL_ref(lua->state, LUA_REGISTRYINDEX);
+	}
+	return true;
+}
+
+static void set_list(lua_State *state, const char *name, const struct weir_str *texts, size_t count)
+{
+	lua_pushstring(state, name);
+	lua_createtable(state, (int)count, 0);
+	for (size_t i = 0; i < count; i++) {
+		lua_pushlstring(state, texts[i].ptr, texts[i].len);
+		lua_rawseti(state, -2, (int)i + 1);
+	}
+	lua_rawset(state, LUA_GLOBALSINDEX);
+}
+
+/* A script fails at its first write on a replica, in the words of Redis 7. Whatever else a script
+ * of weir fails of is a fault. */
+static void put_failure(struct wr_mini *mini, const char *why, struct wr_bytes *out)
+{
+	if (why && mini->replica && strcmp(why, WR_MINI_READONLY) == 0) {
+		wr_mini_error(out, WR_MINI_READONLY " script: weir, on @user_script:1.");
+		return;
+	}
+	wr_mini_fault(mini, "script: %s", why ? why : "error");
+	wr_mini_error(out, "ERR Error running script");
+}
+
+void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct weir_str text,
+		const struct weir_str *keys, size_t key_count, const struct weir_str *args,
+		size_t arg_count, struct wr_bytes *out)
+{
+	lua_State *state = lua->state;
+
+	lua->mini = mini;
+	set_list(state, "KEYS", keys, key_count);
+	set_list(state, "ARGV", args, arg_count);
+	if (push_script(lua, number, text) && lua_pcall(state, 0, 1, 0) == 0) {
+		put_value(state, out);
+	} else {
+		put_failure(mini, lua_tostring(state, -1), out);
+	}
+	lua_settop(state, 0);
+}

@@ -1,0 +1,288 @@
+/* An operator who bans keys and grants more to them, on any node; the node tells the others by way
+ * of Redis (limiter/order.h).
+ *
+ * A node that has heard of a ban admits nothing from then on until its end, or until it hears
+ * another word. A grant is in force somewhere from when it was given until its end, and the limit
+ * is larger by as much meanwhile. Where nothing happens but orders each of them is in force
+ * everywhere a second later, and a message takes its time; at the end all nodes say the same. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "limiter/order.h"
+#include "sim/oracle.h"
+#include "rules/rules.h"
+
+#define MS 1000000ull
+#define SECOND_NS (1000 * MS)
+#define SETTLE_NS (1000 * MS) /* from the last check to the last looks */
+
+static void target_of(unsigned key, char value[8], struct weir_entry *entry,
+		      struct weir_target *target)
+{
+	*entry = (struct weir_entry){.key = WR_STR("user"), .value = {value, 0}};
+	entry->value.len = (size_t)snprintf(value, 8, "u%u", key);
+	*target = (struct weir_target){.size = sizeof *target,
+				       .domain = WR_STR(WR_SIM_DOMAIN),
+				       .entries = entry,
+				       .count = 1};
+}
+
+/* ---- on a node ---- */
+
+static void carry_out(struct wr_sim_node *node, const struct wr_order *order)
+{
+	struct weir_str user = order->target->entries[0].value;
+	unsigned key = (unsigned)(user.ptr[1] - '0');
+	struct weir_error error = {0};
+
+	if (!node->engine)
+		return;
+	if (wr_order_carry_out(node->engine, order, wr_sim_node_now(node), &error) < 0)
+		wr_sim_fail(node->sim, "node %u: an order was not carried out: %s", node->number,
+			    error.text);
+	if (order->verb == WR_ORDER_BAN)
+		node->banned_until_ns[key] = order->until_ns;
+	if (node->home.central)
+		wr_central_forget(node->home.central, NULL);
+}
+
+void wr_sim_order_heard(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns)
+{
+	struct wr_order_text text;
+
+	if (!wr_order_read(bytes, len, &text)) {
+		wr_sim_fail(node->sim, "node %u does not understand an order", node->number);
+		return;
+	}
+	if (!wr_order_end(&text, age_ns, wr_sim_node_now(node)))
+		return;
+	wr_sim_note(node->sim, node, "hears an order: %u, %u for %.*s, until %llu", text.order.verb,
+		    text.order.extra, (int)text.entries[0].value.len, text.entries[0].value.ptr,
+		    (unsigned long long)text.order.until_ns);
+	carry_out(node, &text.order);
+}
+
+bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key)
+{
+	return node->banned_until_ns[key] > wr_sim_node_now(node);
+}
+
+/* ---- what is in force ---- */
+
+struct in_force {
+	bool banned;
+	uint32_t granted;
+};
+
+struct force_search {
+	char key[32]; /* as overrides name it */
+	struct in_force found;
+};
+
+static int note_force(void *context, const struct weir_override *override)
+{
+	struct force_search *search = context;
+
+	if (!wr_str_equal(override->key, wr_str(search->key)))
+		return 0;
+	search->found = (struct in_force){override->banned_until_ns != 0, override->granted};
+	return 1;
+}
+
+/* What was ordered. A counter shows no more of it than the node's table has room for. */
+static struct in_force force_of(const struct wr_sim_node *node, unsigned key)
+{
+	struct force_search search = {.found = {0}};
+
+	snprintf(search.key, sizeof search.key, WR_SIM_DOMAIN "|user=u%u", key);
+	weir_control_overrides(node->engine, wr_sim_node_now(node), note_force, &search);
+	return search.found;
+}
+
+/* The last order of its verb for the key, or NULL. */
+static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned key, unsigned verb)
+{
+	for (unsigned i = sim->order_count; i > 0; i--)
+		if (sim->orders[i - 1].key == key && sim->orders[i - 1].verb == verb)
+			return &sim->orders[i - 1];
+	return NULL;
+}
+
+static uint64_t arrival_ns(const struct wr_sim *sim)
+{
+	return SECOND_NS + wr_sim_late_ns(sim->plan);
+}
+
+/* Whether some order for the key may just arrive, or ends about now: ends are whole seconds of a
+ * node's clock, and told by how old a message is. */
+static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival_ns)
+{
+	for (unsigned i = 0; i < sim->order_count; i++) {
+		const struct wr_sim_order *order = &sim->orders[i];
+
+		if (order->key == key &&
+		    (order->at_ns + arrival_ns > sim->now_ns ||
+		     (order->end_ns != WEIR_NEVER && order->end_ns < sim->now_ns + SECOND_NS &&
+		      order->end_ns + 2 * SECOND_NS + arrival_ns > sim->now_ns)))
+			return true;
+	}
+	return false;
+}
+
+static void check_node(struct wr_sim *sim, unsigned node, unsigned key, struct in_force wanted)
+{
+	struct in_force force = force_of(&sim->nodes[node], key);
+
+	if (force.banned != wanted.banned || force.granted != wanted.granted)
+		wr_sim_fail(sim, "key %u: node %u has banned %d, granted %u, not %d, %u at %llu ms",
+			    key, node, force.banned, force.granted, wanted.banned, wanted.granted,
+			    (unsigned long long)(sim->now_ns / MS));
+}
+
+static struct in_force ordered(const struct wr_sim *sim, unsigned key)
+{
+	const struct wr_sim_order *ban = last_order(sim, key, WR_ORDER_BAN);
+	const struct wr_sim_order *grant = last_order(sim, key, WR_ORDER_GRANT);
+
+	return (struct in_force){ban && ban->end_ns > sim->now_ns,
+				 grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
+}
+
+/* Nothing happens but orders: the last ones are in force. */
+static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
+{
+	(void)object;
+	if (is_changing(sim, (unsigned)key, arrival_ns(sim)))
+		return;
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		if (sim->nodes[i].table)
+			check_node(sim, i, (unsigned)key, ordered(sim, (unsigned)key));
+}
+
+/* Whether an answer can come in time. Else Redis is never up, and no order gets further than the
+ * node it was given on. */
+static bool is_reachable(const struct wr_sim_plan *plan)
+{
+	return plan->timeout_ns > 2 * plan->delay_ns;
+}
+
+/* All have heard of all that is in Redis; then everything is lifted, for the last looks. */
+static void check_same(struct wr_sim *sim, void *object, uint64_t word)
+{
+	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
+
+	(void)object;
+	(void)word;
+	for (unsigned key = 0; key < sim->plan->keys; key++) {
+		if (sim->loss_count || sim->plan->faults & gone || !is_reachable(sim->plan) ||
+		    is_changing(sim, key, 5 * SECOND_NS))
+			continue;
+		for (unsigned i = 1; i < sim->plan->nodes; i++)
+			check_node(sim, i, key, force_of(&sim->nodes[0], key));
+	}
+	for (unsigned i = 0; i < sim->plan->nodes * sim->plan->keys; i++) {
+		struct weir_entry entry;
+		struct weir_target target;
+		char value[8];
+
+		target_of(i % sim->plan->keys, value, &entry, &target);
+		carry_out(&sim->nodes[i / sim->plan->keys],
+			  &(struct wr_order){.verb = WR_ORDER_BAN, .target = &target});
+		carry_out(&sim->nodes[i / sim->plan->keys],
+			  &(struct wr_order){.verb = WR_ORDER_GRANT, .target = &target});
+	}
+}
+
+uint64_t wr_sim_granted(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
+{
+	/* An end is a whole second, a message may be on its way for as long as a fault lasts, and
+	 * units of a lease are spent later. */
+	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_late_ns(sim->plan);
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < sim->order_count; i++) {
+		const struct wr_sim_order *order = &sim->orders[i];
+
+		if (order->verb == WR_ORDER_GRANT && key % sim->plan->keys == order->key &&
+		    order->at_ns <= to_ns &&
+		    (order->end_ns == WEIR_NEVER || order->end_ns + late_ns >= from_ns) &&
+		    order->extra > most)
+			most = order->extra;
+	}
+	return most;
+}
+
+/* ---- giving ---- */
+
+static void give(struct wr_sim *sim, struct wr_sim_node *node, const struct wr_sim_order *given)
+{
+	struct weir_entry entry;
+	struct weir_target target;
+	struct wr_order order = {.verb = given->verb, .target = &target, .extra = given->extra};
+	uint8_t bytes[WR_CENTRAL_MESSAGE_MAX];
+	uint64_t now_ns = wr_sim_node_now(node);
+	char value[8];
+	size_t len;
+
+	target_of(given->key, value, &entry, &target);
+	if (given->end_ns == WEIR_NEVER)
+		order.until_ns = WEIR_NEVER;
+	else if (given->end_ns > sim->now_ns)
+		order.until_ns = now_ns + (given->end_ns - sim->now_ns);
+	wr_sim_note(sim, node, "is ordered: %u, %u for key %u until %llu ms", given->verb,
+		    given->extra, given->key, (unsigned long long)(given->end_ns / MS));
+	carry_out(node, &order);
+	len = wr_order_write(&order, now_ns, bytes, sizeof bytes);
+	if (wr_central_publish(node->home.central, bytes, len, wr_sim_node_mono(node)) < 0)
+		wr_sim_fail(sim, "node %u can not tell an order", node->number);
+}
+
+static void order(struct wr_sim *sim, void *object, uint64_t word)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_sim_node *node = &sim->nodes[wr_dice_below(&sim->orderly, plan->nodes)];
+	struct wr_sim_order *one = &sim->orders[sim->order_count];
+	bool lifts = wr_dice_percent(&sim->orderly, 25);
+
+	(void)object;
+	(void)word;
+	if (sim->now_ns >= plan->length_ns || sim->order_count == WR_SIM_ORDERS)
+		return;
+	*one = (struct wr_sim_order){
+		.at_ns = sim->now_ns,
+		.end_ns = sim->now_ns + wr_dice_scale(&sim->orderly, 500 * MS, plan->length_ns),
+		.key = (uint8_t)wr_dice_below(&sim->orderly, plan->keys),
+		.verb = WR_ORDER_BAN,
+	};
+	if (plan->consistency != WR_EVENTUAL && wr_dice_percent(&sim->orderly, 50))
+		one->verb = WR_ORDER_GRANT;
+	if (one->verb == WR_ORDER_GRANT)
+		one->extra = (uint32_t)wr_dice_between(&sim->orderly, 1, plan->limit);
+	if (wr_dice_percent(&sim->orderly, 20))
+		one->end_ns = WEIR_NEVER;
+	if (lifts) {
+		one->extra = 0;
+		one->end_ns = 0;
+	}
+	if (node->table && node->home.central && node->still_until_ns <= sim->now_ns) {
+		sim->order_count++;
+		give(sim, node, one);
+		if (!plan->faults)
+			wr_sim_at(sim, sim->now_ns + arrival_ns(sim), NULL, check_arrived, NULL,
+				  one->key);
+	}
+	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->orderly, 2 * plan->order_gap_ns), NULL,
+		  order, NULL, 0);
+}
+
+void wr_sim_orders_start(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+
+	if (!plan->order_gap_ns)
+		return;
+	sim->orderly = (struct wr_dice){plan->seed ^ 0x6f70657261746f72u};
+	wr_sim_at(sim, SECOND_NS / 2, NULL, order, NULL, 0);
+	wr_sim_at(sim, plan->length_ns + plan->quiet_ns - SETTLE_NS, NULL, check_same, NULL, 0);
+}

@@ -1,0 +1,270 @@
+/* What must hold, whatever happened: what was admitted, held against the limit by dull arithmetic.
+ *
+ * Admissions stand at the time Redis took them, or at which they were spent. Each loss of data may
+ * admit one limit more, where it lies between admissions that share a window. What a client that
+ * left gave back does not count; if the give-back was lost, all the better. */
+#include <stdlib.h>
+
+#include "sim/oracle.h"
+#include "rules/rules.h"
+
+#define US 1000u
+
+/* ---- the algorithms ---- */
+
+/* True times of the admissions of a window, and what they sum up to. */
+struct window {
+	uint64_t number, sum, first_ns, last_ns;
+};
+
+static void window_add(struct window *window, const struct wr_sim_admission *admission)
+{
+	window->sum += admission->cost;
+	if (admission->at_ns < window->first_ns)
+		window->first_ns = admission->at_ns;
+	if (admission->at_ns > window->last_ns)
+		window->last_ns = admission->at_ns;
+}
+
+/* At most the limit in each window of the master's clock. */
+static void check_fixed(const struct wr_sim_list *list)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t allowed;
+
+	for (size_t i = 0; i < list->count;) {
+		struct window window = {.number = wr_sim_window(plan, list->at[i].at_us),
+					.first_ns = UINT64_MAX};
+
+		for (; i < list->count && wr_sim_window(plan, list->at[i].at_us) == window.number;
+		     i++)
+			window_add(&window, &list->at[i]);
+		allowed = (wr_sim_most(list->sim) +
+			   wr_sim_granted(list->sim, list->key, window.first_ns, window.last_ns)) *
+			  (1 + wr_sim_losses(list->sim, window.first_ns, window.last_ns));
+		if (window.sum > allowed)
+			wr_sim_too_many(list, window.sum, allowed, window.last_ns);
+	}
+}
+
+/* At most the limit in any span of a period. */
+static void check_log(const struct wr_sim_list *list)
+{
+	uint64_t period_ns = list->sim->plan->period_ns, sum = 0;
+
+	for (size_t i = 0, first = 0; i < list->count; i++) {
+		uint64_t now_ns = list->at[i].at_ns, allowed;
+
+		sum += list->at[i].cost;
+		while (list->at[first].at_ns + period_ns <= now_ns)
+			sum -= list->at[first++].cost;
+		allowed = (wr_sim_most(list->sim) +
+			   wr_sim_granted(list->sim, list->key, list->at[first].at_ns, now_ns)) *
+			  (1 + wr_sim_losses(list->sim, list->at[first].at_ns, now_ns));
+		if (sum > allowed)
+			wr_sim_too_many(list, sum, allowed, now_ns);
+	}
+}
+
+/* At admission the estimate is at most the limit: this window's count, and of the one before as
+ * much as it still overlaps. Each of two masters rounds down for itself. */
+static void check_counter(const struct wr_sim_list *list)
+{
+	uint64_t period_us = list->sim->plan->period_ns / US;
+	struct window before = {.first_ns = UINT64_MAX}, now = before;
+
+	for (size_t i = 0; i < list->count; i++) {
+		const struct wr_sim_admission *one = &list->at[i];
+		uint64_t number = one->at_us / period_us;
+		uint64_t left = period_us - one->at_us % period_us, estimate, losses;
+		uint64_t first_ns, last_ns, allowed;
+
+		if (number != now.number) {
+			before = now;
+			if (number != now.number + 1)
+				before = (struct window){.first_ns = UINT64_MAX};
+			now = (struct window){.number = number, .first_ns = UINT64_MAX};
+		}
+		window_add(&now, one);
+		estimate = now.sum + before.sum * left / period_us;
+		first_ns = before.first_ns < now.first_ns ? before.first_ns : now.first_ns;
+		last_ns = before.last_ns > now.last_ns ? before.last_ns : now.last_ns;
+		losses = wr_sim_losses(list->sim, first_ns, last_ns);
+		allowed = (wr_sim_most(list->sim) +
+			   wr_sim_granted(list->sim, list->key, one->at_ns, one->at_ns)) *
+				  (1 + losses) +
+			  losses;
+		if (estimate > allowed)
+			wr_sim_too_many(list, estimate, allowed, one->at_ns);
+	}
+}
+
+/* Spans that meet a loss may have a burst more; while there are two masters they have two rates. A
+ * new limit acts as if it had been in force since the bucket was last full, which may have been as
+ * long ago as the lower one takes to fill it (algo/bucket.h). */
+static __int128 extra(const struct wr_sim *sim, unsigned key, const struct wr_sim_loss *loss)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t burst = (plan->burst ? plan->burst : wr_sim_most(sim)) +
+			 wr_sim_granted(sim, key, loss->from_ns, loss->felt_ns);
+	uint64_t low = plan->limit < plan->limit_after ? plan->limit : plan->limit_after;
+	uint64_t jump = (wr_sim_most(sim) - low) * (burst / low + 1);
+
+	if (loss->changed && jump < burst)
+		return (__int128)jump * plan->period_ns;
+	return (__int128)burst * plan->period_ns;
+}
+
+/* At most burst + rate · t in any span t: a bucket that is filled by what is admitted and drains at
+ * the rate never holds more than the burst. What a loss allows beyond that it may hold while the
+ * loss lasts, and it is gone at its end. Kept in 1/period of a token. */
+static void check_token(const struct wr_sim_list *list)
+{
+	const struct wr_sim *sim = list->sim;
+	uint64_t period_ns = sim->plan->period_ns, last_ns = 0, slack_ns = 0;
+	uint64_t most = wr_sim_most(sim), tokens = sim->plan->burst;
+	__int128 rate = (__int128)most, level = 0;
+	__int128 burst = tokens ? (__int128)(tokens + (tokens * sim->plan->soft_percent + 99) / 100)
+				: (__int128)most;
+
+	burst *= period_ns;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].slack_ns > slack_ns)
+			slack_ns = list->at[i].slack_ns;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct wr_sim_admission *now = &list->at[i];
+		/* The clock of Redis counts µs. */
+		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
+
+		bound += (__int128)wr_sim_granted(sim, list->key, now->at_ns, now->at_ns) *
+			 period_ns;
+		level -= rate * (now->at_ns - last_ns);
+		for (unsigned j = 0; j < sim->loss_count; j++) {
+			const struct wr_sim_loss *loss = &sim->losses[j];
+			uint64_t from_ns = loss->from_ns > last_ns ? loss->from_ns : last_ns;
+			uint64_t to_ns = loss->to_ns < now->at_ns ? loss->to_ns : now->at_ns;
+
+			if (!loss->changed && to_ns > from_ns)
+				level -= rate * (to_ns - from_ns);
+			if (loss->felt_ns >= last_ns && loss->felt_ns < now->at_ns)
+				level -= extra(sim, list->key, loss);
+			else if (loss->from_ns <= now->at_ns && loss->felt_ns >= now->at_ns)
+				bound += extra(sim, list->key, loss);
+		}
+		level = (level > 0 ? level : 0) + (__int128)now->cost * period_ns;
+		last_ns = now->at_ns;
+		if (level > bound)
+			wr_sim_too_many(list, (uint64_t)((level + period_ns - 1) / period_ns),
+					(uint64_t)(bound / period_ns), now->at_ns);
+	}
+}
+
+/* Those who are let go on are as far apart as the rate says, each by what it costs. */
+static void check_leaky(const struct wr_sim_list *list)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+
+	for (size_t i = 1; i < list->count; i++) {
+		const struct wr_sim_admission *last = &list->at[i - 1], *now = &list->at[i];
+		uint64_t least_ns = plan->period_ns * last->cost / plan->limit;
+		uint64_t apart_ns = now->at_ns + now->delay_ns - last->at_ns - last->delay_ns;
+
+		if (apart_ns + 3 * US < least_ns)
+			wr_sim_fail(list->sim, "key %u: two go on within %llu ns, not %llu",
+				    list->key, (unsigned long long)apart_ns,
+				    (unsigned long long)least_ns);
+	}
+}
+
+static int by_departure(const void *a, const void *b)
+{
+	const struct wr_sim_admission *x = a, *y = b;
+	uint64_t x_ns = x->at_ns + x->delay_ns, y_ns = y->at_ns + y->delay_ns;
+
+	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
+}
+
+/* A place that was given back may be taken again, and a queue that was lost begins anew. */
+static bool is_queue_known(const struct wr_sim *sim)
+{
+	return !sim->loss_count && !wr_sim_may(sim, WR_SIM_LEAVE) &&
+	       !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_RULES) &&
+	       !sim->plan->second_limit;
+}
+
+void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
+{
+	bool windows = sim->plan->algorithm == WEIR_FIXED_WINDOW ||
+		       sim->plan->algorithm == WEIR_SLIDING_COUNTER;
+	struct wr_sim_list list =
+		wr_sim_list(sim, key, true, windows ? wr_sim_by_window : wr_sim_by_time);
+
+	switch (sim->plan->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		check_fixed(&list);
+		break;
+	case WEIR_SLIDING_LOG:
+		check_log(&list);
+		break;
+	case WEIR_SLIDING_COUNTER:
+		check_counter(&list);
+		break;
+	case WEIR_LEAKY_BUCKET:
+		qsort(list.at, list.count, sizeof *list.at, by_departure);
+		if (is_queue_known(sim))
+			check_leaky(&list);
+		break;
+	default:
+		check_token(&list);
+	}
+	free(list.at);
+}
+
+/* The second limit of each key, by its own numbers. */
+static void check_second(struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_sim_plan second = *plan;
+
+	second.limit = second.limit_after = plan->second_limit;
+	second.algorithm = plan->second_algorithm;
+	second.calendar = 0;
+	second.period_ns = plan->second_period_ns;
+	second.burst = second.soft_percent = second.second_limit = 0;
+	sim->plan = &second;
+	for (unsigned key = 0; key < plan->keys; key++)
+		wr_sim_check_hard(sim, plan->keys + key);
+	sim->plan = plan;
+}
+
+/* A cluster whose slots move answers each request that needs one key at a time, if only it waits
+ * long enough. */
+static void check_cluster(struct wr_sim *sim)
+{
+	if (sim->plan->faults & ~(1u << WR_SIM_MOVE) || sim->plan->consistency != WR_STRICT)
+		return;
+	if (sim->report->failed)
+		wr_sim_fail(sim, "%llu requests were decided without Redis while slots moved",
+			    (unsigned long long)sim->report->failed);
+}
+
+void wr_sim_check(struct wr_sim *sim)
+{
+	if (sim->plan->shards)
+		check_cluster(sim);
+	if (sim->watch)
+		wr_sim_check_lives(sim);
+	for (unsigned key = 0; key < sim->plan->keys; key++)
+		if (sim->plan->consistency == WR_EVENTUAL)
+			wr_sim_check_eventual(sim, key);
+		else
+			wr_sim_check_hard(sim, key);
+	if (sim->plan->second_limit)
+		check_second(sim);
+	if (sim->plan->consistency != WR_EVENTUAL)
+		wr_sim_check_end(sim);
+	else if (!sim->plan->faults && sim->plan->algorithm == WEIR_FIXED_WINDOW &&
+		 sim->report->overshoot_ppm > sim->report->gauge_ppm)
+		wr_sim_fail(sim, "%u ppm beyond the limit, and nodes say at most %u",
+			    sim->report->overshoot_ppm, sim->report->gauge_ppm);
+}

@@ -1,0 +1,369 @@
+/* Limits that nodes count for themselves and tell each other about: how far beyond they may go, and
+ * that all come to know the sum.
+ *
+ * A unit that one node admits is known to another one D later at the latest: after the first one's
+ * next turn, its way to Redis, the other one's next turn, and the way there and back. So when a
+ * node admits the last unit there is, all it may not know of is what others admitted within D:
+ *
+ *   admitted <= limit + sum over the others of what they admitted within D
+ *
+ * A node that had nothing to do for a while has not asked for others' numbers either, and learns
+ * them D after it begins: then its own part is hidden as well. Where things go wrong a node goes on
+ * for three intervals, and then by its share; each loss of data may cost one limit more. */
+#include <stdlib.h>
+
+#include "sim/oracle.h"
+#include "rules/rules.h"
+#include "store/exchange.h"
+
+#define US 1000u
+#define MS 1000000ull
+#define STALE 3u                 /* WR_SYNC_STALE */
+#define SILENCE_NS 1000000000ull /* until a connection that says nothing is given up */
+
+static uint64_t hidden_ns(const struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t turn_ns = plan->sync_ns + plan->sync_ns / 1000 + MS;
+
+	if (!plan->faults)
+		return 2 * turn_ns + 2 * wr_sim_late_ns(plan);
+	return (2 + STALE) * turn_ns + 2 * wr_sim_late_ns(plan) + 2 * plan->timeout_ns + SILENCE_NS;
+}
+
+/* The most that a node admitted within the span; `at` is by time. */
+static uint64_t most_within(const struct wr_sim_admission *at, size_t count, unsigned node,
+			    uint64_t span_ns)
+{
+	uint64_t sum = 0, most = 0;
+	size_t first = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (at[i].node != node)
+			continue;
+		sum += at[i].cost;
+		for (; at[first].at_ns + span_ns < at[i].at_ns; first++)
+			sum -= at[first].node == node ? at[first].cost : 0;
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
+/* What the last one to admit may not have known of: of the others, and of itself where it was idle
+ * before. */
+static uint64_t hidden(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+		       uint64_t limit)
+{
+	uint64_t span_ns = hidden_ns(sim), sum = 0, least = UINT64_MAX;
+
+	for (unsigned i = 0; i < sim->plan->nodes; i++) {
+		uint64_t most = most_within(at, count, i, span_ns);
+
+		sum += most;
+		least = most < least ? most : least;
+	}
+	if ((sum - least) * 1000000 / limit > sim->report->bound_ppm)
+		sim->report->bound_ppm = (uint32_t)((sum - least) * 1000000 / limit);
+	return sum;
+}
+
+/* Nodes on their own admit by their share; what a machine that died had not told yet is never
+ * known; a region that is cut off goes on by itself. */
+static uint64_t allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+			uint64_t limit)
+{
+	uint64_t sum = limit + hidden(sim, at, count, limit), share = 0;
+
+	if (!sim->plan->faults)
+		return sum;
+	for (size_t i = 0; i < count; i++)
+		if (at[i].how == WR_SIM_BY_SHARE && limit / at[i].nodes > share)
+			share = limit / at[i].nodes;
+	sum += sim->plan->nodes * (share + 1) + limit * sim->report->losses +
+	       hidden(sim, at, count, limit) * sim->crashes;
+	return wr_sim_may(sim, WR_SIM_REGION) ? sum * sim->plan->regions : sum;
+}
+
+/* ---- the algorithms ---- */
+
+/* How often a node came into the window from a later one: its clock was set back. */
+static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_admission *by_time,
+			   size_t count, uint64_t window)
+{
+	uint64_t last[WR_SIM_NODES] = {0}, returns = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t now = wr_sim_window(plan, by_time[i].at_us);
+
+		returns += now == window && last[by_time[i].node] > window;
+		last[by_time[i].node] = now;
+	}
+	return returns;
+}
+
+/* Each window for itself; the list is by window, and so within a window not by time if clocks
+ * disagree. A node whose clock is set back into a window has its counts of the later one there, and
+ * of the window itself a part or nothing (algo/counter.h, algo/fixed.h): it may admit the limit
+ * again. */
+static void check_windows(const struct wr_sim_list *list)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t most = wr_sim_most(list->sim);
+	struct wr_sim_list by_time = wr_sim_list(list->sim, list->key, false, wr_sim_by_time);
+
+	for (size_t i = 0, end; i < list->count; i = end) {
+		uint64_t window = wr_sim_window(plan, list->at[i].at_us), sum = 0, bound;
+
+		for (end = i;
+		     end < list->count && wr_sim_window(plan, list->at[end].at_us) == window; end++)
+			sum += list->at[end].cost;
+		qsort(list->at + i, end - i, sizeof *list->at, wr_sim_by_time);
+		bound = allowed(list->sim, list->at + i, end - i, most) +
+			most * returns_to(plan, by_time.at, by_time.count, window);
+		if (sum > bound)
+			wr_sim_too_many(list, sum, bound, list->at[end - 1].at_ns);
+		if (sum > most && (sum - most) * 1000000 / most > list->sim->report->overshoot_ppm)
+			list->sim->report->overshoot_ppm =
+				(uint32_t)((sum - most) * 1000000 / most);
+	}
+	free(by_time.at);
+}
+
+/* A bucket in 1/period of a token. */
+static void note_bucket(const struct wr_sim_list *list)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t burst = plan->burst ? plan->burst : wr_sim_most(list->sim), last_ns = 0;
+	__int128 rate = (__int128)wr_sim_most(list->sim), level = 0, bound;
+
+	bound = (__int128)allowed(list->sim, list->at, list->count, burst) * plan->nodes *
+		plan->period_ns * (wr_sim_may(list->sim, WR_SIM_RULES) ? 2 : 1);
+	for (size_t i = 0; i < list->count; i++) {
+		uint64_t tokens;
+
+		level -= rate * (list->at[i].at_ns - last_ns);
+		level = (level > 0 ? level : 0) + (__int128)list->at[i].cost * plan->period_ns;
+		last_ns = list->at[i].at_ns;
+		tokens = (uint64_t)(level / plan->period_ns);
+		if (level > bound)
+			wr_sim_too_many(list, tokens, (uint64_t)(bound / plan->period_ns), last_ns);
+		if (tokens > burst &&
+		    (tokens - burst) * 1000000 / burst > list->sim->report->overshoot_ppm)
+			list->sim->report->overshoot_ppm =
+				(uint32_t)((tokens - burst) * 1000000 / burst);
+	}
+}
+
+static struct wr_exchange_name name_of(const struct wr_sim_plan *plan)
+{
+	return (struct wr_exchange_name){.algorithm = plan->algorithm,
+					 .limit = plan->limit,
+					 .burst = plan->burst,
+					 .period_ns = plan->period_ns};
+}
+
+/* A node that admits nothing for so long, since the key is banned, forgets others' numbers. */
+static uint64_t forgotten_ns(const struct wr_sim_plan *plan)
+{
+	struct wr_exchange_name name = name_of(plan);
+
+	return 2 * wr_exchange_span_ns(&name);
+}
+
+/* Whether a node that asks then is not told any more: numbers are those of two spans. */
+static bool is_untold(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
+{
+	struct wr_exchange_name name = name_of(plan);
+	uint64_t epoch_ns = wr_sim_epoch_ns(plan);
+
+	return wr_exchange_start_ns(&name, epoch_ns + asked_ns) >
+	       wr_exchange_start_ns(&name, epoch_ns + at_ns) + wr_exchange_span_ns(&name);
+}
+
+/* When node knows of what was admitted at at_ns at the latest. It asks for others' numbers in the
+ * turn after it has admitted something itself; what it finds the first time, or the first time
+ * after it has forgotten them, it takes for granted. */
+static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
+{
+	uint64_t half_ns = hidden_ns(list->sim) / 2, idle_ns = forgotten_ns(list->sim->plan);
+	uint64_t first_ns = UINT64_MAX, last_ns = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->at[i].node != node)
+			continue;
+		if (first_ns == UINT64_MAX || list->at[i].at_ns >= last_ns + idle_ns)
+			first_ns = list->at[i].at_ns;
+		last_ns = list->at[i].at_ns;
+		if (at_ns < first_ns + 2 * half_ns)
+			return UINT64_MAX;
+		if (list->at[i].at_ns < at_ns + half_ns)
+			continue;
+		return is_untold(list->sim->plan, at_ns, list->at[i].at_ns + half_ns)
+			       ? UINT64_MAX
+			       : list->at[i].at_ns + half_ns;
+	}
+	return UINT64_MAX;
+}
+
+/* What is missing in a node's bucket when it admits the one at `now`: its own, and those of others
+ * that it must know of by then. */
+static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, size_t now)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	__int128 level = 0;
+	uint64_t last_ns = 0;
+
+	for (size_t i = 0; i <= now; i++) {
+		const struct wr_sim_admission *one = &list->at[i];
+
+		if (one->node != list->at[now].node && known[i] > list->at[now].at_ns)
+			continue;
+		level -= (__int128)plan->limit * (one->at_ns - last_ns);
+		level = (level > 0 ? level : 0) + (__int128)one->cost * plan->period_ns;
+		last_ns = one->at_ns;
+	}
+	return level;
+}
+
+/* Each node for itself. */
+static void check_bucket(const struct wr_sim_list *list, unsigned node)
+{
+	const struct wr_sim_plan *plan = list->sim->plan;
+	uint64_t *known = wr_lab_alloc(list->count + 1, sizeof *known);
+	__int128 burst = (__int128)(plan->burst ? plan->burst : plan->limit) * plan->period_ns;
+
+	for (size_t i = 0; i < list->count; i++)
+		known[i] = known_ns(list, node, list->at[i].at_ns);
+	for (size_t i = 0; i < list->count; i++) {
+		__int128 level = list->at[i].node == node ? level_at(list, known, i) : 0;
+
+		if (level > burst + (__int128)plan->limit * US)
+			wr_sim_too_many(list, (uint64_t)(level / plan->period_ns),
+					(uint64_t)(burst / plan->period_ns), list->at[i].at_ns);
+	}
+	free(known);
+}
+
+/* ---- all come to know the sum ---- */
+
+static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
+{
+	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
+}
+
+/* Whether the clock by which it was admitted was less than a period from that of the node that
+ * looks. Further away a node has left a window, and forgotten it, when another one comes there. */
+static bool is_near(const struct wr_sim *sim, const struct wr_sim_admission *one,
+		    const struct wr_sim_sight *sight)
+{
+	int64_t apart_us =
+		skew_us(sim, one->at_us, one->at_ns) - skew_us(sim, sight->at_us, sight->at_ns);
+
+	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
+}
+
+/* What clients that left had in a window. A node that was told of it before it was given back keeps
+ * it until the window ends. */
+static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t window)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sim->admission_count; i++)
+		if (sim->admissions[i].key == key &&
+		    wr_sim_window(sim->plan, sim->admissions[i].at_us) == window)
+			sum += sim->admissions[i].returned;
+	return sum;
+}
+
+/* Whether a node is without Redis at the end, since most answers take longer than the timeout
+ * though nothing is in their way. It can not tell others what it admitted, nor hear of it. */
+static bool is_unheard(const struct wr_sim *sim)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_central_info *info;
+	bool unheard = false;
+
+	if (plan->timeout_ns > 2 * (plan->delay_ns + plan->jitter_ns))
+		return false;
+	info = wr_lab_alloc(1, sizeof *info);
+	for (unsigned i = 0; i < plan->nodes; i++) {
+		if (!sim->nodes[i].home.central)
+			continue;
+		wr_central_info(sim->nodes[i].home.central, info);
+		unheard |= !info->all_up;
+	}
+	free(info);
+	return unheard;
+}
+
+/* In the last fixed window: all that was admitted before the last requests, one for each node, is
+ * known to each of them when it is looked at, and its own of those. */
+static void check_known(const struct wr_sim_list *list, unsigned node)
+{
+	const struct wr_sim *sim = list->sim;
+	const struct wr_sim_sight *sight = &sim->sights[node][list->key];
+	uint64_t window = wr_sim_window(sim->plan, sight->at_us);
+	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
+
+	/* What the dead had not told nobody knows. */
+	if (!sight->seen || sim->crashes || is_unheard(sim))
+		return;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct wr_sim_admission *one = &list->at[i];
+
+		if (wr_sim_window(sim->plan, one->at_us) != window)
+			continue;
+		all += one->cost;
+		if (!is_near(sim, one, sight))
+			continue;
+		before += one->at_ns < sim->poked_ns ? one->cost : 0;
+		own += one->at_ns >= sim->poked_ns && one->node == node ? one->cost : 0;
+	}
+	used = sight->limit - sight->remaining;
+	least = before + own < sight->limit ? before + own : sight->limit;
+	if (used < least || used > all)
+		wr_sim_fail(list->sim, "key %u: node %u knows of %llu, and %llu to %llu are true",
+			    list->key, node, (unsigned long long)used, (unsigned long long)least,
+			    (unsigned long long)all);
+}
+
+/* Redis lost nothing, and no node went without a word: what was admitted before the faults ended is
+ * known to a node of any region that asks some seconds later, though the others have had no request
+ * since. */
+static void check_told(const struct wr_sim_list *list)
+{
+	const struct wr_sim *sim = list->sim;
+	const struct wr_sim_sight *sight = &sim->early[list->key];
+	uint64_t window = wr_sim_window(sim->plan, sight->at_us), before = 0, used;
+
+	if (!sight->seen || sim->crashes || sim->report->losses || is_unheard(sim))
+		return;
+	for (size_t i = 0; i < list->count; i++)
+		if (wr_sim_window(sim->plan, list->at[i].at_us) == window &&
+		    list->at[i].at_ns < sim->plan->length_ns && is_near(sim, &list->at[i], sight))
+			before += list->at[i].cost;
+	used = sight->limit - sight->remaining;
+	if (used < before && used < sight->limit)
+		wr_sim_fail(list->sim, "key %u: the node that asks first knows of %llu of %llu",
+			    list->key, (unsigned long long)used, (unsigned long long)before);
+}
+
+void wr_sim_check_eventual(struct wr_sim *sim, unsigned key)
+{
+	bool windows = sim->plan->algorithm != WEIR_TOKEN_BUCKET;
+	struct wr_sim_list list =
+		wr_sim_list(sim, key, false, windows ? wr_sim_by_window : wr_sim_by_time);
+
+	if (sim->plan->algorithm == WEIR_FIXED_WINDOW)
+		check_told(&list);
+	if (sim->plan->algorithm == WEIR_FIXED_WINDOW)
+		for (unsigned i = 0; i < sim->plan->nodes; i++)
+			check_known(&list, i);
+	if (windows)
+		check_windows(&list);
+	else
+		note_bucket(&list);
+	for (unsigned i = 0; !windows && !sim->plan->faults && i < sim->plan->nodes; i++)
+		check_bucket(&list, i);
+	free(list.at);
+}

@@ -1,0 +1,91 @@
+/* Failovers that lose writes: what is lost may be admitted once more, and nothing else.
+ *
+ * A primary that is promoted begins with the counts that it had copied. So what was admitted by
+ * those before it and copied, and what it admits itself, is within the limit together:
+ *
+ *   copied + own <= limit        all admitted <= limit + what the primaries before had not passed
+ * on
+ *
+ * and that is at most one limit for each of them. This holds for what Redis takes; units of leases
+ * are held against the second bound. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/oracle.h"
+#include "rules/rules.h"
+
+/* Whether the life began with what was taken then. */
+static bool is_known(const struct wr_sim_watch *watch, uint32_t life,
+		     const struct wr_sim_admission *admission)
+{
+	uint64_t until_ns = UINT64_MAX;
+
+	while (life != WR_SIM_LIVES) {
+		if (admission->life == life)
+			return admission->taken_ns <= until_ns;
+		if (watch->lives[life].until_ns < until_ns)
+			until_ns = watch->lives[life].until_ns;
+		life = watch->lives[life].parent;
+	}
+	return false;
+}
+
+/* Admissions that are in the counts of this life take the place of all, and no loss but changes of
+ * the limit is allowed for. */
+static void check_life(struct wr_sim *sim, uint32_t life)
+{
+	struct wr_sim_admission *all = sim->admissions;
+	size_t all_count = sim->admission_count;
+	struct wr_sim_loss *losses = wr_lab_alloc(WR_SIM_LOSSES, sizeof *losses);
+	unsigned loss_count = sim->loss_count;
+
+	memcpy(losses, sim->losses, sizeof sim->losses);
+	sim->loss_count = 0;
+	for (unsigned i = 0; i < loss_count; i++)
+		if (losses[i].changed)
+			sim->losses[sim->loss_count++] = losses[i];
+	sim->admissions = wr_lab_alloc(all_count + 1, sizeof *all);
+	sim->admission_count = 0;
+	for (size_t i = 0; i < all_count; i++)
+		if (all[i].how == WR_SIM_BY_STORE && is_known(sim->watch, life, &all[i]))
+			sim->admissions[sim->admission_count++] = all[i];
+	for (unsigned key = 0; key < sim->plan->keys; key++)
+		wr_sim_check_hard(sim, key);
+	free(sim->admissions);
+	sim->admissions = all;
+	sim->admission_count = all_count;
+	memcpy(sim->losses, losses, sizeof sim->losses);
+	sim->loss_count = loss_count;
+	free(losses);
+}
+
+/* All is well again for some seconds: each node has found the primary. */
+static void check_found(struct wr_sim *sim)
+{
+	for (unsigned i = 0; i < sim->plan->nodes; i++)
+		for (unsigned key = 0; key < sim->plan->keys; key++)
+			if (!sim->sights[i][key].seen &&
+			    sim->plan->timeout_ns > wr_sim_late_ns(sim->plan))
+				wr_sim_fail(sim, "node %u gets no answer at the end", i);
+}
+
+/* A give-back of what was lost lowers what others took. */
+static bool has_returns(const struct wr_sim_watch *watch, uint32_t life)
+{
+	for (; life != WR_SIM_LIVES; life = watch->lives[life].parent)
+		if (watch->lives[life].returned)
+			return true;
+	return false;
+}
+
+void wr_sim_check_lives(struct wr_sim *sim)
+{
+	if (sim->plan->consistency == WR_EVENTUAL)
+		return;
+	check_found(sim);
+	if (sim->plan->consistency != WR_STRICT)
+		return;
+	for (uint32_t life = 0; life < sim->watch->life_count; life++)
+		if (!has_returns(sim->watch, life))
+			check_life(sim, life);
+}

@@ -1,0 +1,60 @@
+/* Nodes that are replaced one after the other. Each ends as a service does that is asked to: it has
+ * no more requests and tells what it admitted. Then it comes back with an empty table, under
+ * another name. */
+#include "sim/sim_inner.h"
+
+#define MS 1000000ull
+#define LOOK_NS (5 * MS)
+#define LAST_NS (4000 * MS) /* the last ones get requests before these end */
+
+static void go_on(struct wr_sim *sim, void *object, uint64_t life)
+{
+	struct wr_sim_node *node = object;
+
+	if (node->life != life || !node->table)
+		return;
+	if (node->home.central && wr_central_drain(node->home.central, wr_sim_node_now(node),
+						   wr_sim_node_mono(node)) > 0) {
+		wr_sim_at(sim, sim->now_ns + LOOK_NS, node, go_on, node, life);
+		return;
+	}
+	wr_sim_node_stop(node);
+	wr_sim_node_start(sim, node->number);
+	node->leaving = false;
+}
+
+/* It has had the time to tell Redis something: the slowest message takes 20 times the jitter. */
+static bool is_settled(const struct wr_sim *sim, const struct wr_sim_node *node)
+{
+	const struct wr_sim_plan *plan = sim->plan;
+	uint64_t way_ns = plan->delay_ns + 20 * plan->jitter_ns;
+
+	return node->table && node->home.central && !node->leaving &&
+	       sim->now_ns >= node->started_ns + 8 * way_ns + 2 * plan->sync_ns;
+}
+
+static void renew(struct wr_sim *sim, void *object, uint64_t word)
+{
+	struct wr_sim_node *node = &sim->nodes[wr_dice_below(&sim->fate, sim->plan->nodes)];
+
+	(void)object;
+	(void)word;
+	if (sim->now_ns + LAST_NS >= sim->plan->length_ns)
+		return;
+	if (is_settled(sim, node)) {
+		wr_sim_note(sim, node, "is replaced");
+		sim->report->renewals++;
+		node->leaving = true;
+		node->life++;
+		wr_sim_requests_end(node);
+		go_on(sim, node, node->life);
+	}
+	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->fate, 2 * sim->plan->renew_gap_ns),
+		  NULL, renew, NULL, 0);
+}
+
+void wr_sim_renewals_start(struct wr_sim *sim)
+{
+	if (sim->plan->renew_gap_ns)
+		wr_sim_at(sim, sim->plan->begin_ns + sim->plan->renew_gap_ns, NULL, renew, NULL, 0);
+}

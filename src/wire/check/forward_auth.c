@@ -1,0 +1,223 @@
+#include "wire/check/forward_auth.h"
+
+#include <pthread.h>
+
+#define VALUES_MAX 16 /* X-Forwarded-For fields that are looked at, the last ones */
+
+static size_t find(const struct wr_forward *forward, struct weir_str name, struct weir_str *values,
+		   size_t max)
+{
+	return forward->header(forward->context, name, values, max);
+}
+
+/* A field that describes the request comes once, or somebody else wrote one too. */
+static int find_one(const struct wr_forward *forward, struct weir_str name, struct weir_str *value,
+		    struct wr_problem *problem)
+{
+	struct weir_str values[2] = {{"", 0}, {"", 0}};
+	size_t count = find(forward, name, values, 2);
+
+	*value = values[0];
+	if (count > 1)
+		return wr_problem(problem, WR_BAD_REQUEST,
+				  "%.*s comes %zu times; the proxy has to set it, not add to it",
+				  (int)name.len, name.ptr, count);
+	return (int)count;
+}
+
+struct family {
+	struct weir_str method;
+	struct weir_str target;
+	int found; /* how many of its fields are there */
+};
+
+static int read_family(const struct wr_forward *forward, struct weir_str method,
+		       struct weir_str target, struct weir_str other_target, struct family *family,
+		       struct wr_problem *problem)
+{
+	int methods = find_one(forward, method, &family->method, problem);
+	int targets = methods < 0 ? -1 : find_one(forward, target, &family->target, problem);
+	struct weir_str other = {"", 0};
+	int others = 0;
+
+	if (targets >= 0 && other_target.len)
+		others = find_one(forward, other_target, &other, problem);
+	if (methods < 0 || targets < 0 || others < 0)
+		return -1;
+	if (targets && others)
+		return wr_problem(problem, WR_BAD_REQUEST,
+				  "there are both %.*s and %.*s; the proxy has to remove one",
+				  (int)target.len, target.ptr, (int)other_target.len,
+				  other_target.ptr);
+	if (others)
+		family->target = other;
+	family->found = methods + targets + others;
+	return 0;
+}
+
+static int choose(const struct wr_forward *forward, struct family *chosen,
+		  struct wr_problem *problem)
+{
+	struct family forwarded = {.found = 0}, original = {.found = 0};
+
+	if (forward->by != WR_FORWARD_ORIGINAL &&
+	    read_family(forward, WR_STR("x-forwarded-method"), WR_STR("x-forwarded-uri"),
+			WR_STR(""), &forwarded, problem) != 0)
+		return -1;
+	if (forward->by != WR_FORWARD_FORWARDED &&
+	    read_family(forward, WR_STR("x-original-method"), WR_STR("x-original-uri"),
+			WR_STR("x-original-url"), &original, problem) != 0)
+		return -1;
+	if (forwarded.found && original.found)
+		return wr_problem(problem, WR_BAD_REQUEST,
+				  "there are both X-Forwarded- and X-Original-Method or -URI, and "
+				  "the client may have sent one of them; say ?by=forwarded or "
+				  "?by=original in the URL the proxy asks");
+	*chosen = forwarded.found ? forwarded : original;
+	if (chosen->target.len == 0 || chosen->method.len == 0)
+		return wr_problem(problem, WR_BAD_REQUEST,
+				  "%s; the proxy has to send X-Forwarded-Method and "
+				  "X-Forwarded-Uri, or X-Original-Method and X-Original-URI",
+				  chosen->target.len ? "the request's method is missing"
+						     : "the request's URI is missing");
+	return 0;
+}
+
+/* The last item of a comma-separated list, which gets shorter by it. */
+static struct weir_str cut_last(struct weir_str *list)
+{
+	size_t comma = list->len;
+	struct weir_str item;
+
+	while (comma && list->ptr[comma - 1] != ',')
+		comma--;
+	item = wr_str_trim(wr_str_from(*list, comma));
+	list->len = comma ? comma - 1 : 0;
+	return item;
+}
+
+/* 192.0.2.7, 192.0.2.7:4711, 2001:db8::7, [2001:db8::7]:4711. */
+static int read_address(struct weir_str text, struct wr_address *address)
+{
+	size_t end;
+
+	if (text.len && text.ptr[0] == '[')
+		return wr_address_parse(
+			wr_str_first(wr_str_from(text, 1), wr_str_find(text, ']') - 1), address);
+	if (wr_address_parse(text, address) == 0)
+		return 0;
+	end = wr_str_find(text, ':');
+	return end < text.len ? wr_address_parse(wr_str_first(text, end), address) : -1;
+}
+
+/* From the right: what each proxy saw, the one that asks last. Whoever is none of ours is the
+ * client; what stands left of it is hearsay. */
+static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
+		       struct wr_address *client, struct wr_problem *problem)
+{
+	bool found = false;
+
+	for (size_t i = count; i-- > 0;) {
+		while (fields[i].len) {
+			struct weir_str item = cut_last(&fields[i]);
+
+			if (item.len == 0)
+				continue;
+			if (read_address(item, client) != 0)
+				return wr_problem(problem, WR_BAD_REQUEST,
+						  "X-Forwarded-For holds what is not an address");
+			found = true;
+			if (!forward->proxies || !wr_ranges_hold(forward->proxies, client))
+				return 1;
+		}
+	}
+	return found;
+}
+
+static int read_peer(const struct wr_forward *forward, struct weir_http_view *view,
+		     struct wr_problem *problem)
+{
+	struct weir_str fields[VALUES_MAX];
+	struct wr_address client;
+	struct weir_str real;
+	size_t count = find(forward, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
+	int found;
+
+	if (count > VALUES_MAX)
+		return wr_problem(problem, WR_BAD_REQUEST,
+				  "X-Forwarded-For comes %zu times; at most %d are read", count,
+				  VALUES_MAX);
+	found = read_client(forward, fields, count, &client, problem);
+	if (found == 0) {
+		found = find_one(forward, WR_STR("x-real-ip"), &real, problem);
+		if (found > 0 && read_address(wr_str_trim(real), &client) != 0)
+			return wr_problem(problem, WR_BAD_REQUEST, "X-Real-IP is not an address");
+	}
+	if (found > 0) {
+		memcpy(view->peer, client.bytes, sizeof view->peer);
+		view->peer_len = sizeof view->peer;
+	}
+	return found < 0 ? -1 : 0;
+}
+
+static int read_host(const struct wr_forward *forward, struct weir_http_view *view,
+		     struct wr_problem *problem)
+{
+	int found = find_one(forward, WR_STR("x-forwarded-host"), &view->host, problem);
+
+	if (found == 0)
+		view->host = forward->host;
+	return found < 0 ? -1 : 0;
+}
+
+int wr_forward_view(const struct wr_forward *forward, struct weir_http_view *view,
+		    struct wr_problem *problem)
+{
+	struct family family;
+
+	*view = (struct weir_http_view){
+		.size = sizeof *view, .header = forward->header, .context = forward->context};
+	if (choose(forward, &family, problem) != 0 || read_host(forward, view, problem) != 0 ||
+	    read_peer(forward, view, problem) != 0)
+		return -1;
+	view->method = family.method;
+	view->target = family.target;
+	if (forward->identity.len &&
+	    find_one(forward, forward->identity, &view->identity, problem) < 0)
+		return -1;
+	return 0;
+}
+
+int wr_forward_by_name(struct weir_str name)
+{
+	if (wr_str_equal(name, WR_STR("forwarded")))
+		return WR_FORWARD_FORWARDED;
+	return wr_str_equal(name, WR_STR("original")) ? WR_FORWARD_ORIGINAL : -1;
+}
+
+static const char *const neighbour_prefixes[] = {
+	"127.0.0.0/8",    "::1",       "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
+	"169.254.0.0/16", "fe80::/10", "fc00::/7",   "100.64.0.0/10",
+};
+#define NEIGHBOURS (sizeof neighbour_prefixes / sizeof *neighbour_prefixes)
+
+static struct wr_range neighbour_ranges[NEIGHBOURS];
+static struct wr_ranges neighbours;
+
+static void make_neighbours(void)
+{
+	unsigned bits;
+
+	for (size_t i = 0; i < NEIGHBOURS; i++)
+		wr_prefix_parse(wr_str(neighbour_prefixes[i]), &neighbour_ranges[i], &bits);
+	neighbours.items = neighbour_ranges;
+	neighbours.count = (uint32_t)wr_ranges_join(neighbour_ranges, NEIGHBOURS);
+}
+
+const struct wr_ranges *wr_forward_neighbours(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_neighbours);
+	return &neighbours;
+}

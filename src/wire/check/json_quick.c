@@ -1,0 +1,182 @@
+/* The usual question, read without building a tree: the same members and rules as json.c has,
+ * for plain ASCII without escapes. Whatever is not that, or is wrong, is left to json.c,
+ * which says what; the fuzzer sees to it that both read the same. */
+#include "wire/check/json.h"
+
+struct cursor {
+	const char *at;
+	const char *end;
+};
+
+static void skip_blanks(struct cursor *cursor)
+{
+	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' ||
+					    *cursor->at == '\t' || *cursor->at == '\r'))
+		cursor->at++;
+}
+
+static bool take(struct cursor *cursor, char c)
+{
+	skip_blanks(cursor);
+	if (cursor->at == cursor->end || *cursor->at != c)
+		return false;
+	cursor->at++;
+	return true;
+}
+
+static bool take_text(struct cursor *cursor, struct weir_str *text)
+{
+	const char *start;
+
+	if (!take(cursor, '"'))
+		return false;
+	start = cursor->at;
+	while (cursor->at < cursor->end && *cursor->at != '"') {
+		unsigned char c = (unsigned char)*cursor->at;
+
+		if (c < ' ' || c >= 0x80 || c == '\\')
+			return false;
+		cursor->at++;
+	}
+	*text = (struct weir_str){start, (size_t)(cursor->at - start)};
+	return take(cursor, '"');
+}
+
+static bool take_hits(struct cursor *cursor, int64_t *hits)
+{
+	bool negative = take(cursor, '-');
+	const char *start = cursor->at;
+	int64_t number = 0;
+
+	while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9' &&
+	       number <= WR_CHECK_HITS_MAX)
+		number = number * 10 + (*cursor->at++ - '0');
+	if (cursor->at == start || (*start == '0' && cursor->at - start > 1) ||
+	    number > WR_CHECK_HITS_MAX || cursor->at == cursor->end)
+		return false;
+	*hits = negative ? -number : number;
+	return *cursor->at == ',' || *cursor->at == '}' || *cursor->at <= ' ';
+}
+
+/* Goes on with the next member: `first` once for each object. False behind the last one. */
+static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
+{
+	if (take(cursor, '}')) {
+		*bad = false;
+		return false;
+	}
+	*bad = (!*first && !take(cursor, ',')) || !take_text(cursor, name) || !take(cursor, ':');
+	*first = false;
+	return !*bad;
+}
+
+static bool is(struct weir_str name, const char *wanted)
+{
+	return wr_str_equal(name, wr_str(wanted));
+}
+
+static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
+{
+	bool first = true, bad, has_key = false, has_value = false;
+	struct weir_str name;
+
+	*entry = (struct weir_entry){{"", 0}, {"", 0}, {"", 0}};
+	if (!take(cursor, '{'))
+		return false;
+	while (next_member(cursor, &first, &name, &bad)) {
+		bool key = is(name, "key");
+
+		if ((!key && !is(name, "value")) || (key ? has_key : has_value) ||
+		    !take_text(cursor, key ? &entry->key : &entry->value))
+			return false;
+		has_key |= key;
+		has_value |= !key;
+	}
+	return !bad && entry->key.len;
+}
+
+static bool take_entries(struct cursor *cursor, struct wr_check_quick *quick,
+			 struct wr_check_quick_descriptor *descriptor)
+{
+	if (descriptor->count || !take(cursor, '['))
+		return false;
+	descriptor->first = quick->entry_count;
+	do {
+		if (quick->entry_count == WR_CHECK_ENTRIES_MAX ||
+		    !take_entry(cursor, &quick->entries[quick->entry_count++]))
+			return false;
+	} while (take(cursor, ','));
+	descriptor->count = quick->entry_count - descriptor->first;
+	return take(cursor, ']');
+}
+
+static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
+{
+	struct wr_check_quick_descriptor *descriptor = &quick->descriptors[quick->count++];
+	bool first = true, bad;
+	struct weir_str name;
+
+	*descriptor = (struct wr_check_quick_descriptor){.hits = WEIR_HITS_UNSET};
+	if (!take(cursor, '{'))
+		return false;
+	while (next_member(cursor, &first, &name, &bad)) {
+		if (is(name, "entries")
+			    ? !take_entries(cursor, quick, descriptor)
+			    : !is(name, "hits") || descriptor->hits != WEIR_HITS_UNSET ||
+				      !take_hits(cursor, &descriptor->hits))
+			return false;
+	}
+	return !bad && descriptor->count;
+}
+
+static bool take_descriptors(struct cursor *cursor, struct wr_check_quick *quick)
+{
+	if (quick->count || !take(cursor, '['))
+		return false;
+	do {
+		if (quick->count == WR_CHECK_QUICK_MAX || !take_descriptor(cursor, quick))
+			return false;
+	} while (take(cursor, ','));
+	return take(cursor, ']');
+}
+
+static bool take_member(struct cursor *cursor, struct weir_str name, struct wr_check_quick *quick)
+{
+	if (is(name, "domain"))
+		return quick->domain.len == 0 && take_text(cursor, &quick->domain);
+	if (is(name, "descriptors"))
+		return take_descriptors(cursor, quick);
+	return is(name, "hits") && quick->hits == WEIR_HITS_UNSET &&
+	       take_hits(cursor, &quick->hits);
+}
+
+bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick)
+{
+	struct cursor cursor = {body.ptr, body.ptr + body.len};
+	bool first = true, bad;
+	struct weir_str name;
+
+	quick->domain = (struct weir_str){"", 0};
+	quick->hits = WEIR_HITS_UNSET;
+	quick->count = quick->entry_count = 0;
+	if (!take(&cursor, '{'))
+		return false;
+	while (next_member(&cursor, &first, &name, &bad))
+		if (!take_member(&cursor, name, quick))
+			return false;
+	skip_blanks(&cursor);
+	return !bad && cursor.at == cursor.end && quick->domain.len && quick->count;
+}
+
+bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask)
+{
+	if (quick->hits != WEIR_HITS_UNSET && weir_ask_hits(ask, quick->hits) != 0)
+		return false;
+	for (size_t i = 0; i < quick->count; i++) {
+		const struct wr_check_quick_descriptor *d = &quick->descriptors[i];
+
+		if (weir_ask_add(ask, quick->entries + d->first, d->count, NULL, d->hits) != 0)
+			return false;
+	}
+	return true;
+}

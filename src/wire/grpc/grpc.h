@@ -1,0 +1,160 @@
+/* gRPC as it is written into HTTP/2: header fields, the five bytes before a message, compression,
+ * timeouts, status and message. Bytes in, bytes out; streams and sockets are others'.
+ *
+ *   5-byte prefix:  | 0 or 1: compressed | length, 4 bytes, highest first |  then the message
+ */
+#ifndef WR_WIRE_GRPC_GRPC_H
+#define WR_WIRE_GRPC_GRPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/error.h>
+#include <weir/rules.h>
+
+#include "wire/memory.h"
+#include "wire/trace.h"
+
+#define WR_GRPC_PREFIX 5
+
+/* X(enum, number): the codes we answer with. */
+#define WR_GRPC_CODES(X)                                                                           \
+	X(WR_GRPC_OK, 0)                                                                           \
+	X(WR_GRPC_CANCELLED, 1)                                                                    \
+	X(WR_GRPC_INVALID_ARGUMENT, 3)                                                             \
+	X(WR_GRPC_DEADLINE_EXCEEDED, 4)                                                            \
+	X(WR_GRPC_NOT_FOUND, 5)                                                                    \
+	X(WR_GRPC_PERMISSION_DENIED, 7)                                                            \
+	X(WR_GRPC_RESOURCE_EXHAUSTED, 8)                                                           \
+	X(WR_GRPC_FAILED_PRECONDITION, 9)                                                          \
+	X(WR_GRPC_UNIMPLEMENTED, 12)                                                               \
+	X(WR_GRPC_INTERNAL, 13)                                                                    \
+	X(WR_GRPC_UNAVAILABLE, 14)
+
+enum wr_grpc_code {
+#define WR_GRPC_CODE_ENUM(name, number) name = (number),
+	WR_GRPC_CODES(WR_GRPC_CODE_ENUM)
+#undef WR_GRPC_CODE_ENUM
+};
+
+/* X(enum, path, many: the client may send any number of messages) */
+#define WR_GRPC_METHODS(X)                                                                         \
+	X(WR_GRPC_SHOULD_RATE_LIMIT,                                                               \
+	  "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", false)                   \
+	X(WR_GRPC_HEALTH_CHECK, "/grpc.health.v1.Health/Check", false)                             \
+	X(WR_GRPC_HEALTH_WATCH, "/grpc.health.v1.Health/Watch", false)                             \
+	X(WR_GRPC_HEALTH_LIST, "/grpc.health.v1.Health/List", false)                               \
+	X(WR_GRPC_REFLECTION, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", true)   \
+	X(WR_GRPC_REFLECTION_ALPHA,                                                                \
+	  "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", true)
+
+enum wr_grpc_method {
+	WR_GRPC_NO_METHOD,
+#define WR_GRPC_METHOD_ENUM(name, path, many) name,
+	WR_GRPC_METHODS(WR_GRPC_METHOD_ENUM)
+#undef WR_GRPC_METHOD_ENUM
+};
+
+enum wr_grpc_encoding {
+	WR_GRPC_IDENTITY,
+	WR_GRPC_GZIP,
+	WR_GRPC_OTHER_ENCODING,
+};
+
+#define WR_GRPC_ACCEPTED "identity,gzip" /* value of grpc-accept-encoding */
+
+/* ---- header fields (head.c) ---- */
+
+/* What a request's header fields say; all zero before the first. */
+struct wr_grpc_head {
+	uint8_t method;   /* enum wr_grpc_method */
+	uint8_t encoding; /* enum wr_grpc_encoding */
+	bool post;
+	bool head; /* the method HEAD, whose answers have no body */
+	bool has_path;
+	bool content_type; /* one of gRPC's, with messages of protobuf */
+	bool has_timeout;
+	bool bad_timeout;
+	uint64_t timeout_ns;
+	struct wr_trace trace;
+};
+
+void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value);
+
+/* Whether the request can go on. Returns 0, an HTTP status of 400 and above (not gRPC at all), or a
+ * gRPC code, with what to say about it in `error`. */
+int wr_grpc_head_check(const struct wr_grpc_head *head, struct weir_error *error);
+
+bool wr_grpc_method_is_many(int method);
+
+/* "20m" is 20 ms: up to eight digits and one of H M S m u n. 0, or -1: it is none. */
+int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns);
+
+/* ---- messages (frame.c) ---- */
+
+/* What the unfinished messages of a connection hold together. */
+struct wr_grpc_room {
+	size_t held;
+	size_t max;
+};
+
+#define WR_GRPC_INLINE 256 /* longer messages are allocated as they arrive */
+
+/* A message on its way in. Zero it, set max and room. */
+struct wr_grpc_reader {
+	uint32_t max; /* longest message */
+	uint32_t len; /* of the message, once the prefix is there */
+	uint32_t used;
+	uint32_t cap; /* of `more` */
+	uint8_t prefix[WR_GRPC_PREFIX];
+	uint8_t prefix_used;
+	bool compressed;
+	struct wr_grpc_room *room;
+	uint8_t *more; /* NULL: the message is in `here` */
+	uint8_t here[WR_GRPC_INLINE];
+};
+
+/* Takes bytes from the front of *data until a message is whole. Returns 1 (it is), 0 (more must
+ * come) or -1: `error` has a gRPC code and a text. */
+int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct weir_error *error);
+
+static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reader)
+{
+	return (struct weir_str){(const char *)(reader->more ? reader->more : reader->here),
+				 reader->len};
+}
+
+/* Whether the client ended in the midst of a message. */
+static inline bool wr_grpc_is_partial(const struct wr_grpc_reader *reader)
+{
+	return reader->prefix_used > 0 &&
+	       (reader->prefix_used < WR_GRPC_PREFIX || reader->used < reader->len);
+}
+
+/* Ready for the next message; gives memory back. */
+void wr_grpc_reader_reset(struct wr_grpc_reader *reader);
+
+void wr_grpc_prefix_write(uint8_t prefix[WR_GRPC_PREFIX], size_t len);
+
+/* ---- compression (inflate.c) ---- */
+
+struct wr_grpc_inflater;
+
+/* WEIR_EMEMORY */
+int wr_grpc_inflater_new(struct wr_grpc_inflater **out);
+void wr_grpc_inflater_free(struct wr_grpc_inflater *inflater);
+
+/* Unfolds one gzip member into memory, `max` bytes at most. 0, or a gRPC code. */
+int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, size_t max,
+		    struct wr_rls_memory *memory, struct weir_str *message,
+		    struct weir_error *error);
+
+/* ---- status (status.c) ---- */
+
+#define WR_GRPC_TEXT_MAX 768 /* a struct weir_error's text, percent-encoded */
+
+/* Value of grpc-message: what is not printable ASCII, and %, as %XX. Returns its length. */
+size_t wr_grpc_text_encode(const char *text, char encoded[WR_GRPC_TEXT_MAX]);
+
+#endif

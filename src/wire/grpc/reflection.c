@@ -1,0 +1,151 @@
+/* One reflection request, one answer. */
+#include "wire/grpc/reflection.h"
+
+#include <grpc/reflection/v1/reflection.pb-c.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "wire/grpc/grpc.h"
+
+#define SERVICES_MAX 16
+
+/* An answer and all it may be made of; one kind is used. */
+struct answer {
+	const struct wr_reflection *reflection;
+	Pb__ServerReflectionResponse response;
+	Pb__FileDescriptorResponse files;
+	Pb__ExtensionNumberResponse extensions;
+	Pb__ListServiceResponse services;
+	Pb__ErrorResponse error;
+	ProtobufCBinaryData file_bytes[WR_REFLECTION_FILES];
+	Pb__ServiceResponse service[SERVICES_MAX];
+	Pb__ServiceResponse *service_list[SERVICES_MAX];
+};
+
+static ProtobufCBinaryData bytes_of(struct weir_str text)
+{
+	return (ProtobufCBinaryData){text.len, (uint8_t *)text.ptr};
+}
+
+static struct weir_str text_of(ProtobufCBinaryData bytes)
+{
+	return (struct weir_str){(const char *)bytes.data, bytes.len};
+}
+
+static void fail(struct answer *answer, int code, struct weir_str text)
+{
+	pb__error_response__init(&answer->error);
+	answer->error.error_code = code;
+	answer->error.error_message = bytes_of(text);
+	answer->response.message_response_case =
+		PB__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
+	answer->response.error_response = &answer->error;
+}
+
+/* The file first, then what it imports. */
+static void tell_file(struct answer *answer, int file)
+{
+	uint64_t wanted;
+
+	if (file < 0) {
+		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such file or symbol"));
+		return;
+	}
+	pb__file_descriptor_response__init(&answer->files);
+	answer->files.file_descriptor_proto = answer->file_bytes;
+	answer->file_bytes[answer->files.n_file_descriptor_proto++] =
+		bytes_of(wr_reflection_bytes(answer->reflection, file));
+	wanted = wr_reflection_with_imports(answer->reflection, file) & ~(UINT64_C(1) << file);
+	for (int i = 0; i < WR_REFLECTION_FILES; i++)
+		if (wanted >> i & 1)
+			answer->file_bytes[answer->files.n_file_descriptor_proto++] =
+				bytes_of(wr_reflection_bytes(answer->reflection, i));
+	answer->response.message_response_case =
+		PB__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
+	answer->response.file_descriptor_response = &answer->files;
+}
+
+static void tell_services(struct answer *answer)
+{
+	struct weir_str names[SERVICES_MAX];
+	size_t count = wr_reflection_services(answer->reflection, names, SERVICES_MAX);
+
+	pb__list_service_response__init(&answer->services);
+	for (size_t i = 0; i < count && i < SERVICES_MAX; i++) {
+		pb__service_response__init(&answer->service[i]);
+		answer->service[i].name = bytes_of(names[i]);
+		answer->service_list[i] = &answer->service[i];
+		answer->services.n_service++;
+	}
+	answer->services.service = answer->service_list;
+	answer->response.message_response_case =
+		PB__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+	answer->response.list_services_response = &answer->services;
+}
+
+/* Our messages have no extensions. */
+static void tell_extensions(struct answer *answer, ProtobufCBinaryData type)
+{
+	if (!wr_reflection_is_message(answer->reflection, text_of(type))) {
+		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
+		return;
+	}
+	pb__extension_number_response__init(&answer->extensions);
+	answer->extensions.base_type_name = type;
+	answer->response.message_response_case =
+		PB__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
+	answer->response.all_extension_numbers_response = &answer->extensions;
+}
+
+static void tell(struct answer *answer, const Pb__ServerReflectionRequest *request)
+{
+	const struct wr_reflection *reflection = answer->reflection;
+
+	switch (request->message_request_case) {
+	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
+		tell_file(answer,
+			  wr_reflection_file(reflection, text_of(request->file_by_filename)));
+		break;
+	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
+		tell_file(answer, wr_reflection_symbol(reflection,
+						       text_of(request->file_containing_symbol)));
+		break;
+	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
+		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));
+		break;
+	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
+		tell_extensions(answer, request->all_extension_numbers_of_type);
+		break;
+	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
+		tell_services(answer);
+		break;
+	default:
+		fail(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));
+	}
+}
+
+int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str bytes,
+			 struct wr_rls_memory *memory, struct weir_str *out,
+			 struct weir_error *error)
+{
+	Pb__ServerReflectionRequest *request = pb__server_reflection_request__unpack(
+		&memory->allocator, bytes.len, (const uint8_t *)bytes.ptr);
+	struct answer answer = {.reflection = reflection};
+	uint8_t *packed;
+	size_t len;
+
+	if (!request)
+		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
+				"the message is not a ServerReflectionRequest");
+	pb__server_reflection_response__init(&answer.response);
+	answer.response.valid_host = request->host;
+	answer.response.original_request = request;
+	tell(&answer, request);
+	len = pb__server_reflection_response__get_packed_size(&answer.response);
+	packed = wr_rls_alloc(memory, len);
+	if (!packed)
+		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
+	pb__server_reflection_response__pack(&answer.response, packed);
+	*out = (struct weir_str){(const char *)packed, len};
+	return 0;
+}

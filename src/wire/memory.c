@@ -1,0 +1,56 @@
+#include "wire/memory.h"
+
+#include <stdlib.h>
+
+#include <weir/error.h>
+
+#define ALIGN 16u
+
+void *wr_rls_alloc(struct wr_rls_memory *memory, size_t size)
+{
+	size_t need = (size + ALIGN - 1) / ALIGN * ALIGN;
+	void *at = memory->bytes + memory->used;
+
+	if (need < size || need > memory->size - memory->used) {
+		memory->full = true;
+		return NULL;
+	}
+	memory->used += need;
+	return at;
+}
+
+void *wr_rls_alloc_many(struct wr_rls_memory *memory, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		memory->full = true;
+		return NULL;
+	}
+	return wr_rls_alloc(memory, bytes);
+}
+
+static void *take(void *memory, size_t size)
+{
+	return wr_rls_alloc(memory, size);
+}
+
+static void keep(void *memory, void *pointer)
+{
+	(void)memory;
+	(void)pointer;
+}
+
+int wr_rls_memory_init(struct wr_rls_memory *memory, size_t size)
+{
+	*memory = (struct wr_rls_memory){.size = size / ALIGN * ALIGN};
+	memory->allocator = (ProtobufCAllocator){take, keep, memory};
+	memory->bytes = aligned_alloc(ALIGN, memory->size);
+	return memory->bytes ? 0 : WEIR_EMEMORY;
+}
+
+void wr_rls_memory_free(struct wr_rls_memory *memory)
+{
+	free(memory->bytes);
+	*memory = (struct wr_rls_memory){0};
+}

@@ -1,0 +1,278 @@
+#include "wire/resp/commands.h"
+
+#include "base/str.h"
+#include "wire/resp/commands_defer.h"
+
+#define SHOWN_BYTES_MAX 128 /* of what a client sent, in an error */
+#define CONNECTION (WR_RESP_FAST | WR_RESP_LOADING | WR_RESP_STALE)
+
+static const struct wr_resp_entry client_commands[] = {
+	{"client|getname", 2, 2, CONNECTION, 0, wr_command_client_getname, NULL, NULL, "connection",
+	 "", "the name the connection gave itself"},
+	{"client|id", 2, 2, CONNECTION, 0, wr_command_client_id, NULL, NULL, "connection", "",
+	 "the connection's number"},
+	{"client|info", 2, 2, CONNECTION, 0, wr_command_client_info, NULL, NULL, "connection", "",
+	 "what is known of the connection"},
+	{"client|no-evict", 3, 3, CONNECTION, 0, wr_command_client_switch, NULL, NULL, "connection",
+	 "ON|OFF", "accepted: no connection is cut for want of memory"},
+	{"client|no-touch", 3, 3, CONNECTION, 0, wr_command_client_switch, NULL, NULL, "connection",
+	 "ON|OFF", "accepted: reading touches nothing"},
+	{"client|setinfo", 4, 4, CONNECTION, 0, wr_command_client_setinfo, NULL, NULL, "connection",
+	 "LIB-NAME|LIB-VER text", "notes which library speaks"},
+	{"client|setname", 3, 3, CONNECTION, 0, wr_command_client_setname, NULL, NULL, "connection",
+	 "name", "names the connection"},
+	{0}};
+
+static const struct wr_resp_entry command_commands[] = {
+	{"command|count", 2, 2, CONNECTION, 0, wr_command_command_count, NULL, NULL, "server", "",
+	 "how many commands there are"},
+	{"command|docs", -2, 34, CONNECTION, 0, wr_command_command_docs, NULL, NULL, "server",
+	 "[name …]", "what commands do, 32 at most or all"},
+	{"command|info", -2, 34, CONNECTION, 0, wr_command_command_info, NULL, NULL, "server",
+	 "[name …]", "arity and flags of commands, 32 at most or all"},
+	{"command|list", 2, 2, CONNECTION, 0, wr_command_command_list, NULL, NULL, "server", "",
+	 "names of all commands"},
+	{0}};
+
+static const struct wr_resp_entry config_commands[] = {
+	{"config|get", -3, 0, CONNECTION, 0, wr_command_config_get, NULL, NULL, "server", "name …",
+	 "the few settings that clients of Redis ask for"},
+	{0}};
+
+const struct wr_resp_entry wr_resp_commands[] = {
+	{"cl.throttle", -5, 6, WR_RESP_WRITES | WR_RESP_FAST, 1, wr_command_cl_throttle,
+	 wr_prepare_cl_throttle, NULL, "weir", "key max_burst count period [quantity]",
+	 "takes from a bucket of max_burst + 1, as redis-cell does"},
+	{"throttle", -5, 6, WR_RESP_WRITES | WR_RESP_FAST, 1, wr_command_throttle,
+	 wr_prepare_throttle, NULL, "weir", "key max_burst count period [quantity]",
+	 "takes from a bucket of max_burst, as throttlecrab does"},
+	{"weir.check", -4, 0, WR_RESP_WRITES | WR_RESP_FAST, 0, wr_command_check, NULL, NULL,
+	 "weir", "domain [HITS n] [FROM source] key value … [| …]",
+	 "decides a request by the rules"},
+	{"weir.peek", -4, 0, WR_RESP_READS | WR_RESP_FAST, 0, wr_command_peek, NULL, NULL, "weir",
+	 "domain [FROM source] key value … [| …]", "what WEIR.CHECK would say; takes nothing"},
+	{"weir.reset", -4, 0, WR_RESP_WRITES | WR_RESP_ADMIN, 0, wr_command_reset_counters, NULL,
+	 NULL, "weir", "domain [FROM source] key value … [| …]",
+	 "makes the counters of descriptors as good as new"},
+	{"weir.link", 2, 2, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_link, NULL, NULL, "weir",
+	 "key", "shows the key of --link-key; for the nginx module, on Unix sockets"},
+	{"weir.ask", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_ask,
+	 NULL, NULL, "weir", "question",
+	 "asks the central store; for the nginx module, behind WEIR.LINK"},
+	{"weir.tell", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_tell,
+	 NULL, NULL, "weir", "message",
+	 "tells the central store; for the nginx module, behind WEIR.LINK"},
+	{"weir.fleet", 1, 1, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_fleet,
+	 NULL, NULL, "weir", "", "the fleet's secret; for the nginx module, behind WEIR.LINK"},
+	{"weir.defer", -WR_DEFER_ARGS, 0, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
+	 wr_command_defer, NULL, NULL, "weir",
+	 "1 domain rule key method uri descriptors max_waiting max_age_s max_tries wait_ns "
+	 "interval_ns body [name value …]",
+	 "stores a request to be delivered later; for the nginx module, behind WEIR.LINK"},
+	{"weir.ticket", 2, 2, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
+	 wr_command_ticket, NULL, NULL, "weir", "ticket",
+	 "what became of it; for the nginx module, behind WEIR.LINK"},
+	{"ping", -1, 2, CONNECTION, 0, wr_command_ping, NULL, NULL, "connection", "[text]",
+	 "answers PONG, or the text"},
+	{"echo", 2, 2, CONNECTION, 0, wr_command_echo, NULL, NULL, "connection", "text",
+	 "answers the text"},
+	{"auth", -2, 3, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_auth, NULL, NULL, "connection",
+	 "[user] password", "gives a password"},
+	{"hello", -1, 0, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_hello, NULL, NULL,
+	 "connection", "[2|3 [AUTH user password] [SETNAME name]]", "chooses RESP2 or RESP3"},
+	{"quit", -1, 0, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_quit, NULL, NULL, "connection",
+	 "", "closes the connection"},
+	{"reset", 1, 1, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_reset, NULL, NULL, "connection",
+	 "", "makes the connection as good as new"},
+	{"multi", 1, 1, CONNECTION, 0, wr_command_multi, NULL, NULL, "transactions", "",
+	 "keeps the commands that follow until EXEC"},
+	{"exec", 1, 1, CONNECTION, 0, wr_command_exec, NULL, NULL, "transactions", "",
+	 "runs the commands since MULTI, one after the other"},
+	{"discard", 1, 1, CONNECTION, 0, wr_command_discard, NULL, NULL, "transactions", "",
+	 "drops the commands since MULTI"},
+	{"select", 2, 2, CONNECTION, 0, wr_command_select, NULL, NULL, "connection", "index",
+	 "accepts database 0, the only one"},
+	{"client", -2, 0, CONNECTION, 0, NULL, NULL, client_commands, "connection", "subcommand",
+	 "about the connection"},
+	{"command", -1, 0, CONNECTION, 0, wr_command_command, NULL, command_commands, "server",
+	 "[subcommand]", "about the commands"},
+	{"config", -2, 0, CONNECTION, 0, NULL, NULL, config_commands, "server", "subcommand",
+	 "about settings"},
+	{"info", -1, 0, CONNECTION, 0, wr_command_info, NULL, NULL, "server", "[section …]",
+	 "how the server fares"},
+	{0}};
+
+/* An argument may hold anything; errors show what is fit to be shown. */
+static struct weir_str shown(struct weir_str text)
+{
+	return wr_str_first(text, SHOWN_BYTES_MAX);
+}
+
+const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, struct weir_str name)
+{
+	for (; entries->name; entries++)
+		if (wr_str_equal_nocase(wr_str(entries->name), name))
+			return entries;
+	return NULL;
+}
+
+const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
+					       struct weir_str name)
+{
+	size_t skip = strlen(parent->name) + 1;
+
+	for (const struct wr_resp_entry *child = parent->children; child->name; child++)
+		if (wr_str_equal_nocase(wr_str(child->name + skip), name))
+			return child;
+	return NULL;
+}
+
+/* A browser that was tricked into sending a request here sends lines, and some of them would be
+ * commands. These two come before any of them, as in Redis. */
+static bool is_http(struct weir_str name)
+{
+	return wr_str_equal_nocase(name, WR_STR("post")) ||
+	       wr_str_equal_nocase(name, WR_STR("host:"));
+}
+
+static void unknown_command(const struct wr_resp_call *call)
+{
+	struct weir_str name = shown(call->argv[0]);
+	char args[SHOWN_BYTES_MAX + 8];
+	size_t len = 0;
+
+	if (is_http(call->argv[0])) {
+		call->session->ended = true;
+		return;
+	}
+	for (size_t i = 1; i < call->argc && len < SHOWN_BYTES_MAX; i++) {
+		struct weir_str arg = wr_str_first(call->argv[i], SHOWN_BYTES_MAX - len);
+
+		args[len++] = '\'';
+		memcpy(args + len, arg.ptr, arg.len);
+		len += arg.len;
+		args[len++] = '\'';
+		args[len++] = ' ';
+	}
+	wr_reply_error(call->out, "ERR unknown command '%.*s', with args beginning with: %.*s",
+		       (int)name.len, name.ptr, (int)len, args);
+}
+
+void wr_resp_arity_error(const struct wr_resp_call *call)
+{
+	wr_reply_error(call->out, "ERR wrong number of arguments for '%s' command",
+		       call->entry->name);
+}
+
+static bool arity_fits(const struct wr_resp_entry *entry, uint32_t argc)
+{
+	if (entry->arity >= 0)
+		return argc == (uint32_t)entry->arity;
+	return argc >= (uint32_t)-entry->arity && (!entry->args_max || argc <= entry->args_max);
+}
+
+bool wr_resp_operates(const struct wr_resp_call *call)
+{
+	return call->session->operates || (call->host->users && call->session->trusted);
+}
+
+static bool may(const struct wr_resp_call *call)
+{
+	const struct wr_resp_session *session = call->session;
+
+	if (!session->trusted && !(call->entry->flags & WR_RESP_NO_AUTH)) {
+		wr_reply_error(call->out, "NOAUTH Authentication required.");
+		return false;
+	}
+	if (call->entry->flags & WR_RESP_ADMIN && !wr_resp_operates(call)) {
+		wr_reply_error(call->out,
+			       "NOPERM '%s' is for root and the service's user on a Unix socket, "
+			       "those that --refunds names, and those that know a password "
+			       "(--resp-password-file)",
+			       call->entry->name);
+		return false;
+	}
+	if (call->entry->flags & WR_RESP_LINKED && !session->linked) {
+		wr_reply_error(call->out,
+			       "NOPERM '%s' is for nginx's workers, which show the key of "
+			       "--link-key with WEIR.LINK first",
+			       call->entry->name);
+		return false;
+	}
+	return true;
+}
+
+/* Finds the subcommand. False: there is none, and the client has been told so. */
+static bool find_child(struct wr_resp_call *call)
+{
+	const struct wr_resp_entry *parent = call->entry;
+	struct weir_str name = shown(call->argv[1]);
+
+	call->entry = wr_resp_find_child(parent, call->argv[1]);
+	if (call->entry)
+		return true;
+	call->entry = parent;
+	if (may(call))
+		wr_reply_error(call->out,
+			       "ERR unknown subcommand '%.*s'. COMMAND DOCS lists those of '%s'.",
+			       (int)name.len, name.ptr, parent->name);
+	return false;
+}
+
+/* Whether the command exists, has the right number of arguments and is allowed to this client. If
+ * not, the client has been told why. */
+static bool is_valid(struct wr_resp_call *call)
+{
+	if (__builtin_expect(!call->entry, 0)) {
+		unknown_command(call);
+		return false;
+	}
+	if (call->entry->children && call->argc > 1 && !find_child(call))
+		return false;
+	if (__builtin_expect(!call->entry->run || !arity_fits(call->entry, call->argc), 0)) {
+		wr_resp_arity_error(call);
+		return false;
+	}
+	return may(call);
+}
+
+void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready)
+{
+	struct weir_str name = ready->command.argv[0];
+	const struct wr_resp_entry *entry = session->last;
+
+	ready->prepared = false;
+	if (!entry || !wr_str_equal_nocase(wr_str(entry->name), name))
+		entry = wr_resp_find(wr_resp_commands, name);
+	ready->entry = entry;
+	if (!entry)
+		return;
+	session->last = entry;
+	if (entry->prepare && arity_fits(entry, ready->command.argc))
+		entry->prepare(session->host, ready);
+}
+
+void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
+		     uint64_t now_ns, struct wr_resp_out *out)
+{
+	struct wr_resp_call call = {.session = session,
+				    .host = session->host,
+				    .entry = ready->entry,
+				    .argv = ready->command.argv,
+				    .argc = ready->command.argc,
+				    .ready = ready,
+				    .now_ns = now_ns,
+				    .out = out};
+	bool valid = is_valid(&call);
+
+	if (__builtin_expect(session->multi.state == WR_MULTI_OPEN, 0)) {
+		if (!valid)
+			session->multi.failed = true;
+		else if (wr_resp_multi_passes(call.entry))
+			call.entry->run(&call);
+		else
+			wr_resp_multi_queue(&call);
+	} else if (__builtin_expect(valid, 1)) {
+		call.entry->run(&call);
+	}
+}

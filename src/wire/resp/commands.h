@@ -1,0 +1,130 @@
+/* The commands of the RESP listener: one table that says what there is, who may, and what to call.
+ */
+#ifndef WR_WIRE_RESP_COMMANDS_H
+#define WR_WIRE_RESP_COMMANDS_H
+
+#include "wire/resp/session.h"
+
+/* One command on its way. */
+struct wr_resp_call {
+	struct wr_resp_session *session;
+	struct wr_resp_host *host;
+	const struct wr_resp_entry *entry;
+	const struct weir_str *argv;
+	uint32_t argc;
+	const struct wr_resp_ready *ready;
+	uint64_t now_ns;
+	struct wr_resp_out *out;
+};
+
+/* X(flag, number, name as COMMAND tells it) */
+#define WR_RESP_FLAGS(X)                                                                           \
+	X(WR_RESP_WRITES, 1, "write")                                                              \
+	X(WR_RESP_READS, 2, "readonly")                                                            \
+	X(WR_RESP_FAST, 4, "fast")                                                                 \
+	X(WR_RESP_NO_AUTH, 8, "no_auth")                                                           \
+	X(WR_RESP_ADMIN, 16, "admin")                                                              \
+	X(WR_RESP_LOADING, 32, "loading")                                                          \
+	X(WR_RESP_STALE, 64, "stale")                                                              \
+	X(WR_RESP_LINKED, 128, "linked") /* for nginx's workers, which have shown the key */
+
+enum wr_resp_flags {
+#define WR_RESP_FLAG_ENUM(name, number, text) name = (number),
+	WR_RESP_FLAGS(WR_RESP_FLAG_ENUM)
+#undef WR_RESP_FLAG_ENUM
+};
+
+struct wr_resp_entry {
+	const char *name;  /* in lower case; of a subcommand "client|id" */
+	int16_t arity;     /* arguments, the name included; below 0: so many at least */
+	uint16_t args_max; /* 0: no bound but the protocol's */
+	uint16_t flags;    /* enum wr_resp_flags */
+	uint16_t key;      /* which argument is a key; 0: none */
+	void (*run)(const struct wr_resp_call *call);
+	/* What can be done ahead, while the commands before it are still to be run; or NULL. May
+	 * change nothing, and answers nothing. */
+	void (*prepare)(struct wr_resp_host *host, struct wr_resp_ready *ready);
+	const struct wr_resp_entry *children; /* subcommands; ends with one without a name */
+	const char *group, *arguments, *summary;
+};
+
+extern const struct wr_resp_entry wr_resp_commands[]; /* ends with one without a name */
+
+/* Finds out what to run, and prepares it. */
+void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready);
+
+/* Says no to the unknown, the unauthenticated and the wrong number of arguments, or runs it. */
+void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
+		     uint64_t now_ns, struct wr_resp_out *out);
+
+/* By name in any case; NULL: there is none. */
+const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, struct weir_str name);
+
+/* A subcommand by its own part of the name. */
+const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
+					       struct weir_str name);
+
+/* Whether the client may give hits back and reset counters: it knows a password, or its address
+ * has the right. */
+bool wr_resp_operates(const struct wr_resp_call *call);
+
+#define WR_RESP_NO_REFUNDS                                                                         \
+	"NOPERM what is below 0 gives back what was counted, and this client may not; --refunds "  \
+	"or a password gives the right"
+
+void wr_resp_arity_error(const struct wr_resp_call *call);
+
+/* Between MULTI and EXEC: keeps a command that was found valid, and answers QUEUED or an error. */
+void wr_resp_multi_queue(const struct wr_resp_call *call);
+
+/* Whether a command runs at once although a transaction is open. */
+bool wr_resp_multi_passes(const struct wr_resp_entry *entry);
+
+/* Drops the session's transaction, if there is one. */
+void wr_resp_multi_end(struct wr_resp_session *session);
+
+/* ---- handlers ---- */
+
+void wr_command_cl_throttle(const struct wr_resp_call *call);
+void wr_command_throttle(const struct wr_resp_call *call);
+void wr_prepare_cl_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready);
+void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready);
+void wr_command_check(const struct wr_resp_call *call);
+void wr_command_peek(const struct wr_resp_call *call);
+void wr_command_reset_counters(const struct wr_resp_call *call);
+
+void wr_command_link(const struct wr_resp_call *call);
+void wr_command_ask(const struct wr_resp_call *call);
+void wr_command_tell(const struct wr_resp_call *call);
+void wr_command_fleet(const struct wr_resp_call *call);
+void wr_command_defer(const struct wr_resp_call *call);
+void wr_command_ticket(const struct wr_resp_call *call);
+
+void wr_command_ping(const struct wr_resp_call *call);
+void wr_command_echo(const struct wr_resp_call *call);
+void wr_command_select(const struct wr_resp_call *call);
+void wr_command_quit(const struct wr_resp_call *call);
+void wr_command_reset(const struct wr_resp_call *call);
+void wr_command_auth(const struct wr_resp_call *call);
+void wr_command_hello(const struct wr_resp_call *call);
+
+void wr_command_multi(const struct wr_resp_call *call);
+void wr_command_exec(const struct wr_resp_call *call);
+void wr_command_discard(const struct wr_resp_call *call);
+
+void wr_command_client_getname(const struct wr_resp_call *call);
+void wr_command_client_id(const struct wr_resp_call *call);
+void wr_command_client_info(const struct wr_resp_call *call);
+void wr_command_client_setinfo(const struct wr_resp_call *call);
+void wr_command_client_setname(const struct wr_resp_call *call);
+void wr_command_client_switch(const struct wr_resp_call *call);
+
+void wr_command_command(const struct wr_resp_call *call);
+void wr_command_command_count(const struct wr_resp_call *call);
+void wr_command_command_docs(const struct wr_resp_call *call);
+void wr_command_command_info(const struct wr_resp_call *call);
+void wr_command_command_list(const struct wr_resp_call *call);
+void wr_command_config_get(const struct wr_resp_call *call);
+void wr_command_info(const struct wr_resp_call *call);
+
+#endif

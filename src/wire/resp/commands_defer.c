@@ -1,0 +1,275 @@
+#include "wire/resp/commands_defer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "wire/resp/commands.h"
+#include "wire/resp/wait.h"
+
+/* ---- arguments ---- */
+
+enum argument {
+	A_VERSION = 1,
+	A_DOMAIN,
+	A_RULE,
+	A_KEY,
+	A_METHOD,
+	A_URI,
+	A_DESCRIPTORS,
+	A_MAX_WAITING,
+	A_MAX_AGE,
+	A_MAX_TRIES,
+	A_WAIT,
+	A_INTERVAL,
+	A_BODY,
+};
+_Static_assert(A_BODY + 1 == WR_DEFER_ARGS, "all of them");
+
+static bool is_number(struct weir_str text, uint64_t least, uint64_t most, uint64_t *value)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned digit = (unsigned char)text.ptr[i] - (unsigned)'0';
+
+		if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*value = sum;
+	return text.len > 0 && sum >= least && sum <= most;
+}
+
+/* A token of RFC 9110. */
+static bool is_token(struct weir_str text, size_t most)
+{
+	static const char marks[] = "!#$%&'*+-.^_`|~";
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = wr_lower(text.ptr[i]);
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
+		    (c == '\0' || !strchr(marks, c)))
+			return false;
+	}
+	return text.len > 0 && text.len <= most;
+}
+
+/* Whether it can stand in the head of a request: no controls, and no blanks where `blanks` is
+ * false. */
+static bool is_plain(struct weir_str text, bool blanks)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.ptr[i];
+
+		if (c == 0x7f || c < ' ' ? !(blanks && c == '\t') : c == ' ' && !blanks)
+			return false;
+	}
+	return true;
+}
+
+static const char *read_fields(struct wr_defer_request *request)
+{
+	size_t bytes = 0;
+
+	if (request->field_count > WR_DEFER_FIELDS_MAX)
+		return "there are more header fields than can be stored";
+	for (uint32_t i = 0; i < request->field_count; i++) {
+		struct weir_str name = request->fields[2 * i], value = request->fields[2 * i + 1];
+
+		if (!is_token(name, WR_DEFER_NAME_MAX) || !is_plain(value, true))
+			return "a header field is not one";
+		bytes += name.len + value.len;
+	}
+	return bytes > WR_DEFER_FIELD_BYTES_MAX ? "header fields are larger than can be stored"
+						: NULL;
+}
+
+static const char *read_texts(const struct weir_str *argv, struct wr_defer_request *request)
+{
+	*request = (struct wr_defer_request){.domain = argv[A_DOMAIN],
+					     .rule = argv[A_RULE],
+					     .key = argv[A_KEY],
+					     .method = argv[A_METHOD],
+					     .uri = argv[A_URI],
+					     .descriptors = argv[A_DESCRIPTORS],
+					     .body = argv[A_BODY]};
+	if (!wr_str_equal(argv[A_VERSION], WR_STR("1")))
+		return "this weir knows version 1 of it";
+	if (request->domain.len == 0 || request->domain.len > WR_DEFER_NAME_MAX)
+		return "domain has 1 to 255 bytes";
+	if (request->rule.len > WR_DEFER_NAME_MAX)
+		return "rule has up to 255 bytes";
+	if (request->key.len != WR_DEFER_KEY_BYTES)
+		return "key has 16 bytes";
+	if (!is_token(request->method, WR_DEFER_METHOD_MAX))
+		return "method is not a token of up to 16 bytes";
+	if (request->uri.len == 0 || request->uri.len > WR_DEFER_URI_MAX ||
+	    request->uri.ptr[0] != '/' || !is_plain(request->uri, false))
+		return "uri is not a path with its query of up to 8192 bytes";
+	if (request->descriptors.len > WR_DEFER_DESCRIPTORS_MAX)
+		return "descriptors have up to 16384 bytes";
+	return NULL;
+}
+
+static const char *read_numbers(const struct weir_str *argv, struct wr_defer_request *request)
+{
+	if (!is_number(argv[A_MAX_WAITING], 1, UINT64_MAX, &request->max_waiting))
+		return "max_waiting is not a number from 1";
+	if (!is_number(argv[A_MAX_AGE], 1, WR_DEFER_AGE_MAX_S, &request->max_age_s))
+		return "max_age_s is not a number of seconds from 1 to a year";
+	if (!is_number(argv[A_MAX_TRIES], 1, WR_DEFER_TRIES_MAX, &request->max_tries))
+		return "max_tries is not a number from 1 to 1000000";
+	if (!is_number(argv[A_WAIT], 0, UINT64_MAX, &request->wait_ns))
+		return "wait_ns is not a number";
+	if (!is_number(argv[A_INTERVAL], 0, UINT64_MAX, &request->interval_ns))
+		return "interval_ns is not a number";
+	return NULL;
+}
+
+const char *wr_defer_read(const struct weir_str *argv, uint32_t argc,
+			  struct wr_defer_request *request)
+{
+	const char *wrong;
+
+	if (argc < WR_DEFER_ARGS || (argc - WR_DEFER_ARGS) % 2)
+		return "a header field has a name and a value";
+	wrong = read_texts(argv, request);
+	if (!wrong)
+		wrong = read_numbers(argv, request);
+	request->fields = argv + WR_DEFER_ARGS;
+	request->field_count = (argc - WR_DEFER_ARGS) / 2;
+	return wrong ? wrong : read_fields(request);
+}
+
+bool wr_defer_is_secret(struct weir_str name)
+{
+	static const char *const secret[] = {"authorization", "proxy-authorization",
+					     "cookie",        "x-api-key",
+					     "api-key",       "x-auth-token"};
+
+	for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
+		if (wr_str_equal_nocase(name, wr_str(secret[i])))
+			return true;
+	return false;
+}
+
+/* ---- reasons ---- */
+
+static const char *const reasons[][2] = {
+#define REASON(word, sentence) {#word, sentence},
+	WR_DEFER_REASONS(REASON)
+#undef REASON
+};
+
+const char *wr_defer_sentence(const char *reason)
+{
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+		if (strcmp(reasons[i][0], reason) == 0)
+			return reasons[i][1];
+	return "the queue failed; its log tells more";
+}
+
+static void refuse(struct wr_resp_out *out, const char *reason, const char *sentence)
+{
+	wr_reply_error(out, "DEFER %s %s", reason, sentence ? sentence : wr_defer_sentence(reason));
+}
+
+/* ---- waiting for the queue ---- */
+
+static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+{
+	const struct wr_defer_answer *said = answer;
+
+	(void)now_ns;
+	assert(len == sizeof *said);
+	wait->deferred.reason = said->reason;
+	wait->deferred.sentence = said->sentence;
+	wait->deferred.position = said->position;
+	wait->deferred.expected_ns = said->expected_ns;
+	memcpy(wait->deferred.ticket, said->ticket, sizeof wait->deferred.ticket);
+	if (said->reason || said->json.len == 0)
+		return;
+	wait->deferred.json = malloc(said->json.len);
+	if (wait->deferred.json)
+		memcpy(wait->deferred.json, said->json.ptr, said->json.len);
+	else
+		wait->deferred.reason = "error";
+	wait->deferred.json_len = said->json.len;
+}
+
+static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+{
+	if (wait->deferred.reason) {
+		refuse(out, wait->deferred.reason, wait->deferred.sentence);
+	} else if (!wait->deferred.asked) {
+		wr_reply_array(out, 3);
+		wr_reply_cstr(out, wait->deferred.ticket);
+		wr_reply_integer(out, (int64_t)wait->deferred.position);
+		wr_reply_integer(out, (int64_t)wait->deferred.expected_ns);
+	} else if (wait->deferred.json) {
+		wr_reply_bulk(out, (struct weir_str){wait->deferred.json, wait->deferred.json_len});
+	} else {
+		wr_reply_null(out);
+	}
+}
+
+static void end(struct wr_resp_wait *wait, bool told, uint64_t now_ns)
+{
+	(void)told;
+	(void)now_ns;
+	free(wait->deferred.json);
+}
+
+static const struct wr_resp_wait_kind defer_kind = {heard, tell, end};
+
+/* NULL: the client has been told why not. */
+static struct wr_resp_wait *begin(const struct wr_resp_call *call)
+{
+	const struct wr_resp_queue *queue = call->host->queue;
+	struct wr_resp_wait *wait = NULL;
+
+	if (!queue) {
+		refuse(call->out, "off", NULL);
+		return NULL;
+	}
+	wait = queue->begin(call->host);
+	if (!wait) {
+		refuse(call->out, "busy", NULL);
+		return NULL;
+	}
+	wait->kind = &defer_kind;
+	wait->session = call->session;
+	wait->protocol = call->session->protocol;
+	wait->queued = true;
+	return wait;
+}
+
+void wr_command_defer(const struct wr_resp_call *call)
+{
+	struct wr_defer_request request;
+	const char *wrong = wr_defer_read(call->argv, call->argc, &request);
+	struct wr_resp_wait *wait;
+
+	if (wrong) {
+		refuse(call->out, "bad", wrong);
+		return;
+	}
+	wait = begin(call);
+	if (!wait)
+		return;
+	wr_resp_wait_queue(wait);
+	call->host->queue->defer(call->host, wait, &request, call->now_ns);
+}
+
+void wr_command_ticket(const struct wr_resp_call *call)
+{
+	struct wr_resp_wait *wait = begin(call);
+
+	if (!wait)
+		return;
+	wait->deferred.asked = true;
+	wr_resp_wait_queue(wait);
+	call->host->queue->ticket(call->host, wait, call->argv[1], call->now_ns);
+}

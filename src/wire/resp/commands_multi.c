@@ -1,0 +1,144 @@
+/* MULTI, EXEC and DISCARD: a batch of commands that runs when EXEC comes.
+ *
+ * Commands between MULTI and EXEC are checked, answered with QUEUED and kept as they would come in.
+ * EXEC writes the head of an array; the session then runs the kept commands as input of its own
+ * (session.c), and their replies are the elements. Commands of other connections may run in
+ * between. */
+#include "wire/resp/commands.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define FIRST_BYTES 512u
+
+static void forget(struct wr_resp_session *session)
+{
+	struct wr_resp_multi *multi = &session->multi;
+
+	session->host->multi_bytes -= multi->cap;
+	free(multi->bytes);
+	*multi = (struct wr_resp_multi){0};
+}
+
+void wr_resp_multi_end(struct wr_resp_session *session)
+{
+	if (session->multi.state != WR_MULTI_NONE)
+		forget(session);
+}
+
+/* Makes room for `need` more bytes. False: the transaction or those of the whole host would be too
+ * large, or there is no memory. */
+static bool grow(struct wr_resp_session *session, size_t need)
+{
+	struct wr_resp_multi *multi = &session->multi;
+	struct wr_resp_host *host = session->host;
+	size_t cap = multi->cap ? multi->cap : FIRST_BYTES;
+	uint8_t *larger;
+
+	if (need > WR_RESP_MULTI_BYTES_MAX - multi->len)
+		return false;
+	while (cap < multi->len + need)
+		cap *= 2;
+	if (cap == multi->cap)
+		return true;
+	if (host->multi_bytes - multi->cap + cap > WR_RESP_MULTI_ALL_MAX)
+		return false;
+	larger = realloc(multi->bytes, cap);
+	if (!larger)
+		return false;
+	host->multi_bytes += cap - multi->cap;
+	multi->bytes = larger;
+	multi->cap = (uint32_t)cap;
+	return true;
+}
+
+static size_t size_of(const struct wr_resp_call *call)
+{
+	size_t size = WR_REPLY_NUMBER_BYTES;
+
+	for (uint32_t i = 0; i < call->argc; i++)
+		size += WR_REPLY_NUMBER_BYTES + call->argv[i].len + 2;
+	return size;
+}
+
+/* Appends the command as an array of bulk strings; there is room. */
+static void append(struct wr_resp_multi *multi, const struct wr_resp_call *call)
+{
+	uint8_t *at = wr_put_line(multi->bytes + multi->len, '*', call->argc);
+
+	for (uint32_t i = 0; i < call->argc; i++) {
+		at = wr_put_line(at, '$', (int64_t)call->argv[i].len);
+		memcpy(at, call->argv[i].ptr, call->argv[i].len);
+		at += call->argv[i].len;
+		*at++ = '\r';
+		*at++ = '\n';
+	}
+	multi->len = (uint32_t)(at - multi->bytes);
+	multi->count++;
+}
+
+void wr_resp_multi_queue(const struct wr_resp_call *call)
+{
+	struct wr_resp_multi *multi = &call->session->multi;
+
+	assert(multi->state == WR_MULTI_OPEN);
+	if (call->entry->flags & WR_RESP_NO_AUTH) {
+		wr_reply_error(call->out, "ERR Command not allowed inside a transaction");
+		multi->failed = true;
+	} else if (multi->failed) {
+		wr_reply_simple(call->out, "QUEUED"); /* EXEC will refuse all of it */
+	} else if (!grow(call->session, size_of(call))) {
+		wr_reply_error(call->out, "ERR the transaction is too large");
+		multi->failed = true;
+	} else {
+		append(multi, call);
+		wr_reply_simple(call->out, "QUEUED");
+	}
+}
+
+bool wr_resp_multi_passes(const struct wr_resp_entry *entry)
+{
+	return entry->run == wr_command_multi || entry->run == wr_command_exec ||
+	       entry->run == wr_command_discard || entry->run == wr_command_quit ||
+	       entry->run == wr_command_reset;
+}
+
+void wr_command_multi(const struct wr_resp_call *call)
+{
+	struct wr_resp_multi *multi = &call->session->multi;
+
+	if (multi->state == WR_MULTI_OPEN) {
+		wr_reply_error(call->out, "ERR MULTI calls can not be nested");
+		return;
+	}
+	multi->state = WR_MULTI_OPEN;
+	wr_reply_simple(call->out, "OK");
+}
+
+void wr_command_discard(const struct wr_resp_call *call)
+{
+	if (call->session->multi.state != WR_MULTI_OPEN) {
+		wr_reply_error(call->out, "ERR DISCARD without MULTI");
+		return;
+	}
+	forget(call->session);
+	wr_reply_simple(call->out, "OK");
+}
+
+void wr_command_exec(const struct wr_resp_call *call)
+{
+	struct wr_resp_multi *multi = &call->session->multi;
+
+	if (multi->state != WR_MULTI_OPEN) {
+		wr_reply_error(call->out, "ERR EXEC without MULTI");
+	} else if (multi->failed) {
+		forget(call->session);
+		wr_reply_error(call->out,
+			       "EXECABORT Transaction discarded because of previous errors.");
+	} else {
+		wr_reply_array(call->out, multi->count);
+		multi->state = WR_MULTI_RUNNING;
+		if (multi->count == 0)
+			forget(call->session);
+	}
+}

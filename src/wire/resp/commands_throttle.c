@@ -1,0 +1,283 @@
+/* CL.THROTTLE and THROTTLE: numbers in, numbers out. */
+#include "limiter/fleet.h"
+#include "limiter/share.h"
+#include "store/store.h"
+#include "wire/resp/commands.h"
+#include "wire/resp/wait.h"
+
+/* How a command counts: its bucket holds max_burst + `beyond`. */
+struct dialect {
+	int64_t beyond, quantity_least;
+};
+
+static const struct dialect cell = {1, -(int64_t)UINT32_MAX}, crab = {0, 0};
+
+/* X(argument, name, least, most) */
+#define ARGUMENTS(X)                                                                               \
+	X(2, max_burst, 1 - dialect->beyond, (int64_t)UINT32_MAX - dialect->beyond)                \
+	X(3, count, 1, (int64_t)UINT32_MAX)                                                        \
+	X(4, period, 1, WR_THROTTLE_PERIOD_MAX_S)                                                  \
+	X(5, quantity, dialect->quantity_least, INT64_MAX)
+
+struct numbers {
+#define NUMBER(at, name, least, most) int64_t name;
+	ARGUMENTS(NUMBER)
+#undef NUMBER
+};
+
+/* Of key max_burst count period [quantity]. False: one of them will not do. */
+static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
+			 struct numbers *numbers)
+{
+	*numbers = (struct numbers){.quantity = 1};
+#define READ(at, name, least, most)                                                                \
+	if ((at) < command->argc && (!wr_resp_integer(command->argv[at], &numbers->name) ||        \
+				     numbers->name < (least) || numbers->name > (most)))           \
+		return false;
+	ARGUMENTS(READ)
+#undef READ
+	return true;
+}
+
+/* Which one, of the arguments of a command that was not prepared. */
+static void tell_number(const struct wr_resp_call *call, const struct dialect *dialect)
+{
+	const struct {
+		uint32_t at;
+		const char *name;
+		int64_t least, most;
+	} bounds[] = {
+#define BOUNDS(at, name, least, most) {at, #name, least, most},
+		ARGUMENTS(BOUNDS)
+#undef BOUNDS
+	};
+	int64_t value;
+
+	for (size_t i = 0; i < sizeof bounds / sizeof *bounds && bounds[i].at < call->argc; i++) {
+		if (wr_resp_integer(call->argv[bounds[i].at], &value) && value >= bounds[i].least &&
+		    value <= bounds[i].most)
+			continue;
+		wr_reply_error(call->out, "ERR %s is not an integer or out of range (%lld to %lld)",
+			       bounds[i].name, (long long)bounds[i].least,
+			       (long long)bounds[i].most);
+		return;
+	}
+}
+
+static void prepare(struct wr_resp_host *host, const struct dialect *dialect,
+		    struct wr_resp_ready *ready)
+{
+	struct wr_throttle_request *request = &ready->throttle;
+	const struct weir_limit *limit;
+	struct numbers numbers;
+
+	if (!read_numbers(&ready->command, dialect, &numbers))
+		return;
+	request->capacity = (uint32_t)(numbers.max_burst + dialect->beyond);
+	request->count = (uint32_t)numbers.count;
+	request->period_s = (uint64_t)numbers.period;
+	request->quantity = numbers.quantity;
+	limit = wr_throttle_limit(&host->throttle, request, NULL);
+	if (limit)
+		request->key = wr_throttle_key(host->table, limit, ready->command.argv[1]);
+	ready->prepared = true;
+}
+
+void wr_prepare_cl_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
+{
+	prepare(host, &cell, ready);
+}
+
+void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
+{
+	prepare(host, &crab, ready);
+}
+
+/* The limit that was asked for; NULL: the client has been told why not. */
+static const struct weir_limit *limit_of(const struct wr_resp_call *call,
+					 const struct dialect *dialect)
+{
+	const struct weir_limit *limit;
+	struct weir_error error;
+
+	if (!call->ready->prepared) {
+		tell_number(call, dialect);
+		return NULL;
+	}
+	limit = wr_throttle_limit(&call->host->throttle, &call->ready->throttle, &error);
+	if (!limit)
+		wr_reply_error(call->out, "ERR %s", error.text);
+	return limit;
+}
+
+/* ---- answers ---- */
+
+static void put(struct wr_resp_out *out, int64_t first, const struct wr_throttle_answer *answer,
+		int64_t fourth, int64_t fifth)
+{
+	uint8_t *at;
+
+	if (!wr_reply_room(out, 6 * WR_REPLY_NUMBER_BYTES))
+		return;
+	at = wr_put_line(out->at, '*', 5);
+	at = wr_put_line(at, ':', first);
+	at = wr_put_line(at, ':', answer->limit);
+	at = wr_put_line(at, ':', answer->remaining);
+	at = wr_put_line(at, ':', fourth);
+	out->at = wr_put_line(at, ':', fifth);
+}
+
+/* redis-cell: limited, limit, remaining, retry after, reset after.
+ * throttlecrab: allowed, limit, remaining, reset after, retry after, which is 0 when allowed. */
+static void answer(struct wr_resp_host *host, const struct dialect *dialect,
+		   struct wr_throttle_answer *answer, struct wr_resp_out *out)
+{
+	if (__builtin_expect(answer->limited, 0)) {
+		wr_resp_count(&host->tally.limited);
+		if (host->shadow) {
+			answer->limited = false;
+			answer->retry_s = -1;
+		}
+	}
+	if (dialect == &cell)
+		put(out, answer->limited, answer, answer->retry_s, answer->reset_s);
+	else
+		put(out, !answer->limited, answer, answer->reset_s,
+		    answer->limited ? answer->retry_s : 0);
+}
+
+/* ---- with a central store ---- */
+
+/* Nobody answered: this node's share is decided here, and the store is told when it is back. */
+static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
+			 const struct wr_throttle_request *request, uint64_t now_ns,
+			 struct wr_throttle_answer *said)
+{
+	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
+	uint8_t report[WR_THROTTLE_MESSAGE];
+	size_t len;
+
+	wr_throttle(host->table, &share, request->key, request->quantity, now_ns, said);
+	if (said->limited || request->quantity <= 0 || !host->store->secret(host))
+		return;
+	len = wr_throttle_message(WR_QUESTION_REPORT, limit, request, request->quantity, now_ns,
+				  report);
+	host->store->tell(host, report, len, now_ns);
+}
+
+/* What was admitted there counts here too, for the time when the store is away. */
+static void book(struct wr_resp_host *host, const struct weir_limit *limit,
+		 const struct wr_throttle_request *request, uint64_t now_ns)
+{
+	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
+	uint64_t charged_ns;
+
+	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
+}
+
+/* … and what nodes divide then is what the store had left. */
+static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
+		 const struct wr_throttle_request *request, const struct wr_throttle_answer *said,
+		 uint64_t now_ns)
+{
+	struct weir_decision decision = {.limit = (uint32_t)said->limit,
+					 .remaining = (uint32_t)said->remaining};
+
+	wr_share_heed(host->table, limit, wr_fleet_size(host->engine), request->key, &decision,
+		      now_ns);
+}
+
+static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
+{
+	struct wr_resp_host *host = wait->session->host;
+	const struct wr_throttle_request *request = &wait->throttle.request;
+	const struct weir_limit *limit = wr_throttle_limit(&host->throttle, request, NULL);
+
+	if (!wr_throttle_read(bytes, len, limit, request, &wait->throttle.answer)) {
+		decide_share(host, limit, request, now_ns, &wait->throttle.answer);
+		return;
+	}
+	if (!wait->throttle.answer.limited && request->quantity > 0)
+		book(host, limit, request, now_ns);
+	heed(host, limit, request, &wait->throttle.answer, now_ns);
+}
+
+static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+{
+	answer(wait->session->host, wait->throttle.crab ? &crab : &cell, &wait->throttle.answer,
+	       out);
+}
+
+static const struct wr_resp_wait_kind throttle_kind = {hear, tell, NULL};
+
+/* What is given back goes first, and then how it stands is asked for. */
+static void ask_store(const struct wr_resp_call *call, struct wr_resp_wait *wait,
+		      const struct weir_limit *limit)
+{
+	const struct wr_throttle_request *request = &wait->throttle.request;
+	uint8_t message[WR_THROTTLE_MESSAGE];
+	int64_t cost = request->quantity;
+	size_t len;
+
+	if (cost < 0) {
+		len = wr_throttle_message(WR_QUESTION_RETURN, limit, request, cost, call->now_ns,
+					  message);
+		call->host->store->tell(call->host, message, len, call->now_ns);
+		cost = 0;
+	}
+	len = wr_throttle_message(WR_QUESTION_TAKE, limit, request, cost, call->now_ns, message);
+	wr_resp_wait_ask(wait, message, len, call->now_ns);
+}
+
+static void decide_there(const struct wr_resp_call *call, const struct dialect *dialect,
+			 const struct weir_limit *limit)
+{
+	struct wr_throttle_request request = call->ready->throttle;
+	const uint8_t *secret = call->host->store->secret(call->host);
+	struct wr_throttle_answer said;
+	struct wr_resp_wait *wait;
+
+	if (secret)
+		wr_throttle_fleet_key(secret, call->argv[1], request.fleet_key);
+	wait = secret ? wr_resp_wait_begin(call->session, &throttle_kind, false) : NULL;
+	if (!wait) {
+		decide_share(call->host, limit, &request, call->now_ns, &said);
+		answer(call->host, dialect, &said, call->out);
+		return;
+	}
+	wait->throttle.request = request;
+	wait->throttle.crab = dialect == &crab;
+	ask_store(call, wait, limit);
+}
+
+/* ---- the commands ---- */
+
+static void decide(const struct wr_resp_call *call, const struct dialect *dialect)
+{
+	const struct wr_throttle_request *request = &call->ready->throttle;
+	const struct weir_limit *limit = limit_of(call, dialect);
+	struct wr_throttle_answer said;
+
+	if (!limit)
+		return;
+	if (__builtin_expect(request->quantity < 0, 0) && !wr_resp_operates(call)) {
+		wr_reply_error(call->out, WR_RESP_NO_REFUNDS);
+		return;
+	}
+	if (call->host->store) {
+		decide_there(call, dialect, limit);
+		return;
+	}
+	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns, &said);
+	answer(call->host, dialect, &said, call->out);
+}
+
+void wr_command_cl_throttle(const struct wr_resp_call *call)
+{
+	decide(call, &cell);
+}
+
+void wr_command_throttle(const struct wr_resp_call *call)
+{
+	decide(call, &crab);
+}

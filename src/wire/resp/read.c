@@ -1,0 +1,219 @@
+/* Reading commands: arrays of bulk strings. */
+#include "wire/resp/resp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define COUNT_BYTES_MAX 24 /* of a line that holds a number, its mark included */
+
+enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
+
+bool wr_resp_integer(struct weir_str text, int64_t *value)
+{
+	bool below = text.len && text.ptr[0] == '-';
+	size_t at = below;
+	uint64_t most = (uint64_t)INT64_MAX + below;
+	uint64_t sum = 0;
+
+	if (at == text.len || (text.ptr[at] == '0' && text.len > 1))
+		return false;
+	for (; at < text.len; at++) {
+		unsigned digit = (unsigned char)text.ptr[at] - (unsigned)'0';
+
+		if (digit > 9 || sum > (most - digit) / 10)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*value = (int64_t)(below ? -sum : sum);
+	return true;
+}
+
+static int bad(struct wr_resp_reader *reader, const char *error)
+{
+	reader->error = error;
+	return WR_RESP_BAD;
+}
+
+static int partial(struct wr_resp_reader *reader, size_t wanted)
+{
+	reader->wanted = wanted;
+	return WR_RESP_PARTIAL;
+}
+
+/* The number on a line behind its mark at `at`; *next is behind the line. Lengths have a digit or
+ * two as a rule. */
+static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t *count,
+			    size_t *next)
+{
+	size_t first = at + 1, end = first;
+	size_t most = len - at < COUNT_BYTES_MAX ? len : at + COUNT_BYTES_MAX;
+
+	while (end < most && bytes[end] != '\r')
+		end++;
+	if (end == most)
+		return most == len ? LINE_PARTIAL : LINE_LONG;
+	if (end + 1 == len)
+		return LINE_PARTIAL;
+	if (bytes[end + 1] != '\n' ||
+	    !wr_resp_integer((struct weir_str){(const char *)bytes + first, end - first}, count))
+		return LINE_BAD;
+	*next = end + 2;
+	return LINE_WHOLE;
+}
+
+static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
+		       const uint8_t *bytes, size_t len, struct wr_resp_reader *reader)
+{
+	int64_t count;
+	size_t next;
+
+	switch (read_count(bytes, 0, len, &count, &next)) {
+	case LINE_PARTIAL:
+		return partial(reader, 1);
+	case LINE_LONG:
+		return bad(reader, "Protocol error: too big mbulk count string");
+	case LINE_BAD:
+		return bad(reader, "Protocol error: invalid multibulk length");
+	case LINE_WHOLE:
+		break;
+	}
+	if (count > (int64_t)WR_RESP_ARGS_MAX)
+		return bad(reader, "Protocol error: invalid multibulk length");
+	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARGS_MAX)
+		return bad(reader, "Protocol error: unauthenticated multibulk length");
+	parser->args = count > 0 ? (uint32_t)count : 0;
+	parser->at = (uint32_t)next;
+	return WR_RESP_COMMAND;
+}
+
+static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
+{
+	snprintf(reader->error_text, sizeof reader->error_text,
+		 "Protocol error: expected '$', got '%c'", got >= ' ' && got < 0x7f ? got : '?');
+	return bad(reader, reader->error_text);
+}
+
+/* One bulk string at `at`; *next is behind it. */
+static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
+			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
+			    size_t *next)
+{
+	int64_t count;
+	size_t start;
+
+	if (at == len)
+		return partial(reader, 1);
+	if (bytes[at] != '$')
+		return expected_bulk(reader, bytes[at]);
+	switch (read_count(bytes, at, len, &count, &start)) {
+	case LINE_PARTIAL:
+		return partial(reader, 1);
+	case LINE_LONG:
+		return bad(reader, "Protocol error: too big bulk count string");
+	case LINE_BAD:
+		return bad(reader, "Protocol error: invalid bulk length");
+	case LINE_WHOLE:
+		break;
+	}
+	if (count < 0 ||
+	    count > (int64_t)(large ? WR_RESP_LARGE_ARG_BYTES_MAX : WR_RESP_ARG_BYTES_MAX) ||
+	    start + (size_t)count + 2 >
+		    (large ? WR_RESP_LARGE_BYTES_MAX : WR_RESP_COMMAND_BYTES_MAX))
+		return bad(reader, "Protocol error: invalid bulk length");
+	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARG_BYTES_MAX)
+		return bad(reader, "Protocol error: unauthenticated bulk length");
+	if (len - start < (size_t)count + 2)
+		return partial(reader, start + (size_t)count + 2 - len);
+	if (bytes[start + (size_t)count] != '\r' || bytes[start + (size_t)count + 1] != '\n')
+		return bad(reader, "Protocol error: expected CRLF after bulk string");
+	*arg = (struct weir_str){(const char *)bytes + start, (size_t)count};
+	*next = start + (size_t)count + 2;
+	return WR_RESP_COMMAND;
+}
+
+static int read_args(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		     size_t len, struct wr_resp_reader *reader)
+{
+	while (parser->done < parser->args) {
+		size_t next;
+		struct weir_str *arg = &reader->args[reader->used + parser->done];
+		int rc =
+			read_bulk(trust, parser->large, bytes, parser->at, len, reader, arg, &next);
+
+		if (rc != WR_RESP_COMMAND)
+			return rc;
+		if (trust == WR_RESP_PEER && parser->done == 0)
+			parser->large = wr_str_equal_nocase(*arg, WR_STR("weir.defer"));
+		parser->at = (uint32_t)next;
+		parser->done++;
+	}
+	return WR_RESP_COMMAND;
+}
+
+static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		      size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command)
+{
+	bool resumed = parser->done > 0;
+	int rc = WR_RESP_COMMAND;
+
+	if (parser->args == 0)
+		rc = read_header(parser, trust, bytes, len, reader);
+	if (rc == WR_RESP_COMMAND && parser->args > WR_RESP_ARGS_MAX - reader->used)
+		return WR_RESP_FULL;
+	if (rc == WR_RESP_COMMAND)
+		rc = read_args(parser, trust, bytes, len, reader);
+	if (rc != WR_RESP_COMMAND)
+		return rc;
+	if (resumed) {
+		/* Arguments of earlier calls were noted elsewhere, and have moved since. */
+		*parser = (struct wr_resp_parser){0};
+		read_header(parser, trust, bytes, len, reader);
+		read_args(parser, trust, bytes, len, reader);
+	}
+	*command = (struct wr_resp_command){parser->at, parser->args, reader->args + reader->used};
+	reader->used += parser->args;
+	return WR_RESP_COMMAND;
+}
+
+/* A line ends with LF, with CR before it or not. Its words have a room of their own, for one. */
+static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t len,
+		     struct wr_resp_reader *reader, struct wr_resp_command *command)
+{
+	size_t most = len < WR_RESP_LINE_BYTES_MAX ? len : WR_RESP_LINE_BYTES_MAX;
+	const uint8_t *end = memchr(bytes + parser->at, '\n', most - parser->at);
+	size_t chars;
+
+	if (!end) {
+		if (most == WR_RESP_LINE_BYTES_MAX)
+			return bad(reader, "Protocol error: too big inline request");
+		parser->at = (uint32_t)most;
+		return partial(reader, 1);
+	}
+	if (reader->used)
+		return WR_RESP_FULL;
+	chars = (size_t)(end - bytes);
+	if (chars && bytes[chars - 1] == '\r')
+		chars--;
+	if (!wr_resp_split((const char *)bytes, chars, reader))
+		return bad(reader, "Protocol error: unbalanced quotes in request");
+	*command = (struct wr_resp_command){(size_t)(end - bytes) + 1, reader->used, reader->args};
+	return WR_RESP_COMMAND;
+}
+
+int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
+		 size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command)
+{
+	int rc;
+
+	if (len == 0)
+		return partial(reader, 1);
+	if (bytes[0] == '*')
+		rc = read_array(parser, trust, bytes, len, reader, command);
+	else
+		rc = read_line(parser, bytes, len, reader, command);
+	if (rc == WR_RESP_COMMAND)
+		*parser = (struct wr_resp_parser){0};
+	return rc;
+}

@@ -1,0 +1,325 @@
+#include "wire/resp/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/resp/commands.h"
+#include "wire/resp/wait.h"
+
+#define HELD_KEPT 4096u  /* larger memory goes back when it is empty */
+#define SLICE_BYTES 512u /* looked at beyond what a held command is known to want */
+
+/* What counts as memory of a large command. */
+static size_t large_of(size_t cap)
+{
+	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
+}
+
+/* Gives `held` this capacity, 0: frees it. False: all sessions together may not have so much, or
+ * there is no memory. */
+static bool set_capacity(struct wr_resp_session *session, size_t cap)
+{
+	struct wr_resp_host *host = session->host;
+	size_t large = host->large - large_of(session->held_cap) + large_of(cap);
+	uint8_t *moved = NULL;
+
+	if (large > host->large && large > WR_RESP_LARGE_ALL_MAX)
+		return false;
+	if (cap == 0)
+		free(session->held);
+	else if (!(moved = realloc(session->held, cap)))
+		return false;
+	session->held = moved;
+	session->held_cap = (uint32_t)cap;
+	host->large = large;
+	return true;
+}
+
+void wr_resp_session_reset(struct wr_resp_session *session)
+{
+	session->protocol = 2;
+	session->trusted = session->host->users == NULL;
+	session->linked = false;
+	session->user[0] = '\0';
+	session->name[0] = '\0';
+	wr_resp_multi_end(session);
+}
+
+void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
+			   uint64_t now_ns)
+{
+	session->host = host;
+	session->since_ns = now_ns;
+	wr_resp_session_reset(session);
+	wr_resp_count(&host->tally.connected);
+	wr_resp_count(&host->tally.accepted);
+}
+
+void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns)
+{
+	wr_resp_waits_end(session, now_ns);
+	wr_resp_multi_end(session);
+	set_capacity(session, 0);
+	session->held_len = 0;
+	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
+}
+
+/* Keeps input for later. False: there is more of it than may be, or no memory. */
+static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t len)
+{
+	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
+	size_t need = session->held_len + len;
+	size_t cap = session->held_cap ? session->held_cap : SLICE_BYTES;
+
+	if (need > most)
+		return false;
+	while (cap < need)
+		cap *= 2;
+	if (cap > session->held_cap && !set_capacity(session, cap))
+		return false;
+	memcpy(session->held + session->held_len, data, len);
+	session->held_len = (uint32_t)need;
+	return true;
+}
+
+static void let_go(struct wr_resp_session *session)
+{
+	session->held_len = 0;
+	if (session->held_cap > HELD_KEPT)
+		set_capacity(session, 0);
+}
+
+/* What a client may say depends on who it is. */
+static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
+{
+	if (session->linked)
+		return WR_RESP_PEER;
+	return session->trusted ? WR_RESP_TRUSTED : WR_RESP_STRANGER;
+}
+
+static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, const char *error)
+{
+	struct wr_resp_out kept, *to = wr_resp_waits_open(session, out, &kept);
+
+	wr_reply_error(to, "ERR %s", error);
+	if (to == &kept)
+		wr_resp_waits_close(&kept);
+	session->ended = true;
+	wr_resp_count(&session->host->tally.bad);
+}
+
+static void execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
+		    uint64_t now_ns, struct wr_resp_out *out)
+{
+	struct wr_resp_out kept, *to;
+
+	if (ready->command.argc == 0)
+		return;
+	wr_resp_count(&session->host->tally.commands);
+	to = wr_resp_waits_open(session, out, &kept);
+	to->protocol = session->protocol;
+	wr_resp_execute(session, ready, now_ns, to);
+	session->ended |= to->failed;
+	if (__builtin_expect(to == &kept, 0))
+		wr_resp_waits_close(&kept);
+	if (__builtin_expect(session->waits != NULL, 0))
+		wr_resp_waits_tell(session, now_ns, out);
+}
+
+/* Whether another command may be run: there is room for its reply, and not too many wait for the
+ * store. */
+static bool may_go_on(const struct wr_resp_session *session, size_t budget,
+		      const struct wr_resp_out *out)
+{
+	return wr_reply_written(out) + session->kept_bytes <= budget &&
+	       !wr_resp_waits_full(session);
+}
+
+/* Whether the session has to see to it before the next command is read: EXEC has commands of its
+ * own run first, the others change how much the client may say. */
+static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
+{
+	if (entry && entry->run == wr_command_exec)
+		return true;
+	if (!host->users && !host->link_key)
+		return false;
+	return entry && (entry->run == wr_command_auth || entry->run == wr_command_hello ||
+			 entry->run == wr_command_reset || entry->run == wr_command_link);
+}
+
+/* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
+ * after the last one. A client that has to give a password first is read one by one, for after that
+ * it may say more; and nothing is read beyond a command that ends a batch. */
+static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
+{
+	struct wr_resp_host *host = session->host;
+	size_t most = session->trusted ? WR_RESP_BATCH : 1;
+	size_t count = 0, at = 0;
+
+	wr_resp_forget(&host->reader);
+	for (*rc = WR_RESP_COMMAND; count < most;) {
+		struct wr_resp_ready *ready = &host->batch[count];
+
+		*rc = wr_resp_read(&session->parser, trust_of(session), data + at, len - at,
+				   &host->reader, &ready->command);
+		if (*rc != WR_RESP_COMMAND)
+			break;
+		at += ready->command.bytes;
+		count++;
+		if (ready->command.argc == 0)
+			continue;
+		wr_resp_prepare(session, ready);
+		if (ends_batch(host, ready->entry))
+			break;
+	}
+	return count;
+}
+
+/* Runs commands that were read; returns how many. Those it stops before will be read again. */
+static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t now_ns,
+			size_t budget, struct wr_resp_out *out)
+{
+	size_t i = 0;
+
+	for (; i < count && !session->ended && may_go_on(session, budget, out); i++)
+		execute(session, &session->host->batch[i], now_ns, out);
+	if (i < count)
+		session->parser = (struct wr_resp_parser){0};
+	return i;
+}
+
+/* Runs commands of a transaction after EXEC. True: none is left. */
+static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
+			    struct wr_resp_out *out)
+{
+	struct wr_resp_multi *multi = &session->multi;
+
+	while (__builtin_expect(multi->state == WR_MULTI_RUNNING, 0)) {
+		int rc;
+		size_t count =
+			gather(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
+		size_t ran = run_batch(session, count, now_ns, budget, out);
+
+		for (size_t i = 0; i < ran; i++)
+			multi->at += (uint32_t)session->host->batch[i].command.bytes;
+		if (multi->at == multi->len)
+			wr_resp_multi_end(session);
+		else if (session->ended || !may_go_on(session, budget, out))
+			return false;
+	}
+	return true;
+}
+
+/* Reads and runs commands in place; returns how many bytes were done with. */
+static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t len, uint64_t now_ns,
+		  size_t budget, struct wr_resp_out *out)
+{
+	const struct wr_resp_host *host = session->host;
+	size_t done = 0;
+	int rc = WR_RESP_COMMAND;
+
+	while (run_transaction(session, now_ns, budget, out) && rc > WR_RESP_PARTIAL &&
+	       done < len && !session->ended && may_go_on(session, budget, out)) {
+		size_t count = gather(session, data + done, len - done, &rc);
+		size_t ran = run_batch(session, count, now_ns, budget, out);
+
+		for (size_t i = 0; i < ran; i++)
+			done += host->batch[i].command.bytes;
+		if (rc == WR_RESP_BAD && ran == count && !session->ended)
+			give_up(session, out, host->reader.error);
+	}
+	return done;
+}
+
+/* Whether commands have to wait: for room for replies, for the store, or for a transaction that
+ * waits for one of them. */
+static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
+			const struct wr_resp_out *out)
+{
+	return session->multi.state == WR_MULTI_RUNNING || !may_go_on(session, budget, out);
+}
+
+/* Completes the command that is held, from as little of `data` as will do; returns how much that
+ * was. */
+static size_t complete(struct wr_resp_session *session, const uint8_t *data, size_t len,
+		       uint64_t now_ns, struct wr_resp_out *out)
+{
+	struct wr_resp_reader *reader = &session->host->reader;
+	struct wr_resp_ready *ready = session->host->batch;
+	size_t done = 0;
+
+	wr_resp_forget(reader);
+	reader->wanted = 1;
+	while (done < len) {
+		size_t before = session->held_len;
+		size_t slice = reader->wanted > SLICE_BYTES ? reader->wanted : SLICE_BYTES;
+		int rc;
+
+		slice = slice < len - done ? slice : len - done;
+		if (!hold(session, data + done, slice)) {
+			give_up(session, out, "out of memory");
+			return len;
+		}
+		rc = wr_resp_read(&session->parser, trust_of(session), session->held,
+				  session->held_len, reader, &ready->command);
+		if (rc == WR_RESP_BAD) {
+			give_up(session, out, reader->error);
+			return len;
+		}
+		if (rc == WR_RESP_COMMAND) {
+			if (ready->command.argc)
+				wr_resp_prepare(session, ready);
+			execute(session, ready, now_ns, out);
+			let_go(session);
+			return done + ready->command.bytes - before;
+		}
+		done += slice;
+	}
+	return done;
+}
+
+/* Goes on with commands that were held back for want of room for their replies. */
+static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
+		   struct wr_resp_out *out)
+{
+	size_t done = run(session, session->held, session->held_len, now_ns, budget, out);
+
+	session->held_len -= (uint32_t)done;
+	if (done == 0)
+		return;
+	if (session->held_len)
+		memmove(session->held, session->held + done, session->held_len);
+	else
+		let_go(session);
+}
+
+static void take_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+		       uint64_t now_ns, size_t budget, struct wr_resp_out *out)
+{
+	size_t done = 0;
+
+	if (session->held_len && session->stopped)
+		resume(session, now_ns, budget, out);
+	if (session->ended)
+		return;
+	session->stopped = has_to_wait(session, budget, out);
+	if (session->held_len && !session->stopped)
+		done = complete(session, data, len, now_ns, out);
+	if (!session->held_len && !session->ended)
+		done += run(session, done ? data + done : data, len - done, now_ns, budget, out);
+	if (session->ended)
+		return;
+	session->stopped = has_to_wait(session, budget, out);
+	if (done < len && !hold(session, data + done, len - done))
+		give_up(session, out, "too much input while replies are not read");
+}
+
+void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
+{
+	session->inside = true;
+	wr_resp_waits_tell(session, now_ns, out);
+	if (!session->ended)
+		take_input(session, data, len, now_ns, budget, out);
+	session->inside = false;
+}

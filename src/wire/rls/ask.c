@@ -1,0 +1,122 @@
+/* From a RateLimitRequest to the descriptors of an ask. */
+#include "wire/rls/rls.h"
+
+#include "base/error.h"
+#include "wire/grpc/grpc.h"
+#include "wire/rls/plain.h"
+
+Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *memory,
+				  struct weir_error *error)
+{
+	size_t before = memory->used;
+	Pb__RateLimitRequest *request = wr_rls_read_plain(bytes, memory);
+
+	if (!request) {
+		memory->used = before;
+		memory->full = false;
+		request = pb__rate_limit_request__unpack(&memory->allocator, bytes.len,
+							 (const uint8_t *)bytes.ptr);
+	}
+	if (!request && memory->full)
+		wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "the request has too many parts");
+	else if (!request)
+		wr_error(error, WR_GRPC_INVALID_ARGUMENT, "the message is not a RateLimitRequest");
+	return request;
+}
+
+/* A unit of envoy.type.v3.RateLimitUnit, which has no week. */
+static int check_override(const Pb__RateLimitDescriptor *descriptor, size_t at,
+			  struct weir_error *error)
+{
+	if (!descriptor->limit || (descriptor->limit->unit >= PB__RATE_LIMIT_UNIT__SECOND &&
+				   descriptor->limit->unit <= PB__RATE_LIMIT_UNIT__YEAR))
+		return 0;
+	return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
+			"the limit of descriptor %zu has unit %d; there are SECOND 1 to YEAR 6", at,
+			descriptor->limit->unit);
+}
+
+int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error)
+{
+	int rc = 0;
+
+	if (request->domain.len == 0)
+		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
+				"rate limit domain must not be empty");
+	if (request->n_descriptors == 0)
+		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
+				"rate limit descriptor list must not be empty");
+	for (size_t i = 0; rc == 0 && i < request->n_descriptors; i++)
+		rc = check_override(request->descriptors[i], i, error);
+	return rc;
+}
+
+/* More than 2^63-1 is as much as that: no limit is that large. */
+static int64_t hits_of(const Pb__RateLimitRequest *request,
+		       const Pb__RateLimitDescriptor *descriptor)
+{
+	uint64_t hits = request->hits_addend ? request->hits_addend : 1;
+
+	if (descriptor->hits_addend)
+		hits = descriptor->hits_addend->value;
+	if (hits > INT64_MAX)
+		hits = INT64_MAX;
+	return descriptor->is_negative_hits ? -(int64_t)hits : (int64_t)hits;
+}
+
+static const struct weir_entry *entries_of(const Pb__RateLimitDescriptor *descriptor,
+					   struct wr_rls_memory *memory)
+{
+	struct weir_entry *entries =
+		wr_rls_alloc_many(memory, descriptor->n_entries, sizeof *entries);
+
+	for (size_t i = 0; entries && i < descriptor->n_entries; i++)
+		entries[i] =
+			(struct weir_entry){.key = wr_rls_text(descriptor->entries[i]->key),
+					    .value = wr_rls_text(descriptor->entries[i]->value)};
+	return entries;
+}
+
+static int add(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *ask,
+	       struct wr_rls_memory *memory, struct weir_error *error)
+{
+	const Pb__RateLimitDescriptor *descriptor = request->descriptors[at];
+	const struct weir_entry *entries = entries_of(descriptor, memory);
+	struct weir_limit limit, *override = NULL;
+	int rc = 0;
+
+	if (!entries)
+		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
+				"the request has too many parts");
+	if (descriptor->limit) {
+		override = &limit;
+		rc = weir_limit_per_unit(descriptor->limit->requests_per_unit,
+					 descriptor->limit->unit, override, NULL);
+	}
+	if (rc == 0)
+		rc = weir_ask_add(ask, entries, descriptor->n_entries, override,
+				  hits_of(request, descriptor));
+	if (rc != 0)
+		return wr_error(error, WR_GRPC_INVALID_ARGUMENT, "descriptor %zu: %s", at,
+				weir_strerror(rc));
+	return 0;
+}
+
+/* One descriptor too many is refused by the ask. An error would let the request pass, where Envoy
+ * is not told otherwise. */
+int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
+	       struct wr_rls_memory *memory, struct weir_error *error)
+{
+	struct weir_result result = {.size = sizeof result};
+	size_t most = WEIR_DESCRIPTORS_MAX + 1;
+	size_t count = request->n_descriptors < most ? request->n_descriptors : most;
+	int rc = 0;
+
+	weir_ask_result(ask, &result);
+	if (result.generation == 0)
+		return wr_error(error, WR_GRPC_FAILED_PRECONDITION,
+				"no rate limit configuration loaded");
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = add(request, i, ask, memory, error);
+	return rc;
+}

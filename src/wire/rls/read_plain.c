@@ -1,0 +1,255 @@
+#include "wire/rls/plain.h"
+
+#include <string.h>
+
+#define VARINT 0u
+#define LENGTH 2u
+#define LENGTH_BYTES 5 /* of 32 bits, seven in each */
+#define FIELD(number, type) ((number) << 3 | (type))
+
+/* What is left to read. `end` is never passed. */
+struct reader {
+	const uint8_t *at, *end;
+};
+
+/* One to ten bytes, lowest seven bits first. */
+static bool read_varint(struct reader *r, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+		uint8_t byte = *r->at++;
+
+		*value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* Tags of all fields we know are one byte. */
+static bool read_tag(struct reader *r, uint8_t *tag)
+{
+	*tag = *r->at++;
+	return !(*tag & 0x80);
+}
+
+/* A length of more bytes than it could need is protobuf-c's to judge. */
+static bool read_part(struct reader *r, struct reader *part)
+{
+	const uint8_t *begin = r->at;
+	uint64_t len;
+
+	if (!read_varint(r, &len) || r->at - begin > LENGTH_BYTES ||
+	    len > (uint64_t)(r->end - r->at))
+		return false;
+	*part = (struct reader){r->at, r->at + len};
+	r->at += len;
+	return true;
+}
+
+/* Notes that a field was there; false the second time. */
+static bool first_time(uint32_t *seen, uint8_t tag)
+{
+	uint32_t bit = UINT32_C(1) << (tag >> 3);
+
+	if (*seen & bit)
+		return false;
+	*seen |= bit;
+	return true;
+}
+
+static bool read_text(struct reader *r, ProtobufCBinaryData *text)
+{
+	struct reader part;
+
+	if (!read_part(r, &part))
+		return false;
+	*text = (ProtobufCBinaryData){(size_t)(part.end - part.at), (uint8_t *)part.at};
+	return true;
+}
+
+static bool read_entry(struct reader r, struct wr_rls_memory *memory,
+		       Pb__RateLimitDescriptor__Entry **out)
+{
+	Pb__RateLimitDescriptor__Entry *entry = wr_rls_alloc(memory, sizeof *entry);
+	uint32_t seen = 0;
+
+	if (!entry)
+		return false;
+	pb__rate_limit_descriptor__entry__init(entry);
+	*out = entry;
+	while (r.at < r.end) {
+		uint8_t tag;
+
+		if (!read_tag(&r, &tag) || !first_time(&seen, tag))
+			return false;
+		if (tag != FIELD(1, LENGTH) && tag != FIELD(2, LENGTH))
+			return false;
+		if (!read_text(&r, tag == FIELD(1, LENGTH) ? &entry->key : &entry->value))
+			return false;
+	}
+	return true;
+}
+
+static bool read_override(struct reader r, struct wr_rls_memory *memory,
+			  Pb__RateLimitDescriptor__RateLimitOverride **out)
+{
+	Pb__RateLimitDescriptor__RateLimitOverride *limit = wr_rls_alloc(memory, sizeof *limit);
+	uint32_t seen = 0;
+
+	if (!limit)
+		return false;
+	pb__rate_limit_descriptor__rate_limit_override__init(limit);
+	*out = limit;
+	while (r.at < r.end) {
+		uint64_t value;
+		uint8_t tag;
+
+		if (!read_tag(&r, &tag) || !first_time(&seen, tag) || !read_varint(&r, &value))
+			return false;
+		if (tag == FIELD(1, VARINT))
+			limit->requests_per_unit = (uint32_t)value;
+		else if (tag == FIELD(2, VARINT))
+			limit->unit = (Pb__RateLimitUnit)value;
+		else
+			return false;
+	}
+	return true;
+}
+
+static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64Value **out)
+{
+	Pb__UInt64Value *hits = wr_rls_alloc(memory, sizeof *hits);
+	uint8_t tag;
+
+	if (!hits)
+		return false;
+	pb__uint64_value__init(hits);
+	*out = hits;
+	if (r.at == r.end)
+		return true;
+	return read_tag(&r, &tag) && tag == FIELD(1, VARINT) && read_varint(&r, &hits->value) &&
+	       r.at == r.end;
+}
+
+/* How many fields with this tag there are; fields that are not plain end the count early. */
+static size_t count_parts(struct reader r, uint8_t wanted)
+{
+	size_t count = 0;
+
+	while (r.at < r.end) {
+		struct reader part;
+		uint64_t value;
+		uint8_t tag;
+
+		if (!read_tag(&r, &tag))
+			break;
+		if ((tag & 7) == LENGTH ? !read_part(&r, &part) : !read_varint(&r, &value))
+			break;
+		count += tag == wanted;
+	}
+	return count;
+}
+
+static bool read_descriptor_field(Pb__RateLimitDescriptor *descriptor, uint8_t tag,
+				  struct reader *r, struct wr_rls_memory *memory)
+{
+	struct reader part;
+	uint64_t value;
+
+	if (tag == FIELD(4, VARINT)) {
+		if (!read_varint(r, &value))
+			return false;
+		descriptor->is_negative_hits = value != 0;
+		return true;
+	}
+	if (!read_part(r, &part))
+		return false;
+	if (tag == FIELD(2, LENGTH))
+		return read_override(part, memory, &descriptor->limit);
+	return tag == FIELD(3, LENGTH) && read_hits(part, memory, &descriptor->hits_addend);
+}
+
+static bool read_descriptor(struct reader r, struct wr_rls_memory *memory,
+			    Pb__RateLimitDescriptor **out)
+{
+	Pb__RateLimitDescriptor *descriptor = wr_rls_alloc(memory, sizeof *descriptor);
+	size_t most = count_parts(r, FIELD(1, LENGTH));
+	uint32_t seen = 0;
+
+	if (!descriptor)
+		return false;
+	pb__rate_limit_descriptor__init(descriptor);
+	*out = descriptor;
+	descriptor->entries = wr_rls_alloc_many(memory, most, sizeof(void *));
+	if (!descriptor->entries)
+		return false;
+	while (r.at < r.end) {
+		struct reader part;
+		uint8_t tag;
+
+		if (!read_tag(&r, &tag))
+			return false;
+		if (tag == FIELD(1, LENGTH)) {
+			if (descriptor->n_entries == most || !read_part(&r, &part) ||
+			    !read_entry(part, memory, &descriptor->entries[descriptor->n_entries]))
+				return false;
+			descriptor->n_entries++;
+		} else if (!first_time(&seen, tag) ||
+			   !read_descriptor_field(descriptor, tag, &r, memory)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struct reader *r)
+{
+	uint64_t value;
+
+	if (tag == FIELD(1, LENGTH))
+		return read_text(r, &request->domain);
+	if (tag != FIELD(3, VARINT) || !read_varint(r, &value))
+		return false;
+	request->hits_addend = (uint32_t)value;
+	return true;
+}
+
+static bool read_request(struct reader r, struct wr_rls_memory *memory,
+			 Pb__RateLimitRequest *request)
+{
+	size_t most = count_parts(r, FIELD(2, LENGTH));
+	uint32_t seen = 0;
+
+	pb__rate_limit_request__init(request);
+	request->descriptors = wr_rls_alloc_many(memory, most, sizeof(void *));
+	if (!request->descriptors)
+		return false;
+	while (r.at < r.end) {
+		struct reader part;
+		uint8_t tag;
+
+		if (!read_tag(&r, &tag))
+			return false;
+		if (tag == FIELD(2, LENGTH)) {
+			if (request->n_descriptors == most || !read_part(&r, &part) ||
+			    !read_descriptor(part, memory,
+					     &request->descriptors[request->n_descriptors]))
+				return false;
+			request->n_descriptors++;
+		} else if (!first_time(&seen, tag) || !read_request_field(request, tag, &r)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+Pb__RateLimitRequest *wr_rls_read_plain(struct weir_str bytes, struct wr_rls_memory *memory)
+{
+	const uint8_t *first = (const uint8_t *)bytes.ptr;
+	Pb__RateLimitRequest *request = wr_rls_alloc(memory, sizeof *request);
+
+	if (request && read_request((struct reader){first, first + bytes.len}, memory, request))
+		return request;
+	return NULL;
+}

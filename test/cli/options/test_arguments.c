@@ -1,0 +1,108 @@
+/* Passwords leave the command line, and are in the copy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/options/arguments.h"
+
+static const struct wr_option options[] = {
+	{"redis", WR_OPTION_TEXT, "URL", NULL, "", .secret = true},
+	{"peer", WR_OPTION_LIST, "URL,…", NULL, "", .secret = true},
+	{"redis-prefix", WR_OPTION_TEXT, "TEXT", NULL, "", .at = 0},
+	{"loud", WR_OPTION_SWITCH, NULL, NULL, "", .at = 0},
+};
+static const struct wr_option_group groups[] = {{"One", options, 4, NULL}};
+static const struct wr_command command = {"test", "", "", groups, 1};
+
+/* What the arguments, parted by blanks, look like then; good until the next call. */
+static const char *shown(const char *line, bool *hidden)
+{
+	static char words[512], text[512];
+	char *argv[16], *save = NULL, **copy;
+	char again[512] = "";
+	int argc = 0;
+
+	snprintf(words, sizeof words, "%s", line);
+	for (char *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save))
+		argv[argc++] = word;
+	copy = wr_arguments_hide(&command, argc, argv, hidden);
+	assert_non_null(copy);
+	assert_null(copy[argc]);
+	text[0] = '\0';
+	for (int i = 0; i < argc; i++) {
+		size_t at = strlen(text);
+
+		snprintf(text + at, sizeof text - at, "%s%s", i ? " " : "", argv[i]);
+		snprintf(again + strlen(again), sizeof again - strlen(again), "%s%s", i ? " " : "",
+			 copy[i]);
+	}
+	assert_string_equal(again, line);
+	free(copy);
+	return text;
+}
+
+static void struck_out(const char *line, const char *expected)
+{
+	bool hidden;
+
+	assert_string_equal(shown(line, &hidden), expected);
+	assert_true(hidden);
+}
+
+static void left_alone(const char *line)
+{
+	bool hidden;
+
+	assert_string_equal(shown(line, &hidden), line);
+	assert_false(hidden);
+}
+
+static void passwords_are_struck_out(void **state)
+{
+	(void)state;
+	struck_out("test --redis redis://weir:hush@h:1/2 --loud",
+		   "test --redis redis://weir:****@h:1/2 --loud");
+	struck_out("test --redis=redis://:hush@h", "test --redis=redis://:****@h");
+	struck_out("test --redis redis://u:a@b:c@h", "test --redis redis://u:*****@h");
+	struck_out("test --redis redis+sentinel://u:pw@a:1,b:2/m?sentinel_password=hush",
+		   "test --redis redis+sentinel://u:**@a:1,b:2/m?sentinel_password=****");
+	struck_out("test --redis redis+sentinel://a/m?sentinel_password=x@y",
+		   "test --redis redis+sentinel://a/m?sentinel_password=***");
+}
+
+static void of_a_list_all_are(void **state)
+{
+	(void)state;
+	struck_out("test --peer redis://u:one@a,redis://b,redis://:two@c --peer=redis://:three@d",
+		   "test --peer redis://u:***@a,redis://b,redis://:***@c --peer=redis://:*****@d");
+}
+
+static void what_is_no_password_stays(void **state)
+{
+	(void)state;
+	left_alone("test");
+	left_alone("test --redis");
+	left_alone("test --redis=");
+	left_alone("test --redis redis://h:6379/1 --redis-prefix a://b:c@d");
+	left_alone("test --redis redis://user@h:6379");
+	left_alone("test --redis redis+unix:///run/redis?db=3");
+	left_alone("test - -- --= --unknown redis://:a@b");
+	left_alone("--redis=redis://:a@b"); /* the command's name */
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(passwords_are_struck_out),
+		cmocka_unit_test(of_a_list_all_are),
+		cmocka_unit_test(what_is_no_password_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

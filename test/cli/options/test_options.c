@@ -1,0 +1,343 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/options/options.h"
+
+struct settings {
+	const char *name, *colour, *password, *redis, *queue;
+	struct wr_text_list words;
+	bool loud;
+	uint64_t workers, memory_bytes, timeout_ns, patience_ns, depth;
+	struct wr_endpoint_list listen;
+};
+
+static struct settings s;
+
+static const struct wr_option first[] = {
+	{"name", WR_OPTION_TEXT, "NAME", NULL, "what it is called",
+	 .at = offsetof(struct settings, name)},
+	{"colour", WR_OPTION_TEXT, "COLOUR", "red", "one of a few",
+	 .at = offsetof(struct settings, colour), .choices = "red green"},
+	{"words", WR_OPTION_LIST, "WORD,…", "a,b", "some words\non two lines",
+	 .at = offsetof(struct settings, words)},
+	{"loud-mode", WR_OPTION_SWITCH, NULL, NULL, "be loud",
+	 .at = offsetof(struct settings, loud)},
+};
+
+static const struct wr_option second[] = {
+	{"workers", WR_OPTION_NUMBER, "N", "1", "how many",
+	 .at = offsetof(struct settings, workers), .min = 1, .max = 512},
+	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "how much",
+	 .at = offsetof(struct settings, memory_bytes), .min = 262144, .max = 1099511627776},
+	{"timeout", WR_OPTION_DURATION, "TIME", "30s", "how long",
+	 .at = offsetof(struct settings, timeout_ns), .min = 1000000, .max = 3600000000000},
+	{"listen", WR_OPTION_ADDRESSES, "ADDR,…", "8080", "where",
+	 .at = offsetof(struct settings, listen)},
+	{"password", WR_OPTION_TEXT, "TEXT", NULL, "hush",
+	 .at = offsetof(struct settings, password), .choices = "sesame", .secret = true},
+};
+
+static const struct wr_option third[] = {
+	{"redis", WR_OPTION_TEXT, "URL", NULL, "a store", .at = offsetof(struct settings, redis)},
+	{"queue", WR_OPTION_TEXT, "URL", NULL, "a queue", .at = offsetof(struct settings, queue)},
+	{"redis-patience", WR_OPTION_DURATION, "TIME", "20ms", "of the store",
+	 .at = offsetof(struct settings, patience_ns), .needs = "redis"},
+	{"depth", WR_OPTION_NUMBER, "N", "1", "of either", .at = offsetof(struct settings, depth),
+	 .needs = "redis queue"},
+};
+
+static const struct wr_option_group groups[] = {
+	{"One", first, sizeof first / sizeof *first, &s},
+	{"Two", second, sizeof second / sizeof *second, &s},
+	{"Three", third, sizeof third / sizeof *third, &s},
+};
+
+static const struct wr_command command = {"test", "weir test\n", "Examples\n", groups, 3};
+
+static struct wr_arena arena;
+static char said[8192];
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&s, 0, sizeof s);
+	wr_arena_init(&arena, (size_t)4 * 1024 * 1024);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	wr_arena_free(&arena);
+	return 0;
+}
+
+/* Arguments end with NULL, as do variables; what was said is in `said`. */
+static enum wr_options_outcome run(const char **environment, const char **argv)
+{
+	enum wr_options_outcome outcome;
+	FILE *errors = fmemopen(said, sizeof said, "w");
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	outcome = wr_options_read(&command, argc, (char **)argv, (char **)environment, &arena,
+				  errors);
+	fclose(errors);
+	return outcome;
+}
+
+#define ARGS(...) ((const char *[]){"test", __VA_ARGS__, NULL})
+#define NOTHING ((const char *[]){NULL})
+
+static void defaults(void **state)
+{
+	(void)state;
+	assert_int_equal(run(NOTHING, (const char *[]){"test", NULL}), WR_OPTIONS_READ);
+	assert_null(s.name);
+	assert_string_equal(s.colour, "red");
+	assert_int_equal(s.words.count, 2);
+	assert_string_equal(s.words.items[1], "b");
+	assert_false(s.loud);
+	assert_int_equal(s.workers, 1);
+	assert_int_equal(s.memory_bytes, 67108864);
+	assert_int_equal(s.timeout_ns, 30000000000);
+	assert_int_equal(s.listen.count, 1);
+	assert_int_equal(s.listen.items[0].port, 8080);
+	assert_string_equal(said, "");
+}
+
+static void flags_of_every_kind(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		run(NOTHING, ARGS("--name", "-", "--colour=green", "--words", "x, y,,z", "--words",
+				  "w", "--loud-mode", "--workers", "512", "--memory", "256K",
+				  "--timeout=1ms", "--listen", "80,[::1]:81")),
+		WR_OPTIONS_READ);
+	assert_string_equal(s.name, "-");
+	assert_string_equal(s.colour, "green");
+	assert_int_equal(s.words.count, 4); /* a repeated flag goes on with the list */
+	assert_string_equal(s.words.items[1], "y");
+	assert_string_equal(s.words.items[3], "w");
+	assert_true(s.loud);
+	assert_int_equal(s.workers, 512);
+	assert_int_equal(s.memory_bytes, 262144);
+	assert_int_equal(s.timeout_ns, 1000000);
+	assert_int_equal(s.listen.count, 2);
+	assert_string_equal(s.listen.items[1].host, "::1");
+}
+
+static void write_config(char path[32], const char *text)
+{
+	int fd;
+
+	snprintf(path, 32, "/tmp/weir-options-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static void command_line_over_environment_over_file(void **state)
+{
+	char path[32];
+
+	(void)state;
+	write_config(path, "name: file\ncolour: green\nwords: [f, g, h]\nworkers: 7\n"
+			   "loud-mode: yes\nlisten:\n  - 81\n  - 82\n");
+	assert_int_equal(
+		run((const char *[]){"WEIR_NAME=variable", "WEIR_WORDS=v", "WEIR_LOUD_MODE=off",
+				     "WEIR_COLOUR=", "UNRELATED=1", NULL},
+		    ARGS("--config", path, "--name", "flag")),
+		WR_OPTIONS_READ);
+	assert_string_equal(s.name, "flag");
+	assert_string_equal(s.colour, "green"); /* an empty variable is none */
+	assert_int_equal(s.words.count, 1);     /* replaced, not appended to */
+	assert_string_equal(s.words.items[0], "v");
+	assert_false(s.loud);
+	assert_int_equal(s.workers, 7);
+	assert_int_equal(s.listen.count, 2);
+	assert_int_equal(s.listen.items[1].port, 82);
+	unlink(path);
+}
+
+static void config_by_variable(void **state)
+{
+	char path[32], variable[64];
+
+	(void)state;
+	write_config(path, "workers: 3\n");
+	snprintf(variable, sizeof variable, "WEIR_CONFIG=%s", path);
+	assert_int_equal(run((const char *[]){variable, NULL}, (const char *[]){"test", NULL}),
+			 WR_OPTIONS_READ);
+	assert_int_equal(s.workers, 3);
+	unlink(path);
+}
+
+static const struct {
+	const char *argv[4];
+	const char *said;
+} wrong[] = {
+	{{"test", "--memroy", "1G"}, "there is no option --memroy; did you mean --memory?"},
+	{{"test", "--zzzzzzzzz"}, "there is no option '--zzzzzzzzz'"},
+	{{"test", "config"}, "'config' is not understood"},
+	{{"test", "extra"}, "'extra' is not understood: options begin with --"},
+	{{"test", "-n"}, "there is no option '-n'"},
+	{{"test", "--name"}, "--name needs a value: --name NAME"},
+	{{"test", "--name", "--loud-mode"}, "--name needs a value"},
+	{{"test", "--name="}, "--name has an empty value"},
+	{{"test", "--name=a\nb"}, "--name has a value with control characters"},
+	{{"test", "--colour", "blue"}, "--colour is 'blue', which is not one of: red green"},
+	{{"test", "--loud-mode=maybe"}, "--loud-mode is 'maybe', which is not on or off"},
+	{{"test", "--workers", "0"}, "--workers is '0', which is not from 1 to 512"},
+	{{"test", "--workers", "513"}, "--workers is '513', which is not from 1 to 512"},
+	{{"test", "--workers", "1K"}, "--workers is '1K', which is not a whole number"},
+	{{"test", "--memory", "64X"}, "--memory is '64X', which is not a size such as 64M"},
+	{{"test", "--memory", "2T"}, "--memory is '2T', which is not from 256K to 1T"},
+	{{"test", "--timeout", "5"}, "--timeout is '5', which is not a duration such as 30s"},
+	{{"test", "--timeout", "2h"}, "--timeout is '2h', which is not from 1ms to 1h"},
+	{{"test", "--listen", "http"}, "--listen 'http' is not PORT, HOST:PORT"},
+	{{"test", "--config"}, "--config needs a value: --config FILE"},
+	{{"test", "--config", "/nowhere.yaml"}, "--config /nowhere.yaml: No such file"},
+};
+
+static void says_what_is_wrong(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		assert_int_equal(run(NOTHING, (const char **)wrong[i].argv), WR_OPTIONS_WRONG);
+		if (!strstr(said, wrong[i].said) || strncmp(said, "weir test: ", 11) != 0)
+			fail_msg("expected '%s' in '%s'", wrong[i].said, said);
+	}
+}
+
+static void keeps_secrets(void **state)
+{
+	(void)state;
+	assert_int_equal(run((const char *[]){"WEIR_PASSWORD=hunter2", NULL},
+			     (const char *[]){"test", NULL}),
+			 WR_OPTIONS_WRONG);
+	assert_null(strstr(said, "hunter2"));
+	assert_non_null(strstr(said, "WEIR_PASSWORD has a value that is not one of"));
+}
+
+static const struct {
+	const char *text, *said;
+} wrong_files[] = {
+	{"workers: 1\nmemroy: 1G\n", ":2:1: there is no option 'memroy'; did you mean 'memory'?"},
+	{"\n\nworkers: many\n", ":3:1: workers is 'many', which is not a whole number"},
+	{"workers: [1, 2]\n", ":1:10: is a list; this option has one value"},
+	{"words: {a: b}\n", ":1:8: has neither a value nor a list of values"},
+	{"- a\n", ":1:1: is not a list of `option: value`"},
+	{"name: a\nname: b\n", ":2:1: name is there twice"},
+	{"words: [\n", ":2:1: did not find expected node content"},
+	{"name: \"a\\0b\"\n", "name has a value with control characters"},
+};
+
+static void says_where_a_file_is_wrong(void **state)
+{
+	char path[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong_files / sizeof *wrong_files; i++) {
+		write_config(path, wrong_files[i].text);
+		assert_int_equal(run(NOTHING, ARGS("--config", path)), WR_OPTIONS_WRONG);
+		if (!strstr(said, wrong_files[i].said) || !strstr(said, path))
+			fail_msg("expected '%s' in '%s'", wrong_files[i].said, said);
+		unlink(path);
+	}
+}
+
+static void all_faults_at_once(void **state)
+{
+	char path[32];
+
+	(void)state;
+	write_config(path, "memroy: 1\nworkers: 0\n");
+	assert_int_equal(run(NOTHING, ARGS("--config", path, "--nmae=x")), WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "memroy"));
+	assert_non_null(strstr(said, "workers is '0'"));
+	assert_non_null(strstr(said, "did you mean --name?"));
+	unlink(path);
+}
+
+static void lists_end(void **state)
+{
+	char many[4 * 65 + 1] = "";
+
+	(void)state;
+	for (int i = 0; i < 65; i++)
+		memcpy(many + 4 * i, "abc,", 4);
+	assert_int_equal(run(NOTHING, ARGS("--words", many)), WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "lists more than 64"));
+	many[4 * 64] = 0;
+	assert_int_equal(run(NOTHING, ARGS("--words", many)), WR_OPTIONS_READ);
+	assert_int_equal(s.words.count, 64);
+}
+
+static void what_another_one_is_needed_for(void **state)
+{
+	char path[32];
+
+	(void)state;
+	assert_int_equal(run(NOTHING, ARGS("--redis-patience", "1s")), WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "weir test: --redis-patience needs --redis: "));
+	assert_int_equal(run(((const char *[]){"WEIR_REDIS_PATIENCE=1s", NULL}),
+			     ARGS("--queue", "redis://x")),
+			 WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "weir test: WEIR_REDIS_PATIENCE needs --redis: "));
+	write_config(path, "depth: 2\n");
+	assert_int_equal(run(NOTHING, ARGS("--config", path, "--queue", "file:/x")),
+			 WR_OPTIONS_WRONG);
+	assert_non_null(strstr(said, "weir test: depth needs --redis, or a --queue in Redis: "));
+	assert_int_equal(run(NOTHING, ARGS("--config", path, "--queue", "redis+unix:/x")),
+			 WR_OPTIONS_READ);
+	assert_int_equal(run(((const char *[]){"WEIR_REDIS=redis://x", NULL}),
+			     ARGS("--config", path, "--redis-patience", "1s")),
+			 WR_OPTIONS_READ);
+	unlink(path);
+}
+
+static void help_is_the_table(void **state)
+{
+	char text[4096] = "";
+	FILE *out = fmemopen(text, sizeof text, "w");
+
+	(void)state;
+	assert_int_equal(run(NOTHING, ARGS("--bogus", "--help")), WR_OPTIONS_HELP);
+	wr_options_help(&command, out);
+	fclose(out);
+	assert_non_null(strstr(text, "\nTwo\n  --workers N               how many (1)\n"));
+	assert_non_null(strstr(text, "  --words WORD,…            some words\n"
+				     "                            on two lines (a,b)\n"));
+	assert_non_null(strstr(text, "Examples\n"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(defaults, setup, teardown),
+		cmocka_unit_test_setup_teardown(flags_of_every_kind, setup, teardown),
+		cmocka_unit_test_setup_teardown(command_line_over_environment_over_file, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(config_by_variable, setup, teardown),
+		cmocka_unit_test_setup_teardown(says_what_is_wrong, setup, teardown),
+		cmocka_unit_test_setup_teardown(keeps_secrets, setup, teardown),
+		cmocka_unit_test_setup_teardown(says_where_a_file_is_wrong, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_faults_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(lists_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_another_one_is_needed_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(help_is_the_table, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

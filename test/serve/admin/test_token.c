@@ -1,0 +1,121 @@
+/* Files of tokens that can be opened but not looked at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool broken;
+
+/* What it leaves in *info would pass for a file that is nobody else's. */
+static int fstat_or_fail(int fd, struct stat *info)
+{
+	memset(info, 0, sizeof *info);
+	if (!broken)
+		return fstat(fd, info);
+	errno = EOVERFLOW;
+	return -1;
+}
+
+#define fstat fstat_or_fail
+#include "serve/admin/token.c"
+#undef fstat
+
+#define FIRST "a-token-of-the-first-file"
+#define SECOND "a-token-of-the-second-file"
+
+static char path[] = "/tmp/weir-test-token-XXXXXX";
+
+/* `second` is its time, so that each file is newer than the one before. */
+static void write_token(const char *token, time_t second)
+{
+	struct timespec times[2] = {{.tv_sec = second}, {.tv_sec = second}};
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fprintf(file, "%s\n", token) > 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static bool knows(struct wr_tokens *tokens, const char *token)
+{
+	char field[64];
+
+	snprintf(field, sizeof field, "Bearer %s", token);
+	return wr_tokens_find(tokens, wr_str(field)) != NULL;
+}
+
+static void no_tokens_from_a_file_that_cannot_be_looked_at(void **state)
+{
+	struct wr_tokens *tokens = (struct wr_tokens *)1;
+	struct weir_error error = {0};
+	char said[128];
+
+	(void)state;
+	write_token(FIRST, 1000);
+	broken = true;
+	assert_int_equal(wr_tokens_open(path, &tokens, &error), WEIR_ESYS);
+	broken = false;
+	assert_null(tokens);
+	wr_tokens_free(tokens);
+	snprintf(said, sizeof said, "cannot look at %s: %s", path, strerror(EOVERFLOW));
+	assert_string_equal(error.text, said);
+}
+
+/* The tokens stay as they were, and the file is read as soon as it can be: a token that was taken
+ * out of it is not good until the next change. */
+static void a_change_that_could_not_be_read_is_read_later(void **state)
+{
+	struct wr_tokens *tokens = NULL;
+	struct weir_error error;
+
+	(void)state;
+	write_token(FIRST, 1000);
+	if (wr_tokens_open(path, &tokens, &error) < 0 || !tokens) {
+		fail_msg("%s", error.text);
+		return;
+	}
+	write_token(SECOND, 2000);
+	broken = true;
+	assert_true(knows(tokens, FIRST));
+	assert_false(knows(tokens, SECOND));
+	broken = false;
+	assert_true(knows(tokens, SECOND));
+	assert_false(knows(tokens, FIRST));
+	wr_tokens_free(tokens);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_tokens_from_a_file_that_cannot_be_looked_at),
+		cmocka_unit_test(a_change_that_could_not_be_read_is_read_later),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}

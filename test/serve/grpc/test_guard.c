@@ -1,0 +1,95 @@
+/* How much trouble a connection may make: exact numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "serve/grpc/guard.h"
+
+static struct wr_grpc_guard guard;
+
+static int setup(void **state)
+{
+	(void)state;
+	wr_grpc_guard_init(&guard, 1000);
+	return 0;
+}
+
+static int charge_until_out(enum wr_guard_cost cost)
+{
+	int count = 0;
+
+	while (wr_grpc_guard_passes(&guard, 0, 1000)) {
+		wr_grpc_guard_charge(&guard, cost);
+		count++;
+	}
+	return count;
+}
+
+static void resets(void **state)
+{
+	(void)state;
+	assert_int_equal(charge_until_out(WR_GUARD_UNFINISHED), 2000);
+}
+
+static void pings(void **state)
+{
+	(void)state;
+	assert_int_equal(charge_until_out(WR_GUARD_EMPTY), 10000);
+}
+
+/* A second gives 4,000 points back, and never more than there were. */
+static void time_heals(void **state)
+{
+	(void)state;
+	charge_until_out(WR_GUARD_UNFINISHED);
+	assert_true(wr_grpc_guard_passes(&guard, 0, 2000));
+	assert_int_equal(guard.points, 4000);
+	assert_true(wr_grpc_guard_passes(&guard, 0, 1500)); /* a clock that stepped back */
+	assert_int_equal(guard.points, 4000);
+	assert_true(wr_grpc_guard_passes(&guard, 0, UINT64_MAX));
+	assert_int_equal(guard.points, 20000);
+}
+
+/* Whoever is answered once for each call that he gives up may go on for ever. */
+static void answers_heal(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 100000; i++) {
+		wr_grpc_guard_charge(&guard, WR_GUARD_UNFINISHED);
+		wr_grpc_guard_answered(&guard);
+		assert_true(wr_grpc_guard_passes(&guard, 0, 1000));
+	}
+	for (int i = 0; i < 100000; i++)
+		wr_grpc_guard_answered(&guard);
+	assert_int_equal(guard.points, 20000);
+}
+
+/* 32 KiB of a frame under way are free, then 64 bytes cost a point. */
+static void unknown_bytes(void **state)
+{
+	(void)state;
+	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
+	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
+	assert_int_equal(guard.points, 20000);
+	assert_true(wr_grpc_guard_passes(&guard, 6400, 1000));
+	assert_int_equal(guard.points, 19900);
+	wr_grpc_guard_known(&guard, 32768);
+	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
+	assert_int_equal(guard.points, 19900);
+	for (int i = 0; i < 79; i++)
+		wr_grpc_guard_passes(&guard, 16384, 1000);
+	assert_false(wr_grpc_guard_passes(&guard, 16384, 1000));
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {TEST(resets), TEST(pings), TEST(time_heals),
+					   TEST(answers_heal), TEST(unknown_bytes)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

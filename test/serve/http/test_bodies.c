@@ -1,0 +1,51 @@
+/* Memory of a server's large requests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "serve/http/server.h"
+
+static struct wr_http_server server;
+static struct wr_http_connection client = {.server = &server};
+
+static bool take(struct wr_http_request *request, size_t len)
+{
+	static const char bytes[16383];
+
+	assert_true(len <= sizeof bytes);
+	return wr_http_request_body(request, bytes, len);
+}
+
+/* The larger bodies of a loop share 32 MiB. A body that does not fit is refused; small ones need
+ * none. */
+static void test_bound_of_all(void **state)
+{
+	struct wr_http_request *large = wr_http_request_new(&client);
+	struct wr_http_request *medium = wr_http_request_new(&client);
+	struct wr_http_request *small = wr_http_request_new(&client);
+
+	(void)state;
+	server.large_bytes = 33554432 - 16384; /* as if others had that much */
+	assert_true(take(large, 16383));       /* and a zero behind it */
+	assert_int_equal(server.large_bytes, 33554432);
+	assert_false(take(medium, 1024));
+	assert_true(take(small, 1023));
+	assert_int_equal(server.large_bytes, 33554432);
+	wr_http_request_free(large);
+	assert_int_equal(server.large_bytes, 33554432 - 16384);
+	assert_true(take(medium, 1024));
+	assert_int_equal(server.large_bytes, 33554432 - 16384 + 4096);
+	wr_http_request_free(medium);
+	wr_http_request_free(small);
+	assert_int_equal(server.large_bytes, 33554432 - 16384);
+	wr_http_requests_free(&server);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_bound_of_all)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* RESP connections that wait for the central store: whose turn it is, and how many at a time. */
+#include "serve/helper.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "serve/fake_central.h"
+#include "serve/fleet/redis.h"
+#include "serve/resp/resp.h"
+#include "serve/resp/store.h"
+
+#define PEERS 3
+#define ASK "CL.THROTTLE k 9 1 60\r\n"
+#define ANSWER "*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* as the fake central has it */
+
+static const char RULES[] = "domain: rl\n"
+			    "descriptors:\n"
+			    "  - {key: user, rate_limit: {unit: year, requests_per_unit: 9}}\n";
+
+static struct bench bench;
+static struct wr_quota quota;
+static struct wr_listener listener = {
+	.name = "resp", .text = "here", .endpoint = {.kind = WR_ENDPOINT_UNIX}};
+static int peers[PEERS];
+static struct wr_resp_host *host;
+static char said[4096];
+
+static int setup(void **state)
+{
+	static const uint8_t secret[WEIR_SECRET_BYTES] = "a secret";
+
+	(void)state;
+	bench_open_redis(&bench, RULES, "redis://127.0.0.1:1");
+	fake->host.secret(fake->context, secret);
+	quota = (struct wr_quota){.max = 10, .used = PEERS};
+	listener.quota = &quota;
+	listener.protocol = &wr_resp_protocol;
+	for (int i = 0; i < PEERS; i++) {
+		int ends[2];
+
+		assert_int_equal(
+			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
+			0);
+		peers[i] = ends[1];
+		wr_stream_accept(&bench.loop.net, &listener, NULL, ends[0], NULL);
+	}
+	host = ((struct wr_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.host;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (int i = 0; i < PEERS; i++)
+		if (peers[i] >= 0)
+			close(peers[i]);
+	bench_close(&bench);
+	wr_resp_release();
+	return 0;
+}
+
+static void say(int peer, const char *bytes)
+{
+	assert_int_equal(send(peers[peer], bytes, strlen(bytes), 0), strlen(bytes));
+	bench_turn(&bench);
+}
+
+static const char *hear(int peer)
+{
+	ssize_t n;
+
+	bench_turn(&bench);
+	n = recv(peers[peer], said, sizeof said - 1, 0);
+	assert_true(n >= 0 || errno == EAGAIN);
+	said[n > 0 ? n : 0] = '\0';
+	return said;
+}
+
+static void admit(int question)
+{
+	fake_answer(question, WR_ANSWER_ADMITTED, 0);
+}
+
+static void test_answered_in_order(void **state)
+{
+	(void)state;
+	say(0, ASK ASK "PING\r\n");
+	assert_int_equal(fake->count, 2);
+	admit(1);
+	assert_string_equal(hear(0), "");
+	admit(0);
+	assert_string_equal(hear(0), ANSWER ANSWER "+PONG\r\n");
+	assert_int_equal(host->waits, 0);
+}
+
+/* Quick answers would let more out. */
+static void admit_of_two(int question)
+{
+	admit(question);
+	host->waits_max = 2;
+}
+
+/* One with a long pipeline does not keep the others out: each has its turn when a place is free. */
+static void test_turns(void **state)
+{
+	(void)state;
+	host->waits_max = 2;
+	say(0, ASK ASK ASK ASK); /* two of them wait, and two stand in line */
+	say(1, ASK);
+	say(2, ASK ASK);
+	assert_int_equal(fake->count, 2);
+	admit_of_two(0);
+	assert_string_equal(hear(0), ANSWER);
+	assert_int_equal(fake->count, 3); /* peer 0 again: it was the first in line */
+	admit_of_two(1);
+	assert_string_equal(hear(0), ANSWER);
+	assert_int_equal(fake->count, 4);
+	admit_of_two(3);
+	assert_string_equal(hear(1), ANSWER); /* … and then peer 1, not peer 0 */
+	assert_int_equal(fake->count, 5);
+	admit_of_two(4);
+	assert_string_equal(hear(2), ANSWER);
+	admit_of_two(2);
+	assert_string_equal(hear(0), ANSWER);
+	assert_int_equal(fake->count, 7);
+	admit_of_two(5);
+	admit_of_two(6);
+	assert_string_equal(hear(0), ANSWER);
+	assert_string_equal(hear(2), ANSWER);
+	assert_false(host->line);
+}
+
+/* Who leaves the line, or leaves with questions out, makes room. */
+static void test_leaving(void **state)
+{
+	(void)state;
+	host->waits_max = 1;
+	say(0, ASK);
+	say(1, ASK);
+	say(2, ASK);
+	assert_int_equal(fake->count, 1);
+	assert_true(host->line);
+	wr_streams_cut(&bench.loop.net);
+	bench_turn(&bench);
+	assert_int_equal(fake->left, 1);
+	assert_int_equal(host->waits, 0);
+	assert_false(host->line);
+	assert_int_equal(fake->count, 1);
+}
+
+/* It has said all it has to say, and still gets its answers. */
+static void test_half_closed(void **state)
+{
+	(void)state;
+	say(0, ASK ASK);
+	shutdown(peers[0], SHUT_WR);
+	bench_turn(&bench);
+	admit(0);
+	assert_string_equal(hear(0), ANSWER);
+	admit(1);
+	assert_string_equal(hear(0), ANSWER);
+	bench_turn(&bench);
+	assert_int_equal(recv(peers[0], said, 1, 0), 0);
+}
+
+/* Draining waits for what is under way. */
+static void test_drained(void **state)
+{
+	(void)state;
+	say(0, ASK);
+	wr_streams_drain(&bench.loop.net);
+	bench_turn(&bench);
+	assert_int_equal(recv(peers[1], said, 1, 0), 0);
+	assert_int_equal(recv(peers[0], said, 1, 0), -1);
+	admit(0);
+	assert_string_equal(hear(0), ANSWER);
+	assert_int_equal(recv(peers[0], said, 1, 0), 0);
+}
+
+/* More are let out while answers are quick; fewer once they are slow. Quick is meant by the
+ * timeout: first it is an hour, so that no pause of the machine makes an answer slow, then 20 ms.
+ */
+static void test_adapts(void **state)
+{
+	uint64_t begun_ns = wr_loop_mono_ns(&bench.loop), best_ns;
+
+	(void)state;
+	bench.service.settings.redis.timeout_ns = 3600000000000;
+	host->waits_max = 2;
+	say(0, ASK ASK ASK); /* it was full */
+	admit(0);
+	admit(1);
+	bench_turn(&bench);
+	assert_int_equal(host->waits_max, 4);
+	admit(2);
+	bench_turn(&bench);
+	host->waits_max = 100;
+	bench.service.settings.redis.timeout_ns = 20000000;
+	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* at most, however slow we were */
+	say(0, ASK ASK);
+	/* Later than the best one by more than a quarter of the timeout. */
+	usleep((useconds_t)(best_ns / 1000) + 10000);
+	admit(3);
+	admit(4);
+	assert_int_equal(host->waits_max, 75); /* once, for they were out together */
+	hear(0);
+}
+
+/* The nginx module's way. */
+static void test_fleet(void **state)
+{
+	const int last = PEERS - 1; /* the loop's first stream is its newest */
+
+	(void)state;
+	say(last, "WEIR.FLEET\r\n");
+	assert_memory_equal(hear(last), "-NOPERM ", 8);
+	((struct wr_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.linked = true;
+	say(last, "WEIR.FLEET\r\n");
+	assert_memory_equal(hear(last), "$192\r\na secret", 14);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_answered_in_order),
+		TEST(test_turns),
+		TEST(test_leaving),
+		TEST(test_half_closed),
+		TEST(test_drained),
+		TEST(test_adapts),
+		TEST(test_fleet),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,568 @@
+/* Commands that wait for the central store: they overlap, and their replies stay in order. The
+ * store is a stand-in that answers when the test says so, in any order. */
+#include "wire/resp/talk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "limiter/standin.h"
+
+#define WAITS 300
+
+static struct {
+	struct store store;
+	struct wr_resp_wait
+		*asked[WAITS]; /* in the order they were asked; NULL: answered or gone */
+	struct {
+		uint8_t bytes[512];
+		size_t len;
+	} questions[WAITS];
+	int count; /* asked so far */
+	int open;  /* begun and not ended */
+	int left, resets;
+	bool at_once; /* answers come before `take` returns */
+	bool no_secret, no_memory;
+	struct talk *talk;
+} fake;
+
+static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+{
+	struct wr_resp_wait *wait = fake.no_memory ? NULL : calloc(1, sizeof *wait);
+
+	(void)host;
+	if (!wait)
+		return NULL;
+	if (with_ask)
+		wait->ask = malloc(weir_ask_size());
+	fake.open++;
+	return wait;
+}
+
+static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	free(wait->ask);
+	free(wait);
+	fake.open--;
+}
+
+static bool answer(int at)
+{
+	struct wr_resp_wait *wait = fake.asked[at];
+	struct store *store = &fake.store;
+
+	assert_non_null(wait);
+	fake.asked[at] = NULL;
+	memcpy(store->bytes, fake.questions[at].bytes, fake.questions[at].len);
+	store->len = (int)fake.questions[at].len;
+	store_serve(store, fake.talk->rig.now_ns);
+	return wr_resp_heard(wait, store->answer, store->answer_len, fake.talk->rig.now_ns);
+}
+
+static bool fail_to_answer(int at)
+{
+	struct wr_resp_wait *wait = fake.asked[at];
+
+	fake.asked[at] = NULL;
+	return wr_resp_heard(wait, NULL, 0, fake.talk->rig.now_ns);
+}
+
+static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
+		 size_t len, uint64_t now_ns)
+{
+	(void)host;
+	(void)now_ns;
+	assert_true(fake.count < WAITS && len <= sizeof fake.questions->bytes);
+	fake.asked[fake.count] = wait;
+	memcpy(fake.questions[fake.count].bytes, question, len);
+	fake.questions[fake.count].len = len;
+	fake.count++;
+	if (fake.at_once)
+		assert_false(answer(fake.count - 1)); /* the session will say it by itself */
+}
+
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+{
+	(void)host;
+	(void)now_ns;
+	for (int i = 0; i < fake.count; i++)
+		if (fake.asked[i] == wait)
+			fake.asked[i] = NULL;
+	fake.left++;
+}
+
+static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+{
+	(void)host;
+	memcpy(fake.store.bytes, message, len);
+	fake.store.len = (int)len;
+	store_serve(&fake.store, now_ns);
+}
+
+static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
+		 struct weir_error *error)
+{
+	fake.resets++;
+	return weir_control_reset(host->engine, target, now_ns, error);
+}
+
+static const uint8_t *secret(struct wr_resp_host *host)
+{
+	static const uint8_t bytes[WEIR_SECRET_BYTES] = "the fleet's";
+
+	(void)host;
+	return fake.no_secret ? NULL : bytes;
+}
+
+static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+
+static struct talk *open_talk(void)
+{
+	memset(&fake, 0, sizeof fake);
+	fake.talk = talk_open(NULL);
+	talk_with_store(fake.talk, &store);
+	return fake.talk;
+}
+
+static void close_talk(struct talk *talk)
+{
+	talk_close(talk);
+	assert_int_equal(fake.open, 0);
+}
+
+/* What the session says without being spoken to. */
+static const char *listen(struct talk *talk)
+{
+	return say_bytes(talk, NULL, 0);
+}
+
+#define CHECK(user) "WEIR.CHECK api user " user "\r\n"
+
+/* The verdicts and numbers left of all answers, as "admit 2, refuse 0". */
+static const char *verdicts(const char *said)
+{
+	static char text[4096];
+	const char *at = said;
+
+	text[0] = '\0';
+	while ((at = strstr(at, "$7\r\nverdict\r\n"))) {
+		char word[16], left[16] = "-";
+		const char *remaining = strstr(at, "remaining\r\n:");
+
+		assert_int_equal(sscanf(at, "$7 verdict $%*d %15[a-z]", word), 1);
+		if (remaining)
+			sscanf(remaining, "remaining\r\n:%15[0-9]", left);
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s",
+			 text[0] ? ", " : "", word, left);
+		at++;
+	}
+	return text;
+}
+
+/* Three are asked before the first is answered; the last answer is kept until its turn. */
+static void test_overlap_in_order(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	expect(talk, CHECK("1") CHECK("1") CHECK("2") "PING\r\n", "");
+	assert_int_equal(fake.count, 3);
+	assert_false(answer(2));
+	assert_string_equal(listen(talk), "");
+	assert_true(answer(0));
+	assert_string_equal(verdicts(listen(talk)), "admit 2");
+	assert_null(strstr(talk->said, "PONG"));
+	assert_true(answer(1));
+	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2");
+	assert_string_equal(talk->said + talk->len - 7, "+PONG\r\n");
+	assert_int_equal(talk->session.wait_count, 0);
+	assert_int_equal(talk->host->waits, 0);
+	assert_int_equal(talk->session.kept_bytes, 0);
+	close_talk(talk);
+}
+
+/* Remembered refusals and open breakers answer before they have been asked. */
+/* Commands of a transaction ask the store one behind the other; its replies stay in order, and the
+ * command behind EXEC waits for them. */
+static void test_transaction(void **state)
+{
+	struct talk *talk = open_talk();
+	const char *pong;
+
+	(void)state;
+	expect(talk, "MULTI\r\n" CHECK("1") "PING\r\n" CHECK("1") "EXEC\r\nECHO end\r\n",
+	       "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n");
+	assert_int_equal(fake.count, 2);
+	assert_false(answer(1));
+	assert_true(answer(0));
+	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2"); /* the second took first */
+	pong = strstr(talk->said, "+PONG\r\n");
+	assert_non_null(pong);
+	assert_true(strstr(talk->said, "verdict") < pong);
+	assert_non_null(strstr(pong, "verdict"));
+	assert_string_equal(talk->said + talk->len - 9, "$3\r\nend\r\n");
+	assert_int_equal(talk->host->multi_bytes, 0);
+	close_talk(talk);
+}
+
+static void test_answered_at_once(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	fake.at_once = true;
+	say(talk, CHECK("1") CHECK("1") CHECK("1") CHECK("1") "PING\r\n");
+	assert_string_equal(verdicts(talk->said), "admit 2, admit 1, admit 0, refuse 0");
+	assert_string_equal(talk->said + talk->len - 7, "+PONG\r\n");
+	fake.at_once = false;
+	say(talk, CHECK("2"));
+	fake.at_once = true;
+	say(talk, CHECK("2")); /* the first is still out */
+	assert_string_equal(talk->said, "");
+	answer(4);
+	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2");
+	close_talk(talk);
+}
+
+/* What is not answered is decided here: this rule's share is all of it, for there is one node. */
+static void test_store_fails(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		say(talk, CHECK("1"));
+		assert_true(fail_to_answer(i));
+		assert_string_equal(verdicts(listen(talk)), i < 3 ? (i == 0   ? "admit 2"
+								     : i == 1 ? "admit 1"
+									      : "admit 0")
+								  : "refuse 0");
+	}
+	assert_int_equal(fake.store.reports, 3); /* for when it is back */
+	close_talk(talk);
+}
+
+/* A rule that is local does not ask, wherever it stands in the pipeline; nor does what is wrong. */
+static void test_errors_keep_their_place(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	say(talk, CHECK("1") "WEIR.CHECK api user\r\nNOSUCH\r\nWEIR.CHECK api nobody 1\r\n");
+	assert_string_equal(talk->said, "");
+	assert_int_equal(fake.count, 1);
+	answer(0);
+	listen(talk);
+	assert_string_equal(verdicts(talk->said), "admit 2, admit -");
+	assert_true(strstr(talk->said, "verdict") < strstr(talk->said, "-ERR wrong number"));
+	assert_true(strstr(talk->said, "-ERR wrong number") < strstr(talk->said, "-ERR unknown"));
+	close_talk(talk);
+}
+
+/* QUIT ends it when all before it has been said; so does what cannot be read. */
+static void test_ends_in_its_turn(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	expect(talk, CHECK("1") "QUIT\r\nPING\r\n", "");
+	assert_true(talk->session.ended);
+	assert_false(wr_resp_session_over(&talk->session));
+	expect(talk, "PING\r\n", "");
+	assert_true(answer(0));
+	assert_string_equal(verdicts(listen(talk)), "admit 2");
+	assert_string_equal(talk->said + talk->len - 5, "+OK\r\n");
+	assert_true(wr_resp_session_over(&talk->session));
+	talk_again(talk);
+	expect(talk, CHECK("1") "*x\r\n", "");
+	assert_true(answer(1));
+	listen(talk);
+	assert_non_null(strstr(talk->said, "-ERR Protocol error"));
+	assert_true(wr_resp_session_over(&talk->session));
+	close_talk(talk);
+}
+
+/* A protocol changed in between counts from there on. */
+static void test_protocol_of_each(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	say(talk, CHECK("1") "HELLO 3\r\n" CHECK("1"));
+	answer(0);
+	answer(1);
+	listen(talk);
+	assert_memory_equal(talk->said, "*16\r\n", 5);
+	assert_non_null(strstr(talk->said, "%7\r\n$6\r\nserver"));
+	assert_non_null(strstr(talk->said, "%8\r\n$7\r\nverdict"));
+	close_talk(talk);
+}
+
+/* No more than 256 of a session, nor more than the host says; the rest is kept and goes on. */
+static void test_bounds(void **state)
+{
+	static char many[WAITS * 40];
+	struct talk *talk = open_talk();
+
+	(void)state;
+	append(many, sizeof many, "WEIR.CHECK api \\hits 1\r\n", 260);
+	say(talk, many);
+	assert_int_equal(fake.count, 256);
+	assert_true(talk->session.stopped);
+	answer(0);
+	assert_string_equal(verdicts(listen(talk)), "admit 6");
+	assert_int_equal(fake.count, 257);
+	assert_true(talk->session.stopped);
+	for (int i = 1; i < 257; i++)
+		answer(i);
+	listen(talk);
+	assert_int_equal(fake.count, 260);
+	assert_false(talk->session.stopped);
+	for (int i = 257; i < 260; i++)
+		answer(i);
+	listen(talk);
+	assert_int_equal(talk->host->waits, 0);
+	talk->host->waits_max = 2;
+	say(talk, CHECK("1") CHECK("1") CHECK("1"));
+	assert_int_equal(fake.count, 262);
+	assert_true(talk->session.stopped);
+	answer(260);
+	listen(talk);
+	assert_int_equal(fake.count, 263);
+	close_talk(talk); /* with two out */
+	assert_int_equal(fake.left, 2);
+}
+
+/* Replies that have to wait are held against the budget too. */
+static void test_kept_replies_are_bounded(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	talk->budget = 500;
+	say(talk, CHECK("1") "COMMAND\r\nPING\r\n");
+	assert_true(talk->session.stopped);
+	assert_true(talk->session.kept_bytes > 1000);
+	answer(0);
+	talk->budget = SAID_BYTES;
+	listen(talk);
+	assert_false(talk->session.stopped);
+	assert_string_equal(talk->said + talk->len - 7, "+PONG\r\n");
+	close_talk(talk);
+}
+
+/* The client leaves: what is still asked is left, what was answered and not said is given back. */
+static void test_leaves(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	say(talk, CHECK("1") CHECK("1") CHECK("1"));
+	assert_false(answer(1));
+	assert_false(answer(2));
+	talk_again(talk);
+	assert_int_equal(fake.left, 1);
+	assert_int_equal(fake.store.returns, 2);
+	fake.at_once = true;
+	assert_string_equal(verdicts(say(talk, CHECK("1"))), "admit 2");
+	close_talk(talk);
+}
+
+static void test_reset_and_peek(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	fake.at_once = true;
+	talk->session.operates = true;
+	say(talk, CHECK("1"));
+	assert_string_equal(verdicts(say(talk, "WEIR.PEEK api user 1\r\n")), "admit 2");
+	expect(talk, "WEIR.RESET api user 1\r\n", ":1\r\n");
+	assert_int_equal(fake.resets, 1);
+	fake.no_memory = true;
+	expect(talk, CHECK("1"), "-ERR out of memory\r\n");
+	close_talk(talk);
+}
+
+/* A bucket of 5, one a second: the same numbers as in the table. */
+static void test_throttle(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	talk->session.operates = true;
+	expect(talk, "CL.THROTTLE k 4 1 1\r\nTHROTTLE k 5 1 1 3\r\n", "");
+	answer(1);
+	answer(0);
+	assert_string_equal(listen(talk), "*5\r\n:0\r\n:5\r\n:1\r\n:-1\r\n:4\r\n"
+					  "*5\r\n:1\r\n:5\r\n:2\r\n:3\r\n:0\r\n");
+	fake.at_once = true;
+	expect(talk, "CL.THROTTLE k 4 1 1 2\r\n", "*5\r\n:1\r\n:5\r\n:1\r\n:1\r\n:4\r\n");
+	expect(talk, "CL.THROTTLE k 4 1 1 0\r\n", "*5\r\n:0\r\n:5\r\n:1\r\n:-1\r\n:4\r\n");
+	expect(talk, "CL.THROTTLE k 4 1 1 -2\r\n", "*5\r\n:0\r\n:5\r\n:3\r\n:-1\r\n:2\r\n");
+	assert_int_equal(fake.store.returns, 1);
+	assert_int_equal(fake.store.items[0].id_len, strlen("throttle/1s"));
+	close_talk(talk);
+}
+
+/* Two nodes: each has half of the bucket. What it admits is told to the store later. */
+static void test_throttle_without_answer(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	weir_fleet_note(talk->rig.table, 2, NOW_NS);
+	say(talk, "CL.THROTTLE k 3 1 1\r\nCL.THROTTLE k 3 1 1\r\nCL.THROTTLE k 3 1 1\r\n");
+	for (int i = 0; i < 3; i++)
+		fail_to_answer(i);
+	assert_string_equal(listen(talk), "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n"
+					  "*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:2\r\n"
+					  "*5\r\n:1\r\n:2\r\n:0\r\n:1\r\n:2\r\n");
+	assert_int_equal(fake.store.reports, 2);
+	fake.no_secret = true;
+	expect(talk, "CL.THROTTLE other 3 1 1\r\n", "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n");
+	assert_int_equal(fake.count, 3);
+	close_talk(talk);
+}
+
+/* What the store admitted counts here too: half of it is gone when the store is. */
+static void test_throttle_is_known_here(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	fake.at_once = true;
+	say(talk, "CL.THROTTLE k 3 1 1 2\r\n");
+	fake.at_once = false;
+	weir_fleet_note(talk->rig.table, 2, NOW_NS);
+	say(talk, "CL.THROTTLE k 3 1 1\r\n");
+	fail_to_answer(1);
+	assert_memory_equal(listen(talk), "*5\r\n:1\r\n", 8);
+	close_talk(talk);
+}
+
+/* ---- for the nginx module ---- */
+
+static size_t put_command(uint8_t *at, const char *name, const void *bytes, size_t len)
+{
+	size_t head = (size_t)sprintf((char *)at, "*2\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(name),
+				      name, len);
+
+	memcpy(at + head, bytes, len);
+	at[head + len] = '\r';
+	at[head + len + 1] = '\n';
+	return head + len + 2;
+}
+
+static void test_ask_and_tell(void **state)
+{
+	struct talk *talk = open_talk();
+	struct rig node;
+	uint8_t bytes[1024], question[512];
+	size_t len;
+
+	(void)state;
+	talk->session.unix_socket = talk->session.linked = true;
+	node = talk->rig;
+	node.ask = NULL;
+	assert_int_equal(rig_ask(&node, "user=7"), WEIR_WAIT);
+	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
+	add_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
+	assert_int_equal(fake.count, 2);
+	answer(1);
+	answer(0);
+	listen(talk);
+	assert_memory_equal(talk->said, "$56\r\n", 5);
+	assert_int_equal(talk->len, 2 * (5 + 56 + 2));
+	assert_int_equal(weir_ask_answer(node.ask, talk->said + 5, 56, node.now_ns), WEIR_ADMIT);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
+	fail_to_answer(2);
+	assert_string_equal(listen(talk), "$-1\r\n");
+	weir_ask_cancel(node.ask, node.now_ns);
+	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", question, len));
+	assert_string_equal(talk->said, "+OK\r\n");
+	assert_int_equal(fake.store.returns, 1);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
+	assert_memory_equal(talk->said, "-ERR ", 5); /* a message is no question */
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", "x", 1));
+	assert_memory_equal(talk->said, "-ERR ", 5);
+	weir_ask_done(node.ask);
+	close_talk(talk);
+}
+
+/* A worker that has ended its connection: nothing is taken for it, and what it told counts. */
+static void test_ask_of_one_who_has_gone(void **state)
+{
+	struct talk *talk = open_talk();
+	struct rig node;
+	uint8_t bytes[1024], question[512];
+	size_t len;
+
+	(void)state;
+	talk->session.unix_socket = talk->session.linked = talk->session.gone = true;
+	node = talk->rig;
+	node.ask = NULL;
+	assert_int_equal(rig_ask(&node, "user=7"), WEIR_WAIT);
+	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
+	assert_string_equal(talk->said, "$-1\r\n");
+	assert_int_equal(fake.count, 0);
+	assert_int_equal(weir_ask_store_failed(node.ask, node.now_ns), WEIR_ADMIT);
+	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
+	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", question, len));
+	assert_string_equal(talk->said, "+OK\r\n");
+	assert_int_equal(fake.store.reports, 1);
+	weir_ask_done(node.ask);
+	close_talk(talk);
+}
+
+static void test_who_may_ask(void **state)
+{
+	struct talk *talk = open_talk();
+
+	(void)state;
+	say(talk, "WEIR.FLEET\r\n");
+	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	talk->session.unix_socket = true;
+	say(talk, "WEIR.FLEET\r\n"); /* a process that may use the socket, without the key */
+	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	talk->session.linked = true;
+	say(talk, "WEIR.FLEET\r\n");
+	assert_memory_equal(talk->said, "$192\r\nthe fleet's", 17);
+	fake.no_secret = true;
+	say(talk, "WEIR.FLEET\r\n");
+	assert_memory_equal(talk->said, "-NOTYET ", 8);
+	talk->host->store = NULL;
+	say(talk, "WEIR.FLEET\r\n");
+	assert_memory_equal(talk->said, "-NOSTORE ", 9);
+	close_talk(talk);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_overlap_in_order),
+		cmocka_unit_test(test_transaction),
+		cmocka_unit_test(test_answered_at_once),
+		cmocka_unit_test(test_store_fails),
+		cmocka_unit_test(test_errors_keep_their_place),
+		cmocka_unit_test(test_ends_in_its_turn),
+		cmocka_unit_test(test_protocol_of_each),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_kept_replies_are_bounded),
+		cmocka_unit_test(test_leaves),
+		cmocka_unit_test(test_reset_and_peek),
+		cmocka_unit_test(test_throttle),
+		cmocka_unit_test(test_throttle_without_answer),
+		cmocka_unit_test(test_throttle_is_known_here),
+		cmocka_unit_test(test_ask_and_tell),
+		cmocka_unit_test(test_ask_of_one_who_has_gone),
+		cmocka_unit_test(test_who_may_ask),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -15,7 +15,7 @@
 #include <weir/engine.h>
 #include <weir/weir.h>
 
-#include "base/mono.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "limiter/question.h"
 #include "store/exchange.h"
@@ -137,7 +137,7 @@ static struct moment read_clock(bool leased)
 
 	if (!leased)
 		return (struct moment){clock_ns(CLOCK_REALTIME), 0};
-	now.mono_ns = wr_mono_ns();
+	now.mono_ns = wr_clock_boot_ns();
 	if (now.mono_ns - looked_mono_ns > SECOND_NS / 1000) {
 		looked_mono_ns = now.mono_ns;
 		distance_ns = clock_ns(CLOCK_REALTIME) - now.mono_ns;
@@ -191,7 +191,7 @@ static void find_tags(struct weir_engine *engine)
 static void renew(struct keeper *keeper)
 {
 	for (uint32_t i = 0; i < HOT; i++) {
-		uint64_t mono_ns = wr_mono_ns();
+		uint64_t mono_ns = wr_clock_boot_ns();
 		int slot = wr_lease_claim(keeper->table, tags[i], OWNER, mono_ns);
 		uint32_t left = wr_lease_report(keeper->table, slot, OWNER, mono_ns, NULL);
 		struct wr_lease_terms terms = {
@@ -212,14 +212,14 @@ static void renew(struct keeper *keeper)
 /* Simulates one other node that has admitted as much as this node. */
 static void exchange(struct keeper *keeper)
 {
-	uint64_t now_ns = clock_ns(CLOCK_REALTIME), mono_ns = wr_mono_ns();
+	uint64_t now_ns = clock_ns(CLOCK_REALTIME), mono_ns = wr_clock_boot_ns();
 	struct wr_exchange_view view;
 	uint32_t cursor = 0;
 	int slot;
 
-	if (!wr_exchange_keep(keeper->table, OWNER, WR_SYNC_DEFAULT_NS, mono_ns))
+	if (!wr_exchange_own(keeper->table, OWNER, WR_SYNC_DEFAULT_NS, mono_ns))
 		exit(1);
-	wr_exchange_heard(keeper->table, OWNER, mono_ns);
+	wr_exchange_answered(keeper->table, OWNER, mono_ns);
 	while ((slot = wr_exchange_next(keeper->table, OWNER, &cursor, 0, now_ns, mono_ns,
 					&view)) >= 0) {
 		struct wr_exchange_totals others = {{view.counts[0], view.counts[1]}};

@@ -48,7 +48,8 @@ uint64_t wr_central_random(struct wr_central *central)
 	return central->random;
 }
 
-void wr_central_log(struct wr_central *central, enum wr_say level, const char *format, ...)
+void wr_central_log(struct wr_central *central, enum wr_central_log_level level, const char *format,
+		    ...)
 {
 	char text[512];
 	va_list args;

@@ -24,7 +24,7 @@
  *             `open` may call wr_central_link_down, and `message` may call wr_central_forget. The other
  *             callbacks must not call functions of this header.
  *
- * now_ns is CLOCK_REALTIME and mono_ns is wr_mono_ns(). All timeouts use mono_ns. */
+ * now_ns is CLOCK_REALTIME and mono_ns is wr_clock_boot_ns(). All timeouts use mono_ns. */
 #ifndef WR_CENTRAL_CENTRAL_H
 #define WR_CENTRAL_CENTRAL_H
 
@@ -71,7 +71,7 @@ struct wr_central_opts {
 	const char *region;
 };
 
-enum wr_say {
+enum wr_central_log_level {
 	WR_CENTRAL_LOG_ERROR,
 	WR_CENTRAL_LOG_WARN,
 	WR_CENTRAL_LOG_INFO,
@@ -89,7 +89,7 @@ struct wr_central_host {
 	/* Call wr_central_tick at this time or slightly later. Replaces the last call. */
 	void (*wake_at)(void *context, uint64_t mono_ns);
 	/* Log one line. Called once per event. The text contains no secrets. */
-	void (*log)(void *context, enum wr_say level, const char *text);
+	void (*log)(void *context, enum wr_central_log_level level, const char *text);
 	/* Chief: the fleet's secret is known, or has changed. */
 	void (*secret)(void *context, const uint8_t secret[WR_CENTRAL_SECRET]);
 	/* Chief, every 2 s: number of nodes, including this one, that were active within the last

@@ -381,10 +381,10 @@ static bool begin_round(struct wr_central *central)
 
 	note_overshoot(central, 0);
 	if (!central->duties.secret_known || !resize_marks(central) || x->mark_count == 0 ||
-	    !wr_exchange_keep(central->table, central->owner, x->sync_ns, central->mono_ns) ||
+	    !wr_exchange_own(central->table, central->owner, x->sync_ns, central->mono_ns) ||
 	    !wr_central_region_is_up(central))
 		return false;
-	wr_exchange_heard(central->table, central->owner, central->mono_ns);
+	wr_exchange_answered(central->table, central->owner, central->mono_ns);
 	x->resend = false;
 	send_slots(central);
 	return true;

@@ -338,8 +338,9 @@ void wr_central_exit(struct wr_central *central);
 /* Makes sure that the host calls wr_central_tick at mono_ns or earlier. */
 void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns);
 uint64_t wr_central_random(struct wr_central *central);
-__attribute__((format(printf, 3, 4))) void
-wr_central_log(struct wr_central *central, enum wr_say level, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void wr_central_log(struct wr_central *central,
+							  enum wr_central_log_level level,
+							  const char *format, ...);
 
 /* ---- pool.c ---- */
 

@@ -31,7 +31,7 @@ static void print_node(const struct wr_node *node)
 	printf("%s (%s:%u)", path, node->more->file, node->more->line);
 }
 
-static void print_step(const struct wr_step *step)
+static void print_step(const struct wr_rules_step *step)
 {
 	static const char *const names[] = {"this value", "wildcard", "any value", "passed over",
 					    "below"};

@@ -221,7 +221,7 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct weir_error *error)
 {
 	const char *name = plan->name = gateway_name(plan, arena);
-	struct wr_place table;
+	struct wr_table_paths table;
 	struct weir_error why;
 
 	if (plan->settings->print_config) {
@@ -231,7 +231,7 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		plan->runtime = wr_gateway_absolute_path(arena, plan->settings->runtime);
 		plan->bodies = plan->runtime;
 	} else {
-		if (wr_place_find(NULL, plan->settings->table, true, &table, &why) != 0)
+		if (wr_table_paths_find(NULL, plan->settings->table, true, &table, &why) != 0)
 			return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
 		if (strcmp(table.dir, "/dev/shm") == 0)
 			snprintf(table.dir, sizeof table.dir, "/tmp/weir-%u", (unsigned)geteuid());

@@ -123,7 +123,7 @@ static void plan_machine(struct wr_gateway_plan *plan)
 int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena *arena,
 		    struct wr_gateway_plan *plan, struct weir_error *error)
 {
-	struct wr_place table;
+	struct wr_table_paths table;
 	struct weir_error why;
 
 	assert(settings && arena);
@@ -134,7 +134,7 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 	    plan_access_log(plan, arena, error) != 0)
 		return -1;
 	/* The table may not exist yet. Its name is checked in any case. */
-	if (wr_place_find("/", settings->table, false, &table, &why) != 0)
+	if (wr_table_paths_find("/", settings->table, false, &table, &why) != 0)
 		return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
 	if (wr_gateway_paths_find(plan, arena, error) != 0 ||
 	    check_text("the runtime folder", plan->runtime, error) != 0 ||

@@ -89,8 +89,8 @@ static void take(const struct weir_ask *ask, const struct wr_ask_need *need,
 				   &windowed.window_start_ns, &windowed.window_end_ns);
 		limit = &windowed;
 	}
-	wr_take_key(ask->engine->table, limit, key_of(need, candidate), need->need.cost,
-		    ask->now_ns, decision);
+	wr_store_take(ask->engine->table, limit, key_of(need, candidate), need->need.cost,
+		      ask->now_ns, decision);
 }
 
 static void count(struct wr_lane *lane, uint32_t slot, const struct weir_decision *said,

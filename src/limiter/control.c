@@ -41,8 +41,8 @@ static int change(struct weir_engine *engine, const struct weir_target *target, 
 static int reset(void *unused, const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	(void)unused;
-	wr_reset_key(scope->ask->engine->table, need->need.limit, need->need.key,
-		     scope->ask->now_ns);
+	wr_store_reset(scope->ask->engine->table, need->need.limit, need->need.key,
+		       scope->ask->now_ns);
 	return 0;
 }
 

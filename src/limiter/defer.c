@@ -71,8 +71,8 @@ static bool look(struct weir_ask *ask, struct wr_ask_need *need)
 	struct wr_need *one = &need->need;
 
 	if (need->part == WR_HERE) {
-		wr_decide_key(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
-			      &one->decision);
+		wr_store_decide(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
+				&one->decision);
 		return !one->decision.banned;
 	}
 	one->decision = (struct weir_decision){.limit = one->limit->capacity};

@@ -66,7 +66,7 @@ struct weir_engine {
 	uint32_t near_percent;
 	uint32_t keys; /* enum weir_engine_keys */
 	struct wr_stats stats;
-	/* Another clock for leases and exchanges than base/mono.h: a simulation's or a test's. */
+	/* Another clock for leases and exchanges than base/clock.h: a simulation's or a test's. */
 	uint64_t (*mono)(void *context);
 	void *mono_context;
 

@@ -27,7 +27,7 @@ static bool is_exchanged(const struct weir_ask *ask, const struct wr_ask_need *n
 
 static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	unsigned pausing = wr_pausing(ask->engine->table);
+	unsigned pausing = wr_pause_state(ask->engine->table);
 	uint32_t flags = 0;
 
 	if (need->class == WR_COUNTED)
@@ -53,8 +53,8 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 	struct weir_decision decision;
 	struct wr_override override;
 
-	wr_inspect_key(scope->ask->engine->table, limit, need->need.key, scope->ask->now_ns,
-		       &decision, &override);
+	wr_store_inspect(scope->ask->engine->table, limit, need->need.key, scope->ask->now_ns,
+			 &decision, &override);
 	return (struct weir_counter){
 		.size = sizeof(struct weir_counter),
 		.flags = flags_of(scope->ask, need),

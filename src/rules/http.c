@@ -38,7 +38,7 @@ static bool host_matches(struct wr_texts hosts, struct weir_str host)
 }
 
 /* Whether one of the entry's paths matches a reading. Fills in the captures. */
-static bool path_matches(struct wr_rules_reading *reading, const struct wr_request *request,
+static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			 uint32_t at)
 {
 	reading->at = at;
@@ -68,7 +68,7 @@ static bool method_matches(const struct wr_rules_reading *reading, struct wr_tex
 }
 
 /* Whether an entry applies in any reading. *certain: in all of them, which exemptions need. */
-static bool entry_applies(struct wr_rules_reading *reading, const struct wr_request *request,
+static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  bool *certain)
 {
 	bool any = request->path_count == 0;
@@ -99,7 +99,7 @@ struct entry_choice {
 
 /* Handles a source with different values, of which the API may use any. Returns enum made, SKIPPED
  * to try the next source, or WEIR_EROOM. */
-static int make_unclear(struct wr_rules_reading *reading, const struct wr_part *part,
+static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 			enum wr_ambiguity ambiguous, struct entry_choice *choice)
 {
 	struct weir_str *values;
@@ -119,8 +119,8 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_part *
 	case WR_AMBIGUOUS_JOIN: /* a cookie or parameter has nothing to join */
 		break;
 	}
-	values = wr_memory_take(&reading->memory, reading->value_count * sizeof *values,
-				alignof(struct weir_str));
+	values = wr_http_memory_take(&reading->memory, reading->value_count * sizeof *values,
+				     alignof(struct weir_str));
 	if (!values)
 		return WEIR_EROOM;
 	memcpy(values, reading->values, reading->value_count * sizeof *values);
@@ -131,7 +131,7 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_part *
 
 /* Uses the first source that is present. If a source is passed over because it has different
  * values, and there is no other one, its values share a counter. */
-static int make_entry(struct wr_rules_reading *reading, const struct wr_part *part,
+static int make_entry(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 		      struct entry_choice *choice)
 {
 	const struct wr_source *unclear = NULL;
@@ -181,14 +181,14 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
 
 /* Adds a descriptor, unless the same entry of `requests:` has made an equal one, from `first` on.
  */
-static int add_descriptor(struct wr_rules_reading *reading, const struct wr_request *request,
+static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  const struct entry_choice *choices, uint32_t number, uint32_t first,
 			  struct wr_http *http)
 {
 	char *mark = reading->memory.at;
 	struct weir_entry *entries =
-		wr_memory_take(&reading->memory, request->part_count * sizeof *entries,
-			       alignof(struct weir_entry));
+		wr_http_memory_take(&reading->memory, request->part_count * sizeof *entries,
+				    alignof(struct weir_entry));
 
 	if (!entries)
 		return WEIR_EROOM;
@@ -206,14 +206,15 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_requ
 	if (http->count == WR_DESCRIPTORS_MAX)
 		return WEIR_EMANY;
 	http->descriptors[http->count++] =
-		(struct wr_descriptor){entries, request->part_count, request, true};
+		(struct wr_rules_descriptor){entries, request->part_count, request, true};
 	return 0;
 }
 
 /* Makes the descriptors of the current reading: all parts or none. There is more than one if a part
  * has different values. Returns enum made, or an error. */
-static int make_descriptors(struct wr_rules_reading *reading, const struct wr_request *request,
-			    uint32_t first, struct wr_http *http)
+static int make_descriptors(struct wr_rules_reading *reading,
+			    const struct wr_rules_request *request, uint32_t first,
+			    struct wr_http *http)
 {
 	struct entry_choice choices[WR_PARTS_MAX];
 	char *mark = reading->memory.at;
@@ -238,7 +239,7 @@ static int make_descriptors(struct wr_rules_reading *reading, const struct wr_re
 }
 
 /* Makes the descriptors of an entry in each reading that it applies to. */
-static int make_all(struct wr_rules_reading *reading, const struct wr_request *request,
+static int make_all(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 		    bool certain, struct wr_http *http)
 {
 	uint32_t first = http->count;
@@ -277,7 +278,7 @@ static int read_method(struct wr_rules_reading *reading, struct weir_str method)
 		i++;
 	if (i == method.len)
 		return 0;
-	upper = wr_memory_take(&reading->memory, method.len, 1);
+	upper = wr_http_memory_take(&reading->memory, method.len, 1);
 	if (!upper)
 		return WEIR_EROOM;
 	for (i = 0; i < method.len; i++) {
@@ -326,7 +327,7 @@ static int begin_reading(struct wr_rules_reading *reading, const struct weir_htt
 }
 
 /* No limit of this domain applies to the request, whatever entries came before. */
-static void allow_request(struct wr_http *http, const struct wr_request *request)
+static void allow_request(struct wr_http *http, const struct wr_rules_request *request)
 {
 	http->allowed = true;
 	http->denied = false;
@@ -357,7 +358,7 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 {
 	struct wr_rules_reading
 		reading; /* begin_reading() fills it in; captures are those of a match */
-	const struct wr_request *request =
+	const struct wr_rules_request *request =
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
 
@@ -369,7 +370,7 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		return WEIR_EINVAL;
 	if (!request)
 		return 0;
-	reading.memory = (struct wr_memory){memory, (char *)memory + size};
+	reading.memory = (struct wr_http_memory){memory, (char *)memory + size};
 	rc = begin_reading(&reading, view, domain->more->requests->uses_host);
 	for (; rc == 0 && request; request = request->next) {
 		bool certain;

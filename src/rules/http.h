@@ -28,22 +28,22 @@
  * readings. */
 #define WR_HTTP_MEMORY 32768
 
-struct wr_request;
+struct wr_rules_request;
 
-struct wr_descriptor {
+struct wr_rules_descriptor {
 	const struct weir_entry *entries;
 	uint32_t count;
-	const struct wr_request *request; /* the entry of `requests:` that made it */
+	const struct wr_rules_request *request; /* the entry of `requests:` that made it */
 	bool certain; /* every reading makes this descriptor: its rule may replace other limits */
 };
 
 struct wr_http {
 	bool allowed; /* `allow: true`: no limit of this domain applies */
 	bool denied;  /* `missing: deny`: refuse the request */
-	const struct wr_request *allowed_by,
+	const struct wr_rules_request *allowed_by,
 		*denied_by; /* the entry of `requests:` that decided it */
 	uint32_t count;
-	struct wr_descriptor descriptors[WR_DESCRIPTORS_MAX];
+	struct wr_rules_descriptor descriptors[WR_DESCRIPTORS_MAX];
 };
 
 /* Makes the descriptors of a request. Entries and decoded values are placed in memory[0 … size),

@@ -68,7 +68,7 @@ static bool decodes_to(struct weir_str raw, struct weir_str name, bool plus)
 }
 
 /* Decodes a text; not copied if there is nothing to decode. */
-static int decode_text(struct wr_memory *memory, struct weir_str raw, bool plus,
+static int decode_text(struct wr_http_memory *memory, struct weir_str raw, bool plus,
 		       struct weir_str *value)
 {
 	size_t len = 0;
@@ -78,7 +78,7 @@ static int decode_text(struct wr_memory *memory, struct weir_str raw, bool plus,
 		*value = raw;
 		return 0;
 	}
-	text = wr_memory_take(memory, raw.len, 1);
+	text = wr_http_memory_take(memory, raw.len, 1);
 	if (!text)
 		return WEIR_EROOM;
 	for (size_t i = 0; i < raw.len;)
@@ -134,7 +134,7 @@ static int add_joined_value(struct wr_rules_reading *reading, const struct weir_
 		return add_value(reading, wr_str_trim(values[0]));
 	for (size_t i = 0; i < count; i++)
 		room += values[i].len + 2;
-	text = wr_memory_take(&reading->memory, room, 1);
+	text = wr_http_memory_take(&reading->memory, room, 1);
 	if (!text)
 		return WEIR_EROOM;
 	for (size_t i = 0; i < count; i++) {
@@ -220,7 +220,7 @@ static int read_address(struct wr_rules_reading *reading, const struct wr_source
 	if (masked)
 		bits = wr_address_is_v4(&reading->peer) ? source->v4_bits : source->v6_bits;
 	len = wr_address_text(&reading->peer, bits, text);
-	kept = wr_memory_take(&reading->memory, len, 1);
+	kept = wr_http_memory_take(&reading->memory, len, 1);
 	if (!kept)
 		return WEIR_EROOM;
 	return add_value(reading, (struct weir_str){memcpy(kept, text, len), len});

@@ -10,7 +10,7 @@
 /* A request while its descriptors are made. */
 struct wr_rules_reading {
 	const struct weir_http_view *view;
-	struct wr_memory memory;
+	struct wr_http_memory memory;
 	struct wr_target target;
 	struct weir_str method; /* upper case */
 	struct weir_str host;   /* canonical */

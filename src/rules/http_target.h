@@ -45,11 +45,11 @@ bool wr_target_plain(struct weir_str target, struct wr_target *split);
 /* http_readings.c: makes the readings. Returns 0, WEIR_EROOM (too much memory, too many readings or
  * too much work), or WEIR_EFORMAT: the path holds an encoded zero byte, at which some servers stop.
  */
-int wr_target_read(struct wr_target *target, struct wr_memory *memory);
+int wr_target_read(struct wr_target *target, struct wr_http_memory *memory);
 
 /* A reading without its parameters, which make no counter of their own. Not copied if there are
  * none. Returns 0 or WEIR_EROOM. */
-int wr_path_bare(struct weir_str path, struct wr_memory *memory, struct weir_str *bare);
+int wr_path_bare(struct weir_str path, struct wr_http_memory *memory, struct weir_str *bare);
 
 /* The byte that %XX at raw.ptr[i] stands for, or -1. */
 static inline int wr_escaped_byte(struct weir_str raw, size_t i)
@@ -70,7 +70,7 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 /* Writes a host in canonical form: lower case, no port, no dot at the end, an address in its
  * shortest spelling. Empty if there is none. *unsure: servers read it differently (an escape, two
  * dots, a port that is no number), so it exempts nothing. Returns 0 or WEIR_EROOM. */
-int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str *canonical,
+int wr_host_read(struct weir_str host, struct wr_http_memory *memory, struct weir_str *canonical,
 		 bool *unsure);
 
 #endif

@@ -30,7 +30,7 @@ static bool value_fits(const struct wr_node *node, struct weir_str value)
 
 /* The child that a fixed value matches, in the order of matching. */
 static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *parent,
-				   const struct wr_part *part)
+				   const struct wr_rules_part *part)
 {
 	struct wr_node *wild = NULL, *any = NULL;
 
@@ -68,10 +68,10 @@ static unsigned met_at(const struct wr_node *node)
 }
 
 /* Marks every node that the descriptor of a request may match. Returns a set of enum met. */
-static unsigned mark_nodes(struct wr_load *load, struct wr_request *request, uint32_t at,
+static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *request, uint32_t at,
 			   struct wr_node *parent)
 {
-	const struct wr_part *part;
+	const struct wr_rules_part *part;
 	unsigned met = NOTHING;
 
 	if (at == request->part_count) {
@@ -106,7 +106,7 @@ static void check_made(struct wr_load *load, const struct wr_node *domain,
 }
 
 /* The first source that a client may leave out or invent. */
-static const struct wr_source *loose_source(const struct wr_request *request)
+static const struct wr_source *loose_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
 		for (uint32_t j = 0; j < request->parts[i].source_count; j++)
@@ -116,10 +116,10 @@ static const struct wr_source *loose_source(const struct wr_request *request)
 }
 
 /* A source that a client need not send, and without which there is no descriptor. */
-static const struct wr_source *optional_source(const struct wr_request *request)
+static const struct wr_source *optional_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++) {
-		const struct wr_part *part = &request->parts[i];
+		const struct wr_rules_part *part = &request->parts[i];
 		bool optional = part->source_count && !part->has_default &&
 				part->missing != WR_MISSING_DENY;
 
@@ -157,7 +157,7 @@ static bool path_covers(const struct wr_path *wide, const struct wr_path *narrow
 }
 
 /* `path` NULL: any. */
-static bool paths_hold(const struct wr_request *wide, const struct wr_path *path)
+static bool paths_hold(const struct wr_rules_request *wide, const struct wr_path *path)
 {
 	for (uint32_t i = 0; path && i < wide->path_count; i++)
 		if (path_covers(&wide->paths[i], path))
@@ -165,7 +165,7 @@ static bool paths_hold(const struct wr_request *wide, const struct wr_path *path
 	return wide->path_count == 0;
 }
 
-static bool paths_cover(const struct wr_request *wide, const struct wr_request *narrow)
+static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rules_request *narrow)
 {
 	for (uint32_t i = 0; i < narrow->path_count; i++)
 		if (!paths_hold(wide, &narrow->paths[i]))
@@ -175,10 +175,10 @@ static bool paths_cover(const struct wr_request *wide, const struct wr_request *
 
 /* Whether another entry limits at least the same requests by a source that clients cannot choose.
  */
-static bool is_backed(struct wr_load *load, const struct wr_requests *requests,
-		      const struct wr_request *request)
+static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
+		      const struct wr_rules_request *request)
 {
-	for (const struct wr_request *other = requests->first; other; other = other->next) {
+	for (const struct wr_rules_request *other = requests->first; other; other = other->next) {
 		if (!wr_lint_step(load))
 			return true;
 		if (other != request && other->meets_limit && !loose_source(other) &&
@@ -189,8 +189,8 @@ static bool is_backed(struct wr_load *load, const struct wr_requests *requests,
 	return false;
 }
 
-static void check_dodge(struct wr_load *load, const struct wr_requests *requests,
-			const struct wr_request *request)
+static void check_dodge(struct wr_load *load, const struct wr_rules_requests *requests,
+			const struct wr_rules_request *request)
 {
 	const struct wr_source *optional = optional_source(request);
 	const struct wr_source *loose = loose_source(request);
@@ -203,12 +203,12 @@ static void check_dodge(struct wr_load *load, const struct wr_requests *requests
 }
 
 /* Warns about a limit that a client avoids with another Host, if the API answers any Host. */
-static void check_host(struct wr_load *load, const struct wr_requests *requests,
-		       const struct wr_request *request)
+static void check_host(struct wr_load *load, const struct wr_rules_requests *requests,
+		       const struct wr_rules_request *request)
 {
 	if (!request->hosts.count || !request->meets_limit)
 		return;
-	for (const struct wr_request *other = requests->first; other; other = other->next)
+	for (const struct wr_rules_request *other = requests->first; other; other = other->next)
 		if (!wr_lint_step(load) ||
 		    (!other->hosts.count && other->meets_limit && !other->addresses &&
 		     texts_cover(other->methods, request->methods) && paths_cover(other, request)))
@@ -218,12 +218,12 @@ static void check_host(struct wr_load *load, const struct wr_requests *requests,
 }
 
 /* Warns about an exemption by Host, which a client chooses, from limits on the same paths. */
-static void check_exempt_host(struct wr_load *load, const struct wr_requests *requests,
-			      const struct wr_request *request)
+static void check_exempt_host(struct wr_load *load, const struct wr_rules_requests *requests,
+			      const struct wr_rules_request *request)
 {
 	if (!request->allow || !request->hosts.count || request->addresses)
 		return;
-	for (const struct wr_request *other = requests->first; other; other = other->next) {
+	for (const struct wr_rules_request *other = requests->first; other; other = other->next) {
 		if (!wr_lint_step(load))
 			return;
 		if (!other->meets_limit ||
@@ -249,11 +249,11 @@ static struct wr_texts one_of(struct wr_texts texts, uint32_t i)
 
 /* Whether more descriptors or limits apply to the request than can be counted. Counts the entries
  * that certainly apply to it. */
-static bool exceeds_bounds(struct wr_load *load, const struct wr_requests *requests,
+static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			   const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
 {
 	*descriptors = *limits = 0;
-	for (const struct wr_request *r = requests->first; r; r = r->next) {
+	for (const struct wr_rules_request *r = requests->first; r; r = r->next) {
 		if (!wr_lint_step(load))
 			return false;
 		if (!texts_cover(r->methods, witness->method) ||
@@ -268,8 +268,8 @@ static bool exceeds_bounds(struct wr_load *load, const struct wr_requests *reque
 }
 
 /* Warns at the first entry whose requests can exceed the bounds. */
-static bool check_bounds(struct wr_load *load, const struct wr_requests *requests,
-			 const struct wr_request *r)
+static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
+			 const struct wr_rules_request *r)
 {
 	uint32_t paths = r->path_count ? r->path_count : 1;
 	uint32_t methods = r->methods.count ? r->methods.count : 1;
@@ -298,7 +298,7 @@ static bool check_bounds(struct wr_load *load, const struct wr_requests *request
 
 /* Warns about an entry whose methods are never deferred, although it leads to a limit that defers.
  */
-static void check_deferral(struct wr_load *load, const struct wr_request *request)
+static void check_deferral(struct wr_load *load, const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->methods.count; i++)
 		if (wr_defer_method(request->methods.items[i]))
@@ -310,9 +310,9 @@ static void check_deferral(struct wr_load *load, const struct wr_request *reques
 
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 {
-	const struct wr_requests *requests = domain->more->requests;
+	const struct wr_rules_requests *requests = domain->more->requests;
 
-	for (struct wr_request *r = requests->first; r; r = r->next) {
+	for (struct wr_rules_request *r = requests->first; r; r = r->next) {
 		unsigned met = r->allow ? A_RULE : mark_nodes(load, r, 0, domain);
 
 		r->meets_limit = met & A_LIMIT;
@@ -322,12 +322,12 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 			wr_rules_report_at(load, WR_D_unmatched_request, r->file, r->line,
 					   r->column, WR_ARGS(domain->key));
 	}
-	for (const struct wr_request *r = requests->first; r; r = r->next) {
+	for (const struct wr_rules_request *r = requests->first; r; r = r->next) {
 		check_dodge(load, requests, r);
 		check_host(load, requests, r);
 		check_exempt_host(load, requests, r);
 	}
-	for (const struct wr_request *r = requests->first; r; r = r->next)
+	for (const struct wr_rules_request *r = requests->first; r; r = r->next)
 		if (check_bounds(load, requests, r))
 			break;
 	if (load->lint_steps < load->bounds.lint_steps)

@@ -17,10 +17,10 @@ struct level {
 	const struct wr_tracer *tracer; /* or NULL */
 };
 
-static inline void trace_step(const struct level *level, enum wr_step_kind kind,
+static inline void trace_step(const struct level *level, enum wr_rules_step_kind kind,
 			      const struct wr_node *node, bool matched)
 {
-	struct wr_step step = {kind, matched, level->index, node};
+	struct wr_rules_step step = {kind, matched, level->index, node};
 
 	if (level->tracer)
 		level->tracer->step(level->tracer->context, &step);
@@ -211,8 +211,8 @@ enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr
 	return conclude_match(walk(rules, domain, entries, count, tracer), match);
 }
 
-int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
-		      struct weir_error *error)
+int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
+			   struct weir_error *error)
 {
 	static const uint64_t seconds[] = {
 #define UNIT_SECONDS(name, number, text, s) [number] = (s),
@@ -239,7 +239,7 @@ static bool match_replaces(const struct wr_match *match, struct weir_str name)
 	return false;
 }
 
-bool wr_replaced(const struct wr_match *matches, size_t count, struct weir_str name)
+bool wr_rules_replaced(const struct wr_match *matches, size_t count, struct weir_str name)
 {
 	for (size_t i = 0; name.len && i < count; i++)
 		if (match_replaces(&matches[i], name))

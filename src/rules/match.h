@@ -37,8 +37,8 @@ enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_n
 /* Makes the limit that a request brings along. The rules are not consulted (node NULL): no shadow,
  * no quota, no name, no sharing. `unit` is enum wr_unit as received. Returns 0, or WEIR_ELIMIT for
  * numbers that cannot be used. 0 requests per unit refuse everything. */
-int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
-		      struct weir_error *error);
+int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
+			   struct weir_error *error);
 
 /* Whether a rule replaces other limits, or admits requests that others refuse. */
 static inline bool wr_node_exempts(const struct wr_node *node)
@@ -51,10 +51,10 @@ static inline bool wr_node_exempts(const struct wr_node *node)
 }
 
 /* Whether any of the `count` matches of one request replaces a limit of this name. */
-bool wr_replaced(const struct wr_match *matches, size_t count, struct weir_str name);
+bool wr_rules_replaced(const struct wr_match *matches, size_t count, struct weir_str name);
 
 /* The steps of a walk, for `weir explain`. */
-enum wr_step_kind {
+enum wr_rules_step_kind {
 	WR_STEP_EXACT,       /* looked up key and value */
 	WR_STEP_WILD,        /* tried a wildcard or address list */
 	WR_STEP_ANY,         /* looked up the key alone */
@@ -62,15 +62,15 @@ enum wr_step_kind {
 	WR_STEP_LEVEL_EMPTY, /* the level above has no children */
 };
 
-struct wr_step {
-	enum wr_step_kind kind;
+struct wr_rules_step {
+	enum wr_rules_step_kind kind;
 	bool matched;
 	size_t level;               /* index of the entry */
 	const struct wr_node *node; /* the rule that was tried; NULL: there is none */
 };
 
 struct wr_tracer {
-	void (*step)(void *context, const struct wr_step *step);
+	void (*step)(void *context, const struct wr_rules_step *step);
 	void *context;
 };
 

@@ -58,7 +58,7 @@ static bool is_media_type(struct weir_str text)
 void wr_read_response(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_RESPONSE];
-	struct wr_response *response;
+	struct wr_rules_response *response;
 	struct wr_fields fields;
 
 	if (!value || !wr_fields_read(load, value, WR_IN_RESPONSE, WR_STR("response"), &fields))

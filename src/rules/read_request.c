@@ -90,7 +90,8 @@ static struct wr_texts read_texts(struct wr_load *load, const struct wr_fields *
 	return texts;
 }
 
-static void read_paths(struct wr_load *load, const struct wr_fields *f, struct wr_request *request)
+static void read_paths(struct wr_load *load, const struct wr_fields *f,
+		       struct wr_rules_request *request)
 {
 	const struct wr_yaml *value;
 	struct wr_path *paths;
@@ -105,7 +106,8 @@ static void read_paths(struct wr_load *load, const struct wr_fields *f, struct w
 			request->path_count++;
 }
 
-static void read_when(struct wr_load *load, const struct wr_yaml *map, struct wr_request *request)
+static void read_when(struct wr_load *load, const struct wr_yaml *map,
+		      struct wr_rules_request *request)
 {
 	struct wr_fields f;
 
@@ -117,7 +119,7 @@ static void read_when(struct wr_load *load, const struct wr_yaml *map, struct wr
 	request->addresses = wr_read_addresses(load, &f, WR_KEY_REMOTE_ADDRESS, NULL);
 }
 
-static bool has_capture(const struct wr_request *request, struct weir_str name)
+static bool has_capture(const struct wr_rules_request *request, struct weir_str name)
 {
 	for (uint32_t i = 0; i < request->path_count; i++)
 		for (uint16_t j = 0; j < request->paths[i].count; j++)
@@ -155,7 +157,7 @@ static void report_unknown_source(struct wr_load *load, const struct wr_yaml *va
 }
 
 static bool read_source(struct wr_load *load, const struct wr_yaml *value,
-			const struct wr_request *request, struct wr_source *source)
+			const struct wr_rules_request *request, struct wr_source *source)
 {
 	size_t i = 0;
 
@@ -219,7 +221,7 @@ static bool has_commas(struct weir_str name)
 	return false;
 }
 
-static void settle_commas(const struct wr_part *part, struct wr_source *list)
+static void settle_commas(const struct wr_rules_part *part, struct wr_source *list)
 {
 	for (uint32_t i = 0; i < part->source_count; i++)
 		if (part->ambiguous == WR_AMBIGUOUS_JOIN)
@@ -249,7 +251,8 @@ static void read_masks(struct wr_load *load, const struct wr_fields *f, struct w
 					WR_ARGS(wr_keys[keys[i]].name));
 }
 
-static void read_absence(struct wr_load *load, const struct wr_fields *f, struct wr_part *part)
+static void read_absence(struct wr_load *load, const struct wr_fields *f,
+			 struct wr_rules_part *part)
 {
 	int missing, ambiguous;
 
@@ -265,7 +268,7 @@ static void read_absence(struct wr_load *load, const struct wr_fields *f, struct
 }
 
 static void read_sources(struct wr_load *load, const struct wr_fields *f,
-			 const struct wr_request *request, struct wr_part *part)
+			 const struct wr_rules_request *request, struct wr_rules_part *part)
 {
 	const struct wr_yaml *value;
 	struct wr_source *list;
@@ -284,7 +287,7 @@ static void read_sources(struct wr_load *load, const struct wr_fields *f,
 }
 
 static void read_part(struct wr_load *load, const struct wr_yaml *map,
-		      const struct wr_request *request, struct wr_part *part)
+		      const struct wr_rules_request *request, struct wr_rules_part *part)
 {
 	static const enum wr_key_id idle[] = {WR_KEY_DEFAULT, WR_KEY_MISSING, WR_KEY_AMBIGUOUS,
 					      WR_KEY_V4_PREFIX, WR_KEY_V6_PREFIX};
@@ -308,10 +311,11 @@ static void read_part(struct wr_load *load, const struct wr_yaml *map,
 					WR_ARGS(wr_keys[idle[i]].name));
 }
 
-static void read_parts(struct wr_load *load, const struct wr_fields *f, struct wr_request *request)
+static void read_parts(struct wr_load *load, const struct wr_fields *f,
+		       struct wr_rules_request *request)
 {
 	const struct wr_yaml *map;
-	struct wr_part *parts;
+	struct wr_rules_part *parts;
 	struct wr_rules_list list;
 
 	if (!wr_get_list(load, f, WR_KEY_DESCRIPTOR, true, WR_PARTS_MAX, &list))
@@ -322,9 +326,10 @@ static void read_parts(struct wr_load *load, const struct wr_fields *f, struct w
 	request->parts = parts;
 }
 
-static struct wr_request *read_request(struct wr_load *load, const struct wr_yaml *map)
+static struct wr_rules_request *read_request(struct wr_load *load, const struct wr_yaml *map)
 {
-	struct wr_request *request = wr_load_alloc(load, &load->rules->arena, sizeof *request);
+	struct wr_rules_request *request =
+		wr_load_alloc(load, &load->rules->arena, sizeof *request);
 	struct wr_fields f;
 
 	if (!wr_fields_read(load, map, WR_IN_REQUEST, WR_STR("requests"), &f))
@@ -344,7 +349,7 @@ static struct wr_request *read_request(struct wr_load *load, const struct wr_yam
 	return request;
 }
 
-static bool has_source(const struct wr_request *request, enum wr_source_kind kind)
+static bool has_source(const struct wr_rules_request *request, enum wr_source_kind kind)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
 		for (uint32_t j = 0; j < request->parts[i].source_count; j++)
@@ -355,8 +360,8 @@ static bool has_source(const struct wr_request *request, enum wr_source_kind kin
 
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
-	struct wr_requests *all =
-		(struct wr_requests *)domain->more->requests; /* not const while loading */
+	struct wr_rules_requests *all =
+		(struct wr_rules_requests *)domain->more->requests; /* not const while loading */
 	const struct wr_yaml *map;
 	struct wr_rules_list list;
 
@@ -366,7 +371,7 @@ void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, stru
 		domain->more->requests = all =
 			wr_load_alloc(load, &load->rules->arena, sizeof *all);
 	while ((map = wr_rules_list_next(&list))) {
-		struct wr_request *request = read_request(load, map);
+		struct wr_rules_request *request = read_request(load, map);
 
 		if (!request)
 			continue;

@@ -47,7 +47,7 @@ struct wr_source {
 };
 
 /* One entry of the descriptor to make: a fixed value, or the first source that is present. */
-struct wr_part {
+struct wr_rules_part {
 	struct weir_str key;
 	struct weir_str value;
 	const struct wr_source *sources;
@@ -76,13 +76,13 @@ struct wr_texts {
 	uint32_t count; /* 0: any */
 };
 
-struct wr_request {
+struct wr_rules_request {
 	struct wr_texts methods; /* upper case */
 	struct wr_texts hosts;   /* lower case; "*.example.com" */
 	const struct wr_path *paths;
 	uint32_t path_count;
 	uint32_t part_count;
-	const struct wr_part *parts;
+	const struct wr_rules_part *parts;
 	const struct wr_ranges *addresses; /* or NULL */
 	bool allow;
 	bool uses_path;   /* some part comes from the path: each reading makes its own descriptor */
@@ -91,12 +91,12 @@ struct wr_request {
 	const char *file;
 	uint32_t line;
 	uint32_t column;
-	struct wr_request *next;
+	struct wr_rules_request *next;
 };
 
-struct wr_requests {
-	struct wr_request *first;
-	struct wr_request *last;
+struct wr_rules_requests {
+	struct wr_rules_request *first;
+	struct wr_rules_request *last;
 	uint32_t count;
 	bool uses_host; /* some entry needs it: reading a host costs as much as a decision */
 };

@@ -6,8 +6,8 @@
  *   wr_http_read(domain, &view, memory, size, &http);             http.h: → descriptors
  *   for each descriptor:
  *           wr_rules_match(rules, domain, entries, n, &match);    match.h: → rule, limits
- *           or wr_override_limit(number, unit, &limit, error);    match.h: a limit sent along
- *   leave out each limit l with wr_replaced(matches, n, l->name)  match.h
+ *           or wr_rules_request_limit(number, unit, &limit, error);    match.h: a limit sent along
+ *   leave out each limit l with wr_rules_replaced(matches, n, l->name)  match.h
  *   for each limit left that is not unlimited:
  *           wr_key_write(domain, match.node, entries, n, …);      key.h: whose counter
  *           limit = l->limit;
@@ -96,10 +96,10 @@ enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 struct wr_node;
 struct wr_zone;
 struct wr_ranges;
-struct wr_requests;
+struct wr_rules_requests;
 
 /* A refusal as the rule defines it. */
-struct wr_response {
+struct wr_rules_response {
 	uint32_t status; /* 0: not given */
 	struct weir_str content_type;
 	struct weir_str body;
@@ -135,8 +135,8 @@ struct wr_limit {
 	const struct weir_str *replaces;
 	const struct wr_limit *candidates; /* counted, never enforced, never shared */
 	const struct wr_zone *zone;
-	const struct wr_response *response; /* or NULL */
-	const struct wr_defer *defer;       /* settings if on_limit is WR_DEFER; otherwise NULL */
+	const struct wr_rules_response *response; /* or NULL */
+	const struct wr_defer *defer; /* settings if on_limit is WR_DEFER; otherwise NULL */
 	uint32_t replace_count;
 	uint32_t candidate_count;
 	uint32_t enforce_ppm;     /* share of keys it is enforced for, in millionths */
@@ -195,10 +195,10 @@ _Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node
 _Static_assert(WR_LIMITS_MAX < 16, "limit_count has four bits");
 
 struct wr_node_more {
-	struct weir_str metadata;           /* JSON object or "" */
-	const struct wr_requests *requests; /* a domain's, or NULL */
-	const struct wr_ranges *ranges;     /* CIDR */
-	const struct wr_node **key_globs;   /* children whose key is a pattern */
+	struct weir_str metadata;                 /* JSON object or "" */
+	const struct wr_rules_requests *requests; /* a domain's, or NULL */
+	const struct wr_ranges *ranges;           /* CIDR */
+	const struct wr_node **key_globs;         /* children whose key is a pattern */
 	uint32_t key_glob_count;
 	uint32_t order; /* among its siblings, in file order */
 	const char *file;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mono.h"
+#include "base/clock.h"
 #include "serve/decide/log.h"
 #include "serve/grpc/grpc.h"
 #include "serve/deliver/queue_host.h"
@@ -45,7 +45,7 @@ uint64_t wr_loop_now_ns(const struct wr_loop *loop)
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop)
 {
 	(void)loop;
-	return wr_mono_ns();
+	return wr_clock_boot_ns();
 }
 
 struct weir_engine *wr_loop_engine(const struct wr_loop *loop)

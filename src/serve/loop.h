@@ -32,7 +32,7 @@ struct wr_service *wr_loop_service(const struct wr_loop *loop);
 /* CLOCK_REALTIME. */
 uint64_t wr_loop_now_ns(const struct wr_loop *loop);
 
-/* The clock of leases and timeouts, base/mono.h. */
+/* The clock of leases and timeouts, base/clock.h. */
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop);
 
 /* Valid until the caller returns to the loop: a resize replaces both. A request that takes longer holds

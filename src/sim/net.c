@@ -327,7 +327,7 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 		  node, tick, seat, seat->wake_number);
 }
 
-static void host_say(void *context, enum wr_say level, const char *text)
+static void host_say(void *context, enum wr_central_log_level level, const char *text)
 {
 	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 

@@ -3,8 +3,8 @@
 
 #include "base/assert.h"
 
-uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		       int64_t cost, uint64_t charged_ns, uint64_t now_ns)
+uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
+			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns)
 {
 	struct weir_decision ignored = {0};
 	struct wr_attempt attempt = {.key = key,

@@ -6,7 +6,7 @@
  *
  *   decisions  take from the cell and then call wr_exchange_count(): a compare-and-swap or an add,
  *              and a bit for the owner the first time since its last turn
- *   owner      one loop of one process (wr_exchange_keep): visits the slots whose bit is set,
+ *   owner      one loop of one process (wr_exchange_own): visits the slots whose bit is set,
  *              publishes their counts, and applies the sum of all other nodes
  *
  *   fixed window, sliding counter   own counts of the two latest windows, (plus, minus) each
@@ -24,7 +24,7 @@
  * A node whose use has not been exchanged for three intervals, or that has no owner, is on its own:
  * wr_exchange_fresh() returns false, and the limiter enforces the node's share.
  *
- * Window starts are times of the wall clock, all other times are wr_mono_ns(). */
+ * Window starts are times of the wall clock, all other times are wr_clock_boot_ns(). */
 #ifndef WR_STORE_EXCHANGE_H
 #define WR_STORE_EXCHANGE_H
 
@@ -128,13 +128,13 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 /* Makes `owner` (random, not 0) the owner of the table's slots, or renews it, and sets the interval
  * of exchanges. Called every turn. A new owner marks all slots that were not exchanged. Returns
  * false if another owner is alive. */
-bool wr_exchange_keep(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns);
+bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns);
 void wr_exchange_leave(struct weir_table *table, uint64_t owner);
 
 uint64_t wr_exchange_interval(const struct weir_table *table);
 
 /* Called when Redis has answered, whether or not there was something to exchange. */
-void wr_exchange_heard(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
+void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
 /* Returns the next slot from *cursor on (0 at first) that was used since the last visit, or owes a
  * peer of `peers`. Clears the mark and fills `view`. Below 0: no more in this turn. Slots that have

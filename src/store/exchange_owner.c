@@ -76,7 +76,7 @@ static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t 
 		wr_pair_cas(&slot->who, &who, over ? none : shown);
 }
 
-bool wr_exchange_keep(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns)
+bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
 	struct wr_pair seen, mine = {owner, mono_ns + HELD_NS};
@@ -107,7 +107,7 @@ void wr_exchange_leave(struct weir_table *table, uint64_t owner)
 		wr_pair_cas(&in.head->owner, &seen, (struct wr_pair){0});
 }
 
-void wr_exchange_heard(struct weir_table *table, uint64_t owner, uint64_t mono_ns)
+void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
 
@@ -346,7 +346,7 @@ static uint64_t counted_units(const struct charging *to, bool before)
  * again only after it has admitted something, and by then a bucket's span may have ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
-	wr_impose_key(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
+	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
 }
 
 /* Charges the window before, of which a sliding counter still counts a part. A key without a cell

@@ -21,7 +21,7 @@
  * calls wr_lease_lapsed(). Each unit ends as one of: spent, withdrawn, burnt (struct
  * wr_lease_burnt).
  *
- * All times are wr_mono_ns(), or the simulator's. Leases are never checkpointed and never imported
+ * All times are wr_clock_boot_ns(), or the simulator's. Leases are never checkpointed and never imported
  * into another table. */
 #ifndef WR_STORE_LEASE_H
 #define WR_STORE_LEASE_H

@@ -5,7 +5,8 @@
 
 static void look_at_need(struct weir_table *table, struct wr_need *need, uint64_t now_ns)
 {
-	wr_decide_key(table, need->limit, need->key, need->cost, now_ns, WR_LOOK, &need->decision);
+	wr_store_decide(table, need->limit, need->key, need->cost, now_ns, WR_LOOK,
+			&need->decision);
 }
 
 bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t count,
@@ -26,7 +27,7 @@ static void charge_or_mark(struct weir_table *table, const struct wr_need *need,
 {
 	struct weir_decision ignored = {0};
 
-	wr_decide_key(table, need->limit, need->key, cost, now_ns, purpose, &ignored);
+	wr_store_decide(table, need->limit, need->key, cost, now_ns, purpose, &ignored);
 }
 
 static bool counts_rejected(const struct wr_need *need)
@@ -68,8 +69,8 @@ uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t
 
 	wr_assert(need->cost >= 0);
 	if (need->cost > 0) {
-		returned = wr_return_key(table, need->limit, need->key, need->cost,
-					 need->decision.charged_ns, now_ns);
+		returned = wr_store_return(table, need->limit, need->key, need->cost,
+					   need->decision.charged_ns, now_ns);
 		add_back_cost(need);
 	}
 	return returned;
@@ -88,8 +89,8 @@ static size_t take_in_order(struct weir_table *table, struct wr_need *const *lis
 			    uint64_t now_ns)
 {
 	for (size_t i = 0; i < count; i++) {
-		wr_take_key(table, list[i]->limit, list[i]->key, list[i]->cost, now_ns,
-			    &list[i]->decision);
+		wr_store_take(table, list[i]->limit, list[i]->key, list[i]->cost, now_ns,
+			      &list[i]->decision);
 		if (!list[i]->decision.admitted)
 			return i;
 	}

@@ -8,8 +8,8 @@
 
 #define REFUSED_FOR_GOOD_NS (INT64_MAX / 2) /* the longest time that can be added to now */
 
-void wr_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
-		      uint64_t now_ns, struct weir_decision *decision)
+void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
+			    uint64_t now_ns, struct weir_decision *decision)
 {
 	bool for_good = override->banned_until_s == WR_FOR_GOOD;
 	uint64_t rest_ns =
@@ -142,8 +142,8 @@ static void wipe_state(struct weir_table *table, struct wr_spot *spot)
 		wr_slab_release(table, spot->hot.lo);
 }
 
-void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		  uint64_t now_ns)
+void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		    uint64_t now_ns)
 {
 	struct wr_spot spot;
 

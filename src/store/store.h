@@ -48,10 +48,10 @@ void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt);
 void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
 /* Takes from one limit, soft or hard. */
-void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		 int64_t cost, uint64_t now_ns, struct weir_decision *decision);
+void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
-/* Whether a take would be admitted, if a quick look can tell. False: use wr_decide_key. It is a
+/* Whether a take would be admitted, if a quick look can tell. False: use wr_store_decide. It is a
  * guess, because the two words may belong to different states: only the take decides. */
 bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
 		   struct wr_key key, int64_t cost, uint64_t now_ns);
@@ -61,32 +61,33 @@ void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		       const struct weir_limit *limit);
 
 /* The same for another purpose: a look, a mark or a charge. */
-void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
-		   struct weir_decision *decision);
+void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
+		     struct weir_decision *decision);
 
 /* Takes as much of `cost` as there is, for a request that was admitted already. Returns how much it
- * took; *charged_ns is for wr_return_key. */
-uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		       int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
+ * took; *charged_ns is for wr_store_return. */
+uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
+			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
 
 /* Charges in full the use of another node, whatever the limit or a ban is. */
-void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		   int64_t cost, uint64_t now_ns);
+void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		     int64_t cost, uint64_t now_ns);
 
 /* Gives back `cost` (above 0) of a take where that was counted, or as much as possible. Returns the
  * number of whole units. */
-uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		       int64_t cost, uint64_t charged_ns, uint64_t now_ns);
+uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
+			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
 
 /* A look at the counter itself, whatever ban there is, and at the override in force:
  * store/override.c. */
-void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		    uint64_t now_ns, struct weir_decision *decision, struct wr_override *override);
+void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		      uint64_t now_ns, struct weir_decision *decision,
+		      struct wr_override *override);
 
 /* The decision for a banned key. */
-void wr_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
-		      uint64_t now_ns, struct weir_decision *decision);
+void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
+			    uint64_t now_ns, struct weir_decision *decision);
 
 /* The limit with an operator's grant, as far as its algorithm and this table can count it. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
@@ -94,8 +95,8 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 
 /* Resets the counter and its overshoot. Overrides stay. Takes up to now_ns cannot be given back any
  * more, because they were counted in the old counter. */
-void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		  uint64_t now_ns);
+void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		    uint64_t now_ns);
 
 /* WR_RETURN: whether the key was reset after the take. Called after the state was read: the reset
  * is recorded before the state is cleared, so a state from after it has its record. */

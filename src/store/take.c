@@ -241,7 +241,7 @@ attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 		if (attempt->changes && !wr_override_any(*override))
 			wr_override_settle(table, attempt->key, now_s);
 		if (override->banned_until_s && attempt->cost >= 0 && !despite_ban) {
-			wr_refuse_banned(limit, override, attempt->now_ns, attempt->decision);
+			wr_store_refuse_banned(limit, override, attempt->now_ns, attempt->decision);
 			return;
 		}
 		raised = wr_limit_raised(table, limit, override->granted);
@@ -274,8 +274,8 @@ static __attribute__((noinline)) void decide_slowly(struct weir_table *table,
 	wr_attempt_decide(table, &attempt, limit);
 }
 
-void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		    uint64_t now_ns, struct weir_decision *decision, struct wr_override *override)
+void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		      uint64_t now_ns, struct weir_decision *decision, struct wr_override *override)
 {
 	struct wr_attempt attempt = {
 		.key = key, .now_ns = now_ns, .purpose = WR_LOOK, .decision = decision};
@@ -286,8 +286,8 @@ void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, st
 		attempt_overridden(table, &attempt, limit, true, override);
 }
 
-void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		   int64_t cost, uint64_t now_ns)
+void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		     int64_t cost, uint64_t now_ns)
 {
 	struct weir_decision decision = {0};
 	struct wr_override override;
@@ -302,9 +302,9 @@ void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, str
 		attempt_overridden(table, &attempt, limit, true, &override);
 }
 
-void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
-		   struct weir_decision *decision)
+void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
+		     struct weir_decision *decision)
 {
 	wr_assert(limit->checked);
 	decide_slowly(table, limit, key, cost, now_ns, purpose, decision);
@@ -375,16 +375,16 @@ bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limi
 			      &bucket);
 }
 
-void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		 int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		   int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
 	if (__builtin_expect(!take_quickly(table, limit, key, cost, now_ns, decision), 0))
 		decide_slowly(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
 /* In soft mode up to the ceiling: another node decided about the overshoot. */
-uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		       int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
+uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
+			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {
 	struct weir_limit hard = *limit;
 	struct weir_decision decision = {0};

@@ -269,7 +269,7 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 		close(fd);
 		return wr_error_errno(error, WEIR_ESYS, "cannot stat %s", path);
 	}
-	rc = wr_place_check(path, &st, error);
+	rc = wr_table_paths_check(path, &st, error);
 	if (rc == 0) {
 		got = pread(fd, &header, sizeof header, 0);
 		rc = got == (ssize_t)sizeof header
@@ -285,7 +285,7 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 
 /* Opens a file without a name if the file system can do that, so that nothing is left if this
  * process dies. */
-static int open_nameless(const struct wr_place *place, struct wr_fresh_file *fresh)
+static int open_nameless(const struct wr_table_paths *place, struct wr_fresh_file *fresh)
 {
 	fresh->temporary[0] = 0;
 	fresh->fd = open(place->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -317,7 +317,7 @@ static int reserve_pages(int fd, const char *dir, const struct wr_header *header
 	return 0;
 }
 
-int wr_file_make(const struct wr_place *place, const struct wr_file_plan *plan,
+int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *plan,
 		 struct wr_fresh_file *fresh, struct weir_error *error)
 {
 	struct wr_header header = {0};

@@ -23,7 +23,7 @@ struct wr_fresh_file {
 };
 
 /* Creates a file in the folder, reserves its pages and maps it. */
-int wr_file_make(const struct wr_place *place, const struct wr_file_plan *plan,
+int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *plan,
 		 struct wr_fresh_file *fresh, struct weir_error *error);
 
 /* Gives the file its name. Returns WEIR_EINVAL with errno EEXIST if the name exists. */

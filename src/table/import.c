@@ -128,7 +128,7 @@ void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t no
 }
 
 /* Creates a file at `place` with the contents of `from`. */
-static int copy_table(struct weir_table *from, const struct wr_place *place,
+static int copy_table(struct weir_table *from, const struct wr_table_paths *place,
 		      const struct wr_file_plan *plan, struct wr_fresh_file *fresh,
 		      struct weir_error *error)
 {
@@ -140,7 +140,7 @@ static int copy_table(struct weir_table *from, const struct wr_place *place,
 }
 
 /* The folder of a path; "." if the path has none. */
-static int place_of_path(const char *path, struct wr_place *place, struct weir_error *error)
+static int place_of_path(const char *path, struct wr_table_paths *place, struct weir_error *error)
 {
 	const char *slash = strrchr(path, '/');
 	size_t len = slash ? (size_t)(slash - path) : 0;
@@ -163,7 +163,7 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 {
 	struct wr_file_plan plan;
 	struct wr_fresh_file fresh;
-	struct wr_place place;
+	struct wr_table_paths place;
 	int rc;
 
 	if (!table || !path || !*path)
@@ -186,7 +186,7 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 }
 
 /* The path of the previous layout's file in the same folder: NAME.v1 for NAME.v2. */
-static void path_before(const struct wr_place *place, char path[sizeof place->path])
+static void path_before(const struct wr_table_paths *place, char path[sizeof place->path])
 {
 	memcpy(path, place->path, sizeof place->path);
 	path[strlen(path) - 1] = (char)('0' + WR_LAYOUT - 1);
@@ -195,7 +195,7 @@ static void path_before(const struct wr_place *place, char path[sizeof place->pa
 /* Opens the file that a new table starts from: a checkpoint, or the table of the previous layout.
  * Returns WEIR_ENOENT if there is none. A table of the previous layout that cannot be read counts
  * as none. */
-static int open_saved(const struct weir_opts *opts, const struct wr_place *place,
+static int open_saved(const struct weir_opts *opts, const struct wr_table_paths *place,
 		      struct weir_table **saved, struct weir_error *error)
 {
 	char before[sizeof place->path];
@@ -210,7 +210,7 @@ static int open_saved(const struct weir_opts *opts, const struct wr_place *place
 }
 
 /* Creates a new table, empty or with the contents of open_saved(). */
-static int make_table(const struct weir_opts *opts, const struct wr_place *place,
+static int make_table(const struct weir_opts *opts, const struct wr_table_paths *place,
 		      struct wr_fresh_file *fresh, struct weir_error *error)
 {
 	struct wr_file_plan plan = {.memory_bytes = opts->memory_bytes,
@@ -244,7 +244,7 @@ static int check_opts(const struct weir_opts *opts, struct weir_error *error)
 int weir_open(const struct weir_opts *opts, struct weir_table **table, struct weir_error *error)
 {
 	struct wr_fresh_file fresh;
-	struct wr_place place;
+	struct wr_table_paths place;
 	char before[sizeof place.path];
 	bool existing;
 	int rc = check_opts(opts, error);
@@ -252,7 +252,7 @@ int weir_open(const struct weir_opts *opts, struct weir_table **table, struct we
 	if (rc < 0 || !table)
 		return rc < 0 ? rc : wr_error(error, WEIR_EINVAL, "where to put the table?");
 	existing = opts->flags & WEIR_OPEN_EXISTING;
-	rc = wr_place_find(opts->dir, opts->name, !existing, &place, error);
+	rc = wr_table_paths_find(opts->dir, opts->name, !existing, &place, error);
 	if (rc == 0)
 		rc = wr_file_open(place.path, false, table, error);
 	if (rc != WEIR_ENOENT || existing)
@@ -301,11 +301,11 @@ int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error
 	struct wr_fresh_file fresh;
 	struct wr_file_plan plan;
 	struct weir_table *old;
-	struct wr_place place;
+	struct wr_table_paths place;
 	int rc = check_opts(opts, error);
 
 	if (rc == 0)
-		rc = wr_place_find(opts->dir, opts->name, false, &place, error);
+		rc = wr_table_paths_find(opts->dir, opts->name, false, &place, error);
 	if (rc == 0)
 		rc = wr_file_open(place.path, false, &old, error);
 	if (rc != 0)
@@ -332,8 +332,8 @@ int weir_moved(const struct weir_table *table)
 
 int weir_remove(const char *name, const char *dir, struct weir_error *error)
 {
-	struct wr_place place;
-	int rc = wr_place_find(dir, name, false, &place, error);
+	struct wr_table_paths place;
+	int rc = wr_table_paths_find(dir, name, false, &place, error);
 
 	if (rc < 0)
 		return rc;

@@ -39,8 +39,8 @@ static bool system_user(uid_t *uid, gid_t *gid)
 	return true;
 }
 
-static int set_path(struct wr_place *place, const char *dir, const char *prefix, const char *name,
-		    struct weir_error *error)
+static int set_path(struct wr_table_paths *place, const char *dir, const char *prefix,
+		    const char *name, struct weir_error *error)
 {
 	int a = snprintf(place->dir, sizeof place->dir, "%s", dir);
 	int b = snprintf(place->path, sizeof place->path, "%s/%s%s.v%d", dir, prefix, name,
@@ -56,7 +56,7 @@ static int set_path(struct wr_place *place, const char *dir, const char *prefix,
 }
 
 /* Root gives the files it makes in /run/weir to the service's user, if that user exists. */
-static void share_with_service(struct wr_place *place)
+static void share_with_service(struct wr_table_paths *place)
 {
 	if (geteuid() == 0 && strcmp(place->dir, SYSTEM_DIR) == 0 &&
 	    system_user(&place->owner, &place->group))
@@ -64,7 +64,7 @@ static void share_with_service(struct wr_place *place)
 }
 
 /* Only root creates the folder. */
-static bool try_system(const char *name, bool make, struct wr_place *place,
+static bool try_system(const char *name, bool make, struct wr_table_paths *place,
 		       struct weir_error *error)
 {
 	if (set_path(place, SYSTEM_DIR, "", name, error) < 0)
@@ -78,7 +78,7 @@ static bool try_system(const char *name, bool make, struct wr_place *place,
 	return access(SYSTEM_DIR, W_OK | X_OK) == 0;
 }
 
-static bool try_session(const char *name, bool make, struct wr_place *place,
+static bool try_session(const char *name, bool make, struct wr_table_paths *place,
 			struct weir_error *error)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -95,8 +95,8 @@ static bool try_session(const char *name, bool make, struct wr_place *place,
 	return access(dir, W_OK | X_OK) == 0;
 }
 
-int wr_place_find(const char *dir, const char *name, bool make, struct wr_place *place,
-		  struct weir_error *error)
+int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *place,
+			struct weir_error *error)
 {
 	char prefix[32];
 
@@ -118,14 +118,15 @@ int wr_place_find(const char *dir, const char *name, bool make, struct wr_place 
 	return set_path(place, SHM_DIR, prefix, name, error);
 }
 
-void wr_place_admin(const struct wr_place *place, char path[WR_PLACE_ADMIN])
+void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN])
 {
 	const char *version = strrchr(place->path, '.'); /* ".v1" */
 
-	snprintf(path, WR_PLACE_ADMIN, "%.*s.admin", (int)(version - place->path), place->path);
+	snprintf(path, WR_TABLE_PATHS_ADMIN, "%.*s.admin", (int)(version - place->path),
+		 place->path);
 }
 
-int wr_place_check(const char *path, const struct stat *st, struct weir_error *error)
+int wr_table_paths_check(const char *path, const struct stat *st, struct weir_error *error)
 {
 	uid_t uid = 0;
 	gid_t gid;

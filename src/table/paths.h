@@ -10,7 +10,7 @@
 
 #define WR_SYSTEM_DIR "/run/weir" /* folder of tables that root or the user weir makes */
 
-struct wr_place {
+struct wr_table_paths {
 	char dir[400];
 	char path[512];
 	uid_t owner; /* owner of a file made here */
@@ -21,16 +21,16 @@ struct wr_place {
 /* Finds the folder and the path of a table: `dir` if given, else the first usable one of /run/weir,
  * $XDG_RUNTIME_DIR/weir and /dev/shm. A folder where the table exists is preferred to one where it
  * could be created. `make` creates the folder. Returns 0, WEIR_ENAME or WEIR_ESYS. */
-int wr_place_find(const char *dir, const char *name, bool make, struct wr_place *place,
-		  struct weir_error *error);
+int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *place,
+			struct weir_error *error);
 
-#define WR_PLACE_ADMIN 520
+#define WR_TABLE_PATHS_ADMIN 520
 
 /* The path of the Unix socket for the admin API of services on this table, in the same folder. */
-void wr_place_admin(const struct wr_place *place, char path[WR_PLACE_ADMIN]);
+void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN]);
 
 /* Returns 0 if a table file can be trusted: a regular file of this user, root or weir that others
  * can neither read nor write. Otherwise WEIR_EACCESS. */
-int wr_place_check(const char *path, const struct stat *st, struct weir_error *error);
+int wr_table_paths_check(const char *path, const struct stat *st, struct weir_error *error);
 
 #endif

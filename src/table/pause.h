@@ -9,14 +9,14 @@
 
 #include "table/table.h"
 
-enum wr_pausing {
+enum wr_pause_state {
 	WR_PAUSING_SOME = 1,
 	WR_PAUSING_ALL = 2,
 	WR_PAUSING_CHANGE = 4, /* the rest counts changes */
 };
 
 /* Whether anything is paused. A decision reads it first. */
-static inline unsigned wr_pausing(const struct weir_table *table)
+static inline unsigned wr_pause_state(const struct weir_table *table)
 {
 	/* Paired with the swaps in pause.c: a reader that sees the word sees the hashes. */
 	return __atomic_load_n(&table->control->pausing, __ATOMIC_ACQUIRE) & 3;

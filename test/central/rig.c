@@ -75,7 +75,7 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 	rig->waking = true;
 }
 
-static void host_say(void *context, enum wr_say level, const char *text)
+static void host_say(void *context, enum wr_central_log_level level, const char *text)
 {
 	struct rig *rig = context;
 	size_t len = strlen(rig->logged);

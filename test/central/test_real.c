@@ -76,7 +76,7 @@ static void on_wake(void *context, uint64_t mono_ns)
 	(void)context, (void)mono_ns;
 }
 
-static void on_say(void *context, enum wr_say level, const char *text)
+static void on_say(void *context, enum wr_central_log_level level, const char *text)
 {
 	(void)context;
 	if (level == WR_CENTRAL_LOG_ERROR)

@@ -115,7 +115,7 @@ static void on_wake(void *context, uint64_t mono_ns)
 	s.wake_ns = mono_ns;
 }
 
-static void on_say(void *context, enum wr_say level, const char *text)
+static void on_say(void *context, enum wr_central_log_level level, const char *text)
 {
 	(void)context, (void)level;
 	require(strlen(text) < 512 && !strstr(text, "pw"));

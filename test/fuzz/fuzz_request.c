@@ -96,7 +96,7 @@ static void check_exempt(const struct weir_http_view *view, const struct wr_http
 {
 	size_t room = 80 * view->target.len + 16384;
 	char *memory = malloc(room);
-	struct wr_memory readings = {memory, memory + room};
+	struct wr_http_memory readings = {memory, memory + room};
 	struct wr_target target;
 
 	require(wr_target_split(view->target, &target) == 0);
@@ -122,7 +122,7 @@ static void check_result(const struct wr_node *domain, const struct weir_http_vi
 	if (http->allowed && http->allowed_by->path_count)
 		check_exempt(view, http);
 	for (uint32_t i = 0; i < http->count; i++) {
-		const struct wr_descriptor *d = &http->descriptors[i];
+		const struct wr_rules_descriptor *d = &http->descriptors[i];
 		struct wr_match match;
 		char key[128];
 

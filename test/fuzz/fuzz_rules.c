@@ -19,7 +19,7 @@ static void require(int condition)
 		abort();
 }
 
-static void ignore(void *context, const struct wr_step *step)
+static void ignore(void *context, const struct wr_rules_step *step)
 {
 	(void)context;
 	(void)step;

@@ -126,7 +126,7 @@ static void order(struct weir_table *table, unsigned limit, unsigned key, unsign
 	struct wr_text_note text;
 
 	if ((what & 3) == 0) {
-		wr_reset_key(table, of, hashed, now_ns);
+		wr_store_reset(table, of, hashed, now_ns);
 		return;
 	}
 	if (wr_override_any(wr_override_change(table, hashed, of->algorithm, &change, now_s))) {

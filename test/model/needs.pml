@@ -1,5 +1,5 @@
 /* Two limits on one request: take_in_order() and the give-back after a late refusal, of src/store/need.c and
- * src/store/take_all.c, with wr_return_key() of src/store/back.c on fixed windows. A take from one counter is one
+ * src/store/take_all.c, with wr_store_return() of src/store/back.c on fixed windows. A take from one counter is one
  * swap of its cell (decide.pml), so it is one step here.
  *
  * -DPARTICIPANTS=n  each asks once
@@ -99,7 +99,7 @@ proctype participant()
 #ifdef BACK_NEVER
 	goto done;
 #endif
-	/* wr_return_key: compares the window that counted the take */
+	/* wr_store_return: compares the window that counted the take */
 	atomic {
 		seen = count[0];
 #ifdef BACK_STORE

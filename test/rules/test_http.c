@@ -385,7 +385,7 @@ static void plain_targets(void **state)
 
 	for (uint32_t number = 0; number < 7u << 18; number++) {
 		char text[6], memory[128];
-		struct wr_memory room = {memory, memory + sizeof memory};
+		struct wr_http_memory room = {memory, memory + sizeof memory};
 		struct weir_str target = {text, number % 7};
 		struct wr_target quick, full;
 

@@ -217,7 +217,7 @@ static void edits_keep_counters(void **state)
 
 	assert_int_equal(x.limits[0].limit.checked, y.limits[1].limit.checked);
 	assert_string_equal(x.limits[0].id.ptr, y.limits[1].id.ptr);
-	assert_int_equal(wr_override_limit(500, WR_MINUTE, &override, NULL), 0);
+	assert_int_equal(wr_rules_request_limit(500, WR_MINUTE, &override, NULL), 0);
 	assert_int_equal(override.checked, x.limits[0].limit.checked);
 	weir_rules_free(before);
 	weir_rules_free(after);

@@ -167,16 +167,16 @@ static void overrides_are_checked(void **state)
 	struct weir_error error;
 	struct weir_limit limit;
 
-	assert_int_equal(wr_override_limit(5, WR_HOUR, &limit, &error), 0);
+	assert_int_equal(wr_rules_request_limit(5, WR_HOUR, &limit, &error), 0);
 	assert_int_equal(limit.algorithm, WEIR_FIXED_WINDOW);
 	assert_int_equal(limit.limit, 5);
 	assert_int_equal(limit.period_ns, 3600000000000);
-	assert_int_equal(wr_override_limit(0, WR_SECOND, &limit, &error), 0);
+	assert_int_equal(wr_rules_request_limit(0, WR_SECOND, &limit, &error), 0);
 	assert_int_equal(limit.limit, 0);
-	assert_int_equal(wr_override_limit(5, WR_WEEK, &limit, &error), 0);
-	assert_int_equal(wr_override_limit(5, 0, &limit, &error), WEIR_ELIMIT);
-	assert_int_equal(wr_override_limit(5, 8, &limit, &error), WEIR_ELIMIT);
-	assert_int_equal(wr_override_limit(5, -1, &limit, NULL), WEIR_ELIMIT);
+	assert_int_equal(wr_rules_request_limit(5, WR_WEEK, &limit, &error), 0);
+	assert_int_equal(wr_rules_request_limit(5, 0, &limit, &error), WEIR_ELIMIT);
+	assert_int_equal(wr_rules_request_limit(5, 8, &limit, &error), WEIR_ELIMIT);
+	assert_int_equal(wr_rules_request_limit(5, -1, &limit, NULL), WEIR_ELIMIT);
 	(void)state;
 }
 
@@ -215,14 +215,14 @@ static void replaced_by_name(void **state)
 			       test_match(rules, "d", "c=1"), test_match(rules, "d", "e=1"),
 			       test_match(rules, "d", "f=1")};
 
-	assert_false(wr_replaced(m, 1, m[0].limits[0].name));
-	assert_true(wr_replaced(m, 2, m[0].limits[0].name));
-	assert_false(wr_replaced(m, 2, m[1].limits[0].name));
-	assert_true(wr_replaced(m, 3, m[1].limits[0].name));
-	assert_false(wr_replaced(
+	assert_false(wr_rules_replaced(m, 1, m[0].limits[0].name));
+	assert_true(wr_rules_replaced(m, 2, m[0].limits[0].name));
+	assert_false(wr_rules_replaced(m, 2, m[1].limits[0].name));
+	assert_true(wr_rules_replaced(m, 3, m[1].limits[0].name));
+	assert_false(wr_rules_replaced(
 		m, 5, m[2].limits[0].name)); /* a limit without a name cannot be replaced */
-	assert_true(wr_replaced(m + 3, 2, WR_STR("x"))); /* they replace each other */
-	assert_true(wr_replaced(m + 3, 2, WR_STR("y")));
+	assert_true(wr_rules_replaced(m + 3, 2, WR_STR("x"))); /* they replace each other */
+	assert_true(wr_rules_replaced(m + 3, 2, WR_STR("y")));
 	weir_rules_free(rules);
 	(void)state;
 }
@@ -258,7 +258,7 @@ struct trail {
 	char text[1024];
 };
 
-static void note(void *context, const struct wr_step *step)
+static void note(void *context, const struct wr_rules_step *step)
 {
 	static const char *const names[] = {"exact", "wild", "any", "passed", "empty"};
 	struct trail *trail = context;

@@ -69,7 +69,7 @@ static void a_reset_begins_a_counter_of_its_own(void **state)
 	uint64_t reset_ns = T0 + SECOND, now_ns = reset_ns + 1;
 	struct weir_decision before = take(table, &limit, "reset", 4, T0), after;
 
-	wr_reset_key(table, &limit, hash_of(&limit, "reset"), reset_ns);
+	wr_store_reset(table, &limit, hash_of(&limit, "reset"), reset_ns);
 	assert_int_equal(take(table, &limit, "reset", 0, reset_ns).remaining, 10);
 	after = take(table, &limit, "reset", 3, now_ns);
 	assert_int_equal(after.remaining, 7);
@@ -88,7 +88,7 @@ static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 	(void)unused;
 	for (int i = 0; i < 5; i++)
 		leaves_ns = take(table, &limit, "queue", 1, T0).charged_ns;
-	wr_reset_key(table, &limit, hash_of(&limit, "queue"), T0);
+	wr_store_reset(table, &limit, hash_of(&limit, "queue"), T0);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(take(table, &limit, "queue", 1, T0).admitted, 1);
 	assert_int_equal(give_back(table, &limit, "queue", 1, leaves_ns, T0).remaining, 0);
@@ -104,10 +104,10 @@ static void a_reset_is_noted_while_it_matters(void **unused)
 	uint64_t keys = info_of(table, T0).keys;
 
 	(void)unused;
-	wr_reset_key(table, &limit, key, T0 + 10);
+	wr_store_reset(table, &limit, key, T0 + 10);
 	second = take(table, &limit, "noted", 1, T0 + 11);
-	wr_reset_key(table, &limit, key, T0 + 20);
-	wr_reset_key(table, &limit, key, T0 + 15);
+	wr_store_reset(table, &limit, key, T0 + 20);
+	wr_store_reset(table, &limit, key, T0 + 15);
 	take(table, &limit, "noted", 3, T0 + 21);
 	assert_int_equal(give_back(table, &limit, "noted", 1, first.charged_ns, T0 + 22).remaining,
 			 7);
@@ -151,7 +151,7 @@ static void a_resized_table_knows_what_was_reset(void **unused)
 	(void)unused;
 	table = old;
 	first = take(table, &limit, "moved", 4, T0);
-	wr_reset_key(table, &limit, hash_of(&limit, "moved"), T0 + 1);
+	wr_store_reset(table, &limit, hash_of(&limit, "moved"), T0 + 1);
 	take(table, &limit, "moved", 3, T0 + 2);
 	assert_int_equal(weir_resize(&opts, T0 + 3, NULL), 0);
 	assert_int_equal(weir_open(&opts, &table, NULL), 0);

@@ -52,8 +52,8 @@ static int begin(struct weir_limit of)
 
 	limit = of;
 	key = key_nth(table, &limit, 1);
-	assert_true(wr_exchange_keep(table, OWNER, SYNC, MONO));
-	wr_exchange_heard(table, OWNER, MONO);
+	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
+	wr_exchange_answered(table, OWNER, MONO);
 	return wr_exchange_claim(table, key, &name, MONO);
 }
 
@@ -62,7 +62,7 @@ static bool admit(int slot, int64_t cost, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct weir_decision decision;
 
-	wr_take_key(table, &limit, key, cost, now_ns, &decision);
+	wr_store_take(table, &limit, key, cost, now_ns, &decision);
 	if (decision.admitted)
 		wr_exchange_count(table, slot, &limit, cost, now_ns, mono_ns);
 	return decision.admitted;
@@ -72,7 +72,7 @@ static uint32_t remaining(uint64_t now_ns)
 {
 	struct weir_decision decision;
 
-	wr_decide_key(table, &limit, key, 0, now_ns, WR_LOOK, &decision);
+	wr_store_decide(table, &limit, key, 0, now_ns, WR_LOOK, &decision);
 	return decision.remaining;
 }
 
@@ -251,7 +251,7 @@ static void former_use_is_not_charged_twice(void **unused)
 	(void)unused;
 	limit = of;
 	key = key_nth(table, &limit, 1);
-	wr_take_key(table, &limit, key, 60, NOW, &decision); /* 50 of its own, 10 of others */
+	wr_store_take(table, &limit, key, 60, NOW, &decision); /* 50 of its own, 10 of others */
 	slot = begin(of);
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_int_equal(visit(NOW, MONO, &view), slot);
@@ -274,9 +274,9 @@ static void on_its_own(void **unused)
 	/* No answer from Redis. */
 	assert_true(wr_exchange_fresh(table, slot, late));
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
-	wr_exchange_heard(table, OTHER, late);
+	wr_exchange_answered(table, OTHER, late);
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
-	wr_exchange_heard(table, OWNER, late);
+	wr_exchange_answered(table, OWNER, late);
 	assert_true(wr_exchange_fresh(table, slot, late + 1));
 	/* It was used and not exchanged, although other slots were. */
 	assert_true(admit(slot, 1, NOW, MONO));
@@ -301,18 +301,18 @@ static void there_is_one_owner(void **unused)
 
 	(void)unused;
 	assert_true(admit(slot, 1, NOW, MONO));
-	assert_false(wr_exchange_keep(table, OTHER, SYNC, MONO + 2 * SECOND - 1));
+	assert_false(wr_exchange_own(table, OTHER, SYNC, MONO + 2 * SECOND - 1));
 	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), -1);
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	/* The owner died before the answer: the next owner tries again. */
-	assert_true(wr_exchange_keep(table, OTHER, 2 * SYNC, MONO + 2 * SECOND));
+	assert_true(wr_exchange_own(table, OTHER, 2 * SYNC, MONO + 2 * SECOND));
 	assert_int_equal(wr_exchange_interval(table), 2 * SYNC);
 	cursor = 0;
 	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), slot);
 	apply(slot, view.incarnation, 50, 0, NOW, MONO);
 	assert_int_equal(remaining(NOW), 99); /* the first owner has no effect any more */
 	wr_exchange_leave(table, OTHER);
-	assert_true(wr_exchange_keep(table, OWNER, SYNC, MONO));
+	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
 	/* A reply for an earlier incarnation has no effect either. */
 	apply(slot, view.incarnation + 4, 50, 0, NOW, MONO);
 	assert_int_equal(remaining(NOW), 99);
@@ -453,7 +453,7 @@ static void nothing_is_missed(void **unused)
 	(void)unused;
 	limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
 	key = key_nth(table, &limit, 1);
-	assert_true(wr_exchange_keep(table, OWNER, SYNC, MONO));
+	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
 	crew_run(count_many);
 	shared_slot = visit(NOW, MONO, &view);
 	assert_int_equal(shared_slot, wr_exchange_find(table, key));

@@ -561,7 +561,7 @@ static void no_more_than_was_granted(void **state)
 static void reset_or_take(int number)
 {
 	if (number == 0)
-		wr_reset_key(table, &limit, key_nth(table, &limit, 1), T0);
+		wr_store_reset(table, &limit, key_nth(table, &limit, 1), T0);
 	else
 		three_takes(number);
 }
@@ -585,7 +585,7 @@ static void a_reset_is_one_more_limit(void **state)
 			more++;
 		at_most("admitted", sum(admitted) + more, 2 * limit.limit);
 		equal("log_lost", table->tallies->log_lost, 0);
-		wr_reset_key(table, &limit, key_nth(table, &limit, 1), T0);
+		wr_store_reset(table, &limit, key_nth(table, &limit, 1), T0);
 		equal("remaining", take_nth(table, &limit, 1, 0, T0).remaining, limit.limit);
 		equal("cells", duplicates(table), 0);
 	}
@@ -599,7 +599,7 @@ static void pause_or_resume(int number)
 	uint64_t hash = 100 + (uint64_t)number;
 
 	wr_pause_add(table, hash);
-	missed |= !wr_pausing(table) || !wr_pause_has(table, hash);
+	missed |= !wr_pause_state(table) || !wr_pause_has(table, hash);
 	if (number < 2)
 		wr_pause_drop(table, hash);
 }
@@ -614,9 +614,9 @@ static void no_pause_is_missed(void **unused)
 		missed = false;
 		race(pause_or_resume);
 		equal("missed", missed, 0);
-		equal("pausing", wr_pausing(table), WR_PAUSING_SOME);
+		equal("pausing", wr_pause_state(table), WR_PAUSING_SOME);
 		wr_pause_drop(table, 102);
-		equal("pausing", wr_pausing(table), 0);
+		equal("pausing", wr_pause_state(table), 0);
 	}
 }
 

@@ -39,7 +39,7 @@ static void start_run(void)
 	memset(published, 0, sizeof published);
 	memset(doubt, 0, sizeof doubt);
 	visits = 0;
-	wr_exchange_keep(table, OWNER, SYNC, MONO);
+	wr_exchange_own(table, OWNER, SYNC, MONO);
 }
 
 /* Counts for a key, whose slot may have to be made first. */

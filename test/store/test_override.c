@@ -179,7 +179,7 @@ static void a_reset_gives_the_ring_back(void **unused)
 		assert_true(take_nth(table, &limit, 1, 99, T0).admitted);
 		assert_true(take_nth(table, &limit, 1, 1, T0 + 1).admitted);
 		assert_int_equal(wr_slab_used(table), 1024);
-		wr_reset_key(table, &limit, key_nth(table, &limit, 1), T0);
+		wr_store_reset(table, &limit, key_nth(table, &limit, 1), T0);
 		assert_int_equal(wr_slab_used(table), 0);
 	}
 	assert_int_equal(table->tallies->log_full, 0);
@@ -295,7 +295,7 @@ static void check_carried(struct weir_table *to)
 	assert_int_equal(text.changed_s, wr_seconds(T0));
 	assert_false(wr_note_read(to, key_nth(to, &limit, 2), &text));
 	assert_true(wr_pause_has(to, wr_pause_hash("api", 3)));
-	assert_int_equal(wr_pausing(to), WR_PAUSING_SOME | WR_PAUSING_ALL);
+	assert_int_equal(wr_pause_state(to), WR_PAUSING_SOME | WR_PAUSING_ALL);
 }
 
 static void checkpoints_and_resizes_carry_them(void **unused)
@@ -587,7 +587,7 @@ static void operators_are_killed(void **unused)
 			assert_int_equal(d.banned, 0);
 			assert_int_equal(d.limit, 20);
 			assert_false(has_bit(key));
-			wr_reset_key(table, &limit, key_nth(table, &limit, key), T0);
+			wr_store_reset(table, &limit, key_nth(table, &limit, key), T0);
 			assert_int_equal(take_nth(table, &limit, key, 0, T0).remaining, 20);
 		}
 		assert_int_equal(table->tallies->override_evicted, 0);
@@ -603,7 +603,8 @@ static void pause_and_resume(int number)
 	uint64_t hash = wr_pause_hash(&number, sizeof number);
 
 	for (int i = 0; i < 2000; i++) {
-		if (!wr_pause_add(table, hash) || !wr_pausing(table) || !wr_pause_has(table, hash))
+		if (!wr_pause_add(table, hash) || !wr_pause_state(table) ||
+		    !wr_pause_has(table, hash))
 			abort();
 		if (!wr_pause_drop(table, hash))
 			abort();
@@ -616,7 +617,7 @@ static void the_word_never_misses_a_pause(void **unused)
 	(void)unused;
 	table = table_open("override", MIB, 256 * KIB);
 	crew_run(pause_and_resume);
-	assert_int_equal(wr_pausing(table), 0);
+	assert_int_equal(wr_pause_state(table), 0);
 	table_drop(table);
 }
 

@@ -150,8 +150,8 @@ static int take_or_give(struct weir_table *table, const struct weir_limit *limit
 
 	if (cost >= 0)
 		return weir_take(table, limit, key, len, cost, now_ns, d);
-	wr_take_key(table, limit, wr_hash_key(table->secret, key, len, limit->checked), cost,
-		    now_ns, d);
+	wr_store_take(table, limit, wr_hash_key(table->secret, key, len, limit->checked), cost,
+		      now_ns, d);
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 #include "table/paths.h"
 
 #define USUAL_PORT "127.0.0.1:9099"
-#define ADDRESS_BYTES (WR_PLACE_ADMIN + 8)
+#define ADDRESS_BYTES (WR_TABLE_PATHS_ADMIN + 8)
 
 static bool is_path(const char *text)
 {
@@ -25,8 +25,8 @@ static int find_address(const struct wr_client_admin *flags, const char *token_f
 {
 	const char *given = wr_client_setting(flags->admin, "WEIR_ADMIN", NULL);
 	const char *named = wr_client_setting(NULL, "WEIR_ADMIN_SOCKET", NULL);
-	char path[WR_PLACE_ADMIN];
-	struct wr_place place;
+	char path[WR_TABLE_PATHS_ADMIN];
+	struct wr_table_paths place;
 	int rc, len;
 
 	if (!given && token_file)
@@ -38,12 +38,12 @@ static int find_address(const struct wr_client_admin *flags, const char *token_f
 			       ? 0
 			       : wr_error(error, WEIR_EINVAL, "the address is too long");
 	}
-	rc = wr_place_find(wr_client_setting(flags->dir, "WEIR_TABLE_DIR", NULL),
-			   wr_client_setting(flags->table, "WEIR_TABLE", NULL), false, &place,
-			   error);
+	rc = wr_table_paths_find(wr_client_setting(flags->dir, "WEIR_TABLE_DIR", NULL),
+				 wr_client_setting(flags->table, "WEIR_TABLE", NULL), false, &place,
+				 error);
 	if (rc < 0)
 		return rc;
-	wr_place_admin(&place, path);
+	wr_table_paths_admin(&place, path);
 	snprintf(address, ADDRESS_BYTES, "unix:%s", path);
 	return 0;
 }

@@ -21,7 +21,7 @@ void wr_explain_free(struct wr_explain *explain)
 	free(explain->memory);
 }
 
-static void note(void *context, const struct wr_step *step)
+static void note(void *context, const struct wr_rules_step *step)
 {
 	struct wr_explain_walk *walk = context;
 
@@ -33,7 +33,7 @@ static void note(void *context, const struct wr_step *step)
 
 static void walk_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			    const struct weir_entry *entries, size_t count,
-			    const struct wr_request *request, bool certain)
+			    const struct wr_rules_request *request, bool certain)
 {
 	struct wr_explain_walk *walk = &explain->walks[explain->walk_count++];
 	struct wr_tracer tracer = {note, walk};
@@ -73,7 +73,7 @@ bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_li
 {
 	for (size_t i = 0; i < explain->walk_count; i++)
 		if (explain->walks[i].certain &&
-		    wr_replaced(&explain->walks[i].match, 1, limit->name))
+		    wr_rules_replaced(&explain->walks[i].match, 1, limit->name))
 			return true;
 	return false;
 }

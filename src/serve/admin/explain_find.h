@@ -16,10 +16,10 @@
 struct wr_explain_walk {
 	const struct weir_entry *entries;
 	size_t count;
-	const struct wr_request *request; /* what made it, or NULL */
-	bool certain;                     /* every reading of the request makes it */
+	const struct wr_rules_request *request; /* what made it, or NULL */
+	bool certain;                           /* every reading of the request makes it */
 	struct wr_match match;
-	struct wr_step steps[WR_EXPLAIN_STEPS_MAX];
+	struct wr_rules_step steps[WR_EXPLAIN_STEPS_MAX];
 	size_t step_count;
 	size_t steps_left_out;
 };

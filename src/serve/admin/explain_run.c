@@ -81,9 +81,9 @@ static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 
 	if (!domain || !domain->more->requests)
 		return list;
-	for (const struct wr_request *r = domain->more->requests->first; r; r = r->next)
+	for (const struct wr_rules_request *r = domain->more->requests->first; r; r = r->next)
 		for (uint32_t i = 0; i < r->part_count; i++) {
-			const struct wr_part *part = &r->parts[i];
+			const struct wr_rules_part *part = &r->parts[i];
 
 			if (!wr_str_equal(part->key, key) || part->source_count < 2)
 				continue;

@@ -14,14 +14,14 @@ static bool is_word(const struct wr_text_list *list, const char *word)
 }
 
 /* Beside the table, where commands look for it by the table's name. */
-static int find_path(const struct wr_settings *settings, char path[WR_PLACE_ADMIN],
+static int find_path(const struct wr_settings *settings, char path[WR_TABLE_PATHS_ADMIN],
 		     struct weir_error *error)
 {
-	struct wr_place place;
-	int rc = wr_place_find(settings->table_dir, settings->table, false, &place, error);
+	struct wr_table_paths place;
+	int rc = wr_table_paths_find(settings->table_dir, settings->table, false, &place, error);
 
 	if (rc == 0)
-		wr_place_admin(&place, path);
+		wr_table_paths_admin(&place, path);
 	return rc;
 }
 
@@ -31,7 +31,7 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 				   .protocol = &wr_admin_protocol,
 				   .quota = &service->admin_socket_quota,
 				   .own = true};
-	char text[WR_PLACE_ADMIN + 8];
+	char text[WR_TABLE_PATHS_ADMIN + 8];
 
 	service->admin_socket_quota.max = WR_ADMIN_SOCKET_CONNECTIONS;
 	snprintf(text, sizeof text, "unix:%s", path);
@@ -45,7 +45,7 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;
 	struct weir_error why = {0};
-	char path[WR_PLACE_ADMIN];
+	char path[WR_TABLE_PATHS_ADMIN];
 
 	if (settings->admin_socket && strcmp(settings->admin_socket, "off") != 0)
 		return open_at(service, settings->admin_socket, error);

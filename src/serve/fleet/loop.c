@@ -38,7 +38,7 @@ void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 }
 
 /* All loops see the same servers, so only the first one logs above the debug level. */
-static void log_message(void *context, enum wr_say level, const char *text)
+static void log_message(void *context, enum wr_central_log_level level, const char *text)
 {
 	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
 						   [WR_CENTRAL_LOG_WARN] = WR_LOG_WARN,

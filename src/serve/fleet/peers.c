@@ -12,7 +12,7 @@
 /* Other regions are far away, and no request waits for them. */
 #define PEER_TIMEOUT_NS 2000000000u
 
-static void log_message(void *context, enum wr_say level, const char *text)
+static void log_message(void *context, enum wr_central_log_level level, const char *text)
 {
 	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
 						   [WR_CENTRAL_LOG_WARN] = WR_LOG_WARN,

@@ -172,7 +172,7 @@ static void book(struct wr_resp_host *host, const struct weir_limit *limit,
 	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
 	uint64_t charged_ns;
 
-	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
+	wr_store_charge(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
 }
 
 /* … and what nodes divide then is what the store had left. */

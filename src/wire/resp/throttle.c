@@ -77,7 +77,7 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
 {
 	struct weir_decision decision;
 
-	wr_take_key(table, limit, key, quantity, now_ns, &decision);
+	wr_store_take(table, limit, key, quantity, now_ns, &decision);
 	if (quantity == 0)
 		judge_look(limit, &decision);
 	tell(&decision, answer);

@@ -166,7 +166,7 @@ static bool add_profile_headers(const struct answer *answer)
 
 static bool wants_body(const struct answer *answer)
 {
-	const struct wr_response *own;
+	const struct wr_rules_response *own;
 
 	if (!answer->refused)
 		return false;

@@ -247,7 +247,7 @@ ngx_http_weir_auth_cleanup(void *data)
     }
 
     if (verdict == WEIR_DEFER) {
-        (void) weir_ask_kept(block->ask, "not_authenticated");
+        (void) weir_ask_report_deferral(block->ask, "not_authenticated");
     }
 
     ngx_http_weir_ask_done(block);

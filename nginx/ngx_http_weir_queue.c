@@ -152,13 +152,13 @@ ngx_int_t
 ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block)
 {
-    struct weir_place       place;
+    struct weir_queue_position       place;
     ngx_http_weir_group_t  *group;
 
     place.size = sizeof(place);
     group = NULL;
 
-    if (weir_ask_place(block->ask, &place) == 0) {
+    if (weir_ask_queue_position(block->ask, &place) == 0) {
         group = ngx_http_weir_queue_get_group(place.queue);
     }
 
@@ -227,12 +227,12 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 static void
 ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 {
-    struct weir_place       place;
+    struct weir_queue_position       place;
     ngx_http_weir_group_t  *group;
 
     place.size = sizeof(place);
 
-    if (weir_ask_place(ctx->block->ask, &place) != 0) {
+    if (weir_ask_queue_position(ctx->block->ask, &place) != 0) {
         return;
     }
 
@@ -277,7 +277,7 @@ ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
         next = ngx_queue_next(q);
         waiter = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
 
-        if (weir_ask_trade(ctx->block->ask, waiter->block->ask) != 0) {
+        if (weir_ask_swap_positions(ctx->block->ask, waiter->block->ask) != 0) {
             break;
         }
 

@@ -507,14 +507,14 @@ ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
 {
     uint64_t  now_ns;
 
-    if (weir_ask_timed(ask) != 1) {
+    if (weir_ask_wants_latency(ask) != 1) {
         return;
     }
 
     now_ns = ngx_http_weir_now();
 
     if (now_ns >= since_ns) {
-        (void) weir_ask_took(ask, now_ns - since_ns);
+        (void) weir_ask_report_latency(ask, now_ns - since_ns);
     }
 }
 

@@ -72,7 +72,7 @@ ngx_http_weir_rules_loaded(void *data, const struct weir_load *load)
                   "weir: rules \"%V\" in force, generation %uL, loaded in "
                   "%uLms",
                   &wmcf->rules_path, load->generation,
-                  load->took_ns / 1000000);
+                  load->duration_ns / 1000000);
 
     ngx_http_weir_check_domains(wmcf);
 }

@@ -106,7 +106,7 @@ WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rul
 			      uint64_t now_ns);
 
 /* Notes that new rules could not be loaded: the last good ones stay in force. */
-WEIR_API int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
+WEIR_API int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
 
 #define WEIR_SECRET_BYTES 192
 
@@ -245,7 +245,7 @@ WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *vi
 /* The time by CLOCK_BOOTTIME, which leases end by: not older than now_ns of the decision. Optional:
  * without it the engine reads that clock itself, if a rule is leased or eventual. For hosts that
  * read one clock per decision: the wall clock's distance to it hardly ever changes. */
-WEIR_API int weir_ask_mono(struct weir_ask *ask, uint64_t mono_ns);
+WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns);
 
 /* Decides, once. Returns an enum weir_verdict, WEIR_EINVAL (decided before) or WEIR_ETIME. */
 WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
@@ -254,11 +254,11 @@ WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
  *
  *   verdict = weir_ask_decide(ask, now_ns);
  *   …                                          // and with WEIR_WAIT, weir_ask_answer
- *   if (weir_ask_timed(ask))
- *           weir_ask_took(ask, clock_ns() - now_ns);
+ *   if (weir_ask_wants_latency(ask))
+ *           weir_ask_report_latency(ask, clock_ns() - now_ns);
  */
-WEIR_API int weir_ask_timed(const struct weir_ask *ask);
-WEIR_API int weir_ask_took(struct weir_ask *ask, uint64_t ns);
+WEIR_API int weir_ask_wants_latency(const struct weir_ask *ask);
+WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
 
 /* The client has left before it was served: what was taken is given back where that is possible. To
  * be called before weir_ask_done, after any verdict; while waiting, an answer may still be passed
@@ -268,7 +268,7 @@ WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 /* ---- put off for later ----
  *
  * A host that can keep a refused request and deliver it later says so before it adds descriptors
- * (weir_ask_record), and what became of it after WEIR_DEFER (weir_ask_kept). Who delivers asks
+ * (weir_ask_record), and what became of it after WEIR_DEFER (weir_ask_report_deferral). Who delivers asks
  * again with the descriptors that were recorded:
  *
  *   weir_ask_record(ask, memory, sizeof memory);          // the host
@@ -276,11 +276,11 @@ WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
  *   if (weir_ask_decide(ask, now_ns) == WEIR_DEFER) {
  *           weir_ask_deferral(ask, &deferral);
  *           …                                             // keep it, with weir_ask_recorded
- *           weir_ask_kept(ask, kept ? NULL : "away");     // 202, or a refusal like others
+ *           weir_ask_report_deferral(ask, kept ? NULL : "away");     // 202, or a refusal like others
  *   }
  *
  *   weir_ask_replay(ask, bytes, len);                     // who delivers
- *   weir_ask_drain(ask);
+ *   weir_ask_mark_delivery(ask);
  *   weir_ask_decide(ask, now_ns);                         // ADMIT or DELAY: deliver it
  *
  * While requests are kept under a key (table/deferred.h), new ones of that key are told WEIR_DEFER
@@ -303,7 +303,7 @@ WEIR_API int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len
 
 /* This one was kept and is to be delivered now: it does not wait for those behind it, and when it
  * is refused once more, nothing is counted. To be called before weir_ask_decide. WEIR_EINVAL */
-WEIR_API int weir_ask_drain(struct weir_ask *ask);
+WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);
 
 /* This one cannot be kept (it is a GET, nobody would deliver it): limits that would put it off
  * refuse it. To be called before weir_ask_decide. WEIR_EINVAL */
@@ -338,7 +338,7 @@ WEIR_API int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral 
  * word that bodies of the refusal say, and has to last until weir_ask_done. Until then it counts as
  * nothing. Returns the verdict that holds: WEIR_DEFER or WEIR_REFUSE. WEIR_EINVAL: not WEIR_DEFER,
  * not recorded, or told before. */
-WEIR_API int weir_ask_kept(struct weir_ask *ask, const char *why_not);
+WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not);
 
 /* ---- waiting one's turn ----
  *
@@ -346,26 +346,26 @@ WEIR_API int weir_ask_kept(struct weir_ask *ask, const char *why_not);
  * from the leaver to the last one it holds of that queue, which leaves the leaver with the last
  * place, and then cancels the leaver.
  *
- *   weir_ask_trade(leaver, next); weir_ask_trade(leaver, the one after); …
+ *   weir_ask_swap_positions(leaver, next); weir_ask_swap_positions(leaver, the one after); …
  *   weir_ask_cancel(leaver, now_ns);
  *
  * Places are of a table, and other processes hold some of them: one that others stand behind is
  * not given back but stays empty, so that departures never come closer. */
 
-struct weir_place {
-	uint32_t size; /* sizeof(struct weir_place), set by the caller */
+struct weir_queue_position {
+	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
 	uint32_t reserved;
 	uint64_t queue;  /* the leaky bucket that sets the wait: one number in all processes */
 	uint64_t due_ns; /* when the request may go on */
 };
 
 /* Where a request waits that was told WEIR_DELAY. WEIR_EINVAL: it was not, or it was cancelled. */
-WEIR_API int weir_ask_place(const struct weir_ask *ask, struct weir_place *place);
+WEIR_API int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *place);
 
 /* `leaving` and `staying` wait in the same queue, `leaving` before `staying`: they trade places.
- * weir_ask_place tells the new ones; the queue of `staying` may be another if it waits in several.
+ * weir_ask_queue_position tells the new ones; the queue of `staying` may be another if it waits in several.
  * WEIR_EINVAL: not so, or they cost differently and their places are not of one length. */
-WEIR_API int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying);
+WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
 
 /* Lets go of the rules. All that was asked from the ask is void. NULL is fine. */
 WEIR_API void weir_ask_done(struct weir_ask *ask);

@@ -114,14 +114,14 @@ bool wr_ask_timed_next(const struct weir_ask *ask)
 	return !ask->engine->uncounted && wr_lane_mine(&ask->engine->stats)->decisions % TIMED == 0;
 }
 
-int weir_ask_timed(const struct weir_ask *ask)
+int weir_ask_wants_latency(const struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask))
 		return WEIR_EINVAL;
 	return ask->state == WR_ASK_DECIDED && ask->timed;
 }
 
-int weir_ask_took(struct weir_ask *ask, uint64_t ns)
+int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->timed)
 		return WEIR_EINVAL;

@@ -103,7 +103,7 @@ bool wr_defer_is_behind(struct weir_ask *ask)
 	return true;
 }
 
-int weir_ask_drain(struct weir_ask *ask)
+int weir_ask_mark_delivery(struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
@@ -191,7 +191,7 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 	return 0;
 }
 
-int weir_ask_kept(struct weir_ask *ask, const char *why_not)
+int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
 {
 	if (!can_be_kept(ask) || ask->counted)
 		return WEIR_EINVAL;

@@ -39,7 +39,7 @@ static struct wr_need *place_in(struct weir_ask *ask, const struct wr_need *like
 	return NULL;
 }
 
-int weir_ask_place(const struct weir_ask *ask, struct weir_place *place)
+int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *place)
 {
 	const struct wr_need *last;
 
@@ -67,7 +67,7 @@ static void go_at(struct weir_ask *ask, struct wr_need *place, uint64_t due_ns, 
 	ask->delay_ns = last_place(ask)->decision.delay_ns;
 }
 
-int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying)
+int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying)
 {
 	const struct wr_need *from;
 	struct wr_need *to, *place;

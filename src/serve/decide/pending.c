@@ -28,9 +28,9 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 /* Waits, or returns false: it cannot be waited for, and what was taken has been given back. */
 static bool hold(struct wr_pending *pending, uint64_t now_ns)
 {
-	struct weir_place place = {.size = sizeof place};
+	struct weir_queue_position place = {.size = sizeof place};
 
-	if (weir_ask_place(pending->ask, &place) == 0 &&
+	if (weir_ask_queue_position(pending->ask, &place) == 0 &&
 	    (pending->deadline_ns == 0 || place.due_ns <= pending->deadline_ns) &&
 	    wr_waiting_add(&pending->loop->waiting, pending, &place, now_ns))
 		return true;
@@ -44,8 +44,8 @@ static void note(struct wr_pending *pending)
 	struct wr_loop *loop = pending->loop;
 	uint64_t begun_ns = pending->begun_ns;
 
-	if (weir_ask_timed(pending->ask) > 0)
-		weir_ask_took(pending->ask, wr_loop_now_ns(loop) - begun_ns);
+	if (weir_ask_wants_latency(pending->ask) > 0)
+		weir_ask_report_latency(pending->ask, wr_loop_now_ns(loop) - begun_ns);
 	if (loop->decisions)
 		wr_decision_note(
 			loop->decisions,

@@ -215,7 +215,7 @@ void wr_waiting_free(struct wr_waiting *waiting)
 }
 
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
-		    const struct weir_place *place, uint64_t now_ns)
+		    const struct weir_queue_position *place, uint64_t now_ns)
 {
 	if (!heap_room(waiting))
 		return false;
@@ -239,10 +239,10 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {
-	struct weir_place ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
+	struct weir_queue_position ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
 
-	weir_ask_place(pending->ask, &ours);
-	weir_ask_place(next->ask, &theirs);
+	weir_ask_queue_position(pending->ask, &ours);
+	weir_ask_queue_position(next->ask, &theirs);
 	unlink_order(waiting, pending);
 	pending->due_ns = ours.due_ns;
 	link_behind(waiting, pending, next);
@@ -261,7 +261,7 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 {
 	struct wr_pending *next;
 
-	while ((next = next_of_queue(pending)) && weir_ask_trade(pending->ask, next->ask) == 0)
+	while ((next = next_of_queue(pending)) && weir_ask_swap_positions(pending->ask, next->ask) == 0)
 		change_over(waiting, pending, next);
 	wr_waiting_remove(waiting, pending);
 	arm(waiting, now_ns);

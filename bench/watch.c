@@ -126,7 +126,7 @@ static double decide_ns(struct work *work, uint32_t count, bool in_turn)
 		if (weir_ask_decide(ask, now_ns) != WEIR_ADMIT)
 			exit(1);
 		if (work->counted && weir_ask_timed(ask) == 1)
-			weir_ask_took(ask, wr_bench_clock_ns() & 0xffff);
+			weir_ask_report_latency(ask, wr_bench_clock_ns() & 0xffff);
 		weir_ask_done(ask);
 	}
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / count;

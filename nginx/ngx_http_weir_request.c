@@ -499,7 +499,7 @@ ngx_http_weir_took(struct weir_ask *ask, uint64_t since_ns)
     now_ns = ngx_http_weir_now();
 
     if (now_ns >= since_ns) {
-        (void) weir_ask_took(ask, now_ns - since_ns);
+        (void) weir_ask_report_latency(ask, now_ns - since_ns);
     }
 }
 

@@ -255,10 +255,10 @@ WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
  *   verdict = weir_ask_decide(ask, now_ns);
  *   …                                          // and with WEIR_WAIT, weir_ask_answer
  *   if (weir_ask_timed(ask))
- *           weir_ask_took(ask, clock_ns() - now_ns);
+ *           weir_ask_report_latency(ask, clock_ns() - now_ns);
  */
 WEIR_API int weir_ask_timed(const struct weir_ask *ask);
-WEIR_API int weir_ask_took(struct weir_ask *ask, uint64_t ns);
+WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
 
 /* The client has left before it was served: what was taken is given back where that is possible. To
  * be called before weir_ask_done, after any verdict; while waiting, an answer may still be passed

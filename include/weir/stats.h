@@ -225,7 +225,7 @@ enum weir_latency_kind {
 	WEIR_LATENCY_CENTRAL, /* asked the central store, and waited for it */
 };
 
-/* How long decisions took that hosts reported with weir_ask_took: one in 64. */
+/* How long decisions took that hosts reported with weir_ask_report_latency: one in 64. */
 struct weir_latency {
 	uint32_t size; /* sizeof(struct weir_latency), set by the caller */
 	uint32_t reserved;

@@ -121,7 +121,7 @@ int weir_ask_timed(const struct weir_ask *ask)
 	return ask->state == WR_ASK_DECIDED && ask->timed;
 }
 
-int weir_ask_took(struct weir_ask *ask, uint64_t ns)
+int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->timed)
 		return WEIR_EINVAL;

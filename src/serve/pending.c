@@ -45,7 +45,7 @@ static void note(struct wr_pending *pending)
 	uint64_t begun_ns = pending->begun_ns;
 
 	if (weir_ask_timed(pending->ask) > 0)
-		weir_ask_took(pending->ask, wr_loop_now_ns(loop) - begun_ns);
+		weir_ask_report_latency(pending->ask, wr_loop_now_ns(loop) - begun_ns);
 	if (loop->decisions)
 		wr_decision_note(
 			loop->decisions,

@@ -288,8 +288,8 @@ static void latency(void **state)
 		if (weir_ask_timed(rig.ask) == 1) {
 			uint64_t ns = timed < 5 ? 70 : 1000 + (uint64_t)timed;
 
-			assert_int_equal(weir_ask_took(rig.ask, ns), 0);
-			assert_int_equal(weir_ask_took(rig.ask, ns), WEIR_EINVAL);
+			assert_int_equal(weir_ask_report_latency(rig.ask, ns), 0);
+			assert_int_equal(weir_ask_report_latency(rig.ask, ns), WEIR_EINVAL);
 			assert_int_equal(weir_ask_timed(rig.ask), 0);
 			sum += ns;
 			timed++;
@@ -325,7 +325,7 @@ static void latency_of_the_store(void **state)
 	assert_int_equal(weir_ask_timed(rig.ask), 0);
 	store_finish(&rig, &store, WEIR_WAIT);
 	assert_int_equal(weir_ask_timed(rig.ask), 1);
-	assert_int_equal(weir_ask_took(rig.ask, 5000000), 0);
+	assert_int_equal(weir_ask_report_latency(rig.ask, 5000000), 0);
 	assert_int_equal(weir_latency(rig.table, WEIR_LATENCY_CENTRAL, &latency), 0);
 	assert_int_equal(latency.count, 0); /* the rig's table is too small */
 	rig_close(&rig);

@@ -125,7 +125,7 @@ static double decide_ns(struct work *work, uint32_t count, bool in_turn)
 		weir_ask_add(ask, &entry, 1, NULL, 1);
 		if (weir_ask_decide(ask, now_ns) != WEIR_ADMIT)
 			exit(1);
-		if (work->counted && weir_ask_timed(ask) == 1)
+		if (work->counted && weir_ask_wants_latency(ask) == 1)
 			weir_ask_report_latency(ask, wr_bench_clock_ns() & 0xffff);
 		weir_ask_done(ask);
 	}

@@ -492,7 +492,7 @@ ngx_http_weir_took(struct weir_ask *ask, uint64_t since_ns)
 {
     uint64_t  now_ns;
 
-    if (weir_ask_timed(ask) != 1) {
+    if (weir_ask_wants_latency(ask) != 1) {
         return;
     }
 

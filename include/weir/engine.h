@@ -254,10 +254,10 @@ WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
  *
  *   verdict = weir_ask_decide(ask, now_ns);
  *   …                                          // and with WEIR_WAIT, weir_ask_answer
- *   if (weir_ask_timed(ask))
+ *   if (weir_ask_wants_latency(ask))
  *           weir_ask_report_latency(ask, clock_ns() - now_ns);
  */
-WEIR_API int weir_ask_timed(const struct weir_ask *ask);
+WEIR_API int weir_ask_wants_latency(const struct weir_ask *ask);
 WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
 
 /* The client has left before it was served: what was taken is given back where that is possible. To

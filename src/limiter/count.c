@@ -114,7 +114,7 @@ bool wr_ask_timed_next(const struct weir_ask *ask)
 	return !ask->engine->uncounted && wr_lane_mine(&ask->engine->stats)->decisions % TIMED == 0;
 }
 
-int weir_ask_timed(const struct weir_ask *ask)
+int weir_ask_wants_latency(const struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask))
 		return WEIR_EINVAL;

@@ -44,7 +44,7 @@ static void note(struct wr_pending *pending)
 	struct wr_loop *loop = pending->loop;
 	uint64_t begun_ns = pending->begun_ns;
 
-	if (weir_ask_timed(pending->ask) > 0)
+	if (weir_ask_wants_latency(pending->ask) > 0)
 		weir_ask_report_latency(pending->ask, wr_loop_now_ns(loop) - begun_ns);
 	if (loop->decisions)
 		wr_decision_note(

@@ -251,7 +251,7 @@ static uint64_t clock_before(const struct wr_resp_host *host, const struct weir_
 
 static void note_took(struct weir_ask *ask, uint64_t begun_ns, uint64_t now_ns)
 {
-	if (begun_ns && weir_ask_timed(ask) > 0)
+	if (begun_ns && weir_ask_wants_latency(ask) > 0)
 		weir_ask_report_latency(ask, now_ns > begun_ns ? now_ns - begun_ns : 0);
 }
 

@@ -282,15 +282,15 @@ static void latency(void **state)
 	rig.table = larger_table(2 << 20); /* a MiB is too small for it */
 	assert_int_equal(weir_engine_new(rig.table, rig_rules(yaml), NULL, &rig.engine), 0);
 	rig_begin(&rig);
-	assert_int_equal(weir_ask_timed(rig.ask), 0);
+	assert_int_equal(weir_ask_wants_latency(rig.ask), 0);
 	for (int i = 0; i < 640; i++) {
 		rig_ask(&rig, "user=7");
-		if (weir_ask_timed(rig.ask) == 1) {
+		if (weir_ask_wants_latency(rig.ask) == 1) {
 			uint64_t ns = timed < 5 ? 70 : 1000 + (uint64_t)timed;
 
 			assert_int_equal(weir_ask_report_latency(rig.ask, ns), 0);
 			assert_int_equal(weir_ask_report_latency(rig.ask, ns), WEIR_EINVAL);
-			assert_int_equal(weir_ask_timed(rig.ask), 0);
+			assert_int_equal(weir_ask_wants_latency(rig.ask), 0);
 			sum += ns;
 			timed++;
 		}
@@ -322,9 +322,9 @@ static void latency_of_the_store(void **state)
 	rig_begin(&rig);
 	rig_add(&rig, "user=7", 1);
 	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
-	assert_int_equal(weir_ask_timed(rig.ask), 0);
+	assert_int_equal(weir_ask_wants_latency(rig.ask), 0);
 	store_finish(&rig, &store, WEIR_WAIT);
-	assert_int_equal(weir_ask_timed(rig.ask), 1);
+	assert_int_equal(weir_ask_wants_latency(rig.ask), 1);
 	assert_int_equal(weir_ask_report_latency(rig.ask, 5000000), 0);
 	assert_int_equal(weir_latency(rig.table, WEIR_LATENCY_CENTRAL, &latency), 0);
 	assert_int_equal(latency.count, 0); /* the rig's table is too small */
@@ -404,7 +404,7 @@ static void uncounted(void **state)
 	assert_int_equal(rig_stat(&rig, "api/user/1s").admitted, 0);
 	next_second(&rig);
 	assert_int_equal(keys_of(&rig, "api/user/1s", WEIR_TOP_HOT, keys), WEIR_ENOENT);
-	assert_int_equal(weir_ask_timed(rig.ask), 0);
+	assert_int_equal(weir_ask_wants_latency(rig.ask), 0);
 	rig_close(&rig);
 	(void)state;
 }

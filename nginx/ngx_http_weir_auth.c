@@ -240,7 +240,7 @@ ngx_http_weir_auth_abandoned(void *data)
     }
 
     if (verdict == WEIR_DEFER) {
-        (void) weir_ask_kept(block->ask, "not_authenticated");
+        (void) weir_ask_report_deferral(block->ask, "not_authenticated");
     }
 
     ngx_http_weir_ask_done(block);

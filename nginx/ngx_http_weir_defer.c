@@ -189,7 +189,7 @@ ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ctx->why_not = ngx_http_weir_defer_begin(r, ctx, block);
 
     if (ctx->why_not) {
-        (void) weir_ask_kept(block->ask, ctx->why_not);
+        (void) weir_ask_report_deferral(block->ask, ctx->why_not);
         return ngx_http_weir_conclude(r, ctx, block, WEIR_REFUSE);
     }
 
@@ -241,7 +241,7 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
     ngx_http_weir_defer_empty(ctx->request);
 
     ctx->why_not = d->why_not;
-    ctx->verdict = weir_ask_kept(block->ask, d->why_not);
+    ctx->verdict = weir_ask_report_deferral(block->ask, d->why_not);
     ctx->block = block;
     ctx->next = ngx_http_weir_conclude;
     ctx->state = NGX_HTTP_WEIR_ANSWERED;
@@ -352,7 +352,7 @@ ngx_http_weir_defer_sent(void *data, ngx_http_weir_reply_t *reply)
     ngx_http_weir_words_read(d, reply);
 
     if (d->ctx == NULL) {
-        (void) weir_ask_kept(d->block->ask, d->why_not);
+        (void) weir_ask_report_deferral(d->block->ask, d->why_not);
         ngx_http_weir_deferral_free(d);
         return;
     }

@@ -268,7 +268,7 @@ WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 /* ---- put off for later ----
  *
  * A host that can keep a refused request and deliver it later says so before it adds descriptors
- * (weir_ask_record), and what became of it after WEIR_DEFER (weir_ask_kept). Who delivers asks
+ * (weir_ask_record), and what became of it after WEIR_DEFER (weir_ask_report_deferral). Who delivers asks
  * again with the descriptors that were recorded:
  *
  *   weir_ask_record(ask, memory, sizeof memory);          // the host
@@ -276,7 +276,7 @@ WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
  *   if (weir_ask_decide(ask, now_ns) == WEIR_DEFER) {
  *           weir_ask_deferral(ask, &deferral);
  *           …                                             // keep it, with weir_ask_recorded
- *           weir_ask_kept(ask, kept ? NULL : "away");     // 202, or a refusal like others
+ *           weir_ask_report_deferral(ask, kept ? NULL : "away");     // 202, or a refusal like others
  *   }
  *
  *   weir_ask_replay(ask, bytes, len);                     // who delivers
@@ -338,7 +338,7 @@ WEIR_API int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral 
  * word that bodies of the refusal say, and has to last until weir_ask_done. Until then it counts as
  * nothing. Returns the verdict that holds: WEIR_DEFER or WEIR_REFUSE. WEIR_EINVAL: not WEIR_DEFER,
  * not recorded, or told before. */
-WEIR_API int weir_ask_kept(struct weir_ask *ask, const char *why_not);
+WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not);
 
 /* ---- waiting one's turn ----
  *

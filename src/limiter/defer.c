@@ -191,7 +191,7 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 	return 0;
 }
 
-int weir_ask_kept(struct weir_ask *ask, const char *why_not)
+int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
 {
 	if (!can_be_kept(ask) || ask->counted)
 		return WEIR_EINVAL;

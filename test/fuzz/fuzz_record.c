@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	verdict = weir_ask_decide(ask, NOW_NS);
 	require(verdict == WEIR_ADMIT || verdict == WEIR_REFUSE || verdict == WEIR_DEFER);
 	if (verdict == WEIR_DEFER)
-		require(weir_ask_kept(ask, NULL) == WEIR_DEFER);
+		require(weir_ask_report_deferral(ask, NULL) == WEIR_DEFER);
 	weir_ask_done(ask);
 	return 0;
 }

@@ -130,7 +130,7 @@ static void who_cannot(void **state)
 	assert_int_equal(rig_admitted(&rig, "user=1", 9), 6);
 	assert_int_equal(rig_ask(&rig, "user=1"), WEIR_DEFER);
 	assert_int_equal(weir_ask_deferral(rig.ask, &got), WEIR_EINVAL);
-	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_EINVAL);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_EINVAL);
 	rig_begin(&rig);
 	assert_int_equal(weir_ask_no_defer(rig.ask), 0);
 	rig_add(&rig, "user=1", WEIR_HITS_UNSET);
@@ -154,11 +154,11 @@ static void counted_once(void **state)
 		ask(&rig, "user=1");
 	assert_int_equal(ask(&rig, "user=1"), WEIR_DEFER);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 0);
-	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_DEFER);
-	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_EINVAL);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_EINVAL);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
 	assert_int_equal(ask(&rig, "user=1"), WEIR_DEFER);
-	assert_int_equal(weir_ask_kept(rig.ask, "away"), WEIR_REFUSE);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, "away"), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).verdict, WEIR_REFUSE);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").refused, 1);
@@ -190,7 +190,7 @@ static void behind_others(void **state)
 	got = deferral(&rig);
 	assert_int_equal(got.wait_ns, 0); /* of itself; the position tells the rest */
 	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
-	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_DEFER);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
 	/* Others of the rule, who only looks, who cannot be kept, and who keeps nothing pass. */
 	assert_int_equal(ask(&rig, "user=2"), WEIR_ADMIT);
@@ -263,12 +263,12 @@ static void drained(void **state)
 	memcpy(copy, bytes.ptr, bytes.len);
 	got = deferral(&rig);
 	wr_deferred_set(rig.table, got.key, 1, NOW_S);
-	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_DEFER);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
 	for (int i = 0; i < 3; i++) {
 		drain(&rig, copy, bytes.len);
 		assert_int_equal(rig_decide(&rig), WEIR_DEFER);
 		assert_int_equal(rig_result(&rig).retry_after_ns, MINUTE_NS);
-		assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_EINVAL);
+		assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_EINVAL);
 	}
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").refused, 0);
@@ -381,7 +381,7 @@ static void centrally(void **state)
 	assert_int_equal(got.in_time, 1 + 2 * 1 + 1);
 	bytes = weir_ask_recorded(rig.ask);
 	memcpy(copy, bytes.ptr, bytes.len);
-	assert_int_equal(weir_ask_kept(rig.ask, NULL), WEIR_DEFER);
+	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
 	wr_deferred_set(rig.table, got.key, 2, NOW_S);
 	assert_int_equal(store.questions, 2);
 	assert_int_equal(ask(&rig, "a=1;b=1"), WEIR_DEFER);

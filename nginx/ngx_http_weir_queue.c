@@ -271,7 +271,7 @@ ngx_http_weir_queue_leave(ngx_http_weir_ctx_t *ctx)
         next = ngx_queue_next(q);
         waiter = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
 
-        if (weir_ask_trade(ctx->block->ask, waiter->block->ask) != 0) {
+        if (weir_ask_swap_positions(ctx->block->ask, waiter->block->ask) != 0) {
             break;
         }
 

@@ -346,7 +346,7 @@ WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
  * from the leaver to the last one it holds of that queue, which leaves the leaver with the last
  * place, and then cancels the leaver.
  *
- *   weir_ask_trade(leaver, next); weir_ask_trade(leaver, the one after); …
+ *   weir_ask_swap_positions(leaver, next); weir_ask_swap_positions(leaver, the one after); …
  *   weir_ask_cancel(leaver, now_ns);
  *
  * Places are of a table, and other processes hold some of them: one that others stand behind is
@@ -365,7 +365,7 @@ WEIR_API int weir_ask_place(const struct weir_ask *ask, struct weir_place *place
 /* `leaving` and `staying` wait in the same queue, `leaving` before `staying`: they trade places.
  * weir_ask_place tells the new ones; the queue of `staying` may be another if it waits in several.
  * WEIR_EINVAL: not so, or they cost differently and their places are not of one length. */
-WEIR_API int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying);
+WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
 
 /* Lets go of the rules. All that was asked from the ask is void. NULL is fine. */
 WEIR_API void weir_ask_done(struct weir_ask *ask);

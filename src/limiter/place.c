@@ -67,7 +67,7 @@ static void go_at(struct weir_ask *ask, struct wr_need *place, uint64_t due_ns, 
 	ask->delay_ns = last_place(ask)->decision.delay_ns;
 }
 
-int weir_ask_trade(struct weir_ask *leaving, struct weir_ask *staying)
+int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying)
 {
 	const struct wr_need *from;
 	struct wr_need *to, *place;

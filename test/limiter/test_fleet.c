@@ -221,7 +221,7 @@ static void trading_places(void **state)
 	second.now_ns += 3000000;
 	assert_int_equal(weir_ask_answer(second.ask, store.answer, store.answer_len, second.now_ns),
 			 WEIR_DELAY);
-	assert_int_equal(weir_ask_trade(first.ask, second.ask), 0);
+	assert_int_equal(weir_ask_swap_positions(first.ask, second.ask), 0);
 	assert_int_equal(weir_ask_cancel(first.ask, NOW_NS + 4000000), 0);
 	item = first_item(&first, &store);
 	assert_int_equal(item.decided_us + item.delay_ns / 1000,

@@ -78,8 +78,8 @@ static void moving_up(void **state)
 	struct rig rig;
 
 	open_queue(&rig, w);
-	assert_int_equal(weir_ask_trade(w[1].ask, w[2].ask), 0);
-	assert_int_equal(weir_ask_trade(w[1].ask, w[3].ask), 0);
+	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[2].ask), 0);
+	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[3].ask), 0);
 	assert_int_equal(due(&w[2]), 1 * QUARTER_NS);
 	assert_int_equal(due(&w[3]), 2 * QUARTER_NS);
 	assert_int_equal(due(&w[1]), 3 * QUARTER_NS);
@@ -154,16 +154,16 @@ static void no_trade(void **state)
 
 	open_queue(&rig, w);
 	assert_int_equal(weir_ask_place(w[0].ask, &place), WEIR_EINVAL);
-	assert_int_equal(weir_ask_trade(w[0].ask, w[1].ask), WEIR_EINVAL);
-	assert_int_equal(weir_ask_trade(w[2].ask, w[1].ask), WEIR_EINVAL); /* the wrong order */
-	assert_int_equal(weir_ask_trade(w[2].ask, w[2].ask), WEIR_EINVAL);
+	assert_int_equal(weir_ask_swap_positions(w[0].ask, w[1].ask), WEIR_EINVAL);
+	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask), WEIR_EINVAL); /* the wrong order */
+	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[2].ask), WEIR_EINVAL);
 	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* twice as long */
-	assert_int_equal(weir_ask_trade(w[1].ask, w[4].ask), WEIR_EINVAL);
+	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[4].ask), WEIR_EINVAL);
 	assert_int_equal(join(&rig, &w[5], "q", "2", 1), WEIR_ADMIT);
 	assert_int_equal(join(&rig, &w[6], "q", "2", 1), WEIR_DELAY);
 	assert_int_equal(queue_of(&w[1]), queue_of(&w[2]));
 	assert_true(queue_of(&w[1]) != queue_of(&w[6]));
-	assert_int_equal(weir_ask_trade(w[6].ask, w[2].ask), WEIR_EINVAL);
+	assert_int_equal(weir_ask_swap_positions(w[6].ask, w[2].ask), WEIR_EINVAL);
 	assert_int_equal(weir_ask_cancel(w[1].ask, rig.now_ns), 0);
 	assert_int_equal(weir_ask_place(w[1].ask, &place), WEIR_EINVAL);
 	close_queue(&rig, w, 7);
@@ -196,7 +196,7 @@ static void two_queues(void **state)
 	assert_int_equal(weir_ask_add(w[2].ask, &slow, 1, NULL, 1), 0);
 	assert_int_equal(weir_ask_decide(w[2].ask, rig.now_ns), WEIR_DELAY);
 	assert_int_equal(due(&w[2]), 3 * SECOND_NS);
-	assert_int_equal(weir_ask_trade(w[1].ask, w[2].ask), 0);
+	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[2].ask), 0);
 	assert_int_equal(due(&w[2]), 6 * QUARTER_NS);
 	assert_true(queue_of(&w[2]) != queue_of(&w[1]));
 	close_queue(&rig, w, 3);

@@ -158,7 +158,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     place.size = sizeof(place);
     group = NULL;
 
-    if (weir_ask_place(block->ask, &place) == 0) {
+    if (weir_ask_queue_position(block->ask, &place) == 0) {
         group = ngx_http_weir_queue_group(place.queue);
     }
 
@@ -229,7 +229,7 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 
     place.size = sizeof(place);
 
-    if (weir_ask_place(ctx->block->ask, &place) != 0) {
+    if (weir_ask_queue_position(ctx->block->ask, &place) != 0) {
         return;
     }
 

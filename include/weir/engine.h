@@ -360,10 +360,10 @@ struct weir_place {
 };
 
 /* Where a request waits that was told WEIR_DELAY. WEIR_EINVAL: it was not, or it was cancelled. */
-WEIR_API int weir_ask_place(const struct weir_ask *ask, struct weir_place *place);
+WEIR_API int weir_ask_queue_position(const struct weir_ask *ask, struct weir_place *place);
 
 /* `leaving` and `staying` wait in the same queue, `leaving` before `staying`: they trade places.
- * weir_ask_place tells the new ones; the queue of `staying` may be another if it waits in several.
+ * weir_ask_queue_position tells the new ones; the queue of `staying` may be another if it waits in several.
  * WEIR_EINVAL: not so, or they cost differently and their places are not of one length. */
 WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
 

@@ -30,7 +30,7 @@ static bool hold(struct wr_pending *pending, uint64_t now_ns)
 {
 	struct weir_place place = {.size = sizeof place};
 
-	if (weir_ask_place(pending->ask, &place) == 0 &&
+	if (weir_ask_queue_position(pending->ask, &place) == 0 &&
 	    (pending->deadline_ns == 0 || place.due_ns <= pending->deadline_ns) &&
 	    wr_waiting_add(&pending->loop->waiting, pending, &place, now_ns))
 		return true;

@@ -241,8 +241,8 @@ static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
 {
 	struct weir_place ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
 
-	weir_ask_place(pending->ask, &ours);
-	weir_ask_place(next->ask, &theirs);
+	weir_ask_queue_position(pending->ask, &ours);
+	weir_ask_queue_position(next->ask, &theirs);
 	unlink_order(waiting, pending);
 	pending->due_ns = ours.due_ns;
 	link_behind(waiting, pending, next);

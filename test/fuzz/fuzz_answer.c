@@ -119,7 +119,7 @@ static void finish(struct weir_ask *ask, bool cancel)
 
 	require(weir_ask_result(ask, &result) == 0);
 	require(result.verdict >= WEIR_ADMIT && result.verdict <= WEIR_DEFER);
-	if (weir_ask_place(ask, &place) == 0)
+	if (weir_ask_queue_position(ask, &place) == 0)
 		require(place.due_ns >= NOW_NS);
 	weir_ask_headers(ask, WEIR_PROFILE_X);
 	if (cancel)

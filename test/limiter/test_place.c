@@ -41,7 +41,7 @@ static uint64_t due(const struct waiter *waiter)
 {
 	struct weir_place place = {.size = sizeof place};
 
-	assert_int_equal(weir_ask_place(waiter->ask, &place), 0);
+	assert_int_equal(weir_ask_queue_position(waiter->ask, &place), 0);
 	return place.due_ns - NOW_NS;
 }
 
@@ -49,7 +49,7 @@ static uint64_t queue_of(const struct waiter *waiter)
 {
 	struct weir_place place = {.size = sizeof place};
 
-	assert_int_equal(weir_ask_place(waiter->ask, &place), 0);
+	assert_int_equal(weir_ask_queue_position(waiter->ask, &place), 0);
 	return place.queue;
 }
 
@@ -153,7 +153,7 @@ static void no_trade(void **state)
 	struct rig rig;
 
 	open_queue(&rig, w);
-	assert_int_equal(weir_ask_place(w[0].ask, &place), WEIR_EINVAL);
+	assert_int_equal(weir_ask_queue_position(w[0].ask, &place), WEIR_EINVAL);
 	assert_int_equal(weir_ask_swap_positions(w[0].ask, w[1].ask), WEIR_EINVAL);
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask), WEIR_EINVAL); /* the wrong order */
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[2].ask), WEIR_EINVAL);
@@ -165,7 +165,7 @@ static void no_trade(void **state)
 	assert_true(queue_of(&w[1]) != queue_of(&w[6]));
 	assert_int_equal(weir_ask_swap_positions(w[6].ask, w[2].ask), WEIR_EINVAL);
 	assert_int_equal(weir_ask_cancel(w[1].ask, rig.now_ns), 0);
-	assert_int_equal(weir_ask_place(w[1].ask, &place), WEIR_EINVAL);
+	assert_int_equal(weir_ask_queue_position(w[1].ask, &place), WEIR_EINVAL);
 	close_queue(&rig, w, 7);
 	(void)state;
 }

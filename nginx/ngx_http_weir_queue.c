@@ -152,7 +152,7 @@ ngx_int_t
 ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block)
 {
-    struct weir_place       place;
+    struct weir_queue_position       place;
     ngx_http_weir_group_t  *group;
 
     place.size = sizeof(place);
@@ -224,7 +224,7 @@ ngx_http_weir_queue_expire(ngx_event_t *ev)
 static void
 ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 {
-    struct weir_place       place;
+    struct weir_queue_position       place;
     ngx_http_weir_group_t  *group;
 
     place.size = sizeof(place);

@@ -352,15 +352,15 @@ WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
  * Places are of a table, and other processes hold some of them: one that others stand behind is
  * not given back but stays empty, so that departures never come closer. */
 
-struct weir_place {
-	uint32_t size; /* sizeof(struct weir_place), set by the caller */
+struct weir_queue_position {
+	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
 	uint32_t reserved;
 	uint64_t queue;  /* the leaky bucket that sets the wait: one number in all processes */
 	uint64_t due_ns; /* when the request may go on */
 };
 
 /* Where a request waits that was told WEIR_DELAY. WEIR_EINVAL: it was not, or it was cancelled. */
-WEIR_API int weir_ask_queue_position(const struct weir_ask *ask, struct weir_place *place);
+WEIR_API int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *place);
 
 /* `leaving` and `staying` wait in the same queue, `leaving` before `staying`: they trade places.
  * weir_ask_queue_position tells the new ones; the queue of `staying` may be another if it waits in several.

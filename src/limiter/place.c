@@ -39,7 +39,7 @@ static struct wr_need *place_in(struct weir_ask *ask, const struct wr_need *like
 	return NULL;
 }
 
-int weir_ask_queue_position(const struct weir_ask *ask, struct weir_place *place)
+int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *place)
 {
 	const struct wr_need *last;
 

@@ -28,7 +28,7 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 /* Waits, or returns false: it cannot be waited for, and what was taken has been given back. */
 static bool hold(struct wr_pending *pending, uint64_t now_ns)
 {
-	struct weir_place place = {.size = sizeof place};
+	struct weir_queue_position place = {.size = sizeof place};
 
 	if (weir_ask_queue_position(pending->ask, &place) == 0 &&
 	    (pending->deadline_ns == 0 || place.due_ns <= pending->deadline_ns) &&

@@ -215,7 +215,7 @@ void wr_waiting_free(struct wr_waiting *waiting)
 }
 
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
-		    const struct weir_place *place, uint64_t now_ns)
+		    const struct weir_queue_position *place, uint64_t now_ns)
 {
 	if (!heap_room(waiting))
 		return false;
@@ -239,7 +239,7 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {
-	struct weir_place ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
+	struct weir_queue_position ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
 
 	weir_ask_queue_position(pending->ask, &ours);
 	weir_ask_queue_position(next->ask, &theirs);

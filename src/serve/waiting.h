@@ -26,7 +26,7 @@ void wr_waiting_free(struct wr_waiting *waiting); /* its timer has been closed *
 
 /* False: no room or no memory. */
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
-		    const struct weir_place *place, uint64_t now_ns);
+		    const struct weir_queue_position *place, uint64_t now_ns);
 
 /* Takes it out; the others stay as they are. */
 void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending);

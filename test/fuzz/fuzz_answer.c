@@ -115,7 +115,7 @@ static void tell(struct weir_ask *ask)
 static void finish(struct weir_ask *ask, bool cancel)
 {
 	struct weir_result result = {.size = sizeof result};
-	struct weir_place place = {.size = sizeof place};
+	struct weir_queue_position place = {.size = sizeof place};
 
 	require(weir_ask_result(ask, &result) == 0);
 	require(result.verdict >= WEIR_ADMIT && result.verdict <= WEIR_DEFER);

@@ -39,7 +39,7 @@ static int join(struct rig *rig, struct waiter *waiter, const char *key, const c
 
 static uint64_t due(const struct waiter *waiter)
 {
-	struct weir_place place = {.size = sizeof place};
+	struct weir_queue_position place = {.size = sizeof place};
 
 	assert_int_equal(weir_ask_queue_position(waiter->ask, &place), 0);
 	return place.due_ns - NOW_NS;
@@ -47,7 +47,7 @@ static uint64_t due(const struct waiter *waiter)
 
 static uint64_t queue_of(const struct waiter *waiter)
 {
-	struct weir_place place = {.size = sizeof place};
+	struct weir_queue_position place = {.size = sizeof place};
 
 	assert_int_equal(weir_ask_queue_position(waiter->ask, &place), 0);
 	return place.queue;
@@ -149,7 +149,7 @@ static void long_wait(void **state)
 static void no_trade(void **state)
 {
 	static struct waiter w[7];
-	struct weir_place place = {.size = sizeof place};
+	struct weir_queue_position place = {.size = sizeof place};
 	struct rig rig;
 
 	open_queue(&rig, w);

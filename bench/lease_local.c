@@ -117,7 +117,7 @@ static void decide(struct weir_engine *engine, uint32_t number, struct moment no
 	weir_ask_init(memory, sizeof memory, engine, WR_STR("api"), &ask);
 	weir_ask_add(ask, &entry, 1, NULL, 1);
 	if (now.mono_ns)
-		weir_ask_mono(ask, now.mono_ns);
+		weir_ask_set_boottime(ask, now.mono_ns);
 	verdict = weir_ask_decide(ask, now.now_ns);
 	if (verdict == WEIR_WAIT) {
 		waited++;

@@ -245,7 +245,7 @@ WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *vi
 /* The time by CLOCK_BOOTTIME, which leases end by: not older than now_ns of the decision. Optional:
  * without it the engine reads that clock itself, if a rule is leased or eventual. For hosts that
  * read one clock per decision: the wall clock's distance to it hardly ever changes. */
-WEIR_API int weir_ask_mono(struct weir_ask *ask, uint64_t mono_ns);
+WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns);
 
 /* Decides, once. Returns an enum weir_verdict, WEIR_EINVAL (decided before) or WEIR_ETIME. */
 WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);

@@ -3,7 +3,7 @@
 #include "limiter/share.h"
 #include "store/lease.h"
 
-int weir_ask_mono(struct weir_ask *ask, uint64_t mono_ns)
+int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;

@@ -280,7 +280,7 @@ WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
  *   }
  *
  *   weir_ask_replay(ask, bytes, len);                     // who delivers
- *   weir_ask_drain(ask);
+ *   weir_ask_mark_delivery(ask);
  *   weir_ask_decide(ask, now_ns);                         // ADMIT or DELAY: deliver it
  *
  * While requests are kept under a key (table/deferred.h), new ones of that key are told WEIR_DEFER
@@ -303,7 +303,7 @@ WEIR_API int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len
 
 /* This one was kept and is to be delivered now: it does not wait for those behind it, and when it
  * is refused once more, nothing is counted. To be called before weir_ask_decide. WEIR_EINVAL */
-WEIR_API int weir_ask_drain(struct weir_ask *ask);
+WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);
 
 /* This one cannot be kept (it is a GET, nobody would deliver it): limits that would put it off
  * refuse it. To be called before weir_ask_decide. WEIR_EINVAL */

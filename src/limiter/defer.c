@@ -103,7 +103,7 @@ bool wr_defer_is_behind(struct weir_ask *ask)
 	return true;
 }
 
-int weir_ask_drain(struct weir_ask *ask)
+int weir_ask_mark_delivery(struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;

@@ -356,7 +356,7 @@ void wr_drain_ask(struct wr_delivery *delivery)
 		return;
 	}
 	if (weir_ask_replay(pending->ask, request->descriptors.ptr, request->descriptors.len) < 0 ||
-	    weir_ask_drain(pending->ask) < 0) {
+	    weir_ask_mark_delivery(pending->ask) < 0) {
 		wr_pending_end(pending);
 		send_or_wait(delivery);
 		return;

@@ -52,7 +52,7 @@ static void drain(struct rig *rig, const void *bytes, size_t len)
 {
 	rig_begin(rig);
 	assert_int_equal(weir_ask_replay(rig->ask, bytes, len), 0);
-	assert_int_equal(weir_ask_drain(rig->ask), 0);
+	assert_int_equal(weir_ask_mark_delivery(rig->ask), 0);
 }
 
 static void says_how(void **state)

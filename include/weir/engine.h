@@ -106,7 +106,7 @@ WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rul
 			      uint64_t now_ns);
 
 /* Notes that new rules could not be loaded: the last good ones stay in force. */
-WEIR_API int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
+WEIR_API int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
 
 #define WEIR_SECRET_BYTES 192
 

@@ -122,7 +122,7 @@ int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules, uint6
 	return generation ? 0 : WEIR_EMEMORY;
 }
 
-int weir_engine_failed(struct weir_engine *engine, const char *text, uint64_t now_ns)
+int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64_t now_ns)
 {
 	if (!engine || !text)
 		return WEIR_EINVAL;

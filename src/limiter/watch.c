@@ -128,7 +128,7 @@ static bool note_failure(struct weir_watch *watch, const struct weir_errors *err
 	watch->failing = true;
 	watch->failed_as = hash;
 	if (news)
-		weir_engine_failed(watch->engine, text, now_ns(watch));
+		weir_engine_load_failed(watch->engine, text, now_ns(watch));
 	return news;
 }
 

@@ -480,7 +480,7 @@ static void hosts(void **state)
 	assert_int_equal(seen.host[0].failed_ns, 0);
 	memset(long_error, 'e', sizeof long_error);
 	long_error[sizeof long_error - 1] = '\0';
-	weir_engine_failed(rig.engine, long_error, NOW_NS + 5);
+	weir_engine_load_failed(rig.engine, long_error, NOW_NS + 5);
 	seen = hosts_of(&rig);
 	assert_int_equal(seen.host[0].loads_failed, 1);
 	assert_int_equal(seen.host[0].failed_ns, NOW_NS + 5);

@@ -95,7 +95,7 @@ ngx_http_weir_loaded(void *data, const struct weir_load *load)
     ngx_log_error(NGX_LOG_NOTICE, wmcf->log, 0,
                   "weir: rules \"%V\" in force, generation %uL, read in %uLms",
                   &wmcf->rules_path, load->generation,
-                  load->took_ns / 1000000);
+                  load->duration_ns / 1000000);
 
     ngx_http_weir_warn_of_domains(wmcf);
 }

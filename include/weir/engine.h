@@ -161,7 +161,7 @@ struct weir_load {
 	int rc;              /* 0, or why weir_rules_load failed */
 	uint64_t generation; /* in force now */
 	uint64_t hash;
-	uint64_t took_ns;
+	uint64_t duration_ns;
 	const struct weir_errors *errors; /* warnings too; until the callback returns */
 };
 

@@ -162,7 +162,7 @@ static void load(struct weir_watch *watch, bool poked)
 		       : put_in_force(watch, rules, poked, &rc);
 	struct weir_load result = {.size = sizeof result,
 				   .rc = rc,
-				   .took_ns = clock_ns(CLOCK_MONOTONIC) - start_ns,
+				   .duration_ns = clock_ns(CLOCK_MONOTONIC) - start_ns,
 				   .errors = &errors};
 
 	weir_engine_info(watch->engine, &info);

@@ -46,7 +46,7 @@ static void on_load(void *context, const struct weir_load *load)
 	if (load->rc == 0)
 		wr_log(WR_LOG_INFO, "rules loaded: generation %llu, hash %016llx, in %.1f ms",
 		       (unsigned long long)load->generation, (unsigned long long)load->hash,
-		       (double)load->took_ns / 1e6);
+		       (double)load->duration_ns / 1e6);
 	else
 		wr_log(WR_LOG_ERROR, "rules not loaded: %s; generation %llu stays in force",
 		       weir_strerror(load->rc), (unsigned long long)load->generation);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "base/duration.h"

@@ -2,7 +2,7 @@
 #ifndef WR_LAB_SIM_INNER_H
 #define WR_LAB_SIM_INNER_H
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "central/central.h"

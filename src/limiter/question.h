@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #define WR_QUESTION_VERSION 2u
 #define WR_QUESTION_ID 128u

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #include "base/secret.h"
 #include "wire/resp.h"

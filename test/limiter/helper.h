@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/stats.h>
 #include <weir/weir.h>
 

@@ -2,6 +2,7 @@
 #include "limiter/ask.h"
 
 #include "base/hash.h"
+#include "base/options.h"
 #include "base/str.h"
 #include "limiter/defer.h"
 #include "limiter/fleet.h"
@@ -382,11 +383,18 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 {
 	char memory[WR_HTTP_MEMORY];
+	struct weir_http_view known;
 	struct wr_http http;
 	int rc;
 
-	if (!wr_ask_ok(ask) || !view || view->size != sizeof *view || ask->state != WR_ASK_OPEN)
+	if (!wr_ask_ok(ask) || !view || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
+	if (__builtin_expect(view->size != sizeof *view, 0)) {
+		if (!wr_options_read(view, &known, sizeof known,
+				     offsetof(struct weir_http_view, host)))
+			return WEIR_EINVAL;
+		view = &known;
+	}
 	if (!ask->domain)
 		return 0;
 	rc = wr_http_read(ask->domain, view, memory, sizeof memory, &http);

@@ -92,7 +92,7 @@ static void note(const struct wr_scope *scope, const struct wr_ask_need *need, u
 		need->rule ? need->rule->stat : wr_overrides_stat(scope->ask->domain, name);
 	struct wr_text_note said;
 
-	put_key(&text, scope->target);
+	put_key(&text, &scope->target);
 	wr_note_text(&said, rule.ptr, rule.len, key, text.len, now_s);
 	wr_note_write(scope->ask->engine->table, need->need.key, &said, now_s);
 }

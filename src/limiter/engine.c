@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "limiter/fleet.h"
 
 #define NEAR_PERCENT 80
@@ -43,29 +44,31 @@ static void publish(struct weir_engine *engine, struct wr_generation *generation
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
 
-static int settle_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
+static int apply_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
 {
-	engine->central = opts && opts->flags & WEIR_ENGINE_CENTRAL;
-	engine->near_percent = opts && opts->near_percent ? opts->near_percent : NEAR_PERCENT;
-	engine->keys = opts ? opts->keys : WEIR_KEYS_TEXT;
-	engine->uncounted = opts && opts->flags & WEIR_ENGINE_NO_STATS;
-	if (opts && opts->host)
+	engine->central = opts->flags & WEIR_ENGINE_CENTRAL;
+	engine->near_percent = opts->near_percent ? opts->near_percent : NEAR_PERCENT;
+	engine->keys = opts->keys;
+	engine->uncounted = opts->flags & WEIR_ENGINE_NO_STATS;
+	if (opts->host)
 		snprintf(engine->stats.news.name, sizeof engine->stats.news.name, "%s", opts->host);
 	if (engine->keys != WEIR_KEYS_TEXT)
 		wr_stats_wipe_texts(&engine->stats);
-	engine->fleet_size = opts && opts->fleet_size ? opts->fleet_size : 1;
-	return opts && opts->fleet_secret ? weir_engine_fleet(engine, opts->fleet_secret) : 0;
+	engine->fleet_size = opts->fleet_size ? opts->fleet_size : 1;
+	return opts->fleet_secret ? weir_engine_fleet(engine, opts->fleet_secret) : 0;
 }
 
 int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
-		    const struct weir_engine_opts *opts, struct weir_engine **out)
+		    const struct weir_engine_opts *given, struct weir_engine **out)
 {
+	struct weir_engine_opts opts = {.size = sizeof opts};
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 
 	if (!table || !out ||
-	    (opts && (opts->size != sizeof *opts || opts->near_percent > 100 ||
-		      opts->keys > WEIR_KEYS_HIDDEN)))
+	    (given && !wr_options_read(given, &opts, sizeof opts,
+				       offsetof(struct weir_engine_opts, fleet_secret))) ||
+	    opts.near_percent > 100 || opts.keys > WEIR_KEYS_HIDDEN)
 		return WEIR_EINVAL;
 	engine = aligned_alloc(_Alignof(struct weir_engine), sizeof *engine);
 	if (!engine)
@@ -74,14 +77,14 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	engine->table = table;
 	pthread_mutex_init(&engine->lock, NULL);
 	wr_stats_open(&engine->stats, table);
-	generation = settle_options(engine, opts) == 0 ? wr_generation_make(engine, rules) : NULL;
+	generation = apply_options(engine, &opts) == 0 ? wr_generation_make(engine, rules) : NULL;
 	if (!generation) {
 		weir_engine_free(engine);
 		return WEIR_EMEMORY;
 	}
 	engine->current = generation;
 	if (rules)
-		publish(engine, generation, opts ? opts->now_ns : 0);
+		publish(engine, generation, opts.now_ns);
 	else
 		generation->number = UINT64_MAX; /* in use, though not one of those counted */
 	*out = engine;

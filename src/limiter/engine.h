@@ -20,7 +20,7 @@
 
 #include <pthread.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #include "rules/rules.h"
 #include "stats/stats.h"

@@ -11,7 +11,7 @@
 struct wr_scope {
 	_Alignas(struct weir_ask) char memory[sizeof(struct weir_ask)];
 	struct weir_ask *ask;
-	const struct weir_target *target;
+	struct weir_target target; /* its texts and entries are the caller's */
 };
 
 /* What is done to one counter; 0 goes on. */

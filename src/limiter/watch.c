@@ -11,6 +11,8 @@
  * rules), a thread is started for this one look. */
 #include "limiter/engine.h"
 
+#include "base/options.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -279,21 +281,22 @@ static void release(struct weir_watch *watch)
 }
 
 int weir_watch_start(struct weir_engine *engine, const char *path, const struct weir_rules *seen,
-		     const struct weir_watch_opts *opts, struct weir_watch **out)
+		     const struct weir_watch_opts *given, struct weir_watch **out)
 {
+	struct weir_watch_opts opts = {.size = sizeof opts};
 	struct weir_watch *watch;
-	bool by_host = opts && opts->flags & WEIR_WATCH_BY_HOST;
 	int rc = WEIR_ESYS;
 
 	if (!engine || !path || !out ||
-	    (opts && (opts->size != sizeof *opts || opts->flags & ~WEIR_WATCH_BY_HOST)))
+	    (given && !wr_options_read(given, &opts, sizeof opts,
+				       offsetof(struct weir_watch_opts, loaded))) ||
+	    opts.flags & ~WEIR_WATCH_BY_HOST)
 		return WEIR_EINVAL;
 	watch = calloc(1, sizeof *watch);
 	if (!watch)
 		return WEIR_EMEMORY;
 	watch->engine = engine;
-	if (opts)
-		watch->opts = *opts;
+	watch->opts = opts;
 	watch->path = strdup(path);
 	watch->seen = seen ? seen->fingerprint : 0;
 	watch->poked = !seen;
@@ -301,7 +304,7 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	if (!watch->path)
 		rc = WEIR_EMEMORY;
 	else if (watch->wake >= 0)
-		rc = by_host ? 0 : start_thread(watch, watch_main);
+		rc = opts.flags & WEIR_WATCH_BY_HOST ? 0 : start_thread(watch, watch_main);
 	if (rc)
 		release(watch);
 	else

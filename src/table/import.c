@@ -1,6 +1,7 @@
 /* Carrying keys from one table file to another: checkpoint, restore, resize. A key's tag names its
  * rows in a table of any size, so a cell is all there is to carry. What an operator said is carried
  * apart: it is in two cells, or in none. */
+#include "base/options.h"
 #include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
@@ -227,23 +228,28 @@ static int make_table(const struct weir_opts *opts, const struct wr_place *place
 	return rc;
 }
 
-static int check_opts(const struct weir_opts *opts, struct weir_error *error)
+/* Copies the caller's options, which may be of an older or newer size. */
+static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
+		     struct weir_error *error)
 {
-	if (!opts || opts->size != sizeof *opts)
-		return wr_error(error, WEIR_EINVAL, "opts->size must be %zu", sizeof *opts);
+	if (!given || !wr_options_read(given, opts, sizeof *opts, offsetof(struct weir_opts, name)))
+		return wr_error(error, WEIR_EINVAL,
+				"opts->size must be %zu, or smaller for an older caller",
+				sizeof *opts);
 	if (opts->flags & ~(uint32_t)(WEIR_OPEN_EXISTING | WEIR_OPEN_LOGS))
 		return wr_error(error, WEIR_EINVAL, "opts->flags has unknown bits: %#x",
 				opts->flags);
 	return 0;
 }
 
-int weir_open(const struct weir_opts *opts, struct weir_table **table, struct weir_error *error)
+int weir_open(const struct weir_opts *given, struct weir_table **table, struct weir_error *error)
 {
+	struct weir_opts known, *opts = &known;
 	struct wr_fresh_file fresh;
 	struct wr_place place;
 	char before[sizeof place.path];
 	bool existing;
-	int rc = check_opts(opts, error);
+	int rc = read_opts(given, opts, error);
 
 	if (rc < 0 || !table)
 		return rc < 0 ? rc : wr_error(error, WEIR_EINVAL, "where to put the table?");
@@ -292,13 +298,14 @@ static int supersede(struct weir_table *old, struct wr_fresh_file *fresh, const 
 	return rc;
 }
 
-int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error)
+int weir_resize(const struct weir_opts *given, uint64_t now_ns, struct weir_error *error)
 {
+	struct weir_opts known, *opts = &known;
 	struct wr_fresh_file fresh;
 	struct wr_file_plan plan;
 	struct weir_table *old;
 	struct wr_place place;
-	int rc = check_opts(opts, error);
+	int rc = read_opts(given, opts, error);
 
 	if (rc == 0)
 		rc = wr_place_find(opts->dir, opts->name, false, &place, error);

@@ -183,14 +183,19 @@ int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_
 	int rc;
 
 	if (!table || (!needs && count) || (!decisions && count) || !admitted)
-		return WEIR_EINVAL;
-	if (count > WEIR_NEEDS_MAX)
-		return WEIR_EMANY;
-	if (now_ns > INT64_MAX)
-		return WEIR_ETIME;
-	rc = collect(table, needs, count, decisions, &wants);
-	if (rc < 0)
+		rc = WEIR_EINVAL;
+	else if (count > WEIR_NEEDS_MAX)
+		rc = WEIR_EMANY;
+	else
+		rc = now_ns > INT64_MAX ? WEIR_ETIME
+					: collect(table, needs, count, decisions, &wants);
+	if (rc < 0) { /* a caller who ignores the error admits nothing */
+		if (admitted)
+			*admitted = 0;
+		if (decisions)
+			memset(decisions, 0, count * sizeof *decisions);
 		return rc;
+	}
 	*admitted = take_all(table, &wants, now_ns);
 	for (size_t i = 0; i < count; i++)
 		if (wants.want[wants.of_need[i]].decision != &decisions[i])

@@ -1,16 +1,18 @@
+/* Engines: making, freeing and swapping rules. Called by every program that decides by rules. */
 #include "limiter/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/options.h"
 #include "limiter/fleet.h"
 
 #define NEAR_PERCENT 80
 
-/* What the table's hosts say of this one. */
-static void tell(struct weir_engine *engine)
+/* Updates this process in the list of hosts of the table. Called with the lock held. */
+static void report_host(struct weir_engine *engine)
 {
 	const struct weir_engine_info *info = &engine->info;
 	struct wr_host_news news = {
@@ -27,7 +29,8 @@ static void tell(struct weir_engine *engine)
 	wr_host_tell(&engine->stats, &news);
 }
 
-static void publish(struct weir_engine *engine, struct wr_generation *generation, uint64_t now_ns)
+static void publish_generation(struct weir_engine *engine, struct wr_generation *generation,
+			       uint64_t now_ns)
 {
 	struct weir_engine_info *info = &engine->info;
 
@@ -39,7 +42,7 @@ static void publish(struct weir_engine *engine, struct wr_generation *generation
 	info->failed_ns = 0;
 	info->error[0] = '\0';
 	wr_generation_note(engine, generation, now_ns);
-	tell(engine);
+	report_host(engine);
 	/* Paired with the loads in wr_generation_hold. */
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
@@ -74,6 +77,7 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	if (!engine)
 		return WEIR_EMEMORY;
 	memset(engine, 0, sizeof *engine);
+	engine->magic = WR_ENGINE_MAGIC;
 	engine->table = table;
 	pthread_mutex_init(&engine->lock, NULL);
 	wr_stats_open(&engine->stats, table);
@@ -84,9 +88,9 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	}
 	engine->current = generation;
 	if (rules)
-		publish(engine, generation, opts.now_ns);
+		publish_generation(engine, generation, opts.now_ns);
 	else
-		generation->number = UINT64_MAX; /* in use, though not one of those counted */
+		generation->number = UINT64_MAX; /* in use, but not a generation of rules */
 	*out = engine;
 	return 0;
 }
@@ -97,6 +101,8 @@ void weir_engine_free(struct weir_engine *engine)
 
 	if (!engine)
 		return;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
+	engine->magic = 0;
 	engine->current = NULL;
 	wr_generations_reclaim(engine);
 	wr_stats_close(&engine->stats);
@@ -115,10 +121,11 @@ int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules, uint6
 
 	if (!engine || !rules)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	generation = wr_generation_make(engine, rules);
 	if (generation) {
-		publish(engine, generation, now_ns);
+		publish_generation(engine, generation, now_ns);
 		wr_generations_reclaim(engine);
 	}
 	pthread_mutex_unlock(&engine->lock);
@@ -129,11 +136,12 @@ int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64
 {
 	if (!engine || !text)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	engine->info.loads_failed++;
 	engine->info.failed_ns = now_ns;
 	snprintf(engine->info.error, sizeof engine->info.error, "%s", text);
-	tell(engine);
+	report_host(engine);
 	pthread_mutex_unlock(&engine->lock);
 	return 0;
 }
@@ -142,6 +150,7 @@ int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info)
 {
 	if (!engine || !info || info->size != sizeof *info)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	wr_generations_reclaim(engine);
 	*info = engine->info;

@@ -1,19 +1,19 @@
-/* Texts of descriptors, for whoever writes a log: an ask forgets them otherwise. */
+/* Texts of descriptors for the decision log. An ask does not keep them otherwise. */
 #ifndef WR_LIMITER_KEEP_H
 #define WR_LIMITER_KEEP_H
 
 #include <weir/engine.h>
 
-#define WR_KEPT_TEXT 240u /* of one descriptor; more is cut, and ends with "…" */
+#define WR_KEPT_TEXT 240u /* bytes of one descriptor; a longer text is cut and ends with "…" */
 
-/* The texts of descriptors that are added from here on are kept, as far as `cap` bytes of the
- * caller's memory go: "user=7|ip=10.0.0.1". */
+/* Writes the texts of descriptors that are added after this call to `memory`: "user=7|ip=10.0.0.1".
+ * The memory must stay valid as long as the texts are used. */
 void wr_ask_keep(struct weir_ask *ask, char *memory, uint16_t cap);
 
-/* What weir_ask_add calls behind a descriptor. */
+/* Called by weir_ask_add after each descriptor. */
 void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count);
 
-/* The text of descriptor `at`; empty: none was kept. */
+/* The text of descriptor `at`. Empty if wr_ask_keep was not called. */
 struct weir_str wr_ask_kept(const struct weir_ask *ask, size_t at);
 
 #endif

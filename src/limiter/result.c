@@ -1,11 +1,12 @@
-/* From the needs' decisions to the verdict. */
+/* The verdict of an ask and its waits, from the decisions on its needs; and weir_ask_result. Called
+ * at the end of each decision. */
 #include "limiter/ask.h"
 
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
-/* Whether the request was refused because of this need. In quota mode that takes all of them, so
- * each that is over had its part in it. */
+/* Whether the need contributed to the refusal. Quotas refuse only together, so each quota that is
+ * over contributed. */
 static bool refuses(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced && need->need.cost >= 0 &&
@@ -20,8 +21,8 @@ static bool enforced_refuse(const struct weir_ask *ask)
 	return false;
 }
 
-/* Until all limits of a class that refuse would admit. */
-static uint64_t longest_wait(const struct weir_ask *ask, enum wr_class class, int descriptor)
+/* The wait until all limits of a class that refuse would admit. `descriptor` -1 means all. */
+static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class class, int descriptor)
 {
 	uint64_t longest = 0;
 
@@ -36,7 +37,7 @@ static uint64_t longest_wait(const struct weir_ask *ask, enum wr_class class, in
 	return longest;
 }
 
-/* In quota mode one descriptor that admits is enough. */
+/* The shortest wait of all descriptors with quotas, because one of them suffices. */
 static uint64_t quota_wait(const struct weir_ask *ask)
 {
 	uint64_t shortest = WEIR_NEVER;
@@ -74,7 +75,7 @@ static bool all_defer(const struct weir_ask *ask)
 	return any;
 }
 
-/* Who only looks or gives back has nothing to wait for. */
+/* The longest delay of needs that take units. */
 static uint64_t longest_delay(const struct weir_ask *ask)
 {
 	uint64_t longest = 0;
@@ -89,15 +90,16 @@ static uint64_t longest_delay(const struct weir_ask *ask)
 	return longest;
 }
 
-int wr_ask_conclude(struct weir_ask *ask, bool admitted)
+int wr_ask_set_verdict(struct weir_ask *ask, bool admitted)
 {
 	if (admitted) {
 		ask->delay_ns = longest_delay(ask);
 		ask->verdict = ask->delay_ns ? WEIR_DELAY : WEIR_ADMIT;
 	} else {
 		ask->retry_after_ns = retry_after(ask);
-		ask->verdict = all_defer(ask) && !ask->stays ? WEIR_DEFER : WEIR_REFUSE;
+		ask->verdict = all_defer(ask) && !ask->no_defer ? WEIR_DEFER : WEIR_REFUSE;
 	}
+	ask->tightest = wr_ask_find_tightest(ask);
 	if (admitted || !wr_defer_counts_later(ask))
 		wr_ask_count(ask, admitted);
 	return ask->verdict;

@@ -1,3 +1,4 @@
+/* Finds the counters of a target. Called by control.c and peek.c. */
 #include "limiter/scope.h"
 
 #include "base/error.h"
@@ -76,6 +77,6 @@ int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 	}
 	if (count == 0)
 		return wr_error(error, WEIR_ENOENT,
-				"no limit applies to this descriptor, or none of that name");
+				"no limit applies to this descriptor, or no limit has that name");
 	return count;
 }

@@ -423,10 +423,11 @@ static void without_limits(void **state)
 	assert_int_equal(weir_ask_headers(rig.ask, WEIR_PROFILE_X), 1);
 	assert_string_equal(body(&rig, WEIR_BODY_PROBLEM, "application/problem+json"),
 			    "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
-			    "\"detail\":\"The request lacks what its limit is counted by.\","
+			    "\"detail\":\"A value that the rules require is missing from the "
+			    "request.\","
 			    "\"violated-policies\":[]}\n");
 	assert_string_equal(body(&rig, WEIR_BODY_TEXT, "text/plain; charset=utf-8"),
-			    "The request lacks what its limit is counted by.\n");
+			    "A value that the rules require is missing from the request.\n");
 	snprintf(target, sizeof target, "GET /%0*d", (int)sizeof target - 6, 0);
 	assert_int_equal(rig_http(&rig, target, "a: 1", NULL), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).http_status, 400);

@@ -510,7 +510,7 @@ static void what_has_no_limit_has_no_counter(void **state)
 		weir_control_ban(rig.engine, whom(&rig, "free=1"), WEIR_NEVER, NOW_NS, &error),
 		WEIR_ENOENT);
 	assert_string_equal(error.text,
-			    "no limit applies to this descriptor, or none of that name");
+			    "no limit applies to this descriptor, or no limit has that name");
 	assert_int_equal(weir_control_reset(rig.engine, whom(&rig, "nobody=1"), NOW_NS, NULL),
 			 WEIR_ENOENT);
 	assert_int_equal(

@@ -164,11 +164,12 @@ static void counted_once(void **state)
 	assert_int_equal(rig_stat(&rig, "d/user/1m").refused, 1);
 	len = weir_ask_body(rig.ask, WEIR_BODY_PROBLEM, body, sizeof body - 1, &content_type);
 	body[len] = 0;
-	assert_non_null(strstr(body, "could not be (away). Try again in 60 s."));
+	assert_non_null(
+		strstr(body, "could not be queued for later delivery (away). Try again in 60 s."));
 	assert_non_null(strstr(body, "],\"not-deferred\":\"away\"}\n"));
 	len = weir_ask_body(rig.ask, WEIR_BODY_TEXT, body, sizeof body - 1, &content_type);
 	body[len] = 0;
-	assert_non_null(strstr(body, "could not be (away)."));
+	assert_non_null(strstr(body, "could not be queued for later delivery (away)."));
 	rig_close(&rig);
 }
 

@@ -146,8 +146,8 @@ static void told(void **state)
 	assert_int_equal(got.loaded_ns, NOW_NS + 7);
 	assert_int_equal(got.loads_good, 1);
 	assert_int_not_equal(got.hash, 0);
-	assert_int_equal(weir_engine_load_failed(rig.engine, "rules.yaml:3:5: error: no", NOW_NS + 8),
-			 0);
+	assert_int_equal(
+		weir_engine_load_failed(rig.engine, "rules.yaml:3:5: error: no", NOW_NS + 8), 0);
 	got = info(&rig);
 	assert_string_equal(got.error, "rules.yaml:3:5: error: no");
 	assert_int_equal(got.failed_ns, NOW_NS + 8);

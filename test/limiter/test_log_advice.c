@@ -57,9 +57,9 @@ static void a_share_from_before_is_told_with_its_remedy(void **unused)
 
 	(void)unused;
 	assert_int_equal(advise(opts, with, 0, text), 1);
-	assert_non_null(strstr(text, "log-advice.v2 keeps 64K of 1M for logs"));
-	assert_non_null(strstr(text, "; weir table resize log-advice 1M --log-memory 256K --dir "
-				     "/dev/shm gives them more"));
+	assert_non_null(strstr(text, "log-advice.v2 was made with 64K of 1M for logs"));
+	assert_non_null(strstr(text, ": weir table resize log-advice 1M --log-memory 256K --dir "
+				     "/dev/shm"));
 	assert_int_equal(advise(opts, candidate, 0, text), 1);
 	assert_int_equal(advise(opts, without, 0, text), 0);
 	/* --log-memory 64K is what the operator wants. */

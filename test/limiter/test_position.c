@@ -155,7 +155,8 @@ static void no_trade(void **state)
 	open_queue(&rig, w);
 	assert_int_equal(weir_ask_queue_position(w[0].ask, &place), WEIR_EINVAL);
 	assert_int_equal(weir_ask_swap_positions(w[0].ask, w[1].ask), WEIR_EINVAL);
-	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask), WEIR_EINVAL); /* the wrong order */
+	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask),
+			 WEIR_EINVAL); /* the wrong order */
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[2].ask), WEIR_EINVAL);
 	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* twice as long */
 	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[4].ask), WEIR_EINVAL);

@@ -15,7 +15,7 @@
 static void report_host(struct weir_engine *engine)
 {
 	const struct weir_engine_info *info = &engine->info;
-	struct wr_host_news news = {
+	struct wr_stats_host_report report = {
 		.rules_hash = info->hash,
 		.generation = info->generation,
 		.loaded_ns = info->loaded_ns,
@@ -24,9 +24,10 @@ static void report_host(struct weir_engine *engine)
 		.failed_ns = info->failed_ns,
 	};
 
-	memcpy(news.name, engine->stats.news.name, sizeof news.name);
-	snprintf(news.error, sizeof news.error, "%.*s", (int)sizeof news.error - 1, info->error);
-	wr_host_tell(&engine->stats, &news);
+	memcpy(report.name, engine->stats.report.name, sizeof report.name);
+	snprintf(report.error, sizeof report.error, "%.*s", (int)sizeof report.error - 1,
+		 info->error);
+	wr_stats_report_host(&engine->stats, &report);
 }
 
 static void publish_generation(struct weir_engine *engine, struct wr_generation *generation,
@@ -54,7 +55,8 @@ static int apply_options(struct weir_engine *engine, const struct weir_engine_op
 	engine->keys = opts->keys;
 	engine->uncounted = opts->flags & WEIR_ENGINE_NO_STATS;
 	if (opts->host)
-		snprintf(engine->stats.news.name, sizeof engine->stats.news.name, "%s", opts->host);
+		snprintf(engine->stats.report.name, sizeof engine->stats.report.name, "%s",
+			 opts->host);
 	if (engine->keys != WEIR_KEYS_TEXT)
 		wr_stats_wipe_texts(&engine->stats);
 	engine->fleet_size = opts->fleet_size ? opts->fleet_size : 1;

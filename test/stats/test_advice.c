@@ -69,7 +69,7 @@ static void test_words(void **state)
 	assert_string_equal(text, "{period: 90s, requests_per_unit: 1000000, algorithm: "
 				  "leaky_bucket, queue_size: 8}");
 	wr_limit_yaml(&day, text, sizeof text);
-	assert_string_equal(text, "{requests_per_unit: 5}  # calendar and timezone as they are");
+	assert_string_equal(text, "{requests_per_unit: 5}  # keep calendar and timezone");
 }
 
 static void test_difference_in_words(void **state)
@@ -78,7 +78,7 @@ static void test_difference_in_words(void **state)
 		uint64_t seen, fewer, more;
 		const char *words;
 	} cases[] = {
-		{0, 0, 0, "has seen no request yet"},
+		{0, 0, 0, "no request yet"},
 		{500, 0, 0, "no difference"},
 		{500, 212, 0, "212 fewer refusals, none more"},
 		{500, 1, 0, "1 fewer refusal, none more"},
@@ -128,8 +128,7 @@ static void test_not_met(void **state)
 	stat.since_ns = NOW_NS - 3 * 86400 * SECOND_NS;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_NOT_MET);
-	assert_string_equal(advice[0].text,
-			    "no request has met it, and it has been in force for 72 hours");
+	assert_string_equal(advice[0].text, "no request has matched the rule in 72 hours");
 	assert_string_equal(advice[0].yaml, "");
 	stat.shadowed = 1;
 	assert_int_equal(advise(&view, &stat, advice), 0);
@@ -147,8 +146,8 @@ static void test_not_reached(void **state)
 	stat.admitted = 12345;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_NOT_REACHED);
-	assert_string_equal(advice[0].text, "none of 12,345 requests came near it; 80 would have "
-					    "refused nobody, and protect better");
+	assert_string_equal(advice[0].text, "none of 12,345 requests came near the limit; 80 would "
+					    "have refused no request and protects better");
 	assert_string_equal(advice[0].yaml, "rate_limit: {unit: minute, requests_per_unit: 80}");
 	assert_int_equal(number_of(&advice[0], "age_seconds"), 7200);
 	stat.near_limit = 1;
@@ -172,8 +171,9 @@ static void test_bucket_not_reached(void **state)
 	stat.burst = 100;
 	stat.admitted = 5000;
 	assert_int_equal(advise(&view, &stat, advice), 1);
-	assert_string_equal(advice[0].text, "none of 5,000 requests came near it; a burst of 80 "
-					    "would have refused nobody, and protect better");
+	assert_string_equal(advice[0].text,
+			    "none of 5,000 requests came near the limit; a burst of 80 would have "
+			    "refused no request and protects better");
 	assert_string_equal(advice[0].yaml,
 			    "rate_limit: {unit: second, requests_per_unit: 10, algorithm: "
 			    "token_bucket, burst: 80}");
@@ -236,8 +236,8 @@ static void test_too_tight(void **state)
 	stat.refused = 1450;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_TOO_TIGHT);
-	assert_string_equal(advice[0].text, "10 clients are refused that ask for little more than "
-					    "it allows; 190 would do for nine of ten of them");
+	assert_string_equal(advice[0].text, "10 refused clients need only a little more than the "
+					    "limit; 190 would be enough for nine of ten of them");
 	assert_string_equal(advice[0].yaml, "rate_limit: {unit: minute, requests_per_unit: 190}");
 	assert_int_equal(number_of(&advice[0], "clients_far_above"), 1);
 	assert_int_equal(number_of(&advice[0], "refused_percent"), 57);
@@ -268,7 +268,7 @@ static void test_bursts(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_BURSTS);
 	assert_string_equal(advice[0].text,
-			    "four of five refusals fell into 5 of the last 600 seconds; try "
+			    "four of five refusals were in 5 of the last 600 seconds; try "
 			    "token_bucket, burst 200 as a candidate");
 	assert_string_equal(advice[0].yaml,
 			    "rate_limit: {unit: minute, requests_per_unit: 100, candidates: "

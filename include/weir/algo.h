@@ -100,8 +100,7 @@ struct weir_state {
 /* State of a sliding window log: a ring of time stamps in the caller's memory. Set `stamps` and
  * `capacity`, at least the limit, and zero the rest. */
 struct weir_log {
-	uint64_t newest_ns; /* time stamp of the newest `pending` entries, which are not in the ring
-			     */
+	uint64_t newest_ns; /* time stamp of the `pending` entries, which are not in the ring */
 	uint32_t head;      /* index of the newest entry in the ring */
 	uint32_t count;     /* number of entries, with the pending entries */
 	uint32_t pending;

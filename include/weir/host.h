@@ -77,8 +77,7 @@ WEIR_API int weir_question_late(void *question, size_t len, const void *answer, 
  * is freed. Returns 0, WEIR_EINVAL or WEIR_EMEMORY. */
 WEIR_API int weir_engine_fleet(struct weir_engine *engine, const uint8_t *secret);
 
-/* Sets the number of nodes that are alive, this node included. Returns 0 or WEIR_EINVAL: 0 nodes.
- */
+/* Sets the number of live nodes, with this node. Returns 0 or WEIR_EINVAL: 0 nodes. */
 WEIR_API int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns);
 
 /* The number of nodes that was set last; 0: never. *noted_ns is when, in whole seconds; it may be

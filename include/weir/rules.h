@@ -34,8 +34,7 @@ struct weir_str {
 
 /* One entry of a descriptor. `source` names the part of an HTTP request from which the value was
  * taken, if there are several such parts. The user "10.0.0.1" and the address 10.0.0.1 then have
- * different counters. It is empty in descriptors of weir_ask_add. Rules match key and value only.
- */
+ * different counters. It is empty in descriptors of weir_ask_add. Rules ignore it. */
 struct weir_entry {
 	struct weir_str key;
 	struct weir_str value;

@@ -266,8 +266,7 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 /* ---- gauges ---- */
 
 /* X(enum, name, description). Values that the service sets for readers of the table. The last
- * process that set a gauge wins. Append new gauges at the end: their numbers are stored in tables.
- */
+ * process that set a gauge wins. Append new gauges: tables contain their numbers. */
 #define WEIR_GAUGES(X)                                                                             \
 	X(WEIR_GAUGE_STORE_UP, "store_up", "1: the central store is available, 0: it is not")      \
 	X(WEIR_GAUGE_STORE_BREAKER, "store_breaker", "0: closed, 1: half open, 2: open")           \

@@ -1,5 +1,4 @@
-/* Takes from the counters of candidates after a decision, and counts what they would have decided.
- */
+/* Takes from the counters of candidates after a decision, and counts their decisions. */
 #include "limiter/candidates.h"
 
 #include <stdio.h>

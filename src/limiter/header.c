@@ -166,8 +166,7 @@ static void add_github(struct fields *fields, const struct wr_ask_need *tightest
 	end_field(fields, header);
 }
 
-/* Adds the wait in whole seconds, rounded up and at least 1. Adds nothing if waiting does not help.
- */
+/* Adds the wait in whole seconds, rounded up and at least 1. Nothing if waiting does not help. */
 static void add_retry(struct fields *fields, int profile)
 {
 	uint64_t seconds = wr_seconds_rounded_up(fields->ask->retry_after_ns);

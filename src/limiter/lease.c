@@ -1,5 +1,4 @@
-/* Spends and gives back units of leases for an ask. Called by the decision and by weir_ask_cancel.
- */
+/* Spends and gives back units of leases for an ask. Called by decide.c. */
 #include "limiter/lease.h"
 
 #include "limiter/share.h"

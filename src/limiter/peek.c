@@ -1,5 +1,4 @@
-/* weir_control_get, and the same with the counters of the central store. Called by the admin API.
- */
+/* weir_control_get, also with counters of the central store. Called by the admin API. */
 #include "limiter/peek.h"
 
 #include <stdlib.h>

@@ -100,8 +100,7 @@ void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* While the request waited for the store, the series may have been given to another rule.
-	 */
+	/* While the request waited for the store, the series may have got another rule. */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
 		    series)

@@ -28,8 +28,7 @@
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* then a file that changes continuously is read anyway */
 #define LOOK_NS 500000 /* processor time that a check may take on the event loop */
-#define SLOW_LOOKS 16  /* checks by a thread after a slow one, because not every check has a tick  \
-			*/
+#define SLOW_LOOKS 16  /* checks by a thread after a slow one; some have no tick */
 
 struct weir_watch {
 	struct weir_engine *engine;

@@ -47,8 +47,7 @@ struct wr_history_header {
 struct wr_stats_host {
 	struct wr_pair owner; /* see stats/owner.h */
 	uint64_t writes;
-	uint64_t words[6]; /* rules_hash, generation, loaded_ns, loads_good, loads_failed, failed_ns
-			    */
+	uint64_t words[6]; /* the numbers of struct wr_stats_host_report */
 	uint64_t name[WR_HOST_NAME / 8];
 	uint64_t error[WR_HOST_ERROR / 8];
 	uint64_t pad[4];
@@ -60,8 +59,7 @@ struct wr_pace {
 	uint64_t rate_milli;
 };
 
-/* The numbers of a rule from its file. `flags`: enum weir_stat_flags, and the algorithm above them.
- */
+/* The numbers of a rule from its file. `flags`: enum weir_stat_flags and the algorithm. */
 #define WR_NOTE_FLAGS 0xffffffu
 #define WR_NOTE_ALGORITHM 24
 
@@ -87,8 +85,7 @@ enum wr_history_line {
 struct wr_series {
 	uint32_t owner; /* a slot plus one; 0: free */
 	uint32_t spare;
-	uint64_t retired_s; /* when it was taken from its owner; late writers end within the second
-			     */
+	uint64_t retired_s; /* when it was taken from its owner */
 	uint64_t upto_s;    /* seconds before this one are recorded */
 	uint64_t since_s;   /* when it was given to its owner */
 	uint64_t refused_milli;

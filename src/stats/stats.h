@@ -51,8 +51,7 @@ struct wr_stat_line {
 /* What a directory entry names. */
 enum wr_name_kind {
 	WR_NAME_RULE,
-	WR_NAME_CANDIDATE, /* "12 token_bucket, 100 per minute": the slot of the rule, and the limit
-			    */
+	WR_NAME_CANDIDATE, /* "12 token_bucket, 100 per minute": rule slot and limit */
 	WR_NAME_LATENCY,   /* eight buckets of a histogram */
 };
 

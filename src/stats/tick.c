@@ -14,19 +14,15 @@
 #include <unistd.h>
 
 #define NUMBER_BITS 24
-#define CLAIM_S 3 /* seconds after which a claim may be taken over */
-#define BACK_S                                                                                     \
-	5 /* the largest difference between clocks of processes; a larger one is a clock set back  \
-	   */
+#define CLAIM_S 3   /* seconds after which a claim may be taken over */
+#define BACK_S 5    /* clocks of processes may differ by this; beyond it the clock was set back */
 #define MEMORY_S 64 /* seconds over which a rate is averaged */
 #define BUSY_MILLI 1000
 #define BUSIEST 64 /* rules that get a series in one tick */
 #define IDLEST 8   /* series retired in one tick */
 #define FADES 64   /* lists of top keys halved in one tick */
 #define SAMPLES_PER_S 1000
-#define TOTAL_MAX                                                                                  \
-	(1ull << 31) /* a list with a larger total is halved at once, because counts have 32 bits  \
-		      */
+#define TOTAL_MAX (1ull << 31) /* a larger total is halved at once; counts have 32 bits */
 
 struct ranked {
 	uint32_t slot;
@@ -152,8 +148,7 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 }
 
 /* Whether a series has no owner, or was retired before this tick. If the track of its owner does
- * not point to it, a process was killed while it gave the series away; the series is then retired.
- */
+ * not point to it, a process was killed while it gave the series away; it is then retired. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];

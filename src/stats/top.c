@@ -52,8 +52,7 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_ke
 	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
 }
 
-/* Returns false if the text does not match its seal: it is half written, or mixed from two writers.
- */
+/* Returns false if the text does not match its seal: it is half written, or of two writers. */
 static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];
@@ -258,8 +257,7 @@ static uint64_t noise_of(uint64_t count, uint32_t shift)
 	return shift ? (9 + 3 * square_root(4 * samples + 9)) << shift >> 1 : 0;
 }
 
-/* Inserts a key by its count. The last key is dropped if the list is full. Returns the new length.
- */
+/* Inserts a key by its count. A full list drops its last key. Returns the new length. */
 static size_t insert_key(struct weir_top_key *keys, size_t count, size_t max,
 			 const struct weir_top_key *key)
 {

@@ -1,4 +1,4 @@
-/* Advice from numbers that are made up: each kind at its threshold, and just below. */
+/* Advice from invented numbers: each kind at its threshold, and just below. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static void test_difference_in_words(void **state)
 	}
 }
 
-static void test_nothing_to_say(void **state)
+static void test_no_advice(void **state)
 {
 	struct wr_advice advice[WR_ADVICE_MAX];
 	struct wr_advice_view view = {0};
@@ -157,7 +157,8 @@ static void test_not_reached(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
-/* Ten a second and 100 at once: 9 a second never come near, and 8 a second would not do. */
+/* Ten per second and a burst of 100: 9 per second never come near the burst, but 8 per second would
+ * be too few. */
 static void test_bucket_not_reached(void **state)
 {
 	struct wr_advice advice[WR_ADVICE_MAX];
@@ -196,14 +197,14 @@ static void test_one_client(void **state)
 	assert_int_equal(advice[0].kind, WR_ADVICE_ONE_CLIENT);
 	assert_string_equal(advice[0].text, "one client has 910 of the last 1,000 refusals, 91 %");
 	assert_ptr_equal(advice[0].key, keys);
-	keys[0].count = 550; /* 500 for sure: not more than half */
+	keys[0].count = 550; /* the lower bound is 500: not more than half */
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	keys[0].count = 551;
 	assert_int_equal(advise(&view, &stat, advice), 1);
-	view.hot_count = 1; /* a limit for all together has one key */
+	view.hot_count = 1; /* a limit that all clients share has one key */
 	view.hot = keys;
 	assert_int_equal(advise(&view, &stat, advice), 0);
-	keys[0].text_len = 3; /* a client, who is alone */
+	keys[0].text_len = 3; /* a single client */
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	keys[0].text_len = 0;
 	view.hot_count = 2;
@@ -212,8 +213,7 @@ static void test_one_client(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
-/* Ten clients that would have needed 110 to 200 instead of 100 a minute; one asks for ten times as
- * much. */
+/* Ten clients need 110 to 200 instead of 100 per minute; one needs ten times as much. */
 static void test_too_tight(void **state)
 {
 	struct weir_top_key hot[11], refused[11];
@@ -249,7 +249,7 @@ static void test_too_tight(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
-/* 600 seconds with something in 60 of them at most. */
+/* 600 seconds with refusals in at most 60 of them. */
 static void test_bursts(void **state)
 {
 	struct weir_candidate candidate = {.size = sizeof candidate, .would_admit = 1};
@@ -275,7 +275,7 @@ static void test_bursts(void **state)
 			    "[{unit: minute, requests_per_unit: 100, algorithm: token_bucket, "
 			    "burst: 200}]}");
 	assert_int_equal(number_of(&advice[0], "refusals"), 241);
-	view.candidates = &candidate; /* it is being tried already */
+	view.candidates = &candidate; /* a candidate exists already */
 	view.candidate_count = 1;
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	view.candidate_count = 0;
@@ -337,11 +337,11 @@ static void test_candidate(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words),          cmocka_unit_test(test_difference_in_words),
-		cmocka_unit_test(test_nothing_to_say), cmocka_unit_test(test_not_met),
-		cmocka_unit_test(test_not_reached),    cmocka_unit_test(test_bucket_not_reached),
-		cmocka_unit_test(test_one_client),     cmocka_unit_test(test_too_tight),
-		cmocka_unit_test(test_bursts),         cmocka_unit_test(test_candidate),
+		cmocka_unit_test(test_words),       cmocka_unit_test(test_difference_in_words),
+		cmocka_unit_test(test_no_advice),   cmocka_unit_test(test_not_met),
+		cmocka_unit_test(test_not_reached), cmocka_unit_test(test_bucket_not_reached),
+		cmocka_unit_test(test_one_client),  cmocka_unit_test(test_too_tight),
+		cmocka_unit_test(test_bursts),      cmocka_unit_test(test_candidate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,12 +47,6 @@ static struct problem problem_of(const struct weir_ask *ask)
 				WR_STR("A rate limit was exceeded.")};
 }
 
-static bool is_violated(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	return wr_need_is_shown(need) && need->need.cost >= 0 &&
-	       !wr_ask_decision(ask, need)->admitted;
-}
-
 /* Writes the names of the limits that refused: around[0] before each name, around[2] after it, and
  * around[1] between two names. */
 static void put_violated(const struct weir_ask *ask, struct wr_text *text, escape_fn escape,
@@ -65,7 +59,8 @@ static void put_violated(const struct weir_ask *ask, struct wr_text *text, escap
 		char name[WR_POLICY_NAME], ascii[2 * WR_POLICY_NAME];
 		struct wr_text plain = {ascii, sizeof ascii, 0};
 
-		if (need->same_as != i || !is_violated(ask, need))
+		if (need->same_as != i || !wr_need_is_shown(need) || need->need.cost < 0 ||
+		    wr_ask_decision(ask, need)->admitted)
 			continue;
 		for (size_t at = 0, len = wr_policy_name(need, name); at < len; at++)
 			wr_text_char(&plain,

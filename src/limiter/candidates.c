@@ -69,20 +69,14 @@ uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *
 				(struct weir_str){name, text.len < text.cap ? text.len : text.cap});
 }
 
-/* A key of its own, derived by hashing the key of the rule's counter. */
-static struct wr_key candidate_key(const struct wr_ask_need *need, const struct wr_limit *candidate)
-{
-	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
-						  candidate->limit.checked)};
-
-	return key;
-}
-
 static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need *need,
 			   const struct wr_limit *candidate, struct weir_decision *decision)
 {
 	const struct weir_limit *limit = &candidate->limit;
 	struct weir_limit windowed;
+	/* A key of its own, derived from the key of the rule's counter. */
+	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
+						  candidate->limit.checked)};
 
 	if (candidate->calendar) {
 		windowed = *limit;
@@ -90,8 +84,7 @@ static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need 
 				   &windowed.window_start_ns, &windowed.window_end_ns);
 		limit = &windowed;
 	}
-	wr_take_key(ask->engine->table, limit, candidate_key(need, candidate), need->need.cost,
-		    ask->now_ns, decision);
+	wr_take_key(ask->engine->table, limit, key, need->need.cost, ask->now_ns, decision);
 }
 
 static void count_candidate(struct wr_lane *lane, uint32_t slot,

@@ -126,14 +126,6 @@ static int refuse_all(struct weir_ask *ask)
 	return finish_refusal(ask);
 }
 
-static void look_at_quotas(struct weir_ask *ask)
-{
-	struct need_list list;
-
-	list_needs(ask, WR_QUOTA_CLASS, -1, &list);
-	wr_needs_look(ask->engine->table, list.needs, list.count, ask->now_ns);
-}
-
 /* Each descriptor takes from all of its quotas or from none. */
 static void take_quotas(struct weir_ask *ask)
 {
@@ -200,11 +192,12 @@ static int decide_in_table(struct weir_ask *ask)
 int wr_ask_decide_rest(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
-	struct need_list enforced;
+	struct need_list enforced, quotas;
 
 	if (!central_admits(ask))
 		return refuse_all(ask);
-	look_at_quotas(ask);
+	list_needs(ask, WR_QUOTA_CLASS, -1, &quotas);
+	wr_needs_look(table, quotas.needs, quotas.count, ask->now_ns);
 	if (quotas_refuse(ask))
 		return refuse_all(ask);
 	list_needs(ask, WR_ENFORCED, -1, &enforced);

@@ -12,19 +12,14 @@ int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns)
 	return 0;
 }
 
-static uint64_t identity_of(const struct wr_ask_need *need)
-{
-	const struct weir_limit *limit = need->need.limit;
-
-	return wr_lease_identity(limit->limit, limit->burst, need->granted);
-}
-
 static enum wr_lease_answer spend_need(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_decision *decision = &need->need.decision;
+	const struct weir_limit *limit = need->need.limit;
+	uint64_t identity = wr_lease_identity(limit->limit, limit->burst, need->granted);
 	enum wr_lease_answer answer =
-		wr_lease_spend(ask->engine->table, need->need.key, identity_of(need),
-			       need->need.cost, ask->mono_ns, decision, &need->lease_grant);
+		wr_lease_spend(ask->engine->table, need->need.key, identity, need->need.cost,
+			       ask->mono_ns, decision, &need->lease_grant);
 
 	if (answer != WR_LEASE_NOTHING)
 		decision->granted =

@@ -20,12 +20,6 @@ struct wr_peek {
 
 /* ---- one counter ---- */
 
-static bool is_exchanged(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	return need->exchange >= 0 && wr_exchange_fresh(ask->engine->table, need->exchange,
-							wr_engine_mono_ns(ask->engine));
-}
-
 static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	unsigned pausing = wr_pausing(ask->engine->table);
@@ -41,7 +35,8 @@ static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *n
 		flags |= WEIR_COUNTER_CENTRAL;
 	if (need->eventual)
 		flags |= WEIR_COUNTER_EVENTUAL;
-	if (need->eventual && is_exchanged(ask, need))
+	if (need->eventual && need->exchange >= 0 &&
+	    wr_exchange_fresh(ask->engine->table, need->exchange, wr_engine_mono_ns(ask->engine)))
 		flags |= WEIR_COUNTER_EXCHANGED;
 	if (!need->rule)
 		flags |= WEIR_COUNTER_OVERRIDE;

@@ -71,18 +71,12 @@ void wr_ask_open_windows(struct weir_ask *ask)
 	}
 }
 
-static int64_t add_saturated(int64_t a, int64_t b)
-{
-	int64_t result;
-
-	return __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
-}
-
 /* Two needs on the same counter become one take of both costs. If the limits differ, the smaller
  * limit applies: an override may name the counter of a rule. */
 static void merge_need(struct wr_ask_need *first, struct wr_ask_need *again)
 {
-	first->need.cost = add_saturated(first->need.cost, again->need.cost);
+	if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))
+		first->need.cost = INT64_MAX;
 	if (again->need.limit->capacity < first->need.limit->capacity)
 		first->need.limit = again->need.limit;
 }

@@ -1,6 +1,5 @@
 /* Questions of an ask to the central store, and its answers: weir_ask_question, weir_ask_answer and
- * weir_ask_store_failed. Called by hosts with a central store. limiter/question.h has the format.
- */
+ * weir_ask_store_failed. Called by hosts with a central store. See limiter/question.h. */
 #include "limiter/question.h"
 
 #include <stdio.h>
@@ -158,34 +157,32 @@ int wr_message_end(const struct wr_message *message)
 	return (int)message->len;
 }
 
-/* Writes a message about the needs for which `meant` returns true. */
-static int write_message(const struct weir_ask *ask, enum wr_question_kind kind,
-			 bool (*meant)(const struct weir_ask *, uint8_t), void *bytes, size_t cap)
+static int write_question(const struct weir_ask *ask, void *bytes, size_t cap)
 {
-	struct wr_message message = wr_message(kind, bytes, cap);
+	struct wr_message question = wr_message(WR_QUESTION_TAKE, bytes, cap);
 
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (meant(ask, i))
-			wr_message_add(&message, ask, &ask->needs[i]);
-	return wr_message_end(&message);
+		if (is_asked(ask, i))
+			wr_message_add(&question, ask, &ask->needs[i]);
+	return wr_message_end(&question);
 }
 
-static bool is_returned(const struct weir_ask *ask, uint8_t i)
+/* Writes a message about the needs that have `message` pending. They are written once: a second
+ * message would give back or charge the units again. */
+static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
+			 enum wr_need_message message, void *bytes, size_t cap)
 {
-	return ask->needs[i].message == WR_MESSAGE_RETURN;
-}
+	struct wr_message pending = wr_message(kind, bytes, cap);
+	int len;
 
-static bool is_reported(const struct weir_ask *ask, uint8_t i)
-{
-	return ask->needs[i].message == WR_MESSAGE_REPORT;
-}
-
-/* Each message is sent once: a second one would give back or charge the units again. */
-static void mark_sent(struct weir_ask *ask, enum wr_need_message tell)
-{
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].message == tell)
+		if (ask->needs[i].message == message)
+			wr_message_add(&pending, ask, &ask->needs[i]);
+	len = wr_message_end(&pending);
+	for (uint8_t i = 0; len > 0 && i < ask->need_count; i++)
+		if (ask->needs[i].message == message)
 			ask->needs[i].message = WR_MESSAGE_NONE;
+	return len;
 }
 
 int weir_ask_central(const struct weir_ask *ask)
@@ -206,16 +203,9 @@ int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || (!bytes && cap))
 		return WEIR_EINVAL;
 	if (ask->state == WR_ASK_WAITING)
-		return write_message(ask, WR_QUESTION_TAKE, is_asked, bytes, cap);
-	len = write_message(ask, WR_QUESTION_RETURN, is_returned, bytes, cap);
-	if (len > 0)
-		mark_sent(ask, WR_MESSAGE_RETURN);
-	if (len != 0)
-		return len;
-	len = write_message(ask, WR_QUESTION_REPORT, is_reported, bytes, cap);
-	if (len > 0)
-		mark_sent(ask, WR_MESSAGE_REPORT);
-	return len;
+		return write_question(ask, bytes, cap);
+	len = write_pending(ask, WR_QUESTION_RETURN, WR_MESSAGE_RETURN, bytes, cap);
+	return len ? len : write_pending(ask, WR_QUESTION_REPORT, WR_MESSAGE_REPORT, bytes, cap);
 }
 
 void wr_ask_return_to_central(struct weir_ask *ask)

@@ -51,13 +51,6 @@ static uint64_t quota_wait(const struct weir_ask *ask)
 	return shortest;
 }
 
-static uint64_t retry_after(const struct weir_ask *ask)
-{
-	if (ask->denied || ask->unreadable || ask->crowded)
-		return WEIR_NEVER;
-	return enforced_refuse(ask) ? longest_wait(ask, WR_ENFORCED, -1) : quota_wait(ask);
-}
-
 static bool all_defer(const struct weir_ask *ask)
 {
 	bool enforced = enforced_refuse(ask), any = false;
@@ -96,7 +89,9 @@ int wr_ask_set_verdict(struct weir_ask *ask, bool admitted)
 		ask->delay_ns = longest_delay(ask);
 		ask->verdict = ask->delay_ns ? WEIR_DELAY : WEIR_ADMIT;
 	} else {
-		ask->retry_after_ns = retry_after(ask);
+		ask->retry_after_ns = ask->denied || ask->unreadable || ask->crowded ? WEIR_NEVER
+				      : enforced_refuse(ask) ? longest_wait(ask, WR_ENFORCED, -1)
+							     : quota_wait(ask);
 		ask->verdict = all_defer(ask) && !ask->no_defer ? WEIR_DEFER : WEIR_REFUSE;
 	}
 	ask->tightest = wr_ask_find_tightest(ask);

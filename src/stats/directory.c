@@ -46,11 +46,6 @@ static void write_name(struct wr_stat_name *entry, uint64_t hash, struct weir_st
 	__atomic_store_n(&entry->words[14], words[14], __ATOMIC_RELEASE);
 }
 
-static bool has_name(const struct wr_stat_name *entry)
-{
-	return __atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 != 0;
-}
-
 bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
 		   struct weir_str *name)
 {
@@ -84,7 +79,7 @@ static bool claim_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_s
 		seen = hash;
 	if (seen != hash)
 		return false;
-	if (!has_name(entry))
+	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* has no name */
 		write_name(entry, hash, name);
 	return true;
 }

@@ -50,11 +50,6 @@ static bool claim_is_held(const struct tick *tick)
 
 /* ---- rates ---- */
 
-static uint64_t decisions(const uint64_t totals[WR_HISTORY_LINES])
-{
-	return totals[WR_LINE_ADMITTED] + totals[WR_LINE_REFUSED] + totals[WR_LINE_SHADOWED];
-}
-
 static uint64_t smooth_rate(const struct tick *tick, uint64_t rate, uint64_t delta)
 {
 	uint64_t now = delta * 1000 / tick->gap_s;
@@ -230,7 +225,8 @@ static void record_name(struct tick *tick, uint32_t slot)
 	if (kind == WR_NAME_LATENCY)
 		return;
 	read_totals(tick->map, slot, item.totals);
-	seen = decisions(item.totals);
+	seen = item.totals[WR_LINE_ADMITTED] + item.totals[WR_LINE_REFUSED] +
+	       item.totals[WR_LINE_SHADOWED];
 	delta = seen > pace->seen && tick->from_s ? seen - pace->seen : 0;
 	item.rate_milli = smooth_rate(tick, pace->rate_milli, delta);
 	wr_stats_store(&pace->seen, seen);

@@ -1,5 +1,5 @@
-/* Two processes share one limit. `embed-demo` uses a private table. `embed-demo NAME` uses the table
- * NAME and does not remove it, so that other programs (embed.py) share its counters. */
+/* Two processes share one limit. `embed-demo` uses a private table. `embed-demo NAME` uses the
+ * table NAME and does not remove it, so that other programs (embed.py) share its counters. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

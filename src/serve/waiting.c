@@ -261,7 +261,8 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 {
 	struct wr_pending *next;
 
-	while ((next = next_of_queue(pending)) && weir_ask_swap_positions(pending->ask, next->ask) == 0)
+	while ((next = next_of_queue(pending)) &&
+	       weir_ask_swap_positions(pending->ask, next->ask) == 0)
 		change_over(waiting, pending, next);
 	wr_waiting_remove(waiting, pending);
 	arm(waiting, now_ns);

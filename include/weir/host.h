@@ -90,7 +90,7 @@ WEIR_API uint32_t weir_fleet_nodes(const struct weir_table *table, uint64_t *not
  * decision. Optional: without it the engine reads the clock if a rule has `consistency: lease` or
  * `eventual`. For hosts that read one clock per decision and compute the wall clock from it.
  * Returns 0 or WEIR_EINVAL: already decided. */
-WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns);
+WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns);
 
 /* Returns 1 if the host should report how long this decision took, as for one decision in 64.
  *

@@ -82,6 +82,7 @@ int weir_ask_hits(struct weir_ask *ask, int64_t hits)
 
 bool wr_ask_gives_back(const struct weir_ask *ask)
 {
+	wr_assert_magic(ask, WR_ASK_MAGIC);
 	return ask->gives_back;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 _Static_assert(WEIR_SECRET_BYTES == WR_SECRET_BYTES, "one kind of secret");
 
 static struct wr_fleet_secret *find_secret(struct weir_engine *engine, const uint8_t *bytes)
@@ -33,6 +35,7 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 
 	if (!engine || !bytes)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	secret = find_secret(engine, bytes);
 	if (!secret)

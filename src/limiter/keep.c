@@ -1,6 +1,7 @@
 /* Writes the texts of descriptors for the decision log. Called by weir_ask_add and by the log. */
 #include "limiter/keep.h"
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "limiter/ask.h"
@@ -10,6 +11,7 @@
 
 void wr_ask_keep(struct weir_ask *ask, char *memory, uint16_t cap)
 {
+	wr_assert_magic(ask, WR_ASK_MAGIC);
 	ask->log_text = memory;
 	ask->log_cap = cap;
 	ask->log_len = 0;
@@ -58,6 +60,8 @@ struct weir_str wr_ask_kept(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
 
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	wr_assert(at < ask->descriptor_count);
 	return ask->log_text
 		       ? (struct weir_str){ask->log_text + descriptor->log_at, descriptor->log_len}
 		       : WR_STR("");

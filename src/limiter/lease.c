@@ -4,11 +4,11 @@
 #include "limiter/share.h"
 #include "store/lease.h"
 
-int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns)
+int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
-	ask->mono_ns = mono_ns;
+	ask->mono_ns = boottime_ns;
 	return 0;
 }
 

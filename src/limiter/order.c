@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+#include "limiter/engine.h"
+
 #define VERSION 1u
 #define FOR_EVER UINT64_MAX
 #define SECOND_NS 1000000000ull
@@ -28,6 +31,8 @@ _Static_assert(sizeof(struct head) == 16, "as in Redis");
 int wr_order_carry_out(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
 		       struct weir_error *error)
 {
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
+	wr_assert(order->target);
 	switch (order->verb) {
 	case WR_ORDER_RESET:
 		return weir_control_reset(engine, order->target, now_ns, error);

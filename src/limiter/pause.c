@@ -6,6 +6,7 @@
 
 #include <weir/control.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "limiter/ask.h"
@@ -62,6 +63,7 @@ static int check_arguments(const struct weir_engine *engine, struct weir_str rul
 {
 	if (!engine || (!rule.ptr && rule.len))
 		return wr_error(error, WEIR_EINVAL, "the engine or the text of the rule is NULL");
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	return 0;
 }
 

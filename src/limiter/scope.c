@@ -1,6 +1,7 @@
 /* Finds the counters of a target. Called by control.c and peek.c. */
 #include "limiter/scope.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/str.h"
@@ -13,6 +14,7 @@ static int check_target(const struct weir_engine *engine, const struct weir_targ
 	    (!target->limit.ptr && target->limit.len))
 		return wr_error(error, WEIR_EINVAL,
 				"the engine, or a text or the entries of the target, is NULL");
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	if (now_ns > INT64_MAX)
 		return wr_error(error, WEIR_ETIME, "now_ns is beyond 2^63-1");
 	return 0;

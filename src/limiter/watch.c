@@ -12,6 +12,7 @@
  * thread is started for this one check. */
 #include "limiter/engine.h"
 
+#include "base/assert.h"
 #include "base/options.h"
 
 #include <errno.h>
@@ -295,6 +296,7 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 				       offsetof(struct weir_watch_opts, loaded))) ||
 	    opts.flags & ~WEIR_WATCH_BY_HOST)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	watch = calloc(1, sizeof *watch);
 	if (!watch)
 		return WEIR_EMEMORY;

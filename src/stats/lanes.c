@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "stats/owner.h"
 
 __attribute__((tls_model(
@@ -223,9 +224,12 @@ void wr_stats_close(struct wr_stats *stats)
 {
 	struct wr_stats **at = &open_stats;
 
+	wr_assert(stats->serial);
 	pthread_mutex_lock(&lock);
-	while (*at != stats)
+	while (*at != stats) {
+		wr_assert(*at);
 		at = &(*at)->next;
+	}
 	*at = stats->next;
 	for (unsigned lane = 1; lane < WR_LANES; lane++)
 		if (stats->lanes >> lane & 1)

@@ -408,7 +408,7 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 	ask->crowded |= rc == WEIR_EMANY;
 	ask->unreadable |= rc != 0 && rc != WEIR_EMANY;
 	for (uint32_t i = 0; rc == 0 && i < http.count; i++) {
-		const struct wr_descriptor *one = &http.descriptors[i];
+		const struct wr_rules_descriptor *one = &http.descriptors[i];
 
 		if (i == 0 || one->request != one[-1].request)
 			ask->sibling = ask->need_count;
@@ -420,5 +420,5 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
 			struct weir_error *error)
 {
-	return limit ? wr_override_limit(requests, unit, limit, error) : WEIR_EINVAL;
+	return limit ? wr_rules_request_limit(requests, unit, limit, error) : WEIR_EINVAL;
 }

@@ -180,7 +180,7 @@ void wr_ask_open_windows(struct weir_ask *ask);
 /* prepare.c: the steps before any need is decided: pauses, `replaces`, windows, equal counters. */
 void wr_ask_prepare(struct weir_ask *ask);
 
-/* pause.c: whether an operator paused the need's rule. `pausing` is wr_pausing() and not 0. */
+/* pause.c: whether an operator paused the need's rule. `pausing` is wr_pause_state() and not 0. */
 bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
 		       unsigned pausing);
 

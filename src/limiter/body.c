@@ -171,7 +171,7 @@ static struct weir_str type_name(int type)
 static bool put_response(const struct weir_ask *ask, struct wr_text *text,
 			 struct weir_str *content_type)
 {
-	const struct wr_response *response = wr_ask_response(ask);
+	const struct wr_rules_response *response = wr_ask_response(ask);
 
 	if (!response || (!response->body.len && !response->content_type.len))
 		return false;

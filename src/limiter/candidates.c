@@ -84,7 +84,7 @@ static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need 
 				   &windowed.window_start_ns, &windowed.window_end_ns);
 		limit = &windowed;
 	}
-	wr_take_key(ask->engine->table, limit, key, need->need.cost, ask->now_ns, decision);
+	wr_store_take(ask->engine->table, limit, key, need->need.cost, ask->now_ns, decision);
 }
 
 static void count_candidate(struct wr_lane *lane, uint32_t slot,

@@ -44,7 +44,7 @@ static int change_counters(struct weir_engine *engine, const struct weir_target 
 static int reset_counter(void *unused, const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	(void)unused;
-	wr_reset_key(scope->ask->engine->table, need->need.limit, need->need.key,
+	wr_store_reset(scope->ask->engine->table, need->need.limit, need->need.key,
 		     scope->ask->now_ns);
 	return 0;
 }

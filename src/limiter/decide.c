@@ -104,7 +104,7 @@ static void look_at_returns(struct weir_ask *ask)
 		if (need->cost >= 0)
 			continue;
 		if (ask->needs[i].part == WR_HERE)
-			wr_decide_key(ask->engine->table, need->limit, need->key, 0, ask->now_ns,
+			wr_store_decide(ask->engine->table, need->limit, need->key, 0, ask->now_ns,
 				      WR_LOOK, &need->decision);
 		need->decision.admitted = 1;
 	}
@@ -165,10 +165,10 @@ static void give_back_units(struct weir_ask *ask)
 		if (one->cost >= 0)
 			continue;
 		if (need->part == WR_HERE)
-			wr_take_key(table, one->limit, one->key, one->cost, ask->now_ns,
+			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns,
 				    &one->decision);
 		if (need->part == WR_THERE)
-			wr_take_key(table, one->limit, one->key, one->cost, ask->now_ns, &booked);
+			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns, &booked);
 		if (need->part == WR_THERE && !ask->no_secret)
 			need->message = WR_MESSAGE_RETURN;
 		one->decision.admitted = 1;
@@ -274,7 +274,7 @@ static bool bans_refuse(struct weir_ask *ask)
 		if (!override.banned_until_s)
 			continue;
 		need->part = WR_NEED_DECIDED;
-		wr_refuse_banned(need->need.limit, &override, ask->now_ns, &need->need.decision);
+		wr_store_refuse_banned(need->need.limit, &override, ask->now_ns, &need->need.decision);
 		refused |= need->class == WR_ENFORCED;
 	}
 	return refused;

@@ -74,7 +74,7 @@ static bool look_at_counter(struct weir_ask *ask, struct wr_ask_need *need)
 	struct wr_need *one = &need->need;
 
 	if (need->part == WR_HERE) {
-		wr_decide_key(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
+		wr_store_decide(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
 			      &one->decision);
 		return !one->decision.banned;
 	}

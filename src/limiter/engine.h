@@ -69,7 +69,7 @@ struct weir_engine {
 	uint32_t near_percent;
 	uint32_t keys; /* enum weir_engine_keys */
 	struct wr_stats stats;
-	/* Replaces base/mono.h as the clock of leases and exchanges, in simulations and tests. */
+	/* Replaces base/clock.h as the clock of leases and exchanges, in simulations and tests. */
 	uint64_t (*mono)(void *context);
 	void *mono_context;
 

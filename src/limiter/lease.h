@@ -3,7 +3,7 @@
 #ifndef WR_LIMITER_LEASE_H
 #define WR_LIMITER_LEASE_H
 
-#include "base/mono.h"
+#include "base/clock.h"
 #include "limiter/ask.h"
 
 /* Whether the limit may be leased. The store must see each request of a soft limit and of a limit
@@ -19,7 +19,7 @@ static inline bool wr_lease_fits(const struct wr_limit *rule)
 static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)
 {
 	return __builtin_expect(engine->mono != NULL, 0) ? engine->mono(engine->mono_context)
-							 : wr_mono_ns();
+							 : wr_clock_boot_ns();
 }
 
 /* Reads the clock of leases once per decision, unless the host has set the time. */

@@ -154,7 +154,7 @@ int weir_control_paused(struct weir_engine *engine, weir_pause_fn fn, void *cont
 	if (!engine || !fn)
 		return WEIR_EINVAL;
 	control = engine->table->control;
-	if (wr_pausing(engine->table) & WR_PAUSING_ALL)
+	if (wr_pause_state(engine->table) & WR_PAUSING_ALL)
 		rc = fn(context, WR_STR(""));
 	for (unsigned i = 0; i < WR_PAUSES && rc == 0; i++) {
 		uint64_t hash = __atomic_load_n(&control->paused[i], __ATOMIC_ACQUIRE);

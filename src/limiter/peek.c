@@ -22,7 +22,7 @@ struct wr_peek {
 
 static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	unsigned pausing = wr_pausing(ask->engine->table);
+	unsigned pausing = wr_pause_state(ask->engine->table);
 	uint32_t flags = 0;
 
 	if (need->class == WR_COUNTED)
@@ -49,7 +49,7 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 	struct weir_decision decision;
 	struct wr_override override;
 
-	wr_inspect_key(scope->ask->engine->table, limit, need->need.key, scope->ask->now_ns,
+	wr_store_inspect(scope->ask->engine->table, limit, need->need.key, scope->ask->now_ns,
 		       &decision, &override);
 	return (struct weir_counter){
 		.size = sizeof(struct weir_counter),

@@ -35,7 +35,7 @@ static void drop_replaced(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->rule && wr_replaced(matches, count, need->rule->name)) {
+		if (need->rule && wr_rules_replaced(matches, count, need->rule->name)) {
 			need->replaced = true;
 			need->part = WR_NEED_DECIDED;
 			need->need.decision.admitted = 1;
@@ -46,7 +46,7 @@ static void drop_replaced(struct weir_ask *ask)
 
 		if (descriptor->node && descriptor->outcome == WR_UNLIMITED)
 			descriptor->replaced =
-				wr_replaced(matches, count, descriptor->node->limits[0].name);
+				wr_rules_replaced(matches, count, descriptor->node->limits[0].name);
 	}
 }
 
@@ -105,7 +105,7 @@ static void merge_same_counters(struct weir_ask *ask)
 
 void wr_ask_prepare(struct weir_ask *ask)
 {
-	unsigned pausing = wr_pausing(ask->engine->table);
+	unsigned pausing = wr_pause_state(ask->engine->table);
 
 	if (__builtin_expect(pausing != 0, 0))
 		apply_pauses(ask, pausing);

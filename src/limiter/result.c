@@ -102,7 +102,7 @@ int wr_ask_set_verdict(struct weir_ask *ask, bool admitted)
 
 static uint32_t refusal_status(const struct weir_ask *ask)
 {
-	const struct wr_response *response = wr_ask_response(ask);
+	const struct wr_rules_response *response = wr_ask_response(ask);
 
 	if (response && response->status)
 		return response->status;

@@ -110,7 +110,7 @@ void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost)
 {
 	struct weir_limit limit = counted_under(need->need.limit, wr_fleet_size(ask->engine));
 
-	need->booked = wr_charge_key(ask->engine->table, &limit, need->need.key, cost, ask->now_ns,
+	need->booked = wr_store_charge(ask->engine->table, &limit, need->need.key, cost, ask->now_ns,
 				     &need->need.decision.charged_ns);
 }
 
@@ -160,10 +160,10 @@ void wr_share_heed(struct weir_table *table, const struct weir_limit *limit, uin
 	    !is_same_window(limit, answer, now_ns))
 		return;
 	counted = counted_under(limit, nodes);
-	wr_decide_key(table, &counted, key, 0, now_ns, WR_LOOK, &here);
+	wr_store_decide(table, &counted, key, 0, now_ns, WR_LOOK, &here);
 	used = here.limit - here.remaining;
 	if (used < share - part)
-		wr_charge_key(table, &counted, key, (int64_t)(share - part - used), now_ns,
+		wr_store_charge(table, &counted, key, (int64_t)(share - part - used), now_ns,
 			      &charged_ns);
 }
 
@@ -191,7 +191,7 @@ void wr_ask_unbook(struct weir_ask *ask, uint64_t now_ns)
 		if (!need->booked)
 			continue;
 		limit = counted_under(need->need.limit, wr_fleet_size(ask->engine));
-		wr_return_key(ask->engine->table, &limit, need->need.key, need->booked,
+		wr_store_return(ask->engine->table, &limit, need->need.key, need->booked,
 			      need->need.decision.charged_ns, now_ns);
 		need->booked = 0;
 	}

@@ -48,7 +48,7 @@ const struct wr_ask_need *wr_ask_find_tightest(const struct weir_ask *ask)
 	return found && found->class != WR_COUNTED ? found : NULL;
 }
 
-const struct wr_response *wr_ask_response(const struct weir_ask *ask)
+const struct wr_rules_response *wr_ask_response(const struct weir_ask *ask)
 {
 	const struct wr_ask_need *need = ask->tightest;
 

@@ -20,7 +20,7 @@ static inline bool wr_need_is_shown(const struct wr_ask_need *need)
 }
 
 /* The `response` of the rule of the tightest limit, or NULL. */
-const struct wr_response *wr_ask_response(const struct weir_ask *ask);
+const struct wr_rules_response *wr_ask_response(const struct weir_ask *ask);
 
 static inline bool wr_ask_refused(const struct weir_ask *ask)
 {

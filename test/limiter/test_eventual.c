@@ -48,8 +48,8 @@ static void open_rig(struct rig *rig, uint32_t nodes)
 	rig->engine->mono = read_mono;
 	mono_ns = 1000 * SECOND_NS;
 	weir_fleet_note(rig->table, nodes, NOW_NS);
-	assert_true(wr_exchange_keep(rig->table, OWNER, SYNC, mono_ns));
-	wr_exchange_heard(rig->table, OWNER, mono_ns);
+	assert_true(wr_exchange_own(rig->table, OWNER, SYNC, mono_ns));
+	wr_exchange_answered(rig->table, OWNER, mono_ns);
 }
 
 /* The slot in use; there is at most one. */
@@ -178,7 +178,7 @@ static void rarely_used_keys_do_not_fall_back(void **state)
 		slot = visit(&rig, &view);
 		apply(&rig, slot, &view, 10);
 		mono_ns += 10 * SECOND_NS;
-		wr_exchange_heard(rig.table, OWNER, mono_ns);
+		wr_exchange_answered(rig.table, OWNER, mono_ns);
 	}
 	assert_int_equal(rig_status(&rig, 0).remaining, 90 - 10 - 5);
 	rig_close(&rig);

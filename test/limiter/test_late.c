@@ -10,17 +10,17 @@ static void (*interruption)(void);
 static struct rig rig, other;
 
 // NOLINTBEGIN(bugprone-reserved-identifier)
-void __real_wr_take_key(struct weir_table *, const struct weir_limit *, struct wr_key, int64_t,
+void __real_wr_store_take(struct weir_table *, const struct weir_limit *, struct wr_key, int64_t,
 			uint64_t, struct weir_decision *);
-void __wrap_wr_take_key(struct weir_table *, const struct weir_limit *, struct wr_key, int64_t,
+void __wrap_wr_store_take(struct weir_table *, const struct weir_limit *, struct wr_key, int64_t,
 			uint64_t, struct weir_decision *);
 
-void __wrap_wr_take_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+void __wrap_wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 			int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
 	if (++takes == interrupt_at)
 		interruption();
-	__real_wr_take_key(table, limit, key, cost, now_ns, decision);
+	__real_wr_store_take(table, limit, key, cost, now_ns, decision);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "base/clock.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/stats.h>
 #include <weir/weir.h>
 

@@ -37,7 +37,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/rules.h>
 #include <weir/weir.h>
 

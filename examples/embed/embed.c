@@ -2,7 +2,6 @@
  * table of that name and does not remove it, so that other programs can use it (embed.py). */
 #include <stdio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
@@ -10,13 +9,11 @@
 static int ask(struct weir_table *table, const struct weir_limit *limit)
 {
 	struct weir_decision d;
-	struct timespec t;
 	int admitted = 0;
 
 	for (int i = 0; i < 8; i++) {
-		clock_gettime(CLOCK_REALTIME, &t);
-		int rc = weir_take(table, limit, "user 7", 6, 1,
-				   t.tv_sec * 1000000000ull + t.tv_nsec, &d);
+		int rc = weir_take(table, limit, "user 7", 6, 1, weir_now_ns(), &d);
+
 		if (rc < 0) {
 			fprintf(stderr, "embed-demo: %s\n", weir_strerror(rc));
 			break;

@@ -1,42 +1,44 @@
-/* The engine: rules and a table, and requests decided by them.
+/* The engine: decides requests by rules and a table.
  *
  *   struct weir_engine *engine;
- *   char memory[WEIR_ASK_BYTES];               // aligned for any object
+ *   _Alignas(max_align_t) char memory[WEIR_ASK_BYTES];
  *   struct weir_ask *ask;
+ *   struct weir_result result = {.size = sizeof result};
  *
- *   weir_engine_new(table, rules, NULL, &engine);
- *
+ *   if (weir_engine_new(table, rules, NULL, &engine) < 0)    // once
+ *           …
  *   weir_ask_init(memory, sizeof memory, engine, domain, &ask);
- *   weir_ask_http(ask, &view);                 // descriptors by `requests:`, or weir_ask_add each
- *   switch (weir_ask_decide(ask, now_ns)) {
- *   case WEIR_ADMIT:   pass it on
- *   case WEIR_DELAY:   pass it on after result.delay_ns
- *   case WEIR_REFUSE:  answer result.http_status, weir_ask_header …, weir_ask_body
- *   case WEIR_DEFER:   keep it and answer 202, or take it for a refusal
- *   case WEIR_WAIT:    see below
- *   }
+ *   weir_ask_http(ask, &view);                  // or weir_ask_add for each descriptor
+ *   verdict = weir_ask_decide(ask, weir_now_ns());
+ *   weir_ask_result(ask, &result);
+ *   if (verdict < 0)                            // an error, for example WEIR_ETIME
+ *           …
+ *   else if (verdict == WEIR_ADMIT)
+ *           …                                   // pass the request on
+ *   else if (verdict == WEIR_DELAY)
+ *           …                                   // pass it on after result.delay_ns
+ *   else                                        // WEIR_REFUSE, WEIR_DEFER
+ *           …                                   // respond with result.http_status,
+ *                                               // weir_ask_headers and weir_ask_body
  *   weir_ask_done(ask);
  *
- * WHAT IT PROMISES
- *   All or none  A request takes from every limit that is enforced for it or from none. Limits in
- *                shadow or quota mode are counted when the others admit. A counter that is named
- *                twice is one take of the summed cost.
- *   Rules        A request is decided by the rules of the moment it began, whatever is loaded
- *                meanwhile; they are freed when no request holds them any more.
- *   Memory       Deciding allocates nothing and reads no clock. An ask lives in the caller's memory
- *                and stays where it is.
- *   Threads      Any number may ask one engine at once. One ask belongs to one thread at a time.
- *   Fork         A child may go on asking the engine it inherited. Start weir_watch_start after the
- *                fork: threads do not come along, and a lock one holds would stay held.
+ * GUARANTEES
+ *   All or none  A request takes from every limit that is enforced for it, or from none. Limits in
+ *                shadow or quota mode are counted if the enforced limits admit the request. If a
+ *                request names a counter twice, the counter is charged once with the summed cost.
+ *   Rules        A request is decided by the rules that were in force at weir_ask_init. A set of
+ *                rules is freed when no request uses it any more.
+ *   Memory       A decision allocates nothing. An ask lives in the caller's memory and must not be
+ *                moved.
+ *   Clock        The caller passes the time. The engine reads CLOCK_BOOTTIME only for rules with
+ *                `consistency: lease` or `eventual`.
+ *   Threads      Any number of threads may use one engine at once. An ask belongs to one thread at
+ * a time. Fork         A child process may use the engine that it inherited. Call weir_watch_start
+ * after the fork, because a fork does not copy threads.
  *
- * WAITING
- *   A rule whose `consistency` is not `local` is decided by a central store if the engine was told
- *   that there is one (WEIR_ENGINE_CENTRAL). weir_ask_decide then says WEIR_WAIT; weir_ask_question
- *   gives the bytes to ask, and weir_ask_answer or weir_ask_store_failed the verdict. After any
- *   other verdict weir_ask_question gives what the store has to be told, to be sent once and not
- *   answered, until it gives nothing; usually that is at once: what has to be given back, and what
- *   was admitted while the store was away.
- */
+ * An engine without WEIR_ENGINE_CENTRAL decides every rule in the table, and weir_ask_decide never
+ * returns WEIR_WAIT. Programs that carry questions to a central store, or queue deferred requests,
+ * also need weir/host.h. */
 #ifndef WEIR_ENGINE_H
 #define WEIR_ENGINE_H
 
@@ -48,366 +50,206 @@
 extern "C" {
 #endif
 
-struct weir_opts;
 struct weir_table;
 struct weir_engine;
 struct weir_ask;
 
-#define WEIR_DESCRIPTORS_MAX 32 /* of one ask */
-#define WEIR_ASK_BYTES 25600    /* enough memory for an ask; weir_ask_size is what it needs */
+#define WEIR_DESCRIPTORS_MAX 32 /* descriptors of one ask */
+#define WEIR_ASK_BYTES 25600    /* enough memory for an ask; weir_ask_size returns the exact size */
 
 /* ---- engine ---- */
 
 enum weir_engine_flags {
-	WEIR_ENGINE_CENTRAL =
-		1, /* there is a central store: rules that are not local wait for it */
-	WEIR_ENGINE_NO_STATS = 2, /* decides and counts nothing in the statistics: trial runs */
+	/* There is a central store. Rules whose `consistency` is not `local` are decided there. */
+	WEIR_ENGINE_CENTRAL = 1,
+	WEIR_ENGINE_NO_STATS = 2, /* write no statistics: for trial runs */
 };
 
-/* What top keys (weir/stats.h) may show of clients: keys may be personal data. */
+/* What the top keys of weir/stats.h show of clients. Keys may be personal data. */
 enum weir_engine_keys {
-	WEIR_KEYS_TEXT,   /* 64 bytes of the first ones */
+	WEIR_KEYS_TEXT,   /* the first 64 bytes of the ten most frequent keys */
 	WEIR_KEYS_HASHED, /* hashes under the table's secret */
-	WEIR_KEYS_HIDDEN, /* none are kept */
+	WEIR_KEYS_HIDDEN, /* no keys */
 };
 
+/* A caller compiled against an older header passes a smaller `size`: options beyond it have their
+ * defaults. A larger `size` is accepted if the bytes that the library does not know are zero. */
 struct weir_engine_opts {
 	uint32_t size;  /* sizeof(struct weir_engine_opts) */
 	uint32_t flags; /* enum weir_engine_flags */
-	/* Keys the hashes in questions to the central store: 192 bytes that all nodes have alike.
-	 * NULL: not known yet, see weir_engine_fleet. */
+	/* The key of the hashes in questions to the central store: WEIR_SECRET_BYTES bytes, equal
+	 * on all nodes. NULL: not known yet, see weir_engine_fleet in weir/host.h. */
 	const uint8_t *fleet_secret;
 	uint64_t now_ns; /* when the first rules came into force */
-	/* Admitted above so much of a limit counts as near_limit in statistics; 0 means 80. */
+	/* An admitted request counts as near_limit in the statistics if more than this percentage
+	 * of the limit is used. 0 means 80. */
 	uint32_t near_percent;
-	uint32_t keys; /* enum weir_engine_keys; texts that are there go if it is not TEXT */
-	/* What this process is called among the table's hosts, 23 bytes: "nginx". May be NULL. */
+	/* enum weir_engine_keys. With HASHED or HIDDEN, weir_engine_new erases texts that are in
+	 * the table. */
+	uint32_t keys;
+	/* Name of this process in weir_hosts_each, at most 23 bytes: "nginx". May be NULL. */
 	const char *host;
-	/* How many nodes the fleet has, where the table has never been told (weir_fleet_note); 0
-	 * means 1. */
+	/* Number of nodes in the fleet, used until weir_fleet_note has set one. 0 means 1. */
 	uint32_t fleet_size;
 	uint32_t reserved;
 };
 
-/* The engine owns the rules from here on, unless this fails; the table must outlive it. Without
- * rules (NULL) every domain is unknown until the first swap. `opts` may be NULL.
- *   WEIR_EINVAL, WEIR_EMEMORY */
+/* Makes an engine. On success the engine owns the rules. The table must outlive the engine. With
+ * rules NULL, every domain is unknown until the first weir_engine_swap. `opts` may be NULL.
+ * Returns 0, WEIR_EINVAL or WEIR_EMEMORY. */
 WEIR_API int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 			     const struct weir_engine_opts *opts, struct weir_engine **engine);
 
-/* No ask may be under way, and no watch. */
+/* Frees the engine and its rules. Every ask and every watch must have ended. */
 WEIR_API void weir_engine_free(struct weir_engine *engine);
 
-/* Requests that begin from now on are decided by these rules, whose numbers go up by one each time.
- * Counters go on where limits keep their identity. The engine owns the rules unless this fails.
- * Allocates, and takes as long as there are rules: not for an event loop. WEIR_EINVAL, WEIR_EMEMORY
- */
+/* Puts rules into force for requests that begin after this call, and increments the generation.
+ * Limits with the same identity keep their counters. On success the engine owns the rules. The call
+ * allocates and takes time proportional to the number of rules: do not call it on an event loop.
+ * Returns 0, WEIR_EINVAL or WEIR_EMEMORY. */
 WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules,
 			      uint64_t now_ns);
 
-/* Notes that new rules could not be loaded: the last good ones stay in force. */
+/* Records that new rules could not be loaded, with the reason in `text`. The rules in force stay.
+ * weir_engine_info and weir_hosts_each report the failure. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
-
-#define WEIR_SECRET_BYTES 192
-
-/* The fleet's secret is known now, or has changed: questions of requests whose descriptors are
- * added from now on name their counters by it. Until an engine knows one, there is no store for it:
- * what should wait for the store is decided as if weir_ask_store_failed had been called. Any thread
- * may call, at any time. `secret` has WEIR_SECRET_BYTES and is copied; each other secret takes
- * memory until the engine is freed. WEIR_EINVAL, WEIR_EMEMORY */
-WEIR_API int weir_engine_fleet(struct weir_engine *engine, const uint8_t *secret);
-
-/* Whether the table, opened with `opts`, has less room for logs than it would get if it were made
- * for these rules now: 1 and a sentence in `text` that names the remedy, or 0. A log_bytes in
- * `opts` is a choice, and a table without advice. */
-WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
-			     const struct weir_rules *rules, char *text, size_t size);
-
-/* ---- the fleet ----
- *
- * When the store fails, a rule that says `on_store_failure: local` lets this node admit its share:
- * the limit divided by the number of nodes, and 1 at least. What the store admitted before counts.
- * The number stands in the table, for all processes that have it open, and stays there when the
- * store is gone. */
-
-/* So many nodes were heard from lately, this one included. WEIR_EINVAL: 0 nodes */
-WEIR_API int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns);
-
-/* How many were noted last, and when (in whole seconds; may be NULL); 0: never. */
-WEIR_API uint32_t weir_fleet_nodes(const struct weir_table *table, uint64_t *noted_ns);
-
-/* ---- what an engine knows of itself ---- */
 
 struct weir_engine_info {
 	uint32_t size;       /* sizeof(struct weir_engine_info), set by the caller */
-	uint32_t held;       /* older rules that requests still hold */
+	uint32_t held;       /* older sets of rules that requests still use */
 	uint64_t generation; /* from 1; 0: no rules yet */
 	uint64_t hash;       /* of the rules, see weir_rules_info */
 	uint64_t loaded_ns;
 	uint64_t loads_good, loads_failed;
-	uint64_t failed_ns; /* when loading failed last; 0: never, or since then it went well */
-	char error[1024];   /* and why: the first diagnostics */
+	uint64_t failed_ns; /* when the last load failed; 0: it succeeded, or there was none */
+	char error[1024];   /* the first diagnostics of that failure */
 };
 
 WEIR_API int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info);
 
-/* ---- watching rules on disk ---- */
+/* ---- watching rule files ---- */
 
 struct weir_watch;
 
-/* What came of a load. */
+/* The result of a load. */
 struct weir_load {
 	uint32_t size;
-	int rc;              /* 0, or why weir_rules_load failed */
-	uint64_t generation; /* in force now */
-	uint64_t hash;
-	uint64_t took_ns;
-	const struct weir_errors *errors; /* warnings too; until the callback returns */
+	int rc;                           /* 0, or the error of weir_rules_load */
+	uint64_t generation;              /* of the rules in force after the load */
+	uint64_t hash;                    /* of the rules in force after the load */
+	uint64_t duration_ns;             /* how long the load lasted */
+	const struct weir_errors *errors; /* with warnings; valid until the callback returns */
 };
 
 enum weir_watch_flags {
-	/* The host calls weir_watch_look. For a process that has but one thread: while there is a
-	 * second one, every call of the kernel on a descriptor takes it longer. */
+	/* Start no thread; the program calls weir_watch_look (weir/host.h). For a process with a
+	 * single thread: a second thread makes every system call on a file descriptor slower. */
 	WEIR_WATCH_BY_HOST = 1,
 };
 
+/* `size` as in struct weir_engine_opts. */
 struct weir_watch_opts {
 	uint32_t size;  /* sizeof(struct weir_watch_opts) */
 	uint32_t flags; /* enum weir_watch_flags */
-	/* Called by the watching thread for each load: once for each content that fails. */
+	/* Called by the watching thread after each load. A failure is reported once for each
+	 * content of the files. May be NULL. */
 	void (*loaded)(void *context, const struct weir_load *load);
 	void *context;
 	uint64_t (*now_ns)(void *context); /* NULL: CLOCK_REALTIME */
 };
 
-/* Starts a thread that loads the rules at `path` when they change on disk, within a second: plain
- * writes, renames, links that come to point elsewhere. It also calls weir_tick (weir/stats.h).
- * Rules with errors change nothing. `seen` is the set the host loaded before from this path, or
- * NULL: then the first load is at once. The thread takes no signals. WEIR_EINVAL, WEIR_EMEMORY,
- * WEIR_ESYS */
+/* Starts a thread that loads the rules at `path` within a second after they changed on disk:
+ * written, renamed, or reached through a symbolic link that was changed. The thread also calls
+ * weir_tick (weir/stats.h). Rules with errors do not come into force. `seen` is the set that the
+ * program loaded before from this path; with NULL the thread loads at once. The thread blocks all
+ * signals. `opts` may be NULL. Returns 0, WEIR_EINVAL, WEIR_EMEMORY or WEIR_ESYS. */
 WEIR_API int weir_watch_start(struct weir_engine *engine, const char *path,
 			      const struct weir_rules *seen, const struct weir_watch_opts *opts,
 			      struct weir_watch **watch);
 
-/* With WEIR_WATCH_BY_HOST, some times a second and always from the same thread: looks for a change
- * and calls weir_tick. What takes longer than a moment, a load above all, is done by a thread that
- * ends with it. WEIR_EINVAL, WEIR_ESYS: no thread could be started, the next look tries again */
-WEIR_API int weir_watch_look(struct weir_watch *watch);
-
-/* Loads now, changed or not, as SIGHUP asks for; with WEIR_WATCH_BY_HOST at the next look. Safe in
- * a signal handler. */
+/* Requests a load, even if the files have not changed, as SIGHUP does. With WEIR_WATCH_BY_HOST the
+ * next weir_watch_look loads. Safe in a signal handler. */
 WEIR_API void weir_watch_poke(struct weir_watch *watch);
 
-/* Waits for a load that is under way. */
+/* Ends the watch and frees it. Waits for a load in progress. `watch` may be NULL. */
 WEIR_API void weir_watch_stop(struct weir_watch *watch);
 
-/* ---- asking ---- */
+/* ---- one request ---- */
 
 enum weir_verdict {
 	WEIR_ADMIT = 1,
 	WEIR_REFUSE = 2,
-	WEIR_DELAY = 3, /* admitted, to go on after a wait */
-	WEIR_DEFER = 4, /* refused by limits that all want it kept and delivered later: 202 from
-			   who does that, a refusal like others from who does not */
-	WEIR_WAIT = 5,  /* not decided: ask the central store */
+	WEIR_DELAY = 3, /* admitted; the request must wait for result.delay_ns */
+	/* Refused, and every limit that refused has `on_limit: defer`. A program that queues
+	 * requests queues it and responds 202. Other programs treat it as WEIR_REFUSE. */
+	WEIR_DEFER = 4,
+	/* Not decided: the central store must be asked, see weir/host.h. */
+	WEIR_WAIT = 5,
 };
 
+/* Bytes that an ask needs, at most WEIR_ASK_BYTES. */
 WEIR_API size_t weir_ask_size(void);
 
-/* Begins a request. `domain` is not kept. WEIR_EINVAL, or WEIR_EROOM: `size` is too small. */
+/* Begins a request in `memory`, which must be aligned for any object. `domain` is not used after
+ * the call. After success, call weir_ask_done. Returns 0, WEIR_EINVAL, or WEIR_EROOM: `size` is
+ * smaller than weir_ask_size(). */
 WEIR_API int weir_ask_init(void *memory, size_t size, struct weir_engine *engine,
 			   struct weir_str domain, struct weir_ask **ask);
 
-/* What descriptors cost that do not say it themselves, those added after this; 1 otherwise. */
+/* Sets the cost of descriptors that are added later without a cost of their own. 1 by default. */
 WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 
-#define WEIR_HITS_UNSET INT64_MIN /* the descriptor says no cost of its own */
+#define WEIR_HITS_UNSET INT64_MIN /* the descriptor has no cost of its own */
 
-/* Adds a descriptor, and what it costs: 0 only looks, below 0 gives back. `override` is a limit the
- * request brought along, or NULL: it stands in for the rules, is checked, and needs the domain to
- * exist. Nothing that is passed is kept. A request with more than WEIR_DESCRIPTORS_MAX descriptors,
- * or that WEIR_NEEDS_MAX limits are not enough for, cannot be counted: this returns 0, and
- * weir_ask_decide refuses, with 429 or the status of the rule that found no room.
- *   WEIR_EINVAL, WEIR_ELIMIT (the override) */
+/* Adds a descriptor with its cost. A cost of 0 takes nothing, a negative cost gives units back.
+ * `override` is a limit that the request brings along, or NULL. It applies instead of the rules, is
+ * checked here, and needs a domain that exists. The arguments are not used after the call. Returns
+ * 0, WEIR_EINVAL, or WEIR_ELIMIT: the override is not usable.
+ *
+ * A request with more than WEIR_DESCRIPTORS_MAX descriptors, or with more than WEIR_NEEDS_MAX
+ * limits, cannot be counted. The call returns 0 and weir_ask_decide refuses the request: with 429,
+ * or with the status of the first rule whose limits did not fit. */
 WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			  const struct weir_limit *override, int64_t hits);
 
-/* The limit `requests` per unit, numbered as RLS does: second 1, minute 2, hour 3, day 4, month 5,
- * year 6, week 7. WEIR_ELIMIT: there is no such unit. */
+/* Adds the descriptors that `requests:` of the domain make of an HTTP request. Returns 0 or
+ * WEIR_EINVAL. weir_ask_decide refuses a request that cannot be read or counted: with 400 if its
+ * target is malformed or the request is too large, with 429 if too many limits apply. */
+WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);
+
+/* Makes a limit for weir_ask_add: `requests` per unit. Units are numbered as in Envoy's RLS: second
+ * 1, minute 2, hour 3, day 4, month 5, year 6, week 7. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT: the
+ * unit is unknown. */
 WEIR_API int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
 				 struct weir_error *error);
 
-/* Adds the descriptors that the domain's `requests:` make of a request. Returns 0 or WEIR_EINVAL. A
- * request that cannot be read or counted is refused by weir_ask_decide: with 400 if its target is
- * malformed or there is too much of it, with 429 as above if too many limits apply. */
-WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);
-
-/* The time by CLOCK_BOOTTIME, which leases end by: not older than now_ns of the decision. Optional:
- * without it the engine reads that clock itself, if a rule is leased or eventual. For hosts that
- * read one clock per decision: the wall clock's distance to it hardly ever changes. */
-WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns);
-
-/* Decides, once. Returns an enum weir_verdict, WEIR_EINVAL (decided before) or WEIR_ETIME. */
+/* Decides the request, once. Returns an enum weir_verdict, WEIR_EINVAL (already decided) or
+ * WEIR_ETIME. */
 WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
 
-/* Whether to tell how long this decision took, as one in 64 is asked to; the engine reads no clock.
- *
- *   verdict = weir_ask_decide(ask, now_ns);
- *   …                                          // and with WEIR_WAIT, weir_ask_answer
- *   if (weir_ask_wants_latency(ask))
- *           weir_ask_report_latency(ask, clock_ns() - now_ns);
- */
-WEIR_API int weir_ask_wants_latency(const struct weir_ask *ask);
-WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
-
-/* The client has left before it was served: what was taken is given back where that is possible. To
- * be called before weir_ask_done, after any verdict; while waiting, an answer may still be passed
- * in, to give back what it granted. */
+/* Gives back what the request took, where that is possible: the client left before it was served.
+ * Call it after the verdict and before weir_ask_done. After WEIR_WAIT, an answer may still be
+ * passed in; what it granted is given back. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 
-/* ---- put off for later ----
- *
- * A host that can keep a refused request and deliver it later says so before it adds descriptors
- * (weir_ask_record), and what became of it after WEIR_DEFER (weir_ask_report_deferral). Who delivers asks
- * again with the descriptors that were recorded:
- *
- *   weir_ask_record(ask, memory, sizeof memory);          // the host
- *   weir_ask_http(ask, &view);
- *   if (weir_ask_decide(ask, now_ns) == WEIR_DEFER) {
- *           weir_ask_deferral(ask, &deferral);
- *           …                                             // keep it, with weir_ask_recorded
- *           weir_ask_report_deferral(ask, kept ? NULL : "away");     // 202, or a refusal like others
- *   }
- *
- *   weir_ask_replay(ask, bytes, len);                     // who delivers
- *   weir_ask_mark_delivery(ask);
- *   weir_ask_decide(ask, now_ns);                         // ADMIT or DELAY: deliver it
- *
- * While requests are kept under a key (table/deferred.h), new ones of that key are told WEIR_DEFER
- * without taking anything, so that they come behind them. Nobody else heeds that: an ask that is
- * not recorded gets WEIR_DEFER when its limits refuse, as a refusal of another name. */
-
-#define WEIR_RECORD_MAX 16384 /* bytes to record in; requests that need more are not kept */
-
-/* Bytes of `memory` get what is added from here on; they are of no use after weir_ask_done. An
- * override cannot be recorded: then, and if `cap` is too small, weir_ask_deferral says WEIR_EROOM.
- * WEIR_EINVAL: something was added before. */
-WEIR_API int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap);
-
-/* What was recorded; empty if nothing of it would be put off, so that nobody keeps it in vain. */
-WEIR_API struct weir_str weir_ask_recorded(const struct weir_ask *ask);
-
-/* Adds the descriptors that were recorded, costs included. The domain is not among them.
- *   WEIR_EFORMAT: no such bytes; nothing was added. And as weir_ask_add */
-WEIR_API int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len);
-
-/* This one was kept and is to be delivered now: it does not wait for those behind it, and when it
- * is refused once more, nothing is counted. To be called before weir_ask_decide. WEIR_EINVAL */
-WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);
-
-/* This one cannot be kept (it is a GET, nobody would deliver it): limits that would put it off
- * refuse it. To be called before weir_ask_decide. WEIR_EINVAL */
-WEIR_API int weir_ask_no_defer(struct weir_ask *ask);
-
-/* How to keep a request. Texts are the rules' and last until weir_ask_done. */
-struct weir_deferral {
-	uint32_t size; /* sizeof(struct weir_deferral), set by the caller */
-	uint32_t max_tries;
-	/* Whose order is kept: names the counter of the request's most specific limit that defers,
-	 * the same in all processes, on all nodes, for ever. */
-	uint8_t key[16];
-	struct weir_str rule;           /* that limit's name in statistics */
-	const struct weir_str *headers; /* fields to keep, in lower case */
-	uint32_t header_count;
-	uint32_t max_waiting; /* of the key */
-	uint64_t max_body;
-	uint64_t max_age_ns;
-	uint64_t wait_ns;     /* until the limits would admit it, were it alone; or WEIR_NEVER */
-	uint64_t interval_ns; /* how far apart that limit admits requests in the long run */
-	/* More than so many of the key that limit cannot admit within max_age_ns: with that many
-	 * waiting, one more would only die of age. 0: not even this one, were it alone;
-	 * UINT64_MAX: not known */
-	uint64_t in_time;
-};
-
-/* After WEIR_DEFER, if the ask was recorded. WEIR_EINVAL: not so. WEIR_EROOM: what was added did
- * not fit, and the request cannot be kept. */
-WEIR_API int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral);
-
-/* It was kept, which counts as deferred; or it was not, which counts as refused, and `why_not` is a
- * word that bodies of the refusal say, and has to last until weir_ask_done. Until then it counts as
- * nothing. Returns the verdict that holds: WEIR_DEFER or WEIR_REFUSE. WEIR_EINVAL: not WEIR_DEFER,
- * not recorded, or told before. */
-WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not);
-
-/* ---- waiting one's turn ----
- *
- * A host that holds delayed requests itself lets them move up when one leaves: it trades places
- * from the leaver to the last one it holds of that queue, which leaves the leaver with the last
- * place, and then cancels the leaver.
- *
- *   weir_ask_swap_positions(leaver, next); weir_ask_swap_positions(leaver, the one after); …
- *   weir_ask_cancel(leaver, now_ns);
- *
- * Places are of a table, and other processes hold some of them: one that others stand behind is
- * not given back but stays empty, so that departures never come closer. */
-
-struct weir_queue_position {
-	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
-	uint32_t reserved;
-	uint64_t queue;  /* the leaky bucket that sets the wait: one number in all processes */
-	uint64_t due_ns; /* when the request may go on */
-};
-
-/* Where a request waits that was told WEIR_DELAY. WEIR_EINVAL: it was not, or it was cancelled. */
-WEIR_API int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *place);
-
-/* `leaving` and `staying` wait in the same queue, `leaving` before `staying`: they trade places.
- * weir_ask_queue_position tells the new ones; the queue of `staying` may be another if it waits in several.
- * WEIR_EINVAL: not so, or they cost differently and their places are not of one length. */
-WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
-
-/* Lets go of the rules. All that was asked from the ask is void. NULL is fine. */
+/* Ends the request and releases the rules. Texts and headers of the ask are invalid afterwards.
+ * `ask` may be NULL. */
 WEIR_API void weir_ask_done(struct weir_ask *ask);
 
-/* ---- the central store ---- */
-
-#define WEIR_QUESTION_MAX 20480
-
-/* Whether the store keeps a limit of what was added so far: 1 or 0, or WEIR_EINVAL. */
-WEIR_API int weir_ask_central(const struct weir_ask *ask);
-
-/* Bytes to send: limiter/question.h tells the format. Returns how many, 0 for none, or WEIR_EROOM.
- * While waiting it gives the question, as often as it is asked. After a verdict it gives what the
- * store is to be told, each message once. */
-WEIR_API int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap);
-
-/* Returns a verdict. WEIR_EINVAL: not waiting. WEIR_EFORMAT: not an answer to this question; call
- * weir_ask_store_failed. */
-WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns);
-
-/* There will be no answer: each rule does what its `on_store_failure` says. Returns a verdict. */
-WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
-
-/* An answer came after weir_ask_store_failed. `question` is a copy of the question, which the
- * caller made while the ask waited; the ask may have ended. The function overwrites the copy with
- * what the store is to be told of the answer: send it once, then the units are counted once.
- * Returns the length, 0 if the answer took nothing, or WEIR_EFORMAT: not an answer to this
- * question. */
-WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
-
-/* ---- the answer ---- */
+/* ---- the result ---- */
 
 struct weir_result {
-	uint32_t size;           /* sizeof(struct weir_result), set by the caller */
-	uint32_t verdict;        /* enum weir_verdict; 0: not decided yet */
-	uint32_t http_status;    /* 200, or that of a refusal: 429, a rule's own, … */
-	uint32_t descriptors;    /* how many have a status */
-	uint64_t delay_ns;       /* WEIR_DELAY: the longest of all */
-	uint64_t retry_after_ns; /* refused: when all who refused would admit; or WEIR_NEVER */
+	uint32_t size;        /* sizeof(struct weir_result), set by the caller */
+	uint32_t verdict;     /* enum weir_verdict; 0: not decided yet */
+	uint32_t http_status; /* 200, or the status of the refusal: 429, 400, 403, a rule's own */
+	uint32_t descriptors; /* how many descriptors have a status */
+	uint64_t delay_ns;    /* WEIR_DELAY: the longest delay of all limits */
+	uint64_t retry_after_ns; /* refused: until every limit that refused would admit the request,
+				    or WEIR_NEVER */
 	uint64_t generation;     /* of the rules that decided */
 };
 
+/* Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_result(const struct weir_ask *ask, struct weir_result *result);
 
 enum weir_status_code { /* as RLS numbers them */
@@ -417,53 +259,55 @@ enum weir_status_code { /* as RLS numbers them */
 
 enum weir_status_flags {
 	WEIR_STATUS_LIMITED = 1,       /* a limit applies: the fields below are set */
-	WEIR_STATUS_UNLIMITED = 2,     /* the rule says `unlimited`; remaining is UINT32_MAX */
-	WEIR_STATUS_WHITELISTED = 4,   /* the rule says nothing on purpose */
-	WEIR_STATUS_REPLACED = 8,      /* another rule's `replaces` put this one out of force */
+	WEIR_STATUS_UNLIMITED = 2,     /* the rule has `unlimited`; remaining is UINT32_MAX */
+	WEIR_STATUS_WHITELISTED = 4,   /* the rule has no limit */
+	WEIR_STATUS_REPLACED = 8,      /* the `replaces` of another rule switched the limit off */
 	WEIR_STATUS_SHADOW = 16,       /* counted, not enforced: shadow mode, or by `enforce` */
-	WEIR_STATUS_WOULD_REFUSE = 32, /* … and were it enforced, it would have refused */
-	WEIR_STATUS_QUOTA = 64,        /* quota mode: refuses only together with all others */
+	WEIR_STATUS_WOULD_REFUSE = 32, /* SHADOW, and the limit would have refused */
+	WEIR_STATUS_QUOTA = 64,        /* quota mode: refuses only if all quotas are used up */
 	WEIR_STATUS_OVERRIDE = 128,    /* the limit came with the request */
 	WEIR_STATUS_FAILED = 256,      /* the central store did not answer */
-	WEIR_STATUS_BANNED = 512,      /* an operator's ban refused it, see weir/control.h */
-	WEIR_STATUS_PAUSED = 1024,     /* counted, not enforced, because an operator paused it */
+	WEIR_STATUS_BANNED = 512,      /* refused by an operator's ban, see weir/control.h */
+	WEIR_STATUS_PAUSED = 1024,     /* counted, not enforced: an operator paused the rule */
 };
 
-/* What became of one descriptor. If several limits apply to it, the tightest speaks. */
+/* The decision for one descriptor. If several limits apply to it, the status is that of the
+ * tightest limit. */
 struct weir_status {
-	uint32_t size; /* sizeof(struct weir_status), set by the caller */
-	uint32_t code; /* enum weir_status_code */
-	uint32_t flags;
+	uint32_t size;  /* sizeof(struct weir_status), set by the caller */
+	uint32_t code;  /* enum weir_status_code */
+	uint32_t flags; /* enum weir_status_flags */
 	uint32_t requests_per_unit;
-	uint32_t unit;      /* as RLS numbers them; 0: the period is none of them */
-	uint32_t remaining; /* what could still be taken; 0 when over */
-	uint32_t limit;     /* what `remaining` counts down from: the burst of a token bucket … */
-	uint32_t reset_s; /* seconds until the window ends or all is free again, rounded up, never 0
-			   */
+	uint32_t unit;      /* RLS number of the period; 0: RLS has no such unit */
+	uint32_t remaining; /* units left; 0 if over the limit */
+	uint32_t limit;     /* the value that `remaining` starts from: a token bucket's burst … */
+	uint32_t reset_s;   /* seconds until the window ends or the bucket is full, rounded up, at
+			       least 1 */
 	uint64_t period_ns;
-	struct weir_str name;     /* the limit's, or empty */
-	struct weir_str rule;     /* its name in statistics; empty for an override */
-	struct weir_str metadata; /* the rule's, a JSON object; or empty */
+	struct weir_str name;     /* of the limit, or empty */
+	struct weir_str rule;     /* the limit's name in statistics; empty for an override */
+	struct weir_str metadata; /* of the rule, a JSON object; or empty */
 	struct weir_decision decision;
 };
 
-/* Of descriptor `at`, in the order they were added. Texts are the rules' and last until
- * weir_ask_done. WEIR_EINVAL: no such descriptor, or not decided. */
+/* The status of descriptor `at`, in the order of weir_ask_add. Texts belong to the rules and are
+ * valid until weir_ask_done. Returns 0 or WEIR_EINVAL: not decided, or no such descriptor. */
 WEIR_API int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *status);
 
-/* Without metadata, of the tightest limit that is enforced: one that refused if the request is
- * refused, then least remaining, then longest wait. WEIR_ENOENT: no limit applies. */
+/* The status of the tightest enforced limit, without metadata. A limit that refused is tighter than
+ * one that admitted; then the limit with fewer units remaining is tighter, then the limit with the
+ * longer wait. Returns 0, WEIR_EINVAL, or WEIR_ENOENT: no enforced limit applies. */
 WEIR_API int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status);
 
 /* ---- HTTP ---- */
 
-/* X(enum, number, name): which header fields an answer carries.
- *   x       X-Ratelimit-Limit, -Remaining, and the IETF's two; refused also X-Ratelimit-Retry-After
- *           and Retry-After
- *   ietf    RateLimit-Policy and RateLimit; refused also Retry-After
- *   github  x-ratelimit-limit, -remaining, -used, -reset (epoch seconds), -resource; refused also
- *           retry-after
- *   none    none
+/* X(enum, number, name): the header fields of a response.
+ *   x       X-Ratelimit-Limit, X-Ratelimit-Remaining, RateLimit-Policy, RateLimit; a refusal also
+ *           has X-Ratelimit-Retry-After and Retry-After
+ *   ietf    RateLimit-Policy, RateLimit; a refusal also has Retry-After
+ *   github  x-ratelimit-limit, -remaining, -used, -reset (epoch seconds), -resource; a refusal also
+ *           has retry-after
+ *   none    no fields
  * A refusal always has Cache-Control: no-store. */
 #define WEIR_PROFILES(X)                                                                           \
 	X(WEIR_PROFILE_X, 0, "x")                                                                  \
@@ -477,15 +321,15 @@ enum weir_profile {
 #undef WEIR_PROFILE_ENUM
 };
 
-/* The profile of a name, or -1. */
+/* The enum weir_profile of a name, or -1. */
 WEIR_API int weir_profile_by_name(struct weir_str name);
 
-/* Makes the header fields of the answer. Returns how many there are, WEIR_EINVAL when the request
- * is not decided. */
+/* Writes the header fields of the response into the ask. Returns how many there are, or
+ * WEIR_EINVAL: not decided. */
 WEIR_API int weir_ask_headers(struct weir_ask *ask, int profile);
 
-/* The i-th of them. Names are constants and last for ever, values until the next weir_ask_headers
- * or weir_ask_done. */
+/* Header field `i`. Names are constants. Values are valid until the next weir_ask_headers or
+ * weir_ask_done. Returns 0 or WEIR_EINVAL: no such field. */
 WEIR_API int weir_ask_header(const struct weir_ask *ask, size_t i, struct weir_str *name,
 			     struct weir_str *value);
 
@@ -495,12 +339,12 @@ enum weir_body {
 	WEIR_BODY_HTML = 2,
 };
 
-/* What a client with this Accept field would like best; an empty one takes anything. */
+/* The enum weir_body that a client with this Accept header prefers. An empty header accepts all. */
 WEIR_API int weir_body_type(struct weir_str accept);
 
-/* The body of a refusal, without a zero behind it, and its content type. A rule that has a
- * `response` of its own is taken at its word. Returns its length, which may be more than `cap`:
- * then it was cut. WEIR_EINVAL: not refused. */
+/* Writes the body of a refusal, without a terminating zero, and sets its content type. A rule with
+ * a `response` of its own determines both. Returns the body's length; if it is larger than `cap`,
+ * the body was cut. WEIR_EINVAL: the request was not refused. */
 WEIR_API int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
 			   struct weir_str *content_type);
 

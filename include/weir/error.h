@@ -1,4 +1,4 @@
-/* Error codes of libweir. A refusal is an answer, not an error: see struct weir_decision. */
+/* Error codes of libweir. A refusal is a decision, not an error: see struct weir_decision. */
 #ifndef WEIR_ERROR_H
 #define WEIR_ERROR_H
 
@@ -12,7 +12,7 @@ extern "C" {
 #define WEIR_API
 #endif
 
-/* X(name, number, sentence). Every call that can fail returns 0 or one of these, negative. */
+/* X(name, number, sentence). Calls that can fail return 0 or one of these negative numbers. */
 #define WEIR_ERRORS(X)                                                                             \
 	X(WEIR_EINVAL, -1, "an argument is missing or out of range")                               \
 	X(WEIR_ELIMIT, -2, "the limit is not usable; weir_limit_check says why")                   \
@@ -38,7 +38,7 @@ enum weir_error_code {
 #undef WEIR_ERROR_ENUM
 };
 
-/* What went wrong, in a sentence that names the subject and, where there is one, the remedy. */
+/* The cause of an error, as a sentence with the subject, the value and the remedy. */
 struct weir_error {
 	int code;
 	char text[252];

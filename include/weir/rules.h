@@ -1,4 +1,4 @@
-/* Rules: files of YAML, compiled into something a decision can be looked up in.
+/* Rules: YAML files, compiled for decisions.
  *
  *   struct weir_rules *rules;
  *   struct weir_errors errors = {.size = sizeof errors};
@@ -11,10 +11,9 @@
  *           }
  *   weir_errors_free(&errors);
  *
- * Loaded rules never change: any number of threads may read them at once. Loading reads files,
- * allocates and takes its time; do it away from an event loop. Nothing else here allocates.
- * Rule files are not trusted: size, depth, count and aliases are bounded.
- */
+ * Loaded rules never change, so any number of threads may read them at once. weir_rules_load reads
+ * files and allocates: do not call it on an event loop. The other calls do not allocate. Rule files
+ * are not trusted: size, depth, count and aliases are bounded. */
 #ifndef WEIR_RULES_H
 #define WEIR_RULES_H
 
@@ -27,16 +26,15 @@
 extern "C" {
 #endif
 
-/* Text that need not end in a zero and may hold any byte. */
+/* Text without a terminating zero. It may contain any byte. */
 struct weir_str {
 	const char *ptr;
 	size_t len;
 };
 
-/* One entry of a descriptor. `source` is empty in descriptors that arrive ready made. An entry
- * made from an HTTP request says in it where the value came from when that could have been more
- * than one place: user 10.0.0.1 and the address 10.0.0.1 then have counters of their own. Rules
- * match key and value alone. */
+/* One entry of a descriptor. `source` names the part of an HTTP request from which the value was
+ * taken, if there are several such parts. The user "10.0.0.1" and the address 10.0.0.1 then have
+ * different counters. It is empty in descriptors of weir_ask_add. Rules ignore it. */
 struct weir_entry {
 	struct weir_str key;
 	struct weir_str value;
@@ -48,12 +46,14 @@ struct weir_header {
 	struct weir_str value;
 };
 
-/* An HTTP request as its host sees it, before any decoding: all decoding is done here, so that
- * every host comes to the same counters.
+/* An HTTP request before any decoding. The library decodes it, so that all programs use the same
+ * counters.
  *
- * Header fields come as an array, or by a callback that gets the name in lower case, writes up to
- * `max` values of fields with that name (in any case) in the order of the request and returns how
- * many there are. */
+ * Header fields are an array or a callback. The callback gets a name in lower case, compares it
+ * without regard to case, writes up to `max` values of fields with that name in the order of the
+ * request, and returns the number of such fields.
+ *
+ * A smaller `size` is accepted from older callers, as for struct weir_engine_opts. */
 struct weir_http_view {
 	uint32_t size;    /* sizeof(struct weir_http_view) */
 	uint8_t peer_len; /* 4 or 16; 0: unknown, as on a Unix socket */
@@ -62,7 +62,7 @@ struct weir_http_view {
 	struct weir_str method;
 	struct weir_str target; /* as in the request line: /path?query, or http://host/path?query */
 	struct weir_str host;   /* Host or :authority, raw */
-	struct weir_str identity; /* what the host's authentication established; empty: nothing */
+	struct weir_str identity; /* the authenticated user; empty: none */
 	const struct weir_header *headers;
 	size_t header_count;
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
@@ -70,11 +70,11 @@ struct weir_http_view {
 };
 
 enum weir_severity {
-	WEIR_WARNING = 1, /* the rules work, but probably not as meant */
+	WEIR_WARNING = 1, /* the rules work, but probably not as intended */
 	WEIR_ERROR = 2,   /* the rules are not usable */
 };
 
-/* One thing to say about the rules. */
+/* One error or warning. */
 struct weir_diagnostic {
 	uint32_t severity; /* enum weir_severity */
 	uint32_t line;     /* from 1; 0: the file as a whole */
@@ -86,12 +86,13 @@ struct weir_diagnostic {
 	const char *source; /* the line itself; "" when there is none */
 };
 
-/* All there is to say about one load. Set `size`, zero the rest; free it whatever came out. */
+/* All errors and warnings of one load. Set `size` and zero the rest. Always call
+ * weir_errors_free afterwards. */
 struct weir_errors {
 	uint32_t size;
 	uint32_t errors;
 	uint32_t warnings;
-	uint32_t dropped; /* more were found than are kept */
+	uint32_t dropped; /* how many are not in `items` */
 	size_t count;
 	const struct weir_diagnostic *items; /* by file, then line */
 	void *memory;
@@ -99,19 +100,19 @@ struct weir_errors {
 
 struct weir_rules;
 
-/* Reads a file, or a directory with its subdirectories: names ending in .yaml, .yml or .json, in
- * name order; names that begin with a dot are left out. Returns 0 (there may be warnings),
- * WEIR_ERULES (errors say why), WEIR_EMEMORY or WEIR_EINVAL; *rules is NULL unless 0.
- * `errors` may be NULL. */
+/* Loads a file, or a directory with its subdirectories: files whose names end in .yaml, .yml or
+ * .json, in name order, without names that begin with a dot. The caller owns *rules. `errors` may
+ * be NULL. Returns 0 (there may be warnings), WEIR_ERULES (`errors` has the reasons), WEIR_EMEMORY
+ * or WEIR_EINVAL. On an error *rules is NULL. */
 WEIR_API int weir_rules_load(const char *path, struct weir_rules **rules,
 			     struct weir_errors *errors);
 WEIR_API void weir_rules_free(struct weir_rules *rules);
 
-/* Whether the files have changed since: looks at names, sizes and times, reads no content. */
+/* Whether names, sizes or times of the files have changed since they were loaded. */
 WEIR_API int weir_rules_changed(const struct weir_rules *rules);
 
-/* The number that weir_rules_changed compares. A host that failed to load keeps it, so as not to
- * report the same broken file once a second. 0: the path is not there. */
+/* A hash of the names, sizes and times that weir_rules_changed compares. A program can save it
+ * after a failed load, so that it reports each broken file once. 0: the path does not exist. */
 WEIR_API uint64_t weir_rules_fingerprint(const char *path);
 
 struct weir_rules_info {
@@ -121,11 +122,11 @@ struct weir_rules_info {
 	uint32_t descriptors;
 	uint32_t limits;
 	uint32_t requests;   /* entries of `requests:` */
-	uint64_t hash;       /* of names and content: equal on two machines with equal rules */
+	uint64_t hash;       /* of names and contents; equal on two machines with equal rules */
 	uint64_t bytes;      /* memory held */
 	uint64_t generation; /* as given to weir_rules_stamp */
 	uint64_t loaded_ns;
-	uint64_t logs; /* limits and candidates that are sliding_window_log: see WEIR_OPEN_LOGS */
+	uint64_t logs; /* limits and candidates with sliding_window_log, see WEIR_OPEN_LOGS */
 };
 
 WEIR_API int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info);
@@ -136,21 +137,21 @@ struct weir_domain_info {
 	struct weir_str name;
 };
 
-/* The i-th domain, in the order they were read; for (i = 0; …; i++). WEIR_ENOENT: no more. */
+/* Domain `i`, in file order, from 0. Returns 0, WEIR_EINVAL, or WEIR_ENOENT: no more domains. */
 WEIR_API int weir_rules_domain(const struct weir_rules *rules, size_t i,
 			       struct weir_domain_info *info);
 
-/* Notes when this set came into force and its number in the sequence of sets. Before it is shared
- * with other threads; the library itself reads no clock. */
+/* Sets the generation and the time when the rules came into force. Call it before other threads use
+ * the rules. weir_engine_swap calls it. */
 WEIR_API void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, uint64_t loaded_ns);
 
-/* The diagnostic as people and editors read it:
+/* Writes the diagnostic in the format that people and editors read:
  *
  *   rules.yaml:3:5: error: unknown key 'untis'; did you mean 'unit'?
  *       untis: minute
  *       ^~~~~
  *
- * Returns its length; more than `cap` - 1 means it was cut. */
+ * Returns its length; if it is larger than `cap` - 1, the text was cut. */
 WEIR_API size_t weir_diagnostic_text(const struct weir_diagnostic *diagnostic, char *text,
 				     size_t cap);
 

@@ -1,54 +1,57 @@
-/* libweir: rate limits shared by every process of a machine.
+/* libweir: rate limits shared by all processes of a machine.
  *
- * WHAT IT IS
- *   A table of counters in shared memory and the decisions on it. A decision is a function of a
- *   limit, a key, a cost and a time; it allocates nothing, takes no lock and makes no system call.
+ * A table of counters in shared memory, and the decisions on it. A decision is a function of a
+ * limit, a key, a cost and a time. It allocates nothing, takes no lock and makes no system call.
  *
- *     struct weir_opts opts = {.size = sizeof opts, .name = "demo"};
- *     struct weir_limit limit = {.size = sizeof limit, .algorithm = WEIR_TOKEN_BUCKET,
- *                                .limit = 2, .burst = 4, .period_ns = 1000000000};
- *     struct weir_table *table;
- *     struct weir_decision d;
+ *   struct weir_opts opts = {.size = sizeof opts, .name = "demo"};
+ *   struct weir_limit limit = {.size = sizeof limit, .algorithm = WEIR_TOKEN_BUCKET,
+ *                              .limit = 2, .burst = 4, .period_ns = 1000000000};
+ *   struct weir_error error;
+ *   struct weir_table *table;
+ *   struct weir_decision d;
+ *   int rc;
  *
- *     weir_open(&opts, &table, NULL);
- *     weir_limit_check(&limit, NULL);
- *     weir_take(table, &limit, "user 7", 6, 1, now_ns, &d);
- *     if (!d.admitted) … try again after d.retry_after_ns
+ *   if (weir_limit_check(&limit, &error) < 0 || weir_open(&opts, &table, &error) < 0)
+ *           die(error.text);                                   // once, at the start
+ *   rc = weir_take(table, &limit, "user 7", 6, 1, weir_now_ns(), &d);
+ *   if (rc < 0)
+ *           log_error(weir_strerror(rc));                      // nothing was decided or counted
+ *   else if (!d.admitted)
+ *           refuse(d.retry_after_ns);
  *
- * WHAT IT PROMISES
+ * GUARANTEES
  *   Limits  Fixed window: at most `limit` per window. Log: at most `limit` in any window. Counter:
  *           the estimate never exceeds `limit` at admission. Token bucket: at most burst + rate · t
- *           in any span t. Leaky bucket: departures never closer than the interval. The exceptions
- *           are evictions, and those are counted (struct weir_info).
- *   Threads Any number may use one handle at once.
- *   Fork    A child may go on using the handle it inherited. weir_close in one does not touch
- *           the other's.
- *   Crash   A process may be killed at any instruction: every key stays usable and every limit
- *           held. What may be lost is the cost of the one request it was deciding.
- *   Clock   The caller passes the time. All users of a table should read one clock, CLOCK_REALTIME.
- *           A participant may decide up to a second after it read the clock: its request counts
- *           as of the time that others have got to. If the clock steps back further, what was
- *           counted in the future counts now: about one period of refusal at most, and nothing is
- *           handed out twice; but a take from before the step that is given back after it may be
- *           admitted once more. A step forwards ends windows early; so times that swing to and
- *           fro by more than a second (clocks that disagree, a process stopped in the midst of a
- *           decision) may hand out the limit again with every swing.
- *   Restart State outlives its processes. weir_checkpoint and opts.restore_from carry it over a
- *           reboot.
- *   Rules   A limit's size is not part of a counter's identity. Two processes with different
- *           limits on one key share its count, each applying its own limit to it; what they admit
- *           together stays within the larger one, or one burst above it where token buckets have
- *           different rates. A lowered limit counts what was taken before.
- *   Room    A full table forgets keys that are as good as new first, then the least harmful. A
- *           refused key goes only when all candidates are refused keys.
+ *           in any span t. Leaky bucket: departures are never closer than the interval. Evictions
+ *           are the only exception, and they are counted (struct weir_info).
+ *   Threads Any number of threads may use one handle at once.
+ *   Fork    A child process may use the handle that it inherited. weir_close in one process does
+ *           not affect the other.
+ *   Crash   A process may be killed at any instruction. Every key stays usable and every limit
+ *           holds. The cost of the request that the process was deciding may be lost.
+ *   Clock   The caller passes the time. All users of a table should read one clock, CLOCK_REALTIME
+ *           (weir_now_ns). A time up to one second behind the key's state counts as the time of the
+ *           state. If the clock steps back further, counts from the future count now: at most about
+ *           one period of refusals, and no unit is admitted twice. A take from before the step that
+ *           is given back after it may be admitted once more. A step forwards ends windows early.
+ *           Times that swing by more than a second (clocks that disagree, a process stopped during
+ *           a decision) may therefore admit the limit again with every swing.
+ *   Restart State outlives its processes. weir_checkpoint and opts.restore_from preserve it across
+ *           a reboot.
+ *   Rules   The size of a limit is not part of a counter's identity. Two processes with different
+ *           limits on one key share the count, and each applies its own limit. Together they admit
+ *           at most the larger limit, plus one burst if token buckets have different rates. After a
+ *           limit is lowered, earlier takes still count.
+ *   Memory  A full table evicts keys without any use left first, then the keys whose eviction
+ *           admits least. A refused key is evicted only if all candidates are refused keys.
  *
  * CAVEATS
- *   Truncating or removing the file under a running process is not survivable (SIGBUS) or splits
- *   the limit in two. Use weir_remove, and `weir_resize` for another size.
+ *   Do not truncate the file while a process uses it: the process is killed (SIGBUS). Do not remove
+ *   it with rm: the processes would count separately. Use weir_remove and weir_resize.
  *   A table is for one machine and for processes that trust each other.
  *
- * Every call returns 0 or an error code below zero (weir/error.h); `error`, where there is one, may
- * be NULL and otherwise gets a sentence. After an error the handle is as before the call.
+ * Every call returns 0 or a negative error code (weir/error.h). `error` may be NULL; otherwise it
+ * gets a sentence. After an error the handle is unchanged.
  */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
@@ -65,10 +68,12 @@ extern "C" {
 struct weir_table;
 
 enum weir_open_flags {
-	WEIR_OPEN_EXISTING = 1, /* WEIR_ENOENT instead of making a table */
-	WEIR_OPEN_LOGS = 2,     /* limits are sliding window logs: log_bytes 0 means a quarter */
+	WEIR_OPEN_EXISTING = 1, /* return WEIR_ENOENT instead of making a table */
+	WEIR_OPEN_LOGS = 2,     /* most limits are logs: log_bytes 0 means a quarter */
 };
 
+/* A caller compiled against an older header passes a smaller `size`: options beyond it have their
+ * defaults. A larger `size` is accepted if the bytes that the library does not know are zero. */
 struct weir_opts {
 	uint32_t size;  /* sizeof(struct weir_opts) */
 	uint32_t flags; /* enum weir_open_flags */
@@ -77,52 +82,58 @@ struct weir_opts {
 	/* Folder of the table file. NULL: /run/weir when it is there and usable (root makes it),
 	 * else $XDG_RUNTIME_DIR/weir, else /dev/shm. */
 	const char *dir;
-	/* Bytes for keys and logs, 256 KiB to 256 GiB; 0 means 64 MiB. About 44 bytes a key.
-	 * Less than 64 GiB of it may be for keys. Statistics take a quarter more. Ignored when the
+	/* Bytes for keys and logs, 256 KiB to 256 GiB; 0 means 64 MiB. A key needs about 44 bytes.
+	 * Keys can use less than 64 GiB of it. Statistics take another quarter. Ignored if the
 	 * table exists: see weir_resize. */
 	uint64_t memory_bytes;
-	/* How much of it is for sliding window logs: 8 bytes a stamp; 0 means a sixteenth, or a
-	 * quarter with WEIR_OPEN_LOGS. weir_rules_info says whether rules have such limits. */
+	/* Part of memory_bytes for sliding window logs, 8 bytes per time stamp. 0 means a
+	 * sixteenth, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts such limits in
+	 * `logs`. */
 	uint64_t log_bytes;
-	/* A checkpoint to begin with when the table has to be made and this file exists. */
+	/* Checkpoint to restore if the table has to be made and this file exists. May be NULL. */
 	const char *restore_from;
-	/* Time for restoring: keys that are as good as new are left out. */
+	/* Time of the restore: keys without any use left are not restored. */
 	uint64_t now_ns;
 };
 
-/* Opens the table, making it if there is none; who comes first makes it.
- *   WEIR_ENAME, WEIR_EINVAL   options
- *   WEIR_ESYS, WEIR_ENOSPACE  a full file system is found out here, not by a signal later
- *   WEIR_EACCESS              the file belongs to someone else, or others may read it
- *   WEIR_EFORMAT, WEIR_ELAYOUT  not a table, damaged, truncated, or of another layout: the text
- *                             names the file; remove it with weir_remove to begin anew */
+/* Opens the table. The first process makes it. Close it with weir_close.
+ *   WEIR_ENAME, WEIR_EINVAL   an option is not usable
+ *   WEIR_ESYS, WEIR_ENOSPACE  all memory is reserved here, so a full file system is an error here
+ *   WEIR_EACCESS              the file has another owner, or other users can access it
+ *   WEIR_EFORMAT, WEIR_ELAYOUT  the file is not a table, damaged, truncated, or of another layout;
+ *                             error->text names it; weir_remove removes it */
 WEIR_API int weir_open(const struct weir_opts *opts, struct weir_table **table,
 		       struct weir_error *error);
 WEIR_API void weir_close(struct weir_table *table);
 
-/* Decides one request and counts it. `key` is any bytes, up to 64 KiB; counters of limits that
- * differ in algorithm, period or identity are different counters. cost as in weir_step, but not
- * below 0: see weir_return.
- *   WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME */
+/* The time that decisions expect: ns since the epoch by CLOCK_REALTIME. A caller may read it once
+ * per request. */
+WEIR_API uint64_t weir_now_ns(void);
+
+/* Decides one request and counts it. `key` is any bytes, up to 64 KiB. Limits that differ in
+ * algorithm, period or identity have different counters. `cost` is as in weir_step, but not
+ * negative: see weir_return. Returns 0, WEIR_EINVAL, WEIR_ELIMIT or WEIR_ETIME. On an error nothing
+ * is counted and *decision is all zero: not admitted, without a wait. */
 WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
-/* Gives back `cost`, all of a take or part of it. charged_ns is that of the take's decision: it
- * goes where the take was counted, or nowhere, so that never more is admitted than if the take had
- * not been. A window that has ended keeps it, and so does a counter that an operator has reset
- * (weir/control.h) since. A token bucket gets what cannot have flown in again
- * since. A log gives up its newest entries only, a leaky bucket its last place. What was given back
- * once must not be given back again. `decision` says what the counter is like after it.
+/* Gives back `cost`: all units of a take, or part of them. charged_ns is from the decision of the
+ * take. The units are given back only where the take was counted, so that no more is admitted than
+ * without the take: nothing is given back to a window that has ended, or to a counter that an
+ * operator has reset since (weir/control.h). A token bucket gets the units that have not been
+ * refilled since. A log gives back its newest entries only, a leaky bucket its last position only.
+ * Give a unit back only once. *decision is the state of the counter afterwards.
  *
- *   weir_take(table, &limit, key, len, 90, now_ns, &d);                     // an estimate
- *   weir_return(table, &limit, key, len, 80, d.charged_ns, later_ns, &d);   // it was 10
+ *   rc = weir_take(table, &limit, key, len, 90, now_ns, &d);                       // an estimate
+ *   if (rc == 0 && d.admitted)                                                     // it was 10
+ *           rc = weir_return(table, &limit, key, len, 80, d.charged_ns, later_ns, &d);
  *
- *   WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME */
+ * Returns 0 or an error, as weir_take. */
 WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limit, const void *key,
 			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
 			 struct weir_decision *decision);
 
-/* One counter of a request that several limits apply to. */
+/* One limit of a request to which several limits apply. */
 struct weir_need {
 	const struct weir_limit *limit;
 	const void *key;
@@ -132,57 +143,61 @@ struct weir_need {
 
 #define WEIR_NEEDS_MAX 64
 
-/* Decides a request that all of `needs` apply to: it takes from all or from none. *admitted says
- * which; decisions[i] what each counter said. Where a request is refused, a decision that says
- * admitted means "not the reason". WEIR_COUNT_REJECTED limits are charged all the same. The same
- * counter named twice is one take of the summed cost. A process killed half way may have burnt
- * this request's cost; contention may refuse one request too many, never admit one. Of two
- * leaky buckets, one may keep an empty place when the other refuses.
- *   WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME, WEIR_EMANY (more than WEIR_NEEDS_MAX) */
+/* Decides a request to which several limits apply: it takes from all of `needs` or from none.
+ * *admitted is the verdict, decisions[i] the decision of needs[i]. If the request is refused, a
+ * decision that is admitted did not cause the refusal. Limits with WEIR_COUNT_REJECTED are charged
+ * for a refused request too. If two needs name one counter, it is charged once with the summed
+ * cost. If the process is killed during the call, the cost of the request may stay charged.
+ * Concurrent requests may refuse each other; they never admit too many. If a leaky bucket refuses,
+ * another leaky bucket of the request may keep an empty position. Returns 0, WEIR_EINVAL,
+ * WEIR_ELIMIT, WEIR_ETIME, or WEIR_EMANY: more than WEIR_NEEDS_MAX. On an error nothing is counted,
+ * and *admitted and all decisions are zero. */
 WEIR_API int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
 			   uint64_t now_ns, struct weir_decision *decisions, int *admitted);
 
-/* What a table holds and how it has fared. Reads all of it: milliseconds for a large one. */
+/* Size, use and losses of a table. weir_info reads the whole table, which takes milliseconds for a
+ * large one. */
 struct weir_info {
 	uint32_t size; /* sizeof(struct weir_info), set by the caller */
 	uint32_t layout;
 	uint64_t file_bytes, memory_bytes;
-	uint64_t cells;        /* room for keys */
-	uint64_t keys;         /* cells in use, keys as good as new not counted */
-	uint64_t keys_refused; /* … of which were refused last */
+	uint64_t cells;        /* keys that fit */
+	uint64_t keys;         /* keys with some use left */
+	uint64_t keys_refused; /* keys whose last request was refused */
 	uint64_t log_bytes, log_bytes_used;
 	uint64_t created_ns;
 	uint64_t table_id[2];
 	uint64_t superseded; /* 1: resized; open it again */
-	/* Since the table was made: how state was lost, by kind. */
-	uint64_t expired;          /* keys as good as new, whose cells went to others: no loss */
-	uint64_t evicted;          /* live keys forgotten: the table is too small */
-	uint64_t evicted_refused;  /* refused keys forgotten */
-	uint64_t stolen;           /* claims of dead processes taken over: no loss */
-	uint64_t log_evicted;      /* live logs that became approximate: log_bytes is too small */
-	uint64_t log_approximate;  /* requests decided on such a log */
-	uint64_t log_full;         /* requests refused for want of room for their log */
-	uint64_t log_lost;         /* logs found missing: file damaged */
-	uint64_t override_evicted; /* cells of bans and grants forgotten before their end */
+	/* Events since the table was made. */
+	uint64_t expired;          /* keys without any use left whose cells were reused: no loss */
+	uint64_t evicted;          /* live keys lost: the table is too small */
+	uint64_t evicted_refused;  /* refused keys lost */
+	uint64_t stolen;           /* cells claimed by dead processes and taken over: no loss */
+	uint64_t log_evicted;      /* live logs made approximate: log_bytes is too small */
+	uint64_t log_approximate;  /* requests decided on an approximate log */
+	uint64_t log_full;         /* requests refused because their log did not fit */
+	uint64_t log_lost;         /* logs missing: the file is damaged */
+	uint64_t override_evicted; /* cells of bans and grants lost before their end */
 	char path[512];
 };
 
 WEIR_API int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info);
 
-/* Writes all state to a file, over a temporary one and a rename: what is at `path` is whole at any
- * time. The file holds the table's secret and is 0600. Others may go on deciding. WEIR_ESYS … */
+/* Writes all state to a temporary file and renames it to `path`, so the file at `path` is always
+ * complete. The file contains the table's secret; its mode is 0600. Other processes may decide
+ * meanwhile. Returns 0, WEIR_ESYS or WEIR_ENOSPACE. */
 WEIR_API int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 			     struct weir_error *error);
 
-/* Replaces the table by one of another size with the same keys. With log_bytes 0 the share for
- * logs stays as it is, or becomes the default if that is more. Handles opened before keep the
- * old one: decisions there are lost to the new, so their owners should open it again soon;
- * weir_moved tells them (0, or WEIR_EMOVED; one load, cheap enough for every second). */
+/* Replaces the table by a table of another size with the same keys. With log_bytes 0 the share for
+ * logs stays, or becomes the default if that is larger. Handles opened before keep the old table,
+ * and the new table does not see their decisions: such processes should open the table again soon.
+ * weir_moved returns WEIR_EMOVED to them, otherwise 0; it costs one memory load. */
 WEIR_API int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error);
 WEIR_API int weir_moved(const struct weir_table *table);
 
-/* Removes the table's file, damaged or not. Processes that have it open keep it to themselves.
- * WEIR_ENOENT, WEIR_ESYS, WEIR_ENAME */
+/* Removes the table's file, damaged or not. Processes that have it open continue to use the removed
+ * file. Returns 0, WEIR_ENOENT, WEIR_ESYS or WEIR_ENAME. */
 WEIR_API int weir_remove(const char *name, const char *dir, struct weir_error *error);
 
 WEIR_API const char *weir_version(void);

@@ -25,6 +25,14 @@ static int check_arguments(const struct weir_limit *l, const struct weir_state *
 	return now_ns > INT64_MAX ? WEIR_ETIME : 0;
 }
 
+/* Returns the error and zeroes *decision, so that a caller who ignores the error admits nothing. */
+static int fail(int rc, struct weir_decision *decision)
+{
+	if (decision)
+		*decision = (struct weir_decision){0};
+	return rc;
+}
+
 /* Whether a request that did not fit the limit is tried again under the ceiling. A look (cost 0) is
  * no excess, but its decision is that of a request. */
 static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
@@ -75,15 +83,12 @@ static void soft_step(const struct weir_limit *l, struct weir_state *s, struct w
 int weir_step(const struct weir_limit *limit, struct weir_state *state, struct weir_state *soft,
 	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
-	if (!limit || !state || !decision)
-		return WEIR_EINVAL;
-
-	int rc = check_arguments(limit, soft, now_ns);
+	int rc = limit && state && decision ? check_arguments(limit, soft, now_ns) : WEIR_EINVAL;
 
 	if (rc == 0 && limit->algorithm == WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;
 	if (rc)
-		return rc;
+		return fail(rc, decision);
 	if (wr_soft_mode(limit)) {
 		wr_soft_carry(limit, soft, now_ns);
 		soft_step(limit, state, soft, cost, now_ns, decision);
@@ -133,18 +138,15 @@ static void soft_log_step(const struct weir_limit *l, struct weir_log *log, stru
 int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct weir_state *soft,
 		  int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
-	if (!limit || !log || !decision)
-		return WEIR_EINVAL;
-
-	int rc = check_arguments(limit, soft, now_ns);
+	int rc = limit && log && decision ? check_arguments(limit, soft, now_ns) : WEIR_EINVAL;
 
 	if (rc == 0 && limit->algorithm != WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;
+	if (rc == 0 && (log->capacity < limit->ceiling || (log->capacity && !log->stamps) ||
+			!wr_log_view_ok(log)))
+		rc = WEIR_EINVAL;
 	if (rc)
-		return rc;
-	if (log->capacity < limit->ceiling || (log->capacity && !log->stamps) ||
-	    !wr_log_view_ok(log))
-		return WEIR_EINVAL;
+		return fail(rc, decision);
 	if (wr_soft_mode(limit)) {
 		wr_soft_carry(limit, soft, now_ns);
 		soft_log_step(limit, log, soft, cost, now_ns, decision);

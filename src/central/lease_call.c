@@ -6,7 +6,7 @@
 #include "central/inner.h"
 #include "store/lease.h"
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 static uint32_t fleet_nodes(const struct wr_central *central)
 {

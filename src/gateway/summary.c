@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "base/duration.h"

@@ -1,16 +1,15 @@
-/* Which body a client would like: the Accept field of RFC 9110 §12.5.1, as far as three types need
- * it. */
+/* weir_body_type: reads the Accept header (RFC 9110 §12.5.1) to choose the body of a refusal. */
 #include <weir/engine.h>
 
 #include "base/str.h"
 
 #define Q_MAX 1000
-#define RANGES_MAX 64 /* of a field; what follows is not looked at */
+#define RANGES_MAX 64 /* media ranges that are read; the rest is ignored */
 
 struct offer {
 	struct weir_str type;
 	int q;     /* thousandths; -1: no range matched yet */
-	int exact; /* how exactly: 0 for any type, 1 for text of any kind, 2 for the type itself */
+	int exact; /* precision of that range: 0 any type, 1 any subtype, 2 the type itself */
 };
 
 static struct weir_str split_off(struct weir_str *rest, char separator)
@@ -21,7 +20,7 @@ static struct weir_str split_off(struct weir_str *rest, char separator)
 	return wr_str_trim(piece);
 }
 
-/* "0.8" is 800. What is no quality value counts as 1. */
+/* "0.8" is 800. Anything else than a quality value counts as 1. */
 static int quality(struct weir_str text)
 {
 	int q = 0, scale = 100;
@@ -50,7 +49,7 @@ static int range_quality(struct weir_str parameters)
 	return Q_MAX;
 }
 
-/* How exactly a range means a type; -1: not at all. */
+/* The precision with which a media range matches a type, or -1: no match. */
 static int exactness(struct weir_str range, struct weir_str type)
 {
 	struct weir_str kind = wr_str_first(type, wr_str_find(type, '/') + 1);
@@ -75,7 +74,7 @@ static void weigh(struct offer *offer, struct weir_str range, int q)
 
 int weir_body_type(struct weir_str accept)
 {
-	/* In order of preference; who takes JSON takes a problem. */
+	/* In order of preference. A client that accepts JSON gets a problem document. */
 	struct offer offers[] = {{WR_STR("application/problem+json"), -1, -1},
 				 {WR_STR("application/json"), -1, -1},
 				 {WR_STR("text/plain"), -1, -1},

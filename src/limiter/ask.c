@@ -1,11 +1,14 @@
-/* Beginning an ask and adding to it: descriptors in, needs out. */
+/* Begins and ends an ask, and adds descriptors: each limit that applies to a descriptor becomes a
+ * need. Called by every host for each request. */
 #include "limiter/ask.h"
 
+#include "base/assert.h"
 #include "base/hash.h"
+#include "base/options.h"
 #include "base/str.h"
 #include "limiter/defer.h"
 #include "limiter/fleet.h"
-#include "limiter/keep.h"
+#include "limiter/log_text.h"
 #include "limiter/lease.h"
 #include "limiter/refund.h"
 #include "limiter/sample.h"
@@ -13,19 +16,19 @@
 #include "rules/key.h"
 #include "store/exchange.h"
 
-#define KEY_DIRECT 1024u /* longer keys are hashed piece by piece first */
+#define KEY_DIRECT 1024u /* bytes; a longer key is replaced by its digest */
 #define DIGEST_BYTES 28u
 #define SHARE_ALL 1000000u
 
-/* What names a descriptor's counters: its bytes, or for long ones a digest under the secret the
- * name is hashed with. */
+/* The bytes that name the counters of a descriptor. A long key is replaced by a digest under the
+ * secret with which the name is hashed. */
 struct key_bytes {
-	size_t len; /* of the bytes, all of them */
+	size_t len; /* of the whole key, before a digest replaces it */
 	struct weir_str here;
 	const struct wr_node *domain, *node;
 	const struct weir_entry *entries;
 	size_t count;
-	const uint8_t *fleet_secret; /* that fleet[] was made with, or NULL */
+	const uint8_t *fleet_secret; /* with which fleet[] was computed, or NULL */
 	uint64_t fleet[2];
 	char bytes[KEY_DIRECT];
 };
@@ -44,6 +47,7 @@ int weir_ask_init(void *memory, size_t size, struct weir_engine *engine, struct 
 	if (!memory || !engine || !out || (!domain.ptr && domain.len) ||
 	    (uintptr_t)memory % _Alignof(struct weir_ask) != 0)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	if (size < sizeof *ask)
 		return WEIR_EROOM;
 	memset(ask, 0, offsetof(struct weir_ask, descriptors));
@@ -51,7 +55,7 @@ int weir_ask_init(void *memory, size_t size, struct weir_engine *engine, struct 
 	ask->engine = engine;
 	ask->hits = 1;
 	ask->plain = ask->leased = true;
-	ask->shard = (uint8_t)wr_shard_mine();
+	ask->shard = (uint8_t)wr_limiter_shard_mine();
 	ask->generation = wr_generation_hold(engine, ask->shard);
 	rules = ask->generation->rules;
 	ask->domain = rules ? wr_rules_domain(rules, domain) : NULL;
@@ -63,6 +67,7 @@ void weir_ask_done(struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask))
 		return;
+	wr_assert(ask->generation);
 	ask->magic = 0;
 	wr_generation_release(ask->engine, ask->generation, ask->shard);
 }
@@ -77,6 +82,7 @@ int weir_ask_hits(struct weir_ask *ask, int64_t hits)
 
 bool wr_ask_gives_back(const struct weir_ask *ask)
 {
+	wr_assert_magic(ask, WR_ASK_MAGIC);
 	return ask->gives_back;
 }
 
@@ -90,8 +96,8 @@ static void feed_share(void *state, const void *bytes, size_t len)
 	XXH3_64bits_update(state, bytes, len);
 }
 
-/* A long key is a short one made of its hash and length; no key that is written as it is begins
- * with a domain of four thousand million bytes. */
+/* Writes the digest of a long key: a mark, its length and its hash. A short key never begins with
+ * the mark, because the mark would be a domain of 2^32 - 1 bytes. */
 static struct weir_str digest_key(const struct key_bytes *key, const uint8_t *secret,
 				  char digest[DIGEST_BYTES])
 {
@@ -123,7 +129,7 @@ static void make_key(const struct weir_ask *ask, const struct wr_node *node,
 			    : digest_key(key, ask->engine->table->secret, key->bytes);
 }
 
-/* The name all nodes have in common. False: the fleet's secret is not known. */
+/* Computes the name that all nodes share. Returns false if the fleet's secret is not known. */
 static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 {
 	char digest[DIGEST_BYTES];
@@ -143,8 +149,7 @@ static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 	return true;
 }
 
-/* Without a secret, so that every node of a fleet, and every table after this one, chooses the same
- * keys. */
+/* A hash without a secret, so that every node and every future table chooses the same keys. */
 static uint64_t share_hash(const struct key_bytes *key)
 {
 	XXH3_state_t state;
@@ -156,18 +161,15 @@ static uint64_t share_hash(const struct key_bytes *key)
 	return XXH3_64bits_digest(&state);
 }
 
-/* Whether a key belongs to the share a limit is enforced for. */
-static bool in_share(const struct wr_limit *limit, const struct key_bytes *key)
+/* One quota that is left admits the request. So a quota that only some readings of the request meet
+ * is enforced like an ordinary limit. */
+static enum wr_need_class class_of(const struct wr_node *node, const struct wr_limit *limit,
+				   const struct key_bytes *key, bool certain)
 {
-	return limit->enforce_ppm >= SHARE_ALL ||
-	       ((share_hash(key) >> 32) * SHARE_ALL >> 32) < limit->enforce_ppm;
-}
+	bool in_share = limit->enforce_ppm >= SHARE_ALL ||
+			((share_hash(key) >> 32) * SHARE_ALL >> 32) < limit->enforce_ppm;
 
-/* A quota lets a request pass that others refuse, so an uncertain one is a limit like others. */
-static enum wr_class class_of(const struct wr_node *node, const struct wr_limit *limit,
-			      const struct key_bytes *key, bool certain)
-{
-	if (node->flags & WR_SHADOW || !in_share(limit, key))
+	if (node->flags & WR_SHADOW || !in_share)
 		return WR_COUNTED;
 	return node->flags & WR_QUOTA && certain ? WR_QUOTA_CLASS : WR_ENFORCED;
 }
@@ -185,13 +187,14 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 				     .own_cost = cost,
 				     .descriptor = ask->descriptor_count,
 				     .same_as = ask->need_count++};
-	/* Asked for now, the key's line is there by the time of the decision. */
+	/* The cache line of the key is loaded before the decision needs it. */
 	__builtin_prefetch(&wr_row_first(table, need->need.key)->cell[wr_home(need->need.key)], 1);
 	return need;
 }
 
-/* Counted in the table. The name is for other nodes, and needed once: for a slot. */
-static void place_eventual(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
+/* An eventual limit is counted in the table. Its fleet key is needed only to claim an exchange
+ * slot. */
+static void prepare_eventual(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	need->eventual = ask->eventual = true;
 	need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
@@ -199,24 +202,24 @@ static void place_eventual(struct weir_ask *ask, struct wr_ask_need *need, struc
 		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 }
 
-/* Whether the central store counts it. */
-static void place(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
+/* Decides whether the table or the central store counts the need. */
+static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
 		return;
 	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
-		place_eventual(ask, need, key);
+		prepare_eventual(ask, need, key);
 		return;
 	}
-	need->part = WR_THERE;
+	need->part = WR_NEED_CENTRAL;
 	ask->plain = false;
 	if (name_in_fleet(ask, key))
 		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 	else
-		ask->strayed = true;
+		ask->no_secret = true;
 }
 
-/* Whether another reading of the request has taken from this counter already. */
+/* Whether another reading of the same request already has a need on this counter. */
 static bool is_repeated(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	for (const struct wr_ask_need *other = &ask->needs[ask->sibling]; other < need; other++)
@@ -241,20 +244,20 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		}
 		need->rule = limit;
 		need->slot = generation->slots[first + i];
-		need->said = first + (uint32_t)i;
+		need->policy = first + (uint32_t)i;
 		need->class = (uint8_t)class_of(match->node, limit, key, certain);
 		ask->plain &= need->class == WR_ENFORCED && cost > 0;
 		ask->leased &= need->class == WR_ENFORCED && cost > 0 && wr_lease_fits(limit);
 		ask->leases |= wr_lease_fits(limit);
 		ask->has_calendar |= limit->calendar != 0;
 		ask->has_replaces |= certain && limit->replace_count;
-		place(ask, need, key);
+		choose_store(ask, need, key);
 		if (__builtin_expect(limit->on_limit == WR_DEFER, 0))
-			wr_defer_name(ask, need, key->entries, key->count);
+			wr_defer_set_key(ask, need, key->entries, key->count);
 	}
 }
 
-static struct wr_ask_descriptor *new_descriptor(struct weir_ask *ask)
+static struct wr_ask_descriptor *begin_descriptor(struct weir_ask *ask)
 {
 	struct wr_ask_descriptor *descriptor = &ask->descriptors[ask->descriptor_count];
 
@@ -263,10 +266,10 @@ static struct wr_ask_descriptor *new_descriptor(struct weir_ask *ask)
 	return descriptor;
 }
 
-/* There is no room for the limits of a descriptor: the request will be refused. Letting it pass
- * would let clients out of their limits that can add to what a request is described by. */
-static int crowd(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
-		 const struct wr_limit *limit)
+/* The limits of a descriptor do not fit, so the request will be refused. If it were admitted, a
+ * client that adds descriptors to its request could escape its limits. */
+static int refuse_crowded(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
+			  const struct wr_limit *limit)
 {
 	ask->crowded = descriptor->crowded = true;
 	if (!ask->crowding)
@@ -278,7 +281,7 @@ static int crowd(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 static int add_override(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			const struct weir_limit *override, int64_t cost)
 {
-	struct wr_ask_descriptor *descriptor = new_descriptor(ask);
+	struct wr_ask_descriptor *descriptor = begin_descriptor(ask);
 	struct weir_limit *limit = &ask->own[ask->own_count];
 	struct wr_ask_need *need;
 	struct key_bytes key;
@@ -286,7 +289,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 	if (override->size != sizeof *override)
 		return WEIR_ELIMIT;
 	if (ask->need_count == WEIR_NEEDS_MAX)
-		return crowd(ask, descriptor, NULL);
+		return refuse_crowded(ask, descriptor, NULL);
 	*limit = *override;
 	if (weir_limit_check(limit, NULL) != 0)
 		return WEIR_ELIMIT;
@@ -295,7 +298,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 	need->slot = ask->generation->slots[ask->generation->first[ask->domain->id]];
 	ask->plain &= cost > 0;
 	ask->leased = false;
-	place(ask, need, &key);
+	choose_store(ask, need, &key);
 	ask->own_count++;
 	descriptor->outcome = WR_LIMITED;
 	descriptor->override = true;
@@ -308,7 +311,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 		    int64_t cost, bool certain)
 {
-	struct wr_ask_descriptor *descriptor = new_descriptor(ask);
+	struct wr_ask_descriptor *descriptor = begin_descriptor(ask);
 	struct key_bytes key;
 	struct wr_match match;
 
@@ -318,7 +321,7 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	descriptor->certain = certain;
 	if (match.outcome == WR_LIMITED) {
 		if (match.limit_count > WEIR_NEEDS_MAX - (size_t)ask->need_count)
-			return crowd(ask, descriptor, match.limits);
+			return refuse_crowded(ask, descriptor, match.limits);
 		make_key(ask, match.node, entries, count, &key);
 		add_limits(ask, &match, &key, cost, certain);
 		descriptor->need_count = (uint8_t)match.limit_count;
@@ -331,42 +334,43 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	return 0;
 }
 
-/* A record does not say what is uncertain, so what would replace limits then is not recorded. */
-static void record(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
-		   const struct weir_limit *override, int64_t hits, bool certain)
+/* A record does not contain `certain`. So a request with an uncertain descriptor that would replace
+ * limits is not recorded. */
+static void record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+			      const struct weir_limit *override, int64_t hits, bool certain)
 {
 	const struct wr_ask_descriptor *added = &ask->descriptors[ask->descriptor_count - 1];
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
 	if (added->need_count)
-		hits = ask->needs[added->first_need].own_cost; /* 0: it is repeated */
-	wr_record_add(ask, entries, count, override, hits);
+		hits = ask->needs[added->first_need].own_cost; /* 0 for a repeated counter */
+	wr_ask_record_descriptor(ask, entries, count, override, hits);
 }
 
-static int add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
-	       const struct weir_limit *override, int64_t hits, bool certain)
+static int add_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+			  const struct weir_limit *override, int64_t hits, bool certain)
 {
 	int rc;
 
 	if (ask->descriptor_count == WEIR_DESCRIPTORS_MAX) {
 		ask->crowded = true;
-		ask->unrecorded = true; /* a record would lack this descriptor */
+		ask->unrecorded = true; /* the record would lack this descriptor */
 		return 0;
 	}
 	if (hits == WEIR_HITS_UNSET)
 		hits = ask->hits;
 	ask->gives_back |= hits < 0;
 	if (!ask->domain) {
-		new_descriptor(ask);
+		begin_descriptor(ask);
 		ask->descriptor_count++;
 		return 0;
 	}
 	rc = override ? add_override(ask, entries, count, override, hits)
 		      : add_rule(ask, entries, count, hits, certain);
-	if (rc == 0 && __builtin_expect(ask->kept != NULL, 0))
+	if (rc == 0 && __builtin_expect(ask->log_text != NULL, 0))
 		wr_ask_keep_descriptor(ask, entries, count);
 	if (rc == 0 && ask->record)
-		record(ask, entries, count, override, hits, certain);
+		record_descriptor(ask, entries, count, override, hits, certain);
 	return rc;
 }
 
@@ -376,17 +380,24 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 	if (!wr_ask_ok(ask) || (!entries && count) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
 	ask->sibling = ask->need_count;
-	return add(ask, entries, count, override, hits, true);
+	return add_descriptor(ask, entries, count, override, hits, true);
 }
 
 int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 {
 	char memory[WR_HTTP_MEMORY];
+	struct weir_http_view known;
 	struct wr_http http;
 	int rc;
 
-	if (!wr_ask_ok(ask) || !view || view->size != sizeof *view || ask->state != WR_ASK_OPEN)
+	if (!wr_ask_ok(ask) || !view || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
+	if (__builtin_expect(view->size != sizeof *view, 0)) {
+		if (!wr_options_read(view, &known, sizeof known,
+				     offsetof(struct weir_http_view, host)))
+			return WEIR_EINVAL;
+		view = &known;
+	}
 	if (!ask->domain)
 		return 0;
 	rc = wr_http_read(ask->domain, view, memory, sizeof memory, &http);
@@ -401,7 +412,7 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 
 		if (i == 0 || one->request != one[-1].request)
 			ask->sibling = ask->need_count;
-		add(ask, one->entries, one->count, NULL, WEIR_HITS_UNSET, one->certain);
+		add_descriptor(ask, one->entries, one->count, NULL, WEIR_HITS_UNSET, one->certain);
 	}
 	return 0;
 }

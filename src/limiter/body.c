@@ -1,4 +1,4 @@
-/* The body of a refusal. */
+/* weir_ask_body: writes the body of a refusal as a problem document, as text or as HTML. */
 #include "limiter/policy.h"
 #include "limiter/text.h"
 
@@ -8,48 +8,47 @@
 
 typedef void (*escape_fn)(struct wr_text *text, struct weir_str piece);
 
-/* What kind of refusal it is. */
-struct words {
+/* Type, title and detail of RFC 9457. */
+struct problem {
 	struct weir_str type;
 	struct weir_str title;
 	struct weir_str detail;
 };
 
-/* Whether it was an operator who said no, to one of those who refused. */
+/* Whether a limit that is shown was refused by an operator's ban. */
 static bool is_banned(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (wr_ask_shows(&ask->needs[i]) && wr_ask_decision(ask, &ask->needs[i])->banned)
+		if (wr_need_is_shown(&ask->needs[i]) &&
+		    wr_need_decision(ask, &ask->needs[i])->banned)
 			return true;
 	return false;
 }
 
-static struct words words_for(const struct weir_ask *ask)
+static struct problem problem_of(const struct weir_ask *ask)
 {
 	if (ask->denied)
-		return (struct words){WR_STR("about:blank"), WR_STR("Forbidden"),
-				      WR_STR("The request lacks what its limit is counted by.")};
+		return (struct problem){
+			WR_STR("about:blank"), WR_STR("Forbidden"),
+			WR_STR("A value that the rules require is missing from the request.")};
 	if (ask->unreadable)
-		return (struct words){WR_STR("about:blank"), WR_STR("Bad Request"),
-				      WR_STR("The request target is malformed, or the request has "
-					     "too many or too long parts.")};
+		return (struct problem){
+			WR_STR("about:blank"), WR_STR("Bad Request"),
+			WR_STR("The request target is malformed, or the request has "
+			       "too many or too long parts.")};
 	if (ask->crowded)
-		return (struct words){WR_STR("about:blank"), WR_STR("Too Many Requests"),
-				      WR_STR("More limits apply to the request than can be "
-					     "counted.")};
+		return (struct problem){WR_STR("about:blank"), WR_STR("Too Many Requests"),
+					WR_STR("More limits apply to the request than can be "
+					       "counted.")};
 	if (is_banned(ask))
-		return (struct words){WR_STR(ABNORMAL_USAGE), WR_STR("Too Many Requests"),
-				      WR_STR("This client was banned.")};
-	return (struct words){WR_STR(QUOTA_EXCEEDED), WR_STR("Too Many Requests"),
-			      WR_STR("A rate limit was exceeded.")};
+		return (struct problem){WR_STR(ABNORMAL_USAGE), WR_STR("Too Many Requests"),
+					WR_STR("This client was banned.")};
+	return (struct problem){WR_STR(QUOTA_EXCEEDED), WR_STR("Too Many Requests"),
+				WR_STR("A rate limit was exceeded.")};
 }
 
-static bool violated(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	return wr_ask_shows(need) && need->need.cost >= 0 && !wr_ask_decision(ask, need)->admitted;
-}
-
-/* Names of the limits that refused, each between `before` and `behind`, with `between` them. */
+/* Writes the names of the limits that refused: around[0] before each name, around[2] after it, and
+ * around[1] between two names. */
 static void put_violated(const struct weir_ask *ask, struct wr_text *text, escape_fn escape,
 			 struct weir_str around[3])
 {
@@ -60,7 +59,8 @@ static void put_violated(const struct weir_ask *ask, struct wr_text *text, escap
 		char name[WR_POLICY_NAME], ascii[2 * WR_POLICY_NAME];
 		struct wr_text plain = {ascii, sizeof ascii, 0};
 
-		if (need->same_as != i || !violated(ask, need))
+		if (need->same_as != i || !wr_need_is_shown(need) || need->need.cost < 0 ||
+		    wr_need_decision(ask, need)->admitted)
 			continue;
 		for (size_t at = 0, len = wr_policy_name(need, name); at < len; at++)
 			wr_text_char(&plain,
@@ -76,7 +76,7 @@ static void put_violated(const struct weir_ask *ask, struct wr_text *text, escap
 
 static bool has_retry(const struct weir_ask *ask, uint64_t *seconds)
 {
-	*seconds = wr_seconds_over(ask->retry_after_ns);
+	*seconds = wr_seconds_rounded_up(ask->retry_after_ns);
 	if (*seconds == 0)
 		*seconds = 1;
 	return ask->retry_after_ns != WEIR_NEVER;
@@ -86,9 +86,9 @@ static void put_detail(const struct weir_ask *ask, struct wr_text *text, escape_
 {
 	uint64_t seconds;
 
-	escape(text, words_for(ask).detail);
+	escape(text, problem_of(ask).detail);
 	if (ask->why_not) {
-		wr_text_put(text, WR_STR(" It was to be kept for later, but could not be ("));
+		wr_text_put(text, WR_STR(" It could not be queued for later delivery ("));
 		escape(text, wr_str(ask->why_not));
 		wr_text_put(text, WR_STR(")."));
 	}
@@ -102,12 +102,12 @@ static void put_detail(const struct weir_ask *ask, struct wr_text *text, escape_
 static void put_problem(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
 {
 	struct weir_str around[3] = {WR_STR("\""), WR_STR(","), WR_STR("\"")};
-	struct words words = words_for(ask);
+	struct problem problem = problem_of(ask);
 
 	wr_text_put(text, WR_STR("{\"type\":\""));
-	wr_text_json(text, words.type);
+	wr_text_json(text, problem.type);
 	wr_text_put(text, WR_STR("\",\"title\":\""));
-	wr_text_json(text, words.title);
+	wr_text_json(text, problem.title);
 	wr_text_put(text, WR_STR("\",\"status\":"));
 	wr_text_number(text, status);
 	wr_text_put(text, WR_STR(",\"detail\":\""));
@@ -140,15 +140,15 @@ static void put_sentence(const struct weir_ask *ask, struct wr_text *text, escap
 
 static void put_html(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
 {
-	struct words words = words_for(ask);
+	struct problem problem = problem_of(ask);
 
 	wr_text_put(text, WR_STR("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
 				 "<title>"));
 	wr_text_number(text, status);
 	wr_text_char(text, ' ');
-	wr_text_html(text, words.title);
+	wr_text_html(text, problem.title);
 	wr_text_put(text, WR_STR("</title></head>\n<body><h1>"));
-	wr_text_html(text, words.title);
+	wr_text_html(text, problem.title);
 	wr_text_put(text, WR_STR("</h1><p>"));
 	put_sentence(ask, text, wr_text_html);
 	wr_text_put(text, WR_STR("</p></body></html>\n"));
@@ -167,7 +167,7 @@ static struct weir_str type_name(int type)
 				      : WR_STR("application/problem+json");
 }
 
-/* A rule's own words; a rule that says only a status has none. */
+/* Writes the rule's own `response`. Returns false if it has neither body nor content type. */
 static bool put_response(const struct weir_ask *ask, struct wr_text *text,
 			 struct weir_str *content_type)
 {

@@ -1,3 +1,4 @@
+/* Takes from the counters of candidates after a decision, and counts their decisions. */
 #include "limiter/candidates.h"
 
 #include <stdio.h>
@@ -25,8 +26,8 @@ static void put_duration(struct wr_text *text, const char *what, uint64_t ns)
 	wr_text_put(text, wr_str(duration));
 }
 
-/* "token_bucket, 100 per minute, burst 20": all that makes it another candidate. */
-static void describe(const struct wr_limit *candidate, struct wr_text *text)
+/* Writes the numbers that identify a candidate: "token_bucket, 100 per minute, burst 20". */
+static void write_candidate_text(const struct wr_limit *candidate, struct wr_text *text)
 {
 	const struct weir_limit *limit = &candidate->limit;
 	char numbers[TEXT_MAX / 2];
@@ -63,25 +64,19 @@ uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *
 		return WEIR_STAT_OTHER;
 	put_number(&text, "", rule_slot);
 	wr_text_put(&text, WR_STR(" "));
-	describe(candidate, &text);
+	write_candidate_text(candidate, &text);
 	return wr_stats_slot_of(stats, WR_NAME_CANDIDATE,
 				(struct weir_str){name, text.len < text.cap ? text.len : text.cap});
 }
 
-/* Well mixed, and different from all other keys as far as 64 bits go. */
-static struct wr_key key_of(const struct wr_ask_need *need, const struct wr_limit *candidate)
-{
-	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
-						  candidate->limit.checked)};
-
-	return key;
-}
-
-static void take(const struct weir_ask *ask, const struct wr_ask_need *need,
-		 const struct wr_limit *candidate, struct weir_decision *decision)
+static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need *need,
+			   const struct wr_limit *candidate, struct weir_decision *decision)
 {
 	const struct weir_limit *limit = &candidate->limit;
 	struct weir_limit windowed;
+	/* A key of its own, derived from the key of the rule's counter. */
+	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
+						  candidate->limit.checked)};
 
 	if (candidate->calendar) {
 		windowed = *limit;
@@ -89,47 +84,46 @@ static void take(const struct weir_ask *ask, const struct wr_ask_need *need,
 				   &windowed.window_start_ns, &windowed.window_end_ns);
 		limit = &windowed;
 	}
-	wr_store_take(ask->engine->table, limit, key_of(need, candidate), need->need.cost,
-		      ask->now_ns, decision);
+	wr_store_take(ask->engine->table, limit, key, need->need.cost, ask->now_ns, decision);
 }
 
-static void count(struct wr_lane *lane, uint32_t slot, const struct weir_decision *said,
-		  bool live_admitted)
+static void count_candidate(struct wr_lane *lane, uint32_t slot,
+			    const struct weir_decision *decision, bool live_admitted)
 {
-	wr_stat_add(lane, slot, said->admitted ? WR_STAT_admitted : WR_STAT_refused, 1);
-	if (said->admitted && !live_admitted)
+	wr_stat_add(lane, slot, decision->admitted ? WR_STAT_admitted : WR_STAT_refused, 1);
+	if (decision->admitted && !live_admitted)
 		wr_stat_add(lane, slot, (enum wr_stat)WR_CANDIDATE_admits_more, 1);
-	if (!said->admitted && live_admitted)
+	if (!decision->admitted && live_admitted)
 		wr_stat_add(lane, slot, (enum wr_stat)WR_CANDIDATE_refuses_more, 1);
-	if (said->admitted && said->delay_ns) {
+	if (decision->admitted && decision->delay_ns) {
 		wr_stat_add(lane, slot, WR_STAT_delayed, 1);
-		wr_stat_add(lane, slot, WR_STAT_delay_us, said->delay_ns / 1000);
+		wr_stat_add(lane, slot, WR_STAT_delay_us, decision->delay_ns / 1000);
 	}
 }
 
-/* A ban says nothing of limits. */
+/* A banned request is not counted, because the ban and not the limit refused it. */
 void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need)
 {
 	const struct wr_generation *generation = ask->generation;
-	const uint32_t *slots = &generation->candidate_slots[generation->candidates[need->said]];
+	const uint32_t *slots = &generation->candidate_slots[generation->candidates[need->policy]];
 
 	if (need->need.decision.banned)
 		return;
 	for (uint32_t i = 0; i < need->rule->candidate_count; i++) {
-		struct weir_decision said;
+		struct weir_decision decision;
 
 		if (slots[i] == WEIR_STAT_OTHER)
 			continue;
-		take(ask, need, &need->rule->candidates[i], &said);
-		count(lane, slots[i], &said, need->need.decision.admitted);
+		take_candidate(ask, need, &need->rule->candidates[i], &decision);
+		count_candidate(lane, slots[i], &decision, need->need.decision.admitted);
 	}
 }
 
 void wr_candidates_return(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	struct weir_decision said;
+	struct weir_decision decision;
 
 	for (uint32_t i = 0; need->rule && i < need->rule->candidate_count; i++)
-		take(ask, need, &need->rule->candidates[i], &said);
+		take_candidate(ask, need, &need->rule->candidates[i], &decision);
 }

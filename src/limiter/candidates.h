@@ -1,23 +1,24 @@
-/* Candidates: what other limits would have said.
+/* Candidates: limits under `candidates` of a rule that only count what they would have decided.
  *
- * A candidate of a rule is asked after each decision that counts for the rule, admitted or refused,
- * with the same cost at the same time. Its counter is one of its own, named by the rule's counter
- * and by its algorithm, period and name; it is in this table, wherever the rule's is. Nothing it
- * says has any effect. What it admitted is not given back when a client leaves. */
+ * After each decision that counts for the rule, each candidate takes the same cost at the same time
+ * from a counter of its own. The key of the rule's counter and the candidate's algorithm, period
+ * and name identify that counter. It is always in this table, also if the rule is decided
+ * centrally. A candidate has no effect on the request. Its units are not given back if the client
+ * leaves. */
 #ifndef WR_LIMITER_CANDIDATES_H
 #define WR_LIMITER_CANDIDATES_H
 
 #include "limiter/ask.h"
 
-/* Where a candidate of the rule in `rule_slot` is counted; WEIR_STAT_OTHER: nowhere. */
+/* The slot of a candidate of the rule in `rule_slot`. WEIR_STAT_OTHER: it is not counted. */
 uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
 			   uint32_t rule_slot);
 
-/* Asks the candidates of a need's rule and counts what they say. */
+/* Takes from the candidates of the need's rule and counts their decisions. */
 void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need);
 
-/* A need that gives back does so to its rule's candidates too. */
+/* Gives the negative cost of a need back to the candidates of its rule. */
 void wr_candidates_return(const struct weir_ask *ask, const struct wr_ask_need *need);
 
 #endif

@@ -1,4 +1,5 @@
-/* What an operator does to the counters of a descriptor. */
+/* weir_control_…: resets, bans and grants on the counters of a descriptor. Called by the admin API,
+ * the command line and the handler of orders from other nodes. */
 #include <weir/control.h>
 
 #include <stdio.h>
@@ -10,9 +11,10 @@
 #include "limiter/text.h"
 #include "table/note.h"
 
-/* Does it to every counter that is meant. Returns how many those were. */
-static int control(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
-		   wr_scope_fn fn, void *context, struct weir_error *error)
+/* Calls `fn` for every counter of the target. Returns their number, or an error. */
+static int for_each_counter(struct weir_engine *engine, const struct weir_target *target,
+			    uint64_t now_ns, wr_scope_fn fn, void *context,
+			    struct weir_error *error)
 {
 	struct wr_scope scope;
 	int rc = wr_scope_open(&scope, engine, target, now_ns, error);
@@ -24,21 +26,22 @@ static int control(struct weir_engine *engine, const struct weir_target *target,
 	return rc;
 }
 
-/* The same for what writes: whoever resizes the table carries over what was written before. */
-static int change(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
-		  wr_scope_fn fn, void *context, struct weir_error *error)
+/* The same for changes. If the table was resized during the call, the new table may lack them. */
+static int change_counters(struct weir_engine *engine, const struct weir_target *target,
+			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)
 {
-	int rc = control(engine, target, now_ns, fn, context, error);
+	int rc = for_each_counter(engine, target, now_ns, fn, context, error);
 
 	if (rc > 0 && weir_moved(engine->table))
-		return wr_error(error, WEIR_EMOVED,
-				"the table was resized meanwhile: open it again, and call again");
+		return wr_error(
+			error, WEIR_EMOVED,
+			"the table was resized during the call: open it again and repeat the call");
 	return rc;
 }
 
 /* ---- reset, ban, grant ---- */
 
-static int reset(void *unused, const struct wr_scope *scope, const struct wr_ask_need *need)
+static int reset_counter(void *unused, const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	(void)unused;
 	wr_store_reset(scope->ask->engine->table, need->need.limit, need->need.key,
@@ -49,13 +52,13 @@ static int reset(void *unused, const struct wr_scope *scope, const struct wr_ask
 int weir_control_reset(struct weir_engine *engine, const struct weir_target *target,
 		       uint64_t now_ns, struct weir_error *error)
 {
-	return change(engine, target, now_ns, reset, NULL, error);
+	return change_counters(engine, target, now_ns, reset_counter, NULL, error);
 }
 
 static int put_in_message(void *context, const struct wr_scope *scope,
 			  const struct wr_ask_need *need)
 {
-	if (need->part == WR_THERE && !scope->ask->strayed)
+	if (need->part == WR_NEED_CENTRAL && !scope->ask->no_secret)
 		wr_message_add(context, scope->ask, need);
 	return 0;
 }
@@ -67,12 +70,12 @@ int weir_control_question(struct weir_engine *engine, const struct weir_target *
 	int rc;
 
 	if (!bytes)
-		return wr_error(error, WEIR_EINVAL, "there is no room for the message");
-	rc = control(engine, target, now_ns, put_in_message, &message, error);
+		return wr_error(error, WEIR_EINVAL, "the buffer for the message is NULL");
+	rc = for_each_counter(engine, target, now_ns, put_in_message, &message, error);
 	return rc < 0 ? rc : wr_message_end(&message);
 }
 
-/* "api|user=7|ip=10.0.0.1", as far as it fits. */
+/* Writes "api|user=7|ip=10.0.0.1"; text that does not fit is cut. */
 static void put_key(struct wr_text *text, const struct weir_target *target)
 {
 	wr_text_put(text, target->domain);
@@ -84,20 +87,21 @@ static void put_key(struct wr_text *text, const struct weir_target *target)
 	}
 }
 
-static void note(const struct wr_scope *scope, const struct wr_ask_need *need, uint32_t now_s)
+static void write_note(const struct wr_scope *scope, const struct wr_ask_need *need, uint32_t now_s)
 {
 	char name[WR_STAT_NAME_MAX + 1], key[WR_NOTE_TEXT];
 	struct wr_text text = {key, sizeof key, 0};
 	struct weir_str rule =
 		need->rule ? need->rule->stat : wr_overrides_stat(scope->ask->domain, name);
-	struct wr_text_note said;
+	struct wr_text_note text_note;
 
-	put_key(&text, scope->target);
-	wr_note_text(&said, rule.ptr, rule.len, key, text.len, now_s);
-	wr_note_write(scope->ask->engine->table, need->need.key, &said, now_s);
+	put_key(&text, &scope->target);
+	wr_note_text(&text_note, rule.ptr, rule.len, key, text.len, now_s);
+	wr_note_write(scope->ask->engine->table, need->need.key, &text_note, now_s);
 }
 
-static int apply(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
+static int apply_override(void *context, const struct wr_scope *scope,
+			  const struct wr_ask_need *need)
 {
 	const struct wr_override_change *order = context;
 	struct weir_table *table = scope->ask->engine->table;
@@ -106,7 +110,7 @@ static int apply(void *context, const struct wr_scope *scope, const struct wr_as
 						    need->need.limit->algorithm, order, now_s);
 
 	if (wr_override_any(now))
-		note(scope, need, now_s);
+		write_note(scope, need, now_s);
 	else
 		wr_note_forget(table, need->need.key);
 	return 0;
@@ -114,10 +118,10 @@ static int apply(void *context, const struct wr_scope *scope, const struct wr_as
 
 static int check_end(uint64_t until_ns, uint64_t now_ns, struct weir_error *error)
 {
-	return until_ns > now_ns ? 0
-				 : wr_error(error, WEIR_ETIME,
-					    "it would end at %llu ns, which is not behind now",
-					    (unsigned long long)until_ns);
+	return until_ns > now_ns
+		       ? 0
+		       : wr_error(error, WEIR_ETIME, "the end, %llu ns, is not after now_ns",
+				  (unsigned long long)until_ns);
 }
 
 int weir_control_grant(struct weir_engine *engine, const struct weir_target *target, uint32_t extra,
@@ -128,7 +132,7 @@ int weir_control_grant(struct weir_engine *engine, const struct weir_target *tar
 		.to = {.granted = extra, .granted_until_s = extra ? wr_seconds_up(until_ns) : 0}};
 	int rc = extra ? check_end(until_ns, now_ns, error) : 0;
 
-	return rc < 0 ? rc : change(engine, target, now_ns, apply, &order, error);
+	return rc < 0 ? rc : change_counters(engine, target, now_ns, apply_override, &order, error);
 }
 
 int weir_control_ban(struct weir_engine *engine, const struct weir_target *target,
@@ -138,10 +142,10 @@ int weir_control_ban(struct weir_engine *engine, const struct weir_target *targe
 					   .to = {.banned_until_s = wr_seconds_up(until_ns)}};
 	int rc = until_ns ? check_end(until_ns, now_ns, error) : 0;
 
-	return rc < 0 ? rc : change(engine, target, now_ns, apply, &order, error);
+	return rc < 0 ? rc : change_counters(engine, target, now_ns, apply_override, &order, error);
 }
 
-/* ---- what is in force ---- */
+/* ---- bans and grants in force ---- */
 
 struct lister {
 	const struct weir_table *table;
@@ -152,17 +156,17 @@ struct lister {
 static int list_one(void *context, struct wr_key key, struct wr_override override)
 {
 	const struct lister *lister = context;
-	struct wr_text_note said = {0};
-	bool noted = wr_note_read(lister->table, key, &said);
+	struct wr_text_note text_note = {0};
+	bool noted = wr_note_read(lister->table, key, &text_note);
 	struct weir_override one = {
 		.size = sizeof one,
 		.granted = override.granted,
 		.banned_until_ns = wr_override_end_ns(override.banned_until_s),
 		.granted_until_ns = wr_override_end_ns(override.granted_until_s),
-		.changed_ns = noted ? said.changed_s * 1000000000ull : 0,
+		.changed_ns = noted ? text_note.changed_s * 1000000000ull : 0,
 		.counter = key.tag,
-		.rule = {said.rule, said.rule_len},
-		.key = {said.key, said.key_len},
+		.rule = {text_note.rule, text_note.rule_len},
+		.key = {text_note.key, text_note.key_len},
 	};
 
 	return lister->fn(lister->context, &one);

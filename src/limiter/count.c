@@ -1,14 +1,9 @@
-/* What a decision leaves in the statistics. */
+/* Writes a decision to the statistics: totals by rule, top keys, candidates and latency. Called
+ * once per request, by the verdict or by weir_ask_report_deferral. */
 #include "limiter/candidates.h"
 #include "limiter/sample.h"
 
-#define TIMED 64 /* one decision in so many */
-
-static bool is_near(const struct weir_engine *engine, const struct weir_decision *decision)
-{
-	return decision->limit - (uint64_t)decision->remaining >
-	       (uint64_t)decision->limit * engine->near_percent / 100;
-}
+#define LATENCY_EVERY 64 /* decisions per reported latency */
 
 static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 			   const struct wr_ask_need *need)
@@ -16,7 +11,8 @@ static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 	const struct weir_decision *decision = &need->need.decision;
 
 	wr_stat_add(lane, need->slot, WR_STAT_admitted, 1);
-	if (is_near(ask->engine, decision))
+	if (decision->limit - (uint64_t)decision->remaining >
+	    (uint64_t)decision->limit * ask->engine->near_percent / 100)
 		wr_stat_add(lane, need->slot, WR_STAT_near_limit, 1);
 	if (decision->soft)
 		wr_stat_add(lane, need->slot, WR_STAT_soft, 1);
@@ -26,7 +22,7 @@ static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 	}
 }
 
-/* A need of a refused request counts only if it refused; a need of an admitted one counts. */
+/* If the request is refused, only needs that refused it count. */
 static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need, bool admitted)
 {
@@ -42,7 +38,7 @@ static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 		wr_stat_add(lane, need->slot,
 			    ask->verdict == WEIR_DEFER ? WR_STAT_deferred : WR_STAT_refused, 1);
 	if (need->track)
-		wr_ask_count_key(ask, lane, need, over);
+		wr_need_count_key(ask, lane, need, over);
 	if (need->rule && need->rule->candidate_count)
 		wr_candidates_try(ask, lane, need);
 }
@@ -60,7 +56,7 @@ static void count_unlimited(const struct weir_ask *ask, struct wr_lane *lane)
 	}
 }
 
-/* Of one without limits, `unlimited` or not: was there no rule, or one that wants it so? */
+/* For an ask without needs: whether no rule matched. False if a rule without limits matched. */
 static bool met_no_rule(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
@@ -69,7 +65,7 @@ static bool met_no_rule(const struct weir_ask *ask)
 	return true;
 }
 
-/* What no rule counts. Who only looks, or gives back, is no request. */
+/* Counts a request that no rule counts. A cost of 0 or below is not a request. */
 static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
 {
 	if (ask->hits <= 0)
@@ -94,7 +90,7 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 	if (ask->engine->uncounted)
 		return;
 	lane = wr_lane_mine(&ask->engine->stats);
-	ask->timed = lane->decisions++ % TIMED == 0;
+	ask->timed = lane->decisions++ % LATENCY_EVERY == 0;
 
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
@@ -109,9 +105,10 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 	count_ruleless(ask, lane, admitted);
 }
 
-bool wr_ask_timed_next(const struct weir_ask *ask)
+bool wr_ask_wants_latency_next(const struct weir_ask *ask)
 {
-	return !ask->engine->uncounted && wr_lane_mine(&ask->engine->stats)->decisions % TIMED == 0;
+	return !ask->engine->uncounted &&
+	       wr_lane_mine(&ask->engine->stats)->decisions % LATENCY_EVERY == 0;
 }
 
 int weir_ask_wants_latency(const struct weir_ask *ask)

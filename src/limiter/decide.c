@@ -1,42 +1,43 @@
-/* The decision: which needs take, in which order, and what is undone when one refuses.
+/* weir_ask_decide and weir_ask_cancel: the order in which needs take, and what is undone on a
+ * refusal.
  *
- *   1. enforced limits in the table are looked at; a refusal ends it before anyone else is asked
- *   2. what was leased from the central store is spent; it is asked for its other limits at once
- *   3. enforced limits in the table are taken, then quotas, then what is only counted, then what
- *      is given back
+ *   1. Look at the enforced limits in the table. A refusal ends the decision here.
+ *   2. Spend units of leases. Ask the central store for its other limits, all at once.
+ *   3. Take from the enforced limits in the table, then from quotas, then from limits that are only
+ *      counted. Then give back negative costs.
  *
- * A refusal at any point returns what was taken before it. */
+ * A refusal at any step gives back the units that were taken before it. */
 #include "limiter/defer.h"
-#include "limiter/exchange.h"
 #include "limiter/lease.h"
 #include "limiter/share.h"
 
-struct list {
+struct need_list {
 	struct wr_need *needs[WEIR_NEEDS_MAX];
 	size_t count;
 };
 
-/* The needs of a class that the table decides; those that only take for another one are left out.
- * `descriptor` below 0: of all. */
-static void list_of(struct weir_ask *ask, enum wr_class class, int descriptor, struct list *list)
+/* Lists the needs of a class that the table decides, one need per counter. `descriptor` -1 means
+ * all descriptors. */
+static void list_needs(struct weir_ask *ask, enum wr_need_class class, int descriptor,
+		       struct need_list *list)
 {
 	list->count = 0;
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class == class && need->part == WR_HERE && need->same_as == i &&
+		if (need->class == class && need->part == WR_NEED_TABLE && need->same_as == i &&
 		    need->need.cost >= 0 && (descriptor < 0 || need->descriptor == descriptor))
 			wr_needs_add(list->needs, &list->count, &need->need);
 	}
 }
 
-static void mark_taken(const struct list *list, bool taken)
+static void mark_taken(const struct need_list *list, bool taken)
 {
 	for (size_t i = 0; i < list->count; i++)
 		((struct wr_ask_need *)list->needs[i])->taken = taken;
 }
 
-/* A descriptor in quota mode is over when one of its limits is. */
+/* Whether a quota of the descriptor refuses. Sets *has_quota if it has a quota. */
 static bool quota_over(const struct weir_ask *ask, const struct wr_ask_descriptor *descriptor,
 		       bool *has_quota)
 {
@@ -53,7 +54,8 @@ static bool quota_over(const struct weir_ask *ask, const struct wr_ask_descripto
 	return over;
 }
 
-/* Whether quotas refuse: there are some, and all are over. */
+/* Whether the quotas refuse the request: there are quotas, and every descriptor with quotas is
+ * over. */
 static bool quotas_refuse(const struct weir_ask *ask)
 {
 	bool any = false, all_over = true;
@@ -73,27 +75,27 @@ static bool central_admits(const struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class == WR_ENFORCED && need->part != WR_HERE && need->same_as == i &&
-		    need->need.cost >= 0 && !need->need.decision.admitted)
+		if (need->class == WR_ENFORCED && need->part != WR_NEED_TABLE &&
+		    need->same_as == i && need->need.cost >= 0 && !need->need.decision.admitted)
 			return false;
 	}
 	return true;
 }
 
-/* Looks at what a refused request does not take, so that its statuses say something, and lets those
- * that count rejected requests count it. */
-static void look_and_refuse(struct weir_ask *ask, enum wr_class class)
+/* For a refused request: computes the decisions of a class without taking, for the statuses. Limits
+ * with `count_rejected` are charged. */
+static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
-	struct list list;
+	struct need_list list;
 
-	list_of(ask, class, -1, &list);
+	list_needs(ask, class, -1, &list);
 	wr_needs_look(table, list.needs, list.count, ask->now_ns);
-	if (!ask->drains) /* its first refusal counted */
+	if (!ask->is_delivery) /* the refusal was counted when the request was deferred */
 		wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
 }
 
-/* What a refused request wanted to give back stays where it is; giving back is never refused. */
+/* A refused request gives nothing back. Its needs with negative costs did not refuse it. */
 static void look_at_returns(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -101,19 +103,19 @@ static void look_at_returns(struct weir_ask *ask)
 
 		if (need->cost >= 0)
 			continue;
-		if (ask->needs[i].part == WR_HERE)
+		if (ask->needs[i].part == WR_NEED_TABLE)
 			wr_store_decide(ask->engine->table, need->limit, need->key, 0, ask->now_ns,
 					WR_LOOK, &need->decision);
 		need->decision.admitted = 1;
 	}
 }
 
-static int refuse(struct weir_ask *ask)
+static int finish_refusal(struct weir_ask *ask)
 {
 	look_at_returns(ask);
 	wr_ask_unspend(ask);
-	wr_ask_return_central(ask);
-	return wr_ask_conclude(ask, false);
+	wr_ask_return_to_central(ask);
+	return wr_ask_set_verdict(ask, false);
 }
 
 static int refuse_all(struct weir_ask *ask)
@@ -121,44 +123,37 @@ static int refuse_all(struct weir_ask *ask)
 	look_and_refuse(ask, WR_ENFORCED);
 	look_and_refuse(ask, WR_QUOTA_CLASS);
 	look_and_refuse(ask, WR_COUNTED);
-	return refuse(ask);
+	return finish_refusal(ask);
 }
 
-static void look_at_quotas(struct weir_ask *ask)
-{
-	struct list list;
-
-	list_of(ask, WR_QUOTA_CLASS, -1, &list);
-	wr_needs_look(ask->engine->table, list.needs, list.count, ask->now_ns);
-}
-
-/* Each descriptor for itself: from all of its limits or from none. */
+/* Each descriptor takes from all of its quotas or from none. */
 static void take_quotas(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
-		struct list list;
+		struct need_list list;
 
-		list_of(ask, WR_QUOTA_CLASS, i, &list);
+		list_needs(ask, WR_QUOTA_CLASS, i, &list);
 		if (list.count)
 			mark_taken(&list, wr_needs_take(ask->engine->table, list.needs, list.count,
 							ask->now_ns));
 	}
 }
 
-/* What is only counted counts as if it were alone. */
+/* Each limit that is only counted takes independently of the others. */
 static void take_counted(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 		struct wr_need *one = &need->need;
 
-		if (need->class == WR_COUNTED && need->part == WR_HERE && one->cost >= 0)
+		if (need->class == WR_COUNTED && need->part == WR_NEED_TABLE && one->cost >= 0)
 			need->taken = wr_needs_take(ask->engine->table, &one, 1, ask->now_ns);
 	}
 }
 
-/* What the store keeps is booked in the table too. */
-static void give_back(struct weir_ask *ask)
+/* Gives back negative costs. Units of the central store are also given back to this node's counter
+ * in the table, which counts the node's own use. */
+static void give_back_units(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
 
@@ -169,87 +164,88 @@ static void give_back(struct weir_ask *ask)
 
 		if (one->cost >= 0)
 			continue;
-		if (need->part == WR_HERE)
+		if (need->part == WR_NEED_TABLE)
 			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns,
 				      &one->decision);
-		if (need->part == WR_THERE)
+		if (need->part == WR_NEED_CENTRAL)
 			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns, &booked);
-		if (need->part == WR_THERE && !ask->strayed)
-			need->tell = WR_TELL_RETURN;
+		if (need->part == WR_NEED_CENTRAL && !ask->no_secret)
+			need->message = WR_MESSAGE_RETURN;
 		one->decision.admitted = 1;
 	}
 }
 
-/* The way of most requests: limits in the table, all of them enforced. */
-static int settle_plain(struct weir_ask *ask)
+/* The common case: all limits are enforced and in the table. */
+static int decide_in_table(struct weir_ask *ask)
 {
-	struct list list;
+	struct need_list list;
 	bool admitted;
 
-	list_of(ask, WR_ENFORCED, -1, &list);
+	list_needs(ask, WR_ENFORCED, -1, &list);
 	admitted = wr_needs_take(ask->engine->table, list.needs, list.count, ask->now_ns);
 	mark_taken(&list, admitted);
 	if (admitted && ask->eventual)
 		wr_ask_exchange_note(ask);
-	return wr_ask_conclude(ask, admitted);
+	return wr_ask_set_verdict(ask, admitted);
 }
 
-int wr_ask_settle(struct weir_ask *ask)
+int wr_ask_decide_rest(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
-	struct list enforced;
+	struct need_list enforced, quotas;
 
 	if (!central_admits(ask))
 		return refuse_all(ask);
-	look_at_quotas(ask);
+	list_needs(ask, WR_QUOTA_CLASS, -1, &quotas);
+	wr_needs_look(table, quotas.needs, quotas.count, ask->now_ns);
 	if (quotas_refuse(ask))
 		return refuse_all(ask);
-	list_of(ask, WR_ENFORCED, -1, &enforced);
+	list_needs(ask, WR_ENFORCED, -1, &enforced);
 	if (!wr_needs_take(table, enforced.needs, enforced.count, ask->now_ns)) {
 		look_and_refuse(ask, WR_QUOTA_CLASS);
 		look_and_refuse(ask, WR_COUNTED);
-		return refuse(ask);
+		return finish_refusal(ask);
 	}
 	take_quotas(ask);
-	if (quotas_refuse(ask)) { /* others came in between */
+	if (quotas_refuse(ask)) { /* concurrent requests used them up */
 		wr_needs_undo(table, enforced.needs, enforced.count, ask->now_ns);
 		look_and_refuse(ask, WR_COUNTED);
-		return refuse(ask);
+		return finish_refusal(ask);
 	}
 	mark_taken(&enforced, true);
 	take_counted(ask);
-	give_back(ask);
+	give_back_units(ask);
 	wr_ask_book(ask);
 	if (ask->eventual)
 		wr_ask_exchange_note(ask);
-	return wr_ask_conclude(ask, true);
+	return wr_ask_set_verdict(ask, true);
 }
 
-/* The store need not be asked for what the table refuses. */
+/* Whether an enforced limit in the table refuses, so that the store need not be asked. */
 static bool table_refuses(struct weir_ask *ask)
 {
-	struct list list;
+	struct need_list list;
 
-	list_of(ask, WR_ENFORCED, -1, &list);
+	list_needs(ask, WR_ENFORCED, -1, &list);
 	return !wr_needs_look(ask->engine->table, list.needs, list.count, ask->now_ns);
 }
 
 static bool asks_central(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (wr_ask_is_asked(&ask->needs[i]))
+		if (wr_need_is_asked(&ask->needs[i]))
 			return true;
 	return false;
 }
 
-/* Refused without asking the store: its limits have nothing to say. */
+/* Refuses without asking the store. The store's limits count as unused in the statuses. */
 static int refuse_early(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (wr_ask_is_asked(need)) {
-			need->part = WR_NOWHERE;
+		if (wr_need_is_asked(need)) {
+			need->part = WR_NEED_DECIDED;
 			need->need.decision =
 				(struct weir_decision){.admitted = 1,
 						       .limit = need->need.limit->capacity,
@@ -259,8 +255,9 @@ static int refuse_early(struct weir_ask *ask)
 	return refuse_all(ask);
 }
 
-/* A ban in this table holds for limits of the central store too, which is not asked then; of a
- * grant the store is told. True: one that is enforced is banned. */
+/* Applies bans and grants of this table to limits of the central store. A banned limit is refused
+ * without asking the store; a grant becomes part of the question. Returns whether an enforced limit
+ * is banned. */
 static bool bans_refuse(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
@@ -270,13 +267,13 @@ static bool bans_refuse(struct weir_ask *ask)
 		struct wr_ask_need *need = &ask->needs[i];
 		struct wr_override override;
 
-		if (!wr_ask_is_asked(need) || need->same_as != i)
+		if (!wr_need_is_asked(need) || need->same_as != i)
 			continue;
 		override = wr_override_find(table, need->need.key, wr_seconds(ask->now_ns));
 		need->granted = override.granted;
 		if (!override.banned_until_s)
 			continue;
-		need->part = WR_NOWHERE;
+		need->part = WR_NEED_DECIDED;
 		wr_store_refuse_banned(need->need.limit, &override, ask->now_ns,
 				       &need->need.decision);
 		refused |= need->class == WR_ENFORCED;
@@ -289,33 +286,33 @@ static int decide_centrally(struct weir_ask *ask)
 	if (bans_refuse(ask) || table_refuses(ask) || wr_ask_spend(ask))
 		return refuse_early(ask);
 	if (!asks_central(ask))
-		return wr_ask_settle(ask);
+		return wr_ask_decide_rest(ask);
 	ask->state = WR_ASK_WAITING;
 	ask->waited = true;
-	if (ask->strayed)
+	if (ask->no_secret)
 		return weir_ask_store_failed(ask, ask->now_ns);
 	return WEIR_WAIT;
 }
 
-static int decide(struct weir_ask *ask)
+static int choose_path(struct weir_ask *ask)
 {
-	wr_ask_arrange(ask);
+	wr_ask_prepare(ask);
 	if (ask->eventual)
 		wr_ask_exchange_begin(ask);
-	if (__builtin_expect(ask->deferring && wr_defer_is_behind(ask), 0)) {
+	if (__builtin_expect(ask->defer_need && wr_defer_is_behind(ask), 0)) {
 		bans_refuse(ask);
 		return refuse_early(ask);
 	}
-	if (__builtin_expect(ask->drains, 0) && table_refuses(ask))
+	if (__builtin_expect(ask->is_delivery, 0) && table_refuses(ask))
 		return refuse_early(ask);
 	if (ask->plain)
-		return settle_plain(ask);
+		return decide_in_table(ask);
 	if (ask->leased && wr_ask_spend_quickly(ask))
-		return wr_ask_conclude(ask, true);
-	return asks_central(ask) ? decide_centrally(ask) : wr_ask_settle(ask);
+		return wr_ask_set_verdict(ask, true);
+	return asks_central(ask) ? decide_centrally(ask) : wr_ask_decide_rest(ask);
 }
 
-/* Limits have no say. */
+/* Drops the needs of a request that is admitted or refused without limits. */
 static void forget_needs(struct weir_ask *ask)
 {
 	ask->need_count = 0;
@@ -334,9 +331,9 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	ask->state = WR_ASK_DECIDED;
 	if (ask->allowed || ask->denied || ask->unreadable || ask->crowded) {
 		forget_needs(ask);
-		return wr_ask_conclude(ask, ask->allowed);
+		return wr_ask_set_verdict(ask, ask->allowed);
 	}
-	return decide(ask);
+	return choose_path(ask);
 }
 
 int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
@@ -351,12 +348,12 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 
-		if (ask->needs[i].taken && ask->needs[i].part == WR_HERE)
-			wr_ask_exchange_undo(ask, &ask->needs[i],
-					     wr_need_return(ask->engine->table, need, now_ns));
-		if (ask->needs[i].part == WR_HERE)
+		if (ask->needs[i].taken && ask->needs[i].part == WR_NEED_TABLE)
+			wr_need_exchange_undo(ask, &ask->needs[i],
+					      wr_need_return(ask->engine->table, need, now_ns));
+		if (ask->needs[i].part == WR_NEED_TABLE)
 			ask->needs[i].taken = false;
 	}
-	wr_ask_return_central(ask);
+	wr_ask_return_to_central(ask);
 	return 0;
 }

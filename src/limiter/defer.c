@@ -1,3 +1,5 @@
+/* Deferred requests: the key of their queue, and weir_ask_deferral. Called by hosts that queue
+ * requests and by the deliverer. */
 #include "limiter/defer.h"
 
 #include "base/blake.h"
@@ -9,40 +11,40 @@
 _Static_assert(sizeof((struct weir_ask *)0)->defer_key == WR_BLAKE_BYTES, "a digest is a key");
 _Static_assert(WR_DEFERRED_KEY == WR_BLAKE_BYTES, "in the table too");
 
-static void feed(void *blake, const void *bytes, size_t len)
+static void feed_blake(void *blake, const void *bytes, size_t len)
 {
 	wr_blake_feed(blake, bytes, len);
 }
 
-/* Smaller is more specific: a client before its network, a limit that refuses alone before one that
- * takes others to refuse. It must not depend on anything but the rules and the request, or one
- * client's requests would be kept in two orders. */
-static int rank(const struct wr_ask_need *need)
+/* Smaller is more specific: a client before its network, an enforced limit before a quota. It
+ * depends on the rules and the request only; otherwise requests of one client could get into two
+ * queues. */
+static int specificity(const struct wr_ask_need *need)
 {
 	return (need->class == WR_ENFORCED ? 0 : 256) - need->rule->node->depth;
 }
 
-/* Without a secret, for a queue outlives tables and is read by other nodes; that is what the slow
- * hash is for. */
-void wr_defer_name(struct weir_ask *ask, const struct wr_ask_need *need,
-		   const struct weir_entry *entries, size_t count)
+/* The key is hashed without a secret, because a queue outlives tables and is shared with other
+ * nodes. BLAKE2s is collision resistant without one. */
+void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
+		      const struct weir_entry *entries, size_t count)
 {
 	const struct wr_limit *rule = need->rule;
 	struct wr_blake blake;
 
 	if (need->class == WR_COUNTED ||
-	    (ask->deferring && rank(&ask->needs[ask->deferring - 1]) <= rank(need)))
+	    (ask->defer_need && specificity(&ask->needs[ask->defer_need - 1]) <= specificity(need)))
 		return;
 	wr_blake_begin(&blake);
-	wr_key_feed(ask->domain, rule->node, entries, count, feed, &blake);
+	wr_key_feed(ask->domain, rule->node, entries, count, feed_blake, &blake);
 	wr_blake_feed(&blake, rule->id.ptr, rule->id.len);
 	wr_blake_end(&blake, ask->defer_key);
-	ask->deferring = (uint8_t)(1 + (need - ask->needs));
+	ask->defer_need = (uint8_t)(1 + (need - ask->needs));
 }
 
 #define LONGEST_NS ((uint64_t)INT64_MAX / 2)
 
-/* a + b · c, within bounds. */
+/* a + b · c, at most LONGEST_NS. */
 static uint64_t plus_times(uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t product;
@@ -58,19 +60,20 @@ static uint64_t period_ns(const struct weir_limit *limit)
 				    : limit->period_ns;
 }
 
-/* Between two requests, in the long run. */
+/* Average time between two admitted requests. */
 static uint64_t interval_ns(const struct weir_limit *limit)
 {
 	return limit->limit ? period_ns(limit) / limit->limit : 0;
 }
 
-/* What the counter says by itself. False: an operator's ban holds, and nothing is put off. */
-static bool look(struct weir_ask *ask, struct wr_ask_need *need)
+/* Computes the decision of the counter without taking. Returns false if the key is banned; a banned
+ * request is not deferred. */
+static bool look_at_counter(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_table *table = ask->engine->table;
 	struct wr_need *one = &need->need;
 
-	if (need->part == WR_HERE) {
+	if (need->part == WR_NEED_TABLE) {
 		wr_store_decide(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
 				&one->decision);
 		return !one->decision.banned;
@@ -81,15 +84,15 @@ static bool look(struct weir_ask *ask, struct wr_ask_need *need)
 
 bool wr_defer_is_behind(struct weir_ask *ask)
 {
-	struct wr_ask_need *need = &ask->needs[ask->needs[ask->deferring - 1].same_as];
+	struct wr_ask_need *need = &ask->needs[ask->needs[ask->defer_need - 1].same_as];
 	struct weir_decision *decision = &need->need.decision;
 	uint64_t waiting;
 
-	if (!ask->record || ask->drains || ask->stays || need->class == WR_COUNTED ||
-	    need->part == WR_NOWHERE || need->need.cost <= 0)
+	if (!ask->record || ask->is_delivery || ask->no_defer || need->class == WR_COUNTED ||
+	    need->part == WR_NEED_DECIDED || need->need.cost <= 0)
 		return false;
 	waiting = wr_deferred_count(ask->engine->table, ask->defer_key);
-	if (waiting == 0 || !look(ask, need))
+	if (waiting == 0 || !look_at_counter(ask, need))
 		return false;
 	if (decision->admitted)
 		decision->retry_after_ns = 0;
@@ -99,7 +102,7 @@ bool wr_defer_is_behind(struct weir_ask *ask)
 	}
 	decision->admitted = 0;
 	decision->remaining = 0;
-	need->part = WR_NOWHERE;
+	need->part = WR_NEED_DECIDED;
 	return true;
 }
 
@@ -107,7 +110,7 @@ int weir_ask_mark_delivery(struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
-	ask->drains = true;
+	ask->is_delivery = true;
 	return 0;
 }
 
@@ -115,17 +118,17 @@ int weir_ask_no_defer(struct weir_ask *ask)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
-	ask->stays = true;
+	ask->no_defer = true;
 	return 0;
 }
 
-static bool can_be_kept(const struct weir_ask *ask)
+static bool can_be_deferred(const struct weir_ask *ask)
 {
-	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->drains;
+	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->is_delivery;
 }
 
-/* How many a limit admits within so long at most, whatever its state: windows that begin and end in
- * the middle, or a full bucket, and what comes meanwhile. */
+/* Upper bound of the requests that a limit admits within age_ns, for any state: the rate, and twice
+ * the ceiling for windows that overlap the ends of the span or for a full bucket. */
 static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 {
 	uint64_t period = period_ns(limit);
@@ -135,19 +138,20 @@ static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 	return most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;
 }
 
-/* Whether what a counter says holds for as long as its rule stays as it is: not if other nodes may
- * admit on their own, or an operator has granted more for a while. */
+/* Whether the counter's decision holds as long as the rule is unchanged. It does not if other nodes
+ * admit requests on their own, or if an operator granted units for a time. */
 static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *decision)
 {
 	return need->class == WR_ENFORCED && !need->eventual && !need->failed && !need->granted &&
 	       !decision->granted;
 }
 
-/* Of a key whose counter admits nothing before max_age has passed, none. A lease's wait is a guess,
- * for others may give back. */
-static uint64_t in_time(const struct weir_ask *ask, const struct wr_ask_need *need)
+/* How many queued requests of the key can be admitted within max_age, or UINT64_MAX if it is not
+ * known. It is 0 if the counter admits none before. The wait of a lease is an estimate, because
+ * other nodes may return units, so it never makes it 0. */
+static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_decision *decision = wr_need_decision(ask, need);
 	const struct wr_ask_need *decided = &ask->needs[need->same_as];
 	uint64_t age_ns = need->rule->defer->max_age_ns;
 	uint64_t wait_ns = decision->admitted ? 0 : decision->retry_after_ns;
@@ -166,11 +170,12 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 	const struct wr_ask_need *need;
 	const struct wr_defer *how;
 
-	if (!can_be_kept(ask) || !ask->deferring || !deferral || deferral->size != sizeof *deferral)
+	if (!can_be_deferred(ask) || !ask->defer_need || !deferral ||
+	    deferral->size != sizeof *deferral)
 		return WEIR_EINVAL;
 	if (ask->unrecorded)
 		return WEIR_EROOM;
-	need = &ask->needs[ask->deferring - 1];
+	need = &ask->needs[ask->defer_need - 1];
 	how = need->rule->defer;
 	*deferral = (struct weir_deferral){
 		.size = sizeof *deferral,
@@ -185,7 +190,7 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 				   ? ask->retry_after_ns - ask->behind_ns
 				   : 0,
 		.interval_ns = interval_ns(need->need.limit),
-		.in_time = in_time(ask, need),
+		.in_time = admitted_within_age(ask, need),
 	};
 	memcpy(deferral->key, ask->defer_key, sizeof deferral->key);
 	return 0;
@@ -193,7 +198,7 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 
 int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
 {
-	if (!can_be_kept(ask) || ask->counted)
+	if (!can_be_deferred(ask) || ask->counted)
 		return WEIR_EINVAL;
 	ask->counted = true;
 	ask->why_not = why_not;

@@ -1,4 +1,5 @@
-/* Descriptors as bytes, to be asked about again by another process:
+/* The record of an ask: its descriptors as bytes, which the deliverer of a deferred request
+ * replays, maybe in another process. The format is
  *
  *   version 8 { cost 64 · entries 8 { len 32 key · len 32 value · len 32 source }* }*
  *
@@ -9,7 +10,7 @@
 
 #define VERSION 1u
 
-static void put(struct weir_ask *ask, const void *bytes, size_t len)
+static void append_bytes(struct weir_ask *ask, const void *bytes, size_t len)
 {
 	if (len > ask->record_cap - ask->record_len) {
 		ask->unrecorded = true;
@@ -20,7 +21,7 @@ static void put(struct weir_ask *ask, const void *bytes, size_t len)
 	ask->record_len += len;
 }
 
-static void put_text(struct weir_ask *ask, struct weir_str text)
+static void append_text(struct weir_ask *ask, struct weir_str text)
 {
 	uint32_t len = (uint32_t)text.len;
 
@@ -28,8 +29,8 @@ static void put_text(struct weir_ask *ask, struct weir_str text)
 		ask->unrecorded = true;
 		return;
 	}
-	put(ask, &len, sizeof len);
-	put(ask, text.ptr, text.len);
+	append_bytes(ask, &len, sizeof len);
+	append_bytes(ask, text.ptr, text.len);
 }
 
 int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap)
@@ -42,12 +43,12 @@ int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap)
 	ask->record_cap = cap;
 	ask->record_len = 0;
 	ask->unrecorded = false;
-	put(ask, &version, sizeof version);
+	append_bytes(ask, &version, sizeof version);
 	return 0;
 }
 
-void wr_record_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
-		   const struct weir_limit *override, int64_t hits)
+void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
+			      const struct weir_limit *override, int64_t hits)
 {
 	uint8_t number = (uint8_t)count;
 
@@ -55,32 +56,32 @@ void wr_record_add(struct weir_ask *ask, const struct weir_entry *entries, size_
 		ask->unrecorded = true;
 		return;
 	}
-	if (count > WR_DEPTH_MAX) /* no rule is that deep, so none will ever meet it */
+	if (count > WR_DEPTH_MAX) /* no rule is that deep, so no rule matches it */
 		return;
-	put(ask, &hits, sizeof hits);
-	put(ask, &number, sizeof number);
+	append_bytes(ask, &hits, sizeof hits);
+	append_bytes(ask, &number, sizeof number);
 	for (size_t i = 0; i < count; i++) {
-		put_text(ask, entries[i].key);
-		put_text(ask, entries[i].value);
-		put_text(ask, entries[i].source);
+		append_text(ask, entries[i].key);
+		append_text(ask, entries[i].value);
+		append_text(ask, entries[i].source);
 	}
 }
 
 struct weir_str weir_ask_recorded(const struct weir_ask *ask)
 {
-	if (!wr_ask_ok(ask) || !ask->record || !ask->deferring || ask->unrecorded)
+	if (!wr_ask_ok(ask) || !ask->record || !ask->defer_need || ask->unrecorded)
 		return (struct weir_str){"", 0};
 	return (struct weir_str){(const char *)ask->record, ask->record_len};
 }
 
-/* ---- reading: bytes that come from a disk or from another node ---- */
+/* ---- reading: the bytes come from a disk or from another node ---- */
 
 struct reader {
 	const uint8_t *at;
 	size_t left;
 };
 
-static bool get(struct reader *in, void *bytes, size_t len)
+static bool read_bytes(struct reader *in, void *bytes, size_t len)
 {
 	if (len > in->left)
 		return false;
@@ -90,11 +91,11 @@ static bool get(struct reader *in, void *bytes, size_t len)
 	return true;
 }
 
-static bool get_text(struct reader *in, struct weir_str *text)
+static bool read_text(struct reader *in, struct weir_str *text)
 {
 	uint32_t len;
 
-	if (!get(in, &len, sizeof len) || len > in->left)
+	if (!read_bytes(in, &len, sizeof len) || len > in->left)
 		return false;
 	*text = (struct weir_str){(const char *)in->at, len};
 	in->at += len;
@@ -102,24 +103,24 @@ static bool get_text(struct reader *in, struct weir_str *text)
 	return true;
 }
 
-static bool get_descriptor(struct reader *in, struct weir_entry entries[WR_DEPTH_MAX],
-			   uint8_t *count, int64_t *hits)
+static bool read_descriptor(struct reader *in, struct weir_entry entries[WR_DEPTH_MAX],
+			    uint8_t *count, int64_t *hits)
 {
-	if (!get(in, hits, sizeof *hits) || !get(in, count, sizeof *count) ||
+	if (!read_bytes(in, hits, sizeof *hits) || !read_bytes(in, count, sizeof *count) ||
 	    *count > WR_DEPTH_MAX || *hits == WEIR_HITS_UNSET)
 		return false;
 	for (uint8_t i = 0; i < *count; i++)
-		if (!get_text(in, &entries[i].key) || !get_text(in, &entries[i].value) ||
-		    !get_text(in, &entries[i].source))
+		if (!read_text(in, &entries[i].key) || !read_text(in, &entries[i].value) ||
+		    !read_text(in, &entries[i].source))
 			return false;
 	return true;
 }
 
-static bool begin(struct reader *in)
+static bool read_version(struct reader *in)
 {
 	uint8_t version;
 
-	return get(in, &version, sizeof version) && version == VERSION;
+	return read_bytes(in, &version, sizeof version) && version == VERSION;
 }
 
 static bool is_record(struct reader in)
@@ -128,10 +129,10 @@ static bool is_record(struct reader in)
 	int64_t hits;
 	uint8_t count;
 
-	if (!begin(&in))
+	if (!read_version(&in))
 		return false;
 	while (in.left)
-		if (!get_descriptor(&in, entries, &count, &hits))
+		if (!read_descriptor(&in, entries, &count, &hits))
 			return false;
 	return true;
 }
@@ -148,9 +149,9 @@ int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len)
 		return WEIR_EINVAL;
 	if (!is_record(in))
 		return WEIR_EFORMAT;
-	begin(&in);
+	read_version(&in);
 	while (in.left && rc == 0)
-		rc = get_descriptor(&in, entries, &count, &hits)
+		rc = read_descriptor(&in, entries, &count, &hits)
 			     ? weir_ask_add(ask, entries, count, NULL, hits)
 			     : WEIR_EFORMAT;
 	return rc;

@@ -1,18 +1,21 @@
+/* Engines: making, freeing and swapping rules. Called by every program that decides by rules. */
 #include "limiter/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "base/options.h"
 #include "limiter/fleet.h"
 
 #define NEAR_PERCENT 80
 
-/* What the table's hosts say of this one. */
-static void tell(struct weir_engine *engine)
+/* Updates this process in the list of hosts of the table. Called with the lock held. */
+static void report_host(struct weir_engine *engine)
 {
 	const struct weir_engine_info *info = &engine->info;
-	struct wr_host_news news = {
+	struct wr_stats_host_report report = {
 		.rules_hash = info->hash,
 		.generation = info->generation,
 		.loaded_ns = info->loaded_ns,
@@ -21,12 +24,14 @@ static void tell(struct weir_engine *engine)
 		.failed_ns = info->failed_ns,
 	};
 
-	memcpy(news.name, engine->stats.news.name, sizeof news.name);
-	snprintf(news.error, sizeof news.error, "%.*s", (int)sizeof news.error - 1, info->error);
-	wr_host_tell(&engine->stats, &news);
+	memcpy(report.name, engine->stats.report.name, sizeof report.name);
+	snprintf(report.error, sizeof report.error, "%.*s", (int)sizeof report.error - 1,
+		 info->error);
+	wr_stats_report_host(&engine->stats, &report);
 }
 
-static void publish(struct weir_engine *engine, struct wr_generation *generation, uint64_t now_ns)
+static void publish_generation(struct weir_engine *engine, struct wr_generation *generation,
+			       uint64_t now_ns)
 {
 	struct weir_engine_info *info = &engine->info;
 
@@ -38,52 +43,56 @@ static void publish(struct weir_engine *engine, struct wr_generation *generation
 	info->failed_ns = 0;
 	info->error[0] = '\0';
 	wr_generation_note(engine, generation, now_ns);
-	tell(engine);
+	report_host(engine);
 	/* Paired with the loads in wr_generation_hold. */
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
 
-static int settle_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
+static int apply_options(struct weir_engine *engine, const struct weir_engine_opts *opts)
 {
-	engine->central = opts && opts->flags & WEIR_ENGINE_CENTRAL;
-	engine->near_percent = opts && opts->near_percent ? opts->near_percent : NEAR_PERCENT;
-	engine->keys = opts ? opts->keys : WEIR_KEYS_TEXT;
-	engine->uncounted = opts && opts->flags & WEIR_ENGINE_NO_STATS;
-	if (opts && opts->host)
-		snprintf(engine->stats.news.name, sizeof engine->stats.news.name, "%s", opts->host);
+	engine->central = opts->flags & WEIR_ENGINE_CENTRAL;
+	engine->near_percent = opts->near_percent ? opts->near_percent : NEAR_PERCENT;
+	engine->keys = opts->keys;
+	engine->uncounted = opts->flags & WEIR_ENGINE_NO_STATS;
+	if (opts->host)
+		snprintf(engine->stats.report.name, sizeof engine->stats.report.name, "%s",
+			 opts->host);
 	if (engine->keys != WEIR_KEYS_TEXT)
 		wr_stats_wipe_texts(&engine->stats);
-	engine->fleet_size = opts && opts->fleet_size ? opts->fleet_size : 1;
-	return opts && opts->fleet_secret ? weir_engine_fleet(engine, opts->fleet_secret) : 0;
+	engine->fleet_size = opts->fleet_size ? opts->fleet_size : 1;
+	return opts->fleet_secret ? weir_engine_fleet(engine, opts->fleet_secret) : 0;
 }
 
 int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
-		    const struct weir_engine_opts *opts, struct weir_engine **out)
+		    const struct weir_engine_opts *given, struct weir_engine **out)
 {
+	struct weir_engine_opts opts = {.size = sizeof opts};
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 
 	if (!table || !out ||
-	    (opts && (opts->size != sizeof *opts || opts->near_percent > 100 ||
-		      opts->keys > WEIR_KEYS_HIDDEN)))
+	    (given && !wr_options_read(given, &opts, sizeof opts,
+				       offsetof(struct weir_engine_opts, fleet_secret))) ||
+	    opts.near_percent > 100 || opts.keys > WEIR_KEYS_HIDDEN)
 		return WEIR_EINVAL;
 	engine = aligned_alloc(_Alignof(struct weir_engine), sizeof *engine);
 	if (!engine)
 		return WEIR_EMEMORY;
 	memset(engine, 0, sizeof *engine);
+	engine->magic = WR_ENGINE_MAGIC;
 	engine->table = table;
 	pthread_mutex_init(&engine->lock, NULL);
 	wr_stats_open(&engine->stats, table);
-	generation = settle_options(engine, opts) == 0 ? wr_generation_make(engine, rules) : NULL;
+	generation = apply_options(engine, &opts) == 0 ? wr_generation_make(engine, rules) : NULL;
 	if (!generation) {
 		weir_engine_free(engine);
 		return WEIR_EMEMORY;
 	}
 	engine->current = generation;
 	if (rules)
-		publish(engine, generation, opts ? opts->now_ns : 0);
+		publish_generation(engine, generation, opts.now_ns);
 	else
-		generation->number = UINT64_MAX; /* in use, though not one of those counted */
+		generation->number = UINT64_MAX; /* in use, but not a generation of rules */
 	*out = engine;
 	return 0;
 }
@@ -94,6 +103,8 @@ void weir_engine_free(struct weir_engine *engine)
 
 	if (!engine)
 		return;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
+	engine->magic = 0;
 	engine->current = NULL;
 	wr_generations_reclaim(engine);
 	wr_stats_close(&engine->stats);
@@ -112,10 +123,11 @@ int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules, uint6
 
 	if (!engine || !rules)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	generation = wr_generation_make(engine, rules);
 	if (generation) {
-		publish(engine, generation, now_ns);
+		publish_generation(engine, generation, now_ns);
 		wr_generations_reclaim(engine);
 	}
 	pthread_mutex_unlock(&engine->lock);
@@ -126,11 +138,12 @@ int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64
 {
 	if (!engine || !text)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	engine->info.loads_failed++;
 	engine->info.failed_ns = now_ns;
 	snprintf(engine->info.error, sizeof engine->info.error, "%s", text);
-	tell(engine);
+	report_host(engine);
 	pthread_mutex_unlock(&engine->lock);
 	return 0;
 }
@@ -139,6 +152,7 @@ int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info)
 {
 	if (!engine || !info || info->size != sizeof *info)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	wr_generations_reclaim(engine);
 	*info = engine->info;

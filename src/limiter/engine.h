@@ -1,106 +1,112 @@
-/* An engine, its generations of rules, and who holds them.
+/* An engine and its generations of rules.
  *
- * A request holds the generation it began with. Holding must not cost what counting on one shared
- * word costs, and a generation must be freed soon after its last request, so each has a counter per
- * shard, a shard being a few threads:
+ * A request holds the generation that was current when it began. Each generation counts its holders
+ * in 64 shards, and each thread uses one shard, because one counter that all threads write would be
+ * slow:
  *
  *   request   g = current; add 1 to g's counter of my shard; if current is still g, it is held,
- *             else subtract and begin again
- *   swap      current = new; when all counters of the old one are 0, nobody holds it
+ *             otherwise subtract 1 and start again
+ *   swap      current = new; when all counters of the old generation are 0, it is free
  *
- * The add and the store of `current` are sequentially consistent, and so are the loads behind them:
- * either the request sees that current has moved on, or the swap sees the count. A counter that was
- * 0 after that stays free of holders: who counts up later takes it back. Each holder uses one
- * counter for both, so none is ever below 0 and they may be read one after the other.
+ * The add, the store of `current` and the loads after them are sequentially consistent: either the
+ * request sees the new `current`, or the swap sees the count. A counter that was 0 after the swap
+ * has no holder: a request that increments it later finds the new `current` and decrements it
+ * again. A holder uses one counter for both, so no counter is ever below 0, and the counters may be
+ * read one after the other.
  *
- * A generation's struct is used again, never freed before the engine is: a request that counts up
- * on one that has just been freed touches no foreign memory. */
+ * A generation's struct is reused and not freed before the engine is. So a request that counts on a
+ * generation that has just been freed touches valid memory. */
 #ifndef WR_LIMITER_ENGINE_H
 #define WR_LIMITER_ENGINE_H
 
 #include <pthread.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #include "rules/rules.h"
 #include "stats/stats.h"
 #include "table/table.h"
 
-#define WR_SHARDS 64u
+#define WR_ENGINE_MAGIC 0x676e6577
+#define WR_LIMITER_SHARDS 64u
 
-struct wr_shard {
+struct wr_limiter_shard {
 	_Alignas(64) uint64_t holders;
 };
 
-/* A limit as header fields speak of it, made once: "route.ip/1d";q=10;w=86400 */
-struct wr_said {
-	uint32_t at;   /* in the generation's said_text */
+/* A limit in header fields, written once: "route.ip/1d";q=10;w=86400 */
+struct wr_policy_text {
+	uint32_t at;   /* offset into the generation's policy_text */
 	uint8_t label; /* length of the name with its quotes */
-	uint8_t len;   /* of it all; only the label if the window is a calendar's */
+	uint8_t len;   /* length of the whole; equal to label for a calendar window */
 };
 
 struct wr_generation {
 	struct weir_rules *rules; /* NULL: not in use, or there are none */
-	/* Slots in the statistics: of limit i of node n at first[n->id] + i, of overrides in a
-	 * domain at first[domain->id]. */
+	/* Slots in the statistics. Limit i of node n is at first[n->id] + i, overrides in a domain
+	 * at first[domain->id]. */
 	uint32_t *first;
 	uint32_t *slots;
-	uint32_t *
-		candidates; /* slots of the candidates of slots[i]: candidate_slots from there on */
+	/* The candidates of slots[i] have the slots from candidate_slots[candidates[i]] on. */
+	uint32_t *candidates;
 	uint32_t *candidate_slots;
-	struct wr_said *said; /* numbered as slots */
-	char *said_text;
+	struct wr_policy_text *policies; /* parallel to slots */
+	char *policy_text;
 	uint64_t number;
-	struct wr_generation *next; /* of all the engine has made */
-	struct wr_shard shards[WR_SHARDS];
+	struct wr_generation *next; /* list of all generations of the engine */
+	struct wr_limiter_shard shards[WR_LIMITER_SHARDS];
 };
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the lock begins a line of its own
 struct weir_engine {
+	uint32_t magic; /* WR_ENGINE_MAGIC between weir_engine_new and weir_engine_free */
 	struct wr_generation *current;
 	struct weir_table *table;
 	const uint8_t *fleet_secret; /* NULL: not known yet; see fleet.h */
 	bool central;
 	bool uncounted;      /* WEIR_ENGINE_NO_STATS */
-	uint32_t fleet_size; /* where the table knows none; at least 1 */
+	uint32_t fleet_size; /* used until the table has a number; at least 1 */
 	uint32_t near_percent;
 	uint32_t keys; /* enum weir_engine_keys */
 	struct wr_stats stats;
-	/* Another clock for leases and exchanges than base/clock.h: a simulation's or a test's. */
+	/* Replaces base/clock.h as the clock of leases and exchanges, in simulations and tests. */
 	uint64_t (*mono)(void *context);
 	void *mono_context;
 
-	_Alignas(64) pthread_mutex_t lock; /* of all below */
+	_Alignas(64) pthread_mutex_t lock; /* protects the fields below */
 	struct wr_generation *generations;
 	struct weir_engine_info info;
-	struct wr_fleet_secret *fleet_secrets; /* all there were */
+	struct wr_fleet_secret *fleet_secrets; /* every secret that was ever set */
 };
 
-/* Makes a generation of rules, which may be NULL. The lock is held. NULL: no memory. */
+/* Makes a generation of `rules`, which may be NULL. Returns NULL if there is no memory; the caller
+ * then still owns the rules. Called with the lock held. */
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
 
-/* Tells the statistics what the rules of a generation are. */
+/* Writes the limits of a generation to the statistics. */
 void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
 			uint64_t now_ns);
 
-/* Frees the rules of those that are neither current nor held. The lock is held. */
+/* Frees the rules of generations that are neither current nor held. Called with the lock held. */
 void wr_generations_reclaim(struct weir_engine *engine);
 
-/* Someone let go of a generation that is not current any more. */
-void wr_generation_left(struct weir_engine *engine);
+/* Frees such rules unless another thread has the lock. Called after a request released a
+ * generation that is not current. */
+void wr_generation_try_reclaim(struct weir_engine *engine);
 
-/* The next in file order, children before siblings; NULL behind the last. */
+/* The next node in file order, children before siblings. NULL after the last node. */
 const struct wr_node *wr_node_next(const struct wr_node *node);
 
-/* What overrides in a domain are counted under. */
+/* The name in statistics of the overrides in a domain. `name` is memory for it. */
 struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1]);
 
-extern _Thread_local unsigned wr_shard_number __attribute__((tls_model("initial-exec")));
-unsigned wr_shard_choose(void);
+extern _Thread_local unsigned wr_limiter_shard_number __attribute__((tls_model("initial-exec")));
+unsigned wr_limiter_shard_choose(void);
 
-static inline unsigned wr_shard_mine(void)
+static inline unsigned wr_limiter_shard_mine(void)
 {
-	return __builtin_expect(wr_shard_number != 0, 1) ? wr_shard_number - 1 : wr_shard_choose();
+	return __builtin_expect(wr_limiter_shard_number != 0, 1) ? wr_limiter_shard_number - 1
+								 : wr_limiter_shard_choose();
 }
 
 static inline void wr_generation_release(struct weir_engine *engine, struct wr_generation *held,
@@ -108,7 +114,7 @@ static inline void wr_generation_release(struct weir_engine *engine, struct wr_g
 {
 	__atomic_fetch_sub(&held->shards[shard].holders, 1, __ATOMIC_SEQ_CST);
 	if (__builtin_expect(__atomic_load_n(&engine->current, __ATOMIC_SEQ_CST) != held, 0))
-		wr_generation_left(engine);
+		wr_generation_try_reclaim(engine);
 }
 
 static inline struct wr_generation *wr_generation_hold(struct weir_engine *engine, unsigned shard)

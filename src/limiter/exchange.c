@@ -1,4 +1,6 @@
-#include "limiter/exchange.h"
+/* Limits with `consistency: eventual`: decided in the table, and exchanged with other nodes by the
+ * service. Called by the decision of an ask with such a limit. */
+#include "limiter/ask.h"
 
 #include <string.h>
 
@@ -10,13 +12,9 @@
 
 _Static_assert(WR_EXCHANGE_ID == WR_QUESTION_ID, "one kind of id");
 
-static bool is_named(const struct wr_ask_need *need)
-{
-	return need->fleet_key[0] || need->fleet_key[1];
-}
-
-/* A slot for a key that has none. Without the fleet's secret there is no name for it. */
-static void claim(struct weir_ask *ask, struct wr_ask_need *need)
+/* Claims an exchange slot for a key. Does nothing if the fleet's secret is not known, because the
+ * key then has no name. */
+static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
 	struct wr_exchange_name name = {
@@ -30,21 +28,22 @@ static void claim(struct weir_ask *ask, struct wr_ask_need *need)
 	};
 	char id[WR_QUESTION_ID + 1];
 
-	if (!is_named(need))
+	if (!need->fleet_key[0] && !need->fleet_key[1])
 		return;
 	name.id_len = (uint32_t)wr_need_id(need, id);
 	memcpy(name.id, id, name.id_len);
 	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
-/* The share is compared with this node's own use: what of others stands in the window besides is
- * added to it. */
+/* Without an exchange the node uses its share of the limit. The counter also contains units of
+ * other nodes, so these are added to the share. */
 static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_limit *own = &ask->own[need->own];
 	uint64_t limit;
 
-	if (need->part != WR_HERE || need->need.limit != own || wr_fleet_size(ask->engine) <= 1)
+	if (need->part != WR_NEED_TABLE || need->need.limit != own ||
+	    wr_fleet_size(ask->engine) <= 1)
 		return;
 	limit = own->limit +
 		(uint64_t)wr_exchange_charged(ask->engine->table, need->exchange, own, ask->now_ns);
@@ -54,15 +53,15 @@ static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 	own->shares = wr_fleet_size(ask->engine);
 }
 
-static void begin(struct weir_ask *ask, struct wr_ask_need *need)
+static void begin_need(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	if (need->exchange < 0)
-		claim(ask, need);
+		claim_slot(ask, need);
 	if (wr_exchange_fresh(ask->engine->table, need->exchange, ask->mono_ns))
 		return;
-	wr_ask_fail(ask, need);
+	wr_need_store_failed(ask, need);
 	add_charged(ask, need);
-	ask->plain &= need->part == WR_HERE;
+	ask->plain &= need->part == WR_NEED_TABLE;
 }
 
 void wr_ask_exchange_begin(struct weir_ask *ask)
@@ -71,13 +70,13 @@ void wr_ask_exchange_begin(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->eventual && need->part == WR_HERE && need->same_as == i)
-			begin(ask, need);
+		if (need->eventual && need->part == WR_NEED_TABLE && need->same_as == i)
+			begin_need(ask, need);
 	}
 }
 
-/* Under the limit's own numbers, whatever share of it was decided on. */
-static void count(struct weir_ask *ask, const struct wr_ask_need *need, int64_t cost)
+/* Counts under the whole limit, also if the decision used a share of it. */
+static void count_exchange(struct weir_ask *ask, const struct wr_ask_need *need, int64_t cost)
 {
 	const struct weir_limit *limit = need->need.limit;
 	struct weir_limit whole;
@@ -97,14 +96,14 @@ void wr_ask_exchange_note(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->eventual && need->part == WR_HERE && need->same_as == i &&
+		if (need->eventual && need->part == WR_NEED_TABLE && need->same_as == i &&
 		    (need->taken || need->need.cost < 0))
-			count(ask, need, need->need.cost);
+			count_exchange(ask, need, need->need.cost);
 	}
 }
 
-void wr_ask_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned)
+void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned)
 {
 	if (need->eventual)
-		count(ask, need, -(int64_t)returned);
+		count_exchange(ask, need, -(int64_t)returned);
 }

@@ -1,11 +1,14 @@
+/* The fleet's secret of an engine, and the number of nodes in the table. Called by hosts. */
 #include "limiter/fleet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 _Static_assert(WEIR_SECRET_BYTES == WR_SECRET_BYTES, "one kind of secret");
 
-static struct wr_fleet_secret *find(struct weir_engine *engine, const uint8_t *bytes)
+static struct wr_fleet_secret *find_secret(struct weir_engine *engine, const uint8_t *bytes)
 {
 	struct wr_fleet_secret *secret = engine->fleet_secrets;
 
@@ -14,7 +17,7 @@ static struct wr_fleet_secret *find(struct weir_engine *engine, const uint8_t *b
 	return secret;
 }
 
-static struct wr_fleet_secret *add(struct weir_engine *engine, const uint8_t *bytes)
+static struct wr_fleet_secret *add_secret(struct weir_engine *engine, const uint8_t *bytes)
 {
 	struct wr_fleet_secret *secret = malloc(sizeof *secret);
 
@@ -32,10 +35,11 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 
 	if (!engine || !bytes)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
-	secret = find(engine, bytes);
+	secret = find_secret(engine, bytes);
 	if (!secret)
-		secret = add(engine, bytes);
+		secret = add_secret(engine, bytes);
 	if (secret) /* paired with wr_fleet_secret */
 		__atomic_store_n(&engine->fleet_secret, secret->bytes, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&engine->lock);
@@ -56,7 +60,7 @@ int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns)
 {
 	if (!table || nodes == 0)
 		return WEIR_EINVAL;
-	/* One word, so that number and time belong together; nothing else depends on it. */
+	/* One word, so that readers see number and time of the same call. */
 	__atomic_store_n(&table->tallies->fleet, (uint64_t)wr_seconds(now_ns) << 32 | nodes,
 			 __ATOMIC_RELAXED);
 	return 0;

@@ -1,17 +1,20 @@
+/* Generations of rules: made when rules come into force, freed after their last request. Called by
+ * engine.c with the engine's lock held. */
 #include "limiter/candidates.h"
 #include "limiter/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((tls_model("initial-exec"))) _Thread_local unsigned wr_shard_number;
+__attribute__((tls_model("initial-exec"))) _Thread_local unsigned wr_limiter_shard_number;
 
-unsigned wr_shard_choose(void)
+unsigned wr_limiter_shard_choose(void)
 {
 	static unsigned last;
 
-	wr_shard_number = __atomic_fetch_add(&last, 1, __ATOMIC_RELAXED) % WR_SHARDS + 1;
-	return wr_shard_number - 1;
+	wr_limiter_shard_number =
+		__atomic_fetch_add(&last, 1, __ATOMIC_RELAXED) % WR_LIMITER_SHARDS + 1;
+	return wr_limiter_shard_number - 1;
 }
 
 const struct wr_node *wr_node_next(const struct wr_node *node)
@@ -35,22 +38,17 @@ struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STA
 	return (struct weir_str){name, len + sizeof tail - 1};
 }
 
-static uint32_t override_slot(const struct wr_stats *stats, const struct wr_node *domain)
-{
-	char name[WR_STAT_NAME_MAX + 1];
-
-	return wr_stats_slot(stats, wr_overrides_stat(domain, name));
-}
-
 static void find_slots(struct weir_engine *engine, struct wr_generation *generation)
 {
+	char name[WR_STAT_NAME_MAX + 1];
 	uint32_t at = 0, next = 0;
 
 	for (const struct wr_node *node = generation->rules->first_domain; node;
 	     node = wr_node_next(node)) {
 		generation->first[node->id] = at;
 		if (node->kind == WR_NODE_DOMAIN)
-			generation->slots[at++] = override_slot(&engine->stats, node);
+			generation->slots[at++] =
+				wr_stats_slot(&engine->stats, wr_overrides_stat(node, name));
 		for (uint32_t i = 0; i < node->limit_count; i++, at++) {
 			const struct wr_limit *limit = &node->limits[i];
 
@@ -64,26 +62,18 @@ static void find_slots(struct weir_engine *engine, struct wr_generation *generat
 	}
 }
 
-static uint32_t candidates_wanted(const struct weir_rules *rules)
+/* Counts the slots that the limits and overrides of the rules need, and those of candidates. */
+static void count_slots(const struct weir_rules *rules, uint32_t *slots, uint32_t *candidates)
 {
-	uint32_t count = 0;
-
-	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node))
+	*slots = *candidates = 0;
+	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node)) {
+		*slots += node->limit_count + (node->kind == WR_NODE_DOMAIN);
 		for (uint32_t i = 0; i < node->limit_count; i++)
-			count += node->limits[i].candidate_count;
-	return count;
+			*candidates += node->limits[i].candidate_count;
+	}
 }
 
-static uint32_t slots_wanted(const struct weir_rules *rules)
-{
-	uint32_t count = 0;
-
-	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node))
-		count += node->limit_count + (node->kind == WR_NODE_DOMAIN);
-	return count;
-}
-
-/* The bucket's size, as it is when the rule does not say it. */
+/* The burst or queue of a limit. A token bucket without `burst` has the limit as its burst. */
 static uint32_t burst_of(const struct weir_limit *limit)
 {
 	if (limit->algorithm == WEIR_LEAKY_BUCKET)
@@ -91,9 +81,9 @@ static uint32_t burst_of(const struct weir_limit *limit)
 	return limit->algorithm == WEIR_TOKEN_BUCKET && !limit->burst ? limit->limit : limit->burst;
 }
 
-/* A slot's note: what readers of the statistics are told of the limit. */
-static void note(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
-		 uint32_t parent, uint64_t now_ns)
+/* Writes the numbers of a limit for readers of the statistics. */
+static void note_limit(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
+		       uint32_t parent, uint64_t now_ns)
 {
 	struct wr_rule_note note = {
 		.loaded_ns = now_ns,
@@ -123,29 +113,29 @@ void wr_generation_note(struct weir_engine *engine, const struct wr_generation *
 			const uint32_t *slots =
 				&generation->candidate_slots[generation->candidates[at]];
 
-			note(&engine->stats, generation->slots[at], limit, 0, now_ns);
+			note_limit(&engine->stats, generation->slots[at], limit, 0, now_ns);
 			for (uint32_t j = 0; j < limit->candidate_count; j++)
-				note(&engine->stats, slots[j], &limit->candidates[j],
-				     generation->slots[at], now_ns);
+				note_limit(&engine->stats, slots[j], &limit->candidates[j],
+					   generation->slots[at], now_ns);
 		}
 	}
 }
 
-static uint64_t holders(const struct wr_generation *generation)
+static uint64_t count_holders(const struct wr_generation *generation)
 {
 	uint64_t count = 0;
 
-	for (unsigned i = 0; i < WR_SHARDS; i++)
+	for (unsigned i = 0; i < WR_LIMITER_SHARDS; i++)
 		count += __atomic_load_n(&generation->shards[i].holders, __ATOMIC_SEQ_CST);
 	return count;
 }
 
-/* One that is free, or a new one. Late comers may be counting up and down on a free one. */
-static struct wr_generation *vacant(struct weir_engine *engine)
+/* A free generation, or a new one. Requests that lost a race may still count on a free one. */
+static struct wr_generation *find_free_generation(struct weir_engine *engine)
 {
 	struct wr_generation *generation = engine->generations;
 
-	while (generation && (generation->number != 0))
+	while (generation && generation->number != 0)
 		generation = generation->next;
 	if (generation)
 		return generation;
@@ -158,45 +148,44 @@ static struct wr_generation *vacant(struct weir_engine *engine)
 	return generation;
 }
 
-static void empty(struct wr_generation *generation)
+static void clear_generation(struct wr_generation *generation)
 {
 	weir_rules_free(generation->rules);
 	free(generation->first);
 	free(generation->slots);
 	free(generation->candidates);
 	free(generation->candidate_slots);
-	free(generation->said);
-	free(generation->said_text);
+	free(generation->policies);
+	free(generation->policy_text);
 	generation->rules = NULL;
 	generation->first = generation->slots = NULL;
 	generation->candidates = generation->candidate_slots = NULL;
-	generation->said = NULL;
-	generation->said_text = NULL;
-	generation->number = 0;
+	generation->policies = NULL;
+	generation->policy_text = NULL;
+	generation->number = 0; /* free */
 }
 
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules)
 {
-	struct wr_generation *generation = vacant(engine);
-	uint32_t count;
+	struct wr_generation *generation = find_free_generation(engine);
+	uint32_t count, candidates;
 
 	if (!generation || !rules)
 		return generation;
-	count = slots_wanted(rules);
+	count_slots(rules, &count, &candidates);
 	generation->rules = rules;
 	generation->first = calloc(rules->node_count + 1, sizeof *generation->first);
 	generation->slots = calloc(count + 1, sizeof *generation->slots);
 	generation->candidates = calloc(count + 1, sizeof *generation->candidates);
-	generation->candidate_slots =
-		calloc(candidates_wanted(rules) + 1, sizeof *generation->candidate_slots);
+	generation->candidate_slots = calloc(candidates + 1, sizeof *generation->candidate_slots);
 	if (generation->first && generation->slots && generation->candidates &&
 	    generation->candidate_slots) {
 		find_slots(engine, generation);
-		if (wr_policies_make(generation, count))
+		if (wr_policies_write(generation, count))
 			return generation;
 	}
-	generation->rules = NULL; /* still the caller's */
-	empty(generation);
+	generation->rules = NULL; /* the caller still owns them */
+	clear_generation(generation);
 	return NULL;
 }
 
@@ -207,17 +196,17 @@ void wr_generations_reclaim(struct weir_engine *engine)
 	for (struct wr_generation *g = engine->generations; g; g = g->next) {
 		if (g->number == 0 || g == engine->current)
 			continue;
-		if (holders(g) == 0)
-			empty(g);
+		if (count_holders(g) == 0)
+			clear_generation(g);
 		else
 			held++;
 	}
 	engine->info.held = held;
 }
 
-/* Whoever has the lock will look again when the next request lets go, or at the next swap; to wait
- * for it here would be to wait for a load. */
-void wr_generation_left(struct weir_engine *engine)
+/* Does not wait for the lock, because the holder may be loading rules. The generation is then freed
+ * when the next request releases it, or at the next swap. */
+void wr_generation_try_reclaim(struct weir_engine *engine)
 {
 	if (pthread_mutex_trylock(&engine->lock) != 0)
 		return;

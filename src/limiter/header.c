@@ -1,7 +1,7 @@
-/* Header fields of an answer. */
+/* weir_ask_headers: writes the header fields of a response. */
 #include "limiter/policy.h"
 
-/* Fields go into the ask's text one after the other; what does not fit is left out whole. */
+/* Fields are appended to the ask's text. A field that does not fit is left out. */
 struct fields {
 	struct weir_ask *ask;
 	struct wr_text text;
@@ -17,7 +17,7 @@ int weir_profile_by_name(struct weir_str name)
 	return -1;
 }
 
-static struct wr_ask_header *begin(struct fields *fields, struct weir_str name)
+static struct wr_ask_header *begin_field(struct fields *fields, struct weir_str name)
 {
 	struct wr_ask_header *header = &fields->ask->headers[fields->ask->header_count];
 
@@ -26,7 +26,7 @@ static struct wr_ask_header *begin(struct fields *fields, struct weir_str name)
 	return header;
 }
 
-static void end(struct fields *fields, struct wr_ask_header *header)
+static void end_field(struct fields *fields, struct wr_ask_header *header)
 {
 	if (!wr_text_fits(&fields->text)) {
 		fields->text.len = header->value;
@@ -38,34 +38,35 @@ static void end(struct fields *fields, struct wr_ask_header *header)
 
 static void add_text(struct fields *fields, struct weir_str name, struct weir_str value)
 {
-	struct wr_ask_header *header = begin(fields, name);
+	struct wr_ask_header *header = begin_field(fields, name);
 
 	wr_text_put(&fields->text, value);
-	end(fields, header);
+	end_field(fields, header);
 }
 
 static void add_number(struct fields *fields, struct weir_str name, uint64_t value)
 {
-	struct wr_ask_header *header = begin(fields, name);
+	struct wr_ask_header *header = begin_field(fields, name);
 
 	wr_text_number(&fields->text, value);
-	end(fields, header);
+	end_field(fields, header);
 }
 
-/* NULL: an override, of which nothing is known beforehand. */
-static const struct wr_said *said_of(const struct weir_ask *ask, const struct wr_ask_need *need)
+/* The text that was written when the rules were loaded. NULL for an override. */
+static const struct wr_policy_text *policy_of(const struct weir_ask *ask,
+					      const struct wr_ask_need *need)
 {
-	return need->rule ? &ask->generation->said[need->said] : NULL;
+	return need->rule ? &ask->generation->policies[need->policy] : NULL;
 }
 
 static void put_name(const struct weir_ask *ask, struct wr_text *text,
 		     const struct wr_ask_need *need)
 {
-	const struct wr_said *said = said_of(ask, need);
+	const struct wr_policy_text *policy = policy_of(ask, need);
 
-	if (said)
-		wr_text_put(text,
-			    (struct weir_str){ask->generation->said_text + said->at, said->label});
+	if (policy)
+		wr_text_put(text, (struct weir_str){ask->generation->policy_text + policy->at,
+						    policy->label});
 	else
 		wr_policy_put_name(text, need);
 }
@@ -73,11 +74,11 @@ static void put_name(const struct weir_ask *ask, struct wr_text *text,
 static void put_policy(const struct weir_ask *ask, struct wr_text *text,
 		       const struct wr_ask_need *need)
 {
-	const struct wr_said *said = said_of(ask, need);
+	const struct wr_policy_text *policy = policy_of(ask, need);
 
-	if (said && said->len > said->label && !wr_ask_decision(ask, need)->granted) {
-		wr_text_put(text,
-			    (struct weir_str){ask->generation->said_text + said->at, said->len});
+	if (policy && policy->len > policy->label && !wr_need_decision(ask, need)->granted) {
+		wr_text_put(text, (struct weir_str){ask->generation->policy_text + policy->at,
+						    policy->len});
 		return;
 	}
 	put_name(ask, text, need);
@@ -87,9 +88,9 @@ static void put_policy(const struct weir_ask *ask, struct wr_text *text,
 	wr_text_number(text, wr_policy_window_s(need));
 }
 
-static uint32_t remaining(const struct weir_ask *ask, const struct wr_ask_need *need)
+static uint32_t remaining_units(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_decision *decision = wr_need_decision(ask, need);
 
 	return decision->admitted ? decision->remaining : 0;
 }
@@ -99,26 +100,26 @@ static void put_state(const struct weir_ask *ask, struct wr_text *text,
 {
 	put_name(ask, text, need);
 	wr_text_put(text, WR_STR(";r="));
-	wr_text_number(text, remaining(ask, need));
+	wr_text_number(text, remaining_units(ask, need));
 	wr_text_put(text, WR_STR(";t="));
 	wr_text_number(text, wr_policy_more_s(ask, need));
 }
 
-/* A list with an item for each limit that is enforced; a counter that was named twice is one. As
- * many items as fit into half of the text, so that both lists end at the same limit or later. */
+/* Adds a list with one item for each counter that is enforced. A list takes at most two fifths of
+ * the text, so that both lists fit. */
 static void add_list(struct fields *fields, struct weir_str name,
 		     void (*put)(const struct weir_ask *, struct wr_text *,
 				 const struct wr_ask_need *))
 {
 	const struct weir_ask *ask = fields->ask;
-	struct wr_ask_header *header = begin(fields, name);
+	struct wr_ask_header *header = begin_field(fields, name);
 	size_t bound = fields->text.len + WR_ASK_TEXT / 5 * 2;
 
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 		size_t before = fields->text.len;
 
-		if (!wr_ask_shows(need) || need->same_as != i)
+		if (!wr_need_is_shown(need) || need->same_as != i)
 			continue;
 		if (before != header->value)
 			wr_text_put(&fields->text, WR_STR(", "));
@@ -128,7 +129,7 @@ static void add_list(struct fields *fields, struct weir_str name,
 			break;
 		}
 	}
-	end(fields, header);
+	end_field(fields, header);
 }
 
 static void add_ietf(struct fields *fields)
@@ -139,18 +140,18 @@ static void add_ietf(struct fields *fields)
 
 static void add_x(struct fields *fields, const struct wr_ask_need *tightest)
 {
-	const struct weir_decision *decision = wr_ask_decision(fields->ask, tightest);
+	const struct weir_decision *decision = wr_need_decision(fields->ask, tightest);
 
 	add_number(fields, WR_STR("X-Ratelimit-Limit"), decision->limit);
-	add_number(fields, WR_STR("X-Ratelimit-Remaining"), remaining(fields->ask, tightest));
+	add_number(fields, WR_STR("X-Ratelimit-Remaining"), remaining_units(fields->ask, tightest));
 	add_ietf(fields);
 }
 
 static void add_github(struct fields *fields, const struct wr_ask_need *tightest)
 {
 	const struct weir_ask *ask = fields->ask;
-	const struct weir_decision *decision = wr_ask_decision(ask, tightest);
-	uint32_t left = remaining(ask, tightest);
+	const struct weir_decision *decision = wr_need_decision(ask, tightest);
+	uint32_t left = remaining_units(ask, tightest);
 	struct wr_ask_header *header;
 	char name[WR_POLICY_NAME];
 	size_t len = wr_policy_name(tightest, name);
@@ -159,16 +160,16 @@ static void add_github(struct fields *fields, const struct wr_ask_need *tightest
 	add_number(fields, WR_STR("x-ratelimit-remaining"), left);
 	add_number(fields, WR_STR("x-ratelimit-used"), decision->limit - left);
 	add_number(fields, WR_STR("x-ratelimit-reset"),
-		   wr_seconds_over(ask->now_ns + wr_ask_reset_ns(ask, tightest)));
-	header = begin(fields, WR_STR("x-ratelimit-resource"));
+		   wr_seconds_rounded_up(ask->now_ns + wr_need_reset_ns(ask, tightest)));
+	header = begin_field(fields, WR_STR("x-ratelimit-resource"));
 	wr_text_quoted(&fields->text, (struct weir_str){name, len});
-	end(fields, header);
+	end_field(fields, header);
 }
 
-/* Whole seconds, rounded up and never 0; left out when no wait will do. */
+/* Adds the wait in whole seconds, rounded up and at least 1. Nothing if waiting does not help. */
 static void add_retry(struct fields *fields, int profile)
 {
-	uint64_t seconds = wr_seconds_over(fields->ask->retry_after_ns);
+	uint64_t seconds = wr_seconds_rounded_up(fields->ask->retry_after_ns);
 
 	if (fields->ask->retry_after_ns == WEIR_NEVER || profile == WEIR_PROFILE_NONE)
 		return;
@@ -190,7 +191,7 @@ int weir_ask_headers(struct weir_ask *ask, int profile)
 		return WEIR_EINVAL;
 	fields.text.at = ask->text;
 	ask->header_count = 0;
-	tightest = wr_ask_tightest_need(ask);
+	tightest = ask->tightest;
 	if (tightest && profile == WEIR_PROFILE_X)
 		add_x(&fields, tightest);
 	else if (tightest && profile == WEIR_PROFILE_IETF)

@@ -1,14 +1,14 @@
-/* An answer of the central store that comes after its asker has given up.
+/* weir_question_late: an answer of the central store that came after weir_ask_store_failed.
  *
- * Takes in the answer are counted in the store, although the rules' on_store_failure has decided
- * the request. The question is rewritten in place as a message of kind LATE with these takes, and
- * the store settles each against the report of the request, or gives it back. */
+ * The store has counted the takes of the answer, although on_store_failure has decided the request.
+ * The question is rewritten in place as a message of kind LATE with these takes. The store matches
+ * each take with the report of the request, or gives it back. */
 #include <string.h>
 
 #include "limiter/message.h"
 
-/* Whether the item of a question ends within `room` bytes, and is a take. */
-static bool is_item(const struct wr_question_item *item, size_t room)
+/* Whether the item of a question is a take and ends within `room` bytes. */
+static bool is_take(const struct wr_question_item *item, size_t room)
 {
 	return item->bytes == sizeof *item + item->id_len && item->bytes <= room && item->cost >= 0;
 }
@@ -30,7 +30,7 @@ static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_hea
 		if (len - at < sizeof item)
 			return false;
 		memcpy(&item, bytes + at, sizeof item);
-		if (!is_item(&item, len - at))
+		if (!is_take(&item, len - at))
 			return false;
 		at += item.bytes;
 	}
@@ -47,7 +47,7 @@ static bool has_taken(const struct wr_answer *answer, const struct wr_question_i
 int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len)
 {
 	uint8_t *bytes = question, *from, *to;
-	const uint8_t *said = answer;
+	const uint8_t *answers = answer;
 	struct wr_question_head head;
 	uint16_t asked;
 
@@ -58,13 +58,13 @@ int weir_question_late(void *question, size_t len, const void *answer, size_t an
 	asked = head.count;
 	head.count = 0;
 	from = to = bytes + sizeof head;
-	said += sizeof head;
-	for (uint16_t i = 0; i < asked; i++, said += sizeof(struct wr_answer)) {
+	answers += sizeof head;
+	for (uint16_t i = 0; i < asked; i++, answers += sizeof(struct wr_answer)) {
 		struct wr_question_item item;
 		struct wr_answer one;
 
 		memcpy(&item, from, sizeof item);
-		memcpy(&one, said, sizeof one);
+		memcpy(&one, answers, sizeof one);
 		if (has_taken(&one, &item)) {
 			item.decided_us = one.decided_us;
 			item.delay_ns = one.delay_ns;

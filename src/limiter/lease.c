@@ -1,40 +1,36 @@
+/* Spends and gives back units of leases for an ask. Called by decide.c. */
 #include "limiter/lease.h"
 
 #include "limiter/share.h"
 #include "store/lease.h"
 
-int weir_ask_set_boottime(struct weir_ask *ask, uint64_t mono_ns)
+int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
-	ask->mono_ns = mono_ns;
+	ask->mono_ns = boottime_ns;
 	return 0;
 }
 
-static uint64_t identity_of(const struct wr_ask_need *need)
-{
-	const struct weir_limit *limit = need->need.limit;
-
-	return wr_lease_identity(limit->limit, limit->burst, need->granted);
-}
-
-static enum wr_lease_answer spend(struct weir_ask *ask, struct wr_ask_need *need)
+static enum wr_lease_answer spend_need(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_decision *decision = &need->need.decision;
+	const struct weir_limit *limit = need->need.limit;
+	uint64_t identity = wr_lease_identity(limit->limit, limit->burst, need->granted);
 	enum wr_lease_answer answer =
-		wr_lease_spend(ask->engine->table, need->need.key, identity_of(need),
-			       need->need.cost, ask->mono_ns, decision, &need->lease_grant);
+		wr_lease_spend(ask->engine->table, need->need.key, identity, need->need.cost,
+			       ask->mono_ns, decision, &need->lease_grant);
 
 	if (answer != WR_LEASE_NOTHING)
 		decision->granted =
 			need->granted < decision->limit ? need->granted : decision->limit;
 	need->taken = answer == WR_LEASE_SPENT;
 	if (answer == WR_LEASE_SPENT)
-		need->part = WR_SPENT;
+		need->part = WR_NEED_LEASED;
 	return answer;
 }
 
-static void unspend(struct weir_ask *ask, struct wr_ask_need *need, uint64_t mono_ns)
+static void unspend_need(struct weir_ask *ask, struct wr_ask_need *need, uint64_t mono_ns)
 {
 	struct weir_decision *decision = &need->need.decision;
 	uint64_t left = decision->remaining + (uint64_t)need->need.cost;
@@ -52,22 +48,22 @@ void wr_ask_unspend(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->part != WR_SPENT || !need->taken)
+		if (need->part != WR_NEED_LEASED || !need->taken)
 			continue;
 		if (mono_ns == 0)
 			mono_ns = wr_engine_mono_ns(ask->engine);
-		unspend(ask, need, mono_ns);
+		unspend_need(ask, need, mono_ns);
 	}
 }
 
-/* Quotas are taken by descriptors, from all of their limits or from none: of one limit that is the
- * same. */
+/* A descriptor takes from all of its quotas or from none, so a quota may be spent only if it is the
+ * only limit of its descriptor. */
 static bool may_spend(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
 
-	return need->part == WR_THERE && need->same_as == i && need->need.cost > 0 && need->rule &&
-	       wr_lease_fits(need->rule) &&
+	return need->part == WR_NEED_CENTRAL && need->same_as == i && need->need.cost > 0 &&
+	       need->rule && wr_lease_fits(need->rule) &&
 	       (need->class != WR_QUOTA_CLASS ||
 		ask->descriptors[need->descriptor].need_count == 1);
 }
@@ -82,9 +78,9 @@ bool wr_ask_spend(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (!may_spend(ask, i) || spend(ask, need) != WR_LEASE_REFUSED)
+		if (!may_spend(ask, i) || spend_need(ask, need) != WR_LEASE_REFUSED)
 			continue;
-		need->part = WR_NOWHERE;
+		need->part = WR_NEED_DECIDED;
 		refused |= need->class == WR_ENFORCED;
 	}
 	return refused;
@@ -98,11 +94,12 @@ static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
 	       wr_override_any(wr_override_find(table, need->need.key, wr_seconds(ask->now_ns)));
 }
 
-/* What is spent is this node's own use, and booked on the key's cell. That is half of what spending
- * costs, so for large limits it is done for many units at once: each time what remains goes below a
- * multiple of about a thousandth of the limit, for all of that thousandth. Below 2048 each unit
- * counts for itself, and so it does where what remains is not known well enough to go down. */
-static int64_t due_for(const struct wr_ask_need *need)
+/* The units to book for this spend. Spent units are this node's own use and are booked on the key's
+ * counter. Booking is half of the cost of spending. So for limits of 2048 and more it is done in
+ * batches of about a thousandth of the limit: whenever `remaining` passes a multiple of the batch,
+ * the whole batch is booked. Smaller limits, and decisions whose `remaining` is unknown, book each
+ * unit. */
+static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;
 	unsigned shift = 31 - (unsigned)__builtin_clz(need->need.limit->limit | 1);
@@ -113,15 +110,15 @@ static int64_t due_for(const struct wr_ask_need *need)
 	return (int64_t)(((before >> shift) - (left >> shift)) << shift);
 }
 
-static bool spend_one(struct weir_ask *ask, struct wr_ask_need *need)
+static bool spend_and_book(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	int64_t due;
 
-	if (is_overridden(ask, need) || spend(ask, need) != WR_LEASE_SPENT)
+	if (is_overridden(ask, need) || spend_need(ask, need) != WR_LEASE_SPENT)
 		return false;
-	due = due_for(need);
+	due = units_to_book(need);
 	if (due)
-		wr_ask_book_one(ask, need, due);
+		wr_need_book(ask, need, due);
 	return true;
 }
 
@@ -129,12 +126,12 @@ bool wr_ask_spend_quickly(struct weir_ask *ask)
 {
 	wr_ask_read_mono(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
-		if (ask->needs[i].same_as != i || spend_one(ask, &ask->needs[i]))
+		if (ask->needs[i].same_as != i || spend_and_book(ask, &ask->needs[i]))
 			continue;
 		wr_ask_unbook(ask, ask->now_ns);
 		wr_ask_unspend(ask);
 		for (uint8_t k = 0; k < i; k++)
-			ask->needs[k].part = WR_THERE;
+			ask->needs[k].part = WR_NEED_CENTRAL;
 		return false;
 	}
 	return true;

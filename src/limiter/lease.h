@@ -1,13 +1,13 @@
-/* Units of leases, spent by an ask: what the keeper of leases deposited in the table is taken
- * without asking anybody. */
+/* Spending units of leases: the service deposits leased units in the table, and an ask takes them
+ * without a question to the central store. */
 #ifndef WR_LIMITER_LEASE_H
 #define WR_LIMITER_LEASE_H
 
 #include "base/clock.h"
 #include "limiter/ask.h"
 
-/* Whether the limit may be leased at all. A soft one's overshoot and what counts rejected requests
- * have to be seen by the store each time; a leaky bucket hands out places, not units. */
+/* Whether the limit may be leased. The store must see each request of a soft limit and of a limit
+ * with `count_rejected`. A leaky bucket has positions, not units. */
 static inline bool wr_lease_fits(const struct wr_limit *rule)
 {
 	return rule->consistency == WR_LEASE && rule->mode != WR_SOFT &&
@@ -15,29 +15,29 @@ static inline bool wr_lease_fits(const struct wr_limit *rule)
 	       rule->limit.algorithm != WEIR_LEAKY_BUCKET;
 }
 
-/* The clock of leases: the machine's, or the one a simulation put in the engine. */
+/* The clock of leases: CLOCK_BOOTTIME, or the clock that a simulation set in the engine. */
 static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)
 {
 	return __builtin_expect(engine->mono != NULL, 0) ? engine->mono(engine->mono_context)
 							 : wr_clock_boot_ns();
 }
 
-/* Once for a decision, if the host has not passed it. */
+/* Reads the clock of leases once per decision, unless the host has set the time. */
 static inline void wr_ask_read_mono(struct weir_ask *ask)
 {
 	if (ask->mono_ns == 0)
 		ask->mono_ns = wr_engine_mono_ns(ask->engine);
 }
 
-/* The usual case, an ask whose limits are all leased (ask->leased): spends for all of them and
- * books it. False: nothing was done, or what was spent is undone; go the long way. */
+/* The common case, ask->leased: spends units for all needs and books them. Returns false if a need
+ * could not be spent; units that were spent before are given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
-/* Spends for each need that may be. Those have part WR_SPENT then; one that the store refused a
- * moment ago is decided, too. True: one that is enforced is. */
+/* Spends units for each need that may be leased, and sets its part to WR_NEED_LEASED. A need that the
+ * store refused a moment ago is refused. Returns whether an enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);
 
-/* The request is refused or its client left: units go back where they came from. */
+/* Gives back the spent units: the request is refused, or its client left. */
 void wr_ask_unspend(struct weir_ask *ask);
 
 #endif

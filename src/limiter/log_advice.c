@@ -1,32 +1,36 @@
-/* A table keeps its share for logs when rules come to use them: what to tell the operator. */
+/* weir_log_advice: compares the memory for logs in a table with what new rules need. Called by
+ * programs that load rules, for their log. */
 #include <stdio.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
+#include "base/options.h"
 #include "base/size.h"
 
-#define SHARE_NEW 4 /* of a table that is made for rules with logs: WEIR_OPEN_LOGS */
+#define SHARE_NEW 4 /* WEIR_OPEN_LOGS reserves one part in four */
 
-int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
+int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 		    const struct weir_rules *rules, char *text, size_t size)
 {
+	struct weir_opts opts;
 	struct weir_rules_info used = {.size = sizeof used};
 	struct weir_info info = {.size = sizeof info};
 	char memory[WR_SIZE_TEXT], now[WR_SIZE_TEXT], fresh[WR_SIZE_TEXT];
 
-	if (weir_rules_info(rules, &used) < 0 || used.logs == 0 || opts->log_bytes ||
-	    weir_info(table, opts->now_ns, &info) < 0 ||
-	    info.log_bytes >= info.memory_bytes / SHARE_NEW / 2) /* shares are whole spans */
+	if (!wr_options_read(given, &opts, sizeof opts, offsetof(struct weir_opts, name)) ||
+	    weir_rules_info(rules, &used) < 0 || used.logs == 0 || opts.log_bytes ||
+	    weir_info(table, opts.now_ns, &info) < 0 ||
+	    info.log_bytes >= info.memory_bytes / SHARE_NEW /
+				      2) /* half of it, because shares are rounded to whole spans */
 		return 0;
 	wr_size_text(info.memory_bytes, memory);
 	wr_size_text(info.log_bytes, now);
 	wr_size_text(info.memory_bytes / SHARE_NEW, fresh);
-	snprintf(
-		text, size,
-		"the rules use sliding_window_log, and table %s keeps %s of %s for logs, its share "
-		"from before; weir table resize %s %s --log-memory %s%s%s gives them more",
-		info.path, now, memory, opts->name ? opts->name : "default", memory, fresh,
-		opts->dir ? " --dir " : "", opts->dir ? opts->dir : "");
+	snprintf(text, size,
+		 "the rules use sliding_window_log, but table %s was made with %s of %s for logs; "
+		 "give logs more memory with: weir table resize %s %s --log-memory %s%s%s",
+		 info.path, now, memory, opts.name ? opts.name : "default", memory, fresh,
+		 opts.dir ? " --dir " : "", opts.dir ? opts.dir : "");
 	return 1;
 }

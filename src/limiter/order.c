@@ -1,12 +1,16 @@
-/* Orders of operators as bytes, and carried out.
+/* Orders of operators as messages between nodes. Called by the admin API and the handler of
+ * messages.
  *
  *   message   head · domain · limit · { key · value · source }*     each text: u16 length, bytes
  *
- * An end is told as the time that is left, for clocks of nodes may differ; how old a message is,
- * Redis knows. */
+ * A message contains the time that is left until the end of the order, because the clocks of nodes
+ * may differ. Redis provides the age of the message. */
 #include "limiter/order.h"
 
 #include <string.h>
+
+#include "base/assert.h"
+#include "limiter/engine.h"
 
 #define VERSION 1u
 #define FOR_EVER UINT64_MAX
@@ -17,16 +21,18 @@ struct head {
 	uint8_t verb; /* enum wr_order_verb */
 	uint16_t entries;
 	uint32_t extra;
-	uint64_t left_ns; /* FOR_EVER; 0: lifted */
+	uint64_t left_ns; /* FOR_EVER, or 0: lifted */
 };
 
 _Static_assert(sizeof(struct head) == 16, "as in Redis");
 
 /* ---- carrying out ---- */
 
-int wr_order_carry_out(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
-		       struct weir_error *error)
+int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
+		   struct weir_error *error)
 {
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
+	wr_assert(order->target);
 	switch (order->verb) {
 	case WR_ORDER_RESET:
 		return weir_control_reset(engine, order->target, now_ns, error);
@@ -43,24 +49,24 @@ int wr_order_carry_out(struct weir_engine *engine, const struct wr_order *order,
 
 struct writer {
 	uint8_t *at;
-	size_t cap, len; /* len may be more than there is room for */
+	size_t cap, len; /* len may be larger than cap */
 };
 
-static void put(struct writer *out, const void *bytes, size_t len)
+static void append_bytes(struct writer *out, const void *bytes, size_t len)
 {
 	if (len && out->len + len <= out->cap)
 		memcpy(out->at + out->len, bytes, len);
 	out->len += len;
 }
 
-static void put_text(struct writer *out, struct weir_str text)
+static void append_text(struct writer *out, struct weir_str text)
 {
 	uint16_t len = (uint16_t)text.len;
 
 	if (text.len > UINT16_MAX)
 		out->len = out->cap + 1;
-	put(out, &len, sizeof len);
-	put(out, text.ptr, text.len);
+	append_bytes(out, &len, sizeof len);
+	append_bytes(out, text.ptr, text.len);
 }
 
 size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *bytes, size_t cap)
@@ -77,13 +83,13 @@ size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *by
 
 	if (target->count > WR_ORDER_ENTRIES)
 		return 0;
-	put(&out, &head, sizeof head);
-	put_text(&out, target->domain);
-	put_text(&out, target->limit);
+	append_bytes(&out, &head, sizeof head);
+	append_text(&out, target->domain);
+	append_text(&out, target->limit);
 	for (size_t i = 0; i < target->count; i++) {
-		put_text(&out, target->entries[i].key);
-		put_text(&out, target->entries[i].value);
-		put_text(&out, target->entries[i].source);
+		append_text(&out, target->entries[i].key);
+		append_text(&out, target->entries[i].value);
+		append_text(&out, target->entries[i].source);
 	}
 	return out.len <= cap ? out.len : 0;
 }
@@ -96,7 +102,7 @@ struct reader {
 	bool bad;
 };
 
-static const uint8_t *take(struct reader *in, size_t len)
+static const uint8_t *read_bytes(struct reader *in, size_t len)
 {
 	const uint8_t *at = in->at;
 
@@ -109,21 +115,21 @@ static const uint8_t *take(struct reader *in, size_t len)
 	return at;
 }
 
-static struct weir_str take_text(struct reader *in)
+static struct weir_str read_text(struct reader *in)
 {
-	const uint8_t *at = take(in, sizeof(uint16_t));
+	const uint8_t *at = read_bytes(in, sizeof(uint16_t));
 	uint16_t len = 0;
 
 	if (at)
 		memcpy(&len, at, sizeof len);
-	at = take(in, len);
+	at = read_bytes(in, len);
 	return at ? (struct weir_str){(const char *)at, len} : (struct weir_str){"", 0};
 }
 
 static bool read_message(struct reader *in, struct head *head, struct weir_target *target,
 			 struct weir_entry entries[WR_ORDER_ENTRIES])
 {
-	const uint8_t *at = take(in, sizeof *head);
+	const uint8_t *at = read_bytes(in, sizeof *head);
 
 	if (!at)
 		return false;
@@ -132,12 +138,12 @@ static bool read_message(struct reader *in, struct head *head, struct weir_targe
 	    head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
 		return false;
 	*target = (struct weir_target){.size = sizeof *target};
-	target->domain = take_text(in);
-	target->limit = take_text(in);
+	target->domain = read_text(in);
+	target->limit = read_text(in);
 	for (size_t i = 0; i < head->entries; i++) {
-		entries[i].key = take_text(in);
-		entries[i].value = take_text(in);
-		entries[i].source = take_text(in);
+		entries[i].key = read_text(in);
+		entries[i].value = read_text(in);
+		entries[i].source = read_text(in);
 	}
 	target->entries = entries;
 	target->count = head->entries;

@@ -1,4 +1,5 @@
-/* What an operator orders on one node, as it is told to all others (wr_central_publish). */
+/* Orders: resets, grants and bans of an operator, sent from one node to all others as messages
+ * (wr_central_publish). */
 #ifndef WR_LIMITER_ORDER_H
 #define WR_LIMITER_ORDER_H
 
@@ -8,8 +9,8 @@
 
 #include <weir/control.h>
 
-#define WR_ORDER_ENTRIES 32u                  /* of a descriptor */
-#define WR_ORDER_RESET_LATE_NS 10000000000ull /* older resets have been carried out long ago */
+#define WR_ORDER_ENTRIES 32u                  /* entries of a descriptor */
+#define WR_ORDER_RESET_LATE_NS 10000000000ull /* older resets are ignored */
 
 enum wr_order_verb {
 	WR_ORDER_RESET = 1,
@@ -21,28 +22,29 @@ struct wr_order {
 	enum wr_order_verb verb;
 	const struct weir_target *target;
 	uint32_t extra;    /* GRANT */
-	uint64_t until_ns; /* GRANT, BAN: WEIR_NEVER, or 0 lifts a ban */
+	uint64_t until_ns; /* GRANT, BAN: the end, or WEIR_NEVER; 0 lifts a ban */
 };
 
-/* As the calls of weir/control.h return. */
-int wr_order_carry_out(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
-		       struct weir_error *error);
+/* Carries out the order on this node. Returns as the calls of weir/control.h. */
+int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
+		   struct weir_error *error);
 
-/* How many bytes; 0: there is no room. */
+/* Writes the order as a message. Returns its length, or 0 if it does not fit. */
 size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *bytes, size_t cap);
 
-/* An order that was read; it points into itself and into the bytes. */
+/* An order that was read. It contains pointers into itself and into the message. */
 struct wr_order_text {
 	struct wr_order order;
 	struct weir_target target;
 	struct weir_entry entries[WR_ORDER_ENTRIES];
-	uint64_t left_ns; /* when it was written */
+	uint64_t left_ns; /* time to its end when it was written */
 };
 
-/* False: it is of another version, or none. */
+/* Reads a message. Returns false if it is not a valid order of this version. */
 bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text);
 
-/* Sets when a message so old ends by our clock. False: it is over. */
+/* Sets the end of the order by this node's clock, from the age of the message. Returns false if the
+ * order is over. */
 bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns);
 
 #endif

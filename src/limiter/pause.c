@@ -1,18 +1,20 @@
-/* What is paused, by name: rules' names in statistics, and what they begin with up to a slash. */
+/* weir_control_pause and its relatives: pauses by name. A pause applies to the limits whose name in
+ * statistics is that name or begins with it and a slash. */
 #include "table/pause.h"
 
 #include <stdio.h>
 
 #include <weir/control.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "limiter/ask.h"
 
 #define HASH_TEXT 17u /* "#" and 16 digits */
 
-/* Length of the next part of a name, from the one before it on: "api", "api/ip", "api/ip/1d". 0:
- * there is no more. */
+/* The length of the next longer prefix of a name after `len`: "api", "api/ip", "api/ip/1d". Returns
+ * 0 after the whole name. */
 static size_t next_part(struct weir_str name, size_t len)
 {
 	if (len >= name.len)
@@ -23,7 +25,7 @@ static size_t next_part(struct weir_str name, size_t len)
 	return len;
 }
 
-static bool is_paused(const struct weir_table *table, struct weir_str name)
+static bool name_is_paused(const struct weir_table *table, struct weir_str name)
 {
 	for (size_t len = next_part(name, 0); len; len = next_part(name, len))
 		if (wr_pause_has(table, wr_pause_hash(name.ptr, len)))
@@ -31,14 +33,14 @@ static bool is_paused(const struct weir_table *table, struct weir_str name)
 	return false;
 }
 
-bool wr_ask_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing)
+bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing)
 {
 	char name[WR_STAT_NAME_MAX + 1];
 
 	if (pausing & WR_PAUSING_ALL)
 		return true;
-	return is_paused(ask->engine->table,
-			 need->rule ? need->rule->stat : wr_overrides_stat(ask->domain, name));
+	return name_is_paused(ask->engine->table,
+			      need->rule ? need->rule->stat : wr_overrides_stat(ask->domain, name));
 }
 
 static bool is_hash(struct weir_str rule, uint64_t *hash)
@@ -56,10 +58,12 @@ static bool is_hash(struct weir_str rule, uint64_t *hash)
 	return *hash != 0;
 }
 
-static int check(const struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
+static int check_arguments(const struct weir_engine *engine, struct weir_str rule,
+			   struct weir_error *error)
 {
 	if (!engine || (!rule.ptr && rule.len))
-		return wr_error(error, WEIR_EINVAL, "which engine, and which rule?");
+		return wr_error(error, WEIR_EINVAL, "the engine or the text of the rule is NULL");
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	return 0;
 }
 
@@ -67,14 +71,14 @@ static int check_moved(const struct weir_engine *engine, struct weir_error *erro
 {
 	return weir_moved(engine->table)
 		       ? wr_error(error, WEIR_EMOVED,
-				  "the table was resized meanwhile: open it again, "
-				  "and call again")
+				  "the table was resized during the call: open it again and "
+				  "repeat the call")
 		       : 0;
 }
 
 int weir_control_pause(struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
 {
-	int rc = check(engine, rule, error);
+	int rc = check_arguments(engine, rule, error);
 
 	if (rc < 0)
 		return rc;
@@ -87,7 +91,7 @@ int weir_control_pause(struct weir_engine *engine, struct weir_str rule, struct 
 	return check_moved(engine, error);
 }
 
-static bool resume(struct weir_table *table, struct weir_str rule)
+static bool resume_name(struct weir_table *table, struct weir_str rule)
 {
 	uint64_t hash;
 
@@ -100,17 +104,17 @@ static bool resume(struct weir_table *table, struct weir_str rule)
 
 int weir_control_resume(struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
 {
-	int rc = check(engine, rule, error);
+	int rc = check_arguments(engine, rule, error);
 
 	if (rc < 0)
 		return rc;
-	if (!resume(engine->table, rule))
+	if (!resume_name(engine->table, rule))
 		return wr_error(error, WEIR_ENOENT, "'%.*s' is not paused",
 				rule.len < 200 ? (int)rule.len : 200, rule.len ? rule.ptr : "");
 	return check_moved(engine, error);
 }
 
-/* A name of the statistics, or the part of one, that has this hash. */
+/* Finds a name of the statistics, or a prefix of one, with this hash. */
 static bool find_name(const struct wr_stats *stats, uint64_t hash, char text[WR_STAT_NAME_MAX + 1],
 		      struct weir_str *found)
 {
@@ -129,7 +133,8 @@ static bool find_name(const struct wr_stats *stats, uint64_t hash, char text[WR_
 	return false;
 }
 
-static int tell(const struct weir_engine *engine, uint64_t hash, weir_pause_fn fn, void *context)
+static int report_pause(const struct weir_engine *engine, uint64_t hash, weir_pause_fn fn,
+			void *context)
 {
 	char text[WR_STAT_NAME_MAX + 1];
 	struct weir_str name;
@@ -155,7 +160,7 @@ int weir_control_paused(struct weir_engine *engine, weir_pause_fn fn, void *cont
 		uint64_t hash = __atomic_load_n(&control->paused[i], __ATOMIC_ACQUIRE);
 
 		if (hash)
-			rc = tell(engine, hash, fn, context);
+			rc = report_pause(engine, hash, fn, context);
 	}
 	return rc;
 }

@@ -1,3 +1,4 @@
+/* weir_control_get, also with counters of the central store. Called by the admin API. */
 #include "limiter/peek.h"
 
 #include <stdlib.h>
@@ -13,17 +14,11 @@
 
 struct wr_peek {
 	struct wr_scope scope;
-	struct wr_answer answers[WEIR_NEEDS_MAX]; /* by need */
+	struct wr_answer answers[WEIR_NEEDS_MAX]; /* parallel to the needs of the ask */
 	bool answered[WEIR_NEEDS_MAX];
 };
 
 /* ---- one counter ---- */
-
-static bool is_exchanged(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	return need->exchange >= 0 && wr_exchange_fresh(ask->engine->table, need->exchange,
-							wr_engine_mono_ns(ask->engine));
-}
 
 static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
@@ -34,13 +29,14 @@ static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *n
 		flags |= WEIR_COUNTER_SHADOW;
 	if (need->class == WR_QUOTA_CLASS)
 		flags |= WEIR_COUNTER_QUOTA;
-	if (pausing && wr_ask_is_paused(ask, need, pausing))
+	if (pausing && wr_need_is_paused(ask, need, pausing))
 		flags |= WEIR_COUNTER_PAUSED;
-	if (need->part == WR_THERE)
+	if (need->part == WR_NEED_CENTRAL)
 		flags |= WEIR_COUNTER_CENTRAL;
 	if (need->eventual)
 		flags |= WEIR_COUNTER_EVENTUAL;
-	if (need->eventual && is_exchanged(ask, need))
+	if (need->eventual && need->exchange >= 0 &&
+	    wr_exchange_fresh(ask->engine->table, need->exchange, wr_engine_mono_ns(ask->engine)))
 		flags |= WEIR_COUNTER_EXCHANGED;
 	if (!need->rule)
 		flags |= WEIR_COUNTER_OVERRIDE;
@@ -76,12 +72,13 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 struct viewer {
 	weir_counter_fn fn;
 	void *context;
-	const struct wr_peek *peek; /* NULL: nobody was asked */
+	const struct wr_peek *peek; /* NULL: the store was not asked */
 };
 
-/* The store raises its limit by all of the grant, though the table may have no room for that. */
-static void heed_answer(struct weir_counter *counter, uint32_t granted,
-			const struct wr_answer *answer)
+/* Replaces the table's figures with those of the store. The store always raises its limit by the
+ * whole grant; the table may have cut it. */
+static void apply_answer(struct weir_counter *counter, uint32_t granted,
+			 const struct wr_answer *answer)
 {
 	counter->flags |= WEIR_COUNTER_STORE;
 	counter->limit = answer->limit;
@@ -91,14 +88,14 @@ static void heed_answer(struct weir_counter *counter, uint32_t granted,
 	counter->granted = granted < answer->limit ? granted : answer->limit;
 }
 
-static int show(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
+static int show_counter(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	const struct viewer *viewer = context;
 	struct weir_counter counter = counter_of(scope, need);
 	size_t i = (size_t)(need - scope->ask->needs);
 
 	if (viewer->peek && viewer->peek->answered[i])
-		heed_answer(&counter, need->granted, &viewer->peek->answers[i]);
+		apply_answer(&counter, need->granted, &viewer->peek->answers[i]);
 	return viewer->fn(viewer->context, &counter);
 }
 
@@ -111,18 +108,18 @@ int weir_control_get(struct weir_engine *engine, const struct weir_target *targe
 
 	if (rc < 0)
 		return rc;
-	rc = wr_scope_each(&scope, show, &viewer, NULL);
+	rc = wr_scope_each(&scope, show_counter, &viewer, NULL);
 	wr_scope_close(&scope);
 	return rc;
 }
 
-/* ---- the store's ---- */
+/* ---- counters of the central store ---- */
 
-static bool is_asked(const struct wr_peek *peek, uint8_t i)
+static bool is_in_question(const struct wr_peek *peek, uint8_t i)
 {
 	const struct weir_ask *ask = peek->scope.ask;
 
-	return ask->needs[i].part == WR_THERE && !ask->strayed &&
+	return ask->needs[i].part == WR_NEED_CENTRAL && !ask->no_secret &&
 	       wr_scope_means(&peek->scope, &ask->needs[i]);
 }
 
@@ -162,7 +159,7 @@ int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap)
 	struct wr_message message = wr_message(WR_QUESTION_TAKE, bytes, cap);
 
 	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
-		if (is_asked(peek, i))
+		if (is_in_question(peek, i))
 			wr_message_add(&message, peek->scope.ask, &peek->scope.ask->needs[i]);
 	return wr_message_end(&message);
 }
@@ -173,11 +170,11 @@ void wr_peek_answer(struct wr_peek *peek, const void *bytes, size_t len)
 	uint16_t asked = 0;
 
 	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
-		asked += is_asked(peek, i);
+		asked += is_in_question(peek, i);
 	if (asked == 0 || !wr_answer_fits(bytes, len, asked))
 		return;
 	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++) {
-		if (!is_asked(peek, i))
+		if (!is_in_question(peek, i))
 			continue;
 		memcpy(&peek->answers[i], at, sizeof peek->answers[i]);
 		at += sizeof peek->answers[i];
@@ -189,5 +186,5 @@ int wr_peek_show(const struct wr_peek *peek, weir_counter_fn fn, void *context)
 {
 	struct viewer viewer = {fn, context, peek};
 
-	return wr_scope_each(&peek->scope, show, &viewer, NULL);
+	return wr_scope_each(&peek->scope, show_counter, &viewer, NULL);
 }

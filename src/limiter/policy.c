@@ -1,10 +1,12 @@
+/* Names, quotas and windows of limits in header fields. Written once when rules come into force,
+ * and for overrides with each response. */
 #include "limiter/policy.h"
 
 #include <stdlib.h>
 
 #include "base/duration.h"
 
-/* Keys from the domain's first level down. */
+/* Writes the keys of a rule, from the first level below the domain. */
 static void put_keys(struct wr_text *text, const struct wr_node *node)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];
@@ -50,27 +52,27 @@ void wr_policy_put_name(struct wr_text *text, const struct wr_ask_need *need)
 	wr_text_char(text, '"');
 }
 
-static __attribute__((nonnull)) struct wr_said say(const struct wr_limit *limit,
-						   char at[WR_POLICY_TEXT])
+static __attribute__((nonnull)) struct wr_policy_text write_policy(const struct wr_limit *limit,
+								   char at[WR_POLICY_TEXT])
 {
 	struct wr_ask_need need = {.rule = limit, .need.limit = &limit->limit};
 	struct wr_text text = {at, WR_POLICY_TEXT, 0};
-	struct wr_said said = {0};
+	struct wr_policy_text policy = {0};
 
 	wr_policy_put_name(&text, &need);
-	said.label = (uint8_t)text.len;
+	policy.label = (uint8_t)text.len;
 	if (!limit->calendar && !limit->unlimited) {
 		wr_text_put(&text, WR_STR(";q="));
 		wr_text_number(&text, limit->limit.capacity);
 		wr_text_put(&text, WR_STR(";w="));
 		wr_text_number(&text, wr_policy_window_s(&need));
 	}
-	said.len = (uint8_t)text.len;
-	return said;
+	policy.len = (uint8_t)text.len;
+	return policy;
 }
 
-/* Room for one more, at least. */
-static bool grow(char **text, size_t used, size_t *cap)
+/* Makes space for one more policy. Returns false if there is no memory. */
+static bool reserve_policy_text(char **text, size_t used, size_t *cap)
 {
 	char *larger;
 
@@ -83,30 +85,31 @@ static bool grow(char **text, size_t used, size_t *cap)
 	return larger;
 }
 
-bool wr_policies_make(struct wr_generation *generation, uint32_t count)
+bool wr_policies_write(struct wr_generation *generation, uint32_t count)
 {
 	size_t used = 0, cap = 0;
 
-	generation->said = calloc(count + 1, sizeof *generation->said);
-	if (!generation->said)
+	generation->policies = calloc(count + 1, sizeof *generation->policies);
+	if (!generation->policies)
 		return false;
 	for (const struct wr_node *node = generation->rules->first_domain; node;
 	     node = wr_node_next(node))
 		for (uint32_t i = 0; i < node->limit_count; i++) {
-			struct wr_said *said = &generation->said[generation->first[node->id] + i];
+			struct wr_policy_text *policy =
+				&generation->policies[generation->first[node->id] + i];
 
-			if (!grow(&generation->said_text, used, &cap))
+			if (!reserve_policy_text(&generation->policy_text, used, &cap))
 				return false;
-			*said = say(&node->limits[i], generation->said_text + used);
-			said->at = (uint32_t)used;
-			used += said->len;
+			*policy = write_policy(&node->limits[i], generation->policy_text + used);
+			policy->at = (uint32_t)used;
+			used += policy->len;
 		}
 	return true;
 }
 
 uint64_t wr_policy_quota(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	return (uint64_t)need->need.limit->capacity + wr_ask_decision(ask, need)->granted;
+	return (uint64_t)need->need.limit->capacity + wr_need_decision(ask, need)->granted;
 }
 
 uint64_t wr_policy_window_s(const struct wr_ask_need *need)
@@ -119,22 +122,21 @@ uint64_t wr_policy_window_s(const struct wr_ask_need *need)
 		ns = limit->window_end_ns - limit->window_start_ns;
 	else if (limit->limit && limit->capacity)
 		ns = ns * limit->capacity / limit->limit;
-	seconds = wr_seconds_over(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
+	seconds = wr_seconds_rounded_up(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
 	return seconds ? seconds : 1;
 }
 
-/* One token's time for buckets, since that is when there is more; a window has no sooner answer
- * than its end. */
+/* A bucket has more units when the next token arrives. A window has more units when it ends. */
 uint64_t wr_policy_more_s(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_decision *decision = wr_need_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
-	uint64_t ns = wr_ask_reset_ns(ask, need);
+	uint64_t ns = wr_need_reset_ns(ask, need);
 
 	if (!decision->admitted && decision->retry_after_ns != WEIR_NEVER)
 		ns = decision->retry_after_ns;
 	else if ((limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET) &&
 		 limit->limit && limit->period_ns / limit->limit < ns)
 		ns = limit->period_ns / limit->limit;
-	return wr_seconds_over(ns);
+	return wr_seconds_rounded_up(ns);
 }

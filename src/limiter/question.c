@@ -1,4 +1,5 @@
-/* The central store: what to ask it, what its answer means, and what to do without one. */
+/* Questions of an ask to the central store, and its answers: weir_ask_question, weir_ask_answer and
+ * weir_ask_store_failed. Called by hosts with a central store. See limiter/question.h. */
 #include "limiter/question.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "rules/calendar.h"
 #include "limiter/share.h"
 
-#define LONGEST_NS ((uint64_t)INT64_MAX / 2) /* that can be added to now */
+#define LONGEST_NS ((uint64_t)INT64_MAX / 2) /* longest wait that can be added to now_ns */
 
 _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct wr_question_item) +
 								   WR_QUESTION_ID) <=
@@ -20,10 +21,10 @@ _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct
 
 static bool is_asked(const struct weir_ask *ask, uint8_t i)
 {
-	return wr_ask_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
+	return wr_need_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
 }
 
-/* An override counts where a rule with the same numbers would. */
+/* An override has the same id as a rule with the same algorithm and period. */
 size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -44,7 +45,7 @@ size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 	return WR_QUESTION_ID;
 }
 
-/* What a message of this kind says the need costs. */
+/* The cost of a need in a message of this kind. */
 static int64_t cost_in(enum wr_question_kind kind, const struct wr_need *need)
 {
 	if (kind == WR_QUESTION_RETURN)
@@ -60,7 +61,7 @@ static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need 
 	return kind == WR_QUESTION_RETURN ? need->decided_us : 0;
 }
 
-/* Quotas are taken descriptor by descriptor, what is counted for itself. */
+/* Quotas of a descriptor are one group. Each limit that is only counted is its own group. */
 static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	if (need->class == WR_ENFORCED)
@@ -70,17 +71,18 @@ static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return 1u + WEIR_DESCRIPTORS_MAX + (uint32_t)(need - ask->needs);
 }
 
-/* The limit's own, whatever share of it was decided on. */
-static struct wr_numbers numbers_of(const struct wr_ask_need *need)
+/* The numbers of the whole limit, also if the decision used a share of it. */
+static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
 
-	return need->failed ? need->whole
-			    : (struct wr_numbers){limit->limit, limit->burst, limit->queue_size,
-						  limit->soft_ceiling, limit->soft_for_ns};
+	return need->failed
+		       ? need->whole
+		       : (struct wr_limit_numbers){limit->limit, limit->burst, limit->queue_size,
+						   limit->soft_ceiling, limit->soft_for_ns};
 }
 
-/* Windows beside the one that holds now. */
+/* Sets the windows before and after the current one. */
 static void add_neighbours(struct wr_question_item *item, const struct wr_limit *rule)
 {
 	uint64_t start_ns, end_ns;
@@ -94,7 +96,7 @@ static void add_neighbours(struct wr_question_item *item, const struct wr_limit 
 	item->window_after_ns = end_ns;
 }
 
-static void put(struct wr_message *message, const void *bytes, size_t len)
+static void append_bytes(struct wr_message *message, const void *bytes, size_t len)
 {
 	if (message->len + len <= message->cap)
 		memcpy(message->at + message->len, bytes, len);
@@ -106,7 +108,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 {
 	enum wr_question_kind kind = message->kind;
 	const struct weir_limit *limit = need->need.limit;
-	struct wr_numbers numbers = numbers_of(need);
+	struct wr_limit_numbers numbers = numbers_of(need);
 	char id[WR_QUESTION_ID + 1];
 	size_t id_len = wr_need_id(need, id);
 	struct wr_question_item item = {
@@ -135,8 +137,8 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 
 	if (need->rule && need->rule->calendar)
 		add_neighbours(&item, need->rule);
-	put(message, &item, sizeof item);
-	put(message, id, id_len);
+	append_bytes(message, &item, sizeof item);
+	append_bytes(message, id, id_len);
 	message->count++;
 }
 
@@ -155,34 +157,32 @@ int wr_message_end(const struct wr_message *message)
 	return (int)message->len;
 }
 
-/* A message about the needs that `meant` says. */
-static int tell(const struct weir_ask *ask, enum wr_question_kind kind,
-		bool (*meant)(const struct weir_ask *, uint8_t), void *bytes, size_t cap)
+static int write_question(const struct weir_ask *ask, void *bytes, size_t cap)
 {
-	struct wr_message message = wr_message(kind, bytes, cap);
+	struct wr_message question = wr_message(WR_QUESTION_TAKE, bytes, cap);
 
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (meant(ask, i))
-			wr_message_add(&message, ask, &ask->needs[i]);
-	return wr_message_end(&message);
+		if (is_asked(ask, i))
+			wr_message_add(&question, ask, &ask->needs[i]);
+	return wr_message_end(&question);
 }
 
-static bool is_returned(const struct weir_ask *ask, uint8_t i)
+/* Writes a message about the needs that have `message` pending. They are written once: a second
+ * message would give back or charge the units again. */
+static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
+			 enum wr_need_message message, void *bytes, size_t cap)
 {
-	return ask->needs[i].tell == WR_TELL_RETURN;
-}
+	struct wr_message pending = wr_message(kind, bytes, cap);
+	int len;
 
-static bool is_reported(const struct weir_ask *ask, uint8_t i)
-{
-	return ask->needs[i].tell == WR_TELL_REPORT;
-}
-
-/* A message that goes out twice would admit more, or charge more. */
-static void forget(struct weir_ask *ask, enum wr_tell tell)
-{
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].tell == tell)
-			ask->needs[i].tell = WR_TELL_NOTHING;
+		if (ask->needs[i].message == message)
+			wr_message_add(&pending, ask, &ask->needs[i]);
+	len = wr_message_end(&pending);
+	for (uint8_t i = 0; len > 0 && i < ask->need_count; i++)
+		if (ask->needs[i].message == message)
+			ask->needs[i].message = WR_MESSAGE_NONE;
+	return len;
 }
 
 int weir_ask_central(const struct weir_ask *ask)
@@ -190,7 +190,7 @@ int weir_ask_central(const struct weir_ask *ask)
 	if (!wr_ask_ok(ask))
 		return WEIR_EINVAL;
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].part == WR_THERE ||
+		if (ask->needs[i].part == WR_NEED_CENTRAL ||
 		    (ask->needs[i].eventual && ask->needs[i].exchange < 0))
 			return 1;
 	return 0;
@@ -203,19 +203,12 @@ int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || (!bytes && cap))
 		return WEIR_EINVAL;
 	if (ask->state == WR_ASK_WAITING)
-		return tell(ask, WR_QUESTION_TAKE, is_asked, bytes, cap);
-	len = tell(ask, WR_QUESTION_RETURN, is_returned, bytes, cap);
-	if (len > 0)
-		forget(ask, WR_TELL_RETURN);
-	if (len != 0)
-		return len;
-	len = tell(ask, WR_QUESTION_REPORT, is_reported, bytes, cap);
-	if (len > 0)
-		forget(ask, WR_TELL_REPORT);
-	return len;
+		return write_question(ask, bytes, cap);
+	len = write_pending(ask, WR_QUESTION_RETURN, WR_MESSAGE_RETURN, bytes, cap);
+	return len ? len : write_pending(ask, WR_QUESTION_REPORT, WR_MESSAGE_REPORT, bytes, cap);
 }
 
-void wr_ask_return_central(struct weir_ask *ask)
+void wr_ask_return_to_central(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
@@ -224,16 +217,17 @@ void wr_ask_return_central(struct weir_ask *ask)
 		if (!is_asked(ask, i) || !need->taken || keeps)
 			continue;
 		need->taken = false;
-		need->tell = need->need.cost > 0 ? WR_TELL_RETURN : WR_TELL_NOTHING;
+		need->message = need->need.cost > 0 ? WR_MESSAGE_RETURN : WR_MESSAGE_NONE;
 	}
 }
 
-static void hear(struct weir_ask *ask, struct wr_ask_need *need, const struct wr_answer *answer)
+static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
+			 const struct wr_answer *answer)
 {
 	bool admitted = answer->flags & WR_ANSWER_ADMITTED;
 
 	if (answer->flags & WR_ANSWER_FAILED) {
-		wr_ask_fail(ask, need);
+		wr_need_store_failed(ask, need);
 		return;
 	}
 	need->taken = admitted && !(answer->flags & WR_ANSWER_NOT_TAKEN);
@@ -272,7 +266,7 @@ bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 	return true;
 }
 
-static bool fits(const struct weir_ask *ask, const void *bytes, size_t len)
+static bool answer_fits(const struct weir_ask *ask, const void *bytes, size_t len)
 {
 	uint16_t asked = 0;
 
@@ -281,20 +275,20 @@ static bool fits(const struct weir_ask *ask, const void *bytes, size_t len)
 	return wr_answer_fits(bytes, len, asked);
 }
 
-/* Time has gone on while the store was asked; it does not run backwards here. */
-static int resume(struct weir_ask *ask, uint64_t now_ns)
+/* Continues the decision after the question. The time of the ask never goes back. */
+static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (now_ns > ask->now_ns)
 		ask->now_ns = now_ns;
 	ask->state = WR_ASK_DECIDED;
 	if (ask->cancelled) {
-		wr_ask_return_central(ask);
+		wr_ask_return_to_central(ask);
 		ask->verdict = WEIR_REFUSE;
 		return WEIR_REFUSE;
 	}
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
-	return wr_ask_settle(ask);
+	return wr_ask_decide_rest(ask);
 }
 
 int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns)
@@ -306,7 +300,7 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 		return WEIR_EINVAL;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
-	if (!fits(ask, bytes, len))
+	if (!answer_fits(ask, bytes, len))
 		return WEIR_EFORMAT;
 	at += sizeof(struct wr_question_head);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -316,15 +310,15 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 			continue;
 		memcpy(&answer, at, sizeof answer);
 		at += sizeof answer;
-		hear(ask, &ask->needs[i], &answer);
+		apply_answer(ask, &ask->needs[i], &answer);
 	}
-	verdict = resume(ask, now_ns);
-	wr_ask_heed(ask);
+	verdict = resume_decision(ask, now_ns);
+	wr_ask_cap_shares(ask);
 	return verdict;
 }
 
-/* A question that got no answer may have been carried out: it counts as taken there, and nothing is
- * given back. */
+/* The store may have carried out a question that got no answer. So nothing is given back: the units
+ * may be counted twice, but never less than once. */
 int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_WAITING)
@@ -333,6 +327,6 @@ int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 		return WEIR_ETIME;
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (is_asked(ask, i))
-			wr_ask_fail(ask, &ask->needs[i]);
-	return resume(ask, now_ns);
+			wr_need_store_failed(ask, &ask->needs[i]);
+	return resume_decision(ask, now_ns);
 }

@@ -1,4 +1,4 @@
-/* Giving back: hits below 0, which not every client of a service may ask for. */
+/* Negative hits give units back. A service allows them to some clients only. */
 #ifndef WR_LIMITER_REFUND_H
 #define WR_LIMITER_REFUND_H
 
@@ -6,7 +6,7 @@
 
 struct weir_ask;
 
-/* Whether a descriptor that was added has hits below 0. */
+/* Whether a descriptor of the ask has negative hits. */
 bool wr_ask_gives_back(const struct weir_ask *ask);
 
 #endif

@@ -1,15 +1,16 @@
-/* From the needs' decisions to the verdict. */
+/* The verdict of an ask and its waits, from the decisions on its needs; and weir_ask_result. Called
+ * at the end of each decision. */
 #include "limiter/ask.h"
 
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
-/* Whether the request was refused because of this need. In quota mode that takes all of them, so
- * each that is over had its part in it. */
+/* Whether the need contributed to the refusal. Quotas refuse only together, so each quota that is
+ * over contributed. */
 static bool refuses(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced && need->need.cost >= 0 &&
-	       !wr_ask_decision(ask, need)->admitted;
+	       !wr_need_decision(ask, need)->admitted;
 }
 
 static bool enforced_refuse(const struct weir_ask *ask)
@@ -20,14 +21,14 @@ static bool enforced_refuse(const struct weir_ask *ask)
 	return false;
 }
 
-/* Until all limits of a class that refuse would admit. */
-static uint64_t longest_wait(const struct weir_ask *ask, enum wr_class class, int descriptor)
+/* The wait until all limits of a class that refuse would admit. `descriptor` -1 means all. */
+static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class class, int descriptor)
 {
 	uint64_t longest = 0;
 
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
-		uint64_t wait = wr_ask_decision(ask, need)->retry_after_ns;
+		uint64_t wait = wr_need_decision(ask, need)->retry_after_ns;
 
 		if (need->class == class && refuses(ask, need) && wait > longest &&
 		    (descriptor < 0 || need->descriptor == descriptor))
@@ -36,7 +37,7 @@ static uint64_t longest_wait(const struct weir_ask *ask, enum wr_class class, in
 	return longest;
 }
 
-/* In quota mode one descriptor that admits is enough. */
+/* The shortest wait of all descriptors with quotas, because one of them suffices. */
 static uint64_t quota_wait(const struct weir_ask *ask)
 {
 	uint64_t shortest = WEIR_NEVER;
@@ -50,13 +51,6 @@ static uint64_t quota_wait(const struct weir_ask *ask)
 	return shortest;
 }
 
-static uint64_t retry_after(const struct weir_ask *ask)
-{
-	if (ask->denied || ask->unreadable || ask->crowded)
-		return WEIR_NEVER;
-	return enforced_refuse(ask) ? longest_wait(ask, WR_ENFORCED, -1) : quota_wait(ask);
-}
-
 static bool all_defer(const struct weir_ask *ask)
 {
 	bool enforced = enforced_refuse(ask), any = false;
@@ -68,13 +62,13 @@ static bool all_defer(const struct weir_ask *ask)
 			continue;
 		any = true;
 		if (!need->rule || need->rule->on_limit != WR_DEFER ||
-		    wr_ask_decision(ask, need)->banned)
+		    wr_need_decision(ask, need)->banned)
 			return false;
 	}
 	return any;
 }
 
-/* Who only looks or gives back has nothing to wait for. */
+/* The longest delay of needs that take units. */
 static uint64_t longest_delay(const struct weir_ask *ask)
 {
 	uint64_t longest = 0;
@@ -89,15 +83,18 @@ static uint64_t longest_delay(const struct weir_ask *ask)
 	return longest;
 }
 
-int wr_ask_conclude(struct weir_ask *ask, bool admitted)
+int wr_ask_set_verdict(struct weir_ask *ask, bool admitted)
 {
 	if (admitted) {
 		ask->delay_ns = longest_delay(ask);
 		ask->verdict = ask->delay_ns ? WEIR_DELAY : WEIR_ADMIT;
 	} else {
-		ask->retry_after_ns = retry_after(ask);
-		ask->verdict = all_defer(ask) && !ask->stays ? WEIR_DEFER : WEIR_REFUSE;
+		ask->retry_after_ns = ask->denied || ask->unreadable || ask->crowded ? WEIR_NEVER
+				      : enforced_refuse(ask) ? longest_wait(ask, WR_ENFORCED, -1)
+							     : quota_wait(ask);
+		ask->verdict = all_defer(ask) && !ask->no_defer ? WEIR_DEFER : WEIR_REFUSE;
 	}
+	ask->tightest = wr_ask_find_tightest(ask);
 	if (admitted || !wr_defer_counts_later(ask))
 		wr_ask_count(ask, admitted);
 	return ask->verdict;

@@ -1,8 +1,9 @@
+/* Draws samples of decisions for the top keys. Called by weir_ask_add and by the statistics. */
 #include "limiter/sample.h"
 
 #include <string.h>
 
-#define TEXT_SHIFT 4u /* at least one text in 16 is copied: whose refusals may be counted */
+#define TEXT_SHIFT 4u /* at least one text in 16 is copied, for refusals */
 
 _Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
 	       "a text for each descriptor");
@@ -13,7 +14,7 @@ static struct wr_key_text *text_of(const struct weir_ask *ask, size_t descriptor
 	return (struct wr_key_text *)ask->text + descriptor;
 }
 
-static void put(struct wr_key_text *text, const char *bytes, size_t len)
+static void append_value(struct wr_key_text *text, const char *bytes, size_t len)
 {
 	size_t room = WEIR_TOP_TEXT - text->len;
 
@@ -26,8 +27,8 @@ static void put(struct wr_key_text *text, const char *bytes, size_t len)
 	text->len = (uint8_t)(text->len + len);
 }
 
-/* Whether the value is the client's, and part of the key. */
-static bool is_open(const struct wr_node *node)
+/* Whether the value comes from the client and is part of the key. */
+static bool is_client_value(const struct wr_node *node)
 {
 	return !node || (node->kind != WR_NODE_EXACT && !(node->flags & WR_SHARE));
 }
@@ -44,17 +45,17 @@ static void write_text(const struct wr_node *node, const struct weir_entry *entr
 	for (; node && node->depth; node = node->parent)
 		path[node->depth - 1] = node;
 	for (size_t i = 0; i < count; i++) {
-		if (!is_open(i < WR_DEPTH_MAX ? path[i] : NULL))
+		if (!is_client_value(i < WR_DEPTH_MAX ? path[i] : NULL))
 			continue;
 		if (any)
-			put(text, &between, 1);
-		put(text, entries[i].value.ptr, entries[i].value.len);
+			append_value(text, &between, 1);
+		append_value(text, entries[i].value.ptr, entries[i].value.len);
 		any = true;
 	}
 }
 
-/* True: one in two to the power of `shift`. */
-static bool drawn(uint32_t random, unsigned shift)
+/* True with probability 1 / 2^shift. */
+static bool is_drawn(uint32_t random, unsigned shift)
 {
 	return (random & ((1u << shift) - 1)) == 0;
 }
@@ -77,8 +78,8 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 		unsigned shift = wr_track_shift(track, WEIR_TOP_HOT);
 
 		need->track = track;
-		need->looked_at = drawn(random, shift);
-		wanted |= track && drawn(random, shift < TEXT_SHIFT ? shift : TEXT_SHIFT);
+		need->looked_at = is_drawn(random, shift);
+		wanted |= track && is_drawn(random, shift < TEXT_SHIFT ? shift : TEXT_SHIFT);
 	}
 	if (!wanted || engine->keys != WEIR_KEYS_TEXT)
 		return;
@@ -86,20 +87,20 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 	descriptor->has_text = true;
 }
 
-void wr_ask_count_key(const struct weir_ask *ask, struct wr_lane *lane,
-		      const struct wr_ask_need *need, bool over)
+void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
+		       const struct wr_ask_need *need, bool over)
 {
 	const struct wr_history_map *history = &ask->engine->stats.map.history;
 	uint32_t series = wr_track_series(need->track);
 	unsigned hot = wr_track_shift(need->track, WEIR_TOP_HOT);
 	unsigned refused = wr_track_shift(need->track, WEIR_TOP_REFUSED);
-	bool as_refused = over && drawn(wr_lane_random(lane), refused);
+	bool as_refused = over && is_drawn(wr_lane_random(lane), refused);
 	const struct wr_key_text *text = NULL;
 	struct wr_top *top;
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* A request that waited for the store may have outlived its rule's place here. */
+	/* While the request waited for the store, the series may have got another rule. */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
 		    series)

@@ -1,20 +1,20 @@
-/* Top keys: the few decisions that are looked at, and what clients' keys look like.
+/* Samples decisions for the top keys of a rule.
  *
- * Whether a decision is looked at must be known while its descriptor is still there, so it is drawn
- * when the descriptor is added. The text is copied for more decisions than are counted as hot ones:
- * refusals are rarer and are drawn by themselves, after the verdict. */
+ * The text of a key is available only while its descriptor is added, so the sample is drawn then.
+ * Refusals are rarer and are drawn separately, after the verdict. So texts are copied for more
+ * decisions than are sampled. */
 #ifndef WR_LIMITER_SAMPLE_H
 #define WR_LIMITER_SAMPLE_H
 
 #include "limiter/ask.h"
 
-/* Draws for the needs of a descriptor, and keeps its text for those who may want it: in the ask's
- * own text, which has no other use before the verdict. */
+/* Draws the samples of a descriptor's needs, and copies its text if it may be needed. The copy is
+ * in the ask's text, which is free until the verdict. */
 void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 		   const struct weir_entry *entries, size_t count);
 
-/* Counts a need's key if it was drawn; `over`: refused, or it would have been. */
-void wr_ask_count_key(const struct weir_ask *ask, struct wr_lane *lane,
-		      const struct wr_ask_need *need, bool over);
+/* Counts the need's key if it was drawn. `over`: the limit refused, or would have refused. */
+void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
+		       const struct wr_ask_need *need, bool over);
 
 #endif

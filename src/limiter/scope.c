@@ -1,29 +1,38 @@
+/* Finds the counters of a target. Called by control.c and peek.c. */
 #include "limiter/scope.h"
 
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/str.h"
 
 static int check_target(const struct weir_engine *engine, const struct weir_target *target,
 			uint64_t now_ns, struct weir_error *error)
 {
-	if (!engine || !target || target->size != sizeof *target ||
-	    (!target->entries && target->count) || (!target->domain.ptr && target->domain.len) ||
+	if (!engine || (!target->entries && target->count) ||
+	    (!target->domain.ptr && target->domain.len) ||
 	    (!target->limit.ptr && target->limit.len))
-		return wr_error(error, WEIR_EINVAL, "the target is missing, or its size is not %zu",
-				sizeof *target);
+		return wr_error(error, WEIR_EINVAL,
+				"the engine, or a text or the entries of the target, is NULL");
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	if (now_ns > INT64_MAX)
 		return wr_error(error, WEIR_ETIME, "now_ns is beyond 2^63-1");
 	return 0;
 }
 
 int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
-		  const struct weir_target *target, uint64_t now_ns, struct weir_error *error)
+		  const struct weir_target *given, uint64_t now_ns, struct weir_error *error)
 {
-	int rc = check_target(engine, target, now_ns, error);
+	struct weir_target *target = &scope->target;
+	int rc;
 
+	if (!given ||
+	    !wr_options_read(given, target, sizeof *target, offsetof(struct weir_target, limit)))
+		return wr_error(error, WEIR_EINVAL,
+				"the target is NULL, or target->size is not %zu", sizeof *target);
+	rc = check_target(engine, target, now_ns, error);
 	if (rc < 0)
 		return rc;
-	scope->target = target;
 	rc = weir_ask_init(scope->memory, sizeof scope->memory, engine, target->domain,
 			   &scope->ask);
 	if (rc < 0)
@@ -45,7 +54,7 @@ void wr_scope_close(struct wr_scope *scope)
 
 bool wr_scope_means(const struct wr_scope *scope, const struct wr_ask_need *need)
 {
-	struct weir_str wanted = scope->target->limit;
+	struct weir_str wanted = scope->target.limit;
 
 	if (wanted.len == 0)
 		return true;
@@ -70,6 +79,6 @@ int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 	}
 	if (count == 0)
 		return wr_error(error, WEIR_ENOENT,
-				"no limit applies to this descriptor, or none of that name");
+				"no limit applies to this descriptor, or no limit has that name");
 	return count;
 }

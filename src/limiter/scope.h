@@ -1,5 +1,4 @@
-/* Whose counters an operator means: those of a descriptor, found out as for a request, by an ask
- * that is never decided. */
+/* The counters of a target of weir/control.h. They are found by an ask that is never decided. */
 #ifndef WR_LIMITER_SCOPE_H
 #define WR_LIMITER_SCOPE_H
 
@@ -11,27 +10,28 @@
 struct wr_scope {
 	_Alignas(struct weir_ask) char memory[sizeof(struct weir_ask)];
 	struct weir_ask *ask;
-	const struct weir_target *target;
+	struct weir_target target; /* its texts and entries are the caller's */
 };
 
-/* What is done to one counter; 0 goes on. */
+/* Called for each counter. 0 continues, another value ends the iteration. */
 typedef int (*wr_scope_fn)(void *context, const struct wr_scope *scope,
 			   const struct wr_ask_need *need);
 
-/* The target has to stay until it is closed. Errors as in weir/control.h. */
+/* Texts and entries of the target must stay valid until wr_scope_close. Returns 0 or an error as in
+ * weir/control.h. After success call wr_scope_close. */
 int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 		  const struct weir_target *target, uint64_t now_ns, struct weir_error *error);
 void wr_scope_close(struct wr_scope *scope);
 
-/* Whether the target names this one of its limits. */
+/* Whether the target includes the limit of this need. */
 bool wr_scope_means(const struct wr_scope *scope, const struct wr_ask_need *need);
 
-/* Does it to every counter that is meant. Returns how many those were, what `fn` ended with, or
- * WEIR_ENOENT. */
+/* Calls `fn` for each counter of the target. Returns their number, the value with which `fn` ended,
+ * or WEIR_ENOENT if there are none. */
 int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 		  struct weir_error *error);
 
-/* When a ban or a grant ends; 0: there is none. */
+/* The end of a ban or a grant in ns. 0: there is none. */
 static inline uint64_t wr_override_end_ns(uint32_t until_s)
 {
 	return until_s == WR_FOR_GOOD ? WEIR_NEVER : until_s * 1000000000ull;

@@ -1,32 +1,32 @@
-/* This node's share of a limit that a central store keeps. */
+/* This node's share of a limit of the central store, for the time when the store is unavailable. */
 #ifndef WR_LIMITER_SHARE_H
 #define WR_LIMITER_SHARE_H
 
 #include "limiter/ask.h"
 
-/* The limit as one of `nodes` may use it up alone: 1000 for three are 333 each, 1 for five is 1
- * each. Burst, queue and soft ceiling shrink likewise. Its counter stays the same. */
+/* The share of one of `nodes` nodes: 1000 for three nodes are 333 each, 1 for five nodes is 1 each.
+ * Burst, queue and soft ceiling shrink likewise. The counter is the same. */
 struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes);
 
-/* Nobody can decide this need, which is asked for: what the rule says for that case. */
-void wr_ask_fail(struct weir_ask *ask, struct wr_ask_need *need);
+/* Applies the rule's on_store_failure to a need that the store did not decide. */
+void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
 
-/* The request is admitted: what the store took is this node's own use of it too, and what was taken
- * here for want of the store is to be reported. */
+/* After an admission: charges the units that the store took to this node's counter, and marks units
+ * that were admitted without the store to be reported. */
 void wr_ask_book(struct weir_ask *ask);
 
-/* The same for one need of it, taken by the store or from a lease. */
-void wr_ask_book_one(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
+/* The same for one need, taken by the store or from a lease. */
+void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
-/* The store has spoken: what it has left of the limits is all that nodes can divide, should it fail
- * from now on. After wr_ask_book. */
-void wr_ask_heed(struct weir_ask *ask);
+/* After an answer of the store: nodes can only divide the units that the store has left. So the
+ * free share of this node is capped to its part of them. Called after wr_ask_book. */
+void wr_ask_cap_shares(struct weir_ask *ask);
 
-/* The same for one counter, of which the store has `said` what remains. The whole limit. */
-void wr_share_heed(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
-		   struct wr_key key, const struct weir_decision *said, uint64_t now_ns);
+/* The same for one counter. `answer` is the store's decision, `limit` the whole limit. */
+void wr_share_cap(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
+		  struct wr_key key, const struct weir_decision *answer, uint64_t now_ns);
 
-/* Undoes what wr_ask_book did, as far as it can be undone. */
+/* Undoes wr_ask_book, where units can be given back. */
 void wr_ask_unbook(struct weir_ask *ask, uint64_t now_ns);
 
 #endif

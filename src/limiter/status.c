@@ -1,13 +1,16 @@
+/* weir_ask_status and weir_ask_tightest: the status of a descriptor and of a request. Called by
+ * hosts after the verdict, and by the code of headers and bodies. */
 #include "limiter/status.h"
 
 #include "base/str.h"
 
-/* Smaller speaks first: those that refused, those that admitted, those that only count. */
-static int rank(const struct weir_ask *ask, const struct wr_ask_need *need)
+/* Limits that refused are shown before limits that admitted, and these before limits that only
+ * count. */
+static int display_rank(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	if (need->class == WR_COUNTED)
 		return 2;
-	return wr_ask_decision(ask, need)->admitted ? 1 : 0;
+	return wr_need_decision(ask, need)->admitted ? 1 : 0;
 }
 
 static uint64_t wait_of(const struct weir_decision *decision)
@@ -15,14 +18,14 @@ static uint64_t wait_of(const struct weir_decision *decision)
 	return decision->admitted ? decision->reset_after_ns : decision->retry_after_ns;
 }
 
-/* Whether a is tighter than b: least remaining, then longest wait. */
-static bool tighter(const struct weir_ask *ask, const struct wr_ask_need *a,
-		    const struct wr_ask_need *b)
+/* Whether `a` is tighter than `b`: by rank, then fewer units remaining, then longer wait. */
+static bool is_tighter(const struct weir_ask *ask, const struct wr_ask_need *a,
+		       const struct wr_ask_need *b)
 {
-	const struct weir_decision *x = wr_ask_decision(ask, a), *y = wr_ask_decision(ask, b);
+	const struct weir_decision *x = wr_need_decision(ask, a), *y = wr_need_decision(ask, b);
 
-	if (rank(ask, a) != rank(ask, b))
-		return rank(ask, a) < rank(ask, b);
+	if (display_rank(ask, a) != display_rank(ask, b))
+		return display_rank(ask, a) < display_rank(ask, b);
 	if (x->remaining != y->remaining)
 		return x->remaining < y->remaining;
 	return wait_of(x) > wait_of(y);
@@ -33,12 +36,12 @@ static const struct wr_ask_need *tightest(const struct weir_ask *ask, uint8_t fi
 	const struct wr_ask_need *found = NULL;
 
 	for (uint8_t i = first; i < first + count; i++)
-		if (!ask->needs[i].replaced && (!found || tighter(ask, &ask->needs[i], found)))
+		if (!ask->needs[i].replaced && (!found || is_tighter(ask, &ask->needs[i], found)))
 			found = &ask->needs[i];
 	return found;
 }
 
-const struct wr_ask_need *wr_ask_tightest_need(const struct weir_ask *ask)
+const struct wr_ask_need *wr_ask_find_tightest(const struct weir_ask *ask)
 {
 	const struct wr_ask_need *found = tightest(ask, 0, ask->need_count);
 
@@ -47,16 +50,16 @@ const struct wr_ask_need *wr_ask_tightest_need(const struct weir_ask *ask)
 
 const struct wr_rules_response *wr_ask_response(const struct weir_ask *ask)
 {
-	const struct wr_ask_need *need = wr_ask_tightest_need(ask);
+	const struct wr_ask_need *need = ask->tightest;
 
 	if (ask->crowded && ask->crowding && !ask->denied && !ask->unreadable)
 		return ask->crowding->response;
 	return need && need->rule ? need->rule->response : NULL;
 }
 
-uint64_t wr_ask_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need)
+uint64_t wr_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_decision *decision = wr_need_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
 
 	if (limit->algorithm != WEIR_FIXED_WINDOW || decision->banned)
@@ -66,7 +69,7 @@ uint64_t wr_ask_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *n
 	return limit->period_ns - ask->now_ns % limit->period_ns;
 }
 
-/* RLS's number of a period, or 0. */
+/* The RLS number of a period, or 0. */
 static uint32_t unit_of(uint64_t period_ns)
 {
 	static const struct {
@@ -86,7 +89,7 @@ static uint32_t unit_of(uint64_t period_ns)
 
 static uint32_t reset_seconds(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	uint64_t seconds = wr_seconds_over(wr_ask_reset_ns(ask, need));
+	uint64_t seconds = wr_seconds_rounded_up(wr_need_reset_ns(ask, need));
 
 	return seconds == 0 ? 1 : seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
 }
@@ -97,7 +100,7 @@ static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need 
 
 	if (need->class == WR_COUNTED)
 		flags |= WEIR_STATUS_SHADOW;
-	if (need->class == WR_COUNTED && !wr_ask_decision(ask, need)->admitted)
+	if (need->class == WR_COUNTED && !wr_need_decision(ask, need)->admitted)
 		flags |= WEIR_STATUS_WOULD_REFUSE;
 	if (need->class == WR_QUOTA_CLASS)
 		flags |= WEIR_STATUS_QUOTA;
@@ -105,17 +108,17 @@ static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need 
 		flags |= WEIR_STATUS_OVERRIDE;
 	if (ask->needs[need->same_as].failed)
 		flags |= WEIR_STATUS_FAILED;
-	if (wr_ask_decision(ask, need)->banned)
+	if (wr_need_decision(ask, need)->banned)
 		flags |= WEIR_STATUS_BANNED;
 	if (need->paused)
 		flags |= WEIR_STATUS_PAUSED;
 	return flags;
 }
 
-static void tell(const struct weir_ask *ask, const struct wr_ask_need *need,
-		 struct weir_status *status)
+static void fill_status(const struct weir_ask *ask, const struct wr_ask_need *need,
+			struct weir_status *status)
 {
-	const struct weir_decision *decision = wr_ask_decision(ask, need);
+	const struct weir_decision *decision = wr_need_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
 	bool over = !decision->admitted;
 
@@ -135,8 +138,9 @@ static void tell(const struct weir_ask *ask, const struct wr_ask_need *need,
 	};
 }
 
-/* A descriptor that no limit applies to, or whose limits found no room. */
-static void tell_free(const struct wr_ask_descriptor *descriptor, struct weir_status *status)
+/* For a descriptor without limits, or whose limits did not fit into the ask. */
+static void fill_status_without_limit(const struct wr_ask_descriptor *descriptor,
+				      struct weir_status *status)
 {
 	*status = (struct weir_status){.size = sizeof *status,
 				       .code = WEIR_STATUS_OK,
@@ -170,9 +174,9 @@ int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *s
 	descriptor = &ask->descriptors[at];
 	need = tightest(ask, descriptor->first_need, descriptor->need_count);
 	if (need)
-		tell(ask, need, status);
+		fill_status(ask, need, status);
 	else
-		tell_free(descriptor, status);
+		fill_status_without_limit(descriptor, status);
 	if (descriptor->node)
 		status->metadata = descriptor->node->more->metadata;
 	return 0;
@@ -180,13 +184,10 @@ int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *s
 
 int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status)
 {
-	const struct wr_ask_need *need;
-
 	if (!wr_ask_ok(ask) || !status || status->size != sizeof *status || !ask->verdict)
 		return WEIR_EINVAL;
-	need = wr_ask_tightest_need(ask);
-	if (!need)
+	if (!ask->tightest)
 		return WEIR_ENOENT;
-	tell(ask, need, status);
+	fill_status(ask, ask->tightest, status);
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* Text of bounded length, put together piece by piece. What does not fit is left out and counted:
- * `len` goes on, as snprintf's does. */
+/* Text of bounded length, appended piece by piece. `len` is the length of the whole text, as with
+ * snprintf; bytes beyond `cap` are not written. */
 #ifndef WR_LIMITER_TEXT_H
 #define WR_LIMITER_TEXT_H
 
@@ -23,7 +23,7 @@ static inline size_t wr_text_room(const struct wr_text *text)
 	return text->len < text->cap ? text->cap - text->len : 0;
 }
 
-/* A constant that fits is put with a store or two. */
+/* The compiler turns the first memcpy into one or two stores if the piece is a constant. */
 static inline void wr_text_put(struct wr_text *text, struct weir_str piece)
 {
 	size_t room = wr_text_room(text);
@@ -44,8 +44,8 @@ static inline void wr_text_char(struct wr_text *text, char c)
 
 #define WR_TEXT_DIGITS 20 /* of 2^64 */
 
-/* Digits come out last first, two at a time. Where there is room for any number they are copied as
- * a piece of that size, which takes no call; what is behind them counts for nothing. */
+/* Writes digits from the last to the first, two at a time. If 20 bytes fit, all 20 are copied,
+ * because a copy of constant size needs no call; bytes after the number are overwritten later. */
 static inline void wr_text_number(struct wr_text *text, uint64_t number)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"
@@ -69,7 +69,7 @@ static inline void wr_text_number(struct wr_text *text, uint64_t number)
 	text->len += WR_TEXT_DIGITS - at;
 }
 
-/* A String of RFC 9651 without its quotes: printable ASCII, the rest becomes a question mark. */
+/* Writes a String of RFC 9651 without its quotes. Bytes that are not printable ASCII become "?". */
 static inline void wr_text_quoted(struct wr_text *text, struct weir_str piece)
 {
 	for (size_t i = 0; i < piece.len; i++) {
@@ -81,8 +81,8 @@ static inline void wr_text_quoted(struct wr_text *text, struct weir_str piece)
 	}
 }
 
-/* Inside a JSON string. Bytes above ASCII are passed on if they are UTF-8 as a whole; rules are
- * read from YAML, which sees to that. */
+/* Writes the inside of a JSON string. The piece must be valid UTF-8; texts of rules are, because
+ * YAML requires it. */
 static inline void wr_text_json(struct wr_text *text, struct weir_str piece)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -103,6 +103,7 @@ static inline void wr_text_json(struct wr_text *text, struct weir_str piece)
 	}
 }
 
+/* Writes the piece with the special characters of HTML escaped. */
 static inline void wr_text_html(struct wr_text *text, struct weir_str piece)
 {
 	for (size_t i = 0; i < piece.len; i++) {

@@ -1,15 +1,19 @@
-/* Keeps an engine's rules as they are on disk: a thread does, or the host's own looks.
+/* weir_watch_…: loads the rules of an engine when their files change. Called by programs that
+ * reload.
  *
- * The thread compares the fingerprint of names, sizes and times four times a second. inotify is
- * not used: not every file system reports changes, and close() of its descriptor waits for a grace
- * period of the kernel, for many seconds on a busy machine. A change is loaded when two looks in a
- * row see the same, so that a file is not read while it is being written, and a load's fingerprint
- * is older than any write that could share its time.
+ * A thread compares the fingerprint of names, sizes and times four times a second. inotify is not
+ * used: not every file system reports changes, and close() of its descriptor waits for a grace
+ * period of the kernel, which can take many seconds on a busy machine. A change is loaded when two
+ * checks in a row have the same fingerprint, so that a file is not read while it is written. The
+ * fingerprint of a load is then older than any write that could have the same time stamp.
  *
- * A host that looks itself does so in its loop, which must not be held up: when there is something
- * to load, or when one of the last looks took long (a folder of many files, a tick over many
- * rules), a thread is started for this one look. */
+ * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
+ * block. If there is something to load, or if a recent check was slow (many files, many rules), a
+ * thread is started for this one check. */
 #include "limiter/engine.h"
+
+#include "base/assert.h"
+#include "base/options.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,11 +25,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS 250 /* between looks */
+#define LOOK_MS 250 /* between two checks */
 #define SETTLE_MS 40
-#define SETTLE_LOOKS 8 /* a file that changes all the time is read all the same */
-#define LOOK_NS 500000 /* of processor time: as much as a look may take of the host's loop */
-#define SLOW_LOOKS 16  /* done by threads after one that took longer: not each look has a tick */
+#define SETTLE_LOOKS 8 /* then a file that changes continuously is read anyway */
+#define LOOK_NS 500000 /* processor time that a check may take on the event loop */
+#define SLOW_LOOKS 16  /* checks by a thread after a slow one; some have no tick */
 
 struct weir_watch {
 	struct weir_engine *engine;
@@ -35,13 +39,13 @@ struct weir_watch {
 	int wake; /* eventfd */
 	int stop;
 	int poked;
-	int looked;   /* the thread of one look has done its work */
-	bool looking; /* there is one, to be joined */
-	/* Of whoever looks, one at a time. */
-	unsigned slow;      /* looks until the host tries itself again: one took long */
-	uint64_t seen;      /* fingerprint of what was loaded last, well or not */
+	int looked;   /* the thread of one check is done */
+	bool looking; /* that thread exists and must be joined */
+	/* Used by the thread that checks; there is one at a time. */
+	unsigned slow;      /* number of checks that still use a thread, after a slow one */
+	uint64_t seen;      /* fingerprint of the last load, successful or not */
 	bool failing;       /* the last load failed */
-	uint64_t failed_as; /* hash of what it said */
+	uint64_t failed_as; /* hash of its error message */
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -58,7 +62,7 @@ static uint64_t now_ns(const struct weir_watch *watch)
 				  : clock_ns(CLOCK_REALTIME);
 }
 
-static bool stopped(const struct weir_watch *watch)
+static bool is_stopped(const struct weir_watch *watch)
 {
 	return __atomic_load_n(&watch->stop, __ATOMIC_ACQUIRE);
 }
@@ -71,7 +75,7 @@ static void clear_wake(const struct weir_watch *watch)
 		;
 }
 
-/* Until the next look, or the next second: history's seconds are best told where they end. */
+/* Time until the next check, or until the next second begins: weir_tick should run then. */
 static int wait_ms(const struct weir_watch *watch)
 {
 	int second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
@@ -79,7 +83,7 @@ static int wait_ms(const struct weir_watch *watch)
 	return second_ms < LOOK_MS ? second_ms : LOOK_MS;
 }
 
-/* Ends early when weir_watch_poke or weir_watch_stop is called. */
+/* Waits. Ends early when weir_watch_poke or weir_watch_stop is called. */
 static void pause_ms(const struct weir_watch *watch, int ms)
 {
 	struct pollfd fd = {watch->wake, POLLIN, 0};
@@ -91,7 +95,7 @@ static uint64_t settled_fingerprint(const struct weir_watch *watch)
 {
 	uint64_t before = weir_rules_fingerprint(watch->path);
 
-	for (int i = 0; i < SETTLE_LOOKS && !stopped(watch); i++) {
+	for (int i = 0; i < SETTLE_LOOKS && !is_stopped(watch); i++) {
 		uint64_t again;
 
 		pause_ms(watch, SETTLE_MS);
@@ -104,7 +108,7 @@ static uint64_t settled_fingerprint(const struct weir_watch *watch)
 	return before;
 }
 
-static void text_of(const struct weir_errors *errors, int rc, char *text, size_t cap)
+static void write_errors(const struct weir_errors *errors, int rc, char *text, size_t cap)
 {
 	size_t len = 0;
 
@@ -114,7 +118,8 @@ static void text_of(const struct weir_errors *errors, int rc, char *text, size_t
 			len += weir_diagnostic_text(&errors->items[i], text + len, cap - len);
 }
 
-/* Whether a failure is news: another content, another message. */
+/* Records a failed load. Returns whether it must be reported: its message is new, or the load was
+ * requested. */
 static bool note_failure(struct weir_watch *watch, const struct weir_errors *errors, int rc,
 			 bool poked)
 {
@@ -122,7 +127,7 @@ static bool note_failure(struct weir_watch *watch, const struct weir_errors *err
 	uint64_t hash;
 	bool news;
 
-	text_of(errors, rc, text, sizeof text);
+	write_errors(errors, rc, text, sizeof text);
 	hash = XXH3_64bits(text, strlen(text));
 	news = poked || !watch->failing || hash != watch->failed_as;
 	watch->failing = true;
@@ -132,7 +137,8 @@ static bool note_failure(struct weir_watch *watch, const struct weir_errors *err
 	return news;
 }
 
-/* Whether the rules are news: content that is in force already changes nothing. */
+/* Puts rules into force. Returns whether the load must be reported: rules that are already in force
+ * change nothing. */
 static bool put_in_force(struct weir_watch *watch, struct weir_rules *rules, bool poked, int *rc)
 {
 	struct weir_engine_info info = {.size = sizeof info};
@@ -151,7 +157,7 @@ static bool put_in_force(struct weir_watch *watch, struct weir_rules *rules, boo
 	return true;
 }
 
-static void load(struct weir_watch *watch, bool poked)
+static void load_rules(struct weir_watch *watch, bool poked)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_engine_info info = {.size = sizeof info};
@@ -162,7 +168,7 @@ static void load(struct weir_watch *watch, bool poked)
 		       : put_in_force(watch, rules, poked, &rc);
 	struct weir_load result = {.size = sizeof result,
 				   .rc = rc,
-				   .took_ns = clock_ns(CLOCK_MONOTONIC) - start_ns,
+				   .duration_ns = clock_ns(CLOCK_MONOTONIC) - start_ns,
 				   .errors = &errors};
 
 	weir_engine_info(watch->engine, &info);
@@ -173,42 +179,42 @@ static void load(struct weir_watch *watch, bool poked)
 	weir_errors_free(&errors);
 }
 
-static void tick(const struct weir_watch *watch)
+static void tick_statistics(const struct weir_watch *watch)
 {
 	struct weir_engine_info info = {.size = sizeof info};
 
 	weir_tick(watch->engine->table, now_ns(watch));
-	weir_engine_info(watch->engine, &info); /* frees rules nobody holds any more */
+	weir_engine_info(watch->engine, &info); /* frees rules that no request uses */
 }
 
-static void look(struct weir_watch *watch)
+static void look_for_changes(struct weir_watch *watch)
 {
 	bool poked;
 
-	clear_wake(watch); /* before: a call that comes in between is heard, now or next time */
+	clear_wake(watch); /* first, so that a poke during the check is handled by the next check */
 	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
 		watch->seen = settled_fingerprint(watch);
-		load(watch, poked);
+		load_rules(watch, poked);
 	}
-	tick(watch);
+	tick_statistics(watch);
 }
 
 static void *watch_main(void *arg)
 {
 	struct weir_watch *watch = arg;
 
-	while (!stopped(watch)) {
-		look(watch);
-		if (!stopped(watch) && !__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE))
+	while (!is_stopped(watch)) {
+		look_for_changes(watch);
+		if (!is_stopped(watch) && !__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE))
 			pause_ms(watch, wait_ms(watch));
 	}
 	return NULL;
 }
 
-/* ---- by the host ---- */
+/* ---- WEIR_WATCH_BY_HOST ---- */
 
-/* All there is to do as long as nothing has changed. False: something has. */
+/* The check if nothing has changed. Returns false if rules must be loaded. */
 static bool look_lightly(struct weir_watch *watch)
 {
 	uint64_t start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -216,7 +222,7 @@ static bool look_lightly(struct weir_watch *watch)
 	if (__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE) ||
 	    weir_rules_fingerprint(watch->path) != watch->seen)
 		return false;
-	tick(watch);
+	tick_statistics(watch);
 	if (clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns > LOOK_NS)
 		watch->slow = SLOW_LOOKS;
 	else if (watch->slow)
@@ -229,13 +235,13 @@ static void *look_main(void *arg)
 	struct weir_watch *watch = arg;
 
 	if (!look_lightly(watch))
-		look(watch);
+		look_for_changes(watch);
 	/* Paired with the load in weir_watch_look. */
 	__atomic_store_n(&watch->looked, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-/* The host's threads take the signals. */
+/* Starts a thread that blocks all signals. */
 static int start_thread(struct weir_watch *watch, void *(*start)(void *))
 {
 	sigset_t all, before;
@@ -270,7 +276,7 @@ int weir_watch_look(struct weir_watch *watch)
 	return rc;
 }
 
-static void release(struct weir_watch *watch)
+static void free_watch(struct weir_watch *watch)
 {
 	if (watch->wake >= 0)
 		close(watch->wake);
@@ -279,21 +285,23 @@ static void release(struct weir_watch *watch)
 }
 
 int weir_watch_start(struct weir_engine *engine, const char *path, const struct weir_rules *seen,
-		     const struct weir_watch_opts *opts, struct weir_watch **out)
+		     const struct weir_watch_opts *given, struct weir_watch **out)
 {
+	struct weir_watch_opts opts = {.size = sizeof opts};
 	struct weir_watch *watch;
-	bool by_host = opts && opts->flags & WEIR_WATCH_BY_HOST;
 	int rc = WEIR_ESYS;
 
 	if (!engine || !path || !out ||
-	    (opts && (opts->size != sizeof *opts || opts->flags & ~WEIR_WATCH_BY_HOST)))
+	    (given && !wr_options_read(given, &opts, sizeof opts,
+				       offsetof(struct weir_watch_opts, loaded))) ||
+	    opts.flags & ~WEIR_WATCH_BY_HOST)
 		return WEIR_EINVAL;
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	watch = calloc(1, sizeof *watch);
 	if (!watch)
 		return WEIR_EMEMORY;
 	watch->engine = engine;
-	if (opts)
-		watch->opts = *opts;
+	watch->opts = opts;
 	watch->path = strdup(path);
 	watch->seen = seen ? seen->fingerprint : 0;
 	watch->poked = !seen;
@@ -301,15 +309,15 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	if (!watch->path)
 		rc = WEIR_EMEMORY;
 	else if (watch->wake >= 0)
-		rc = by_host ? 0 : start_thread(watch, watch_main);
+		rc = opts.flags & WEIR_WATCH_BY_HOST ? 0 : start_thread(watch, watch_main);
 	if (rc)
-		release(watch);
+		free_watch(watch);
 	else
 		*out = watch;
 	return rc;
 }
 
-/* eventfd's write is one of the calls a signal handler may make. */
+/* write() is async-signal-safe. */
 void weir_watch_poke(struct weir_watch *watch)
 {
 	uint64_t one = 1;
@@ -317,7 +325,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* full: it will wake */
+		errno = saved; /* the counter is full, so the thread wakes anyway */
 	errno = saved;
 }
 
@@ -329,5 +337,5 @@ void weir_watch_stop(struct weir_watch *watch)
 	weir_watch_poke(watch);
 	if (watch->looking || !(watch->opts.flags & WEIR_WATCH_BY_HOST))
 		pthread_join(watch->thread, NULL);
-	release(watch);
+	free_watch(watch);
 }

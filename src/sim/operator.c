@@ -38,7 +38,7 @@ static void carry_out(struct wr_sim_node *node, const struct wr_order *order)
 
 	if (!node->engine)
 		return;
-	if (wr_order_carry_out(node->engine, order, wr_sim_node_now(node), &error) < 0)
+	if (wr_order_apply(node->engine, order, wr_sim_node_now(node), &error) < 0)
 		wr_sim_fail(node->sim, "node %u: an order was not carried out: %s", node->number,
 			    error.text);
 	if (order->verb == WR_ORDER_BAN)

@@ -103,13 +103,13 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 
 static enum wr_sim_how how_of(const struct wr_ask_need *need)
 {
-	if (need->part == WR_THERE)
+	if (need->part == WR_NEED_CENTRAL)
 		return WR_SIM_BY_STORE;
-	if (need->part == WR_SPENT)
+	if (need->part == WR_NEED_LEASED)
 		return WR_SIM_BY_LEASE;
-	if (need->part == WR_HERE && need->eventual && !need->failed)
+	if (need->part == WR_NEED_TABLE && need->eventual && !need->failed)
 		return WR_SIM_BY_NODE;
-	return need->part == WR_HERE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
+	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
 }
 
 /* The counter of a need: that of its key, or of the key's second limit. */
@@ -205,7 +205,7 @@ static void note_answers(struct wr_sim_request *request)
 	const struct weir_ask *ask = request->ask;
 
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].part == WR_THERE)
+		if (ask->needs[i].part == WR_NEED_CENTRAL)
 			wr_sim_told(request, &ask->needs[i].need.decision,
 				    counter_of(request, &ask->needs[i]));
 }

@@ -2,7 +2,7 @@
 #ifndef WR_SIM_SIM_INNER_H
 #define WR_SIM_SIM_INNER_H
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "central/central.h"

@@ -1,3 +1,4 @@
+/* Advice on rules. Called by `weir advise` and the web interface. */
 #include "stats/advice.h"
 
 #include <stdarg.h>
@@ -8,7 +9,7 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define SECONDS_LEAST 60u /* of history that is known, for "bursts" */
+#define SECONDS_LEAST 60u /* of known history, for WR_ADVICE_BURSTS */
 #define PERCENT 100u
 
 const char *const wr_advice_names[] = {
@@ -17,15 +18,15 @@ const char *const wr_advice_names[] = {
 #undef ADVICE_NAME
 };
 
-/* ---- putting a piece together ---- */
+/* ---- writing a piece of advice ---- */
 
 static void add_number(struct wr_advice *advice, const char *name, uint64_t value)
 {
 	advice->numbers[advice->number_count++] = (struct wr_advice_number){name, value};
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct wr_advice *advice, const char *format,
-						      ...)
+__attribute__((format(printf, 2, 3))) static void write_text(struct wr_advice *advice,
+							     const char *format, ...)
 {
 	va_list args;
 
@@ -34,7 +35,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct wr_advice *advice, 
 	va_end(args);
 }
 
-static void propose(struct wr_advice *advice, const struct wr_limit_view *limit)
+static void propose_limit(struct wr_advice *advice, const struct wr_limit_view *limit)
 {
 	char yaml[200];
 
@@ -54,7 +55,7 @@ static void propose_candidate(struct wr_advice *advice, const struct wr_limit_vi
 		 other);
 }
 
-/* ---- what the numbers are ---- */
+/* ---- numbers ---- */
 
 static uint64_t refusals(const struct weir_stat *stat)
 {
@@ -71,7 +72,7 @@ static uint64_t percent_of(uint64_t part, uint64_t whole)
 	return whole ? (part * PERCENT + whole / 2) / whole : 0;
 }
 
-/* What a key surely had. */
+/* The lower bound of the count of a key. */
 static uint64_t least_count(const struct weir_top_key *key)
 {
 	uint64_t over = key->over + key->noise;
@@ -88,7 +89,7 @@ static const struct weir_top_key *find_key(const struct weir_top_key *keys, size
 	return NULL;
 }
 
-/* Two digits are what such a number is good for: 1,234 becomes 1,300. */
+/* Rounds up to two significant digits: 1,234 becomes 1,300. */
 static uint32_t round_up(uint64_t number)
 {
 	uint64_t unit = 1;
@@ -99,12 +100,12 @@ static uint32_t round_up(uint64_t number)
 	return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* ---- each kind; true: it applies, and the advice is filled in ---- */
+/* ---- the kinds of advice: each function returns whether it applies, and then writes it ---- */
 
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
 	uint64_t refused = candidate->would_refuse - candidate->refuses_more +
-			   candidate->admits_more; /* by the rule, of what it saw */
+			   candidate->admits_more; /* refused by the rule, of the same requests */
 
 	return refused >= WR_ADVICE_REFUSALS && candidate->admits_more >= refused / 10 &&
 	       candidate->refuses_more <= candidate->admits_more / 20;
@@ -123,12 +124,12 @@ static bool advise_candidate(const struct wr_advice_view *view, struct wr_advice
 	if (!best)
 		return false;
 	other = wr_candidate_limit(best);
-	say(advice, "with %s: %s", wr_limit_words(&other, &own, words, sizeof words),
-	    wr_candidate_words(best, difference, sizeof difference));
+	write_text(advice, "with %s: %s", wr_limit_words(&other, &own, words, sizeof words),
+		   wr_candidate_words(best, difference, sizeof difference));
 	add_number(advice, "requests", best->would_admit + best->would_refuse);
 	add_number(advice, "fewer_refusals", best->admits_more);
 	add_number(advice, "more_refusals", best->refuses_more);
-	propose(advice, &other);
+	propose_limit(advice, &other);
 	return true;
 }
 
@@ -139,10 +140,11 @@ static int compare_factors(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of clients of whose requests at most half were refused: by how much the limit would have to grow,
- * in per cent of it. Returns how many there are; *others are refused more. */
-static size_t just_above(const struct wr_advice_view *view, uint64_t factors[WEIR_TOP_KEYS],
-			 size_t *others)
+/* Finds the clients with at most half of their requests refused. For each, factors[] has the limit
+ * that would admit all its requests, in per cent of the current limit, sorted. Returns their
+ * number. *others is the number of clients with more refusals. */
+static size_t find_clients_just_above(const struct wr_advice_view *view,
+				      uint64_t factors[WEIR_TOP_KEYS], size_t *others)
 {
 	size_t count = 0;
 
@@ -170,7 +172,7 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	const struct weir_stat *stat = view->stat;
 	struct wr_limit_view limit = wr_stat_limit(stat);
 	uint64_t factors[WEIR_TOP_KEYS] = {0}, factor;
-	size_t others, count = just_above(view, factors, &others);
+	size_t others, count = find_clients_just_above(view, factors, &others);
 	char words[WR_NUMBER_WORDS];
 
 	if (refusals(stat) < WR_ADVICE_REFUSALS || count < WR_ADVICE_CLIENTS || count < 2 * others)
@@ -180,20 +182,21 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	if (limit.algorithm == WEIR_TOKEN_BUCKET)
 		limit.burst = round_up((limit.burst * factor + PERCENT - 1) / PERCENT);
 	wr_number_words(limit.limit, words);
-	say(advice,
-	    "%zu clients are refused that ask for little more than it allows; %s would do for "
-	    "nine of ten of them",
-	    count, words);
+	write_text(advice,
+		   "%zu refused clients need only a little more than the limit; %s would be enough "
+		   "for "
+		   "nine of ten of them",
+		   count, words);
 	add_number(advice, "clients_just_above", count);
 	add_number(advice, "clients_far_above", others);
 	add_number(advice, "refused_percent", percent_of(refusals(stat), requests(stat)));
 	add_number(advice, "limit_percent", factor);
-	propose(advice, &limit);
+	propose_limit(advice, &limit);
 	return true;
 }
 
-/* A key without a text that has everything is that of a limit for all together: there is nobody to
- * set apart. (Or texts are not kept, and there is one client only: no loss.) */
+/* Whether the limit is shared by all clients: it has one key, and the key has no text. (The same
+ * holds if texts are off and there is only one client; then there is no advice to lose.) */
 static bool is_for_all(const struct wr_advice_view *view)
 {
 	return view->hot_count == 1 && view->hot->text_len == 0;
@@ -209,8 +212,8 @@ static bool advise_one_client(const struct wr_advice_view *view, struct wr_advic
 		return false;
 	wr_number_words(least_count(key), count);
 	wr_number_words(view->refused_total, total);
-	say(advice, "one client has %s of the last %s refusals, %llu %%", count, total,
-	    (unsigned long long)percent_of(least_count(key), view->refused_total));
+	write_text(advice, "one client has %s of the last %s refusals, %llu %%", count, total,
+		   (unsigned long long)percent_of(least_count(key), view->refused_total));
 	add_number(advice, "client_refusals", least_count(key));
 	add_number(advice, "refusals", view->refused_total);
 	add_number(advice, "clients_in_list", view->refused_count);
@@ -228,7 +231,7 @@ static int compare_refused(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* How many seconds hold four fifths of all refusals; 0: too little is known. */
+/* The number of seconds that contain four fifths of all refusals. 0: not enough history. */
 static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, uint64_t *total)
 {
 	struct weir_point points[WEIR_HISTORY_SECONDS];
@@ -252,8 +255,8 @@ static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, ui
 	return seconds;
 }
 
-/* Refusals crowd together and the limit is not about rates that short: whoever was refused might
- * have been admitted by a bucket that lets bursts pass. A candidate will tell. */
+/* Refusals are concentrated in few seconds, and the period of the limit is longer: a token bucket
+ * that admits bursts might have admitted these requests. The advice is to try it as a candidate. */
 static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	struct wr_limit_view limit = wr_stat_limit(view->stat), candidate = limit;
@@ -270,9 +273,10 @@ static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *a
 	candidate.algorithm = WEIR_TOKEN_BUCKET;
 	candidate.burst =
 		round_up(2ull * (limit.algorithm == WEIR_TOKEN_BUCKET ? limit.burst : limit.limit));
-	say(advice,
-	    "four of five refusals fell into %zu of the last %zu seconds; try %s as a candidate",
-	    seconds, known, wr_limit_words(&candidate, &limit, words, sizeof words));
+	write_text(
+		advice,
+		"four of five refusals were in %zu of the last %zu seconds; try %s as a candidate",
+		seconds, known, wr_limit_words(&candidate, &limit, words, sizeof words));
 	add_number(advice, "refusals", total);
 	add_number(advice, "burst_seconds", seconds);
 	add_number(advice, "seconds", known);
@@ -287,8 +291,8 @@ static uint64_t age_s(const struct wr_advice_view *view)
 	return since_ns && view->now_ns > since_ns ? (view->now_ns - since_ns) / SECOND_NS : 0;
 }
 
-/* Who never used more than four fifths of a limit would not notice if that were all of it. Of a
- * bucket that is the burst: how fast it was filled again may all have been needed. */
+/* If no request used more than four fifths of the limit, four fifths would have been enough. For a
+ * token bucket this holds for the burst only: its full rate may have been needed. */
 static bool advise_not_reached(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_stat *stat = view->stat;
@@ -304,13 +308,15 @@ static bool advise_not_reached(const struct wr_advice_view *view, struct wr_advi
 	*capacity = (uint32_t)((uint64_t)*capacity * 4 / 5);
 	wr_number_words(requests(stat), count);
 	wr_number_words(*capacity, lower);
-	say(advice,
-	    "none of %s requests came near it; %s%s would have refused nobody, and protect better",
-	    count, bucket ? "a burst of " : "", lower);
+	write_text(
+		advice,
+		"none of %s requests came near the limit; %s%s would have refused no request and "
+		"protects better",
+		count, bucket ? "a burst of " : "", lower);
 	add_number(advice, "requests", requests(stat));
 	add_number(advice, "near_limit", 0);
 	add_number(advice, "age_seconds", age_s(view));
-	propose(advice, &limit);
+	propose_limit(advice, &limit);
 	return true;
 }
 
@@ -318,8 +324,8 @@ static bool advise_not_met(const struct wr_advice_view *view, struct wr_advice *
 {
 	if (requests(view->stat) || age_s(view) < WR_ADVICE_NOT_MET_S)
 		return false;
-	say(advice, "no request has met it, and it has been in force for %llu hours",
-	    (unsigned long long)(age_s(view) / 3600));
+	write_text(advice, "no request has matched the rule in %llu hours",
+		   (unsigned long long)(age_s(view) / 3600));
 	add_number(advice, "age_seconds", age_s(view));
 	return true;
 }

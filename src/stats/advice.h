@@ -1,7 +1,7 @@
-/* Whether the rules are right: what their numbers say, and what to change.
+/* Advice on rules, from their statistics: which limits are too tight, too loose or unused.
  *
- * Pure: numbers in, sentences out. A rule may get several pieces of advice or none. Each names the
- * numbers behind it, and the limit it proposes as a line of a rule file. */
+ * The functions are pure: numbers in, sentences out. A rule gets up to WR_ADVICE_MAX pieces of
+ * advice. Each has the numbers behind it, and a proposed limit as a line of a rule file. */
 #ifndef WR_STATS_ADVICE_H
 #define WR_STATS_ADVICE_H
 
@@ -10,12 +10,13 @@
 /* X(enum, name, when it is given) */
 #define WR_ADVICES(X)                                                                              \
 	X(WR_ADVICE_CANDIDATE, "candidate_better",                                                 \
-	  "a candidate would have refused clearly fewer, and hardly anybody else")                 \
-	X(WR_ADVICE_TOO_TIGHT, "too_tight", "many clients are refused that are just above")        \
-	X(WR_ADVICE_ONE_CLIENT, "one_client", "most refusals are one client's")                    \
-	X(WR_ADVICE_BURSTS, "bursts", "refusals fall into few seconds")                            \
-	X(WR_ADVICE_NOT_REACHED, "not_reached", "nobody comes near the limit")                     \
-	X(WR_ADVICE_NOT_MET, "not_met", "no request has met the rule")
+	  "a candidate would have refused clearly fewer requests, and hardly any others")          \
+	X(WR_ADVICE_TOO_TIGHT, "too_tight",                                                        \
+	  "many clients are refused that exceed it only slightly")                                 \
+	X(WR_ADVICE_ONE_CLIENT, "one_client", "one client has most of the refusals")               \
+	X(WR_ADVICE_BURSTS, "bursts", "most refusals are in few seconds")                          \
+	X(WR_ADVICE_NOT_REACHED, "not_reached", "no client comes near the limit")                  \
+	X(WR_ADVICE_NOT_MET, "not_met", "no request has matched the rule")
 
 enum wr_advice_kind {
 #define WR_ADVICE_ENUM(name, text, when) name,
@@ -23,14 +24,14 @@ enum wr_advice_kind {
 #undef WR_ADVICE_ENUM
 };
 
-/* When numbers are enough to speak of. */
-#define WR_ADVICE_REQUESTS 1000u   /* for "nobody comes near" */
-#define WR_ADVICE_REFUSALS 100u    /* for everything about refusals */
-#define WR_ADVICE_CLIENTS 8u       /* that are just above */
-#define WR_ADVICE_LEAST_S 3600u    /* a rule has been in force, for "nobody comes near" */
-#define WR_ADVICE_NOT_MET_S 86400u /* … for "no request has met it" */
+/* The least numbers for advice. */
+#define WR_ADVICE_REQUESTS 1000u   /* for WR_ADVICE_NOT_REACHED */
+#define WR_ADVICE_REFUSALS 100u    /* for all advice about refusals */
+#define WR_ADVICE_CLIENTS 8u       /* that exceed the limit slightly */
+#define WR_ADVICE_LEAST_S 3600u    /* age of the rule for WR_ADVICE_NOT_REACHED */
+#define WR_ADVICE_NOT_MET_S 86400u /* age of the rule for WR_ADVICE_NOT_MET */
 
-/* What is known of a rule. */
+/* The statistics of a rule. */
 struct wr_advice_view {
 	const struct weir_stat *stat;
 	uint64_t now_ns;
@@ -38,7 +39,7 @@ struct wr_advice_view {
 	size_t second_count;
 	const struct weir_top_key *hot, *refused; /* largest first */
 	size_t hot_count, refused_count;
-	uint64_t refused_total;                  /* of all keys, faded as the list is */
+	uint64_t refused_total;                  /* of all keys, halved like the list */
 	const struct weir_candidate *candidates; /* of this rule */
 	size_t candidate_count;
 };
@@ -46,13 +47,13 @@ struct wr_advice_view {
 #define WR_ADVICE_TEXT 320
 #define WR_ADVICE_YAML 320
 #define WR_ADVICE_NUMBERS 4
-#define WR_ADVICE_MAX 5 /* of one rule */
+#define WR_ADVICE_MAX 5 /* pieces of advice for one rule */
 
 struct wr_advice {
 	enum wr_advice_kind kind;
-	const struct weir_top_key *key; /* the client it is about, or NULL */
-	char text[WR_ADVICE_TEXT];      /* a sentence, without that client's name */
-	char yaml[WR_ADVICE_YAML];      /* a limit for the rule file; "" if there is none to give */
+	const struct weir_top_key *key; /* the client that the advice is about, or NULL */
+	char text[WR_ADVICE_TEXT];      /* a sentence, without the client's name */
+	char yaml[WR_ADVICE_YAML];      /* the proposed limit for the rule file, or "" */
 	struct wr_advice_number {
 		const char *name;
 		uint64_t value;
@@ -62,23 +63,23 @@ struct wr_advice {
 
 extern const char *const wr_advice_names[];
 
-/* Fills in advice, the weightiest first, and returns how many pieces. */
+/* Writes the advice, the most important first. Returns the number of pieces. */
 size_t wr_advise(const struct wr_advice_view *view, struct wr_advice advice[WR_ADVICE_MAX]);
 
-/* ---- in words ---- */
+/* ---- texts ---- */
 
-/* A limit's numbers; of a rule or of a candidate. */
+/* The numbers of a rule or a candidate. */
 struct wr_limit_view {
 	uint32_t algorithm, limit, burst;
-	uint64_t period_ns; /* 0: a calendar's window */
+	uint64_t period_ns; /* 0: a calendar window */
 };
 
-/* "token_bucket, 100 per 1m, burst 20"; without "100 per 1m" if `like` has the same. `like` may be
- * NULL. Returns text. */
+/* Writes "token_bucket, 100 per 1m, burst 20". The part "100 per 1m" is left out if `like`, which
+ * may be NULL, has the same. Returns text. */
 const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_limit_view *like,
 			   char *text, size_t cap);
 
-/* "212 fewer refusals, none more". Returns text. */
+/* Writes the difference to the rule: "212 fewer refusals, none more". Returns text. */
 const char *wr_candidate_words(const struct weir_candidate *candidate, char *text, size_t cap);
 
 static inline struct wr_limit_view wr_stat_limit(const struct weir_stat *stat)

@@ -1,10 +1,11 @@
-/* Names and their slots. Slots are never given back: a rule that comes again finds its counts. */
+/* The directory of names and their slots. Slots are never freed: a rule that is loaded again finds
+ * its counts. Called when rules are loaded and by readers. */
 #include "stats/stats.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define PROBES_MAX 128u /* a name that finds no room within these counts as other */
+#define PROBES_MAX 128u /* a name without a free entry within these is counted as other */
 #define LAST_BYTE 119u
 #define TAIL_BYTES 9u /* ~1f2e3d4c */
 
@@ -14,8 +15,9 @@ static const char *const own_names[] = {
 #undef OWN_NAME
 };
 
-/* A name that is too long ends in a part of its hash: two rules that begin alike would otherwise be
- * one series to Prometheus. Cut between characters: half a one is no label. */
+/* A name that is too long is cut and ends in a part of its hash. Otherwise two rules with the same
+ * beginning would be one series in Prometheus. It is cut between UTF-8 characters, because a label
+ * must be valid UTF-8. */
 static size_t cut_name(struct weir_str name, uint64_t hash, char text[WR_STAT_NAME_MAX + 1])
 {
 	size_t len = name.len;
@@ -40,13 +42,8 @@ static void write_name(struct wr_stat_name *entry, uint64_t hash, struct weir_st
 	for (int i = 0; i < 14; i++)
 		__atomic_store_n(&entry->words[i], words[i], __ATOMIC_RELAXED);
 	((char *)words)[LAST_BYTE] = (char)(len + 1);
-	/* Paired with the load in wr_stats_name: who sees the length sees the name. */
+	/* Paired with the load in wr_stats_name: a reader that sees the length sees the name. */
 	__atomic_store_n(&entry->words[14], words[14], __ATOMIC_RELEASE);
-}
-
-static bool has_name(const struct wr_stat_name *entry)
-{
-	return __atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 != 0;
 }
 
 bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
@@ -72,8 +69,8 @@ bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_S
 	return true;
 }
 
-/* Whether the entry is the name's, claiming it if it is free. */
-static bool take_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
+/* Claims the entry if it is free. Returns whether the entry belongs to the name. */
+static bool claim_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
 {
 	uint64_t seen = __atomic_load_n(&entry->hash, __ATOMIC_ACQUIRE);
 
@@ -82,7 +79,7 @@ static bool take_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_st
 		seen = hash;
 	if (seen != hash)
 		return false;
-	if (!has_name(entry))
+	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* has no name */
 		write_name(entry, hash, name);
 	return true;
 }
@@ -91,7 +88,7 @@ static void mark_used(const struct wr_history_map *history, uint32_t slot)
 {
 	uint64_t bit = 1ull << slot % 64;
 
-	if (!(wr_load(&history->used[slot / 64]) & bit))
+	if (!(wr_stats_load(&history->used[slot / 64]) & bit))
 		__atomic_fetch_or(&history->used[slot / 64], bit, __ATOMIC_RELAXED);
 }
 
@@ -113,7 +110,7 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 		uint32_t slot = (uint32_t)(hash >> 32) + i;
 
 		slot &= mask;
-		if (slot >= WEIR_STAT_RULES && take_entry(&stats->map.names[slot], hash, name)) {
+		if (slot >= WEIR_STAT_RULES && claim_entry(&stats->map.names[slot], hash, name)) {
 			mark_used(&stats->map.history, slot);
 			return slot;
 		}
@@ -126,10 +123,10 @@ static bool same_numbers(const struct wr_rule_note *at, const struct wr_rule_not
 	return __atomic_load_n(&at->limit, __ATOMIC_RELAXED) == note->limit &&
 	       __atomic_load_n(&at->burst, __ATOMIC_RELAXED) == note->burst &&
 	       __atomic_load_n(&at->flags, __ATOMIC_RELAXED) == note->flags &&
-	       wr_load(&at->period_ns) == note->period_ns;
+	       wr_stats_load(&at->period_ns) == note->period_ns;
 }
 
-/* Words are whole; that they are of one load is nothing to rely on. */
+/* Each field is written atomically, but readers may see fields of two loads. */
 void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note)
 {
 	struct wr_rule_note *at;
@@ -137,12 +134,12 @@ void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_
 	if (!stats->usable || slot < WEIR_STAT_RULES)
 		return;
 	at = &stats->map.history.notes[slot];
-	if (wr_load(&at->since_ns) == 0 || !same_numbers(at, note))
-		wr_store(&at->since_ns, note->loaded_ns);
+	if (wr_stats_load(&at->since_ns) == 0 || !same_numbers(at, note))
+		wr_stats_store(&at->since_ns, note->loaded_ns);
 	__atomic_store_n(&at->limit, note->limit, __ATOMIC_RELAXED);
 	__atomic_store_n(&at->burst, note->burst, __ATOMIC_RELAXED);
 	__atomic_store_n(&at->flags, note->flags, __ATOMIC_RELAXED);
 	__atomic_store_n(&at->parent, note->parent, __ATOMIC_RELAXED);
-	wr_store(&at->period_ns, note->period_ns);
-	wr_store(&at->loaded_ns, note->loaded_ns);
+	wr_stats_store(&at->period_ns, note->period_ns);
+	wr_stats_store(&at->loaded_ns, note->loaded_ns);
 }

@@ -1,4 +1,5 @@
-/* A rule's history: points, and how counts become points. */
+/* The history of a rule: writes points from totals, and reads them. Written by the tick, read by
+ * weir_history. */
 #include "stats/history.h"
 
 #include "stats/stats.h"
@@ -7,7 +8,7 @@
 #define NUMBER_BITS 16
 #define READ_TRIES 4
 
-/* Numbers up to 4,095 as they are; larger ones rounded to 12 digits of binary. */
+/* Numbers up to 4,095 are exact. Larger numbers are rounded to 12 binary digits. */
 static uint64_t number_pack(uint64_t count)
 {
 	unsigned exponent, shift;
@@ -16,7 +17,7 @@ static uint64_t number_pack(uint64_t count)
 		return count + 1;
 	shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	if (shift && count < UINT64_MAX >> 1) {
-		count += 1ull << (shift - 1); /* which may need another digit */
+		count += 1ull << (shift - 1); /* the rounding may add a digit */
 		shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	}
 	exponent = shift + 1;
@@ -65,24 +66,24 @@ struct weir_point wr_point_unpack(uint64_t word)
 	return point;
 }
 
-/* Points of [from_s, to_s) are not known, nor are those of the minutes it touches. */
-static void forget(struct wr_series *series, uint64_t from_s, uint64_t to_s)
+/* Marks the seconds in [from_s, to_s), and the minutes that overlap it, as not known. */
+static void clear_points(struct wr_series *series, uint64_t from_s, uint64_t to_s)
 {
 	uint64_t minutes = (to_s - 1) / 60 - from_s / 60 + 1;
 	uint64_t seconds = to_s - from_s;
 
 	for (uint64_t i = 0; i < seconds && i < WEIR_HISTORY_SECONDS; i++)
-		wr_store(&series->seconds[(from_s + i) % WEIR_HISTORY_SECONDS], 0);
+		wr_stats_store(&series->seconds[(from_s + i) % WEIR_HISTORY_SECONDS], 0);
 	for (uint64_t i = 0; i < minutes && i < WEIR_HISTORY_MINUTES; i++)
-		wr_store(&series->minutes[(from_s / 60 + i) % WEIR_HISTORY_MINUTES], 0);
+		wr_stats_store(&series->minutes[(from_s / 60 + i) % WEIR_HISTORY_MINUTES], 0);
 }
 
-static void go_on_from(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
-		       uint64_t now_s)
+static void continue_from(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
+			  uint64_t now_s)
 {
 	for (int i = 0; i < WR_HISTORY_LINES; i++) {
-		wr_store(&series->last[i], totals[i]);
-		wr_store(&series->base[i], totals[i]);
+		wr_stats_store(&series->last[i], totals[i]);
+		wr_stats_store(&series->base[i], totals[i]);
 	}
 	/* Paired with the load in weir_history. */
 	__atomic_store_n(&series->upto_s, now_s, __ATOMIC_RELEASE);
@@ -92,22 +93,22 @@ void wr_series_begin(struct wr_series *series, const uint64_t totals[WR_HISTORY_
 		     uint64_t upto_s)
 {
 	for (int i = 0; i < WEIR_HISTORY_SECONDS; i++)
-		wr_store(&series->seconds[i], 0);
+		wr_stats_store(&series->seconds[i], 0);
 	for (int i = 0; i < WEIR_HISTORY_MINUTES; i++)
-		wr_store(&series->minutes[i], 0);
-	wr_store(&series->refused_milli, 0);
-	go_on_from(series, totals, upto_s);
+		wr_stats_store(&series->minutes[i], 0);
+	wr_stats_store(&series->refused_milli, 0);
+	continue_from(series, totals, upto_s);
 }
 
-/* What was counted between two ticks. */
+/* The counts between two ticks. */
 struct stretch {
 	uint64_t from_s, gap_s;
 	uint64_t last[WR_HISTORY_LINES];
 	uint64_t delta[WR_HISTORY_LINES];
 };
 
-/* How much of it up to the end of its i-th second. */
-static uint64_t part(const struct stretch *stretch, int line, uint64_t i)
+/* The part of the counts in the first `i` seconds. */
+static uint64_t part_of_stretch(const struct stretch *stretch, int line, uint64_t i)
 {
 	return stretch->delta[line] * i / stretch->gap_s;
 }
@@ -117,49 +118,50 @@ static void write_second(struct wr_series *series, const struct stretch *stretch
 	uint64_t counts[WR_HISTORY_LINES];
 
 	for (int line = 0; line < WR_HISTORY_LINES; line++)
-		counts[line] = part(stretch, line, i + 1) - part(stretch, line, i);
-	wr_store(&series->seconds[(stretch->from_s + i) % WEIR_HISTORY_SECONDS],
-		 wr_point_pack(counts));
+		counts[line] =
+			part_of_stretch(stretch, line, i + 1) - part_of_stretch(stretch, line, i);
+	wr_stats_store(&series->seconds[(stretch->from_s + i) % WEIR_HISTORY_SECONDS],
+		       wr_point_pack(counts));
 }
 
-/* Second i was the last of its minute. */
+/* Writes the minute that ends with second `i`. */
 static void write_minute(struct wr_series *series, const struct stretch *stretch, uint64_t i)
 {
 	uint64_t minute = (stretch->from_s + i) / 60;
 	uint64_t counts[WR_HISTORY_LINES], ends[WR_HISTORY_LINES];
 
 	for (int line = 0; line < WR_HISTORY_LINES; line++) {
-		uint64_t base = wr_load(&series->base[line]);
+		uint64_t base = wr_stats_load(&series->base[line]);
 
-		ends[line] = stretch->last[line] + part(stretch, line, i + 1);
+		ends[line] = stretch->last[line] + part_of_stretch(stretch, line, i + 1);
 		counts[line] = ends[line] > base ? ends[line] - base : 0;
 	}
-	wr_store(&series->minutes[minute % WEIR_HISTORY_MINUTES], wr_point_pack(counts));
+	wr_stats_store(&series->minutes[minute % WEIR_HISTORY_MINUTES], wr_point_pack(counts));
 	for (int line = 0; line < WR_HISTORY_LINES; line++)
-		wr_store(&series->base[line], ends[line]);
+		wr_stats_store(&series->base[line], ends[line]);
 }
 
-/* The totals are noted before the points: who is killed in between loses some history and counts
- * none twice. */
+/* The totals are stored before the points. A process that is killed in between loses some history,
+ * but no count is recorded twice. */
 void wr_series_record(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		      uint64_t now_s)
 {
-	struct stretch stretch = {.from_s = wr_load(&series->upto_s)};
+	struct stretch stretch = {.from_s = wr_stats_load(&series->upto_s)};
 
 	if (now_s == stretch.from_s)
 		return;
 	if (now_s < stretch.from_s || now_s - stretch.from_s > WEIR_HISTORY_SECONDS) {
 		bool back = now_s < stretch.from_s;
 
-		forget(series, back ? now_s : stretch.from_s, back ? stretch.from_s : now_s);
-		go_on_from(series, totals, now_s);
+		clear_points(series, back ? now_s : stretch.from_s, back ? stretch.from_s : now_s);
+		continue_from(series, totals, now_s);
 		return;
 	}
 	stretch.gap_s = now_s - stretch.from_s;
 	for (int i = 0; i < WR_HISTORY_LINES; i++) {
-		stretch.last[i] = wr_load(&series->last[i]);
+		stretch.last[i] = wr_stats_load(&series->last[i]);
 		stretch.delta[i] = totals[i] > stretch.last[i] ? totals[i] - stretch.last[i] : 0;
-		wr_store(&series->last[i], totals[i]);
+		wr_stats_store(&series->last[i], totals[i]);
 	}
 	for (uint64_t i = 0; i < stretch.gap_s; i++) {
 		write_second(series, &stretch, i);
@@ -183,8 +185,8 @@ static size_t read_points(const struct wr_series *series, uint64_t end_s, enum w
 	for (size_t i = 0; i < count; i++) {
 		uint64_t at = (end - count + i) % ring;
 
-		points[i] = wr_point_unpack(wr_load(span == WEIR_SECONDS ? &series->seconds[at]
-									 : &series->minutes[at]));
+		points[i] = wr_point_unpack(wr_stats_load(
+			span == WEIR_SECONDS ? &series->seconds[at] : &series->minutes[at]));
 	}
 	return count;
 }
@@ -198,7 +200,8 @@ static const struct wr_series *series_of(const struct wr_stats_map *map, uint32_
 	if (slot != WEIR_STAT_ALL) {
 		if (slot >= map->name_count)
 			return NULL;
-		/* Paired with the store in tick.c: who sees the track sees the series begun. */
+		/* Paired with the store in tick.c: a reader that sees the track sees the new
+		 * series. */
 		at = wr_track_series(__atomic_load_n(&history->track[slot], __ATOMIC_ACQUIRE));
 		if (at == 0)
 			return NULL;
@@ -232,8 +235,8 @@ int weir_history(struct weir_table *table, uint32_t slot, enum weir_span span,
 		count = read_points(series, upto_s, span, points, max);
 		*end_s = upto_s - upto_s % span;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		/* If it has moved on meanwhile, the oldest points may be the newest. */
-		if (owned_by(series, slot) && wr_load(&series->upto_s) == upto_s)
+		/* If a tick has run meanwhile, new points may have replaced the oldest ones. */
+		if (owned_by(series, slot) && wr_stats_load(&series->upto_s) == upto_s)
 			return (int)count;
 	}
 	return WEIR_ENOENT;

@@ -1,4 +1,5 @@
-/* Hosts and gauges: what processes say of themselves and of the world outside the table. */
+/* Hosts and gauges. A host entry is the state of a process with an engine; a gauge is a value that
+ * the service sets. Read by displays and metrics. */
 #include "stats/stats.h"
 
 #include <string.h>
@@ -15,36 +16,38 @@ static void write_words(uint64_t *to, const void *from, size_t bytes)
 		uint64_t word;
 
 		memcpy(&word, (const char *)from + i * 8, 8);
-		wr_store(&to[i], word);
+		wr_stats_store(&to[i], word);
 	}
 }
 
 static void read_words(void *to, const uint64_t *from, size_t bytes)
 {
 	for (size_t i = 0; i < bytes / 8; i++) {
-		uint64_t word = wr_load(&from[i]);
+		uint64_t word = wr_stats_load(&from[i]);
 
 		memcpy((char *)to + i * 8, &word, 8);
 	}
 }
 
-/* A place may have been left half written: its next owner makes the number even again. */
-void wr_host_write(struct wr_host *host, const struct wr_host_news *news)
+/* The last owner may have died during a write, with an odd number of writes. The next write makes
+ * it even again. */
+void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_report *report)
 {
-	const uint64_t words[HOST_WORDS] = {news->rules_hash, news->generation,   news->loaded_ns,
-					    news->loads_good, news->loads_failed, news->failed_ns};
-	uint64_t writes = wr_load(&host->writes) | 1;
+	const uint64_t words[HOST_WORDS] = {report->rules_hash,   report->generation,
+					    report->loaded_ns,    report->loads_good,
+					    report->loads_failed, report->failed_ns};
+	uint64_t writes = wr_stats_load(&host->writes) | 1;
 
-	wr_store(&host->writes, writes);
+	wr_stats_store(&host->writes, writes);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	write_words(host->words, words, sizeof words);
-	write_words(host->name, news->name, sizeof news->name);
-	write_words(host->error, news->error, sizeof news->error);
+	write_words(host->name, report->name, sizeof report->name);
+	write_words(host->error, report->error, sizeof report->error);
 	/* Paired with the load in read_host. */
 	__atomic_store_n(&host->writes, writes + 1, __ATOMIC_RELEASE);
 }
 
-static bool read_host(const struct wr_host *host, struct wr_host_news *news)
+static bool read_host(const struct wr_stats_host *host, struct wr_stats_host_report *report)
 {
 	uint64_t words[HOST_WORDS];
 
@@ -52,18 +55,18 @@ static bool read_host(const struct wr_host *host, struct wr_host_news *news)
 		uint64_t writes = __atomic_load_n(&host->writes, __ATOMIC_ACQUIRE);
 
 		read_words(words, host->words, sizeof words);
-		read_words(news->name, host->name, sizeof news->name);
-		read_words(news->error, host->error, sizeof news->error);
+		read_words(report->name, host->name, sizeof report->name);
+		read_words(report->error, host->error, sizeof report->error);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (!(writes & 1) && wr_load(&host->writes) == writes) {
-			news->rules_hash = words[0];
-			news->generation = words[1];
-			news->loaded_ns = words[2];
-			news->loads_good = words[3];
-			news->loads_failed = words[4];
-			news->failed_ns = words[5];
-			news->name[WR_HOST_NAME - 1] = '\0';
-			news->error[WR_HOST_ERROR - 1] = '\0';
+		if (!(writes & 1) && wr_stats_load(&host->writes) == writes) {
+			report->rules_hash = words[0];
+			report->generation = words[1];
+			report->loaded_ns = words[2];
+			report->loads_good = words[3];
+			report->loads_failed = words[4];
+			report->failed_ns = words[5];
+			report->name[WR_HOST_NAME - 1] = '\0';
+			report->error[WR_HOST_ERROR - 1] = '\0';
 			return true;
 		}
 	}
@@ -80,26 +83,26 @@ int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *context)
 		return WEIR_EINVAL;
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
-	self = wr_owner_self();
+	self = wr_stats_owner_self();
 	for (uint32_t i = 0; i < map.history.host_count && rc == 0; i++) {
-		struct wr_host *at = &map.history.hosts[i];
+		struct wr_stats_host *at = &map.history.hosts[i];
 		struct wr_pair owner = wr_pair_load(&at->owner);
-		struct wr_host_news news;
+		struct wr_stats_host_report report;
 
-		if (owner.lo == 0 || !read_host(at, &news))
+		if (owner.lo == 0 || !read_host(at, &report))
 			continue;
 		rc = fn(context, &(struct weir_host){
 					 .size = sizeof(struct weir_host),
-					 .pid = wr_owner_pid(owner),
-					 .alive = !wr_owner_is_dead(owner, self),
-					 .name = {news.name, strlen(news.name)},
-					 .rules_hash = news.rules_hash,
-					 .generation = news.generation,
-					 .loaded_ns = news.loaded_ns,
-					 .loads_good = news.loads_good,
-					 .loads_failed = news.loads_failed,
-					 .failed_ns = news.failed_ns,
-					 .error = {news.error, strlen(news.error)},
+					 .pid = wr_stats_owner_pid(owner),
+					 .alive = !wr_stats_owner_is_dead(owner, self),
+					 .name = {report.name, strlen(report.name)},
+					 .rules_hash = report.rules_hash,
+					 .generation = report.generation,
+					 .loaded_ns = report.loaded_ns,
+					 .loads_good = report.loads_good,
+					 .loads_failed = report.loads_failed,
+					 .failed_ns = report.failed_ns,
+					 .error = {report.error, strlen(report.error)},
 				 });
 	}
 	return rc;
@@ -117,7 +120,7 @@ int weir_gauge_set(struct weir_table *table, enum weir_gauge_name gauge, int64_t
 		   uint64_t now_ns)
 {
 	struct wr_stats_map map;
-	struct wr_gauge *at;
+	struct wr_stats_gauge *at;
 
 	if (!table || gauge >= WEIR_GAUGE_COUNT)
 		return WEIR_EINVAL;
@@ -140,7 +143,7 @@ int weir_gauges_each(struct weir_table *table, weir_gauge_fn fn, void *context)
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
 	for (unsigned i = 0; i < WEIR_GAUGE_COUNT && rc == 0; i++) {
-		const struct wr_gauge *at = &map.history.header->gauges[i];
+		const struct wr_stats_gauge *at = &map.history.header->gauges[i];
 		struct weir_gauge gauge = {.size = sizeof gauge,
 					   .number = i,
 					   .name = gauges[i].name,

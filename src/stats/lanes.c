@@ -1,34 +1,37 @@
-/* Who writes which lane. A lane is free when it has no owner or a dead one. */
+/* Assigns lanes and host entries to threads and processes. A lane is free if it has no owner, or if
+ * its owner is dead. Called by the first decision of a thread. */
 #include "stats/stats.h"
 
 #include <pthread.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "stats/owner.h"
 
-__attribute__((tls_model("initial-exec"))) _Thread_local struct wr_seats wr_seats;
+__attribute__((tls_model(
+	"initial-exec"))) _Thread_local struct wr_stats_thread_lanes wr_stats_thread_lanes;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
-static uint32_t claims;       /* makes each owner word one of its own */
-static struct wr_pair self;   /* lo: this process; hi: its start and namespace; 0: not known */
-static pthread_key_t at_exit; /* of a thread */
+static uint32_t claims;       /* makes each owner word unique */
+static struct wr_pair self;   /* wr_stats_owner_self(); lo 0: not known yet */
+static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
-/* Takes a lane that nobody has, or that a dead process had. The swap's barrier makes the last
- * owner's counts visible. */
-static bool claim(struct wr_pair *owner, bool from_dead)
+/* Claims an entry without an owner, or with a dead one. The barrier of the compare-and-swap makes
+ * the counts of the last owner visible. Called with the lock held. */
+static bool claim_owner(struct wr_pair *owner, bool from_dead)
 {
 	struct wr_pair seen = wr_pair_load(owner);
 	struct wr_pair mine = {self.lo | ++claims, self.hi};
 
-	if (seen.lo != 0 && !(from_dead && wr_owner_is_dead(seen, self)))
+	if (seen.lo != 0 && !(from_dead && wr_stats_owner_is_dead(seen, self)))
 		return false;
 	return wr_pair_cas(owner, &seen, mine);
 }
 
-/* Readers look no further than the last lane that was ever used. */
+/* Readers stop at the highest lane that was ever used. */
 static void raise_used(const struct wr_stats_map *map, unsigned lane)
 {
 	uint32_t *used = &map->header->lanes_used;
@@ -43,81 +46,81 @@ static unsigned find_lane(const struct wr_stats_map *map)
 {
 	for (int from_dead = 0; from_dead < 2; from_dead++)
 		for (unsigned lane = 1; lane < WR_LANES; lane++)
-			if (claim(&map->owners[lane], from_dead)) {
+			if (claim_owner(&map->owners[lane], from_dead)) {
 				raise_used(map, lane);
 				return lane;
 			}
 	return 0;
 }
 
-/* A process is a host of the table once it decides. The lock is held. */
+/* Claims a host entry for a process that decides. Called with the lock held. */
 static void become_host(struct wr_stats *stats)
 {
 	struct wr_history_map *history = &stats->map.history;
 
 	for (int from_dead = 0; from_dead < 2 && !stats->host; from_dead++)
 		for (uint32_t i = 0; i < history->host_count && !stats->host; i++)
-			if (claim(&history->hosts[i].owner, from_dead))
+			if (claim_owner(&history->hosts[i].owner, from_dead))
 				stats->host = &history->hosts[i];
 	if (stats->host)
-		wr_host_write(stats->host, &stats->news);
+		wr_stats_write_host(stats->host, &stats->report);
 }
 
-void wr_host_tell(struct wr_stats *stats, const struct wr_host_news *news)
+void wr_stats_report_host(struct wr_stats *stats, const struct wr_stats_host_report *report)
 {
 	pthread_mutex_lock(&lock);
-	stats->news = *news;
+	stats->report = *report;
 	if (stats->host)
-		wr_host_write(stats->host, news);
+		wr_stats_write_host(stats->host, report);
 	pthread_mutex_unlock(&lock);
 }
 
-static void give_up(struct wr_pair *owner)
+static void release_owner(struct wr_pair *owner)
 {
 	struct wr_pair seen = wr_pair_load(owner);
 
 	wr_pair_cas(owner, &seen, (struct wr_pair){0, 0});
 }
 
-static void release(struct wr_stats *stats, unsigned lane)
+static void release_lane(struct wr_stats *stats, unsigned lane)
 {
 	stats->lanes &= ~(1ull << lane);
-	give_up(&stats->map.owners[lane]);
+	release_owner(&stats->map.owners[lane]);
 }
 
-static void leave(struct wr_lane *lane)
+static void leave_lane(struct wr_lane *lane)
 {
 	struct wr_stats *stats = open_stats;
 
 	while (stats && stats->serial != lane->serial)
 		stats = stats->next;
 	if (stats && lane->index)
-		release(stats, lane->number);
+		release_lane(stats, lane->number);
 	*lane = (struct wr_lane){0};
 }
 
-static void thread_ends(void *seats)
+static void release_thread_lanes(void *seats)
 {
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < WR_SEATS; i++)
-		leave(&((struct wr_seats *)seats)->lane[i]);
+	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
+		leave_lane(&((struct wr_stats_thread_lanes *)seats)->lane[i]);
 	pthread_mutex_unlock(&lock);
 }
 
-/* A child begins without lanes: those it knows of are its parent's. */
-static void before_fork(void)
+/* A forked child starts without lanes, because those in its memory belong to the parent. */
+static void lock_before_fork(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-static void after_fork(void)
+static void unlock_after_fork(void)
 {
 	pthread_mutex_unlock(&lock);
 }
 
-static void in_child(void)
+static void reset_in_child(void)
 {
-	memset(&wr_seats, 0, sizeof wr_seats);
+	memset(&wr_stats_thread_lanes, 0, sizeof wr_stats_thread_lanes);
 	self.lo = 0;
 	for (struct wr_stats *stats = open_stats; stats; stats = stats->next) {
 		stats->lanes = 0;
@@ -128,42 +131,42 @@ static void in_child(void)
 
 static void set_up_once(void)
 {
-	pthread_key_create(&at_exit, thread_ends);
-	pthread_atfork(before_fork, after_fork, in_child);
+	pthread_key_create(&at_exit, release_thread_lanes);
+	pthread_atfork(lock_before_fork, unlock_after_fork, reset_in_child);
 }
 
-/* libweir may be unloaded before a thread ends. */
-__attribute__((destructor)) static void unload(void)
+/* libweir may be unloaded before a thread ends; the destructor of its key must not run then. */
+__attribute__((destructor)) static void delete_thread_key(void)
 {
 	if (last_serial)
 		pthread_key_delete(at_exit);
 }
 
-/* The seat to sit down on: this handle's, a free one, or the one that was taken longest ago. The
- * thread's usual handle stands first, where wr_lane_mine looks. */
-static struct wr_lane *seat_for(const struct wr_stats *stats)
+/* The entry for this handle: its own, a free one, or the one that was assigned longest ago. The
+ * first handle of a thread has the first entry, which wr_lane_mine checks inline. */
+static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
-	for (unsigned i = 0; i < WR_SEATS; i++)
-		if (wr_seats.lane[i].serial == stats->serial)
-			return &wr_seats.lane[i];
-	for (unsigned i = 0; i < WR_SEATS; i++)
-		if (wr_seats.lane[i].serial == 0)
-			return &wr_seats.lane[i];
-	wr_seats.next = (wr_seats.next + 1) % WR_SEATS;
-	return &wr_seats.lane[wr_seats.next];
+	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
+		if (wr_stats_thread_lanes.lane[i].serial == stats->serial)
+			return &wr_stats_thread_lanes.lane[i];
+	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
+		if (wr_stats_thread_lanes.lane[i].serial == 0)
+			return &wr_stats_thread_lanes.lane[i];
+	wr_stats_thread_lanes.next = (wr_stats_thread_lanes.next + 1) % WR_STATS_LANES_PER_THREAD;
+	return &wr_stats_thread_lanes.lane[wr_stats_thread_lanes.next];
 }
 
 struct wr_lane *wr_lane_claim(struct wr_stats *stats)
 {
-	struct wr_lane *lane = seat_for(stats);
+	struct wr_lane *lane = choose_thread_lane(stats);
 	unsigned number;
 
 	if (lane->serial == stats->serial)
 		return lane;
 	pthread_mutex_lock(&lock);
-	leave(lane);
+	leave_lane(lane);
 	if (self.lo == 0)
-		self = wr_owner_self();
+		self = wr_stats_owner_self();
 	if (stats->usable && !stats->host)
 		become_host(stats);
 	number = stats->usable ? find_lane(&stats->map) : 0;
@@ -176,12 +179,12 @@ struct wr_lane *wr_lane_claim(struct wr_stats *stats)
 		stats->lanes |= 1ull << number;
 	}
 	pthread_mutex_unlock(&lock);
-	pthread_setspecific(at_exit, &wr_seats);
+	pthread_setspecific(at_exit, &wr_stats_thread_lanes);
 	return lane;
 }
 
-/* A line for a rule this lane has not met yet. One that was handed out and not entered, because its
- * taker died in between, is lost: 64 bytes. */
+/* Allocates a line for a rule that this lane counts for the first time. Returns 0 if there is none.
+ * If the process dies before the store, the line of 64 bytes is lost. */
 static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 {
 	uint32_t *next = &lane->map->header->next_line;
@@ -197,7 +200,7 @@ static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 	return (uint16_t)line;
 }
 
-void wr_stat_add_slowly(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n)
+void wr_stat_add_slow(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n)
 {
 	if (lane->index && lane->index[slot] == 0 && new_line(lane, slot))
 		wr_stat_add(lane, slot, what, n);
@@ -221,15 +224,18 @@ void wr_stats_close(struct wr_stats *stats)
 {
 	struct wr_stats **at = &open_stats;
 
+	wr_assert(stats->serial);
 	pthread_mutex_lock(&lock);
-	while (*at != stats)
+	while (*at != stats) {
+		wr_assert(*at);
 		at = &(*at)->next;
+	}
 	*at = stats->next;
 	for (unsigned lane = 1; lane < WR_LANES; lane++)
 		if (stats->lanes >> lane & 1)
-			release(stats, lane);
+			release_lane(stats, lane);
 	if (stats->host)
-		give_up(&stats->host->owner);
+		release_owner(&stats->host->owner);
 	stats->host = NULL;
 	stats->serial = 0;
 	pthread_mutex_unlock(&lock);

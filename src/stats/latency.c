@@ -1,13 +1,13 @@
-/* How long decisions took. The buckets are counters of lanes like any other: a histogram is twelve
- * names in the directory, of eight buckets each, so it is exact and outlives its writers. */
+/* Histograms of latency. The buckets are counters of lanes: a histogram is twelve names in the
+ * directory with eight buckets each. So it is exact and outlives its writers. */
 #include "stats/stats.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_BITS 6 /* what takes less than 64 ns is in the first bucket */
+#define FIRST_BITS 6 /* the first bucket is below 64 ns */
 #define SUM_AT WEIR_LATENCY_BUCKETS
-#define NAMES_WANTED 256 /* in a smaller directory rules need the room more */
+#define NAMES_WANTED 256 /* a smaller directory is left to rules */
 
 _Static_assert(SUM_AT < WR_LATENCY_LINES * WR_STAT_COUNT, "room for all buckets and the sum");
 
@@ -34,7 +34,7 @@ static void name_line(enum weir_latency_kind kind, unsigned line, char name[32])
 	snprintf(name, 32, "latency %d %u", (int)kind, line);
 }
 
-/* The slot of a line of a histogram, looked up once. Threads that do so at once find the same. */
+/* The slot of a line of a histogram, looked up once. Concurrent threads find the same slot. */
 static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, unsigned line)
 {
 	uint32_t *at = &stats->latency[kind][line];
@@ -50,7 +50,8 @@ static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, u
 	return slot;
 }
 
-static void add(struct wr_stats *stats, enum weir_latency_kind kind, unsigned at, uint64_t n)
+static void add_to_bucket(struct wr_stats *stats, enum weir_latency_kind kind, unsigned at,
+			  uint64_t n)
 {
 	uint32_t slot = line_slot(stats, kind, at / WR_STAT_COUNT);
 
@@ -62,11 +63,11 @@ void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_
 {
 	if (!stats->usable)
 		return;
-	add(stats, kind, bucket_of(ns), 1);
-	add(stats, kind, SUM_AT, ns);
+	add_to_bucket(stats, kind, bucket_of(ns), 1);
+	add_to_bucket(stats, kind, SUM_AT, ns);
 }
 
-/* Which line of the histogram a slot is; WR_LATENCY_LINES if it is none of this kind. */
+/* The line of the histogram in a slot, or WR_LATENCY_LINES if the slot is not of this kind. */
 static unsigned line_of(const struct wr_stats_map *map, uint32_t slot, enum weir_latency_kind kind)
 {
 	char name[32], text[WR_STAT_NAME_MAX + 1];
@@ -81,7 +82,7 @@ static unsigned line_of(const struct wr_stats_map *map, uint32_t slot, enum weir
 	return line;
 }
 
-static void take_line(const uint64_t counts[WR_STAT_COUNT], unsigned line,
+static void read_line(const uint64_t counts[WR_STAT_COUNT], unsigned line,
 		      struct weir_latency *latency)
 {
 	for (unsigned i = 0; i < WR_STAT_COUNT; i++) {
@@ -113,7 +114,7 @@ int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 		if (line == WR_LATENCY_LINES)
 			continue;
 		wr_stats_read(&map, slot, counts);
-		take_line(counts, line, latency);
+		read_line(counts, line, latency);
 	}
 	return 0;
 }

@@ -1,3 +1,4 @@
+/* Identifies processes as owners of lanes and host entries. Called by lanes.c and hosts.c. */
 #include "stats/owner.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #define STARTED_BITS 40
 
-/* The 22nd field of /proc/PID/stat, in ticks since boot. 0: not to be had. */
+/* The start time of a process in ticks since boot, field 22 of /proc/PID/stat. 0: unknown. */
 static uint64_t started_at(pid_t pid)
 {
 	char path[32], text[1024];
@@ -26,7 +27,7 @@ static uint64_t started_at(pid_t pid)
 	len = read(fd, text, sizeof text - 1);
 	close(fd);
 	text[len > 0 ? len : 0] = '\0';
-	at = strrchr(text, ')'); /* the name before it may hold anything */
+	at = strrchr(text, ')'); /* the process name before it may contain any byte */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	return at ? strtoull(at, NULL, 10) & ((1ull << STARTED_BITS) - 1) : 0;
@@ -41,7 +42,7 @@ static uint64_t namespace_bits(void)
 	return st.st_ino * 0x9e3779b97f4a7c15u >> STARTED_BITS << STARTED_BITS;
 }
 
-struct wr_pair wr_owner_self(void)
+struct wr_pair wr_stats_owner_self(void)
 {
 	pid_t pid = getpid();
 	struct wr_pair self = {(uint64_t)pid << 32, namespace_bits() | started_at(pid)};
@@ -49,10 +50,10 @@ struct wr_pair wr_owner_self(void)
 	return self;
 }
 
-bool wr_owner_is_dead(struct wr_pair owner, struct wr_pair self)
+bool wr_stats_owner_is_dead(struct wr_pair owner, struct wr_pair self)
 {
 	const uint64_t started = (1ull << STARTED_BITS) - 1;
-	pid_t pid = (pid_t)wr_owner_pid(owner);
+	pid_t pid = (pid_t)wr_stats_owner_pid(owner);
 	uint64_t now;
 
 	if ((owner.hi & ~started) != (self.hi & ~started))

@@ -1,9 +1,10 @@
-/* Where things are in the sections of lanes, history and top keys. */
+/* Computes where the parts of the sections for lanes, history and top keys are; and
+ * weir_stats_info. Called by every reader and by wr_stats_open. */
 #include "stats/stats.h"
 
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
-#define BYTES_PER_NAME 512u /* of the section: an entry, a shared line, 63 indexes, a few lines */
+#define BYTES_PER_NAME 512u /* an entry, a shared line, 63 index entries and a few lines */
 #define BYTES_PER_HOST 131072u
 
 static uint32_t names_for(uint64_t bytes)
@@ -24,22 +25,22 @@ static uint32_t hosts_for(uint64_t bytes)
 				      : (uint32_t)hosts;
 }
 
-static uint8_t *align(uint8_t *at)
+static uint8_t *align_to_line(uint8_t *at)
 {
 	return at + (-(uintptr_t)at & 63);
 }
 
-static uint32_t least(uint64_t a, uint64_t b)
+static uint32_t smaller_of(uint64_t a, uint64_t b)
 {
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* A rule needs a series and a place for its top keys; all rules together need a series. */
+/* Each rule needs a series and a list of top keys. The sum of all rules needs one more series. */
 static uint32_t series_for(uint64_t bytes, uint64_t top_bytes)
 {
-	uint32_t series = least(bytes / sizeof(struct wr_series), WR_HISTORY_RULES + 1);
+	uint32_t series = smaller_of(bytes / sizeof(struct wr_series), WR_HISTORY_RULES + 1);
 
-	return least(series, top_bytes / sizeof(struct wr_top) + 1);
+	return smaller_of(series, top_bytes / sizeof(struct wr_top) + 1);
 }
 
 static bool map_history(const struct weir_table *table, uint32_t names, struct wr_history_map *map)
@@ -52,16 +53,16 @@ static bool map_history(const struct weir_table *table, uint32_t names, struct w
 	map->header = (struct wr_history_header *)at;
 	at += sizeof *map->header;
 	map->host_count = hosts_for(section.bytes);
-	map->hosts = (struct wr_host *)at;
+	map->hosts = (struct wr_stats_host *)at;
 	at += map->host_count * sizeof *map->hosts;
 	map->used = (uint64_t *)at;
 	at += (names + 63) / 64 * sizeof *map->used;
 	map->track = (uint32_t *)at;
-	at = align(at + names * sizeof *map->track);
+	at = align_to_line(at + names * sizeof *map->track);
 	map->paces = (struct wr_pace *)at;
 	at += names * sizeof *map->paces;
 	map->notes = (struct wr_rule_note *)at;
-	at = align(at + names * sizeof *map->notes);
+	at = align_to_line(at + names * sizeof *map->notes);
 	map->series = (struct wr_series *)at;
 	map->tops = (struct wr_top *)(table->base + top.offset);
 	if (at > end)
@@ -86,7 +87,7 @@ bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map)
 	at += map->name_count * sizeof *map->names;
 	map->shared = (struct wr_stat_line *)at;
 	at += map->name_count * sizeof *map->shared;
-	map->lines = (struct wr_stat_line *)at - 1; /* the first is number 1 */
+	map->lines = (struct wr_stat_line *)at - 1; /* the first line is number 1 */
 	fixed = (uint64_t)(at - (table->base + section.offset)) +
 		(uint64_t)(WR_LANES - 1) * map->name_count * sizeof *map->index;
 	if (fixed > section.bytes || !map_history(table, map->name_count, &map->history))
@@ -104,11 +105,11 @@ static uint32_t names_used(const struct wr_stats_map *map)
 	uint32_t count = WEIR_STAT_RULES;
 
 	for (uint32_t slot = WEIR_STAT_RULES; slot < map->name_count; slot++)
-		count += wr_load(&map->history.used[slot / 64]) >> slot % 64 & 1;
+		count += wr_stats_load(&map->history.used[slot / 64]) >> slot % 64 & 1;
 	return count;
 }
 
-/* By who has one: a look at each series would make all of their memory resident. */
+/* Counts by the tracks, because reading every series would make all of their memory resident. */
 static uint32_t series_used(const struct wr_stats_map *map)
 {
 	uint32_t count = 0;
@@ -118,7 +119,7 @@ static uint32_t series_used(const struct wr_stats_map *map)
 	return count;
 }
 
-/* What a rule takes that has everything, counted for by so many threads. */
+/* The memory of a rule with history, if `lanes` threads count for it. */
 static uint32_t rule_bytes(uint32_t lanes)
 {
 	return (uint32_t)(sizeof(struct wr_stat_name) + sizeof(struct wr_stat_line) * (1 + lanes) +
@@ -144,11 +145,11 @@ int weir_stats_info(struct weir_table *table, struct weir_stats_info *info)
 		.history = map.history.series_count ? map.history.series_count - 1 : 0,
 		.history_used = series_used(&map),
 		.lanes = WR_LANES - 1,
-		.lanes_used = least(lanes, WR_LANES - 1),
+		.lanes_used = smaller_of(lanes, WR_LANES - 1),
 		.lines = map.line_count - 1,
 		.lines_used = __atomic_load_n(&map.header->next_line, __ATOMIC_RELAXED),
-		.rule_bytes = rule_bytes(least(lanes, WR_LANES - 1)),
-		.ticked_ns = wr_load(&map.history.header->tick_s) * 1000000000u,
+		.rule_bytes = rule_bytes(smaller_of(lanes, WR_LANES - 1)),
+		.ticked_ns = wr_stats_load(&map.history.header->tick_s) * 1000000000u,
 	};
 	return 0;
 }

@@ -1,33 +1,33 @@
-/* Moving history on, once a second.
+/* weir_tick: advances the history once a second. Called by any number of processes.
  *
- * Whoever comes first claims the second and does the work; others go away. A claim that is older
- * than three seconds is a dead or stopped process's and is taken over; who finds his claim gone
- * stops, so what a sleeper may still write when he wakes up is one rule's point.
+ * The first process claims the second and does the work. A claim older than three seconds belongs
+ * to a dead or stopped process and is taken over. A process that has lost its claim stops, so a
+ * process that was stopped and continues writes at most the point of one rule.
  *
- * The choice of rules: each has a rate, of about the last minute. Free series go to the busiest
- * without one. If there are none, those that have more than twice the rate of the idlest with one
- * take over: its series is retired now and given away at the next tick, when nobody still counts
- * keys there. */
+ * Each rule has a rate over about the last minute. Free series are given to the rules with the
+ * highest rates. If none is free, a rule with more than twice the rate of the slowest rule that has
+ * a series takes its series over: the series is retired now and given away at the next tick, when
+ * no thread counts keys in it any more. */
 #include "stats/stats.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define NUMBER_BITS 24
-#define CLAIM_S 3   /* how long a claim is respected */
-#define BACK_S 5    /* clocks of processes may differ by so much; beyond that it was set back */
-#define MEMORY_S 64 /* of a rate */
+#define CLAIM_S 3   /* seconds after which a claim may be taken over */
+#define BACK_S 5    /* clocks of processes may differ by this; beyond it the clock was set back */
+#define MEMORY_S 64 /* seconds over which a rate is averaged */
 #define BUSY_MILLI 1000
-#define BUSIEST 64 /* given a series in one tick */
-#define IDLEST 8   /* retired in one tick */
-#define FADES 64   /* top keys halved in one tick */
+#define BUSIEST 64 /* rules that get a series in one tick */
+#define IDLEST 8   /* series retired in one tick */
+#define FADES 64   /* lists of top keys halved in one tick */
 #define SAMPLES_PER_S 1000
-#define TOTAL_MAX (1ull << 31) /* of a list; above it is halved at once: counts have 32 bits */
+#define TOTAL_MAX (1ull << 31) /* a larger total is halved at once; counts have 32 bits */
 
 struct ranked {
 	uint32_t slot;
 	uint64_t rate_milli;
-	bool fresh; /* all it has was counted since the last tick */
+	bool fresh; /* all its counts are from after the last tick */
 	uint64_t totals[WR_HISTORY_LINES];
 };
 
@@ -36,26 +36,21 @@ struct tick {
 	const struct wr_history_map *history;
 	uint64_t claim;
 	uint64_t from_s, now_s;
-	uint64_t gap_s; /* since the last one; 1 if time went back */
+	uint64_t gap_s; /* since the last tick; 1 if the clock went back */
 	uint64_t all[WR_HISTORY_LINES];
-	struct ranked busiest[BUSIEST]; /* without a series, busiest first */
-	struct ranked idlest[IDLEST];   /* with one, idlest first */
+	struct ranked busiest[BUSIEST]; /* rules without a series, highest rate first */
+	struct ranked idlest[IDLEST];   /* rules with a series, lowest rate first */
 	size_t busy, idle;
 };
 
-static bool still_mine(const struct tick *tick)
+static bool claim_is_held(const struct tick *tick)
 {
 	return __atomic_load_n(&tick->history->header->claim, __ATOMIC_RELAXED) == tick->claim;
 }
 
 /* ---- rates ---- */
 
-static uint64_t decisions(const uint64_t totals[WR_HISTORY_LINES])
-{
-	return totals[WR_LINE_ADMITTED] + totals[WR_LINE_REFUSED] + totals[WR_LINE_SHADOWED];
-}
-
-static uint64_t smooth(const struct tick *tick, uint64_t rate, uint64_t delta)
+static uint64_t smooth_rate(const struct tick *tick, uint64_t rate, uint64_t delta)
 {
 	uint64_t now = delta * 1000 / tick->gap_s;
 	uint64_t weight = tick->gap_s < MEMORY_S ? tick->gap_s : MEMORY_S;
@@ -77,7 +72,7 @@ static void read_totals(const struct wr_stats_map *map, uint32_t slot,
 	totals[WR_LINE_DELAYED] = counts[WR_STAT_delayed];
 }
 
-/* One decision in two to this power is few enough to look at. */
+/* The smallest shift with at most SAMPLES_PER_S samples, if one decision in 2^shift is sampled. */
 static unsigned shift_for(uint64_t rate_milli)
 {
 	unsigned shift = 0;
@@ -87,11 +82,11 @@ static unsigned shift_for(uint64_t rate_milli)
 	return shift;
 }
 
-/* ---- who has a series ---- */
+/* ---- assigning series ---- */
 
-/* Inserts into a list that is sorted by `before`; the last one may fall off. */
-static void rank(struct ranked *list, size_t *count, size_t max, const struct ranked *item,
-		 bool busiest_first)
+/* Inserts into a list that is sorted by rate. The last item is dropped if the list is full. */
+static void insert_ranked(struct ranked *list, size_t *count, size_t max, const struct ranked *item,
+			  bool busiest_first)
 {
 	size_t at = *count;
 
@@ -115,40 +110,40 @@ static struct wr_series *series_of(const struct tick *tick, uint32_t slot, uint3
 	return series;
 }
 
-static void retire(const struct tick *tick, uint32_t slot)
+static void retire_series(const struct tick *tick, uint32_t slot)
 {
 	uint32_t *track = &tick->history->track[slot];
 	struct wr_series *series = series_of(tick, slot, *track);
 
 	if (series)
-		wr_store(&series->retired_s, tick->now_s);
+		wr_stats_store(&series->retired_s, tick->now_s);
 	__atomic_store_n(track, 0, __ATOMIC_RELEASE);
 }
 
-static void give(const struct tick *tick, uint32_t at, const struct ranked *to)
+static void give_series(const struct tick *tick, uint32_t at, const struct ranked *to)
 {
 	static const uint64_t nothing[WR_HISTORY_LINES];
 	struct wr_series *series = &tick->history->series[at];
 
 	__atomic_store_n(&series->owner, 0, __ATOMIC_RELEASE);
 	wr_top_clear(&tick->history->tops[at - 1]);
-	/* It has begun now: the end of these five minutes halves it, not the next second. */
-	wr_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
+	/* Halve the new list at the end of this five-minute period, not in the next second. */
+	wr_stats_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
 	if (to->fresh)
 		wr_series_begin(series, nothing, tick->from_s);
 	else
 		wr_series_begin(series, to->totals, tick->now_s);
 	wr_series_record(series, to->totals, tick->now_s);
-	wr_store(&series->retired_s, 0);
-	wr_store(&series->since_s, tick->now_s);
+	wr_stats_store(&series->retired_s, 0);
+	wr_stats_store(&series->since_s, tick->now_s);
 	__atomic_store_n(&series->owner, to->slot + 1, __ATOMIC_RELEASE);
-	/* Paired with the loads of readers and of those who count keys. */
+	/* Paired with the loads in history.c, top.c and limiter/sample.c. */
 	__atomic_store_n(&tick->history->track[to->slot], wr_track_make(at, 0, 0),
 			 __ATOMIC_RELEASE);
 }
 
-/* Nobody's, or retired before this tick. One whose owner does not know of it was being given away
- * by someone who was killed. */
+/* Whether a series has no owner, or was retired before this tick. If the track of its owner does
+ * not point to it, a process was killed while it gave the series away; it is then retired. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];
@@ -160,11 +155,12 @@ static bool is_free(const struct tick *tick, uint32_t at)
 	    wr_track_series(tick->history->track[owner - 1]) == at)
 		return false;
 	if (series->retired_s == 0)
-		wr_store(&series->retired_s, tick->now_s);
+		wr_stats_store(&series->retired_s, tick->now_s);
 	return series->retired_s != tick->now_s;
 }
 
-/* Rules with a decision now and then do not push each other out all the time. */
+/* Whether `busy` takes the series of `idle` over. A slow rule must wait until the series has a full
+ * history, so that slow rules do not replace each other continuously. */
 static bool takes_over(const struct tick *tick, const struct ranked *busy,
 		       const struct ranked *idle)
 {
@@ -176,22 +172,22 @@ static bool takes_over(const struct tick *tick, const struct ranked *busy,
 		tick->now_s - series->since_s > WEIR_HISTORY_SECONDS);
 }
 
-static void share_out(struct tick *tick)
+static void share_out_series(struct tick *tick)
 {
 	uint32_t at = 1;
 	size_t given = 0;
 
-	while (given < tick->busy && at < tick->history->series_count && still_mine(tick)) {
+	while (given < tick->busy && at < tick->history->series_count && claim_is_held(tick)) {
 		if (is_free(tick, at))
-			give(tick, at, &tick->busiest[given++]);
+			give_series(tick, at, &tick->busiest[given++]);
 		at++;
 	}
 	for (size_t i = 0; given + i < tick->busy && i < tick->idle; i++)
 		if (takes_over(tick, &tick->busiest[given + i], &tick->idlest[i]))
-			retire(tick, tick->idlest[i].slot);
+			retire_series(tick, tick->idlest[i].slot);
 }
 
-/* ---- a second of a name ---- */
+/* ---- one second of a name ---- */
 
 static void set_samples(const struct tick *tick, const struct ranked *item, uint32_t track,
 			struct wr_series *series, uint64_t delta)
@@ -202,13 +198,13 @@ static void set_samples(const struct tick *tick, const struct ranked *item, uint
 	uint64_t refused_delta = refused > before ? refused - before : 0;
 	uint64_t refused_now = refused_delta * 1000 / tick->gap_s;
 	uint64_t all_now = delta * 1000 / tick->gap_s;
-	uint64_t rate = smooth(tick, series->refused_milli, refused_delta);
-	/* Up at once, down slowly. */
+	uint64_t rate = smooth_rate(tick, series->refused_milli, refused_delta);
+	/* The sampling rate falls at once and rises slowly. */
 	unsigned hot = shift_for(all_now > item->rate_milli ? all_now : item->rate_milli);
 	unsigned cold = shift_for(refused_now > rate ? refused_now : rate);
 	uint32_t next = wr_track_make(wr_track_series(track), hot, cold);
 
-	wr_store(&series->refused_milli, rate);
+	wr_stats_store(&series->refused_milli, rate);
 	if (next != track)
 		__atomic_store_n(&tick->history->track[item->slot], next, __ATOMIC_RELEASE);
 	if (top->noise_shift[WEIR_TOP_HOT] < hot)
@@ -217,7 +213,7 @@ static void set_samples(const struct tick *tick, const struct ranked *item, uint
 		__atomic_store_n(&top->noise_shift[WEIR_TOP_REFUSED], cold, __ATOMIC_RELAXED);
 }
 
-static void visit(struct tick *tick, uint32_t slot)
+static void record_name(struct tick *tick, uint32_t slot)
 {
 	enum wr_name_kind kind = wr_stats_kind(tick->map, slot);
 	struct wr_pace *pace = &tick->history->paces[slot];
@@ -229,11 +225,12 @@ static void visit(struct tick *tick, uint32_t slot)
 	if (kind == WR_NAME_LATENCY)
 		return;
 	read_totals(tick->map, slot, item.totals);
-	seen = decisions(item.totals);
+	seen = item.totals[WR_LINE_ADMITTED] + item.totals[WR_LINE_REFUSED] +
+	       item.totals[WR_LINE_SHADOWED];
 	delta = seen > pace->seen && tick->from_s ? seen - pace->seen : 0;
-	item.rate_milli = smooth(tick, pace->rate_milli, delta);
-	wr_store(&pace->seen, seen);
-	wr_store(&pace->rate_milli, item.rate_milli);
+	item.rate_milli = smooth_rate(tick, pace->rate_milli, delta);
+	wr_stats_store(&pace->seen, seen);
+	wr_stats_store(&pace->rate_milli, item.rate_milli);
 	for (int i = 0; i < WR_HISTORY_LINES && kind == WR_NAME_RULE && slot != WEIR_STAT_NO_RULE;
 	     i++)
 		tick->all[i] += item.totals[i];
@@ -241,65 +238,65 @@ static void visit(struct tick *tick, uint32_t slot)
 	if (series) {
 		set_samples(tick, &item, track, series, delta);
 		wr_series_record(series, item.totals, tick->now_s);
-		rank(tick->idlest, &tick->idle, IDLEST, &item, false);
+		insert_ranked(tick->idlest, &tick->idle, IDLEST, &item, false);
 	} else if (item.rate_milli) {
-		rank(tick->busiest, &tick->busy, BUSIEST, &item, true);
+		insert_ranked(tick->busiest, &tick->busy, BUSIEST, &item, true);
 	}
 }
 
-static void visit_all(struct tick *tick)
+static void record_names(struct tick *tick)
 {
 	for (uint32_t word = 0; word < (tick->map->name_count + 63) / 64; word++) {
-		uint64_t used = wr_load(&tick->history->used[word]);
+		uint64_t used = wr_stats_load(&tick->history->used[word]);
 
 		if (word == 0)
 			used |= (1u << WEIR_STAT_RULES) - 1;
-		for (; used && still_mine(tick); used &= used - 1)
-			visit(tick, word * 64 + (uint32_t)__builtin_ctzll(used));
+		for (; used && claim_is_held(tick); used &= used - 1)
+			record_name(tick, word * 64 + (uint32_t)__builtin_ctzll(used));
 	}
 }
 
-static void fade(const struct tick *tick)
+static void fade_tops(const struct tick *tick)
 {
 	uint64_t period = tick->now_s / WR_FADE_S;
 	int done = 0;
 
 	for (uint32_t i = 0; i + 1 < tick->history->series_count && done < FADES; i++) {
 		struct wr_top *top = &tick->history->tops[i];
-		uint64_t total = wr_load(&top->total[0]);
+		uint64_t total = wr_stats_load(&top->total[0]);
 
 		if (total == 0 || (top->faded == period && total <= TOTAL_MAX))
 			continue;
 		done++;
-		wr_store(&top->faded, period); /* first: rather not halved than twice */
+		wr_stats_store(&top->faded, period); /* first, so that it is never halved twice */
 		wr_top_fade(top);
 	}
 }
 
-static void move_on(struct tick *tick)
+static void advance_history(struct tick *tick)
 {
 	struct wr_series *all = &tick->history->series[0];
 
-	visit_all(tick);
-	if (!still_mine(tick))
+	record_names(tick);
+	if (!claim_is_held(tick))
 		return;
 	if (tick->history->series_count) {
 		if (all->upto_s == 0)
 			wr_series_begin(all, tick->all, tick->now_s);
 		wr_series_record(all, tick->all, tick->now_s);
 	}
-	share_out(tick);
-	fade(tick);
+	share_out_series(tick);
+	fade_tops(tick);
 }
 
 /* ---- the claim ---- */
 
-static bool is_done(uint64_t tick_s, uint64_t now_s)
+static bool second_is_done(uint64_t tick_s, uint64_t now_s)
 {
 	return now_s <= tick_s && tick_s - now_s <= BACK_S;
 }
 
-static uint64_t claim(struct wr_history_header *header, uint64_t now_s)
+static uint64_t claim_second(struct wr_history_header *header, uint64_t now_s)
 {
 	static uint32_t number;
 	uint64_t seen = __atomic_load_n(&header->claim, __ATOMIC_ACQUIRE);
@@ -331,22 +328,22 @@ int weir_tick(struct weir_table *table, uint64_t now_ns)
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
 	header = map.history.header;
-	if (is_done(__atomic_load_n(&header->tick_s, __ATOMIC_ACQUIRE), tick.now_s))
+	if (second_is_done(__atomic_load_n(&header->tick_s, __ATOMIC_ACQUIRE), tick.now_s))
 		return 0;
-	tick.claim = claim(header, tick.now_s);
+	tick.claim = claim_second(header, tick.now_s);
 	if (!tick.claim)
 		return 0;
 	tick.map = &map;
 	tick.history = &map.history;
-	tick.from_s = wr_load(&header->tick_s);
+	tick.from_s = wr_stats_load(&header->tick_s);
 	tick.gap_s = tick.now_s > tick.from_s && tick.from_s ? tick.now_s - tick.from_s : 1;
-	done = is_done(tick.from_s, tick.now_s);
+	done = second_is_done(tick.from_s, tick.now_s);
 	if (!done) {
-		move_on(&tick);
-		if (still_mine(&tick))
-			wr_store(&header->tick_s, tick.now_s);
+		advance_history(&tick);
+		if (claim_is_held(&tick))
+			wr_stats_store(&header->tick_s, tick.now_s);
 	}
-	/* Paired with the exchange in claim: the next one sees all that was written. */
+	/* Paired with the exchange in claim_second: the next tick sees all writes of this one. */
 	return __atomic_compare_exchange_n(&header->claim, &tick.claim, 0, false, __ATOMIC_RELEASE,
 					   __ATOMIC_RELAXED) &&
 	       !done;

@@ -1,3 +1,5 @@
+/* Lists of top keys: counting, halving and reading. Written by deciding threads, halved by the
+ * tick. */
 #include "stats/top.h"
 
 #include <string.h>
@@ -6,7 +8,7 @@
 #include "stats/history.h"
 #include "stats/stats.h"
 
-#define TRIES 4 /* a sample that finds no quiet moment is left out */
+#define TRIES 4 /* after as many lost compare-and-swaps a sample is dropped */
 
 static uint32_t count_of(uint64_t hi)
 {
@@ -23,7 +25,7 @@ static uint64_t counts(uint32_t count, uint32_t over)
 	return (uint64_t)count << 32 | over;
 }
 
-static uint32_t sum(uint32_t a, uint32_t b)
+static uint32_t add_saturated(uint32_t a, uint32_t b)
 {
 	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
@@ -43,22 +45,22 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_ke
 	uint64_t words[WEIR_TOP_TEXT / 8] = {0};
 
 	memcpy(words, text->bytes, text->len);
-	wr_store(&at->hash, 0);
+	wr_stats_store(&at->hash, 0);
 	for (size_t i = 0; i < WEIR_TOP_TEXT / 8; i++)
-		wr_store(&at->words[i], words[i]);
-	wr_store(&at->seal, seal_of(words, hash, text->kind, text->len));
+		wr_stats_store(&at->words[i], words[i]);
+	wr_stats_store(&at->seal, seal_of(words, hash, text->kind, text->len));
 	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
 }
 
-/* A text that is half written, or of two writers, does not fit its seal. */
+/* Returns false if the text does not match its seal: it is half written, or of two writers. */
 static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];
-	uint64_t seal = wr_load(&at->seal);
+	uint64_t seal = wr_stats_load(&at->seal);
 	unsigned kind = seal >> 8 & 0xff, len = seal & 0xff;
 
 	for (size_t i = 0; i < WEIR_TOP_TEXT / 8; i++)
-		words[i] = wr_load(&at->words[i]);
+		words[i] = wr_stats_load(&at->words[i]);
 	if (len > WEIR_TOP_TEXT || kind > WEIR_TOP_CUT || seal != seal_of(words, hash, kind, len))
 		return false;
 	key->text_kind = kind;
@@ -69,10 +71,10 @@ static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_t
 
 static void wipe_text(struct wr_top_text *at)
 {
-	wr_store(&at->hash, 0);
-	wr_store(&at->seal, 0);
+	wr_stats_store(&at->hash, 0);
+	wr_stats_store(&at->seal, 0);
 	for (size_t i = 0; i < WEIR_TOP_TEXT / 8; i++)
-		wr_store(&at->words[i], 0);
+		wr_stats_store(&at->words[i], 0);
 }
 
 static struct wr_top_text *find_text(struct wr_top_list *list, uint64_t hash)
@@ -86,14 +88,15 @@ static struct wr_top_text *find_text(struct wr_top_list *list, uint64_t hash)
 static uint32_t count_in(const struct wr_top_list *list, uint64_t hash)
 {
 	for (unsigned i = 0; hash && i < WEIR_TOP_KEYS; i++)
-		if (wr_load(&list->entry[i].lo) == hash)
-			return count_of(wr_load(&list->entry[i].hi));
+		if (wr_stats_load(&list->entry[i].lo) == hash)
+			return count_of(wr_stats_load(&list->entry[i].hi));
 	return 0;
 }
 
-/* Texts are of the keys with the largest counts: a new one takes the place of the smallest. */
-static void keep_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
-		      const struct wr_key_text *text)
+/* Stores the text of a key. The keys with the largest counts have texts: a new text replaces the
+ * text of the key with the smallest count. */
+static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
+		       const struct wr_key_text *text)
 {
 	struct wr_top_text *at = find_text(list, hash);
 	struct weir_top_key seen;
@@ -105,7 +108,7 @@ static void keep_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 		return;
 	}
 	for (unsigned i = 0; i < WR_TOP_TEXTS && least; i++) {
-		uint32_t its = count_in(list, wr_load(&list->text[i].hash));
+		uint32_t its = count_in(list, wr_stats_load(&list->text[i].hash));
 
 		if (its < least) {
 			least = its;
@@ -118,7 +121,7 @@ static void keep_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 
 /* ---- counting ---- */
 
-/* The key's entry; else that of the smallest count. */
+/* The entry of the key, or the entry with the smallest count. */
 static struct wr_pair *find_entry(struct wr_top_list *list, uint64_t hash)
 {
 	struct wr_pair *smallest = &list->entry[0];
@@ -126,9 +129,9 @@ static struct wr_pair *find_entry(struct wr_top_list *list, uint64_t hash)
 
 	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++) {
 		struct wr_pair *entry = &list->entry[i];
-		uint32_t count = count_of(wr_load(&entry->hi));
+		uint32_t count = count_of(wr_stats_load(&entry->hi));
 
-		if (wr_load(&entry->lo) == hash)
+		if (wr_stats_load(&entry->lo) == hash)
 			return entry;
 		if (count < least) {
 			least = count;
@@ -149,20 +152,20 @@ void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uin
 		struct wr_pair seen = wr_pair_load(entry);
 		uint32_t before = count_of(seen.hi);
 		uint32_t over = seen.lo == hash ? over_of(seen.hi) : before;
-		struct wr_pair next = {hash, counts(sum(before, weight), over)};
+		struct wr_pair next = {hash, counts(add_saturated(before, weight), over)};
 
 		if (!wr_pair_cas(entry, &seen, next))
 			continue;
 		__atomic_fetch_add(&top->total[which], weight, __ATOMIC_RELAXED);
 		if (text && text->kind != WEIR_TOP_NO_TEXT)
-			keep_text(list, hash, count_of(next.hi), text);
+			store_text(list, hash, count_of(next.hi), text);
 		return;
 	}
 }
 
-/* ---- forgetting ---- */
+/* ---- halving and removing ---- */
 
-/* Returns what the list has lost by it. */
+/* Halves a list. Returns by how much the sum of its counts fell. */
 static uint64_t fade_list(struct wr_top_list *list)
 {
 	uint64_t lost = 0;
@@ -183,7 +186,7 @@ static uint64_t fade_list(struct wr_top_list *list)
 		}
 	}
 	for (unsigned i = 0; i < WR_TOP_TEXTS; i++)
-		if (count_in(list, wr_load(&list->text[i].hash)) == 0)
+		if (count_in(list, wr_stats_load(&list->text[i].hash)) == 0)
 			wipe_text(&list->text[i]);
 	return lost;
 }
@@ -192,12 +195,12 @@ void wr_top_fade(struct wr_top *top)
 {
 	for (int i = 0; i < 2; i++) {
 		uint64_t lost = fade_list(&top->list[i]);
-		uint64_t total = wr_load(&top->total[i]);
+		uint64_t total = wr_stats_load(&top->total[i]);
 		uint32_t shift = __atomic_load_n(&top->noise_shift[i], __ATOMIC_RELAXED);
 
 		__atomic_fetch_sub(&top->total[i], lost < total ? lost : total, __ATOMIC_RELAXED);
-		/* Halved counts have a quarter of the variance: as if twice as many had been
-		 * looked at. */
+		/* Halved counts have a quarter of the variance, as if twice as many decisions had
+		 * been sampled. */
 		__atomic_store_n(&top->noise_shift[i], shift ? shift - 1 : 0, __ATOMIC_RELAXED);
 	}
 }
@@ -220,17 +223,17 @@ void wr_top_clear(struct wr_top *top)
 	wr_top_wipe_texts(top);
 	for (int i = 0; i < 2; i++) {
 		for (unsigned j = 0; j < WEIR_TOP_KEYS; j++) {
-			wr_store(&top->list[i].entry[j].lo, 0);
-			wr_store(&top->list[i].entry[j].hi, 0);
+			wr_stats_store(&top->list[i].entry[j].lo, 0);
+			wr_stats_store(&top->list[i].entry[j].hi, 0);
 		}
-		wr_store(&top->total[i], 0);
+		wr_stats_store(&top->total[i], 0);
 		__atomic_store_n(&top->noise_shift[i], 0, __ATOMIC_RELAXED);
 	}
 }
 
 /* ---- reading ---- */
 
-static uint64_t root(uint64_t n)
+static uint64_t square_root(uint64_t n)
 {
 	uint64_t low = 0, high = 1ull << 32;
 
@@ -245,18 +248,18 @@ static uint64_t root(uint64_t n)
 	return low;
 }
 
-/* Three standard deviations, the other way round: of k samples seen, one in w taken, at most
- * w · (k + 4.5 + 3 √(k + 2.25)) were there. */
+/* The bound of the sampling error, three standard deviations. If one decision in w is sampled and k
+ * samples were seen, there were at most w · (k + 4.5 + 3 √(k + 2.25)) decisions. */
 static uint64_t noise_of(uint64_t count, uint32_t shift)
 {
 	uint64_t samples = count >> shift;
 
-	return shift ? (9 + 3 * root(4 * samples + 9)) << shift >> 1 : 0;
+	return shift ? (9 + 3 * square_root(4 * samples + 9)) << shift >> 1 : 0;
 }
 
-/* Enters a key where its count belongs; the last one may fall off. Returns how many there are. */
-static size_t insert(struct weir_top_key *keys, size_t count, size_t max,
-		     const struct weir_top_key *key)
+/* Inserts a key by its count. A full list drops its last key. Returns the new length. */
+static size_t insert_key(struct weir_top_key *keys, size_t count, size_t max,
+			 const struct weir_top_key *key)
 {
 	size_t at = count < max ? count : max;
 
@@ -270,8 +273,9 @@ static size_t insert(struct weir_top_key *keys, size_t count, size_t max,
 	return count < max ? count + 1 : max;
 }
 
-/* The i-th entry with what others have of the same key; count 0 if it is not the first of them. */
-static struct weir_top_key merged(const struct wr_pair entries[WEIR_TOP_KEYS], unsigned i)
+/* Entry `i` plus the counts of later entries of the same key. The count is 0 if an earlier entry
+ * has the same key. */
+static struct weir_top_key merge_entries(const struct wr_pair entries[WEIR_TOP_KEYS], unsigned i)
 {
 	struct weir_top_key key = {.hash = entries[i].lo};
 
@@ -296,11 +300,11 @@ static size_t read_list(struct wr_top *top, enum weir_top_list which, struct wei
 	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++)
 		entries[i] = wr_pair_load(&top->list[which].entry[i]);
 	for (unsigned i = 0; i < WEIR_TOP_KEYS; i++) {
-		struct weir_top_key key = merged(entries, i);
+		struct weir_top_key key = merge_entries(entries, i);
 
 		key.noise = noise_of(key.count, shift < WR_TRACK_SHIFT_MAX ? shift : 0);
 		if (key.count)
-			count = insert(keys, count, max, &key);
+			count = insert_key(keys, count, max, &key);
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct wr_top_text *text = find_text(&top->list[which], keys[i].hash);
@@ -333,6 +337,6 @@ int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_list list,
 	if (info)
 		*info = (struct weir_top_info){.size = sizeof *info,
 					       .every = 1u << wr_track_shift(track, list),
-					       .total = wr_load(&top->total[list])};
+					       .total = wr_stats_load(&top->total[list])};
 	return (int)read_list(top, list, keys, max);
 }

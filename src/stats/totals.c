@@ -1,4 +1,4 @@
-/* Reading totals: of rules and of candidates. */
+/* Reads the totals of rules and candidates. Called by displays and metrics. */
 #include "stats/stats.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 static void add_line(uint64_t counts[WR_STAT_COUNT], const struct wr_stat_line *line)
 {
 	for (int i = 0; i < WR_STAT_COUNT; i++)
-		counts[i] += wr_load(&line->count[i]);
+		counts[i] += wr_stats_load(&line->count[i]);
 }
 
 void wr_stats_read(const struct wr_stats_map *map, uint32_t slot, uint64_t counts[WR_STAT_COUNT])
@@ -28,9 +28,9 @@ static struct wr_rule_note note_of(const struct wr_stats_map *map, uint32_t slot
 {
 	const struct wr_rule_note *at = &map->history.notes[slot];
 	struct wr_rule_note note = {
-		.loaded_ns = wr_load(&at->loaded_ns),
-		.since_ns = wr_load(&at->since_ns),
-		.period_ns = wr_load(&at->period_ns),
+		.loaded_ns = wr_stats_load(&at->loaded_ns),
+		.since_ns = wr_stats_load(&at->since_ns),
+		.period_ns = wr_stats_load(&at->period_ns),
 		.limit = __atomic_load_n(&at->limit, __ATOMIC_RELAXED),
 		.burst = __atomic_load_n(&at->burst, __ATOMIC_RELAXED),
 		.flags = __atomic_load_n(&at->flags, __ATOMIC_RELAXED),
@@ -57,7 +57,7 @@ static void read_stat(const struct wr_stats_map *map, uint32_t slot, struct weir
 	stat->algorithm = note.flags >> WR_NOTE_ALGORITHM;
 	stat->limit = note.limit;
 	stat->burst = note.burst;
-	stat->recent_milli = wr_load(&map->history.paces[slot].rate_milli);
+	stat->recent_milli = wr_stats_load(&map->history.paces[slot].rate_milli);
 }
 
 int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *context)
@@ -99,7 +99,7 @@ int weir_stats_slot(struct weir_table *table, uint32_t slot, char name[WEIR_STAT
 	return 0;
 }
 
-/* "12 token_bucket, 100 per minute": what stands behind the slot. */
+/* The limit in the name of a candidate, "12 token_bucket, 100 per minute": all after the slot. */
 static struct weir_str candidate_text(struct weir_str name)
 {
 	const char *space = memchr(name.ptr, ' ', name.len);

@@ -1,4 +1,4 @@
-/* Limits and differences in words, and limits as rule files write them. */
+/* Texts of limits: as words, and as YAML of a rule file. Called by advice.c and the displays. */
 #include "stats/words.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ const char *wr_candidate_words(const struct weir_candidate *candidate, char *tex
 	wr_number_words(fewer, a);
 	wr_number_words(more, b);
 	if (candidate->would_admit + candidate->would_refuse == 0)
-		snprintf(text, cap, "has seen no request yet");
+		snprintf(text, cap, "no request yet");
 	else if (fewer == 0 && more == 0)
 		snprintf(text, cap, "no difference");
 	else if (more == 0)
@@ -75,7 +75,7 @@ const char *wr_candidate_words(const struct weir_candidate *candidate, char *tex
 	return text;
 }
 
-/* A unit that the reference knows too, or a period of ours. */
+/* Writes a unit of RLS if there is one, otherwise a `period`. */
 static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 {
 	static const struct {
@@ -96,7 +96,7 @@ static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 
 void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap)
 {
-	const char *note = limit->period_ns ? "" : "  # calendar and timezone as they are";
+	const char *note = limit->period_ns ? "" : "  # keep calendar and timezone";
 	char period[64] = "", algorithm[48] = "", burst[48] = "";
 
 	if (limit->period_ns)

@@ -1,4 +1,4 @@
-/* Limits and numbers as people read them. */
+/* Texts of limits and numbers for people. */
 #ifndef WR_STATS_WORDS_H
 #define WR_STATS_WORDS_H
 
@@ -17,8 +17,8 @@ void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS]);
 /* "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst: 20}" */
 void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
 
-/* Decisions a second in thousandths, as people mean it who look at a rule: of the last ten seconds.
- * Without a history at the rate the table has, which needs minutes to follow. */
+/* Decisions per 1000 seconds, averaged over the last ten seconds. For a rule without history it is
+ * the smoothed rate of the table, which follows a change within minutes. */
 struct wr_rate {
 	uint64_t all_milli, refused_milli;
 };

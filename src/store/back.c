@@ -30,13 +30,10 @@ int weir_return(struct weir_table *table, const struct weir_limit *limit, const 
 				     .decision = decision,
 				     .table = table,
 				     .charged_ns = charged_ns};
+	int rc = wr_store_check_take(table, limit, key, len, cost, now_ns | charged_ns, decision);
 
-	if (!table || !limit || !decision || (!key && len) || len > WR_KEY_MAX || cost < 0)
-		return WEIR_EINVAL;
-	if (limit->size != sizeof *limit || !limit->checked)
-		return WEIR_ELIMIT;
-	if (now_ns > INT64_MAX || charged_ns > INT64_MAX)
-		return WEIR_ETIME;
+	if (rc)
+		return rc;
 	attempt.key = wr_hash_key(table->secret, key, len, limit->checked);
 	wr_attempt_decide(table, &attempt, limit);
 	return 0;

@@ -41,6 +41,26 @@ struct wr_attempt {
 				     limit->ceiling */
 };
 
+/* Checks the arguments of weir_take and weir_return. Returns 0 or the error. On an error it zeroes
+ * *decision, so that a caller who ignores the error admits nothing. */
+static inline int wr_store_check_take(const struct weir_table *table,
+				      const struct weir_limit *limit, const void *key, size_t len,
+				      int64_t cost, uint64_t time_ns,
+				      struct weir_decision *decision)
+{
+	int rc = 0;
+
+	if (!table || !limit || !decision || (!key && len) || len > WR_KEY_MAX || cost < 0)
+		rc = WEIR_EINVAL;
+	else if (limit->size != sizeof *limit || !limit->checked)
+		rc = WEIR_ELIMIT;
+	else if (time_ns > INT64_MAX)
+		rc = WEIR_ETIME;
+	if (__builtin_expect(rc && decision, 0))
+		*decision = (struct weir_decision){0};
+	return rc;
+}
+
 /* For limits whose state fits into a cell. */
 void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt);
 

@@ -406,13 +406,10 @@ int weir_take(struct weir_table *table, const struct weir_limit *limit, const vo
 	      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
 	struct wr_key hashed;
+	int rc = wr_store_check_take(table, limit, key, len, cost, now_ns, decision);
 
-	if (!table || !limit || !decision || (!key && len) || len > WR_KEY_MAX || cost < 0)
-		return WEIR_EINVAL;
-	if (limit->size != sizeof *limit || !limit->checked)
-		return WEIR_ELIMIT;
-	if (now_ns > INT64_MAX)
-		return WEIR_ETIME;
+	if (__builtin_expect(rc, 0))
+		return rc;
 	hashed = wr_hash_key(table->secret, key, len, limit->checked);
 	if (__builtin_expect(!take_quickly(table, limit, hashed, cost, now_ns, decision), 0))
 		decide_slowly(table, limit, hashed, cost, now_ns, WR_TAKE, decision);

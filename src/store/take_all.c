@@ -1,6 +1,8 @@
 /* weir_take_all(): several limits on one request, all or none. Checks the caller's needs, joins
  * those on the same counter, and takes with store/need.c. Never more is admitted than every limit
  * allows. Two requests at the same time may refuse each other where one could have passed. */
+#include <string.h>
+
 #include "store/need.h"
 
 static int check_need(const struct weir_need *need)
@@ -10,20 +12,20 @@ static int check_need(const struct weir_need *need)
 	return need->limit->size == sizeof *need->limit && need->limit->checked ? 0 : WEIR_ELIMIT;
 }
 
-int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
-		  uint64_t now_ns, struct weir_decision *decisions, int *admitted)
-{
-	struct wr_need counters[WEIR_NEEDS_MAX], *order[WEIR_NEEDS_MAX];
-	uint8_t counter_of[WEIR_NEEDS_MAX]; /* index in counters, for each of needs */
-	size_t used = 0, ordered = 0;
+/* The counters of a request, each once, and the order in which they are taken. */
+struct counters {
+	struct wr_need each[WEIR_NEEDS_MAX], *order[WEIR_NEEDS_MAX];
+	uint8_t of_need[WEIR_NEEDS_MAX]; /* index in `each`, for each need of the caller */
+	size_t count;
+};
 
-	if (!table || (!needs && count) || (!decisions && count) || !admitted)
-		return WEIR_EINVAL;
-	if (count > WEIR_NEEDS_MAX)
-		return WEIR_EMANY;
-	if (now_ns > INT64_MAX)
-		return WEIR_ETIME;
-	order[0] = NULL; /* a request without needs is admitted */
+static int join_needs(const struct weir_table *table, const struct weir_need *needs, size_t count,
+		      struct counters *c)
+{
+	size_t used = 0;
+
+	c->count = 0;
+	c->order[0] = NULL; /* a request without needs is admitted */
 	for (size_t i = 0; i < count; i++) {
 		int rc = check_need(&needs[i]);
 		struct wr_key key;
@@ -33,21 +35,43 @@ int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_
 			return rc;
 		key = wr_hash_key(table->secret, needs[i].key, needs[i].len,
 				  needs[i].limit->checked);
-		while (at < used && counters[at].key.tag != key.tag)
+		while (at < used && c->each[at].key.tag != key.tag)
 			at++;
-		counter_of[i] = (uint8_t)at;
+		c->of_need[i] = (uint8_t)at;
 		if (at == used) {
-			counters[at].limit = needs[i].limit;
-			counters[at].key = key;
-			counters[at].cost = 0;
+			c->each[at].limit = needs[i].limit;
+			c->each[at].key = key;
+			c->each[at].cost = 0;
 			used++;
-			wr_needs_add(order, &ordered, &counters[at]);
+			wr_needs_add(c->order, &c->count, &c->each[at]);
 		}
-		if (__builtin_add_overflow(counters[at].cost, needs[i].cost, &counters[at].cost))
-			counters[at].cost = INT64_MAX;
+		if (__builtin_add_overflow(c->each[at].cost, needs[i].cost, &c->each[at].cost))
+			c->each[at].cost = INT64_MAX;
 	}
-	*admitted = wr_needs_take(table, order, ordered, now_ns);
+	return 0;
+}
+
+int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
+		  uint64_t now_ns, struct weir_decision *decisions, int *admitted)
+{
+	struct counters counters;
+	int rc;
+
+	if (!table || (!needs && count) || (!decisions && count) || !admitted)
+		rc = WEIR_EINVAL;
+	else if (count > WEIR_NEEDS_MAX)
+		rc = WEIR_EMANY;
+	else
+		rc = now_ns > INT64_MAX ? WEIR_ETIME : join_needs(table, needs, count, &counters);
+	if (rc < 0) { /* a caller that ignores the error must admit nothing */
+		if (admitted)
+			*admitted = 0;
+		if (decisions)
+			memset(decisions, 0, count * sizeof *decisions);
+		return rc;
+	}
+	*admitted = wr_needs_take(table, counters.order, counters.count, now_ns);
 	for (size_t i = 0; i < count; i++)
-		decisions[i] = counters[counter_of[i]].decision;
+		decisions[i] = counters.each[counters.of_need[i]].decision;
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* Copies keys from one table file to another: checkpoint, restore, resize. A key's tag gives its
  * rows in a table of any size, so that cells can be copied one by one. Overrides are copied
  * separately, because each is in two cells. */
+#include "base/options.h"
 #include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
@@ -231,23 +232,28 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 	return rc;
 }
 
-static int check_opts(const struct weir_opts *opts, struct weir_error *error)
+/* Copies the caller's options, which may be of an older or newer size. */
+static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
+		     struct weir_error *error)
 {
-	if (!opts || opts->size != sizeof *opts)
-		return wr_error(error, WEIR_EINVAL, "opts->size must be %zu", sizeof *opts);
+	if (!given || !wr_options_read(given, opts, sizeof *opts, offsetof(struct weir_opts, name)))
+		return wr_error(error, WEIR_EINVAL,
+				"opts->size must be %zu, or smaller for an older caller",
+				sizeof *opts);
 	if (opts->flags & ~(uint32_t)(WEIR_OPEN_EXISTING | WEIR_OPEN_LOGS))
 		return wr_error(error, WEIR_EINVAL, "opts->flags has unknown bits: %#x",
 				opts->flags);
 	return 0;
 }
 
-int weir_open(const struct weir_opts *opts, struct weir_table **table, struct weir_error *error)
+int weir_open(const struct weir_opts *given, struct weir_table **table, struct weir_error *error)
 {
+	struct weir_opts known, *opts = &known;
 	struct wr_fresh_file fresh;
 	struct wr_table_paths place;
 	char before[sizeof place.path];
 	bool existing;
-	int rc = check_opts(opts, error);
+	int rc = read_opts(given, opts, error);
 
 	if (rc < 0 || !table)
 		return rc < 0 ? rc : wr_error(error, WEIR_EINVAL, "where to put the table?");
@@ -296,13 +302,14 @@ static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, 
 	return rc;
 }
 
-int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error)
+int weir_resize(const struct weir_opts *given, uint64_t now_ns, struct weir_error *error)
 {
+	struct weir_opts known, *opts = &known;
 	struct wr_fresh_file fresh;
 	struct wr_file_plan plan;
 	struct weir_table *old;
 	struct wr_table_paths place;
-	int rc = check_opts(opts, error);
+	int rc = read_opts(given, opts, error);
 
 	if (rc == 0)
 		rc = wr_table_paths_find(opts->dir, opts->name, false, &place, error);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static void count_keys(const struct weir_table *table, uint32_t now_s, struct weir_info *info)
 {
@@ -45,6 +46,14 @@ int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info)
 	memcpy(info->path, table->path, sizeof info->path);
 	count_keys(table, wr_seconds(now_ns), info);
 	return 0;
+}
+
+uint64_t weir_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 const char *weir_version(void)

@@ -71,8 +71,8 @@ def test_a_table_from_before_keeps_its_share_and_the_log_names_the_remedy():
         with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:
             assert log_share(serve) == [(4096, 256)]
             said = [line for line in serve.log().splitlines() if "the rules use sliding_window_log" in line]
-            assert len(said) == 1 and " keeps 256K of 4M for logs, its share from before; " in said[0]
-            assert f"weir table resize default 4M --log-memory 1M --dir {serve.table} gives them more" in said[0]
+            assert len(said) == 1 and " was made with 256K of 4M for logs; " in said[0]
+            assert f"with: weir table resize default 4M --log-memory 1M --dir {serve.table}" in said[0]
             assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OK]
             assert as_json("resize", "default", "4M", "--log-memory", "1M", "--dir", serve.table)["log_bytes"] == 1 << 20
             wait_for(lambda: "the table was resized" in serve.log(), "the service to move over")

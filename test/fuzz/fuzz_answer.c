@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "base/str.h"

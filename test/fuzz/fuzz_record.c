@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/weir.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

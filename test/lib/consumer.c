@@ -1,5 +1,5 @@
-/* What a user of an installed libweir writes: C and C++ alike. Prints the version of the library
- * it runs with and how many of 20 requests a limit of 7 admits. */
+/* A program that uses an installed libweir, compiled as C and as C++. Prints the version of the
+ * library and how many of 20 requests a limit of 7 admits. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""test_headers.py: each public header compiles alone and twice, as C and as C++, without a warning."""
+"""test_headers.py: each public header compiles alone and twice, as C and as C++, without a warning, and refers to no private file."""
 
+import re
 import subprocess
 import unittest
 from pathlib import Path
@@ -19,6 +20,12 @@ class Headers(unittest.TestCase):
             for cc, language, std in COMPILERS:
                 with self.subTest(header=header.name, cc=cc, std=std):
                     self.compile(cc, language, std, header.relative_to(INCLUDE))
+
+    def test_no_private_file_is_named(self):
+        for header in sorted(INCLUDE.glob("weir/*.h")):
+            named = re.findall(r"[\w./]+\.[hc]\b", header.read_text())
+            self.assertEqual([name for name in named if not name.startswith("weir/")
+                              and name not in ("stddef.h", "stdint.h")], [], header.name)
 
     def compile(self, cc, language, std, header):
         done = subprocess.run(

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""test_install.py [BUILD]: installs, then builds programs with the pkg-config file that came of it.
+"""test_install.py [BUILD]: installs libweir, then builds programs with the installed pkg-config file.
 
-With BUILD, what is built there is installed under the prefix it was configured with. Without, `make install` builds in a
-folder of its own, as packagers run it.
+With BUILD, that build is installed under its configured prefix. Without, `make install` builds in a new folder, as packagers
+do.
 """
 
 import os
@@ -20,7 +20,7 @@ VERSION = re.search(r'WEIR_VERSION "(.*)"', (ROOT / "include/weir/weir.h").read_
 
 
 def run(*argv, **env):
-    # What an outer make tells its children is not for this one.
+    # Variables of an outer make must not reach this one.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "PKG_CONFIG"))}
     done = subprocess.run([str(a) for a in argv], env={**clean, **env}, cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -30,9 +30,9 @@ def run(*argv, **env):
 
 
 class Install(unittest.TestCase):
-    """`make install` installs one build folder under two prefixes: the second must not remember the first."""
+    """`make install` installs one build folder under two prefixes: the second install must not contain the first prefix."""
 
-    built = None  # a folder in which all is built
+    built = None  # a complete build folder
 
     @classmethod
     def setUpClass(cls):
@@ -53,13 +53,13 @@ class Install(unittest.TestCase):
         return cls.tmp / f"root{prefix.replace('/', '-')}"
 
     def libdir(self, prefix):
-        """lib, or lib/x86_64-linux-gnu as Debian has it under /usr."""
+        """lib, or lib/x86_64-linux-gnu as on Debian under /usr."""
         found = list((self.root(prefix) / prefix[1:]).glob("lib/**/pkgconfig"))
         self.assertEqual(len(found), 1)
         return found[0].parent
 
     def pkg_config(self, prefix, *args):
-        """As a cross compiler asks: nothing but this tree."""
+        """Runs pkg-config on the installed tree only, as for a cross compiler."""
         return run("pkg-config", *args, "weir", PKG_CONFIG_SYSROOT_DIR=str(self.root(prefix)),
                    PKG_CONFIG_LIBDIR=str(self.libdir(prefix) / "pkgconfig"),
                    PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1", PKG_CONFIG_ALLOW_SYSTEM_LIBS="1").split()
@@ -69,8 +69,8 @@ class Install(unittest.TestCase):
         wanted = self.pkg_config(prefix, *(["--static"] if static else []), "--cflags", "--libs")
         run(*compiler, "-Wall", "-Wextra", HERE / "consumer.c", "-x", "none", "-o", program, *wanted,
             *flags)
-        said = run(program, self.tmp, LD_LIBRARY_PATH="" if static else str(self.libdir(prefix)))
-        self.assertEqual(said, f"{VERSION} 7\n")
+        output = run(program, self.tmp, LD_LIBRARY_PATH="" if static else str(self.libdir(prefix)))
+        self.assertEqual(output, f"{VERSION} 7\n")
         return re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", program))
 
     def each_prefix(self):
@@ -107,7 +107,7 @@ class Install(unittest.TestCase):
         self.assertIn("libweir.so.0", needed)
 
     def test_archive_in_a_dynamic_program(self):
-        """Of two libraries of one name the linker takes the shared one: name the archive's file."""
+        """The linker prefers the shared library, so the file of the archive is named."""
         archive = self.libdir(self.prefixes[0]) / "libweir.a"
         wanted = self.pkg_config(self.prefixes[0], "--cflags")
         program = self.tmp / "consumer"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_symbols.py BUILD: what libweir.so and libweir.a show to those who link them."""
+"""test_symbols.py BUILD: the symbols that libweir.so and libweir.a export."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ def output_of(*argv):
 
 
 def declared():
-    """The names that include/weir declares WEIR_API: the last word before the first bracket."""
+    """The names that include/weir declares with WEIR_API: the last word before the first bracket."""
     names = []
     for header in (ROOT / "include/weir").glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
@@ -26,7 +26,7 @@ def declared():
 
 
 def defined(*argv):
-    """Names of kind T, D, B, R …: global, and defined here. The lines that name an archive's members are left out."""
+    """Global names defined in the library (kinds T, D, B, R …), without the lines for members of an archive."""
     return re.findall(r"^(\S+) [A-Z] ", output_of("nm", "--defined-only", "--extern-only", "--format=posix", *argv), re.M)
 
 
@@ -44,7 +44,7 @@ class Symbols(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)), "declared twice")
         self.assertEqual(sorted(defined("--dynamic", BUILD / "libweir.so")), sorted(names))
 
-    def test_static_keeps_to_our_prefixes(self):
+    def test_static_exports_our_prefixes_only(self):
         names = defined(BUILD / "libweir.a")
         self.assertLessEqual(set(declared()), set(names))
         self.assertEqual([n for n in names if not re.match(r"weir_|wr_", n)], [])

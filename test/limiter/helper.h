@@ -1,4 +1,4 @@
-/* An engine over a table of its own, and one-line asks. */
+/* A rig for tests: an engine on its own table, and asks in one call. */
 #ifndef TEST_LIMITER_HELPER_H
 #define TEST_LIMITER_HELPER_H
 
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 #include <weir/stats.h>
 #include <weir/weir.h>
 
@@ -25,14 +25,14 @@ struct rig {
 	struct weir_engine *engine;
 	const char *domain;
 	uint64_t now_ns;
-	struct weir_ask *ask; /* of the last question; done by the next one or rig_close */
+	struct weir_ask *ask; /* the last ask; ended by the next one or by rig_close */
 };
 
 struct weir_table *rig_table(void);
 struct weir_rules *rig_rules(const char *yaml);
 struct weir_rules *rig_load(const char *path);
 
-/* A table, the rules, an engine, the first domain to ask. */
+/* Opens a table and an engine with the rules. Asks use the domain. */
 void rig_open(struct rig *rig, const char *yaml, const char *domain);
 void rig_open_with(struct rig *rig, struct weir_rules *rules, const char *domain, uint32_t flags);
 void rig_close(struct rig *rig);
@@ -46,7 +46,7 @@ int rig_add_override(struct rig *rig, const char *descriptor, uint32_t requests,
 		     int64_t hits);
 int rig_decide(struct rig *rig);
 
-/* All of it: descriptors parted by ';', each of cost 1. */
+/* Begins, adds and decides: descriptors separated by ';', each of cost 1. */
 int rig_ask(struct rig *rig, const char *descriptors);
 
 /* An HTTP request: "POST /v1/posts", headers as "name: value\n…" or NULL, the peer's address. */
@@ -55,13 +55,13 @@ int rig_http(struct rig *rig, const char *line, const char *headers, const char 
 struct weir_status rig_status(struct rig *rig, size_t at);
 struct weir_result rig_result(struct rig *rig);
 
-/* How many of `crowd` that come at this very moment are admitted. */
+/* How many of `crowd` requests at the current time are admitted. */
 int rig_admitted(struct rig *rig, const char *descriptors, int crowd);
 
-/* Value of a header field of the last answer, or NULL; valid until the next call. */
+/* The value of a header field of the last response, or NULL. Valid until the next call. */
 const char *rig_header(struct rig *rig, int profile, const char *wanted);
 
-/* What was counted for a rule. */
+/* The statistics of a rule. */
 struct weir_stat rig_stat(struct rig *rig, const char *rule);
 
 #endif

@@ -1,5 +1,5 @@
-/* A stand-in for a central store: it reads the question, decides by the same arithmetic on counters
- * of its own, and answers. */
+/* A stand-in for the central store: it reads a question, decides with the same algorithms on its
+ * own counters, and answers. */
 #ifndef TEST_LIMITER_STANDIN_H
 #define TEST_LIMITER_STANDIN_H
 
@@ -9,7 +9,7 @@
 
 #include "limiter/question.h"
 
-#define STORE_CLOCK_US 777000000ull /* the store's time is that of the question, and this */
+#define STORE_CLOCK_US 777000000ull /* added to the time of the question: the store's clock */
 
 struct store {
 	struct counter {
@@ -20,7 +20,7 @@ struct store {
 	int count;
 	int questions, returns, reports;
 	uint32_t fail_mask; /* bit i: item i of the next question fails */
-	bool all_or_none;   /* as for limits of one key: those that admit take nothing */
+	bool all_or_none; /* all items count as one key: if one refuses, the others take nothing */
 	struct wr_question_item items[WEIR_NEEDS_MAX]; /* of the last message */
 	int item_count;
 	uint8_t bytes[WEIR_QUESTION_MAX];
@@ -29,22 +29,22 @@ struct store {
 	size_t answer_len;
 };
 
-/* Fetches what the ask has to say; how long it is. */
+/* Fetches the next message of the ask. Returns its length. */
 int store_fetch(struct rig *rig, struct store *store);
 
-/* Carries the message out and writes the answer. */
+/* Carries out the message and writes the answer. */
 void store_serve(struct store *store, uint64_t now_ns);
 
-/* Until there is a verdict and nothing left to tell. */
+/* Exchanges messages until there is a verdict and no further message. */
 int store_finish(struct rig *rig, struct store *store, int verdict);
 
-/* All of it: descriptors parted by ';', each of cost 1. */
+/* Begins, adds and decides: descriptors separated by ';', each of cost 1. */
 int store_ask(struct rig *rig, struct store *store, const char *descriptors);
 
-/* How many of `crowd` are admitted. */
+/* How many of `crowd` requests are admitted. */
 int store_admitted(struct rig *rig, struct store *store, const char *descriptors, int crowd);
 
-/* The store does not answer. Reports of what is admitted then are kept back. */
+/* Decides while the store does not answer. The stand-in does not get the reports. */
 int store_fails(struct rig *rig, const char *descriptors);
 int store_fails_admitted(struct rig *rig, const char *descriptors, int crowd);
 

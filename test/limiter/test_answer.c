@@ -1,5 +1,4 @@
-/* What is said about a decision: statuses as RLS fills them (ENVOY.md §2.1), header fields by value
- * (ACCEPTANCE 23, HTTP.md), bodies. */
+/* Responses to a decision: statuses as in RLS, header fields with exact values, and bodies. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -36,8 +35,8 @@ static const char rules[] =
 	"    metadata: {team: edge}\n"
 	"    rate_limit: {unit: day, requests_per_unit: 1}\n";
 
-/* ENVOY.md's golden answer: 10/MINUTE, 9 left, 58 s. */
-static void status(void **state)
+/* The reference answer of RLS: 10 per minute, 9 left, 58 s. */
+static void status_fields(void **state)
 {
 	struct weir_status s;
 	struct rig rig;
@@ -53,14 +52,14 @@ static void status(void **state)
 	assert_int_equal(s.reset_s, 58);
 	assert_true(wr_str_equal(s.name, WR_STR("per-minute")));
 	assert_true(wr_str_equal(s.rule, WR_STR("d/minute/1m")));
-	/* A part of a second is a second; at a window's start it is whole; it is never 0. */
+	/* reset_s is rounded up. At the start of a window it is the whole period. It is never 0. */
 	rig.now_ns = NOW_NS + MINUTE_NS - 1;
 	rig_ask(&rig, "minute=1");
 	assert_int_equal(rig_status(&rig, 0).reset_s, 1);
 	rig.now_ns = NOW_NS + MINUTE_NS;
 	rig_ask(&rig, "minute=1");
 	assert_int_equal(rig_status(&rig, 0).reset_s, 60);
-	/* Also for a key nobody has used, of which there is nothing to reset. */
+	/* Also for a key that was never used. */
 	rig_begin(&rig);
 	rig_add(&rig, "minute=new", 0);
 	rig_decide(&rig);
@@ -70,20 +69,20 @@ static void status(void **state)
 	rig_add(&rig, "post=new", 0);
 	rig_decide(&rig);
 	assert_int_equal(rig_status(&rig, 0).reset_s, 1);
-	/* A burst is more than the requests of a unit. */
+	/* The limit in a status is the burst, requests_per_unit is the rate. */
 	assert_int_equal(rig_ask(&rig, "post=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 2);
 	assert_int_equal(rig_status(&rig, 0).limit, 5);
 	assert_int_equal(rig_status(&rig, 0).remaining, 4);
-	/* A period that is no unit. */
+	/* A period that RLS has no unit for. */
 	rig_ask(&rig, "slow=1");
 	assert_int_equal(rig_status(&rig, 0).unit, 0);
 	assert_int_equal(rig_status(&rig, 0).period_ns, 90 * SECOND_NS);
-	/* What the rule hands out; "" where it has nothing. */
+	/* The metadata of the rule, or "" if it has none. */
 	rig_ask(&rig, "nested=x|ip=192.0.2.1;minute=1");
 	assert_true(wr_str_equal(rig_status(&rig, 0).metadata, WR_STR("{\"team\":\"edge\"}")));
 	assert_int_equal(rig_status(&rig, 1).metadata.len, 0);
-	/* No rule: OK and nothing else. */
+	/* Without a rule the status is OK, and the other fields are zero. */
 	rig_ask(&rig, "nothing=1");
 	s = rig_status(&rig, 0);
 	assert_int_equal(s.code, WEIR_STATUS_OK);
@@ -95,7 +94,7 @@ static void status(void **state)
 	(void)state;
 }
 
-static void tightest(void **state)
+static void the_tightest_limit_is_shown(void **state)
 {
 	struct weir_status s = {.size = sizeof s};
 	struct rig rig;
@@ -113,7 +112,8 @@ static void tightest(void **state)
 	rig_ask(&rig, "log=3;slow=3");
 	assert_int_equal(weir_ask_tightest(rig.ask, &s), 0);
 	assert_true(wr_str_equal(s.rule, WR_STR("d/log/5m")));
-	/* Refused: one that refused speaks, though another has less left. */
+	/* If the request is refused, the status is that of a limit that refused, even if another
+	 * limit has fewer units left. */
 	assert_int_equal(rig_admitted(&rig, "month=9", 2), 2);
 	assert_int_equal(rig_admitted(&rig, "nested=x|ip=9", 1), 1);
 	rig_begin(&rig);
@@ -149,8 +149,8 @@ static void assert_header(struct rig *rig, int profile, const char *name, const 
 	assert_string_equal(found, value);
 }
 
-/* ACCEPTANCE 23: waiting as long as it says and asking again succeeds, a second less does not. */
-static void refused_x(void **state)
+/* A request succeeds after Retry-After seconds, and is refused one second earlier. */
+static void profile_x_of_a_refusal(void **state)
 {
 	struct rig rig;
 
@@ -186,8 +186,8 @@ static void refused_x(void **state)
 	(void)state;
 }
 
-/* A wait of less than a second is a second; none that would do is left out. */
-static void retry_bounds(void **state)
+/* A wait below a second becomes a second. Without a useful wait there is no field. */
+static void retry_after_is_rounded_up(void **state)
 {
 	struct rig rig;
 
@@ -201,7 +201,7 @@ static void retry_bounds(void **state)
 	assert_header(&rig, WEIR_PROFILE_X, "X-Ratelimit-Limit", "0");
 	assert_header(&rig, WEIR_PROFILE_X, "RateLimit-Policy", "\"ban/1d\";q=0;w=86400");
 	assert_header(&rig, WEIR_PROFILE_X, "Cache-Control", "no-store");
-	/* Two that refuse: until both admit. */
+	/* Two limits refuse: the wait is until both admit. */
 	assert_int_equal(rig_admitted(&rig, "log=1", 3), 2);
 	assert_int_equal(rig_ask(&rig, "tick=1;log=1"), WEIR_REFUSE);
 	assert_header(&rig, WEIR_PROFILE_X, "Retry-After", "300");
@@ -217,8 +217,8 @@ static void ietf_lists(void **state)
 	rig.now_ns += SECOND_NS / 2;
 	assert_int_equal(rig_ask(&rig, "minute=1;post=1;nested=x|ip=192.0.2.1;month=1"),
 			 WEIR_ADMIT);
-	/* 2 per second with a burst of 5 is 5 in 2.5 s, and there is more in half a second. A rule
-	 * without a name is called by its keys; the client's values are nobody's business. */
+	/* 2 per second with a burst of 5 are 5 in 2.5 s, and the next token comes in half a second.
+	 * A rule without a name is named by its keys; values of clients are not shown. */
 	assert_header(
 		&rig, WEIR_PROFILE_IETF, "RateLimit-Policy",
 		"\"per-minute\";q=10;w=60, \"post/1s\";q=5;w=3, \"nested.ip/1d\";q=1;w=86400, "
@@ -228,10 +228,10 @@ static void ietf_lists(void **state)
 		      "\"month/30d\";r=2;t=1296000");
 	assert_int_equal(weir_ask_headers(rig.ask, WEIR_PROFILE_IETF), 2);
 	assert_int_equal(weir_ask_headers(rig.ask, WEIR_PROFILE_X), 4);
-	/* One item for a counter that was named twice. */
+	/* A counter that is named twice has one item. */
 	rig_ask(&rig, "minute=1;minute=1");
 	assert_header(&rig, WEIR_PROFILE_IETF, "RateLimit", "\"per-minute\";r=7;t=60");
-	/* Names are quoted; what RFC 9651 cannot say is replaced. */
+	/* Names are quoted. Characters that RFC 9651 does not allow are replaced. */
 	rig_ask(&rig, "odd=1");
 	assert_header(&rig, WEIR_PROFILE_IETF, "RateLimit-Policy",
 		      "\"a\\\"b\\\\c<??&>?\";q=1;w=3600");
@@ -239,7 +239,7 @@ static void ietf_lists(void **state)
 	(void)state;
 }
 
-static void github_and_none(void **state)
+static void profiles_github_and_none(void **state)
 {
 	struct rig rig;
 
@@ -269,8 +269,8 @@ static void github_and_none(void **state)
 	(void)state;
 }
 
-/* Sixty-four limits with long names: lists stay within their bounds and end with a whole item. */
-static void long_lists(void **state)
+/* Sixty-four limits with long names: the lists are bounded and end with a complete item. */
+static void lists_are_bounded(void **state)
 {
 	char yaml[8192] = "domain: d\ndescriptors:\n- key: a\n  rate_limits:\n";
 	struct weir_str name, value;
@@ -312,7 +312,7 @@ static const char *body(struct rig *rig, int type, const char *content_type)
 	return text;
 }
 
-static void bodies(void **state)
+static void bodies_of_refusals(void **state)
 {
 	struct weir_str type;
 	struct rig rig;
@@ -338,16 +338,16 @@ static void bodies(void **state)
 			       "<title>429 Too Many Requests</title>"));
 	assert_int_equal(weir_ask_body(rig.ask, WEIR_BODY_TEXT, cut, sizeof cut, &type), 68);
 	assert_memory_equal(cut, "A rate l", 8);
-	/* All that refused are named, and nobody else. */
+	/* The body names all limits that refused, and no others. */
 	assert_int_equal(rig_admitted(&rig, "log=1", 3), 2);
 	assert_int_equal(rig_ask(&rig, "minute=1;log=1;odd=1"), WEIR_REFUSE);
 	assert_non_null(strstr(body(&rig, WEIR_BODY_PROBLEM, "application/problem+json"),
 			       "\"violated-policies\":[\"log/5m\",\"a\\\"b\\\\c<??&>?\"]"));
-	/* No wait will do: none is promised. */
+	/* Waiting does not help, so the body has no wait. */
 	rig_ask(&rig, "ban=1");
 	assert_non_null(strstr(body(&rig, WEIR_BODY_PROBLEM, "application/problem+json"),
 			       "\"detail\":\"A rate limit was exceeded.\","));
-	/* A rule's own status with our words. */
+	/* A rule with its own status and the default body. */
 	assert_int_equal(rig_admitted(&rig, "own=1", 2), 1);
 	assert_int_equal(rig_result(&rig).http_status, 503);
 	assert_non_null(strstr(body(&rig, WEIR_BODY_PROBLEM, "application/problem+json"),
@@ -356,7 +356,7 @@ static void bodies(void **state)
 	(void)state;
 }
 
-static void accept(void **state)
+static void body_type_by_accept(void **state)
 {
 	static const struct {
 		const char *accept;
@@ -384,7 +384,7 @@ static void accept(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		if (weir_body_type(wr_str(cases[i].accept)) != cases[i].type)
 			fail_msg("%s", cases[i].accept);
-	/* Whatever a client writes has an answer, and nothing is read behind it. */
+	/* Any Accept header gets a body type, and no byte after its end is read. */
 	for (uint64_t dice = 1, n = 0; n < 20000; n++) {
 		static const char letters[] = "*/,;=q.01 \ttexhmlapicojsnr-+";
 		char text[40] = "", *exact;
@@ -405,8 +405,8 @@ static void accept(void **state)
 	(void)state;
 }
 
-/* Requests that have no limit to speak of, and are refused all the same. */
-static void without_limits(void **state)
+/* Requests that are refused without a limit. */
+static void refusals_without_limits(void **state)
 {
 	static const char yaml[] = "domain: d\n"
 				   "requests:\n"
@@ -423,10 +423,11 @@ static void without_limits(void **state)
 	assert_int_equal(weir_ask_headers(rig.ask, WEIR_PROFILE_X), 1);
 	assert_string_equal(body(&rig, WEIR_BODY_PROBLEM, "application/problem+json"),
 			    "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
-			    "\"detail\":\"The request lacks what its limit is counted by.\","
+			    "\"detail\":\"A value that the rules require is missing from the "
+			    "request.\","
 			    "\"violated-policies\":[]}\n");
 	assert_string_equal(body(&rig, WEIR_BODY_TEXT, "text/plain; charset=utf-8"),
-			    "The request lacks what its limit is counted by.\n");
+			    "A value that the rules require is missing from the request.\n");
 	snprintf(target, sizeof target, "GET /%0*d", (int)sizeof target - 6, 0);
 	assert_int_equal(rig_http(&rig, target, "a: 1", NULL), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).http_status, 400);
@@ -444,11 +445,16 @@ static void without_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(status),     cmocka_unit_test(tightest),
-		cmocka_unit_test(refused_x),  cmocka_unit_test(retry_bounds),
-		cmocka_unit_test(ietf_lists), cmocka_unit_test(github_and_none),
-		cmocka_unit_test(long_lists), cmocka_unit_test(bodies),
-		cmocka_unit_test(accept),     cmocka_unit_test(without_limits),
+		cmocka_unit_test(status_fields),
+		cmocka_unit_test(the_tightest_limit_is_shown),
+		cmocka_unit_test(profile_x_of_a_refusal),
+		cmocka_unit_test(retry_after_is_rounded_up),
+		cmocka_unit_test(ietf_lists),
+		cmocka_unit_test(profiles_github_and_none),
+		cmocka_unit_test(lists_are_bounded),
+		cmocka_unit_test(bodies_of_refusals),
+		cmocka_unit_test(body_type_by_accept),
+		cmocka_unit_test(refusals_without_limits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Candidates see what their rule sees and change nothing. */
+/* Candidates count the same requests as their rule and do not affect decisions. */
 #include "standin.h"
 
 #include <weir/control.h>
@@ -42,8 +42,8 @@ static struct wanted candidate(struct rig *rig, const char *text)
 	"  - key: user\n"                                                                          \
 	"    rate_limit: {unit: second, requests_per_unit: 2, "
 
-/* Two a second, were it five in a burst; and were it one. */
-static void would(void **state)
+/* A rule of two per second, with candidates that have a burst of five and of one. */
+static void candidates_are_counted(void **state)
 {
 	struct rig rig;
 	struct wanted more, less;
@@ -70,10 +70,11 @@ static void would(void **state)
 	assert_int_equal(less.found.would_refuse, 5);
 	assert_int_equal(less.found.admits_more, 0);
 	assert_int_equal(less.found.refuses_more, 1);
-	/* The rule has its own counts alone, and candidates are no rules. */
+	/* The counts of candidates are not part of the rule's counts, and candidates are not listed
+	 * as rules. */
 	assert_int_equal(rig_stat(&rig, "api/user/1s").admitted, 2);
 	assert_int_equal(rig_stat(&rig, "api/user/1s").refused, 4);
-	/* Another key, another counter. */
+	/* Another key has another counter. */
 	rig_ask(&rig, "user=8");
 	less = candidate(&rig, "fixed_window, 1 per minute");
 	assert_int_equal(less.found.would_admit, 2);
@@ -82,7 +83,7 @@ static void would(void **state)
 }
 
 /* The same candidate under two limits of one descriptor has two counters. */
-static void two_of_a_kind(void **state)
+static void equal_candidates_of_two_limits(void **state)
 {
 	struct rig rig;
 	struct wanted found;
@@ -112,8 +113,8 @@ static uint64_t random_from(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Requests of four users at odd times, of cost 1 to 3, and some that look or give back. Returns how
- * many were to be counted; `verdicts` gets what became of them. */
+/* Requests of four users at random times, with costs from 1 to 3, and some with costs of 0 and -1.
+ * Returns how many are counted; `verdicts` gets the verdicts. */
 static uint64_t odd_traffic(struct rig *rig, bool gives_back, char *verdicts, int count)
 {
 	uint64_t random = 42, counted = 0;
@@ -133,9 +134,9 @@ static uint64_t odd_traffic(struct rig *rig, bool gives_back, char *verdicts, in
 	return counted;
 }
 
-/* A candidate with the numbers of its rule never disagrees, and with or without one the rule says
- * the same: with costs, looks, give-backs, windows that end. */
-static void the_same_limit(void **state)
+/* A candidate with the numbers of its rule always agrees with it, and the rule decides the same
+ * with and without a candidate: for all costs, and across windows. */
+static void equal_limit_agrees_with_its_rule(void **state)
 {
 	static const struct {
 		const char *limit, *candidate, *rule;
@@ -194,8 +195,8 @@ static void the_same_limit(void **state)
 	(void)state;
 }
 
-/* Candidates of a live limit, against each limit stepped by itself. */
-static void oracle(void **state)
+/* The counts of candidates equal those of the same limits stepped separately. */
+static void candidates_equal_stepped_limits(void **state)
 {
 	struct weir_limit live = {.size = sizeof live,
 				  .algorithm = WEIR_FIXED_WINDOW,
@@ -242,8 +243,9 @@ static void oracle(void **state)
 	(void)state;
 }
 
-/* What another rule refuses, an operator bans or nobody pays for is not for candidates. */
-static void not_asked(void **state)
+/* Candidates do not count requests that another rule refused, that a ban refused, or that cost
+ * nothing. */
+static void requests_not_counted(void **state)
 {
 	struct weir_entry entry = {WR_STR("user"), WR_STR("9"), WR_STR("")};
 	struct weir_target target = {
@@ -272,8 +274,8 @@ static void not_asked(void **state)
 	(void)state;
 }
 
-/* A rule in shadow mode: what it would have refused is what is compared. */
-static void shadow(void **state)
+/* For a rule in shadow mode, candidates are compared with what it would have refused. */
+static void candidates_of_a_shadow_rule(void **state)
 {
 	struct wanted found;
 	struct rig rig;
@@ -293,8 +295,8 @@ static void shadow(void **state)
 	(void)state;
 }
 
-/* The store decides the rule, the table its candidates. */
-static void central(void **state)
+/* The central store decides the rule, and the table its candidates. */
+static void candidates_of_a_central_rule(void **state)
 {
 	struct store store = {0};
 	struct wanted found;
@@ -315,8 +317,9 @@ static void central(void **state)
 	(void)state;
 }
 
-/* With other numbers it is another candidate; with the old ones again it goes on. */
-static void reloaded(void **state)
+/* A candidate with other numbers is another candidate. With the old numbers again it continues its
+ * counts. */
+static void changed_numbers_are_another_candidate(void **state)
 {
 	static const char *const yaml[] = {
 		LIVE "candidates: [{unit: second, requests_per_unit: 1}]}\n",
@@ -342,8 +345,8 @@ static void reloaded(void **state)
 	(void)state;
 }
 
-/* No room in the directory: none is asked, and no rule gets its counts. */
-static void no_room(void **state)
+/* If the directory is full, candidates are not counted, and no rule gets their counts. */
+static void full_directory(void **state)
 {
 	char yaml[16384];
 	size_t len = 0;
@@ -369,7 +372,7 @@ static void no_room(void **state)
 	(void)state;
 }
 
-/* ---- several at once ---- */
+/* ---- threads ---- */
 
 #define THREADS 4
 #define EACH 4000
@@ -383,7 +386,7 @@ static void *ask_much(void *arg)
 		struct weir_entry entry = {WR_STR("user"), WR_STR("7"), WR_STR("")};
 		struct weir_ask *ask;
 
-		entry.value.ptr += i % 2; /* two users: "7" and none */
+		entry.value.ptr += i % 2; /* two keys: user "7" and no user */
 		entry.value.len -= (size_t)(i % 2);
 		weir_ask_init(memory, sizeof memory, engine, WR_STR("api"), &ask);
 		weir_ask_add(ask, &entry, 1, NULL, 1);
@@ -393,8 +396,8 @@ static void *ask_much(void *arg)
 	return NULL;
 }
 
-/* All are counted, by rule and candidate, and each limit holds exactly. */
-static void threads(void **state)
+/* All requests are counted by rule and candidate, and each limit holds exactly. */
+static void threads_count_exactly(void **state)
 {
 	struct wanted more, fewer;
 	pthread_t ids[THREADS];
@@ -409,7 +412,7 @@ static void threads(void **state)
 	weir_tick(rig.table, NOW_NS);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&ids[i], NULL, ask_much, rig.engine);
-	for (uint64_t s = 1; s < 50; s++) /* history and top keys come and go meanwhile */
+	for (uint64_t s = 1; s < 50; s++) /* ticks run meanwhile */
 		weir_tick(rig.table, NOW_NS + s * SECOND_NS);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(ids[i], NULL);
@@ -428,11 +431,16 @@ static void threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(would),   cmocka_unit_test(two_of_a_kind),
-		cmocka_unit_test(oracle),  cmocka_unit_test(the_same_limit),
-		cmocka_unit_test(shadow),  cmocka_unit_test(not_asked),
-		cmocka_unit_test(central), cmocka_unit_test(reloaded),
-		cmocka_unit_test(no_room), cmocka_unit_test(threads),
+		cmocka_unit_test(candidates_are_counted),
+		cmocka_unit_test(equal_candidates_of_two_limits),
+		cmocka_unit_test(candidates_equal_stepped_limits),
+		cmocka_unit_test(equal_limit_agrees_with_its_rule),
+		cmocka_unit_test(candidates_of_a_shadow_rule),
+		cmocka_unit_test(requests_not_counted),
+		cmocka_unit_test(candidates_of_a_central_rule),
+		cmocka_unit_test(changed_numbers_are_another_candidate),
+		cmocka_unit_test(full_directory),
+		cmocka_unit_test(threads_count_exactly),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

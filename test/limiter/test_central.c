@@ -1,4 +1,4 @@
-/* Waiting for a central store, which answers, or answers nonsense, or not at all. */
+/* Asks that wait for the central store: valid answers, invalid answers, and no answer. */
 #include "standin.h"
 
 #include <stdio.h>
@@ -39,8 +39,8 @@ static void open_rig(struct rig *rig, struct store *store)
 	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
 }
 
-/* Two nodes with one store have one limit; without one, rules are local whatever they say. */
-static void one_limit_for_all(void **state)
+/* Two nodes with one store share a limit. Without a store, all rules are local. */
+static void two_nodes_share_a_limit(void **state)
 {
 	static struct store store;
 	struct rig one, two, alone;
@@ -72,8 +72,8 @@ static void one_limit_for_all(void **state)
 	(void)state;
 }
 
-/* A local rule is decided at once, and asks nobody when it refuses. */
-static void local_first(void **state)
+/* A local rule is decided at once. If it refuses, the store is not asked. */
+static void local_limits_are_decided_first(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -85,7 +85,7 @@ static void local_first(void **state)
 	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(rig_status(&rig, 1).code, WEIR_STATUS_OK);
 	assert_int_equal(store.questions, 1);
-	/* The store refuses: the local one takes nothing. */
+	/* If the store refuses, nothing is taken from the local limit. */
 	assert_int_equal(store_admitted(&rig, &store, "b=1", 9), 3);
 	assert_int_equal(store_ask(&rig, &store, "here=2;b=1"), WEIR_REFUSE);
 	assert_int_equal(rig_admitted(&rig, "here=2", 9), 2);
@@ -93,8 +93,8 @@ static void local_first(void **state)
 	(void)state;
 }
 
-/* One part refuses: the others are given back, once. */
-static void give_back(void **state)
+/* If one limit refuses, the takes of the others are given back once. */
+static void refusals_give_back(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -103,7 +103,7 @@ static void give_back(void **state)
 	assert_int_equal(store_admitted(&rig, &store, "a=1;b=1", 9), 3);
 	assert_int_equal(store.returns, 6);
 	assert_int_equal(store_admitted(&rig, &store, "a=1", 9), 2);
-	/* The local one was taken by somebody else while the store was asked. */
+	/* The local limit was used up while the store was asked. */
 	assert_int_equal(rig_ask(&rig, "a=2;here=1"), WEIR_WAIT);
 	struct rig other = {
 		.table = rig.table, .engine = rig.engine, .domain = "d", .now_ns = NOW_NS};
@@ -113,23 +113,23 @@ static void give_back(void **state)
 	assert_int_equal(store_finish(&rig, &store, WEIR_WAIT), WEIR_REFUSE);
 	assert_int_equal(store.returns, 1);
 	assert_int_equal(store_admitted(&rig, &store, "a=2", 9), 5);
-	/* A limit that counts rejected requests keeps what it was charged. */
+	/* A limit with count_rejected stays charged. */
 	assert_int_equal(store_ask(&rig, &store, "kept=1;b=1"), WEIR_REFUSE);
 	assert_int_equal(store_admitted(&rig, &store, "kept=1", 20), 8);
-	/* The same counter twice is asked for once, with both costs. */
+	/* A counter that is named twice is one item with both costs. */
 	assert_int_equal(store_ask(&rig, &store, "a=3;a=3"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 1).remaining, 3);
 	rig_close(&rig);
 	(void)state;
 }
 
-static void cancelling(void **state)
+static void cancelled_requests_give_back(void **state)
 {
 	static struct store store;
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	/* After it was admitted. */
+	/* Cancelled after the admission. */
 	assert_int_equal(store_ask(&rig, &store, "a=1;here=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
@@ -138,7 +138,7 @@ static void cancelling(void **state)
 	assert_int_equal(store.returns, 1);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
 	assert_int_equal(rig_admitted(&rig, "here=1", 9), 2);
-	/* While it waited: what the answer grants is given back. */
+	/* Cancelled while it waited: units of the answer are given back. */
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
 	store_serve(&store, rig.now_ns);
@@ -153,23 +153,23 @@ static void cancelling(void **state)
 	(void)state;
 }
 
-/* local, allow and deny; nothing is given back of what may have been taken. */
-static void failures(void **state)
+/* on_store_failure local, allow and deny. Nothing is given back. */
+static void on_store_failure(void **state)
 {
 	static struct store store;
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	assert_int_equal(store_fails_admitted(&rig, "a=1", 9), 5); /* this node's own count */
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 9), 5); /* this node's own counter */
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
 	assert_int_equal(store_fails_admitted(&rig, "c=1", 9), 9);
 	assert_int_equal(store_fails(&rig, "b=1"), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, SECOND_NS);
-	/* One that denies refuses for all; the one that would have counted here does not. */
+	/* A rule with `deny` refuses the request, so the rule with `local` takes nothing. */
 	assert_int_equal(store_fails(&rig, "a=2;b=1"), WEIR_REFUSE);
 	assert_int_equal(store_fails_admitted(&rig, "a=2;c=1", 9), 5);
-	/* A part that failed: the rest of the answer counts, and is given back. */
+	/* One item failed: the others count, and are given back. */
 	store.fail_mask = 2;
 	assert_int_equal(store_ask(&rig, &store, "a=3;b=1"), WEIR_REFUSE);
 	assert_int_equal(store.returns, 1);
@@ -177,7 +177,7 @@ static void failures(void **state)
 	assert_int_equal(store_ask(&rig, &store, "a=3;c=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 4);
 	assert_int_equal(rig_status(&rig, 1).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
-	/* An override has no policy of its own: local. */
+	/* An override has no on_store_failure, so it is decided locally. */
 	rig_begin(&rig);
 	rig_add_override(&rig, "o=1", 1, 1, 1);
 	rig_add_override(&rig, "o=1", 1, 1, 1);
@@ -188,7 +188,7 @@ static void failures(void **state)
 	(void)state;
 }
 
-static void delays_quotas_shadows(void **state)
+static void delays_quotas_and_shadow_mode(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -203,7 +203,7 @@ static void delays_quotas_shadows(void **state)
 	assert_int_equal(rig_status(&rig, 0).remaining, 3);
 	assert_int_equal(store_admitted(&rig, &store, "s=1", 4), 4);
 	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
-	/* Give-backs go out when all is decided, and want no answer. */
+	/* Negative costs are sent after the verdict and get no answer. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=2", -2);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
@@ -215,7 +215,7 @@ static void delays_quotas_shadows(void **state)
 }
 
 /* The month may end while the store is asked. */
-static void calendar(void **state)
+static void calendar_windows(void **state)
 {
 	const uint64_t december_in_seoul = 1796050800ull * SECOND_NS;
 	static struct store store;
@@ -234,7 +234,7 @@ static void calendar(void **state)
 	assert_int_equal(item.window_after_ns, december_in_seoul + 31 * 86400 * SECOND_NS);
 	assert_int_equal(weir_ask_store_failed(rig.ask, december_in_seoul), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).reset_s, 31 * 86400);
-	/* It was counted in December: November still has one. */
+	/* The take was counted in December: November has one unit left. */
 	rig.now_ns = december_in_seoul + 5;
 	assert_int_equal(rig_ask(&rig, "month=1"), WEIR_WAIT);
 	assert_int_equal(weir_ask_store_failed(rig.ask, rig.now_ns), WEIR_REFUSE);
@@ -242,8 +242,8 @@ static void calendar(void **state)
 	(void)state;
 }
 
-/* Nothing is believed that is not an answer to this question. */
-static void nonsense(void **state)
+/* Bytes that are not an answer to this question are rejected. */
+static void invalid_answers_are_rejected(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -255,14 +255,14 @@ static void nonsense(void **state)
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_WAIT);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, 100), WEIR_EROOM);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
-	/* Until it is answered it can be asked for again. */
+	/* Until the answer, every call returns the same question. */
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), store.len);
 	store_serve(&store, rig.now_ns);
 	for (size_t len = 0; len < store.answer_len; len++)
 		assert_int_equal(weir_ask_answer(rig.ask, bytes, len, rig.now_ns), WEIR_EFORMAT);
 	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len + 48, rig.now_ns),
 			 WEIR_EFORMAT);
-	for (size_t i = 0; i < 12; i++) { /* the head and the first flags */
+	for (size_t i = 0; i < 12; i++) { /* ends within the flags of the first answer */
 		uint8_t before = bytes[i];
 
 		bytes[i] = (uint8_t)(before ^ 0x80);
@@ -270,7 +270,7 @@ static void nonsense(void **state)
 				 WEIR_EFORMAT);
 		bytes[i] = before;
 	}
-	/* More left than the limit. */
+	/* More remaining than the limit. */
 	memset(bytes + 16, 0xff, 4);
 	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len, rig.now_ns),
 			 WEIR_EFORMAT);
@@ -282,9 +282,9 @@ static void nonsense(void **state)
 	(void)state;
 }
 
-/* Ids of any length fit, the largest question fits its bound, and the numbers in it are the
- * limit's. */
-static void bounds(void **state)
+/* Ids of any length fit, the largest question fits WEIR_QUESTION_MAX, and the item has the numbers
+ * of the limit. */
+static void largest_question(void **state)
 {
 	static char yaml[16384] = "domain: d\ndescriptors:\n- key: a\n  rate_limits:\n";
 	static struct store store;
@@ -317,9 +317,9 @@ static void bounds(void **state)
 	(void)state;
 }
 
-/* The host gave up, and the answer comes after all: what it took is told with the store's time,
- * what it refused is not. */
-static void late_answers(void **state)
+/* An answer after a timeout: the LATE message contains the takes with the store's time, and no
+ * refusals. */
+static void late_takes_are_reported(void **state)
 {
 	static struct store store;
 	static uint8_t question[WEIR_QUESTION_MAX];
@@ -360,15 +360,15 @@ static void late_answers(void **state)
 	assert_int_equal(item.cost, 1);
 	assert_int_equal(item.decided_us, rig.now_ns / 1000 + STORE_CLOCK_US);
 	assert_memory_equal(question + sizeof head + sizeof item, "leaky_bucket/", 13);
-	/* It is no question any more: nothing is told twice. */
+	/* The message is not a question any more, so it cannot be converted twice. */
 	assert_int_equal(weir_question_late(question, (size_t)len, store.answer, store.answer_len),
 			 WEIR_EFORMAT);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* Nobody could decide, or all limits refused. */
-static void late_refusals(void **state)
+/* No message if all items failed or were refused. */
+static void late_refusals_are_not_reported(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -393,17 +393,17 @@ static void late_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_limit_for_all),
-		cmocka_unit_test(local_first),
-		cmocka_unit_test(give_back),
-		cmocka_unit_test(cancelling),
-		cmocka_unit_test(failures),
-		cmocka_unit_test(delays_quotas_shadows),
-		cmocka_unit_test(calendar),
-		cmocka_unit_test(nonsense),
-		cmocka_unit_test(bounds),
-		cmocka_unit_test(late_answers),
-		cmocka_unit_test(late_refusals),
+		cmocka_unit_test(two_nodes_share_a_limit),
+		cmocka_unit_test(local_limits_are_decided_first),
+		cmocka_unit_test(refusals_give_back),
+		cmocka_unit_test(cancelled_requests_give_back),
+		cmocka_unit_test(on_store_failure),
+		cmocka_unit_test(delays_quotas_and_shadow_mode),
+		cmocka_unit_test(calendar_windows),
+		cmocka_unit_test(invalid_answers_are_rejected),
+		cmocka_unit_test(largest_question),
+		cmocka_unit_test(late_takes_are_reported),
+		cmocka_unit_test(late_refusals_are_not_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What an operator does to counters, and what requests are told of it. */
+/* Calls of weir/control.h, and their effect on requests. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static const char rules[] =
 	"  - key: ip\n"
 	"    rate_limit: {unit: day, requests_per_unit: 1}\n";
 
-/* Each gives four at once. */
+/* Each limit admits four at once. */
 static const char *const fours[] = {"token=1",   "leaky=1", "fixed=1",
 				    "counter=1", "log=1",   "month=1"};
 #define FOURS (sizeof fours / sizeof *fours)
@@ -66,7 +66,7 @@ static size_t entries_of(const char *text, struct weir_entry entries[8])
 	return count;
 }
 
-/* The target of a descriptor; good until the next call. */
+/* The target of a descriptor, valid until the next call. */
 static const struct weir_target *whom(const struct rig *rig, const char *descriptor)
 {
 	static struct weir_entry entries[8];
@@ -141,7 +141,7 @@ static void banned_keys_are_refused_until_the_end(void **state)
 	rig_open(&rig, rules, "d");
 	for (size_t i = 0; i < FOURS; i++) {
 		rig.now_ns = NOW_NS + SECOND_NS / 4;
-		/* One that was seen before, and one that was never. */
+		/* A key that was used before, and a new key. */
 		if (i % 2)
 			assert_int_equal(rig_admitted(&rig, fours[i], 1), 1);
 		ban(&rig, fours[i], NOW_NS + 10 * SECOND_NS);
@@ -157,7 +157,7 @@ static void banned_keys_are_refused_until_the_end(void **state)
 		rig.now_ns = NOW_NS + 10 * SECOND_NS - 1;
 		assert_int_equal(rig_ask(&rig, fours[i]), WEIR_REFUSE);
 		assert_int_equal(rig_result(&rig).retry_after_ns, 1);
-		/* The refusals cost nothing. */
+		/* The refusals took nothing. */
 		rig.now_ns = NOW_NS + 10 * SECOND_NS;
 		assert_int_equal(rig_admitted(&rig, fours[i], 9), i % 2 ? 3 : 4);
 		assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED);
@@ -179,7 +179,7 @@ static void ends_are_rounded_up_to_seconds(void **state)
 	(void)state;
 }
 
-static void a_ban_is_lifted_or_for_good(void **state)
+static void bans_are_lifted_or_permanent(void **state)
 {
 	struct rig rig;
 
@@ -194,7 +194,7 @@ static void a_ban_is_lifted_or_for_good(void **state)
 		ban(&rig, fours[i], 0);
 		assert_int_equal(get(&rig, fours[i]).banned_until_ns, 0);
 		assert_int_equal(rig_admitted(&rig, fours[i], 9), 4);
-		/* Nothing is left to lift, and that is fine. */
+		/* Lifting a ban that does not exist succeeds. */
 		ban(&rig, fours[i], 0);
 		assert_int_equal(rig_admitted(&rig, fours[i], 9), 0);
 	}
@@ -202,7 +202,7 @@ static void a_ban_is_lifted_or_for_good(void **state)
 	(void)state;
 }
 
-static void a_ban_names_itself_and_is_counted(void **state)
+static void refusal_by_a_ban_is_shown_and_counted(void **state)
 {
 	struct weir_str type;
 	struct rig rig;
@@ -231,9 +231,9 @@ static void a_ban_names_itself_and_is_counted(void **state)
 	(void)state;
 }
 
-/* Who only counts refuses nobody, quota mode refuses when all do, and rejections that count are not
- * those of a ban. */
-static void a_ban_refuses_where_its_limit_would(void **state)
+/* A ban refuses nothing in shadow mode, refuses in quota mode only if all quotas refuse, and is not
+ * charged by count_rejected. */
+static void bans_follow_the_mode_of_the_limit(void **state)
 {
 	struct rig rig;
 
@@ -255,8 +255,8 @@ static void a_ban_refuses_where_its_limit_would(void **state)
 	(void)state;
 }
 
-/* Of several limits a banned one keeps the others from being taken from, whichever comes first. */
-static void a_ban_takes_from_nobody(void **state)
+/* If one of several limits is banned, nothing is taken from the others, in either order. */
+static void bans_take_nothing_from_other_limits(void **state)
 {
 	struct rig rig;
 
@@ -295,7 +295,7 @@ static void a_grant_adds_until_its_end(void **state)
 		assert_int_equal(rig_status(&rig, 0).remaining, i % 2 ? 2 : 6);
 		assert_int_equal(rig_status(&rig, 0).decision.granted, 3);
 		assert_int_equal(rig_admitted(&rig, fours[i], 9), i % 2 ? 2 : 6);
-		/* What was taken stays taken. */
+		/* Earlier takes still count. */
 		rig.now_ns = NOW_NS + 10 * SECOND_NS;
 		assert_int_equal(rig_ask(&rig, fours[i]), WEIR_REFUSE);
 		assert_int_equal(rig_status(&rig, 0).limit, 4);
@@ -306,7 +306,7 @@ static void a_grant_adds_until_its_end(void **state)
 	(void)state;
 }
 
-/* A bucket fills at its own rate: what was granted comes back slowly, too. */
+/* A bucket refills at its own rate, also above the burst. */
 static void a_bucket_keeps_its_rate(void **state)
 {
 	struct rig rig;
@@ -318,7 +318,7 @@ static void a_bucket_keeps_its_rate(void **state)
 	assert_int_equal(rig_admitted(&rig, "token=1", 9), 2);
 	rig.now_ns += 9 * HOUR_NS;
 	assert_int_equal(rig_admitted(&rig, "token=1", 9), 7);
-	/* It ends with 7 missing of a bucket of 4: the next token in 2 hours. */
+	/* The grant ends with 7 of 4 units missing: the next token comes in 2 hours. */
 	grant(&rig, "token=1", 0, 0);
 	assert_int_equal(rig_ask(&rig, "token=1"), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, 2 * HOUR_NS);
@@ -326,7 +326,7 @@ static void a_bucket_keeps_its_rate(void **state)
 	(void)state;
 }
 
-static void windows_get_it_in_each(void **state)
+static void a_grant_applies_to_each_window(void **state)
 {
 	struct rig rig;
 
@@ -341,7 +341,7 @@ static void windows_get_it_in_each(void **state)
 	(void)state;
 }
 
-static void header_fields_know_of_it(void **state)
+static void header_fields_show_the_grant(void **state)
 {
 	struct rig rig;
 
@@ -357,8 +357,8 @@ static void header_fields_know_of_it(void **state)
 	(void)state;
 }
 
-/* The overshoot lies on top: 4 and half of that, and 3 granted. */
-static void soft_mode_goes_on_top(void **state)
+/* The soft ceiling is raised too: 4, half of it for soft mode, and 3 granted. */
+static void a_grant_raises_the_soft_ceiling(void **state)
 {
 	struct rig rig;
 
@@ -370,8 +370,8 @@ static void soft_mode_goes_on_top(void **state)
 	(void)state;
 }
 
-/* As much as can be counted, and never more than that. */
-static void a_grant_is_cut_at_what_can_be_counted(void **state)
+/* A grant is bounded by what an algorithm can count. */
+static void a_grant_is_bounded(void **state)
 {
 	struct rig rig;
 	struct weir_counter counter;
@@ -385,7 +385,7 @@ static void a_grant_is_cut_at_what_can_be_counted(void **state)
 	/* 100 years at 2 per hour. */
 	grant(&rig, "token=1", UINT32_MAX, NOW_NS + DAY_NS);
 	assert_int_equal(get(&rig, "token=1").limit, 2 * 100 * 8766);
-	/* A megabyte's sixteenth has 16 spans of 4 KiB: rings of 508. */
+	/* A sixteenth of 1 MiB has 16 spans of 4 KiB: rings of 508 entries. */
 	grant(&rig, "log=1", UINT32_MAX, NOW_NS + DAY_NS);
 	assert_int_equal(get(&rig, "log=1").limit, 508);
 	assert_int_equal(rig_admitted(&rig, "log=1", 600), 508);
@@ -393,7 +393,7 @@ static void a_grant_is_cut_at_what_can_be_counted(void **state)
 	(void)state;
 }
 
-static void ban_and_grant_are_told_apart(void **state)
+static void a_key_can_have_a_ban_and_a_grant(void **state)
 {
 	struct rig rig;
 	struct weir_counter counter;
@@ -419,7 +419,7 @@ static void ban_and_grant_are_told_apart(void **state)
 
 /* --- reset --- */
 
-static void a_reset_counter_is_as_good_as_new(void **state)
+static void a_reset_clears_the_counter(void **state)
 {
 	struct rig rig;
 
@@ -437,8 +437,8 @@ static void a_reset_counter_is_as_good_as_new(void **state)
 	(void)state;
 }
 
-/* The overshoot has been spent and would be armed a day later. */
-static void and_its_overshoot(void **state)
+/* Soft mode was used up and would be available again a day later. */
+static void a_reset_clears_soft_mode(void **state)
 {
 	struct rig rig;
 
@@ -451,7 +451,7 @@ static void and_its_overshoot(void **state)
 	(void)state;
 }
 
-static void bans_and_grants_stay(void **state)
+static void a_reset_keeps_bans_and_grants(void **state)
 {
 	struct rig rig;
 
@@ -469,7 +469,7 @@ static void bans_and_grants_stay(void **state)
 
 /* --- get --- */
 
-static void all_limits_of_a_descriptor_or_one(void **state)
+static void target_with_and_without_a_limit_name(void **state)
 {
 	struct counters counters = {.count = 0};
 	struct rig rig;
@@ -499,7 +499,7 @@ static void all_limits_of_a_descriptor_or_one(void **state)
 	(void)state;
 }
 
-static void what_has_no_limit_has_no_counter(void **state)
+static void targets_without_limits_are_errors(void **state)
 {
 	struct weir_error error;
 	struct weir_target target;
@@ -510,7 +510,7 @@ static void what_has_no_limit_has_no_counter(void **state)
 		weir_control_ban(rig.engine, whom(&rig, "free=1"), WEIR_NEVER, NOW_NS, &error),
 		WEIR_ENOENT);
 	assert_string_equal(error.text,
-			    "no limit applies to this descriptor, or none of that name");
+			    "no limit applies to this descriptor, or no limit has that name");
 	assert_int_equal(weir_control_reset(rig.engine, whom(&rig, "nobody=1"), NOW_NS, NULL),
 			 WEIR_ENOENT);
 	assert_int_equal(
@@ -537,8 +537,8 @@ static void what_has_no_limit_has_no_counter(void **state)
 	(void)state;
 }
 
-/* A limit that requests bring along. */
-static void limits_of_requests_are_counters_too(void **state)
+/* A limit that comes with the request. */
+static void target_with_an_override(void **state)
 {
 	struct weir_target target;
 	struct weir_limit limit;
@@ -570,7 +570,7 @@ static int resume_rule(struct rig *rig, const char *rule)
 	return weir_control_resume(rig->engine, wr_str(rule), NULL);
 }
 
-static void a_paused_rule_counts_and_refuses_nobody(void **state)
+static void a_paused_rule_counts_and_refuses_nothing(void **state)
 {
 	struct rig rig;
 
@@ -599,7 +599,7 @@ static void a_paused_rule_counts_and_refuses_nobody(void **state)
 	(void)state;
 }
 
-static void names_reach_down_to_the_slash(void **state)
+static void a_pause_applies_to_name_prefixes(void **state)
 {
 	struct rig rig;
 
@@ -626,7 +626,7 @@ static void names_reach_down_to_the_slash(void **state)
 	(void)state;
 }
 
-static void only_what_is_paused_is(void **state)
+static void other_rules_are_not_paused(void **state)
 {
 	struct rig rig;
 
@@ -659,7 +659,7 @@ static int join(void *context, struct weir_str rule)
 	return 0;
 }
 
-static void what_is_paused_is_told(void **state)
+static void paused_names_are_listed(void **state)
 {
 	char text[256] = "", unknown[64];
 	struct rig rig;
@@ -687,7 +687,7 @@ static void what_is_paused_is_told(void **state)
 	(void)state;
 }
 
-static void so_many_and_no_more(void **state)
+static void at_most_64_pauses(void **state)
 {
 	struct weir_error error;
 	struct rig rig;
@@ -709,7 +709,7 @@ static void so_many_and_no_more(void **state)
 	(void)state;
 }
 
-/* --- what is in force --- */
+/* --- bans and grants in force --- */
 
 struct seen {
 	char text[512];
@@ -734,7 +734,7 @@ static int list_one(void *context, const struct weir_override *override)
 	return ++seen->count == seen->stop_at;
 }
 
-static void what_is_in_force_is_told(void **state)
+static void bans_and_grants_are_listed(void **state)
 {
 	struct seen seen = {.count = 0};
 	struct rig rig;
@@ -760,7 +760,7 @@ static void what_is_in_force_is_told(void **state)
 
 /* --- the central store --- */
 
-static void a_ban_spares_the_store_the_question(void **state)
+static void a_banned_key_asks_no_question(void **state)
 {
 	struct rig rig;
 	char question[WEIR_QUESTION_MAX];
@@ -782,8 +782,8 @@ static void a_ban_spares_the_store_the_question(void **state)
 	(void)state;
 }
 
-/* The order reaches a second engine on the table, with rules of its own. */
-static void every_engine_on_the_table_obeys(void **state)
+/* The change applies to a second engine on the table that has its own rules. */
+static void changes_apply_to_all_engines(void **state)
 {
 	struct rig one, other;
 
@@ -805,31 +805,31 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(banned_keys_are_refused_until_the_end),
 		cmocka_unit_test(ends_are_rounded_up_to_seconds),
-		cmocka_unit_test(a_ban_is_lifted_or_for_good),
-		cmocka_unit_test(a_ban_names_itself_and_is_counted),
-		cmocka_unit_test(a_ban_refuses_where_its_limit_would),
-		cmocka_unit_test(a_ban_takes_from_nobody),
+		cmocka_unit_test(bans_are_lifted_or_permanent),
+		cmocka_unit_test(refusal_by_a_ban_is_shown_and_counted),
+		cmocka_unit_test(bans_follow_the_mode_of_the_limit),
+		cmocka_unit_test(bans_take_nothing_from_other_limits),
 		cmocka_unit_test(a_grant_adds_until_its_end),
 		cmocka_unit_test(a_bucket_keeps_its_rate),
-		cmocka_unit_test(windows_get_it_in_each),
-		cmocka_unit_test(header_fields_know_of_it),
-		cmocka_unit_test(soft_mode_goes_on_top),
-		cmocka_unit_test(a_grant_is_cut_at_what_can_be_counted),
-		cmocka_unit_test(ban_and_grant_are_told_apart),
-		cmocka_unit_test(a_reset_counter_is_as_good_as_new),
-		cmocka_unit_test(and_its_overshoot),
-		cmocka_unit_test(bans_and_grants_stay),
-		cmocka_unit_test(all_limits_of_a_descriptor_or_one),
-		cmocka_unit_test(what_has_no_limit_has_no_counter),
-		cmocka_unit_test(limits_of_requests_are_counters_too),
-		cmocka_unit_test(a_paused_rule_counts_and_refuses_nobody),
-		cmocka_unit_test(names_reach_down_to_the_slash),
-		cmocka_unit_test(only_what_is_paused_is),
-		cmocka_unit_test(what_is_paused_is_told),
-		cmocka_unit_test(so_many_and_no_more),
-		cmocka_unit_test(what_is_in_force_is_told),
-		cmocka_unit_test(a_ban_spares_the_store_the_question),
-		cmocka_unit_test(every_engine_on_the_table_obeys),
+		cmocka_unit_test(a_grant_applies_to_each_window),
+		cmocka_unit_test(header_fields_show_the_grant),
+		cmocka_unit_test(a_grant_raises_the_soft_ceiling),
+		cmocka_unit_test(a_grant_is_bounded),
+		cmocka_unit_test(a_key_can_have_a_ban_and_a_grant),
+		cmocka_unit_test(a_reset_clears_the_counter),
+		cmocka_unit_test(a_reset_clears_soft_mode),
+		cmocka_unit_test(a_reset_keeps_bans_and_grants),
+		cmocka_unit_test(target_with_and_without_a_limit_name),
+		cmocka_unit_test(targets_without_limits_are_errors),
+		cmocka_unit_test(target_with_an_override),
+		cmocka_unit_test(a_paused_rule_counts_and_refuses_nothing),
+		cmocka_unit_test(a_pause_applies_to_name_prefixes),
+		cmocka_unit_test(other_rules_are_not_paused),
+		cmocka_unit_test(paused_names_are_listed),
+		cmocka_unit_test(at_most_64_pauses),
+		cmocka_unit_test(bans_and_grants_are_listed),
+		cmocka_unit_test(a_banned_key_asks_no_question),
+		cmocka_unit_test(changes_apply_to_all_engines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* What a request takes, from whom, and what it takes nothing from: each sentence of RULES.md's "all
- * or nothing" and of ENVOY.md §3.10–3.13. */
+/* Which limits a request takes from, and which not: all or nothing, shadow and quota mode,
+ * replaces, overrides, hits, and the other rules of a decision. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void all_or_nothing(void **state)
 	assert_int_equal(rig_ask(&rig, "b=1;a=1"), WEIR_REFUSE);
 	assert_int_equal(rig_status(&rig, 0).code, OVER);
 	assert_int_equal(rig_status(&rig, 1).code, OK);
-	/* What was not taken is not missing. */
+	/* The refused request took nothing. */
 	assert_int_equal(rig_status(&rig, 1).remaining, 2);
 	assert_int_equal(remaining(&rig, "a=1"), 2);
 	assert_int_equal(rig_admitted(&rig, "a=1", 9), 2);
@@ -46,9 +46,9 @@ static void all_or_nothing(void **state)
 	(void)state;
 }
 
-/* Which counter is taken from first depends on the hash of its key. The one that does not refuse
- * tells what is left in either case, and keeps it. */
-static void whichever_comes_first(void **state)
+/* The hash of its key determines which counter is taken first. In both orders the limit that does
+ * not refuse reports its remaining units and keeps them. */
+static void order_of_takes_does_not_matter(void **state)
 {
 	struct rig rig;
 	char text[32];
@@ -72,8 +72,8 @@ static void whichever_comes_first(void **state)
 	(void)state;
 }
 
-/* Several limits of one descriptor are several limits. */
-static void list_of_limits(void **state)
+/* All limits of a descriptor apply. */
+static void all_limits_of_a_descriptor_apply(void **state)
 {
 	struct rig rig;
 
@@ -92,14 +92,14 @@ static void list_of_limits(void **state)
 	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 3);
 	assert_int_equal(rig_status(&rig, 0).remaining, 0);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
-	/* Until both admit: the day's wait is the longer one. */
+	/* The wait is until both admit: that of the day. */
 	assert_int_equal(rig_result(&rig).retry_after_ns, DAY_NS - MINUTE_NS);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* "Same descriptor twice = counted twice", as one take: it does not fit half. */
-static void twice(void **state)
+/* A descriptor that is added twice is one take of both costs: all or nothing. */
+static void the_same_descriptor_twice(void **state)
 {
 	struct rig rig;
 
@@ -112,7 +112,7 @@ static void twice(void **state)
 	assert_int_equal(rig_status(&rig, 0).code, OVER);
 	assert_int_equal(rig_status(&rig, 1).code, OVER);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
-	/* Costs that do not fit a number are as large as one can be. */
+	/* Costs are added up with saturation. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=2", INT64_MAX);
 	rig_add(&rig, "a=2", INT64_MAX);
@@ -142,7 +142,7 @@ static const char modes[] = "domain: d\n"
 			    "- key: w\n"
 			    "  rate_limit: {unit: day, requests_per_unit: 1}\n";
 
-static void shadow(void **state)
+static void shadow_mode(void **state)
 {
 	struct rig rig;
 
@@ -155,7 +155,7 @@ static void shadow(void **state)
 			 WEIR_STATUS_LIMITED | WEIR_STATUS_SHADOW | WEIR_STATUS_WOULD_REFUSE);
 	assert_int_equal(rig_stat(&rig, "d/s/1d").admitted, 2);
 	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
-	/* Nothing that is not enforced shows in headers. */
+	/* Headers show enforced limits only. */
 	assert_null(rig_header(&rig, WEIR_PROFILE_X, "X-Ratelimit-Limit"));
 	/* It is not counted when an enforced limit refuses. */
 	assert_int_equal(rig_admitted(&rig, "n=1;s=2", 1), 1);
@@ -169,15 +169,15 @@ static void shadow(void **state)
 	(void)state;
 }
 
-/* Refused if any normal one is over, or if there are quotas and all of them are. */
-static void quota(void **state)
+/* A request is refused if an ordinary limit refuses, or if all quotas refuse. */
+static void quota_mode(void **state)
 {
 	struct rig rig;
 
 	rig_open(&rig, modes, "d");
 	assert_int_equal(rig_admitted(&rig, "q=1;r=1", 9), 4);
 	assert_int_equal(rig_result(&rig).verdict, WEIR_REFUSE);
-	/* The hour ends first: one quota that admits is enough. */
+	/* The wait ends with the hour, because one quota that admits is enough. */
 	assert_int_equal(rig_result(&rig).retry_after_ns, HOUR_NS);
 	assert_int_equal(rig_status(&rig, 0).code, OVER);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_QUOTA);
@@ -186,12 +186,12 @@ static void quota(void **state)
 	assert_int_equal(rig_ask(&rig, "q=1;r=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).code, OVER);
 	assert_int_equal(rig_status(&rig, 1).code, OK);
-	/* Unlimited ones do not take part: the only quota is over, so it refuses. */
+	/* An unlimited rule is not a quota: the only quota refuses. */
 	assert_int_equal(rig_ask(&rig, "q=1;u=1"), WEIR_REFUSE);
-	/* All quotas over: what is enforced beside them is not charged. */
+	/* If all quotas refuse, enforced limits are not charged. */
 	assert_int_equal(rig_ask(&rig, "n=7;q=1"), WEIR_REFUSE);
 	assert_int_equal(remaining(&rig, "n=7"), 5);
-	/* Refused by an enforced one: the quotas are not charged. */
+	/* If an enforced limit refuses, the quotas are not charged. */
 	assert_int_equal(rig_admitted(&rig, "n=7", 9), 5);
 	assert_int_equal(rig_ask(&rig, "n=7;r=5"), WEIR_REFUSE);
 	assert_int_equal(remaining(&rig, "r=5"), 4);
@@ -221,8 +221,8 @@ static void unlimited_and_whitelisted(void **state)
 	(void)state;
 }
 
-/* Who looks first and then asks is one request, whatever it meets. */
-static void looks_are_no_requests(void **state)
+/* A request of cost 0 followed by the request itself counts once. */
+static void cost_zero_is_not_counted(void **state)
 {
 	static const char *const met[] = {"x=1", "u=1", "n=1"};
 	static const char *const counts[] = {"no_rule", "d/u/unlimited", "d/n/1d"};
@@ -267,11 +267,12 @@ static void replaces(void **state)
 	assert_int_equal(rig_status(&rig, 0).code, OK);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_REPLACED);
 	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 0);
-	/* It was not counted. */
+	/* The replaced limit was not counted. */
 	assert_int_equal(rig_admitted(&rig, "base=1", 3), 1);
-	/* Unlimited ones replace as well. */
+	/* An unlimited rule replaces too. */
 	assert_int_equal(rig_admitted(&rig, "base=1;more=1;vip=1", 20), 20);
-	/* A limit that is dropped still drops others: "more" falls to "less", "base" to "more". */
+	/* A replaced limit still replaces others: "less" replaces "more", and "more" replaces
+	 * "base". */
 	assert_int_equal(rig_admitted(&rig, "base=1;more=1;less=1", 20), 9);
 	rig_close(&rig);
 	(void)state;
@@ -287,7 +288,8 @@ static void overrides(void **state)
 	for (int i = 0; i < 4; i++) {
 		rig_begin(&rig);
 		assert_int_equal(rig_add_override(&rig, "s=1", 2, 1, WEIR_HITS_UNSET), 0);
-		/* Shadow mode is the rule's, and the rule is not looked at. */
+		/* The override applies instead of the rule, so the rule's shadow mode does not
+		 * apply. */
 		assert_int_equal(rig_decide(&rig), i < 2 ? WEIR_ADMIT : WEIR_REFUSE);
 	}
 	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 2);
@@ -297,19 +299,19 @@ static void overrides(void **state)
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_OVERRIDE);
 	assert_int_equal(rig_stat(&rig, "d/override").admitted, 2);
 	assert_int_equal(rig_stat(&rig, "d/override").refused, 2);
-	/* No rule needed, 0 is a ban, a week is unit 7. */
+	/* An override needs no rule, a limit of 0 refuses everything, and a week is unit 7. */
 	rig_begin(&rig);
 	assert_int_equal(rig_add_override(&rig, "unknown=1", 0, 7, WEIR_HITS_UNSET), 0);
 	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, WEIR_NEVER);
 	assert_int_equal(rig_status(&rig, 0).unit, 7);
-	/* The same counter as the rule's, under another limit: a larger one lets more pass. */
+	/* The override uses the rule's counter with another limit: a larger one admits more. */
 	assert_int_equal(rig_admitted(&rig, "n=9", 9), 5);
 	rig_begin(&rig);
 	assert_int_equal(rig_add_override(&rig, "n=9", 8, 4, WEIR_HITS_UNSET), 0);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 2);
-	/* Never trusted. */
+	/* The override is checked. */
 	rig_begin(&rig);
 	assert_int_equal(rig_add_override(&rig, "n=9", 8, 0, 1), WEIR_ELIMIT);
 	assert_int_equal(rig_add_override(&rig, "n=9", 8, 8, 1), WEIR_ELIMIT);
@@ -330,8 +332,8 @@ static void overrides(void **state)
 	(void)state;
 }
 
-/* descriptor.hits_addend if present (0 = peek), else the request's. */
-static void hits(void **state)
+/* The hits of the descriptor apply if set (0 takes nothing), otherwise those of the request. */
+static void costs_of_descriptors(void **state)
 {
 	struct rig rig;
 
@@ -343,20 +345,21 @@ static void hits(void **state)
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 2);
 	assert_int_equal(rig_status(&rig, 1).remaining, 3);
-	/* More than is left: refused, and nothing taken. */
+	/* A cost above the remaining units is refused, and nothing is taken. */
 	rig_begin(&rig);
 	rig_add(&rig, "n=1", 3);
 	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
 	assert_int_equal(rig_status(&rig, 0).remaining, 0);
 	assert_int_equal(rig_status(&rig, 0).decision.remaining, 2);
-	/* A look takes nothing and is refused exactly when nothing is left. */
+	/* A cost of 0 takes nothing and is refused if no unit is left. */
 	assert_int_equal(remaining(&rig, "n=1"), 2);
 	assert_int_equal(remaining(&rig, "n=1"), 2);
 	assert_int_equal(rig_admitted(&rig, "n=1", 9), 2);
 	rig_begin(&rig);
 	rig_add(&rig, "n=1", 0);
 	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
-	/* Giving back: always OK, never above full, and only by an admitted request. */
+	/* A negative cost is always admitted, never exceeds the full limit, and applies only if the
+	 * request is admitted. */
 	rig_begin(&rig);
 	rig_add(&rig, "n=1", -2);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
@@ -373,7 +376,7 @@ static void hits(void **state)
 	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
 	assert_int_equal(rig_status(&rig, 0).code, OK);
 	assert_int_equal(remaining(&rig, "n=1"), 4);
-	/* Looks and give-backs are no decisions to count. */
+	/* Costs of 0 and below are not counted in the statistics. */
 	assert_int_equal(rig_stat(&rig, "d/n/1d").admitted, 2 + 2 + 1);
 	rig_close(&rig);
 	(void)state;
@@ -399,12 +402,12 @@ static void enforce_share(void **state)
 		verdict = rig_ask(&rig, descriptor);
 		refused += verdict == WEIR_REFUSE;
 		shadowed += verdict == WEIR_ADMIT;
-		/* The same key fares the same each time. */
+		/* A key is always inside or always outside the share. */
 		assert_int_equal(rig_ask(&rig, descriptor), verdict);
 	}
 	assert_in_range(refused, 70, 130);
 	assert_int_equal(refused + shadowed, 1000);
-	/* And the same keys in any other table: the hash has no secret. */
+	/* The share is the same in every table, because its hash has no secret. */
 	assert_int_equal(refused, 102);
 	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 2 * refused);
 	assert_int_equal(rig_stat(&rig, "d/a/1d").shadowed, 2 * shadowed);
@@ -412,7 +415,7 @@ static void enforce_share(void **state)
 	(void)state;
 }
 
-/* ACCEPTANCE 6: a refused request is still charged here, whoever refused it. */
+/* With count_rejected a refused request is charged, also if another limit refused it. */
 static void count_rejected(void **state)
 {
 	struct rig rig;
@@ -436,16 +439,17 @@ static void count_rejected(void **state)
 	assert_int_equal(rig_ask(&rig, "log=1"), WEIR_REFUSE);
 	rig.now_ns = NOW_NS + 100 * SECOND_NS;
 	assert_int_equal(rig_ask(&rig, "log=1"), WEIR_ADMIT);
-	assert_int_equal(rig_status(&rig, 0).remaining, 0); /* it holds 0:50 and 1:40 */
-	/* Another limit refuses: the window counts all the same. */
+	assert_int_equal(rig_status(&rig, 0).remaining,
+			 0); /* the log has entries at 0:50 and 1:40 */
+	/* Another limit refuses: the window counts the request. */
 	assert_int_equal(rig_admitted(&rig, "one=1;window=1", 3), 1);
 	assert_int_equal(remaining(&rig, "window=1"), 1);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* ACCEPTANCE 26. */
-static void soft(void **state)
+/* Soft mode. */
+static void soft_mode(void **state)
 {
 	struct rig rig;
 
@@ -461,13 +465,13 @@ static void soft(void **state)
 	assert_int_equal(rig_admitted(&rig, "hard=1", 200), 100);
 	assert_int_equal(rig_admitted(&rig, "soft=1", 200), 120);
 	assert_int_equal(rig_stat(&rig, "d/soft/1m").soft, 20);
-	/* The overshoot is older than 30 s when the next minute begins, and whoever asks on is not
-	 * without excess: 100, not 120. */
+	/* Soft mode ended 30 s after the first excess. The requests continue above the limit, so it
+	 * is not available in the next minute: 100, not 120. */
 	rig.now_ns += 40 * SECOND_NS;
 	assert_int_equal(rig_admitted(&rig, "soft=1", 5), 0);
 	rig.now_ns += 20 * SECOND_NS;
 	assert_int_equal(rig_admitted(&rig, "soft=1", 200), 100);
-	/* A period without excess arms it again. */
+	/* After a period without excess soft mode is available again. */
 	rig.now_ns += MINUTE_NS - 1;
 	assert_int_equal(rig_admitted(&rig, "soft=1", 1), 0);
 	rig.now_ns += MINUTE_NS;
@@ -476,8 +480,8 @@ static void soft(void **state)
 	(void)state;
 }
 
-/* ACCEPTANCE 3 through the engine; the longest wait of all limits is the request's. */
-static void delays(void **state)
+/* Delays of leaky buckets. The delay of a request is the longest of all limits. */
+static void delays_of_leaky_buckets(void **state)
 {
 	static const uint64_t quarter = SECOND_NS / 4;
 	struct rig rig;
@@ -505,7 +509,7 @@ static void delays(void **state)
 	assert_int_equal(rig_ask(&rig, "fast=2;slow=2"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "fast=2;slow=2"), WEIR_DELAY);
 	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
-	/* A client that leaves the queue makes room behind it. */
+	/* A client that leaves the queue frees its position. */
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(rig_ask(&rig, "slow=2"), WEIR_DELAY);
 	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
@@ -515,7 +519,7 @@ static void delays(void **state)
 	(void)state;
 }
 
-static void cancelled(void **state)
+static void cancelled_requests_give_back(void **state)
 {
 	struct rig rig;
 
@@ -532,7 +536,7 @@ static void cancelled(void **state)
 	assert_int_equal(remaining(&rig, "n=1"), 5);
 	assert_int_equal(remaining(&rig, "s=1"), 2);
 	assert_int_equal(remaining(&rig, "q=1"), 2);
-	/* A refused one has nothing to give back. */
+	/* A refused request has nothing to give back. */
 	assert_int_equal(rig_admitted(&rig, "n=1", 9), 5);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(remaining(&rig, "n=1"), 0);
@@ -540,8 +544,8 @@ static void cancelled(void **state)
 	(void)state;
 }
 
-/* Deferred only if every limit that refused says so. */
-static void defer(void **state)
+/* A request is deferred only if every limit that refused defers. */
+static void defer_needs_all_refusing_limits(void **state)
 {
 	struct rig rig;
 
@@ -574,8 +578,9 @@ static void defer(void **state)
 	(void)state;
 }
 
-/* Counters belong to entries, not to texts that could be joined alike; long keys are told apart. */
-static void keys(void **state)
+/* Different entries have different counters, even if their joined texts are equal. Long keys have
+ * different counters. */
+static void different_entries_have_different_counters(void **state)
 {
 	struct rig rig;
 	char a[5000], b[5000];
@@ -604,7 +609,7 @@ static void keys(void **state)
 	assert_int_equal(rig_ask(&rig, b), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, a), WEIR_REFUSE);
 	assert_int_equal(rig_ask(&rig, b), WEIR_REFUSE);
-	/* The last that is hashed as it stands, and the first that is not. */
+	/* The longest key that is hashed directly, and the shortest that is not. */
 	for (size_t len = 1000; len < 1030; len++) {
 		a[len] = '\0';
 		assert_int_equal(rig_ask(&rig, a), WEIR_ADMIT);
@@ -615,7 +620,7 @@ static void keys(void **state)
 	(void)state;
 }
 
-static void bounds(void **state)
+static void too_many_descriptors_and_limits(void **state)
 {
 	struct weir_error error;
 	struct weir_ask *ask;
@@ -655,24 +660,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_or_nothing),
-		cmocka_unit_test(list_of_limits),
-		cmocka_unit_test(twice),
-		cmocka_unit_test(shadow),
-		cmocka_unit_test(quota),
+		cmocka_unit_test(all_limits_of_a_descriptor_apply),
+		cmocka_unit_test(the_same_descriptor_twice),
+		cmocka_unit_test(shadow_mode),
+		cmocka_unit_test(quota_mode),
 		cmocka_unit_test(unlimited_and_whitelisted),
 		cmocka_unit_test(replaces),
 		cmocka_unit_test(overrides),
-		cmocka_unit_test(hits),
+		cmocka_unit_test(costs_of_descriptors),
 		cmocka_unit_test(enforce_share),
 		cmocka_unit_test(count_rejected),
-		cmocka_unit_test(soft),
-		cmocka_unit_test(delays),
-		cmocka_unit_test(cancelled),
-		cmocka_unit_test(defer),
-		cmocka_unit_test(keys),
-		cmocka_unit_test(bounds),
-		cmocka_unit_test(whichever_comes_first),
-		cmocka_unit_test(looks_are_no_requests),
+		cmocka_unit_test(soft_mode),
+		cmocka_unit_test(delays_of_leaky_buckets),
+		cmocka_unit_test(cancelled_requests_give_back),
+		cmocka_unit_test(defer_needs_all_refusing_limits),
+		cmocka_unit_test(different_entries_have_different_counters),
+		cmocka_unit_test(too_many_descriptors_and_limits),
+		cmocka_unit_test(order_of_takes_does_not_matter),
+		cmocka_unit_test(cost_zero_is_not_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Requests that limits put off: whose order they keep, when they come behind others, what is
- * counted, and how they are asked about again. */
+/* Deferred requests: the key of their queue, the wait behind queued requests, statistics, and
+ * delivery. */
 #include "standin.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const char rules[] =
 
 static char record[1024];
 
-/* As rig_ask, by a host that can keep requests. */
+/* As rig_ask, for a host that queues requests. */
 static int ask(struct rig *rig, const char *descriptors)
 {
 	char text[256], *one, *rest = text;
@@ -55,7 +55,7 @@ static void drain(struct rig *rig, const void *bytes, size_t len)
 	assert_int_equal(weir_ask_mark_delivery(rig->ask), 0);
 }
 
-static void says_how(void **state)
+static void deferral_of_a_rule(void **state)
 {
 	struct weir_deferral got;
 	struct rig rig;
@@ -78,7 +78,7 @@ static void says_how(void **state)
 	assert_int_equal(got.wait_ns, 45 * SECOND_NS);
 	assert_int_equal(got.interval_ns, 30 * SECOND_NS);
 	assert_int_equal(got.in_time, 60 * 2 + 2 * 2 + 1);
-	/* Without a word of its own. */
+	/* A rule with the default settings. */
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(ask(&rig, "user=2"), WEIR_ADMIT);
 	assert_int_equal(ask(&rig, "user=2"), WEIR_DEFER);
@@ -92,8 +92,9 @@ static void says_how(void **state)
 	rig_close(&rig);
 }
 
-/* The most specific one, whichever refused, and one name in every table. */
-static void keys(void **state)
+/* The queue is that of the most specific limit, whichever limit refused, and has the same key in
+ * every table. */
+static void key_of_the_queue(void **state)
 {
 	struct weir_deferral one, two;
 	struct rig rig;
@@ -102,7 +103,7 @@ static void keys(void **state)
 	rig_open(&rig, rules, "d");
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(ask(&rig, "user=1"), WEIR_ADMIT);
-	/* The user's limit refuses, the order is that of the path's. */
+	/* The limit of the user refuses, and the queue is that of the path. */
 	assert_int_equal(ask(&rig, "user=1;user=1|path=/a"), WEIR_DEFER);
 	one = deferral(&rig);
 	assert_int_equal(ask(&rig, "user=1|path=/a;user=1"), WEIR_DEFER);
@@ -114,13 +115,15 @@ static void keys(void **state)
 	assert_int_equal(ask(&rig, "user=1"), WEIR_DEFER);
 	two = deferral(&rig);
 	rig_close(&rig);
-	/* For ever, as a queue on disk has it: BLAKE2s of the key and the limit's id. */
+	/* The key never changes, because queues on disk contain it: BLAKE2s of the key and the
+	 * limit's id. */
 	assert_memory_equal(two.key,
 			    "\xf0\xcf\xa1\xbf\xb0\xe6\xa4\xbc\x7c\xb0\x7d\xde\x47\xb0\xa8\x22", 16);
 }
 
-/* One who cannot keep it is told the same as ever, one who will not is refused. */
-static void who_cannot(void **state)
+/* A host that does not record gets WEIR_DEFER; a host that called weir_ask_no_defer gets
+ * WEIR_REFUSE. */
+static void hosts_that_do_not_queue(void **state)
 {
 	struct weir_deferral got = {.size = sizeof got};
 	struct rig rig;
@@ -140,8 +143,8 @@ static void who_cannot(void **state)
 	rig_close(&rig);
 }
 
-/* Counted when it is known what became of it, and once. */
-static void counted_once(void **state)
+/* A deferred request is counted once, when the host has reported it. */
+static void deferred_requests_are_counted_once(void **state)
 {
 	struct weir_str content_type;
 	char body[512];
@@ -164,16 +167,17 @@ static void counted_once(void **state)
 	assert_int_equal(rig_stat(&rig, "d/user/1m").refused, 1);
 	len = weir_ask_body(rig.ask, WEIR_BODY_PROBLEM, body, sizeof body - 1, &content_type);
 	body[len] = 0;
-	assert_non_null(strstr(body, "could not be (away). Try again in 60 s."));
+	assert_non_null(
+		strstr(body, "could not be queued for later delivery (away). Try again in 60 s."));
 	assert_non_null(strstr(body, "],\"not-deferred\":\"away\"}\n"));
 	len = weir_ask_body(rig.ask, WEIR_BODY_TEXT, body, sizeof body - 1, &content_type);
 	body[len] = 0;
-	assert_non_null(strstr(body, "could not be (away)."));
+	assert_non_null(strstr(body, "could not be queued for later delivery (away)."));
 	rig_close(&rig);
 }
 
-/* While some are kept, new ones join the tail without taking anything. */
-static void behind_others(void **state)
+/* While requests are queued, new requests are queued behind them and take nothing. */
+static void wait_behind_queued_requests(void **state)
 {
 	struct weir_deferral got;
 	struct rig rig;
@@ -188,11 +192,12 @@ static void behind_others(void **state)
 	rig.now_ns += MINUTE_NS;
 	assert_int_equal(ask(&rig, "user=1"), WEIR_DEFER);
 	got = deferral(&rig);
-	assert_int_equal(got.wait_ns, 0); /* of itself; the position tells the rest */
+	assert_int_equal(got.wait_ns, 0); /* of the request itself; the queue adds the rest */
 	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
-	/* Others of the rule, who only looks, who cannot be kept, and who keeps nothing pass. */
+	/* Not affected: other keys of the rule, requests of cost 0, requests that cannot be
+	 * deferred, and asks that are not recorded. */
 	assert_int_equal(ask(&rig, "user=2"), WEIR_ADMIT);
 	rig_begin(&rig);
 	weir_ask_record(rig.ask, record, sizeof record);
@@ -200,19 +205,19 @@ static void behind_others(void **state)
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 6);
 	assert_int_equal(rig_ask(&rig, "user=1"), WEIR_ADMIT);
-	/* Another limit that refuses outright has the last word. */
+	/* Another limit that refuses without deferring makes the verdict WEIR_REFUSE. */
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(ask(&rig, "all=1"), WEIR_ADMIT);
 	assert_int_equal(ask(&rig, "user=1;all=1"), WEIR_REFUSE);
-	/* When the last is gone, so is the wait. */
+	/* After the last delivery there is no wait. */
 	assert_true(wr_deferred_set(rig.table, got.key, 0, NOW_S));
 	assert_int_equal(ask(&rig, "user=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 4);
 	rig_close(&rig);
 }
 
-/* A ban refuses, and what is paused neither refuses nor keeps anyone waiting. */
-static void operators(void **state)
+/* A ban refuses. A paused rule neither refuses nor queues. */
+static void bans_and_pauses(void **state)
 {
 	struct weir_str user = {"d/user/1m", 9};
 	struct weir_entry entry = {.key = {"user", 4}, .value = {"1", 1}};
@@ -239,8 +244,8 @@ static void operators(void **state)
 	rig_close(&rig);
 }
 
-/* Asked again by whoever delivers: the same counters, the same costs, nobody before it. */
-static void drained(void **state)
+/* A delivery uses the same counters and costs, and does not wait behind other requests. */
+static void deliveries(void **state)
 {
 	struct weir_deferral got;
 	struct weir_str bytes;
@@ -280,8 +285,8 @@ static void drained(void **state)
 	rig_close(&rig);
 }
 
-/* A limit that counts rejected requests counts the first refusal, not each try to deliver. */
-static void tries_are_not_charged(void **state)
+/* A limit with count_rejected charges the first refusal, not each attempt of delivery. */
+static void deliveries_are_not_charged_as_rejected(void **state)
 {
 	struct weir_str bytes;
 	char copy[sizeof record];
@@ -304,13 +309,13 @@ static void tries_are_not_charged(void **state)
 	for (int i = 0; i < 5; i++) {
 		drain(&rig, copy, bytes.len);
 		assert_int_equal(rig_decide(&rig), WEIR_DEFER);
-		assert_int_equal(rig_status(&rig, 1).remaining, 6); /* were it taken */
+		assert_int_equal(rig_status(&rig, 1).remaining, 6); /* if it were taken */
 	}
 	rig_close(&rig);
 }
 
-/* One that its counter admits after max_age only, and what is no reason to say so. */
-static void too_late(void **state)
+/* in_time is 0 if the counter admits nothing within max_age, and only then. */
+static void in_time_is_zero_after_max_age(void **state)
 {
 	static const char text[] =
 		"domain: d\n"
@@ -335,7 +340,8 @@ static void too_late(void **state)
 	assert_int_equal(got.in_time, 0);
 	assert_int_equal(ask(&rig, "never=1"), WEIR_DEFER);
 	assert_int_equal(deferral(&rig).in_time, 0);
-	/* Half way there it is in time, and so is one who only comes behind others. */
+	/* Halfway through the wait it is in time, and so is a request that only waits behind
+	 * others. */
 	rig.now_ns += 300 * SECOND_NS;
 	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
 	got = deferral(&rig);
@@ -343,7 +349,7 @@ static void too_late(void **state)
 	wr_deferred_set(rig.table, got.key, 2, wr_seconds(rig.now_ns));
 	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
 	assert_int_equal(deferral(&rig).in_time, 3);
-	/* An operator's grant makes it unsure. */
+	/* With a grant of an operator it is not known. */
 	wr_deferred_set(rig.table, got.key, 0, wr_seconds(rig.now_ns));
 	assert_int_equal(weir_control_grant(rig.engine, &target, 1, WEIR_NEVER, rig.now_ns, NULL),
 			 1);
@@ -353,9 +359,9 @@ static void too_late(void **state)
 	rig_close(&rig);
 }
 
-/* With a central store: it is not asked for one that comes behind others, and it does not charge
- * for tries to deliver. */
-static void centrally(void **state)
+/* With a central store: a request behind queued requests asks no question, and attempts of delivery
+ * are not charged. */
+static void with_a_central_store(void **state)
 {
 	static struct store store;
 	struct weir_deferral got;
@@ -394,8 +400,8 @@ static void centrally(void **state)
 	rig_close(&rig);
 }
 
-/* The source is part of a key, so it goes along. */
-static void over_http(void **state)
+/* The record contains the source, because it is part of the key. */
+static void records_of_http_requests(void **state)
 {
 	static const char http[] =
 		"domain: d\n"
@@ -424,7 +430,7 @@ static void over_http(void **state)
 	rig_close(&rig);
 }
 
-static void what_does_not_fit(void **state)
+static void records_that_do_not_fit(void **state)
 {
 	struct weir_deferral got = {.size = sizeof got};
 	struct rig rig;
@@ -445,7 +451,7 @@ static void what_does_not_fit(void **state)
 			assert_int_equal(weir_ask_recorded(rig.ask).len, 27);
 		}
 	}
-	/* Nothing that defers: nothing to keep. An override cannot be said again. */
+	/* Without a limit that defers the record is empty. An override cannot be recorded. */
 	assert_int_equal(ask(&rig, "all=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_recorded(rig.ask).len, 0);
 	rig_begin(&rig);
@@ -457,8 +463,8 @@ static void what_does_not_fit(void **state)
 	rig_close(&rig);
 }
 
-/* Bytes from a disk may be anything. */
-static void nonsense(void **state)
+/* Invalid records are rejected. */
+static void invalid_records_are_rejected(void **state)
 {
 	struct weir_str bytes;
 	char copy[sizeof record], wrong[sizeof record];
@@ -473,7 +479,7 @@ static void nonsense(void **state)
 	for (size_t len = 0; len < bytes.len; len++) {
 		int rc = weir_ask_replay(rig.ask, copy, len);
 
-		/* Cut between two descriptors it is one that is shorter. */
+		/* A record that is cut between two descriptors is a valid, shorter record. */
 		if (len != 1 && len != 27)
 			assert_int_equal(rc, WEIR_EFORMAT);
 	}
@@ -492,13 +498,19 @@ static void nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(says_how),      cmocka_unit_test(keys),
-		cmocka_unit_test(who_cannot),    cmocka_unit_test(counted_once),
-		cmocka_unit_test(behind_others), cmocka_unit_test(operators),
-		cmocka_unit_test(drained),       cmocka_unit_test(tries_are_not_charged),
-		cmocka_unit_test(over_http),     cmocka_unit_test(centrally),
-		cmocka_unit_test(too_late),      cmocka_unit_test(what_does_not_fit),
-		cmocka_unit_test(nonsense),
+		cmocka_unit_test(deferral_of_a_rule),
+		cmocka_unit_test(key_of_the_queue),
+		cmocka_unit_test(hosts_that_do_not_queue),
+		cmocka_unit_test(deferred_requests_are_counted_once),
+		cmocka_unit_test(wait_behind_queued_requests),
+		cmocka_unit_test(bans_and_pauses),
+		cmocka_unit_test(deliveries),
+		cmocka_unit_test(deliveries_are_not_charged_as_rejected),
+		cmocka_unit_test(records_of_http_requests),
+		cmocka_unit_test(with_a_central_store),
+		cmocka_unit_test(in_time_is_zero_after_max_age),
+		cmocka_unit_test(records_that_do_not_fit),
+		cmocka_unit_test(invalid_records_are_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-/* Generations: who holds one, when it goes, what can be asked about it; and that asking allocates
- * nothing. */
+/* Generations of rules: how long they live, and weir_engine_info. A decision allocates nothing. */
 #include "helper.h"
 
 #include <malloc.h>
@@ -12,7 +11,7 @@
 #include "base/str.h"
 
 // NOLINTBEGIN(bugprone-reserved-identifier)
-/* Heap traffic, counted by the linker's --wrap. */
+/* Heap allocations, counted with the linker's --wrap. */
 static uint64_t allocations;
 void *__real_malloc(size_t);
 void *__real_calloc(size_t, size_t);
@@ -65,8 +64,8 @@ static struct weir_engine_info info(struct rig *rig)
 	return got;
 }
 
-/* Raising a limit keeps the count, lowering it too. */
-static void counts_go_on(void **state)
+/* A counter survives a change of its limit. */
+static void counters_survive_a_swap(void **state)
 {
 	struct rig rig;
 
@@ -77,15 +76,16 @@ static void counts_go_on(void **state)
 	assert_int_equal(rig_result(&rig).generation, 2);
 	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS + 2), 0);
 	assert_int_equal(rig_admitted(&rig, "a=1", 9), 0);
-	/* Statistics as well: the rule is its path and period. */
+	/* So do the statistics: a rule is identified by its path and period. */
 	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, 5);
 	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 6 + 7 + 9);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* A request is decided by the rules it began with, and their texts last as long as it does. */
-static void held(void **state)
+/* A request is decided by the rules with which it began, and their texts stay valid as long as the
+ * request. */
+static void requests_keep_their_rules(void **state)
 {
 	struct rig rig;
 
@@ -96,7 +96,7 @@ static void held(void **state)
 	assert_int_equal(info(&rig).held, 1);
 	assert_int_equal(info(&rig).generation, 6);
 	rig_add(&rig, "a=1", 4);
-	assert_int_equal(rig_decide(&rig), WEIR_REFUSE); /* 3 a day */
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE); /* 3 per day */
 	assert_int_equal(rig_result(&rig).generation, 1);
 	assert_true(wr_str_equal(rig_status(&rig, 0).name, WR_STR("one")));
 	assert_non_null(rig_header(&rig, WEIR_PROFILE_X, "RateLimit"));
@@ -106,9 +106,8 @@ static void held(void **state)
 	(void)state;
 }
 
-/* Memory of a generation is given back when the last request that holds it ends, not at the next
- * swap. */
-static void freed_with_the_last(void **state)
+/* The memory of a generation is freed when its last request ends, not at the next swap. */
+static void rules_are_freed_with_their_last_request(void **state)
 {
 	static char yaml[200000] = "domain: d\ndescriptors:\n";
 	size_t len = strlen(yaml), before;
@@ -123,14 +122,14 @@ static void freed_with_the_last(void **state)
 	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS), 0);
 	before = mallinfo2().uordblks + mallinfo2().hblkhd;
 	weir_ask_done(rig.ask);
-	/* Where malloc tells; a sanitizer's does not. */
+	/* Only glibc's malloc reports its use, not a sanitizer's. */
 	if (before)
 		assert_true(mallinfo2().uordblks + mallinfo2().hblkhd + 500000 < before);
 	rig_close(&rig);
 	(void)state;
 }
 
-static void told(void **state)
+static void load_failures_are_reported(void **state)
 {
 	struct weir_engine_info got;
 	struct rig rig;
@@ -146,8 +145,8 @@ static void told(void **state)
 	assert_int_equal(got.loaded_ns, NOW_NS + 7);
 	assert_int_equal(got.loads_good, 1);
 	assert_int_not_equal(got.hash, 0);
-	assert_int_equal(weir_engine_load_failed(rig.engine, "rules.yaml:3:5: error: no", NOW_NS + 8),
-			 0);
+	assert_int_equal(
+		weir_engine_load_failed(rig.engine, "rules.yaml:3:5: error: no", NOW_NS + 8), 0);
 	got = info(&rig);
 	assert_string_equal(got.error, "rules.yaml:3:5: error: no");
 	assert_int_equal(got.failed_ns, NOW_NS + 8);
@@ -165,8 +164,8 @@ static void told(void **state)
 	(void)state;
 }
 
-/* More than one at once, as hosts have them while they wait. */
-static void many_at_once(void **state)
+/* Several asks at once, as in hosts with waiting requests. */
+static void several_asks_at_once(void **state)
 {
 	static _Alignas(64) char memory[70][WEIR_ASK_BYTES];
 	struct weir_entry entry = {WR_STR("a"), WR_STR("1"), WR_STR("")};
@@ -189,7 +188,7 @@ static void many_at_once(void **state)
 	for (int i = 0; i < 70; i++)
 		weir_ask_done(asks[i]);
 	assert_int_equal(info(&rig).held, 0);
-	/* A second time is nothing. */
+	/* A second call does nothing. */
 	weir_ask_done(asks[0]);
 	weir_ask_done(NULL);
 	assert_int_equal(weir_ask_decide(asks[0], NOW_NS), WEIR_EINVAL);
@@ -197,8 +196,8 @@ static void many_at_once(void **state)
 	(void)state;
 }
 
-/* Every call of a request's path, with nothing from the heap. */
-static void no_allocation(void **state)
+/* No call of a request allocates. */
+static void decisions_allocate_nothing(void **state)
 {
 	struct weir_str type;
 	char bytes[2048];
@@ -238,8 +237,8 @@ static void no_allocation(void **state)
 	(void)state;
 }
 
-/* A child goes on with the engine it inherited, and ends without taking anything away. */
-static void after_fork(void **state)
+/* A child process uses the engine that it inherited, and its end does not affect the parent. */
+static void engine_in_a_forked_child(void **state)
 {
 	struct rig rig;
 	int status;
@@ -266,8 +265,8 @@ static void after_fork(void **state)
 	(void)state;
 }
 
-/* Ten an hour: what is above the share counts as near. */
-static void near_share(void **state)
+/* Ten per hour: requests above near_percent count as near_limit. */
+static void near_percent(void **state)
 {
 	static const char yaml[] = "domain: api\n"
 				   "descriptors: [{key: user, rate_limit: {unit: hour, "
@@ -294,7 +293,7 @@ static void near_share(void **state)
 	}
 }
 
-static void near_share_that_is_none(void **state)
+static void near_percent_out_of_range(void **state)
 {
 	struct weir_engine_opts opts = {.size = sizeof opts, .near_percent = 101};
 	struct weir_table *table = rig_table();
@@ -308,15 +307,15 @@ static void near_share_that_is_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_go_on),
-		cmocka_unit_test(held),
-		cmocka_unit_test(freed_with_the_last),
-		cmocka_unit_test(told),
-		cmocka_unit_test(many_at_once),
-		cmocka_unit_test(no_allocation),
-		cmocka_unit_test(after_fork),
-		cmocka_unit_test(near_share),
-		cmocka_unit_test(near_share_that_is_none),
+		cmocka_unit_test(counters_survive_a_swap),
+		cmocka_unit_test(requests_keep_their_rules),
+		cmocka_unit_test(rules_are_freed_with_their_last_request),
+		cmocka_unit_test(load_failures_are_reported),
+		cmocka_unit_test(several_asks_at_once),
+		cmocka_unit_test(decisions_allocate_nothing),
+		cmocka_unit_test(engine_in_a_forked_child),
+		cmocka_unit_test(near_percent),
+		cmocka_unit_test(near_percent_out_of_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

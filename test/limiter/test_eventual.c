@@ -1,5 +1,5 @@
-/* Limits that nodes exchange: decided in the table, counted for others, and the node's share when
- * nobody was heard of. The keeper is played by hand; the clock of exchanges is the test's. */
+/* Limits with `consistency: eventual`: decided in the table, counted for other nodes, and the
+ * node's share without exchanges. The test plays the service and sets the clock of exchanges. */
 #include "standin.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ static void open_rig(struct rig *rig, uint32_t nodes)
 	wr_exchange_answered(rig->table, OWNER, mono_ns);
 }
 
-/* The slot that was used; there is one at most. */
+/* The slot in use; there is at most one. */
 static int visit(struct rig *rig, struct wr_exchange_view *view)
 {
 	uint32_t cursor = 0;
@@ -60,7 +60,7 @@ static int visit(struct rig *rig, struct wr_exchange_view *view)
 	return wr_exchange_next(rig->table, OWNER, &cursor, 0, rig->now_ns, mono_ns, view);
 }
 
-/* Others have so much in this window. */
+/* Charges units of other nodes to the current window. */
 static void apply(struct rig *rig, int slot, const struct wr_exchange_view *view, uint64_t others)
 {
 	struct wr_exchange_totals totals = {{{view->counts[0].start_ns, others, 0}}};
@@ -69,7 +69,7 @@ static void apply(struct rig *rig, int slot, const struct wr_exchange_view *view
 			  mono_ns);
 }
 
-static void counted_for_others(void **state)
+static void takes_are_counted_for_other_nodes(void **state)
 {
 	struct wr_exchange_view view;
 	struct rig rig;
@@ -90,7 +90,7 @@ static void counted_for_others(void **state)
 	assert_int_equal(rig_admitted(&rig, "a=1", 90), 40);
 	visit(&rig, &view);
 	assert_int_equal(view.counts[0].plus, 60);
-	/* What is refused, here or elsewhere, is not counted; what is undone is taken back. */
+	/* Refused requests are not counted, and cancelled requests are subtracted. */
 	assert_int_equal(rig_admitted(&rig, "a=1;a=2", 1), 0);
 	assert_int_equal(visit(&rig, &view), -1);
 	assert_int_equal(rig_admitted(&rig, "a=3;here=1", 5), 2);
@@ -110,8 +110,8 @@ static void counted_for_others(void **state)
 	(void)state;
 }
 
-/* Beside limits that the store keeps. */
-static void with_the_store(void **state)
+/* Together with limits of the central store. */
+static void together_with_central_limits(void **state)
 {
 	static struct store store;
 	struct wr_exchange_view view;
@@ -131,8 +131,8 @@ static void with_the_store(void **state)
 	(void)state;
 }
 
-/* Nobody was heard of for three intervals: 90 for three are 30, its own use counted. */
-static void on_its_own(void **state)
+/* Without an exchange for three intervals, three nodes have 30 of 90 each, less their own use. */
+static void share_without_exchanges(void **state)
 {
 	struct wr_exchange_view view;
 	struct rig rig;
@@ -147,25 +147,25 @@ static void on_its_own(void **state)
 	mono_ns += 1;
 	assert_int_equal(rig_admitted(&rig, "a=1", 90), 9);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
-	/* What it admits is told when others are back, under the limit's own numbers; no report. */
+	/* The units are exchanged later under the whole limit; there is no report. */
 	visit(&rig, &view);
 	assert_int_equal(view.counts[0].plus, 30);
 	assert_int_equal(view.name.limit, 90);
 	apply(&rig, slot, &view, 45);
 	assert_int_equal(rig_admitted(&rig, "a=1", 90), 90 - 30 - 45);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED);
-	/* As the rule says. */
+	/* on_store_failure applies. */
 	mono_ns += SECOND_NS;
 	assert_int_equal(rig_ask(&rig, "shut=1"), WEIR_REFUSE);
 	assert_int_equal(rig_admitted(&rig, "open=1", 20), 20);
-	/* In a bucket of 30 the share is 10. */
+	/* The share of a bucket of 30 is 10. */
 	assert_int_equal(rig_admitted(&rig, "bucket=1", 30), 10);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* A key that is used now and then is not on its own because of that. */
-static void rarely_used(void **state)
+/* A key that is used rarely does not fall back to its share. */
+static void rarely_used_keys_do_not_fall_back(void **state)
 {
 	struct wr_exchange_view view;
 	struct rig rig;
@@ -185,7 +185,7 @@ static void rarely_used(void **state)
 	(void)state;
 }
 
-static void secrets_and_calendars(void **state)
+static void missing_secret_and_calendars(void **state)
 {
 	struct weir_engine_opts opts = {.size = sizeof opts, .flags = WEIR_ENGINE_CENTRAL};
 	static const uint8_t secret[WEIR_SECRET_BYTES] = {9};
@@ -200,7 +200,8 @@ static void secrets_and_calendars(void **state)
 	weir_ask_done(rig.ask);
 	rig.ask = NULL;
 	weir_engine_free(rig.engine);
-	/* Without the fleet's secret a counter has no name: the share, until it is known. */
+	/* Without the fleet's secret a counter has no name, so its share applies until the secret
+	 * is known. */
 	assert_int_equal(weir_engine_new(rig.table, rig_rules(rules), &opts, &rig.engine), 0);
 	rig.engine->mono = read_mono;
 	assert_int_equal(rig_admitted(&rig, "a=5", 90), 30);
@@ -218,11 +219,11 @@ static void secrets_and_calendars(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counted_for_others),
-		cmocka_unit_test(with_the_store),
-		cmocka_unit_test(on_its_own),
-		cmocka_unit_test(rarely_used),
-		cmocka_unit_test(secrets_and_calendars),
+		cmocka_unit_test(takes_are_counted_for_other_nodes),
+		cmocka_unit_test(together_with_central_limits),
+		cmocka_unit_test(share_without_exchanges),
+		cmocka_unit_test(rarely_used_keys_do_not_fall_back),
+		cmocka_unit_test(missing_secret_and_calendars),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

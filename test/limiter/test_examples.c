@@ -1,4 +1,4 @@
-/* The examples decided through the engine: ACCEPTANCE 10–17, with their numbers. */
+/* The rule files in examples/rules, decided by the engine, with their numbers. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -50,12 +50,12 @@ static void posts_accounts_rewards(void **state)
 	open_example(&rig, "12-users-addresses-devices.yaml", "social");
 	assert_int_equal(crowd(&rig, "POST /v1/posts", "X-User-Id: 7", "192.0.2.1", 5), 2);
 	assert_int_equal(crowd(&rig, "POST /v1/posts", "x-user-id: 8", "192.0.2.1", 5), 2);
-	/* An address that calls itself a user has a counter of its own. */
+	/* A user name that looks like an address has its own counter. */
 	assert_int_equal(crowd(&rig, "POST /v1/posts", "x-user-id: 192.0.2.9", "192.0.2.1", 5), 2);
 	assert_int_equal(crowd(&rig, "POST /v1/posts", NULL, "192.0.2.9", 5), 2);
 	rig.now_ns += SECOND_NS / 2;
 	assert_int_equal(crowd(&rig, "POST /v1/posts", "X-User-Id: 7", "192.0.2.1", 5), 1);
-	/* 600 a minute from one address, whoever it says it is. */
+	/* 600 per minute from one address, for any user name. */
 	rig.now_ns += MINUTE_NS * 2;
 	int admitted = 0;
 	for (int user = 0; user < 700; user++) {
@@ -139,12 +139,12 @@ static void firewall(void **state)
 	assert_memory_equal(body, "Blocked for a while.\n", (size_t)len);
 	assert_int_equal(type.len, strlen("text/plain"));
 	assert_int_equal(crowd(&rig, "GET /", NULL, "192.0.2.2", 3), 3);
-	/* The count-only one was counted as often as the other admitted, and refused nobody. */
+	/* The rule in shadow mode counted each admitted request and refused none. */
 	assert_int_equal(rig_stat(&rig, "firewall/address/5m").admitted, 1003);
 	assert_int_equal(rig_stat(&rig, "firewall/address/5m").refused, 100);
 	assert_int_equal(rig_stat(&rig, "firewall/address_counted/5m").admitted, 1003);
 	assert_int_equal(rig_stat(&rig, "firewall/address_counted/5m").shadowed, 0);
-	/* By itself it says what it would have done. */
+	/* Alone it reports what it would have refused. */
 	rig.now_ns += HOUR_NS;
 	assert_int_equal(rig_admitted(&rig, "address_counted=192.0.2.3", 1100), 1100);
 	assert_int_equal(rig_stat(&rig, "firewall/address_counted/5m").shadowed, 100);
@@ -165,7 +165,7 @@ static void allow_list(void **state)
 	(void)state;
 }
 
-/* November 2026 in Seoul ends nine hours before it does in Greenwich. */
+/* November 2026 ends in Seoul nine hours before UTC. */
 static void calendar_month(void **state)
 {
 	const uint64_t december_in_seoul = 1796050800ull * SECOND_NS; /* 2026-11-30 15:00 UTC */
@@ -190,7 +190,7 @@ static void reserve(void **state)
 
 	open_example(&rig, "17-reserve.yaml", "shop");
 	assert_int_equal(crowd(&rig, "GET /v1/search", NULL, "192.0.2.1", 9000), 8000);
-	/* The thousand that were refused took nothing from the pool of all. */
+	/* The thousand refused requests took nothing from the shared limit. */
 	assert_int_equal(crowd(&rig, "GET /v1/orders", NULL, "192.0.2.1", 3000), 2000);
 	rig_close(&rig);
 	(void)state;

@@ -1,5 +1,5 @@
-/* A fleet's secret that comes late and changes; grants, places and resets of counters in a store.
- */
+/* A fleet's secret that is set late and changes; grants, positions and resets of counters in the
+ * central store. */
 #include "standin.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static const char rules[] =
 	"  rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: "
 	"3}\n";
 
-/* Which bytes of it a hash uses depends on the key's length. */
+/* The length of a key determines which bytes of the secret its hash uses. */
 static uint8_t red[WEIR_SECRET_BYTES], blue[WEIR_SECRET_BYTES];
 
 static void open_rig(struct rig *rig, struct store *store, const uint8_t *secret)
@@ -43,7 +43,7 @@ static void open_rig(struct rig *rig, struct store *store, const uint8_t *secret
 	assert_int_equal(weir_engine_new(rig->table, rig_rules(rules), &opts, &rig->engine), 0);
 }
 
-/* What the next question says. */
+/* The next question. */
 static struct wr_question_item first_item(struct rig *rig, struct store *store)
 {
 	struct wr_question_item item;
@@ -53,8 +53,8 @@ static struct wr_question_item first_item(struct rig *rig, struct store *store)
 	return item;
 }
 
-/* Nobody is asked before the secret is known, and nothing can be told. */
-static void secret_comes_late(void **state)
+/* Before the secret is known there are no questions and no messages. */
+static void secret_set_late(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -80,7 +80,7 @@ static void secret_comes_late(void **state)
 
 	assert_int_equal(weir_engine_fleet(NULL, red), WEIR_EINVAL);
 	assert_int_equal(weir_engine_fleet(rig.engine, NULL), WEIR_EINVAL);
-	/* A request that has begun stays with what it knew. */
+	/* A request uses the secret that was known when its descriptors were added. */
 	rig_begin(&rig);
 	rig_add(&rig, "deny=1", 1);
 	assert_int_equal(weir_engine_fleet(rig.engine, red), 0);
@@ -91,8 +91,9 @@ static void secret_comes_late(void **state)
 	(void)state;
 }
 
-/* Another secret names other counters; the same one the same, on another node as well. */
-static void secret_changes(void **state)
+/* Another secret means other counters. The same secret means the same counters, also on another
+ * node. */
+static void secret_changed(void **state)
 {
 	static struct store store;
 	struct wr_question_item first, changed, again, elsewhere;
@@ -118,9 +119,9 @@ static void secret_changes(void **state)
 	(void)state;
 }
 
-/* A key of more than 1,024 bytes counts in the table whether or not the secret is known; in the
- * store it is one, and of `enforce` it is the same share on every node. */
-static void long_keys(void **state)
+/* A key of more than 1,024 bytes has one counter in the table, with and without the secret, one
+ * counter in the store, and the same `enforce` share on every node. */
+static void keys_above_1024_bytes(void **state)
 {
 	static struct store store;
 	struct wr_question_item here, there;
@@ -148,8 +149,8 @@ static void long_keys(void **state)
 	(void)state;
 }
 
-/* Limits of one key that another one of them refuses take nothing: nothing is given back. */
-static void not_taken(void **state)
+/* If one limit of a key refuses, nothing is taken from the others, so nothing is given back. */
+static void refused_groups_take_nothing(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -160,7 +161,7 @@ static void not_taken(void **state)
 	assert_int_equal(store.questions, 9);
 	assert_int_equal(store.returns, 0);
 	assert_int_equal(store_admitted(&rig, &store, "a=1", 1), 1);
-	/* Another key is given back, once. */
+	/* A take of another key is given back once. */
 	assert_int_equal(store_ask(&rig, &store, "a=2;two=1"), WEIR_REFUSE);
 	rig.now_ns += HOUR_NS;
 	assert_int_equal(store_admitted(&rig, &store, "two=1", 9), 2);
@@ -168,8 +169,8 @@ static void not_taken(void **state)
 	(void)state;
 }
 
-/* Give-backs say when it was taken by the store's clock, and which place it was. */
-static void when_and_where(void **state)
+/* A RETURN has the time of the take by the store's clock, and the position. */
+static void returns_have_time_and_position(void **state)
 {
 	static struct store store;
 	struct wr_question_item item;
@@ -183,14 +184,14 @@ static void when_and_where(void **state)
 	assert_int_equal(item.cost, -1);
 	assert_int_equal(item.decided_us, NOW_NS / 1000 + STORE_CLOCK_US);
 	assert_int_equal(item.delay_ns, SECOND_NS);
-	/* A request that gives back by itself does not know. */
+	/* A request with a negative cost has no time. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", -3);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	item = first_item(&rig, &store);
 	assert_int_equal(item.cost, -3);
 	assert_int_equal(item.decided_us, 0);
-	/* A wait beyond all bounds is no answer. */
+	/* An answer with an unbounded wait is rejected. */
 	assert_int_equal(rig_ask(&rig, "leaky=2"), WEIR_WAIT);
 	store_fetch(&rig, &store);
 	store_serve(&store, rig.now_ns);
@@ -201,8 +202,9 @@ static void when_and_where(void **state)
 	(void)state;
 }
 
-/* Places trade by both clocks: the store is given back the last one as it knows it. */
-static void trading_places(void **state)
+/* A swap of positions applies to both clocks: the store gets back the last position by its own
+ * clock. */
+static void swapped_positions(void **state)
 {
 	static struct store store;
 	struct wr_question_item item;
@@ -213,7 +215,7 @@ static void trading_places(void **state)
 		.table = first.table, .engine = first.engine, .domain = "d", .now_ns = NOW_NS};
 	assert_int_equal(store_ask(&first, &store, "leaky=1"), WEIR_ADMIT);
 	assert_int_equal(store_ask(&first, &store, "leaky=1"), WEIR_DELAY);
-	/* The answer took 3 ms to come back, by this node's clock. */
+	/* The answer arrived after 3 ms, by this node's clock. */
 	second.now_ns += 500000;
 	assert_int_equal(rig_ask(&second, "leaky=1"), WEIR_WAIT);
 	store_fetch(&second, &store);
@@ -241,8 +243,8 @@ static struct weir_target target(struct weir_entry *entry, const char *key, cons
 				    .limit = wr_str(limit)};
 }
 
-/* The store is told of a grant; a ban keeps it from being asked. */
-static void grants_and_bans(void **state)
+/* The question contains a grant. With a ban there is no question. */
+static void grants_and_bans_of_central_limits(void **state)
 {
 	static struct store store;
 	struct weir_entry entry;
@@ -270,8 +272,8 @@ static void grants_and_bans(void **state)
 	(void)state;
 }
 
-/* The message that resets counters names the same ones that questions do. */
-static void resets(void **state)
+/* The message of a reset names the same counters as questions. */
+static void reset_messages(void **state)
 {
 	static struct store store;
 	struct weir_entry entry;
@@ -297,7 +299,7 @@ static void resets(void **state)
 			 8 + 136 + (int)strlen("fixed_window/1h"));
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, 100, NOW_NS, &error),
 			 WEIR_EROOM);
-	/* The table's own are not the store's business. */
+	/* It does not contain counters of the table. */
 	who = target(&entry, "here", "");
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
 					       NOW_NS, &error),
@@ -312,8 +314,8 @@ static void resets(void **state)
 	(void)state;
 }
 
-/* How many nodes there are survives a resize. */
-static void resized(void **state)
+/* The number of nodes survives a resize. */
+static void fleet_size_survives_a_resize(void **state)
 {
 	char name[64];
 	struct weir_opts opts = {
@@ -340,8 +342,8 @@ static void *change_secrets(void *engine)
 	return NULL;
 }
 
-/* Whoever asks meanwhile sees one or the other, whole. */
-static void changing_under_load(void **state)
+/* Concurrent requests see the old or the new secret, never a mixture. */
+static void secret_changed_under_load(void **state)
 {
 	static struct store store;
 	struct wr_question_item as_red, as_blue, item;
@@ -366,11 +368,16 @@ static void changing_under_load(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(secret_comes_late), cmocka_unit_test(secret_changes),
-		cmocka_unit_test(long_keys),         cmocka_unit_test(not_taken),
-		cmocka_unit_test(when_and_where),    cmocka_unit_test(trading_places),
-		cmocka_unit_test(grants_and_bans),   cmocka_unit_test(resets),
-		cmocka_unit_test(resized),           cmocka_unit_test(changing_under_load),
+		cmocka_unit_test(secret_set_late),
+		cmocka_unit_test(secret_changed),
+		cmocka_unit_test(keys_above_1024_bytes),
+		cmocka_unit_test(refused_groups_take_nothing),
+		cmocka_unit_test(returns_have_time_and_position),
+		cmocka_unit_test(swapped_positions),
+		cmocka_unit_test(grants_and_bans_of_central_limits),
+		cmocka_unit_test(reset_messages),
+		cmocka_unit_test(fleet_size_survives_a_resize),
+		cmocka_unit_test(secret_changed_under_load),
 	};
 
 	for (unsigned i = 0; i < WEIR_SECRET_BYTES; i++) {

@@ -1,5 +1,4 @@
-/* Holding and swapping generations and nothing else, with pauses where they hurt: between any two
- * accesses a thread may lose its turn. */
+/* Only wr_generation_hold and swaps, with delays between any two accesses to provoke races. */
 #include "helper.h"
 
 #include <pthread.h>
@@ -31,11 +30,11 @@ struct worker {
 	uint64_t held, bad;
 };
 
-/* A generation that is held keeps its number; one that is free has 0. */
+/* A held generation keeps its number; a free generation has 0. */
 static void *hold_all_the_time(void *arg)
 {
 	struct worker *worker = arg;
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	uint64_t newest = 0;
 
 	while (!__atomic_load_n(worker->stop, __ATOMIC_RELAXED)) {
@@ -94,7 +93,7 @@ static void hold_and_swap(void **state)
 		pthread_join(threads[i], NULL);
 		assert_int_equal(workers[i].bad, 0);
 	}
-	/* No more than were held at once, the current one, and one to come. */
+	/* At most the generations held at once, the current one and the next one. */
 	for (const struct wr_generation *g = rig.engine->generations; g; g = g->next)
 		made++;
 	assert_in_range(made, 2, WORKERS + 2);

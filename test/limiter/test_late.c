@@ -1,11 +1,11 @@
-/* Others come in between: what was taken before a late refusal is given back. The linker's --wrap
- * lets the test act just before a take. */
+/* Concurrent requests between look and take: units taken before a late refusal are given back. The
+ * linker's --wrap lets the test act just before a take. */
 #include "helper.h"
 
 #include "store/store.h"
 
 static int takes;
-static int interrupt_at; /* which take; 0: none */
+static int interrupt_at; /* number of the take before which the test acts; 0: none */
 static void (*interruption)(void);
 static struct rig rig, other;
 
@@ -79,14 +79,14 @@ static void take_what_is_left(void)
 	rig_ask(&other, "b=1");
 }
 
-/* Which of the two is taken first is the hash's choice; the other one is snatched away. */
-static void enforced(void **state)
+/* The hash determines which limit is taken first. The test then uses up the other one. */
+static void late_refusal_of_an_enforced_limit(void **state)
 {
 	open_both();
 	assert_int_equal(ask_interrupted("a=1;b=1", 2, take_what_is_left), WEIR_REFUSE);
 	assert_int_equal(rig_status(&rig, 0).code + rig_status(&rig, 1).code,
 			 WEIR_STATUS_OK + WEIR_STATUS_OVER_LIMIT);
-	/* The one that was not the reason has what it had. */
+	/* The limit that did not refuse has all its units. */
 	assert_int_equal(rig_status(&rig, 0).remaining + rig_status(&rig, 1).remaining, 1);
 	assert_int_equal(remaining("a=1") + remaining("b=1"), 1);
 	close_both();
@@ -99,9 +99,9 @@ static void take_a(void)
 	rig_ask(&other, "a=1");
 }
 
-/* Whether it comes before or behind the one that refuses, a limit that counts rejected requests is
- * charged once. */
-static void charged(void **state)
+/* A limit with count_rejected is charged once, whether it is taken before or after the limit that
+ * refuses. */
+static void late_refusal_with_count_rejected(void **state)
 {
 	open_both();
 	for (int i = 0; i < 8; i++) {
@@ -110,7 +110,7 @@ static void charged(void **state)
 		char kept[] = "kept=1";
 
 		kept[5] = (char)('1' + i % 4);
-		/* The first time a=1 is snatched away, later it is gone. */
+		/* The test uses up a=1 before the first take; later it is empty. */
 		assert_int_equal(ask_interrupted(pairs[i % 4], i == 0, take_a), WEIR_REFUSE);
 		assert_int_equal(remaining(kept), 4 - i / 4);
 	}
@@ -124,7 +124,7 @@ static void take_q(void)
 	rig_ask(&other, "q=1");
 }
 
-static void quota(void **state)
+static void late_refusal_of_a_quota(void **state)
 {
 	open_both();
 	assert_int_equal(ask_interrupted("n=1;q=1", 2, take_q), WEIR_REFUSE);
@@ -132,7 +132,7 @@ static void quota(void **state)
 	assert_int_equal(rig_status(&rig, 0).remaining, 5);
 	assert_int_equal(rig_status(&rig, 1).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(remaining("n=1"), 5);
-	/* When all quotas are over from the start, nothing is taken at all. */
+	/* If all quotas are used up at the start, nothing is taken. */
 	takes = 0;
 	assert_int_equal(rig_ask(&rig, "n=1;q=1"), WEIR_REFUSE);
 	assert_int_equal(takes, 0);
@@ -152,7 +152,7 @@ static void use_up_the_new_day(void)
 	assert_int_equal(rig_admitted(&other, "b=1", 9), 1);
 }
 
-/* What is given back after a late refusal was counted the day before. */
+/* A late refusal after midnight gives units back to the day before. */
 static void refused_late_after_the_window(void **state)
 {
 	open_both();
@@ -164,7 +164,7 @@ static void refused_late_after_the_window(void **state)
 	(void)state;
 }
 
-/* The client leaves half a second after midnight, or the module says so by the old time. */
+/* The client leaves half a second after midnight, or is cancelled with the old time. */
 static void cancelled_after_the_window(void **state)
 {
 	for (int i = 0; i < 2; i++) {
@@ -199,9 +199,9 @@ static void cancelled_after_a_refill(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(enforced),
-		cmocka_unit_test(charged),
-		cmocka_unit_test(quota),
+		cmocka_unit_test(late_refusal_of_an_enforced_limit),
+		cmocka_unit_test(late_refusal_with_count_rejected),
+		cmocka_unit_test(late_refusal_of_a_quota),
 		cmocka_unit_test(refused_late_after_the_window),
 		cmocka_unit_test(cancelled_after_the_window),
 		cmocka_unit_test(cancelled_after_a_refill),

@@ -1,5 +1,5 @@
-/* Requests that spend units of leases: when nobody is asked, what goes back, what is booked. The
- * keeper is played by hand; the clock of leases is the test's. */
+/* Requests that spend units of leases: without questions, with units given back, and with units
+ * booked. The test plays the service and sets the clock of leases. */
 #include "standin.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static void open_rig(struct rig *rig, struct store *store)
 	mono_ns = 1000 * SECOND_NS;
 }
 
-/* The key of a descriptor in the table, as the question about it says. */
+/* The key of a descriptor in the table, from its question. */
 static struct wr_key tag_of(struct rig *rig, struct store *store, const char *descriptor)
 {
 	struct wr_question_item item;
@@ -76,7 +76,7 @@ static struct wr_key tag_of(struct rig *rig, struct store *store, const char *de
 	return (struct wr_key){item.tag};
 }
 
-/* A lease for a second. */
+/* Deposits a lease of one second. */
 static int lend(struct rig *rig, struct store *store, const char *descriptor, uint32_t units,
 		uint64_t identity)
 {
@@ -97,7 +97,7 @@ static uint32_t left(struct rig *rig, int slot)
 	return wr_lease_left(rig->table, slot, OWNER, mono_ns);
 }
 
-static void nobody_is_asked(void **state)
+static void leased_units_need_no_question(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -112,7 +112,7 @@ static void nobody_is_asked(void **state)
 	assert_int_equal(rig_status(&rig, 0).decision.reset_after_ns, 30 * SECOND_NS);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "a=2"), WEIR_WAIT);
-	/* Twice in one request is both at once, of which one is left. */
+	/* Two units in one request, with one unit left. */
 	assert_int_equal(rig_ask(&rig, "a=1;a=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 1);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
@@ -122,7 +122,7 @@ static void nobody_is_asked(void **state)
 	(void)state;
 }
 
-static void clocks(void **state)
+static void clock_of_leases(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -133,7 +133,7 @@ static void clocks(void **state)
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	mono_ns += 1;
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
-	/* The host's reading counts. */
+	/* The time that the host set is used. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", 1);
 	assert_int_equal(weir_ask_set_boottime(rig.ask, mono_ns - 1), 0);
@@ -143,8 +143,8 @@ static void clocks(void **state)
 	(void)state;
 }
 
-/* What is leased is spent first; the store is asked for the rest, and for that alone. */
-static void in_parts(void **state)
+/* Leased units are spent first. The store is asked for the other limits only. */
+static void leased_and_asked_limits_together(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -158,20 +158,20 @@ static void in_parts(void **state)
 	assert_int_equal(store.items[0].limit, 2);
 	assert_int_equal(left(&rig, slot), 8);
 	assert_int_equal(store_ask(&rig, &store, "a=1;strict=1"), WEIR_ADMIT);
-	/* The other one refuses: the unit is there again. */
+	/* The other limit refuses: the unit is given back. */
 	assert_int_equal(store_ask(&rig, &store, "a=1;strict=1"), WEIR_REFUSE);
 	assert_int_equal(left(&rig, slot), 7);
 	assert_int_equal(rig_status(&rig, 0).remaining, 607);
-	/* The table refuses, and nothing is spent at all. */
+	/* The table refuses: nothing is spent. */
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(store_ask(&rig, &store, "a=1;here=1"),
 				 i < 2 ? WEIR_ADMIT : WEIR_REFUSE);
 	assert_int_equal(left(&rig, slot), 5);
 	assert_int_equal(store.returns, 0);
-	/* The store fails: its part alone. */
+	/* The store fails: on_store_failure applies to its limits only. */
 	assert_int_equal(store_fails(&rig, "a=1;strict=2"), WEIR_ADMIT);
 	assert_int_equal(left(&rig, slot), 4);
-	/* Two leases, one of which has nothing: it is asked for. */
+	/* Two leased limits, one without units: the store is asked for that one. */
 	lend(&rig, &store, "b=1", 1, wr_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_WAIT);
@@ -180,7 +180,7 @@ static void in_parts(void **state)
 	(void)state;
 }
 
-static void clients_that_leave(void **state)
+static void cancelled_requests_return_units(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -192,7 +192,7 @@ static void clients_that_leave(void **state)
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(left(&rig, slot), 9);
 	assert_int_equal(store_fetch(&rig, &store), 0);
-	/* While the store is asked for another limit. */
+	/* Cancelled while the store is asked for another limit. */
 	assert_int_equal(rig_ask(&rig, "a=1;strict=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 8);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
@@ -202,7 +202,7 @@ static void clients_that_leave(void **state)
 	assert_int_equal(weir_ask_answer(rig.ask, store.answer, store.answer_len, rig.now_ns),
 			 WEIR_REFUSE);
 	assert_int_equal(left(&rig, slot), 9);
-	/* After the report it is too late. */
+	/* After the report units cannot be given back. */
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	wr_lease_report(rig.table, slot, OWNER, mono_ns, NULL);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
@@ -212,7 +212,7 @@ static void clients_that_leave(void **state)
 	(void)state;
 }
 
-static void changed_limits_are_not_spent_from(void **state)
+static void leases_of_changed_limits_are_not_spent(void **state)
 {
 	struct weir_entry entry = {WR_STR("a"), WR_STR("1"), WR_STR("")};
 	struct weir_target who = {
@@ -225,7 +225,7 @@ static void changed_limits_are_not_spent_from(void **state)
 	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(999, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 9);
-	/* A grant is another limit; a ban refuses at once. */
+	/* A grant makes another limit, so the lease is not spent. A ban refuses at once. */
 	lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(
@@ -258,12 +258,12 @@ static void refusals_are_remembered(void **state)
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, 400 * MS);
 	assert_int_equal(store_fetch(&rig, &store), 0);
-	/* Others are not asked, nor are their units spent. */
+	/* The other limits are not asked, and their units are not spent. */
 	slot = lend(&rig, &store, "b=1", 2, refusal.identity);
 	assert_int_equal(rig_ask(&rig, "b=1;a=1;strict=1"), WEIR_REFUSE);
 	assert_int_equal(store_fetch(&rig, &store), 0);
 	assert_int_equal(left(&rig, slot), 2);
-	/* What is only counted refuses nobody. */
+	/* A limit in shadow mode does not refuse. */
 	refusal.identity = wr_lease_identity(9, 0, 0);
 	shadow = lend(&rig, &store, "shadow=1", 0, refusal.identity);
 	wr_lease_refuse(rig.table, shadow, OWNER, &refusal, mono_ns);
@@ -275,7 +275,7 @@ static void refusals_are_remembered(void **state)
 	(void)state;
 }
 
-/* What is spent counts against this node's share, as what the store admits does. */
+/* Spent units count against this node's share, like units that the store admits. */
 static void own_use_is_booked(void **state)
 {
 	static struct store store;
@@ -289,17 +289,17 @@ static void own_use_is_booked(void **state)
 		spent++;
 	assert_int_equal(spent, 300);
 	assert_int_equal(store_fails_admitted(&rig, "a=1", 100), 33);
-	/* In a bucket of 30 the share is 10, at 3 a second: 6 spent leave 4. */
+	/* The share of a bucket of 30 is 10, at 3 per second: 6 spent leave 4. */
 	lend(&rig, &store, "bucket=1", 6, wr_lease_identity(10, 30, 0));
 	while (rig_ask(&rig, "bucket=1") == WEIR_ADMIT)
 		;
 	assert_int_equal(store_fails_admitted(&rig, "bucket=1", 100), 4);
-	/* A large one is booked 64 at a time: 20000 of 33333, give or take. */
+	/* A large limit is booked in batches of 64: about 20000 of 33333. */
 	lend(&rig, &store, "large=1", 20000, wr_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=1") == WEIR_ADMIT)
 		;
 	assert_in_range(store_fails_admitted(&rig, "large=1", 20000), 13333 - 64, 13333 + 64);
-	/* What the store said makes no sense: each for itself until it does. */
+	/* The store's remaining is larger than its limit: each unit is booked separately. */
 	lend(&rig, &store, "large=2", 900, wr_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=2") == WEIR_ADMIT)
 		;
@@ -308,7 +308,7 @@ static void own_use_is_booked(void **state)
 	(void)state;
 }
 
-static void who_may_spend(void **state)
+static void limits_that_are_not_leased(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -324,7 +324,7 @@ static void who_may_spend(void **state)
 	assert_int_equal(rig_ask(&rig, "soft=1"), WEIR_WAIT);
 	lend(&rig, &store, "rejected=1", 2, wr_lease_identity(9, 0, 0));
 	assert_int_equal(rig_ask(&rig, "rejected=1"), WEIR_WAIT);
-	/* Looking and giving back are not spending. */
+	/* Costs of 0 and below are not spent from leases. */
 	slot = lend(&rig, &store, "a=1", 2, wr_lease_identity(1000, 0, 0));
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", 0);
@@ -333,7 +333,7 @@ static void who_may_spend(void **state)
 	rig_add(&rig, "a=1", -1);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	assert_int_equal(left(&rig, slot), 2);
-	/* An engine without a central store counts by itself. */
+	/* An engine without a central store counts in the table. */
 	rig_close(&rig);
 	rig_open_with(&rig, rig_rules(rules), "d", 0);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
@@ -345,14 +345,14 @@ static void who_may_spend(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_is_asked),
-		cmocka_unit_test(clocks),
-		cmocka_unit_test(in_parts),
-		cmocka_unit_test(clients_that_leave),
-		cmocka_unit_test(changed_limits_are_not_spent_from),
+		cmocka_unit_test(leased_units_need_no_question),
+		cmocka_unit_test(clock_of_leases),
+		cmocka_unit_test(leased_and_asked_limits_together),
+		cmocka_unit_test(cancelled_requests_return_units),
+		cmocka_unit_test(leases_of_changed_limits_are_not_spent),
 		cmocka_unit_test(refusals_are_remembered),
 		cmocka_unit_test(own_use_is_booked),
-		cmocka_unit_test(who_may_spend),
+		cmocka_unit_test(limits_that_are_not_leased),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

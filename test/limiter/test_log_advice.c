@@ -1,4 +1,4 @@
-/* Rules that come to use logs, and a table whose share for them is from before. */
+/* weir_log_advice: rules with logs, and a table that was made with little memory for logs. */
 #include "helper.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static uint64_t logs_of(const char *yaml)
 	return info.logs;
 }
 
-static void rules_tell_how_many_logs_they_have(void **unused)
+static void rules_info_counts_logs(void **unused)
 {
 	(void)unused;
 	assert_int_equal(logs_of(without), 0);
@@ -30,7 +30,7 @@ static void rules_tell_how_many_logs_they_have(void **unused)
 	assert_int_equal(logs_of(candidate), 1);
 }
 
-/* 1 and the text, or 0, of a table that is made with these flags. */
+/* weir_log_advice for a table that is made with these flags. */
 static int advise(struct weir_opts opts, const char *yaml, uint64_t log_memory, char text[1024])
 {
 	struct weir_rules *rules = rig_rules(yaml);
@@ -46,7 +46,7 @@ static int advise(struct weir_opts opts, const char *yaml, uint64_t log_memory, 
 	return said;
 }
 
-static void a_share_from_before_is_told_with_its_remedy(void **unused)
+static void too_little_log_memory_is_reported(void **unused)
 {
 	struct weir_opts opts = {.size = sizeof opts,
 				 .name = "log-advice",
@@ -57,16 +57,16 @@ static void a_share_from_before_is_told_with_its_remedy(void **unused)
 
 	(void)unused;
 	assert_int_equal(advise(opts, with, 0, text), 1);
-	assert_non_null(strstr(text, "log-advice.v2 keeps 64K of 1M for logs"));
-	assert_non_null(strstr(text, "; weir table resize log-advice 1M --log-memory 256K --dir "
-				     "/dev/shm gives them more"));
+	assert_non_null(strstr(text, "log-advice.v2 was made with 64K of 1M for logs"));
+	assert_non_null(strstr(text, ": weir table resize log-advice 1M --log-memory 256K --dir "
+				     "/dev/shm"));
 	assert_int_equal(advise(opts, candidate, 0, text), 1);
 	assert_int_equal(advise(opts, without, 0, text), 0);
-	/* --log-memory 64K is what the operator wants. */
+	/* With an explicit --log-memory there is no advice. */
 	assert_int_equal(advise(opts, with, 64 << 10, text), 0);
 	opts.flags = WEIR_OPEN_LOGS;
 	assert_int_equal(advise(opts, with, 0, text), 0);
-	/* 15 spans and a bit of one: a quarter in whole spans. */
+	/* 15 spans and a part of one: a quarter in whole spans. */
 	opts.memory_bytes = (1 << 20) - 4096;
 	assert_int_equal(advise(opts, with, 0, text), 0);
 }
@@ -74,8 +74,8 @@ static void a_share_from_before_is_told_with_its_remedy(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rules_tell_how_many_logs_they_have),
-		cmocka_unit_test(a_share_from_before_is_told_with_its_remedy),
+		cmocka_unit_test(rules_info_counts_logs),
+		cmocka_unit_test(too_little_log_memory_is_reported),
 	};
 
 	return cmocka_run_group_tests_name("limiter/log_advice", tests, NULL, NULL);

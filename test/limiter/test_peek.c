@@ -1,4 +1,4 @@
-/* The counters of a target, with what the central store says of those it keeps. */
+/* The counters of a target, including those in the central store. */
 #include "standin.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static struct seen show(const struct wr_peek *peek)
 	return seen;
 }
 
-/* Asks, and shows what came of it. */
+/* Asks the store and shows the counters. */
 static struct seen look(struct rig *rig, struct store *store, const char *key, const char *limit)
 {
 	struct wr_peek *peek = open_peek(rig, key, limit);
@@ -82,8 +82,8 @@ static void open_rig(struct rig *rig)
 	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
 }
 
-/* Others took from the same counters: the table here does not know, the store does. */
-static void the_store_knows_what_others_took(void **state)
+/* Another node took from the same counters: only the store counts it. */
+static void counters_of_the_store(void **state)
 {
 	struct rig one;
 	struct store store = {0};
@@ -92,7 +92,7 @@ static void the_store_knows_what_others_took(void **state)
 	open_rig(&one);
 	assert_int_equal(store_admitted(&one, &store, "two=1", 2), 2);
 	assert_int_equal(store.questions, 2);
-	for (int i = 0; i < store.count; i++) /* as if another node had taken one more */
+	for (int i = 0; i < store.count; i++) /* simulates a take of another node */
 		store.counters[i].state.s1++;
 	seen = look(&one, &store, "two", "");
 	assert_int_equal(seen.count, 3);
@@ -111,8 +111,8 @@ static void the_store_knows_what_others_took(void **state)
 	(void)state;
 }
 
-/* Nothing is taken, and it is not counted as traffic. */
-static void looking_takes_nothing(void **state)
+/* Nothing is taken, and the statistics do not count it. */
+static void a_peek_takes_nothing(void **state)
 {
 	struct rig rig;
 	struct store store = {0};
@@ -126,7 +126,7 @@ static void looking_takes_nothing(void **state)
 	(void)state;
 }
 
-static void without_an_answer_it_is_this_machine(void **state)
+static void counters_without_an_answer(void **state)
 {
 	struct rig rig;
 	struct store store = {0};
@@ -153,7 +153,7 @@ static void without_an_answer_it_is_this_machine(void **state)
 	(void)state;
 }
 
-static void of_one_limit_only_that_is_asked(void **state)
+static void question_about_one_limit(void **state)
 {
 	struct rig rig;
 	struct store store = {0};
@@ -177,8 +177,8 @@ static void of_one_limit_only_that_is_asked(void **state)
 	(void)state;
 }
 
-/* The store is told of a grant; of a ban the table speaks. */
-static void grants_and_bans_are_the_tables(void **state)
+/* The question contains grants; bans are those of the table. */
+static void grants_and_bans_of_the_table(void **state)
 {
 	struct weir_entry entry = {.key = WR_STR("bucket"), .value = WR_STR("1")};
 	struct weir_target target = {
@@ -199,8 +199,8 @@ static void grants_and_bans_are_the_tables(void **state)
 	(void)state;
 }
 
-/* The table here has no room for a log of that size: the grant is the store's all the same. */
-static void a_grant_is_shown_as_the_store_heeds_it(void **state)
+/* The table has no memory for a log of that size; the counter shows the grant of the store. */
+static void grant_of_a_central_limit(void **state)
 {
 	struct weir_entry entry = {.key = WR_STR("log"), .value = WR_STR("1")};
 	struct weir_target target = {
@@ -230,7 +230,7 @@ static void a_grant_is_shown_as_the_store_heeds_it(void **state)
 	(void)state;
 }
 
-static void an_eventual_counter_says_so(void **state)
+static void flags_of_eventual_counters(void **state)
 {
 	struct rig rig;
 	struct wr_peek *peek;
@@ -248,13 +248,13 @@ static void an_eventual_counter_says_so(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_store_knows_what_others_took),
-		cmocka_unit_test(looking_takes_nothing),
-		cmocka_unit_test(without_an_answer_it_is_this_machine),
-		cmocka_unit_test(of_one_limit_only_that_is_asked),
-		cmocka_unit_test(grants_and_bans_are_the_tables),
-		cmocka_unit_test(a_grant_is_shown_as_the_store_heeds_it),
-		cmocka_unit_test(an_eventual_counter_says_so),
+		cmocka_unit_test(counters_of_the_store),
+		cmocka_unit_test(a_peek_takes_nothing),
+		cmocka_unit_test(counters_without_an_answer),
+		cmocka_unit_test(question_about_one_limit),
+		cmocka_unit_test(grants_and_bans_of_the_table),
+		cmocka_unit_test(grant_of_a_central_limit),
+		cmocka_unit_test(flags_of_eventual_counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

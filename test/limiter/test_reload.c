@@ -1,4 +1,4 @@
-/* Rules that change under load, and rules that change on disk (ACCEPTANCE 22). */
+/* Rules that change under load, and rules that change on disk. */
 #include "helper.h"
 
 #include <dirent.h>
@@ -29,7 +29,8 @@ static uint64_t clock_ns(void)
 
 /* ---- under load ---- */
 
-/* Whatever the generation, limit and name belong together: a decision that mixes two would show. */
+/* In every generation limit and name match, so a decision that mixes two generations is detected.
+ */
 static void make_yaml(char *yaml, size_t cap, int number)
 {
 	snprintf(yaml, cap,
@@ -99,7 +100,7 @@ static size_t heap(void)
 	return mallinfo2().uordblks + mallinfo2().hblkhd;
 }
 
-static void a_thousand_reloads(void **state)
+static void a_thousand_reloads_under_load(void **state)
 {
 	struct weir_engine_info info = {.size = sizeof info};
 	struct worker workers[WORKERS];
@@ -131,9 +132,9 @@ static void a_thousand_reloads(void **state)
 	assert_int_equal(weir_engine_info(rig.engine, &info), 0);
 	assert_int_equal(info.generation, RELOADS + 1);
 	assert_int_equal(info.held, 0);
-	/* A few generations more or less, not nine hundred. */
+	/* A few generations are in memory, not nine hundred. */
 	assert_true(heap() < before + 8 * 150000);
-	/* Every request was counted, in one counter. */
+	/* Every request was counted in the same counter. */
 	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, asked);
 	rig_ask(&rig, "a=1");
 	assert_int_equal(rig_status(&rig, 0).remaining, 1000000 + RELOADS - asked - 1);
@@ -148,8 +149,8 @@ struct log {
 	int good, bad;
 	char text[1024];
 	int sigusr_blocked;
-	unsigned clock_reads; /* by the watcher: at the end of each look, and before it waits */
-	uint64_t ahead_ns;    /* of its clock */
+	unsigned clock_reads; /* by the watcher, at the end of each check and before it waits */
+	uint64_t ahead_ns;    /* readings of its clock */
 };
 
 static struct log log_of = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -171,7 +172,7 @@ static void on_load(void *context, const struct weir_load *load)
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* Whole seconds, so that every pause between looks is one of 250 ms, which __wrap_poll knows. */
+/* Whole seconds, so that every pause between checks has 250 ms, which __wrap_poll expects. */
 static uint64_t watcher_now_ns(void *context)
 {
 	struct log *log = context;
@@ -182,10 +183,10 @@ static uint64_t watcher_now_ns(void *context)
 	return (uint64_t)now.tv_sec * SECOND_NS + __atomic_load_n(&log->ahead_ns, __ATOMIC_ACQUIRE);
 }
 
-static struct weir_watch *by_host; /* NULL: there is none that the host has to look after */
+static struct weir_watch *by_host; /* NULL: the watch has its own thread */
 
-/* Waits until so many loads went well and so many failed, and fails if there are others. It takes
- * less than a second, unless the machine is busy. */
+/* Waits for `good` successful and `failed` failed loads, and fails if there are more. It takes less
+ * than a second on an idle machine. */
 static void expect(struct log *log, int good, int bad)
 {
 	uint64_t limit_ns = clock_ns() + 60 * SECOND_NS, start_ns = clock_ns();
@@ -206,7 +207,7 @@ static void expect(struct log *log, int good, int bad)
 	if (!done) {
 		print_error("%d good, %d bad instead of %d and %d; last: %s", log->good, log->bad,
 			    good, bad, log->text);
-		exit(1); /* a watching thread is about: the next test would meet it */
+		exit(1); /* a watching thread still runs and would disturb the next test */
 	}
 	if (clock_ns() - start_ns > SECOND_NS)
 		print_message("noticed after %.1f s\n", (double)(clock_ns() - start_ns) / 1e9);
@@ -214,8 +215,8 @@ static void expect(struct log *log, int good, int bad)
 
 static char folder[64];
 
-/* Waits until the watcher has begun a look after this call, and ended it. The one under way reads
- * the clock up to three times, the next one twice. */
+/* Waits until the watcher has done a whole check after this call. The check in progress reads the
+ * clock up to three times, the next check twice. */
 static void let_look(struct log *log)
 {
 	unsigned start = __atomic_load_n(&log->clock_reads, __ATOMIC_ACQUIRE);
@@ -230,7 +231,7 @@ static void let_look(struct log *log)
 	assert_true(__atomic_load_n(&log->clock_reads, __ATOMIC_ACQUIRE) - start >= 8);
 }
 
-#define FILE_BYTES 256 /* of each file: the rest is empty lines */
+#define FILE_BYTES 256 /* size of each file; the rest is empty lines */
 
 static bool has_time_of(int fd, struct timespec before)
 {
@@ -240,10 +241,10 @@ static bool has_time_of(int fd, struct timespec before)
 	return now.st_ctim.tv_sec == before.tv_sec && now.st_ctim.tv_nsec == before.tv_nsec;
 }
 
-/* The file is whole at any moment: an existing file is overwritten by one write of as many bytes as
- * it has, and a new file gets its name when it is complete. An overwritten file has another time
- * than before; the file system's clock may have to be waited for, since its steps are milliseconds
- * on some kernels. */
+/* The file is complete at any moment: an existing file is overwritten by one write of the same
+ * size, and a new file is renamed when it is complete. An overwritten file gets a new time stamp;
+ * the function waits for the clock of the file system, which has steps of milliseconds on some
+ * kernels. */
 static void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -331,7 +332,7 @@ static int remove_folder(void **state)
 	(void)state;
 }
 
-/* The watcher moves history on as well: when its clock has moved on, a second has been recorded. */
+/* The watcher also calls weir_tick: when its clock has advanced, a second is recorded. */
 static void expect_history(struct rig *rig)
 {
 	struct weir_point point = {0};
@@ -345,7 +346,7 @@ static void expect_history(struct rig *rig)
 	assert_true(point.known);
 }
 
-static void a_file(void **state)
+static void watch_a_file(void **state)
 {
 	struct weir_engine_info info = {.size = sizeof info};
 	const char *path = in_folder("rules.yaml");
@@ -358,18 +359,18 @@ static void a_file(void **state)
 	rig_open_with(&rig, rules, "d", 0);
 	watch = start(&rig, path, rules);
 	assert_int_equal(limit_now(&rig), 5);
-	/* A plain write; the count goes on. */
+	/* The file is written; the counter continues. */
 	write_file(path, yaml_of(6));
 	expect(&log_of, 1, 0);
 	assert_int_equal(limit_now(&rig), 6);
 	assert_int_equal(rig_status(&rig, 0).remaining, 4);
 	assert_true(log_of.sigusr_blocked);
-	/* A rename. */
+	/* The file is renamed. */
 	write_file(in_folder("next"), yaml_of(7));
 	assert_int_equal(rename(in_folder("next"), path), 0);
 	expect(&log_of, 2, 0);
 	assert_int_equal(limit_now(&rig), 7);
-	/* A broken file changes nothing, and is said once. */
+	/* A broken file changes nothing and is reported once. */
 	write_file(path, "domain: d\ndescriptors:\n- kye: a\n");
 	expect(&log_of, 2, 1);
 	assert_int_equal(limit_now(&rig), 7);
@@ -379,11 +380,11 @@ static void a_file(void **state)
 	let_look(&log_of);
 	expect(&log_of, 2, 1);
 	expect_history(&rig);
-	/* Touched, the same: it has been said. */
+	/* Touched with the same content: not reported again. */
 	write_file(path, "domain: d\ndescriptors:\n- kye: a\n");
 	let_look(&log_of);
 	expect(&log_of, 2, 1);
-	/* Gone, and back. */
+	/* Removed, and restored. */
 	assert_int_equal(unlink(path), 0);
 	expect(&log_of, 2, 2);
 	assert_int_equal(limit_now(&rig), 7);
@@ -391,11 +392,11 @@ static void a_file(void **state)
 	expect(&log_of, 3, 2);
 	weir_engine_info(rig.engine, &info);
 	assert_string_equal(info.error, "");
-	/* The same content again is no news. */
+	/* The same content is not reported. */
 	write_file(path, yaml_of(7));
 	let_look(&log_of);
 	expect(&log_of, 3, 2);
-	/* Unless someone asks for it. */
+	/* It is reported if a load was requested. */
 	weir_watch_poke(watch);
 	expect(&log_of, 4, 2);
 	weir_watch_stop(watch);
@@ -403,8 +404,8 @@ static void a_file(void **state)
 	(void)state;
 }
 
-/* As Kubernetes mounts a ConfigMap: names lead through ..data, which is swapped by a rename. */
-static void kubernetes(void **state)
+/* As Kubernetes mounts a ConfigMap: links through ..data, which is replaced by a rename. */
+static void watch_a_configmap(void **state)
 {
 	struct weir_watch *watch;
 	struct rig rig;
@@ -417,13 +418,13 @@ static void kubernetes(void **state)
 	assert_int_equal(symlink("..data/rules.yaml", in_folder("rules.yaml")), 0);
 	rig_open_with(&rig, NULL, "d", 0);
 	watch = start(&rig, folder, NULL);
-	expect(&log_of, 1, 0); /* nobody had loaded it: at once */
+	expect(&log_of, 1, 0); /* not loaded before, so the load is immediate */
 	assert_int_equal(limit_now(&rig), 5);
 	assert_int_equal(symlink("..v2", in_folder("..data_tmp")), 0);
 	assert_int_equal(rename(in_folder("..data_tmp"), in_folder("..data")), 0);
 	expect(&log_of, 2, 0);
 	assert_int_equal(limit_now(&rig), 6);
-	/* A second file in the folder. */
+	/* A second file is added to the folder. */
 	write_file(in_folder("more.yaml"), "domain: e\ndescriptors:\n- key: a\n");
 	expect(&log_of, 3, 0);
 	weir_watch_stop(watch);
@@ -431,8 +432,8 @@ static void kubernetes(void **state)
 	(void)state;
 }
 
-/* A link to a release, swapped; and a file written behind the link. */
-static void linked(void **state)
+/* A symbolic link is replaced, and the file behind a link is written. */
+static void watch_a_symbolic_link(void **state)
 {
 	struct weir_watch *watch;
 	struct rig rig;
@@ -456,14 +457,14 @@ static void linked(void **state)
 	(void)state;
 }
 
-/* A file that is being written: what is left of it. */
+/* A file that is being written: the rest of its content. */
 static struct {
 	pthread_mutex_t lock;
-	FILE *file; /* NULL: no file is */
+	FILE *file; /* NULL: no file is being written */
 	const char *left;
-	int pauses;               /* of the watcher, for a file to settle */
-	int early;                /* pauses that a call had ended before they began */
-	struct weir_watch *poked; /* called at the next pause; NULL: no watcher is */
+	int pauses;               /* pauses of the watcher while a file settles */
+	int early;                /* pauses that a poke had ended before they began */
+	struct weir_watch *poked; /* watcher to poke at the next pause, or NULL */
 } writing = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void write_bit(void)
@@ -483,8 +484,8 @@ static void write_bit(void)
 int __real_poll(struct pollfd *fds, nfds_t count, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms);
 
-/* The watcher pauses for 40 ms between two looks at a file that has changed: then the next bit is
- * written. Its other pauses, of 250 ms between looks, are shortened. */
+/* The watcher pauses for 40 ms between two checks of a file that has changed: then the next part is
+ * written. Its other pauses, of 250 ms, are shortened. */
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 {
 	if (ms != 40)
@@ -513,8 +514,8 @@ static int pauses_since_last(void)
 	return pauses;
 }
 
-/* Starts a watcher, and then to write other rules: a bit now, and one at each pause of the watcher.
- * With `poke` the watcher is called at its first pause. */
+/* Starts a watcher, then writes other rules: one part now, and one at each pause of the watcher.
+ * With `poke` the watcher is poked at its first pause. */
 static struct weir_watch *start_writing(struct rig *rig, bool poke)
 {
 	const char *path = in_folder("rules.yaml");
@@ -536,8 +537,8 @@ static struct weir_watch *start_writing(struct rig *rig, bool poke)
 	return watch;
 }
 
-/* A file that changes between any two looks is read when it is whole. */
-static void bit_by_bit(void **state)
+/* A file that changes between any two checks is read when it is complete. */
+static void file_written_in_parts(void **state)
 {
 	struct rig rig;
 	struct weir_watch *watch = start_writing(&rig, false);
@@ -551,8 +552,8 @@ static void bit_by_bit(void **state)
 	(void)state;
 }
 
-/* A call while a file settles makes the watcher load once more, and no later pause shorter. */
-static void called_while_a_file_settles(void **state)
+/* A poke while a file settles causes one more load and does not shorten later pauses. */
+static void poke_while_a_file_settles(void **state)
 {
 	struct rig rig;
 	struct weir_watch *watch = start_writing(&rig, true);
@@ -577,7 +578,7 @@ static int threads_now(void)
 	return count;
 }
 
-/* One that was joined may still be on its way out. */
+/* A joined thread may still be ending. */
 static void expect_threads(int count)
 {
 	uint64_t deadline_ns = clock_ns() + 60 * SECOND_NS;
@@ -587,8 +588,8 @@ static void expect_threads(int count)
 	assert_int_equal(threads_now(), count);
 }
 
-/* The host looks: a thread is there for as long as a load takes. */
-static void host_looks(void **state)
+/* WEIR_WATCH_BY_HOST: a thread exists only during a load. */
+static void watch_by_host(void **state)
 {
 	const char *path = in_folder("rules.yaml");
 	struct weir_rules *rules;
@@ -615,7 +616,7 @@ static void host_looks(void **state)
 	expect(&log_of, 2, 2);
 	assert_int_equal(limit_now(&rig), 7);
 	expect_history(&rig);
-	weir_watch_poke(by_host); /* a load that nobody waits for */
+	weir_watch_poke(by_host); /* a load in progress at the stop */
 	assert_int_equal(weir_watch_look(by_host), 0);
 	weir_watch_stop(by_host);
 	by_host = NULL;
@@ -624,8 +625,8 @@ static void host_looks(void **state)
 	(void)state;
 }
 
-/* Whoever was called once still waits for a file to settle. */
-static void host_is_called(void **state)
+/* After a poke the watcher still waits for a file to settle. */
+static void poke_of_a_watch_by_host(void **state)
 {
 	const char *path = in_folder("rules.yaml");
 	struct weir_rules *rules;
@@ -653,7 +654,7 @@ struct slow_clock {
 	int calls, on_host;
 };
 
-/* Every fourth look takes long, as those with a tick do. */
+/* Every fourth check is slow, like checks with a tick. */
 static uint64_t slow_now_ns(void *context)
 {
 	struct slow_clock *clock = context;
@@ -669,8 +670,8 @@ static uint64_t slow_now_ns(void *context)
 	return NOW_NS;
 }
 
-/* One slow look in the host's loop is enough to know. */
-static void host_is_not_held_up(void **state)
+/* One slow check on the event loop is enough to switch to threads. */
+static void slow_checks_use_a_thread(void **state)
 {
 	const char *path = in_folder("rules.yaml");
 	struct slow_clock clock = {pthread_self(), 0, 0};
@@ -713,7 +714,7 @@ static void wrong_arguments(void **state)
 	assert_int_equal(weir_watch_start(rig.engine, "x", NULL, &opts, &watch), WEIR_EINVAL);
 	assert_int_equal(weir_watch_start(rig.engine, "x", NULL, &odd, &watch), WEIR_EINVAL);
 	assert_int_equal(weir_watch_look(NULL), WEIR_EINVAL);
-	/* A path that is not there is a load that fails, not an error here. */
+	/* A path that does not exist is a failed load, not an error of weir_watch_start. */
 	watch = start(&rig, in_folder("nothing"), NULL);
 	expect(&log_of, 0, 1);
 	assert_int_equal(weir_watch_look(watch), WEIR_EINVAL);
@@ -726,16 +727,18 @@ static void wrong_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thousand_reloads),
-		cmocka_unit_test_setup_teardown(a_file, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(kubernetes, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(linked, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(bit_by_bit, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(called_while_a_file_settles, make_folder,
+		cmocka_unit_test(a_thousand_reloads_under_load),
+		cmocka_unit_test_setup_teardown(watch_a_file, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(watch_a_configmap, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(watch_a_symbolic_link, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(file_written_in_parts, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(poke_while_a_file_settles, make_folder,
 						remove_folder),
-		cmocka_unit_test_setup_teardown(host_looks, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(host_is_called, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(host_is_not_held_up, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(watch_by_host, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(poke_of_a_watch_by_host, make_folder,
+						remove_folder),
+		cmocka_unit_test_setup_teardown(slow_checks_use_a_thread, make_folder,
+						remove_folder),
 		cmocka_unit_test_setup_teardown(wrong_arguments, make_folder, remove_folder),
 	};
 

@@ -1,5 +1,5 @@
-/* HTTP requests that try to get out of their limits: by paths that servers read in different ways,
- * by names with two values, by more limits than can be counted. */
+/* HTTP requests that try to escape their limits: with paths that servers read in different ways,
+ * with names that have two values, or with too many limits. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static const char exempting[] =
 	"- {key: path, rate_limit: {unit: day, requests_per_unit: 2}}\n"
 	"- {key: path, value: /by/vip, rate_limit: {unlimited: true}}\n";
 
-static void exemptions_by_path(void **state)
+static void path_readings_do_not_escape_limits(void **state)
 {
 	static const char *const tries[] = {
 		"GET /v1/users/7",
@@ -60,13 +60,13 @@ static void exemptions_by_path(void **state)
 	assert_int_equal(admitted(&rig, "GET /health", NULL, 5), 5);
 	assert_int_equal(admitted(&rig, "GET /free/x", NULL, 5), 5);
 	assert_int_equal(admitted(&rig, "GET /less/x", NULL, 20), 9);
-	/* One quota that is not over lets pass, but not one of another reading. */
+	/* One quota that admits suffices, but not a quota of another reading. */
 	assert_int_equal(admitted(&rig, "GET /q1/x", NULL, 5), 2);
 	assert_int_equal(admitted(&rig, "GET /q1/x%2f..%2f..%2fq2/x", NULL, 5), 0);
-	/* The value of one reading is exempt, that of another is not. */
+	/* The value of one reading is exempt, the value of another reading is not. */
 	assert_int_equal(admitted(&rig, "GET /by/vip", NULL, 5), 5);
 	assert_int_equal(admitted(&rig, "GET /by/x/..;/vip", NULL, 5), 2);
-	/* What is denied is not let pass by another reading. */
+	/* A request that one reading denies is not admitted by another reading. */
 	assert_int_equal(rig_http(&rig, "GET /need/x%2f..%2f..%2fhealth", NULL, NULL), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).http_status, 403);
 	assert_int_equal(rig_http(&rig, "GET /health#/../v1/users/7", NULL, NULL), WEIR_REFUSE);
@@ -86,7 +86,7 @@ static const char keyed[] =
 	"- {key: user, value: bob, rate_limit: {unit: day, requests_per_unit: 3}}\n"
 	"- {key: user, value: vip, rate_limit: {unlimited: true, replaces: [{name: all}]}}\n";
 
-/* All that say two things share a counter for each rule: here the one for any user. */
+/* Requests with two values share one counter per rule: here that of any user. */
 static void names_with_two_values(void **state)
 {
 	struct rig rig;
@@ -98,7 +98,7 @@ static void names_with_two_values(void **state)
 	assert_int_equal(admitted(&rig, "GET /share", "u: 1\nu: 1", 5), 2);
 	assert_int_equal(admitted(&rig, "GET /share", "u: 2", 5), 2);
 	assert_int_equal(admitted(&rig, "GET /share", NULL, 5), 2);
-	/* A rule of one value holds wherever the value may count; an exemption does not. */
+	/* A limit on one value applies to every reading with that value; an exemption does not. */
 	rig_close(&rig);
 	rig_open(&rig, keyed, "d");
 	assert_int_equal(admitted(&rig, "GET /share", "u: vip", 5), 5);
@@ -112,8 +112,8 @@ static void names_with_two_values(void **state)
 	(void)state;
 }
 
-/* Nine entries of eight limits each: the ninth header leads above 64. */
-static void more_limits_than_can_be_counted(void **state)
+/* Nine entries with eight limits each: the ninth header exceeds 64. */
+static void too_many_limits_are_refused(void **state)
 {
 	char yaml[4096] = "domain: d\nrequests:\n", headers[256] = "";
 	struct weir_status status;
@@ -136,7 +136,7 @@ static void more_limits_than_can_be_counted(void **state)
 	}
 	assert_int_equal(admitted(&rig, "GET /", headers, 3), 0);
 	assert_int_equal(rig_result(&rig).verdict, WEIR_REFUSE);
-	assert_int_equal(rig_result(&rig).http_status, 503); /* that of the rule */
+	assert_int_equal(rig_result(&rig).http_status, 503); /* the status of the rule */
 	assert_int_equal(rig_result(&rig).retry_after_ns, WEIR_NEVER);
 	assert_int_equal(rig_result(&rig).descriptors, 9);
 	status = rig_status(&rig, 7);
@@ -144,15 +144,15 @@ static void more_limits_than_can_be_counted(void **state)
 	status = rig_status(&rig, 8);
 	assert_int_equal(status.code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(rig_stat(&rig, "unreadable").refused, 3);
-	/* It took nothing: the eighth header's counter had one request. */
+	/* The request took nothing: the counter of the eighth header had one request. */
 	assert_int_equal(rig_ask(&rig, "k=7|v=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 98);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* A descriptor too many, and one whose limits find no room: no call says so, the verdict does. */
-static void descriptors_one_by_one(void **state)
+/* Too many descriptors, and limits that do not fit: the calls return 0, and the verdict refuses. */
+static void too_many_descriptors_are_refused(void **state)
 {
 	static const char yaml[] = "domain: d\ndescriptors:\n"
 				   "- {key: a, rate_limit: {unit: day, requests_per_unit: 100}}\n";
@@ -178,10 +178,10 @@ static void descriptors_one_by_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exemptions_by_path),
+		cmocka_unit_test(path_readings_do_not_escape_limits),
 		cmocka_unit_test(names_with_two_values),
-		cmocka_unit_test(more_limits_than_can_be_counted),
-		cmocka_unit_test(descriptors_one_by_one),
+		cmocka_unit_test(too_many_limits_are_refused),
+		cmocka_unit_test(too_many_descriptors_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What decisions leave behind for those who watch: top keys, latency, hosts, what rules are. */
+/* What decisions write to the statistics: top keys, latency, hosts, and the numbers of rules. */
 #include "standin.h"
 
 #include <signal.h>
@@ -42,8 +42,7 @@ static void open_as(struct rig *rig, uint32_t keys, uint32_t flags)
 	assert_int_equal(weir_tick(rig->table, rig->now_ns), 1);
 }
 
-/* A larger table than the others have, whose name nobody else uses; on a disk, because /dev/shm may
- * have as little as 64 MiB. */
+/* A larger table with a unique name, on a disk, because /dev/shm may have only 64 MiB. */
 static struct weir_table *larger_table(uint64_t bytes)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/tmp", .memory_bytes = bytes};
@@ -85,7 +84,7 @@ static void top_keys(void **state)
 	rig_ask(&rig, "user=first");
 	assert_int_equal(keys_of(&rig, "api/user/1s", WEIR_TOP_HOT, keys), WEIR_ENOENT);
 	next_second(&rig);
-	/* From here on all are looked at. */
+	/* From here on every decision is sampled. */
 	assert_int_equal(rig_admitted(&rig, "user=hot", 10), 5);
 	assert_int_equal(rig_admitted(&rig, "user=warm", 6), 5);
 	assert_int_equal(rig_admitted(&rig, "user=cold", 2), 2);
@@ -106,8 +105,8 @@ static void top_keys(void **state)
 	(void)state;
 }
 
-/* Only what is the client's own; whatever bytes; cut at 64. */
-static void texts(void **state)
+/* Texts contain values of the client only, with any bytes, cut at 64. */
+static void texts_of_top_keys(void **state)
 {
 	struct weir_top_key keys[WEIR_TOP_KEYS];
 	char longest[80], descriptor[96];
@@ -152,7 +151,7 @@ static void hashed_and_hidden(void **state)
 	struct weir_engine *other;
 	struct rig rig;
 
-	/* What there was of texts goes when one who must not show them opens the table. */
+	/* Texts are erased when an engine with WEIR_KEYS_HASHED or HIDDEN opens the table. */
 	open_as(&rig, WEIR_KEYS_TEXT, 0);
 	rig_ask(&rig, "user=7");
 	next_second(&rig);
@@ -184,8 +183,8 @@ static void hashed_and_hidden(void **state)
 	(void)state;
 }
 
-/* Many requests a second: some are looked at, and the sums come out within the noise told. */
-static void sampled(void **state)
+/* Many requests per second: some are sampled, and the counts are within the stated noise. */
+static void top_keys_of_sampled_decisions(void **state)
 {
 	struct weir_top_key keys[WEIR_TOP_KEYS];
 	struct weir_top_info info = {.size = sizeof info};
@@ -195,7 +194,8 @@ static void sampled(void **state)
 	open_as(&rig, WEIR_KEYS_TEXT, 0);
 	rig_admitted(&rig, "user=7", 30000);
 	next_second(&rig);
-	for (int i = 0; i < 2; i++) { /* the second one sets the pace, the third keeps to it */
+	for (int i = 0; i < 2;
+	     i++) { /* the second tick sets the sampling rate, the third uses it */
 		rig_admitted(&rig, "user=7", 20000);
 		rig_admitted(&rig, "user=8", 10000);
 		if (i == 0)
@@ -227,8 +227,8 @@ static int sum_up(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
-/* 5,000 rules, 100,000 keys: everything counted, and no more kept than there is room for. */
-static void many(void **state)
+/* 5,000 rules and 100,000 keys: everything is counted, within the memory. */
+static void many_rules_and_keys(void **state)
 {
 	struct weir_stats_info info = {.size = sizeof info};
 	size_t cap = 100 + RULES * 80ul, len;
@@ -258,7 +258,7 @@ static void many(void **state)
 	assert_int_equal(weir_stats_each(rig.table, sum_up, sums), 0);
 	assert_int_equal(sums[0], RULES * KEYS);
 	assert_int_equal(sums[1], RULES * KEYS);
-	assert_int_equal(sums[2], RULES + 1 + WEIR_STAT_RULES); /* one for overrides */
+	assert_int_equal(sums[2], RULES + 1 + WEIR_STAT_RULES); /* one slot for overrides */
 	assert_int_equal(sums[3], 400);
 	assert_int_equal(weir_stats_info(rig.table, &info), 0);
 	assert_int_equal(info.history_used, 400);
@@ -268,7 +268,7 @@ static void many(void **state)
 	(void)state;
 }
 
-/* One decision in 64 is timed, by those who have a clock. */
+/* The latency of one decision in 64 is reported. */
 static void latency(void **state)
 {
 	struct weir_latency latency = {.size = sizeof latency};
@@ -279,7 +279,7 @@ static void latency(void **state)
 	open_as(&rig, WEIR_KEYS_TEXT, 0);
 	weir_engine_free(rig.engine);
 	weir_close(rig.table);
-	rig.table = larger_table(2 << 20); /* a MiB is too small for it */
+	rig.table = larger_table(2 << 20); /* 1 MiB is too small for it */
 	assert_int_equal(weir_engine_new(rig.table, rig_rules(yaml), NULL, &rig.engine), 0);
 	rig_begin(&rig);
 	assert_int_equal(weir_ask_wants_latency(rig.ask), 0);
@@ -332,8 +332,8 @@ static void latency_of_the_store(void **state)
 	(void)state;
 }
 
-/* Buckets touch, and each power of two begins one. */
-static void buckets(void **state)
+/* Buckets have no gaps, and each power of two begins a bucket. */
+static void latency_buckets(void **state)
 {
 	for (unsigned i = 0; i + 1 < WEIR_LATENCY_BUCKETS; i++)
 		assert_true(weir_latency_below(i) < weir_latency_below(i + 1));
@@ -345,9 +345,9 @@ static void buckets(void **state)
 	(void)state;
 }
 
-/* ---- what rules are ---- */
+/* ---- numbers of rules ---- */
 
-static void rules(void **state)
+static void numbers_of_rules(void **state)
 {
 	struct weir_stat stat;
 	struct rig rig;
@@ -373,7 +373,7 @@ static void rules(void **state)
 	(void)state;
 }
 
-static void one_slot(void **state)
+static void weir_stats_slot_of_a_rule(void **state)
 {
 	struct weir_stat stat = {.size = sizeof stat};
 	char name[WEIR_STAT_NAME_BYTES];
@@ -394,7 +394,7 @@ static void one_slot(void **state)
 	(void)state;
 }
 
-static void uncounted(void **state)
+static void engine_without_statistics(void **state)
 {
 	struct weir_top_key keys[WEIR_TOP_KEYS];
 	struct rig rig;
@@ -409,8 +409,8 @@ static void uncounted(void **state)
 	(void)state;
 }
 
-/* Tracks that lead nowhere are not followed. */
-static void nonsense(void **state)
+/* Invalid tracks are ignored. */
+static void damaged_statistics_are_ignored(void **state)
 {
 	static const uint32_t tracks[] = {0x10000, 0xffff, 0xffffffff, 7, 0x3ff0000};
 	struct wr_stats_map map;
@@ -457,7 +457,7 @@ static struct hosts hosts_of(struct rig *rig)
 	return hosts;
 }
 
-/* A process is one when it has decided something, and a child is another. */
+/* A process is a host after its first decision, and a child process is another host. */
 static void hosts(void **state)
 {
 	char long_error[400];
@@ -485,11 +485,11 @@ static void hosts(void **state)
 	assert_int_equal(seen.host[0].loads_failed, 1);
 	assert_int_equal(seen.host[0].failed_ns, NOW_NS + 5);
 	assert_int_equal(strlen(seen.error[0]), 127);
-	/* A child with the engine it inherited, and other rules from then on. */
+	/* A child with the inherited engine loads other rules. */
 	assert_int_equal(pipe(go), 0);
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child ends with a failed test */
 		rig_ask(&rig, "user=7");
 		weir_engine_swap(rig.engine, rig_rules("domain: api\ndescriptors: [{key: user}]\n"),
 				 NOW_NS + 9);
@@ -515,7 +515,7 @@ static void hosts(void **state)
 	rig.ask = NULL;
 	weir_engine_free(rig.engine);
 	seen = hosts_of(&rig);
-	assert_int_equal(seen.count, 1); /* the one that was killed */
+	assert_int_equal(seen.count, 1); /* the killed process */
 	weir_close(rig.table);
 	(void)state;
 }
@@ -551,19 +551,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(top_keys),
-		cmocka_unit_test(texts),
-		cmocka_unit_test(sampled),
-		cmocka_unit_test(many),
+		cmocka_unit_test(texts_of_top_keys),
+		cmocka_unit_test(top_keys_of_sampled_decisions),
+		cmocka_unit_test(many_rules_and_keys),
 		cmocka_unit_test(hashed_and_hidden),
 		cmocka_unit_test(latency),
 		cmocka_unit_test(latency_of_the_store),
-		cmocka_unit_test(buckets),
-		cmocka_unit_test(rules),
-		cmocka_unit_test(one_slot),
-		cmocka_unit_test(uncounted),
+		cmocka_unit_test(latency_buckets),
+		cmocka_unit_test(numbers_of_rules),
+		cmocka_unit_test(weir_stats_slot_of_a_rule),
+		cmocka_unit_test(engine_without_statistics),
 		cmocka_unit_test(hosts),
 		cmocka_unit_test(gauges),
-		cmocka_unit_test(nonsense),
+		cmocka_unit_test(damaged_statistics_are_ignored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

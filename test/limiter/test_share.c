@@ -1,5 +1,5 @@
-/* This node's share of a limit while the store is away: how large it is, what counts against it,
- * and what the store is told afterwards. */
+/* This node's share of a limit while the store is unavailable: its size, the use that counts
+ * against it, and the reports to the store. */
 #include "standin.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static struct weir_limit share_of(struct weir_limit limit, uint32_t nodes)
 	return wr_limit_share(&limit, nodes);
 }
 
-static void arithmetic(void **state)
+static void sizes_of_shares(void **state)
 {
 	struct weir_limit share;
 
@@ -68,7 +68,7 @@ static void arithmetic(void **state)
 					     .period_ns = MINUTE_NS},
 			 5);
 	assert_int_equal(share.capacity, 1);
-	/* A limit that lets nobody through still does not. */
+	/* A limit of 0 stays 0. */
 	share = share_of(
 		(struct weir_limit){.algorithm = WEIR_FIXED_WINDOW, .period_ns = MINUTE_NS}, 5);
 	assert_int_equal(share.capacity, 0);
@@ -82,7 +82,7 @@ static void arithmetic(void **state)
 	assert_int_equal(share.limit, 2);
 	assert_int_equal(share.capacity, 7);
 	assert_int_equal(share.ceiling, 12);
-	/* One at a time of a queue of two for three: nobody waits. */
+	/* A queue of two for three nodes: no request waits. */
 	share = share_of((struct weir_limit){.algorithm = WEIR_LEAKY_BUCKET,
 					     .limit = 10,
 					     .queue_size = 2,
@@ -99,7 +99,8 @@ static void arithmetic(void **state)
 			 4);
 	assert_int_equal(share.capacity, 1);
 	assert_int_equal(share.ceiling, 1);
-	/* 9 at 3 in 33 years are there in 99; 4 at 1 would take 132: more than is allowed. */
+	/* 9 units at 3 per 33 years take 99 years; 4 units at 1 would take 132, more than the
+	 * maximum. */
 	share = share_of((struct weir_limit){.algorithm = WEIR_TOKEN_BUCKET,
 					     .limit = 3,
 					     .burst = 9,
@@ -122,8 +123,8 @@ static void arithmetic(void **state)
 	(void)state;
 }
 
-/* N is what the table was told last, else what the engine was told, else 1. */
-static void fleet_sizes(void **state)
+/* The number of nodes is that of the table, else that of the options, else 1. */
+static void sources_of_the_node_count(void **state)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = {1};
 	struct weir_engine_opts opts = {.size = sizeof opts,
@@ -149,14 +150,14 @@ static void fleet_sizes(void **state)
 	assert_int_equal(store_fails_admitted(&rig, "a=3", 500), 333);
 	assert_int_equal(rig_status(&rig, 0).limit, 333);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
-	/* More nodes than the limit has: 1 each. */
+	/* With more nodes than units each node has 1. */
 	weir_fleet_note(rig.table, 5, NOW_NS);
 	assert_int_equal(store_fails_admitted(&rig, "once=1", 9), 1);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* 300 used: 33 are left of 333. 700 used: nothing until the next minute. */
+/* With 300 used, 33 are left of 333. With 700 used, none until the next minute. */
 static void own_use_counts(void **state)
 {
 	static struct store store;
@@ -167,13 +168,13 @@ static void own_use_counts(void **state)
 	assert_int_equal(store_fails_admitted(&rig, "a=1", 100), 33);
 	assert_int_equal(store_admitted(&rig, &store, "a=2", 700), 700);
 	assert_int_equal(store_fails_admitted(&rig, "a=2", 9), 0);
-	/* Fewer nodes, a larger share of the same window. */
+	/* With fewer nodes the share of the same window is larger. */
 	weir_fleet_note(rig.table, 1, NOW_NS);
 	assert_int_equal(store_fails_admitted(&rig, "a=2", 500), 300);
 	weir_fleet_note(rig.table, 3, NOW_NS);
 	rig.now_ns += MINUTE_NS;
 	assert_int_equal(store_fails_admitted(&rig, "a=2", 500), 333);
-	/* What is only counted counts too; what gives back gives back here. */
+	/* Limits in shadow mode are charged too, and negative costs are given back here. */
 	assert_int_equal(store_admitted(&rig, &store, "shadow=1", 3), 3);
 	assert_int_equal(store_fails(&rig, "shadow=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).flags & WEIR_STATUS_WOULD_REFUSE,
@@ -188,8 +189,8 @@ static void own_use_counts(void **state)
 	(void)state;
 }
 
-/* Refused by the store, or by another limit: not used. Cancelled: not used any more. */
-static void not_used(void **state)
+/* Requests that are refused by the store or by another limit, or cancelled, do not count as use. */
+static void refused_requests_are_not_own_use(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -206,15 +207,15 @@ static void not_used(void **state)
 }
 
 /* 10 per second and 30 at once, for three: 3 per second and 10 at once. */
-static void buckets(void **state)
+static void shares_of_buckets(void **state)
 {
 	static struct store store;
 	struct rig rig;
 
 	open_rig(&rig, &store, 3);
 	assert_int_equal(store_fails_admitted(&rig, "bucket=1", 99), 10);
-	/* One that used much more than its share before has none left, and waits no longer than
-	 * it takes to fill. */
+	/* A node that used much more than its share has none left, and waits until the bucket has
+	 * filled. */
 	assert_int_equal(store_admitted(&rig, &store, "bucket=2", 28), 28);
 	assert_int_equal(store_fails_admitted(&rig, "bucket=2", 9), 0);
 	rig.now_ns += SECOND_NS;
@@ -223,7 +224,7 @@ static void buckets(void **state)
 	assert_int_equal(store_admitted(&rig, &store, "bucket=3", 5), 5);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(store_fails_admitted(&rig, "bucket=3", 99), 6);
-	/* A queue of 3 beside the one that goes at once, at 2 per second. */
+	/* One request at once and a queue of 3, at 2 per second. */
 	assert_int_equal(store_fails(&rig, "leaky=1"), WEIR_ADMIT);
 	for (uint64_t i = 1; i <= 3; i++) {
 		assert_int_equal(store_fails(&rig, "leaky=1"), WEIR_DELAY);
@@ -234,8 +235,8 @@ static void buckets(void **state)
 	(void)state;
 }
 
-/* What others have used up is known from the store's answers: nodes divide what it had left. */
-static void what_the_store_had_left(void **state)
+/* The store's answers include the use of other nodes: nodes divide what it had left. */
+static void share_is_capped_by_the_last_answer(void **state)
 {
 	static struct store store;
 	struct rig one, other;
@@ -246,15 +247,15 @@ static void what_the_store_had_left(void **state)
 	assert_int_equal(store_admitted(&other, &store, "a=1", 1), 1);
 	assert_int_equal(store_fails_admitted(&other, "a=1", 500), 9); /* of 29 */
 	assert_int_equal(store_fails_admitted(&one, "a=1", 500), 0);
-	/* A refusal says it, too; a node that has not heard of the counter has its share. */
+	/* A refusal counts as an answer too. A node without any answer has its whole share. */
 	assert_int_equal(store_admitted(&one, &store, "a=2", 1100), 1000);
 	assert_int_equal(store_ask(&other, &store, "a=2"), WEIR_REFUSE);
 	assert_int_equal(store_fails_admitted(&other, "a=2", 500), 0);
 	assert_int_equal(store_fails_admitted(&other, "a=3", 500), 333);
-	/* It is one window's. */
+	/* It applies to one window. */
 	other.now_ns += MINUTE_NS;
 	assert_int_equal(store_fails_admitted(&other, "a=2", 500), 333);
-	/* 30 at once, 27 of them used: one each for three nodes, and then 3 per second. */
+	/* Of 30 units 27 are used: three nodes have one each, and then 3 per second. */
 	assert_int_equal(store_admitted(&one, &store, "bucket=1", 26), 26);
 	other.now_ns = one.now_ns;
 	assert_int_equal(store_ask(&other, &store, "bucket=1"), WEIR_ADMIT);
@@ -266,7 +267,7 @@ static void what_the_store_had_left(void **state)
 	(void)state;
 }
 
-/* What an operator granted is divided as the limit is: 333 and 100 for each of three nodes. */
+/* A grant is divided like the limit: 333 and 100 for each of three nodes. */
 static void a_grant_is_shared(void **state)
 {
 	static struct store store;
@@ -278,7 +279,7 @@ static void a_grant_is_shared(void **state)
 	open_rig(&rig, &store, 3);
 	assert_int_equal(weir_control_grant(rig.engine, &target, 300, WEIR_NEVER, NOW_NS, NULL), 1);
 	assert_int_equal(store_fails_admitted(&rig, "a=1", 1000), 433);
-	/* 1299 are left, 433 of them for each node, one of which this one has used; then 60. */
+	/* 1299 are left, 433 for each node, of which this node has used one; then 60. */
 	rig.now_ns += MINUTE_NS;
 	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
 	assert_int_equal(store_fails_admitted(&rig, "a=1", 1000), 432);
@@ -289,8 +290,8 @@ static void a_grant_is_shared(void **state)
 	(void)state;
 }
 
-/* The window that the store spoke of has ended when its answer is there. */
-static void an_answer_from_the_window_before(void **state)
+/* The window of the answer has ended when the answer arrives. */
+static void answers_of_the_previous_window_are_ignored(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -309,7 +310,7 @@ static void an_answer_from_the_window_before(void **state)
 	(void)state;
 }
 
-/* The stand-in has no logs and no soft mode: it says yes to everything. */
+/* The stand-in has no logs and no soft mode: it admits everything. */
 static int yes(struct rig *rig, struct store *store, const char *descriptors)
 {
 	struct wr_question_head head = {WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 1, 8 + 48};
@@ -329,12 +330,12 @@ static void logs_and_soft_mode(void **state)
 	open_rig(&rig, &store, 3);
 	assert_int_equal(yes(&rig, &store, "log=1"), WEIR_ADMIT);
 	assert_int_equal(store_fails_admitted(&rig, "log=1", 9), 2);
-	for (int i = 0; i < 20; i++) /* more than there can be */
+	for (int i = 0; i < 20; i++) /* more than the limit */
 		assert_int_equal(yes(&rig, &store, "log=2"), WEIR_ADMIT);
 	assert_int_equal(store_fails(&rig, "log=2"), WEIR_REFUSE);
 	rig.now_ns += MINUTE_NS;
 	assert_int_equal(store_fails_admitted(&rig, "log=2", 9), 3);
-	/* 30 and a fifth more: 10 and 12. */
+	/* 30, and 36 in soft mode: shares of 10 and 12. */
 	assert_int_equal(store_fails_admitted(&rig, "soft=1", 99), 12);
 	for (int i = 0; i < 11; i++)
 		assert_int_equal(yes(&rig, &store, "soft=2"), WEIR_ADMIT);
@@ -354,8 +355,8 @@ static struct wr_question_head head_of(const struct store *store)
 	return head;
 }
 
-/* What was admitted here is reported once, under the limit's own numbers. */
-static void reports(void **state)
+/* Requests that were admitted here are reported once, with the numbers of the whole limit. */
+static void admissions_are_reported_once(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -375,10 +376,10 @@ static void reports(void **state)
 	assert_int_equal(store.items[2].soft_ceiling, 36);
 	assert_int_equal(store.items[2].soft_for_ns, 30 * SECOND_NS);
 	assert_int_equal(store_fetch(&rig, &store), 0);
-	/* The store counts it as what it is: 999 are left. */
+	/* The store counts the report: 999 are left. */
 	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 998);
-	/* Only what was admitted, and counted. */
+	/* Only admitted requests that took units are reported. */
 	assert_int_equal(store_fails(&rig, "open=1"), WEIR_ADMIT);
 	assert_int_equal(store_fetch(&rig, &store), 0);
 	assert_int_equal(store_fails(&rig, "a=1;shut=1"), WEIR_REFUSE);
@@ -386,7 +387,7 @@ static void reports(void **state)
 	assert_int_equal(store_fails(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(store_fetch(&rig, &store), 0);
-	/* Looking is nothing to report. */
+	/* A cost of 0 is not reported. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", 0);
 	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
@@ -396,8 +397,8 @@ static void reports(void **state)
 	(void)state;
 }
 
-/* A part that failed is decided here, beside what the store took and what is local. */
-static void in_parts(void **state)
+/* An item that failed is decided here, next to items that the store took and local limits. */
+static void failed_items_are_decided_here(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -409,10 +410,10 @@ static void in_parts(void **state)
 				 i < 3 ? WEIR_ADMIT : WEIR_REFUSE);
 	}
 	assert_int_equal(store.reports, 3);
-	assert_int_equal(store.returns, 1); /* a=1 of the last one */
+	assert_int_equal(store.returns, 1); /* a=1 of the last request */
 	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 996);
-	/* Both at once: a message each. */
+	/* Both at once: two messages. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", -4);
 	rig_add(&rig, "a=2", 1);
@@ -427,8 +428,8 @@ static void in_parts(void **state)
 	(void)state;
 }
 
-/* An override's numbers are shared, too, and a counter named by both is one. */
-static void overrides(void **state)
+/* An override is divided too, and a counter that is named by a rule and an override is one. */
+static void shares_of_overrides(void **state)
 {
 	static struct store store;
 	struct rig rig;
@@ -456,17 +457,17 @@ static void overrides(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arithmetic),
-		cmocka_unit_test(fleet_sizes),
+		cmocka_unit_test(sizes_of_shares),
+		cmocka_unit_test(sources_of_the_node_count),
 		cmocka_unit_test(own_use_counts),
-		cmocka_unit_test(not_used),
-		cmocka_unit_test(buckets),
+		cmocka_unit_test(refused_requests_are_not_own_use),
+		cmocka_unit_test(shares_of_buckets),
 		cmocka_unit_test(logs_and_soft_mode),
-		cmocka_unit_test(reports),
-		cmocka_unit_test(in_parts),
-		cmocka_unit_test(overrides),
-		cmocka_unit_test(what_the_store_had_left),
-		cmocka_unit_test(an_answer_from_the_window_before),
+		cmocka_unit_test(admissions_are_reported_once),
+		cmocka_unit_test(failed_items_are_decided_here),
+		cmocka_unit_test(shares_of_overrides),
+		cmocka_unit_test(share_is_capped_by_the_last_answer),
+		cmocka_unit_test(answers_of_the_previous_window_are_ignored),
 		cmocka_unit_test(a_grant_is_shared),
 	};
 

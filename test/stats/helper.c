@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A larger table is on a disk: /dev/shm may have as little as 64 MiB. */
+/* A larger table is on a disk, because /dev/shm may have only 64 MiB. */
 #define SHM_BYTES (8 << 20)
 
 struct weir_table *table_of(uint64_t bytes)

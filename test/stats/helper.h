@@ -1,4 +1,4 @@
-/* A table without a name, and the statistics on it. */
+/* A table without a name, with its statistics. */
 #ifndef TEST_STATS_HELPER_H
 #define TEST_STATS_HELPER_H
 
@@ -17,16 +17,16 @@
 
 struct weir_table *table_of(uint64_t bytes);
 
-/* On the heap: the list of open handles goes through them, also after a test that failed. */
+/* On the heap, because the list of open handles contains it, also after a failed test. */
 struct wr_stats *open_stats(const struct weir_table *table);
 void close_stats(struct wr_stats *stats);
 
 void add(struct wr_stats *stats, uint32_t slot, enum wr_stat what, uint64_t n);
 
-/* What was counted for a rule. */
+/* The statistics of a rule. */
 struct weir_stat total(struct weir_table *table, const char *rule);
 
-/* The same numbers each time. */
+/* A pseudo-random sequence, the same in each run. */
 uint64_t random_from(uint64_t *state);
 
 #endif

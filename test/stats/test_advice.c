@@ -1,4 +1,4 @@
-/* Advice from numbers that are made up: each kind at its threshold, and just below. */
+/* Advice from invented numbers: each kind at its threshold, and just below. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void test_words(void **state)
 	assert_string_equal(text, "{period: 90s, requests_per_unit: 1000000, algorithm: "
 				  "leaky_bucket, queue_size: 8}");
 	wr_limit_yaml(&day, text, sizeof text);
-	assert_string_equal(text, "{requests_per_unit: 5}  # calendar and timezone as they are");
+	assert_string_equal(text, "{requests_per_unit: 5}  # keep calendar and timezone");
 }
 
 static void test_difference_in_words(void **state)
@@ -78,7 +78,7 @@ static void test_difference_in_words(void **state)
 		uint64_t seen, fewer, more;
 		const char *words;
 	} cases[] = {
-		{0, 0, 0, "has seen no request yet"},
+		{0, 0, 0, "no request yet"},
 		{500, 0, 0, "no difference"},
 		{500, 212, 0, "212 fewer refusals, none more"},
 		{500, 1, 0, "1 fewer refusal, none more"},
@@ -98,7 +98,7 @@ static void test_difference_in_words(void **state)
 	}
 }
 
-static void test_nothing_to_say(void **state)
+static void test_no_advice(void **state)
 {
 	struct wr_advice advice[WR_ADVICE_MAX];
 	struct wr_advice_view view = {0};
@@ -128,8 +128,7 @@ static void test_not_met(void **state)
 	stat.since_ns = NOW_NS - 3 * 86400 * SECOND_NS;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_NOT_MET);
-	assert_string_equal(advice[0].text,
-			    "no request has met it, and it has been in force for 72 hours");
+	assert_string_equal(advice[0].text, "no request has matched the rule in 72 hours");
 	assert_string_equal(advice[0].yaml, "");
 	stat.shadowed = 1;
 	assert_int_equal(advise(&view, &stat, advice), 0);
@@ -147,8 +146,8 @@ static void test_not_reached(void **state)
 	stat.admitted = 12345;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_NOT_REACHED);
-	assert_string_equal(advice[0].text, "none of 12,345 requests came near it; 80 would have "
-					    "refused nobody, and protect better");
+	assert_string_equal(advice[0].text, "none of 12,345 requests came near the limit; 80 would "
+					    "have refused no request and protects better");
 	assert_string_equal(advice[0].yaml, "rate_limit: {unit: minute, requests_per_unit: 80}");
 	assert_int_equal(number_of(&advice[0], "age_seconds"), 7200);
 	stat.near_limit = 1;
@@ -158,7 +157,8 @@ static void test_not_reached(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
-/* Ten a second and 100 at once: 9 a second never come near, and 8 a second would not do. */
+/* Ten per second and a burst of 100: 9 per second never come near the burst, but 8 per second would
+ * be too few. */
 static void test_bucket_not_reached(void **state)
 {
 	struct wr_advice advice[WR_ADVICE_MAX];
@@ -172,8 +172,9 @@ static void test_bucket_not_reached(void **state)
 	stat.burst = 100;
 	stat.admitted = 5000;
 	assert_int_equal(advise(&view, &stat, advice), 1);
-	assert_string_equal(advice[0].text, "none of 5,000 requests came near it; a burst of 80 "
-					    "would have refused nobody, and protect better");
+	assert_string_equal(advice[0].text,
+			    "none of 5,000 requests came near the limit; a burst of 80 would have "
+			    "refused no request and protects better");
 	assert_string_equal(advice[0].yaml,
 			    "rate_limit: {unit: second, requests_per_unit: 10, algorithm: "
 			    "token_bucket, burst: 80}");
@@ -196,14 +197,14 @@ static void test_one_client(void **state)
 	assert_int_equal(advice[0].kind, WR_ADVICE_ONE_CLIENT);
 	assert_string_equal(advice[0].text, "one client has 910 of the last 1,000 refusals, 91 %");
 	assert_ptr_equal(advice[0].key, keys);
-	keys[0].count = 550; /* 500 for sure: not more than half */
+	keys[0].count = 550; /* the lower bound is 500: not more than half */
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	keys[0].count = 551;
 	assert_int_equal(advise(&view, &stat, advice), 1);
-	view.hot_count = 1; /* a limit for all together has one key */
+	view.hot_count = 1; /* a limit that all clients share has one key */
 	view.hot = keys;
 	assert_int_equal(advise(&view, &stat, advice), 0);
-	keys[0].text_len = 3; /* a client, who is alone */
+	keys[0].text_len = 3; /* a single client */
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	keys[0].text_len = 0;
 	view.hot_count = 2;
@@ -212,8 +213,7 @@ static void test_one_client(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
-/* Ten clients that would have needed 110 to 200 instead of 100 a minute; one asks for ten times as
- * much. */
+/* Ten clients need 110 to 200 instead of 100 per minute; one needs ten times as much. */
 static void test_too_tight(void **state)
 {
 	struct weir_top_key hot[11], refused[11];
@@ -236,8 +236,8 @@ static void test_too_tight(void **state)
 	stat.refused = 1450;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_TOO_TIGHT);
-	assert_string_equal(advice[0].text, "10 clients are refused that ask for little more than "
-					    "it allows; 190 would do for nine of ten of them");
+	assert_string_equal(advice[0].text, "10 refused clients need only a little more than the "
+					    "limit; 190 would be enough for nine of ten of them");
 	assert_string_equal(advice[0].yaml, "rate_limit: {unit: minute, requests_per_unit: 190}");
 	assert_int_equal(number_of(&advice[0], "clients_far_above"), 1);
 	assert_int_equal(number_of(&advice[0], "refused_percent"), 57);
@@ -249,7 +249,7 @@ static void test_too_tight(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 }
 
-/* 600 seconds with something in 60 of them at most. */
+/* 600 seconds with refusals in at most 60 of them. */
 static void test_bursts(void **state)
 {
 	struct weir_candidate candidate = {.size = sizeof candidate, .would_admit = 1};
@@ -268,14 +268,14 @@ static void test_bursts(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_int_equal(advice[0].kind, WR_ADVICE_BURSTS);
 	assert_string_equal(advice[0].text,
-			    "four of five refusals fell into 5 of the last 600 seconds; try "
+			    "four of five refusals were in 5 of the last 600 seconds; try "
 			    "token_bucket, burst 200 as a candidate");
 	assert_string_equal(advice[0].yaml,
 			    "rate_limit: {unit: minute, requests_per_unit: 100, candidates: "
 			    "[{unit: minute, requests_per_unit: 100, algorithm: token_bucket, "
 			    "burst: 200}]}");
 	assert_int_equal(number_of(&advice[0], "refusals"), 241);
-	view.candidates = &candidate; /* it is being tried already */
+	view.candidates = &candidate; /* a candidate exists already */
 	view.candidate_count = 1;
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	view.candidate_count = 0;
@@ -337,11 +337,11 @@ static void test_candidate(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words),          cmocka_unit_test(test_difference_in_words),
-		cmocka_unit_test(test_nothing_to_say), cmocka_unit_test(test_not_met),
-		cmocka_unit_test(test_not_reached),    cmocka_unit_test(test_bucket_not_reached),
-		cmocka_unit_test(test_one_client),     cmocka_unit_test(test_too_tight),
-		cmocka_unit_test(test_bursts),         cmocka_unit_test(test_candidate),
+		cmocka_unit_test(test_words),       cmocka_unit_test(test_difference_in_words),
+		cmocka_unit_test(test_no_advice),   cmocka_unit_test(test_not_met),
+		cmocka_unit_test(test_not_reached), cmocka_unit_test(test_bucket_not_reached),
+		cmocka_unit_test(test_one_client),  cmocka_unit_test(test_too_tight),
+		cmocka_unit_test(test_bursts),      cmocka_unit_test(test_candidate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* History: points of seconds and minutes, gaps, clocks that step back, tickers that die. */
+/* History: points of seconds and minutes, gaps, clocks that step back, processes that die during a
+ * tick. */
 #include "helper.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rule under observation. */
+/* A rule with its expected points. */
 struct scene {
 	struct weir_table *table;
 	struct wr_stats *stats;
@@ -21,7 +22,7 @@ static int tick(struct weir_table *table, uint64_t second)
 	return weir_tick(table, (START_S + second) * SECOND_NS);
 }
 
-/* The first tick finds the table as it is; the rule is new after it. */
+/* The first tick is before the rule exists. */
 static struct scene open_scene(void)
 {
 	struct scene scene = {.table = table_of(4 << 20)};
@@ -38,7 +39,7 @@ static void close_scene(struct scene *scene)
 	weir_close(scene->table);
 }
 
-/* The last `count` points, all of them there. */
+/* Reads the last `count` points, which must exist. */
 static uint64_t last_points(struct scene *scene, enum weir_span span, struct weir_point *points,
 			    size_t count)
 {
@@ -49,8 +50,8 @@ static uint64_t last_points(struct scene *scene, enum weir_span span, struct wei
 	return end_s - START_S;
 }
 
-/* Up to 4,095 as they are; above that within a 4,096th; never 0 for something that is known. */
-static void numbers(void **state)
+/* Counts up to 4,095 are exact, larger ones within 1/4096. A known point is never packed as 0. */
+static void packed_counts(void **state)
 {
 	uint64_t random = 1;
 
@@ -77,7 +78,7 @@ static void numbers(void **state)
 		4096);
 	assert_int_equal(wr_point_unpack(wr_point_pack((uint64_t[]){0, 0, 8191, 0})).shadowed,
 			 8192);
-	/* What is more than anybody counts in a minute is the most there is. */
+	/* Counts above the maximum are packed as the maximum. */
 	assert_int_equal(wr_point_unpack(wr_point_pack((uint64_t[]){UINT64_MAX, 0, 0, 0})).admitted,
 			 4094ull << 30);
 	assert_int_equal(wr_point_unpack(0).known, 0);
@@ -90,7 +91,8 @@ static void seconds_and_minutes(void **state)
 	struct weir_point points[600];
 	uint64_t end_s;
 
-	/* Three, one of them refused, in second 0; nothing in second 1; a delayed one in 2. */
+	/* Three decisions with one refusal in second 0, none in second 1, a delayed one in
+	 * second 2. */
 	assert_int_equal(weir_history(scene.table, scene.slot, WEIR_SECONDS, points, 600, &end_s),
 			 WEIR_ENOENT);
 	add(scene.stats, scene.slot, WR_STAT_admitted, 2);
@@ -111,7 +113,7 @@ static void seconds_and_minutes(void **state)
 	assert_int_equal(points[3].admitted, 1);
 	assert_int_equal(points[3].delayed, 1);
 	assert_int_equal(points[3].shadowed, 4);
-	/* The minute is told when it is over. */
+	/* A minute has a point when it is over. */
 	last_points(&scene, WEIR_MINUTES, points, 1);
 	assert_int_equal(points[0].known, 0);
 	for (uint64_t s = 4; s <= 61; s++) {
@@ -132,7 +134,7 @@ static void seconds_and_minutes(void **state)
 	(void)state;
 }
 
-/* All rules together, from the first second on; candidates are not among them. */
+/* The sum of all rules exists from the first second on, and does not include candidates. */
 static void all_rules(void **state)
 {
 	struct scene scene = open_scene();
@@ -151,18 +153,18 @@ static void all_rules(void **state)
 			 1);
 	assert_int_equal(point.admitted, 12);
 	assert_int_equal(point.refused, 5);
-	/* … but a candidate has a history. */
+	/* A candidate has its own history. */
 	assert_int_equal(weir_history(scene.table, candidate, WEIR_SECONDS, &point, 1, &end_s), 1);
 	assert_int_equal(point.admitted, 1000);
 	close_scene(&scene);
 	(void)state;
 }
 
-/* Ticks at odd times against sums: a second lies between two ticks and has its even share. */
-static void odd_ticks(void **state)
+/* Ticks at irregular times: the counts are divided evenly among the seconds between two ticks. */
+static void irregular_ticks(void **state)
 {
 	enum { SPAN = 4 * 3600 };
-	static uint64_t even[SPAN + 1]; /* what is expected of a second, rounded down */
+	static uint64_t even[SPAN + 1]; /* expected count of a second, rounded down */
 	static struct weir_point points[1440];
 	struct scene scene = open_scene();
 	uint64_t random = 7, now = 0, end, sum = 0, told = 0;
@@ -182,7 +184,7 @@ static void odd_ticks(void **state)
 	assert_int_equal(end, now);
 	for (size_t i = 0; i < 600; i++)
 		assert_in_range(points[i].admitted, even[end - 600 + i], even[end - 600 + i] + 1);
-	/* Minutes have all of it: none holds more than is told exactly, or it is rounded. */
+	/* Minutes have the exact counts, up to rounding. */
 	end = last_points(&scene, WEIR_MINUTES, points, 1440) / 60;
 	assert_int_equal(end, now / 60);
 	for (size_t i = 1440 - end; i < 1440; i++) {
@@ -196,7 +198,7 @@ static void odd_ticks(void **state)
 	(void)state;
 }
 
-/* Nobody watched for more than ten minutes: nobody knows. Totals do. */
+/* Without ticks for more than ten minutes the points are unknown. Totals are complete. */
 static void long_gap(void **state)
 {
 	struct scene scene = open_scene();
@@ -233,13 +235,13 @@ static void clock_steps_back(void **state)
 		add(scene.stats, scene.slot, WR_STAT_admitted, 1);
 		tick(scene.table, s);
 	}
-	/* Processes read the clock at different times: that is nothing. */
+	/* Small differences between clocks of processes have no effect. */
 	assert_int_equal(tick(scene.table, 995), 0);
-	/* A hundred seconds back: they are forgotten, and lived again. */
+	/* The clock steps back a hundred seconds: these points are erased and recorded again. */
 	add(scene.stats, scene.slot, WR_STAT_admitted, 1);
 	assert_int_equal(tick(scene.table, 900), 1);
 	assert_int_equal(last_points(&scene, WEIR_SECONDS, points, 600), 900);
-	for (size_t i = 0; i < 600; i++) /* the oldest were overwritten by those that are gone */
+	for (size_t i = 0; i < 600; i++) /* the oldest points were overwritten by the erased ones */
 		assert_int_equal(points[i].known, i >= 100);
 	assert_int_equal(points[599].admitted, 1);
 	assert_int_equal(last_points(&scene, WEIR_MINUTES, points, 15), 900);
@@ -257,8 +259,9 @@ static void clock_steps_back(void **state)
 	(void)state;
 }
 
-/* Whoever had the claim is gone: after three seconds another one goes on, and nothing is lost. */
-static void dead_ticker(void **state)
+/* The process with the claim is dead: after three seconds another process takes over, and no count
+ * is lost. */
+static void claim_of_a_dead_process(void **state)
 {
 	struct scene scene = open_scene();
 	uint64_t *claim = &scene.stats->map.history.header->claim;
@@ -278,15 +281,15 @@ static void dead_ticker(void **state)
 	assert_int_equal(points[0].admitted + points[1].admitted + points[2].admitted +
 				 points[3].admitted,
 			 30);
-	/* A claim from the future is of before the clock was set back. */
+	/* A claim from the future is from before the clock was set back. */
 	*claim = (START_S + 1000) << 24 | 77;
 	assert_int_equal(tick(scene.table, 6), 1);
 	close_scene(&scene);
 	(void)state;
 }
 
-/* Tickers killed at any moment: history goes on, and never tells more than there was. */
-static void killed_tickers(void **state)
+/* Processes are killed during ticks: the history continues and never exceeds the totals. */
+static void processes_killed_during_ticks(void **state)
 {
 	enum { ROUNDS = 40 };
 	struct scene scene = open_scene();
@@ -299,7 +302,7 @@ static void killed_tickers(void **state)
 		pid_t child = fork();
 
 		if (child == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child ends with a failed test */
 			for (uint64_t s = from + 1;; s++) {
 				add(scene.stats, scene.slot, WR_STAT_admitted, 1);
 				tick(scene.table, s);
@@ -309,7 +312,7 @@ static void killed_tickers(void **state)
 			usleep(200);
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
-		/* Its claim runs out. */
+		/* Its claim expires. */
 		assert_int_equal(tick(scene.table, *tick_s - START_S + 4), 1);
 	}
 	before = total(scene.table, "api/user/1s").admitted;
@@ -328,13 +331,13 @@ static void killed_tickers(void **state)
 	(void)state;
 }
 
-/* ---- several at once ---- */
+/* ---- threads ---- */
 
 struct crowd {
 	struct scene scene;
 	pthread_barrier_t gate;
 	uint64_t last_s;
-	uint32_t done; /* ticks that did it */
+	uint32_t done; /* ticks that did the work */
 	bool stop;
 };
 
@@ -369,7 +372,7 @@ static void *read_along(void *arg)
 	return NULL;
 }
 
-static void several_tickers(void **state)
+static void concurrent_ticks(void **state)
 {
 	struct crowd crowd = {.scene = open_scene(), .last_s = 700};
 	pthread_t tickers[4], reader;
@@ -392,7 +395,7 @@ static void several_tickers(void **state)
 	(void)state;
 }
 
-/* ---- who has a history ---- */
+/* ---- rules with a history ---- */
 
 #define RULES 5000
 
@@ -415,7 +418,8 @@ static int with_history(struct weir_table *table, int from, int to)
 	return count;
 }
 
-/* A tick before which rules [from, from + 400) had ten decisions each, and the others one. */
+/* Runs a tick after ten decisions of each of the rules [from, from + 400) and one of each other
+ * rule. */
 static void busy_second(struct weir_table *table, struct wr_stats *stats, int from, uint64_t s)
 {
 	for (int i = 0; i < RULES; i++)
@@ -423,8 +427,8 @@ static void busy_second(struct weir_table *table, struct wr_stats *stats, int fr
 	assert_int_equal(tick(table, s), 1);
 }
 
-/* 400 of 5,000 have one: the busiest, soon after they are. */
-static void the_busiest(void **state)
+/* 400 of 5,000 rules have a history: those with the highest rates, after a short time. */
+static void busiest_rules_have_a_history(void **state)
 {
 	struct weir_table *table = table_of(64 << 20);
 	struct wr_stats *stats = open_stats(table);
@@ -443,7 +447,7 @@ static void the_busiest(void **state)
 		busy_second(table, stats, 1000, ++s);
 	assert_int_equal(with_history(table, 1000, 1400), 400);
 	assert_int_equal(with_history(table, 0, RULES), 400);
-	/* Others become busy: they take over, a few a second. */
+	/* Other rules become faster: they take series over, a few per second. */
 	while (s < 320)
 		busy_second(table, stats, 3000, ++s);
 	assert_int_equal(with_history(table, 3000, 3400), 400);
@@ -456,7 +460,7 @@ static void the_busiest(void **state)
 	assert_int_equal(info.lines_used, RULES);
 	assert_int_equal(info.rule_bytes, 20091);
 	assert_int_equal(info.ticked_ns, (START_S + 320) * SECOND_NS);
-	/* Ten a second, for a minute and more. */
+	/* Ten per second, for more than a minute. */
 	assert_in_range(total(table, "api/user=3000/1s").recent_milli, 9500, 10000);
 	assert_int_equal(total(table, "api/user=3000/1s").flags & WEIR_STAT_HISTORY, 1);
 	assert_int_equal(total(table, "api/user=0/1s").flags & WEIR_STAT_HISTORY, 0);
@@ -465,10 +469,10 @@ static void the_busiest(void **state)
 	(void)state;
 }
 
-/* Someone was killed while he gave a series away, or took one: it is not lost. */
-static void half_given(void **state)
+/* A process was killed while it gave a series away or retired one: the series is not lost. */
+static void interrupted_transfer_of_a_series(void **state)
 {
-	struct weir_table *table = table_of(1 << 20); /* with six of them */
+	struct weir_table *table = table_of(1 << 20); /* with six series */
 	struct wr_stats *stats = open_stats(table);
 	struct wr_history_map *history = &stats->map.history;
 	struct weir_stats_info info = {.size = sizeof info};
@@ -497,8 +501,8 @@ static void half_given(void **state)
 	(void)state;
 }
 
-/* A rule is as old as its numbers are, however often it is loaded. */
-static void since_when(void **state)
+/* since_ns is when the rule was first loaded with its numbers. */
+static void age_of_a_rule(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats = open_stats(table);
@@ -520,7 +524,7 @@ static void since_when(void **state)
 	(void)state;
 }
 
-/* Small tables have what there is room for, and say so. */
+/* Small tables have fewer series, and weir_stats_info reports it. */
 static void small_tables(void **state)
 {
 	static const struct {
@@ -552,8 +556,8 @@ static void small_tables(void **state)
 	(void)state;
 }
 
-/* Whatever stands in the sections is not followed out of them. */
-static void nonsense(void **state)
+/* Damaged sections never cause an access outside of them. */
+static void damaged_sections(void **state)
 {
 	struct scene scene = open_scene();
 	struct wr_history_map *history = &scene.stats->map.history;
@@ -604,13 +608,20 @@ static void wrong_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers),         cmocka_unit_test(seconds_and_minutes),
-		cmocka_unit_test(all_rules),       cmocka_unit_test(odd_ticks),
-		cmocka_unit_test(long_gap),        cmocka_unit_test(clock_steps_back),
-		cmocka_unit_test(dead_ticker),     cmocka_unit_test(killed_tickers),
-		cmocka_unit_test(several_tickers), cmocka_unit_test(the_busiest),
-		cmocka_unit_test(half_given),      cmocka_unit_test(since_when),
-		cmocka_unit_test(small_tables),    cmocka_unit_test(nonsense),
+		cmocka_unit_test(packed_counts),
+		cmocka_unit_test(seconds_and_minutes),
+		cmocka_unit_test(all_rules),
+		cmocka_unit_test(irregular_ticks),
+		cmocka_unit_test(long_gap),
+		cmocka_unit_test(clock_steps_back),
+		cmocka_unit_test(claim_of_a_dead_process),
+		cmocka_unit_test(processes_killed_during_ticks),
+		cmocka_unit_test(concurrent_ticks),
+		cmocka_unit_test(busiest_rules_have_a_history),
+		cmocka_unit_test(interrupted_transfer_of_a_series),
+		cmocka_unit_test(age_of_a_rule),
+		cmocka_unit_test(small_tables),
+		cmocka_unit_test(damaged_sections),
 		cmocka_unit_test(wrong_arguments),
 	};
 

@@ -1,5 +1,5 @@
-/* Counts are exact: across threads and processes, through exits and kill -9, when lanes, lines and
- * names run out. */
+/* Counts are exact: across threads and processes, after exits and kill -9, and when lanes, lines
+ * and names run out. */
 #include "helper.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ static uintptr_t at(const void *pointer)
 	return (uintptr_t)pointer;
 }
 
-/* Sections of any size a table may have hold everything and overlap nothing. */
+/* For every table size the parts fit in their sections and do not overlap. */
 static void sizes(void **state)
 {
 	static const uint64_t sizes[] = {256 << 10, 1 << 20, 5 << 20, 64 << 20};
@@ -90,7 +90,7 @@ static void names(void **state)
 	assert_int_equal(stat.refused, 0);
 	assert_int_equal(stat.slot, slot);
 	assert_int_equal(total(table, "domain_not_found").admitted, 2);
-	/* Cut names are told apart by what was cut off. */
+	/* Cut names differ by the hash of the whole name. */
 	memset(name, 'n', sizeof name);
 	slot = wr_stats_slot(stats, (struct weir_str){name, 200});
 	longer = wr_stats_slot(stats, (struct weir_str){name, 201});
@@ -100,9 +100,9 @@ static void names(void **state)
 	assert_int_equal(stat.refused, 9);
 	assert_int_equal(weir_stats_slot(table, longer, told[1], &stat), 0);
 	assert_int_equal(strlen(told[0]), 119);
-	assert_memory_equal(told[0], told[1], 111); /* and ~ and eight digits, which differ */
+	assert_memory_equal(told[0], told[1], 111); /* then ~ and eight digits, which differ */
 	assert_string_not_equal(told[0], told[1]);
-	/* Not within a character. */
+	/* Names are not cut within a character. */
 	memcpy(name + 109, euro, sizeof euro);
 	assert_int_equal(weir_stats_slot(table, wr_stats_slot(stats, (struct weir_str){name, 200}),
 					 told[0], &stat),
@@ -123,7 +123,7 @@ static int stop_at_once(void *context, const struct weir_stat *stat)
 	return *(int *)context;
 }
 
-/* A directory that is full shares a slot, and goes on counting. */
+/* If the directory is full, names share the slot WEIR_STAT_OTHER. */
 static void full_directory(void **state)
 {
 	struct weir_table *table = table_of(256 << 10);
@@ -153,8 +153,8 @@ static void full_directory(void **state)
 	(void)state;
 }
 
-/* A claimer that died before it wrote the name: the next one does. */
-static void half_a_name(void **state)
+/* A process died after it claimed an entry: the next process writes the name. */
+static void claimed_entry_without_a_name(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
@@ -164,7 +164,7 @@ static void half_a_name(void **state)
 	slot = wr_stats_slot(stats, WR_STR("a/b"));
 	memset(stats->map.names[slot].words, 0, sizeof stats->map.names[slot].words);
 	add(stats, slot, WR_STAT_admitted, 1);
-	assert_int_equal(total(table, "a/b").admitted, 0); /* nobody knows whose it is */
+	assert_int_equal(total(table, "a/b").admitted, 0); /* the entry has no name */
 	assert_int_equal(wr_stats_slot(stats, WR_STR("a/b")), slot);
 	assert_int_equal(total(table, "a/b").admitted, 1);
 	close_stats(stats);
@@ -172,8 +172,8 @@ static void half_a_name(void **state)
 	(void)state;
 }
 
-/* Written by a weir that knows more: hands off. */
-static void another_version(void **state)
+/* Statistics of another version are not changed. */
+static void statistics_of_another_version(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
@@ -252,8 +252,8 @@ static void many_threads(void **state)
 	run_threads(&crowd, THREADS);
 	pthread_barrier_destroy(&gate);
 	assert_int_equal(sum_of(table, three, 3), THREADS * EACH);
-	assert_true(stats->map.shared[crowd.slots[0]].count[0] > 0); /* 37 had no lane */
-	/* Threads that ended left their lanes, and a few lanes do for many threads in turn. */
+	assert_true(stats->map.shared[crowd.slots[0]].count[0] > 0); /* 37 threads had no lane */
+	/* Threads release their lanes when they end, so a few lanes suffice for many threads. */
 	assert_int_equal(lanes_owned(stats), 0);
 	crowd.gate = NULL;
 	for (int i = 0; i < 200; i++)
@@ -265,8 +265,8 @@ static void many_threads(void **state)
 	(void)state;
 }
 
-/* More engines than a thread has seats: it sits down again and again, and forgets nothing. */
-static void many_handles(void **state)
+/* More engines than lanes per thread: the thread changes its lanes often, and no count is lost. */
+static void more_engines_than_lanes_per_thread(void **state)
 {
 	struct weir_table *tables[6];
 	struct wr_stats *stats[6];
@@ -284,7 +284,7 @@ static void many_handles(void **state)
 		assert_int_equal(total(tables[i], "a/b").admitted, 50);
 		assert_true(lanes_owned(stats[i]) <= 1);
 	}
-	/* A handle that was closed is not sat on again, though its memory is. */
+	/* A lane of a closed handle is not used for a new handle at the same address. */
 	close_stats(stats[0]);
 	weir_close(tables[0]);
 	tables[0] = table_of(256 << 10);
@@ -301,8 +301,8 @@ static void many_handles(void **state)
 	(void)state;
 }
 
-/* Lines run out: the shared lane counts. */
-static void no_more_lines(void **state)
+/* Without free lines the shared lane counts. */
+static void no_free_lines(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
@@ -319,7 +319,7 @@ static void no_more_lines(void **state)
 	assert_int_equal(total(table, "a/b").admitted, 1);
 	assert_int_equal(total(table, "a/c").admitted, 10);
 	assert_int_equal(stats->map.header->next_line, stats->map.line_count - 1);
-	/* An index that is nonsense is not followed. */
+	/* An invalid index is ignored. */
 	stats->map.index[slot] = 65535;
 	add(stats, slot, WR_STAT_admitted, 1);
 	assert_int_equal(total(table, "a/c").admitted, 11);
@@ -330,7 +330,7 @@ static void no_more_lines(void **state)
 
 /* ---- processes ---- */
 
-/* What a child has counted so far is told after each count: it may have been killed in between. */
+/* A child reports its count after each decision; it may be killed in between. */
 struct told {
 	uint64_t done;
 	uint64_t pad[7];
@@ -344,7 +344,7 @@ static void count_for_ever(struct wr_stats *stats, uint32_t slot, struct told *t
 	}
 }
 
-static void killed(void **state)
+static void killed_processes(void **state)
 {
 	enum { CHILDREN = 8, ROUNDS = 12 };
 	struct weir_table *table = table_of(1 << 20);
@@ -356,7 +356,7 @@ static void killed(void **state)
 
 	stats = open_stats(table);
 	slot = wr_stats_slot(stats, WR_STR("a/b"));
-	add(stats, slot, WR_STAT_admitted, 1); /* this process has a lane, too */
+	add(stats, slot, WR_STAT_admitted, 1); /* this process has a lane too */
 	for (int round = 0; round < ROUNDS; round++) {
 		pid_t children[CHILDREN];
 
@@ -378,9 +378,9 @@ static void killed(void **state)
 	for (int i = 0; i < CHILDREN * ROUNDS; i++)
 		sum += told[i].done;
 	counted = total(table, "a/b").admitted;
-	/* Each may have died between counting and telling. */
+	/* Each child may have died between counting and reporting. */
 	assert_in_range(counted, sum + 1 + ROUNDS, sum + 1 + ROUNDS + CHILDREN * ROUNDS);
-	/* 96 processes were there; their lanes were inherited, not used up. */
+	/* There were 96 processes; lanes of dead processes were reused. */
 	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted], 0);
 	close_stats(stats);
 	munmap(told, CHILDREN * ROUNDS * sizeof *told);
@@ -388,9 +388,8 @@ static void killed(void **state)
 	(void)state;
 }
 
-/* A parent and its child have lanes of their own, and each keeps what it has when the other ends.
- */
-static void forked(void **state)
+/* A parent and its child have different lanes, and keep them when the other process ends. */
+static void forked_child(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
@@ -413,14 +412,15 @@ static void forked(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(total(table, "a/b").admitted, 200001);
-	assert_int_equal(lanes_owned(stats), 1); /* the child gave its own back, not ours */
+	assert_int_equal(lanes_owned(stats),
+			 1); /* the child released its own lane, not the parent's */
 	close_stats(stats);
 	weir_close(table);
 	(void)state;
 }
 
-/* Whose process cannot be seen from here is alive as far as we know. */
-static void foreign_lanes(void **state)
+/* A process in another pid namespace counts as alive. */
+static void lanes_of_other_namespaces(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
@@ -431,7 +431,7 @@ static void foreign_lanes(void **state)
 	slot = wr_stats_slot(stats, WR_STR("a/b"));
 	add(stats, slot, WR_STAT_admitted, 1);
 	mine = stats->map.owners[1];
-	/* All others belong to a process that is gone, of another namespace. */
+	/* All other lanes belong to a dead process of another namespace. */
 	for (unsigned lane = 2; lane < WR_LANES; lane++)
 		stats->map.owners[lane] =
 			(struct wr_pair){0x7ffffffeull << 32 | 1, mine.hi ^ 1ull << 63};
@@ -439,7 +439,8 @@ static void foreign_lanes(void **state)
 	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted] +
 				 stats->map.shared[slot].count[WR_STAT_refused],
 			 3 * EACH);
-	/* The same of ours: inherited. A number that was given out again is another process. */
+	/* In our namespace they are reused. A reused pid with another start time is another
+	 * process. */
 	stats->map.owners[2] = (struct wr_pair){0x7ffffffeull << 32 | 1, mine.hi};
 	stats->map.owners[3] = (struct wr_pair){mine.lo, mine.hi ^ 1};
 	run_threads(&(struct crowd){stats, {slot, slot, slot}, NULL}, 1);
@@ -455,12 +456,17 @@ static void foreign_lanes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sizes),           cmocka_unit_test(names),
-		cmocka_unit_test(full_directory),  cmocka_unit_test(half_a_name),
-		cmocka_unit_test(another_version), cmocka_unit_test(many_threads),
-		cmocka_unit_test(many_handles),    cmocka_unit_test(no_more_lines),
-		cmocka_unit_test(killed),          cmocka_unit_test(forked),
-		cmocka_unit_test(foreign_lanes),
+		cmocka_unit_test(sizes),
+		cmocka_unit_test(names),
+		cmocka_unit_test(full_directory),
+		cmocka_unit_test(claimed_entry_without_a_name),
+		cmocka_unit_test(statistics_of_another_version),
+		cmocka_unit_test(many_threads),
+		cmocka_unit_test(more_engines_than_lanes_per_thread),
+		cmocka_unit_test(no_free_lines),
+		cmocka_unit_test(killed_processes),
+		cmocka_unit_test(forked_child),
+		cmocka_unit_test(lanes_of_other_namespaces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Top keys: within the bounds that are stated, whatever the stream; harmless texts; many writers.
- */
+/* Top keys: counts are within their bounds for any stream, texts are valid, and many threads may
+ * write. */
 #include "helper.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rule that has top keys, as one has after a second of traffic. */
+/* A rule with top keys, as after a second of traffic. */
 struct scene {
 	struct weir_table *table;
 	struct wr_stats *stats;
@@ -75,8 +75,8 @@ static void see(struct scene *scene, unsigned key)
 	exact.total++;
 }
 
-/* Counts are never too low, at most `over` too high, and that is at most a 48th of all; whoever has
- * more than a 48th is there. */
+/* Counts are never too low and at most `over` too high, which is at most 1/48 of the total. Keys
+ * with more than 1/48 are in the list. */
 static void check_bounds(struct scene *scene)
 {
 	struct weir_top_key keys[WEIR_TOP_KEYS];
@@ -128,7 +128,7 @@ static void few_keys(void **state)
 	(void)state;
 }
 
-/* Key k comes with a probability like 1/(k + 1). */
+/* Key k has a probability proportional to 1/(k + 1). */
 static unsigned zipf(uint64_t *random)
 {
 	static double upto[KEYS];
@@ -159,7 +159,7 @@ static void zipf_stream(void **state)
 	for (int i = 0; i < 200000; i++)
 		see(&scene, zipf(&random));
 	check_bounds(&scene);
-	/* Better than the bound says: the first ones are in order. */
+	/* Better than the bound: the first keys are in order. */
 	read_top(&scene, WEIR_TOP_HOT, keys, &sum);
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(keys[i].hash, i + 1);
@@ -167,23 +167,23 @@ static void zipf_stream(void **state)
 	(void)state;
 }
 
-/* Streams made to fool it. */
-static void adversaries(void **state)
+/* Streams that are made to defeat the sketch. */
+static void adversarial_streams(void **state)
 {
-	/* Everybody in turn: all places change hands all the time. */
+	/* All keys in turn: every entry is replaced continuously. */
 	struct scene scene = new_stream();
 
 	for (unsigned i = 0; i < 100000; i++)
 		see(&scene, i % KEYS);
 	check_bounds(&scene);
 	close_scene(&scene);
-	/* A heavy one behind a crowd of new ones, each twice so that it looks steady. */
+	/* A frequent key among many new keys, each of which comes twice. */
 	scene = new_stream();
 	for (unsigned i = 0; i < 100000; i++)
 		see(&scene, i % 40 == 0 ? KEYS - 1 : 1 + i / 2 % (KEYS - 2));
 	check_bounds(&scene);
 	close_scene(&scene);
-	/* First the light ones, then just as many from 60 heavy ones: more than places. */
+	/* First rare keys, then as many requests of 60 frequent keys: more keys than entries. */
 	scene = new_stream();
 	for (unsigned i = 0; i < 50000; i++)
 		see(&scene, 100 + i % 4000);
@@ -191,7 +191,7 @@ static void adversaries(void **state)
 		see(&scene, i % 60);
 	check_bounds(&scene);
 	close_scene(&scene);
-	/* One by one, each longer than the last. */
+	/* One key after the other, each for longer than the last. */
 	scene = new_stream();
 	for (unsigned i = 0; i < 400; i++)
 		for (unsigned j = 0; j < i; j++)
@@ -201,8 +201,9 @@ static void adversaries(void **state)
 	(void)state;
 }
 
-/* Looked at one in 16: within three standard deviations, the sketch's own error aside. */
-static void sampled(void **state)
+/* One decision in 16 is sampled: counts are within three standard deviations, plus the error of the
+ * sketch. */
+static void sampled_counts(void **state)
 {
 	struct scene scene = new_stream();
 	struct weir_top_key keys[WEIR_TOP_KEYS];
@@ -225,7 +226,7 @@ static void sampled(void **state)
 		assert_true(real <= keys[i].count + keys[i].noise);
 		assert_true(real + keys[i].over + keys[i].noise >= keys[i].count);
 	}
-	/* 44,000 of them: 2,750 looked at, and sqrt(2,750) · 3 · 16 is the noise. */
+	/* Of 44,000 decisions 2,750 are sampled, and the noise is sqrt(2,750) · 3 · 16. */
 	assert_int_equal(keys[0].hash, 1);
 	assert_in_range(keys[0].noise, 2400, 2800);
 	close_scene(&scene);
@@ -244,7 +245,7 @@ static const struct weir_top_key *find_key(const struct weir_top_key *keys, int 
 	return NULL;
 }
 
-/* The ten first ones have theirs, whoever had the places before. */
+/* The first ten keys have texts, whichever keys had them before. */
 static void texts(void **state)
 {
 	struct scene scene = open_scene();
@@ -258,7 +259,7 @@ static void texts(void **state)
 
 			snprintf(name, sizeof name, "client %u", i);
 			text = text_of(name);
-			/* The later ones come more often. */
+			/* Later keys are more frequent. */
 			wr_top_add(scene.top, WEIR_TOP_REFUSED, 100 + i, 1 + i, &text);
 		}
 	assert_int_equal(read_top(&scene, WEIR_TOP_REFUSED, keys, &sum), 40);
@@ -275,8 +276,8 @@ static void texts(void **state)
 	(void)state;
 }
 
-/* Any bytes, up to 64 of them; a hash of 0 is as good as another. */
-static void odd_texts(void **state)
+/* Texts may have any bytes, up to 64. A hash of 0 is valid. */
+static void texts_with_any_bytes(void **state)
 {
 	struct scene scene = open_scene();
 	struct weir_top_key keys[WEIR_TOP_KEYS];
@@ -301,8 +302,8 @@ static void odd_texts(void **state)
 	(void)state;
 }
 
-/* A text half written, or with a length out of this world, is none; the next one mends it. */
-static void torn_text(void **state)
+/* A half-written text, or one with an invalid length, is ignored; the next write repairs it. */
+static void half_written_text(void **state)
 {
 	struct scene scene = open_scene();
 	struct wr_key_text text = text_of("10.0.0.1");
@@ -320,7 +321,7 @@ static void torn_text(void **state)
 	kept->seal |= 0xff;
 	weir_top(scene.table, scene.slot, WEIR_TOP_HOT, &key, 1, NULL);
 	assert_int_equal(key.text_kind, WEIR_TOP_NO_TEXT);
-	/* Wiped on request, everywhere. */
+	/* Texts are erased on request. */
 	wr_top_add(scene.top, WEIR_TOP_HOT, 7, 1, &text);
 	wr_stats_wipe_texts(scene.stats);
 	weir_top(scene.table, scene.slot, WEIR_TOP_HOT, &key, 1, NULL);
@@ -333,8 +334,8 @@ static void torn_text(void **state)
 
 /* ---- time ---- */
 
-/* Every five minutes all is halved, and what comes to nothing is forgotten, texts too. */
-static void fading(void **state)
+/* All counts are halved every five minutes. Keys with a count of 0 are removed with their texts. */
+static void counts_are_halved(void **state)
 {
 	struct scene scene = open_scene();
 	struct wr_key_text text = text_of("once");
@@ -348,7 +349,7 @@ static void fading(void **state)
 	for (uint64_t s = 2; s < 300; s++)
 		weir_tick(scene.table, (START_S + s) * SECOND_NS);
 	assert_int_equal(read_top(&scene, WEIR_TOP_HOT, keys, &sum), 3);
-	assert_int_equal(sum, 1008); /* a new rule begins with its first five minutes */
+	assert_int_equal(sum, 1008); /* a new rule starts in its first five-minute period */
 	weir_tick(scene.table, (START_S + 300) * SECOND_NS);
 	assert_int_equal(read_top(&scene, WEIR_TOP_HOT, keys, &sum), 2);
 	assert_int_equal(sum, 503);
@@ -363,7 +364,7 @@ static void fading(void **state)
 	weir_tick(scene.table, (START_S + 600) * SECOND_NS);
 	read_top(&scene, WEIR_TOP_HOT, keys, &sum);
 	assert_int_equal(keys[0].count, 250);
-	/* Counts that would not fit are halved before. */
+	/* Counts near the maximum are halved earlier. */
 	wr_top_add(scene.top, WEIR_TOP_HOT, 1, 3000000000u, NULL);
 	wr_top_add(scene.top, WEIR_TOP_HOT, 1, 3000000000u, NULL);
 	weir_tick(scene.table, (START_S + 601) * SECOND_NS);
@@ -373,7 +374,7 @@ static void fading(void **state)
 	(void)state;
 }
 
-/* How many are looked at follows the traffic: up at once, down in some minutes. */
+/* The sampling rate follows the traffic: it falls at once and rises within minutes. */
 static void sampling_rate(void **state)
 {
 	struct scene scene = open_scene();
@@ -401,7 +402,7 @@ static void sampling_rate(void **state)
 
 static struct scene shared_scene;
 static uint64_t written;  /* by all threads together */
-static bool never_ending; /* threads write until this is over */
+static bool never_ending; /* threads write until this is set */
 
 static void *write_much(void *arg)
 {
@@ -412,7 +413,7 @@ static void *write_much(void *arg)
 		char name[32];
 		struct wr_key_text text;
 
-		key = key < 32 ? key % 4 : key; /* four that are hot */
+		key = key < 32 ? key % 4 : key; /* four frequent keys */
 		snprintf(name, sizeof name, "client %u", key);
 		text = text_of(name);
 		wr_top_add(shared_scene.top, WEIR_TOP_HOT, key + 1, 1, &text);
@@ -421,7 +422,7 @@ static void *write_much(void *arg)
 	return NULL;
 }
 
-/* Nothing is counted twice, hot keys are found, and a text is whole or none. */
+/* No decision is counted twice, frequent keys are found, and texts are complete or missing. */
 static void check_shared(uint64_t most)
 {
 	struct weir_top_key keys[WEIR_TOP_KEYS];
@@ -442,7 +443,7 @@ static void check_shared(uint64_t most)
 		assert_true(keys[i].hash <= 4);
 }
 
-/* Fades while others write, however fast they are: some thousands come between two times. */
+/* Halves the list while threads write; thousands of writes come between two calls. */
 static void fade_along(void)
 {
 	for (int i = 0; i < 20; i++) {
@@ -476,14 +477,14 @@ static void many_threads(void **state)
 	(void)state;
 }
 
-static void killed(void **state)
+static void killed_writers(void **state)
 {
 	shared_scene = open_scene();
 	for (int round = 0; round < 30; round++) {
 		pid_t child = fork();
 
 		if (child == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child ends with a failed test */
 			for (;;)
 				write_much((void *)1);
 		}
@@ -524,12 +525,18 @@ static void wrong_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(few_keys),      cmocka_unit_test(zipf_stream),
-		cmocka_unit_test(adversaries),   cmocka_unit_test(sampled),
-		cmocka_unit_test(texts),         cmocka_unit_test(odd_texts),
-		cmocka_unit_test(torn_text),     cmocka_unit_test(fading),
-		cmocka_unit_test(sampling_rate), cmocka_unit_test(many_threads),
-		cmocka_unit_test(killed),        cmocka_unit_test(wrong_arguments),
+		cmocka_unit_test(few_keys),
+		cmocka_unit_test(zipf_stream),
+		cmocka_unit_test(adversarial_streams),
+		cmocka_unit_test(sampled_counts),
+		cmocka_unit_test(texts),
+		cmocka_unit_test(texts_with_any_bytes),
+		cmocka_unit_test(half_written_text),
+		cmocka_unit_test(counts_are_halved),
+		cmocka_unit_test(sampling_rate),
+		cmocka_unit_test(many_threads),
+		cmocka_unit_test(killed_writers),
+		cmocka_unit_test(wrong_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 uint64_t gateway_rules_look(struct weir_engine *engine, const char *domain, bool *defers)
 {
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 	uint64_t number = held->number;
 

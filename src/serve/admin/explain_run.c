@@ -138,7 +138,7 @@ static json_t *explain_all(const struct weir_rules *rules, const struct question
 
 static char *answer(struct weir_engine *engine, const struct question *question)
 {
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 	json_t *json = json_pack("{s:I, s:o}", "generation", (json_int_t)held->number, "domains",
 				 explain_all(held->rules, question));

@@ -232,7 +232,7 @@ static void write_held(struct weir_engine *engine, struct wr_text *out,
 		       void (*write)(struct wr_text *out, const struct view *view))
 {
 	struct view view = {.info = {.size = sizeof view.info}};
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &view.info);
@@ -273,7 +273,7 @@ static void put_found(struct wr_text *out, const struct wr_limit *limit)
 
 void wr_rules_json_one(struct weir_engine *engine, struct weir_str stat, struct wr_text *out)
 {
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 	const struct wr_limit *limit = find_limit(held->rules, stat);
 

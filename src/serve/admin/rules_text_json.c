@@ -113,7 +113,7 @@ static int put_all(struct wr_text *out, struct names *names, const struct weir_e
 int wr_rules_text_json(struct weir_engine *engine, const char *path, struct wr_text *out)
 {
 	struct weir_errors errors = {.size = sizeof errors};
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 	struct names names = {.count = 0};
 	struct weir_rules *fresh = NULL;

@@ -1,6 +1,6 @@
 #include "serve/decide/pending.h"
 
-#include "limiter/keep.h"
+#include "limiter/log_text.h"
 #include "serve/decide/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/redis.h"
@@ -21,7 +21,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	}
 	pending->ref = wr_core_ref_take(&loop->refs);
 	if (loop->decisions)
-		wr_ask_keep(pending->ask, (char *)memory + weir_ask_size(), WR_DECISION_KEPT);
+		wr_ask_set_log_memory(pending->ask, (char *)memory + weir_ask_size(),
+				      WR_DECISION_KEPT);
 	return 0;
 }
 

@@ -48,7 +48,7 @@ static void reset_in_redis(struct wr_loop *loop, const struct weir_target *targe
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		 struct weir_error *error)
 {
-	int rc = wr_order_carry_out(wr_loop_engine(loop), order, now_ns, error);
+	int rc = wr_order_apply(wr_loop_engine(loop), order, now_ns, error);
 
 	if (rc < 0 || !loop->redis || !loop->redis->central)
 		return rc;
@@ -100,7 +100,7 @@ void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_
 	}
 	if (!wr_order_end(&text, age_ns, now_ns) || (own && text.order.verb == WR_ORDER_RESET))
 		return;
-	rc = wr_order_carry_out(wr_loop_engine(loop), &text.order, now_ns, &error);
+	rc = wr_order_apply(wr_loop_engine(loop), &text.order, now_ns, &error);
 	if (rc < 0 || own)
 		wr_log(rc == WEIR_ENOENT || own ? WR_LOG_DEBUG : WR_LOG_WARN,
 		       "redis: an order of %s: %s", own ? "this node" : "another node",

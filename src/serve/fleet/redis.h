@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include <weir/control.h>
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #include "central/central.h"
 #include "limiter/order.h"

@@ -20,7 +20,7 @@ static void count_limits(const struct wr_node *node, struct wr_redis_rules *rule
 struct wr_redis_rules wr_redis_rules(struct weir_engine *engine)
 {
 	struct wr_redis_rules found = {0};
-	unsigned shard = wr_shard_mine();
+	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *generation = wr_generation_hold(engine, shard);
 	const struct wr_node *node = generation->rules ? generation->rules->first_domain : NULL;
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "limiter/keep.h"
+#include "limiter/log_text.h"
 #include "limiter/status.h"
 #include "wire/json.h"
 
@@ -29,7 +29,7 @@ static const struct wr_ask_need *shadowed_need(const struct weir_ask *ask)
 		const struct wr_ask_need *need = &ask->needs[i];
 
 		if (need->class == WR_COUNTED && !need->replaced && need->need.cost > 0 &&
-		    !wr_ask_decision(ask, need)->admitted)
+		    !wr_need_decision(ask, need)->admitted)
 			return need;
 	}
 	return NULL;
@@ -71,7 +71,7 @@ static struct weir_str verdict_name(const struct weir_ask *ask)
 static void put_key(struct wr_text *out, const struct wr_decision_view *view,
 		    const struct wr_ask_need *need)
 {
-	struct weir_str text = wr_ask_kept(view->ask, need->descriptor);
+	struct weir_str text = wr_ask_log_text(view->ask, need->descriptor);
 	char hash[24];
 
 	if (view->keys == WEIR_KEYS_HIDDEN)
@@ -88,7 +88,7 @@ static void put_key(struct wr_text *out, const struct wr_decision_view *view,
 static void put_limit(struct wr_text *out, const struct wr_decision_view *view,
 		      const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_ask_decision(view->ask, need);
+	const struct weir_decision *decision = wr_need_decision(view->ask, need);
 	const char *algorithm = weir_algorithm_name((int)need->need.limit->algorithm);
 
 	PUT(out, ",\"rule\":");

@@ -15,7 +15,8 @@
 #include "wire/trace.h"
 
 #define WR_DECISION_LINE 8192u /* no line is longer: names are cut at 512 bytes */
-#define WR_DECISION_KEPT 1024u /* memory for wr_ask_keep; WEIR_ASK_BYTES have it to spare */
+#define WR_DECISION_KEPT                                                                           \
+	1024u /* memory for wr_ask_set_log_memory; WEIR_ASK_BYTES have it to spare */
 
 struct wr_decision_view {
 	const struct weir_ask *ask; /* decided */

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "limiter/ask.h"
-#include "limiter/keep.h"
+#include "limiter/log_text.h"
 #include "limiter/refund.h"
 #include "wire/check/decision_json.h"
 #include "wire/resp/wait.h"
@@ -237,7 +237,7 @@ static void tell_answer(struct wr_resp_host *host, const struct weir_ask *ask,
 static void keep_texts(const struct wr_resp_host *host, struct weir_ask *ask)
 {
 	if (host->decided)
-		wr_ask_keep(ask, (char *)ask + weir_ask_size(), WR_DECISION_KEPT);
+		wr_ask_set_log_memory(ask, (char *)ask + weir_ask_size(), WR_DECISION_KEPT);
 }
 
 /* ---- how long it takes ---- */
@@ -246,7 +246,7 @@ static void keep_texts(const struct wr_resp_host *host, struct weir_ask *ask)
  * call's own will not do. */
 static uint64_t clock_before(const struct wr_resp_host *host, const struct weir_ask *ask)
 {
-	return host->clock_ns && wr_ask_timed_next(ask) ? host->clock_ns(host) : 0;
+	return host->clock_ns && wr_ask_wants_latency_next(ask) ? host->clock_ns(host) : 0;
 }
 
 static void note_took(struct weir_ask *ask, uint64_t begun_ns, uint64_t now_ns)

@@ -183,8 +183,8 @@ static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
 	struct weir_decision decision = {.limit = (uint32_t)said->limit,
 					 .remaining = (uint32_t)said->remaining};
 
-	wr_share_heed(host->table, limit, wr_fleet_size(host->engine), request->key, &decision,
-		      now_ns);
+	wr_share_cap(host->table, limit, wr_fleet_size(host->engine), request->key, &decision,
+		     now_ns);
 }
 
 static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #include "base/secret.h"
 #include "wire/resp/resp.h"
@@ -24,7 +24,8 @@
 #define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
 #define WR_RESP_LARGE_HELD_MAX (WR_RESP_LARGE_BYTES_MAX + 65536u) /* … of a large command */
 #define WR_RESP_LARGE_ALL_MAX                                                                      \
-	(128u << 20) /* memory of large commands, of all sessions of a host                        \
+	(128u                                                                                      \
+	 << 20) /* memory of large commands, of all sessions of a host                        \
 		      */
 
 #define WR_RESP_MULTI_BYTES_MAX (1u << 20) /* commands between MULTI and EXEC, of a session */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "limiter/keep.h"
+#include "limiter/log_text.h"
 #include "wire/check/decision_json.h"
 #include "wire/json.h"
 
@@ -40,7 +40,7 @@ static const char *line_of(struct rig *rig, struct wr_decision_view view)
 static int ask(struct rig *rig, const char *descriptor)
 {
 	rig_begin(rig);
-	wr_ask_keep(rig->ask, kept, sizeof kept);
+	wr_ask_set_log_memory(rig->ask, kept, sizeof kept);
 	assert_int_equal(rig_add(rig, descriptor, 1), 0);
 	return rig_decide(rig);
 }
@@ -143,7 +143,7 @@ static void test_hostile_keys(void **state)
 		json_t *json;
 
 		rig_begin(&rig);
-		wr_ask_keep(rig.ask, kept, sizeof kept);
+		wr_ask_set_log_memory(rig.ask, kept, sizeof kept);
 		assert_int_equal(weir_ask_add(rig.ask, &entry, 1, NULL, 1), 0);
 		rig_decide(&rig);
 		line = line_of(&rig, as_text);
@@ -151,7 +151,7 @@ static void test_hostile_keys(void **state)
 		if (!json)
 			fail_msg("%s: %s", problem.detail, line);
 		assert_true(strlen(json_string_value(json_object_get(json, "key"))) <=
-			    WR_KEPT_TEXT + 64);
+			    WR_LOG_TEXT_MAX + 64);
 		for (const char *p = line; *p && p[1]; p++)
 			assert_true((unsigned char)*p >= ' ' && *p != 0x7f);
 		assert_null(strstr(line, "\xc2\x9b"));
@@ -193,20 +193,20 @@ static void test_kept(void **state)
 	(void)state;
 	rig_open(&rig, rules, "api");
 	rig_begin(&rig);
-	wr_ask_keep(rig.ask, memory, sizeof memory);
+	wr_ask_set_log_memory(rig.ask, memory, sizeof memory);
 	rig_add(&rig, "user=1|b=2", 1);
 	rig_add(&rig, "user=\xc3\xa9\xc3\xa9\xc3\xa9", 1); /* 11 bytes, and 10 are left */
 	rig_add(&rig, "user=3", 1);
-	text = wr_ask_kept(rig.ask, 0);
+	text = wr_ask_log_text(rig.ask, 0);
 	assert_int_equal(text.len, 10);
 	assert_memory_equal(text.ptr, "user=1|b=2", 10);
-	text = wr_ask_kept(rig.ask, 1);
+	text = wr_ask_log_text(rig.ask, 1);
 	assert_int_equal(text.len, 10);
 	assert_memory_equal(text.ptr, "user=\xc3\xa9\xe2\x80\xa6", 10);
-	assert_int_equal(wr_ask_kept(rig.ask, 2).len, 0);
+	assert_int_equal(wr_ask_log_text(rig.ask, 2).len, 0);
 	rig_begin(&rig);
 	rig_add(&rig, "user=1", 1);
-	assert_int_equal(wr_ask_kept(rig.ask, 0).len, 0);
+	assert_int_equal(wr_ask_log_text(rig.ask, 0).len, 0);
 	rig_close(&rig);
 }
 

@@ -1,16 +1,17 @@
-/* Before the decision: what is paused or replaced, which window it is, which needs are one. */
+/* Prepares the needs of an ask for the decision: applies pauses and `replaces`, sets calendar
+ * windows, and merges needs that name the same counter. Called by weir_ask_decide. */
 #include "limiter/ask.h"
 
 #include "rules/calendar.h"
 #include "table/pause.h"
 
-/* What is paused counts for itself. */
-static void heed_pauses(struct weir_ask *ask, unsigned pausing)
+/* A paused limit is counted and not enforced. */
+static void apply_pauses(struct weir_ask *ask, unsigned pausing)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (!wr_ask_is_paused(ask, need, pausing))
+		if (!wr_need_is_paused(ask, need, pausing))
 			continue;
 		need->paused = true;
 		need->class = WR_COUNTED;
@@ -36,7 +37,7 @@ static void drop_replaced(struct weir_ask *ask)
 
 		if (need->rule && wr_rules_replaced(matches, count, need->rule->name)) {
 			need->replaced = true;
-			need->part = WR_NOWHERE;
+			need->part = WR_NEED_DECIDED;
 			need->need.decision.admitted = 1;
 		}
 	}
@@ -49,8 +50,8 @@ static void drop_replaced(struct weir_ask *ask)
 	}
 }
 
-/* Windows of calendars depend on the time: they go into a copy of the limit, which is there already
- * when an answer comes back. */
+/* Calendar windows depend on the time, so they are set in a copy of the limit. The copy already
+ * exists if the function is called again after an answer of the central store. */
 void wr_ask_open_windows(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -70,40 +71,31 @@ void wr_ask_open_windows(struct weir_ask *ask)
 	}
 }
 
-static int64_t sum(int64_t a, int64_t b)
+/* Two needs on the same counter become one take of both costs. If the limits differ, the smaller
+ * limit applies: an override may name the counter of a rule. */
+static void merge_need(struct wr_ask_need *first, struct wr_ask_need *again)
 {
-	int64_t result;
-
-	return __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
-}
-
-/* The same counter twice is one take of both costs, under the smaller of the limits if they differ:
- * an override may name a rule's counter. */
-static void merge_into(struct wr_ask_need *first, struct wr_ask_need *again)
-{
-	first->need.cost = sum(first->need.cost, again->need.cost);
+	if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))
+		first->need.cost = INT64_MAX;
 	if (again->need.limit->capacity < first->need.limit->capacity)
 		first->need.limit = again->need.limit;
 }
 
-static bool same_counter(const struct wr_ask_need *a, const struct wr_ask_need *b)
-{
-	return a->need.key.tag == b->need.key.tag && a->part == b->part;
-}
-
-static void merge(struct weir_ask *ask)
+static void merge_same_counters(struct weir_ask *ask)
 {
 	for (uint8_t i = 1; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class != WR_ENFORCED || need->part == WR_NOWHERE || need->need.cost < 0)
+		if (need->class != WR_ENFORCED || need->part == WR_NEED_DECIDED ||
+		    need->need.cost < 0)
 			continue;
 		for (uint8_t j = 0; j < i; j++) {
 			struct wr_ask_need *first = &ask->needs[j];
 
 			if (first->class == WR_ENFORCED && first->same_as == j &&
-			    first->need.cost >= 0 && same_counter(first, need)) {
-				merge_into(first, need);
+			    first->need.cost >= 0 && first->part == need->part &&
+			    first->need.key.tag == need->need.key.tag) {
+				merge_need(first, need);
 				need->same_as = j;
 				break;
 			}
@@ -111,17 +103,17 @@ static void merge(struct weir_ask *ask)
 	}
 }
 
-void wr_ask_arrange(struct weir_ask *ask)
+void wr_ask_prepare(struct weir_ask *ask)
 {
 	unsigned pausing = wr_pause_state(ask->engine->table);
 
 	if (__builtin_expect(pausing != 0, 0))
-		heed_pauses(ask, pausing);
+		apply_pauses(ask, pausing);
 	if (ask->has_replaces) {
 		ask->plain = ask->leased = false;
 		drop_replaced(ask);
 	}
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
-	merge(ask);
+	merge_same_counters(ask);
 }

@@ -1,5 +1,7 @@
-#include "limiter/keep.h"
+/* Writes the texts of descriptors for the decision log. Called by weir_ask_add and by the log. */
+#include "limiter/log_text.h"
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "limiter/ask.h"
@@ -7,14 +9,15 @@
 
 #define CUT "\xe2\x80\xa6" /* … */
 
-void wr_ask_keep(struct weir_ask *ask, char *memory, uint16_t cap)
+void wr_ask_set_log_memory(struct weir_ask *ask, char *memory, uint16_t cap)
 {
-	ask->kept = memory;
-	ask->kept_cap = cap;
-	ask->kept_len = 0;
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	ask->log_text = memory;
+	ask->log_cap = cap;
+	ask->log_len = 0;
 }
 
-/* Not in the middle of a character. */
+/* The largest length up to `len` that does not end within a UTF-8 character. */
 static size_t cut_at(const char *text, size_t len)
 {
 	size_t at = len;
@@ -30,9 +33,9 @@ static size_t cut_at(const char *text, size_t len)
 void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count)
 {
 	struct wr_ask_descriptor *descriptor = &ask->descriptors[ask->descriptor_count - 1];
-	size_t room = (size_t)ask->kept_cap - ask->kept_len;
-	struct wr_text text = {ask->kept + ask->kept_len, room < WR_KEPT_TEXT ? room : WR_KEPT_TEXT,
-			       0};
+	size_t room = (size_t)ask->log_cap - ask->log_len;
+	struct wr_text text = {ask->log_text + ask->log_len,
+			       room < WR_LOG_TEXT_MAX ? room : WR_LOG_TEXT_MAX, 0};
 
 	for (size_t i = 0; i < count && wr_text_fits(&text); i++) {
 		if (i)
@@ -48,15 +51,18 @@ void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entri
 		if (text.cap > mark)
 			wr_text_put(&text, WR_STR(CUT));
 	}
-	descriptor->kept_at = ask->kept_len;
-	descriptor->kept_len = (uint16_t)text.len;
-	ask->kept_len = (uint16_t)(ask->kept_len + text.len);
+	descriptor->log_at = ask->log_len;
+	descriptor->log_len = (uint16_t)text.len;
+	ask->log_len = (uint16_t)(ask->log_len + text.len);
 }
 
-struct weir_str wr_ask_kept(const struct weir_ask *ask, size_t at)
+struct weir_str wr_ask_log_text(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
 
-	return ask->kept ? (struct weir_str){ask->kept + descriptor->kept_at, descriptor->kept_len}
-			 : WR_STR("");
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	wr_assert(at < ask->descriptor_count);
+	return ask->log_text
+		       ? (struct weir_str){ask->log_text + descriptor->log_at, descriptor->log_len}
+		       : WR_STR("");
 }

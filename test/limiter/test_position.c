@@ -1,4 +1,4 @@
-/* Places in a leaky bucket's queue: four a second, ten may wait. */
+/* Positions in the queue of a leaky bucket: four per second, ten may wait. */
 #include "limiter/helper.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ struct waiter {
 	struct weir_ask *ask;
 };
 
-/* Asks for "q=1" or "q=1;day=7" and stays. */
+/* Decides "q=1" or "q=1;day=7" and keeps the ask. */
 static int join(struct rig *rig, struct waiter *waiter, const char *key, const char *value,
 		int64_t cost)
 {
@@ -53,7 +53,7 @@ static uint64_t queue_of(const struct waiter *waiter)
 	return place.queue;
 }
 
-/* Four come; the first leaves at once, three wait for 0.25, 0.5 and 0.75 s. */
+/* Four requests: the first is admitted at once, three wait for 0.25, 0.5 and 0.75 s. */
 static void open_queue(struct rig *rig, struct waiter *w)
 {
 	rig_open(rig, queue, "d");
@@ -72,7 +72,7 @@ static void close_queue(struct rig *rig, struct waiter *w, size_t count)
 	rig_close(rig);
 }
 
-static void moving_up(void **state)
+static void later_requests_move_up(void **state)
 {
 	static struct waiter w[5];
 	struct rig rig;
@@ -91,8 +91,8 @@ static void moving_up(void **state)
 	(void)state;
 }
 
-/* Somebody else, in another process perhaps, stands behind: the place stays empty. */
-static void not_the_last(void **state)
+/* A request of another process is behind: the position stays empty. */
+static void positions_of_other_processes_stay(void **state)
 {
 	static struct waiter w[6];
 	struct rig rig;
@@ -101,7 +101,7 @@ static void not_the_last(void **state)
 	assert_int_equal(weir_ask_cancel(w[2].ask, rig.now_ns), 0);
 	assert_int_equal(join(&rig, &w[4], "q", "1", 1), WEIR_DELAY);
 	assert_int_equal(due(&w[4]), 4 * QUARTER_NS);
-	/* The last two go from behind. */
+	/* The last two leave, the last one first. */
 	assert_int_equal(weir_ask_cancel(w[4].ask, rig.now_ns), 0);
 	assert_int_equal(weir_ask_cancel(w[3].ask, rig.now_ns), 0);
 	assert_int_equal(join(&rig, &w[5], "q", "1", 1), WEIR_DELAY);
@@ -110,7 +110,7 @@ static void not_the_last(void **state)
 	(void)state;
 }
 
-static void used_up(void **state)
+static void cancelled_from_the_end(void **state)
 {
 	static struct waiter w[5];
 	struct rig rig;
@@ -124,8 +124,8 @@ static void used_up(void **state)
 	(void)state;
 }
 
-/* A wait of many periods: the bucket's own time has moved on since the place was taken. */
-static void long_wait(void **state)
+/* A wait of many periods: the time of the bucket has advanced since the position was taken. */
+static void waits_of_many_periods(void **state)
 {
 	static struct waiter w[32];
 	struct rig rig;
@@ -146,7 +146,7 @@ static void long_wait(void **state)
 	(void)state;
 }
 
-static void no_trade(void **state)
+static void invalid_swaps(void **state)
 {
 	static struct waiter w[7];
 	struct weir_queue_position place = {.size = sizeof place};
@@ -155,9 +155,10 @@ static void no_trade(void **state)
 	open_queue(&rig, w);
 	assert_int_equal(weir_ask_queue_position(w[0].ask, &place), WEIR_EINVAL);
 	assert_int_equal(weir_ask_swap_positions(w[0].ask, w[1].ask), WEIR_EINVAL);
-	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask), WEIR_EINVAL); /* the wrong order */
+	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask),
+			 WEIR_EINVAL); /* the wrong order */
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[2].ask), WEIR_EINVAL);
-	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* twice as long */
+	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* of twice the cost */
 	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[4].ask), WEIR_EINVAL);
 	assert_int_equal(join(&rig, &w[5], "q", "2", 1), WEIR_ADMIT);
 	assert_int_equal(join(&rig, &w[6], "q", "2", 1), WEIR_DELAY);
@@ -170,8 +171,8 @@ static void no_trade(void **state)
 	(void)state;
 }
 
-/* In two queues: the longer wait counts, and trading may make the other one the longer. */
-static void two_queues(void **state)
+/* In two queues the longer wait counts. After a swap the other queue may have the longer wait. */
+static void requests_in_two_queues(void **state)
 {
 	static struct waiter w[3];
 	struct weir_str domain = {"d", 1};
@@ -203,7 +204,7 @@ static void two_queues(void **state)
 	(void)state;
 }
 
-/* Ten a day. A request of yesterday that is cancelled today gives nothing back to today's ten. */
+/* Ten per day. A request of yesterday that is cancelled today gives nothing back. */
 static void cancelled_in_the_next_window(void **state)
 {
 	static struct waiter w[2];
@@ -224,12 +225,12 @@ static void cancelled_in_the_next_window(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(moving_up),
-		cmocka_unit_test(not_the_last),
-		cmocka_unit_test(used_up),
-		cmocka_unit_test(long_wait),
-		cmocka_unit_test(no_trade),
-		cmocka_unit_test(two_queues),
+		cmocka_unit_test(later_requests_move_up),
+		cmocka_unit_test(positions_of_other_processes_stay),
+		cmocka_unit_test(cancelled_from_the_end),
+		cmocka_unit_test(waits_of_many_periods),
+		cmocka_unit_test(invalid_swaps),
+		cmocka_unit_test(requests_in_two_queues),
 		cmocka_unit_test(cancelled_in_the_next_window),
 	};
 

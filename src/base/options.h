@@ -1,0 +1,38 @@
+/* Option structs of the public headers. Each begins with `uint32_t size`, set by the caller.
+ *
+ * A caller compiled against an older header passes a smaller struct: options that it does not know
+ * get their default, which is all bytes zero. A caller compiled against a newer header passes a
+ * larger struct: it is accepted if the bytes that this library does not know are zero. Non-zero
+ * bytes there are an option that would be ignored silently, so they are an error. */
+#ifndef WR_BASE_OPTIONS_H
+#define WR_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define WR_OPTIONS_MAX 4096u /* a larger size is a `size` that was never set */
+
+/* Copies the caller's struct to `known`, a struct of `known_size` bytes. Returns false, and leaves
+ * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not the
+ * size of a struct with 64-bit fields, or if bytes beyond `known_size` are not zero. */
+static inline bool wr_options_read(const void *given, void *known, size_t known_size,
+				   size_t least_size)
+{
+	const uint8_t *bytes = given;
+	uint32_t size;
+
+	memcpy(&size, given, sizeof size);
+	if (size < least_size || size > WR_OPTIONS_MAX || size % sizeof(uint64_t))
+		return false;
+	for (size_t i = known_size; i < size; i++)
+		if (bytes[i])
+			return false;
+	memset(known, 0, known_size);
+	memcpy(known, given, size < known_size ? size : known_size);
+	size = (uint32_t)known_size;
+	memcpy(known, &size, sizeof size);
+	return true;
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* Texts of descriptors for the decision log. An ask does not keep them otherwise. */
+#ifndef WR_LIMITER_LOG_TEXT_H
+#define WR_LIMITER_LOG_TEXT_H
+
+#include <weir/engine.h>
+
+#define WR_LOG_TEXT_MAX 240u /* bytes of one descriptor; a longer text is cut and ends with "…" */
+
+/* Writes the texts of descriptors that are added after this call to `memory`: "user=7|ip=10.0.0.1".
+ * The memory must stay valid as long as the texts are used. */
+void wr_ask_set_log_memory(struct weir_ask *ask, char *memory, uint16_t cap);
+
+/* Called by weir_ask_add after each descriptor. */
+void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count);
+
+/* The text of descriptor `at`. Empty if wr_ask_set_log_memory was not called. */
+struct weir_str wr_ask_log_text(const struct weir_ask *ask, size_t at);
+
+#endif

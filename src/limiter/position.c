@@ -1,0 +1,97 @@
+/* Positions in the queues of leaky buckets: weir_ask_queue_position and weir_ask_swap_positions.
+ * Called by hosts that hold delayed requests. */
+#include "limiter/ask.h"
+
+static bool is_delayed(const struct weir_ask *ask)
+{
+	return wr_ask_ok(ask) && ask->verdict == WEIR_DELAY && !ask->cancelled;
+}
+
+/* Whether need `i` is a position in a queue. Needs with the same key are positions in the same
+ * queue. The other functions pass a position as a struct wr_need, the first member of the struct
+ * wr_ask_need. */
+static bool has_position(const struct weir_ask *ask, uint8_t i)
+{
+	const struct wr_ask_need *need = &ask->needs[i];
+
+	return need->class != WR_COUNTED && need->same_as == i && need->taken &&
+	       need->need.limit->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* The position with the longest delay, or NULL. */
+static const struct wr_need *last_position(const struct weir_ask *ask)
+{
+	const struct wr_need *last = NULL;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_need *need = &ask->needs[i].need;
+
+		if (has_position(ask, i) &&
+		    (!last || need->decision.delay_ns > last->decision.delay_ns))
+			last = need;
+	}
+	return last;
+}
+
+static struct wr_need *find_position(struct weir_ask *ask, const struct wr_need *like)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (has_position(ask, i) && ask->needs[i].need.key.tag == like->key.tag)
+			return &ask->needs[i].need;
+	return NULL;
+}
+
+int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *position)
+{
+	const struct wr_need *last;
+
+	if (!is_delayed(ask) || !position || position->size != sizeof *position)
+		return WEIR_EINVAL;
+	last = last_position(ask);
+	if (!last)
+		return WEIR_EINVAL;
+	position->queue = last->key.tag;
+	position->due_ns = ask->now_ns + last->decision.delay_ns;
+	return 0;
+}
+
+/* When a position in a queue of the central store leaves, by the store's clock. */
+static uint64_t leaves_us(const struct wr_need *position)
+{
+	return ((const struct wr_ask_need *)position)->decided_us +
+	       position->decision.delay_ns / 1000;
+}
+
+static void move_to(struct weir_ask *ask, struct wr_need *position, uint64_t due_ns,
+		    uint64_t leaves_us)
+{
+	position->decision.delay_ns = due_ns - ask->now_ns;
+	position->decision.charged_ns = due_ns;
+	((struct wr_ask_need *)position)->decided_us =
+		leaves_us - position->decision.delay_ns / 1000;
+	ask->delay_ns = last_position(ask)->decision.delay_ns;
+}
+
+int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying)
+{
+	const struct wr_need *from;
+	struct wr_need *to, *position;
+	uint64_t early_ns, late_ns, early_us, late_us;
+
+	if (!is_delayed(leaving) || !is_delayed(staying) || leaving == staying)
+		return WEIR_EINVAL;
+	from = last_position(leaving);
+	to = from ? find_position(staying, from) : NULL;
+	if (!to || to->cost != from->cost)
+		return WEIR_EINVAL;
+	early_ns = leaving->now_ns + from->decision.delay_ns;
+	late_ns = staying->now_ns + to->decision.delay_ns;
+	if (early_ns >= late_ns || early_ns < staying->now_ns)
+		return WEIR_EINVAL;
+	position = find_position(leaving, from);
+	early_us = leaves_us(position);
+	late_us = leaves_us(to);
+	move_to(leaving, position, late_ns, late_us);
+	move_to(staying, to, early_ns, early_us);
+	return 0;
+}

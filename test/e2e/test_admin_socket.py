@@ -63,7 +63,7 @@ def test_commands_ask_the_socket():
         assert weir("resume", "--dir", serve.table, "--table", "default") == (0, "nothing is paused\n", "")
         assert weir("queue", "stats", "--dir", serve.table)[0] == 1  # it has no queue
         code, _, err = weir("pause", "--dir", serve.table, "--table", "other")
-        assert code == 2 and f"nobody answers at unix:{serve.table}/other.admin" in err
+        assert code == 2 and f"no service answers at unix:{serve.table}/other.admin" in err
         # A flag goes before a variable, an address before a table, and a token is for the port.
         port = tokens.variables(serve.admin_port)
         assert weir("pause", "--list", "--dir", "/nowhere", variables=port)[0] == 0
@@ -123,7 +123,7 @@ def test_a_socket_that_may_not_be_used_is_told():
     with Serve(rules=RULES, http=True, admin=True) as serve:
         done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", WEIR, "pause", "--admin",
                                f"unix:{path_of(serve)}"], capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and "this user may not ask at unix:" in done.stderr
+        assert done.returncode == 2 and "this user may not connect to unix:" in done.stderr
 
 
 @needs("root")

@@ -168,7 +168,7 @@ def test_queue_command_wants_numbers_or_a_choice():
     for words in (["drop", "1", "--state", "dead"], ["retry", "--all", "1"], ["drop", "2", "--rule=a"]):
         done = subprocess.run([env.WEIR, "queue", *words, "--admin", "127.0.0.1:1"], capture_output=True, text=True,
                               timeout=env.patience(30), check=False)
-        assert done.returncode == 2 and "wants either numbers, or --state" in done.stderr, done
+        assert done.returncode == 2 and "needs either IDs, or --state" in done.stderr, done
 
 
 def resize(gateway, size):

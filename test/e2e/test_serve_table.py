@@ -105,12 +105,13 @@ def test_files_that_are_no_tables(tmp_path):
 
 def test_words_that_are_not_understood():
     for words, said in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
-                        (("info", "--log-memory", "1M"), "--log-memory belongs to resize"),
-                        (("resize", "8M", "--log-memory", "x"), "'x' is not a size"),
-                        (("resize", "8M", "--log-memory", "0"), "'0' is not a size"),
-                        (("resize",), "resize wants a SIZE"), (("resize", "a", "b"), "'b' is not a size"),
-                        (("rm",), "rm wants a NAME"), (("list", "x"), "'x' is one word too many"),
-                        (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "'--odd' is not understood")]:
+                        (("info", "--log-memory", "1M"), "--log-memory is for resize"),
+                        (("resize", "8M", "--log-memory", "x"), "--log-memory is 'x', which is not a size such as 64M"),
+                        (("resize", "8M", "--log-memory", "0"), "--log-memory is '0', which is not at least 1"),
+                        (("resize",), "resize needs SIZE"), (("resize", "a", "b"), "'b' is not a size"),
+                        (("rm",), "rm needs NAME"), (("list", "x"), "'x' is one word too many"),
+                        (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "there is no option '--odd'"),
+                        (("--dri", "x", "list"), "there is no option --dri; did you mean --dir?")]:
         code, out, err = table(*words)
         assert (code, out) == (2, "") and said in err, words
     assert table("info", "../x")[0] == 1

@@ -183,6 +183,17 @@ def test_what_is_not_understood(tmp_path):
         assert weir(command, "--help").startswith(f"weir {command}")
 
 
+def test_table_by_variable(busy, tmp_path):
+    """WEIR_TABLE and WEIR_TABLE_DIR name the table; the command line overrides them."""
+    here = {"WEIR_TABLE_DIR": str(busy.table), "WEIR_TABLE": "default"}
+    others = {"WEIR_RULES": "/nowhere", "WEIR_JSON": "on"}  # settings that are no variables of weir top
+    assert weir("top", env={**here, **others}).startswith("weir top   default ")
+    weir("top", env={**here, "WEIR_TABLE": "other"}, code=1)
+    weir("top", "--table", "default", env={**here, "WEIR_TABLE": "other"})
+    weir("top", "--dir", tmp_path, env=here, code=1)
+    weir("top", env={**here, "WEIR_SORT": "size"}, code=2)
+
+
 def test_without_any_service(busy, tmp_path):
     """The table alone tells it, when all who wrote it have ended."""
     with Serve(rules=RULES, resp=True) as serve:

@@ -154,4 +154,5 @@ const struct wr_command gateway_command = {
 	"Exit: 0 stopped, 1 the rules, a port or nginx was in the way, 2 not understood.\n",
 	groups,
 	sizeof groups / sizeof *groups,
+	.has_config = true,
 };

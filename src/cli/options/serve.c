@@ -211,4 +211,5 @@ const struct wr_command serve_command = {
 	"Exit: 0 stopped, 1 the rules, the table or a port was in the way, 2 not understood.\n",
 	groups,
 	sizeof groups / sizeof *groups,
+	.has_config = true,
 };

@@ -302,27 +302,10 @@ int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 	return 0;
 }
 
-/* ---- the command line ---- */
-
-int wr_watch_fail(const char *command, const struct weir_error *error)
+bool wr_watch_selects(const struct wr_words *names, struct weir_str rule)
 {
-	fprintf(stderr, "weir %s: %s\n", command, error->text);
-	return WR_EXIT_NO;
-}
-
-static const char *setting(const char *flag, const char *variable)
-{
-	const char *value = flag ? flag : getenv(variable);
-
-	return value && value[0] ? value : NULL;
-}
-
-const char *wr_watch_table(const char *flag)
-{
-	return setting(flag, "WEIR_TABLE");
-}
-
-const char *wr_watch_dir(const char *flag)
-{
-	return setting(flag, "WEIR_TABLE_DIR");
+	for (size_t i = 0; i < names->count; i++)
+		if (wr_str_begins(rule, wr_str(names->items[i])))
+			return true;
+	return names->count == 0;
 }

@@ -7,6 +7,8 @@
 #include <weir/stats.h>
 #include <weir/weir.h>
 
+#include "cli/options/options.h"
+
 #define WR_WATCH_POINTS 60u /* of history that is shown: a minute */
 #define WR_WATCH_HOSTS 64u
 #define WR_WATCH_CANDIDATES 8u /* of one rule */
@@ -84,13 +86,7 @@ static inline uint64_t wr_watch_all(const struct weir_stat *stat)
 /* The time below which so many per cent of decisions were; 0: none were timed. */
 uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned percent);
 
-/* ---- for the command line ---- */
-
-/* "weir top: there is no table …"; returns an exit code. */
-int wr_watch_fail(const char *command, const struct weir_error *error);
-
-/* --table, or WEIR_TABLE, or NULL; --dir, or WEIR_TABLE_DIR, or NULL. */
-const char *wr_watch_table(const char *flag);
-const char *wr_watch_dir(const char *flag);
+/* Whether the rule's name begins with one of the names; true if there are none. */
+bool wr_watch_selects(const struct wr_words *names, struct weir_str rule);
 
 #endif

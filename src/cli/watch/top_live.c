@@ -313,5 +313,5 @@ int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns)
 	}
 	rc = watch_on(watch, look, every_ns / 1000000, &error);
 	leave();
-	return rc < 0 ? wr_watch_fail("top", &error) : WR_EXIT_YES;
+	return rc < 0 ? wr_cli_fail("top", &error, WR_EXIT_NO) : WR_EXIT_YES;
 }

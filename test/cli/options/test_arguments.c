@@ -18,7 +18,7 @@ static const struct wr_option options[] = {
 	{"loud", WR_OPTION_SWITCH, NULL, NULL, "", .at = 0},
 };
 static const struct wr_option_group groups[] = {{"One", options, 4, NULL}};
-static const struct wr_command command = {"test", "", "", groups, 1};
+static const struct wr_command command = {"test", "", "", groups, .group_count = 1};
 
 /* What the arguments, parted by blanks, look like then; good until the next call. */
 static const char *shown(const char *line, bool *hidden)

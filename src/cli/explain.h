@@ -1,4 +1,4 @@
-/* weir explain for people. */
+/* weir explain: the report as text. */
 #ifndef WR_CLI_EXPLAIN_H
 #define WR_CLI_EXPLAIN_H
 

@@ -1,4 +1,4 @@
-/* weir serve: the service in a process of its own. */
+/* weir serve: runs the service in this process until a signal ends it. */
 #include "cli/serve.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ struct run {
 	bool draining;
 };
 
-static int refuse(const struct weir_error *error)
+static int report_error(const struct weir_error *error)
 {
 	fprintf(stderr, "weir serve: %s\n", error->text);
 	return WR_EXIT_NO;
@@ -54,9 +54,10 @@ static void finish_settings(const struct wr_reference *reference, bool hidden)
 	wr_log_setup("weir serve", level_of(serve_settings.log_level),
 		     strcmp(serve_settings.log_format, "json") == 0);
 	if (reference->taken[0])
-		wr_log(WR_LOG_INFO, "taken from the environment: %s", reference->taken);
+		wr_log(WR_LOG_INFO, "read from the environment: %s", reference->taken);
 	if (reference->ignored[0])
-		wr_log(WR_LOG_WARN, "ignored in the environment, without a meaning here: %s",
+		wr_log(WR_LOG_WARN,
+		       "ignored in the environment, because they have no meaning here: %s",
 		       reference->ignored);
 	if (hidden)
 		wr_log(WR_LOG_WARN, "%s", WR_ARGUMENTS_HIDDEN);
@@ -70,7 +71,7 @@ static void on_ended(void *context)
 	uint64_t one = 1;
 
 	if (write(run->ended, &one, sizeof one) < 0)
-		return; /* an eventfd takes it */
+		return; /* an eventfd always has room for one more */
 }
 
 static int open_signals(struct run *run)
@@ -88,7 +89,7 @@ static int open_signals(struct run *run)
 	return run->signals < 0 || run->ended < 0 ? -1 : 0;
 }
 
-/* False: end now. */
+/* Returns false if the process is to end at once. */
 static bool on_signal(struct run *run)
 {
 	struct signalfd_siginfo info;
@@ -96,12 +97,12 @@ static bool on_signal(struct run *run)
 	if (read(run->signals, &info, sizeof info) != sizeof info)
 		return true;
 	if (info.ssi_signo == SIGHUP) {
-		wr_log(WR_LOG_INFO, "HUP: rules and certificates are read again");
+		wr_log(WR_LOG_INFO, "HUP: reading rules and certificates again");
 		wr_service_reload(&run->service);
 		return true;
 	}
 	if (run->draining) {
-		wr_log(WR_LOG_WARN, "told to end again: ending at once");
+		wr_log(WR_LOG_WARN, "second signal: stopping at once");
 		return false;
 	}
 	run->draining = true;
@@ -158,7 +159,7 @@ static int run_service(void)
 		return WR_EXIT_NO;
 	}
 	if (open_service(&run, &error) < 0)
-		return refuse(&error);
+		return report_error(&error);
 	wr_log(WR_LOG_INFO, "ready");
 	wait_for_end(&run);
 	wr_service_stop(&run.service);
@@ -173,7 +174,7 @@ static int read_and_run(int argc, char **argv, struct wr_arena *arena, bool hidd
 	struct weir_error error = {0};
 
 	if (wr_reference_read(environ, arena, &reference, &error) < 0) {
-		refuse(&error);
+		report_error(&error);
 		return WR_EXIT_USAGE;
 	}
 	switch (wr_options_read(&serve_command, argc, argv, reference.environment, arena, stderr)) {

@@ -225,7 +225,7 @@ def test_a_service_that_dies(api, tmp_path):
         first = service_of(gateway)
         master = gateway.master()
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said(r"the service \(process \d+\) was ended by signal 9 .*; starting it again in 0.1 s")
+        gateway.wait_said(r"the service \(process \d+\) was ended by signal 9 .*; restarting it in 0.1 s")
         gateway.wait_said(r"the service runs again \(process \d+\)")
         assert service_of(gateway) != first and gateway.master() == master
         assert gateway.get("/").status == 200
@@ -281,7 +281,7 @@ def test_root_without_a_user(api, tmp_path):
     for options, what in ((["--queue", f"file:{tmp_path}/queue"], "a queue"), (["--redis", "redis://127.0.0.1:1"], "--redis")):
         with gateway_as_root(api, *options) as gateway:
             code, said = gateway.run()
-            assert code == 1 and f"weir gateway: {what} needs a user of its own, for root runs this: {remedy} makes one" in said
+            assert code == 1 and f"weir gateway: {what} needs a user of its own, because root runs the gateway: {remedy} creates one" in said
     assert not (tmp_path / "queue").exists()
 
 

@@ -110,7 +110,7 @@ def test_snapshot(busy):
     assert_harmless(text)
     lines = text.splitlines()
     assert lines[0].startswith("weir top   default  ") and "3 rules, 1 process: serve 1" in lines[0]
-    assert "no rule    2 requests met none" in lines
+    assert "no rule    2 requests matched no rule" in lines
     user = next(line for line in lines if line.startswith("api/user/365d "))
     assert "10 per 365d" in user
     total = 1 + 40 + 12 * len(HOSTILE)

@@ -1,4 +1,4 @@
-/* Between the parts of weir gateway. */
+/* Shared by the files of weir gateway. */
 #ifndef WR_CLI_GATEWAY_GATEWAY_H
 #define WR_CLI_GATEWAY_GATEWAY_H
 
@@ -6,6 +6,6 @@
 #include "gateway/plan.h"
 
 extern const struct wr_command gateway_command;
-extern struct wr_gateway_settings gateway_settings; /* what the command's table reads into */
+extern struct wr_gateway_settings gateway_settings; /* filled by wr_options_read() */
 
 #endif

@@ -1,3 +1,4 @@
+/* Reads the rules in use of the service beside nginx. Called by child.c. */
 #include "cli/gateway/rules.h"
 
 #include "gateway/plan.h"

@@ -264,14 +264,30 @@ enum wr_options_outcome wr_options_read(const struct wr_command *command, int ar
 }
 
 #define HELP_COLUMN 28
+#define HELP_WIDTH 90
+
+/* Writes "(default: 64M; WEIR_MEMORY)", "(WEIR_RULES)" or nothing. */
+static void describe_default(const struct wr_option *option, bool with_variable, char *text,
+			     size_t cap)
+{
+	bool has_default = option->otherwise && *option->otherwise;
+	char variable[64] = "";
+
+	text[0] = 0;
+	if (with_variable)
+		wr_options_variable(option, variable, sizeof variable);
+	if (has_default || *variable)
+		snprintf(text, cap, "(%s%s%s%s)", has_default ? "default: " : "",
+			 has_default ? option->otherwise : "", has_default && *variable ? "; " : "",
+			 variable);
+}
 
 static void print_option(const struct wr_option *option, bool with_variable, FILE *out)
 {
 	int width = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
 				   : fprintf(out, "  --%s", option->name);
 	const char *line = option->help;
-	char variable[64] = "";
-	bool has_default = option->otherwise && *option->otherwise;
+	char more[256];
 
 	if (option->argument)
 		width += fprintf(out, " %s", option->argument);
@@ -284,13 +300,11 @@ static void print_option(const struct wr_option *option, bool with_variable, FIL
 	for (const char *end; (end = strchr(line, '\n')); line = end + 1)
 		fprintf(out, "%.*s\n%*s", (int)(end - line), line, HELP_COLUMN, "");
 	fputs(line, out);
-	if (with_variable)
-		wr_options_variable(option, variable, sizeof variable);
-	if (has_default)
-		fprintf(out, " (default %s%s%s)", option->otherwise, *variable ? "; " : "",
-			variable);
-	else if (*variable)
-		fprintf(out, " (%s)", variable);
+	describe_default(option, with_variable, more, sizeof more);
+	if (*more && HELP_COLUMN + strlen(line) + 1 + strlen(more) > HELP_WIDTH)
+		fprintf(out, "\n%*s%s", HELP_COLUMN, "", more);
+	else if (*more)
+		fprintf(out, " %s", more);
 	fputc('\n', out);
 }
 

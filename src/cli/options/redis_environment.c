@@ -1,3 +1,5 @@
+/* Builds a URL of --redis from the Redis variables of envoyproxy/ratelimit. Called by
+ * serve_environment.c. */
 #include "cli/options/redis_environment.h"
 
 #include <ctype.h>
@@ -7,7 +9,7 @@
 
 #include "base/error.h"
 
-/* A URL being written; it is too long when len reaches cap. */
+/* A URL being written. It does not fit if len reaches cap. */
 struct writer {
 	char *at;
 	size_t cap, len;
@@ -21,7 +23,7 @@ static void put_char(struct writer *out, char c)
 		out->len++;
 }
 
-static void put(struct writer *out, const char *text)
+static void put_text(struct writer *out, const char *text)
 {
 	for (; *text; text++)
 		put_char(out, *text);
@@ -37,11 +39,11 @@ static void put_escaped(struct writer *out, const char *text, size_t len)
 			continue;
 		}
 		snprintf(code, sizeof code, "%%%02X", (unsigned char)text[i]);
-		put(out, code);
+		put_text(out, code);
 	}
 }
 
-/* "PASSWORD" or "USER:PASSWORD" as what stands before the host. */
+/* Writes "PASSWORD" or "USER:PASSWORD" as the login before the host. */
 static void put_login(struct writer *out, const char *auth)
 {
 	const char *colon = auth ? strchr(auth, ':') : NULL;
@@ -64,12 +66,12 @@ static void put_sentinel_login(struct writer *out, const char *auth)
 		return;
 	put_char(out, '?');
 	if (colon) {
-		put(out, "sentinel_user=");
+		put_text(out, "sentinel_user=");
 		put_escaped(out, auth, (size_t)(colon - auth));
 		put_char(out, '&');
 		auth = colon + 1;
 	}
-	put(out, "sentinel_password=");
+	put_text(out, "sentinel_password=");
 	put_escaped(out, auth, strlen(auth));
 }
 
@@ -82,9 +84,9 @@ static int put_sentinel(struct writer *out, const struct redis_environment *from
 		return wr_error(error, WEIR_EINVAL,
 				"REDIS_URL: with REDIS_TYPE=SENTINEL it is the master's name and "
 				"the sentinels: mymaster,sentinel1:26379,sentinel2:26379");
-	put(out, from->tls ? "rediss+sentinel://" : "redis+sentinel://");
+	put_text(out, from->tls ? "rediss+sentinel://" : "redis+sentinel://");
 	put_login(out, from->auth);
-	put(out, from->url + master + 1);
+	put_text(out, from->url + master + 1);
 	put_char(out, '/');
 	put_escaped(out, from->url, master);
 	put_sentinel_login(out, from->sentinel_auth);
@@ -101,20 +103,20 @@ static int put_single(struct writer *out, const struct redis_environment *from,
 		      struct weir_error *error)
 {
 	if (!is_unix(from)) {
-		put(out, from->tls ? "rediss://" : "redis://");
+		put_text(out, from->tls ? "rediss://" : "redis://");
 		put_login(out, from->auth);
-		put(out, from->url);
+		put_text(out, from->url);
 		return 0;
 	}
 	if (from->tls)
 		return wr_error(error, WEIR_EINVAL, "REDIS_TLS is not for a Unix socket");
-	put(out, "redis+unix://");
+	put_text(out, "redis+unix://");
 	put_login(out, from->auth);
-	put(out, from->url);
+	put_text(out, from->url);
 	return 0;
 }
 
-/* The reference takes whole URLs too. */
+/* The reference accepts whole URLs too. */
 static bool is_url(const char *text)
 {
 	return strncmp(text, "redis://", 8) == 0 || strncmp(text, "rediss://", 9) == 0;
@@ -130,14 +132,14 @@ int redis_environment_url(const struct redis_environment *from, char *url, size_
 	if (strcasecmp(type, "SENTINEL") == 0) {
 		rc = put_sentinel(&out, from, error);
 	} else if (strcasecmp(type, "CLUSTER") == 0) {
-		put(&out, from->tls ? "rediss+cluster://" : "redis+cluster://");
+		put_text(&out, from->tls ? "rediss+cluster://" : "redis+cluster://");
 		put_login(&out, from->auth);
-		put(&out, from->url);
+		put_text(&out, from->url);
 	} else if (strcasecmp(type, "SINGLE") != 0) {
 		return wr_error(error, WEIR_EINVAL,
 				"REDIS_TYPE=%s is none of SINGLE, SENTINEL, CLUSTER", type);
 	} else if (is_url(from->url)) {
-		put(&out, from->url);
+		put_text(&out, from->url);
 	} else {
 		rc = put_single(&out, from, error);
 	}

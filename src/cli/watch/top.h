@@ -1,6 +1,5 @@
-/* weir top, in parts: what is shown (top_view.c, top_head.c), as JSON (top_json.c), in a terminal
- * (top_live.c).
- */
+/* weir top in parts: top_view.c and top_head.c write the page, top_json.c the JSON, and top_live.c
+ * draws the page in a terminal. */
 #ifndef WR_CLI_WATCH_TOP_H
 #define WR_CLI_WATCH_TOP_H
 
@@ -20,7 +19,7 @@ enum top_sort {
 #undef TOP_SORT_ENUM
 };
 
-/* How to show it. */
+/* How the page is drawn. */
 struct top_look {
 	enum top_sort sort;
 	size_t rules;  /* rows */
@@ -32,7 +31,7 @@ struct top_look {
 	size_t first, chosen;
 };
 
-/* Lines as they are put together. */
+/* The page as text. */
 struct top_page {
 	char *text;
 	size_t len, cap;
@@ -41,33 +40,33 @@ struct top_page {
 
 void top_sort_rules(struct wr_watch *watch, enum top_sort sort);
 
-/* Of rules that have been sorted. */
+/* Writes the page. The rules have been sorted. */
 void top_write(const struct wr_watch *watch, const struct top_look *look, struct top_page *page);
 
 json_t *top_json(const struct wr_watch *watch, const struct top_look *look);
 
-/* Until somebody says q. Returns an exit code. */
+/* Draws the page until the user presses q. Returns an exit code. */
 int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns);
 
 __attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const char *format, ...);
 void top_end_line(struct top_page *page);
 
-/* A minute as bars. */
+/* Writes a minute of history as bars. */
 void top_put_bars(struct top_page *page, const struct top_look *look, const uint64_t *points);
 
-/* What parts two things on a line. */
+/* The separator on a line. */
 static inline const char *top_dot(const struct top_look *look)
 {
 	return look->utf8 ? "·" : "-";
 }
 
-/* top_head.c: table, store and processes. */
+/* top_head.c: table, Redis and processes. */
 void top_put_head(const struct wr_watch *watch, const struct top_look *look, struct top_page *page);
 
 /* top_queue.c: deferred requests, if there is a queue. */
 void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_page *page);
 
-/* A minute of a rule's history, or WEIR_STAT_ALL's: UINT64_MAX where nothing is known. */
+/* Reads a minute of history of a rule, or of WEIR_STAT_ALL. Unknown seconds are UINT64_MAX. */
 void top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
 		uint64_t refused[WR_WATCH_POINTS]);
 

@@ -1,4 +1,4 @@
-/* What weir top shows above the rules. */
+/* Writes the lines of weir top above the rules: processes, table, totals, Redis, queue. */
 #include <string.h>
 #include <time.h>
 
@@ -8,16 +8,16 @@
 
 static void put_hosts(const struct wr_watch *watch, struct top_page *page)
 {
-	bool told[WR_WATCH_HOSTS] = {false};
+	bool counted[WR_WATCH_HOSTS] = {false};
 
 	top_put(page, "%zu process%s", watch->host_count, watch->host_count == 1 ? "" : "es");
 	for (size_t i = 0; i < watch->host_count; i++) {
 		size_t alike = 0;
 
-		for (size_t k = i; k < watch->host_count && !told[i]; k++)
+		for (size_t k = i; k < watch->host_count && !counted[i]; k++)
 			if (strcmp(watch->hosts[i].name, watch->hosts[k].name) == 0) {
 				alike++;
-				told[k] = k > i;
+				counted[k] = k > i;
 			}
 		if (alike)
 			top_put(page, "%s%s %zu", i ? ", " : ": ", watch->hosts[i].name, alike);
@@ -25,7 +25,7 @@ static void put_hosts(const struct wr_watch *watch, struct top_page *page)
 }
 
 /* Processes with other rules than the first, or whose last load failed. */
-static void put_trouble(const struct wr_watch *watch, struct top_page *page)
+static void put_warnings(const struct wr_watch *watch, struct top_page *page)
 {
 	size_t other = 0, failed = 0;
 
@@ -38,7 +38,7 @@ static void put_trouble(const struct wr_watch *watch, struct top_page *page)
 		top_end_line(page);
 	}
 	if (failed) {
-		top_put(page, "! %zu of them could not load the rules as they are now", failed);
+		top_put(page, "! %zu of them could not load the present rules", failed);
 		top_end_line(page);
 	}
 }
@@ -55,8 +55,7 @@ static void put_table(const struct wr_watch *watch, const struct top_look *look,
 	wr_number_words(info->cells, cells);
 	wr_number_words(info->keys_refused, refused);
 	wr_number_words(info->evicted + info->evicted_refused, lost);
-	top_put(page,
-		"table      %s of %s keys, %llu.%llu %% full, %s refused last %s %s forgotten",
+	top_put(page, "table      %s of %s keys, %llu.%llu %% full, %s last refused %s %s evicted",
 		keys, cells, (unsigned long long)(mille / 10), (unsigned long long)(mille % 10),
 		refused, top_dot(look), lost);
 	top_end_line(page);
@@ -87,7 +86,7 @@ static void put_totals(const struct wr_watch *watch, const struct top_look *look
 	top_end_line(page);
 }
 
-/* What no rule decided is in no row below. */
+/* Requests that no rule decided are in none of the rows below. */
 static void put_ruleless(const struct wr_watch *watch, struct top_page *page)
 {
 	uint64_t none = watch->own[WEIR_STAT_NO_RULE].admitted;
@@ -97,14 +96,14 @@ static void put_ruleless(const struct wr_watch *watch, struct top_page *page)
 	if (none == 0 && domain == 0)
 		return;
 	wr_number_words(none, words);
-	top_put(page, "no rule    %s request%s met none", words, none == 1 ? "" : "s");
+	top_put(page, "no rule    %s request%s matched no rule", words, none == 1 ? "" : "s");
 	wr_number_words(domain, words);
 	if (domain)
-		top_put(page, ", %s came for a domain without rules", words);
+		top_put(page, ", %s had a domain without rules", words);
 	top_end_line(page);
 }
 
-static void put_store(const struct wr_watch *watch, const struct top_look *look,
+static void put_redis(const struct wr_watch *watch, const struct top_look *look,
 		      struct top_page *page)
 {
 	static const char *const breakers[] = {"closed", "half open", "open"};
@@ -116,7 +115,7 @@ static void put_store(const struct wr_watch *watch, const struct top_look *look,
 
 	if (up < 0 && breaker < 0)
 		return;
-	top_put(page, "store      %s", up > 0 ? "answers" : "does not answer");
+	top_put(page, "redis      %s", up > 0 ? "answers" : "does not answer");
 	if (breaker >= 0 && breaker <= 2)
 		top_put(page, ", breaker %s", breakers[breaker]);
 	if (rtt_us >= 0)
@@ -130,7 +129,7 @@ static void put_store(const struct wr_watch *watch, const struct top_look *look,
 	top_end_line(page);
 }
 
-/* Limits that are not asked for one by one, if there are any. */
+/* Leases and exchanges, if a rule uses them. */
 static void put_fleet(const struct wr_watch *watch, const struct top_look *look,
 		      struct top_page *page)
 {
@@ -167,11 +166,11 @@ void top_put_head(const struct wr_watch *watch, const struct top_look *look, str
 		stamp, watch->rule_count, watch->rule_count == 1 ? "" : "s");
 	put_hosts(watch, page);
 	top_end_line(page);
-	put_trouble(watch, page);
+	put_warnings(watch, page);
 	put_table(watch, look, page);
 	put_totals(watch, look, page);
 	put_ruleless(watch, page);
-	put_store(watch, look, page);
+	put_redis(watch, look, page);
 	put_fleet(watch, look, page);
 	top_put_queue(watch, top_dot(look), page);
 }

@@ -1,4 +1,4 @@
-/* weir top --json: everything it knows. */
+/* Writes all data of weir top as JSON. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -42,7 +42,7 @@ static json_t *table_json(const struct wr_watch *watch)
 	return json;
 }
 
-/* null where nothing is known. */
+/* Unknown seconds are null. */
 static json_t *points_json(const uint64_t *points)
 {
 	json_t *list = json_array();

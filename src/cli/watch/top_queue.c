@@ -1,4 +1,4 @@
-/* The line of weir top about deferred requests, where there is a queue. */
+/* Writes the line of weir top about deferred requests, if there is a queue. */
 #include "cli/client/client.h"
 #include "cli/watch/top.h"
 
@@ -19,6 +19,6 @@ void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_pag
 	if (dead > 0)
 		top_put(page, " %s %lld dead", dot, (long long)dead);
 	if (wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_TARGET_UP) == 0)
-		top_put(page, " %s the API server can not be reached", dot);
+		top_put(page, " %s the API server is unreachable", dot);
 	top_end_line(page);
 }

@@ -1,4 +1,4 @@
-/* What weir top shows, line by line. */
+/* Writes the page of weir top: rules, their history and their keys. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "stats/words.h"
 
 #define BARS 20u  /* columns of a minute */
-#define WIDE 118u /* columns with room for two of them */
+#define WIDE 118u /* columns with room for two minutes */
 #define VERY_WIDE 140u
-#define NARROW 100u    /* … with little room for anything */
+#define NARROW 100u    /* below this: short columns */
 #define NAME_LEAST 16u /* columns of a rule's name */
 #define NUMBERS 32u    /* columns of the numbers between its limit and its minute */
 #define LINE 1024u
@@ -44,7 +44,7 @@ void top_end_line(struct top_page *page)
 	page->lines++;
 }
 
-/* Text from anywhere, padded to its columns. */
+/* Writes untrusted text, escaped and padded to `columns`. */
 static void put_text(struct top_page *page, const struct top_look *look, struct weir_str text,
 		     size_t columns)
 {
@@ -173,7 +173,7 @@ static void put_titles(const struct top_look *look, struct top_page *page)
 	top_end_line(page);
 }
 
-/* "100 per 1m, burst 20": without the algorithm, for which there is no room. */
+/* Writes "100 per 1m, burst 20". The algorithm is left out for lack of room. */
 static void put_limit(const struct weir_stat *stat, const struct top_look *look,
 		      struct top_page *page)
 {
@@ -265,7 +265,7 @@ static void put_keys(const struct wr_watch *watch, const struct top_look *look, 
 	top_end_line(page);
 	put_text(page, look, rule->stat.rule, look->columns - 1);
 	top_end_line(page);
-	top_put(page, "%-*s%s", (int)half, "  hottest, last minutes", "  most refused");
+	top_put(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");
 	top_end_line(page);
 	for (size_t i = 0; i < hots || i < refusals; i++) {
 		put_key(look, i < hots ? &hot[i] : NULL, half, page);
@@ -273,14 +273,13 @@ static void put_keys(const struct wr_watch *watch, const struct top_look *look, 
 		top_end_line(page);
 	}
 	if (hots == 0) {
-		top_put(page, "  none are kept: the rule is not among the busiest, or keys are "
-			      "hidden");
+		top_put(page, "  no keys: the rule is not among the busiest, or keys are hidden");
 		top_end_line(page);
 	}
 }
 
-/* Lines end where their text does. */
-static void trim(struct top_page *page)
+/* Removes trailing blanks of each line. */
+static void trim_lines(struct top_page *page)
 {
 	size_t to = 0;
 
@@ -309,5 +308,5 @@ void top_write(const struct wr_watch *watch, const struct top_look *look, struct
 	}
 	for (size_t i = 0; i < look->detail && look->chosen + i < watch->rule_count; i++)
 		put_keys(watch, look, look->chosen + i, page);
-	trim(page);
+	trim_lines(page);
 }

@@ -408,7 +408,7 @@ static void help_names_variables(void **state)
 	wr_options_help(&word_command, out);
 	fclose(out);
 	assert_non_null(strstr(text, "  -H, --header H            a header (WEIR_HEADER)\n"));
-	assert_non_null(strstr(text, "  --hits N                  cost (default 1; WEIR_HITS)\n"));
+	assert_non_null(strstr(text, "  --hits N                  cost (default: 1; WEIR_HITS)\n"));
 	assert_non_null(strstr(text, "  --all                     everything\n"));
 	assert_non_null(strstr(text, "  --dir DIR                 a folder (WEIR_TABLE_DIR)\n"));
 	assert_non_null(strstr(text, "The other options have no variable"));
@@ -424,9 +424,9 @@ static void help_is_the_table(void **state)
 	assert_int_equal(run(NOTHING, ARGS("--bogus", "--help")), WR_OPTIONS_HELP);
 	wr_options_help(&command, out);
 	fclose(out);
-	assert_non_null(strstr(text, "\nTwo\n  --workers N               how many (default 1)\n"));
+	assert_non_null(strstr(text, "\nTwo\n  --workers N               how many (default: 1)\n"));
 	assert_non_null(strstr(text, "  --words WORD,…            some words\n"
-				     "                            on two lines (default a,b)\n"));
+				     "                            on two lines (default: a,b)\n"));
 	assert_non_null(strstr(text, "Examples\n"));
 }
 

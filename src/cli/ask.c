@@ -10,15 +10,15 @@
 
 #define MEMORY_BYTES ((size_t)2 << 20)
 
-static struct arguments {
+static struct ask_arguments {
 	const char *grpc, *http;
 	int64_t hits;
 	bool json, has_hits, has_grpc;
 } given;
 static struct wr_words words; /* DOMAIN KEY=VALUE… */
 
-#define AT(field) .at = offsetof(struct arguments, field)
-#define GIVEN(field) .given_at = offsetof(struct arguments, field)
+#define AT(field) .at = offsetof(struct ask_arguments, field)
+#define GIVEN(field) .given_at = offsetof(struct ask_arguments, field)
 
 static const struct wr_option options[] = {
 	{"grpc", WR_OPTION_TEXT, "ADDR", "127.0.0.1:8081",
@@ -113,7 +113,7 @@ static void print_answer(const json_t *answer)
 	putchar('\n');
 }
 
-static int ask_http(const struct arguments *a, json_t *descriptors)
+static int ask_http(const struct ask_arguments *a, json_t *descriptors)
 {
 	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(words.items[0])),
 				 "descriptors", descriptors);
@@ -184,7 +184,7 @@ static int print_json(const Pb__RateLimitResponse *response, int code)
 }
 
 /* Builds the message from its protojson, which is the shortest way. */
-static Pb__RateLimitRequest *make_request(const struct arguments *a, json_t *descriptors,
+static Pb__RateLimitRequest *make_request(const struct ask_arguments *a, json_t *descriptors,
 					  struct wr_rls_memory *memory)
 {
 	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(words.items[0])),
@@ -206,7 +206,7 @@ static Pb__RateLimitRequest *make_request(const struct arguments *a, json_t *des
 	return (Pb__RateLimitRequest *)message;
 }
 
-static int ask_grpc(const struct arguments *a, json_t *descriptors)
+static int ask_grpc(const struct ask_arguments *a, json_t *descriptors)
 {
 	Pb__RateLimitResponse *response = NULL;
 	struct weir_error error = {.text = "out of memory"};

@@ -11,7 +11,7 @@
 #define HEADERS_MAX 100
 #define ENTRIES_MAX 64
 
-static struct arguments {
+static struct explain_arguments {
 	const char *rules, *http, *from, *identity;
 	struct wr_words header_lines;
 	struct weir_header headers[HEADERS_MAX];
@@ -19,7 +19,7 @@ static struct arguments {
 } given;
 static struct wr_words words;
 
-#define AT(field) .at = offsetof(struct arguments, field)
+#define AT(field) .at = offsetof(struct explain_arguments, field)
 
 static const struct wr_option options[] = {
 	{"rules", WR_OPTION_TEXT, "PATH", NULL, "rule file or directory", AT(rules)},
@@ -60,7 +60,7 @@ static const struct wr_command command = {
 	.words = &words,
 };
 
-static int read_headers(struct arguments *a)
+static int read_headers(struct explain_arguments *a)
 {
 	for (size_t i = 0; i < a->header_lines.count; i++) {
 		struct weir_str line = wr_str(a->header_lines.items[i]);
@@ -78,7 +78,7 @@ static int read_headers(struct arguments *a)
 	return 0;
 }
 
-static int check_arguments(struct arguments *a)
+static int check_arguments(struct explain_arguments *a)
 {
 	if (!a->rules)
 		return wr_cli_usage("explain", "--rules PATH is missing");
@@ -88,7 +88,7 @@ static int check_arguments(struct arguments *a)
 	return read_headers(a);
 }
 
-static int make_view(const struct arguments *a, struct weir_http_view *view)
+static int make_view(const struct explain_arguments *a, struct weir_http_view *view)
 {
 	struct weir_str line = wr_str(a->http);
 	size_t blank = wr_str_find(line, ' ');
@@ -134,7 +134,7 @@ static int explain_descriptor(const struct weir_rules *rules, struct wr_explain 
 	return 0;
 }
 
-static int explain_http(const struct weir_rules *rules, const struct arguments *a,
+static int explain_http(const struct weir_rules *rules, const struct explain_arguments *a,
 			const struct weir_http_view *view, struct wr_explain *explain)
 {
 	int rc = wr_explain_http(explain, rules, view, a->http);
@@ -149,7 +149,7 @@ static int explain_http(const struct weir_rules *rules, const struct arguments *
 
 /* Reports on one domain: as JSON to `list`, or as text to stdout if it is NULL. Returns an exit
  * code. */
-static int explain_domain(const struct weir_rules *rules, const struct arguments *a,
+static int explain_domain(const struct weir_rules *rules, const struct explain_arguments *a,
 			  const struct weir_http_view *view, struct weir_str name, json_t *list)
 {
 	struct weir_entry entries[ENTRIES_MAX];
@@ -165,13 +165,13 @@ static int explain_domain(const struct weir_rules *rules, const struct arguments
 		if (list)
 			json_array_append_new(list, wr_explain_json(&explain));
 		else
-			explain_print_text(&explain);
+			wr_cli_explain_print(&explain);
 	}
 	wr_explain_free(&explain);
 	return rc;
 }
 
-static int explain_all(const struct weir_rules *rules, const struct arguments *a)
+static int explain_all(const struct weir_rules *rules, const struct explain_arguments *a)
 {
 	json_t *list = a->json ? json_array() : NULL;
 	struct weir_http_view view;

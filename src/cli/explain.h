@@ -5,6 +5,6 @@
 #include "cli/cli.h"
 #include "serve/admin/explain_find.h"
 
-void explain_print_text(const struct wr_explain *explain);
+void wr_cli_explain_print(const struct wr_explain *explain);
 
 #endif

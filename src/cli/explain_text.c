@@ -179,7 +179,7 @@ static void print_walk(const struct wr_explain *explain, const struct wr_explain
 	print_outcome(explain, walk);
 }
 
-void explain_print_text(const struct wr_explain *explain)
+void wr_cli_explain_print(const struct wr_explain *explain)
 {
 	printf("domain         ");
 	print_value(explain->domain_name);

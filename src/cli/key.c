@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/client/client.h"
 
-static struct arguments {
+static struct key_arguments {
 	const char *verb, *domain;
 	struct wr_client_admin service;
 	const char *limit, *span;
@@ -19,11 +19,11 @@ static struct arguments {
 } given;
 static struct wr_words words;
 
-#define AT(field) .at = offsetof(struct arguments, field), .variable = WR_NO_VARIABLE
+#define AT(field) .at = offsetof(struct key_arguments, field), .variable = WR_NO_VARIABLE
 
 static const struct wr_option options[] = {
 	{"extra", WR_OPTION_SIGNED, "N", NULL, "grant: units beyond the limit; 0 ends a grant",
-	 AT(extra), .given_at = offsetof(struct arguments, has_extra)},
+	 AT(extra), .given_at = offsetof(struct key_arguments, has_extra)},
 	{"for", WR_OPTION_TEXT, "TIME", NULL, "grant, ban: how long: 90s, 15m, 1h30m, 7d, or ever",
 	 AT(span)},
 	{"lift", WR_OPTION_SWITCH, NULL, NULL, "ban: end a ban", AT(lift)},
@@ -67,7 +67,7 @@ static const struct wr_command command = {
 };
 
 /* Checks which options the verb takes. The service checks the values. */
-static int check_arguments(const struct arguments *a)
+static int check_arguments(const struct key_arguments *a)
 {
 	bool is_grant = strcmp(a->verb, "grant") == 0, is_ban = strcmp(a->verb, "ban") == 0;
 
@@ -112,7 +112,7 @@ static bool set_source(json_t *entries, const char *text)
 	return found;
 }
 
-static json_t *make_body(const struct arguments *a)
+static json_t *make_body(const struct key_arguments *a)
 {
 	json_t *entries = json_array();
 	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(a->domain)), "entries",
@@ -203,7 +203,7 @@ static void print_counter(const json_t *counter)
 }
 
 /* A change in one region does not reach the others: they exchange only admitted amounts. */
-static void print_region(const struct arguments *a, const json_t *region)
+static void print_region(const struct key_arguments *a, const json_t *region)
 {
 	if (strcmp(a->verb, "get") == 0 || !json_is_string(region))
 		return;

@@ -15,7 +15,7 @@
 #define PATH_BYTES 1024
 #define PAGE 500 /* requests that one step of retry or drop looks at */
 
-static struct arguments {
+static struct queue_arguments {
 	struct wr_client_admin service;
 	const char *state, *rule, *key;
 	uint64_t count, after;
@@ -23,7 +23,7 @@ static struct arguments {
 } given;
 static struct wr_words words; /* the verb, then IDs */
 
-#define AT(field) .at = offsetof(struct arguments, field), .variable = WR_NO_VARIABLE
+#define AT(field) .at = offsetof(struct queue_arguments, field), .variable = WR_NO_VARIABLE
 
 static const struct wr_option options[] = {
 	{"state", WR_OPTION_TEXT, "STATE", NULL,
@@ -92,7 +92,7 @@ static int show_answer(const char *path, int (*print)(const json_t *))
 static int show_stats(const char *verb)
 {
 	(void)verb;
-	return show_answer("/v1/queue", queue_print_stats);
+	return show_answer("/v1/queue", wr_cli_queue_print_stats);
 }
 
 static int show_request(const char *verb)
@@ -102,7 +102,7 @@ static int show_request(const char *verb)
 	if (words.count != 2)
 		return wr_cli_usage("queue", "%s needs the ID of one request", verb);
 	snprintf(path, sizeof path, "/v1/queue/request?id=%s", words.items[1]);
-	return show_answer(path, queue_print_request);
+	return show_answer(path, wr_cli_queue_print_request);
 }
 
 static void add_parameter(char *path, const char *name, const char *value)
@@ -125,12 +125,12 @@ static int list_requests(const char *verb)
 	add_parameter(path, "state", given.state);
 	add_parameter(path, "rule", given.rule);
 	add_parameter(path, "key", given.key);
-	return show_answer(path, queue_print_list);
+	return show_answer(path, wr_cli_queue_print_list);
 }
 
 /* ---- retry and drop ---- */
 
-struct progress {
+struct queue_progress {
 	json_int_t changed;
 	json_int_t left; /* dead requests for which the queue has no room */
 	json_int_t next; /* where the next step starts; 0: that was the last step */
@@ -138,7 +138,7 @@ struct progress {
 };
 
 /* Sends one order, which is freed, and adds the response to `at`. Returns an exit code. */
-static int run_step(const char *path, json_t *order, struct progress *at)
+static int run_step(const char *path, json_t *order, struct queue_progress *at)
 {
 	json_t *answer;
 	int code = wr_client_admin(&given.service, "queue", "POST", path, order, &answer);
@@ -154,7 +154,7 @@ static int run_step(const char *path, json_t *order, struct progress *at)
 }
 
 /* Shows the progress to a person at a terminal. */
-static void print_progress(const char *verb, const struct progress *at)
+static void print_progress(const char *verb, const struct queue_progress *at)
 {
 	if (given.json || !isatty(STDERR_FILENO))
 		return;
@@ -165,7 +165,7 @@ static void print_progress(const char *verb, const struct progress *at)
 		fprintf(stderr, "\r\033[K");
 }
 
-static int print_changed(const char *verb, const struct progress *at, int code)
+static int print_changed(const char *verb, const struct queue_progress *at, int code)
 {
 	if (given.json)
 		return wr_json_print(
@@ -179,7 +179,7 @@ static int print_changed(const char *verb, const struct progress *at, int code)
 
 static int change_by_id(const char *verb, const char *path)
 {
-	struct progress at = {0};
+	struct queue_progress at = {0};
 
 	for (size_t i = 1; i < words.count; i++) {
 		json_t *order =
@@ -205,7 +205,7 @@ static int change_requests(const char *verb)
 {
 	bool by_property = given.all || given.state || given.rule || given.key;
 	bool by_id = words.count > 1;
-	struct progress at = {0};
+	struct queue_progress at = {0};
 	char path[32];
 	int code;
 

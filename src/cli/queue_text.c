@@ -60,7 +60,7 @@ static void print_where(const json_t *queue)
 	putchar('\n');
 }
 
-int queue_print_stats(const json_t *answer)
+int wr_cli_queue_print_stats(const json_t *answer)
 {
 	const json_t *queue = json_object_get(answer, "queue");
 	const json_t *totals = json_object_get(queue, "totals");
@@ -112,7 +112,7 @@ static void print_row(const json_t *request, double now)
 	putchar('\n');
 }
 
-int queue_print_list(const json_t *answer)
+int wr_cli_queue_print_list(const json_t *answer)
 {
 	const json_t *list = json_object_get(answer, "requests");
 	double now = (double)time(NULL);
@@ -198,7 +198,7 @@ static void print_body(const json_t *request)
 	putchar('\n');
 }
 
-int queue_print_request(const json_t *answer)
+int wr_cli_queue_print_request(const json_t *answer)
 {
 	printf("request     %lld, %s", number(answer, "id"), text(answer, "state"));
 	if (number(answer, "position"))

@@ -6,8 +6,8 @@
 #include "serve/settings.h"
 
 /* Filled by wr_options_read(). */
-extern struct wr_settings serve_settings;
-extern const char *serve_headers; /* --headers: the name of a profile */
-extern const struct wr_command serve_command;
+extern struct wr_settings wr_serve_settings;
+extern const char *wr_serve_headers; /* --headers: the name of a profile */
+extern const struct wr_command wr_serve_command;
 
 #endif

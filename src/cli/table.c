@@ -15,14 +15,14 @@
 
 #define NAME_MAX_LEN 64
 
-static struct arguments {
+static struct table_arguments {
 	const char *dir;
 	uint64_t log_bytes;
 	bool json;
 } given;
 static struct wr_words words; /* the verb, then its words */
 
-#define AT(field) .at = offsetof(struct arguments, field)
+#define AT(field) .at = offsetof(struct table_arguments, field)
 
 static const struct wr_option options[] = {
 	{"log-memory", WR_OPTION_SIZE, "SIZE", NULL,

@@ -60,7 +60,7 @@ def test_ask_over_both_protocols_counts_once_each(serve):
     assert code == 1 and out.startswith("refused\n  over limit, 0 left of 2 per year")
 
 
-def test_ask_more(serve):
+def test_ask_options(serve):
     http = ("ask", "--http", str(serve.http_port))
     assert weir(*http, "api", "nobody=1")[:2] == (0, "admitted, no limit applies\n")
     assert weir(*http, "--hits", "0", "api", "user=2")[1] == "admitted, 2 of 2 left in api/user/365d\n"
@@ -142,8 +142,8 @@ def test_responses_that_cannot_be_used(answer, message):
 
 
 @pytest.mark.parametrize("how", ["--http", "--grpc"])
-def test_stopped_while_it_waits(serve, how):
-    """Ctrl-Z and fg, or a machine that slept: the command goes on waiting for its answer."""
+def test_a_stopped_command_continues_to_wait(serve, how):
+    """Ctrl-Z and fg, or a suspended machine: the command continues to wait for the response."""
     port = serve.http_port if how == "--http" else serve.grpc_port
     serve.signal(signal.SIGSTOP)
     try:
@@ -216,7 +216,7 @@ def test_key(serve):
 
 
 def test_key_by_source(serve):
-    """Rules that name several sources keep a header's value and an address of that spelling apart."""
+    """Rules with several sources count a header value and an address with the same text separately."""
     admin = tokens.variables(serve.admin_port)
     forwarded = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/named", "X-Name": "10.1.1.1"}
     with Client(serve.http_port) as client:

@@ -15,7 +15,7 @@
 #define FRAME_HEAD 5
 #define ANSWER_MAX (1u << 20)
 
-struct call {
+struct grpc_client_call {
 	int fd;
 	uint8_t *message; /* the request, with its frame head */
 	size_t message_len, sent;
@@ -29,7 +29,7 @@ struct call {
 static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len, int flags,
 		       void *context)
 {
-	const struct call *call = context;
+	const struct grpc_client_call *call = context;
 	ssize_t sent;
 
 	(void)session;
@@ -43,7 +43,7 @@ static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len
 static ssize_t on_read_body(nghttp2_session *session, int32_t stream, uint8_t *buffer, size_t room,
 			    uint32_t *flags, nghttp2_data_source *source, void *context)
 {
-	struct call *call = context;
+	struct grpc_client_call *call = context;
 	size_t left = call->message_len - call->sent;
 	size_t len = left < room ? left : room;
 
@@ -61,7 +61,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
 		     void *context)
 {
-	struct call *call = context;
+	struct grpc_client_call *call = context;
 	struct weir_str field = {(const char *)name, name_len};
 
 	(void)session;
@@ -80,7 +80,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
 		   size_t len, void *context)
 {
-	struct call *call = context;
+	struct grpc_client_call *call = context;
 
 	(void)session;
 	(void)flags;
@@ -97,11 +97,11 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
 	(void)session;
 	(void)stream;
 	(void)code;
-	((struct call *)context)->closed = true;
+	((struct grpc_client_call *)context)->closed = true;
 	return 0;
 }
 
-static nghttp2_session *make_session(struct call *call)
+static nghttp2_session *make_session(struct grpc_client_call *call)
 {
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_session *session = NULL;
@@ -123,7 +123,7 @@ static nghttp2_session *make_session(struct call *call)
 			NGHTTP2_NV_FLAG_NONE                                                       \
 	}
 
-static int submit_call(nghttp2_session *session, struct call *call)
+static int submit_call(nghttp2_session *session, struct grpc_client_call *call)
 {
 	static const nghttp2_nv fields[] = {
 		FIELD(":method", "POST"),
@@ -143,7 +143,7 @@ static int submit_call(nghttp2_session *session, struct call *call)
 }
 
 /* With SO_RCVTIMEO the kernel does not restart recv() after a stop signal, so EINTR is retried. */
-static int run_session(nghttp2_session *session, struct call *call)
+static int run_session(nghttp2_session *session, struct grpc_client_call *call)
 {
 	uint8_t bytes[16384];
 
@@ -161,7 +161,7 @@ static int run_session(nghttp2_session *session, struct call *call)
 	return 0;
 }
 
-static int make_call(struct call *call, const char *address, struct weir_error *error)
+static int make_call(struct grpc_client_call *call, const char *address, struct weir_error *error)
 {
 	nghttp2_session *session = make_session(call);
 	int rc = session && submit_call(session, call) >= 0 ? run_session(session, call) : -1;
@@ -180,8 +180,8 @@ static int make_call(struct call *call, const char *address, struct weir_error *
 }
 
 /* The flag in the answer's head is 0: the request did not offer compression. */
-static Pb__RateLimitResponse *read_answer(const struct call *call, struct wr_rls_memory *memory,
-					  struct weir_error *error)
+static Pb__RateLimitResponse *read_answer(const struct grpc_client_call *call,
+					  struct wr_rls_memory *memory, struct weir_error *error)
 {
 	Pb__RateLimitResponse *response = NULL;
 
@@ -194,7 +194,7 @@ static Pb__RateLimitResponse *read_answer(const struct call *call, struct wr_rls
 	return response;
 }
 
-static int pack_request(struct call *call, const Pb__RateLimitRequest *request)
+static int pack_request(struct grpc_client_call *call, const Pb__RateLimitRequest *request)
 {
 	size_t len = pb__rate_limit_request__get_packed_size(request);
 
@@ -213,7 +213,7 @@ static int pack_request(struct call *call, const Pb__RateLimitRequest *request)
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
 				      struct wr_rls_memory *memory, struct weir_error *error)
 {
-	struct call call = {.http_status = -1, .grpc_status = -1};
+	struct grpc_client_call call = {.http_status = -1, .grpc_status = -1};
 	Pb__RateLimitResponse *response = NULL;
 
 	if (pack_request(&call, request) != 0) {

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/endpoint.h"
@@ -17,7 +18,7 @@
 #define TOKEN_FIELD 600
 #define SECOND_NS 1000000000u
 
-struct exchange {
+struct http_exchange {
 	const char *address;
 	struct wr_endpoint at;
 	wr_client_check *check; /* NULL: any peer */
@@ -32,7 +33,7 @@ struct exchange {
 
 static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-	struct exchange *exchange = context;
+	struct http_exchange *exchange = context;
 
 	(void)purpose;
 	exchange->fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
@@ -42,7 +43,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
 /* libcurl calls this when the socket is connected, before it sends the request. */
 static int on_connected(void *context, char *ip, char *local_ip, int port, int local_port)
 {
-	struct exchange *exchange = context;
+	struct http_exchange *exchange = context;
 
 	(void)ip;
 	(void)local_ip;
@@ -55,7 +56,7 @@ static int on_connected(void *context, char *ip, char *local_ip, int port, int l
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 {
-	struct exchange *exchange = context;
+	struct http_exchange *exchange = context;
 
 	return wr_buf_add(&exchange->body, bytes, size * count) ? size * count : 0;
 }
@@ -66,7 +67,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 static int on_progress(void *context, curl_off_t download_total, curl_off_t downloaded,
 		       curl_off_t upload_total, curl_off_t uploaded)
 {
-	struct exchange *exchange = context;
+	struct http_exchange *exchange = context;
 	uint64_t now_ns = wr_clock_mono_ns(), gap_ns = now_ns - exchange->seen_ns;
 
 	(void)download_total;
@@ -95,7 +96,7 @@ static void set_target(CURL *easy, const struct wr_endpoint *at, const char *pat
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 }
 
-static void set_options(CURL *easy, struct exchange *exchange, struct curl_slist *fields,
+static void set_options(CURL *easy, struct http_exchange *exchange, struct curl_slist *fields,
 			const char *body)
 {
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
@@ -116,7 +117,7 @@ static void set_options(CURL *easy, struct exchange *exchange, struct curl_slist
 	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, exchange);
 }
 
-static CURLcode perform(struct exchange *exchange, const char *path, const char *token,
+static CURLcode perform(struct http_exchange *exchange, const char *path, const char *token,
 			const char *body, int *status)
 {
 	static const char *const fixed[] = {"Host: localhost", "Connection: close",
@@ -147,7 +148,7 @@ static CURLcode perform(struct exchange *exchange, const char *path, const char 
 	return rc;
 }
 
-static int report_failure(CURLcode rc, const struct exchange *exchange)
+static int report_failure(CURLcode rc, const struct http_exchange *exchange)
 {
 	struct weir_error *error = exchange->error;
 
@@ -183,14 +184,15 @@ int wr_client_http(const char *address, wr_client_check *check, const char *meth
 {
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	const char *sent = strcmp(method, "POST") == 0 ? (text ? text : "") : NULL;
-	struct exchange exchange = {.address = address,
-				    .check = check,
-				    .error = error,
-				    .fd = -1,
-				    .seen_ns = wr_clock_mono_ns()};
+	struct http_exchange exchange = {.address = address,
+					 .check = check,
+					 .error = error,
+					 .fd = -1,
+					 .seen_ns = wr_clock_mono_ns()};
 	int rc = wr_endpoint_parse(wr_str(address), &exchange.at, error);
 	CURLcode done;
 
+	wr_assert(reply && error);
 	*reply = (struct wr_client_reply){0};
 	json_decref(body);
 	wr_buf_init(&exchange.body, WR_CLIENT_REPLY_MAX);

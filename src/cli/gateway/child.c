@@ -26,9 +26,9 @@
 
 enum message_kind { MESSAGE_STARTED = 1, MESSAGE_FAILED, MESSAGE_REPORT };
 
-struct message {
+struct service_message {
 	uint32_t kind;
-	struct gateway_report report;
+	struct wr_gateway_report report;
 	char text[]; /* MESSAGE_STARTED: the summary */
 };
 
@@ -36,8 +36,8 @@ struct message {
 
 struct service_process {
 	struct wr_service service;
-	const struct gateway_child_opts *opts;
-	struct gateway_report report, sent;
+	const struct wr_gateway_child_opts *opts;
+	struct wr_gateway_report report, sent;
 	int fd, ended;
 	unsigned moved_looks;
 };
@@ -113,13 +113,13 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 
 static void update_report(struct service_process *process)
 {
-	struct gateway_report *report = &process->report;
+	struct wr_gateway_report *report = &process->report;
 	struct wr_service *service = &process->service;
 	struct wr_core *core = wr_service_core(service);
 
 	report->moves = __atomic_load_n(&service->moves, __ATOMIC_ACQUIRE);
 	report->table_bytes = core->table->header.memory_bytes;
-	report->rules = gateway_rules_look(core->engine, process->opts->domain, &report->defers);
+	report->rules = wr_gateway_rules_read(core->engine, process->opts->domain, &report->defers);
 	process->moved_looks = weir_moved(core->table) ? process->moved_looks + 1 : 0;
 	report->stuck = process->moved_looks >= STUCK_REPORTS;
 	report->drained = __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
@@ -130,7 +130,7 @@ static void send_message(const struct service_process *process, enum message_kin
 			 const char *text)
 {
 	size_t len = strlen(text) + 1;
-	struct message *message = calloc(1, sizeof *message + len);
+	struct service_message *message = calloc(1, sizeof *message + len);
 
 	if (!message)
 		abort();
@@ -167,14 +167,14 @@ static bool obey_order(struct service_process *process)
 
 	if (recv(process->fd, &order, 1, 0) != 1)
 		return false;
-	if (order == GATEWAY_CHILD_RELOAD)
+	if (order == WR_GATEWAY_CHILD_RELOAD)
 		wr_service_reload(&process->service);
-	else if (order == GATEWAY_CHILD_DRAIN)
+	else if (order == WR_GATEWAY_CHILD_DRAIN)
 		wr_service_drain(&process->service);
-	return order != GATEWAY_CHILD_STOP;
+	return order != WR_GATEWAY_CHILD_STOP;
 }
 
-static bool reports_differ(const struct gateway_report *a, const struct gateway_report *b)
+static bool reports_differ(const struct wr_gateway_report *a, const struct wr_gateway_report *b)
 {
 	return a->moves != b->moves || a->table_bytes != b->table_bytes || a->rules != b->rules ||
 	       a->defers != b->defers || a->drained != b->drained || a->stuck != b->stuck ||
@@ -213,7 +213,7 @@ static void ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void run_child(const struct gateway_child_opts *opts, int fd, pid_t gateway)
+static _Noreturn void run_child(const struct wr_gateway_child_opts *opts, int fd, pid_t gateway)
 {
 	static struct service_process process;
 	struct weir_error error = {0};
@@ -237,7 +237,7 @@ static _Noreturn void run_child(const struct gateway_child_opts *opts, int fd, p
 
 /* ---- in the gateway ---- */
 
-static void describe_end(struct gateway_child *child, int status)
+static void describe_end(struct wr_gateway_child *child, int status)
 {
 	if (WIFSIGNALED(status))
 		snprintf(child->ended, sizeof child->ended,
@@ -250,7 +250,7 @@ static void describe_end(struct gateway_child *child, int status)
 }
 
 /* Waits for the end of the process, which has ended or was killed, and frees its data. */
-static void collect_child(struct gateway_child *child)
+static void collect_child(struct wr_gateway_child *child)
 {
 	int status = 0;
 
@@ -265,10 +265,10 @@ static void collect_child(struct gateway_child *child)
 }
 
 /* Reads one message. Returns 0, -1 if there is none now, or -2 if the process has closed the socket. */
-static int read_message(struct gateway_child *child, uint32_t *kind, int flags)
+static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flags)
 {
-	char buffer[sizeof(struct message) + SUMMARY_MAX + 1];
-	struct message head;
+	char buffer[sizeof(struct service_message) + SUMMARY_MAX + 1];
+	struct service_message head;
 	ssize_t len = recv(child->fd, buffer, sizeof buffer - 1, flags);
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
@@ -285,13 +285,13 @@ static int read_message(struct gateway_child *child, uint32_t *kind, int flags)
 	return 0;
 }
 
-int gateway_child_start(struct gateway_child *child, const struct gateway_child_opts *opts)
+int wr_gateway_child_start(struct wr_gateway_child *child, const struct wr_gateway_child_opts *opts)
 {
 	uint32_t kind = 0;
 	int ends[2], rc;
 	pid_t gateway = getpid();
 
-	*child = (struct gateway_child){.fd = -1};
+	*child = (struct wr_gateway_child){.fd = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
 		wr_log(WR_LOG_ERROR, "cannot start the service: %s", strerror(errno));
 		return -1;
@@ -319,7 +319,7 @@ int gateway_child_start(struct gateway_child *child, const struct gateway_child_
 	return -1;
 }
 
-void gateway_child_poll(struct gateway_child *child)
+void wr_gateway_child_poll(struct wr_gateway_child *child)
 {
 	uint32_t kind;
 	int rc = 0;
@@ -332,21 +332,21 @@ void gateway_child_poll(struct gateway_child *child)
 	}
 }
 
-void gateway_child_send(const struct gateway_child *child, enum gateway_child_order order)
+void wr_gateway_child_send(const struct wr_gateway_child *child, enum wr_gateway_child_order order)
 {
 	char byte = (char)order;
 
 	if (child->pid && send(child->fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* gateway_child_poll() finds the closed socket */
+		return; /* wr_gateway_child_poll() finds the closed socket */
 }
 
-void gateway_child_stop(struct gateway_child *child)
+void wr_gateway_child_stop(struct wr_gateway_child *child)
 {
 	struct pollfd pidfd = {.events = POLLIN};
 
 	if (!child->pid)
 		return;
-	gateway_child_send(child, GATEWAY_CHILD_STOP);
+	wr_gateway_child_send(child, WR_GATEWAY_CHILD_STOP);
 	pidfd.fd = (int)syscall(SYS_pidfd_open, child->pid, 0);
 	if (pidfd.fd >= 0) {
 		if (poll(&pidfd, 1, STOP_MS) == 0)

@@ -14,7 +14,7 @@
 struct wr_service;
 
 /* The state of the service. */
-struct gateway_report {
+struct wr_gateway_report {
 	uint64_t moves;       /* changes to a resized table */
 	uint64_t table_bytes; /* size of the table in use */
 	uint64_t rules;       /* generation in use; 0: none */
@@ -25,15 +25,15 @@ struct gateway_report {
 	bool no_certificate;  /* … or the certificate and its key */
 };
 
-struct gateway_child {
+struct wr_gateway_child {
 	pid_t pid; /* 0: not running */
 	int fd;
-	struct gateway_report report; /* the last one */
-	char *summary;                /* the ports, a line each */
-	char ended[96];               /* how the process ended; "": not ended */
+	struct wr_gateway_report report; /* the last one */
+	char *summary;                   /* the ports, a line each */
+	char ended[96];                  /* how the process ended; "": not ended */
 };
 
-struct gateway_child_opts {
+struct wr_gateway_child_opts {
 	const struct wr_settings *settings;
 	const char *domain;
 	bool default_admin; /* the service may run without the admin port */
@@ -42,20 +42,21 @@ struct gateway_child_opts {
 };
 
 /* Returns 0 when the service runs, or -1 after the service has logged an error. */
-int gateway_child_start(struct gateway_child *child, const struct gateway_child_opts *opts);
+int wr_gateway_child_start(struct wr_gateway_child *child,
+			   const struct wr_gateway_child_opts *opts);
 
 /* Reads the reports since the last call, and collects the process if it has ended. */
-void gateway_child_poll(struct gateway_child *child);
+void wr_gateway_child_poll(struct wr_gateway_child *child);
 
-enum gateway_child_order {
-	GATEWAY_CHILD_RELOAD = 'r',
-	GATEWAY_CHILD_DRAIN = 'd',
-	GATEWAY_CHILD_STOP = 's',
+enum wr_gateway_child_order {
+	WR_GATEWAY_CHILD_RELOAD = 'r',
+	WR_GATEWAY_CHILD_DRAIN = 'd',
+	WR_GATEWAY_CHILD_STOP = 's',
 };
 
-void gateway_child_send(const struct gateway_child *child, enum gateway_child_order order);
+void wr_gateway_child_send(const struct wr_gateway_child *child, enum wr_gateway_child_order order);
 
 /* Ends the process at once and waits for its end. */
-void gateway_child_stop(struct gateway_child *child);
+void wr_gateway_child_stop(struct wr_gateway_child *child);
 
 #endif

@@ -33,21 +33,21 @@
 extern char **environ;
 
 /* The options of one reading, and the data derived from them. */
-struct edition {
+struct gateway_edition {
 	struct wr_arena arena;
 	struct wr_gateway_settings settings;
-	struct gateway_service_settings service;
+	struct wr_gateway_service_settings service;
 	struct wr_gateway_plan plan;
 	struct weir_rules *rules;
 };
 
-struct gateway {
+struct gateway_run {
 	int argc;
 	char **argv;
-	struct edition *now;  /* in use */
-	struct edition *next; /* while nginx checks it; NULL: none */
+	struct gateway_edition *now;  /* in use */
+	struct gateway_edition *next; /* while nginx checks it; NULL: none */
 	struct wr_supervisor supervisor;
-	struct gateway_service *service; /* beside nginx */
+	struct wr_gateway_service *service; /* beside nginx */
 	struct wr_notify notify; /* to systemd, which accepts messages of this process only */
 	uv_signal_t signals[5];
 	uv_timer_t service_end; /* runs when nginx has ended and the service has not */
@@ -73,7 +73,7 @@ static int report_error(const struct wr_gateway_error *error, int exit_code)
 
 /* ---- reading ---- */
 
-static void edition_free(struct edition *edition)
+static void edition_free(struct gateway_edition *edition)
 {
 	if (!edition)
 		return;
@@ -83,7 +83,7 @@ static void edition_free(struct edition *edition)
 }
 
 /* Loads the rules. Prints warnings and errors as weir check does. */
-static int load_rules(struct edition *edition)
+static int load_rules(struct gateway_edition *edition)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	int rc = weir_rules_load(edition->plan.rules, &edition->rules, &errors);
@@ -101,7 +101,7 @@ static int load_rules(struct edition *edition)
 
 /* A queue and Redis need a separate user: other programs run as www-data and nobody too, and could
  * then read deferred requests or reach Redis. */
-static int check_user(const struct edition *edition)
+static int check_user(const struct gateway_edition *edition)
 {
 	const struct wr_gateway_plan *plan = &edition->plan;
 
@@ -117,12 +117,13 @@ static int check_user(const struct edition *edition)
 	return WR_EXIT_NO;
 }
 
-static int edition_fill(struct edition *edition, int argc, char **argv)
+static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 {
 	struct wr_gateway_error error;
 	int rc;
 
-	switch (wr_options_read(&gateway_command, argc, argv, environ, &edition->arena, stderr)) {
+	switch (wr_options_read(&wr_gateway_command, argc, argv, environ, &edition->arena,
+				stderr)) {
 	case WR_OPTIONS_WRONG:
 		return WR_EXIT_USAGE;
 	case WR_OPTIONS_HELP:
@@ -130,8 +131,8 @@ static int edition_fill(struct edition *edition, int argc, char **argv)
 	case WR_OPTIONS_READ:
 		break;
 	}
-	edition->settings = gateway_settings;
-	edition->service = gateway_service_settings;
+	edition->settings = wr_cli_gateway_settings;
+	edition->service = wr_gateway_service_settings;
 	edition->settings.central = edition->service.redis.url != NULL;
 	edition->settings.central_timeout_ns = edition->service.redis.timeout_ns;
 	edition->settings.fleet_size = edition->service.redis.fleet_size;
@@ -148,9 +149,9 @@ static int edition_fill(struct edition *edition, int argc, char **argv)
 }
 
 /* Reads options, plan and rules. On failure returns NULL and sets *exit_code, -1 for --help. */
-static struct edition *edition_read(int argc, char **argv, int *exit_code)
+static struct gateway_edition *edition_read(int argc, char **argv, int *exit_code)
 {
-	struct edition *edition = calloc(1, sizeof *edition);
+	struct gateway_edition *edition = calloc(1, sizeof *edition);
 
 	if (!edition)
 		abort();
@@ -184,7 +185,7 @@ static int write_conf(const struct wr_gateway_plan *plan, const char *path)
 }
 
 /* A reload cannot change the runtime folder: nginx runs there. */
-static void keep_folder(const struct edition *now, struct edition *fresh)
+static void keep_folder(const struct gateway_edition *now, struct gateway_edition *fresh)
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)
 		log_line(NULL, "the runtime folder does not change before the next start");
@@ -199,9 +200,9 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
  * reload. */
 static int write_configuration(void *context, const char *path)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 	struct wr_gateway_error error;
-	struct edition *fresh;
+	struct gateway_edition *fresh;
 	int exit_code;
 
 	if (gateway->supervisor.state == WR_SUPERVISOR_CHECKING)
@@ -231,7 +232,7 @@ static int write_configuration(void *context, const char *path)
 /* nginx has accepted the new configuration: the gateway and the service change to it. */
 static void on_accepted(void *context)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 
 	if (!gateway->next)
 		return;
@@ -241,20 +242,20 @@ static void on_accepted(void *context)
 	gateway->table_resized = gateway->now->plan.table_as_is;
 	gateway->supervisor.opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
 	gateway->rules_seen = 0; /* a new service counts from 1 again */
-	gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
+	wr_gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
 
 /* nginx creates the socket for deliveries with access for all users. */
 static void on_starting(void *context)
 {
-	const struct gateway *gateway = context;
+	const struct gateway_run *gateway = context;
 
 	wr_places_close_delivery(&gateway->now->plan);
 }
 
 static void on_ready(void *context, bool taken_over)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 	const struct wr_supervisor *s = &gateway->supervisor;
 
 	wr_places_open_delivery(&gateway->now->plan);
@@ -262,7 +263,7 @@ static void on_ready(void *context, bool taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
 		       "to the same output as before\n");
 	wr_summary_write(&gateway->now->plan, gateway->now->rules, wr_clock_wall_ns(), stdout);
-	gateway_service_summary(gateway->service, stdout);
+	wr_gateway_service_summary(gateway->service, stdout);
 	printf("weir gateway is ready, nginx is process %d\n", (int)s->pid);
 	fflush(stdout);
 	wr_notify_send(&gateway->notify, "READY=1");
@@ -270,7 +271,7 @@ static void on_ready(void *context, bool taken_over)
 
 /* Closes all handles, which ends the loop. Blocks signals first: without a handler the next signal would
  * end the process before it has cleaned up. */
-static void close_handles(struct gateway *gateway)
+static void close_handles(struct gateway_run *gateway)
 {
 	sigset_t all;
 
@@ -286,39 +287,39 @@ static void close_handles(struct gateway *gateway)
 
 static void on_service_end(uv_timer_t *timer)
 {
-	struct gateway *gateway = timer->data;
+	struct gateway_run *gateway = timer->data;
 
-	if (gateway_service_drained(gateway->service))
+	if (wr_gateway_service_drained(gateway->service))
 		close_handles(gateway);
 }
 
 /* nginx has ended. The service may still have calls in progress, for --drain at most. */
 static void on_done(void *context, bool failed)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 
 	gateway->failed = failed;
 	gateway->nginx_done = true;
-	if (failed || gateway_service_drained(gateway->service)) {
+	if (failed || wr_gateway_service_drained(gateway->service)) {
 		close_handles(gateway);
 		return;
 	}
-	gateway_service_drain(gateway->service);
+	wr_gateway_service_drain(gateway->service);
 	uv_timer_start(&gateway->service_end, on_service_end, SERVICE_END_MS, SERVICE_END_MS);
 }
 
 /* Reloads nginx after a resize of the table. The service changes to the new table by itself, nginx only
  * at a reload; until then each limit is counted in both tables, and deferred requests are known in one
  * of them only. If the table has the size of nginx's configuration, nginx itself has resized it. */
-static void follow_table(struct gateway *gateway)
+static void follow_table(struct gateway_run *gateway)
 {
 	uint64_t bytes = 0;
-	unsigned moves = gateway_service_moves(gateway->service, &bytes);
+	unsigned moves = wr_gateway_service_moves(gateway->service, &bytes);
 
-	bool renewed = gateway_service_renew(gateway->service);
+	bool renewed = wr_gateway_service_renew(gateway->service);
 
 	if (renewed)
-		gateway_service_moves(gateway->service, &bytes);
+		wr_gateway_service_moves(gateway->service, &bytes);
 	else if (moves == gateway->table_moves)
 		return;
 	gateway->table_moves = renewed ? 0 : moves;
@@ -334,7 +335,7 @@ static void follow_table(struct gateway *gateway)
 /* Reloads nginx when a rule begins to defer. Without --queue the gateway has a queue only if a rule
  * defers, and rules change at run time. If the queue cannot be opened, the reload reports it once for
  * each change of the rules. */
-static void follow_rules(struct gateway *gateway)
+static void follow_rules(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
 	uint64_t seen = gateway->rules_seen;
@@ -342,7 +343,7 @@ static void follow_rules(struct gateway *gateway)
 
 	if (gateway->supervisor.state != WR_SUPERVISOR_RUNNING)
 		return;
-	gateway->rules_seen = gateway_service_rules(gateway->service, &defers);
+	gateway->rules_seen = wr_gateway_service_rules(gateway->service, &defers);
 	if (gateway->rules_seen == seen || !defers || plan->queue || plan->settings->queue)
 		return;
 	log_line(NULL, "a rule now has on_limit: defer: reloading nginx to queue its requests");
@@ -351,10 +352,10 @@ static void follow_rules(struct gateway *gateway)
 
 static void on_service_timer(uv_timer_t *timer)
 {
-	struct gateway *gateway = timer->data;
+	struct gateway_run *gateway = timer->data;
 
-	gateway_service_poll(gateway->service);
-	if (gateway->notify.watchdog_ms && gateway_service_runs(gateway->service))
+	wr_gateway_service_poll(gateway->service);
+	if (gateway->notify.watchdog_ms && wr_gateway_service_runs(gateway->service))
 		wr_notify_send(&gateway->notify, "WATCHDOG=1");
 	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
 		wr_places_open_delivery(&gateway->now->plan);
@@ -366,7 +367,7 @@ static void on_service_timer(uv_timer_t *timer)
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-	struct gateway *gateway = handle->data;
+	struct gateway_run *gateway = handle->data;
 
 	switch (number) {
 	case SIGHUP:
@@ -388,12 +389,12 @@ static void on_signal(uv_signal_t *handle, int number)
 		if (gateway->supervisor.state < WR_SUPERVISOR_STOPPING)
 			log_line(NULL, "stopping when the requests in progress are done; a second "
 				       "signal stops at once");
-		gateway_service_drain(gateway->service);
+		wr_gateway_service_drain(gateway->service);
 		wr_supervisor_stop(&gateway->supervisor);
 	}
 }
 
-static void listen_to_signals(struct gateway *gateway, uv_loop_t *loop)
+static void listen_to_signals(struct gateway_run *gateway, uv_loop_t *loop)
 {
 	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
 
@@ -477,7 +478,7 @@ static int prepare_start(const struct wr_gateway_plan *plan)
 	return -1;
 }
 
-static int run_gateway(struct gateway *gateway)
+static int run_gateway(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
 	struct wr_supervisor_opts opts = {.configure = write_configuration,
@@ -492,7 +493,7 @@ static int run_gateway(struct gateway *gateway)
 
 	if (lock < 0)
 		return WR_EXIT_NO;
-	gateway->service = gateway_service_start(&gateway->now->service, plan);
+	gateway->service = wr_gateway_service_start(&gateway->now->service, plan);
 	if (!gateway->service) {
 		close(lock);
 		return WR_EXIT_NO;
@@ -510,7 +511,7 @@ static int run_gateway(struct gateway *gateway)
 	wr_supervisor_start(&gateway->supervisor);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	uv_loop_close(&loop);
-	gateway_service_stop(gateway->service);
+	wr_gateway_service_stop(gateway->service);
 	wr_notify_close(&gateway->notify);
 	if (!gateway->failed)
 		wr_places_tidy(&gateway->now->plan);
@@ -521,13 +522,13 @@ static int run_gateway(struct gateway *gateway)
 	return gateway->failed ? WR_EXIT_NO : WR_EXIT_YES;
 }
 
-static int read_and_run(struct gateway *gateway, bool hidden)
+static int read_and_run(struct gateway_run *gateway, bool hidden)
 {
 	int exit_code;
 
 	gateway->now = edition_read(gateway->argc, gateway->argv, &exit_code);
 	if (exit_code == -1) {
-		wr_options_help(&gateway_command, stdout);
+		wr_options_help(&wr_gateway_command, stdout);
 		return WR_EXIT_YES;
 	}
 	if (!gateway->now)
@@ -548,14 +549,14 @@ static int read_and_run(struct gateway *gateway, bool hidden)
 
 int wr_cli_gateway(int argc, char **argv)
 {
-	static struct gateway gateway;
+	static struct gateway_run gateway;
 	bool hidden;
-	char **own = wr_arguments_hide(&gateway_command, argc, argv, &hidden);
+	char **own = wr_arguments_hide(&wr_gateway_command, argc, argv, &hidden);
 	int exit_code;
 
 	if (!own)
 		abort();
-	gateway = (struct gateway){.argc = argc, .argv = own};
+	gateway = (struct gateway_run){.argc = argc, .argv = own};
 	exit_code = read_and_run(&gateway, hidden);
 	free(own);
 	return exit_code;

@@ -5,7 +5,7 @@
 #include "cli/options/options.h"
 #include "gateway/plan.h"
 
-extern const struct wr_command gateway_command;
-extern struct wr_gateway_settings gateway_settings; /* filled by wr_options_read() */
+extern const struct wr_command wr_gateway_command;
+extern struct wr_gateway_settings wr_cli_gateway_settings; /* filled by wr_options_read() */
 
 #endif

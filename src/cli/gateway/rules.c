@@ -4,7 +4,7 @@
 #include "gateway/plan.h"
 #include "limiter/engine.h"
 
-uint64_t gateway_rules_look(struct weir_engine *engine, const char *domain, bool *defers)
+uint64_t wr_gateway_rules_read(struct weir_engine *engine, const char *domain, bool *defers)
 {
 	unsigned shard = wr_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);

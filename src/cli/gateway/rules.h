@@ -9,6 +9,6 @@ struct weir_engine;
 
 /* Returns the generation of the rules, from 1, or 0 if there are none. Sets *defers if a rule of the
  * domain has on_limit: defer. */
-uint64_t gateway_rules_look(struct weir_engine *engine, const char *domain, bool *defers);
+uint64_t wr_gateway_rules_read(struct weir_engine *engine, const char *domain, bool *defers);
 
 #endif

@@ -22,15 +22,15 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 
-#define AT(field) .at = offsetof(struct gateway_service_settings, field)
+#define AT(field) .at = offsetof(struct wr_gateway_service_settings, field)
 #define ARENA_BYTES ((size_t)256 * 1024)
 #define DEFAULT_ADMIN "127.0.0.1:9099"
 #define CONNECTIONS 1024
 #define STEADY_MS 10000 /* after this time without an end, failures count from 0 again */
 
-struct gateway_service_settings gateway_service_settings;
+struct wr_gateway_service_settings wr_gateway_service_settings;
 
-const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
+const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = {
 	{"admin", WR_OPTION_LIST, "ADDR,…", NULL,
 	 "addresses of the admin API: rules, counters, bans; off\n"
 	 "for none. Without it " DEFAULT_ADMIN ", if that port is\n"
@@ -62,8 +62,8 @@ const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
 	 "file with the password for AUTH at --resp", AT(resp_password_file)},
 };
 
-struct gateway_service {
-	struct gateway_child child;
+struct wr_gateway_service {
+	struct wr_gateway_child child;
 	struct wr_settings settings;
 	const char *domain;
 	struct wr_arena arena; /* of its texts: a reload frees the options that they came from */
@@ -78,7 +78,7 @@ struct gateway_service {
 
 /* ---- settings ---- */
 
-static const char *copy_text(struct gateway_service *service, const char *from)
+static const char *copy_text(struct wr_gateway_service *service, const char *from)
 {
 	const char *copy = from ? wr_arena_copy(&service->arena, from, strlen(from)) : NULL;
 
@@ -87,7 +87,7 @@ static const char *copy_text(struct gateway_service *service, const char *from)
 	return copy;
 }
 
-static struct wr_text_list copy_list(struct gateway_service *service,
+static struct wr_text_list copy_list(struct wr_gateway_service *service,
 				     const struct wr_text_list *from)
 {
 	struct wr_text_list copy = {.count = from->count};
@@ -103,7 +103,7 @@ static bool is_off(const struct wr_text_list *list)
 	       (list->count == 1 && list->items[0] && strcmp(list->items[0], "off") == 0);
 }
 
-static void add_socket(struct gateway_service *service, const char *path)
+static void add_socket(struct wr_gateway_service *service, const char *path)
 {
 	struct wr_text_list *resp = &service->settings.resp;
 
@@ -113,8 +113,8 @@ static void add_socket(struct gateway_service *service, const char *path)
 
 /* Adds the Unix sockets of --resp: one for the user that runs the gateway, and with Redis or a queue one
  * for nginx, which may be the same. */
-static void add_sockets(struct gateway_service *service,
-			const struct gateway_service_settings *settings,
+static void add_sockets(struct wr_gateway_service *service,
+			const struct wr_gateway_service_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
 	const char *own = wr_places_print(&service->arena, "%s/weir.sock", plan->runtime);
@@ -136,7 +136,7 @@ static void add_sockets(struct gateway_service *service,
 	service->settings.socket_group = workers ? workers->gr_gid : 0;
 }
 
-static struct wr_redis_settings copy_redis(struct gateway_service *service,
+static struct wr_redis_settings copy_redis(struct wr_gateway_service *service,
 					   const struct wr_redis_settings *from)
 {
 	return (struct wr_redis_settings){.url = copy_text(service, from->url),
@@ -154,7 +154,7 @@ static struct wr_redis_settings copy_redis(struct gateway_service *service,
 }
 
 /* Without --queue-target deliveries go through nginx, which knows the API servers. */
-static struct wr_queue_settings copy_queue(struct gateway_service *service,
+static struct wr_queue_settings copy_queue(struct wr_gateway_service *service,
 					   const struct wr_queue_settings *from,
 					   const struct wr_gateway_plan *plan)
 {
@@ -169,8 +169,8 @@ static struct wr_queue_settings copy_queue(struct gateway_service *service,
 	return settings;
 }
 
-static void fill_settings(struct gateway_service *service,
-			  const struct gateway_service_settings *settings,
+static void fill_settings(struct wr_gateway_service *service,
+			  const struct wr_gateway_service_settings *settings,
 			  const struct wr_gateway_plan *plan)
 {
 	service->settings = (struct wr_settings){
@@ -269,10 +269,10 @@ static bool same_settings(const struct wr_settings *a, const struct wr_settings 
 	       same_text(a->user, b->user);
 }
 
-static struct gateway_service *new_service(const struct gateway_service_settings *settings,
-					   const struct wr_gateway_plan *plan)
+static struct wr_gateway_service *new_service(const struct wr_gateway_service_settings *settings,
+					      const struct wr_gateway_plan *plan)
 {
-	struct gateway_service *service = calloc(1, sizeof *service);
+	struct wr_gateway_service *service = calloc(1, sizeof *service);
 
 	if (!service)
 		abort();
@@ -281,7 +281,7 @@ static struct gateway_service *new_service(const struct gateway_service_settings
 	return service;
 }
 
-static void free_service(struct gateway_service *service)
+static void free_service(struct wr_gateway_service *service)
 {
 	wr_arena_free(&service->arena);
 	free(service);
@@ -304,7 +304,7 @@ static uint64_t fingerprint(const char *path)
 	       (uint64_t)st.st_mtim.tv_nsec;
 }
 
-static uint64_t certificate_fingerprint(const struct gateway_service *service)
+static uint64_t certificate_fingerprint(const struct wr_gateway_service *service)
 {
 	return fingerprint(service->settings.tls_cert) + 3 * fingerprint(service->settings.tls_key);
 }
@@ -323,12 +323,12 @@ static void write_ports(const struct wr_service *service, FILE *out)
 		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
 }
 
-static int launch_child(struct gateway_service *service)
+static int launch_child(struct wr_gateway_service *service)
 {
-	struct gateway_child_opts opts = {.settings = &service->settings,
-					  .domain = service->domain,
-					  .default_admin = service->default_admin,
-					  .summary = write_ports};
+	struct wr_gateway_child_opts opts = {.settings = &service->settings,
+					     .domain = service->domain,
+					     .default_admin = service->default_admin,
+					     .summary = write_ports};
 	struct weir_error error = {0};
 
 	if (service->asleep)
@@ -340,13 +340,14 @@ static int launch_child(struct gateway_service *service)
 	}
 	service->certificate = certificate_fingerprint(service);
 	service->started_ms = mono_ms();
-	return gateway_child_start(&service->child, &opts);
+	return wr_gateway_child_start(&service->child, &opts);
 }
 
-struct gateway_service *gateway_service_start(const struct gateway_service_settings *settings,
-					      const struct wr_gateway_plan *plan)
+struct wr_gateway_service *
+wr_gateway_service_start(const struct wr_gateway_service_settings *settings,
+			 const struct wr_gateway_plan *plan)
 {
-	struct gateway_service *service = new_service(settings, plan);
+	struct wr_gateway_service *service = new_service(settings, plan);
 
 	wr_log_setup("weir gateway", WR_LOG_INFO, false);
 	if (launch_child(service) < 0) {
@@ -389,7 +390,7 @@ static void remove_sockets(const char *ports)
 	}
 }
 
-static void end_child(struct gateway_service *service)
+static void end_child(struct wr_gateway_service *service)
 {
 	char *ports;
 
@@ -397,7 +398,7 @@ static void end_child(struct gateway_service *service)
 		return;
 	ports = service->child.summary;
 	service->child.summary = NULL;
-	gateway_child_stop(&service->child);
+	wr_gateway_child_stop(&service->child);
 	if (ports)
 		remove_sockets(ports);
 	free(ports);
@@ -405,8 +406,8 @@ static void end_child(struct gateway_service *service)
 
 /* Ends the old service, which frees its ports, and starts the new one. Returns the service that runs, or
  * NULL. */
-static struct gateway_service *replace_service(struct gateway_service *old,
-					       struct gateway_service *fresh)
+static struct wr_gateway_service *replace_service(struct wr_gateway_service *old,
+						  struct wr_gateway_service *fresh)
 {
 	end_child(old);
 	if (launch_child(fresh) == 0) {
@@ -423,23 +424,23 @@ static struct gateway_service *replace_service(struct gateway_service *old,
 }
 
 /* Whether only a new process can read the changed files. */
-static bool is_stale(const struct gateway_service *service)
+static bool is_stale(const struct wr_gateway_service *service)
 {
-	const struct gateway_report *report = &service->child.report;
+	const struct wr_gateway_report *report = &service->child.report;
 
 	return report->no_rules ||
 	       (report->no_certificate && certificate_fingerprint(service) != service->certificate);
 }
 
-void gateway_service_reload(struct gateway_service **service,
-			    const struct gateway_service_settings *settings,
-			    const struct wr_gateway_plan *plan)
+void wr_gateway_service_reload(struct wr_gateway_service **service,
+			       const struct wr_gateway_service_settings *settings,
+			       const struct wr_gateway_plan *plan)
 {
-	struct gateway_service *fresh = new_service(settings, plan);
+	struct wr_gateway_service *fresh = new_service(settings, plan);
 
 	if (!*service) {
 		free_service(fresh);
-		*service = gateway_service_start(settings, plan);
+		*service = wr_gateway_service_start(settings, plan);
 		return;
 	}
 	if (!same_settings(&(*service)->settings, &fresh->settings) ||
@@ -448,12 +449,12 @@ void gateway_service_reload(struct gateway_service **service,
 		return;
 	}
 	free_service(fresh);
-	gateway_child_send(&(*service)->child, GATEWAY_CHILD_RELOAD);
+	wr_gateway_child_send(&(*service)->child, WR_GATEWAY_CHILD_RELOAD);
 }
 
 /* ---- supervision ---- */
 
-static void plan_restart(struct gateway_service *service)
+static void plan_restart(struct wr_gateway_service *service)
 {
 	uint64_t now = mono_ms(), wait_ms;
 
@@ -466,7 +467,7 @@ static void plan_restart(struct gateway_service *service)
 	service->child.ended[0] = 0;
 }
 
-static void restart_child(struct gateway_service *service)
+static void restart_child(struct wr_gateway_service *service)
 {
 	if (launch_child(service) < 0) {
 		snprintf(service->child.ended, sizeof service->child.ended,
@@ -475,15 +476,15 @@ static void restart_child(struct gateway_service *service)
 	}
 	service->starts++;
 	wr_log(WR_LOG_INFO, "the service runs again (process %d)", (int)service->child.pid);
-	gateway_service_summary(service, stdout);
+	wr_gateway_service_summary(service, stdout);
 	fflush(stdout);
 }
 
-void gateway_service_poll(struct gateway_service *service)
+void wr_gateway_service_poll(struct wr_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return;
-	gateway_child_poll(&service->child);
+	wr_gateway_child_poll(&service->child);
 	if (service->child.pid || service->draining)
 		return;
 	if (service->child.ended[0])
@@ -492,12 +493,12 @@ void gateway_service_poll(struct gateway_service *service)
 		restart_child(service);
 }
 
-bool gateway_service_runs(const struct gateway_service *service)
+bool wr_gateway_service_runs(const struct wr_gateway_service *service)
 {
 	return service && (service->asleep || service->child.pid);
 }
 
-bool gateway_service_renew(struct gateway_service *service)
+bool wr_gateway_service_renew(struct wr_gateway_service *service)
 {
 	char size[WR_SIZE_TEXT];
 
@@ -506,33 +507,34 @@ bool gateway_service_renew(struct gateway_service *service)
 	end_child(service);
 	restart_child(service);
 	wr_size_text(service->child.report.table_bytes, size);
-	wr_log(WR_LOG_INFO, "the table was resized to %s, and the service was restarted", size);
+	wr_log(WR_LOG_INFO, "the table was resized: it has %s, and the service was restarted",
+	       size);
 	return true;
 }
 
-void gateway_service_summary(const struct gateway_service *service, FILE *out)
+void wr_gateway_service_summary(const struct wr_gateway_service *service, FILE *out)
 {
 	if (service && service->child.summary)
 		fputs(service->child.summary, out);
 }
 
-void gateway_service_drain(struct gateway_service *service)
+void wr_gateway_service_drain(struct wr_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return;
 	service->draining = true;
-	gateway_child_send(&service->child, GATEWAY_CHILD_DRAIN);
+	wr_gateway_child_send(&service->child, WR_GATEWAY_CHILD_DRAIN);
 }
 
-bool gateway_service_drained(struct gateway_service *service)
+bool wr_gateway_service_drained(struct wr_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return true;
-	gateway_child_poll(&service->child);
+	wr_gateway_child_poll(&service->child);
 	return !service->child.pid || service->child.report.drained;
 }
 
-unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes)
+unsigned wr_gateway_service_moves(const struct wr_gateway_service *service, uint64_t *bytes)
 {
 	if (!service || service->asleep)
 		return 0;
@@ -540,7 +542,7 @@ unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *
 	return (unsigned)service->child.report.moves;
 }
 
-uint64_t gateway_service_rules(const struct gateway_service *service, bool *defers)
+uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool *defers)
 {
 	*defers = false;
 	if (!service || service->asleep || !service->child.pid)
@@ -550,7 +552,7 @@ uint64_t gateway_service_rules(const struct gateway_service *service, bool *defe
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 
-void gateway_service_stop(struct gateway_service *service)
+void wr_gateway_service_stop(struct wr_gateway_service *service)
 {
 	if (!service)
 		return;

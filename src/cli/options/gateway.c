@@ -8,7 +8,7 @@
 #define AT(field) .at = offsetof(struct wr_gateway_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 
-struct wr_gateway_settings gateway_settings;
+struct wr_gateway_settings wr_cli_gateway_settings;
 
 static const struct wr_option traffic[] = {
 	{"upstream", WR_OPTION_LIST, "URL,…", NULL,
@@ -120,7 +120,7 @@ static const struct wr_option running[] = {
 	 AT(print_config)},
 };
 
-#define GROUP(title, options) WR_OPTION_GROUP(title, options, &gateway_settings)
+#define GROUP(title, options) WR_OPTION_GROUP(title, options, &wr_cli_gateway_settings)
 
 static const struct wr_option_group groups[] = {
 	GROUP("Traffic", traffic),
@@ -128,13 +128,14 @@ static const struct wr_option_group groups[] = {
 	GROUP("Clients", clients),
 	GROUP("API servers", servers),
 	GROUP("Running", running),
-	{"Service (weir serve beside nginx)", gateway_service_options, GATEWAY_SERVICE_OPTIONS,
-	 &gateway_service_settings},
-	{"Redis", redis_options, WR_REDIS_OPTIONS, &gateway_service_settings.redis},
-	{"Deferred requests", queue_options, WR_QUEUE_OPTIONS, &gateway_service_settings.queue},
+	{"Service (weir serve beside nginx)", wr_gateway_service_options,
+	 WR_GATEWAY_SERVICE_OPTIONS, &wr_gateway_service_settings},
+	{"Redis", wr_redis_options, WR_REDIS_OPTIONS, &wr_gateway_service_settings.redis},
+	{"Deferred requests", wr_queue_options, WR_QUEUE_OPTIONS,
+	 &wr_gateway_service_settings.queue},
 };
 
-const struct wr_command gateway_command = {
+const struct wr_command wr_gateway_command = {
 	"gateway",
 	"weir gateway --upstream URL[,URL…] [--rules PATH] [--listen ADDR] [OPTION…]\n"
 	"\n"

@@ -115,7 +115,7 @@ static void read_environment(struct wr_options_reader *reader, char **environmen
 }
 
 /* An argument that begins with a dash. */
-struct flag {
+struct option_flag {
 	const char *text;
 	struct weir_str name; /* without dashes; empty: no long option */
 	const char *value;    /* NULL: none given */
@@ -135,9 +135,9 @@ static struct wr_option_ref find_letter(const struct wr_command *command, char l
 }
 
 /* A value follows `=` or a letter, or is the next argument, unless that begins with --. */
-static struct flag split_flag(const struct wr_command *command, int left, char **argv)
+static struct option_flag split_flag(const struct wr_command *command, int left, char **argv)
 {
-	struct flag flag = {.text = argv[0], .arguments = 1};
+	struct option_flag flag = {.text = argv[0], .arguments = 1};
 	struct weir_str text = wr_str(argv[0]);
 	size_t equals = wr_str_find(text, '=');
 
@@ -161,7 +161,7 @@ static struct flag split_flag(const struct wr_command *command, int left, char *
 
 /* Returns the number of arguments to skip. An argument that follows an unknown flag is most likely
  * the flag's value, so it is not reported as a second error. */
-static int report_unknown(struct wr_options_reader *reader, const struct flag *flag,
+static int report_unknown(struct wr_options_reader *reader, const struct option_flag *flag,
 			  const char *next)
 {
 	struct weir_str near = wr_options_guess(reader, flag->name);
@@ -183,7 +183,7 @@ static int report_unknown(struct wr_options_reader *reader, const struct flag *f
  * the file is read before the other flags, which override it. */
 static int read_flag(struct wr_options_reader *reader, int left, char **argv, bool first_pass)
 {
-	struct flag flag = split_flag(reader->command, left, argv);
+	struct option_flag flag = split_flag(reader->command, left, argv);
 	const struct wr_option *option = flag.ref.option;
 	char where[96];
 

@@ -7,7 +7,7 @@
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 #define DAY SECONDS(86400)
 
-const struct wr_option queue_options[WR_QUEUE_OPTIONS] = {
+const struct wr_option wr_queue_options[WR_QUEUE_OPTIONS] = {
 	{"queue", WR_OPTION_TEXT, "URL", NULL,
 	 "storage of requests that a rule with on_limit: defer\n"
 	 "refuses: file:/folder, redis://HOST, rediss://HOST,\n"

@@ -5,6 +5,7 @@
 #include "cli/options/options.h"
 
 #define WR_QUEUE_OPTIONS 14
-extern const struct wr_option queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
+extern const struct wr_option
+	wr_queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
 
 #endif

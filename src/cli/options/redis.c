@@ -5,7 +5,7 @@
 
 #define AT(field) .at = offsetof(struct wr_redis_settings, field)
 
-const struct wr_option redis_options[WR_REDIS_OPTIONS] = {
+const struct wr_option wr_redis_options[WR_REDIS_OPTIONS] = {
 	{"redis", WR_OPTION_TEXT, "URL", NULL,
 	 "Redis that shares the counters of all rules, except\n"
 	 "`local` ones, with other machines:\n"

@@ -5,6 +5,7 @@
 #include "cli/options/options.h"
 
 #define WR_REDIS_OPTIONS 12
-extern const struct wr_option redis_options[WR_REDIS_OPTIONS]; /* into struct wr_redis_settings */
+extern const struct wr_option
+	wr_redis_options[WR_REDIS_OPTIONS]; /* into struct wr_redis_settings */
 
 #endif

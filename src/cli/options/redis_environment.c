@@ -10,12 +10,12 @@
 #include "base/error.h"
 
 /* A URL being written. It does not fit if len reaches cap. */
-struct writer {
+struct url_writer {
 	char *at;
 	size_t cap, len;
 };
 
-static void put_char(struct writer *out, char c)
+static void put_char(struct url_writer *out, char c)
 {
 	if (out->len + 1 < out->cap)
 		out->at[out->len] = c;
@@ -23,13 +23,13 @@ static void put_char(struct writer *out, char c)
 		out->len++;
 }
 
-static void put_text(struct writer *out, const char *text)
+static void put_text(struct url_writer *out, const char *text)
 {
 	for (; *text; text++)
 		put_char(out, *text);
 }
 
-static void put_escaped(struct writer *out, const char *text, size_t len)
+static void put_escaped(struct url_writer *out, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		char code[4];
@@ -44,7 +44,7 @@ static void put_escaped(struct writer *out, const char *text, size_t len)
 }
 
 /* Writes "PASSWORD" or "USER:PASSWORD" as the login before the host. */
-static void put_login(struct writer *out, const char *auth)
+static void put_login(struct url_writer *out, const char *auth)
 {
 	const char *colon = auth ? strchr(auth, ':') : NULL;
 
@@ -58,7 +58,7 @@ static void put_login(struct writer *out, const char *auth)
 	put_char(out, '@');
 }
 
-static void put_sentinel_login(struct writer *out, const char *auth)
+static void put_sentinel_login(struct url_writer *out, const char *auth)
 {
 	const char *colon = auth ? strchr(auth, ':') : NULL;
 
@@ -75,7 +75,7 @@ static void put_sentinel_login(struct writer *out, const char *auth)
 	put_escaped(out, auth, strlen(auth));
 }
 
-static int put_sentinel(struct writer *out, const struct redis_environment *from,
+static int put_sentinel(struct url_writer *out, const struct wr_redis_environment *from,
 			struct weir_error *error)
 {
 	size_t master = strcspn(from->url, ",");
@@ -93,13 +93,13 @@ static int put_sentinel(struct writer *out, const struct redis_environment *from
 	return 0;
 }
 
-static bool is_unix(const struct redis_environment *from)
+static bool is_unix(const struct wr_redis_environment *from)
 {
 	return from->url[0] == '/' ||
 	       (from->socket_type && strcasecmp(from->socket_type, "unix") == 0);
 }
 
-static int put_single(struct writer *out, const struct redis_environment *from,
+static int put_single(struct url_writer *out, const struct wr_redis_environment *from,
 		      struct weir_error *error)
 {
 	if (!is_unix(from)) {
@@ -122,11 +122,11 @@ static bool is_url(const char *text)
 	return strncmp(text, "redis://", 8) == 0 || strncmp(text, "rediss://", 9) == 0;
 }
 
-int redis_environment_url(const struct redis_environment *from, char *url, size_t cap,
-			  struct weir_error *error)
+int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
+			     struct weir_error *error)
 {
 	const char *type = from->type ? from->type : "SINGLE";
-	struct writer out = {url, cap, 0};
+	struct url_writer out = {url, cap, 0};
 	int rc = 0;
 
 	if (strcasecmp(type, "SENTINEL") == 0) {

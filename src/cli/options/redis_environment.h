@@ -8,7 +8,7 @@
 #include <weir/error.h>
 
 /* Values of the environment; NULL: not set. */
-struct redis_environment {
+struct wr_redis_environment {
 	const char *type;        /* SINGLE, SENTINEL, CLUSTER */
 	const char *socket_type; /* tcp, unix */
 	const char *url;         /* host:port, a path, master,sentinel:port,… or node:port,… */
@@ -18,7 +18,7 @@ struct redis_environment {
 };
 
 /* Writes the URL. Returns 0, or WEIR_EINVAL with an error that names the variable but no password. */
-int redis_environment_url(const struct redis_environment *from, char *url, size_t cap,
-			  struct weir_error *error);
+int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
+			     struct weir_error *error);
 
 #endif

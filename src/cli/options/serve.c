@@ -8,8 +8,8 @@
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 #define DAY SECONDS(86400)
 
-struct wr_settings serve_settings;
-const char *serve_headers;
+struct wr_settings wr_serve_settings;
+const char *wr_serve_headers;
 
 static const struct wr_option ports[] = {
 	{"grpc", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:8081",
@@ -182,18 +182,18 @@ static const struct wr_option running[] = {
 };
 
 static const struct wr_option_group groups[] = {
-	WR_OPTION_GROUP("Ports", ports, &serve_settings),
-	WR_OPTION_GROUP("Limits", limits, &serve_settings),
-	WR_OPTION_GROUP("Observing", watching, &serve_settings),
-	{"Redis", redis_options, WR_REDIS_OPTIONS, &serve_settings.redis},
-	{"Deferred requests", queue_options, WR_QUEUE_OPTIONS, &serve_settings.queue},
-	WR_OPTION_GROUP("TLS", tls, &serve_settings),
-	WR_OPTION_GROUP("Responses of --http", profile, &serve_headers),
-	WR_OPTION_GROUP("Responses of --grpc", answers, &serve_settings),
-	WR_OPTION_GROUP("Running", running, &serve_settings),
+	WR_OPTION_GROUP("Ports", ports, &wr_serve_settings),
+	WR_OPTION_GROUP("Limits", limits, &wr_serve_settings),
+	WR_OPTION_GROUP("Observing", watching, &wr_serve_settings),
+	{"Redis", wr_redis_options, WR_REDIS_OPTIONS, &wr_serve_settings.redis},
+	{"Deferred requests", wr_queue_options, WR_QUEUE_OPTIONS, &wr_serve_settings.queue},
+	WR_OPTION_GROUP("TLS", tls, &wr_serve_settings),
+	WR_OPTION_GROUP("Responses of --http", profile, &wr_serve_headers),
+	WR_OPTION_GROUP("Responses of --grpc", answers, &wr_serve_settings),
+	WR_OPTION_GROUP("Running", running, &wr_serve_settings),
 };
 
-const struct wr_command serve_command = {
+const struct wr_command wr_serve_command = {
 	"serve",
 	"weir serve --rules PATH [--grpc ADDR] [--http ADDR] [--resp ADDR] [--admin ADDR] "
 	"[OPTION…]\n"

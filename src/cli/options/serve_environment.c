@@ -26,7 +26,7 @@ enum row_kind {
 };
 
 /* Every variable of the reference. */
-static const struct row {
+static const struct reference_row {
 	const char *name;
 	enum row_kind kind;
 	const char *into;
@@ -96,7 +96,7 @@ static const struct row {
 };
 #define ROW_COUNT (sizeof rows / sizeof *rows)
 
-struct reader {
+struct reference_reader {
 	char **environment;
 	struct wr_arena *arena;
 	struct wr_reference *reference;
@@ -106,7 +106,7 @@ struct reader {
 	int rc;
 };
 
-static const char *get_variable(const struct reader *reader, const char *name)
+static const char *get_variable(const struct reference_reader *reader, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -117,7 +117,7 @@ static const char *get_variable(const struct reader *reader, const char *name)
 }
 
 /* Adds OPTION=value to the environment, unless the option has a value already. */
-static void add_variable(struct reader *reader, const char *option, const char *value)
+static void add_variable(struct reference_reader *reader, const char *option, const char *value)
 {
 	size_t size = strlen(option) + strlen(value) + 2;
 	char *text;
@@ -144,7 +144,7 @@ static void note_name(char *names, const char *variable)
 
 /* ---- options that several variables form ---- */
 
-static void make_rules(struct reader *reader)
+static void make_rules(struct reference_reader *reader)
 {
 	const char *root = get_variable(reader, "RUNTIME_ROOT"),
 		   *sub = get_variable(reader, "RUNTIME_SUBDIRECTORY");
@@ -157,7 +157,7 @@ static void make_rules(struct reader *reader)
 }
 
 /* A port without a host is on all addresses. A host without a port has the default port. */
-static void make_address(struct reader *reader, const char *option, const char *host_name,
+static void make_address(struct reference_reader *reader, const char *option, const char *host_name,
 			 const char *port_name, const char *default_host, const char *default_port)
 {
 	const char *host = get_variable(reader, host_name), *port = get_variable(reader, port_name);
@@ -173,7 +173,7 @@ static void make_address(struct reader *reader, const char *option, const char *
 	add_variable(reader, option, address);
 }
 
-static void make_addresses(struct reader *reader)
+static void make_addresses(struct reference_reader *reader)
 {
 	const char *path = get_variable(reader, "GRPC_UDS");
 	char address[VALUE_MAX];
@@ -190,7 +190,7 @@ static void make_addresses(struct reader *reader)
 
 /* Any other spelling is an error, as in the reference: it must not switch TLS off or enforcement on.
  */
-static bool is_true(struct reader *reader, const char *name, const char *text)
+static bool is_true(struct reference_reader *reader, const char *name, const char *text)
 {
 	if (!text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0 ||
 	    strcasecmp(text, "f") == 0)
@@ -201,7 +201,7 @@ static bool is_true(struct reader *reader, const char *name, const char *text)
 	return true;
 }
 
-static void copy_variable(struct reader *reader, const char *name, const char *option)
+static void copy_variable(struct reference_reader *reader, const char *name, const char *option)
 {
 	const char *value = get_variable(reader, name);
 
@@ -209,7 +209,7 @@ static void copy_variable(struct reader *reader, const char *name, const char *o
 		add_variable(reader, option, value);
 }
 
-static void make_tls(struct reader *reader)
+static void make_tls(struct reference_reader *reader)
 {
 	static const char name[] = "GRPC_SERVER_USE_TLS";
 
@@ -222,14 +222,14 @@ static void make_tls(struct reader *reader)
 }
 
 /* The reference can keep counters of one second in a second Redis; here one Redis has them all. */
-static void make_redis(struct reader *reader)
+static void make_redis(struct reference_reader *reader)
 {
-	struct redis_environment from = {.type = get_variable(reader, "REDIS_TYPE"),
-					 .socket_type = get_variable(reader, "REDIS_SOCKET_TYPE"),
-					 .url = get_variable(reader, "REDIS_URL"),
-					 .auth = get_variable(reader, "REDIS_AUTH"),
-					 .sentinel_auth =
-						 get_variable(reader, "REDIS_SENTINEL_AUTH")};
+	struct wr_redis_environment from = {
+		.type = get_variable(reader, "REDIS_TYPE"),
+		.socket_type = get_variable(reader, "REDIS_SOCKET_TYPE"),
+		.url = get_variable(reader, "REDIS_URL"),
+		.auth = get_variable(reader, "REDIS_AUTH"),
+		.sentinel_auth = get_variable(reader, "REDIS_SENTINEL_AUTH")};
 	const char *backend = get_variable(reader, "BACKEND_TYPE");
 	char url[VALUE_MAX];
 
@@ -241,7 +241,7 @@ static void make_redis(struct reader *reader)
 	if (!from.url || get_variable(reader, "WEIR_REDIS"))
 		return;
 	from.tls = is_true(reader, "REDIS_TLS", get_variable(reader, "REDIS_TLS"));
-	if (redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
+	if (wr_redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
 		reader->rc = WEIR_EINVAL;
 		return;
 	}
@@ -254,7 +254,7 @@ static void make_redis(struct reader *reader)
 }
 
 /* Maps the levels of the reference, which has more of them. */
-static void make_log_level(struct reader *reader)
+static void make_log_level(struct reference_reader *reader)
 {
 	static const char *const levels[][2] = {
 		{"panic", "error"},  {"fatal", "error"}, {"error", "error"}, {"warn", "warn"},
@@ -266,7 +266,7 @@ static void make_log_level(struct reader *reader)
 			add_variable(reader, "WEIR_LOG_LEVEL", levels[i][1]);
 }
 
-static void check_config_type(struct reader *reader)
+static void check_config_type(struct reference_reader *reader)
 {
 	const char *value = get_variable(reader, "CONFIG_TYPE");
 
@@ -277,7 +277,8 @@ static void check_config_type(struct reader *reader)
 				      value);
 }
 
-static void make_percent(struct reader *reader, const struct row *row, const char *value)
+static void make_percent(struct reference_reader *reader, const struct reference_row *row,
+			 const char *value)
 {
 	char *end, text[16];
 	double ratio = strtod(value, &end);
@@ -294,7 +295,7 @@ static void make_percent(struct reader *reader, const struct row *row, const cha
 
 /* ---- single variables ---- */
 
-static const struct row *row_of(const char *variable)
+static const struct reference_row *row_of(const char *variable)
 {
 	size_t len = strcspn(variable, "=");
 
@@ -309,14 +310,14 @@ static const struct row *row_of(const char *variable)
 	return NULL;
 }
 
-static bool has_store(const struct reader *reader)
+static bool has_store(const struct reference_reader *reader)
 {
 	return get_variable(reader, "REDIS_URL") || get_variable(reader, "WEIR_REDIS");
 }
 
-static void read_variable(struct reader *reader, const char *variable)
+static void read_variable(struct reference_reader *reader, const char *variable)
 {
-	const struct row *row = row_of(variable);
+	const struct reference_row *row = row_of(variable);
 	const char *value = strchr(variable, '=');
 
 	if (!row || !value || !*++value)
@@ -335,7 +336,7 @@ static void read_variable(struct reader *reader, const char *variable)
 		make_percent(reader, row, value);
 }
 
-static char **join_environment(struct reader *reader)
+static char **join_environment(struct reference_reader *reader)
 {
 	size_t count = 0;
 	char **all;
@@ -353,7 +354,7 @@ static char **join_environment(struct reader *reader)
 int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_reference *reference,
 		      struct weir_error *error)
 {
-	struct reader reader = {
+	struct reference_reader reader = {
 		.environment = environment, .arena = arena, .reference = reference, .error = error};
 
 	memset(reference, 0, sizeof *reference);

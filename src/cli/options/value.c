@@ -145,7 +145,7 @@ static void add_item(struct wr_options_reader *reader, const struct wr_option_re
 _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 
-/* Room for every argument was allocated with the first one. */
+/* The first word allocates room for all arguments. */
 void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
 			 const char *where, struct weir_str text)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -272,6 +273,7 @@ int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 {
 	int rc;
 
+	wr_assert(watch && watch->table);
 	follow_resize(watch, error);
 	save_reading(watch, wr_clock_wall_ns());
 	watch->now_ns = wr_clock_wall_ns();

@@ -17,14 +17,14 @@
 #define JSON_KEYS 10u
 #define PIPE_DETAIL 5u
 
-static struct arguments {
+static struct top_arguments {
 	const char *sort;
 	uint64_t interval_ns, rules; /* rules 0: not given */
 	bool once, json;
 } given;
 static struct wr_table_choice table;
 
-#define AT(field) .at = offsetof(struct arguments, field)
+#define AT(field) .at = offsetof(struct top_arguments, field)
 
 static const struct wr_option options[] = {
 	{"sort", WR_OPTION_TEXT, "BY", "requests", "order of rules: requests, refused or name",
@@ -67,28 +67,28 @@ static const struct wr_command command = {
 	.group_count = sizeof groups / sizeof *groups,
 };
 
-static enum top_sort sort_named(const char *name)
+static enum wr_cli_top_sort sort_named(const char *name)
 {
 	static const char *const names[] = {
 #define SORT_ROW(name, word, key) [name] = (word),
-		TOP_SORTS(SORT_ROW)
+		WR_CLI_TOP_SORTS(SORT_ROW)
 #undef SORT_ROW
 	};
 	size_t i = 0;
 
 	while (strcmp(name, names[i]) != 0)
 		i++;
-	return (enum top_sort)i;
+	return (enum wr_cli_top_sort)i;
 }
 
-static int print_once(struct wr_watch *watch, struct top_look *look)
+static int print_once(struct wr_watch *watch, struct wr_cli_top_look *look)
 {
-	struct top_page page = {0};
+	struct wr_cli_top_page page = {0};
 
-	top_sort_rules(watch, look->sort);
+	wr_cli_top_sort_rules(watch, look->sort);
 	if (given.json)
-		return wr_json_print(top_json(watch, look), WR_EXIT_YES);
-	top_write(watch, look, &page);
+		return wr_json_print(wr_cli_top_json(watch, look), WR_EXIT_YES);
+	wr_cli_top_write(watch, look, &page);
 	fwrite(page.text, 1, page.len, stdout);
 	free(page.text);
 	return WR_EXIT_YES;
@@ -105,7 +105,7 @@ static bool is_screen(void)
 
 int wr_cli_top(int argc, char **argv)
 {
-	struct top_look look = {.columns = PIPE_COLUMNS, .detail = PIPE_DETAIL};
+	struct wr_cli_top_look look = {.columns = PIPE_COLUMNS, .detail = PIPE_DETAIL};
 	struct weir_error error = {0};
 	struct wr_watch watch;
 	int code;
@@ -120,7 +120,8 @@ int wr_cli_top(int argc, char **argv)
 	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
 	    wr_watch_read(&watch, &error) < 0)
 		return wr_cli_fail("top", &error, WR_EXIT_NO);
-	code = look.live ? top_live(&watch, &look, given.interval_ns) : print_once(&watch, &look);
+	code = look.live ? wr_cli_top_live(&watch, &look, given.interval_ns)
+			 : print_once(&watch, &look);
 	wr_watch_close(&watch);
 	return code;
 }

@@ -80,7 +80,7 @@ static void leave_screen(void)
 
 /* ---- drawing ---- */
 
-static size_t read_terminal_size(struct top_look *look)
+static size_t read_terminal_size(struct wr_cli_top_look *look)
 {
 	struct winsize size = {0};
 
@@ -92,7 +92,7 @@ static size_t read_terminal_size(struct top_look *look)
 
 /* Divides the lines: rules get the lines that the head and the keys leave, at least three. The chosen
  * rule is among the visible ones. */
-static void fit_rules(const struct wr_watch *watch, struct top_look *look, size_t lines,
+static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
 {
 	size_t keys = lines > head + LINES_BESIDE + KEYS_SHOWN + 6 ? KEYS_SHOWN : 3;
@@ -132,33 +132,34 @@ static size_t count_fitting(const char *line, size_t len, size_t columns)
 }
 
 /* Draws the lines of the page that the terminal has room for. */
-static void draw_page(const struct top_page *page, size_t lines, size_t columns)
+static void draw_page(const struct wr_cli_top_page *page, size_t lines, size_t columns)
 {
-	struct top_page out = {0};
+	struct wr_cli_top_page out = {0};
 	size_t at = 0, line = 0;
 
-	top_put(&out, "\x1b[H");
+	wr_cli_top_put(&out, "\x1b[H");
 	for (; line < lines && at < page->len; line++) {
 		const char *end = memchr(page->text + at, '\n', page->len - at);
 		size_t len = end ? (size_t)(end - page->text) - at : page->len - at;
 
-		top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
-			(int)count_fitting(page->text + at, len, columns), page->text + at);
+		wr_cli_top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
+			       (int)count_fitting(page->text + at, len, columns), page->text + at);
 		at += len + 1;
 	}
 	if (line < lines)
-		top_put(&out, "\r\n\x1b[J");
+		wr_cli_top_put(&out, "\r\n\x1b[J");
 	write_all(out.text, out.len);
 	free(out.text);
 }
 
-static void show_rules(const struct wr_watch *watch, struct top_look *look, struct top_page *page)
+static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *look,
+		       struct wr_cli_top_page *page)
 {
 	size_t lines = read_terminal_size(look), head = 4;
 
 	for (int i = 0; i < 2; i++) { /* the first pass finds the length of the head */
 		fit_rules(watch, look, lines, head);
-		top_write(watch, look, page);
+		wr_cli_top_write(watch, look, page);
 		head = 0;
 		for (const char *p = page->text; (p = strchr(p, '\n')) && p[1] != '\n'; p++)
 			head++;
@@ -185,7 +186,7 @@ static int read_byte(int wait_ms)
 }
 
 /* Arrows and page keys: ESC [ A, ESC [ 5 ~. */
-static void read_escape(struct keyboard *keyboard, const struct top_look *look)
+static void read_escape(struct keyboard *keyboard, const struct wr_cli_top_look *look)
 {
 	int page = (int)look->rules;
 
@@ -211,7 +212,7 @@ static void read_escape(struct keyboard *keyboard, const struct top_look *look)
 	}
 }
 
-static void handle_key(int key, struct keyboard *keyboard, struct top_look *look)
+static void handle_key(int key, struct keyboard *keyboard, struct wr_cli_top_look *look)
 {
 	switch (key) {
 	case 'q':
@@ -235,7 +236,7 @@ static void handle_key(int key, struct keyboard *keyboard, struct top_look *look
 		look->sort = name;                                                                 \
 		look->first = look->chosen = 0;                                                    \
 		break;
-		TOP_SORTS(SORT_CASE)
+		WR_CLI_TOP_SORTS(SORT_CASE)
 #undef SORT_CASE
 	default:
 		break;
@@ -243,7 +244,7 @@ static void handle_key(int key, struct keyboard *keyboard, struct top_look *look
 }
 
 static void move_choice(struct keyboard *keyboard, const struct wr_watch *watch,
-			struct top_look *look)
+			struct wr_cli_top_look *look)
 {
 	int64_t to = (int64_t)look->chosen + keyboard->move;
 	int64_t last = watch->rule_count ? (int64_t)watch->rule_count - 1 : 0;
@@ -260,7 +261,7 @@ static uint64_t mono_ms(void)
 }
 
 /* Waits until the next update is due or a key is pressed. Returns false if the terminal is closed. */
-static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct top_look *look)
+static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct wr_cli_top_look *look)
 {
 	uint64_t now_ms = mono_ms();
 	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
@@ -277,16 +278,16 @@ static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct to
 	return true;
 }
 
-static int run_screen(struct wr_watch *watch, struct top_look *look, uint64_t every_ms,
+static int run_screen(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ms,
 		      struct weir_error *error)
 {
 	struct keyboard keyboard = {0};
-	struct top_page page = {0};
+	struct wr_cli_top_page page = {0};
 	uint64_t due_ms = mono_ms() + every_ms;
 	int rc = 0;
 
 	while (!keyboard.quit && !end_requested && rc == 0) {
-		top_sort_rules(watch, look->sort);
+		wr_cli_top_sort_rules(watch, look->sort);
 		move_choice(&keyboard, watch, look);
 		show_rules(watch, look, &page);
 		if (!wait_for_key(due_ms, &keyboard, look))
@@ -301,7 +302,7 @@ static int run_screen(struct wr_watch *watch, struct top_look *look, uint64_t ev
 	return rc;
 }
 
-int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns)
+int wr_cli_top_live(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns)
 {
 	struct weir_error error = {0};
 	int rc;

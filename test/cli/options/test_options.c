@@ -132,7 +132,7 @@ static void flags_of_every_kind(void **state)
 		WR_OPTIONS_READ);
 	assert_string_equal(s.name, "-");
 	assert_string_equal(s.colour, "green");
-	assert_int_equal(s.words.count, 4); /* a repeated flag goes on with the list */
+	assert_int_equal(s.words.count, 4); /* a repeated flag extends the list */
 	assert_string_equal(s.words.items[1], "y");
 	assert_string_equal(s.words.items[3], "w");
 	assert_true(s.loud);

@@ -154,7 +154,7 @@ def test_a_port_that_is_taken():
         port = taken.getsockname()[1]
         with Demo(port) as demo:
             assert demo.process.wait(60) == 1
-            assert f"port {port} is taken by" in demo.said()
+            assert f"port {port} is in use by" in demo.said()
             assert "`make run PORT=8090` uses another port" in demo.said()
             assert demo.traces() == []
 

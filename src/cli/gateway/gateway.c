@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 #include "cli/gateway/service.h"
 #include "gateway/conf.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "gateway/ports.h"
 #include "gateway/process.h"
 #include "gateway/summary.h"
@@ -65,7 +65,7 @@ static void log_line(void *context, const char *text)
 	fprintf(stderr, "weir gateway: %s%s", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
-static int report_error(const struct wr_gateway_error *error, int exit_code)
+static int report_error(const struct weir_error *error, int exit_code)
 {
 	log_line(NULL, error->text);
 	return exit_code;
@@ -111,7 +111,7 @@ static int check_user(const struct gateway_edition *edition)
 		return WR_EXIT_YES;
 	fprintf(stderr,
 		"weir gateway: %s needs a user of its own, because root runs the "
-		"gateway: " WR_PLACES_USER " creates one, --user NAME selects another%s\n",
+		"gateway: " WR_GATEWAY_MAKE_USER " creates one, --user NAME selects another%s\n",
 		plan->queue ? "a queue" : "--redis",
 		plan->queue ? ", --queue off runs without a queue" : "");
 	return WR_EXIT_NO;
@@ -119,7 +119,7 @@ static int check_user(const struct gateway_edition *edition)
 
 static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	int rc;
 
 	switch (wr_options_read(&wr_gateway_command, argc, argv, environ, &edition->arena,
@@ -189,11 +189,11 @@ static void keep_folder(const struct gateway_edition *now, struct gateway_editio
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)
 		log_line(NULL, "the runtime folder does not change before the next start");
-	fresh->plan.runtime = wr_places_print(&fresh->arena, "%s", now->plan.runtime);
-	fresh->plan.bodies = wr_places_print(&fresh->arena, "%s", now->plan.bodies);
-	fresh->plan.socket = wr_places_print(&fresh->arena, "%s", now->plan.socket);
-	fresh->plan.link_key = wr_places_print(&fresh->arena, "%s", now->plan.link_key);
-	fresh->plan.deliver = wr_places_print(&fresh->arena, "%s", now->plan.deliver);
+	fresh->plan.runtime = wr_gateway_print(&fresh->arena, "%s", now->plan.runtime);
+	fresh->plan.bodies = wr_gateway_print(&fresh->arena, "%s", now->plan.bodies);
+	fresh->plan.socket = wr_gateway_print(&fresh->arena, "%s", now->plan.socket);
+	fresh->plan.link_key = wr_gateway_print(&fresh->arena, "%s", now->plan.link_key);
+	fresh->plan.deliver = wr_gateway_print(&fresh->arena, "%s", now->plan.deliver);
 }
 
 /* Writes nginx's configuration. Uses the present options at the start and reads them again on a
@@ -201,7 +201,7 @@ static void keep_folder(const struct gateway_edition *now, struct gateway_editio
 static int write_configuration(void *context, const char *path)
 {
 	struct gateway_run *gateway = context;
-	struct wr_gateway_error error;
+	struct weir_error error;
 	struct gateway_edition *fresh;
 	int exit_code;
 
@@ -216,7 +216,7 @@ static int write_configuration(void *context, const char *path)
 	fresh->plan.table_as_is =
 		gateway->table_resized &&
 		fresh->settings.memory_bytes == gateway->now->settings.memory_bytes;
-	if (wr_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
+	if (wr_gateway_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
 		exit_code = report_error(&error, WR_EXIT_NO);
 	else if (write_conf(&fresh->plan, path) != 0)
 		exit_code = WR_EXIT_NO;
@@ -250,7 +250,7 @@ static void on_starting(void *context)
 {
 	const struct gateway_run *gateway = context;
 
-	wr_places_close_delivery(&gateway->now->plan);
+	wr_gateway_close_delivery(&gateway->now->plan);
 }
 
 static void on_ready(void *context, bool taken_over)
@@ -258,7 +258,7 @@ static void on_ready(void *context, bool taken_over)
 	struct gateway_run *gateway = context;
 	const struct wr_supervisor *s = &gateway->supervisor;
 
-	wr_places_open_delivery(&gateway->now->plan);
+	wr_gateway_open_delivery(&gateway->now->plan);
 	if (taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
 		       "to the same output as before\n");
@@ -358,7 +358,7 @@ static void on_service_timer(uv_timer_t *timer)
 	if (gateway->notify.watchdog_ms && wr_gateway_service_runs(gateway->service))
 		wr_notify_send(&gateway->notify, "WATCHDOG=1");
 	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
-		wr_places_open_delivery(&gateway->now->plan);
+		wr_gateway_open_delivery(&gateway->now->plan);
 	follow_table(gateway);
 	follow_rules(gateway);
 }
@@ -452,28 +452,29 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
  */
 static int prepare_start(const struct wr_gateway_plan *plan)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	struct wr_process master;
 	pid_t left = 0;
 	int lock = -1;
 	bool running;
 
-	if (wr_places_make(plan, &error) != 0 || (lock = wr_places_lock(plan, &error)) < 0) {
+	if (wr_gateway_paths_make(plan, &error) != 0 ||
+	    (lock = wr_gateway_paths_lock(plan, &error)) < 0) {
 		report_error(&error, WR_EXIT_NO);
 		return -1;
 	}
 	running = wr_process_master(plan->runtime, &master, &left);
 	if (!running)
 		end_orphans(left);
-	if (wr_ports_check(plan, running ? master.session : 0, &error) == 0 &&
-	    wr_places_key(plan, running, &error) == 0) {
+	if (wr_gateway_ports_check(plan, running ? master.session : 0, &error) == 0 &&
+	    wr_gateway_write_link_key(plan, running, &error) == 0) {
 		if (check_worker_view(plan) == WR_EXIT_YES)
 			return lock;
 	} else {
 		report_error(&error, WR_EXIT_NO);
 	}
 	if (!running)
-		wr_places_tidy(plan);
+		wr_gateway_paths_remove(plan);
 	close(lock);
 	return -1;
 }
@@ -514,7 +515,7 @@ static int run_gateway(struct gateway_run *gateway)
 	wr_gateway_service_stop(gateway->service);
 	wr_notify_close(&gateway->notify);
 	if (!gateway->failed)
-		wr_places_tidy(&gateway->now->plan);
+		wr_gateway_paths_remove(&gateway->now->plan);
 	close(lock);
 	free((char *)opts.nginx);
 	free((char *)opts.folder);

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "cli/gateway/child.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
 #include "net/log.h"
@@ -108,7 +108,7 @@ static void add_socket(struct wr_gateway_service *service, const char *path)
 	struct wr_text_list *resp = &service->settings.resp;
 
 	if (resp->count < WR_TEXT_LIST_MAX)
-		resp->items[resp->count++] = wr_places_print(&service->arena, "unix:%s", path);
+		resp->items[resp->count++] = wr_gateway_print(&service->arena, "unix:%s", path);
 }
 
 /* Adds the Unix sockets of --resp: one for the user that runs the gateway, and with Redis or a queue one
@@ -117,7 +117,7 @@ static void add_sockets(struct wr_gateway_service *service,
 			const struct wr_gateway_service_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
-	const char *own = wr_places_print(&service->arena, "%s/weir.sock", plan->runtime);
+	const char *own = wr_gateway_print(&service->arena, "%s/weir.sock", plan->runtime);
 	const struct group *workers = plan->group ? getgrnam(plan->group) : NULL;
 
 	if (!own)
@@ -164,8 +164,9 @@ static struct wr_queue_settings copy_queue(struct wr_gateway_service *service,
 	settings.password_file = copy_text(service, from->password_file);
 	settings.key_file = copy_text(service, from->key_file);
 	settings.target_ca = copy_text(service, from->target_ca);
-	settings.target = from->target ? copy_text(service, from->target)
-				       : wr_places_print(&service->arena, "unix:%s", plan->deliver);
+	settings.target = from->target
+				  ? copy_text(service, from->target)
+				  : wr_gateway_print(&service->arena, "unix:%s", plan->deliver);
 	return settings;
 }
 
@@ -462,7 +463,7 @@ static void plan_restart(struct wr_gateway_service *service)
 		service->failed_starts = 0;
 	wait_ms = wr_supervisor_backoff_ms(++service->failed_starts);
 	service->again_ms = now + wait_ms;
-	wr_log(WR_LOG_WARN, "%s; restarting it in %.1f s", service->child.ended,
+	wr_log(WR_LOG_WARN, "%s; starting it again in %.1f s", service->child.ended,
 	       (double)wait_ms / 1000);
 	service->child.ended[0] = 0;
 }

@@ -117,7 +117,7 @@ static void put_fields(struct wr_text *out, const struct wr_deferred *request, b
 {
 	PUT(out, ",\"fields\":[");
 	for (size_t i = 0; i < request->field_count; i++) {
-		const struct wr_field *field = &request->fields[i];
+		const struct wr_deferred_field *field = &request->fields[i];
 
 		wr_text_put(out, i ? WR_STR(",{\"name\":") : WR_STR("{\"name\":"));
 		wr_json_put_bytes(out, field->name);

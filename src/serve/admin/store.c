@@ -37,11 +37,11 @@ static void put_counts(struct wr_text *out, const struct wr_central_counts *coun
 	PUT(out, "}");
 }
 
-static void put_shard(struct wr_text *out, const struct wr_shard_info *shard)
+static void put_shard(struct wr_text *out, const struct wr_central_shard_info *shard)
 {
 	PUT(out, "{\"address\":");
 	wr_json_put_text(out, wr_str(shard->at));
-	put_text(out, "state", wr_shard_state_name(shard->state));
+	put_text(out, "state", wr_central_shard_state_name(shard->state));
 	put_text(out, "trouble", shard->trouble);
 	put_text(out, "version", shard->version);
 	put_text(out, "maxmemory_policy", shard->policy);

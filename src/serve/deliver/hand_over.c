@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "queue/seal.h"
-#include "queue/store.h"
+#include "queue/backend.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/service.h"
 #include "table/table.h"
@@ -164,7 +164,7 @@ int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_
 		return 0;
 	if (service->settings.queue.key_file && read_seals(service, error) < 0)
 		return WEIR_EINVAL;
-	folder = wr_lite_folder(service->settings.queue.url);
+	folder = wr_sqlite_folder(service->settings.queue.url);
 	if (folder)
 		return give_folder(folder, to, error);
 	give_owner_file(service->core->table->path, to);
@@ -174,7 +174,7 @@ int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_
 int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
 			 struct weir_error *error)
 {
-	const char *folder = wr_queue_wanted(settings) ? wr_lite_folder(settings->url) : NULL;
+	const char *folder = wr_queue_wanted(settings) ? wr_sqlite_folder(settings->url) : NULL;
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;

@@ -276,7 +276,7 @@ def test_root_without_a_user(api, tmp_path):
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
         gateway.start()
-        assert f"weir gateway: warning: the service runs as root: {remedy} makes a user for it" in gateway.output()
+        assert f"weir gateway: warning: the service runs as root: {remedy} creates a user for it" in gateway.output()
         assert gateway.get("/").status == 200
     for options, what in ((["--queue", f"file:{tmp_path}/queue"], "a queue"), (["--redis", "redis://127.0.0.1:1"], "--redis")):
         with gateway_as_root(api, *options) as gateway:
